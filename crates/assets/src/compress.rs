@@ -32,10 +32,7 @@ pub fn with_variants(tree: Tree) -> anyhow::Result<Tree> {
 
 fn brotli(bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
     let mut small = Vec::new();
-    let strongest = BrotliEncoderParams {
-        size_hint: bytes.len(),
-        ..Default::default()
-    };
+    let strongest = BrotliEncoderParams { size_hint: bytes.len(), ..Default::default() };
     brotli::BrotliCompress(&mut &bytes[..], &mut small, &strongest).context("brotli failed")?;
     Ok(small)
 }
@@ -62,19 +59,15 @@ mod tests {
         brotli::BrotliDecompress(&mut &served["a.css.br"][..], &mut plain).unwrap();
         assert_eq!(plain, text);
         plain.clear();
-        flate2::read::GzDecoder::new(&served["a.css.gz"][..])
-            .read_to_end(&mut plain)
-            .unwrap();
+        flate2::read::GzDecoder::new(&served["a.css.gz"][..]).read_to_end(&mut plain).unwrap();
         assert_eq!(plain, text);
     }
 
     #[test]
     fn what_does_not_get_smaller_has_no_variant() {
-        let served = with_variants(Tree::from([
-            ("tiny.css".into(), b"a{}".to_vec()),
-            ("picture.png".into(), vec![0; 4096]),
-        ]))
-        .unwrap();
+        let served =
+            with_variants(Tree::from([("tiny.css".into(), b"a{}".to_vec()), ("picture.png".into(), vec![0; 4096])]))
+                .unwrap();
         assert_eq!(served.len(), 2, "{:?}", served.keys());
     }
 }

@@ -13,11 +13,7 @@ use crate::tree::Tree;
 /// An asset's hash is taken after its own references are rewritten: when a
 /// module changes, so does the name of everything that imports it.
 pub fn link(sources: &Tree) -> anyhow::Result<Tree> {
-    let mut linker = Linker {
-        sources,
-        done: BTreeMap::new(),
-        open: Vec::new(),
-    };
+    let mut linker = Linker { sources, done: BTreeMap::new(), open: Vec::new() };
     let mut linked = Tree::new();
     for path in sources.keys() {
         let done = linker.link(path)?;
@@ -90,11 +86,7 @@ impl Linker<'_> {
                 with_preloads(with_names(&text, &names), &preloads).into_bytes()
             }
         };
-        Ok(Linked {
-            path: served_path(path, &bytes),
-            bytes,
-            imports,
-        })
+        Ok(Linked { path: served_path(path, &bytes), bytes, imports })
     }
 }
 
@@ -115,10 +107,8 @@ fn with_names(text: &str, names: &[(Reference, String)]) -> String {
 /// Names the imports of a page's script in its head, so that the browser asks
 /// for all of them at once instead of one level after the other.
 fn with_preloads(text: String, preloads: &BTreeSet<String>) -> String {
-    let links: String = preloads
-        .iter()
-        .map(|path| format!("<link rel=\"modulepreload\" href=\"/{path}\">\n"))
-        .collect();
+    let links: String =
+        preloads.iter().map(|path| format!("<link rel=\"modulepreload\" href=\"/{path}\">\n")).collect();
     match text.find("</head>") {
         Some(end) if !links.is_empty() => format!("{}{links}{}", &text[..end], &text[end..]),
         _ => text,
@@ -129,11 +119,7 @@ fn served_path(path: &str, bytes: &[u8]) -> String {
     match path.rsplit_once('.') {
         Some((stem, extension)) if path.starts_with("assets/") => {
             let digest = Sha256::digest(bytes);
-            let hash: String = digest
-                .iter()
-                .take(8)
-                .map(|byte| format!("{byte:02x}"))
-                .collect();
+            let hash: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
             format!("{stem}.{hash}.{extension}")
         }
         _ => path.to_owned(),
@@ -146,10 +132,7 @@ mod tests {
     use super::*;
 
     fn tree(files: &[(&str, &str)]) -> Tree {
-        files
-            .iter()
-            .map(|(path, text)| ((*path).into(), (*text).into()))
-            .collect()
+        files.iter().map(|(path, text)| ((*path).into(), (*text).into())).collect()
     }
 
     fn name_of<'t>(linked: &'t Tree, stem: &str) -> &'t str {
@@ -175,20 +158,14 @@ mod tests {
         let main = r#"import { x } from "./x.js";"#;
         let before = link(&tree(&[("assets/main.js", main), ("assets/x.js", "1")])).unwrap();
         let after = link(&tree(&[("assets/main.js", main), ("assets/x.js", "2")])).unwrap();
-        assert_ne!(
-            name_of(&before, "assets/main."),
-            name_of(&after, "assets/main.")
-        );
+        assert_ne!(name_of(&before, "assets/main."), name_of(&after, "assets/main."));
     }
 
     #[test]
     fn a_page_preloads_what_its_script_imports_at_any_depth() {
         let linked = link(&tree(&[
             ("index.html", PAGE),
-            (
-                "assets/main.js",
-                r#"import "./x.js"; import("./later.js");"#,
-            ),
+            ("assets/main.js", r#"import "./x.js"; import("./later.js");"#),
             ("assets/x.js", r#"import "./y.js";"#),
             ("assets/y.js", ""),
             ("assets/later.js", ""),
@@ -201,11 +178,8 @@ mod tests {
 
     #[test]
     fn a_circle_is_refused_by_name() {
-        let error = link(&tree(&[
-            ("assets/a.js", r#"import "./b.js";"#),
-            ("assets/b.js", r#"import "./a.js";"#),
-        ]))
-        .unwrap_err();
+        let error =
+            link(&tree(&[("assets/a.js", r#"import "./b.js";"#), ("assets/b.js", r#"import "./a.js";"#)])).unwrap_err();
         assert!(error.to_string().contains("circle"), "{error}");
     }
 
@@ -213,9 +187,6 @@ mod tests {
     fn a_missing_file_is_refused_with_who_wanted_it() {
         let error = link(&tree(&[("index.html", PAGE)])).unwrap_err();
         let text = error.to_string();
-        assert!(
-            text.contains("index.html refers to assets/main.js"),
-            "{text}"
-        );
+        assert!(text.contains("index.html refers to assets/main.js"), "{text}");
     }
 }

@@ -74,19 +74,12 @@ pub fn find(path: &str, text: &str) -> anyhow::Result<Vec<Reference>> {
         let Some(name) = captures.name("double").or_else(|| captures.name("single")) else {
             continue;
         };
-        let usage = match (
-            first_group(&captures, "import"),
-            first_group(&captures, "script"),
-        ) {
+        let usage = match (first_group(&captures, "import"), first_group(&captures, "script")) {
             (Some(_), _) => Usage::Import,
             (_, Some(tag)) if tag.starts_with("<script") => Usage::Script,
             _ => Usage::Other,
         };
-        found.push(Reference {
-            range: name.range(),
-            path: resolve(path, name.as_str())?,
-            usage,
-        });
+        found.push(Reference { range: name.range(), path: resolve(path, name.as_str())?, usage });
     }
     Ok(found)
 }
@@ -120,10 +113,7 @@ mod tests {
 
     fn found(path: &str, text: &str) -> Vec<(String, Usage)> {
         let references = find(path, text).unwrap();
-        references
-            .into_iter()
-            .map(|found| (found.path, found.usage))
-            .collect()
+        references.into_iter().map(|found| (found.path, found.usage)).collect()
     }
 
     #[test]
@@ -153,10 +143,7 @@ mod tests {
             <script type="module" src="/assets/js/main.js"></script>"#;
         assert_eq!(
             found("index.html", text),
-            [
-                ("assets/a.css".into(), Usage::Other),
-                ("assets/js/main.js".into(), Usage::Script),
-            ]
+            [("assets/a.css".into(), Usage::Other), ("assets/js/main.js".into(), Usage::Script),]
         );
     }
 
@@ -165,10 +152,7 @@ mod tests {
         let text = r#"@import "./base.css"; a { background: url("../img/a.svg") }"#;
         assert_eq!(
             found("assets/css/main.css", text),
-            [
-                ("assets/css/base.css".into(), Usage::Other),
-                ("assets/img/a.svg".into(), Usage::Other),
-            ]
+            [("assets/css/base.css".into(), Usage::Other), ("assets/img/a.svg".into(), Usage::Other),]
         );
     }
 

@@ -25,9 +25,7 @@ pub fn read(root: &Path) -> anyhow::Result<Tree> {
 /// that a running app never sees a page whose assets are missing.
 pub fn write(root: &Path, tree: &Tree) -> anyhow::Result<()> {
     // Pages come after the assets that they refer to.
-    let (assets, pages): (Vec<_>, Vec<_>) = tree
-        .iter()
-        .partition(|(path, _)| path.starts_with("assets/"));
+    let (assets, pages): (Vec<_>, Vec<_>) = tree.iter().partition(|(path, _)| path.starts_with("assets/"));
     for (path, bytes) in assets.into_iter().chain(pages) {
         write_file(&root.join(path), bytes)?;
     }
@@ -53,9 +51,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 fn read_folder(folder: &Path, prefix: &str, tree: &mut Tree) -> anyhow::Result<()> {
-    for entry in
-        fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?
-    {
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
         let entry = entry?;
         let name = entry.file_name();
         let Some(name) = name.to_str() else {
@@ -80,20 +76,13 @@ mod tests {
     use super::*;
 
     fn tree(files: &[(&str, &str)]) -> Tree {
-        files
-            .iter()
-            .map(|(path, text)| ((*path).into(), (*text).into()))
-            .collect()
+        files.iter().map(|(path, text)| ((*path).into(), (*text).into())).collect()
     }
 
     #[test]
     fn the_folder_holds_exactly_the_tree_afterwards() {
         let folder = tempfile::tempdir().unwrap();
-        write(
-            folder.path(),
-            &tree(&[("a.html", "1"), ("assets/js/x.js", "2")]),
-        )
-        .unwrap();
+        write(folder.path(), &tree(&[("a.html", "1"), ("assets/js/x.js", "2")])).unwrap();
         let next = tree(&[("a.html", "3"), ("assets/y.js", "4")]);
         write(folder.path(), &next).unwrap();
         assert_eq!(read(folder.path()).unwrap(), next);
@@ -102,11 +91,6 @@ mod tests {
     #[test]
     fn an_empty_folder_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(
-            read(folder.path())
-                .unwrap_err()
-                .to_string()
-                .contains("no files")
-        );
+        assert!(read(folder.path()).unwrap_err().to_string().contains("no files"));
     }
 }

@@ -1,76 +1,52 @@
 //! From a request to its answer.
 
-use bytes::Bytes;
-use http::header::{
-    ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG,
-    HeaderName, HeaderValue, IF_NONE_MATCH, VARY,
-};
-use http::{HeaderMap, Method, Response, StatusCode, request::Parts};
+use spin_sdk::http::Method;
+use stampede_platform::http::{self, Answer, Call, Failure};
 
-use crate::media::{self, Media};
-use crate::shelf::{File, Shelf};
-use crate::{encoding, security};
+use crate::{
+    encoding,
+    media::{self, Media},
+    security,
+    shelf::{File, Shelf},
+};
 
 /// Pages, and whatever else keeps its name when it changes.
-const NAMED: HeaderValue = HeaderValue::from_static("public, max-age=60");
+const NAMED: &str = "public, max-age=60";
 /// Assets whose name carries a hash of their content.
-const HASHED: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+const HASHED: &str = "public, max-age=31536000, immutable";
 /// What is not there: long enough that a cache absorbs a crowd with a bad link.
-const MISSING: HeaderValue = HeaderValue::from_static("public, max-age=10");
+const MISSING: &str = "public, max-age=10";
 
 const NOT_FOUND_PAGE: &str = "404.html";
 
 /// Answers one request from the shelf.
 ///
-/// The answer to a `HEAD` carries the body of the `GET`: the server that sends
-/// it leaves the body out and keeps its length.
-pub fn answer(shelf: &mut Shelf, request: &Parts) -> Response<Bytes> {
-    let path = request.uri.path();
-    let mut response = if is_interface(path) {
-        problem(
-            StatusCode::NOT_FOUND,
-            "not_found",
-            "There is nothing at this address.",
-        )
-    } else if !matches!(request.method, Method::GET | Method::HEAD) {
-        let mut refusal = problem(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "method_not_allowed",
-            "Pages and assets can be read only: use GET or HEAD.",
-        );
-        refusal
-            .headers_mut()
-            .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-        refusal
-    } else {
-        page(shelf, path, &request.headers)
+/// The answer to a `HEAD` carries the body of the `GET`: the server that sends it leaves the body out and keeps its
+/// length.
+///
+/// # Errors
+/// `not_found` below the interface's own paths, where nobody reads pages, and `method_not_allowed`.
+pub fn answer(shelf: &mut Shelf, call: &Call) -> Result<Answer, Failure> {
+    if call.path.starts_with("/api/") || call.path.starts_with("/sandbox/") {
+        return Err(http::not_found("There is no such route: the OpenAPI document lists them."));
+    }
+    if !matches!(call.method, Method::GET | Method::HEAD) {
+        return Err(http::method_not_allowed("GET, HEAD"));
+    }
+    let name = file_name(&call.path);
+    let Some((media, file)) = find(shelf, &name, call) else {
+        return missing(shelf, call);
     };
-    security::add(response.headers_mut());
-    response
+    let answer = if has(call, &file) { Answer::empty(304) } else { found(200, media, &file) };
+    let age = if media::is_hashed(&name) { HASHED } else { NAMED };
+    Ok(dressed(answer, media, &file, age))
 }
 
-/// The interface's own paths: whoever asks there reads JSON, not pages.
-fn is_interface(path: &str) -> bool {
-    path.starts_with("/api/") || path.starts_with("/sandbox/")
-}
-
-fn page(shelf: &mut Shelf, path: &str, headers: &HeaderMap) -> Response<Bytes> {
-    let name = file_name(path);
-    if let Some((media, file)) = find(shelf, &name, headers) {
-        let age = if media::is_hashed(&name) {
-            HASHED
-        } else {
-            NAMED
-        };
-        if matches(headers, &file.etag) {
-            return unchanged(media, file, age);
-        }
-        return found(StatusCode::OK, media, file, age);
-    }
-    match find(shelf, NOT_FOUND_PAGE, headers) {
-        Some((media, file)) => found(StatusCode::NOT_FOUND, media, file, MISSING),
-        None => problem(StatusCode::NOT_FOUND, "not_found", "There is no such page."),
-    }
+fn missing(shelf: &mut Shelf, call: &Call) -> Result<Answer, Failure> {
+    let Some((media, file)) = find(shelf, NOT_FOUND_PAGE, call) else {
+        return Err(http::not_found("There is no such page."));
+    };
+    Ok(dressed(found(404, media, &file), media, &file, MISSING))
 }
 
 /// `/` is `index.html`, and a page goes by its name without `.html`.
@@ -84,82 +60,35 @@ fn file_name(path: &str) -> String {
     }
 }
 
-fn find(shelf: &mut Shelf, name: &str, headers: &HeaderMap) -> Option<(Media, File)> {
+fn find(shelf: &mut Shelf, name: &str, call: &Call) -> Option<(Media, File)> {
     let media = media::media(name)?;
-    let accept = if media.has_variants {
-        text(headers, &ACCEPT_ENCODING)
-    } else {
-        ""
-    };
+    let accept = if media.has_variants { call.header("accept-encoding").unwrap_or_default() } else { "" };
     Some((media, shelf.load(name, encoding::accepted(accept))?))
 }
 
-fn found(status: StatusCode, media: Media, file: File, age: HeaderValue) -> Response<Bytes> {
-    let length = file.bytes.len();
-    let mut response = Response::new(file.bytes);
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media.content_type));
-    headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
-    if let Some(token) = file.encoding.token() {
-        headers.insert(CONTENT_ENCODING, HeaderValue::from_static(token));
+fn found(status: u16, media: Media, file: &File) -> Answer {
+    let answer = Answer::text(status, media.content_type, file.bytes.clone());
+    match file.encoding.token() {
+        Some(token) => answer.header("content-encoding", token),
+        None => answer,
     }
-    cacheable(headers, media, file.etag, age);
-    response
 }
 
-/// A `304` has no body, and so no length of one.
-fn unchanged(media: Media, file: File, age: HeaderValue) -> Response<Bytes> {
-    let mut response = Response::new(Bytes::new());
-    *response.status_mut() = StatusCode::NOT_MODIFIED;
-    cacheable(response.headers_mut(), media, file.etag, age);
-    response
-}
-
-fn cacheable(headers: &mut HeaderMap, media: Media, etag: HeaderValue, age: HeaderValue) {
-    headers.insert(ETAG, etag);
-    headers.insert(CACHE_CONTROL, age);
-    if media.has_variants {
-        headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
-    }
+/// What caches and browsers have to know, whether the file comes along or not.
+fn dressed(answer: Answer, media: Media, file: &File, age: &str) -> Answer {
+    let answer = security::guarded(answer).header("etag", &*file.etag).header("cache-control", age);
+    if media.has_variants { answer.header("vary", "accept-encoding") } else { answer }
 }
 
 /// `If-None-Match` (RFC 9110, 13.1.2): weak comparison, any of a list, or `*`.
-fn matches(headers: &HeaderMap, etag: &HeaderValue) -> bool {
-    headers
-        .get_all(IF_NONE_MATCH)
+fn has(call: &Call, file: &File) -> bool {
+    call.headers
+        .get_all("if-none-match")
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|list| list.split(','))
         .map(str::trim)
-        .any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag).as_bytes() == etag)
-}
-
-fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> &'h str {
-    headers
-        .get(name)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default()
-}
-
-/// An error in the form that every route uses (RFC 9457).
-fn problem(status: StatusCode, code: &str, detail: &str) -> Response<Bytes> {
-    let title = status.canonical_reason().unwrap_or_default();
-    let body = format!(
-        r#"{{"type":"about:blank","title":"{title}","status":{},"detail":"{detail}","code":"{code}"}}"#,
-        status.as_u16()
-    );
-    let mut response = Response::new(Bytes::from(body));
-    *response.status_mut() = status;
-    let length = response.body().len();
-    let headers = response.headers_mut();
-    headers.insert(
-        CONTENT_TYPE,
-        HeaderValue::from_static("application/problem+json"),
-    );
-    headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+        .any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == &*file.etag)
 }
 
 #[cfg(test)]

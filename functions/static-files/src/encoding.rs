@@ -52,9 +52,7 @@ fn takes(accept_encoding: &str, coding: &str) -> bool {
             })
         })
     };
-    quality(coding)
-        .or_else(|| quality("*"))
-        .is_some_and(|quality| quality > 0.0)
+    quality(coding).or_else(|| quality("*")).is_some_and(|quality| quality > 0.0)
 }
 
 #[cfg(test)]

@@ -8,22 +8,21 @@ mod shelf;
 
 use std::cell::RefCell;
 
-use spin_sdk::http::{FullBody, IntoResponse, Request};
-use spin_sdk::{http_service, wit_bindgen};
+use spin_sdk::{
+    http::{IntoResponse, Request},
+    http_service,
+};
+use stampede_platform::http;
 
 use crate::shelf::Shelf;
 
 thread_local! {
-    // Not request state: the mounted files change only with a deployment, and
-    // that brings new instances. The shelf bounds what it keeps.
+    // Not request state: the mounted files change only with a deployment, and that brings new instances. The shelf
+    // bounds what it keeps.
     static SHELF: RefCell<Shelf> = RefCell::new(Shelf::new("/"));
 }
 
 #[http_service]
 async fn serve(request: Request) -> impl IntoResponse {
-    let (request, _) = request.into_parts();
-    let answer = SHELF.with_borrow_mut(|shelf| answer::answer(shelf, &request));
-    let response = answer.map(FullBody::new).into_response();
-    wit_bindgen::yield_async().await;
-    response
+    http::serve(request, async |call| SHELF.with_borrow_mut(|shelf| answer::answer(shelf, call))).await
 }

@@ -29,10 +29,7 @@ pub fn media(path: &str) -> Option<Media> {
         "woff2" => ("font/woff2", false),
         _ => return None,
     };
-    Some(Media {
-        content_type,
-        has_variants,
-    })
+    Some(Media { content_type, has_variants })
 }
 
 /// Whether the name carries a hash of the content, as `assets` gives them:
@@ -42,9 +39,7 @@ pub fn is_hashed(path: &str) -> bool {
     let hash = parts.nth(1).unwrap_or_default();
     parts.next().is_some_and(|stem| !stem.is_empty())
         && hash.len() == 16
-        && hash
-            .bytes()
-            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use bytes::Bytes;
-use http::HeaderValue;
 use sha2::{Digest, Sha256};
 
 use crate::encoding::Encoding;
@@ -27,7 +27,7 @@ pub struct File {
     /// As stored, encoded or not.
     pub bytes: Bytes,
     /// A strong validator of exactly these bytes: each encoding has its own.
-    pub etag: HeaderValue,
+    pub etag: Rc<str>,
     /// How `bytes` are encoded.
     pub encoding: Encoding,
 }
@@ -35,12 +35,7 @@ pub struct File {
 impl Shelf {
     /// A shelf over the folder `root`.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self {
-            root: root.into(),
-            kept: HashMap::new(),
-            kept_bytes: 0,
-            limit: KEPT_BYTES,
-        }
+        Self { root: root.into(), kept: HashMap::new(), kept_bytes: 0, limit: KEPT_BYTES }
     }
 
     /// The first of `encodings` in which the file at `path` is stored.
@@ -64,17 +59,8 @@ impl Shelf {
     fn read(&self, name: &str, encoding: Encoding) -> Option<File> {
         let bytes = Bytes::from(fs::read(self.root.join(name)).ok()?);
         let digest = Sha256::digest(&bytes);
-        let hash: String = digest
-            .iter()
-            .take(12)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        let etag = HeaderValue::try_from(format!("\"{hash}\"")).ok()?;
-        Some(File {
-            bytes,
-            etag,
-            encoding,
-        })
+        let hash: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+        Some(File { bytes, etag: format!("\"{hash}\"").into(), encoding })
     }
 
     fn keep(&mut self, name: String, file: File) {
@@ -96,9 +82,7 @@ fn is_plain(path: &str) -> bool {
     path.split('/').all(|part| {
         !part.is_empty()
             && !part.starts_with('.')
-            && part
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
     })
 }
 
@@ -128,45 +112,24 @@ mod tests {
             "open.txt\0",
             absolute.to_str().unwrap(),
         ] {
-            assert!(
-                shelf.load(path, [Encoding::Identity].into_iter()).is_none(),
-                "{path}"
-            );
+            assert!(shelf.load(path, [Encoding::Identity].into_iter()).is_none(), "{path}");
         }
-        assert!(
-            shelf
-                .load("open.txt", [Encoding::Identity].into_iter())
-                .is_some()
-        );
+        assert!(shelf.load("open.txt", [Encoding::Identity].into_iter()).is_some());
     }
 
     #[test]
     fn what_is_kept_stays_within_the_limit() {
         let folder = tempfile::tempdir().unwrap();
-        let mut shelf = Shelf {
-            limit: 100,
-            ..Shelf::new(folder.path())
-        };
+        let mut shelf = Shelf { limit: 100, ..Shelf::new(folder.path()) };
         for number in 0..10 {
             let name = format!("{number}.txt");
             fs::write(folder.path().join(&name), [b'x'; 40]).unwrap();
-            assert!(
-                shelf
-                    .load(&name, [Encoding::Identity].into_iter())
-                    .is_some()
-            );
-            assert_eq!(
-                shelf.kept_bytes,
-                shelf.kept.values().map(|file| file.bytes.len()).sum()
-            );
+            assert!(shelf.load(&name, [Encoding::Identity].into_iter()).is_some());
+            assert_eq!(shelf.kept_bytes, shelf.kept.values().map(|file| file.bytes.len()).sum::<usize>());
             assert!(shelf.kept_bytes <= 100);
         }
         fs::write(folder.path().join("big.txt"), [b'x'; 101]).unwrap();
-        assert!(
-            shelf
-                .load("big.txt", [Encoding::Identity].into_iter())
-                .is_some()
-        );
+        assert!(shelf.load("big.txt", [Encoding::Identity].into_iter()).is_some());
         assert!(!shelf.kept.contains_key("big.txt"));
     }
 
@@ -175,13 +138,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a.txt"), "first").unwrap();
         let mut shelf = Shelf::new(folder.path());
-        let first = shelf
-            .load("a.txt", [Encoding::Identity].into_iter())
-            .unwrap();
+        let first = shelf.load("a.txt", [Encoding::Identity].into_iter()).unwrap();
         fs::write(folder.path().join("a.txt"), "second").unwrap();
-        let second = shelf
-            .load("a.txt", [Encoding::Identity].into_iter())
-            .unwrap();
+        let second = shelf.load("a.txt", [Encoding::Identity].into_iter()).unwrap();
         assert_eq!((first.bytes, first.etag), (second.bytes, second.etag));
     }
 }
