@@ -80,15 +80,16 @@ function makeTiles() {
 }
 
 function stockRow(sku) {
-  const cell = (value) => el("td", { class: "number" }, value < 0 ? "∞" : count(value));
+  const cell = (label, value) =>
+    el("td", { class: "number", "data-label": label }, value < 0 ? "∞" : count(value));
   return el(
     "tr",
     { testid: `stock-${sku.sku}` },
     el("td", {}, sku.sku),
-    cell(sku.total),
-    cell(sku.left),
-    cell(sku.held),
-    cell(sku.sold),
+    cell("Total", sku.total),
+    cell("Left", sku.left),
+    cell("Held", sku.held),
+    cell("Sold", sku.sold),
     el(
       "td",
       { class: "row-actions" },

@@ -79,8 +79,8 @@ function row(activity) {
     { testid: `row-${id}`, class: id === chosen ? "is-chosen" : null },
     el("td", {}, title, el("span", { class: "id" }, id)),
     el("td", {}, el("span", { class: "chip", "data-state": state, testid: `state-${id}` }, state)),
-    el("td", {}, moment(activity.starts_at)),
-    el("td", {}, moment(activity.ends_at)),
+    el("td", { "data-label": "Starts" }, moment(activity.starts_at)),
+    el("td", { "data-label": "Ends" }, moment(activity.ends_at)),
     el(
       "td",
       { class: "row-actions" },

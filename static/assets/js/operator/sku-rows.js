@@ -28,7 +28,7 @@ export function addSku({ sku = "", name = "", image = "", price, currency, total
     field("name", "Name", name, { maxlength: 200 }),
     field("price", "Price", price === undefined ? "" : (price / 10 ** digits(known)).toFixed(digits(known)), { inputmode: "decimal", pattern: "\\d+([.]\\d+)?" }),
     field("currency", "Currency", known, { pattern: "[A-Z]{3}", maxlength: 3 }),
-    field("total", "Units (-1: no end)", total ?? "", { type: "number", min: -1, step: 1 }),
+    field("total", "Units", total ?? "", { type: "number", min: -1, step: 1 }),
     field("image", "Picture (URL)", image, { required: false }),
     el("button", { type: "button", class: "button", "aria-label": "Remove this item", onclick: () => remove(row) }, "✕"),
   );
