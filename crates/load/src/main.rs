@@ -45,7 +45,16 @@ fn run(cli: Cli) -> Result<u8> {
                 }
                 Ok(report.verdict.exit_code())
             }
-            Command::Bench(options) => bench::run(*options).await,
+            Command::Bench(options) => {
+                let directory = options.report.clone();
+                let report = bench::run(*options).await?;
+                println!("{}", report.text());
+                if let Some(directory) = directory {
+                    report.write(&directory)?;
+                    println!("The whole report: {}", directory.join("bench.json").display());
+                }
+                Ok(report.exit_code())
+            }
         }
     })
 }

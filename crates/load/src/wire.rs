@@ -153,11 +153,9 @@ pub struct Problem {
 pub struct Stats {
     /// Live stock.
     pub skus: Vec<SkuStock>,
-    /// The stream between reservation and ledger.
-    #[serde(default)]
-    pub queue: Queue,
-    /// Orders by status.
-    #[serde(default)]
+    /// Orders that are not in the ledger yet.
+    pub queue: u64,
+    /// Orders in the ledger, by status.
     pub orders: BTreeMap<String, u64>,
 }
 
@@ -176,10 +174,31 @@ pub struct SkuStock {
     pub sold: i64,
 }
 
-/// How much the writer still has to do.
-#[derive(Debug, Clone, Default, Deserialize)]
-pub struct Queue {
-    /// Orders not yet in the ledger.
-    #[serde(default)]
-    pub length: u64,
+/// `GET …/audit`.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Audit {
+    /// SKU by SKU.
+    pub skus: Vec<SkuAudit>,
+}
+
+/// What the app's own audit says of a SKU.
+#[derive(Debug, Clone, Deserialize)]
+pub struct SkuAudit {
+    /// Redis at one moment.
+    pub redis: SkuStock,
+    /// The ledger about then.
+    pub ledger: Option<LedgerStock>,
+    /// Units by which they differ.
+    pub drift: i64,
+}
+
+/// A SKU in the ledger.
+#[derive(Debug, Clone, Deserialize)]
+pub struct LedgerStock {
+    /// Units of live orders as the SKU's row keeps them.
+    pub live: i64,
+    /// The same, counted.
+    pub counted: i64,
+    /// The most units of one user.
+    pub most_per_user: i64,
 }

@@ -35,7 +35,7 @@ pub async fn wait(app: &App, terms: &Terms, filled: &Sample) -> Result<Drain> {
     loop {
         let asked = Instant::now();
         let stats = stats(app, terms, ADMIN_PATIENCE).await.context("the admin API shows no live figures")?;
-        let waiting = stats.queue.length;
+        let waiting = stats.queue;
         let (first, since) = *backlog.get_or_insert((waiting, asked));
         if waiting == 0 {
             return Ok(Drain {

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::options::Options;
 use super::prepare::{open_sale, reservations, sell_out, tickets};
-use super::report::Results;
+use super::report::{Report, Results};
 use super::rounds::Bench;
 use super::server::Server;
 use crate::app::App;
@@ -17,8 +17,8 @@ use crate::sale::{buyers, setup};
 /// Measurements over HTTP per round: six, and hello world around each.
 const STEPS_PER_ROUND: u64 = 11;
 
-/// Measures and prints; answers the exit code.
-pub async fn run(options: Options) -> Result<u8> {
+/// Measures.
+pub async fn run(options: Options) -> Result<Report> {
     options.check()?;
     let target = options.target.resolve()?;
     let client = Client::new(&target.url, options.connections.into(), Duration::from_secs(10))?;
@@ -54,11 +54,5 @@ pub async fn run(options: Options) -> Result<u8> {
         setup::close(&bench.app, &sale.terms).await?;
     }
 
-    let report = results.report();
-    println!("{}", report.text());
-    if let Some(directory) = &bench.options.report {
-        report.write(directory)?;
-        println!("The whole report: {}", directory.join("bench.json").display());
-    }
-    Ok(report.exit_code())
+    Ok(results.report())
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::buyers::fan_out;
@@ -17,7 +18,7 @@ use super::session::Session;
 use super::setup::ADMIN_PATIENCE;
 use crate::http::Call;
 use crate::meter::Step;
-use crate::wire::{OrderList, SkuStock, Status};
+use crate::wire::{Audit, OrderList, SkuStock, Status};
 
 /// How long one order is asked after.
 const LOOK_PATIENCE: Duration = Duration::from_secs(30);
@@ -104,8 +105,8 @@ pub async fn gather(
         }
     }
     let stats = stats(&session.app, &session.terms, ADMIN_PATIENCE).await;
-    let audit = admin_json(session, session.terms.admin_path("/audit")).await;
-    let dead_letters = admin_json(session, "/api/admin/dead-letters".to_owned()).await;
+    let audit: Option<Audit> = admin_read(session, session.terms.admin_path("/audit")).await;
+    let dead_letters: Option<Value> = admin_read(session, "/api/admin/dead-letters".to_owned()).await;
     Ok(Evidence {
         per_user: session.options.per_user,
         totals: session.terms.skus.iter().map(|sku| (sku.clone(), session.terms.total)).collect(),
@@ -116,8 +117,7 @@ pub async fn gather(
         samples,
         counted: stats.as_ref().map(|stats| without_zeros(&stats.orders)),
         stock: stats.map(|stats| stats.skus),
-        ledger: audit.as_ref().and_then(|audit| per_sku(audit, "ledger_live")),
-        drift: audit.as_ref().and_then(|audit| per_sku(audit, "drift")),
+        audit: audit.map(|audit| audit.skus),
         dead_letters: dead_letters.map(|letters| order_numbers(&letters)).unwrap_or_default(),
     })
 }
@@ -151,19 +151,13 @@ async fn look_at_all(session: &Arc<Session>, orders: Vec<(usize, OrderSeen)>) ->
     .await
 }
 
-async fn admin_json(session: &Session, path: String) -> Option<Value> {
+async fn admin_read<T: DeserializeOwned>(session: &Session, path: String) -> Option<T> {
     let answer = session.app.admin(Call::get(path), ADMIN_PATIENCE).await.ok()?;
     answer.success("reading the books").ok()?.parse().ok()
 }
 
 fn without_zeros(counts: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     counts.iter().filter(|(_, count)| **count > 0).map(|(status, count)| (status.clone(), *count)).collect()
-}
-
-/// `skus[].<field>` by SKU; `None` where the audit has no such field.
-fn per_sku(audit: &Value, field: &str) -> Option<BTreeMap<String, i64>> {
-    let skus = audit.get("skus")?.as_array()?;
-    skus.iter().map(|sku| Some((sku.get("sku")?.as_str()?.to_owned(), sku.get(field)?.as_i64()?))).collect()
 }
 
 /// Every `order_no` anywhere in a document.
@@ -191,12 +185,5 @@ mod tests {
     fn dead_letters_are_found_at_any_depth() {
         let letters = json!({"dead_letters": [{"order_no": "s.1", "reason": "x"}, {"order": {"order_no": "s.2"}}]});
         assert_eq!(order_numbers(&letters), BTreeSet::from(["s.1".to_owned(), "s.2".to_owned()]));
-    }
-
-    #[test]
-    fn a_field_that_the_audit_does_not_have_is_not_zero() {
-        let audit = json!({"skus": [{"sku": "a", "drift": 0}]});
-        assert_eq!(per_sku(&audit, "drift"), Some(BTreeMap::from([("a".to_owned(), 0)])));
-        assert_eq!(per_sku(&audit, "ledger_live"), None);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::plan::Intent;
-use crate::wire::{SkuStock, Status};
+use crate::wire::{LedgerStock, SkuAudit, SkuStock, Status};
 
 /// Everything that the verdict judges. Times count from the beginning of the run.
 #[derive(Debug, Clone, Default)]
@@ -29,10 +29,8 @@ pub struct Evidence {
     pub stock: Option<Vec<SkuStock>>,
     /// Orders by status at the end, as the admin API counts them.
     pub counted: Option<BTreeMap<String, u64>>,
-    /// Live units per SKU in the ledger, where the audit shows them.
-    pub ledger: Option<BTreeMap<String, i64>>,
-    /// Drift between Redis and ledger per SKU, as the audit states it.
-    pub drift: Option<BTreeMap<String, i64>>,
+    /// The app's own audit at the end.
+    pub audit: Option<Vec<SkuAudit>>,
     /// Orders among the dead letters.
     pub dead_letters: BTreeSet<String>,
 }
@@ -102,6 +100,12 @@ impl OrderSeen {
 }
 
 impl Evidence {
+    /// The ledger's figures per SKU, as the audit shows them.
+    pub fn ledger(&self) -> impl Iterator<Item = (&str, &LedgerStock)> {
+        let skus = self.audit.iter().flatten();
+        skus.filter_map(|sku| Some((sku.redis.sku.as_str(), sku.ledger.as_ref()?)))
+    }
+
     /// Orders whose end nobody could read.
     pub fn unreadable(&self) -> usize {
         self.orders.iter().filter(|order| order.end == End::Unreadable).count()
@@ -145,8 +149,11 @@ pub(super) fn honest() -> Evidence {
         samples: vec![stock(10, 0, 0), stock(5, 5, 0), stock(8, 0, 2)],
         stock: Some(vec![stock(8, 0, 2)]),
         counted: Some(BTreeMap::from([("paid".to_owned(), 1), ("cancelled".to_owned(), 1), ("expired".to_owned(), 1)])),
-        ledger: Some(BTreeMap::from([("a".to_owned(), 2)])),
-        drift: Some(BTreeMap::from([("a".to_owned(), 0)])),
+        audit: Some(vec![SkuAudit {
+            redis: stock(8, 0, 2),
+            ledger: Some(LedgerStock { live: 2, counted: 2, most_per_user: 2 }),
+            drift: 0,
+        }]),
         ..Evidence::default()
     }
 }

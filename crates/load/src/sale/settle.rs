@@ -33,7 +33,7 @@ pub async fn settle(session: &Session) -> bool {
 }
 
 fn at_rest(stats: &Stats) -> bool {
-    stats.queue.length == 0 && stats.skus.iter().all(|sku| sku.held == 0) && moving(stats) == 0
+    stats.queue == 0 && stats.skus.iter().all(|sku| sku.held == 0) && moving(stats) == 0
 }
 
 /// Orders that will still change by themselves.
@@ -43,7 +43,7 @@ fn moving(stats: &Stats) -> u64 {
 
 fn describe(stats: &Stats) -> String {
     let held: i64 = stats.skus.iter().map(|sku| sku.held).sum();
-    format!("{} in the queue, {held} units held, {} orders open", stats.queue.length, moving(stats))
+    format!("{} in the queue, {held} units held, {} orders open", stats.queue, moving(stats))
 }
 
 #[cfg(test)]
@@ -55,7 +55,7 @@ mod tests {
     fn stats(length: u64, held: i64, pending: u64) -> Stats {
         serde_json::from_value(json!({
             "skus": [{"sku": "a", "total": 5, "left": 5 - held, "held": held, "sold": 0}],
-            "queue": {"length": length},
+            "queue": length,
             "orders": {"pending_payment": pending, "paid": 3},
         }))
         .unwrap()

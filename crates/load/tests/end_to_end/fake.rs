@@ -38,6 +38,8 @@ pub enum Fault {
     TakesMoneyOnly,
     /// The queue never moves.
     Stuck,
+    /// It cannot tell what is on sale.
+    Ails,
 }
 
 struct Order {
@@ -48,6 +50,9 @@ struct Order {
     status: &'static str,
     made: Instant,
 }
+
+/// All sales by activity.
+type World = BTreeMap<String, Shop>;
 
 #[derive(Default)]
 struct Shop {
@@ -66,12 +71,12 @@ type Reply = Option<(u16, Value)>;
 pub async fn start(fault: Fault) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let shop = Arc::new(Mutex::new(Shop::default()));
+    let world = Arc::new(Mutex::new(World::default()));
     tokio::spawn(async move {
         loop {
             let (socket, _) = listener.accept().await.unwrap();
-            let shop = shop.clone();
-            let service = service_fn(move |request| answer(shop.clone(), fault, request));
+            let world = world.clone();
+            let service = service_fn(move |request| answer(world.clone(), fault, request));
             tokio::spawn(async move {
                 let _ =
                     hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service).await;
@@ -82,7 +87,7 @@ pub async fn start(fault: Fault) -> String {
 }
 
 async fn answer(
-    shop: Arc<Mutex<Shop>>,
+    world: Arc<Mutex<World>>,
     fault: Fault,
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, std::io::Error> {
@@ -90,12 +95,52 @@ async fn answer(
     let body = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
     let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
     let bearer = head.headers.get("authorization").and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-    let reply = shop.lock().unwrap().route(fault, &head.method, head.uri.path(), bearer.unwrap_or_default(), &body);
+    let path = head.uri.path();
+    let reply = match activity_of(path) {
+        Some(activity) => world.lock().unwrap().entry(activity.to_owned()).or_default().route(
+            fault,
+            &head.method,
+            path,
+            bearer.unwrap_or_default(),
+            &body,
+        ),
+        None => without_activity(&mut world.lock().unwrap(), fault, path, bearer.unwrap_or_default(), &body),
+    };
     let Some((status, body)) = reply else { return Err(std::io::Error::other("crash")) };
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let response = Response::builder().status(status).header("content-type", "application/json");
     let response = if status == 202 { response.header("retry-after", "0") } else { response };
     Ok(response.body(Full::new(Bytes::from(body))).unwrap())
+}
+
+fn activity_of(path: &str) -> Option<&str> {
+    let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+    match segments.as_slice() {
+        ["api", "activities", activity, ..] | ["api", "admin", "activities", activity, ..] => Some(activity),
+        ["api", "orders", order_no, ..] | ["sandbox", "pay", order_no] => order_no.split_once('.').map(|(a, _)| a),
+        _ => None,
+    }
+}
+
+fn without_activity(world: &mut World, fault: Fault, path: &str, user: &str, body: &Value) -> Reply {
+    if fault == Fault::DownAtTheStart && world.values().any(Shop::down) {
+        return None;
+    }
+    match path {
+        "/healthz" => Some((200, json!({}))),
+        "/sandbox/sign-in" => Some((200, json!({"token": body["user"]}))),
+        "/api/admin/dead-letters" => Some((200, json!({"dead_letters": []}))),
+        "/api/orders" => {
+            Some((200, json!({"orders": world.values().flat_map(|shop| shop.own(user)).collect::<Vec<_>>()})))
+        }
+        "/api/tasks/sweep" => {
+            for shop in world.values_mut() {
+                shop.sweep(fault);
+            }
+            Some((200, json!({})))
+        }
+        _ => problem(404, "not_found"),
+    }
 }
 
 fn problem(status: u16, code: &str) -> Reply {
@@ -109,31 +154,31 @@ impl Shop {
         }
         let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
         match (method.as_str(), segments.as_slice()) {
-            ("GET", ["healthz"]) => Some((200, json!({}))),
             ("PUT", ["api", "admin", "activities", _]) => {
                 self.spec = body.clone();
                 Some((200, body.clone()))
             }
             ("POST", ["api", "admin", "activities", _, "publish"]) => self.publish(),
             ("POST", ["api", "admin", "activities", _, "close"]) => Some((200, self.spec.clone())),
-            ("GET", ["api", "admin", "activities", _, "stats"]) => Some((200, self.stats())),
-            ("GET", ["api", "admin", "activities", _, "audit"]) => Some((200, json!({}))),
-            ("GET", ["api", "admin", "dead-letters"]) => Some((200, json!({"dead_letters": []}))),
+            ("GET", ["api", "admin", "activities", _, "stats"]) => {
+                self.write(fault);
+                Some((200, self.stats()))
+            }
+            ("GET", ["api", "admin", "activities", _, "audit"]) => Some((200, self.audit())),
+            ("GET", ["api", "activities", _]) if fault == Fault::Ails => problem(500, "internal"),
+            ("GET", ["api", "activities", _]) => Some((200, self.spec.clone())),
             ("GET", ["api", "activities", _, "gate.json"]) => Some((200, self.gate())),
-            ("POST", ["sandbox", "sign-in"]) => Some((200, json!({"token": body["user"]}))),
             ("POST", ["api", "activities", _, "ticket"]) => {
                 let ticket = format!("ticket-{}-{}", bearer, fastrand::u64(..));
                 Some((201, json!({"ticket": ticket, "expires_at": "2100-01-01T00:00:00Z"})))
             }
             ("POST", ["api", "activities", activity, "orders"]) => self.reserve(fault, activity, body),
-            ("GET", ["api", "orders"]) => Some((200, self.own_orders(bearer))),
             ("GET", ["api", "orders", order_no]) => self.status(fault, order_no, bearer),
             ("POST", ["api", "orders", order_no, "checkout"]) => {
                 Some((200, json!({"checkout_url": format!("http://elsewhere/sandbox/pay/{order_no}")})))
             }
             ("POST", ["sandbox", "pay", order_no]) => self.pay(fault, order_no),
             ("POST", ["api", "orders", order_no, "cancel"]) => self.cancel(fault, order_no),
-            ("POST", ["api", "tasks", "sweep"]) => self.sweep(fault),
             _ => problem(404, "not_found"),
         }
     }
@@ -223,21 +268,28 @@ impl Shop {
         json!({"order_no": order_no, "status": order.status, "sku": order.sku, "quantity": order.quantity})
     }
 
-    fn own_orders(&self, user: &str) -> Value {
+    fn own(&self, user: &str) -> Vec<Value> {
         let own = self.orders.iter().filter(|(_, order)| order.user == user);
-        json!({"orders": own.map(|(order_no, _)| self.document(order_no)).collect::<Vec<_>>()})
+        own.map(|(order_no, _)| self.document(order_no)).collect()
+    }
+
+    /// What the order writer does.
+    fn write(&mut self, fault: Fault) {
+        if fault != Fault::Stuck {
+            self.orders.values_mut().filter(|order| order.status == "queued").for_each(|order| {
+                order.status = "pending_payment";
+            });
+        }
     }
 
     fn status(&mut self, fault: Fault, order_no: &str, bearer: &str) -> Reply {
         if fault == Fault::ForgetsAnOrder && order_no.ends_with(".00000000") {
             return problem(404, "not_found");
         }
-        let Some(order) = self.orders.get_mut(order_no) else { return problem(404, "not_found") };
+        self.write(fault);
+        let Some(order) = self.orders.get(order_no) else { return problem(404, "not_found") };
         if order.ticket != bearer && order.user != bearer {
             return problem(401, "unauthenticated");
-        }
-        if order.status == "queued" && fault != Fault::Stuck {
-            order.status = "pending_payment";
         }
         Some((200, self.document(order_no)))
     }
@@ -262,8 +314,8 @@ impl Shop {
         Some((200, self.document(order_no)))
     }
 
-    fn sweep(&mut self, fault: Fault) -> Reply {
-        let timeout = Duration::from_secs(self.spec["pay_timeout_seconds"].as_u64()?);
+    fn sweep(&mut self, fault: Fault) {
+        let timeout = Duration::from_secs(self.spec["pay_timeout_seconds"].as_u64().unwrap());
         let due = self.orders.iter().filter(|(_, order)| {
             let unpaid = ["queued", "pending_payment"].contains(&order.status);
             unpaid && order.made.elapsed() > timeout && fault != Fault::Stuck
@@ -272,7 +324,6 @@ impl Shop {
         for order_no in due {
             self.release(fault, &order_no, "expired");
         }
-        Some((200, json!({})))
     }
 
     fn release(&mut self, fault: Fault, order_no: &str, status: &'static str) {
@@ -297,6 +348,24 @@ impl Shop {
             *orders.entry(order.status).or_default() += 1;
         }
         json!({"skus": skus.collect::<Vec<_>>(), "orders": orders,
-               "queue": {"length": orders.get("queued").unwrap_or(&0)}})
+               "queue": orders.get("queued").unwrap_or(&0)})
+    }
+
+    fn audit(&self) -> Value {
+        let skus = self.stats()["skus"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|sku| {
+                let mut users: BTreeMap<&str, i64> = BTreeMap::new();
+                for order in self.live().filter(|order| order.sku == sku["sku"].as_str().unwrap()) {
+                    *users.entry(&order.user).or_default() += order.quantity;
+                }
+                let live: i64 = users.values().sum();
+                let most = users.values().max().copied().unwrap_or_default();
+                json!({"redis": sku, "ledger": {"live": live, "counted": live, "most_per_user": most}, "drift": 0})
+            })
+            .collect::<Vec<_>>();
+        json!({"skus": skus})
     }
 }

@@ -20,6 +20,10 @@ pub(super) fn judge(evidence: &Evidence) -> Line {
             findings.broken(format!("{user} held {most} units of {sku}, {} are allowed", evidence.per_user));
         }
     }
+    for (sku, ledger) in evidence.ledger().filter(|(_, ledger)| ledger.most_per_user > evidence.per_user.into()) {
+        let most = ledger.most_per_user;
+        findings.broken(format!("{sku}: in the ledger a user holds {most} units, {} are allowed", evidence.per_user));
+    }
     if evidence.unreadable() > 0 {
         findings.unknown(format!("{} orders could not be read", evidence.unreadable()));
     }
@@ -47,6 +51,13 @@ mod tests {
         let line = judge(&evidence);
         assert_eq!(line.finding, Finding::Broken);
         assert_eq!(line.numbers, "user-1 held 3 units of a, 2 are allowed");
+    }
+
+    #[test]
+    fn a_ledger_that_shows_too_much_in_one_hand_breaks_it() {
+        let mut evidence = honest();
+        evidence.audit.as_mut().unwrap()[0].ledger.as_mut().unwrap().most_per_user = 3;
+        assert_eq!(judge(&evidence).finding, Finding::Broken);
     }
 
     #[test]

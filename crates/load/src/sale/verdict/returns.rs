@@ -33,8 +33,13 @@ pub(super) fn judge(evidence: &Evidence) -> Line {
     } else {
         findings.unknown("the admin API showed no stock at the end");
     }
-    for (sku, drift) in evidence.drift.iter().flatten().filter(|(_, drift)| **drift != 0) {
-        findings.broken(format!("{sku}: Redis and ledger differ by {drift} at the end"));
+    match &evidence.audit {
+        None => findings.unknown("the app's audit did not answer"),
+        Some(skus) => {
+            for sku in skus.iter().filter(|sku| sku.drift != 0) {
+                findings.broken(format!("{}: Redis and ledger differ by {} at the end", sku.redis.sku, sku.drift));
+            }
+        }
     }
     findings.line("I5", "each unit came back exactly once", super::few(&numbers))
 }
@@ -79,7 +84,7 @@ mod tests {
     #[test]
     fn drift_between_redis_and_ledger_breaks_it() {
         let mut evidence = honest();
-        evidence.drift.as_mut().unwrap().insert("a".to_owned(), -1);
+        evidence.audit.as_mut().unwrap()[0].drift = -1;
         assert_eq!(judge(&evidence).finding, Finding::Broken);
     }
 

@@ -11,15 +11,20 @@ pub(super) fn judge(evidence: &Evidence) -> Line {
             continue;
         };
         let most = moments::most_alive(evidence.orders.iter().filter(|order| order.sku == sku));
-        let ledger = evidence.ledger.as_ref().and_then(|ledger| ledger.get(sku)).copied();
+        let ledger = evidence.ledger().find(|(name, _)| *name == sku).map(|(_, ledger)| ledger);
         if live > total {
             findings.broken(format!("{sku}: {live} units are held or sold, only {total} exist"));
         }
         if most > total {
             findings.broken(format!("{sku}: {most} units were alive at one moment, only {total} exist"));
         }
-        if let Some(ledger) = ledger.filter(|ledger| *ledger > total) {
-            findings.broken(format!("{sku}: the ledger holds {ledger} live units, only {total} exist"));
+        match ledger {
+            None => findings.unknown(format!("{sku}: the audit shows no ledger")),
+            Some(ledger) if ledger.counted > total || ledger.live != ledger.counted => findings.broken(format!(
+                "{sku}: the ledger counts {} live units and notes {}, {total} exist",
+                ledger.counted, ledger.live
+            )),
+            Some(_) => {}
         }
         numbers.push(format!("{sku}: {live} live at the end, {most} at most at once, of {total}"));
     }
@@ -60,7 +65,15 @@ mod tests {
     #[test]
     fn a_ledger_that_holds_too_much_breaks_it() {
         let mut evidence = honest();
-        evidence.ledger.as_mut().unwrap().insert("a".to_owned(), 11);
+        let ledger = evidence.audit.as_mut().unwrap()[0].ledger.as_mut().unwrap();
+        (ledger.live, ledger.counted) = (11, 11);
+        assert_eq!(judge(&evidence).finding, Finding::Broken);
+    }
+
+    #[test]
+    fn a_ledger_whose_row_and_orders_disagree_breaks_it() {
+        let mut evidence = honest();
+        evidence.audit.as_mut().unwrap()[0].ledger.as_mut().unwrap().live = 1;
         assert_eq!(judge(&evidence).finding, Finding::Broken);
     }
 
