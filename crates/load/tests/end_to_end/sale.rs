@@ -94,7 +94,7 @@ async fn a_ticket_that_makes_two_orders_is_caught() {
 
 #[tokio::test]
 async fn money_without_goods_is_caught() {
-    assert_broken(&sell(Fault::TakesMoneyOnly).await, &["I6"]);
+    assert_broken(&sell_with(Fault::TakesMoneyOnly, "--patience 4").await, &["I6"]);
 }
 
 #[tokio::test]
