@@ -52,6 +52,23 @@ pub fn sign_standard(secret: &str, id: &str, now: Millis, body: &[u8]) -> Option
     Webhook::new(secret).ok()?.sign(id, now.0 / 1000, body).ok()
 }
 
+/// What a provider says of a payment or a refund, from whichever signature it came with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Payment {
+    /// The provider's id of the event.
+    pub id: String,
+    /// `payment.succeeded`, `payment.failed`, `refund.succeeded` or `refund.failed`.
+    pub kind: String,
+    /// The order, as the event names it.
+    pub order_no: String,
+    /// The provider's id of the payment.
+    pub payment: String,
+    /// Minor units.
+    pub amount: i64,
+    /// ISO 4217, upper case.
+    pub currency: String,
+}
+
 /// Whether `header` (`Stripe-Signature`) signs `body` with `secret` at about `now`.
 #[must_use]
 pub fn verify_stripe(secret: &str, header: &str, body: &[u8], now: Millis) -> bool {
