@@ -8,7 +8,8 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use nix::sys::signal::Signal;
 
 use crate::{
     engine::{Engine, target_directory},
@@ -140,6 +141,16 @@ impl App {
             })
         });
         ready.with_context(|| format!("the app wrote:\n{}", self.output()))
+    }
+
+    /// Signals the process of one trigger type (`http`, `redis`): both engines run one for each.
+    ///
+    /// # Errors
+    /// When there is no such process.
+    pub fn signal_trigger(&self, kind: &str, signal: Signal) -> Result<()> {
+        let signalled = self.process.signal_members(&format!("trigger {kind}"), signal);
+        ensure!(signalled > 0, "the engine runs no process for the {kind} trigger");
+        Ok(())
     }
 
     /// Ends it as a crash would: every process at once.

@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
 
 use self::{
     group::{Group, Guard},
@@ -98,6 +98,16 @@ impl Process {
         self.group.signal(signal);
     }
 
+    /// Sends a signal to those members of the group whose command line contains `words`; answers how many there are.
+    pub fn signal_members(&self, words: &str, signal: Signal) -> usize {
+        let members = self.group.members(words);
+        for member in &members {
+            // One that ended meanwhile needs no signal.
+            let _ = kill(*member, signal);
+        }
+        members.len()
+    }
+
     /// Ends the group at once, as a crash would.
     pub fn kill(&mut self) {
         self.group.signal(Signal::SIGKILL);
@@ -147,7 +157,7 @@ mod tests {
         let child = process
             .wait_for_line("the child", PATIENCE, |line| line.strip_prefix("child ").map(str::to_owned))
             .expect("a line");
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(process.id().cast_signed()), Signal::SIGKILL).expect("kill");
+        kill(nix::unistd::Pid::from_raw(process.id().cast_signed()), Signal::SIGKILL).expect("kill");
         process.child.wait().expect("the parent's end");
         assert!(is_alive(&child));
         process.kill();

@@ -31,14 +31,13 @@ impl Group {
 
     /// Whether a member runs. One that has ended and that nobody has waited for does not.
     pub fn is_alive(&self) -> bool {
-        if killpg(self.0, None).is_err() {
-            return false;
-        }
-        match states() {
-            Some(states) => has_living_member(&states, self.0),
-            // Nothing is known of the dead, so the group's word counts.
-            None => true,
-        }
+        killpg(self.0, None).is_ok() && listing().iter().any(|entry| entry.runs_in(self.0))
+    }
+
+    /// The members that run and whose command line contains `words`.
+    pub fn members(&self, words: &str) -> Vec<Pid> {
+        let running = listing().into_iter().filter(|entry| entry.runs_in(self.0));
+        running.filter(|entry| command_line(entry.pid).contains(words)).map(|entry| Pid::from_raw(entry.pid)).collect()
     }
 
     /// Waits for the last member's end.
@@ -49,24 +48,56 @@ impl Group {
     }
 }
 
-/// Group and state of every process: from `/proc` where there is one, else from `ps`.
-fn states() -> Option<Vec<(String, String)>> {
-    let pair = |line: &str, group: usize, state: usize| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        Some((words.get(group)?.to_string(), words.get(state)?.to_string()))
-    };
-    let Ok(processes) = fs::read_dir("/proc") else {
-        let listing = Command::new("ps").args(["-A", "-o", "pgid=,state="]).output().ok()?;
-        return Some(String::from_utf8_lossy(&listing.stdout).lines().filter_map(|line| pair(line, 0, 1)).collect());
-    };
-    let stats = processes.flatten().filter_map(|process| fs::read_to_string(process.path().join("stat")).ok());
-    // `pid (name) state parent group …`: the name may hold anything, so what counts starts after the last bracket.
-    Some(stats.filter_map(|stat| pair(stat.rsplit_once(')')?.1, 2, 0)).collect())
+/// A process of this machine.
+#[derive(Debug)]
+struct Entry {
+    pid: i32,
+    group: i32,
+    state: String,
 }
 
-fn has_living_member(states: &[(String, String)], group: Pid) -> bool {
-    let group = group.to_string();
-    states.iter().any(|(of, state)| *of == group && !state.starts_with('Z'))
+impl Entry {
+    fn runs_in(&self, group: Pid) -> bool {
+        self.group == group.as_raw() && !self.state.starts_with('Z')
+    }
+
+    /// Reads `pid group state`.
+    fn parse(words: &[&str]) -> Option<Self> {
+        let [pid, group, state] = words else { return None };
+        Some(Self { pid: pid.parse().ok()?, group: group.parse().ok()?, state: (*state).to_owned() })
+    }
+}
+
+/// Every process: from `/proc` where there is one, else from `ps`.
+fn listing() -> Vec<Entry> {
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return ps(&["-A", "-o", "pid=,pgid=,state="])
+            .lines()
+            .filter_map(|line| Entry::parse(&line.split_whitespace().collect::<Vec<_>>()))
+            .collect();
+    };
+    let stats = processes.flatten().filter_map(|process| fs::read_to_string(process.path().join("stat")).ok());
+    stats.filter_map(|stat| parse_stat(&stat)).collect()
+}
+
+/// `pid (name) state parent group …`: the name may hold anything, so what counts starts after the last bracket.
+fn parse_stat(stat: &str) -> Option<Entry> {
+    let (pid, _) = stat.split_once(' ')?;
+    let mut words = stat.rsplit_once(')')?.1.split_whitespace();
+    let (state, group) = (words.next()?, words.nth(1)?);
+    Entry::parse(&[pid, group, state])
+}
+
+fn command_line(pid: i32) -> String {
+    match fs::read_to_string(format!("/proc/{pid}/cmdline")) {
+        Ok(words) => words.replace('\0', " "),
+        Err(_) => ps(&["-o", "args=", "-p", &pid.to_string()]),
+    }
+}
+
+fn ps(arguments: &[&str]) -> String {
+    let output = Command::new("ps").args(arguments).output();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
 }
 
 /// Ends a group when this program ends, also when it is killed: a shell that waits for the end of a pipe.
@@ -102,17 +133,17 @@ mod tests {
 
     #[test]
     fn the_dead_do_not_count() {
-        let states = [("1", "S"), ("70", "Z"), ("71", "Z+"), ("71", "Sl")];
-        let listing = states.map(|(group, state)| (group.to_owned(), state.to_owned()));
-        assert!(!has_living_member(&listing, Pid::from_raw(70)));
-        assert!(has_living_member(&listing, Pid::from_raw(71)));
-        assert!(!has_living_member(&listing, Pid::from_raw(7)));
+        let dead = parse_stat("70 (a) b) Z 1 70 70 0 -1").expect("an entry");
+        assert!(!dead.runs_in(Pid::from_raw(70)));
+        let living = parse_stat("71 (sh) S 1 70 70 0 -1").expect("an entry");
+        assert!(living.runs_in(Pid::from_raw(70)) && !living.runs_in(Pid::from_raw(71)));
     }
 
     #[test]
-    fn this_process_is_among_the_living() {
-        let group = nix::unistd::getpgrp();
-        assert!(has_living_member(&states().expect("states"), group));
+    fn this_process_is_among_the_members_of_its_group() {
+        let group = Group(nix::unistd::getpgrp());
+        assert!(group.members("stampede_harness").contains(&nix::unistd::getpid()));
+        assert!(group.is_alive());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `.stampede/`: what one start leaves for the next.
+//! The directory `.stampede`: what one start leaves for the next.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions, TryLockError},
@@ -19,21 +19,24 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens `.stampede` of the project at `root`, and holds it.
+    /// Opens the directory, and holds it.
     ///
     /// # Errors
     /// When another `up` holds it.
-    pub fn open(root: &Path) -> Result<Self> {
-        let path = root.join(".stampede");
+    pub fn open(path: &Path) -> Result<Self> {
+        let path = path.to_owned();
         fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
         let lock = OpenOptions::new().create(true).append(true).open(path.join("lock"));
         let lock = lock.with_context(|| format!("cannot write into {}", path.display()))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                bail!("another scripts/up is running here: end it with Ctrl-C first (its pids are in .stampede/pids)")
+                let pids = path.join("pids");
+                bail!("another scripts/up is running here: end it with Ctrl-C first (see {})", pids.display())
             }
-            Err(TryLockError::Error(error)) => return Err(error).context("cannot lock .stampede/lock"),
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+            }
         }
         let directory = Self { path, _lock: lock };
         for name in ["logs", "pids"] {
@@ -71,10 +74,13 @@ impl Directory {
     /// When the file is damaged.
     pub fn variables(&self) -> Result<Variables> {
         let mut variables = Variables::generate()?;
-        match fs::read_to_string(self.at("env")) {
-            Ok(text) => variables.read_lines(&text).context(".stampede/env is damaged: repair it, or use --fresh")?,
+        let path = self.at("env");
+        match fs::read_to_string(&path) {
+            Ok(text) => variables
+                .read_lines(&text)
+                .with_context(|| format!("{} is damaged: repair it, or use --fresh", path.display()))?,
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(error).context("cannot read .stampede/env"),
+            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
         }
         Ok(variables)
     }

@@ -1,6 +1,6 @@
 //! The command line of `up`.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, path::PathBuf};
 
 use clap::Parser;
 
@@ -32,4 +32,10 @@ pub struct Options {
     /// Do not call the sweeper every five seconds
     #[arg(long)]
     pub no_sweeper: bool,
+    /// Build nothing: run what is there
+    #[arg(long)]
+    pub no_build: bool,
+    /// Where secrets and data are kept
+    #[arg(long, default_value = ".stampede", value_name = "DIRECTORY")]
+    pub directory: PathBuf,
 }

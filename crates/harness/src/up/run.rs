@@ -43,7 +43,7 @@ const LAST_WORDS: usize = 15;
 pub fn run(options: &Options) -> Result<()> {
     let root = root::find()?;
     let engine = Engine::discover(options.engine.as_deref())?;
-    let directory = Directory::open(&root)?;
+    let directory = Directory::open(&root.join(&options.directory))?;
     if options.fresh {
         directory.clear()?;
     }
@@ -53,7 +53,9 @@ pub fn run(options: &Options) -> Result<()> {
         listen.set_port(ports::free()?);
     }
     ensure!(ports::is_free(listen), "{listen} is in use: end what listens there, or choose another with --listen");
-    build::all(&root, &engine)?;
+    if !options.no_build {
+        build::all(&root, &engine)?;
+    }
 
     let stop = stop_flag()?;
     let mut variables = directory.variables()?;
@@ -89,9 +91,10 @@ pub fn run(options: &Options) -> Result<()> {
         }
     }
     println!("  Operators   {url}/admin.html");
-    println!("  their token grep ADMIN_TOKEN .stampede/env");
-    println!("  Secrets     .stampede/env      Logs  .stampede/logs/      Ids  .stampede/pids/");
-    println!("  Ctrl-C ends it; the data stays in .stampede/.\n");
+    let kept = options.directory.display();
+    println!("  their token grep ADMIN_TOKEN {kept}/env");
+    println!("  Secrets     {kept}/env      Logs  {kept}/logs/      Ids  {kept}/pids/");
+    println!("  Ctrl-C ends it; the data stays in {kept}/.\n");
 
     watch(&mut services, &stop);
     println!("ending …");
