@@ -9,6 +9,7 @@ pub mod ids;
 pub mod order;
 pub mod problem;
 pub mod secret;
+pub mod session;
 pub mod signed;
 pub mod ticket;
 pub mod time;

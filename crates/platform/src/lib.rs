@@ -3,11 +3,14 @@
 //! **Invariant:** every response leaves through [`http::serve`], the only place that knows how to send one well.
 
 pub mod auth;
+pub mod client;
 pub mod clock;
 pub mod config;
 pub mod http;
 pub mod ledger;
 pub mod log;
+pub mod memory;
 pub mod once;
 pub mod redis;
+pub mod sales;
 pub mod store;

@@ -3,11 +3,11 @@
 -- KEYS  1 gate, 2 order, 3 stock, 4 holders, 5 orders (stream), 6 queue, 7 stats, 8 awake, 9 winners,
 --       10 ban of the user, 11 ban of the address, 12 rate of the user, 13 rate of the address, 14 rate of all
 -- ARGV  1 start key, 2 SKU, 3 quantity, 4 user, 5 ULID, 6 activity, 7 doorbell channel,
---       8 the ULID's last four bytes, 9 "1" where the caller wants the gate (and, when sold out, the winners)
+--       8 the ULID's last four bytes, 9 "1" where the caller wants the gate
 -- Reply word, now (ms), limits ("name;count;seconds;left;reset" joined by "|"), gate (or ""), then
 --       queued | replayed: sequence, ahead, wait (ms), amount, currency, created (ms)
 --       not_open: ms until the start; rate_limited: name, ms to wait; overloaded: ms to wait
---       sold_out: winners (or "")
+--       sold_out: the last four bytes of the ULID of every winner
 --       and nothing for: not_ready, ended, paused, start_key_invalid, banned, ticket_conflict, limit_reached,
 --       not_found
 
@@ -78,7 +78,7 @@ if holds + quantity > per_user then return refuse('limit_reached') end
 local left = tonumber(redis.call('GET', KEYS[3]))
 if not left then return refuse('not_ready') end
 if left >= 0 and left < quantity then
-  return refuse('sold_out', ARGV[9] == '1' and redis.call('GET', KEYS[9]) or '')
+  return refuse('sold_out', redis.call('GET', KEYS[9]) or '')
 end
 
 local queue = redis.call('HMGET', KEYS[6], 'enqueued', 'written', 'rate')

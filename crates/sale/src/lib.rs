@@ -8,6 +8,7 @@ pub mod hot;
 pub mod keys;
 pub mod ledger;
 pub mod money;
+pub mod operate;
 pub mod ports;
 pub mod preheat;
 pub mod reply;

@@ -42,17 +42,19 @@ pub struct Report {
     pub failed: usize,
     /// Payment callbacks finished.
     pub callbacks: usize,
+    /// Refunds sent to the provider.
+    pub refunds: usize,
     /// Whether the time was up before the work was.
     pub more: bool,
 }
 
-/// Takes or keeps the lease.
+/// Takes, keeps or (with 0 ms) gives up a lease; answers whether `owner` holds it now.
 ///
 /// # Errors
 /// [`StoreError`] of Redis.
-pub async fn lease<R: Redis>(redis: &R, owner: &str, ms: i64) -> Result<bool, StoreError> {
+pub async fn lease_of<R: Redis>(redis: &R, key: &str, owner: &str, ms: i64) -> Result<bool, StoreError> {
     let args = vec![owner.into(), ms.to_string().into()];
-    Ok(LEASE.run(redis, vec![LEASE_KEY.to_owned()], args).await?.text()? == "held")
+    Ok(LEASE.run(redis, vec![key.to_owned()], args).await?.text()? == "held")
 }
 
 /// The sales that have a gate.

@@ -78,8 +78,8 @@ pub enum Outcome {
     Queued(Box<Order>),
     /// Refused, with milliseconds to wait where that helps.
     Refused(Code, i64),
-    /// Not a unit left; the last four bytes of the ULIDs that won, where they were asked for.
-    SoldOut(Option<Vec<[u8; 4]>>),
+    /// Not enough left; the last four bytes of the ULIDs that won, by which a winner's retry is known.
+    SoldOut(Vec<[u8; 4]>),
 }
 
 /// The whole answer of one call.
@@ -146,11 +146,7 @@ fn decision(mut reply: Reply, wish: &Reservation) -> Result<Decision, StoreError
     let gate = gate(&reply.text()?);
     let outcome = match word.as_str() {
         "queued" | "replayed" => Outcome::Queued(Box::new(order(&mut reply, wish)?)),
-        "sold_out" => {
-            let winners = reply.bytes()?;
-            let winners = winners.as_chunks::<4>().0.to_vec();
-            Outcome::SoldOut(gate.is_some().then_some(winners))
-        }
+        "sold_out" => Outcome::SoldOut(reply.bytes()?.as_chunks::<4>().0.to_vec()),
         "rate_limited" => {
             reply.text()?;
             Outcome::Refused(Code::RateLimited, reply.int()?)
