@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
+/// Issuer and audience of the app where nobody set others (`spin.toml`).
+const APP_NAME: &str = "stampede";
+
 /// The flags that every subcommand shares.
 #[derive(clap::Args, Debug, Clone)]
 pub struct TargetOptions {
@@ -29,11 +32,11 @@ pub struct TargetOptions {
     #[arg(long, env = "SPIN_VARIABLE_JWT_KEY", hide_env_values = true)]
     pub jwt_key: Option<String>,
 
-    /// Issuer of the tokens [default: from the env file]
+    /// Issuer of the tokens [default: from the env file, else stampede]
     #[arg(long, env = "SPIN_VARIABLE_JWT_ISSUER")]
     pub jwt_issuer: Option<String>,
 
-    /// Audience of the tokens [default: from the env file]
+    /// Audience of the tokens [default: from the env file, else stampede]
     #[arg(long, env = "SPIN_VARIABLE_JWT_AUDIENCE")]
     pub jwt_audience: Option<String>,
 }
@@ -56,10 +59,10 @@ pub struct Target {
 pub struct JwtSettings {
     /// The shared key, as the app's variable has it.
     pub key: String,
-    /// `iss`, where the app checks one.
-    pub issuer: Option<String>,
-    /// `aud`, where the app checks one.
-    pub audience: Option<String>,
+    /// `iss`.
+    pub issuer: String,
+    /// `aud`.
+    pub audience: String,
 }
 
 impl TargetOptions {
@@ -86,8 +89,8 @@ impl TargetOptions {
             pick(&self.jwt_key, "JWT_KEY").filter(|_| self.jwt_key.is_some() || algorithm == "HS256").map(|key| {
                 JwtSettings {
                     key,
-                    issuer: pick(&self.jwt_issuer, "JWT_ISSUER"),
-                    audience: pick(&self.jwt_audience, "JWT_AUDIENCE"),
+                    issuer: pick(&self.jwt_issuer, "JWT_ISSUER").unwrap_or_else(|| APP_NAME.to_owned()),
+                    audience: pick(&self.jwt_audience, "JWT_AUDIENCE").unwrap_or_else(|| APP_NAME.to_owned()),
                 }
             });
         Ok(Target {
