@@ -25,8 +25,7 @@ export async function buy({ activity, sku, quantity, ticket, gate, report, signa
     try {
       report({ step: "ticket" });
       used = await ticket();
-      report({ step: "gate" });
-      key = await gate.key(signal, staleKey);
+      key = await gate.key(signal, { stale: staleKey, onWait: (gate) => report(waitingFor(gate)) });
       if (key === null) return refused(new api.Problem({ status: 410, code: "ended" }));
       report({ step: "sending" });
       const { data } = await api.placeOrder(
@@ -61,6 +60,12 @@ export async function buy({ activity, sku, quantity, ticket, gate, report, signa
     }
   }
   return unknown ? { kind: "look" } : refused(new api.Problem({ status: 503, code: "overloaded" }));
+}
+
+/** What a gate without a key means: too many people, a pause, or a moment too early. */
+function waitingFor(gate) {
+  const code = { open: "overloaded", paused: "paused" }[gate?.phase];
+  return code ? { step: "waiting", error: new api.Problem({ status: 503, code }) } : { step: "gate" };
 }
 
 const refused = (error) => ({ kind: "refused", error });

@@ -53,15 +53,17 @@ export function watchGate(activity, { skus, onChange, onTrouble }) {
   });
 
   /**
-   * Resolves to the start key as soon as the gate is open, or to null when it is over. `stale` is a
-   * key that the server refused.
+   * Resolves to the start key as soon as the gate carries one, or to null when the sale is over.
+   * `stale` is a key that the server refused; `onWait(gate)` hears that there is none yet: before
+   * the start, while the sale is paused, and while load is shed.
    */
-  async function key(signal, stale) {
+  async function key(signal, { stale, onWait }) {
     if (stale && stale === current?.start_key) await watch.now();
     for (;;) {
       signal?.throwIfAborted();
       if (current?.phase === "open" && current.start_key) return current.start_key;
       if (current?.phase === "ended") return null;
+      onWait(current);
       await new Promise((resolve, reject) => {
         const wake = () => (waiting.delete(wake), resolve());
         waiting.add(wake);

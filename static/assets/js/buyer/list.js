@@ -18,9 +18,8 @@ shell.start();
 repeat(async () => {
   try {
     const { data, sentAt, receivedAt } = await api.activities();
-    const sales = data.activities;
-    if (sales.length) clock.observe(sales[0].server_time ?? data.server_time, sentAt, receivedAt);
-    render(sales);
+    if (data.length) clock.observe(data[0].server_time, sentAt, receivedAt);
+    render(data);
     show(byId("trouble"), false);
     return 60_000 + upTo(30_000);
   } catch (error) {

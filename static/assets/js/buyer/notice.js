@@ -4,23 +4,23 @@ import { byId, el, say, show } from "../shared/dom.js";
 import { t } from "../shared/i18n.js";
 
 let ticking = null;
-let tone = null;
+let topic = null;
 
 /**
  * Shows a notice: `tone` is `busy`, `calm`, `good` or `bad`; `until` a `performance.now()` to count
- * down to; `link` an address and its words. `null` clears it, with `only` if it has that tone.
+ * down to; `link` an address and its words. `null` clears it; with a `topic`, only what was shown
+ * under that topic.
  */
-export function showNotice(notice, { only } = {}) {
+export function showNotice(notice, about = null) {
   const box = byId("notice");
   if (notice === null) {
-    if (only && only !== tone) return;
-    tone = null;
+    if (about && about !== topic) return;
     clearInterval(ticking);
     show(box, false);
     return say(byId("notice-text"), "");
   }
-  tone = notice.tone;
-  box.dataset.tone = tone;
+  topic = about;
+  box.dataset.tone = notice.tone;
   show(box, true);
   say(byId("notice-text"), notice.text);
   byId("notice-more").replaceChildren(

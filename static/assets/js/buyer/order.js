@@ -54,12 +54,12 @@ async function step() {
       etag = answer.etag;
       accept(answer.data);
     }
-    showNotice(null, { only: "calm" });
+    showNotice(null, "trouble");
     return nextLook(answer.retryAfter);
   } catch (error) {
     if (error.code === "not_found") return missing();
     if (error.code === "unauthenticated") return void shell.signInAgain(), null;
-    showNotice({ tone: "calm", text: explain(error) });
+    showNotice({ tone: "calm", text: explain(error) }, "trouble");
     failures += 1;
     return passes(error) ? Math.max(error.retryAfter ?? 0, backOff(failures)) : null;
   }
@@ -120,7 +120,7 @@ function render() {
   show(byId("payment"), unpaid);
   show(byId("pay-form"), unpaid && !order.checkout_url);
   show(byId("to-payment"), unpaid && Boolean(order.checkout_url));
-  if (order.checkout_url) byId("to-payment").href = safe(order.checkout_url);
+  if (order.checkout_url) byId("to-payment").href = payAt(order.checkout_url);
   say(byId("pay"), t("order.pay", { amount: money(order.amount, order.currency) }));
   show(byId("cancel"), unpaid);
   show(byId("refund"), status === "paid");
@@ -168,7 +168,7 @@ async function pay(event) {
     if (!token) return;
     const address = Object.fromEntries(new FormData(byId("pay-form")));
     const { data } = await api.checkout(number, token, address);
-    location.assign(safe(data.checkout_url));
+    location.assign(payAt(data.checkout_url));
   } catch (error) {
     failed(error);
   } finally {
@@ -199,8 +199,15 @@ function failed(error) {
   if (error.code === "state_conflict") look();
 }
 
-/** Only ever an address of the web, whatever a provider says. */
-function safe(url) {
+/**
+ * Where to pay: only ever an address of the web, whatever a provider says. Our own sandbox is told
+ * where to go back to; a provider knows it from the session.
+ */
+function payAt(url) {
   const target = new URL(url, location.href);
-  return target.protocol === "https:" || target.origin === location.origin ? target.href : "#";
+  if (target.origin === location.origin) {
+    target.searchParams.set("return", `/order?order_no=${encodeURIComponent(number)}`);
+    return target.href;
+  }
+  return target.protocol === "https:" ? target.href : "#";
 }

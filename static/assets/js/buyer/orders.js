@@ -31,9 +31,9 @@ async function load() {
   say(byId("state"), t("loading"));
   try {
     const { data } = await api.orders(session.token(), { before: last, limit: PAGE });
-    byId("orders").append(...data.orders.map(row));
-    last = data.orders.at(-1)?.order_no ?? last;
-    show(byId("more"), data.orders.length === PAGE);
+    byId("orders").append(...data.map(row));
+    last = data.at(-1)?.order_no ?? last;
+    show(byId("more"), data.length === PAGE);
     say(byId("state"), byId("orders").childElementCount ? "" : t("orders.none"));
   } catch (error) {
     say(byId("state"), explain(error));

@@ -46,11 +46,11 @@ const watch = watchGate(id, {
   onChange(next) {
     gate = next;
     render();
-    if (!attempt && gate.phase === "open") showNotice(null, { only: "calm" });
+    showNotice(null, "trouble");
   },
   onTrouble(error) {
     if (error.code === "not_found") missing();
-    else if (!gate) showNotice({ tone: "calm", text: explain(error) });
+    else if (!attempt) showNotice({ tone: "calm", text: explain(error) }, "trouble");
   },
 });
 

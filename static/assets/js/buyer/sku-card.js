@@ -49,12 +49,13 @@ export function skuCard(sku, { perUser, onBuy }) {
     if (button.disabled === enabled) button.disabled = !enabled;
     say(button, label);
     const unlimited = stock.total < 0;
-    show(bar, !unlimited);
-    const now = soldOut ? 0 : stock.left;
+    const known = stock.left !== null;
+    show(bar, !unlimited && known);
+    const now = soldOut ? 0 : (stock.left ?? 0);
     meter.style.setProperty("--share", unlimited || !stock.total ? 0 : now / stock.total);
-    say(left, unlimited ? t("sale.unlimited") : soldOut ? t("sale.none_left")
+    say(left, unlimited ? t("sale.unlimited") : soldOut ? t("sale.none_left") : !known ? t("sale.not_ready")
       : t("sale.left", { left: count(now), total: count(stock.total) }));
-    say(asOf, unlimited || soldOut || !stock.as_of ? "" : t("sale.as_of", { time: clockTime(stock.as_of) }));
+    say(asOf, unlimited || soldOut || !known ? "" : t("sale.as_of", { time: clockTime(stock.as_of) }));
     card.classList.toggle("is-out", soldOut);
   }
 

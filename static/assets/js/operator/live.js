@@ -59,19 +59,19 @@ function makeTiles() {
   const drain = tile("Orders written per second");
   let before = null;
 
-  function update({ skus, queue: line }) {
+  function update({ skus, queue: waiting, drain_rate: speed }) {
     const sum = (name) => skus.reduce((total, sku) => total + Math.max(0, sku[name] ?? 0), 0);
-    say(left.value, skus.some((sku) => sku.left < 0) ? "∞" : count(sum("left")));
+    say(left.value, skus.some((sku) => sku.total < 0) ? "∞" : count(sum("left")));
     say(held.value, count(sum("held")));
     say(sold.value, count(sum("sold")));
-    say(length.value, count(line.length));
-    queue.push(line.length);
-    say(drain.value, count(Math.round(line.drain_rate)));
+    say(length.value, count(waiting));
+    queue.push(waiting);
+    say(drain.value, count(speed));
     const now = { taken: sum("held") + sum("sold"), at: performance.now() };
     if (before) {
-      const speed = Math.max(0, ((now.taken - before.taken) * 1000) / (now.at - before.at));
-      say(perSecond.value, count(Math.round(speed)));
-      rate.push(speed);
+      const taken = Math.max(0, ((now.taken - before.taken) * 1000) / (now.at - before.at));
+      say(perSecond.value, count(Math.round(taken)));
+      rate.push(taken);
     }
     before = now;
   }
@@ -81,7 +81,7 @@ function makeTiles() {
 
 function stockRow(sku) {
   const cell = (label, value) =>
-    el("td", { class: "number", "data-label": label }, value < 0 ? "∞" : count(value));
+    el("td", { class: "number", "data-label": label }, value === null ? "not ready" : value < 0 ? "∞" : count(value));
   return el(
     "tr",
     { testid: `stock-${sku.sku}` },
@@ -101,14 +101,14 @@ function stockRow(sku) {
 }
 
 async function restock(button, sku) {
-  const by = await askNumber(`How many units of ${sku} come in addition?`);
+  const by = await askNumber(`By how many units does ${sku} grow? Less than zero takes units away.`);
   if (by === null) return;
-  await doing(button, () => send("POST", sale(current, `/skus/${encodeURIComponent(sku)}/restock`), { by }), `${by} more of ${sku}.`);
+  await doing(button, () => send("POST", sale(current, `/skus/${encodeURIComponent(sku)}/restock`), { by }), `The stock of ${sku} has changed by ${by}.`);
 }
 
 function askNumber(question) {
   return new Promise((resolve) => {
-    const field = el("input", { type: "number", min: 1, step: 1, required: true, "aria-label": question, testid: "restock-by" });
+    const field = el("input", { type: "number", step: 1, required: true, "aria-label": question, testid: "restock-by" });
     const dialog = el(
       "dialog",
       { class: "dialog" },
@@ -146,19 +146,34 @@ async function audit(button) {
   if (report) byId("audit-result").replaceChildren(auditTable(report));
 }
 
+const INVARIANTS = [
+  ["i1", "left + held + sold = total"],
+  ["i2", "the ledger holds no more than the total"],
+  ["i3", "nobody holds more than the limit"],
+];
+
 function auditTable(report) {
-  const columns = Object.keys(report.skus[0] ?? {});
-  const cell = (value) => (typeof value === "object" && value !== null ? JSON.stringify(value) : String(value ?? ""));
+  const heads = ["SKU", "Total", "Left", "Held", "Sold", "In the ledger", ...INVARIANTS.map(([, text]) => text), "Drift"];
+  const rows = report.skus.map(({ redis, ledger, drift, ...holds }) =>
+    el(
+      "tr",
+      {},
+      [redis.sku, redis.total, redis.left ?? "not ready", redis.held, redis.sold, ledger?.counted ?? "none"].map(
+        (value) => el("td", {}, String(value)),
+      ),
+      INVARIANTS.map(([name]) => el("td", { class: holds[name] ? "verdict-good" : "verdict-bad" }, holds[name] ? "yes" : "no")),
+      el("td", {}, String(drift)),
+    ),
+  );
   return el(
     "div",
     { class: "card scroll" },
-    el("p", { class: report.ok ? "verdict-good" : "verdict-bad", testid: "audit-verdict" }, report.ok ? "Everything adds up." : "There is a drift."),
     el(
-      "table",
-      {},
-      el("thead", {}, el("tr", {}, columns.map((name) => el("th", { scope: "col" }, name)))),
-      el("tbody", {}, report.skus.map((sku) => el("tr", {}, columns.map((name) => el("td", {}, cell(sku[name])))))),
+      "p",
+      { class: report.ok ? "verdict-good" : "verdict-bad", testid: "audit-verdict" },
+      report.ok ? "Every invariant holds." : "An invariant is broken: pause the sale and look at the log.",
     ),
+    el("table", {}, el("thead", {}, el("tr", {}, heads.map((text) => el("th", { scope: "col" }, text)))), el("tbody", {}, rows)),
   );
 }
 

@@ -65,7 +65,7 @@ async function open() {
 }
 
 async function list() {
-  const { activities } = await send("GET", "/activities");
+  const activities = await send("GET", "/activities");
   byId("sales").replaceChildren(...activities.map(row));
   show(byId("no-sales"), activities.length === 0);
 }

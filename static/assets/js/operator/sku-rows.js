@@ -24,7 +24,7 @@ export function addSku({ sku = "", name = "", image = "", price, currency, total
   const row = el(
     "div",
     { class: "sku-row", role: "group", "aria-label": "Item" },
-    field("sku", "SKU", sku, { spellcheck: "false" }),
+    field("sku", "SKU", sku, { spellcheck: "false", pattern: "[A-Za-z0-9][A-Za-z0-9_\\-]{0,39}" }),
     field("name", "Name", name, { maxlength: 200 }),
     field("price", "Price", price === undefined ? "" : (price / 10 ** digits(known)).toFixed(digits(known)), { inputmode: "decimal", pattern: "\\d+([.]\\d+)?" }),
     field("currency", "Currency", known, { pattern: "[A-Z]{3}", maxlength: 3 }),

@@ -38,6 +38,7 @@ export const words = {
   "sale.quantity": "Quantity",
   "sale.left": "{left} of {total} left",
   "sale.none_left": "None left",
+  "sale.not_ready": "Getting ready",
   "sale.unlimited": "No limit",
   "sale.as_of": "as of {time}",
   "sale.buy": "Buy",
@@ -158,4 +159,6 @@ export const words = {
   "problem.invalid_request": "Something in the form is not right.",
 
   "reason.not_paid_in_time": "The order was not paid in time, and the item went back on sale.",
+  "reason.paid_too_late": "Your payment came after the time was up, and the item was gone. You get all of your money back.",
+  "reason.no_room_in_ledger": "There was no unit left for this order after all. Nothing is owed, and we are sorry.",
 };

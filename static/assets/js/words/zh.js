@@ -38,6 +38,7 @@ export const words = {
   "sale.quantity": "数量",
   "sale.left": "剩余 {left} / {total}",
   "sale.none_left": "已无库存",
+  "sale.not_ready": "准备中",
   "sale.unlimited": "不限量",
   "sale.as_of": "截至 {time}",
   "sale.buy": "立即抢购",
@@ -158,4 +159,6 @@ export const words = {
   "problem.invalid_request": "表单内容有误。",
 
   "reason.not_paid_in_time": "订单未在规定时间内付款，商品已释放。",
+  "reason.paid_too_late": "您的付款在超时之后到达，商品已售完。款项将全额退回。",
+  "reason.no_room_in_ledger": "库存不足，订单未能完成。无需付款，非常抱歉。",
 };
