@@ -1,1 +1,52 @@
-fn main() {}
+//! `local-host`: runs a Spin application where the `spin` command is not installed.
+//!
+//! It reads the same `spin.toml`, runs the same components and takes the same flags as Spin 4.1, and
+//! it behaves as Spin does wherever an application can tell. What it does not know, it refuses.
+
+mod assets;
+mod bindings;
+mod cli;
+mod component;
+mod engine;
+mod hosts;
+mod http;
+mod logging;
+mod manifest;
+mod outbound;
+mod redis_trigger;
+mod runtime_config;
+mod state;
+mod stdio;
+mod stores;
+mod supervise;
+mod table;
+mod trigger;
+mod variables;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::cli::{Cli, Command};
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let Command::Up(up) = Cli::parse().command;
+    logging::init();
+    // Only one provider is compiled in; the first to ask installs it.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let ended = match up.trigger {
+        None => supervise::run(&up).await,
+        Some(kind) => trigger::run(&up, kind).await.map(|()| ExitCode::SUCCESS),
+    };
+    ended.unwrap_or_else(|error| {
+        eprintln!("Error: {error}");
+        for (index, cause) in error.chain().skip(1).enumerate() {
+            if index == 0 {
+                eprintln!("\nCaused by:");
+            }
+            eprintln!("{index:>4}: {cause}");
+        }
+        ExitCode::FAILURE
+    })
+}

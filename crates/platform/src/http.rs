@@ -198,7 +198,8 @@ pub async fn serve(
     let (parts, body) = request.into_parts();
     let request_id = request_id(&parts.headers);
     let declared = parts.headers.get("content-length").and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
-    let has_body = declared != Some(0) && (declared.is_some() || parts.headers.contains_key("transfer-encoding"));
+    // A request of another component has a body without saying how long it is.
+    let has_body = declared.map_or(!matches!(parts.method, Method::GET | Method::HEAD), |length| length > 0);
     let body = match has_body {
         false => Ok(Bytes::new()),
         true => read(body, declared).await,

@@ -1,0 +1,101 @@
+//! A value, or a range that a random value is taken from.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use rand::RngExt as _;
+
+/// See the module. The end of a range is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Range<T> {
+    One(T),
+    Between(T, T),
+}
+
+/// A type whose values a [`Range`] can hold.
+pub trait Pick: Copy + PartialOrd + rand::distr::uniform::SampleUniform {
+    /// Reads a value.
+    fn read(text: &str) -> Result<Self, String>;
+}
+
+impl<T: Pick> Range<T> {
+    /// The value, or a random one of the range.
+    pub fn pick(self) -> T {
+        match self {
+            Self::One(value) => value,
+            Self::Between(start, end) => rand::rng().random_range(start..end),
+        }
+    }
+}
+
+impl<T: Pick> FromStr for Range<T> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((start, end)) = text.split_once("..") else {
+            return T::read(text).map(Self::One);
+        };
+        let (start, end) = (T::read(start)?, T::read(end)?);
+        if start >= end {
+            return Err(format!("the range {text} is empty"));
+        }
+        Ok(Self::Between(start, end))
+    }
+}
+
+impl Pick for usize {
+    fn read(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|error| format!("expected integer or range; got {text:?}; {error}"))
+    }
+}
+
+impl Pick for Duration {
+    fn read(text: &str) -> Result<Self, String> {
+        let units: [(&str, fn(u64) -> Self); 5] = [
+            ("ms", Self::from_millis),
+            ("us", Self::from_micros),
+            ("μs", Self::from_micros),
+            ("ns", Self::from_nanos),
+            ("s", Self::from_secs),
+        ];
+        let (number, unit) = units
+            .iter()
+            .find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, *unit)))
+            .unwrap_or((text, Self::from_secs));
+        number.parse().map(unit).map_err(|error| {
+            format!("expected integer suffixed by `s`, `ms`, `us`, `μs`, or `ns`; got {text:?}; {error}")
+        })
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Range<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(value) => value.fmt(f),
+            Self::Between(start, end) => write!(f, "{start}..{end}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_times_and_ranges_are_read() {
+        assert_eq!("8".parse(), Ok(Range::One(8_usize)));
+        assert_eq!("1..8".parse(), Ok(Range::Between(1_usize, 8)));
+        assert_eq!("2".parse(), Ok(Range::One(Duration::from_secs(2))));
+        assert_eq!("5ms".parse(), Ok(Range::One(Duration::from_millis(5))));
+        let range = Range::Between(Duration::from_secs(1), Duration::from_secs(8));
+        assert_eq!("1..8s".parse(), Ok(range));
+        for bad in ["", "x", "8..1", "1.."] {
+            assert!(bad.parse::<Range<usize>>().is_err(), "{bad:?} was accepted");
+        }
+    }
+
+    #[test]
+    fn a_range_leaves_out_its_end() {
+        let range: Range<usize> = "3..5".parse().unwrap();
+        assert!((0..100).all(|_| (3..5).contains(&range.pick())));
+    }
+}

@@ -1,0 +1,218 @@
+//! Loaded components and their instances.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::Context as _;
+use wasmtime::{
+    Engine, Store,
+    component::{Component, InstancePre, Linker, ResourceTable},
+};
+use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, sockets::SocketAddrUse};
+use wasmtime_wasi_http::WasiHttpCtx;
+
+use crate::{
+    hosts::{
+        http::{Clients, Loopback, Origin, OutboundHttp, tls_config},
+        key_value::{GrantedStores, KeyValueHost},
+        postgres::{PostgresHost, PostgresPools},
+        redis::RedisHost,
+        sqlite::{GrantedDatabases, SqliteHost},
+        variables::VariablesHost,
+    },
+    manifest::{self, App},
+    outbound::AllowedHosts,
+    runtime_config::RuntimeConfig,
+    state::{CpuTime, MemoryLimit, State},
+    stdio::Logs,
+    variables::Variables,
+};
+
+/// What all components of a process share.
+pub struct Shared {
+    /// The application's variables.
+    pub variables: Arc<Variables>,
+    /// Where output goes.
+    pub logs: Logs,
+    /// The stores.
+    pub config: RuntimeConfig,
+    /// The most memory that an instance may have, in bytes.
+    pub max_memory: Option<usize>,
+    /// The directory with a directory of files for each component that has any.
+    pub assets: PathBuf,
+    /// The way back to this process's HTTP server, if it has one.
+    pub loopback: Arc<Loopback>,
+}
+
+/// A compiled component with everything that its instances need.
+pub struct LoadedComponent {
+    id: Arc<str>,
+    pre: InstancePre<State>,
+    environment: Vec<(String, String)>,
+    files: Option<PathBuf>,
+    allowed: Arc<AllowedHosts>,
+    key_value: GrantedStores,
+    sqlite: GrantedDatabases,
+    postgres: Arc<PostgresPools>,
+    clients: Clients,
+    variables: Arc<Variables>,
+    logs: Logs,
+    loopback: Arc<Loopback>,
+    max_memory: Option<usize>,
+}
+
+/// Compiles the components with these ids.
+///
+/// # Errors
+///
+/// If a file is missing, is no component, or imports something that is not there.
+pub fn load<'a>(
+    app: &App,
+    ids: impl IntoIterator<Item = &'a str>,
+    linker: &Linker<State>,
+    shared: &Shared,
+) -> anyhow::Result<HashMap<String, Arc<LoadedComponent>>> {
+    let tls = tls_config()?;
+    let clients = Clients::new(tls.clone());
+    ids.into_iter()
+        .map(|id| {
+            let section = app.components.get(id).context("the component is not there")?;
+            let pre = compile(linker.engine(), linker, &section.source)
+                .with_context(|| format!("cannot load the component {id:?}"))?;
+            let pools = Arc::new(PostgresPools::new(tls.clone()));
+            let component = LoadedComponent::new(id, section, app, pre, pools, &clients, shared);
+            Ok((id.to_owned(), Arc::new(component)))
+        })
+        .collect()
+}
+
+fn compile(
+    engine: &Engine,
+    linker: &Linker<State>,
+    source: &Path,
+) -> anyhow::Result<InstancePre<State>> {
+    let bytes = std::fs::read(source).with_context(|| {
+        format!("cannot read {}; has it been built for wasm32-wasip2?", source.display())
+    })?;
+    let component = Component::new(engine, bytes)
+        .map_err(anyhow::Error::from)
+        .with_context(|| format!("{} is no WebAssembly component", source.display()))?;
+    linker
+        .instantiate_pre(&component)
+        .map_err(anyhow::Error::from)
+        .context("it imports an interface that this host does not have")
+}
+
+impl LoadedComponent {
+    fn new(
+        id: &str,
+        section: &manifest::Component,
+        app: &App,
+        pre: InstancePre<State>,
+        postgres: Arc<PostgresPools>,
+        clients: &Clients,
+        shared: &Shared,
+    ) -> Self {
+        let ids = app.components.keys().cloned().collect();
+        let variables = shared.variables.clone();
+        Self {
+            id: id.into(),
+            pre,
+            environment: section.environment.clone().into_iter().collect(),
+            files: (!section.files.is_empty()).then(|| shared.assets.join(id)),
+            allowed: Arc::new(AllowedHosts::new(&section.allowed_outbound_hosts, ids, variables)),
+            key_value: Arc::new(granted(&section.key_value_stores, &shared.config.key_value)),
+            sqlite: Arc::new(granted(&section.sqlite_databases, &shared.config.sqlite)),
+            postgres,
+            clients: clients.clone(),
+            variables: shared.variables.clone(),
+            logs: shared.logs.clone(),
+            loopback: shared.loopback.clone(),
+            max_memory: shared.max_memory,
+        }
+    }
+
+    /// The component's id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The compiled code.
+    pub fn pre(&self) -> &InstancePre<State> {
+        &self.pre
+    }
+
+    /// The store for a new instance.
+    ///
+    /// # Errors
+    ///
+    /// If its files or logs cannot be opened.
+    pub fn store(&self, origin: Option<Origin>) -> anyhow::Result<Store<State>> {
+        let state = State {
+            table: ResourceTable::new(),
+            wasi: self.wasi()?,
+            http: WasiHttpCtx::new(),
+            outbound_http: OutboundHttp {
+                allowed: self.allowed.clone(),
+                clients: self.clients.clone(),
+                loopback: self.loopback.clone(),
+                origin,
+            },
+            key_value: KeyValueHost::new(self.key_value.clone()),
+            postgres: PostgresHost::new(self.allowed.clone(), self.postgres.clone()),
+            redis: RedisHost::new(self.allowed.clone()),
+            sqlite: SqliteHost::new(self.sqlite.clone()),
+            variables: VariablesHost {
+                component: self.id.clone(),
+                variables: self.variables.clone(),
+            },
+            memory: MemoryLimit(self.max_memory),
+            cpu: CpuTime::default(),
+        };
+        let mut store = Store::new(self.pre.engine(), state);
+        store.limiter(|state| &mut state.memory);
+        store.call_hook(|mut store, step| {
+            store.data_mut().cpu.note(step);
+            Ok(())
+        });
+        // Some deadline must be set, or the guest traps at once; this one is never reached.
+        store.set_epoch_deadline(u64::MAX / 2);
+        Ok(store)
+    }
+
+    fn wasi(&self) -> anyhow::Result<WasiCtx> {
+        let mut wasi = WasiCtxBuilder::new();
+        if let Some(files) = &self.files {
+            wasi.preopened_dir(files, "/", FsPerms::ReadOnly)?;
+        }
+        for (name, value) in &self.environment {
+            wasi.env(name, value);
+        }
+        wasi.stdout(self.logs.stream(&self.id, "stdout")?);
+        wasi.stderr(self.logs.stream(&self.id, "stderr")?);
+        let allowed = self.allowed.clone();
+        wasi.socket_addr_check(move |address, purpose| {
+            let granted = |scheme| allowed.allows_url(&address.to_string(), scheme).unwrap_or(false);
+            Box::pin(std::future::ready(match purpose {
+                // What a connection or a datagram does by itself; components never listen.
+                SocketAddrUse::TcpBind | SocketAddrUse::UdpBind => {
+                    address.ip().is_unspecified() && address.port() == 0
+                }
+                SocketAddrUse::TcpListen | SocketAddrUse::TcpAccept => false,
+                SocketAddrUse::TcpConnect => granted("tcp"),
+                SocketAddrUse::UdpSend | SocketAddrUse::UdpReceive => granted("udp"),
+            }))
+        });
+        Ok(wasi.build())
+    }
+}
+
+fn granted<T>(labels: &[String], stores: &HashMap<String, Arc<T>>) -> HashMap<String, Arc<T>> {
+    labels
+        .iter()
+        .filter_map(|label| Some((label.clone(), stores.get(label)?.clone())))
+        .collect()
+}

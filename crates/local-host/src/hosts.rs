@@ -1,0 +1,9 @@
+//! The interfaces that components import, one file each.
+
+pub mod http;
+pub mod key_value;
+pub mod postgres;
+pub mod redis;
+pub mod sqlite;
+mod stream;
+pub mod variables;

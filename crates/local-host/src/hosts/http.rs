@@ -1,0 +1,181 @@
+//! `wasi:http/client`: requests that components make.
+
+mod connect;
+mod timeout;
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use http::{
+    HeaderValue, Request, Response, Uri,
+    header::HOST,
+    uri::{Authority, PathAndQuery, Scheme},
+};
+use http_body_util::BodyExt as _;
+use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
+
+pub use self::connect::{Clients, tls_config};
+use self::timeout::BetweenBytes;
+use crate::{http::Server, outbound::AllowedHosts};
+
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Where requests to the application itself go: to the server of this process, once it is there.
+#[derive(Default)]
+pub struct Loopback(OnceLock<Arc<Server>>);
+
+impl Loopback {
+    /// Introduces the server.
+    pub fn connect(&self, server: Arc<Server>) {
+        // Only the first one counts, and there is only one.
+        let _ = self.0.set(server);
+    }
+
+    /// The server, if this process has one.
+    pub fn server(&self) -> Option<&Arc<Server>> {
+        self.0.get()
+    }
+}
+
+/// What an instance needs to make requests.
+pub struct OutboundHttp {
+    /// The component's allow-list.
+    pub allowed: Arc<AllowedHosts>,
+    /// The connections that all instances share.
+    pub clients: Clients,
+    /// The application itself.
+    pub loopback: Arc<Loopback>,
+    /// How the application is reached from outside, for requests to `self`.
+    pub origin: Option<Origin>,
+}
+
+/// The scheme and the address of this process's server.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    /// The scheme that requests came in with.
+    pub scheme: Scheme,
+    /// The address that the server listens on.
+    pub address: SocketAddr,
+}
+
+type Sent = (Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
+
+impl WasiHttpHooks for OutboundHttp {
+    fn send_request(
+        &mut self,
+        request: Request<WasiBody>,
+        options: Option<RequestOptions>,
+        // What the guest thinks of the response; nobody on this side can use that.
+        _: Box<dyn Future<Output = Result<(), Error>> + Send>,
+    ) -> Box<dyn Future<Output = Result<Sent, Error>> + Send> {
+        let outgoing = Outgoing {
+            allowed: self.allowed.clone(),
+            clients: self.clients.clone(),
+            loopback: self.loopback.clone(),
+            origin: self.origin.clone(),
+        };
+        let options = options.unwrap_or_default();
+        Box::new(async move {
+            let between_bytes = options.between_bytes_timeout.unwrap_or(DEFAULT_TIMEOUT);
+            let response = outgoing.send(request, options).await?;
+            let response = response.map(|body| BetweenBytes::new(body, between_bytes).boxed_unsync());
+            let done: Box<dyn Future<Output = Result<(), Error>> + Send> = Box::new(async { Ok(()) });
+            Ok((response, done))
+        })
+    }
+}
+
+struct Outgoing {
+    allowed: Arc<AllowedHosts>,
+    clients: Clients,
+    loopback: Arc<Loopback>,
+    origin: Option<Origin>,
+}
+
+impl Outgoing {
+    async fn send(
+        self,
+        mut request: Request<WasiBody>,
+        options: RequestOptions,
+    ) -> Result<Response<WasiBody>, Error> {
+        let use_tls = self.prepare(&mut request)?;
+        let component = request.uri().host().and_then(chained_component).map(str::to_owned);
+        if let (Some(component), Some(server)) = (component, self.loopback.server()) {
+            return server.chain(&component, request).await.map_err(|error| {
+                tracing::error!("a request to the component {component:?} failed: {error:#}");
+                Error::InternalError(Some(error.to_string()))
+            });
+        }
+        let connect_timeout = options.connect_timeout.unwrap_or(DEFAULT_TIMEOUT);
+        let response = self.clients.request(request, use_tls, connect_timeout);
+        tokio::time::timeout(options.first_byte_timeout.unwrap_or(DEFAULT_TIMEOUT), response)
+            .await
+            .map_err(|_| Error::ConnectionReadTimeout)?
+    }
+
+    /// Checks the allow-list and gives requests to the application itself an address.
+    fn prepare(&self, request: &mut Request<WasiBody>) -> Result<bool, Error> {
+        // A request without authority arrives as `https://:443/path`.
+        let relative = request.uri().authority().is_none_or(|authority| authority.host().is_empty());
+        let to_self = relative || request.uri().host() == Some("self.alt");
+        let allowed = if to_self {
+            self.allowed.allows_self(&["http", "https"])
+        } else {
+            self.allowed.allows_url(&request.uri().to_string(), "https")
+        };
+        if !allowed.unwrap_or(false) {
+            return Err(Error::HttpRequestDenied);
+        }
+        let mut use_tls = request.uri().scheme() == Some(&Scheme::HTTPS);
+        if to_self {
+            let origin = self.origin.as_ref().ok_or(Error::HttpRequestUriInvalid)?;
+            use_tls = origin.scheme == Scheme::HTTPS;
+            *request.uri_mut() = origin.uri(request.uri().path_and_query().cloned())?;
+        }
+        // The client sets the header from the URI; some servers refuse it over HTTP/2.
+        request.headers_mut().remove(HOST);
+        Ok(use_tls)
+    }
+}
+
+impl Origin {
+    fn uri(&self, path_and_query: Option<PathAndQuery>) -> Result<Uri, Error> {
+        let authority: Authority =
+            self.address.to_string().parse().map_err(|_| Error::HttpRequestUriInvalid)?;
+        let mut parts = http::uri::Parts::default();
+        parts.scheme = Some(self.scheme.clone());
+        parts.authority = Some(authority);
+        parts.path_and_query = Some(path_and_query.unwrap_or(PathAndQuery::from_static("/")));
+        Uri::from_parts(parts).map_err(|_| Error::HttpRequestUriInvalid)
+    }
+}
+
+/// The component that a host name of the form `<component>.spin.internal[:port]` leads to.
+pub fn chained_component(host: &str) -> Option<&str> {
+    let host = host.trim();
+    let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
+    let (component, rest) = host.split_once('.')?;
+    (rest == "spin.internal").then_some(component)
+}
+
+/// Whether a `Host` header names another component.
+pub fn is_chaining_host(header: &HeaderValue) -> bool {
+    header.to_str().is_ok_and(|host| chained_component(host).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chained_components_are_named_by_the_first_label() {
+        assert_eq!(chained_component("cart.spin.internal"), Some("cart"));
+        assert_eq!(chained_component("cart.spin.internal:8080"), Some("cart"));
+        assert_eq!(chained_component("a.cart.spin.internal"), None);
+        assert_eq!(chained_component("cart.example"), None);
+        assert_eq!(chained_component("spin.internal"), None);
+    }
+}

@@ -1,0 +1,62 @@
+//! A response body that fails when the next piece takes too long.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokio::time::{Sleep, sleep};
+use wasmtime_wasi_http::{Error, WasiBody};
+
+pin_project_lite::pin_project! {
+    /// See the module.
+    pub struct BetweenBytes {
+        // Gone after a timeout, and the connection with it.
+        body: Option<WasiBody>,
+        timeout: Duration,
+        #[pin]
+        waiting: Option<Sleep>,
+    }
+}
+
+impl BetweenBytes {
+    pub fn new(body: WasiBody, timeout: Duration) -> Self {
+        Self { body: Some(body), timeout, waiting: None }
+    }
+}
+
+impl Body for BetweenBytes {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        let mut this = self.project();
+        let Some(body) = this.body.as_mut() else { return Poll::Ready(None) };
+        if let Poll::Ready(frame) = Pin::new(body).poll_frame(context) {
+            this.waiting.set(None);
+            return Poll::Ready(frame);
+        }
+        if this.waiting.is_none() {
+            this.waiting.set(Some(sleep(*this.timeout)));
+        }
+        if let Some(waiting) = this.waiting.as_pin_mut() {
+            ready!(waiting.poll(context));
+        }
+        *this.body = None;
+        Poll::Ready(Some(Err(Error::ConnectionReadTimeout)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map(Body::size_hint).unwrap_or_default()
+    }
+}

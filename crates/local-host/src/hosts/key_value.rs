@@ -1,0 +1,109 @@
+//! `spin:key-value`.
+
+use std::{collections::HashMap, sync::Arc};
+
+use wasmtime::component::{Accessor, FutureReader, HasData, Resource, StreamReader};
+
+use super::stream::ChannelProducer;
+use crate::{
+    bindings::key_value::{Error, Host, HostStore, HostStoreWithStore, Store},
+    stores::{KeyValueStore, Keys, OpenStore},
+    table::Table,
+};
+
+/// The stores that a component may open, by label.
+pub type GrantedStores = Arc<HashMap<String, Arc<KeyValueStore>>>;
+
+/// The key-value stores of an instance.
+pub struct KeyValueHost {
+    granted: GrantedStores,
+    open: Table<OpenStore>,
+}
+
+impl KeyValueHost {
+    /// An instance with no store open yet.
+    pub fn new(granted: GrantedStores) -> Self {
+        Self { granted, open: Table::new(u32::MAX as usize) }
+    }
+}
+
+/// Leads from the store to [`KeyValueHost`].
+pub struct KeyValueData;
+
+impl HasData for KeyValueData {
+    type Data<'a> = &'a mut KeyValueHost;
+}
+
+impl KeyValueData {
+    fn store<T>(accessor: &Accessor<T, Self>, store: &Resource<Store>) -> Result<OpenStore, Error> {
+        accessor.with(|mut access| access.get().open.get(store).cloned().ok_or(Error::NoSuchStore))
+    }
+}
+
+impl Host for KeyValueHost {
+    fn convert_error(&mut self, error: Error) -> wasmtime::Result<Error> {
+        Ok(error)
+    }
+}
+
+impl HostStore for KeyValueHost {
+    async fn drop(&mut self, store: Resource<Store>) -> wasmtime::Result<()> {
+        self.open.remove(&store);
+        Ok(())
+    }
+}
+
+impl<T: Send> HostStoreWithStore<T> for KeyValueData {
+    async fn open(accessor: &Accessor<T, Self>, label: String) -> Result<Resource<Store>, Error> {
+        let granted = accessor.with(|mut access| access.get().granted.clone());
+        let store = granted.get(&label).ok_or(Error::AccessDenied)?.open(&label).await?;
+        accessor.with(|mut access| {
+            access.get().open.push(store).map_err(|_| Error::StoreTableFull)
+        })
+    }
+
+    async fn get(
+        accessor: &Accessor<T, Self>,
+        store: Resource<Store>,
+        key: String,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        Self::store(accessor, &store)?.get(&key).await
+    }
+
+    async fn set(
+        accessor: &Accessor<T, Self>,
+        store: Resource<Store>,
+        key: String,
+        value: Vec<u8>,
+    ) -> Result<(), Error> {
+        Self::store(accessor, &store)?.set(&key, &value).await
+    }
+
+    async fn delete(
+        accessor: &Accessor<T, Self>,
+        store: Resource<Store>,
+        key: String,
+    ) -> Result<(), Error> {
+        Self::store(accessor, &store)?.delete(&key).await
+    }
+
+    async fn exists(
+        accessor: &Accessor<T, Self>,
+        store: Resource<Store>,
+        key: String,
+    ) -> Result<bool, Error> {
+        Self::store(accessor, &store)?.exists(&key).await
+    }
+
+    async fn get_keys(
+        accessor: &Accessor<T, Self>,
+        store: Resource<Store>,
+    ) -> wasmtime::Result<(StreamReader<String>, FutureReader<Result<(), Error>>)> {
+        let Keys { keys, result } = Self::store(accessor, &store)?.keys();
+        accessor.with(|mut access| {
+            let keys = StreamReader::new(&mut access, ChannelProducer(keys))?;
+            let result = FutureReader::new(&mut access, result)?;
+            Ok((keys, result))
+        })
+    }
+}

@@ -1,0 +1,85 @@
+//! Pools of connections, one per address and component.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use anyhow::Context as _;
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
+use rustls::ClientConfig;
+use tokio_postgres::{Config, NoTls, config::SslMode};
+
+use super::tls::{self, Tls};
+
+/// How many connections a pool may have, as in Spin.
+const POOL_SIZE: usize = 64;
+/// For how many addresses pools are kept, as in Spin.
+const MAX_POOLS: usize = 16;
+
+/// A connection, given back to its pool by the last who holds it.
+pub type Client = Arc<Object>;
+
+/// The pools of a component.
+pub struct PostgresPools {
+    tls: Arc<ClientConfig>,
+    pools: Mutex<HashMap<Key, Pool>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    url: String,
+    root_certificate: Option<String>,
+}
+
+impl PostgresPools {
+    /// No pools yet.
+    pub fn new(tls: Arc<ClientConfig>) -> Self {
+        Self { tls, pools: Mutex::default() }
+    }
+
+    /// A connection to this address.
+    ///
+    /// # Errors
+    ///
+    /// If the address is malformed or the server cannot be reached.
+    pub async fn client(&self, url: &str, root_certificate: Option<&str>) -> anyhow::Result<Client> {
+        let pool = self
+            .pool(url, root_certificate)
+            .context("establishing PostgreSQL connection pool")?;
+        Ok(Arc::new(pool.get().await?))
+    }
+
+    fn pool(&self, url: &str, root_certificate: Option<&str>) -> anyhow::Result<Pool> {
+        let key =
+            Key { url: url.to_owned(), root_certificate: root_certificate.map(str::to_owned) };
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pool) = pools.get(&key) {
+            return Ok(pool.clone());
+        }
+        let pool = self.create(&key)?;
+        if pools.len() >= MAX_POOLS {
+            // Connections in use stay open; only what is kept for later goes.
+            let oldest = pools.keys().next().cloned();
+            oldest.map(|oldest| pools.remove(&oldest));
+        }
+        pools.insert(key, pool.clone());
+        Ok(pool)
+    }
+
+    fn create(&self, key: &Key) -> anyhow::Result<Pool> {
+        let config: Config = key.url.parse().context("parsing Postgres connection string")?;
+        let manager = ManagerConfig { recycling_method: RecyclingMethod::Clean };
+        let manager = if config.get_ssl_mode() == SslMode::Disable {
+            Manager::from_config(config, NoTls, manager)
+        } else {
+            let tls = match &key.root_certificate {
+                Some(certificate) => tls::config_with(certificate)?,
+                None => self.tls.clone(),
+            };
+            Manager::from_config(config, Tls::new(tls), manager)
+        };
+        let pool = Pool::builder(manager).max_size(POOL_SIZE).build();
+        pool.context("building Postgres connection pool")
+    }
+}

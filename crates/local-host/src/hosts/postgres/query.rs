@@ -1,0 +1,157 @@
+//! Runs statements.
+
+use std::pin::Pin;
+
+use futures::{Stream, StreamExt as _};
+use tokio::sync::{mpsc, oneshot};
+use tokio_postgres::types::ToSql;
+
+use super::{parameters, pool::Client, values};
+use crate::{
+    bindings::postgres::{Column, DbError, DbValue, Error, ParameterValue, QueryError, Row, RowSet},
+    stores::MAX_RESULT_BYTES,
+};
+
+/// Rows as they come, and what went wrong, if anything.
+pub struct Rows {
+    /// The columns; none if there is no row, because only rows know them.
+    pub columns: Vec<Column>,
+    /// The rows.
+    pub rows: mpsc::Receiver<Row>,
+    /// Sent after the last row.
+    pub result: oneshot::Receiver<Result<(), Error>>,
+}
+
+type RowStream = Pin<Box<dyn Stream<Item = Result<(Vec<Column>, Vec<DbValue>), Error>> + Send>>;
+
+/// Runs a statement and returns how many rows it changed.
+pub async fn execute(
+    client: &Client,
+    statement: &str,
+    parameters: &[ParameterValue],
+) -> Result<u64, Error> {
+    let parameters = parameters::convert(parameters)
+        .map_err(|error| Error::ValueConversionFailed(format!("{error:?}")))?;
+    let references: Vec<&(dyn ToSql + Sync)> =
+        parameters.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect();
+    client.execute(statement, &references).await.map_err(failed)
+}
+
+/// Runs a statement and returns all of its rows.
+pub async fn collect(
+    client: &Client,
+    statement: &str,
+    parameters: &[ParameterValue],
+) -> Result<RowSet, Error> {
+    let mut incoming = start(client, statement, parameters).await?;
+    let mut set = RowSet { columns: Vec::new(), rows: Vec::new() };
+    let mut size = size_of::<RowSet>();
+    while let Some(row) = incoming.next().await {
+        let (columns, row) = row?;
+        size += values::size(&row);
+        if size > MAX_RESULT_BYTES {
+            return Err(too_large());
+        }
+        if set.rows.is_empty() {
+            set.columns = columns;
+        }
+        set.rows.push(row);
+    }
+    Ok(set)
+}
+
+/// Runs a statement and returns its rows as they come.
+pub async fn stream(
+    client: &Client,
+    statement: &str,
+    parameters: &[ParameterValue],
+) -> Result<Rows, Error> {
+    let mut incoming = start(client, statement, parameters).await?;
+    let (columns_tx, columns) = oneshot::channel();
+    let (rows_tx, rows) = mpsc::channel(4);
+    let (result_tx, result) = oneshot::channel();
+    tokio::spawn(async move {
+        let done = tokio::select! {
+            // A guest that drops the rows needs no more of them.
+            () = rows_tx.closed() => Ok(()),
+            done = forward(&mut incoming, columns_tx, &rows_tx) => done,
+        };
+        // The guest may have gone away, then nobody needs the result.
+        let _ = result_tx.send(done);
+    });
+    Ok(Rows { columns: columns.await.unwrap_or_default(), rows, result })
+}
+
+async fn forward(
+    incoming: &mut RowStream,
+    columns: oneshot::Sender<Vec<Column>>,
+    rows: &mpsc::Sender<Row>,
+) -> Result<(), Error> {
+    let mut columns = Some(columns);
+    while let Some(row) = incoming.next().await {
+        let (names, row) = row?;
+        if let Some(columns) = columns.take() {
+            let _ = columns.send(names);
+        }
+        if values::size(&row) > MAX_RESULT_BYTES {
+            return Err(too_large());
+        }
+        if rows.send(row).await.is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Starts a statement. Only the first row brings the columns along.
+async fn start(
+    client: &Client,
+    statement: &str,
+    parameters: &[ParameterValue],
+) -> Result<RowStream, Error> {
+    let parameters = parameters::convert(parameters)
+        .map_err(|error| Error::BadParameter(format!("{error:?}")))?;
+    let rows = client.query_raw(statement, parameters).await.map_err(failed)?;
+    Ok(Box::pin(rows.enumerate().map(|(index, row)| {
+        let row = row.map_err(failed)?;
+        let columns = if index == 0 { values::columns(&row) } else { Vec::new() };
+        let row = values::convert(&row).map_err(|error| text(format!("{error:?}")))?;
+        Ok((columns, row))
+    })))
+}
+
+fn too_large() -> Error {
+    text(format!("query result exceeds limit of {MAX_RESULT_BYTES} bytes"))
+}
+
+fn text(text: String) -> Error {
+    Error::QueryFailed(QueryError::Text(text))
+}
+
+fn failed(error: tokio_postgres::Error) -> Error {
+    let as_text = format!("{error:?}");
+    let Some(error) = error.as_db_error() else { return text(as_text) };
+    let extras = [
+        ("column", error.column().map(str::to_owned)),
+        ("constraint", error.constraint().map(str::to_owned)),
+        ("routine", error.routine().map(str::to_owned)),
+        ("hint", error.hint().map(str::to_owned)),
+        ("table", error.table().map(str::to_owned)),
+        ("datatype", error.datatype().map(str::to_owned)),
+        ("schema", error.schema().map(str::to_owned)),
+        ("file", error.file().map(str::to_owned)),
+        ("line", error.line().map(|line| line.to_string())),
+        ("where_", error.where_().map(str::to_owned)),
+    ];
+    Error::QueryFailed(QueryError::DbError(DbError {
+        as_text,
+        severity: error.severity().to_owned(),
+        code: error.code().code().to_owned(),
+        message: error.message().to_owned(),
+        detail: error.detail().map(str::to_owned),
+        extras: extras
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+            .collect(),
+    }))
+}

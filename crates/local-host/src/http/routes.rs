@@ -1,0 +1,200 @@
+//! Which path belongs to which trigger.
+
+use std::fmt;
+
+use anyhow::Context as _;
+use routefinder::{Captures, RouteSpec, Router};
+
+/// The start of the paths that the host itself answers.
+pub const WELL_KNOWN_PREFIX: &str = "/.well-known/spin/";
+
+/// The public routes of an application.
+#[derive(Debug)]
+pub struct Routes<T> {
+    router: Router<Entry<T>>,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    /// As the manifest has it.
+    raw: String,
+    /// With a leading slash and without a trailing one.
+    based: String,
+    target: T,
+}
+
+/// A route that fits a path.
+#[derive(Debug)]
+pub struct RouteMatch<'a, T> {
+    /// What is there.
+    pub target: &'a T,
+    /// The route as the manifest has it.
+    pub raw: &'a str,
+    /// The route with a leading slash and without a trailing one.
+    pub based: &'a str,
+    captures: Captures<'a, 'a>,
+    path: &'a str,
+}
+
+impl<T> Routes<T> {
+    /// Builds the routes. Of two equal ones the last wins, and its target is given to `replaced`.
+    ///
+    /// # Errors
+    ///
+    /// If a route cannot be parsed.
+    pub fn build(
+        routes: impl IntoIterator<Item = (String, T)>,
+        mut replaced: impl FnMut(&str, &T),
+    ) -> anyhow::Result<Self> {
+        let mut entries: Vec<Entry<T>> = Vec::new();
+        for (raw, target) in routes {
+            let based = normalize(&raw);
+            let entry = Entry { raw, based, target };
+            match entries.iter_mut().find(|known| known.raw == entry.raw) {
+                Some(known) => {
+                    replaced(&known.raw, &known.target);
+                    *known = entry;
+                }
+                None => entries.push(entry),
+            }
+        }
+        let mut router = Router::new();
+        for entry in entries {
+            let spec = match entry.based.strip_suffix("/...") {
+                Some(prefix) => format!("{prefix}/*"),
+                None => entry.based.clone(),
+            };
+            let spec = RouteSpec::try_from(spec)
+                .map_err(anyhow::Error::msg)
+                .with_context(|| format!("the route {:?} is malformed", entry.raw))?;
+            router.add(spec, entry).map_err(|error| anyhow::anyhow!("{error}"))?;
+        }
+        Ok(Self { router })
+    }
+
+    /// The best route for a path: the more specific one, segment by segment.
+    pub fn find<'a>(&'a self, path: &'a str) -> Option<RouteMatch<'a, T>> {
+        let best = self.router.best_match(path)?;
+        let entry = best.handler();
+        Some(RouteMatch {
+            target: &entry.target,
+            raw: &entry.raw,
+            based: &entry.based,
+            captures: best.captures(),
+            path,
+        })
+    }
+
+    /// Every route as it is shown at the start, with its target.
+    pub fn iter(&self) -> impl Iterator<Item = (Shown<'_>, &T)> {
+        self.router.iter().map(|(_, entry)| (Shown(&entry.based), &entry.target))
+    }
+
+    /// Whether a route lies where the host itself answers.
+    pub fn any_reserved(&self) -> bool {
+        self.router.iter().any(|(_, entry)| entry.based.starts_with(WELL_KNOWN_PREFIX))
+    }
+}
+
+impl<T> RouteMatch<'_, T> {
+    /// The values of the route's `:name` segments.
+    pub fn named(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.captures.iter()
+    }
+
+    /// The part of the path that the trailing wildcard stands for.
+    pub fn trailing(&self) -> String {
+        let Some(rest) = self.captures.wildcard() else { return String::new() };
+        // A trailing slash belongs to it, too; routefinder drops that.
+        match (rest.is_empty(), self.path.ends_with('/')) {
+            (true, false) => String::new(),
+            (true, true) => "/".into(),
+            (false, false) => format!("/{rest}"),
+            (false, true) => format!("/{rest}/"),
+        }
+    }
+}
+
+/// A route without its wildcard.
+pub fn without_wildcard(route: &str) -> &str {
+    route.strip_suffix("/...").unwrap_or(route)
+}
+
+fn normalize(route: &str) -> String {
+    let route = route.strip_suffix('/').unwrap_or(route);
+    if route.is_empty() || route.starts_with('/') { route.to_owned() } else { format!("/{route}") }
+}
+
+/// A route as it is shown at the start.
+pub struct Shown<'a>(&'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.strip_suffix("/...").or_else(|| self.0.strip_suffix("/*")) {
+            Some(prefix) => write!(f, "{prefix} (wildcard)"),
+            None => f.write_str(self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn routes(list: &[&str]) -> Routes<String> {
+        let list = list.iter().map(|&route| (route.to_owned(), route.to_owned()));
+        Routes::build(list, |_, _| {}).unwrap()
+    }
+
+    fn find(list: &[&str], path: &str) -> Option<String> {
+        routes(list).find(path).map(|found| found.target.clone())
+    }
+
+    #[test]
+    fn the_most_specific_route_wins_in_any_order() {
+        for list in [
+            ["/...", "/api/...", "/api/:id", "/api/list", "/"],
+            ["/", "/api/list", "/api/:id", "/api/...", "/..."],
+        ] {
+            for (path, expected) in [
+                ("/", "/"),
+                ("/api/list", "/api/list"),
+                ("/api/list/", "/api/list"),
+                ("/api/7", "/api/:id"),
+                ("/api/7/orders", "/api/..."),
+                ("/api", "/api/..."),
+                ("/else/where", "/..."),
+            ] {
+                assert_eq!(find(&list, path).as_deref(), Some(expected), "{path}");
+            }
+        }
+        assert_eq!(find(&["/api"], "/apis"), None);
+    }
+
+    #[test]
+    fn a_parameter_may_stand_before_the_wildcard() {
+        let routes = routes(&["/activities/:activity/..."]);
+        let found = routes.find("/activities/a1/orders/").unwrap();
+        assert_eq!(found.named().collect::<Vec<_>>(), [("activity", "a1")]);
+        assert_eq!(found.trailing(), "/orders/");
+        assert_eq!(routes.find("/activities/a1").unwrap().trailing(), "");
+        assert_eq!(routes.find("/activities/a1/").unwrap().trailing(), "/");
+    }
+
+    #[test]
+    fn of_equal_routes_the_last_one_wins_and_the_other_is_reported() {
+        let list = [("/a", 1), ("/b", 2), ("/a", 3)].map(|(route, n)| (route.to_owned(), n));
+        let mut reported = Vec::new();
+        let routes = Routes::build(list, |route, target| reported.push((route.to_owned(), *target)));
+        assert_eq!(*routes.unwrap().find("/a").unwrap().target, 3);
+        assert_eq!(reported, [("/a".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn wildcards_are_shown_in_words() {
+        let routes = routes(&["/api/...", "/..."]);
+        let shown: Vec<String> = routes.iter().map(|(route, _)| route.to_string()).collect();
+        assert!(shown.contains(&"/api (wildcard)".to_owned()), "{shown:?}");
+        assert!(shown.contains(&" (wildcard)".to_owned()), "{shown:?}");
+    }
+}

@@ -1,0 +1,169 @@
+//! How long a component's instances live and how many requests they serve.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use http::uri::Scheme;
+use tokio::time::Sleep;
+use wasmtime::{Store, StoreContextMut, component::GuestTaskId};
+use wasmtime_wasi_http::{
+    WasiHttpView as _,
+    handler::{
+        HandlerState, Instance, Proxy, ShouldAccept, WorkerExpiration, WorkerState, WorkerStatus,
+    },
+    p3::bindings::ServicePre,
+};
+
+use crate::{cli::Range, component::LoadedComponent, hosts::http::Origin, state::State};
+
+/// The limits of an instance; of a range, each instance takes a random value.
+#[derive(Debug, Clone, Copy)]
+pub struct ReuseOptions {
+    /// How many requests it serves in all.
+    pub requests: Range<usize>,
+    /// How many requests it serves at once.
+    pub concurrent: Range<usize>,
+    /// How long it may take for a response.
+    pub request_timeout: Option<Range<Duration>>,
+    /// How long it waits for the next request.
+    pub idle: Range<Duration>,
+}
+
+/// Makes instances of one component.
+pub struct ComponentHandler {
+    component: Arc<LoadedComponent>,
+    service: ServicePre<State>,
+    reuse: ReuseOptions,
+    address: std::net::SocketAddr,
+    scheme: OnceLock<Scheme>,
+}
+
+impl ComponentHandler {
+    /// Checks that the component serves HTTP.
+    ///
+    /// # Errors
+    ///
+    /// If it does not export `wasi:http/handler@0.3`.
+    pub fn new(
+        component: Arc<LoadedComponent>,
+        reuse: ReuseOptions,
+        address: std::net::SocketAddr,
+    ) -> anyhow::Result<Self> {
+        let service = ServicePre::new(component.pre().clone()).map_err(|_| {
+            anyhow::anyhow!(
+                "the component {:?} does not export wasi:http/handler@0.3; build it with spin-sdk 7 \
+                 and #[http_service]",
+                component.id()
+            )
+        })?;
+        Ok(Self { component, service, reuse, address, scheme: OnceLock::new() })
+    }
+
+    /// Remembers the scheme of the first request: it is the one for requests to the application itself.
+    pub fn note_scheme(&self, scheme: Option<&Scheme>) {
+        if let Some(scheme) = scheme {
+            self.scheme.get_or_init(|| scheme.clone());
+        }
+    }
+}
+
+impl HandlerState for ComponentHandler {
+    type StoreData = State;
+    type WorkerExpiration = Expiration;
+    type WorkerState = Worker;
+
+    async fn instantiate(&self) -> wasmtime::Result<Instance<State, Expiration, Worker>> {
+        let origin = Origin {
+            scheme: self.scheme.get().cloned().unwrap_or(Scheme::HTTPS),
+            address: self.address,
+        };
+        let mut store = self.component.store(Some(origin)).map_err(wasmtime::Error::from_anyhow)?;
+        let service = self.service.instantiate_async(&mut store).await?;
+        let request_timeout = self.reuse.request_timeout.map_or(Duration::MAX, |range| range.pick());
+        Ok(Instance {
+            store,
+            proxy: Proxy::P3(service),
+            view: State::http,
+            expiration: Expiration {
+                idle: self.reuse.idle.pick(),
+                request: request_timeout,
+                sleep: Box::pin(tokio::time::sleep(Duration::MAX)),
+            },
+            state: Worker {
+                requests: self.reuse.requests.pick(),
+                concurrent: self.reuse.concurrent.pick(),
+                request_timeout,
+            },
+        })
+    }
+}
+
+/// When an instance has waited long enough.
+pub struct Expiration {
+    idle: Duration,
+    request: Duration,
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl WorkerExpiration for Expiration {
+    fn poll(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        status: WorkerStatus,
+        since: Instant,
+    ) -> Poll<()> {
+        let timeout = match status {
+            WorkerStatus::Idle => self.idle,
+            WorkerStatus::Requests | WorkerStatus::PostReturn => self.request,
+        };
+        // A timeout without an end overflows.
+        let Some(deadline) = since.checked_add(timeout) else { return Poll::Pending };
+        let deadline = deadline.into();
+        if deadline != self.sleep.deadline() {
+            self.sleep.as_mut().reset(deadline);
+        }
+        self.sleep.as_mut().poll(context)
+    }
+}
+
+/// Whether an instance takes another request.
+pub struct Worker {
+    requests: usize,
+    concurrent: usize,
+    request_timeout: Duration,
+}
+
+impl WorkerState for Worker {
+    type StoreData = State;
+    type RequestData = ();
+
+    fn should_accept_request(&self, concurrent: usize, total: usize) -> ShouldAccept {
+        if total >= self.requests {
+            ShouldAccept::Never
+        } else if concurrent >= self.concurrent {
+            ShouldAccept::No
+        } else {
+            ShouldAccept::Yes
+        }
+    }
+
+    fn on_request_start(
+        &self,
+        _: StoreContextMut<'_, State>,
+        (): (),
+        _: GuestTaskId,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + Sync>> {
+        Box::pin(tokio::time::sleep(self.request_timeout))
+    }
+
+    fn drop(&self, store: Store<State>, result: Result<(), wasmtime::Error>) {
+        if let Err(error) = result {
+            eprintln!("worker failed: {error:?}");
+        }
+        drop(store);
+    }
+}

@@ -1,0 +1,197 @@
+//! Which hosts a component may connect to (`allowed_outbound_hosts`).
+
+mod pattern;
+mod url;
+
+use std::sync::{Arc, OnceLock};
+
+use anyhow::{Context as _, bail};
+
+use self::{pattern::HostPattern, url::OutboundUrl};
+use crate::variables::{Template, Variables};
+
+/// The allow-list of one component.
+#[derive(Debug)]
+pub struct AllowedHosts {
+    entries: Vec<String>,
+    component_ids: Vec<String>,
+    variables: Arc<Variables>,
+    /// Made when first asked: what is wrong in a template shows then, as in Spin.
+    resolved: OnceLock<Result<Vec<HostPattern>, String>>,
+}
+
+impl AllowedHosts {
+    /// An allow-list as the manifest has it, templates and all.
+    pub fn new(entries: &[String], component_ids: Vec<String>, variables: Arc<Variables>) -> Self {
+        Self { entries: entries.to_owned(), component_ids, variables, resolved: OnceLock::new() }
+    }
+
+    /// Checks what can be checked before the variables are known.
+    ///
+    /// # Errors
+    ///
+    /// If an entry is malformed, or is so with the variables' default values.
+    pub fn validate(entries: &[String], variables: &Variables) -> anyhow::Result<()> {
+        if let [only] = entries
+            && only == "insecure:allow-all"
+        {
+            bail!(
+                "'insecure:allow-all' is not allowed - use '*://*:*' instead if you really want to \
+                 allow all outbound traffic"
+            );
+        }
+        for entry in entries {
+            let template = Template::parse(entry)?;
+            if template.is_literal() {
+                HostPattern::parse(entry)?;
+            } else if let Some(resolved) = variables.render_defaults(&template) {
+                parse_or_skip(&resolved).with_context(|| {
+                    format!(
+                        "using default variable value(s) with template {entry:?} results in \
+                         invalid config {resolved:?}"
+                    )
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a connection to `url` is allowed; `scheme` is assumed where it has none.
+    ///
+    /// # Errors
+    ///
+    /// If the allow-list itself cannot be resolved.
+    pub fn allows_url(&self, url: &str, scheme: &str) -> anyhow::Result<bool> {
+        let url = match OutboundUrl::parse(url, scheme) {
+            Ok(url) => url,
+            Err(error) => {
+                tracing::warn!(%error, "a component tried to connect to a URL that cannot be parsed");
+                return Ok(false);
+            }
+        };
+        let allowed = self.patterns()?.iter().any(|pattern| pattern.allows(&url));
+        if !allowed {
+            report_refusal(url.scheme(), &url.authority());
+        }
+        Ok(allowed)
+    }
+
+    /// Whether requests to the application itself are allowed.
+    ///
+    /// # Errors
+    ///
+    /// If the allow-list itself cannot be resolved.
+    pub fn allows_self(&self, schemes: &[&str]) -> anyhow::Result<bool> {
+        let allowed = self.patterns()?.iter().any(|pattern| pattern.allows_self(schemes));
+        if !allowed {
+            report_refusal(schemes.first().unwrap_or(&""), "self");
+        }
+        Ok(allowed)
+    }
+
+    fn patterns(&self) -> anyhow::Result<&[HostPattern]> {
+        self.resolved
+            .get_or_init(|| {
+                self.resolve().map_err(|error| {
+                    tracing::error!("the allowed outbound hosts cannot be resolved: {error:#}");
+                    error.to_string()
+                })
+            })
+            .as_deref()
+            .map_err(|error| anyhow::Error::msg(error.clone()))
+    }
+
+    fn resolve(&self) -> anyhow::Result<Vec<HostPattern>> {
+        let mut patterns = Vec::new();
+        for entry in &self.entries {
+            let template = Template::parse(entry)?;
+            let pattern = if template.is_literal() {
+                Some(HostPattern::parse(entry)?)
+            } else {
+                parse_or_skip(&self.variables.render(&template)?)?
+            };
+            if let Some(pattern) = pattern {
+                patterns.extend(pattern.expand_chaining(&self.component_ids));
+            }
+        }
+        Ok(patterns)
+    }
+}
+
+/// Parses a resolved template; one that resolved to nothing grants nothing.
+fn parse_or_skip(resolved: &str) -> anyhow::Result<Option<HostPattern>> {
+    if matches!(resolved, "" | "http://" | "https://") {
+        return Ok(None);
+    }
+    HostPattern::parse(resolved).map(Some)
+}
+
+fn report_refusal(scheme: &str, authority: &str) {
+    tracing::error!("Outbound network destination not allowed: {scheme}://{authority}");
+    eprintln!(
+        "A component tried to connect to {scheme}://{authority}, which it may not. To allow it, add \
+         'allowed_outbound_hosts = [\"{scheme}://{authority}\"]' to the component's section of the \
+         manifest."
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::variables::Provider;
+
+    fn allowed(entries: &[&str], host: &str) -> AllowedHosts {
+        let mut variables =
+            Variables::new([("host".to_owned(), None), ("empty".to_owned(), Some(String::new()))].into())
+                .unwrap();
+        variables.add_provider(Provider::fixed([("host", host)]));
+        let entries: Vec<String> = entries.iter().map(|&entry| entry.to_owned()).collect();
+        AllowedHosts::new(&entries, vec!["cart".into(), "shop".into()], Arc::new(variables))
+    }
+
+    #[test]
+    fn a_template_allows_the_host_that_the_variable_names() {
+        let list = allowed(&["redis://{{ host }}:6380"], "cache");
+        assert!(list.allows_url("redis://cache:6380", "redis").unwrap());
+        assert!(list.allows_url("redis://user:p%40ss@cache:6380/1", "redis").unwrap());
+        assert!(!list.allows_url("redis://cache:6379", "redis").unwrap());
+        assert!(!list.allows_url("redis://other:6380", "redis").unwrap());
+    }
+
+    #[test]
+    fn a_whole_url_in_the_variable_is_refused() {
+        let list = allowed(&["redis://{{ host }}"], "user:password@cache:6379");
+        assert!(list.allows_url("redis://cache:6379", "redis").is_err());
+        let list = allowed(&["http://{{ host }}"], "shop.example/path");
+        assert!(list.allows_url("http://shop.example", "http").is_err());
+    }
+
+    #[test]
+    fn an_empty_variable_grants_nothing_and_breaks_nothing() {
+        let list = allowed(&["{{ empty }}", "https://{{ empty }}", "http://a.example"], "h");
+        assert!(list.allows_url("http://a.example/x?y", "https").unwrap());
+        assert!(!list.allows_url("https://a.example", "https").unwrap());
+    }
+
+    #[test]
+    fn chaining_wildcards_reach_the_applications_components_only() {
+        let list = allowed(&["http://*.spin.internal"], "h");
+        assert!(list.allows_url("http://cart.spin.internal/a", "https").unwrap());
+        assert!(!list.allows_url("http://nope.spin.internal/a", "https").unwrap());
+    }
+
+    #[test]
+    fn self_requests_need_their_own_grant() {
+        assert!(allowed(&["http://self"], "h").allows_self(&["http", "https"]).unwrap());
+        assert!(!allowed(&["http://a.example"], "h").allows_self(&["http", "https"]).unwrap());
+    }
+
+    #[test]
+    fn malformed_entries_stop_the_start() {
+        let variables = Variables::new([("host".to_owned(), Some("a/b".to_owned()))].into()).unwrap();
+        for bad in ["http://a.example/path", "a.example", "*", "http://{{ host }}", "insecure:allow-all"] {
+            assert!(AllowedHosts::validate(&[bad.to_owned()], &variables).is_err(), "{bad} passed");
+        }
+        AllowedHosts::validate(&["http://a.example:*".to_owned()], &variables).unwrap();
+    }
+}

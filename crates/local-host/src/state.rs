@@ -1,0 +1,129 @@
+//! What the host keeps for each component instance, and the imports that lead to it.
+
+use std::time::{Duration, Instant};
+
+use wasmtime::{
+    CallHook, Engine, ResourceLimiter,
+    component::{Linker, ResourceTable},
+};
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
+
+use crate::{
+    bindings,
+    hosts::{
+        http::OutboundHttp,
+        key_value::{KeyValueData, KeyValueHost},
+        postgres::{PostgresData, PostgresHost},
+        redis::{RedisData, RedisHost},
+        sqlite::{SqliteData, SqliteHost},
+        variables::{VariablesData, VariablesHost},
+    },
+};
+
+/// The data of a store.
+pub struct State {
+    /// WASI's own resources.
+    pub table: ResourceTable,
+    /// Files, environment and streams.
+    pub wasi: WasiCtx,
+    /// Limits of HTTP fields.
+    pub http: WasiHttpCtx,
+    /// `wasi:http/client`.
+    pub outbound_http: OutboundHttp,
+    /// `spin:key-value`.
+    pub key_value: KeyValueHost,
+    /// `spin:postgres`.
+    pub postgres: PostgresHost,
+    /// `spin:redis`.
+    pub redis: RedisHost,
+    /// `spin:sqlite`.
+    pub sqlite: SqliteHost,
+    /// `spin:variables`.
+    pub variables: VariablesHost,
+    /// How much memory it may have.
+    pub memory: MemoryLimit,
+    /// How long it has been running.
+    pub cpu: CpuTime,
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+impl WasiHttpView for State {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView {
+            ctx: &mut self.http,
+            table: &mut self.table,
+            hooks: &mut self.outbound_http,
+        }
+    }
+}
+
+/// Everything that a component may import.
+///
+/// # Errors
+///
+/// Never, unless two interfaces clash.
+pub fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
+    let mut linker: Linker<State> = Linker::new(engine);
+    // Rust's standard library for wasm32-wasip2 imports WASI 0.2, the SDK imports 0.3.
+    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    wasmtime_wasi::p3::add_to_linker(&mut linker)?;
+    wasmtime_wasi_http::p3::add_to_linker(&mut linker)?;
+    bindings::key_value::add_to_linker::<_, KeyValueData>(&mut linker, |s| &mut s.key_value)?;
+    bindings::postgres::add_to_linker::<_, PostgresData>(&mut linker, |s| &mut s.postgres)?;
+    bindings::redis::add_to_linker::<_, RedisData>(&mut linker, |s| &mut s.redis)?;
+    bindings::sqlite::add_to_linker::<_, SqliteData>(&mut linker, |s| &mut s.sqlite)?;
+    bindings::variables::add_to_linker::<_, VariablesData>(&mut linker, |s| &mut s.variables)?;
+    Ok(linker)
+}
+
+/// Refuses memory beyond a limit, if there is one.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MemoryLimit(pub Option<usize>);
+
+impl ResourceLimiter for MemoryLimit {
+    fn memory_growing(
+        &mut self,
+        _: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        let allowed = self.0.is_none_or(|limit| desired <= limit);
+        if !allowed {
+            tracing::warn!(desired, limit = self.0, "instance memory limit exceeded");
+        }
+        Ok(allowed)
+    }
+
+    fn table_growing(&mut self, _: usize, _: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        Ok(true)
+    }
+}
+
+/// How long guest code has run in an instance.
+///
+/// Spin keeps this time at every step between guest and host, which is what a host call costs
+/// there; without it this host would be faster than Spin can be.
+#[derive(Debug, Default)]
+pub struct CpuTime {
+    entered: Option<Instant>,
+    elapsed: Duration,
+}
+
+impl CpuTime {
+    /// Notes a step from the guest to the host or back.
+    pub fn note(&mut self, step: CallHook) {
+        if step.entering_host() || matches!(step, CallHook::ReturningFromWasm) {
+            if let Some(entered) = self.entered.take() {
+                self.elapsed += entered.elapsed();
+            }
+        } else {
+            self.entered = Some(Instant::now());
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The stores behind `spin:key-value` and `spin:sqlite`.
+
+mod database;
+mod key_value;
+mod key_value_redis;
+mod key_value_sqlite;
+
+use std::path::Path;
+
+use anyhow::Context as _;
+
+pub use self::{
+    database::{Connection, Database, Rows},
+    key_value::{Keys, KeyValueStore, OpenStore},
+};
+
+/// The largest result that is held in memory for a guest, in bytes.
+pub const MAX_RESULT_BYTES: usize = 128 << 20;
+
+fn create_parent(path: &Path) -> anyhow::Result<()> {
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent)
+            .with_context(|| format!("cannot create the directory {}", parent.display()))?;
+    }
+    Ok(())
+}
+
+fn too_large() -> String {
+    format!("query result exceeds limit of {MAX_RESULT_BYTES} bytes")
+}

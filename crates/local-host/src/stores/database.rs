@@ -1,0 +1,296 @@
+//! SQLite databases: every `open` of a guest is a connection of its own, opened when first used.
+
+use std::{
+    fmt,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+use rusqlite::{
+    hooks::{AuthAction, AuthContext, Authorization},
+    types::ValueRef,
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task,
+};
+
+use super::{MAX_RESULT_BYTES, create_parent, too_large};
+use crate::bindings::sqlite::{Error, QueryResult, RowResult, Value};
+
+/// A configured database.
+#[derive(Debug)]
+pub struct Database {
+    path: Option<PathBuf>,
+    allow_attach_file: bool,
+}
+
+/// A connection. SQLite's own defaults hold: no pragma is set, and a busy database is waited for
+/// as long as rusqlite does (5 s), as in Spin.
+#[derive(Debug, Clone)]
+pub struct Connection(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    path: Option<PathBuf>,
+    allow_attach_file: bool,
+    connection: OnceLock<Mutex<rusqlite::Connection>>,
+}
+
+/// Rows as they come, and what went wrong, if anything.
+pub struct Rows {
+    /// The names of the columns.
+    pub columns: Vec<String>,
+    /// The rows. Until they are all taken or dropped, the connection is busy.
+    pub rows: mpsc::Receiver<RowResult>,
+    /// Sent after the last row.
+    pub result: oneshot::Receiver<Result<(), Error>>,
+}
+
+impl Database {
+    /// A database in a file, or in memory.
+    ///
+    /// # Errors
+    ///
+    /// If the file's directory cannot be created.
+    pub fn new(path: Option<PathBuf>, allow_attach_file: bool) -> anyhow::Result<Self> {
+        if let Some(path) = &path {
+            create_parent(path)?;
+        }
+        Ok(Self { path, allow_attach_file })
+    }
+
+    /// A new connection.
+    pub fn connect(&self) -> Connection {
+        Connection(Arc::new(Shared {
+            path: self.path.clone(),
+            allow_attach_file: self.allow_attach_file,
+            connection: OnceLock::new(),
+        }))
+    }
+}
+
+impl fmt::Display for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.path {
+            Some(path) => write!(f, "\"{}\"", path.display()),
+            None => f.write_str("a temporary in-memory database"),
+        }
+    }
+}
+
+impl Connection {
+    /// Runs a statement and returns all of its rows.
+    ///
+    /// # Errors
+    ///
+    /// What SQLite says, or that the result is too large.
+    pub async fn query(&self, statement: String, parameters: Vec<Value>) -> Result<QueryResult, Error> {
+        let shared = self.0.clone();
+        task::spawn_blocking(move || shared.query(&statement, parameters)).await.map_err(failed)?
+    }
+
+    /// Runs a statement and returns its rows as they come.
+    ///
+    /// # Errors
+    ///
+    /// If the database cannot be opened. What happens later is in [`Rows::result`].
+    pub async fn stream(&self, statement: String, parameters: Vec<Value>) -> Result<Rows, Error> {
+        // Not locked here: an earlier result may still be on its way to the guest.
+        self.0.open()?;
+        let shared = self.0.clone();
+        let (columns_tx, columns_rx) = oneshot::channel();
+        let (rows_tx, rows) = mpsc::channel(4);
+        let (result_tx, result) = oneshot::channel();
+        task::spawn_blocking(move || {
+            let done = shared.stream(&statement, parameters, columns_tx, &rows_tx);
+            // The guest may have gone away, then nobody needs the result.
+            let _ = result_tx.send(done);
+        });
+        // A statement that cannot be prepared has no columns; its error is in `result`.
+        let columns = columns_rx.await.unwrap_or_default();
+        Ok(Rows { columns, rows, result })
+    }
+
+    /// Runs several statements, for instance a migration.
+    ///
+    /// # Errors
+    ///
+    /// What SQLite says.
+    pub fn execute_batch(&self, statements: &str) -> anyhow::Result<()> {
+        let connection = self.0.lock()?;
+        Ok(connection.execute_batch(statements)?)
+    }
+
+    /// How many rows the last statement changed.
+    ///
+    /// # Errors
+    ///
+    /// If the database cannot be opened.
+    pub fn changes(&self) -> Result<u64, Error> {
+        Ok(self.0.lock()?.changes())
+    }
+
+    /// The row id of the last insert.
+    ///
+    /// # Errors
+    ///
+    /// If the database cannot be opened.
+    pub fn last_insert_rowid(&self) -> Result<i64, Error> {
+        Ok(self.0.lock()?.last_insert_rowid())
+    }
+}
+
+impl Shared {
+    fn query(&self, statement: &str, parameters: Vec<Value>) -> Result<QueryResult, Error> {
+        let connection = self.lock()?;
+        let mut statement = connection.prepare_cached(statement).map_err(failed)?;
+        let columns = column_names(&statement);
+        let mut rows = statement.query(bind(parameters)).map_err(failed)?;
+        let mut result = Vec::new();
+        let mut size = size_of::<QueryResult>();
+        while let Some(row) = rows.next().map_err(failed)? {
+            let row = convert(row)?;
+            size += row_size(&row);
+            if size > MAX_RESULT_BYTES {
+                return Err(Error::Io(too_large()));
+            }
+            result.push(row);
+        }
+        Ok(QueryResult { columns, rows: result })
+    }
+
+    fn stream(
+        &self,
+        statement: &str,
+        parameters: Vec<Value>,
+        columns: oneshot::Sender<Vec<String>>,
+        sender: &mpsc::Sender<RowResult>,
+    ) -> Result<(), Error> {
+        let connection = self.lock()?;
+        let mut statement = connection.prepare_cached(statement).map_err(failed)?;
+        columns
+            .send(column_names(&statement))
+            .map_err(|_| Error::Io("column send error".into()))?;
+        let mut rows = statement.query(bind(parameters)).map_err(failed)?;
+        while let Some(row) = rows.next().map_err(failed)? {
+            let row = convert(row)?;
+            if row_size(&row) > MAX_RESULT_BYTES {
+                return Err(Error::Io(too_large()));
+            }
+            sender.blocking_send(row).map_err(|_| Error::Io("row send error".into()))?;
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> Result<MutexGuard<'_, rusqlite::Connection>, Error> {
+        Ok(self.open()?.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn open(&self) -> Result<&Mutex<rusqlite::Connection>, Error> {
+        if let Some(connection) = self.connection.get() {
+            return Ok(connection);
+        }
+        let connection = self.connect().map_err(failed)?;
+        Ok(self.connection.get_or_init(|| Mutex::new(connection)))
+    }
+
+    fn connect(&self) -> rusqlite::Result<rusqlite::Connection> {
+        let connection = match &self.path {
+            Some(path) => rusqlite::Connection::open(path)?,
+            None => rusqlite::Connection::open_in_memory()?,
+        };
+        if !self.allow_attach_file {
+            connection.authorizer(Some(|context: AuthContext<'_>| match context.action {
+                AuthAction::Attach { filename } if !matches!(filename, "" | ":memory:") => {
+                    Authorization::Deny
+                }
+                _ => Authorization::Allow,
+            }));
+        }
+        Ok(connection)
+    }
+}
+
+fn column_names(statement: &rusqlite::Statement<'_>) -> Vec<String> {
+    statement.column_names().into_iter().map(str::to_owned).collect()
+}
+
+fn bind(parameters: Vec<Value>) -> impl rusqlite::Params {
+    rusqlite::params_from_iter(parameters.into_iter().map(|value| match value {
+        Value::Null => rusqlite::types::Value::Null,
+        Value::Integer(value) => rusqlite::types::Value::Integer(value),
+        Value::Real(value) => rusqlite::types::Value::Real(value),
+        Value::Text(value) => rusqlite::types::Value::Text(value),
+        Value::Blob(value) => rusqlite::types::Value::Blob(value),
+    }))
+}
+
+fn convert(row: &rusqlite::Row<'_>) -> Result<RowResult, Error> {
+    let count = row.as_ref().column_count();
+    let values = (0..count)
+        .map(|column| {
+            Ok(match row.get_ref(column).map_err(failed)? {
+                ValueRef::Null => Value::Null,
+                ValueRef::Integer(value) => Value::Integer(value),
+                ValueRef::Real(value) => Value::Real(value),
+                ValueRef::Text(value) => {
+                    Value::Text(str::from_utf8(value).map_err(failed)?.to_owned())
+                }
+                ValueRef::Blob(value) => Value::Blob(value.to_vec()),
+            })
+        })
+        .collect::<Result<_, Error>>()?;
+    Ok(RowResult { values })
+}
+
+fn row_size(row: &RowResult) -> usize {
+    let own = |value: &Value| match value {
+        Value::Null | Value::Integer(_) | Value::Real(_) => 0,
+        Value::Text(text) => text.len(),
+        Value::Blob(bytes) => bytes.len(),
+    };
+    row.values.iter().map(|value| size_of::<Value>() + own(value)).sum()
+}
+
+fn failed(error: impl fmt::Display) -> Error {
+    Error::Io(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_failing_statement_shows_at_the_end_of_the_stream() {
+        let connection = Database::new(None, false).unwrap().connect();
+        let mut rows = connection.stream("SELEKT 1".into(), vec![]).await.unwrap();
+        assert!(rows.columns.is_empty());
+        assert!(rows.rows.recv().await.is_none());
+        assert!(matches!(rows.result.await.unwrap(), Err(Error::Io(_))));
+    }
+
+    #[tokio::test]
+    async fn rows_stream_in_order_with_their_types() {
+        let connection = Database::new(None, false).unwrap().connect();
+        let select = "SELECT ?1 AS a, 'x' AS b, NULL, 1.5, x'00' UNION ALL SELECT 2, 'y', 1, 2, 3";
+        let mut rows = connection.stream(select.into(), vec![Value::Integer(1)]).await.unwrap();
+        assert_eq!(rows.columns[..2], ["a", "b"]);
+        let first = rows.rows.recv().await.unwrap().values;
+        assert!(matches!(
+            &first[..],
+            [Value::Integer(1), Value::Text(_), Value::Null, Value::Real(_), Value::Blob(_)]
+        ));
+        assert!(rows.rows.recv().await.is_some());
+        assert!(rows.rows.recv().await.is_none());
+        rows.result.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn files_cannot_be_attached_unless_the_runtime_config_allows_it() {
+        let attach = "ATTACH DATABASE '/tmp/other.db' AS other";
+        let connection = Database::new(None, false).unwrap().connect();
+        assert!(connection.query(attach.into(), vec![]).await.is_err());
+        connection.query("ATTACH DATABASE ':memory:' AS m".into(), vec![]).await.unwrap();
+    }
+}

@@ -1,0 +1,135 @@
+//! The parent process: one child per trigger type, and when one ends, all end.
+
+use std::{
+    io::Read as _,
+    process::{ExitCode, ExitStatus, Stdio},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use tokio::{
+    process::{Child, ChildStdin, Command},
+    signal::unix::{SignalKind, signal},
+    task::JoinSet,
+};
+
+use crate::{
+    cli::Up,
+    manifest::App,
+    trigger,
+};
+
+/// How long children may take to end before they are killed.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Starts the children and waits for the first of them to end.
+///
+/// # Errors
+///
+/// If the application cannot be read, or a child cannot be started.
+pub async fn run(up: &Up) -> anyhow::Result<ExitCode> {
+    let app = App::load(&up.from)?;
+    let assets = trigger::prepare_assets(&app)?;
+    let kinds = app.trigger_types();
+    let several = kinds.len() > 1;
+    let mut children = JoinSet::new();
+    let mut lifelines = Vec::new();
+    for kind in kinds {
+        let (child, lifeline) = start(kind, assets.path())?;
+        lifelines.push(lifeline);
+        children.spawn(wait(child));
+    }
+
+    let ended = tokio::select! {
+        ended = children.join_next() => ended,
+        () = told_to_end(false) => None,
+    };
+    let code = match ended {
+        None => ExitCode::SUCCESS,
+        Some(status) => {
+            let status = status??;
+            if !status.success() && several {
+                println!("A trigger exited unexpectedly. Terminating.");
+            }
+            exit_code(status)
+        }
+    };
+    // A child that loses its parent ends; what is left after the grace period is killed on drop.
+    drop(lifelines);
+    let _ = tokio::time::timeout(GRACE, async { while children.join_next().await.is_some() {} }).await;
+    Ok(code)
+}
+
+/// Waits for Ctrl-C or SIGTERM, and in a child for the end of the parent.
+pub async fn told_to_end(watch_parent: bool) {
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        // Without handlers the signals end the process by themselves.
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        () = parent_is_gone(), if watch_parent => {}
+    }
+}
+
+/// The parent holds the other end of stdin and never writes: the end of it is the end of the parent,
+/// however that died.
+async fn parent_is_gone() {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    // A thread of its own: a read on the runtime's threads would keep the process from ending.
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().read(&mut [0]);
+        let _ = sender.send(());
+    });
+    let _ = receiver.await;
+}
+
+fn start(kind: &str, assets: &std::path::Path) -> anyhow::Result<(Child, Option<ChildStdin>)> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(std::env::args_os().skip(1))
+        .args(["--trigger", kind])
+        .arg("--working-dir")
+        .arg(assets)
+        .stdin(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .with_context(|| format!("the process of the {kind} trigger cannot be started"))?;
+    let lifeline = child.stdin.take();
+    Ok((child, lifeline))
+}
+
+async fn wait(mut child: Child) -> std::io::Result<ExitStatus> {
+    child.wait().await
+}
+
+/// The child's code; a signal counts as 128 and its number, as in a shell.
+fn exit_code(status: ExitStatus) -> ExitCode {
+    use std::os::unix::process::ExitStatusExt as _;
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use super::*;
+    use crate::cli::TriggerType;
+
+    #[test]
+    fn a_killed_child_is_told_from_a_failed_one() {
+        assert_eq!(exit_code(ExitStatus::from_raw(3 << 8)), ExitCode::from(3));
+        assert_eq!(exit_code(ExitStatus::from_raw(9)), ExitCode::from(137));
+    }
+
+    #[test]
+    fn every_trigger_type_of_a_manifest_has_its_flag() {
+        for kind in ["http", "redis"] {
+            let parsed = <TriggerType as clap::ValueEnum>::from_str(kind, false).unwrap();
+            assert_eq!(parsed.name(), kind);
+        }
+    }
+}

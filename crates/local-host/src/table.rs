@@ -1,0 +1,69 @@
+//! A bounded table of the resources that a component instance holds.
+
+use std::collections::HashMap;
+
+use wasmtime::component::Resource;
+
+/// Resources by the number that the guest knows them by.
+#[derive(Debug)]
+pub struct Table<T> {
+    capacity: usize,
+    next: u32,
+    entries: HashMap<u32, T>,
+}
+
+/// The table is full: the guest holds as many resources of this kind as Spin lets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full;
+
+impl<T> Table<T> {
+    /// An empty table for at most `capacity` resources.
+    pub fn new(capacity: usize) -> Self {
+        Self { capacity, next: 0, entries: HashMap::new() }
+    }
+
+    /// Takes a resource in and hands out its number.
+    pub fn push<R: 'static>(&mut self, value: T) -> Result<Resource<R>, Full> {
+        if self.entries.len() >= self.capacity {
+            return Err(Full);
+        }
+        while self.entries.contains_key(&self.next) {
+            self.next = self.next.wrapping_add(1);
+        }
+        let key = self.next;
+        self.next = self.next.wrapping_add(1);
+        self.entries.insert(key, value);
+        Ok(Resource::new_own(key))
+    }
+
+    /// The resource behind a number.
+    pub fn get<R: 'static>(&self, resource: &Resource<R>) -> Option<&T> {
+        self.entries.get(&resource.rep())
+    }
+
+    /// The resource behind a number, to change it.
+    pub fn get_mut<R: 'static>(&mut self, resource: &Resource<R>) -> Option<&mut T> {
+        self.entries.get_mut(&resource.rep())
+    }
+
+    /// Forgets a resource.
+    pub fn remove<R: 'static>(&mut self, resource: &Resource<R>) -> Option<T> {
+        self.entries.remove(&resource.rep())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_table_refuses_until_something_is_dropped() {
+        let mut table = Table::new(1);
+        let first: Resource<()> = table.push("a").unwrap();
+        assert_eq!(table.push::<()>("b").unwrap_err(), Full);
+        assert_eq!(table.remove(&first), Some("a"));
+        let second: Resource<()> = table.push("b").unwrap();
+        assert_ne!(first.rep(), second.rep());
+        assert_eq!(table.get(&second), Some(&"b"));
+    }
+}
