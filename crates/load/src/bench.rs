@@ -3,6 +3,7 @@
 pub mod closed_loop;
 pub mod drain;
 pub mod options;
+pub mod own_app;
 pub mod prepare;
 pub mod report;
 pub mod rounds;

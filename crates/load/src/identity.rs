@@ -21,10 +21,8 @@ struct Claims<'a> {
     sub: &'a str,
     iat: i64,
     exp: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    iss: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    aud: Option<&'a str>,
+    iss: &'a str,
+    aud: &'a str,
 }
 
 impl Mint {
@@ -39,8 +37,8 @@ impl Mint {
             sub: user,
             iat: self.expires - LIFE_SECONDS,
             exp: self.expires,
-            iss: self.settings.issuer.as_deref(),
-            aud: self.settings.audience.as_deref(),
+            iss: &self.settings.issuer,
+            aud: &self.settings.audience,
         };
         Ok(jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &self.key)?)
     }
@@ -56,8 +54,8 @@ mod tests {
     fn a_minted_token_carries_user_issuer_audience_and_a_valid_signature() {
         let settings = JwtSettings {
             key: "a key that is long enough for HS256".to_owned(),
-            issuer: Some("https://shop.example".to_owned()),
-            audience: Some("stampede".to_owned()),
+            issuer: "https://shop.example".to_owned(),
+            audience: "stampede".to_owned(),
         };
         let now = time::OffsetDateTime::now_utc().unix_timestamp();
         let token = Mint::new(settings.clone(), now).token("ada").unwrap();

@@ -3,8 +3,6 @@
 //! Both know the app by its HTTP contract alone and share no code with it,
 //! so that a mistake in the app's own types cannot hide here too.
 
-#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
-
 pub mod app;
 pub mod bench;
 pub mod http;

@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use stampede_load::bench::own_app::OwnApp;
 use stampede_load::{bench, sale};
+use tokio::runtime::Runtime;
 
 /// Load for Stampede: a whole sale with a verdict, and measurements.
 #[derive(Parser)]
@@ -30,31 +32,45 @@ fn main() -> ExitCode {
     }
 }
 
-/// One thread: the app under load gets the other cores.
 fn run(cli: Cli) -> Result<u8> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        match cli.command {
-            Command::Sale(options) => {
-                let directory = options.report.clone();
-                let report = sale::run(*options).await?;
-                println!("{}", report.text());
-                if let Some(directory) = directory {
-                    report.write(&directory)?;
-                    println!("The whole report: {}", directory.join("sale.json").display());
-                }
-                Ok(report.verdict.exit_code())
-            }
-            Command::Bench(options) => {
-                let directory = options.report.clone();
-                let report = bench::run(*options).await?;
-                println!("{}", report.text());
-                if let Some(directory) = directory {
-                    report.write(&directory)?;
-                    println!("The whole report: {}", directory.join("bench.json").display());
-                }
-                Ok(report.exit_code())
-            }
+    match cli.command {
+        Command::Sale(options) => sell(*options),
+        Command::Bench(options) => measure(*options),
+    }
+}
+
+fn sell(options: sale::Options) -> Result<u8> {
+    let directory = options.report.clone();
+    let report = one_thread()?.block_on(sale::run(options))?;
+    println!("{}", report.text());
+    if let Some(directory) = directory {
+        report.write(&directory)?;
+        println!("The whole report: {}", directory.join("sale.json").display());
+    }
+    Ok(report.verdict.exit_code())
+}
+
+fn measure(mut options: bench::Options) -> Result<u8> {
+    options.check()?;
+    let directory = options.report.clone();
+    let own = if options.target.url.is_none() { Some(OwnApp::start()?) } else { None };
+    if let Some(own) = &own {
+        own.point(&mut options.target);
+    }
+    let report = one_thread()?.block_on(bench::run(options)).inspect_err(|_| {
+        if let Some(own) = &own {
+            eprintln!("{}", own.output());
         }
-    })
+    })?;
+    println!("{}", report.text());
+    if let Some(directory) = directory {
+        report.write(&directory)?;
+        println!("The whole report: {}", directory.join("bench.json").display());
+    }
+    Ok(report.exit_code())
+}
+
+/// The app under load gets the other cores.
+fn one_thread() -> Result<Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }

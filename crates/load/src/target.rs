@@ -1,40 +1,47 @@
-//! Which app is driven and with which secrets: flags, then the environment, then the env file.
+//! Which app is driven and with which secrets: flags, then the environment
+//! (`SPIN_VARIABLE_…`, as the app reads them), then the env file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
+/// Where `scripts/up` puts the app.
+const DEFAULT_URL: &str = "http://127.0.0.1:3000";
+
+/// Issuer and audience of the app where nobody set others (`spin.toml`).
+const APP_NAME: &str = "stampede";
+
 /// The flags that every subcommand shares.
 #[derive(clap::Args, Debug, Clone)]
 pub struct TargetOptions {
     /// Where the app answers
-    #[arg(long, default_value = "http://127.0.0.1:3000")]
-    pub url: String,
+    #[arg(long, env = "STAMPEDE_URL")]
+    pub url: Option<String>,
 
     /// The file with the app's secrets, as `scripts/up` writes it
     #[arg(long, env = "STAMPEDE_ENV_FILE", default_value = ".stampede/env")]
     pub env_file: PathBuf,
 
     /// Admin token [default: from the env file]
-    #[arg(long, env = "SPIN_VARIABLE_ADMIN_TOKEN", hide_env_values = true)]
+    #[arg(long, env = "STAMPEDE_ADMIN_TOKEN", hide_env_values = true)]
     pub admin_token: Option<String>,
 
     /// Cron token; without one the app has to sweep by itself [default: from the env file]
-    #[arg(long, env = "SPIN_VARIABLE_CRON_TOKEN", hide_env_values = true)]
+    #[arg(long, env = "STAMPEDE_CRON_TOKEN", hide_env_values = true)]
     pub cron_token: Option<String>,
 
     /// HS256 key to sign the buyers in with; without one they sign in at the sandbox, which is slower
     /// [default: from the env file]
-    #[arg(long, env = "SPIN_VARIABLE_JWT_KEY", hide_env_values = true)]
+    #[arg(long)]
     pub jwt_key: Option<String>,
 
-    /// Issuer of the tokens [default: from the env file]
-    #[arg(long, env = "SPIN_VARIABLE_JWT_ISSUER")]
+    /// Issuer of the tokens [default: from the env file, else stampede]
+    #[arg(long)]
     pub jwt_issuer: Option<String>,
 
-    /// Audience of the tokens [default: from the env file]
-    #[arg(long, env = "SPIN_VARIABLE_JWT_AUDIENCE")]
+    /// Audience of the tokens [default: from the env file, else stampede]
+    #[arg(long)]
     pub jwt_audience: Option<String>,
 }
 
@@ -56,10 +63,10 @@ pub struct Target {
 pub struct JwtSettings {
     /// The shared key, as the app's variable has it.
     pub key: String,
-    /// `iss`, where the app checks one.
-    pub issuer: Option<String>,
-    /// `aud`, where the app checks one.
-    pub audience: Option<String>,
+    /// `iss`.
+    pub issuer: String,
+    /// `aud`.
+    pub audience: String,
 }
 
 impl TargetOptions {
@@ -71,6 +78,7 @@ impl TargetOptions {
         };
         let pick = |flag: &Option<String>, name: &str| {
             flag.clone()
+                .or_else(|| std::env::var(format!("SPIN_VARIABLE_{name}")).ok())
                 .or_else(|| file.get(&format!("SPIN_VARIABLE_{name}")).cloned())
                 .filter(|value| !value.is_empty())
         };
@@ -86,12 +94,12 @@ impl TargetOptions {
             pick(&self.jwt_key, "JWT_KEY").filter(|_| self.jwt_key.is_some() || algorithm == "HS256").map(|key| {
                 JwtSettings {
                     key,
-                    issuer: pick(&self.jwt_issuer, "JWT_ISSUER"),
-                    audience: pick(&self.jwt_audience, "JWT_AUDIENCE"),
+                    issuer: pick(&self.jwt_issuer, "JWT_ISSUER").unwrap_or_else(|| APP_NAME.to_owned()),
+                    audience: pick(&self.jwt_audience, "JWT_AUDIENCE").unwrap_or_else(|| APP_NAME.to_owned()),
                 }
             });
         Ok(Target {
-            url: self.url.trim_end_matches('/').to_owned(),
+            url: self.url.as_deref().unwrap_or(DEFAULT_URL).trim_end_matches('/').to_owned(),
             admin_token,
             cron_token: pick(&self.cron_token, "CRON_TOKEN"),
             jwt,

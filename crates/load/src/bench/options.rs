@@ -6,7 +6,9 @@ use anyhow::{Result, ensure};
 
 use crate::target::TargetOptions;
 
-/// Measures a running app: requests per second, each as a ratio to hello world in the same run.
+/// Measures an app: requests per second, each as a ratio to hello world in the same run.
+///
+/// Without --url it builds and starts an app of its own, with fresh data, and ends it afterwards.
 ///
 /// Ends with 0, 1 when any answer was not the expected one (a benchmark of errors is none), 2 when it could not measure.
 #[derive(clap::Args, Debug, Clone)]

@@ -16,6 +16,9 @@ use crate::wire::{Checkout, Order, Status};
 /// Pause between two looks when the app does not say.
 const PACE: Duration = Duration::from_millis(500);
 
+/// How long after the end of the time to pay a buyer still tries: late money must be handled, but not for ever.
+const LATE: Duration = Duration::from_secs(5);
+
 /// Follows an accepted order until its buyer has nothing more to do.
 pub async fn follow(session: &Session, index: usize, order_no: String, accepted: Instant) -> OrderSeen {
     let visit = &session.visits[index];
@@ -38,7 +41,8 @@ pub async fn follow(session: &Session, index: usize, order_no: String, accepted:
         let jwt = &session.users[visit.buyer];
         match visit.intent {
             Intent::Pay => {
-                order.payment = pay(session, &order.order_no, jwt).await;
+                let time_to_pay = Duration::from_secs(session.options.pay_timeout.into());
+                order.payment = pay(session, &order.order_no, jwt, deadline.min(accepted + time_to_pay + LATE)).await;
                 if order.payment != Claim::No {
                     look.until(&mut order, deadline, |status| status != Status::PendingPayment).await;
                 }
@@ -125,8 +129,7 @@ impl<'a> Look<'a> {
 }
 
 /// Opens a payment session and pays it at the sandbox.
-async fn pay(session: &Session, order_no: &str, jwt: &HeaderValue) -> Claim {
-    let deadline = Instant::now() + session.options.patience();
+async fn pay(session: &Session, order_no: &str, jwt: &HeaderValue, deadline: Instant) -> Claim {
     let address = json!({"name": "Ada Lovelace", "line1": "12 St James's Square", "city": "London",
                          "postal_code": "SW1Y 4JH", "country": "GB"});
     let call = Call::post(format!("/api/orders/{order_no}/checkout"), &json!({"address": address})).with(jwt);

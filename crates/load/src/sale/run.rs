@@ -37,7 +37,7 @@ pub async fn run(options: Options) -> Result<Report> {
     let visits = crowd(&options, seed);
     let progress = Progress::new(options.buyers as usize, visits.len());
     progress.say(&format!(
-        "{}: {} buyers, {} SKUs of {} units, {} per user, seed {seed}",
+        "{}: {} buyers, {} × {} units, at most {} per user, seed {seed}",
         terms.activity, options.buyers, options.skus, options.stock, options.per_user
     ));
 

@@ -26,6 +26,10 @@ pub(super) fn judge(evidence: &Evidence) -> Line {
         }
     }
     let confirmed = evidence.orders.iter().filter(|order| order.payment == Claim::Yes).count();
+    let tried = evidence.orders.iter().filter(|order| order.payment != Claim::No).count();
+    if confirmed == 0 && tried > 0 {
+        findings.unknown(format!("{tried} buyers tried to pay, and not one could"));
+    }
     findings.line(
         "I6",
         "paid for = paid or refunded",
@@ -64,11 +68,23 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_answer_of_the_provider_may_end_either_way() {
+    fn a_provider_who_takes_no_money_proves_nothing() {
         let mut evidence = honest();
         evidence.orders[0].payment = Claim::Unknown;
-        assert_eq!(judge(&evidence).finding, Finding::Ok);
         evidence.orders[0].end = End::Status(Status::Expired);
+        let line = judge(&evidence);
+        assert_eq!(line.finding, Finding::Unknown);
+        assert_eq!(line.numbers, "1 buyers tried to pay, and not one could");
+    }
+
+    #[test]
+    fn a_lost_answer_of_the_provider_may_end_either_way() {
+        let mut evidence = honest();
+        let mut lost = evidence.orders[0].clone();
+        lost.payment = Claim::Unknown;
+        evidence.orders.push(lost);
+        assert_eq!(judge(&evidence).finding, Finding::Ok);
+        evidence.orders[3].end = End::Status(Status::Expired);
         assert_eq!(judge(&evidence).finding, Finding::Ok);
     }
 }
