@@ -57,11 +57,16 @@ function label(now, soldOut) {
   return isHeld() ? t("sale.held") : t("sale.buy");
 }
 
+function ticketStep(ready) {
+  if (ready) return "steps.ticket_ready";
+  if (clock.until(startsAt()) > tickets.EARLY) return "steps.ticket_later";
+  return session.token() ? "steps.ticket_coming" : "steps.ticket";
+}
+
 function steps(now) {
-  const issued = clock.until(startsAt()) <= tickets.EARLY;
   const ready = tickets.held(state.id) !== null;
   const done = { "step-sign-in": session.token() !== null, "step-ticket": ready, "step-start": now === "open" };
   for (const [step, yes] of Object.entries(done)) byId(step).classList.toggle("is-done", yes);
-  say(byId("step-ticket-text"), ready ? t("steps.ticket_ready") : issued ? t("steps.ticket") : t("steps.ticket_later"));
+  say(byId("step-ticket-text"), t(ticketStep(ready)));
   show(byId("steps"), now !== "ended" && (!ready || now !== "open"));
 }
