@@ -16,7 +16,7 @@ use wasmtime_wasi_http::WasiHttpCtx;
 
 use crate::{
     hosts::{
-        http::{Clients, Loopback, Origin, OutboundHttp, tls_config},
+        http::{Clients, InboundHttp, Loopback, Origin, OutboundHttp, tls_config},
         key_value::{GrantedStores, KeyValueHost},
         postgres::{PostgresHost, PostgresPools},
         redis::RedisHost,
@@ -161,6 +161,7 @@ impl LoadedComponent {
                 loopback: self.loopback.clone(),
                 origin,
             },
+            inbound_http: InboundHttp,
             key_value: KeyValueHost::new(self.key_value.clone()),
             postgres: PostgresHost::new(self.allowed.clone(), self.postgres.clone()),
             redis: RedisHost::new(self.allowed.clone()),

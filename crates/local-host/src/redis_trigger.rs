@@ -115,7 +115,7 @@ impl Listener {
         future::join_all(subscribers.iter().map(|subscriber| async move {
             if let Err(error) = subscriber.handle(message.get_payload_bytes().to_vec()).await {
                 let component = subscriber.component.id();
-                tracing::error!(component, "a Redis message was not handled: {error:#}");
+                tracing::error!("a Redis message to the component {component:?} failed: {error:#}");
             }
         }))
         .await;

@@ -12,7 +12,7 @@ use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 use crate::{
     bindings,
     hosts::{
-        http::OutboundHttp,
+        http::{InboundHttp, OutboundHttp},
         key_value::{KeyValueData, KeyValueHost},
         postgres::{PostgresData, PostgresHost},
         redis::{RedisData, RedisHost},
@@ -31,6 +31,8 @@ pub struct State {
     pub http: WasiHttpCtx,
     /// `wasi:http/client`.
     pub outbound_http: OutboundHttp,
+    /// `wasi:http/handler`.
+    pub inbound_http: InboundHttp,
     /// `spin:key-value`.
     pub key_value: KeyValueHost,
     /// `spin:postgres`.
@@ -59,6 +61,17 @@ impl WasiHttpView for State {
             ctx: &mut self.http,
             table: &mut self.table,
             hooks: &mut self.outbound_http,
+        }
+    }
+}
+
+impl State {
+    /// What the handler needs for requests that come in.
+    pub fn inbound(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView {
+            ctx: &mut self.http,
+            table: &mut self.table,
+            hooks: &mut self.inbound_http,
         }
     }
 }

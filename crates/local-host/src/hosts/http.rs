@@ -10,12 +10,14 @@ use std::{
 };
 
 use http::{
-    HeaderValue, Request, Response, Uri,
+    HeaderName, HeaderValue, Request, Response, Uri,
     header::HOST,
     uri::{Authority, PathAndQuery, Scheme},
 };
 use http_body_util::BodyExt as _;
-use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
+use wasmtime_wasi_http::{
+    Error, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpHooks,
+};
 
 pub use self::connect::{Clients, tls_config};
 use self::timeout::BetweenBytes;
@@ -85,6 +87,32 @@ impl WasiHttpHooks for OutboundHttp {
             let done: Box<dyn Future<Output = Result<(), Error>> + Send> = Box::new(async { Ok(()) });
             Ok((response, done))
         })
+    }
+}
+
+/// The requests that come in, and the responses to them: a component sees every header, as in Spin.
+///
+/// wasmtime would hide `host` and other headers that a component may not set itself.
+#[derive(Debug)]
+pub struct InboundHttp;
+
+impl WasiHttpHooks for InboundHttp {
+    fn is_forbidden_header(&mut self, _: &HeaderName) -> bool {
+        false
+    }
+
+    fn forbidden_header_filter(&mut self) -> ForbiddenHeaderFilter {
+        Arc::new(|_| false)
+    }
+
+    fn send_request(
+        &mut self,
+        _: Request<WasiBody>,
+        _: Option<RequestOptions>,
+        _: Box<dyn Future<Output = Result<(), Error>> + Send>,
+    ) -> Box<dyn Future<Output = Result<Sent, Error>> + Send> {
+        // Nothing is sent on this side.
+        Box::new(std::future::ready(Err(Error::HttpRequestDenied)))
     }
 }
 

@@ -11,7 +11,6 @@ use http::uri::Scheme;
 use tokio::time::Sleep;
 use wasmtime::{Store, StoreContextMut, component::GuestTaskId};
 use wasmtime_wasi_http::{
-    WasiHttpView as _,
     handler::{
         HandlerState, Instance, Proxy, ShouldAccept, WorkerExpiration, WorkerState, WorkerStatus,
     },
@@ -87,7 +86,7 @@ impl HandlerState for ComponentHandler {
         Ok(Instance {
             store,
             proxy: Proxy::P3(service),
-            view: State::http,
+            view: State::inbound,
             expiration: Expiration {
                 idle: self.reuse.idle.pick(),
                 request: request_timeout,

@@ -20,6 +20,7 @@ pub enum Provider {
 
 impl Provider {
     /// A provider with fixed values.
+    #[cfg(test)]
     pub fn fixed<K: Into<String>, V: Into<String>>(
         values: impl IntoIterator<Item = (K, V)>,
     ) -> Self {

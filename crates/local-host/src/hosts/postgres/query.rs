@@ -2,13 +2,13 @@
 
 use std::pin::Pin;
 
-use futures::{Stream, StreamExt as _};
+use futures::StreamExt as _;
 use tokio::sync::{mpsc, oneshot};
-use tokio_postgres::types::ToSql;
+use tokio_postgres::{RowStream as RawRows, types::ToSql};
 
 use super::{parameters, pool::Client, values};
 use crate::{
-    bindings::postgres::{Column, DbError, DbValue, Error, ParameterValue, QueryError, Row, RowSet},
+    bindings::postgres::{Column, DbError, Error, ParameterValue, QueryError, Row, RowSet},
     stores::MAX_RESULT_BYTES,
 };
 
@@ -22,7 +22,7 @@ pub struct Rows {
     pub result: oneshot::Receiver<Result<(), Error>>,
 }
 
-type RowStream = Pin<Box<dyn Stream<Item = Result<(Vec<Column>, Vec<DbValue>), Error>> + Send>>;
+type RowStream = Pin<Box<RawRows>>;
 
 /// Runs a statement and returns how many rows it changed.
 pub async fn execute(
@@ -47,13 +47,14 @@ pub async fn collect(
     let mut set = RowSet { columns: Vec::new(), rows: Vec::new() };
     let mut size = size_of::<RowSet>();
     while let Some(row) = incoming.next().await {
-        let (columns, row) = row?;
+        let row = row.map_err(failed)?;
+        if set.rows.is_empty() {
+            set.columns = values::columns(&row);
+        }
+        let row = convert(&row)?;
         size += values::size(&row);
         if size > MAX_RESULT_BYTES {
             return Err(too_large());
-        }
-        if set.rows.is_empty() {
-            set.columns = columns;
         }
         set.rows.push(row);
     }
@@ -89,10 +90,12 @@ async fn forward(
 ) -> Result<(), Error> {
     let mut columns = Some(columns);
     while let Some(row) = incoming.next().await {
-        let (names, row) = row?;
+        let row = row.map_err(failed)?;
+        // Before the row is looked at: a value that cannot be read is no reason to hide the columns.
         if let Some(columns) = columns.take() {
-            let _ = columns.send(names);
+            let _ = columns.send(values::columns(&row));
         }
+        let row = convert(&row)?;
         if values::size(&row) > MAX_RESULT_BYTES {
             return Err(too_large());
         }
@@ -103,7 +106,6 @@ async fn forward(
     Ok(())
 }
 
-/// Starts a statement. Only the first row brings the columns along.
 async fn start(
     client: &Client,
     statement: &str,
@@ -111,13 +113,11 @@ async fn start(
 ) -> Result<RowStream, Error> {
     let parameters = parameters::convert(parameters)
         .map_err(|error| Error::BadParameter(format!("{error:?}")))?;
-    let rows = client.query_raw(statement, parameters).await.map_err(failed)?;
-    Ok(Box::pin(rows.enumerate().map(|(index, row)| {
-        let row = row.map_err(failed)?;
-        let columns = if index == 0 { values::columns(&row) } else { Vec::new() };
-        let row = values::convert(&row).map_err(|error| text(format!("{error:?}")))?;
-        Ok((columns, row))
-    })))
+    Ok(Box::pin(client.query_raw(statement, parameters).await.map_err(failed)?))
+}
+
+fn convert(row: &tokio_postgres::Row) -> Result<Row, Error> {
+    values::convert(row).map_err(|error| text(format!("{error:?}")))
 }
 
 fn too_large() -> Error {
