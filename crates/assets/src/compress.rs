@@ -1,0 +1,73 @@
+//! Makes the `.br` and `.gz` variants.
+
+use std::io::Write;
+
+use anyhow::Context;
+use brotli::enc::BrotliEncoderParams;
+use flate2::{Compression, write::GzEncoder};
+
+use crate::tree::Tree;
+
+/// What a packet carries anyway: below it, compressing saves nothing.
+const SMALLEST: usize = 256;
+
+const COMPRESSIBLE: &[&str] = &["html", "css", "js", "svg", "json", "txt", "webmanifest"];
+
+/// The same tree with the variants that are smaller than their originals.
+pub fn with_variants(tree: Tree) -> anyhow::Result<Tree> {
+    let mut served = Tree::new();
+    for (path, bytes) in tree {
+        let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
+        if COMPRESSIBLE.contains(&extension) && bytes.len() >= SMALLEST {
+            for (suffix, small) in [("br", brotli(&bytes)?), ("gz", gzip(&bytes)?)] {
+                if small.len() < bytes.len() {
+                    served.insert(format!("{path}.{suffix}"), small);
+                }
+            }
+        }
+        served.insert(path, bytes);
+    }
+    Ok(served)
+}
+
+fn brotli(bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let mut small = Vec::new();
+    let strongest = BrotliEncoderParams { size_hint: bytes.len(), ..Default::default() };
+    brotli::BrotliCompress(&mut &bytes[..], &mut small, &strongest).context("brotli failed")?;
+    Ok(small)
+}
+
+fn gzip(bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
+    // No name and no time in the header: the same input gives the same bytes.
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).context("gzip failed")?;
+    encoder.finish().context("gzip failed")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn both_variants_unpack_to_the_original() {
+        let text = "a line that repeats itself\n".repeat(100).into_bytes();
+        let served = with_variants(Tree::from([("a.css".into(), text.clone())])).unwrap();
+        let mut plain = Vec::new();
+        brotli::BrotliDecompress(&mut &served["a.css.br"][..], &mut plain).unwrap();
+        assert_eq!(plain, text);
+        plain.clear();
+        flate2::read::GzDecoder::new(&served["a.css.gz"][..]).read_to_end(&mut plain).unwrap();
+        assert_eq!(plain, text);
+    }
+
+    #[test]
+    fn what_does_not_get_smaller_has_no_variant() {
+        let served =
+            with_variants(Tree::from([("tiny.css".into(), b"a{}".to_vec()), ("picture.png".into(), vec![0; 4096])]))
+                .unwrap();
+        assert_eq!(served.len(), 2, "{:?}", served.keys());
+    }
+}

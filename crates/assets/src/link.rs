@@ -1,0 +1,192 @@
+//! Gives assets their hashed names and rewrites every reference to them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, bail};
+use sha2::{Digest, Sha256};
+
+use crate::references::{self, Reference, Usage};
+use crate::tree::Tree;
+
+/// The linked tree: assets under hashed names, pages that refer to those.
+///
+/// An asset's hash is taken after its own references are rewritten: when a
+/// module changes, so does the name of everything that imports it.
+pub fn link(sources: &Tree) -> anyhow::Result<Tree> {
+    let mut linker = Linker { sources, done: BTreeMap::new(), open: Vec::new() };
+    let mut linked = Tree::new();
+    for path in sources.keys() {
+        let done = linker.link(path)?;
+        linked.insert(done.path.clone(), done.bytes.clone());
+    }
+    Ok(linked)
+}
+
+struct Linker<'s> {
+    sources: &'s Tree,
+    done: BTreeMap<String, Linked>,
+    /// The files on the way to the one being linked: a cycle shows here.
+    open: Vec<String>,
+}
+
+#[derive(Clone)]
+struct Linked {
+    path: String,
+    bytes: Vec<u8>,
+    /// The modules that must be there before this one can run, by served path.
+    imports: BTreeSet<String>,
+}
+
+impl Linker<'_> {
+    fn link(&mut self, path: &str) -> anyhow::Result<Linked> {
+        if let Some(done) = self.done.get(path) {
+            return Ok(done.clone());
+        }
+        if self.open.iter().any(|open| open == path) {
+            bail!(
+                "{} → {path} is a circle: a hashed name cannot be computed; \
+                 move what both need into a module of its own",
+                self.open.join(" → ")
+            );
+        }
+        let bytes = self
+            .sources
+            .get(path)
+            .with_context(|| match self.open.last() {
+                Some(from) => format!("{from} refers to {path}, which does not exist"),
+                None => format!("{path} does not exist"),
+            })?
+            .clone();
+        self.open.push(path.to_owned());
+        let linked = self.link_file(path, bytes)?;
+        self.open.pop();
+        self.done.insert(path.to_owned(), linked.clone());
+        Ok(linked)
+    }
+
+    fn link_file(&mut self, path: &str, bytes: Vec<u8>) -> anyhow::Result<Linked> {
+        let mut imports = BTreeSet::new();
+        let mut preloads = BTreeSet::new();
+        let bytes = match String::from_utf8(bytes) {
+            Err(binary) => binary.into_bytes(),
+            Ok(text) => {
+                let mut names = Vec::new();
+                for reference in references::find(path, &text)? {
+                    let target = self.link(&reference.path)?;
+                    match reference.usage {
+                        Usage::Import => {
+                            imports.extend(target.imports);
+                            imports.insert(target.path.clone());
+                        }
+                        Usage::Script => preloads.extend(target.imports),
+                        Usage::Other => {}
+                    }
+                    names.push((reference, target.path));
+                }
+                with_preloads(with_names(&text, &names), &preloads).into_bytes()
+            }
+        };
+        Ok(Linked { path: served_path(path, &bytes), bytes, imports })
+    }
+}
+
+fn with_names(text: &str, names: &[(Reference, String)]) -> String {
+    let mut rewritten = String::with_capacity(text.len() + names.len() * 17);
+    let mut end = 0;
+    for (reference, path) in names {
+        rewritten.push_str(&text[end..reference.range.start]);
+        // From the root: correct wherever the page or the module is.
+        rewritten.push('/');
+        rewritten.push_str(path);
+        end = reference.range.end;
+    }
+    rewritten.push_str(&text[end..]);
+    rewritten
+}
+
+/// Names the imports of a page's script in its head, so that the browser asks
+/// for all of them at once instead of one level after the other.
+fn with_preloads(text: String, preloads: &BTreeSet<String>) -> String {
+    let links: String =
+        preloads.iter().map(|path| format!("<link rel=\"modulepreload\" href=\"/{path}\">\n")).collect();
+    match text.find("</head>") {
+        Some(end) if !links.is_empty() => format!("{}{links}{}", &text[..end], &text[end..]),
+        _ => text,
+    }
+}
+
+fn served_path(path: &str, bytes: &[u8]) -> String {
+    match path.rsplit_once('.') {
+        Some((stem, extension)) if path.starts_with("assets/") => {
+            let digest = Sha256::digest(bytes);
+            let hash: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+            format!("{stem}.{hash}.{extension}")
+        }
+        _ => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> Tree {
+        files.iter().map(|(path, text)| ((*path).into(), (*text).into())).collect()
+    }
+
+    fn name_of<'t>(linked: &'t Tree, stem: &str) -> &'t str {
+        linked.keys().find(|path| path.starts_with(stem)).unwrap()
+    }
+
+    fn text_of<'t>(linked: &'t Tree, path: &str) -> &'t str {
+        str::from_utf8(&linked[path]).unwrap()
+    }
+
+    const PAGE: &str = r#"<head><script type="module" src="/assets/main.js"></script></head>"#;
+
+    #[test]
+    fn an_asset_carries_its_hash_and_a_page_keeps_its_name() {
+        let linked = link(&tree(&[("index.html", PAGE), ("assets/main.js", "1")])).unwrap();
+        let main = name_of(&linked, "assets/main.");
+        assert_eq!(main.len(), "assets/main.0123456789abcdef.js".len());
+        assert!(text_of(&linked, "index.html").contains(&format!("src=\"/{main}\"")));
+    }
+
+    #[test]
+    fn a_change_renames_everything_that_imports_it() {
+        let main = r#"import { x } from "./x.js";"#;
+        let before = link(&tree(&[("assets/main.js", main), ("assets/x.js", "1")])).unwrap();
+        let after = link(&tree(&[("assets/main.js", main), ("assets/x.js", "2")])).unwrap();
+        assert_ne!(name_of(&before, "assets/main."), name_of(&after, "assets/main."));
+    }
+
+    #[test]
+    fn a_page_preloads_what_its_script_imports_at_any_depth() {
+        let linked = link(&tree(&[
+            ("index.html", PAGE),
+            ("assets/main.js", r#"import "./x.js"; import("./later.js");"#),
+            ("assets/x.js", r#"import "./y.js";"#),
+            ("assets/y.js", ""),
+            ("assets/later.js", ""),
+        ]))
+        .unwrap();
+        let page = text_of(&linked, "index.html");
+        assert_eq!(page.matches("modulepreload").count(), 2, "{page}");
+        assert!(page.contains(name_of(&linked, "assets/y.")), "{page}");
+    }
+
+    #[test]
+    fn a_circle_is_refused_by_name() {
+        let error =
+            link(&tree(&[("assets/a.js", r#"import "./b.js";"#), ("assets/b.js", r#"import "./a.js";"#)])).unwrap_err();
+        assert!(error.to_string().contains("circle"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_file_is_refused_with_who_wanted_it() {
+        let error = link(&tree(&[("index.html", PAGE)])).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("index.html refers to assets/main.js"), "{text}");
+    }
+}

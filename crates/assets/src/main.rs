@@ -1,0 +1,57 @@
+//! Builds the sources in `static/` into the folder that is served.
+//!
+//! Files under `assets/` get a name that carries a hash of their content, so
+//! that browsers may keep them for ever; every reference to them is rewritten.
+//! Everything else (pages, demo pictures, `robots.txt`) keeps its name.
+//! Each compressible file gets a `.br` and a `.gz` beside it.
+
+mod compress;
+mod link;
+mod references;
+mod tree;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+const USAGE: &str = "usage: assets SOURCE TARGET
+
+Builds the folder SOURCE (usually static) into the folder TARGET (usually
+target/static). TARGET holds exactly the result afterwards.";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.as_slice() {
+        [help] if help == "--help" || help == "-h" => {
+            println!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        [source, target] => match build(Path::new(source), Path::new(target)) {
+            Ok(report) => {
+                println!("{report}");
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                eprintln!("assets: {error:#}");
+                ExitCode::FAILURE
+            }
+        },
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Reads, links, compresses and writes; answers one line for a person.
+fn build(source: &Path, target: &Path) -> anyhow::Result<String> {
+    let sources = tree::read(source).with_context(|| format!("cannot read the sources in {}", source.display()))?;
+    let linked = link::link(&sources)?;
+    let plain: usize = linked.values().map(Vec::len).sum();
+    let pages = linked.len();
+    let served = compress::with_variants(linked)?;
+    tree::write(target, &served).with_context(|| format!("cannot write the result to {}", target.display()))?;
+    let small: usize = served.iter().filter(|(path, _)| path.ends_with(".br")).map(|(_, bytes)| bytes.len()).sum();
+    Ok(format!("{}: {pages} files, {} KiB, {} KiB as br", target.display(), plain.div_ceil(1024), small.div_ceil(1024)))
+}

@@ -1,0 +1,164 @@
+//! Where one source file refers to another.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use anyhow::bail;
+use regex::Regex;
+
+/// One place in a text that names another file.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// The bytes of the name in the text.
+    pub range: Range<usize>,
+    /// The file that is meant, as a path inside the source folder.
+    pub path: String,
+    /// What the place does with it.
+    pub usage: Usage,
+}
+
+/// What a place does with the file that it names.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub enum Usage {
+    /// A module that is fetched before this one can run.
+    Import,
+    /// A page's module script.
+    Script,
+    /// Anything that is fetched when it is needed.
+    Other,
+}
+
+// In scripts and styles only relative names are references: a bare string such
+// as "/api/orders" never is.
+static SCRIPT: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r#"(?x)
+        (?: \b(?P<import>from|import)\s* | \bimport\s*\(\s* | \bnew\s+URL\(\s* )
+        (?: "(?P<double>\.{1,2}/[^"\n]+)" | '(?P<single>\.{1,2}/[^'\n]+)' )"#,
+    )
+    .ok()
+});
+
+static STYLE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r#"(?x)
+        (?: \burl\(\s* | @import\s+ )
+        (?: "(?P<double>\.{1,2}/[^"\n]+)" | '(?P<single>\.{1,2}/[^'\n]+)' )"#,
+    )
+    .ok()
+});
+
+static PAGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r#"(?x)
+        (?P<script><script\s+type="module"\s+src=|\b(?:href|src)=)
+        (?: "(?P<double>/assets/[^"\n]+)" )"#,
+    )
+    .ok()
+});
+
+/// Every reference in `text`, in order. `path` says what kind of file it is and
+/// where relative names start.
+pub fn find(path: &str, text: &str) -> anyhow::Result<Vec<Reference>> {
+    let pattern = match path.rsplit_once('.').map(|(_, extension)| extension) {
+        Some("js") => &SCRIPT,
+        Some("css") => &STYLE,
+        Some("html") => &PAGE,
+        _ => return Ok(Vec::new()),
+    };
+    let Some(pattern) = pattern.as_ref() else {
+        bail!("the pattern for references in {path} does not compile");
+    };
+    let mut found = Vec::new();
+    for captures in pattern.captures_iter(text) {
+        let Some(name) = captures.name("double").or_else(|| captures.name("single")) else {
+            continue;
+        };
+        let usage = match (first_group(&captures, "import"), first_group(&captures, "script")) {
+            (Some(_), _) => Usage::Import,
+            (_, Some(tag)) if tag.starts_with("<script") => Usage::Script,
+            _ => Usage::Other,
+        };
+        found.push(Reference { range: name.range(), path: resolve(path, name.as_str())?, usage });
+    }
+    Ok(found)
+}
+
+fn first_group<'t>(captures: &regex::Captures<'t>, group: &str) -> Option<&'t str> {
+    captures.name(group).map(|found| found.as_str())
+}
+
+/// The path that `name` means when it stands in the file `from`.
+fn resolve(from: &str, name: &str) -> anyhow::Result<String> {
+    if let Some(absolute) = name.strip_prefix('/') {
+        return Ok(absolute.to_owned());
+    }
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in name.split('/') {
+        match part {
+            "." => {}
+            ".." if parts.pop().is_none() => bail!("{from} refers to {name}, outside the sources"),
+            ".." => {}
+            part => parts.push(part),
+        }
+    }
+    Ok(parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn found(path: &str, text: &str) -> Vec<(String, Usage)> {
+        let references = find(path, text).unwrap();
+        references.into_iter().map(|found| (found.path, found.usage)).collect()
+    }
+
+    #[test]
+    fn a_script_refers_by_import_dynamic_import_and_url() {
+        let text = r#"
+            import { a } from "./a.js";
+            import '../b.js';
+            export { c } from "./deep/c.js";
+            const d = await import("./d.js");
+            new Worker(new URL("./e.js", import.meta.url));
+            fetch("/api/orders"); const from = "x";"#;
+        assert_eq!(
+            found("assets/js/main.js", text),
+            [
+                ("assets/js/a.js".into(), Usage::Import),
+                ("assets/b.js".into(), Usage::Import),
+                ("assets/js/deep/c.js".into(), Usage::Import),
+                ("assets/js/d.js".into(), Usage::Other),
+                ("assets/js/e.js".into(), Usage::Other),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_page_refers_to_assets_but_links_to_pages() {
+        let text = r#"<link rel="stylesheet" href="/assets/a.css"><a href="/sale">x</a>
+            <script type="module" src="/assets/js/main.js"></script>"#;
+        assert_eq!(
+            found("index.html", text),
+            [("assets/a.css".into(), Usage::Other), ("assets/js/main.js".into(), Usage::Script),]
+        );
+    }
+
+    #[test]
+    fn a_style_refers_by_url_and_import() {
+        let text = r#"@import "./base.css"; a { background: url("../img/a.svg") }"#;
+        assert_eq!(
+            found("assets/css/main.css", text),
+            [("assets/css/base.css".into(), Usage::Other), ("assets/img/a.svg".into(), Usage::Other),]
+        );
+    }
+
+    #[test]
+    fn a_reference_out_of_the_sources_is_an_error() {
+        let error = find("main.js", r#"import "../../secret.js""#).unwrap_err();
+        assert!(error.to_string().contains("outside the sources"), "{error}");
+    }
+}

@@ -1,0 +1,96 @@
+//! A folder as a map from path to bytes, read and written.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+
+/// Files by their path inside the folder, with `/` between the parts.
+pub type Tree = BTreeMap<String, Vec<u8>>;
+
+/// Reads every file below `root`; names that begin with a dot are left out.
+pub fn read(root: &Path) -> anyhow::Result<Tree> {
+    let mut tree = Tree::new();
+    read_folder(root, "", &mut tree)?;
+    if tree.is_empty() {
+        bail!("there are no files in it");
+    }
+    Ok(tree)
+}
+
+/// Makes `root` hold exactly `tree`.
+///
+/// A file that is right already is not touched, and the removal comes last, so
+/// that a running app never sees a page whose assets are missing.
+pub fn write(root: &Path, tree: &Tree) -> anyhow::Result<()> {
+    // Pages come after the assets that they refer to.
+    let (assets, pages): (Vec<_>, Vec<_>) = tree.iter().partition(|(path, _)| path.starts_with("assets/"));
+    for (path, bytes) in assets.into_iter().chain(pages) {
+        write_file(&root.join(path), bytes)?;
+    }
+    let mut present = Tree::new();
+    read_folder(root, "", &mut present)?;
+    for stale in present.keys().filter(|path| !tree.contains_key(*path)) {
+        fs::remove_file(root.join(stale)).with_context(|| format!("cannot remove {stale}"))?;
+    }
+    Ok(())
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    if fs::read(path).is_ok_and(|present| present == bytes) {
+        return Ok(());
+    }
+    let parent = path.parent().context("a file has a folder")?;
+    fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
+    // Renamed into place: a reader sees the old file or the new one, never half.
+    let mut half = path.as_os_str().to_owned();
+    half.push(".part");
+    fs::write(&half, bytes).with_context(|| format!("cannot write {}", path.display()))?;
+    fs::rename(&half, path).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn read_folder(folder: &Path, prefix: &str, tree: &mut Tree) -> anyhow::Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else {
+            bail!("{} is not a name in UTF-8", entry.path().display());
+        };
+        if name.starts_with('.') {
+            continue;
+        }
+        let path = format!("{prefix}{name}");
+        if entry.file_type()?.is_dir() {
+            read_folder(&entry.path(), &format!("{path}/"), tree)?;
+        } else {
+            tree.insert(path, fs::read(entry.path())?);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> Tree {
+        files.iter().map(|(path, text)| ((*path).into(), (*text).into())).collect()
+    }
+
+    #[test]
+    fn the_folder_holds_exactly_the_tree_afterwards() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), &tree(&[("a.html", "1"), ("assets/js/x.js", "2")])).unwrap();
+        let next = tree(&[("a.html", "3"), ("assets/y.js", "4")]);
+        write(folder.path(), &next).unwrap();
+        assert_eq!(read(folder.path()).unwrap(), next);
+    }
+
+    #[test]
+    fn an_empty_folder_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(read(folder.path()).unwrap_err().to_string().contains("no files"));
+    }
+}

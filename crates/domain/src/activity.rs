@@ -1,0 +1,324 @@
+//! A sale as operators describe it, and the rules that the description must fit.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ids::{SkuId, UserId},
+    problem::FieldError,
+    time::Millis,
+};
+
+/// A quota: `count` requests in `seconds`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limit {
+    /// How many requests, also the largest burst.
+    pub count: i64,
+    /// In how many seconds.
+    pub seconds: i64,
+}
+
+/// Limits of reservations. Outer `None`: the default; inner `None`: no limit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Per user.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub user: Option<Option<Limit>>,
+    /// Per client address.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub ip: Option<Option<Limit>>,
+    /// For the whole interface.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub all: Option<Option<Limit>>,
+}
+
+/// Tells `null` (present, no limit) from absent (the default).
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Limit>>, D::Error> {
+    Option::<Limit>::deserialize(deserializer).map(Some)
+}
+
+impl Limits {
+    /// What a user may send where the activity says nothing.
+    pub const DEFAULT_USER: Limit = Limit { count: 60, seconds: 60 };
+
+    /// The limit per user that holds.
+    #[must_use]
+    pub fn user(&self) -> Option<Limit> {
+        self.user.unwrap_or(Some(Self::DEFAULT_USER))
+    }
+
+    /// The limit per address that holds: none by default, since carriers put whole cities behind one address.
+    #[must_use]
+    pub fn ip(&self) -> Option<Limit> {
+        self.ip.flatten()
+    }
+
+    /// The limit of the interface that holds: none by default.
+    #[must_use]
+    pub fn all(&self) -> Option<Limit> {
+        self.all.flatten()
+    }
+}
+
+/// Which human check a ticket asks for (B5).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HumanCheck {
+    /// None.
+    #[default]
+    None,
+    /// A proof of work.
+    Pow,
+    /// A picture puzzle.
+    Captcha,
+    /// Only of those who look suspicious.
+    Suspicious,
+}
+
+impl HumanCheck {
+    /// The word in the ledger.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            HumanCheck::None => "none",
+            HumanCheck::Pow => "pow",
+            HumanCheck::Captcha => "captcha",
+            HumanCheck::Suspicious => "suspicious",
+        }
+    }
+}
+
+/// Who may take part (B7).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Eligibility {
+    /// Members only.
+    #[serde(default)]
+    pub members_only: bool,
+    /// The least level.
+    #[serde(default)]
+    pub min_level: i64,
+    /// Only these users, where it is not empty.
+    #[serde(default)]
+    pub allow: Vec<UserId>,
+}
+
+/// One thing on sale.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sku {
+    /// Its id.
+    pub sku: SkuId,
+    /// What people call it.
+    pub name: String,
+    /// A picture's URL.
+    #[serde(default)]
+    pub image: String,
+    /// The price of a unit, in minor units.
+    pub price: i64,
+    /// ISO 4217.
+    pub currency: String,
+    /// Units on sale; -1 is unlimited.
+    pub total: i64,
+}
+
+/// What an operator sends to create or change a sale.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spec {
+    /// The headline.
+    pub title: String,
+    /// A paragraph.
+    #[serde(default)]
+    pub description: String,
+    /// A picture's URL.
+    #[serde(default)]
+    pub image: String,
+    /// When it opens.
+    pub starts_at: Millis,
+    /// When it ends.
+    pub ends_at: Millis,
+    /// Seconds to pay.
+    #[serde(default = "default_pay_timeout")]
+    pub pay_timeout_seconds: i64,
+    /// Seconds by which starting to pay extends the hold, once.
+    #[serde(default)]
+    pub pay_extension_seconds: i64,
+    /// Units that one user may hold of one SKU.
+    #[serde(default = "default_per_user")]
+    pub per_user: i64,
+    /// The human check.
+    #[serde(default)]
+    pub human_check: HumanCheck,
+    /// Who may take part.
+    #[serde(default)]
+    pub eligibility: Eligibility,
+    /// Whether a refunded unit goes back on sale.
+    #[serde(default = "yes")]
+    pub refund_restocks: bool,
+    /// Limits of reservations.
+    #[serde(default)]
+    pub limits: Limits,
+    /// What is on sale.
+    pub skus: Vec<Sku>,
+}
+
+fn default_pay_timeout() -> i64 {
+    300
+}
+
+fn default_per_user() -> i64 {
+    1
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Spec {
+    /// Every rule that the description breaks; empty when it is good.
+    #[must_use]
+    pub fn errors(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let mut check = |ok: bool, pointer: &str, detail: &str| {
+            if !ok {
+                errors.push(FieldError::new(pointer, detail));
+            }
+        };
+        check((1..=200).contains(&self.title.chars().count()), "/title", "must be 1 to 200 characters");
+        check(self.description.len() <= 8_000, "/description", "must be at most 8,000 bytes");
+        check(self.image.len() <= 2_000, "/image", "must be at most 2,000 bytes");
+        check(self.ends_at > self.starts_at, "/ends_at", "must be after starts_at");
+        check((1..=86_400).contains(&self.pay_timeout_seconds), "/pay_timeout_seconds", "must be 1 to 86,400");
+        check((0..=86_400).contains(&self.pay_extension_seconds), "/pay_extension_seconds", "must be 0 to 86,400");
+        check((1..=1_000_000).contains(&self.per_user), "/per_user", "must be 1 to 1,000,000");
+        check((0..=1_000_000).contains(&self.eligibility.min_level), "/eligibility/min_level", "must be 0 to 1,000,000");
+        check((1..=50).contains(&self.skus.len()), "/skus", "must name 1 to 50 SKUs");
+        for (name, limit) in [("user", self.limits.user), ("ip", self.limits.ip), ("all", self.limits.all)] {
+            if let Some(Some(limit)) = limit {
+                let ok = (1..=1_000_000_000).contains(&limit.count) && (1..=86_400).contains(&limit.seconds);
+                check(ok, &format!("/limits/{name}"), "needs a count of 1 or more and 1 to 86,400 seconds");
+            }
+        }
+        for (index, sku) in self.skus.iter().enumerate() {
+            let at = |member: &str| format!("/skus/{index}/{member}");
+            let repeated = self.skus[..index].iter().any(|other| other.sku == sku.sku);
+            check(!repeated, &at("sku"), "is named twice");
+            check((1..=200).contains(&sku.name.chars().count()), &at("name"), "must be 1 to 200 characters");
+            check(sku.image.len() <= 2_000, &at("image"), "must be at most 2,000 bytes");
+            check((0..=1_000_000_000_000).contains(&sku.price), &at("price"), "must be 0 to 10^12 minor units");
+            let currency = sku.currency.len() == 3 && sku.currency.bytes().all(|b| b.is_ascii_uppercase());
+            check(currency, &at("currency"), "must be an ISO 4217 code, such as EUR");
+            check((-1..=1_000_000_000).contains(&sku.total), &at("total"), "must be -1 (unlimited) or 0 to 10^9");
+        }
+        errors
+    }
+}
+
+/// What has been decided about a sale, apart from its clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Not published: nobody but operators sees it.
+    Draft,
+    /// Published.
+    Published,
+    /// Paused by an operator.
+    Paused,
+    /// Closed for good.
+    Closed,
+}
+
+impl State {
+    /// The word in the ledger and in Redis.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Draft => "draft",
+            State::Published => "published",
+            State::Paused => "paused",
+            State::Closed => "closed",
+        }
+    }
+
+    /// Reads the word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<State> {
+        [State::Draft, State::Published, State::Paused, State::Closed].into_iter().find(|s| s.as_str() == word)
+    }
+
+    /// What a visitor sees at `now`.
+    #[must_use]
+    pub fn phase(self, now: Millis, starts_at: Millis, ends_at: Millis) -> Phase {
+        if self == State::Closed || now >= ends_at {
+            Phase::Ended
+        } else if self == State::Paused {
+            Phase::Paused
+        } else if now < starts_at {
+            Phase::Scheduled
+        } else {
+            Phase::Open
+        }
+    }
+}
+
+/// What a visitor sees of a sale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// It will open.
+    Scheduled,
+    /// It is open.
+    Open,
+    /// It is paused.
+    Paused,
+    /// It is over.
+    Ended,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> Spec {
+        crate::body::parse(
+            br#"{"title":"Spring","starts_at":"2026-01-01T00:00:00Z","ends_at":"2026-01-02T00:00:00Z",
+                 "limits":{"ip":null,"all":{"count":5,"seconds":1}},
+                 "skus":[{"sku":"a","name":"A","price":100,"currency":"EUR","total":10}]}"#,
+        )
+        .expect("a good spec")
+    }
+
+    #[test]
+    fn what_is_not_said_has_a_default() {
+        let spec = spec();
+        assert_eq!(spec.errors(), []);
+        assert_eq!((spec.pay_timeout_seconds, spec.per_user, spec.refund_restocks), (300, 1, true));
+    }
+
+    #[test]
+    fn no_limit_and_the_default_limit_differ() {
+        let limits = spec().limits;
+        assert_eq!(limits.user(), Some(Limits::DEFAULT_USER));
+        assert_eq!(limits.ip, Some(None));
+        assert_eq!(limits.all(), Some(Limit { count: 5, seconds: 1 }));
+        let again: Limits = serde_json::from_str(&serde_json::to_string(&limits).expect("json")).expect("limits");
+        assert_eq!(again, limits);
+    }
+
+    #[test]
+    fn a_broken_rule_is_pointed_at() {
+        let mut wrong = spec();
+        wrong.skus[0].total = -2;
+        wrong.skus[0].currency = "eur".to_owned();
+        wrong.ends_at = wrong.starts_at;
+        wrong.limits.user = Some(Some(Limit { count: 0, seconds: 1 }));
+        let pointers: Vec<_> = wrong.errors().into_iter().map(|error| error.pointer).collect();
+        assert_eq!(pointers, ["/ends_at", "/limits/user", "/skus/0/currency", "/skus/0/total"]);
+    }
+
+    #[test]
+    fn a_sale_opens_at_its_start_and_ends_at_its_end() {
+        let (starts, ends) = (Millis(10), Millis(20));
+        let phase = |now| State::Published.phase(Millis(now), starts, ends);
+        assert_eq!([phase(9), phase(10), phase(19), phase(20)], [Phase::Scheduled, Phase::Open, Phase::Open, Phase::Ended]);
+        assert_eq!(State::Paused.phase(Millis(15), starts, ends), Phase::Paused);
+        assert_eq!(State::Closed.phase(Millis(15), starts, ends), Phase::Ended);
+    }
+}

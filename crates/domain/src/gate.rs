@@ -1,0 +1,74 @@
+//! The gate (A4): the start key that nobody can know before the start, and the document that carries it.
+
+use serde::Serialize;
+
+use crate::{
+    activity::Phase,
+    ids::{ActivityId, SkuId},
+    signed::Signer,
+    time::Millis,
+};
+
+/// The start key of a sale: a keyed hash over a random `nonce`, which changes when an operator rotates it.
+#[must_use]
+pub fn start_key(ticket_secret: &str, activity: &ActivityId, nonce: &str) -> Option<String> {
+    let newest = ticket_secret.split_ascii_whitespace().next()?;
+    let signature = Signer::new(newest, "stampede start key")?.sign(&format!("{activity}.{nonce}"));
+    Some(signature[..22].to_owned())
+}
+
+/// `gate.json`: the same for everybody, so that a cache in front can answer the crowd.
+#[derive(Debug, Clone, Serialize)]
+pub struct GateDocument {
+    /// What a visitor sees.
+    pub phase: Phase,
+    /// The server's clock.
+    pub server_time: Millis,
+    /// When it opens.
+    pub starts_at: Millis,
+    /// When it ends.
+    pub ends_at: Millis,
+    /// Spread of the first request, in milliseconds (A5).
+    pub jitter_ms: i64,
+    /// SKUs that need no try now.
+    pub sold_out: Vec<SkuId>,
+    /// What a reservation must carry; only while open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_key: Option<String>,
+}
+
+/// How far the first requests are spread, by the number of units on sale (A5): a rush for little stock is over in an
+/// instant anyway, and a rush for much of it can take a second.
+#[must_use]
+pub fn jitter_ms(units: i64) -> i64 {
+    if units < 0 { 1_000 } else { (units / 10).clamp(100, 1_000) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_key_depends_on_secret_activity_and_nonce() {
+        let id = |text| ActivityId::parse(text).expect("id");
+        let key = start_key("secret-one", &id("a"), "n").expect("a key");
+        assert_eq!(key.len(), 22);
+        assert_ne!(start_key("secret-two", &id("a"), "n").as_ref(), Some(&key));
+        assert_ne!(start_key("secret-one", &id("b"), "n").as_ref(), Some(&key));
+        assert_ne!(start_key("secret-one", &id("a"), "m").as_ref(), Some(&key));
+    }
+
+    #[test]
+    fn a_gate_that_is_not_open_carries_no_key() {
+        let gate = GateDocument {
+            phase: Phase::Scheduled,
+            server_time: Millis(0),
+            starts_at: Millis(1),
+            ends_at: Millis(2),
+            jitter_ms: 100,
+            sold_out: vec![],
+            start_key: None,
+        };
+        assert!(!serde_json::to_string(&gate).expect("json").contains("start_key"));
+    }
+}

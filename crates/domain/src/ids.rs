@@ -1,0 +1,180 @@
+//! Names of things, as types that can only be made valid.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use ulid::Ulid;
+
+/// A name that does not fit its rules; the text says what does.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidId(&'static str);
+
+/// Declares a newtype over `String` that only `parse` can make.
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident, $rule:literal, $valid:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// Accepts a text that fits the rules of this name.
+            ///
+            /// # Errors
+            /// [`InvalidId`] with the rule in words.
+            pub fn parse(text: &str) -> Result<Self, InvalidId> {
+                let valid: fn(&str) -> bool = $valid;
+                if valid(text) { Ok(Self(text.to_owned())) } else { Err(InvalidId($rule)) }
+            }
+
+            /// The name as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidId;
+            fn try_from(text: String) -> Result<Self, InvalidId> {
+                Self::parse(&text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> String {
+                id.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+text_id!(
+    /// A sale: 1–40 of `a-z`, `0-9` and `-`, starting with a letter or digit.
+    ActivityId,
+    "an activity id is 1 to 40 characters of a-z, 0-9 and '-', and starts with a letter or digit",
+    |text| {
+        (1..=40).contains(&text.len())
+            && !text.starts_with('-')
+            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    }
+);
+
+text_id!(
+    /// A thing on sale: 1–40 of letters, digits, `-` and `_`, starting with a letter or digit.
+    SkuId,
+    "a SKU is 1 to 40 characters of A-Z, a-z, 0-9, '-' and '_', and starts with a letter or digit",
+    |text| {
+        (1..=40).contains(&text.len())
+            && text.as_bytes()[0].is_ascii_alphanumeric()
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+    }
+);
+
+text_id!(
+    /// A buyer, as the identity provider names them: 1–96 bytes without control characters.
+    UserId,
+    "a user id is 1 to 96 bytes without control characters",
+    |text| (1..=96).contains(&text.len()) && !text.chars().any(char::is_control)
+);
+
+/// An order's number, `<activity>.<ULID>`: every key of an order can be computed from it.
+///
+/// The ULID is that of the ticket that made it, so one ticket can only ever make one order (I7).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct OrderNo {
+    activity: ActivityId,
+    ulid: Ulid,
+}
+
+impl OrderNo {
+    /// The order that the ticket `ulid` of an activity makes.
+    #[must_use]
+    pub fn new(activity: ActivityId, ulid: Ulid) -> Self {
+        Self { activity, ulid }
+    }
+
+    /// Reads `<activity>.<ULID>`.
+    ///
+    /// # Errors
+    /// [`InvalidId`] for any other shape, lower-case ULIDs included: a number has one spelling.
+    pub fn parse(text: &str) -> Result<Self, InvalidId> {
+        const RULE: InvalidId = InvalidId("an order number is <activity>.<ULID>");
+        let (activity, ulid) = text.split_once('.').ok_or(RULE)?;
+        let activity = ActivityId::parse(activity).map_err(|_| RULE)?;
+        let parsed = Ulid::from_string(ulid).map_err(|_| RULE)?;
+        if parsed.to_string() != ulid {
+            return Err(RULE);
+        }
+        Ok(Self { activity, ulid: parsed })
+    }
+
+    /// The sale that this order belongs to.
+    #[must_use]
+    pub fn activity(&self) -> &ActivityId {
+        &self.activity
+    }
+
+    /// The part that is unique.
+    #[must_use]
+    pub fn ulid(&self) -> Ulid {
+        self.ulid
+    }
+}
+
+impl TryFrom<String> for OrderNo {
+    type Error = InvalidId;
+    fn try_from(text: String) -> Result<Self, InvalidId> {
+        Self::parse(&text)
+    }
+}
+
+impl From<OrderNo> for String {
+    fn from(no: OrderNo) -> String {
+        no.to_string()
+    }
+}
+
+impl fmt::Display for OrderNo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.activity, self.ulid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_activity_id_has_one_spelling() {
+        assert!(ActivityId::parse("spring-sale-2026").is_ok());
+        for wrong in ["", "-a", "Spring", "a.b", "a b", "a{b}", "ä", &"a".repeat(41)] {
+            assert!(ActivityId::parse(wrong).is_err(), "{wrong:?} was accepted");
+        }
+    }
+
+    #[test]
+    fn a_sku_has_no_control_characters_and_no_great_length() {
+        assert!(SkuId::parse("Phone_Black-128").is_ok());
+        for wrong in ["", "_a", "a\n", "a\u{0}", "a:b", "a.b", &"a".repeat(10_000)] {
+            assert!(SkuId::parse(wrong).is_err());
+        }
+    }
+
+    #[test]
+    fn an_order_number_reads_back_and_has_one_spelling() {
+        let text = "demo.01ARZ3NDEKTSV4RRFFQ69G5FAV";
+        assert_eq!(OrderNo::parse(text).map(|no| no.to_string()), Ok(text.to_owned()));
+        for wrong in ["demo", "demo.", "demo.x", "demo.01arz3ndektsv4rrffq69g5fav", ".01ARZ3NDEKTSV4RRFFQ69G5FAV"] {
+            assert!(OrderNo::parse(wrong).is_err(), "{wrong:?} was accepted");
+        }
+    }
+}

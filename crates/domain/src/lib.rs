@@ -1,0 +1,17 @@
+//! What a flash sale is: identities, states, rules, tickets, signatures and wire types.
+//!
+//! Pure: nothing here reads a clock, a socket or a file, so everything is tested on the host in milliseconds.
+
+pub mod activity;
+pub mod body;
+pub mod gate;
+pub mod ids;
+pub mod order;
+pub mod problem;
+pub mod secret;
+pub mod session;
+pub mod signed;
+pub mod ticket;
+pub mod time;
+pub mod token;
+pub mod webhook;

@@ -1,0 +1,206 @@
+//! An order: its states, the moves between them, and its document.
+
+use serde::Serialize;
+
+use crate::{
+    ids::{ActivityId, OrderNo, SkuId, UserId},
+    time::Millis,
+};
+
+/// Where an order stands (design: the only moves are those of [`Status::may_become`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Decided by Redis, not yet in the ledger.
+    Queued,
+    /// In the ledger, waiting for money.
+    PendingPayment,
+    /// Paid for.
+    Paid,
+    /// Called off by the buyer.
+    Cancelled,
+    /// Not paid in time.
+    Expired,
+    /// Could not be written; the reason says why.
+    Failed,
+    /// Money is on its way back.
+    Refunding,
+    /// Money is back.
+    Refunded,
+}
+
+impl Status {
+    /// All of them, in the order of the life of an order.
+    pub const ALL: [Status; 8] = [
+        Status::Queued,
+        Status::PendingPayment,
+        Status::Paid,
+        Status::Cancelled,
+        Status::Expired,
+        Status::Failed,
+        Status::Refunding,
+        Status::Refunded,
+    ];
+
+    /// The word in Redis, in the ledger and on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Queued => "queued",
+            Status::PendingPayment => "pending_payment",
+            Status::Paid => "paid",
+            Status::Cancelled => "cancelled",
+            Status::Expired => "expired",
+            Status::Failed => "failed",
+            Status::Refunding => "refunding",
+            Status::Refunded => "refunded",
+        }
+    }
+
+    /// Reads the word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Status> {
+        Status::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+
+    /// Whether `next` is a legal next state.
+    #[must_use]
+    pub fn may_become(self, next: Status) -> bool {
+        use Status::{Cancelled, Expired, Failed, Paid, PendingPayment, Queued, Refunded, Refunding};
+        matches!(
+            (self, next),
+            (Queued, PendingPayment | Failed)
+                | (PendingPayment, Paid | Cancelled | Expired)
+                | (Cancelled | Expired, Paid | Refunding)
+                | (Paid, Refunding)
+                | (Refunding, Refunded)
+        )
+    }
+
+    /// Whether nothing more will happen to the order by itself.
+    #[must_use]
+    pub fn is_closed(self) -> bool {
+        matches!(self, Status::Cancelled | Status::Expired | Status::Failed | Status::Refunded)
+    }
+}
+
+/// Everything that is known of an order, from whichever store answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Order {
+    /// Its number.
+    pub order_no: OrderNo,
+    /// Whose it is.
+    pub user: UserId,
+    /// Where it stands.
+    pub status: Status,
+    /// What was bought.
+    pub sku: SkuId,
+    /// How many units.
+    pub quantity: i64,
+    /// The whole price, in minor units.
+    pub amount: i64,
+    /// ISO 4217.
+    pub currency: String,
+    /// When it was reserved.
+    pub created_at: Millis,
+    /// Until when it can be paid.
+    pub pay_by: Option<Millis>,
+    /// When it was paid.
+    pub paid_at: Option<Millis>,
+    /// Why it ended as it did.
+    pub reason: Option<String>,
+    /// Where to pay, once a payment was started.
+    pub checkout_url: Option<String>,
+    /// While queued: orders ahead of it.
+    pub ahead: i64,
+    /// While queued: estimated wait, in milliseconds.
+    pub estimated_wait_ms: i64,
+}
+
+/// The document that clients see.
+#[derive(Serialize)]
+struct Document<'a> {
+    order_no: String,
+    status: Status,
+    sku: &'a SkuId,
+    quantity: i64,
+    amount: i64,
+    currency: &'a str,
+    ahead: i64,
+    estimated_wait_ms: i64,
+    created_at: Millis,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pay_by: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paid_at: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkout_url: Option<&'a str>,
+}
+
+impl Order {
+    /// The sale that it belongs to.
+    #[must_use]
+    pub fn activity(&self) -> &ActivityId {
+        self.order_no.activity()
+    }
+
+    /// The order as somebody sees it at `now`: an unpaid one is expired the moment its time is up (E3).
+    #[must_use]
+    pub fn seen_at(mut self, now: Millis) -> Self {
+        if self.status == Status::PendingPayment && self.pay_by.is_some_and(|pay_by| pay_by <= now) {
+            self.status = Status::Expired;
+            self.reason = Some("not_paid_in_time".to_owned());
+        }
+        self
+    }
+
+    /// The document as a JSON value.
+    #[must_use]
+    pub fn to_value(&self) -> serde_json::Value {
+        let pending = self.status == Status::PendingPayment;
+        let document = Document {
+            order_no: self.order_no.to_string(),
+            status: self.status,
+            sku: &self.sku,
+            quantity: self.quantity,
+            amount: self.amount,
+            currency: &self.currency,
+            ahead: self.ahead,
+            estimated_wait_ms: self.estimated_wait_ms,
+            created_at: self.created_at,
+            pay_by: self.pay_by.filter(|_| pending),
+            paid_at: self.paid_at,
+            reason: self.reason.as_deref().filter(|reason| !reason.is_empty()),
+            checkout_url: self.checkout_url.as_deref().filter(|url| pending && !url.is_empty()),
+        };
+        serde_json::to_value(document).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_status_reads_back() {
+        for status in Status::ALL {
+            assert_eq!(Status::parse(status.as_str()), Some(status));
+        }
+        assert_eq!(Status::parse("lost"), None);
+    }
+
+    #[test]
+    fn paid_is_final_against_cancel_and_expiry() {
+        assert!(!Status::Paid.may_become(Status::Cancelled));
+        assert!(!Status::Paid.may_become(Status::Expired));
+        assert!(!Status::Refunded.may_become(Status::Paid));
+        assert!(Status::Expired.may_become(Status::Paid));
+    }
+
+    #[test]
+    fn nothing_becomes_queued_again() {
+        assert!(Status::ALL.into_iter().all(|status| !status.may_become(Status::Queued)));
+    }
+}

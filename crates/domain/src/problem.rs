@@ -1,0 +1,211 @@
+//! Every refusal, once: its code, status, title and RFC 9457 document.
+//!
+//! Use a [`Code`] for what a client can act on, [`Problem::new`] to say what happened this time, and
+//! [`Code::Internal`] only for what should not happen: its cause is logged, never answered.
+
+use serde::{Serialize, Serializer};
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $status:literal, $title:literal;)*) => {
+        /// The stable code of a refusal.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Code { $($(#[$doc])* $name,)* }
+
+        impl Code {
+            /// All codes, for documents and figures.
+            pub const ALL: &'static [Code] = &[$(Code::$name,)*];
+
+            /// The code as clients see it.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $(Code::$name => $text,)* }
+            }
+
+            /// The HTTP status that goes with it.
+            #[must_use]
+            pub fn status(self) -> u16 {
+                match self { $(Code::$name => $status,)* }
+            }
+
+            /// The title: the same for every occurrence.
+            #[must_use]
+            pub fn title(self) -> &'static str {
+                match self { $(Code::$name => $title,)* }
+            }
+
+            /// Reads a code, as the scripts answer it.
+            #[must_use]
+            pub fn parse(text: &str) -> Option<Code> {
+                match text { $($text => Some(Code::$name),)* _ => None }
+            }
+        }
+    };
+}
+
+codes! {
+    /// No such thing, or not yours to see.
+    NotFound = "not_found", 404, "Not found";
+    /// No token, or one that does not hold.
+    Unauthenticated = "unauthenticated", 401, "Sign in first";
+    /// Signed in, but not allowed.
+    Forbidden = "forbidden", 403, "Not allowed";
+    /// The sale has not started.
+    NotOpen = "not_open", 403, "The sale is not open";
+    /// The sale is over.
+    Ended = "ended", 410, "The sale has ended";
+    /// An operator paused the sale.
+    Paused = "paused", 503, "The sale is paused";
+    /// Load is being shed.
+    Overloaded = "overloaded", 503, "Too busy right now";
+    /// A store or the stock is not ready: fail closed.
+    NotReady = "not_ready", 503, "Not ready";
+    /// The start key is wrong.
+    StartKeyInvalid = "start_key_invalid", 403, "The start key is not valid";
+    /// The ticket is forged, expired, or for something else.
+    TicketInvalid = "ticket_invalid", 401, "The ticket is not valid";
+    /// The ticket was used with another body.
+    TicketConflict = "ticket_conflict", 422, "The ticket was used for another order";
+    /// A human check must be solved first.
+    HumanCheckRequired = "human_check_required", 403, "A human check is required";
+    /// The human check was not solved.
+    HumanCheckFailed = "human_check_failed", 403, "The human check failed";
+    /// The sale is not for this user.
+    NotEligible = "not_eligible", 403, "Not eligible for this sale";
+    /// The user or address is banned.
+    Banned = "banned", 403, "Banned";
+    /// Too many requests.
+    RateLimited = "rate_limited", 429, "Too many requests";
+    /// The user holds as many units as one may.
+    LimitReached = "limit_reached", 409, "The limit per buyer is reached";
+    /// Nothing left.
+    SoldOut = "sold_out", 409, "Sold out";
+    /// The request does not parse.
+    InvalidRequest = "invalid_request", 400, "The request is not valid";
+    /// The body is larger than 16 KiB.
+    PayloadTooLarge = "payload_too_large", 413, "The body is too large";
+    /// The route has no such method.
+    MethodNotAllowed = "method_not_allowed", 405, "Method not allowed";
+    /// The order or activity is not in a state that allows this.
+    StateConflict = "state_conflict", 409, "The state does not allow this";
+    /// A callback's signature does not hold.
+    SignatureInvalid = "signature_invalid", 401, "The signature is not valid";
+    /// Our fault; the log has the cause.
+    Internal = "internal", 500, "Something went wrong on our side";
+}
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// One wrong member of a body: what is wrong, and where (a JSON pointer).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FieldError {
+    /// What is wrong with it.
+    pub detail: String,
+    /// RFC 6901 pointer to it.
+    pub pointer: String,
+}
+
+impl FieldError {
+    /// A wrong member at `pointer`.
+    pub fn new(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { detail: detail.into(), pointer: pointer.into() }
+    }
+}
+
+/// A refusal, ready to be answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Its code, which carries status and title.
+    pub code: Code,
+    /// What happened this time, and what to do next.
+    pub detail: String,
+    /// Wrong members of the body.
+    pub errors: Vec<FieldError>,
+    /// Seconds for `Retry-After`; a `503` and a `429` always carry it.
+    pub retry_after: Option<i64>,
+    /// The policies that were violated, for `429`.
+    pub violated: Vec<String>,
+    /// More headers, such as `RateLimit`.
+    pub headers: Vec<(&'static str, String)>,
+}
+
+impl Problem {
+    /// A refusal with what happened this time.
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        let retry_after = matches!(code.status(), 503 | 429).then_some(1);
+        Self { code, detail: detail.into(), errors: Vec::new(), retry_after, violated: Vec::new(), headers: Vec::new() }
+    }
+
+    /// A body with wrong members.
+    #[must_use]
+    pub fn invalid(errors: Vec<FieldError>) -> Self {
+        let detail = errors
+            .first()
+            .map_or_else(|| "The body is not valid.".to_owned(), |first| format!("{}: {}", first.pointer, first.detail));
+        Self { errors, ..Self::new(Code::InvalidRequest, detail) }
+    }
+
+    /// The same with the time to come back, in seconds.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: i64) -> Self {
+        self.retry_after = Some(seconds.max(1));
+        self
+    }
+
+    /// The `type` member: registered types where there are some, else `about:blank`-free URNs of our own.
+    #[must_use]
+    pub fn type_uri(&self) -> String {
+        match self.code {
+            Code::RateLimited => "https://iana.org/assignments/http-problem-types#quota-exceeded".to_owned(),
+            Code::Overloaded => "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity".to_owned(),
+            code => format!("urn:stampede:problem:{}", code.as_str()),
+        }
+    }
+
+    /// The RFC 9457 document.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut document = serde_json::json!({
+            "type": self.type_uri(),
+            "title": self.code.title(),
+            "status": self.code.status(),
+            "detail": self.detail,
+            "code": self.code.as_str(),
+        });
+        if !self.errors.is_empty() {
+            document["errors"] = serde_json::json!(self.errors);
+        }
+        if !self.violated.is_empty() {
+            document["violated-policies"] = serde_json::json!(self.violated);
+        }
+        document.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_reads_back() {
+        for code in Code::ALL {
+            assert_eq!(Code::parse(code.as_str()), Some(*code));
+        }
+    }
+
+    #[test]
+    fn busy_answers_say_when_to_come_back() {
+        for code in Code::ALL.iter().filter(|code| matches!(code.status(), 429 | 503)) {
+            assert!(Problem::new(*code, "").retry_after.is_some(), "{} has no Retry-After", code.as_str());
+        }
+    }
+
+    #[test]
+    fn a_wrong_member_is_pointed_at() {
+        let json = Problem::invalid(vec![FieldError::new("/quantity", "must be 1 or more")]).to_json();
+        assert!(json.contains(r#""pointer":"/quantity""#) && json.contains(r#""code":"invalid_request""#));
+    }
+}

@@ -1,0 +1,206 @@
+//! Tickets (B2, B3): short-lived, bound to user and activity, verified with CPU alone.
+//!
+//! A ticket is `1.<key>.<activity>.<ULID>.<expiry>.<level>.<user>.<signature>`: the user base64url, the expiry in
+//! seconds, the signature over everything before it. Its ULID becomes the order's: the ticket is the idempotency key.
+
+use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use ulid::Ulid;
+
+use crate::{
+    ids::{ActivityId, OrderNo, UserId},
+    signed::Signer,
+    time::Millis,
+};
+
+/// The longest ticket that is looked at, in bytes.
+pub const LONGEST: usize = 300;
+
+/// How long a ticket lives at most, in milliseconds.
+pub const LIFETIME_MS: i64 = 30 * 60 * 1000;
+
+/// How long before the start tickets are issued, in milliseconds.
+pub const ISSUED_BEFORE_START_MS: i64 = 30 * 60 * 1000;
+
+/// What a ticket says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ticket {
+    /// The sale it is for.
+    pub activity: ActivityId,
+    /// Its id, and the ULID of the order that it makes.
+    pub ulid: Ulid,
+    /// The last moment at which it reserves, to the second.
+    pub expires_at: Millis,
+    /// The user's level when it was issued.
+    pub level: i64,
+    /// Whose it is.
+    pub user: UserId,
+}
+
+/// Why a ticket is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TicketError {
+    /// Not a ticket, or signed by somebody else.
+    #[error("The ticket is not one of ours. Ask for a new one.")]
+    Forged,
+    /// Too old.
+    #[error("The ticket has expired. Ask for a new one.")]
+    Expired,
+    /// For another sale.
+    #[error("The ticket is for another sale. Ask for one for this sale.")]
+    OtherActivity,
+}
+
+impl Ticket {
+    /// The order that this ticket makes.
+    #[must_use]
+    pub fn order_no(&self) -> OrderNo {
+        OrderNo::new(self.activity.clone(), self.ulid)
+    }
+}
+
+/// The live ticket secrets: the first signs, all verify (rotation).
+pub struct TicketKeys(Vec<(String, Signer)>);
+
+impl TicketKeys {
+    /// Reads the secrets of the variable `ticket_secret`: one, or two separated by a space, newest first.
+    #[must_use]
+    pub fn new(secrets: &str) -> Self {
+        let keys = secrets.split_ascii_whitespace().filter_map(|secret| {
+            let id = Signer::new(secret, "stampede ticket key id")?.sign("")[..4].to_owned();
+            Some((id, Signer::new(secret, "stampede ticket")?))
+        });
+        Self(keys.collect())
+    }
+
+    /// Signs a ticket with the newest secret; `None` when there is no secret.
+    #[must_use]
+    pub fn issue(&self, ticket: &Ticket) -> Option<String> {
+        let (id, signer) = self.0.first()?;
+        let body = format!(
+            "1.{id}.{}.{}.{}.{}.{}",
+            ticket.activity,
+            ticket.ulid,
+            ticket.expires_at.0 / 1000,
+            ticket.level,
+            BASE64_URL_SAFE_NO_PAD.encode(ticket.user.as_str())
+        );
+        let signature = signer.sign(&body);
+        Some(format!("{body}.{signature}"))
+    }
+
+    /// Checks a ticket that is to reserve in `activity` at `now`.
+    ///
+    /// # Errors
+    /// [`TicketError`], forged before all else.
+    pub fn admit(&self, text: &str, activity: &ActivityId, now: Millis) -> Result<Ticket, TicketError> {
+        let ticket = self.identify(text)?;
+        if ticket.activity != *activity {
+            Err(TicketError::OtherActivity)
+        } else if ticket.expires_at <= now {
+            Err(TicketError::Expired)
+        } else {
+            Ok(ticket)
+        }
+    }
+
+    /// Checks who holds a ticket, whatever its age: it shows its own order for as long as that exists.
+    ///
+    /// # Errors
+    /// [`TicketError::Forged`].
+    pub fn identify(&self, text: &str) -> Result<Ticket, TicketError> {
+        if text.len() > LONGEST {
+            return Err(TicketError::Forged);
+        }
+        let (body, signature) = text.rsplit_once('.').ok_or(TicketError::Forged)?;
+        let parts: [&str; 7] =
+            body.split('.').collect::<Vec<_>>().try_into().map_err(|_| TicketError::Forged)?;
+        let [version, key, activity, ulid, expires_at, level, user] = parts;
+        let signed = self.0.iter().any(|(id, signer)| id == key && signer.verify(body, signature));
+        if version != "1" || !signed {
+            return Err(TicketError::Forged);
+        }
+        let read = || {
+            Some(Ticket {
+                activity: ActivityId::parse(activity).ok()?,
+                ulid: Ulid::from_string(ulid).ok()?,
+                expires_at: Millis(expires_at.parse::<i64>().ok()?.checked_mul(1000)?),
+                level: level.parse().ok()?,
+                user: UserId::parse(&String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(user).ok()?).ok()?).ok()?,
+            })
+        };
+        read().ok_or(TicketError::Forged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &str = "kX9v2mQ7Lr4tY8wZ1nB6cD3fG5hJ0pS-";
+
+    fn ticket() -> Ticket {
+        Ticket {
+            activity: ActivityId::parse("demo").expect("id"),
+            ulid: Ulid::from_parts(1, 2),
+            expires_at: Millis(1_000_000),
+            level: 3,
+            user: UserId::parse("张伟@example.com").expect("id"),
+        }
+    }
+
+    #[test]
+    fn a_ticket_reads_back_until_it_expires() {
+        let keys = TicketKeys::new(SECRET);
+        let text = keys.issue(&ticket()).expect("a secret");
+        assert_eq!(keys.admit(&text, &ticket().activity, Millis(999_999)), Ok(ticket()));
+        assert_eq!(keys.admit(&text, &ticket().activity, Millis(1_000_000)), Err(TicketError::Expired));
+        assert_eq!(keys.identify(&text), Ok(ticket()));
+    }
+
+    #[test]
+    fn the_longest_names_fit() {
+        let keys = TicketKeys::new(SECRET);
+        let longest = Ticket {
+            activity: ActivityId::parse(&"a".repeat(40)).expect("id"),
+            user: UserId::parse(&"u".repeat(96)).expect("id"),
+            expires_at: Millis(9_999_999_999_000),
+            level: 1_000_000,
+            ..ticket()
+        };
+        let text = keys.issue(&longest).expect("a secret");
+        assert!(text.len() <= LONGEST, "{} bytes", text.len());
+        assert_eq!(keys.identify(&text), Ok(longest));
+    }
+
+    #[test]
+    fn a_changed_ticket_is_forged() {
+        let keys = TicketKeys::new(SECRET);
+        let text = keys.issue(&ticket()).expect("a secret");
+        for at in 0..text.len() {
+            let mut bytes = text.clone().into_bytes();
+            bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
+            let changed = String::from_utf8(bytes).expect("ascii");
+            // The last character of a base64 text carries unused bits; a strict decoder refuses those too.
+            assert_eq!(keys.identify(&changed), Err(TicketError::Forged), "at {at}");
+        }
+        assert_eq!(keys.identify(&text[..text.len() - 1]), Err(TicketError::Forged));
+        assert_eq!(TicketKeys::new("another secret, and a long one too").identify(&text), Err(TicketError::Forged));
+        assert_eq!(TicketKeys::new("").identify(&text), Err(TicketError::Forged));
+    }
+
+    #[test]
+    fn a_ticket_of_another_activity_is_refused() {
+        let keys = TicketKeys::new(SECRET);
+        let text = keys.issue(&ticket()).expect("a secret");
+        let other = ActivityId::parse("other").expect("id");
+        assert_eq!(keys.admit(&text, &other, Millis(0)), Err(TicketError::OtherActivity));
+    }
+
+    #[test]
+    fn an_old_secret_verifies_while_the_new_one_signs() {
+        let old = TicketKeys::new(SECRET).issue(&ticket()).expect("a secret");
+        let both = TicketKeys::new(&format!("Zt5-new-new-9Qw7e2r4u6i8o0p1a3s5d7f {SECRET}"));
+        assert!(both.identify(&old).is_ok());
+        assert!(TicketKeys::new(SECRET).identify(&both.issue(&ticket()).expect("a secret")).is_err());
+    }
+}

@@ -1,0 +1,91 @@
+//! Moments in milliseconds, and their text on the wire.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
+
+/// A moment: milliseconds since 1970-01-01T00:00:00Z. On the wire RFC 3339 with `Z`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Millis(pub i64);
+
+impl Millis {
+    /// Reads RFC 3339 with any offset.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let moment = OffsetDateTime::parse(text, &Rfc3339)
+            .map_err(|_| "a time is RFC 3339, such as 2026-11-21T20:00:00Z".to_owned())?;
+        i64::try_from(moment.unix_timestamp_nanos() / 1_000_000)
+            .map(Self)
+            .map_err(|_| "this time is too far away".to_owned())
+    }
+
+    /// This moment and `ms` milliseconds.
+    #[must_use]
+    pub fn plus(self, ms: i64) -> Self {
+        Self(self.0.saturating_add(ms))
+    }
+
+    /// Whole seconds until `later`, rounded up, at least `least`: what `Retry-After` carries.
+    #[must_use]
+    pub fn seconds_until(self, later: Self, least: i64) -> i64 {
+        seconds_up(later.0.saturating_sub(self.0)).max(least)
+    }
+}
+
+/// Milliseconds as whole seconds, rounded up.
+#[must_use]
+pub fn seconds_up(ms: i64) -> i64 {
+    ms.max(0).saturating_add(999) / 1000
+}
+
+impl fmt::Display for Millis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = OffsetDateTime::from_unix_timestamp_nanos(i128::from(self.0) * 1_000_000)
+            .ok()
+            .and_then(|moment| moment.to_offset(UtcOffset::UTC).format(&Rfc3339).ok());
+        f.write_str(text.as_deref().unwrap_or("1970-01-01T00:00:00Z"))
+    }
+}
+
+impl TryFrom<String> for Millis {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text)
+    }
+}
+
+impl From<Millis> for String {
+    fn from(moment: Millis) -> String {
+        moment.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_reads_back_to_the_millisecond() {
+        let moment = Millis(1_795_219_200_123);
+        assert_eq!(Millis::parse(&moment.to_string()), Ok(moment));
+        assert!(moment.to_string().ends_with('Z'));
+    }
+
+    #[test]
+    fn an_offset_is_understood_and_nonsense_is_not() {
+        assert_eq!(Millis::parse("1970-01-01T01:00:00+01:00"), Ok(Millis(0)));
+        assert!(Millis::parse("tomorrow").is_err());
+        assert!(Millis::parse("2026-02-30T00:00:00Z").is_err());
+    }
+
+    #[test]
+    fn a_part_of_a_second_counts_as_one() {
+        assert_eq!(Millis(0).seconds_until(Millis(1), 0), 1);
+        assert_eq!(Millis(0).seconds_until(Millis(1000), 0), 1);
+        assert_eq!(Millis(5000).seconds_until(Millis(0), 1), 1);
+    }
+}

@@ -1,0 +1,173 @@
+//! Signatures of payment callbacks and events: Standard Webhooks 1.0 and Stripe.
+
+use hmac::{Hmac, Mac};
+use http::{HeaderMap, HeaderValue};
+use sha2::Sha256;
+use standardwebhooks::Webhook;
+
+use crate::time::Millis;
+
+/// Seconds by which a signature's time may differ from ours, both ways.
+pub const TOLERANCE_SECONDS: i64 = 300;
+
+/// The headers of a Standard Webhooks message.
+#[derive(Debug, Clone, Default)]
+pub struct WebhookHeaders<'a> {
+    /// `webhook-id`.
+    pub id: Option<&'a str>,
+    /// `webhook-timestamp`.
+    pub timestamp: Option<&'a str>,
+    /// `webhook-signature`.
+    pub signature: Option<&'a str>,
+}
+
+/// Whether a message is signed by one of `secrets` (separated by spaces: two live ones while rotating).
+///
+/// The library checks signature and age; before it, the shape of the headers, so that what it signs is the header's
+/// own text.
+#[must_use]
+pub fn verify_standard(secrets: &str, headers: &WebhookHeaders<'_>, body: &[u8]) -> bool {
+    let (Some(id), Some(timestamp), Some(signature)) = (headers.id, headers.timestamp, headers.signature) else {
+        return false;
+    };
+    let digits = (1..=12).contains(&timestamp.len()) && timestamp.bytes().all(|b| b.is_ascii_digit());
+    let canonical = !timestamp.starts_with('0') || timestamp == "0";
+    if id.is_empty() || !digits || !canonical {
+        return false;
+    }
+    let mut map = HeaderMap::new();
+    for (name, value) in [("webhook-id", id), ("webhook-timestamp", timestamp), ("webhook-signature", signature)] {
+        let Ok(value) = HeaderValue::from_str(value) else { return false };
+        map.insert(name, value);
+    }
+    secrets
+        .split_ascii_whitespace()
+        .filter_map(|secret| Webhook::new(secret).ok())
+        .any(|webhook| webhook.verify(body, &map).is_ok())
+}
+
+/// The `webhook-signature` of a message that we send.
+#[must_use]
+pub fn sign_standard(secret: &str, id: &str, now: Millis, body: &[u8]) -> Option<String> {
+    Webhook::new(secret).ok()?.sign(id, now.0 / 1000, body).ok()
+}
+
+/// What a provider says of a payment or a refund, from whichever signature it came with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Payment {
+    /// The provider's id of the event.
+    pub id: String,
+    /// `payment.succeeded`, `payment.failed`, `refund.succeeded` or `refund.failed`.
+    pub kind: String,
+    /// The order, as the event names it.
+    pub order_no: String,
+    /// The provider's id of the payment.
+    pub payment: String,
+    /// Minor units.
+    pub amount: i64,
+    /// ISO 4217, upper case.
+    pub currency: String,
+}
+
+/// Whether `header` (`Stripe-Signature`) signs `body` with `secret` at about `now`.
+#[must_use]
+pub fn verify_stripe(secret: &str, header: &str, body: &[u8], now: Millis) -> bool {
+    let mut timestamp = None;
+    let mut signatures = Vec::new();
+    for item in header.split(',') {
+        match item.trim().split_once('=') {
+            Some(("t", value)) => timestamp = Some(value),
+            Some(("v1", value)) => signatures.push(value),
+            _ => {}
+        }
+    }
+    let Some(timestamp) = timestamp.filter(|t| (1..=12).contains(&t.len()) && t.bytes().all(|b| b.is_ascii_digit()))
+    else {
+        return false;
+    };
+    let Ok(seconds) = timestamp.parse::<i64>() else { return false };
+    if (now.0 / 1000 - seconds).abs() > TOLERANCE_SECONDS {
+        return false;
+    }
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else { return false };
+    mac.update(timestamp.as_bytes());
+    mac.update(b".");
+    mac.update(body);
+    signatures.into_iter().filter_map(unhex).any(|signature| mac.clone().verify_slice(&signature).is_ok())
+}
+
+/// Bytes of an even-length lower- or upper-case hexadecimal text.
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.len().is_multiple_of(2) && text.bytes().all(|b| b.is_ascii_hexdigit());
+    digits.then(|| (0..text.len()).step_by(2).filter_map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{SystemTime, UNIX_EPOCH};
+
+    use super::*;
+
+    const SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+    const OTHER: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    const BODY: &[u8] = br#"{"email":"test@example.com","username":"test_user"}"#;
+
+    fn now() -> i64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_secs() as i64
+    }
+
+    fn verified(secrets: &str, timestamp: &str, signature: &str) -> bool {
+        let headers = WebhookHeaders { id: Some("msg_1"), timestamp: Some(timestamp), signature: Some(signature) };
+        verify_standard(secrets, &headers, BODY)
+    }
+
+    #[test]
+    fn the_published_vector_is_met() {
+        let id = "msg_27UH4WbU6Z5A5EzD8u03UvzRbpk";
+        let signature = sign_standard(SECRET, id, Millis(1_649_367_553_000), BODY);
+        assert_eq!(signature.as_deref(), Some("v1,tZ1I4/hDygAJgO5TYxiSd6Sd0kDW6hPenDe+bTa3Kkw="));
+    }
+
+    #[test]
+    fn a_good_entry_passes_between_wrong_ones() {
+        let now = now();
+        let good = sign_standard(SECRET, "msg_1", Millis(now * 1000), BODY).expect("signed");
+        let wrong = sign_standard(OTHER, "msg_1", Millis(now * 1000), BODY).expect("signed");
+        let now = now.to_string();
+        assert!(verified(SECRET, &now, &good));
+        assert!(verified(SECRET, &now, &format!("{wrong} v1a,AAAA {good} v9,zzz")));
+        assert!(verified(&format!("{OTHER} {SECRET}"), &now, &good), "two live secrets");
+        assert!(!verified(SECRET, &now, &format!("{wrong} {wrong} {wrong}")));
+    }
+
+    #[test]
+    fn cut_empty_old_and_odd_signatures_fail() {
+        let now = now();
+        let sign = |at: i64| sign_standard(SECRET, "msg_1", Millis(at * 1000), BODY).expect("signed");
+        let good = sign(now);
+        assert!(!verified(SECRET, &now.to_string(), "v1,"));
+        assert!(!verified(SECRET, &now.to_string(), &good[..11]));
+        assert!(!verified(SECRET, &(now - 301).to_string(), &sign(now - 301)));
+        assert!(!verified(SECRET, &(now + 302).to_string(), &sign(now + 302)));
+        for odd in ["", "-1", "1e9", "99999999999999", &format!("0{now}"), &format!("+{now}")] {
+            assert!(!verified(SECRET, odd, &good), "{odd:?} was accepted");
+        }
+        let missing = WebhookHeaders { id: None, timestamp: Some("1"), signature: Some(&good) };
+        assert!(!verify_standard(SECRET, &missing, BODY));
+    }
+
+    #[test]
+    fn stripe_signs_with_the_text_of_its_secret() {
+        let mut mac = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes()).expect("a key");
+        mac.update(b"1000.");
+        mac.update(BODY);
+        let hex: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        let at = |header: &str, seconds: i64| verify_stripe(SECRET, header, BODY, Millis(seconds * 1000));
+        assert!(at(&format!("t=1000,v1={hex}"), 1300));
+        assert!(at(&format!("t=1000,v1=00,v1={hex},v0=1"), 700));
+        assert!(!at(&format!("t=1000,v1={hex}"), 1301));
+        assert!(!at(&format!("t=1001,v1={hex}"), 1000));
+        assert!(!at(&format!("t=1000,v1={}", &hex[..8]), 1000));
+        assert!(!at("t=1000", 1000) && !at("", 1000) && !at(&format!("v1={hex}"), 1000));
+    }
+}

@@ -1,0 +1,192 @@
+//! The app on an engine, with directories and variables of its own.
+
+use std::{
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::sys::signal::Signal;
+
+use crate::{
+    engine::{Engine, target_directory},
+    http::Client,
+    limits,
+    poll::{self, Look},
+    process::Process,
+    variables::Variables,
+};
+
+/// The first start compiles every component for this machine.
+pub const PATIENCE: Duration = Duration::from_secs(180);
+
+/// How to start the app.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The project.
+    pub root: PathBuf,
+    /// What runs it.
+    pub engine: Engine,
+    /// Where it listens; port 0 picks a free one.
+    pub listen: SocketAddr,
+    /// Key-value data, the SQLite ledger and the engine's logs.
+    pub directory: PathBuf,
+    /// The app's variables.
+    pub variables: Variables,
+    /// Where its output goes, beside memory.
+    pub log: Option<PathBuf>,
+}
+
+impl Settings {
+    /// The SQLite file of the ledger.
+    #[must_use]
+    pub fn ledger_file(&self) -> PathBuf {
+        self.directory.join("ledger.db")
+    }
+
+    /// Starts the engine and returns at once.
+    ///
+    /// # Errors
+    /// When the directory is not writable or the engine is missing.
+    pub fn spawn(&self) -> Result<Process> {
+        limits::raise_open_files();
+        let directory = std::path::absolute(&self.directory)?;
+        fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        let config = directory.join("runtime-config.toml");
+        fs::write(&config, runtime_config(&directory)).with_context(|| format!("cannot write {}", config.display()))?;
+        let program = self.engine.program(&target_directory(&self.root));
+        let mut command = Command::new(&program);
+        command.current_dir(&self.root).args(["up", "-f", "spin.toml", "--listen", &self.listen.to_string()]);
+        command.arg("--state-dir").arg(&directory).arg("--runtime-config-file").arg(&config);
+        self.variables.pass_to(&mut command);
+        Process::spawn("the app", &mut command, self.log.as_deref())
+    }
+}
+
+/// Stores in files of the given directory, under names that people find.
+fn runtime_config(directory: &Path) -> String {
+    let path = |file: &str| toml::Value::String(directory.join(file).to_string_lossy().into_owned());
+    let (key_value, ledger) = (path("key-value.db"), path("ledger.db"));
+    format!(
+        "[key_value_store.default]\ntype = \"spin\"\npath = {key_value}\n\n\
+         [sqlite_database.default]\ntype = \"spin\"\npath = {ledger}\n"
+    )
+}
+
+/// The address in a line that says where the app is served.
+#[must_use]
+pub fn served_at(line: &str) -> Option<String> {
+    let url = line.strip_prefix("Serving ")?;
+    url.starts_with("http://").then(|| url.trim_end_matches('/').to_owned())
+}
+
+/// A running app.
+pub struct App {
+    settings: Settings,
+    process: Process,
+    url: String,
+}
+
+impl App {
+    /// Starts the app and waits until it serves; it may not be ready yet.
+    ///
+    /// # Errors
+    /// When it does not come up; its output is in the message.
+    pub fn start(settings: Settings) -> Result<Self> {
+        let mut process = settings.spawn()?;
+        let url = process.wait_for_line("the line `Serving http://…`", PATIENCE, served_at)?;
+        Ok(Self { settings, process, url })
+    }
+
+    /// `http://host:port`.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// How it was started.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The engine's process.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// The last lines of its output.
+    #[must_use]
+    pub fn output(&self) -> String {
+        self.process.output()
+    }
+
+    /// Waits until `GET /readyz` answers `200`.
+    ///
+    /// # Errors
+    /// The last answer, and the app's output.
+    pub fn wait_until_ready(&mut self) -> Result<()> {
+        let client = Client::new(&self.url, Duration::from_secs(10));
+        let ready = poll::until("GET /readyz to answer 200", PATIENCE, || {
+            if let Some(status) = self.process.exited() {
+                bail!("the app ended with {status}");
+            }
+            Ok(match client.get("/readyz") {
+                Ok(answer) if answer.status == 200 => Look::Done(()),
+                Ok(answer) => Look::Waiting(format!("{} {}", answer.status, answer.body)),
+                Err(error) => Look::Waiting(format!("{error:#}")),
+            })
+        });
+        ready.with_context(|| format!("the app wrote:\n{}", self.output()))
+    }
+
+    /// Signals the process of one trigger type (`http`, `redis`): both engines run one for each.
+    ///
+    /// # Errors
+    /// When there is no such process.
+    pub fn signal_trigger(&self, kind: &str, signal: Signal) -> Result<()> {
+        let signalled = self.process.signal_members(&format!("trigger {kind}"), signal);
+        ensure!(signalled > 0, "the engine runs no process for the {kind} trigger");
+        Ok(())
+    }
+
+    /// Ends it as a crash would: every process at once.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Starts it again at the same address with the same data.
+    ///
+    /// # Errors
+    /// As [`App::start`].
+    pub fn restart(&mut self) -> Result<()> {
+        self.process.kill();
+        let address = self.url.trim_start_matches("http://");
+        self.settings.listen = address.parse().with_context(|| format!("{address} is not an address"))?;
+        self.process = self.settings.spawn()?;
+        self.url = self.process.wait_for_line("the line `Serving http://…`", PATIENCE, served_at)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_up_line_names_the_address() {
+        assert_eq!(served_at("Serving http://127.0.0.1:3000").as_deref(), Some("http://127.0.0.1:3000"));
+        assert_eq!(served_at("  admin: http://127.0.0.1:3000/api/admin/..."), None);
+        assert_eq!(served_at("Serving hope"), None);
+    }
+
+    #[test]
+    fn the_stores_are_files_of_the_directory() {
+        let config: toml::Table = runtime_config(Path::new("/tmp/a \"b\"")).parse().expect("TOML");
+        assert_eq!(config["sqlite_database"]["default"]["path"].as_str(), Some("/tmp/a \"b\"/ledger.db"));
+        assert_eq!(config["key_value_store"]["default"]["type"].as_str(), Some("spin"));
+    }
+}

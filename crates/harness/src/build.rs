@@ -1,0 +1,119 @@
+//! Building what the app consists of: the functions, what they serve, and the engine where Spin is not installed.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::SystemTime,
+};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{
+    engine::{Engine, target_directory},
+    manifest::{Manifest, Step, TARGET},
+};
+
+/// Builds everything that `engine` needs to run the app. Quick when nothing changed.
+///
+/// # Errors
+/// When a command fails; it has said why.
+pub fn all(root: &Path, engine: &Engine) -> Result<()> {
+    if *engine == Engine::Local {
+        cargo(root, ["-p", "local-host"])?;
+    }
+    let plan = Manifest::read(root)?.plan();
+    for step in &plan.others {
+        run_unless_fresh(root, step)?;
+    }
+    if plan.packages.is_empty() {
+        return Ok(());
+    }
+    let packages = plan.packages.iter().flat_map(|package| ["-p", package]);
+    cargo(root, ["--target", TARGET].into_iter().chain(packages))
+}
+
+fn cargo<'a>(root: &Path, arguments: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    let mut command = Command::new("cargo");
+    command.current_dir(root).args(["build", "--release"]).args(arguments);
+    run(&mut command)
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(status.success(), "{command:?} failed ({status})");
+    Ok(())
+}
+
+/// Runs a step unless it succeeded after everything it watches was last changed.
+fn run_unless_fresh(root: &Path, step: &Step) -> Result<()> {
+    let stamp = target_directory(root).join("built").join(&step.component);
+    if is_fresh(root, step, &stamp) {
+        return Ok(());
+    }
+    let started = SystemTime::now();
+    run(Command::new("sh").current_dir(root).args(["-c", &step.command]))?;
+    if let Some(parent) = stamp.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    // Dated from the start: what changed while it ran is newer.
+    let file = fs::File::create(&stamp).with_context(|| format!("cannot write {}", stamp.display()))?;
+    file.set_modified(started)?;
+    Ok(())
+}
+
+fn is_fresh(root: &Path, step: &Step, stamp: &Path) -> bool {
+    let Ok(built) = fs::metadata(stamp).and_then(|stamp| stamp.modified()) else { return false };
+    let served = step.files.iter().all(|files| fixed_part(root, files).exists());
+    let newest = step.watch.iter().filter_map(|glob| newest(&fixed_part(root, glob))).max();
+    served && newest.is_some_and(|newest| newest < built)
+}
+
+/// The path of a glob up to its first pattern.
+fn fixed_part(root: &Path, glob: &str) -> PathBuf {
+    let fixed = glob.split('/').take_while(|part| !part.contains(['*', '?', '[', '{']));
+    fixed.fold(root.to_owned(), |path, part| path.join(part))
+}
+
+/// When the newest file or directory at or below a path changed; a directory changes when a file goes.
+fn newest(path: &Path) -> Option<SystemTime> {
+    let own = fs::symlink_metadata(path).and_then(|metadata| metadata.modified()).ok();
+    let below = fs::read_dir(path).into_iter().flatten().flatten().filter_map(|entry| newest(&entry.path())).max();
+    own.max(below)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn a_step_runs_when_what_it_watches_changed_and_not_otherwise() {
+        let scratch = Scratch::new().expect("a directory");
+        let root = scratch.path();
+        fs::create_dir_all(root.join("static/css")).expect("a directory");
+        fs::write(root.join("static/css/page.css"), "a").expect("a file");
+        let step = Step {
+            component: "static-files".to_owned(),
+            command: "mkdir -p out && echo run >> runs".to_owned(),
+            watch: vec!["static/**/*".to_owned()],
+            files: vec!["out".to_owned()],
+        };
+        let runs = || {
+            run_unless_fresh(root, &step).expect("built");
+            fs::read_to_string(root.join("runs")).expect("runs").lines().count()
+        };
+        // Dated by hand: the clock of a file system ticks too slowly for a test.
+        let date = |path: &str, time| fs::File::open(root.join(path)).and_then(|file| file.set_modified(time));
+        for path in ["static", "static/css", "static/css/page.css"] {
+            date(path, SystemTime::now() - Duration::from_secs(10)).expect("an older file");
+        }
+        assert_eq!((runs(), runs()), (1, 1));
+        date("static/css/page.css", SystemTime::now()).expect("a newer file");
+        assert_eq!((runs(), runs()), (2, 2));
+        fs::remove_dir(root.join("out")).expect("removed");
+        assert_eq!(runs(), 3);
+    }
+}

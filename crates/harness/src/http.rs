@@ -1,0 +1,67 @@
+//! A small HTTP client for what the harness itself asks of the app.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use ureq::{
+    Agent,
+    http::{Request, Response},
+};
+
+/// The app at an address.
+#[derive(Clone)]
+pub struct Client {
+    base: String,
+    agent: Agent,
+}
+
+/// An answer: status and body.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The status code.
+    pub status: u16,
+    /// The body as text.
+    pub body: String,
+}
+
+impl Client {
+    /// A client for the app at `base` (`http://host:port`), with a limit on each request.
+    #[must_use]
+    pub fn new(base: &str, timeout: Duration) -> Self {
+        let config = Agent::config_builder().timeout_global(Some(timeout)).http_status_as_error(false);
+        Self { base: base.to_owned(), agent: config.build().into() }
+    }
+
+    /// `GET path`.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub fn get(&self, path: &str) -> Result<Answer> {
+        let url = format!("{}{path}", self.base);
+        read(&url, self.agent.get(&url).call())
+    }
+
+    /// A request with a bearer token and, where it is not null, a JSON body.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub fn send(&self, method: &str, path: &str, token: &str, body: &Value) -> Result<Answer> {
+        let url = format!("{}{path}", self.base);
+        let mut request =
+            Request::builder().method(method).uri(&url).header("authorization", format!("Bearer {token}"));
+        let text = if body.is_null() {
+            String::new()
+        } else {
+            request = request.header("content-type", "application/json");
+            body.to_string()
+        };
+        read(&url, self.agent.run(request.body(text)?))
+    }
+}
+
+fn read(url: &str, response: Result<Response<ureq::Body>, ureq::Error>) -> Result<Answer> {
+    let mut response = response.with_context(|| format!("{url} does not answer"))?;
+    let body = response.body_mut().read_to_string().with_context(|| format!("{url} broke off its answer"))?;
+    Ok(Answer { status: response.status().as_u16(), body })
+}

@@ -1,0 +1,147 @@
+//! What `spin.toml` says about building: it is the only place that names the commands.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+/// The target that all functions are built for.
+pub const TARGET: &str = "wasm32-wasip2";
+
+/// The part of the manifest that matters here.
+#[derive(Debug, Deserialize)]
+pub struct Manifest {
+    #[serde(rename = "component")]
+    components: BTreeMap<String, Component>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Component {
+    build: Option<Build>,
+    #[serde(default)]
+    files: Vec<toml::Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Build {
+    command: Commands,
+    #[serde(default)]
+    watch: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Commands {
+    One(String),
+    Many(Vec<String>),
+}
+
+/// Everything that has to be done.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Packages of one `cargo build --release --target wasm32-wasip2`.
+    pub packages: Vec<String>,
+    /// The other commands.
+    pub others: Vec<Step>,
+}
+
+/// A command that is not Cargo's, which knows itself what is fresh.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The component it is for.
+    pub component: String,
+    /// A command line for the shell.
+    pub command: String,
+    /// Globs of what it reads; none means unknown.
+    pub watch: Vec<String>,
+    /// Directories that the component serves files from.
+    pub files: Vec<String>,
+}
+
+impl Manifest {
+    /// Reads `spin.toml` of the project at `root`.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read(root: &Path) -> Result<Self> {
+        let path = root.join("spin.toml");
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        toml::from_str(&text).with_context(|| format!("cannot read {}", path.display()))
+    }
+
+    /// The build commands, those of Cargo merged into one: eleven calls would take eleven times its start-up.
+    #[must_use]
+    pub fn plan(&self) -> Plan {
+        let mut plan = Plan::default();
+        for (id, component) in &self.components {
+            let Some(build) = &component.build else { continue };
+            let commands = match &build.command {
+                Commands::One(command) => std::slice::from_ref(command),
+                Commands::Many(commands) => commands,
+            };
+            for command in commands.iter().flat_map(|command| command.split("&&")).map(str::trim) {
+                match package(command) {
+                    Some(package) => plan.packages.push(package.to_owned()),
+                    None => plan.others.push(Step {
+                        component: id.clone(),
+                        command: command.to_owned(),
+                        watch: build.watch.clone(),
+                        files: component.files.iter().filter_map(source).collect(),
+                    }),
+                }
+            }
+        }
+        plan
+    }
+}
+
+/// The package of `cargo build -p <package> --target wasm32-wasip2 --release`, in any order; `None` for all else.
+fn package(command: &str) -> Option<&str> {
+    let mut words = command.strip_prefix("cargo build ")?.split_whitespace();
+    let (mut package, mut target, mut release) = (None, false, false);
+    while let Some(word) = words.next() {
+        match word {
+            "-p" | "--package" => package = words.next(),
+            "--target" => target = words.next() == Some(TARGET),
+            "--release" => release = true,
+            _ => return None,
+        }
+    }
+    package.filter(|_| target && release)
+}
+
+fn source(file: &toml::Value) -> Option<String> {
+    file.get("source").unwrap_or(file).as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_calls_of_cargo_become_one_and_the_rest_stays() {
+        let manifest: Manifest = toml::from_str(
+            r#"
+            spin_manifest_version = 2
+            [component.admin]
+            source = "target/wasm32-wasip2/release/admin.wasm"
+            [component.admin.build]
+            command = "cargo build -p admin --target wasm32-wasip2 --release"
+            [component.static-files]
+            files = [{ source = "target/static", destination = "/" }]
+            [component.static-files.build]
+            command = ["scripts/assets", "cargo build --release --target wasm32-wasip2 -p static-files"]
+            watch = ["static/**/*"]
+            [component.odd.build]
+            command = "cargo build -p odd --target wasm32-wasip2 --release --features more"
+            [component.bare]
+            "#,
+        )
+        .expect("a manifest");
+        let plan = manifest.plan();
+        assert_eq!(plan.packages, ["admin", "static-files"]);
+        let [odd, assets] = &plan.others[..] else { panic!("{plan:?}") };
+        assert_eq!(odd.component, "odd");
+        assert_eq!((assets.command.as_str(), &assets.files[..]), ("scripts/assets", &["target/static".to_owned()][..]));
+    }
+}

@@ -1,0 +1,28 @@
+//! TCP ports that nobody listens on.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+/// A port that was free a moment ago.
+///
+/// # Errors
+/// When the machine has none left.
+pub fn free() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on 127.0.0.1")?;
+    Ok(listener.local_addr()?.port())
+}
+
+/// Whether this process could listen on an address now.
+#[must_use]
+pub fn is_free(address: SocketAddr) -> bool {
+    TcpListener::bind(address).is_ok()
+}
+
+/// Whether somebody accepts connections on a port of this machine.
+#[must_use]
+pub fn answers(port: u16) -> bool {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    TcpStream::connect_timeout(&address, Duration::from_millis(500)).is_ok()
+}

@@ -1,0 +1,111 @@
+//! A PostgreSQL server that is gone afterwards.
+
+use std::{
+    env, fs,
+    os::unix::fs::chown,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use nix::unistd::{Uid, User};
+
+use crate::{ports, process::Process, scratch::Scratch};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server with its data in a directory of its own; nobody needs a password.
+pub struct Postgres {
+    _process: Process,
+    port: u16,
+    _scratch: Scratch,
+}
+
+impl Postgres {
+    /// Starts one on a free port and waits until it accepts connections.
+    ///
+    /// # Errors
+    /// When PostgreSQL is not installed or does not come up.
+    pub fn throwaway() -> Result<Self> {
+        let (scratch, port) = (Scratch::new()?, ports::free()?);
+        let data = scratch.path().join("data");
+        let programs = programs()?;
+        let owner = unprivileged()?;
+        if let Some(owner) = &owner {
+            chown(scratch.path(), Some(owner.uid.as_raw()), Some(owner.gid.as_raw()))
+                .with_context(|| format!("cannot give {} to {}", scratch.path().display(), owner.name))?;
+        }
+        let mut initdb = as_user(owner.as_ref(), &programs.join("initdb"));
+        initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync", "--pgdata"]);
+        let made = initdb.arg(&data).output().context("cannot run initdb")?;
+        ensure!(made.status.success(), "initdb failed: {}", String::from_utf8_lossy(&made.stderr));
+        let mut server = as_user(owner.as_ref(), &programs.join("postgres"));
+        server.arg("-D").arg(&data).args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1"]);
+        // Durable enough for a test: it survives the app's crash, not the machine's.
+        server.args(["-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=200"]);
+        let mut process = Process::spawn("postgres", &mut server, None)?;
+        process.wait_for_line("PostgreSQL to accept connections", PATIENCE, |line| {
+            line.contains("ready to accept connections").then_some(())
+        })?;
+        Ok(Self { _process: process, port, _scratch: scratch })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+}
+
+/// The directory of the newest `initdb`: on the PATH, or where Debian and Homebrew put it.
+fn programs() -> Result<PathBuf> {
+    let on_path = env::var_os("PATH").map(|path| env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
+    let parents = ["/usr/lib/postgresql", "/opt/homebrew/opt", "/usr/local/opt"];
+    let mut versions: Vec<PathBuf> = parents
+        .iter()
+        .filter_map(|parent| fs::read_dir(parent).ok())
+        .flat_map(|entries| entries.flatten().map(|entry| entry.path().join("bin")))
+        .collect();
+    versions.sort();
+    let candidates = on_path.into_iter().chain(versions.into_iter().rev());
+    candidates
+        .into_iter()
+        .find(|directory| directory.join("initdb").is_file())
+        .context("PostgreSQL is not installed: `apt-get install postgresql` or `brew install postgresql`")
+}
+
+/// PostgreSQL refuses to run as root: then it runs as the user that its package made.
+fn unprivileged() -> Result<Option<User>> {
+    if !Uid::effective().is_root() {
+        return Ok(None);
+    }
+    let user = User::from_name("postgres")?;
+    Ok(Some(user.context("root cannot run PostgreSQL, and there is no user postgres: install the package postgresql")?))
+}
+
+fn as_user(user: Option<&User>, program: &Path) -> Command {
+    let mut command = match user {
+        None => Command::new(program),
+        Some(user) => {
+            let mut command = Command::new("setpriv");
+            command.args([format!("--reuid={}", user.uid), format!("--regid={}", user.gid)]);
+            command.args(["--clear-groups", "--"]).arg(program);
+            command
+        }
+    };
+    // The current directory may be closed to that user.
+    command.current_dir("/");
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_throwaway_server_accepts_connections() {
+        let postgres = Postgres::throwaway().expect("PostgreSQL");
+        assert!(ports::answers(postgres.port));
+    }
+}

@@ -1,0 +1,186 @@
+//! A process and everything it starts: output kept, ended as one.
+
+mod group;
+mod output;
+
+use std::{
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, kill};
+
+use self::{
+    group::{Group, Guard},
+    output::Output,
+};
+use crate::poll::{self, Look};
+
+/// How long a process may take to end when it is asked to.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A process in a group of its own. It ends with this value, and with this program, however that ends.
+pub struct Process {
+    name: String,
+    child: Child,
+    group: Group,
+    output: Output,
+    _guard: Guard,
+}
+
+impl Process {
+    /// Starts `command`; its output goes to `log` as well, where that is given.
+    ///
+    /// # Errors
+    /// When the program cannot be started or the log not be written.
+    pub fn spawn(name: &str, command: &mut Command, log: Option<&Path>) -> Result<Self> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().with_context(|| format!("cannot start {program}: is it installed?"))?;
+        let group = Group::led_by(&child);
+        let output = Output::drain(&mut child, log)?;
+        let guard = Guard::over(&group)?;
+        Ok(Self { name: name.to_owned(), child, group, output, _guard: guard })
+    }
+
+    /// The id of the process that was started; its children share its group.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended, once it has.
+    pub fn exited(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// The last lines that it and its children wrote.
+    #[must_use]
+    pub fn output(&self) -> String {
+        self.output.text()
+    }
+
+    /// What it wrote, once it has ended: waits until its streams are closed, so that the last lines are there.
+    pub fn complete_output(&mut self) -> String {
+        let _ = poll::until("the end of the output", PATIENCE, || {
+            Ok(if self.output.is_complete() { Look::Done(()) } else { Look::Waiting("open") })
+        });
+        self.output()
+    }
+
+    /// Waits for a line that `find` accepts.
+    ///
+    /// # Errors
+    /// When the process ends first or the time is over; the output is in the message.
+    pub fn wait_for_line<T>(&mut self, what: &str, patience: Duration, find: impl Fn(&str) -> Option<T>) -> Result<T> {
+        let found = poll::until(what, patience, || {
+            // Its end counts when what it wrote before has been read.
+            let exited = self.exited().filter(|_| self.output.is_complete());
+            match (self.output.find(&find), exited) {
+                (Some(found), _) => Ok(Look::Done(found)),
+                (None, Some(status)) => bail!("{} ended with {status} before {what}", self.name),
+                (None, None) => Ok(Look::Waiting("no such line")),
+            }
+        });
+        found.with_context(|| format!("{} wrote:\n{}", self.name, self.output()))
+    }
+
+    /// Looks for a line that `find` accepts, without waiting.
+    pub fn line<T>(&self, find: impl Fn(&str) -> Option<T>) -> Option<T> {
+        self.output.find(find)
+    }
+
+    /// Sends a signal to the whole group.
+    pub fn signal(&self, signal: Signal) {
+        self.group.signal(signal);
+    }
+
+    /// Sends a signal to those members of the group whose command line contains `words`; answers how many there are.
+    pub fn signal_members(&self, words: &str, signal: Signal) -> usize {
+        let members = self.group.members(words);
+        for member in &members {
+            // One that ended meanwhile needs no signal.
+            let _ = kill(*member, signal);
+        }
+        members.len()
+    }
+
+    /// Ends the group at once, as a crash would.
+    pub fn kill(&mut self) {
+        self.group.signal(Signal::SIGKILL);
+        let _ = self.child.wait();
+        self.group.wait_until_gone(PATIENCE);
+    }
+
+    /// Asks the group to end, waits, and then makes it.
+    pub fn stop(&mut self) {
+        self.group.signal(Signal::SIGTERM);
+        self.group.signal(Signal::SIGCONT);
+        let _ = poll::until("the end", PATIENCE, || {
+            let gone = self.exited().is_some() && !self.group.is_alive();
+            Ok(if gone { Look::Done(()) } else { Look::Waiting("alive") })
+        });
+        self.kill();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::scratch::Scratch;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    fn is_alive(pid: &str) -> bool {
+        let state = Command::new("ps").args(["-o", "state=", "-p", pid]).output().expect("ps").stdout;
+        !state.is_empty() && !state.starts_with(b"Z")
+    }
+
+    #[test]
+    fn its_children_end_with_it_even_after_it_was_killed_alone() {
+        let mut process = Process::spawn("parent", &mut shell("sleep 60 & echo child $!; wait"), None).expect("sh");
+        let child = process
+            .wait_for_line("the child", PATIENCE, |line| line.strip_prefix("child ").map(str::to_owned))
+            .expect("a line");
+        kill(nix::unistd::Pid::from_raw(process.id().cast_signed()), Signal::SIGKILL).expect("kill");
+        process.child.wait().expect("the parent's end");
+        assert!(is_alive(&child));
+        process.kill();
+        assert!(!is_alive(&child));
+    }
+
+    #[test]
+    fn what_it_wrote_before_it_failed_is_in_the_message() {
+        let mut process = Process::spawn("liar", &mut shell("echo no luck >&2; exit 3"), None).expect("sh");
+        let error = process.wait_for_line("luck", PATIENCE, |line| (line == "luck").then_some(())).expect_err("none");
+        let error = format!("{error:#}");
+        assert!(error.contains("no luck") && error.contains("exit status: 3"), "{error}");
+    }
+
+    #[test]
+    fn it_is_asked_before_it_is_made_to_end() {
+        let scratch = Scratch::new().expect("a directory");
+        let log = scratch.path().join("log");
+        let script = "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done";
+        let mut process = Process::spawn("polite", &mut shell(script), Some(&log)).expect("sh");
+        process.wait_for_line("ready", PATIENCE, |line| (line == "ready").then_some(())).expect("a line");
+        process.stop();
+        let log = fs::read_to_string(&log).expect("a log");
+        assert!(log.starts_with("ready\n") && log.contains("bye\n"), "{log}");
+    }
+}

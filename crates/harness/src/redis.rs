@@ -1,0 +1,144 @@
+//! A Redis server with the settings that the app requires.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    poll::{self, Look},
+    ports,
+    process::Process,
+};
+
+/// Loading a large append-only file takes a while.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server that keeps its data in a directory.
+pub struct Redis {
+    process: Process,
+    port: u16,
+    directory: PathBuf,
+    log: Option<PathBuf>,
+}
+
+impl Redis {
+    /// Starts one on `port` and waits until it answers.
+    ///
+    /// # Errors
+    /// When `redis-server` is missing or does not come up.
+    pub fn start(directory: &Path, port: u16, log: Option<&Path>) -> Result<Self> {
+        let mut process = spawn(directory, port, log)?;
+        wait_until_ready(&mut process, port)?;
+        Ok(Self { process, port, directory: directory.to_owned(), log: log.map(Path::to_owned) })
+    }
+
+    /// Starts one on a free port.
+    ///
+    /// # Errors
+    /// As [`Redis::start`].
+    pub fn throwaway(directory: &Path) -> Result<Self> {
+        Self::start(directory, ports::free()?, None)
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn url(&self) -> String {
+        url(self.port)
+    }
+
+    /// Its process.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// Ends it as a crash would; the append-only file stays.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Starts it again on the same port with the same data.
+    ///
+    /// # Errors
+    /// As [`Redis::start`].
+    pub fn restart(&mut self) -> Result<()> {
+        self.process.kill();
+        self.process = spawn(&self.directory, self.port, self.log.as_deref())?;
+        wait_until_ready(&mut self.process, self.port)
+    }
+}
+
+/// The URL of a server of this machine.
+#[must_use]
+pub fn url(port: u16) -> String {
+    format!("redis://127.0.0.1:{port}")
+}
+
+/// Waits until a server that was spawned answers.
+///
+/// # Errors
+/// When it ends or says something else for too long; its output is in the message.
+pub fn wait_until_ready(process: &mut Process, port: u16) -> Result<()> {
+    let ready = poll::until("redis-server to answer", PATIENCE, || match (ping(port), process.exited()) {
+        (_, Some(status)) => bail!("redis-server ended with {status}"),
+        (Ok(answer), None) if answer.starts_with("+PONG") => Ok(Look::Done(())),
+        (Ok(answer), None) => Ok(Look::Waiting(answer)),
+        (Err(error), None) => Ok(Look::Waiting(error.to_string())),
+    });
+    ready.with_context(|| format!("redis-server wrote:\n{}", process.output()))
+}
+
+/// Starts a server and returns at once: one that keeps its data in `directory`, as durable as the app requires.
+///
+/// # Errors
+/// When `redis-server` is missing.
+pub fn spawn(directory: &Path, port: u16, log: Option<&Path>) -> Result<Process> {
+    fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    let mut command = Command::new("redis-server");
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
+    command.args(["--appendonly", "yes", "--maxmemory-policy", "noeviction"]).arg("--dir").arg(directory);
+    Process::spawn("redis-server", &mut command, log)
+}
+
+/// One inline `PING`: `+PONG`, or what else the server says, such as `-LOADING`.
+fn ping(port: u16) -> std::io::Result<String> {
+    let timeout = Duration::from_secs(1);
+    let mut stream = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.write_all(b"PING\r\n")?;
+    let mut answer = [0; 128];
+    let bytes = stream.read(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer[..bytes]).trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    /// One command, its answer as text.
+    fn call(redis: &Redis, command: &str) -> String {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, redis.port)).expect("a connection");
+        stream.write_all(format!("{command}\r\nQUIT\r\n").as_bytes()).expect("written");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    }
+
+    #[test]
+    fn what_was_written_survives_a_crash() {
+        let scratch = Scratch::new().expect("a directory");
+        let mut redis = Redis::throwaway(scratch.path()).expect("redis-server");
+        assert!(call(&redis, "SET stock 7").starts_with("+OK"));
+        assert!(call(&redis, "CONFIG GET maxmemory-policy").contains("noeviction"));
+        redis.kill();
+        redis.restart().expect("redis-server");
+        assert!(call(&redis, "GET stock").starts_with("$1\r\n7"));
+    }
+}

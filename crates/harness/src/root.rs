@@ -1,0 +1,17 @@
+//! Where the project is.
+
+use std::{env, path::PathBuf};
+
+use anyhow::{Context, Result};
+
+/// The nearest directory, from the current one upwards, that holds `spin.toml`.
+///
+/// # Errors
+/// When there is none.
+pub fn find() -> Result<PathBuf> {
+    let here = env::current_dir().context("the current directory is gone")?;
+    here.ancestors()
+        .find(|directory| directory.join("spin.toml").is_file())
+        .map(PathBuf::from)
+        .with_context(|| format!("no spin.toml in {} or above it: run this inside the project", here.display()))
+}

@@ -1,0 +1,77 @@
+//! Directories that go away with the process that uses them.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use anyhow::{Context, Result};
+use nix::{
+    errno::Errno,
+    sys::signal::kill,
+    unistd::{Pid, getpid},
+};
+
+const PREFIX: &str = "stampede-scratch-";
+
+/// A directory of one's own, removed on drop.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes one, and removes those whose processes died without doing so.
+    ///
+    /// # Errors
+    /// When the directory for temporary files is not writable.
+    pub fn new() -> Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let parent = env::temp_dir();
+        sweep(&parent);
+        let path = parent.join(format!("{PREFIX}{}-{}", getpid(), NEXT.fetch_add(1, Ordering::Relaxed)));
+        fs::create_dir(&path).with_context(|| format!("cannot make {}: is TMPDIR writable?", path.display()))?;
+        Ok(Self(path))
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn sweep(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|rest| rest.split('-').next());
+        if let Some(Ok(owner)) = owner.map(str::parse)
+            && kill(Pid::from_raw(owner), None) == Err(Errno::ESRCH)
+        {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_goes_with_its_owner_and_a_dead_owners_with_the_next() {
+        let dead = env::temp_dir().join(format!("{PREFIX}999999999-0"));
+        fs::create_dir_all(dead.join("redis")).expect("a directory");
+        let scratch = Scratch::new().expect("a directory");
+        assert!(!dead.exists());
+        let path = scratch.path().to_owned();
+        assert!(path.is_dir());
+        drop(scratch);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,77 @@
+//! How many tests passed and failed, from what a test program writes.
+
+use std::ops::AddAssign;
+
+/// Numbers of tests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Tests that passed.
+    pub passed: u64,
+    /// Tests that failed.
+    pub failed: u64,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+    }
+}
+
+impl Counts {
+    /// What one program counted; one that fails without saying in which test has failed once.
+    pub fn of(output: &str, succeeded: bool) -> Self {
+        let mut counts = Self::default();
+        for line in output.lines() {
+            counts += libtest(line).or_else(|| node(line)).unwrap_or_default();
+        }
+        if !succeeded && counts.failed == 0 {
+            counts.failed = 1;
+        }
+        counts
+    }
+}
+
+/// `test result: ok. 12 passed; 0 failed; …`
+fn libtest(line: &str) -> Option<Counts> {
+    let rest = line.strip_prefix("test result: ")?;
+    let number_before = |word: &str| {
+        let mut words =
+            rest.split([' ', ';']).filter(|part| !part.is_empty()).rev().skip_while(move |part| *part != word);
+        words.nth(1)?.parse().ok()
+    };
+    Some(Counts { passed: number_before("passed")?, failed: number_before("failed")? })
+}
+
+/// `# pass 12` or `ℹ pass 12`, and the same with `fail` and `cancelled`: Node's two reporters.
+fn node(line: &str) -> Option<Counts> {
+    let rest = line.strip_prefix("# ").or_else(|| line.strip_prefix("ℹ "))?;
+    let (word, number) = rest.split_once(' ')?;
+    let number = number.parse().ok()?;
+    match word {
+        "pass" => Some(Counts { passed: number, failed: 0 }),
+        "fail" | "cancelled" => Some(Counts { passed: 0, failed: number }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_kinds_of_programs_are_understood() {
+        let rust =
+            "running 3 tests\n\ntest result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; 2 filtered out\n";
+        assert_eq!(Counts::of(rust, false), Counts { passed: 12, failed: 3 });
+        let node = "# tests 9\n# pass 7\n# fail 1\n# cancelled 1\n# skipped 0\n# duration_ms 5.1\n";
+        assert_eq!(Counts::of(node, false), Counts { passed: 7, failed: 2 });
+        assert_eq!(Counts::of("ℹ tests 2\nℹ pass 2\nℹ fail 0\n", true), Counts { passed: 2, failed: 0 });
+    }
+
+    #[test]
+    fn a_crash_is_a_failure() {
+        assert_eq!(Counts::of("running 3 tests\n", false), Counts { passed: 0, failed: 1 });
+        assert_eq!(Counts::of("test result: ok. 2 passed; 0 failed; 0 ignored", false).failed, 1);
+    }
+}

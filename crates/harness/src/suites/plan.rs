@@ -1,0 +1,136 @@
+//! Which suites there are, and what each of them runs.
+
+use std::{path::Path, process::Command, time::Duration};
+
+use anyhow::{Result, ensure};
+
+use super::workspace::{Packages, TestProgram, build_tests};
+use crate::{engine::target_directory, manifest::TARGET};
+
+/// The package whose every file of `tests/` is a suite of its own.
+const BLACK_BOX: &str = "stampede-tests";
+/// The engine brings a tree of dependencies of its own; built apart, it shares them with `scripts/up`.
+const ENGINE: &str = "local-host";
+
+/// A suite.
+pub struct Suite {
+    /// Its name on the command line.
+    pub name: String,
+    /// What it runs, one after the other.
+    pub steps: Vec<Step>,
+}
+
+/// One program of a suite.
+pub struct Step {
+    /// What it is called when it fails.
+    pub name: String,
+    /// What is run.
+    pub command: Command,
+    /// How its tests are counted.
+    pub counting: Counting,
+    /// How long it may take.
+    pub patience: Duration,
+}
+
+/// How the tests of a program are counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Counting {
+    /// It says so itself.
+    Output,
+    /// It is one test.
+    One,
+}
+
+/// Builds what the wanted suites need, and lists them: all of them when `wanted` is empty.
+///
+/// # Errors
+/// When a build fails, or a wanted suite does not exist.
+pub fn suites(root: &Path, wanted: &[String], long: bool) -> Result<Vec<Suite>> {
+    let packages = Packages::read(root)?;
+    let mut suites = vec![];
+    if wants(wanted, "lint") {
+        suites.push(lint(root, &packages));
+    }
+    suites.extend(rust(root, &packages, wanted, long)?);
+    if root.join("tests/browser/package.json").is_file() && wants(wanted, "browser") {
+        suites.push(browser(root));
+    }
+    for name in wanted {
+        ensure!(suites.iter().any(|suite| suite.name == *name), "there is no suite {name:?}");
+    }
+    Ok(suites)
+}
+
+fn wants(wanted: &[String], name: &str) -> bool {
+    wanted.is_empty() || wanted.iter().any(|wish| wish == name)
+}
+
+fn lint(root: &Path, packages: &Packages) -> Suite {
+    let cargo = |name: &str, arguments: &[&str], packages: &[String]| {
+        // Tests that measure time run beside it.
+        let mut command = Command::new("nice");
+        command.current_dir(root).args(["-n", "10", "cargo"]).args(arguments);
+        command.args(packages.iter().flat_map(|package| ["-p", package]));
+        if arguments[0] == "clippy" {
+            command.args(["--", "-D", "warnings"]);
+        }
+        Step { name: name.to_owned(), command, counting: Counting::One, patience: Duration::from_secs(20 * 60) }
+    };
+    let clippy = ["clippy", "--release", "--locked"];
+    let steps = vec![
+        cargo("cargo fmt --check", &["fmt", "--all", "--check"], &[]),
+        cargo("clippy of the functions", &[&clippy[..], &["--target", TARGET]].concat(), &packages.wasm),
+        cargo("clippy of the host programs", &[&clippy[..], &["--all-targets"]].concat(), &packages.host),
+    ];
+    Suite { name: "lint".to_owned(), steps }
+}
+
+/// `unit`, and one suite for each file of the black-box tests.
+fn rust(root: &Path, packages: &Packages, wanted: &[String], long: bool) -> Result<Vec<Suite>> {
+    if !wanted.is_empty() && wanted.iter().all(|name| name == "lint" || name == "browser") {
+        return Ok(vec![]);
+    }
+    let (engine, others): (Vec<&str>, Vec<&str>) =
+        packages.host.iter().map(String::as_str).partition(|name| *name == ENGINE);
+    let mut programs = vec![];
+    if wants(wanted, "unit") && !engine.is_empty() {
+        programs.extend(build_tests(root, &engine)?);
+    }
+    programs.extend(build_tests(root, &others)?);
+
+    let mut suites: Vec<Suite> = vec![];
+    for program in programs {
+        let name = if program.package == BLACK_BOX && program.integration { &program.target } else { "unit" };
+        if !wants(wanted, name) {
+            continue;
+        }
+        let step = step(root, &program, long);
+        match suites.iter_mut().find(|suite| suite.name == *name) {
+            Some(suite) => suite.steps.push(step),
+            None => suites.push(Suite { name: name.to_owned(), steps: vec![step] }),
+        }
+    }
+    Ok(suites)
+}
+
+fn step(root: &Path, program: &TestProgram, long: bool) -> Step {
+    let mut command = Command::new(&program.path);
+    // As Cargo would: in the package's directory, with its path in the environment.
+    command.current_dir(&program.directory).env("CARGO_MANIFEST_DIR", &program.directory);
+    command.env("CARGO_TARGET_DIR", target_directory(root));
+    if long {
+        command.arg("--include-ignored");
+    }
+    let minutes = if long { 60 } else { 15 };
+    let name = format!("{} {}", program.package, program.target);
+    Step { name, command, counting: Counting::Output, patience: Duration::from_secs(minutes * 60) }
+}
+
+fn browser(root: &Path) -> Suite {
+    let directory = root.join("tests/browser");
+    let mut command = Command::new(target_directory(root).join("release/with-app"));
+    command.current_dir(&directory).args(["node", "--test", "--test-reporter=tap"]);
+    let patience = Duration::from_secs(10 * 60);
+    let step = Step { name: "node --test".to_owned(), command, counting: Counting::Output, patience };
+    Suite { name: "browser".to_owned(), steps: vec![step] }
+}

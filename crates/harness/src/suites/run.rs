@@ -1,0 +1,119 @@
+//! Running the suites, two at a time, and the summary.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use clap::Parser;
+
+use super::{
+    counts::Counts,
+    plan::{Counting, Step, Suite, suites},
+};
+use crate::{
+    build,
+    engine::Engine,
+    limits,
+    poll::{self, Look},
+    process::Process,
+    root,
+};
+
+/// Suites that run at the same time. Each has servers, ports and directories of its own.
+const AT_ONCE: usize = 2;
+
+/// Runs the test suites and counts: one line for each, and the sum last.
+#[derive(Debug, Parser)]
+#[command(name = "scripts/test")]
+pub struct Options {
+    /// Run the long tests too
+    #[arg(long)]
+    pub long: bool,
+    /// The suites to run [default: all]
+    pub suites: Vec<String>,
+}
+
+struct Report {
+    counts: Counts,
+    took: Duration,
+    complaints: String,
+}
+
+/// Builds, runs, prints; whether everything passed.
+///
+/// # Errors
+/// When something cannot be built.
+pub fn run(options: &Options) -> Result<bool> {
+    limits::raise_open_files();
+    let root = root::find()?;
+    let engine = Engine::discover(None)?;
+    println!("building for the engine {engine} …");
+    build::all(&root, &engine)?;
+    let suites = suites(&root, &options.suites, options.long)?;
+
+    let (sum, waiting) = (Mutex::new(Counts::default()), Mutex::new(VecDeque::from(suites)));
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                loop {
+                    let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                    let Some(suite) = next else { break };
+                    println!("{:<10} running …", suite.name);
+                    let name = suite.name.clone();
+                    let report = run_suite(suite);
+                    let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
+                    *sum += report.counts;
+                    // Printed while the sum is held, so that two reports do not mix.
+                    print!("{}", report.complaints);
+                    let Counts { passed, failed } = report.counts;
+                    println!("{name:<10} {passed} passed, {failed} failed   ({:.0} s)", report.took.as_secs_f64());
+                }
+            });
+        }
+    });
+    let Counts { passed, failed } = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
+    println!("{passed} passed, {failed} failed");
+    Ok(failed == 0)
+}
+
+fn run_suite(suite: Suite) -> Report {
+    let start = Instant::now();
+    let (mut counts, mut complaints) = (Counts::default(), String::new());
+    for mut step in suite.steps {
+        let (of_step, output) = run_step(&mut step);
+        counts += of_step;
+        if of_step.failed > 0 {
+            complaints += &format!("\n── {} of {} failed ──\n{output}\n", step.name, suite.name);
+        }
+    }
+    if counts == Counts::default() {
+        counts.failed = 1;
+        complaints += &format!("\n── {} has no tests ──\n", suite.name);
+    }
+    Report { counts, took: start.elapsed(), complaints }
+}
+
+fn run_step(step: &mut Step) -> (Counts, String) {
+    let mut process = match Process::spawn(&step.name, &mut step.command, None) {
+        Ok(process) => process,
+        Err(error) => return (Counts { passed: 0, failed: 1 }, format!("{error:#}")),
+    };
+    let ended = poll::until("its end", step.patience, || {
+        Ok(process.exited().map_or(Look::Waiting("it still runs"), Look::Done))
+    });
+    process.kill();
+    let output = process.complete_output();
+    match (ended, step.counting) {
+        (Ok(status), Counting::Output) => (Counts::of(&output, status.success()), output),
+        (Ok(status), Counting::One) if status.success() => (Counts { passed: 1, failed: 0 }, output),
+        (Ok(_), Counting::One) => (Counts { passed: 0, failed: 1 }, output),
+        (Err(error), _) => {
+            let counts = Counts::of(&output, false);
+            (counts, format!("{output}\n{error:#}"))
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! `up`: everything on one machine, supervised until Ctrl-C.
+
+mod demo;
+mod directory;
+mod options;
+mod run;
+mod service;
+mod sweeper;
+
+pub use self::{options::Options, run::run};

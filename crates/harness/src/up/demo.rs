@@ -1,0 +1,50 @@
+//! A sale to look at: it opens a minute after the first start.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
+
+use crate::http::Client;
+
+/// Its activity id.
+pub const ACTIVITY: &str = "demo";
+
+/// Makes and publishes the demo sale, unless there is one; answers when it starts.
+///
+/// # Errors
+/// When the app refuses.
+pub fn seed(client: &Client, token: &str) -> Result<String> {
+    let answer = client.get(&format!("/api/activities/{ACTIVITY}"))?;
+    if answer.status == 200 {
+        let activity: Value = serde_json::from_str(&answer.body).context("the demo sale cannot be read")?;
+        return Ok(activity["starts_at"].as_str().unwrap_or_default().to_owned());
+    }
+    let now = OffsetDateTime::now_utc().replace_nanosecond(0)?;
+    let starts_at = (now + Duration::minutes(1)).format(&Rfc3339)?;
+    let sale = sale(&starts_at, &(now + Duration::days(7)).format(&Rfc3339)?);
+    let base = format!("/api/admin/activities/{ACTIVITY}");
+    for (method, path, body) in [("PUT", base.clone(), &sale), ("POST", format!("{base}/publish"), &Value::Null)] {
+        let answer = client.send(method, &path, token, body)?;
+        ensure!((200..300).contains(&answer.status), "{method} {path} answered {} {}", answer.status, answer.body);
+    }
+    Ok(starts_at)
+}
+
+fn sale(starts_at: &str, ends_at: &str) -> Value {
+    json!({
+        "title": "Demo sale",
+        "description": "A sale to try things on: it opens one minute after the first start and lasts a week.",
+        "starts_at": starts_at,
+        "ends_at": ends_at,
+        "pay_timeout_seconds": 120,
+        "pay_extension_seconds": 60,
+        "per_user": 2,
+        "human_check": "none",
+        "refund_restocks": true,
+        "skus": [
+            {"sku": "camera", "name": "Instant camera", "price": 7900, "currency": "EUR", "total": 100},
+            {"sku": "film", "name": "Film, ten pictures", "price": 900, "currency": "EUR", "total": 1000},
+            {"sku": "signed-print", "name": "Signed print", "price": 4900, "currency": "EUR", "total": 1},
+        ],
+    })
+}

@@ -1,0 +1,144 @@
+//! The directory `.stampede`: what one start leaves for the next.
+
+use std::{
+    fs::{self, File, OpenOptions, Permissions, TryLockError},
+    io::{ErrorKind, Write},
+    net::{Ipv4Addr, SocketAddr},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{ports, variables::Variables};
+
+/// The directory, held by one `up` at a time.
+pub struct Directory {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Directory {
+    /// Opens the directory, and holds it.
+    ///
+    /// # Errors
+    /// When another `up` holds it.
+    pub fn open(path: &Path) -> Result<Self> {
+        let path = path.to_owned();
+        fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        let lock = OpenOptions::new().create(true).append(true).open(path.join("lock"));
+        let lock = lock.with_context(|| format!("cannot write into {}", path.display()))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let pids = path.join("pids");
+                bail!("another scripts/up is running here: end it with Ctrl-C first (see {})", pids.display())
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+            }
+        }
+        let directory = Self { path, _lock: lock };
+        for name in ["logs", "pids"] {
+            fs::create_dir_all(directory.at(name))?;
+        }
+        Ok(directory)
+    }
+
+    /// Removes what earlier starts left.
+    ///
+    /// # Errors
+    /// When something cannot be removed.
+    pub fn clear(&self) -> Result<()> {
+        for name in ["redis", "state", "env"] {
+            let path = self.at(name);
+            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            match removed {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(error).with_context(|| format!("cannot remove {}", path.display()));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The path of something in it.
+    pub fn at(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// The variables: those kept, with fresh ones where a name is new. What people put into the file stays.
+    ///
+    /// # Errors
+    /// When the file is damaged.
+    pub fn variables(&self) -> Result<Variables> {
+        let mut variables = Variables::generate()?;
+        let path = self.at("env");
+        match fs::read_to_string(&path) {
+            Ok(text) => variables
+                .read_lines(&text)
+                .with_context(|| format!("{} is damaged: repair it, or use --fresh", path.display()))?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+        }
+        Ok(variables)
+    }
+
+    /// Keeps the variables, for their owner's eyes only.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn keep(&self, variables: &Variables) -> Result<()> {
+        let (path, new) = (self.at("env"), self.at("env.new"));
+        let write = || {
+            let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new)?;
+            file.set_permissions(Permissions::from_mode(0o600))?;
+            file.write_all(variables.to_lines().as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&new, &path)
+        };
+        write().with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// The port that Redis had before, where it is free, else another.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn redis_port(&self, variables: &Variables) -> Result<u16> {
+        let before = variables.get("redis_url").strip_prefix("redis://127.0.0.1:").map(str::parse);
+        match before {
+            Some(Ok(port)) if ports::is_free(SocketAddr::from((Ipv4Addr::LOCALHOST, port))) => Ok(port),
+            _ => ports::free(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn secrets_are_kept_for_their_owner_alone() {
+        let scratch = Scratch::new().expect("a directory");
+        let directory = Directory::open(scratch.path()).expect("held");
+        let mut variables = directory.variables().expect("fresh ones");
+        variables.set("trusted_hops", "2");
+        directory.keep(&variables).expect("written");
+        assert_eq!(directory.variables().expect("kept ones"), variables);
+        let mode = fs::metadata(directory.at("env")).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        directory.clear().expect("cleared");
+        assert_ne!(directory.variables().expect("fresh ones"), variables);
+    }
+
+    #[test]
+    fn one_start_at_a_time() {
+        let scratch = Scratch::new().expect("a directory");
+        let first = Directory::open(scratch.path()).expect("held");
+        assert!(Directory::open(scratch.path()).is_err());
+        drop(first);
+        assert!(Directory::open(scratch.path()).is_ok());
+    }
+}

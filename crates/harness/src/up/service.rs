@@ -1,0 +1,183 @@
+//! One supervised process: started again with back-off when it ends.
+
+use std::{
+    fmt, fs, io,
+    path::PathBuf,
+    process::ExitStatus,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+
+use crate::process::Process;
+
+/// The longest pause before another try.
+const LONGEST: Duration = Duration::from_secs(30);
+/// Who ran this long is healthy: the next pause is the first one again.
+const HEALTHY: Duration = Duration::from_secs(30);
+
+type Start = Box<dyn FnMut() -> Result<Process>>;
+
+/// A process that shall run.
+pub struct Service {
+    name: &'static str,
+    start: Start,
+    pid_file: PathBuf,
+    first_pause: Duration,
+    failures: u32,
+    state: State,
+}
+
+enum State {
+    Running { process: Process, since: Instant },
+    Waiting { until: Instant },
+}
+
+/// What a look at a service found.
+pub enum Event {
+    /// It ended; another try follows after the pause.
+    Ended {
+        /// How.
+        status: ExitStatus,
+        /// Until the next try.
+        pause: Duration,
+        /// Its last words.
+        output: String,
+    },
+    /// It runs again.
+    Started,
+    /// It could not be started; another try follows.
+    Failed(anyhow::Error),
+}
+
+impl Service {
+    /// Starts it for the first time; its id goes to `pid_file`.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(name: &'static str, pid_file: PathBuf, first_pause: Duration, mut start: Start) -> Result<Self> {
+        let process = start()?;
+        let mut service =
+            Self { name, start, pid_file, first_pause, failures: 0, state: State::Waiting { until: Instant::now() } };
+        service.run(process, Instant::now())?;
+        Ok(service)
+    }
+
+    /// The name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The process, while there is one.
+    pub fn process(&mut self) -> Option<&mut Process> {
+        match &mut self.state {
+            State::Running { process, .. } => Some(process),
+            State::Waiting { .. } => None,
+        }
+    }
+
+    /// Looks once, and does what is due.
+    pub fn tick(&mut self, now: Instant) -> Option<Event> {
+        match &mut self.state {
+            State::Running { process, since } => {
+                let status = process.exited()?;
+                let (healthy, output) = (now.duration_since(*since) > HEALTHY, process.output());
+                // Its children may live on and hold its port.
+                process.kill();
+                self.failures = if healthy { 1 } else { self.failures + 1 };
+                let pause = pause(self.first_pause, self.failures);
+                self.state = State::Waiting { until: now + pause };
+                Some(Event::Ended { status, pause, output })
+            }
+            State::Waiting { until } if now < *until => None,
+            State::Waiting { .. } => match (self.start)().and_then(|process| self.run(process, now)) {
+                Ok(()) => Some(Event::Started),
+                Err(error) => {
+                    self.failures += 1;
+                    self.state = State::Waiting { until: now + pause(self.first_pause, self.failures) };
+                    Some(Event::Failed(error))
+                }
+            },
+        }
+    }
+
+    /// Ends it for good.
+    pub fn stop(&mut self) {
+        if let State::Running { process, .. } = &mut self.state {
+            process.stop();
+        }
+        let _ = fs::remove_file(&self.pid_file);
+    }
+
+    fn run(&mut self, process: Process, now: Instant) -> Result<()> {
+        write_whole(&self.pid_file, &format!("{}\n", process.id()))
+            .with_context(|| format!("cannot write {}", self.pid_file.display()))?;
+        self.state = State::Running { process, since: now };
+        Ok(())
+    }
+}
+
+/// A reader sees the old text or the new one, never half of it.
+fn write_whole(path: &PathBuf, text: &str) -> io::Result<()> {
+    let new = path.with_extension("new");
+    fs::write(&new, text)?;
+    fs::rename(new, path)
+}
+
+fn pause(first: Duration, failures: u32) -> Duration {
+    let doublings = failures.saturating_sub(1).min(10);
+    (first * 2_u32.pow(doublings)).min(LONGEST)
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended { status, pause, .. } => {
+                write!(f, "ended ({status}); starting it again in {:.1} s", pause.as_secs_f64())
+            }
+            Self::Started => f.write_str("was started again"),
+            Self::Failed(error) => write!(f, "could not be started: {error:#}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::{
+        poll::{self, Look},
+        scratch::Scratch,
+    };
+
+    #[test]
+    fn the_pause_doubles_up_to_a_bound() {
+        let first = Duration::from_millis(500);
+        let pauses: Vec<u128> = [1, 2, 3, 7, 50].iter().map(|failures| pause(first, *failures).as_millis()).collect();
+        assert_eq!(pauses, [500, 1000, 2000, 30_000, 30_000]);
+    }
+
+    #[test]
+    fn what_ends_is_started_again_under_a_new_id() {
+        let scratch = Scratch::new().expect("a directory");
+        let pid_file = scratch.path().join("app");
+        let start = || Process::spawn("sleeper", Command::new("sleep").arg("60"), None);
+        let mut service =
+            Service::start("app", pid_file.clone(), Duration::from_millis(1), Box::new(start)).expect("started");
+        let first = fs::read_to_string(&pid_file).expect("an id");
+        service.process().expect("running").signal(nix::sys::signal::Signal::SIGKILL);
+        let mut next = || {
+            poll::until("an event", Duration::from_secs(10), || {
+                Ok(service.tick(Instant::now()).map_or(Look::Waiting("nothing"), Look::Done))
+            })
+            .expect("an event")
+        };
+        assert!(matches!(next(), Event::Ended { .. }));
+        assert!(matches!(next(), Event::Started));
+        let second = fs::read_to_string(&pid_file).expect("an id");
+        assert_ne!(first, second);
+        service.stop();
+        assert!(!pid_file.exists());
+    }
+}

@@ -1,0 +1,47 @@
+//! The cron job of a development machine: calls the sweeper every five seconds.
+
+use std::{
+    sync::mpsc::{self, RecvTimeoutError, Sender},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Result, ensure};
+use serde_json::Value;
+
+use crate::http::Client;
+
+const PERIOD: Duration = Duration::from_secs(5);
+
+/// Calls until it is dropped.
+pub struct Sweeper(#[allow(dead_code, reason = "its end is the signal")] Sender<()>);
+
+impl Sweeper {
+    /// Starts to call the sweeper of the app at `url`, in a thread of its own: a slow call holds up nobody.
+    #[must_use]
+    pub fn start(url: &str, token: &str) -> Self {
+        let (stop, stopped) = mpsc::channel::<()>();
+        let (client, token) = (Client::new(url, Duration::from_secs(60)), token.to_owned());
+        thread::spawn(move || {
+            let mut failing = false;
+            while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+                match (sweep(&client, &token), failing) {
+                    (Err(error), false) => println!("the sweeper fails: {error:#}; it is called again every 5 s"),
+                    (Ok(()), true) => println!("the sweeper works again"),
+                    (result, _) => {
+                        failing = result.is_err();
+                        continue;
+                    }
+                }
+                failing = !failing;
+            }
+        });
+        Self(stop)
+    }
+}
+
+fn sweep(client: &Client, token: &str) -> Result<()> {
+    let answer = client.send("POST", "/api/tasks/sweep", token, &Value::Null)?;
+    ensure!(answer.status == 200, "POST /api/tasks/sweep answered {} {}", answer.status, answer.body);
+    Ok(())
+}

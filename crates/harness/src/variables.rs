@@ -1,0 +1,204 @@
+//! The app's variables: names, strong random values, and the file that keeps them.
+
+use std::{collections::BTreeMap, fmt::Write as _, process::Command};
+
+use anyhow::{Context, Result, anyhow, bail};
+use base64::{
+    Engine as _,
+    prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD},
+};
+
+/// What the environment calls a variable: this, and the name in capitals.
+const PREFIX: &str = "SPIN_VARIABLE_";
+
+/// Values by variable name. They travel by environment, never by command line: other users see that.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Variables(BTreeMap<String, String>);
+
+impl Variables {
+    /// What development and tests need beside the stores: fresh secrets, the sandbox on.
+    ///
+    /// # Errors
+    /// When the system has no randomness.
+    pub fn generate() -> Result<Self> {
+        let mut variables = Self::default();
+        for (name, value) in [
+            ("jwt_algorithm", "HS256"),
+            ("jwt_issuer", "stampede-sandbox"),
+            ("jwt_audience", "stampede"),
+            ("trusted_hops", "0"),
+            ("payment_provider", "sandbox"),
+            ("events_url", ""),
+            ("sandbox", "on"),
+        ] {
+            variables.set(name, value);
+        }
+        for name in ["jwt_key", "ticket_secret", "admin_token", "cron_token"] {
+            variables.set(name, BASE64_URL_SAFE_NO_PAD.encode(random()?));
+        }
+        for name in ["webhook_secrets", "stripe_secret", "events_secret"] {
+            variables.set(name, format!("whsec_{}", BASE64_STANDARD.encode(random()?)));
+        }
+        Ok(variables)
+    }
+
+    /// Sets one.
+    pub fn set(&mut self, name: &str, value: impl Into<String>) {
+        self.0.insert(name.to_owned(), value.into());
+    }
+
+    /// Takes one away.
+    pub fn remove(&mut self, name: &str) {
+        self.0.remove(name);
+    }
+
+    /// The value of one, or nothing.
+    #[must_use]
+    pub fn get(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
+    }
+
+    /// Points the app at a Redis server.
+    ///
+    /// # Errors
+    /// When it is not a `redis://` or `rediss://` URL.
+    pub fn set_redis(&mut self, url: &str) -> Result<()> {
+        self.set("redis_host", host_of(url, &["redis", "rediss"])?);
+        self.set("redis_url", url);
+        Ok(())
+    }
+
+    /// Points the app at a ledger: `sqlite`, or a PostgreSQL URL.
+    ///
+    /// # Errors
+    /// When it is neither.
+    pub fn set_ledger(&mut self, ledger: &str) -> Result<()> {
+        let host = match ledger {
+            // The allow-list wants a host; nobody listens on this one.
+            "sqlite" => "postgres://127.0.0.1:1".to_owned(),
+            url => host_of(url, &["postgres", "postgresql"])?.replacen("postgresql:", "postgres:", 1),
+        };
+        self.set("ledger_host", host);
+        self.set("ledger", ledger);
+        Ok(())
+    }
+
+    /// Hands them to a command.
+    pub fn pass_to(&self, command: &mut Command) {
+        for (name, value) in &self.0 {
+            command.env(variable(name), value);
+        }
+    }
+
+    /// Lines `SPIN_VARIABLE_<NAME>=<value>`.
+    #[must_use]
+    pub fn to_lines(&self) -> String {
+        self.0.iter().fold(String::new(), |mut lines, (name, value)| {
+            let _ = writeln!(lines, "{}={value}", variable(name));
+            lines
+        })
+    }
+
+    /// Adds what such lines say; empty ones and those that start with `#` say nothing.
+    ///
+    /// # Errors
+    /// The number of a line that is none of these.
+    pub fn read_lines(&mut self, text: &str) -> Result<()> {
+        for (index, line) in text.lines().enumerate() {
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let pair = line.strip_prefix(PREFIX).and_then(|rest| rest.split_once('='));
+            let (name, value) = pair.with_context(|| format!("line {} is not {PREFIX}<NAME>=<value>", index + 1))?;
+            self.set(&name.to_ascii_lowercase(), value);
+        }
+        Ok(())
+    }
+}
+
+fn variable(name: &str) -> String {
+    format!("{PREFIX}{}", name.to_ascii_uppercase())
+}
+
+fn random() -> Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|error| anyhow!("the system gives no random bytes: {error}"))?;
+    Ok(bytes)
+}
+
+/// `scheme://host:port` of a URL: what an allow-list accepts, without user, password and path.
+fn host_of(url: &str, schemes: &[&str]) -> Result<String> {
+    let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| schemes.contains(scheme)) else {
+        bail!("{url:?} is not a URL that starts with {}://", schemes.join(":// or "));
+    };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    if host.is_empty() {
+        bail!("the {scheme} URL names no host");
+    }
+    // An allow-list entry without a port does not match the default one.
+    let port_at = host.rfind(']').unwrap_or(0);
+    let port = if host[port_at..].contains(':') {
+        ""
+    } else if scheme.starts_with("redis") {
+        ":6379"
+    } else {
+        ":5432"
+    };
+    Ok(format!("{scheme}://{host}{port}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_secret_is_its_own_and_long() {
+        let (one, two) = (Variables::generate().expect("random"), Variables::generate().expect("random"));
+        let secrets = [
+            "jwt_key",
+            "ticket_secret",
+            "admin_token",
+            "cron_token",
+            "webhook_secrets",
+            "stripe_secret",
+            "events_secret",
+        ];
+        let mut seen: Vec<&str> = secrets.iter().flat_map(|name| [one.get(name), two.get(name)]).collect();
+        assert!(seen.iter().all(|secret| secret.len() >= 43), "{seen:?}");
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 2 * secrets.len());
+    }
+
+    #[test]
+    fn the_file_reads_back() {
+        let mut variables = Variables::generate().expect("random");
+        variables.set("redis_url", "redis://127.0.0.1:7000/?a=b=c");
+        let mut again = Variables::default();
+        again.read_lines(&format!("# secrets\n\n{}", variables.to_lines())).expect("its own lines");
+        assert_eq!(again, variables);
+        let error = again.read_lines("# one\nexport X=1\n").expect_err("not such a line");
+        assert_eq!(error.to_string(), "line 2 is not SPIN_VARIABLE_<NAME>=<value>");
+    }
+
+    #[test]
+    fn the_host_carries_no_password_and_no_path() {
+        let mut variables = Variables::default();
+        for (url, host) in [
+            ("redis://127.0.0.1:7000", "redis://127.0.0.1:7000"),
+            ("rediss://user:p@ss@cache.example/0", "rediss://cache.example:6379"),
+            ("redis://[::1]/1", "redis://[::1]:6379"),
+        ] {
+            variables.set_redis(url).expect(url);
+            assert_eq!((variables.get("redis_url"), variables.get("redis_host")), (url, host));
+        }
+        variables.set_ledger("postgresql://shop:pw@db.example/shop?sslmode=require").expect("a URL");
+        assert_eq!(variables.get("ledger_host"), "postgres://db.example:5432");
+        variables.set_ledger("sqlite").expect("a word");
+        for wrong in ["localhost:6379", "http://x", "redis:///0"] {
+            assert!(variables.set_redis(wrong).is_err(), "{wrong} was accepted");
+        }
+        assert!(variables.set_ledger("mysql://x").is_err());
+    }
+}

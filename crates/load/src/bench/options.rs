@@ -1,0 +1,53 @@
+//! The flags of `stampede bench`.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+
+use crate::target::TargetOptions;
+
+/// Measures an app: requests per second, each as a ratio to hello world in the same run.
+///
+/// Without --url it builds and starts an app of its own, with fresh data, and ends it afterwards.
+///
+/// Ends with 0, 1 when any answer was not the expected one (a benchmark of errors is none), 2 when it could not measure.
+#[derive(clap::Args, Debug, Clone)]
+pub struct Options {
+    /// The app.
+    #[command(flatten)]
+    pub target: TargetOptions,
+
+    /// The route that stands for hello world
+    #[arg(long, default_value = "/healthz")]
+    pub hello_path: String,
+
+    /// Keep-alive connections, each with one request at a time
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
+    pub connections: u16,
+
+    /// Seconds per measurement
+    #[arg(long, default_value_t = 2.0)]
+    pub seconds: f64,
+
+    /// Rounds; the table shows medians
+    #[arg(long, default_value_t = 5)]
+    pub rounds: u32,
+
+    /// Reservations per round (each needs a ticket of its own, so they are counted, not timed)
+    #[arg(long, default_value_t = 10_000)]
+    pub reserves: u32,
+
+    /// Directory for `bench.json`
+    #[arg(long)]
+    pub report: Option<PathBuf>,
+}
+
+impl Options {
+    /// Refuses what measures nothing.
+    pub fn check(&self) -> Result<()> {
+        ensure!(self.seconds > 0.0 && self.rounds > 0, "--seconds and --rounds must be above 0");
+        ensure!(self.reserves >= u32::from(self.connections), "--reserves must be at least --connections");
+        ensure!(self.hello_path.starts_with('/'), "--hello-path must begin with /");
+        Ok(())
+    }
+}

@@ -1,0 +1,40 @@
+//! An app of the benchmark's own: built, started with fresh data, and gone afterwards.
+
+use anyhow::Result;
+use stampede_harness::engine::Engine;
+use stampede_harness::throwaway::Throwaway;
+use stampede_harness::{build, root};
+
+use crate::target::TargetOptions;
+
+/// A running app; it ends when this is dropped.
+pub struct OwnApp {
+    app: Throwaway,
+}
+
+impl OwnApp {
+    /// Builds what is missing and starts it.
+    pub fn start() -> Result<Self> {
+        build::all(&root::find()?, &Engine::discover(None)?)?;
+        let mut app = Throwaway::start(|_| {})?;
+        app.app.wait_until_ready()?;
+        Ok(Self { app })
+    }
+
+    /// Where it answers, and its secrets.
+    pub fn point(&self, target: &mut TargetOptions) {
+        let variables = &self.app.app.settings().variables;
+        let get = |name| Some(variables.get(name).to_owned());
+        target.url = Some(self.app.app.url().to_owned());
+        target.admin_token = get("admin_token");
+        target.cron_token = get("cron_token");
+        target.jwt_key = get("jwt_key");
+        target.jwt_issuer = get("jwt_issuer");
+        target.jwt_audience = get("jwt_audience");
+    }
+
+    /// What the app has written last, for an error message.
+    pub fn output(&self) -> String {
+        self.app.app.output()
+    }
+}

@@ -1,0 +1,305 @@
+//! Medians over the rounds, with their spread, against the goals of the design.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use comfy_table::{Cell, Color};
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use super::closed_loop::Sample;
+use super::drain::Drain;
+use crate::{meter, table};
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Hello world.
+    Hello,
+    /// Activity info.
+    Activity,
+    /// `gate.json`.
+    Gate,
+    /// A ticket.
+    Ticket,
+    /// A reservation that wins.
+    Reserve,
+    /// A reservation that is refused because nothing is left.
+    SoldOut,
+    /// Order status.
+    Status,
+}
+
+impl Kind {
+    /// As the table calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hello => "hello world",
+            Self::Activity => "activity info",
+            Self::Gate => "gate.json",
+            Self::Ticket => "ticket",
+            Self::Reserve => "reserve",
+            Self::SoldOut => "reserve, sold out",
+            Self::Status => "order status",
+        }
+    }
+
+    /// The least ratio to hello world that the design asks for.
+    fn goal(self) -> Option<f64> {
+        match self {
+            Self::Reserve | Self::Status => Some(0.8),
+            Self::SoldOut => Some(0.95),
+            Self::Hello | Self::Activity | Self::Gate | Self::Ticket => None,
+        }
+    }
+}
+
+/// The least orders per second of the writer that the design asks for.
+const WRITER_GOAL: f64 = 20_000.0;
+
+/// All measurements so far.
+#[derive(Debug, Default)]
+pub struct Results {
+    series: BTreeMap<Kind, Series>,
+    /// The writer's.
+    pub drains: Vec<Drain>,
+}
+
+#[derive(Debug, Default)]
+struct Series {
+    rates: Vec<f64>,
+    ratios: Vec<f64>,
+    loads: Vec<f64>,
+    latency: Option<Histogram<u64>>,
+    unexpected: BTreeMap<String, u64>,
+}
+
+/// One row.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// What was measured.
+    pub kind: Kind,
+    /// Requests per second: median over the rounds.
+    pub per_second: f64,
+    /// The lowest and the highest round.
+    pub range: (f64, f64),
+    /// Median latency over all rounds, in milliseconds.
+    pub p50_ms: f64,
+    /// 99th percentile over all rounds.
+    pub p99_ms: f64,
+    /// Ratio to hello world: median over the rounds.
+    pub ratio: Option<f64>,
+    /// The lowest and the highest ratio.
+    pub ratio_range: Option<(f64, f64)>,
+    /// The least ratio that the design asks for.
+    pub goal: Option<f64>,
+    /// Processor time of the generator: 1.0 is a whole core.
+    pub own_load: f64,
+}
+
+/// All rows.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Measurements over HTTP.
+    pub rows: Vec<Row>,
+    /// The writer, one entry per round.
+    pub drains: Vec<Drain>,
+    /// Answers that should not have come.
+    pub unexpected: BTreeMap<String, u64>,
+}
+
+impl Results {
+    /// Adds a measurement and answers its rate.
+    pub fn add(&mut self, kind: Kind, sample: Sample) -> f64 {
+        let series = self.series.entry(kind).or_default();
+        let rate = sample.per_second();
+        series.rates.push(rate);
+        series.loads.push(sample.own_load);
+        match &mut series.latency {
+            // The same bounds everywhere: adding cannot fail.
+            Some(latency) => latency.add(&sample.latency).unwrap_or_default(),
+            empty => *empty = Some(sample.latency),
+        }
+        for (what, count) in sample.unexpected {
+            *series.unexpected.entry(what).or_default() += count;
+        }
+        rate
+    }
+
+    /// Notes a ratio to hello world.
+    pub fn ratio(&mut self, kind: Kind, ratio: f64) {
+        self.series.entry(kind).or_default().ratios.push(ratio);
+    }
+
+    /// What went wrong so far, for an error message.
+    pub fn complaints(&self) -> String {
+        let all: Vec<String> = self.unexpected().into_iter().map(|(what, count)| format!("{count} × {what}")).collect();
+        all.join("; ")
+    }
+
+    /// Adds up.
+    pub fn report(&self) -> Report {
+        let row = |(kind, series): (&Kind, &Series)| Row {
+            kind: *kind,
+            per_second: median(&series.rates),
+            range: range(&series.rates),
+            p50_ms: quantile(series, 0.5),
+            p99_ms: quantile(series, 0.99),
+            ratio: (!series.ratios.is_empty()).then(|| median(&series.ratios)),
+            ratio_range: (!series.ratios.is_empty()).then(|| range(&series.ratios)),
+            goal: kind.goal(),
+            own_load: median(&series.loads),
+        };
+        Report {
+            rows: self.series.iter().map(row).collect(),
+            drains: self.drains.clone(),
+            unexpected: self.unexpected(),
+        }
+    }
+
+    fn unexpected(&self) -> BTreeMap<String, u64> {
+        let all = self.series.iter().flat_map(|(kind, series)| {
+            series.unexpected.iter().map(|(what, count)| (format!("{}: {what}", kind.name()), *count))
+        });
+        all.collect()
+    }
+}
+
+impl Report {
+    /// 0, or 1 when any answer was unexpected.
+    pub fn exit_code(&self) -> u8 {
+        u8::from(!self.unexpected.is_empty())
+    }
+
+    /// For a terminal.
+    pub fn text(&self) -> String {
+        let mut table = table::new(&[
+            "",
+            "requests/s",
+            "lowest–highest",
+            "p50 ms",
+            "p99 ms",
+            "ratio",
+            "lowest–highest",
+            "goal",
+            "own CPU",
+        ]);
+        for row in &self.rows {
+            table.add_row([
+                Cell::new(row.kind.name()),
+                table::number(format!("{:.0}", row.per_second)),
+                table::number(format!("{:.0}–{:.0}", row.range.0, row.range.1)),
+                table::number(format!("{:.2}", row.p50_ms)),
+                table::number(format!("{:.2}", row.p99_ms)),
+                table::number(row.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"))),
+                table::number(row.ratio_range.map_or_else(String::new, |(low, high)| format!("{low:.2}–{high:.2}"))),
+                goal_cell(row.goal.map(|goal| format!("{goal:.2}")), row.ratio >= row.goal),
+                table::number(format!("{:.0} %", row.own_load * 100.0)),
+            ]);
+        }
+        let complaints: String =
+            self.unexpected.iter().map(|(what, count)| format!("\nUNEXPECTED {count} × {what}")).collect();
+        format!("{table}\n\n{}{complaints}", self.writer())
+    }
+
+    /// Writes `bench.json` into `directory`.
+    pub fn write(&self, directory: &Path) -> Result<()> {
+        let path = directory.join("bench.json");
+        let json = serde_json::to_vec_pretty(self)?;
+        std::fs::create_dir_all(directory)
+            .and_then(|()| std::fs::write(&path, json))
+            .with_context(|| format!("cannot write {}: choose another --report", path.display()))
+    }
+
+    fn writer(&self) -> String {
+        if self.drains.is_empty() {
+            return "order writer: not measured".to_owned();
+        }
+        let whole: Vec<f64> = self.drains.iter().map(|drain| drain.orders_per_second).collect();
+        let (low, high) = range(&whole);
+        let rest: Vec<f64> = self.drains.iter().filter_map(|drain| drain.drained_per_second).collect();
+        let rest = if rest.is_empty() {
+            "no backlog to speak of when the last reservation was answered: it kept pace".to_owned()
+        } else {
+            let backlog = self.drains.iter().map(|drain| drain.backlog).max().unwrap_or_default();
+            let (low, high) = range(&rest);
+            format!("what still waited then (up to {backlog}) at {:.0}/s ({low:.0}–{high:.0})", median(&rest))
+        };
+        format!(
+            "order writer: {:.0} orders/s from the first reservation to the empty queue ({low:.0}–{high:.0}); {rest}; \
+             goal {WRITER_GOAL:.0}/s",
+            median(&whole)
+        )
+    }
+}
+
+fn goal_cell(goal: Option<String>, reached: bool) -> Cell {
+    let Some(goal) = goal else { return Cell::new("") };
+    let (word, color) = if reached { ("ok", Color::Green) } else { ("below", Color::Yellow) };
+    table::number(format!("{goal} {word}")).fg(color)
+}
+
+fn quantile(series: &Series, quantile: f64) -> f64 {
+    series.latency.as_ref().map_or(0.0, |latency| meter::millis(latency.value_at_quantile(quantile)))
+}
+
+/// The middle, or the mean of both middles.
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => 0.0,
+        odd if odd % 2 == 1 => sorted[odd / 2],
+        even => (sorted[even / 2 - 1] + sorted[even / 2]) / 2.0,
+    }
+}
+
+fn range(values: &[f64]) -> (f64, f64) {
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    (if low.is_finite() { low } else { 0.0 }, values.iter().copied().fold(0.0, f64::max))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    fn sample(answers: u64, unexpected: &[(&str, u64)]) -> Sample {
+        Sample {
+            answers,
+            elapsed: Duration::from_secs(1),
+            latency: meter::histogram().unwrap(),
+            unexpected: unexpected.iter().map(|(what, count)| ((*what).to_owned(), *count)).collect(),
+            kept: Vec::new(),
+            own_load: 0.5,
+            began: Instant::now(),
+        }
+    }
+
+    #[test]
+    fn the_median_ignores_an_outlier_and_the_range_shows_it() {
+        let mut results = Results::default();
+        for rate in [100, 90, 5] {
+            results.add(Kind::Reserve, sample(rate, &[]));
+            results.ratio(Kind::Reserve, rate as f64 / 100.0);
+        }
+        let report = results.report();
+        assert_eq!(report.rows[0].per_second.round(), 90.0);
+        assert_eq!(report.rows[0].range, (5.0, 100.0));
+        assert_eq!(report.rows[0].ratio, Some(0.9));
+        assert_eq!(report.exit_code(), 0);
+        assert_eq!(median(&[1.0, 3.0]), 2.0);
+    }
+
+    #[test]
+    fn one_unexpected_answer_fails_the_run() {
+        let mut results = Results::default();
+        results.add(Kind::Gate, sample(1000, &[("500 instead of 200", 1)]));
+        let report = results.report();
+        assert_eq!(report.exit_code(), 1);
+        assert!(report.text().contains("UNEXPECTED 1 × gate.json: 500 instead of 200"), "{}", report.text());
+    }
+}

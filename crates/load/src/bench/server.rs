@@ -1,0 +1,64 @@
+//! Plain HTTP/1.1 connections without a pool: one socket, one request at a time, as little work as possible.
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
+use http::{Method, Request, Uri};
+use http_body_util::Full;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+/// Where the requests go.
+#[derive(Debug, Clone)]
+pub struct Server {
+    address: String,
+    host: HeaderValue,
+}
+
+impl Server {
+    /// The server of a `http://` URL.
+    pub fn new(url: &str) -> Result<Self> {
+        let uri: Uri = url.parse().with_context(|| format!("{url} is not a URL"))?;
+        ensure!(
+            uri.scheme_str() == Some("http"),
+            "bench measures plain http:// only: encryption would be measured too"
+        );
+        let authority = uri.authority().with_context(|| format!("{url} names no host"))?;
+        let port = authority.port_u16().unwrap_or(80);
+        Ok(Self {
+            address: format!("{}:{port}", authority.host()),
+            host: HeaderValue::from_str(authority.as_str()).context("a host name that no header may carry")?,
+        })
+    }
+
+    /// Opens a connection.
+    pub async fn connect(&self) -> Result<SendRequest<Full<Bytes>>> {
+        let socket = TcpStream::connect(&self.address)
+            .await
+            .with_context(|| format!("nothing answers at {}: start the app with scripts/up", self.address))?;
+        socket.set_nodelay(true)?;
+        let (sender, connection) = http1::handshake(TokioIo::new(socket)).await?;
+        // Its end shows in the sender.
+        tokio::spawn(connection);
+        Ok(sender)
+    }
+
+    /// A request that is ready to be sent.
+    pub fn request(
+        &self,
+        method: Method,
+        path: &str,
+        authorization: Option<&HeaderValue>,
+        body: Bytes,
+    ) -> Result<Request<Full<Bytes>>> {
+        let mut request = Request::builder().method(method).uri(path).header(HOST, &self.host);
+        if let Some(value) = authorization {
+            request = request.header(AUTHORIZATION, value);
+        }
+        if !body.is_empty() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        Ok(request.body(Full::new(body))?)
+    }
+}

@@ -1,0 +1,216 @@
+//! An HTTP client whose connections are bounded: thousands of buyers share a few hundred sockets.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, RETRY_AFTER};
+use http::{Method, Request, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::sync::Semaphore;
+
+use crate::wire::Problem;
+
+/// A client of one app.
+pub struct Client {
+    base: String,
+    inner: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    slots: Semaphore,
+    timeout: Duration,
+}
+
+/// One request, cheap to repeat.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// GET, POST, …
+    pub method: Method,
+    /// Path and query.
+    pub path: String,
+    /// The whole `Authorization` value.
+    pub authorization: Option<HeaderValue>,
+    /// For `304`.
+    pub etag: Option<HeaderValue>,
+    /// JSON.
+    pub body: Bytes,
+}
+
+/// What the app said.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// How long to wait before the next try.
+    pub retry_after: Option<Duration>,
+    /// The version of the body.
+    pub etag: Option<HeaderValue>,
+    /// The whole body.
+    pub body: Bytes,
+}
+
+/// Nothing came back. Only `Refused` is certain not to have reached the app.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoAnswer {
+    /// No connection could be made.
+    #[error("no connection")]
+    Refused,
+    /// The connection ended before the answer.
+    #[error("connection lost")]
+    Lost,
+    /// Nothing within the time limit.
+    #[error("timeout")]
+    Timeout,
+}
+
+impl Client {
+    /// A client for the app at `base` with at most `connections` sockets and `timeout` per request,
+    /// counted from the moment it has a socket.
+    pub fn new(base: &str, connections: usize, timeout: Duration) -> Result<Self> {
+        let uri: Uri = base.parse().with_context(|| format!("{base} is not a URL"))?;
+        anyhow::ensure!(
+            uri.host().is_some() && matches!(uri.scheme_str(), Some("http" | "https")),
+            "{base} is not a URL such as http://127.0.0.1:3000"
+        );
+        let mut tcp = HttpConnector::new();
+        tcp.set_nodelay(true);
+        tcp.enforce_http(false);
+        tcp.set_connect_timeout(Some(timeout));
+        let connector = hyper_rustls::HttpsConnectorBuilder::new()
+            .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
+            .context("no root certificates: install the ca-certificates package")?
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(tcp);
+        let inner = legacy::Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(Duration::from_secs(30))
+            .pool_max_idle_per_host(connections)
+            .build(connector);
+        Ok(Self { base: base.trim_end_matches('/').to_owned(), inner, slots: Semaphore::new(connections), timeout })
+    }
+
+    /// Sends once. Waiting for a free socket is not limited: that wait is part of the rush.
+    pub async fn send(&self, call: &Call) -> Result<Answer, NoAnswer> {
+        let request = self.request(call).map_err(|_| NoAnswer::Refused)?;
+        let _slot = self.slots.acquire().await.map_err(|_| NoAnswer::Refused)?;
+        match tokio::time::timeout(self.timeout, self.exchange(request)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(NoAnswer::Timeout),
+        }
+    }
+
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Answer, NoAnswer> {
+        let response = self
+            .inner
+            .request(request)
+            .await
+            .map_err(|error| if error.is_connect() { NoAnswer::Refused } else { NoAnswer::Lost })?;
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.map_err(|_| NoAnswer::Lost)?.to_bytes();
+        Ok(Answer {
+            status: head.status.as_u16(),
+            retry_after: head
+                .headers
+                .get(RETRY_AFTER)
+                .and_then(|value| value.to_str().ok()?.trim().parse().ok())
+                .map(Duration::from_secs),
+            etag: head.headers.get(ETAG).cloned(),
+            body,
+        })
+    }
+
+    fn request(&self, call: &Call) -> http::Result<Request<Full<Bytes>>> {
+        let mut request = Request::builder().method(&call.method).uri(format!("{}{}", self.base, call.path));
+        if let Some(value) = &call.authorization {
+            request = request.header(AUTHORIZATION, value);
+        }
+        if let Some(value) = &call.etag {
+            request = request.header(IF_NONE_MATCH, value);
+        }
+        if !call.body.is_empty() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        request.body(Full::new(call.body.clone()))
+    }
+}
+
+impl Call {
+    /// A `GET`.
+    pub fn get(path: impl Into<String>) -> Self {
+        Self { method: Method::GET, path: path.into(), authorization: None, etag: None, body: Bytes::new() }
+    }
+
+    /// A `POST` with a JSON body (or none, for `()`).
+    pub fn post(path: impl Into<String>, body: &serde_json::Value) -> Self {
+        Self { method: Method::POST, body: json(body), ..Self::get(path) }
+    }
+
+    /// A `PUT` with a JSON body.
+    pub fn put(path: impl Into<String>, body: &serde_json::Value) -> Self {
+        Self { method: Method::PUT, body: json(body), ..Self::get(path) }
+    }
+
+    /// With `Authorization: Bearer …`, prepared by [`bearer`].
+    pub fn with(mut self, authorization: &HeaderValue) -> Self {
+        self.authorization = Some(authorization.clone());
+        self
+    }
+}
+
+impl Answer {
+    /// The stable code of a problem, where the body is one.
+    pub fn code(&self) -> Option<String> {
+        if self.status < 400 {
+            return None;
+        }
+        serde_json::from_slice::<Problem>(&self.body).ok()?.code
+    }
+
+    /// `202`, `409 sold_out`: how the tables count it.
+    pub fn label(&self) -> String {
+        match self.code() {
+            Some(code) => format!("{} {code}", self.status),
+            None => self.status.to_string(),
+        }
+    }
+
+    /// The body as `T`.
+    pub fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
+        serde_json::from_slice(&self.body).with_context(|| {
+            let text = String::from_utf8_lossy(&self.body);
+            format!("not the answer that the contract promises: {}", clip(&text))
+        })
+    }
+
+    /// Fails with what the app said, unless the status is 2xx.
+    pub fn success(self, what: &str) -> Result<Self> {
+        if (200..300).contains(&self.status) {
+            return Ok(self);
+        }
+        let detail = serde_json::from_slice::<Problem>(&self.body)
+            .ok()
+            .and_then(|problem| problem.detail)
+            .unwrap_or_else(|| clip(&String::from_utf8_lossy(&self.body)).to_owned());
+        anyhow::bail!("{what} was answered {}: {detail}", self.label())
+    }
+}
+
+/// `Bearer <token>` as a header value.
+pub fn bearer(token: &str) -> Result<HeaderValue> {
+    let mut value =
+        HeaderValue::from_str(&format!("Bearer {token}")).context("a token has characters that no header may carry")?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn json(body: &serde_json::Value) -> Bytes {
+    if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) }
+}
+
+fn clip(text: &str) -> &str {
+    let end = text.char_indices().nth(300).map_or(text.len(), |(index, _)| index);
+    &text[..end]
+}

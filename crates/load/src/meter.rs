@@ -1,0 +1,193 @@
+//! Counts answers and times them, per step of a sale.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+/// Width of a bucket of the timeline.
+pub const BUCKET: Duration = Duration::from_millis(100);
+
+/// What a request was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// Sign-in at the sandbox.
+    SignIn,
+    /// A ticket.
+    Ticket,
+    /// `gate.json`.
+    Gate,
+    /// A reservation.
+    Reserve,
+    /// Order status.
+    Status,
+    /// Checkout.
+    Checkout,
+    /// The sandbox's payment page.
+    Pay,
+    /// Cancel.
+    Cancel,
+    /// The sweeper.
+    Sweep,
+    /// Admin routes.
+    Admin,
+}
+
+impl Step {
+    /// As tables call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SignIn => "sign in",
+            Self::Ticket => "ticket",
+            Self::Gate => "gate.json",
+            Self::Reserve => "reserve",
+            Self::Status => "order status",
+            Self::Checkout => "checkout",
+            Self::Pay => "pay",
+            Self::Cancel => "cancel",
+            Self::Sweep => "sweep",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// All steps of one run.
+pub struct Meter {
+    origin: Instant,
+    blank: Histogram<u64>,
+    steps: Mutex<BTreeMap<Step, Tally>>,
+}
+
+struct Tally {
+    latency: Histogram<u64>,
+    first: Instant,
+    last: Instant,
+    answers: BTreeMap<String, u64>,
+    timeline: BTreeMap<u64, BTreeMap<String, u64>>,
+}
+
+/// One row of the table.
+#[derive(Debug, Clone, Serialize)]
+pub struct Summary {
+    /// The step.
+    pub step: Step,
+    /// Requests that were sent.
+    pub requests: u64,
+    /// From the first that was due to the last answer.
+    pub per_second: f64,
+    /// Median latency in milliseconds.
+    pub p50_ms: f64,
+    /// 90th percentile.
+    pub p90_ms: f64,
+    /// 99th percentile.
+    pub p99_ms: f64,
+    /// The slowest.
+    pub max_ms: f64,
+    /// Answers by label (`202`, `409 sold_out`, `timeout`).
+    pub answers: BTreeMap<String, u64>,
+    /// Answers by label in tenths of a second since the run began.
+    pub timeline: BTreeMap<u64, BTreeMap<String, u64>>,
+}
+
+impl Meter {
+    /// An empty meter; the timeline counts from now.
+    pub fn new() -> Result<Self> {
+        Ok(Self { origin: Instant::now(), blank: histogram()?, steps: Mutex::default() })
+    }
+
+    /// The moment from which the timeline counts.
+    pub fn origin(&self) -> Instant {
+        self.origin
+    }
+
+    /// Records an answer that has just come to a request that was due at `due`.
+    pub fn record(&self, step: Step, due: Instant, label: &str) {
+        let now = Instant::now();
+        let micros = u64::try_from((now - due).as_micros()).unwrap_or(u64::MAX);
+        let bucket = (now - self.origin).as_millis() / BUCKET.as_millis();
+        let bucket = u64::try_from(bucket).unwrap_or(u64::MAX);
+
+        let mut steps = self.lock();
+        let tally = steps.entry(step).or_insert_with(|| Tally::new(self.blank.clone(), due));
+        tally.latency.saturating_record(micros.max(1));
+        tally.first = tally.first.min(due);
+        tally.last = tally.last.max(now);
+        count(&mut tally.answers, label);
+        count(tally.timeline.entry(bucket).or_default(), label);
+    }
+
+    /// A row per step that was used.
+    pub fn summaries(&self) -> Vec<Summary> {
+        self.lock().iter().map(|(step, tally)| tally.summary(*step)).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Step, Tally>> {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tally {
+    fn new(latency: Histogram<u64>, first: Instant) -> Self {
+        Self { latency, first, last: first, answers: BTreeMap::new(), timeline: BTreeMap::new() }
+    }
+
+    fn summary(&self, step: Step) -> Summary {
+        let requests = self.latency.len();
+        let seconds = (self.last - self.first).as_secs_f64().max(1e-6);
+        Summary {
+            step,
+            requests,
+            per_second: requests as f64 / seconds,
+            p50_ms: millis(self.latency.value_at_quantile(0.5)),
+            p90_ms: millis(self.latency.value_at_quantile(0.9)),
+            p99_ms: millis(self.latency.value_at_quantile(0.99)),
+            max_ms: millis(self.latency.max()),
+            answers: self.answers.clone(),
+            timeline: self.timeline.clone(),
+        }
+    }
+}
+
+/// A histogram of microseconds up to ten minutes, three significant digits.
+pub fn histogram() -> Result<Histogram<u64>> {
+    Ok(Histogram::new_with_max(600_000_000, 3)?)
+}
+
+/// Microseconds as milliseconds.
+pub fn millis(micros: u64) -> f64 {
+    micros as f64 / 1000.0
+}
+
+fn count(map: &mut BTreeMap<String, u64>, label: &str) {
+    match map.get_mut(label) {
+        Some(count) => *count += 1,
+        None => {
+            map.insert(label.to_owned(), 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latency_counts_from_when_the_request_was_due() {
+        let meter = Meter::new().unwrap();
+        let due = Instant::now().checked_sub(Duration::from_millis(500)).unwrap();
+        meter.record(Step::Reserve, due, "202");
+        meter.record(Step::Reserve, Instant::now(), "409 sold_out");
+
+        let rows = meter.summaries();
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0].requests, 2);
+        assert!(rows[0].max_ms >= 500.0, "{rows:?}");
+        assert!(rows[0].p50_ms < 100.0, "{rows:?}");
+        assert_eq!(rows[0].answers["202"], 1);
+        assert_eq!(rows[0].answers["409 sold_out"], 1);
+    }
+}

@@ -1,0 +1,22 @@
+//! A whole sale: operator, crowd, winners, cron and auditor in one process.
+
+pub mod books;
+pub mod buyers;
+pub mod evidence;
+pub mod gate;
+pub mod options;
+pub mod order;
+pub mod plan;
+pub mod progress;
+pub mod report;
+pub mod reserve;
+pub mod run;
+pub mod rush;
+pub mod samples;
+pub mod session;
+pub mod settle;
+pub mod setup;
+pub mod verdict;
+
+pub use options::Options;
+pub use run::run;

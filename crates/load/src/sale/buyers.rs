@@ -1,0 +1,130 @@
+//! Before the start: signs every buyer in and gets every visit its ticket.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use http::header::HeaderValue;
+use indicatif::ProgressBar;
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::session::Pass;
+use super::setup::Terms;
+use crate::app::App;
+use crate::http::{Call, bearer};
+use crate::identity::Mint;
+use crate::meter::Step;
+use crate::target::Target;
+use crate::wire::{SignedIn, Ticket};
+
+/// How long one of these calls is repeated.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Signs `count` buyers in: with the shared key where the app accepts it, else at the sandbox.
+pub async fn sign_in(
+    app: &App,
+    target: &Target,
+    terms: &Terms,
+    count: usize,
+    bar: &ProgressBar,
+) -> Result<Vec<HeaderValue>> {
+    if let Some(settings) = &target.jwt {
+        let mint = Mint::new(settings.clone(), time::OffsetDateTime::now_utc().unix_timestamp());
+        let probe = Call::get("/api/orders?limit=1").with(&bearer(&mint.token(&terms.user(0))?)?);
+        let answer = app.insist(Step::SignIn, &probe, Instant::now() + PATIENCE).await?;
+        if answer.status == 200 {
+            return (0..count).inspect(|_| bar.inc(1)).map(|buyer| bearer(&mint.token(&terms.user(buyer))?)).collect();
+        }
+    }
+    let (app, terms, bar) = (app.clone(), terms.clone(), bar.clone());
+    fan_out(count, move |buyer| {
+        let (app, user, bar) = (app.clone(), terms.user(buyer), bar.clone());
+        async move {
+            let call = Call::post("/sandbox/sign-in", &json!({"user": user}));
+            let answer = app.insist(Step::SignIn, &call, Instant::now() + PATIENCE).await?;
+            let signed_in: SignedIn = answer
+                .success("signing in at the sandbox")
+                .context(
+                    "no way to sign buyers in: set SPIN_VARIABLE_JWT_KEY, _ISSUER and _AUDIENCE as the app has them, \
+                     or start the app with its sandbox",
+                )?
+                .parse()?;
+            bar.inc(1);
+            bearer(&signed_in.token)
+        }
+    })
+    .await
+}
+
+/// Gets a ticket for each of `holders` (one `Bearer <JWT>` per ticket).
+pub async fn tickets(app: &App, terms: &Terms, holders: Vec<HeaderValue>, bar: &ProgressBar) -> Result<Vec<Pass>> {
+    let path: Arc<str> = terms.path("/ticket").into();
+    let (app, bar, count) = (app.clone(), bar.clone(), holders.len());
+    let holders = Arc::new(holders);
+    fan_out(count, move |index| {
+        let (app, bar) = (app.clone(), bar.clone());
+        let call = Call::post(&*path, &json!({})).with(&holders[index]);
+        async move {
+            let answer = app.insist(Step::Ticket, &call, Instant::now() + PATIENCE).await?;
+            let Ticket { ticket } = answer.success("asking for a ticket")?.parse()?;
+            bar.inc(1);
+            Ok(Pass { bearer: bearer(&ticket)?, ticket })
+        }
+    })
+    .await
+}
+
+/// Runs `count` jobs, some hundred at a time (the client bounds the sockets), and keeps their order.
+pub async fn fan_out<T, F, Fut>(count: usize, job: F) -> Result<Vec<T>>
+where
+    T: Send + 'static,
+    F: Fn(usize) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<T>> + Send + 'static,
+{
+    let job = Arc::new(job);
+    let next = Arc::new(AtomicUsize::new(0));
+    let mut workers = JoinSet::new();
+    for _ in 0..count.min(512) {
+        let (job, next) = (job.clone(), next.clone());
+        workers.spawn(async move {
+            let mut done = Vec::new();
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= count {
+                    return Ok::<_, anyhow::Error>(done);
+                }
+                done.push((index, job(index).await?));
+            }
+        });
+    }
+    let mut results = Vec::with_capacity(count);
+    while let Some(worker) = workers.join_next().await {
+        results.extend(worker.context("a worker broke")??);
+    }
+    results.sort_unstable_by_key(|(index, _)| *index);
+    Ok(results.into_iter().map(|(_, result)| result).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn results_keep_their_order() {
+        let squares = fan_out(1000, |n| async move {
+            if n % 3 == 0 {
+                tokio::task::yield_now().await;
+            }
+            Ok(n * n)
+        });
+        assert_eq!(squares.await.unwrap(), (0..1000).map(|n| n * n).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn one_failure_fails_all() {
+        let outcome = fan_out(10, |n| async move { if n == 7 { anyhow::bail!("seven") } else { Ok(n) } });
+        assert_eq!(outcome.await.unwrap_err().to_string(), "seven");
+    }
+}

@@ -1,0 +1,156 @@
+//! The gate as the crowd sees it: a few pollers ask for everybody, as a cache in front of the app would.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::setup::Terms;
+use crate::app::App;
+use crate::http::Call;
+use crate::meter::Step;
+use crate::wire::Gate;
+
+/// How many ask.
+const POLLERS: u32 = 4;
+/// How often each asks, as a page would.
+const PACE: Duration = Duration::from_secs(1);
+/// How often each asks in the last moments before the start.
+const SHARP_PACE: Duration = Duration::from_millis(100);
+
+/// What is known of the gate.
+#[derive(Debug, Clone, Default)]
+pub struct GateView {
+    /// `scheduled`, `open`, `paused`, `ended`; empty before the first answer.
+    pub phase: String,
+    /// The newest start key.
+    pub start_key: Option<String>,
+    /// SKUs that need no try now.
+    pub sold_out: Vec<String>,
+    /// When it was first seen open.
+    pub opened: Option<Instant>,
+    /// How far the start is spread.
+    pub jitter: Duration,
+    /// How late the gate was seen open, by the server's own clock.
+    pub late: Duration,
+}
+
+/// Asks until dropped.
+pub struct Pollers {
+    /// The newest view.
+    pub view: watch::Receiver<GateView>,
+    _tasks: JoinSet<()>,
+}
+
+impl Pollers {
+    /// Starts asking.
+    pub fn start(app: &App, terms: &Terms) -> Self {
+        let (sender, view) = watch::channel(GateView::default());
+        let mut tasks = JoinSet::new();
+        for number in 0..POLLERS {
+            let (app, path, sender) = (app.clone(), terms.path("/gate.json"), sender.clone());
+            tasks.spawn(async move {
+                tokio::time::sleep(SHARP_PACE / POLLERS * number).await;
+                loop {
+                    let pause = ask(&app, &path, &sender).await;
+                    tokio::time::sleep(pause).await;
+                }
+            });
+        }
+        Self { view, _tasks: tasks }
+    }
+}
+
+/// Asks once and tells everybody; answers how long to wait.
+async fn ask(app: &App, path: &str, view: &watch::Sender<GateView>) -> Duration {
+    let Ok(answer) = app.once(Step::Gate, Instant::now(), &Call::get(path)).await else { return PACE };
+    let Ok(gate) = answer.parse::<Gate>() else { return PACE };
+    view.send_if_modified(|view| view.update(&gate));
+    match (gate.starts_at - gate.server_time).try_into() {
+        Ok(to_start) if gate.phase == "scheduled" => pace_before(to_start),
+        _ if gate.phase == "scheduled" => SHARP_PACE,
+        _ => PACE,
+    }
+}
+
+fn pace_before(start: Duration) -> Duration {
+    start.saturating_sub(SHARP_PACE * 2).clamp(SHARP_PACE, PACE)
+}
+
+impl GateView {
+    fn update(&mut self, gate: &Gate) -> bool {
+        // An instance may remember the gate for a second: once open, "scheduled" is old news.
+        if self.opened.is_some() && gate.phase == "scheduled" {
+            return false;
+        }
+        if self.opened.is_none() && gate.phase == "open" {
+            self.opened = Some(Instant::now());
+            self.late = (gate.server_time - gate.starts_at).try_into().unwrap_or_default();
+        }
+        let changed = self.phase != gate.phase || self.sold_out != gate.sold_out || self.start_key != gate.start_key;
+        self.phase.clone_from(&gate.phase);
+        self.sold_out.clone_from(&gate.sold_out);
+        self.jitter = Duration::from_millis(gate.jitter_ms);
+        if gate.start_key.is_some() {
+            self.start_key.clone_from(&gate.start_key);
+        }
+        changed
+    }
+}
+
+/// Waits until the gate opens; answers the moment and the spread that it asks for.
+pub async fn opening(view: &mut watch::Receiver<GateView>, patience: Duration) -> Result<(Instant, GateView)> {
+    let seen = tokio::time::timeout(patience, view.wait_for(|view| view.opened.is_some())).await;
+    let seen = seen.ok().and_then(Result::ok).map(|view| view.clone());
+    if let Some(view) = seen
+        && let Some(moment) = view.opened
+    {
+        return Ok((moment, view));
+    }
+    let phase = view.borrow().phase.clone();
+    let phase = if phase.is_empty() { "never seen".to_owned() } else { phase };
+    bail!("the gate did not open within {} s of its start; it is {phase}", patience.as_secs())
+}
+
+/// Waits for a start key; `None` when the sale has ended or `deadline` has passed.
+pub async fn start_key(view: &mut watch::Receiver<GateView>, deadline: Instant) -> Option<String> {
+    let usable = |view: &GateView| view.phase == "ended" || (view.phase == "open" && view.start_key.is_some());
+    let seen = tokio::time::timeout_at(deadline.into(), view.wait_for(usable)).await.ok()?.ok()?;
+    if seen.phase == "ended" { None } else { seen.start_key.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use time::OffsetDateTime;
+
+    use super::*;
+
+    fn gate(phase: &str, key: Option<&str>) -> Gate {
+        Gate {
+            phase: phase.to_owned(),
+            server_time: OffsetDateTime::UNIX_EPOCH,
+            starts_at: OffsetDateTime::UNIX_EPOCH,
+            jitter_ms: 50,
+            sold_out: Vec::new(),
+            start_key: key.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_stale_answer_does_not_close_an_open_gate() {
+        let mut view = GateView::default();
+        assert!(view.update(&gate("scheduled", None)));
+        assert!(view.update(&gate("open", Some("k"))));
+        assert!(!view.update(&gate("scheduled", None)));
+        assert_eq!((view.phase.as_str(), view.start_key.as_deref()), ("open", Some("k")));
+        assert!(view.update(&gate("paused", None)));
+    }
+
+    #[test]
+    fn polling_sharpens_towards_the_start() {
+        assert_eq!(pace_before(Duration::from_secs(9)), PACE);
+        assert_eq!(pace_before(Duration::from_millis(700)), Duration::from_millis(500));
+        assert_eq!(pace_before(Duration::from_millis(30)), SHARP_PACE);
+    }
+}

@@ -1,0 +1,54 @@
+//! What all buyers of one sale share.
+
+use std::time::{Duration, Instant};
+
+use http::header::HeaderValue;
+use tokio::sync::watch;
+
+use super::gate::GateView;
+use super::options::Options;
+use super::plan::Visit;
+use super::progress::Progress;
+use super::setup::Terms;
+use crate::app::App;
+
+/// One running sale.
+pub struct Session {
+    /// The app.
+    pub app: App,
+    /// The flags.
+    pub options: Options,
+    /// What is on sale.
+    pub terms: Terms,
+    /// Everything that will be tried.
+    pub visits: Vec<Visit>,
+    /// `Bearer <JWT>` per buyer.
+    pub users: Vec<HeaderValue>,
+    /// A ticket per visit.
+    pub passes: Vec<Pass>,
+    /// The gate, as the pollers see it.
+    pub gate: watch::Receiver<GateView>,
+    /// What a person sees.
+    pub progress: Progress,
+}
+
+/// A ticket, as text for the reservation and as a header for polling.
+#[derive(Debug, Clone)]
+pub struct Pass {
+    /// The ticket.
+    pub ticket: String,
+    /// `Bearer <ticket>`.
+    pub bearer: HeaderValue,
+}
+
+impl Session {
+    /// Time since the run began.
+    pub fn since_start(&self, moment: Instant) -> Duration {
+        moment.saturating_duration_since(self.app.meter.origin())
+    }
+
+    /// The id of a buyer.
+    pub fn user(&self, buyer: usize) -> String {
+        self.terms.user(buyer)
+    }
+}

@@ -1,0 +1,139 @@
+//! The operator's part: creates the activity of this run and publishes it; closes it afterwards.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::options::Options;
+use crate::app::App;
+use crate::http::Call;
+use crate::meter::Step;
+
+/// How long an admin call is repeated while the app restarts.
+pub const ADMIN_PATIENCE: Duration = Duration::from_secs(20);
+
+/// What is on sale.
+#[derive(Debug, Clone)]
+pub struct Terms {
+    /// The activity, unique to this run.
+    pub activity: String,
+    /// Its SKUs.
+    pub skus: Vec<String>,
+    /// Units of each.
+    pub total: i64,
+}
+
+impl Terms {
+    /// A fresh id, so that earlier runs cannot be mistaken for this one.
+    pub fn new(skus: u32, total: i64) -> Self {
+        let run = format!("{:x}{:03x}", OffsetDateTime::now_utc().unix_timestamp(), fastrand::u16(..4096));
+        Self { activity: format!("load-{run}"), skus: (1..=skus).map(|n| format!("sku-{n}")).collect(), total }
+    }
+
+    /// The id of a buyer of this run.
+    pub fn user(&self, buyer: usize) -> String {
+        format!("{}-{buyer}", self.activity)
+    }
+
+    /// A path below this activity's public routes.
+    pub fn path(&self, rest: &str) -> String {
+        format!("/api/activities/{}{rest}", self.activity)
+    }
+
+    /// A path below this activity's admin routes.
+    pub fn admin_path(&self, rest: &str) -> String {
+        format!("/api/admin/activities/{}{rest}", self.activity)
+    }
+}
+
+/// Rules of an activity.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// Time until it opens.
+    pub start_in: Duration,
+    /// Seconds to pay.
+    pub pay_timeout: u32,
+    /// Units per user and SKU.
+    pub per_user: u32,
+}
+
+impl Rules {
+    /// The rules that the flags describe.
+    pub fn of(options: &Options) -> Self {
+        Self { start_in: options.start_in(), pay_timeout: options.pay_timeout, per_user: options.per_user }
+    }
+}
+
+/// Fails at once, with advice, where no app answers.
+pub async fn greet(app: &App, url: &str) -> Result<()> {
+    if app.once(Step::Admin, Instant::now(), &Call::get("/healthz")).await.is_err() {
+        bail!("nothing answers at {url}: start the app with scripts/up, or pass --url");
+    }
+    Ok(())
+}
+
+/// Creates the activity and publishes it.
+pub async fn publish(app: &App, terms: &Terms, rules: &Rules) -> Result<()> {
+    let starts_at = OffsetDateTime::now_utc() + rules.start_in;
+    let draft = draft(terms, rules, starts_at)?;
+    app.admin(Call::put(terms.admin_path(""), &draft), ADMIN_PATIENCE).await?.success("creating the activity")?;
+    app.admin(Call::post(terms.admin_path("/publish"), &Value::Null), ADMIN_PATIENCE)
+        .await?
+        .success("publishing the activity")?;
+    Ok(())
+}
+
+/// Closes the activity, so that test sales do not pile up in the list.
+pub async fn close(app: &App, terms: &Terms) -> Result<()> {
+    app.admin(Call::post(terms.admin_path("/close"), &Value::Null), ADMIN_PATIENCE)
+        .await?
+        .success("closing the activity")?;
+    Ok(())
+}
+
+fn draft(terms: &Terms, rules: &Rules, starts_at: OffsetDateTime) -> Result<Value> {
+    // Whole milliseconds: no reader of the contract has to cope with more.
+    let starts_at = starts_at.replace_millisecond(starts_at.millisecond()).context("a time without fractions")?;
+    let ends_at = starts_at + Duration::from_secs(3600);
+    let skus: Vec<Value> = terms
+        .skus
+        .iter()
+        .map(|sku| json!({"sku": sku, "name": sku, "image": "", "price": 990, "currency": "EUR", "total": terms.total}))
+        .collect();
+    Ok(json!({
+        "title": format!("Load test {}", terms.activity),
+        "description": "Made by the load generator; closed when it ends.",
+        "image": "",
+        "starts_at": starts_at.format(&Rfc3339)?,
+        "ends_at": ends_at.format(&Rfc3339)?,
+        "pay_timeout_seconds": rules.pay_timeout,
+        "pay_extension_seconds": 0,
+        "per_user": rules.per_user,
+        "human_check": "none",
+        "eligibility": {"members_only": false, "min_level": 0, "allow": []},
+        "refund_restocks": true,
+        // All buyers come from one address.
+        "limits": {"user": {"count": 60, "seconds": 10}, "ip": null, "all": null},
+        "skus": skus,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_draft_names_every_sku_and_lets_one_address_carry_all_buyers() {
+        let terms = Terms::new(2, 7);
+        let rules = Rules { start_in: Duration::ZERO, pay_timeout: 9, per_user: 3 };
+        let draft = draft(&terms, &rules, OffsetDateTime::UNIX_EPOCH).unwrap();
+        assert_eq!(draft["starts_at"], "1970-01-01T00:00:00Z");
+        assert_eq!(draft["skus"][1]["sku"], "sku-2");
+        assert_eq!(draft["skus"][1]["total"], 7);
+        assert_eq!(draft["pay_timeout_seconds"], 9);
+        assert!(draft["limits"]["ip"].is_null() && draft["limits"].get("ip").is_some());
+    }
+}

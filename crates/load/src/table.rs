@@ -1,0 +1,19 @@
+//! Tables for a terminal: one rule below the header, numbers to the right.
+
+use std::fmt::Display;
+
+use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+
+const LOOK: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
+/// An empty table.
+pub fn new(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(LOOK).set_content_arrangement(ContentArrangement::Dynamic).set_header(header);
+    table
+}
+
+/// A cell that is aligned to the right.
+pub fn number(value: impl Display) -> Cell {
+    Cell::new(value).set_alignment(CellAlignment::Right)
+}

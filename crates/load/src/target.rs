@@ -1,0 +1,137 @@
+//! Which app is driven and with which secrets: flags, then the environment
+//! (`SPIN_VARIABLE_…`, as the app reads them), then the env file.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+/// Where `scripts/up` puts the app.
+const DEFAULT_URL: &str = "http://127.0.0.1:3000";
+
+/// Issuer and audience of the app where nobody set others (`spin.toml`).
+const APP_NAME: &str = "stampede";
+
+/// The flags that every subcommand shares.
+#[derive(clap::Args, Debug, Clone)]
+pub struct TargetOptions {
+    /// Where the app answers
+    #[arg(long, env = "STAMPEDE_URL")]
+    pub url: Option<String>,
+
+    /// The file with the app's secrets, as `scripts/up` writes it
+    #[arg(long, env = "STAMPEDE_ENV_FILE", default_value = ".stampede/env")]
+    pub env_file: PathBuf,
+
+    /// Admin token [default: from the env file]
+    #[arg(long, env = "STAMPEDE_ADMIN_TOKEN", hide_env_values = true)]
+    pub admin_token: Option<String>,
+
+    /// Cron token; without one the app has to sweep by itself [default: from the env file]
+    #[arg(long, env = "STAMPEDE_CRON_TOKEN", hide_env_values = true)]
+    pub cron_token: Option<String>,
+
+    /// HS256 key to sign the buyers in with; without one they sign in at the sandbox, which is slower
+    /// [default: from the env file]
+    #[arg(long)]
+    pub jwt_key: Option<String>,
+
+    /// Issuer of the tokens [default: from the env file, else stampede]
+    #[arg(long)]
+    pub jwt_issuer: Option<String>,
+
+    /// Audience of the tokens [default: from the env file, else stampede]
+    #[arg(long)]
+    pub jwt_audience: Option<String>,
+}
+
+/// The app that is driven, with everything that is needed to act as operator, cron and sign-in.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// Base URL without a trailing slash.
+    pub url: String,
+    /// Bearer token of `/api/admin/…`.
+    pub admin_token: String,
+    /// Bearer token of `/api/tasks/sweep`.
+    pub cron_token: Option<String>,
+    /// How to sign buyers in without asking the app.
+    pub jwt: Option<JwtSettings>,
+}
+
+/// What a minted HS256 token needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JwtSettings {
+    /// The shared key, as the app's variable has it.
+    pub key: String,
+    /// `iss`.
+    pub issuer: String,
+    /// `aud`.
+    pub audience: String,
+}
+
+impl TargetOptions {
+    /// Resolves the secrets; fails with advice where the admin token cannot be found.
+    pub fn resolve(&self) -> Result<Target> {
+        let file = match std::fs::read_to_string(&self.env_file) {
+            Ok(text) => parse_env(&text),
+            Err(_) => BTreeMap::new(),
+        };
+        let pick = |flag: &Option<String>, name: &str| {
+            flag.clone()
+                .or_else(|| std::env::var(format!("SPIN_VARIABLE_{name}")).ok())
+                .or_else(|| file.get(&format!("SPIN_VARIABLE_{name}")).cloned())
+                .filter(|value| !value.is_empty())
+        };
+        let admin_token = pick(&self.admin_token, "ADMIN_TOKEN").with_context(|| {
+            format!(
+                "no admin token: {} has none. Start the app with scripts/up, point --env-file to its \
+                 secrets, or pass --admin-token",
+                self.env_file.display()
+            )
+        })?;
+        let algorithm = pick(&None, "JWT_ALGORITHM").unwrap_or_else(|| "HS256".to_owned());
+        let jwt =
+            pick(&self.jwt_key, "JWT_KEY").filter(|_| self.jwt_key.is_some() || algorithm == "HS256").map(|key| {
+                JwtSettings {
+                    key,
+                    issuer: pick(&self.jwt_issuer, "JWT_ISSUER").unwrap_or_else(|| APP_NAME.to_owned()),
+                    audience: pick(&self.jwt_audience, "JWT_AUDIENCE").unwrap_or_else(|| APP_NAME.to_owned()),
+                }
+            });
+        Ok(Target {
+            url: self.url.as_deref().unwrap_or(DEFAULT_URL).trim_end_matches('/').to_owned(),
+            admin_token,
+            cron_token: pick(&self.cron_token, "CRON_TOKEN"),
+            jwt,
+        })
+    }
+}
+
+/// Reads `NAME=value` lines; `#` comments and one pair of quotes around a value are dropped.
+fn parse_env(text: &str) -> BTreeMap<String, String> {
+    text.lines()
+        .map(str::trim)
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.strip_prefix("export ").unwrap_or(line).split_once('='))
+        .map(|(name, value)| (name.trim().to_owned(), unquote(value.trim()).to_owned()))
+        .collect()
+}
+
+fn unquote(value: &str) -> &str {
+    ['"', '\''].iter().find_map(|quote| value.strip_prefix(*quote)?.strip_suffix(*quote)).unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_env_file_is_read_with_comments_quotes_and_equals_signs_in_values() {
+        let vars =
+            parse_env("# secrets\nSPIN_VARIABLE_ADMIN_TOKEN=a=b==\n\nexport SPIN_VARIABLE_CRON_TOKEN='c d'\nX=\"y\"\n");
+        assert_eq!(vars["SPIN_VARIABLE_ADMIN_TOKEN"], "a=b==");
+        assert_eq!(vars["SPIN_VARIABLE_CRON_TOKEN"], "c d");
+        assert_eq!(vars["X"], "y");
+        assert_eq!(vars.len(), 3);
+    }
+}

@@ -1,0 +1,65 @@
+//! Who is asking: a signed-in user, an operator, or the cron job.
+
+use std::{cell::RefCell, rc::Rc};
+
+use stampede_domain::{
+    problem::{Code, Problem},
+    signed::Signer,
+    ticket::TicketKeys,
+    token::{Claims, Verifier},
+};
+
+use crate::{
+    config,
+    http::{Call, Failure},
+    log,
+    once::{self, Slot},
+};
+
+thread_local! {
+    static VERIFIER: RefCell<Slot<Verifier>> = const { RefCell::new(Slot::Empty) };
+    static TICKETS: RefCell<Slot<TicketKeys>> = const { RefCell::new(Slot::Empty) };
+}
+
+/// The user of the call's JSON Web Token (B1).
+///
+/// # Errors
+/// `unauthenticated`; `not_ready` where tokens cannot be verified.
+pub async fn user(call: &Call) -> Result<Claims, Failure> {
+    let token = call.bearer().ok_or_else(|| {
+        Problem::new(Code::Unauthenticated, "Send 'Authorization: Bearer' with the token of your sign-in.")
+    })?;
+    let verifier = once::get_or_make(&VERIFIER, async || {
+        let (algorithm, key) = (config::get("jwt_algorithm").await, config::get("jwt_key").await);
+        let (issuer, audience) = (config::get("jwt_issuer").await, config::get("jwt_audience").await);
+        Verifier::new(&algorithm, &key, &issuer, &audience).map_err(|because| {
+            log::error("refusing to serve", &[("because", because.into())]);
+            Problem::new(Code::NotReady, "Sign-ins cannot be verified: the log says which variable is wrong.")
+                .retry_after(60)
+        })
+    })
+    .await?;
+    verifier.verify(token).ok_or_else(|| {
+        Problem::new(Code::Unauthenticated, "The token does not hold, or no longer: sign in again.").into()
+    })
+}
+
+/// The live ticket keys.
+///
+/// # Errors
+/// `not_ready` where the secret is missing or weak.
+pub async fn tickets() -> Result<Rc<TicketKeys>, Problem> {
+    once::get_or_make(&TICKETS, async || Ok(TicketKeys::new(&config::secret("ticket_secret").await?))).await
+}
+
+/// Lets a call pass that carries the token of the variable `name`.
+///
+/// # Errors
+/// `unauthenticated`; `not_ready` where the token is missing or weak.
+pub async fn operator(call: &Call, name: &'static str) -> Result<(), Failure> {
+    let expected = config::secret(name).await?;
+    let given = call.bearer().unwrap_or_default();
+    // Compared by their signatures: equal time whatever was sent.
+    let same = Signer::new(&expected, "bearer").is_some_and(|signer| signer.verify(given, &signer.sign(&expected)));
+    if same { Ok(()) } else { Err(Problem::new(Code::Unauthenticated, format!("Send the {name} as Bearer token.")).into()) }
+}

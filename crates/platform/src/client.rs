@@ -1,0 +1,36 @@
+//! Where a call comes from (B4): taken from a configured number of trusted hops, never blindly from a header.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::{config, http::Call};
+
+/// The client's address as limits count it: IPv4 whole, IPv6 by its /64.
+pub async fn address(call: &Call) -> String {
+    let hops = config::get("trusted_hops").await.parse().unwrap_or(0);
+    counted(pick(call.header("spin-client-addr"), call.header("x-forwarded-for"), hops))
+}
+
+/// The peer, or what the `hops`-th trusted proxy before it saw. A list shorter than the hops is not from our proxies.
+fn pick(peer: Option<&str>, forwarded: Option<&str>, hops: usize) -> Option<IpAddr> {
+    let peer = peer.and_then(parse);
+    if hops == 0 {
+        return peer;
+    }
+    let forwarded: Vec<_> = forwarded.unwrap_or_default().split(',').map(str::trim).collect();
+    forwarded.len().checked_sub(hops).and_then(|at| parse(forwarded[at])).or(peer)
+}
+
+fn parse(text: &str) -> Option<IpAddr> {
+    text.parse::<SocketAddr>().map(|socket| socket.ip()).or_else(|_| text.trim_matches(['[', ']']).parse()).ok()
+}
+
+fn counted(address: Option<IpAddr>) -> String {
+    match address.map(|address| address.to_canonical()) {
+        Some(IpAddr::V4(v4)) => v4.to_string(),
+        Some(IpAddr::V6(v6)) => {
+            let s = v6.segments();
+            format!("{:x}:{:x}:{:x}:{:x}::/64", s[0], s[1], s[2], s[3])
+        }
+        None => "unknown".to_owned(),
+    }
+}

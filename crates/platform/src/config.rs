@@ -1,0 +1,54 @@
+//! Variables, read once per instance. A component can read only what the manifest gives it.
+
+use std::{cell::RefCell, collections::HashMap, rc::Rc};
+
+use spin_sdk::variables;
+use stampede_domain::{
+    problem::{Code, Problem},
+    secret,
+};
+
+use crate::log;
+
+thread_local! {
+    static READ: RefCell<HashMap<&'static str, Rc<str>>> = RefCell::default();
+}
+
+/// The value of a variable; empty where it is not set.
+pub async fn get(name: &'static str) -> Rc<str> {
+    if let Some(value) = READ.with_borrow(|read| read.get(name).cloned()) {
+        return value;
+    }
+    match variables::get(name).await {
+        Ok(value) => {
+            let value: Rc<str> = value.into();
+            READ.with_borrow_mut(|read| read.insert(name, value.clone()));
+            value
+        }
+        Err(_) => Rc::from(""),
+    }
+}
+
+/// A secret that is strong enough to serve with (G7).
+///
+/// # Errors
+/// `not_ready`, with the cause in the log.
+pub async fn secret(name: &'static str) -> Result<Rc<str>, Problem> {
+    let value = get(name).await;
+    let weakness = if value.trim().is_empty() {
+        Some("is empty")
+    } else {
+        value.split_ascii_whitespace().find_map(secret::weakness)
+    };
+    match weakness {
+        None => Ok(value),
+        Some(weakness) => {
+            log::error("refusing to serve", &[("variable", name.into()), ("because", weakness.into())]);
+            Err(Problem::new(
+                Code::NotReady,
+                format!("The variable {name} {weakness}. Set it to 32 random bytes or more, and start again."),
+            )
+            .retry_after(60))
+        }
+    }
+}

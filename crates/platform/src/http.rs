@@ -1,0 +1,286 @@
+//! HTTP: a request read, an answer sent.
+//!
+//! Accepted sockets have no `TCP_NODELAY`: a response whose body is not ready when it is returned leaves in two packets
+//! and waits 40 ms for the first one's acknowledgement. So [`serve`] sets `content-length`, converts, and yields once,
+//! by which time the body is being written.
+
+use std::{cell::Cell, fmt::Write as _};
+
+use bytes::Bytes;
+use spin_sdk::{
+    http::{FullBody, HeaderMap, IntoResponse, Method, Request},
+    wasip3::http::types::{ErrorCode, Response},
+};
+use stampede_domain::{
+    problem::{Code, Problem},
+    time::Millis,
+};
+use stampede_sale::StoreError;
+
+use crate::{clock, log};
+
+/// The largest body that is read, in bytes.
+pub const LARGEST_BODY: usize = 16 * 1024;
+
+/// A request, read to its end.
+pub struct Call {
+    /// Its method.
+    pub method: Method,
+    /// Its path, without the query.
+    pub path: String,
+    /// Its query, without the question mark.
+    pub query: String,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Bytes,
+    /// What the log and `x-request-id` call it.
+    pub request_id: String,
+}
+
+impl Call {
+    /// A header's text.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The token of `Authorization: Bearer`.
+    #[must_use]
+    pub fn bearer(&self) -> Option<&str> {
+        let (scheme, token) = self.header("authorization")?.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    }
+
+    /// The parts of the path.
+    #[must_use]
+    pub fn segments(&self) -> Vec<&str> {
+        self.path.split('/').filter(|part| !part.is_empty()).collect()
+    }
+
+    /// A parameter of the query, as it stands there.
+    #[must_use]
+    pub fn query_param(&self, name: &str) -> Option<&str> {
+        self.query.split('&').find_map(|pair| pair.split_once('=').filter(|(key, _)| *key == name).map(|(_, v)| v))
+    }
+}
+
+/// A response to be sent.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// Its status.
+    pub status: u16,
+    /// Its headers, apart from those that every response has.
+    pub headers: Vec<(&'static str, String)>,
+    /// Its body.
+    pub body: Bytes,
+}
+
+impl Answer {
+    /// A JSON document.
+    pub fn json(status: u16, document: &impl serde::Serialize) -> Self {
+        let body = serde_json::to_vec(document).unwrap_or_default();
+        Self { status, headers: vec![("content-type", "application/json".to_owned())], body: body.into() }
+            .header("cache-control", "no-store")
+    }
+
+    /// A response without a body.
+    #[must_use]
+    pub fn empty(status: u16) -> Self {
+        Self { status, headers: Vec::new(), body: Bytes::new() }
+    }
+
+    /// A text of some type.
+    pub fn text(status: u16, content_type: &str, body: impl Into<Bytes>) -> Self {
+        Self { status, headers: vec![("content-type", content_type.to_owned())], body: body.into() }
+    }
+
+    /// The same with a header, in place of one of that name.
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.retain(|(known, _)| *known != name);
+        self.headers.push((name, value.into()));
+        self
+    }
+}
+
+impl From<Problem> for Answer {
+    fn from(problem: Problem) -> Self {
+        let mut answer = Answer::text(problem.code.status(), "application/problem+json", problem.to_json())
+            .header("cache-control", "no-store");
+        if let Some(seconds) = problem.retry_after {
+            answer = answer.header("retry-after", seconds.to_string());
+        }
+        if problem.code == Code::Unauthenticated {
+            answer = answer.header("www-authenticate", "Bearer");
+        }
+        for (name, value) in problem.headers {
+            answer = answer.header(name, value);
+        }
+        answer
+    }
+}
+
+/// Why there is no good answer.
+///
+/// `Problem` is for what a client can act on. `Store` and `Unexpected` are logged once, here, and never answered in
+/// detail: a store that is away is `not_ready`, anything else `internal`.
+#[derive(Debug)]
+pub enum Failure {
+    /// A refusal with a code.
+    Problem(Box<Problem>),
+    /// A store that did not do what it was asked.
+    Store(StoreError),
+    /// What should not happen.
+    Unexpected(String),
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Failure::Problem(Box::new(problem))
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Failure::Store(error)
+    }
+}
+
+impl Failure {
+    fn into_problem(self, call: &str) -> Problem {
+        let (event, text, problem) = match self {
+            Failure::Problem(problem) => return *problem,
+            Failure::Store(error @ (StoreError::RedisUnavailable(_) | StoreError::LedgerUnavailable(_))) => {
+                let detail = "A store is not reachable. Nothing is lost: ask again with the same ticket.";
+                ("store unavailable", error.to_string(), Problem::new(Code::NotReady, detail).retry_after(2))
+            }
+            Failure::Store(error) => ("store error", error.to_string(), internal()),
+            Failure::Unexpected(text) => ("unexpected", text, internal()),
+        };
+        log::error(event, &[("because", text.into()), ("request_id", call.into())]);
+        problem
+    }
+}
+
+fn internal() -> Problem {
+    Problem::new(Code::Internal, "The log has the cause under this x-request-id.")
+}
+
+/// No such route, or nothing there.
+#[must_use]
+pub fn not_found(detail: &str) -> Failure {
+    Problem::new(Code::NotFound, detail).into()
+}
+
+/// The route has no such method; `allow` lists those that it has.
+#[must_use]
+pub fn method_not_allowed(allow: &'static str) -> Failure {
+    let mut problem = Problem::new(Code::MethodNotAllowed, format!("This route takes {allow}."));
+    problem.headers.push(("allow", allow.to_owned()));
+    problem.into()
+}
+
+/// `Retry-After` for a wait in milliseconds.
+#[must_use]
+pub fn retry_after(ms: i64) -> String {
+    Millis(0).seconds_until(Millis(ms), 1).to_string()
+}
+
+/// Reads a request, lets `handle` answer it, and sends the answer. An error never escapes.
+///
+/// # Errors
+/// None of ours: what the type asks for is what the engine wants.
+pub async fn serve(
+    request: Request,
+    handle: impl AsyncFnOnce(&Call) -> Result<Answer, Failure>,
+) -> Result<Response, ErrorCode> {
+    let (parts, body) = request.into_parts();
+    let request_id = request_id(&parts.headers);
+    let declared = parts.headers.get("content-length").and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
+    // A request of another component has a body without saying how long it is.
+    let has_body = declared.map_or(!matches!(parts.method, Method::GET | Method::HEAD), |length| length > 0);
+    let body = match has_body {
+        false => Ok(Bytes::new()),
+        true => read(body, declared).await,
+    };
+    let answer = match body {
+        Ok(body) => {
+            let call = Call {
+                method: parts.method,
+                path: parts.uri.path().to_owned(),
+                query: parts.uri.query().unwrap_or_default().to_owned(),
+                headers: parts.headers,
+                body,
+                request_id,
+            };
+            let answer = handle(&call).await.unwrap_or_else(|failure| failure.into_problem(&call.request_id).into());
+            return send(answer, &call.request_id).await;
+        }
+        Err(problem) => Answer::from(problem),
+    };
+    send(answer, &request_id).await
+}
+
+/// Sends an answer the one good way.
+async fn send(answer: Answer, request_id: &str) -> Result<Response, ErrorCode> {
+    let mut builder = http::Response::builder()
+        .status(answer.status)
+        .header("content-length", answer.body.len())
+        .header("x-request-id", request_id);
+    for (name, value) in answer.headers {
+        builder = builder.header(name, value);
+    }
+    let response = builder
+        .body(FullBody::new(answer.body))
+        .map_err(|error| ErrorCode::InternalError(Some(error.to_string())))?
+        .into_response()?;
+    spin_sdk::wit_bindgen::yield_async().await;
+    Ok(response)
+}
+
+async fn read<B>(body: B, declared: Option<usize>) -> Result<Bytes, Problem>
+where
+    B: http_body_util::BodyExt<Data = Bytes> + Unpin,
+{
+    let too_large = || Problem::new(Code::PayloadTooLarge, "A body has at most 16 KiB.");
+    if declared.is_some_and(|length| length > LARGEST_BODY) {
+        return Err(too_large());
+    }
+    let mut body = body;
+    let mut bytes = Vec::with_capacity(declared.unwrap_or_default());
+    while let Some(frame) = body.frame().await {
+        let cut = |_| Problem::new(Code::InvalidRequest, "The body ended before its time.");
+        if let Ok(data) = frame.map_err(cut)?.into_data() {
+            bytes.extend_from_slice(&data);
+        }
+        if bytes.len() > LARGEST_BODY {
+            return Err(too_large());
+        }
+    }
+    Ok(bytes.into())
+}
+
+/// The request id that came, if it is one, else one of our own: random per instance, counted within it.
+fn request_id(headers: &HeaderMap) -> String {
+    thread_local! {
+        static COUNT: Cell<u64> = const { Cell::new(0) };
+        static INSTANCE: u64 = {
+            let mut bytes = [0; 8];
+            match getrandom::fill(&mut bytes) {
+                Ok(()) => u64::from_le_bytes(bytes),
+                Err(_) => clock::now().0.unsigned_abs(),
+            }
+        };
+    }
+    let sent = headers.get("x-request-id").and_then(|value| value.to_str().ok());
+    let fits = |id: &&str| (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    if let Some(id) = sent.filter(fits) {
+        return id.to_owned();
+    }
+    let count = COUNT.get() + 1;
+    COUNT.set(count);
+    let mut id = String::with_capacity(24);
+    let _ = write!(id, "{:016x}-{count}", INSTANCE.with(|instance| *instance));
+    id
+}

@@ -1,0 +1,159 @@
+//! The ledger through Spin: SQLite, or PostgreSQL where the variable `ledger` is its URL. The schema is made, or brought
+//! up to date, by whoever finds it missing.
+
+use std::cell::RefCell;
+
+use spin_sdk::{pg, sqlite};
+use stampede_sale::{
+    Sql, StoreError,
+    ledger::schema,
+    ports::{Dialect, Value},
+};
+
+use crate::{
+    config,
+    once::{self, Slot},
+};
+
+/// A connection, kept for the life of the instance.
+enum Connection {
+    Sqlite(sqlite::Connection),
+    Postgres(pg::Connection),
+}
+
+thread_local! {
+    static CONNECTION: RefCell<Slot<Connection>> = const { RefCell::new(Slot::Empty) };
+}
+
+/// The ledger of the variable `ledger`.
+#[derive(Debug, Clone, Copy)]
+pub struct SpinLedger {
+    dialect: Dialect,
+}
+
+impl SpinLedger {
+    /// The ledger, as the variable says.
+    pub async fn open() -> Self {
+        let postgres = config::get("ledger").await.starts_with("postgres");
+        Self { dialect: if postgres { Dialect::Postgres } else { Dialect::Sqlite } }
+    }
+}
+
+impl Sql for SpinLedger {
+    fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    async fn run(&self, statement: &str, params: Vec<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
+        match run(self.dialect, statement, params.clone()).await {
+            Err(StoreError::LedgerEmpty(_)) if !statement.contains("schema_versions") => {
+                Box::pin(schema::migrate(self)).await?;
+                run(self.dialect, statement, params).await
+            }
+            answer => answer,
+        }
+    }
+}
+
+async fn run(dialect: Dialect, statement: &str, params: Vec<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
+    let connection = once::get_or_make(&CONNECTION, async || connect(dialect).await).await?;
+    let answer = match &*connection {
+        Connection::Sqlite(connection) => run_sqlite(connection, statement, params).await,
+        Connection::Postgres(connection) => run_postgres(connection, statement, params).await,
+    };
+    if matches!(answer, Err(StoreError::LedgerUnavailable(_))) {
+        once::forget(&CONNECTION, &connection);
+    }
+    answer
+}
+
+async fn connect(dialect: Dialect) -> Result<Connection, StoreError> {
+    let unavailable = |text: String| StoreError::LedgerUnavailable(text);
+    match dialect {
+        Dialect::Sqlite => {
+            sqlite::Connection::open_default().await.map(Connection::Sqlite).map_err(|e| unavailable(e.to_string()))
+        }
+        Dialect::Postgres => pg::Connection::open(config::get("ledger").await.to_string())
+            .await
+            .map(Connection::Postgres)
+            .map_err(|e| unavailable(without_url(&e.to_string()))),
+    }
+}
+
+async fn run_sqlite(
+    connection: &sqlite::Connection,
+    statement: &str,
+    params: Vec<Value>,
+) -> Result<Vec<Vec<Value>>, StoreError> {
+    let params = params.into_iter().map(|param| match param {
+        Value::Null => sqlite::Value::Null,
+        Value::Int(number) => sqlite::Value::Integer(number),
+        Value::Text(text) => sqlite::Value::Text(text),
+    });
+    let rows = async { connection.execute(statement, params).await?.collect().await };
+    let rows = rows.await.map_err(|error| classify(error.to_string()))?;
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            let value = |value| match value {
+                sqlite::Value::Integer(number) => Value::Int(number),
+                sqlite::Value::Text(text) => Value::Text(text),
+                sqlite::Value::Real(number) => Value::Text(number.to_string()),
+                sqlite::Value::Blob(bytes) => Value::Text(String::from_utf8_lossy(&bytes).into_owned()),
+                sqlite::Value::Null => Value::Null,
+            };
+            row.values.into_iter().map(value).collect()
+        })
+        .collect())
+}
+
+async fn run_postgres(
+    connection: &pg::Connection,
+    statement: &str,
+    params: Vec<Value>,
+) -> Result<Vec<Vec<Value>>, StoreError> {
+    let params: Vec<_> = params
+        .into_iter()
+        .map(|param| match param {
+            Value::Null => pg::ParameterValue::DbNull,
+            Value::Int(number) => pg::ParameterValue::Int64(number),
+            Value::Text(text) => pg::ParameterValue::Str(text),
+        })
+        .collect();
+    // PostgreSQL writes `$1` where SQLite writes `?1`; no statement has a question mark for anything else.
+    let statement = statement.replace('?', "$");
+    let rows = async {
+        let mut result = connection.query(statement, params).await?;
+        let mut rows = Vec::new();
+        while let Some(row) = result.rows().next().await {
+            rows.push(row);
+        }
+        result.result().await.map(|()| rows)
+    };
+    let rows = rows.await.map_err(|error| classify(without_url(&format!("{error:?}"))))?;
+    let value = |value| match value {
+        pg::DbValue::Int64(number) => Value::Int(number),
+        pg::DbValue::Int32(number) => Value::Int(i64::from(number)),
+        pg::DbValue::Str(text) => Value::Text(text),
+        _ => Value::Null,
+    };
+    Ok(rows.into_iter().map(|row| row.into_iter().map(value).collect()).collect())
+}
+
+/// Sorts errors by their text: both engines give no more than that.
+fn classify(text: String) -> StoreError {
+    let lower = text.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    if has(&["no such table", "no such column", "42p01", "undefined_table", "undefinedtable"]) {
+        StoreError::LedgerEmpty(text)
+    } else if has(&["constraint", "illegal move", "never deleted", "23505", "23514", "23503", "p0001", "already exists"]) {
+        StoreError::LedgerRefused(text)
+    } else {
+        StoreError::LedgerUnavailable(text)
+    }
+}
+
+/// An error's text without the address, which carries a password.
+fn without_url(text: &str) -> String {
+    text.split_whitespace().filter(|word| !word.contains("://")).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,16 @@
+//! Spin, as the functions see it: HTTP, Redis, the ledger, key-value, variables, the clock and the log.
+//!
+//! **Invariant:** every response leaves through [`http::serve`], the only place that knows how to send one well.
+
+pub mod auth;
+pub mod client;
+pub mod clock;
+pub mod config;
+pub mod http;
+pub mod ledger;
+pub mod log;
+pub mod memory;
+pub mod once;
+pub mod redis;
+pub mod sales;
+pub mod store;

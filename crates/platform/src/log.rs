@@ -1,0 +1,22 @@
+//! Structured logs: one JSON object a line on standard error. No secret and no personal data.
+
+use serde_json::{Value, json};
+
+/// Writes one line: a level, what happened, and fields such as `order_no` and `request_id`.
+pub fn line(level: &str, event: &str, fields: &[(&str, Value)]) {
+    let mut object = json!({ "time": crate::clock::now().to_string(), "level": level, "event": event });
+    for (name, value) in fields {
+        object[*name] = value.clone();
+    }
+    eprintln!("{object}");
+}
+
+/// Something that should not happen.
+pub fn error(event: &str, fields: &[(&str, Value)]) {
+    line("error", event, fields);
+}
+
+/// Something an operator did, or may want to know.
+pub fn info(event: &str, fields: &[(&str, Value)]) {
+    line("info", event, fields);
+}

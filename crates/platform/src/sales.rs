@@ -1,0 +1,179 @@
+//! Sales as readers see them: instance memory over key-value over the ledger (F1–F4).
+
+use std::{cell::RefCell, collections::HashSet, rc::Rc, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use stampede_domain::{
+    activity::{Spec, State},
+    ids::ActivityId,
+    time::Millis,
+};
+use stampede_sale::{
+    hot::glance::{self, Glance},
+    ledger::activities,
+    sweep,
+};
+
+use crate::{
+    clock,
+    http::Failure,
+    ledger::SpinLedger,
+    memory::{self, Copies, MAX_AGE_MS},
+    redis::SpinRedis,
+    store,
+};
+
+/// How long a copy in key-value is taken for fresh, in milliseconds, before jitter.
+const FRESH_MS: i64 = 60_000;
+
+/// How long one rebuilder has, in milliseconds.
+const REBUILD_MS: i64 = 3_000;
+
+/// What those do who find nothing: look again every 50 ms, up to 500 ms.
+const WAIT: (Duration, usize) = (Duration::from_millis(50), 10);
+
+/// How old the list of sales may be that says "no such sale", in milliseconds: a new one is seen this soon.
+const UNKNOWN_MAX_AGE_MS: i64 = 100;
+
+thread_local! {
+    static KNOWN: Copies<(), Rc<HashSet<ActivityId>>> = RefCell::default();
+    static GLANCES: Copies<ActivityId, Option<Rc<Read>>> = RefCell::default();
+    static SALES: Copies<ActivityId, Option<Rc<Sale>>> = RefCell::default();
+}
+
+/// A sale's description, as key-value keeps it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Sale {
+    /// Its id.
+    pub id: ActivityId,
+    /// Its description.
+    pub spec: Spec,
+    /// The version of the description.
+    pub version: i64,
+    /// What operators decided, as a word.
+    state: String,
+    /// Until when the copy is taken for fresh.
+    fresh_until: Millis,
+}
+
+impl Sale {
+    /// What operators decided.
+    #[must_use]
+    pub fn state(&self) -> State {
+        State::parse(&self.state).unwrap_or(State::Draft)
+    }
+}
+
+/// The sales that have a gate: unknown ids end here, whatever their number, for one small read a second (F3).
+///
+/// # Errors
+/// [`Failure`] of Redis.
+pub async fn is_known(activity: &ActivityId) -> Result<bool, Failure> {
+    for max_age_ms in [MAX_AGE_MS, UNKNOWN_MAX_AGE_MS] {
+        let known = memory::get(&KNOWN, (), max_age_ms, async || {
+            Ok::<_, Failure>(Rc::new(sweep::activities(&SpinRedis).await?.into_iter().collect()))
+        })
+        .await?;
+        if known.contains(activity) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The gate and what is left, less than a second old.
+///
+/// # Errors
+/// [`Failure`] of Redis.
+pub async fn glance(activity: &ActivityId) -> Result<Option<Rc<Read>>, Failure> {
+    if !is_known(activity).await? {
+        return Ok(None);
+    }
+    memory::get(&GLANCES, activity.clone(), MAX_AGE_MS, async || {
+        let glance = glance::glance(&SpinRedis, activity).await?;
+        Ok(glance.map(|glance| Rc::new(Read { glance, at: clock::now() })))
+    })
+    .await
+}
+
+/// A published sale's description.
+///
+/// # Errors
+/// [`Failure`] of a store.
+pub async fn sale(activity: &ActivityId) -> Result<Option<Rc<Sale>>, Failure> {
+    let Some(glance) = glance(activity).await? else { return Ok(None) };
+    memory::get(&SALES, activity.clone(), MAX_AGE_MS, async || load(activity, glance.version).await).await
+}
+
+/// From key-value where the copy is fresh, else from the ledger: one rebuilds, the others take the stale copy (F2).
+async fn load(activity: &ActivityId, version: i64) -> Result<Option<Rc<Sale>>, Failure> {
+    let key = format!("sale:{activity}");
+    for _ in 0..WAIT.1 {
+        let copy = store::get(&key).await.and_then(|bytes| serde_json::from_slice::<Sale>(&bytes).ok());
+        if let Some(copy) = &copy
+            && copy.version == version
+            && copy.fresh_until > clock::now()
+        {
+            return Ok(Some(Rc::new(copy.clone())));
+        }
+        let owner = ulid::Ulid::from_parts(clock::now().0.unsigned_abs(), random()).to_string();
+        let lock = format!("{{{activity}}}:rebuild");
+        if sweep::lease_of(&SpinRedis, &lock, &owner, REBUILD_MS).await? {
+            let built = rebuild(activity, &key).await;
+            sweep::lease_of(&SpinRedis, &lock, &owner, 0).await?;
+            return built;
+        }
+        // A copy of another version would show what an operator has just changed: wait for the new one.
+        if let Some(copy) = copy.filter(|copy| copy.version == version) {
+            return Ok(Some(Rc::new(copy)));
+        }
+        spin_sdk::time::sleep(WAIT.0).await;
+    }
+    rebuild(activity, &key).await
+}
+
+async fn rebuild(activity: &ActivityId, key: &str) -> Result<Option<Rc<Sale>>, Failure> {
+    let Some(found) = activities::load(&SpinLedger::open().await, activity).await? else { return Ok(None) };
+    // Expiries carry jitter, so that copies made together are not rebuilt together (F4).
+    let jitter = i64::try_from(random() % 10_000).unwrap_or_default();
+    let sale = Sale {
+        id: found.id,
+        spec: found.spec,
+        version: found.version,
+        state: found.state.as_str().to_owned(),
+        fresh_until: clock::now().plus(FRESH_MS + jitter),
+    };
+    if let Ok(bytes) = serde_json::to_vec(&sale) {
+        store::set(key, &bytes).await;
+    }
+    Ok(Some(Rc::new(sale)))
+}
+
+/// Random bits; the clock's where the machine has none to give.
+#[must_use]
+pub fn random() -> u128 {
+    let mut bytes = [0; 16];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => u128::from_le_bytes(bytes),
+        Err(_) => u128::from(clock::now().0.unsigned_abs()),
+    }
+}
+
+/// A gate, and when it was read by the instance's clock.
+pub struct Read {
+    glance: Glance,
+    at: Millis,
+}
+
+impl std::ops::Deref for Read {
+    type Target = Glance;
+    fn deref(&self) -> &Glance {
+        &self.glance
+    }
+}
+
+/// Redis's clock at our `now`, carried on from when the gate was read.
+#[must_use]
+pub fn server_time(read: &Read, now: Millis) -> Millis {
+    read.glance.now.plus(now.0 - read.at.0)
+}

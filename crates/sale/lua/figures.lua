@@ -1,0 +1,35 @@
+-- Everything countable of a sale at one instant (G2, G4).
+--
+-- KEYS  1 gate, 2 stats, 3 queue, 4 orders (stream)
+-- ARGV  1 key prefix
+-- Reply now (ms), enqueued, written, rate, stream length, number of SKUs, then SKU, left, held, pending, sold, total
+--       for each, then refusals as code and count; or now alone where there is no gate
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local names = redis.call('HGET', KEYS[1], 'skus')
+if not names then return { now } end
+local queue = redis.call('HMGET', KEYS[3], 'enqueued', 'written', 'rate')
+local reply = { now, tonumber(queue[1] or 0), tonumber(queue[2] or 0), tonumber(queue[3] or 0),
+  redis.call('XLEN', KEYS[4]), 0 }
+local number = 0
+for sku in string.gmatch(names, '%S+') do
+  number = number + 1
+  local s = redis.call('HMGET', KEYS[2], 'held:' .. sku, 'pending:' .. sku, 'sold:' .. sku)
+  reply[#reply + 1] = sku
+  reply[#reply + 1] = redis.call('GET', ARGV[1] .. 'stock:' .. sku)
+  reply[#reply + 1] = tonumber(s[1] or 0)
+  reply[#reply + 1] = tonumber(s[2] or 0)
+  reply[#reply + 1] = tonumber(s[3] or 0)
+  reply[#reply + 1] = redis.call('HGET', KEYS[1], 'total:' .. sku)
+end
+reply[6] = number
+local stats = redis.call('HGETALL', KEYS[2])
+for at = 1, #stats, 2 do
+  local code = string.match(stats[at], '^refused:(.+)$')
+  if code then
+    reply[#reply + 1] = code
+    reply[#reply + 1] = tonumber(stats[at + 1])
+  end
+end
+return reply

@@ -1,0 +1,102 @@
+-- Decides one reservation and, where it wins, writes all of it in one step (C1, C2, D2; I1, I3, I7).
+--
+-- KEYS  1 gate, 2 order, 3 stock, 4 holders, 5 orders (stream), 6 queue, 7 stats, 8 awake, 9 winners,
+--       10 ban of the user, 11 ban of the address, 12 rate of the user, 13 rate of the address, 14 rate of all
+-- ARGV  1 start key, 2 SKU, 3 quantity, 4 user, 5 ULID, 6 activity, 7 doorbell channel,
+--       8 the ULID's last four bytes, 9 "1" where the caller wants the gate
+-- Reply word, now (ms), limits ("name;count;seconds;left;reset" joined by "|"), gate (or ""), then
+--       queued | replayed: sequence, ahead, wait (ms), amount, currency, created (ms)
+--       not_open: ms until the start; rate_limited: name, ms to wait; overloaded: ms to wait
+--       sold_out: the last four bytes of the ULID of every winner
+--       and nothing for: not_ready, ended, paused, start_key_invalid, banned, ticket_conflict, limit_reached,
+--       not_found
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local sku, quantity, user, ulid = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
+
+local g = redis.call('HMGET', KEYS[1], 'state', 'starts_at', 'ends_at', 'start_key', 'shed', 'per_user',
+  'limit_user', 'limit_ip', 'limit_all', 'max_wait_ms', 'price:' .. sku, 'currency:' .. sku)
+local state, starts_at, ends_at, start_key, shed = g[1], tonumber(g[2]), tonumber(g[3]), g[4], g[5]
+
+local limits = ''
+local function gate()
+  if ARGV[9] ~= '1' or not state then return '' end
+  return table.concat({ state, g[2], g[3], shed or '0', start_key }, '|')
+end
+local function refuse(word, ...)
+  if state then redis.call('HINCRBY', KEYS[7], 'refused:' .. word, 1) end
+  return { word, now, limits, gate(), ... }
+end
+
+-- Cheapest refusal first.
+if not state then return refuse('not_ready') end
+if state == 'closed' or now >= ends_at then return refuse('ended') end
+if state == 'paused' then return refuse('paused') end
+if now < starts_at then return refuse('not_open', starts_at - now) end
+if shed == '1' then return refuse('overloaded', 5000) end
+if ARGV[1] ~= start_key then return refuse('start_key_invalid') end
+if redis.call('EXISTS', KEYS[10], KEYS[11]) > 0 then return refuse('banned') end
+
+-- Limits: GCRA, all of them looked at before any of them is charged.
+local clock = time[1] * 1000 + time[2] / 1000
+local charged = {}
+for at, policy in ipairs({ { 'user', g[7] }, { 'ip', g[8] }, { 'all', g[9] } }) do
+  local count, period = string.match(policy[2] or '', '^(%d+):(%d+)$')
+  if count then
+    count, period = tonumber(count), tonumber(period)
+    local interval = period / count
+    local key = KEYS[11 + at]
+    local arrival = math.max(tonumber(redis.call('GET', key) or 0), clock) + interval
+    local wait = arrival - period - clock
+    local left = math.max(0, math.floor(-wait / interval + 1e-6))
+    local reset = math.ceil((arrival - clock) / 1000)
+    if wait > 1e-6 then left, reset = 0, math.ceil(wait / 1000) end
+    limits = limits .. (limits == '' and '' or '|')
+      .. table.concat({ policy[1], count, math.ceil(period / 1000), left, reset }, ';')
+    if wait > 1e-6 then return refuse('rate_limited', policy[1], math.ceil(wait)) end
+    charged[#charged + 1] = { key, arrival }
+  end
+end
+for _, charge in ipairs(charged) do
+  redis.call('SET', charge[1], string.format('%.3f', charge[2]), 'PX', math.ceil(charge[2] - clock) + 1)
+end
+
+-- The ticket is the idempotency key: its order's record is the outcome.
+local first = redis.call('HMGET', KEYS[2], 'sku', 'quantity', 'sequence', 'ahead', 'wait_ms', 'amount', 'currency',
+  'created_at')
+if first[1] then
+  if first[1] ~= sku or tonumber(first[2]) ~= quantity then return refuse('ticket_conflict') end
+  return { 'replayed', now, limits, gate(), first[3], first[4], first[5], first[6], first[7], first[8] }
+end
+
+if not g[11] then return refuse('not_found') end
+local per_user = tonumber(g[6])
+local holds = tonumber(redis.call('HGET', KEYS[4], user) or 0)
+if holds + quantity > per_user then return refuse('limit_reached') end
+
+local left = tonumber(redis.call('GET', KEYS[3]))
+if not left then return refuse('not_ready') end
+if left >= 0 and left < quantity then
+  return refuse('sold_out', redis.call('GET', KEYS[9]) or '')
+end
+
+local queue = redis.call('HMGET', KEYS[6], 'enqueued', 'written', 'rate')
+local ahead = math.max(0, tonumber(queue[1] or 0) - tonumber(queue[2] or 0))
+local rate = math.max(1, tonumber(queue[3] or 5000))
+local wait_ms = math.ceil(ahead * 1000 / rate)
+local max_wait_ms = tonumber(g[10] or 0)
+if max_wait_ms > 0 and wait_ms > max_wait_ms then return refuse('overloaded', wait_ms - max_wait_ms) end
+
+-- It wins: everything below happens together or not at all.
+local amount = string.format('%.0f', tonumber(g[11]) * quantity)
+if left >= 0 then redis.call('DECRBY', KEYS[3], quantity) end
+redis.call('HINCRBY', KEYS[4], user, quantity)
+redis.call('HINCRBY', KEYS[7], 'held:' .. sku, quantity)
+local sequence = redis.call('HINCRBY', KEYS[6], 'enqueued', 1)
+redis.call('HSET', KEYS[2], 'status', 'queued', 'user', user, 'sku', sku, 'quantity', quantity, 'amount', amount,
+  'currency', g[12], 'created_at', now, 'sequence', sequence, 'ahead', ahead, 'wait_ms', wait_ms)
+redis.call('XADD', KEYS[5], '*', 'o', table.concat({ ulid, user, sku, quantity, amount, g[12], now }, '\t'))
+redis.call('APPEND', KEYS[9], ARGV[8])
+if redis.call('SET', KEYS[8], '1', 'NX', 'PX', 2000) then redis.call('PUBLISH', ARGV[7], ARGV[6]) end
+return { 'queued', now, limits, gate(), sequence, ahead, wait_ms, amount, g[12], now }

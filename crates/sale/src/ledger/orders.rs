@@ -1,0 +1,286 @@
+//! Orders in the ledger. Each move is one conditional statement: whoever changed the row brings Redis along.
+
+use stampede_domain::{
+    ids::{ActivityId, OrderNo, SkuId, UserId},
+    order::{Order, Status},
+    time::Millis,
+};
+
+use super::rows::Row;
+use crate::{
+    hot::status::{some_text, some_time},
+    ports::{Dialect, Sql, StoreError, Value},
+    settle::Move,
+};
+
+/// An order as the ledger has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The order.
+    pub order: Order,
+    /// Whether it holds units.
+    pub live: bool,
+    /// When it last changed: the version of the row.
+    pub updated_at: Millis,
+    /// The provider's id of its payment.
+    pub payment: String,
+}
+
+impl Entry {
+    /// What Redis must be told of it.
+    #[must_use]
+    pub fn to_move(&self, entry: String) -> Move {
+        Move {
+            order_no: self.order.order_no.clone(),
+            status: self.order.status,
+            live: self.live,
+            pay_by: self.order.pay_by.unwrap_or_default(),
+            paid_at: self.order.paid_at.unwrap_or_default(),
+            reason: self.order.reason.clone().unwrap_or_default(),
+            entry,
+        }
+    }
+}
+
+/// What every query of orders returns.
+pub(crate) const COLUMNS: &str = "order_no, user_id, sku, quantity, amount, currency, status, live, reason, created_at, \
+     pay_by, paid_at, checkout_url, updated_at, payment";
+
+fn read(row: Vec<Value>) -> Result<Entry, StoreError> {
+    let mut row = Row::new(row);
+    let order_no = row.parsed(OrderNo::parse)?;
+    let user = row.parsed(UserId::parse)?;
+    let sku = row.parsed(SkuId::parse)?;
+    let (quantity, amount, currency) = (row.int()?, row.int()?, row.text()?);
+    let status = row.parsed(|text| Status::parse(text).ok_or(()))?;
+    let live = row.int()? == 1;
+    let reason = some_text(row.text()?);
+    let created_at = Millis(row.int()?);
+    let (pay_by, paid_at) = (some_time(row.int()?), some_time(row.int()?));
+    let checkout_url = some_text(row.text()?);
+    let updated_at = Millis(row.int()?);
+    let order = Order {
+        order_no,
+        user,
+        status,
+        sku,
+        quantity,
+        amount,
+        currency,
+        created_at,
+        pay_by,
+        paid_at,
+        reason,
+        checkout_url,
+        ahead: 0,
+        estimated_wait_ms: 0,
+    };
+    Ok(Entry { order, live, updated_at, payment: row.text()? })
+}
+
+pub(crate) fn read_all(rows: Vec<Vec<Value>>) -> Result<Vec<Entry>, StoreError> {
+    rows.into_iter().map(read).collect()
+}
+
+/// A message of the stream, ready to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewOrder {
+    /// Its number.
+    pub order_no: OrderNo,
+    /// Whose it is.
+    pub user: UserId,
+    /// What.
+    pub sku: SkuId,
+    /// How many.
+    pub quantity: i64,
+    /// The whole price, in minor units.
+    pub amount: i64,
+    /// ISO 4217.
+    pub currency: String,
+    /// When it was reserved.
+    pub created_at: Millis,
+}
+
+/// Inserts orders of one activity in one statement, waiting for payment from `now` on. An order that is there already,
+/// or that the ledger has no room for, is left out; who was is seen by [`load_many`].
+///
+/// # Errors
+/// [`StoreError`] of the ledger: then none of them was written.
+pub async fn insert<S: Sql>(
+    sql: &S,
+    activity: &ActivityId,
+    orders: &[NewOrder],
+    now: Millis,
+) -> Result<Vec<(OrderNo, Millis)>, StoreError> {
+    let rows: Vec<_> = orders
+        .iter()
+        .map(|o| {
+            serde_json::json!([
+                o.order_no.to_string(),
+                o.sku.as_str(),
+                o.user.as_str(),
+                o.quantity,
+                o.amount,
+                o.currency,
+                o.created_at.0
+            ])
+        })
+        .collect();
+    let statement = match sql.dialect() {
+        Dialect::Sqlite => INSERT_SQLITE,
+        Dialect::Postgres => INSERT_POSTGRES,
+    };
+    let params = vec![serde_json::Value::from(rows).to_string().into(), now.0.into(), activity.as_str().into()];
+    let rows = sql.run(statement, params).await?;
+    rows.into_iter()
+        .map(|row| {
+            let mut row = Row::new(row);
+            Ok((row.parsed(OrderNo::parse)?, Millis(row.int()?)))
+        })
+        .collect()
+}
+
+const INSERT_SQLITE: &str = "INSERT INTO orders \
+     (order_no, activity, sku, user_id, quantity, amount, currency, status, live, created_at, pay_by, updated_at) \
+     SELECT e.value ->> 0, a.id, e.value ->> 1, e.value ->> 2, e.value ->> 3, e.value ->> 4, e.value ->> 5, \
+       'pending_payment', 1, e.value ->> 6, ?2 + a.pay_timeout_ms, ?2 \
+     FROM json_each(?1) AS e JOIN activities AS a ON a.id = ?3 WHERE 1 = 1 \
+     ON CONFLICT (order_no) DO NOTHING RETURNING order_no, pay_by";
+
+const INSERT_POSTGRES: &str = "INSERT INTO orders \
+     (order_no, activity, sku, user_id, quantity, amount, currency, status, live, created_at, pay_by, updated_at) \
+     SELECT e ->> 0, a.id, e ->> 1, e ->> 2, (e ->> 3)::bigint, (e ->> 4)::bigint, e ->> 5, \
+       'pending_payment', 1, (e ->> 6)::bigint, ?2::bigint + a.pay_timeout_ms, ?2::bigint \
+     FROM jsonb_array_elements((?1::text)::jsonb) AS e JOIN activities AS a ON a.id = ?3 \
+     ON CONFLICT (order_no) DO NOTHING RETURNING order_no, pay_by";
+
+/// Loads one order.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<Entry>, StoreError> {
+    let statement = format!("SELECT {COLUMNS} FROM orders WHERE order_no = ?1");
+    Ok(read_all(sql.run(&statement, vec![order_no.to_string().into()]).await?)?.pop())
+}
+
+/// Loads those of `orders` that exist.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn load_many<S: Sql>(sql: &S, orders: &[OrderNo]) -> Result<Vec<Entry>, StoreError> {
+    let names: Vec<_> = orders.iter().map(ToString::to_string).collect();
+    let each = match sql.dialect() {
+        Dialect::Sqlite => "SELECT value FROM json_each(?1)",
+        Dialect::Postgres => "SELECT jsonb_array_elements_text((?1::text)::jsonb)",
+    };
+    let statement = format!("SELECT {COLUMNS} FROM orders WHERE order_no IN ({each})");
+    read_all(sql.run(&statement, vec![serde_json::json!(names).to_string().into()]).await?)
+}
+
+/// A user's orders, newest first, before `before` where given.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn of_user<S: Sql>(
+    sql: &S,
+    user: &UserId,
+    before: Option<&OrderNo>,
+    limit: i64,
+) -> Result<Vec<Order>, StoreError> {
+    let statement = format!(
+        "SELECT {COLUMNS} FROM orders WHERE user_id = ?1 AND (CAST(?2 AS TEXT) = '' OR (created_at, order_no) < \
+         (SELECT b.created_at, b.order_no FROM orders b WHERE b.order_no = ?2 AND b.user_id = ?1)) \
+         ORDER BY created_at DESC, order_no DESC LIMIT CAST(?3 AS BIGINT)"
+    );
+    let before = before.map(ToString::to_string).unwrap_or_default();
+    let rows = sql.run(&statement, vec![user.as_str().into(), before.into(), limit.into()]).await?;
+    Ok(read_all(rows)?.into_iter().map(|entry| entry.order).collect())
+}
+
+/// `pending_payment → cancelled`, by the buyer. Answers the order if this call moved it.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn cancel<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<Entry>, StoreError> {
+    let statement = format!(
+        "UPDATE orders SET status = 'cancelled', live = 0, reason = 'cancelled_by_buyer', updated_at = ?2, \
+         unsettled = 1 WHERE order_no = ?1 AND status = 'pending_payment' RETURNING {COLUMNS}"
+    );
+    Ok(read_all(sql.run(&statement, vec![order_no.to_string().into(), now.0.into()]).await?)?.pop())
+}
+
+/// `pending_payment → expired` for up to `limit` orders whose time is up at `now`. Answers those that this call moved.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn expire<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<Entry>, StoreError> {
+    let lock = match sql.dialect() {
+        Dialect::Sqlite => "",
+        Dialect::Postgres => "FOR UPDATE SKIP LOCKED",
+    };
+    let statement = format!(
+        "UPDATE orders SET status = 'expired', live = 0, reason = 'not_paid_in_time', updated_at = ?1, unsettled = 1 \
+         WHERE status = 'pending_payment' AND order_no IN (SELECT d.order_no FROM orders d \
+           WHERE d.status = 'pending_payment' AND d.pay_by <= ?1 ORDER BY d.pay_by LIMIT CAST(?2 AS BIGINT) {lock}) \
+         RETURNING {COLUMNS}"
+    );
+    read_all(sql.run(&statement, vec![now.0.into(), limit.into()]).await?)
+}
+
+/// Starts a payment: notes where to pay, and extends the hold once by the activity's extension (E6). Answers the order
+/// if it waits for money and its time is not up.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn start_payment<S: Sql>(
+    sql: &S,
+    order_no: &OrderNo,
+    checkout_url: &str,
+    address: &str,
+    now: Millis,
+) -> Result<Option<Entry>, StoreError> {
+    let statement = format!(
+        "UPDATE orders SET checkout_url = ?2, address = ?3, \
+         pay_by = pay_by + CASE WHEN extended = 0 \
+           THEN (SELECT a.pay_extension_ms FROM activities a WHERE a.id = orders.activity) ELSE 0 END, \
+         extended = 1, updated_at = ?4 \
+         WHERE order_no = ?1 AND status = 'pending_payment' AND pay_by > ?4 RETURNING {COLUMNS}"
+    );
+    let params = vec![order_no.to_string().into(), checkout_url.into(), address.into(), now.0.into()];
+    Ok(read_all(sql.run(&statement, params).await?)?.pop())
+}
+
+/// Orders whose last move Redis may not have seen, unchanged since `before`.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn unsettled<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<Vec<Entry>, StoreError> {
+    let statement = format!(
+        "SELECT {COLUMNS} FROM orders WHERE unsettled = 1 AND updated_at <= ?1 ORDER BY updated_at \
+         LIMIT CAST(?2 AS BIGINT)"
+    );
+    read_all(sql.run(&statement, vec![before.0.into(), limit.into()]).await?)
+}
+
+/// Notes that Redis has seen these moves, unless the order moved again since.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn mark_settled<S: Sql>(sql: &S, entries: &[Entry]) -> Result<(), StoreError> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let pairs: Vec<_> =
+        entries.iter().map(|e| serde_json::json!([e.order.order_no.to_string(), e.order.status.as_str()])).collect();
+    let statement = match sql.dialect() {
+        Dialect::Sqlite => {
+            "UPDATE orders SET unsettled = 0 FROM json_each(?1) AS e \
+             WHERE order_no = e.value ->> 0 AND status = e.value ->> 1"
+        }
+        Dialect::Postgres => {
+            "UPDATE orders SET unsettled = 0 FROM jsonb_array_elements((?1::text)::jsonb) AS e \
+             WHERE order_no = e ->> 0 AND status = e ->> 1"
+        }
+    };
+    sql.run(statement, vec![serde_json::Value::from(pairs).to_string().into()]).await.map(|_| ())
+}

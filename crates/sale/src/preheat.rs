@@ -1,0 +1,93 @@
+//! Preheating (C9): gate and stock in Redis brought into line with the ledger. Idempotent, safe while the sale runs.
+
+use stampede_domain::{
+    activity::Limit,
+    gate,
+    ids::SkuId,
+    time::Millis,
+};
+
+use crate::{
+    WRITERS,
+    keys::{ACTIVITIES, Keys},
+    ledger::activities::Activity,
+    ports::{Arg, Redis, StoreError},
+    script::PREHEAT,
+};
+
+/// How long Redis keeps a sale after its end, in milliseconds: refunds still move units in that time.
+pub const KEPT_AFTER_END_MS: i64 = 7 * 24 * 3_600 * 1_000;
+
+/// What came of preheating.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Preheated {
+    /// Redis is in line.
+    Done,
+    /// Redis has a newer version already.
+    Stale,
+    /// The total of this SKU would be below what is held and sold; nothing was changed.
+    Below(SkuId),
+}
+
+/// Preheats one sale.
+///
+/// # Errors
+/// [`StoreError`] of Redis.
+pub async fn preheat<R: Redis>(redis: &R, activity: &Activity, ticket_secret: &str) -> Result<Preheated, StoreError> {
+    let keys = Keys::of(&activity.id);
+    let spec = &activity.spec;
+    let start_key = gate::start_key(ticket_secret, &activity.id, &activity.nonce)
+        .ok_or_else(|| StoreError::Unreadable("there is no ticket secret to make a start key from".to_owned()))?;
+    let units = if spec.skus.iter().any(|sku| sku.total < 0) { -1 } else { spec.skus.iter().map(|sku| sku.total).sum() };
+    let fields: Vec<(&str, String)> = vec![
+        ("state", activity.state.as_str().to_owned()),
+        ("starts_at", spec.starts_at.0.to_string()),
+        ("ends_at", spec.ends_at.0.to_string()),
+        ("start_key", start_key),
+        ("jitter_ms", gate::jitter_ms(units).to_string()),
+        ("per_user", spec.per_user.to_string()),
+        ("pay_timeout_ms", (spec.pay_timeout_seconds * 1000).to_string()),
+        ("limit_user", limit(spec.limits.user())),
+        ("limit_ip", limit(spec.limits.ip())),
+        ("limit_all", limit(spec.limits.all())),
+    ];
+    let keep_until = Millis(spec.ends_at.0.max(0)).plus(KEPT_AFTER_END_MS);
+    let mut args: Vec<Arg> = vec![
+        keys.prefix().into(),
+        activity.version.to_string().into(),
+        WRITERS.into(),
+        keep_until.0.to_string().into(),
+        fields.len().to_string().into(),
+    ];
+    for (name, value) in fields {
+        args.push(name.into());
+        args.push(value.into());
+    }
+    for sku in &spec.skus {
+        let live = activity.live.iter().find(|live| live.sku == sku.sku);
+        args.push(sku.sku.as_str().into());
+        args.push(sku.total.to_string().into());
+        args.push(sku.price.to_string().into());
+        args.push(sku.currency.as_str().into());
+        args.push(live.map_or(0, |live| live.pending).to_string().into());
+        args.push(live.map_or(0, |live| live.sold).to_string().into());
+    }
+    let names = ["gate", "orders", "stats", "queue", "due", "winners"].map(|name| keys.named(name)).into();
+    let mut reply = PREHEAT.run(redis, names, args).await?;
+    let preheated = match reply.text()?.as_str() {
+        "done" => Preheated::Done,
+        "stale" => Preheated::Stale,
+        _ => {
+            let sku = reply.text()?;
+            let sku = SkuId::parse(&sku).map_err(|_| StoreError::Unreadable(format!("preheat answered {sku:?}")))?;
+            return Ok(Preheated::Below(sku));
+        }
+    };
+    redis.command("SADD", vec![ACTIVITIES.into(), activity.id.as_str().into()]).await?;
+    Ok(preheated)
+}
+
+/// A limit as the script reads it: count and milliseconds, empty for none.
+fn limit(limit: Option<Limit>) -> String {
+    limit.map(|limit| format!("{}:{}", limit.count, limit.seconds * 1000)).unwrap_or_default()
+}

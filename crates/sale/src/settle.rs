@@ -1,0 +1,91 @@
+//! Brings Redis along with what the ledger has decided (`lua/settle.lua`); safe to repeat.
+
+use stampede_domain::{
+    ids::{ActivityId, OrderNo},
+    order::Status,
+    time::Millis,
+};
+
+use crate::{
+    WRITERS,
+    keys::Keys,
+    ports::{Redis, StoreError},
+    script::SETTLE,
+};
+
+/// Seconds for which Redis keeps a closed order: longer than a ticket lives, so that a ticket never comes back to life.
+pub const CLOSED_KEPT_SECONDS: i64 = 3_600;
+
+/// Moves in one call at most.
+pub const BATCH: usize = 500;
+
+/// An order as the ledger has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Move {
+    /// Which order.
+    pub order_no: OrderNo,
+    /// Where it stands now.
+    pub status: Status,
+    /// Whether it holds units.
+    pub live: bool,
+    /// Until when it can be paid.
+    pub pay_by: Millis,
+    /// When it was paid; 0 for not yet.
+    pub paid_at: Millis,
+    /// Why.
+    pub reason: String,
+    /// The stream message to acknowledge with it, if it came by one.
+    pub entry: String,
+}
+
+/// What Redis made of a move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// It moved.
+    Moved,
+    /// It was there already.
+    Same,
+    /// Redis knows something newer.
+    Stale,
+    /// Redis has no record of the order.
+    Absent,
+}
+
+/// Settles moves of one activity, in order, in batches.
+///
+/// # Errors
+/// [`StoreError`] of Redis; what was not settled stays marked in the ledger and is settled by the sweeper.
+pub async fn settle<R: Redis>(redis: &R, activity: &ActivityId, moves: &[Move]) -> Result<Vec<Settled>, StoreError> {
+    let keys = Keys::of(activity);
+    let mut settled = Vec::with_capacity(moves.len());
+    for batch in moves.chunks(BATCH) {
+        let mut names: Vec<_> = ["gate", "orders", "due", "queue", "stats"].map(|name| keys.named(name)).into();
+        let mut args = vec![
+            keys.prefix().as_bytes().to_vec(),
+            CLOSED_KEPT_SECONDS.to_string().into_bytes(),
+            WRITERS.as_bytes().to_vec(),
+        ];
+        for step in batch {
+            let ulid = step.order_no.ulid();
+            names.push(keys.order(ulid));
+            args.push(ulid.to_string().into_bytes());
+            args.push(step.status.as_str().as_bytes().to_vec());
+            args.push(vec![if step.live { b'1' } else { b'0' }]);
+            args.push(step.pay_by.0.to_string().into_bytes());
+            args.push(step.paid_at.0.to_string().into_bytes());
+            args.push(step.reason.as_bytes().to_vec());
+            args.push(step.entry.as_bytes().to_vec());
+        }
+        let mut reply = SETTLE.run(redis, names, args).await?;
+        for _ in batch {
+            settled.push(match reply.text()?.as_str() {
+                "moved" => Settled::Moved,
+                "same" => Settled::Same,
+                "stale" => Settled::Stale,
+                "absent" => Settled::Absent,
+                word => return Err(StoreError::Unreadable(format!("settle answered {word:?}"))),
+            });
+        }
+    }
+    Ok(settled)
+}

@@ -1,0 +1,99 @@
+//! Sales: created, changed, published, paused, resumed, closed, restocked.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use stampede_domain::{
+    activity::{Spec, State},
+    body,
+    ids::{ActivityId, SkuId},
+    problem::{Code, FieldError, Problem},
+};
+use stampede_platform::{
+    config,
+    http::{Answer, Call, Failure, not_found},
+    ledger::SpinLedger,
+    redis::SpinRedis,
+    sales,
+};
+use stampede_sale::{
+    ledger::activities::{self, Activity},
+    operate::{Desk, Operated},
+};
+
+/// All sales, drafts included.
+pub async fn list() -> Result<Answer, Failure> {
+    let found = activities::list(&SpinLedger::open().await, true).await?;
+    Ok(Answer::json(200, &found.iter().map(document).collect::<Vec<_>>()))
+}
+
+/// One sale.
+pub async fn get(id: &ActivityId) -> Result<Answer, Failure> {
+    let found = activities::load(&SpinLedger::open().await, id).await?;
+    Ok(Answer::json(200, &document(&found.ok_or_else(|| not_found("There is no such sale."))?)))
+}
+
+/// `PUT`: creates or replaces a draft, or changes a published sale where that is safe.
+pub async fn put(call: &Call, id: &str) -> Result<Answer, Failure> {
+    let id = ActivityId::parse(id).map_err(|error| Problem::invalid(vec![FieldError::new("", error.to_string())]))?;
+    let spec: Spec = body::parse(&call.body)?;
+    let errors = spec.errors();
+    if !errors.is_empty() {
+        return Err(Problem::invalid(errors).into());
+    }
+    let secret = config::secret("ticket_secret").await?;
+    let ledger = SpinLedger::open().await;
+    operated(desk(&ledger, &secret).await?.put(&id, spec).await?)
+}
+
+/// Publishes, pauses, resumes or closes.
+pub async fn set_state(id: &ActivityId, state: State) -> Result<Answer, Failure> {
+    let secret = config::secret("ticket_secret").await?;
+    let ledger = SpinLedger::open().await;
+    operated(desk(&ledger, &secret).await?.set_state(id, state).await?)
+}
+
+#[derive(Deserialize)]
+struct Restock {
+    by: i64,
+}
+
+/// `POST …/skus/:sku/restock`.
+pub async fn restock(call: &Call, id: &ActivityId, sku: &SkuId) -> Result<Answer, Failure> {
+    let Restock { by } = body::parse(&call.body)?;
+    if by == 0 || by.abs() > 1_000_000_000 {
+        return Err(Problem::invalid(vec![FieldError::new("/by", "must be -10^9 to 10^9, and not 0")]).into());
+    }
+    let secret = config::secret("ticket_secret").await?;
+    let ledger = SpinLedger::open().await;
+    let answer = desk(&ledger, &secret).await?.restock(id, sku, by).await?;
+    match answer {
+        Operated::Done(activity) => {
+            let sku = activity.spec.skus.iter().find(|known| known.sku == *sku);
+            Ok(Answer::json(200, &json!(sku)))
+        }
+        other => operated(other),
+    }
+}
+
+async fn desk<'a>(ledger: &'a SpinLedger, secret: &'a str) -> Result<Desk<'a, SpinRedis, SpinLedger>, Failure> {
+    let now = SpinRedis.now().await?;
+    let nonce = format!("{:032x}", sales::random());
+    Ok(Desk { redis: &SpinRedis, sql: ledger, ticket_secret: secret, now, nonce })
+}
+
+fn operated(operated: Operated) -> Result<Answer, Failure> {
+    match operated {
+        Operated::Done(activity) => Ok(Answer::json(200, &document(&activity))),
+        Operated::Unknown => Err(not_found("There is no such sale or SKU.")),
+        Operated::Conflict(detail) => Err(Problem::new(Code::StateConflict, detail).into()),
+    }
+}
+
+/// A sale as operators see it.
+fn document(activity: &Activity) -> Value {
+    let mut document = json!(activity.spec);
+    document["id"] = json!(activity.id);
+    document["state"] = json!(activity.state);
+    document["version"] = json!(activity.version);
+    document
+}

@@ -1,0 +1,91 @@
+//! Health (G6): alive, and ready with each store by name.
+
+use serde_json::{Value, json};
+use stampede_domain::secret;
+use stampede_platform::{
+    config,
+    http::{Answer, Failure},
+    ledger::SpinLedger,
+    redis::SpinRedis,
+    store,
+};
+use stampede_sale::{
+    Redis, Sql, StoreError,
+    ledger::schema,
+    ports::Item,
+};
+
+/// `GET /healthz`: this instance answers.
+pub fn live() -> Answer {
+    Answer::json(200, &json!({ "status": "ok" }))
+}
+
+/// `GET /readyz`: `200` when every store and secret is fit to sell with, else `503` with what is wrong.
+pub async fn ready() -> Result<Answer, Failure> {
+    let checks = [
+        ("redis", redis().await),
+        ("ledger", ledger().await),
+        ("key_value", key_value().await),
+        ("secrets", secrets().await),
+    ];
+    let ok = checks.iter().all(|(_, check)| check.is_ok());
+    let checks: serde_json::Map<String, Value> = checks
+        .into_iter()
+        .map(|(name, check)| (name.to_owned(), Value::from(check.err().unwrap_or_else(|| "ok".to_owned()))))
+        .collect();
+    let answer = Answer::json(if ok { 200 } else { 503 }, &json!({ "status": if ok { "ready" } else { "not_ready" }, "checks": checks }));
+    Ok(if ok { answer } else { answer.header("retry-after", "2") })
+}
+
+/// Reachable, keeps what it is told, and never throws it away. What the server does not show is not judged.
+async fn redis() -> Result<(), String> {
+    let items = SpinRedis.command("INFO", Vec::new()).await.map_err(|error| short(&error))?;
+    let text = items.iter().find_map(|item| match item {
+        Item::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        _ => None,
+    });
+    let text = text.unwrap_or_default();
+    let setting = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+    if setting("aof_enabled") == Some("0") {
+        return Err("appendonly is off: set 'appendonly yes' in redis.conf".to_owned());
+    }
+    match setting("maxmemory_policy") {
+        None | Some("noeviction") => Ok(()),
+        Some(policy) => Err(format!("maxmemory-policy is {policy}: set 'maxmemory-policy noeviction' in redis.conf")),
+    }
+}
+
+async fn ledger() -> Result<(), String> {
+    let ledger = SpinLedger::open().await;
+    schema::migrate(&ledger).await.map_err(|error| short(&error))?;
+    let (have, want) = (schema::version(&ledger).await.map_err(|error| short(&error))?, schema::wanted(ledger.dialect()));
+    if have == want { Ok(()) } else { Err(format!("the schema is version {have}, this app needs {want}")) }
+}
+
+async fn key_value() -> Result<(), String> {
+    store::set("ready", b"1").await;
+    if store::get("ready").await.is_some() { Ok(()) } else { Err("not reachable".to_owned()) }
+}
+
+async fn secrets() -> Result<(), String> {
+    for name in ["ticket_secret", "jwt_key", "admin_token", "cron_token"] {
+        let value = config::get(name).await;
+        let weak = value.split_ascii_whitespace().find_map(secret::weakness);
+        let weak = if value.trim().is_empty() { Some("is empty") } else { weak };
+        if let Some(weakness) = weak.filter(|_| !value.contains("-----BEGIN") && !value.starts_with('{')) {
+            return Err(format!("the variable {name} {weakness}"));
+        }
+    }
+    if config::get("webhook_secrets").await.split_ascii_whitespace().any(|secret| !secret.starts_with("whsec_")) {
+        return Err("the variable webhook_secrets holds an entry that does not begin with whsec_".to_owned());
+    }
+    Ok(())
+}
+
+/// Which store, not its internals: those are in the log of whoever failed.
+fn short(error: &StoreError) -> String {
+    match error {
+        StoreError::RedisUnavailable(_) | StoreError::LedgerUnavailable(_) => "not reachable".to_owned(),
+        _ => "answers with an error".to_owned(),
+    }
+}

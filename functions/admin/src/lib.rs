@@ -1,0 +1,20 @@
+//! Serves operators: sales, figures, audit, health, metrics.
+
+mod activities;
+mod figures;
+mod health;
+mod metrics;
+mod routes;
+mod shed;
+
+use spin_sdk::{
+    http::Request,
+    http_service,
+    wasip3::http::types::{ErrorCode, Response},
+};
+use stampede_platform::http::serve;
+
+#[http_service]
+async fn handle(request: Request) -> Result<Response, ErrorCode> {
+    serve(request, routes::route).await
+}

@@ -1,0 +1,69 @@
+//! Which request is answered where. Every change is an audit line in the log.
+
+use spin_sdk::http::Method;
+use stampede_domain::{
+    activity::State,
+    ids::{ActivityId, SkuId},
+};
+use stampede_platform::{
+    auth,
+    http::{Answer, Call, Failure, method_not_allowed, not_found},
+    log,
+};
+
+use crate::{activities, figures, health, metrics, shed};
+
+/// Finds the answer.
+pub async fn route(call: &Call) -> Result<Answer, Failure> {
+    match (&call.method, &call.segments()[..]) {
+        (&Method::GET, ["healthz"]) => return Ok(health::live()),
+        (&Method::GET, ["readyz"]) => return health::ready().await,
+        (&Method::GET, ["metrics"]) => return metrics::get().await,
+        (_, ["healthz" | "readyz" | "metrics"]) => return Err(method_not_allowed("GET")),
+        (_, ["api", "admin", ..]) => {}
+        _ => return Err(not_found("No such route.")),
+    }
+    auth::operator(call, "admin_token").await?;
+    let answer = operate(call).await?;
+    if call.method != Method::GET {
+        let fields = [
+            ("method", call.method.as_str().into()),
+            ("path", call.path.as_str().into()),
+            ("status", i64::from(answer.status).into()),
+            ("request_id", call.request_id.as_str().into()),
+        ];
+        log::info("audit", &fields);
+    }
+    Ok(answer)
+}
+
+async fn operate(call: &Call) -> Result<Answer, Failure> {
+    let segments = call.segments();
+    match (&call.method, &segments[2..]) {
+        (&Method::GET, ["activities"]) => activities::list().await,
+        (&Method::GET, ["activities", id]) => activities::get(&activity(id)?).await,
+        (&Method::PUT, ["activities", id]) => activities::put(call, id).await,
+        (&Method::POST, ["activities", id, "publish" | "resume"]) => {
+            activities::set_state(&activity(id)?, State::Published).await
+        }
+        (&Method::POST, ["activities", id, "pause"]) => activities::set_state(&activity(id)?, State::Paused).await,
+        (&Method::POST, ["activities", id, "close"]) => activities::set_state(&activity(id)?, State::Closed).await,
+        (&Method::POST, ["activities", id, "skus", sku, "restock"]) => {
+            let sku = SkuId::parse(sku).map_err(|_| not_found("There is no such SKU."))?;
+            activities::restock(call, &activity(id)?, &sku).await
+        }
+        (&Method::GET, ["activities", id, "stats"]) => figures::stats(&activity(id)?).await,
+        (&Method::GET, ["activities", id, "audit"]) => figures::audit(&activity(id)?).await,
+        (&Method::PUT, ["shed"]) => shed::put(call).await,
+        (_, ["activities"]) => Err(method_not_allowed("GET")),
+        (_, ["activities", _]) => Err(method_not_allowed("GET, PUT")),
+        (_, ["activities", _, "publish" | "resume" | "pause" | "close"]) => Err(method_not_allowed("POST")),
+        (_, ["activities", _, "stats" | "audit"]) => Err(method_not_allowed("GET")),
+        (_, ["shed"]) => Err(method_not_allowed("PUT")),
+        _ => Err(not_found("No such route.")),
+    }
+}
+
+fn activity(id: &str) -> Result<ActivityId, Failure> {
+    ActivityId::parse(id).map_err(|_| not_found("There is no such sale."))
+}

@@ -1,0 +1,28 @@
+//! The switch that sheds everything but paying, cancelling and polling (B9).
+
+use serde::Deserialize;
+use serde_json::json;
+use stampede_domain::body;
+use stampede_platform::{
+    config,
+    http::{Answer, Call, Failure},
+    ledger::SpinLedger,
+    redis::SpinRedis,
+};
+use stampede_sale::operate::Desk;
+
+#[derive(Deserialize)]
+struct Shed {
+    on: bool,
+}
+
+/// Turns it on or off.
+pub async fn put(call: &Call) -> Result<Answer, Failure> {
+    let Shed { on } = body::parse(&call.body)?;
+    let secret = config::secret("ticket_secret").await?;
+    let ledger = SpinLedger::open().await;
+    let now = SpinRedis.now().await?;
+    let desk = Desk { redis: &SpinRedis, sql: &ledger, ticket_secret: &secret, now, nonce: String::new() };
+    let sales = desk.shed(on).await?;
+    Ok(Answer::json(200, &json!({ "on": on, "activities": sales })))
+}

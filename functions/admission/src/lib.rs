@@ -1,0 +1,16 @@
+//! Lets the right people in: a signed-in user gets a ticket.
+
+mod routes;
+mod ticket;
+
+use spin_sdk::{
+    http::Request,
+    http_service,
+    wasip3::http::types::{ErrorCode, Response},
+};
+use stampede_platform::http::serve;
+
+#[http_service]
+async fn handle(request: Request) -> Result<Response, ErrorCode> {
+    serve(request, routes::route).await
+}

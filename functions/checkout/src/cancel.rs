@@ -1,0 +1,18 @@
+//! `POST /api/orders/:order_no/cancel` (E4).
+
+use stampede_domain::ids::OrderNo;
+use stampede_platform::{
+    http::{Answer, Failure},
+    ledger::SpinLedger,
+    redis::SpinRedis,
+};
+use stampede_sale::money;
+
+use crate::routes::moved;
+
+/// Cancels an order that waits for money; its units go back on sale at once.
+pub async fn post(order_no: &OrderNo) -> Result<Answer, Failure> {
+    let now = SpinRedis.now().await?;
+    let cancelled = money::cancel(&SpinRedis, &SpinLedger::open().await, order_no, now).await?;
+    Ok(Answer::json(200, &moved(cancelled, "cancelled")?.to_value()))
+}

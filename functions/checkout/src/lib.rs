@@ -1,0 +1,18 @@
+//! Starts payments, cancels, and asks for refunds.
+
+mod cancel;
+mod pay;
+mod refund;
+mod routes;
+
+use spin_sdk::{
+    http::Request,
+    http_service,
+    wasip3::http::types::{ErrorCode, Response},
+};
+use stampede_platform::http::serve;
+
+#[http_service]
+async fn handle(request: Request) -> Result<Response, ErrorCode> {
+    serve(request, routes::route).await
+}

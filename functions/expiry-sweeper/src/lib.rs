@@ -1,0 +1,16 @@
+//! Finishes what time or a crash left behind, called by cron.
+
+mod refunds;
+mod sweep;
+
+use spin_sdk::{
+    http::Request,
+    http_service,
+    wasip3::http::types::{ErrorCode, Response},
+};
+use stampede_platform::http::serve;
+
+#[http_service]
+async fn handle(request: Request) -> Result<Response, ErrorCode> {
+    serve(request, sweep::post).await
+}

@@ -1,0 +1,17 @@
+//! Shows buyers their orders.
+
+mod list;
+mod order;
+mod routes;
+
+use spin_sdk::{
+    http::Request,
+    http_service,
+    wasip3::http::types::{ErrorCode, Response},
+};
+use stampede_platform::http::serve;
+
+#[http_service]
+async fn handle(request: Request) -> Result<Response, ErrorCode> {
+    serve(request, routes::route).await
+}

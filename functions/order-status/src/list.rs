@@ -1,0 +1,35 @@
+//! `GET /api/orders?before=&limit=`: the caller's orders, newest first (D6).
+
+use stampede_domain::{
+    ids::OrderNo,
+    problem::{FieldError, Problem},
+};
+use stampede_platform::{
+    auth, clock,
+    http::{Answer, Call, Failure},
+    ledger::SpinLedger,
+};
+use stampede_sale::ledger::orders;
+
+/// A page: up to `limit` (20 by default, 100 at most) orders older than the order `before`.
+pub async fn get(call: &Call) -> Result<Answer, Failure> {
+    let user = auth::user(call).await?.sub;
+    let invalid = |name: &str, detail: &str| Problem::invalid(vec![FieldError::new(format!("?{name}"), detail)]);
+    let before = call
+        .query_param("before")
+        .filter(|text| !text.is_empty())
+        .map(|text| OrderNo::parse(text).map_err(|_| invalid("before", "must be an order number")))
+        .transpose()?;
+    let limit = match call.query_param("limit").filter(|text| !text.is_empty()) {
+        None => 20,
+        Some(text) => text
+            .parse::<i64>()
+            .ok()
+            .filter(|limit| (1..=100).contains(limit))
+            .ok_or_else(|| invalid("limit", "must be 1 to 100"))?,
+    };
+    let now = clock::now();
+    let page = orders::of_user(&SpinLedger::open().await, &user, before.as_ref(), limit).await?;
+    let page: Vec<_> = page.into_iter().map(|order| order.seen_at(now).to_value()).collect();
+    Ok(Answer::json(200, &page).header("cache-control", "private, no-cache"))
+}

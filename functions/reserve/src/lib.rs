@@ -1,0 +1,16 @@
+//! `POST /api/activities/:activity/orders`: the hot path.
+
+mod memory;
+mod order;
+
+use spin_sdk::{
+    http::Request,
+    http_service,
+    wasip3::http::types::{ErrorCode, Response},
+};
+use stampede_platform::http::serve;
+
+#[http_service]
+async fn handle(request: Request) -> Result<Response, ErrorCode> {
+    serve(request, order::post).await
+}

@@ -1,0 +1,131 @@
+//! Reserving: everything that CPU and memory can refuse is refused before Redis is asked, once.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use spin_sdk::http::Method;
+use stampede_domain::{
+    body,
+    ids::{ActivityId, SkuId},
+    order::Order,
+    problem::{Code, FieldError, Problem},
+    time::seconds_up,
+};
+use stampede_platform::{
+    auth, client, clock,
+    http::{Answer, Call, Failure, method_not_allowed, not_found},
+    redis::SpinRedis,
+};
+use stampede_sale::hot::reserve::{Decision, Outcome, Policy, Reservation, reserve};
+
+use crate::memory::{self, Advice};
+
+/// Requests of one instance cannot wake each other: those who wait for its first look at the gate look again this often.
+const LOOK_EVERY: Duration = Duration::from_micros(300);
+
+#[derive(Deserialize)]
+struct Body {
+    sku: String,
+    quantity: i64,
+    ticket: String,
+    #[serde(default)]
+    start_key: String,
+}
+
+/// Answers `202` and the order, or why not.
+pub async fn post(call: &Call) -> Result<Answer, Failure> {
+    let ["api", "activities", activity, "orders"] = call.segments()[..] else { return Err(not_found("No such route.")) };
+    if call.method != Method::POST {
+        return Err(method_not_allowed("POST"));
+    }
+    let activity = ActivityId::parse(activity).map_err(|_| not_found("There is no such sale."))?;
+    let body: Body = body::parse(&call.body)?;
+    let sku = SkuId::parse(&body.sku).map_err(|e| Problem::invalid(vec![FieldError::new("/sku", e.to_string())]))?;
+    if !(1..=1_000_000).contains(&body.quantity) {
+        return Err(Problem::invalid(vec![FieldError::new("/quantity", "must be 1 to 1,000,000")]).into());
+    }
+    let now = clock::now();
+    let ticket = auth::tickets()
+        .await?
+        .admit(&body.ticket, &activity, now)
+        .map_err(|error| Problem::new(Code::TicketInvalid, error.to_string()))?;
+    let wish = Reservation {
+        order_no: ticket.order_no(),
+        user: ticket.user,
+        sku,
+        quantity: body.quantity,
+        start_key: body.start_key,
+        ip: client::address(call).await,
+    };
+    let looking = loop {
+        match memory::advise(&wish, clock::now()) {
+            Advice::Refuse(code, wait_ms) => return Err(refusal(code, wait_ms, &[]).into()),
+            Advice::Ask => break None,
+            Advice::Look(guard) => break Some(guard),
+            Advice::Wait => spin_sdk::time::sleep(LOOK_EVERY).await,
+        }
+    };
+    let decision = reserve(&SpinRedis, &wish, looking.is_some()).await?;
+    memory::learn(&wish, &decision, clock::now());
+    drop(looking);
+    answer(decision)
+}
+
+fn answer(decision: Decision) -> Result<Answer, Failure> {
+    let policies = &decision.policies;
+    match decision.outcome {
+        Outcome::Queued(order) => {
+            let location = format!("/api/orders/{}", order.order_no);
+            let mut answer = Answer::json(202, &accepted(&order)).header("location", location).header("retry-after", "1");
+            for (name, value) in rate_limit(policies) {
+                answer = answer.header(name, value);
+            }
+            Ok(answer)
+        }
+        Outcome::Refused(code, wait_ms) => Err(refusal(code, wait_ms, policies).into()),
+        Outcome::SoldOut(_) => Err(refusal(Code::SoldOut, 0, policies).into()),
+    }
+}
+
+/// The first answer to a ticket, and every later one: what was true when it won.
+fn accepted(order: &Order) -> serde_json::Value {
+    order.to_value()
+}
+
+fn refusal(code: Code, wait_ms: i64, policies: &[Policy]) -> Problem {
+    let detail = match code {
+        Code::NotReady => "The stock of this sale is not loaded. An operator must publish it.",
+        Code::Ended => "The sale has ended.",
+        Code::Paused => "The sale is paused. Keep your ticket and try again.",
+        Code::NotOpen => "The sale has not started. Ask the gate for its start.",
+        Code::Overloaded => "More people are in line than can be served in time. Keep your ticket and try again.",
+        Code::StartKeyInvalid => "Take the start key from gate.json once the sale is open.",
+        Code::Banned => "This user or address may not take part.",
+        Code::RateLimited => "Too many requests: wait as Retry-After says.",
+        Code::TicketConflict => "This ticket was used with another SKU or quantity. One ticket makes one order.",
+        Code::LimitReached => "With this order you would hold more units than one buyer may.",
+        Code::SoldOut => "There are not enough units left. Units come back when others cancel or do not pay.",
+        _ => "This sale has no such SKU.",
+    };
+    let mut problem = Problem::new(code, detail);
+    if wait_ms > 0 && matches!(code, Code::RateLimited | Code::Overloaded | Code::NotOpen) {
+        problem = problem.retry_after(seconds_up(wait_ms));
+    }
+    if code == Code::RateLimited {
+        problem.violated = policies.iter().filter(|policy| policy.left == 0).map(|policy| policy.name.clone()).collect();
+    }
+    problem.headers.extend(rate_limit(policies));
+    problem
+}
+
+/// `RateLimit` and `RateLimit-Policy`.
+fn rate_limit(policies: &[Policy]) -> Vec<(&'static str, String)> {
+    if policies.is_empty() {
+        return Vec::new();
+    }
+    let list = |item: fn(&Policy) -> String| policies.iter().map(item).collect::<Vec<_>>().join(", ");
+    vec![
+        ("ratelimit-policy", list(|p| format!("\"{}\";q={};w={}", p.name, p.quota, p.window))),
+        ("ratelimit", list(|p| format!("\"{}\";r={};t={}", p.name, p.left, p.reset))),
+    ]
+}

@@ -1,0 +1,18 @@
+//! Signs people in and takes their play money; for development only.
+
+mod pay;
+mod refunds;
+mod routes;
+mod sign_in;
+
+use spin_sdk::{
+    http::Request,
+    http_service,
+    wasip3::http::types::{ErrorCode, Response},
+};
+use stampede_platform::http::serve;
+
+#[http_service]
+async fn handle(request: Request) -> Result<Response, ErrorCode> {
+    serve(request, routes::route).await
+}

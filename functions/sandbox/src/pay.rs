@@ -1,0 +1,86 @@
+//! `/sandbox/pay/:session`: a payment page, and what its buttons do.
+
+use serde::Deserialize;
+use serde_json::json;
+use spin_sdk::http::{FullBody, send};
+use stampede_domain::{
+    body,
+    problem::{Code, FieldError, Problem},
+    session::Session,
+    webhook::sign_standard,
+};
+use stampede_platform::{
+    clock, config,
+    http::{Answer, Call, Failure, not_found},
+    sales,
+};
+use ulid::Ulid;
+
+#[derive(Deserialize)]
+struct Body {
+    outcome: String,
+}
+
+/// The page.
+pub async fn page(session: &str) -> Result<Answer, Failure> {
+    let session = read(session).await?;
+    // Everything filled in is made of digits, letters, '.' and '-': nothing to escape.
+    let page = include_str!("pay.html")
+        .replace("{order_no}", &session.order_no.to_string())
+        .replace("{amount}", &format!("{}.{:02}", session.amount / 100, session.amount % 100))
+        .replace("{currency}", &session.currency);
+    Ok(Answer::text(200, "text/html; charset=utf-8", page).header("cache-control", "no-store"))
+}
+
+/// Pays or declines: signs and sends what a provider would.
+pub async fn post(call: &Call, session: &str) -> Result<Answer, Failure> {
+    let text = session;
+    let session = read(session).await?;
+    let kind = match body::parse::<Body>(&call.body)?.outcome.as_str() {
+        "paid" => "payment.succeeded",
+        "declined" => "payment.failed",
+        _ => {
+            let error = FieldError::new("/outcome", "must be \"paid\" or \"declined\"");
+            return Err(Problem::invalid(vec![error]).into());
+        }
+    };
+    let data = json!({
+        "order_no": session.order_no, "session": text, "payment": format!("pay_{}", session.order_no.ulid()),
+        "amount": session.amount, "currency": session.currency,
+    });
+    // One payment, one event: pressing the button again sends the same one.
+    notify(kind, &format!("evt_{kind}_{}", session.order_no), data).await?;
+    Ok(Answer::json(200, &json!({ "outcome": kind, "order_no": session.order_no })))
+}
+
+async fn read(session: &str) -> Result<Session, Failure> {
+    let secret = config::secret("ticket_secret").await?;
+    Session::read(&secret, session).ok_or_else(|| not_found("There is no such payment session."))
+}
+
+/// Sends a Standard Webhooks message to the payment callback.
+///
+/// # Errors
+/// `not_ready` where it was not taken.
+pub async fn notify(kind: &str, id: &str, data: serde_json::Value) -> Result<(), Failure> {
+    let now = clock::now();
+    let body = json!({ "type": kind, "timestamp": now, "data": data }).to_string();
+    let secrets = config::get("webhook_secrets").await;
+    let secret = secrets.split_ascii_whitespace().next().unwrap_or_default();
+    let id = if id.is_empty() { format!("evt_{}", Ulid::from_parts(now.0.unsigned_abs(), sales::random())) } else { id.to_owned() };
+    let signature = sign_standard(secret, &id, now, body.as_bytes())
+        .ok_or_else(|| Failure::Unexpected("webhook_secrets holds no usable secret".to_owned()))?;
+    let request = http::Request::post("http://payment-callback.spin.internal/api/payments/webhook")
+        .header("content-type", "application/json")
+        .header("webhook-id", id)
+        .header("webhook-timestamp", (now.0 / 1000).to_string())
+        .header("webhook-signature", signature)
+        .body(FullBody::new(bytes::Bytes::from(body)))
+        .map_err(|error| Failure::Unexpected(error.to_string()))?;
+    let response = send(request).await.map_err(|error| Failure::Unexpected(error.to_string()))?;
+    if response.status().is_success() {
+        Ok(())
+    } else {
+        Err(Problem::new(Code::NotReady, "The callback was not taken. Press the button again.").into())
+    }
+}

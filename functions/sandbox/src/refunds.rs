@@ -1,0 +1,31 @@
+//! `POST /sandbox/refunds`: what the sweeper asks of a provider.
+
+use serde::Deserialize;
+use serde_json::json;
+use stampede_domain::body;
+use stampede_platform::{
+    auth,
+    http::{Answer, Call, Failure},
+};
+
+use crate::pay::notify;
+
+#[derive(Deserialize)]
+struct Body {
+    order_no: String,
+    payment: String,
+    amount: i64,
+    currency: String,
+}
+
+/// Refunds at once, and says so as a provider would.
+pub async fn post(call: &Call) -> Result<Answer, Failure> {
+    auth::operator(call, "cron_token").await?;
+    let body: Body = body::parse(&call.body)?;
+    let data = json!({
+        "order_no": body.order_no, "payment": body.payment, "refund": format!("re_{}", body.payment),
+        "amount": body.amount, "currency": body.currency,
+    });
+    notify("refund.succeeded", &format!("evt_refund_{}", body.order_no), data).await?;
+    Ok(Answer::json(200, &json!({ "status": "pending" })))
+}

@@ -1,0 +1,25 @@
+//! Which request is answered where. Unless the variable `sandbox` is on, nothing is.
+
+use spin_sdk::http::Method;
+use stampede_platform::{
+    config,
+    http::{Answer, Call, Failure, method_not_allowed, not_found},
+};
+
+use crate::{pay, refunds, sign_in};
+
+/// Finds the answer.
+pub async fn route(call: &Call) -> Result<Answer, Failure> {
+    if &*config::get("sandbox").await != "on" {
+        return Err(not_found("No such route."));
+    }
+    match (&call.method, &call.segments()[..]) {
+        (&Method::POST, ["sandbox", "sign-in"]) => sign_in::post(call).await,
+        (&Method::GET, ["sandbox", "pay", session]) => pay::page(session).await,
+        (&Method::POST, ["sandbox", "pay", session]) => pay::post(call, session).await,
+        (&Method::POST, ["sandbox", "refunds"]) => refunds::post(call).await,
+        (_, ["sandbox", "sign-in" | "refunds"]) => Err(method_not_allowed("POST")),
+        (_, ["sandbox", "pay", _]) => Err(method_not_allowed("GET, POST")),
+        _ => Err(not_found("No such route.")),
+    }
+}

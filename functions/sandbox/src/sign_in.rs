@@ -1,0 +1,43 @@
+//! `POST /sandbox/sign-in`: a token for whoever one says to be.
+
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use serde::Deserialize;
+use serde_json::json;
+use stampede_domain::{
+    body,
+    ids::UserId,
+    problem::{Code, Problem},
+};
+use stampede_platform::{
+    clock, config,
+    http::{Answer, Call, Failure},
+};
+
+/// Seconds that a sign-in lasts.
+const LASTS: i64 = 12 * 3_600;
+
+#[derive(Deserialize)]
+struct Body {
+    user: UserId,
+    #[serde(default)]
+    level: i64,
+    #[serde(default)]
+    member: bool,
+}
+
+/// Answers a token. Only HS256 has a key that can sign here.
+pub async fn post(call: &Call) -> Result<Answer, Failure> {
+    let body: Body = body::parse(&call.body)?;
+    if &*config::get("jwt_algorithm").await != "HS256" {
+        let detail = "The sandbox signs with HS256 only; take a token from your identity provider.";
+        return Err(Problem::new(Code::NotReady, detail).into());
+    }
+    let key = config::secret("jwt_key").await?;
+    let claims = json!({
+        "sub": body.user, "level": body.level, "member": body.member, "exp": clock::now().0 / 1000 + LASTS,
+        "iss": &*config::get("jwt_issuer").await, "aud": &*config::get("jwt_audience").await,
+    });
+    let token = encode(&Header::new(Algorithm::HS256), &claims, &EncodingKey::from_secret(key.as_bytes()))
+        .map_err(|error| Failure::Unexpected(error.to_string()))?;
+    Ok(Answer::json(200, &json!({ "token": token })))
+}

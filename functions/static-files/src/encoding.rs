@@ -1,0 +1,83 @@
+//! Which content codings a client takes (RFC 9110, 12.5.3).
+
+/// How a file's bytes are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// Brotli, in the `.br` file.
+    Brotli,
+    /// Gzip, in the `.gz` file.
+    Gzip,
+    /// As they are.
+    Identity,
+}
+
+impl Encoding {
+    /// What the variant's file name ends with.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Brotli => ".br",
+            Self::Gzip => ".gz",
+            Self::Identity => "",
+        }
+    }
+
+    /// The value of `content-encoding`.
+    pub fn token(self) -> Option<&'static str> {
+        match self {
+            Self::Brotli => Some("br"),
+            Self::Gzip => Some("gzip"),
+            Self::Identity => None,
+        }
+    }
+}
+
+/// The codings to try, the smallest result first. The plain file is always the
+/// last: whoever forbids it gets it all the same, which RFC 9110 allows and
+/// which helps more than a `406`.
+pub fn accepted(accept_encoding: &str) -> impl Iterator<Item = Encoding> {
+    let brotli = takes(accept_encoding, "br").then_some(Encoding::Brotli);
+    let gzip = takes(accept_encoding, "gzip").then_some(Encoding::Gzip);
+    brotli.into_iter().chain(gzip).chain([Encoding::Identity])
+}
+
+fn takes(accept_encoding: &str, coding: &str) -> bool {
+    let quality = |wanted: &str| {
+        accept_encoding.split(',').find_map(|item| {
+            let mut parts = item.split(';').map(str::trim);
+            let name = parts.next()?;
+            name.eq_ignore_ascii_case(wanted).then(|| {
+                parts
+                    .find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")))
+                    .map_or(1.0, |text| text.parse::<f32>().unwrap_or(0.0))
+            })
+        })
+    };
+    quality(coding).or_else(|| quality("*")).is_some_and(|quality| quality > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Encoding::*, *};
+
+    fn first(accept_encoding: &str) -> Encoding {
+        accepted(accept_encoding).next().unwrap_or(Identity)
+    }
+
+    #[test]
+    fn brotli_wins_over_gzip_whatever_the_order() {
+        assert_eq!(first("gzip, deflate, br, zstd"), Brotli);
+        assert_eq!(first("br;q=0.1, gzip;q=1.0"), Brotli);
+        assert_eq!(first("GZIP"), Gzip);
+        assert_eq!(first("*"), Brotli);
+    }
+
+    #[test]
+    fn what_is_not_named_or_has_no_quality_is_not_used() {
+        assert_eq!(first(""), Identity);
+        assert_eq!(first("identity"), Identity);
+        assert_eq!(first("br;q=0, gzip ; q=0.000"), Identity);
+        assert_eq!(first("br;q=0, *"), Gzip);
+        assert_eq!(first("br;q=banana"), Identity);
+        assert_eq!(first("brotli"), Identity);
+    }
+}

@@ -1,0 +1,64 @@
+//! Which files are served, and as what.
+
+/// What a file's name says about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Media {
+    /// The value of `content-type`.
+    pub content_type: &'static str,
+    /// Whether `.br` and `.gz` variants may lie beside it.
+    pub has_variants: bool,
+}
+
+/// The media of the file at `path`; `None` for what is not served, which
+/// includes the variants under their own names.
+pub fn media(path: &str) -> Option<Media> {
+    let (_, extension) = path.rsplit_once('.')?;
+    let (content_type, has_variants) = match extension {
+        "html" => ("text/html; charset=utf-8", true),
+        "js" => ("text/javascript; charset=utf-8", true),
+        "css" => ("text/css; charset=utf-8", true),
+        "svg" => ("image/svg+xml", true),
+        "json" => ("application/json", true),
+        "webmanifest" => ("application/manifest+json", true),
+        "txt" => ("text/plain; charset=utf-8", true),
+        "png" => ("image/png", false),
+        "jpg" | "jpeg" => ("image/jpeg", false),
+        "webp" => ("image/webp", false),
+        "avif" => ("image/avif", false),
+        "ico" => ("image/x-icon", false),
+        "woff2" => ("font/woff2", false),
+        _ => return None,
+    };
+    Some(Media { content_type, has_variants })
+}
+
+/// Whether the name carries a hash of the content, as `assets` gives them:
+/// `buy.0123456789abcdef.js`. Such a file never changes.
+pub fn is_hashed(path: &str) -> bool {
+    let mut parts = path.rsplit('.');
+    let hash = parts.nth(1).unwrap_or_default();
+    parts.next().is_some_and(|stem| !stem.is_empty())
+        && hash.len() == 16
+        && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variant_is_not_served_under_its_own_name() {
+        assert_eq!(media("index.html.br"), None);
+        assert_eq!(media("index.html.gz"), None);
+        assert_eq!(media("README"), None);
+    }
+
+    #[test]
+    fn only_a_full_hash_counts_as_one() {
+        assert!(is_hashed("assets/js/buy.0123456789abcdef.js"));
+        assert!(!is_hashed("assets/js/buy.js"));
+        assert!(!is_hashed("assets/js/buy.0123456789abcdeg.js"));
+        assert!(!is_hashed("assets/js/buy.0123456789abcde.js"));
+        assert!(!is_hashed("0123456789abcdef.js"));
+    }
+}

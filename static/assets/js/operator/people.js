@@ -1,0 +1,34 @@
+// Bans and strikes.
+
+import { byId, say } from "../shared/dom.js";
+import { doing, send } from "./desk.js";
+
+byId("ban").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const { kind, name, minutes, reason } = Object.fromEntries(new FormData(event.target));
+  const path = `/bans/${kind}/${encodeURIComponent(name.trim())}`;
+  const button = event.submitter;
+  if (button.value === "lift") void doing(button, () => send("DELETE", path), `${name} may take part again.`);
+  else {
+    const body = { seconds: Number(minutes) * 60, reason };
+    void doing(button, () => send("PUT", path, body), `${name} is banned for ${minutes} minutes.`);
+  }
+});
+
+byId("strikes").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const user = byId("strikes-user").value.trim();
+  const path = `/strikes/${encodeURIComponent(user)}`;
+  const button = event.submitter;
+  if (button.value === "clear") {
+    await doing(button, () => send("DELETE", path), `${user} has no strikes any more.`);
+    return say(byId("strikes-result"), "");
+  }
+  const found = await doing(button, () => send("GET", path));
+  if (found) say(byId("strikes-result"), describe(user, found));
+});
+
+function describe(user, { strikes, expires_at: until }) {
+  const number = Array.isArray(strikes) ? strikes.length : (strikes ?? 0);
+  return `${user}: ${number} ${number === 1 ? "strike" : "strikes"}${until ? `, until ${until}` : ""}`;
+}

@@ -1,0 +1,69 @@
+// The rows of the editor that say what is on sale.
+
+import { byId, el } from "../shared/dom.js";
+import { digits } from "../shared/format.js";
+
+let counter = 0;
+
+/** Shows these SKUs, or one empty row. */
+export function fillSkus(skus) {
+  byId("f-skus").replaceChildren();
+  for (const sku of skus.length ? skus : [{}]) addSku(sku);
+}
+
+/** Adds a row; answers its first field. */
+export function addSku({ sku = "", name = "", image = "", price, currency, total } = {}) {
+  counter += 1;
+  const known = currency ?? byId("f-skus").querySelector('[data-member="currency"]')?.value ?? "EUR";
+  const field = (member, label, value, properties = {}) => {
+    const id = `f-sku-${counter}-${member}`;
+    const input = el("input", { id, "data-member": member, testid: `f-sku-${member}`, required: true, autocomplete: "off", ...properties });
+    input.value = value;
+    return el("p", { class: "field" }, el("label", { for: id }, label), input);
+  };
+  const row = el(
+    "div",
+    { class: "sku-row", role: "group", "aria-label": "Item" },
+    field("sku", "SKU", sku, { spellcheck: "false", pattern: "[A-Za-z0-9][A-Za-z0-9_\\-]{0,39}" }),
+    field("name", "Name", name, { maxlength: 200 }),
+    field("price", "Price", price === undefined ? "" : (price / 10 ** digits(known)).toFixed(digits(known)), { inputmode: "decimal", pattern: "\\d+([.]\\d+)?" }),
+    field("currency", "Currency", known, { pattern: "[A-Z]{3}", maxlength: 3 }),
+    field("total", "Units", total ?? "", { type: "number", min: -1, step: 1 }),
+    field("image", "Picture (URL)", image, { required: false }),
+    el("button", { type: "button", class: "button", "aria-label": "Remove this item", onclick: () => remove(row) }, "✕"),
+  );
+  byId("f-skus").append(row);
+  number();
+  return row.querySelector("input");
+}
+
+/** The SKUs as the server reads them. */
+export function readSkus() {
+  return [...byId("f-skus").children].map((row) => {
+    const value = (member) => row.querySelector(`[data-member="${member}"]`).value.trim();
+    const currency = value("currency");
+    return {
+      sku: value("sku"),
+      name: value("name"),
+      image: value("image"),
+      price: Math.round(Number(value("price")) * 10 ** digits(currency)),
+      currency,
+      total: Number(value("total")),
+    };
+  });
+}
+
+function remove(row) {
+  row.remove();
+  if (!byId("f-skus").childElementCount) addSku();
+  number();
+}
+
+/** Each field knows the JSON pointer that the server would use for it. */
+function number() {
+  [...byId("f-skus").children].forEach((row, index) => {
+    for (const input of row.querySelectorAll("[data-member]")) {
+      input.dataset.pointer = `/skus/${index}/${input.dataset.member}`;
+    }
+  });
+}

@@ -1,0 +1,32 @@
+// A small line of the last minutes.
+
+import { svg } from "../shared/dom.js";
+
+const POINTS = 120;
+const [WIDTH, HEIGHT] = [POINTS - 1, 30];
+
+/** A line that grows with `push(value)`. */
+export function sparkline(label) {
+  const values = [];
+  const line = svg("path");
+  const area = svg("path", { class: "area" });
+  const node = svg(
+    "svg",
+    { class: "spark", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": label },
+    area,
+    line,
+  );
+
+  function push(value) {
+    values.push(value);
+    if (values.length > POINTS) values.shift();
+    const most = Math.max(1, ...values);
+    const at = (point, index) =>
+      `${WIDTH - (values.length - 1 - index)} ${(HEIGHT - 1 - (point / most) * (HEIGHT - 2)).toFixed(2)}`;
+    const path = `M${values.map(at).join("L")}`;
+    line.setAttribute("d", path);
+    area.setAttribute("d", `${path}L${WIDTH} ${HEIGHT}L${WIDTH - values.length + 1} ${HEIGHT}Z`);
+  }
+
+  return { node, push };
+}

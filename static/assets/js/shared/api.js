@@ -1,0 +1,104 @@
+// Every request to the server: the only module that calls fetch.
+
+/** The server refused: `code` is stable, `detail` is for people. */
+export class Problem extends Error {
+  constructor({ status, code, detail, errors = [], retryAfter = null }) {
+    super(detail || code);
+    Object.assign(this, { status, code, detail, errors, retryAfter });
+  }
+}
+
+/** No answer came: what the server did is unknown, which is not the same as failed. */
+export class Unreachable extends Error {}
+
+// What a proxy in front may answer without a problem document.
+const CODES = {
+  401: "unauthenticated", 403: "forbidden", 404: "not_found", 405: "method_not_allowed",
+  413: "payload_too_large", 429: "rate_limited", 503: "overloaded",
+};
+
+/**
+ * Sends one request; resolves to `{status, data, etag, retryAfter, sentAt, receivedAt}`, where the
+ * two moments are `performance.now()` and `retryAfter` is in milliseconds or null.
+ */
+async function call(method, path, { body, token, etag, signal, timeout = 10_000 } = {}) {
+  const headers = { accept: "application/json" };
+  if (body !== undefined) headers["content-type"] = "application/json";
+  if (token) headers.authorization = `Bearer ${token}`;
+  if (etag) headers["if-none-match"] = etag;
+  const limit = AbortSignal.timeout(timeout);
+  const sentAt = performance.now();
+  let response;
+  let text;
+  try {
+    response = await fetch(path, {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: signal ? AbortSignal.any([signal, limit]) : limit,
+      redirect: "error",
+      credentials: "omit",
+    });
+    text = await response.text();
+  } catch (error) {
+    if (signal?.aborted) throw signal.reason;
+    throw new Unreachable(String(error?.message ?? error));
+  }
+  const receivedAt = performance.now();
+  const data = parse(text);
+  const retryAfter = waitOf(response.headers.get("retry-after"));
+  if (!response.ok && response.status !== 304) {
+    throw new Problem({
+      status: response.status,
+      code: data?.code ?? CODES[response.status] ?? "internal",
+      detail: data?.detail ?? "",
+      errors: data?.errors ?? [],
+      retryAfter,
+    });
+  }
+  return {
+    status: response.status, data, etag: response.headers.get("etag"), retryAfter, sentAt, receivedAt,
+  };
+}
+
+function parse(text) {
+  try {
+    return text ? JSON.parse(text) : null;
+  } catch {
+    return null;
+  }
+}
+
+/** `Retry-After` in milliseconds: seconds, or a date. */
+function waitOf(header) {
+  if (!header) return null;
+  const wait = /^\d+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now();
+  return Number.isFinite(wait) ? Math.max(0, wait) : null;
+}
+
+const part = encodeURIComponent;
+const sale = (activity) => `/api/activities/${part(activity)}`;
+const order = (number) => `/api/orders/${part(number)}`;
+
+export const activities = () => call("GET", "/api/activities");
+export const activity = (id, options) => call("GET", sale(id), options);
+export const gate = (id, options) => call("GET", `${sale(id)}/gate.json`, { timeout: 5_000, ...options });
+export const challenge = (id, token, body = {}) =>
+  call("POST", `${sale(id)}/challenge`, { token, body });
+export const ticket = (id, token, proof = {}) => call("POST", `${sale(id)}/ticket`, { token, body: proof });
+export const placeOrder = (id, body, signal) =>
+  call("POST", `${sale(id)}/orders`, { body, signal, timeout: 8_000 });
+
+export const orders = (token, { before, limit = 20 } = {}) =>
+  call("GET", `/api/orders?${new URLSearchParams({ ...(before && { before }), limit })}`, { token });
+export const orderStatus = (number, token, etag) => call("GET", order(number), { token, etag });
+export const checkout = (number, token, address) =>
+  call("POST", `${order(number)}/checkout`, { token, body: { address } });
+export const cancel = (number, token) => call("POST", `${order(number)}/cancel`, { token, body: {} });
+export const refund = (number, token) => call("POST", `${order(number)}/refund`, { token, body: {} });
+
+export const signIn = (user) => call("POST", "/sandbox/sign-in", { body: { user } });
+
+/** The operator's interface: any route below `/api/admin`. */
+export const admin = (method, path, token, body) =>
+  call(method, `/api/admin${path}`, { token, body, timeout: 20_000 });

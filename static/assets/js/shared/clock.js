@@ -1,0 +1,35 @@
+// The server's clock. The browser's own clock is never asked: only how much time has passed.
+
+// An answer may have waited this long in a cache, so it can be older than the request.
+const CACHED_MS = 2_000;
+
+/** Server time minus `performance.now()`; undefined until something was measured. */
+let offset;
+let bestRoundTrip = Infinity;
+
+/**
+ * Learns from an answer that says `serverTime`, asked for at `sentAt` and here at `receivedAt`.
+ *
+ * The first answer sets the clock, half its round trip added; later ones only correct it, when they
+ * were much quicker, or when they prove it wrong: an answer was written before it arrived, and not
+ * long before it was asked for.
+ */
+export function observe(serverTime, sentAt, receivedAt) {
+  const server = Date.parse(serverTime);
+  if (!Number.isFinite(server)) return;
+  const roundTrip = receivedAt - sentAt;
+  if (offset === undefined || roundTrip < bestRoundTrip / 2) {
+    offset = server + roundTrip / 2 - receivedAt;
+    bestRoundTrip = roundTrip;
+  }
+  offset = Math.min(Math.max(offset, server - receivedAt), server + CACHED_MS - sentAt);
+}
+
+/** Whether the server's time is known. */
+export const isSet = () => offset !== undefined;
+
+/** The server's time now, in milliseconds since 1970; NaN until it is known. */
+export const now = () => (offset === undefined ? NaN : performance.now() + offset);
+
+/** Milliseconds until a moment given as RFC 3339; negative when it has passed. */
+export const until = (moment) => Date.parse(moment) - now();

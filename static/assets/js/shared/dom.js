@@ -1,0 +1,76 @@
+// Builds elements. Text becomes text, never markup.
+
+/**
+ * An element: `el("button", {type: "button", class: "primary", testid: "buy", onclick}, "Buy")`.
+ * Null, undefined and false properties and children are left out.
+ */
+export function el(tag, properties = {}, ...children) {
+  return fill(document.createElement(tag), properties, children);
+}
+
+/** The same for SVG. */
+export function svg(tag, properties = {}, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), properties, children);
+}
+
+function fill(node, properties, children) {
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "testid") node.setAttribute("data-testid", value);
+    else if (name === "value") node.value = value;
+    else node.setAttribute(name, value === true ? "" : String(value));
+  }
+  node.append(...children.flat().filter((child) => child || child === 0));
+  return node;
+}
+
+/** The one element with this id. */
+export const byId = (id) => document.getElementById(id);
+
+/** Sets an element's text, touching the page only when it changes: screen readers thank for it. */
+export function say(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+/** Shows or hides an element. */
+export function show(node, visible) {
+  if (node.hidden === visible) node.hidden = !visible;
+}
+
+/** A picture from an operator's URL, or the first letter where there is none or it is broken. */
+export function picture(url, name, size = "") {
+  const letter = () =>
+    el("span", { class: `picture letter ${size}`, "aria-hidden": "true" }, (name || "?").trim().charAt(0));
+  if (!/^(https:\/\/|\/(?!\/)|data:image\/)/.test(url ?? "")) return letter();
+  const image = el("img", { class: `picture ${size}`, src: url, alt: "", decoding: "async" });
+  image.addEventListener("error", () => image.replaceWith(letter()), { once: true });
+  return image;
+}
+
+/** Asks a question in a dialog; resolves to whether it was confirmed. */
+export function ask(question, yes, no) {
+  return new Promise((resolve) => {
+    const dialog = el(
+      "dialog",
+      { class: "dialog", "aria-label": question },
+      el(
+        "form",
+        { method: "dialog" },
+        el("p", {}, question),
+        el(
+          "div",
+          { class: "actions" },
+          el("button", { class: "button", value: "no", testid: "dialog-no" }, no),
+          el("button", { class: "button primary", value: "yes", testid: "dialog-yes" }, yes),
+        ),
+      ),
+    );
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(dialog.returnValue === "yes");
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}

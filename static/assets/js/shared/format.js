@@ -1,0 +1,47 @@
+// Money, moments and durations as people read them.
+
+import { language } from "./i18n.js";
+
+const locale = language === "zh" ? "zh-CN" : navigator.language.startsWith("en") ? navigator.language : "en";
+
+/** Minor units per major unit of a currency, as a power of ten. */
+export function digits(currency) {
+  try {
+    const { maximumFractionDigits } = new Intl.NumberFormat("en", { style: "currency", currency })
+      .resolvedOptions();
+    return maximumFractionDigits;
+  } catch {
+    return 2;
+  }
+}
+
+/** `1999, "EUR"` → `€19.99`. */
+export function money(minor, currency) {
+  const scale = digits(currency);
+  try {
+    return new Intl.NumberFormat(locale, { style: "currency", currency }).format(minor / 10 ** scale);
+  } catch {
+    return `${(minor / 10 ** scale).toFixed(scale)} ${currency}`;
+  }
+}
+
+/** A count with the separators of the language. */
+export const count = (number) => new Intl.NumberFormat(locale).format(number);
+
+/** A moment with its day, in the reader's time zone. */
+export const moment = (text) =>
+  new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" }).format(new Date(text));
+
+/** A moment's time of day, with seconds. */
+export const clockTime = (text) =>
+  new Intl.DateTimeFormat(locale, { timeStyle: "medium" }).format(new Date(text));
+
+/** Milliseconds as `2d 03:04:05`, `03:04:05` or `04:05`; rounded up, so that zero means now. */
+export function countdown(milliseconds) {
+  const total = Math.max(0, Math.ceil(milliseconds / 1000));
+  const two = (number) => String(number).padStart(2, "0");
+  const [days, hours] = [Math.floor(total / 86_400), Math.floor(total / 3600) % 24];
+  const rest = `${two(Math.floor(total / 60) % 60)}:${two(total % 60)}`;
+  if (days) return `${days}d ${two(hours)}:${rest}`;
+  return hours ? `${two(hours)}:${rest}` : rest;
+}

@@ -1,0 +1,18 @@
+//! The app from outside: HTTP, Redis and SQL, on either engine. One module for each feature.
+//!
+//! Most tests share one app and keep to sales of their own; what breaks things starts an app of its own.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that panics has failed")]
+
+mod bad_input;
+mod crash;
+mod identity;
+mod money;
+mod races;
+mod replies;
+mod reserve;
+mod round_trips;
+mod start_up;
+mod supervision;
+mod support;
+mod sweeper;
+mod whole_sale;

@@ -1,0 +1,147 @@
+//! Requests and answers. Every answer, in every test, is checked for what all answers promise.
+
+use reqwest::{Client, Method, header::HeaderMap};
+use serde_json::Value;
+
+/// A client for one app.
+#[derive(Clone)]
+pub struct Http {
+    client: Client,
+    base: String,
+}
+
+impl Http {
+    pub fn new(base: &str) -> Self {
+        let client = Client::builder().pool_max_idle_per_host(2_000).no_proxy().build().expect("a client");
+        Self { client, base: base.to_owned() }
+    }
+
+    /// A request; `token` and `body` may be empty.
+    pub async fn send(&self, method: Method, path: &str, token: &str, body: &Value) -> Answer {
+        self.try_send(method, path, token, body).await.unwrap_or_else(|error| panic!("{path}: {error:?}"))
+    }
+
+    /// A request that the app may die over.
+    pub async fn try_send(
+        &self,
+        method: Method,
+        path: &str,
+        token: &str,
+        body: &Value,
+    ) -> Result<Answer, reqwest::Error> {
+        let mut headers = vec![];
+        if !token.is_empty() {
+            headers.push(("authorization", format!("Bearer {token}")));
+        }
+        if !body.is_null() {
+            headers.push(("content-type", "application/json".to_owned()));
+        }
+        let text = if body.is_null() { String::new() } else { body.to_string() };
+        self.raw(method, path, &headers, text).await
+    }
+
+    /// A request with exactly these headers and this body.
+    pub async fn raw(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, String)],
+        body: impl Into<reqwest::Body>,
+    ) -> Result<Answer, reqwest::Error> {
+        let mut request = self.client.request(method.clone(), format!("{}{path}", self.base)).body(body);
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        let response = request.send().await?;
+        let answer = Answer {
+            asked: format!("{method} {path}"),
+            status: response.status().as_u16(),
+            headers: response.headers().clone(),
+            body: response.text().await?,
+        };
+        answer.keeps_the_promises_of_all_answers();
+        Ok(answer)
+    }
+
+    pub async fn get(&self, path: &str, token: &str) -> Answer {
+        self.send(Method::GET, path, token, &Value::Null).await
+    }
+
+    pub async fn post(&self, path: &str, token: &str, body: &Value) -> Answer {
+        self.send(Method::POST, path, token, body).await
+    }
+}
+
+/// An answer.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub asked: String,
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: String,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
+
+    /// A member as text; empty where it is not one.
+    pub fn text(&self, name: &str) -> String {
+        self.json()[name].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The code of a problem document; empty for any other answer.
+    pub fn code(&self) -> String {
+        if self.header("content-type") == "application/problem+json" { self.text("code") } else { String::new() }
+    }
+
+    /// Asserts the status.
+    #[track_caller]
+    pub fn is(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{self:?}");
+        self
+    }
+
+    /// Asserts a refusal: a whole problem document with this status and code.
+    #[track_caller]
+    pub fn is_problem(self, status: u16, code: &str) -> Self {
+        assert_eq!((self.status, self.code().as_str()), (status, code), "{self:?}");
+        let document = self.json();
+        assert_eq!(document["status"], status, "{self:?}");
+        for member in ["type", "title", "detail"] {
+            assert!(document[member].as_str().is_some_and(|text| !text.is_empty()), "no {member}: {self:?}");
+        }
+        if matches!(status, 429 | 503) {
+            let seconds = self.header("retry-after").parse::<u32>();
+            assert!(seconds.is_ok_and(|seconds| seconds > 0), "no Retry-After: {self:?}");
+        }
+        self
+    }
+
+    /// Asserts that a problem points at a member of the body.
+    #[track_caller]
+    pub fn points_at(self, pointer: &str) -> Self {
+        let document = self.json();
+        let errors = document["errors"].as_array().cloned().unwrap_or_default();
+        assert!(errors.iter().any(|error| error["pointer"] == pointer), "nothing points at {pointer}: {self:?}");
+        self
+    }
+
+    fn keeps_the_promises_of_all_answers(&self) {
+        assert!(!self.header("x-request-id").is_empty(), "no x-request-id: {self:?}");
+        assert!(!self.headers.contains_key("transfer-encoding"), "chunked: {self:?}");
+        let bodiless = matches!(self.status, 204 | 304);
+        assert!(bodiless || self.headers.contains_key("content-length"), "no content-length: {self:?}");
+        if self.status >= 400 {
+            assert!(!self.code().is_empty(), "not a problem document: {self:?}");
+        }
+        for secret in ["redis://", "postgres://", "panicked at", "wasm"] {
+            assert!(!self.body.contains(secret), "server internals: {self:?}");
+        }
+    }
+}

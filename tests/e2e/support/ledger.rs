@@ -1,0 +1,33 @@
+//! The ledger, read beside the app.
+
+use rusqlite::{Connection, OpenFlags};
+use tokio_postgres::NoTls;
+
+use super::TestApp;
+
+impl TestApp {
+    /// One number from the ledger, whichever it is.
+    pub async fn ledger_number(&self, query: &str) -> i64 {
+        match self.variables.get("ledger") {
+            "sqlite" => {
+                let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+                let ledger = Connection::open_with_flags(self.ledger_file(), flags).expect("the ledger");
+                ledger.busy_timeout(std::time::Duration::from_secs(10)).expect("patience");
+                ledger.query_row(query, [], |row| row.get(0)).expect(query)
+            }
+            url => {
+                let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("the ledger");
+                let driver = tokio::spawn(connection);
+                let number = client.query_one(query, &[]).await.expect(query).get(0);
+                drop(client);
+                driver.await.expect("the driver").expect("the connection");
+                number
+            }
+        }
+    }
+
+    /// Orders of a sale in the ledger.
+    pub async fn ledger_orders(&self, activity: &str, condition: &str) -> i64 {
+        self.ledger_number(&format!("SELECT COUNT(*) FROM orders WHERE activity = '{activity}' AND {condition}")).await
+    }
+}
