@@ -57,22 +57,14 @@ impl WasiView for State {
 
 impl WasiHttpView for State {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
-        WasiHttpCtxView {
-            ctx: &mut self.http,
-            table: &mut self.table,
-            hooks: &mut self.outbound_http,
-        }
+        WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut self.outbound_http }
     }
 }
 
 impl State {
     /// What the handler needs for requests that come in.
     pub fn inbound(&mut self) -> WasiHttpCtxView<'_> {
-        WasiHttpCtxView {
-            ctx: &mut self.http,
-            table: &mut self.table,
-            hooks: &mut self.inbound_http,
-        }
+        WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut self.inbound_http }
     }
 }
 
@@ -100,12 +92,7 @@ pub fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
 pub struct MemoryLimit(pub Option<usize>);
 
 impl ResourceLimiter for MemoryLimit {
-    fn memory_growing(
-        &mut self,
-        _: usize,
-        desired: usize,
-        _: Option<usize>,
-    ) -> wasmtime::Result<bool> {
+    fn memory_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
         let allowed = self.0.is_none_or(|limit| desired <= limit);
         if !allowed {
             tracing::warn!(desired, limit = self.0, "instance memory limit exceeded");

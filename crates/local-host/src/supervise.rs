@@ -13,10 +13,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use crate::{
-    cli::Up,
-    trigger,
-};
+use crate::{cli::Up, trigger};
 
 /// How long children may take to end before they are killed.
 const GRACE: Duration = Duration::from_secs(5);
@@ -62,8 +59,7 @@ pub async fn run(up: &Up) -> anyhow::Result<ExitCode> {
 
 /// Waits for Ctrl-C or SIGTERM, and in a child for the end of the parent.
 pub async fn told_to_end(watch_parent: bool) {
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
         // Without handlers the signals end the process by themselves.
         return std::future::pending().await;

@@ -53,10 +53,7 @@ pub async fn run(up: &Up, kind: TriggerType) -> anyhow::Result<()> {
         assets,
         loopback: Arc::new(Loopback::default()),
     };
-    let options = EngineOptions {
-        disable_cache: up.disable_cache,
-        disable_pooling: up.disable_pooling,
-    };
+    let options = EngineOptions { disable_cache: up.disable_cache, disable_pooling: up.disable_pooling };
     let linker = state::linker(&engine::build(options)?)?;
     let ids = match kind {
         TriggerType::Http => app.http_components(),
@@ -96,8 +93,7 @@ pub fn prepare(up: &Up) -> anyhow::Result<Prepared> {
         component.environment.extend(up.env.iter().cloned());
     }
     let directories = Directories { state: up.state_dir.clone(), log: up.log_dir.clone() };
-    let mut config =
-        RuntimeConfig::load(up.runtime_config_file.as_deref(), &app.root, &directories)?;
+    let mut config = RuntimeConfig::load(up.runtime_config_file.as_deref(), &app.root, &directories)?;
     for (id, component) in &app.components {
         config.ensure_stores(id, &component.key_value_stores, &component.sqlite_databases)?;
     }

@@ -15,9 +15,7 @@ use http::{
     uri::{Authority, PathAndQuery, Scheme},
 };
 use http_body_util::BodyExt as _;
-use wasmtime_wasi_http::{
-    Error, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpHooks,
-};
+use wasmtime_wasi_http::{Error, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpHooks};
 
 pub use self::connect::{Clients, tls_config};
 use self::timeout::BetweenBytes;
@@ -124,11 +122,7 @@ struct Outgoing {
 }
 
 impl Outgoing {
-    async fn send(
-        self,
-        mut request: Request<WasiBody>,
-        options: RequestOptions,
-    ) -> Result<Response<WasiBody>, Error> {
+    async fn send(self, mut request: Request<WasiBody>, options: RequestOptions) -> Result<Response<WasiBody>, Error> {
         let use_tls = self.prepare(&mut request)?;
         let component = request.uri().host().and_then(chained_component).map(str::to_owned);
         if let (Some(component), Some(server)) = (component, self.loopback.server()) {
@@ -171,8 +165,7 @@ impl Outgoing {
 
 impl Origin {
     fn uri(&self, path_and_query: Option<PathAndQuery>) -> Result<Uri, Error> {
-        let authority: Authority =
-            self.address.to_string().parse().map_err(|_| Error::HttpRequestUriInvalid)?;
+        let authority: Authority = self.address.to_string().parse().map_err(|_| Error::HttpRequestUriInvalid)?;
         let mut parts = http::uri::Parts::default();
         parts.scheme = Some(self.scheme.clone());
         parts.authority = Some(authority);

@@ -112,27 +112,19 @@ impl Server {
                 server.handle(request, client).await
             }
         });
-        let served = Builder::new(TokioExecutor::new())
-            .serve_connection(TokioIo::new(stream), service)
-            .await;
+        let served = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
         if let Err(error) = served {
             tracing::warn!("an HTTP connection broke: {error:?}");
         }
     }
 
-    async fn handle(
-        &self,
-        mut request: Request<WasiBody>,
-        client: SocketAddr,
-    ) -> anyhow::Result<Response<WasiBody>> {
+    async fn handle(&self, mut request: Request<WasiBody>, client: SocketAddr) -> anyhow::Result<Response<WasiBody>> {
         headers::strip(request.headers_mut());
         let path = request.uri().path().to_owned();
         if let Some(well_known) = path.strip_prefix(WELL_KNOWN_PREFIX) {
             return Ok(match well_known {
                 "health" => Response::new(text("OK".into())),
-                "info" => Response::builder()
-                    .header(CONTENT_TYPE, "application/json")
-                    .body(text(self.info.clone()))?,
+                "info" => Response::builder().header(CONTENT_TYPE, "application/json").body(text(self.info.clone()))?,
                 _ => empty(StatusCode::NOT_FOUND),
             });
         }
@@ -159,11 +151,7 @@ impl Server {
     /// # Errors
     ///
     /// If there is no such component. What it does wrong itself is a response.
-    pub async fn chain(
-        &self,
-        component: &str,
-        mut request: Request<WasiBody>,
-    ) -> anyhow::Result<Response<WasiBody>> {
+    pub async fn chain(&self, component: &str, mut request: Request<WasiBody>) -> anyhow::Result<Response<WasiBody>> {
         set_authority(&mut request, Scheme::HTTP)?;
         let trailing = request.uri().path().to_owned();
         let route = RouteInfo { raw: "/...", based: "/...", trailing, named: vec![] };
@@ -177,10 +165,8 @@ impl Server {
         route: &RouteInfo<'_>,
         client: SocketAddr,
     ) -> anyhow::Result<Response<WasiBody>> {
-        let handler = self
-            .handlers
-            .get(component)
-            .with_context(|| format!("unknown routing destination '{component}'"))?;
+        let handler =
+            self.handlers.get(component).with_context(|| format!("unknown routing destination '{component}'"))?;
         handler.state().note_scheme(request.uri().scheme());
         let response = match headers::add(&mut request, route, client) {
             Ok(()) => handler.handle((), request).await.map_err(anyhow::Error::from),
@@ -202,9 +188,7 @@ impl Target {
                 description: app.components.get(id).map_or_else(String::new, |c| c.description.clone()),
                 answer,
             },
-            HttpTarget::Static(_) => {
-                Self { label: trigger.id.clone(), description: String::new(), answer }
-            }
+            HttpTarget::Static(_) => Self { label: trigger.id.clone(), description: String::new(), answer },
         }
     }
 }

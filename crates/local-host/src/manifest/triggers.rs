@@ -106,15 +106,10 @@ fn http(
         );
     }
     if let schema::Route::Private(private) = &section.route {
-        ensure!(
-            private.private,
-            "route must be a string pattern or '{{ private = true }}', not {{ private = false }}"
-        );
+        ensure!(private.private, "route must be a string pattern or '{{ private = true }}', not {{ private = false }}");
     }
     let target = match (section.component, section.static_response) {
-        (Some(component), None) => {
-            HttpTarget::Component(component_id(component, &id, components)?)
-        }
+        (Some(component), None) => HttpTarget::Component(component_id(component, &id, components)?),
         (None, Some(response)) => HttpTarget::Static(response),
         (None, None) => bail!("a trigger needs a `component` or a `static_response`"),
         (Some(_), Some(_)) => bail!("a trigger has a `component` or a `static_response`, not both"),

@@ -169,9 +169,7 @@ impl Shared {
     ) -> Result<(), Error> {
         let connection = self.lock()?;
         let mut statement = connection.prepare_cached(statement).map_err(failed)?;
-        columns
-            .send(column_names(&statement))
-            .map_err(|_| Error::Io("column send error".into()))?;
+        columns.send(column_names(&statement)).map_err(|_| Error::Io("column send error".into()))?;
         let mut rows = statement.query(bind(parameters)).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
             let row = convert(row)?;
@@ -202,9 +200,7 @@ impl Shared {
         };
         if !self.allow_attach_file {
             connection.authorizer(Some(|context: AuthContext<'_>| match context.action {
-                AuthAction::Attach { filename } if !matches!(filename, "" | ":memory:") => {
-                    Authorization::Deny
-                }
+                AuthAction::Attach { filename } if !matches!(filename, "" | ":memory:") => Authorization::Deny,
                 _ => Authorization::Allow,
             }));
         }
@@ -236,10 +232,7 @@ mod tests {
         let mut rows = connection.stream(select.into(), vec![Value::Integer(1)]).await.unwrap();
         assert_eq!(rows.columns[..2], ["a", "b"]);
         let first = rows.rows.recv().await.unwrap().values;
-        assert!(matches!(
-            &first[..],
-            [Value::Integer(1), Value::Text(_), Value::Null, Value::Real(_), Value::Blob(_)]
-        ));
+        assert!(matches!(&first[..], [Value::Integer(1), Value::Text(_), Value::Null, Value::Real(_), Value::Blob(_)]));
         assert!(rows.rows.recv().await.is_some());
         assert!(rows.rows.recv().await.is_none());
         rows.result.await.unwrap().unwrap();

@@ -25,24 +25,15 @@ pub struct Rows {
 type RowStream = Pin<Box<RawRows>>;
 
 /// Runs a statement and returns how many rows it changed.
-pub async fn execute(
-    client: &Client,
-    statement: &str,
-    parameters: &[ParameterValue],
-) -> Result<u64, Error> {
-    let parameters = parameters::convert(parameters)
-        .map_err(|error| Error::ValueConversionFailed(format!("{error:?}")))?;
-    let references: Vec<&(dyn ToSql + Sync)> =
-        parameters.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect();
+pub async fn execute(client: &Client, statement: &str, parameters: &[ParameterValue]) -> Result<u64, Error> {
+    let parameters =
+        parameters::convert(parameters).map_err(|error| Error::ValueConversionFailed(format!("{error:?}")))?;
+    let references: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect();
     client.execute(statement, &references).await.map_err(failed)
 }
 
 /// Runs a statement and returns all of its rows.
-pub async fn collect(
-    client: &Client,
-    statement: &str,
-    parameters: &[ParameterValue],
-) -> Result<RowSet, Error> {
+pub async fn collect(client: &Client, statement: &str, parameters: &[ParameterValue]) -> Result<RowSet, Error> {
     let mut incoming = start(client, statement, parameters).await?;
     let mut set = RowSet { columns: Vec::new(), rows: Vec::new() };
     let mut size = size_of::<RowSet>();
@@ -62,11 +53,7 @@ pub async fn collect(
 }
 
 /// Runs a statement and returns its rows as they come.
-pub async fn stream(
-    client: &Client,
-    statement: &str,
-    parameters: &[ParameterValue],
-) -> Result<Rows, Error> {
+pub async fn stream(client: &Client, statement: &str, parameters: &[ParameterValue]) -> Result<Rows, Error> {
     let mut incoming = start(client, statement, parameters).await?;
     let (columns_tx, columns) = oneshot::channel();
     let (rows_tx, rows) = mpsc::channel(4);
@@ -106,13 +93,8 @@ async fn forward(
     Ok(())
 }
 
-async fn start(
-    client: &Client,
-    statement: &str,
-    parameters: &[ParameterValue],
-) -> Result<RowStream, Error> {
-    let parameters = parameters::convert(parameters)
-        .map_err(|error| Error::BadParameter(format!("{error:?}")))?;
+async fn start(client: &Client, statement: &str, parameters: &[ParameterValue]) -> Result<RowStream, Error> {
+    let parameters = parameters::convert(parameters).map_err(|error| Error::BadParameter(format!("{error:?}")))?;
     Ok(Box::pin(client.query_raw(statement, parameters).await.map_err(failed)?))
 }
 
@@ -149,9 +131,6 @@ fn failed(error: tokio_postgres::Error) -> Error {
         code: error.code().code().to_owned(),
         message: error.message().to_owned(),
         detail: error.detail().map(str::to_owned),
-        extras: extras
-            .into_iter()
-            .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-            .collect(),
+        extras: extras.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect(),
     }))
 }

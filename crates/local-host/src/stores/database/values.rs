@@ -34,9 +34,7 @@ pub fn convert(row: &rusqlite::Row<'_>) -> Result<RowResult, Error> {
                 ValueRef::Null => Value::Null,
                 ValueRef::Integer(value) => Value::Integer(value),
                 ValueRef::Real(value) => Value::Real(value),
-                ValueRef::Text(value) => {
-                    Value::Text(str::from_utf8(value).map_err(failed)?.to_owned())
-                }
+                ValueRef::Text(value) => Value::Text(str::from_utf8(value).map_err(failed)?.to_owned()),
                 ValueRef::Blob(value) => Value::Blob(value.to_vec()),
             })
         })
