@@ -62,8 +62,17 @@ export async function publish({ startsIn = -1_000, lasts = 600_000, total = 10, 
     ...rest,
   });
   await operate("POST", `/activities/${id}/publish`, {});
+  await untilPhase(id, { among: ["scheduled", "open", "ended"] });
   return { id, startsAt };
 }
+
+/** Waits until the gate of a sale says one of these phases: a change takes up to two seconds (F5). */
+export const untilPhase = (id, { among }) =>
+  eventually(`the sale ${id} being ${among.join(" or ")}`, async () => {
+    const response = await fetch(`${url}/api/activities/${id}/gate.json`);
+    const value = await response.json();
+    return { done: among.includes(value.phase), value };
+  });
 
 /** A buyer without a browser. */
 export async function signIn(user = unique("buyer")) {
@@ -74,9 +83,8 @@ export async function signIn(user = unique("buyer")) {
 /** Buys one unit of `item`; resolves to the order. */
 export async function reserve(sale, { token }) {
   const { ticket } = await call("POST", `/api/activities/${sale}/ticket`, { token, body: {} });
-  const gate = await call("GET", `/api/activities/${sale}/gate.json`);
-  const body = { sku: "item", quantity: 1, ticket, start_key: gate.start_key };
-  return call("POST", `/api/activities/${sale}/orders`, { body });
+  const { start_key } = await untilPhase(sale, { among: ["open"] });
+  return call("POST", `/api/activities/${sale}/orders`, { body: { sku: "item", quantity: 1, ticket, start_key } });
 }
 
 /** Asks until `look` answers something true; fails with what it saw last. */

@@ -8,24 +8,22 @@ const MINUTE = 60_000;
 
 /**
  * How long to wait before the next look at the gate, in milliseconds; null when there is nothing
- * more to see. `left` is the time until the start by the server's clock.
+ * more to see. `left` is the time until the start by the server's clock, `soldOut` whether nothing
+ * is left of anything.
  *
  * Far from the start the page only keeps its clock right. It looks once shortly before, and at the
  * start after a jitter that the server chose, so that a crowd does not come in the same instant.
  */
-export function nextLook(gate, left) {
+export function nextLook(gate, left, soldOut) {
   if (gate.phase === "ended") return null;
   if (gate.phase === "paused") return 3_000 + upTo(2_000);
-  if (gate.phase === "open") return isSoldOut(gate) ? 5_000 + upTo(3_000) : 2_000 + upTo(1_000);
+  if (gate.phase === "open") return soldOut ? 5_000 + upTo(3_000) : 2_000 + upTo(1_000);
   if (left > 2 * MINUTE) return Math.min(left - MINUTE, 5 * MINUTE) + upTo(30_000);
   if (left > 20_000) return left - 5_000 - upTo(10_000);
   if (left > 0) return left + upTo(gate.jitter_ms ?? 200);
   // Past the start, but a cache still says "scheduled", for a second at most.
   return 300 + upTo(500);
 }
-
-// The page fills it in when it knows the SKUs; the gate alone names only those that are sold out.
-const isSoldOut = (gate) => gate.all_sold_out === true;
 
 /** Starts to watch; `onChange(gate)` is called for every look that brought something. */
 export function watchGate(activity, { skus, onChange, onTrouble }) {
@@ -37,13 +35,12 @@ export function watchGate(activity, { skus, onChange, onTrouble }) {
     try {
       const { data, sentAt, receivedAt } = await api.gate(activity);
       clock.observe(data.server_time, sentAt, receivedAt);
-      const known = skus();
-      data.all_sold_out = known.length > 0 && known.every((sku) => data.sold_out.includes(sku));
       current = data;
       failures = 0;
       onChange(data);
       for (const wake of waiting) wake();
-      return nextLook(data, clock.until(data.starts_at));
+      const soldOut = skus.every((sku) => data.sold_out.includes(sku));
+      return nextLook(data, clock.until(data.starts_at), soldOut);
     } catch (error) {
       onTrouble(error);
       if (error.code === "not_found") return null;

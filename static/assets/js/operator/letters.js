@@ -1,8 +1,8 @@
 // Dead letters: orders that could not be written, to look at and to replay.
 
-import { byId, el, show } from "../shared/dom.js";
+import { byId, el, say, show } from "../shared/dom.js";
 import { moment } from "../shared/format.js";
-import { doing, explain, notice, send } from "./desk.js";
+import { doing, explain, send } from "./desk.js";
 
 byId("letters-refresh").addEventListener("click", (event) => void doing(event.target, load));
 
@@ -12,8 +12,9 @@ export async function load() {
     const { dead_letters: letters } = await send("GET", "/dead-letters");
     byId("letters").replaceChildren(...letters.map(row));
     show(byId("no-letters"), letters.length === 0);
+    say(byId("letters-trouble"), "");
   } catch (error) {
-    notice(explain(error), "bad");
+    say(byId("letters-trouble"), `The dead letters cannot be shown: ${explain(error)}`);
   }
 }
 

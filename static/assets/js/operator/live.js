@@ -137,7 +137,7 @@ function askNumber(question) {
 function figures(id, values = {}) {
   const rows = Object.entries(values).filter(([, value]) => value);
   byId(id).replaceChildren(
-    ...(rows.length ? rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, count(value))]) : [el("dt", {}, "none")]),
+    ...(rows.length ? rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, count(value))]) : [el("dt", {}, "none"), el("dd", {}, "0")]),
   );
 }
 

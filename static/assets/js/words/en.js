@@ -55,6 +55,7 @@ export const words = {
   "steps.title": "Be ready",
   "steps.sign_in": "Signed in",
   "steps.ticket": "Ticket: sign in to get yours",
+  "steps.ticket_coming": "Ticket: on its way",
   "steps.ticket_later": "Ticket: to be had 30 minutes before the start",
   "steps.ticket_ready": "Your ticket is ready",
   "steps.start": "The sale is open",

@@ -55,6 +55,7 @@ export const words = {
   "steps.title": "准备就绪",
   "steps.sign_in": "已登录",
   "steps.ticket": "资格券：登录后领取",
+  "steps.ticket_coming": "资格券：领取中",
   "steps.ticket_later": "资格券：开始前 30 分钟可领取",
   "steps.ticket_ready": "资格券已领取",
   "steps.start": "活动已开始",

@@ -2,8 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { call, operate, publish, signIn, unique } from "./support/app.js";
-import { part, signInOn, untilButton, untilSays, withPage } from "./support/browser.js";
+import { call, eventually, operate, publish, signIn, unique } from "../support/app.js";
+import { part, signInOn, untilButton, untilSays, withPage } from "../support/browser.js";
 
 const ORDERS = /\/api\/activities\/[^/]+\/orders$/;
 
@@ -63,7 +63,11 @@ test("an answer that gets lost on its way makes one order all the same", async (
   const { skus } = await operate("GET", `/activities/${id}/stats`);
   assert.equal(skus[0].held, 1);
   const { token } = await signIn(user);
-  assert.equal((await call("GET", "/api/orders", { token })).length <= 1, true);
+  const orders = await eventually("the order reaching the ledger", async () => {
+    const value = await call("GET", "/api/orders", { token });
+    return { done: value.length > 0, value };
+  });
+  assert.equal(orders.length, 1);
 });
 
 test("a busy server is asked again when it said, with the same ticket, without a click", async () => {

@@ -2,8 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { call, operate, publish, signIn, sweep, unique, untilOrder } from "./support/app.js";
-import { goToPayment, part, signInOn, untilButton, untilSays, withPage } from "./support/browser.js";
+import { call, operate, publish, signIn, sweep, unique, untilOrder } from "../support/app.js";
+import { goToPayment, part, signInOn, untilButton, untilSays, withPage } from "../support/browser.js";
 
 const orderOn = (page) => new URL(page.url()).searchParams.get("order_no");
 

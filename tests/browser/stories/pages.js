@@ -4,8 +4,8 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { test } from "node:test";
-import { publish, unique, url } from "./support/app.js";
-import { enterAsOperator, part, signInOn, untilSays, withPage } from "./support/browser.js";
+import { publish, unique, url } from "../support/app.js";
+import { enterAsOperator, part, signInOn, untilSays, withPage } from "../support/browser.js";
 
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 

@@ -2,8 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { publish, serverOffset, unique } from "./support/app.js";
-import { part, signInOn, untilButton, untilSays, withPage } from "./support/browser.js";
+import { publish, serverOffset, unique } from "../support/app.js";
+import { part, signInOn, untilButton, untilSays, withPage } from "../support/browser.js";
 
 const HOUR = 3_600_000;
 

@@ -2,8 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { call, operate, publish, reserve, signIn, unique, untilOrder } from "./support/app.js";
-import { part, signInOn, untilButton, untilSays, withPage } from "./support/browser.js";
+import { call, operate, publish, reserve, signIn, unique, untilOrder } from "../support/app.js";
+import { part, signInOn, untilButton, untilSays, withPage } from "../support/browser.js";
 
 test("what is sold out says so, asks nothing, and comes back when a unit does", async () => {
   const { id } = await publish({ total: 1 });

@@ -2,8 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { call, operate, publish, reserve, signIn, unique, untilOrder } from "./support/app.js";
-import { enterAsOperator, part, untilSays, withPage } from "./support/browser.js";
+import { call, operate, publish, reserve, signIn, unique, untilOrder, untilPhase } from "../support/app.js";
+import { enterAsOperator, part, untilSays, withPage } from "../support/browser.js";
 
 test("a wrong token opens nothing", async () => {
   await withPage("/admin", async (page) => {
@@ -38,12 +38,13 @@ test("an operator creates a sale, corrects a mistake, publishes, pauses, resumes
       await part(page, `${verb}-${id}`).click();
       await untilSays(page, `state-${id}`, state);
     }
+    await untilPhase(id, { among: ["scheduled"] });
     assert.equal((await call("GET", `/api/activities/${id}`)).title, "Made by hand");
     await part(page, `close-${id}`).click();
     await part(page, "dialog-yes").click();
     await untilSays(page, `state-${id}`, "closed");
   });
-  assert.equal((await call("GET", `/api/activities/${id}/gate.json`)).phase, "ended");
+  await untilPhase(id, { among: ["ended"] });
 });
 
 test("saving a sale without a change keeps every field", async () => {
