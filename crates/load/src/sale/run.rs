@@ -18,7 +18,6 @@ use super::setup::{Rules, Terms};
 use super::verdict::judge;
 use super::{Options, books, buyers, settle, setup};
 use crate::app::App;
-use crate::http::Client;
 use crate::meter::BUCKET;
 
 /// How long after its start a gate may open: restarts are survived, a broken clock is not waited for.
@@ -28,8 +27,7 @@ const GATE_PATIENCE: Duration = Duration::from_secs(30);
 pub async fn run(options: Options) -> Result<Report> {
     options.check()?;
     let target = options.target.resolve()?;
-    let client = Client::new(&target.url, options.connections.into(), Duration::from_secs(options.timeout.into()))?;
-    let app = App::new(&target, client)?;
+    let app = App::new(&target, options.connections, Duration::from_secs(options.timeout.into()))?;
     setup::greet(&app, &target.url).await?;
 
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
