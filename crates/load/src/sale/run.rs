@@ -85,8 +85,6 @@ async fn hold(session: &Arc<Session>, starts: Instant) -> Result<Course> {
     progress.end(&progress.reserved);
     progress.end(&progress.orders);
     let visits = outcomes(&reports);
-    let found = books::reconcile(session, &reports).await;
-
     progress.begin(&progress.settling);
     if !settle::settle(session).await {
         progress.say("the books did not come to rest in time: judged as they are");
@@ -95,6 +93,7 @@ async fn hold(session: &Arc<Session>, starts: Instant) -> Result<Course> {
     let samples = sampler.stop();
 
     progress.begin(&progress.checking);
+    let found = books::reconcile(session, &reports).await;
     let evidence = books::gather(session, reports, found, samples).await?;
     progress.end(&progress.checking);
     Ok(Course { opened, late: gate.late, visits, evidence })
