@@ -4,9 +4,9 @@ mod app;
 mod http;
 mod identity;
 mod ledger;
-mod money;
+pub mod money;
 mod patience;
-mod sale;
+pub mod sale;
 
 pub use self::{
     app::TestApp,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use redis::aio::MultiplexedConnection;
 use reqwest::Method;
 use serde_json::{Value, json};
-use stampede_harness::{app::App, throwaway::Throwaway, variables::Variables};
+use stampede_harness::{app::App, redis::Redis, throwaway::Throwaway, variables::Variables};
 
 use super::{Answer, Http};
 
@@ -43,6 +43,12 @@ impl TestApp {
         act(&mut lock(&self.stampede).app)
     }
 
+    /// The Redis server's process, for tests that hold it up.
+    pub fn with_redis<T>(&self, act: impl FnOnce(&mut Redis) -> T) -> T {
+        act(&mut lock(&self.stampede).redis)
+    }
+
+    /// A connection to its Redis.
     pub async fn redis(&self) -> MultiplexedConnection {
         let client = redis::Client::open(self.variables.get("redis_url")).expect("a URL");
         client.get_multiplexed_async_connection().await.expect("Redis")
@@ -63,6 +69,7 @@ impl TestApp {
         self.admin(Method::PUT, "/shed", &json!({ "on": on })).await.is(200);
     }
 
+    /// The ledger's file, where it is SQLite.
     pub fn ledger_file(&self) -> std::path::PathBuf {
         lock(&self.stampede).app.settings().ledger_file()
     }

@@ -36,7 +36,8 @@ impl TestApp {
     /// What a provider says about an order of one unit of a test sale.
     pub fn callback(kind: &str, order_no: &str, session: &str) -> Value {
         let payment = format!("pay_{order_no}");
-        let data = json!({"order_no": order_no, "session": session, "payment": payment, "amount": 1000, "currency": "EUR"});
+        let data =
+            json!({"order_no": order_no, "session": session, "payment": payment, "amount": 1000, "currency": "EUR"});
         json!({"type": kind, "timestamp": in_seconds(0), "data": data})
     }
 

@@ -65,7 +65,11 @@ impl TestApp {
         self.admin(Method::POST, &format!("/activities/{id}/publish"), &Value::Null).await.is(200);
         let start_key = eventually("the start key", async || {
             let gate = self.http.get(&format!("/api/activities/{id}/gate.json"), "").await;
-            if gate.status == 200 && gate.json()["phase"] == "open" { Ok(gate.text("start_key")) } else { Err(gate.body) }
+            if gate.status == 200 && gate.json()["phase"] == "open" {
+                Ok(gate.text("start_key"))
+            } else {
+                Err(gate.body)
+            }
         })
         .await;
         Sale { id, start_key }
@@ -163,10 +167,17 @@ impl TestApp {
         let redis = &sku.expect("SKU a")["redis"];
         let [total, left, held, sold] = ["total", "left", "held", "sold"].map(|name| redis[name].as_i64().expect(name));
         assert_eq!(left + held + sold, total, "{audit}");
-        let live = format!("SELECT CAST(COALESCE(SUM(quantity), 0) AS BIGINT) FROM orders \
-            WHERE activity = '{}' AND sku = 'a' AND live = 1", sale.id);
+        let live = format!(
+            "SELECT CAST(COALESCE(SUM(quantity), 0) AS BIGINT) FROM orders \
+            WHERE activity = '{}' AND sku = 'a' AND live = 1",
+            sale.id
+        );
         assert_eq!(self.ledger_number(&live).await, held + sold, "{audit}");
-        let stock: i64 = redis::cmd("GET").arg(format!("{{{}}}:stock:a", sale.id)).query_async(&mut self.redis().await).await.expect("a stock");
+        let stock: i64 = redis::cmd("GET")
+            .arg(format!("{{{}}}:stock:a", sale.id))
+            .query_async(&mut self.redis().await)
+            .await
+            .expect("a stock");
         assert_eq!(stock, left, "{audit}");
         [left, held, sold]
     }

@@ -1,0 +1,119 @@
+// A buyer's way: from the list to the paid order, and the other ends of it.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { call, operate, publish, signIn, sweep, unique, untilOrder } from "./support/app.js";
+import { goToPayment, part, signInOn, untilButton, untilSays, withPage } from "./support/browser.js";
+
+const orderOn = (page) => new URL(page.url()).searchParams.get("order_no");
+
+/** Buys on a sale's page that is open already; the order's page is there afterwards. */
+async function buyOn(page, user) {
+  await signInOn(page, user);
+  await untilButton(page, "enabled");
+  await part(page, "buy").click();
+  await page.waitForURL(/\/order\?/);
+}
+
+test("somebody signs in, waits for the start, buys, pays, and sees the order paid", async () => {
+  const sale = await publish({ startsIn: 5_000, total: 3 });
+  await withPage("/", async (page) => {
+    await page.getByRole("link", { name: new RegExp(sale.id) }).click();
+    await untilSays(page, "countdown", "Starts in");
+    assert.equal(await part(page, "buy").isDisabled(), true);
+    await signInOn(page, unique("mia"));
+    await untilSays(page, "ticket-step", "Your ticket is ready");
+    await untilButton(page, "enabled");
+    await part(page, "buy").click();
+    await page.waitForURL(/\/order\?/);
+    await untilSays(page, "headline", "Reserved for you");
+    await goToPayment(page);
+    await part(page, "sandbox-pay").click();
+    await page.waitForURL(/\/order\?/);
+    await untilSays(page, "headline", "Paid");
+    await part(page, "nav-orders").click();
+    await untilSays(page, "order-link", "Paid");
+  });
+  const { skus } = await operate("GET", `/activities/${sale.id}/stats`);
+  assert.deepEqual([skus[0].left, skus[0].held, skus[0].sold], [2, 0, 1]);
+});
+
+test("an order that is not paid in time expires, and its unit comes back", async () => {
+  const sale = await publish({ total: 1, payTimeout: 4 });
+  await withPage(`/sale?activity=${sale.id}`, async (page) => {
+    await buyOn(page, unique("leo"));
+    await untilSays(page, "headline", "Reserved for you");
+    assert.match(await part(page, "pay-left").innerText(), /^00:0[0-4]$/);
+    await untilSays(page, "headline", "The time is up");
+    await sweep();
+    await part(page, "again").click();
+    await untilButton(page, "enabled");
+    await untilSays(page, "left", "1 of 1 left");
+  });
+});
+
+test("a declined payment leaves the order as it was, and a second one pays it", async () => {
+  const sale = await publish();
+  await withPage(`/sale?activity=${sale.id}`, async (page) => {
+    await buyOn(page, unique("ida"));
+    await untilSays(page, "headline", "Reserved for you");
+    await goToPayment(page);
+    await part(page, "sandbox-decline").click();
+    await page.waitForURL(/\/order\?/);
+    await untilSays(page, "headline", "Reserved for you");
+    await part(page, "to-payment").click();
+    await part(page, "sandbox-pay").click();
+    await untilSays(page, "headline", "Paid");
+  });
+});
+
+test("a buyer cancels, and is asked first", async () => {
+  const sale = await publish();
+  await withPage(`/sale?activity=${sale.id}`, async (page) => {
+    await buyOn(page, unique("tom"));
+    await part(page, "cancel").click();
+    await part(page, "dialog-no").click();
+    await untilSays(page, "headline", "Reserved for you");
+    await part(page, "cancel").click();
+    await part(page, "dialog-yes").click();
+    await untilSays(page, "headline", "Cancelled");
+  });
+  const { skus } = await operate("GET", `/activities/${sale.id}/stats`);
+  assert.deepEqual([skus[0].left, skus[0].held], [10, 0]);
+});
+
+test("a buyer asks for a refund of a paid order", async () => {
+  const sale = await publish();
+  await withPage(`/sale?activity=${sale.id}`, async (page) => {
+    await buyOn(page, unique("eva"));
+    await untilSays(page, "headline", "Reserved for you");
+    await goToPayment(page);
+    await part(page, "sandbox-pay").click();
+    await untilSays(page, "headline", "Paid");
+    await part(page, "refund").click();
+    await part(page, "dialog-yes").click();
+    await untilSays(page, "headline", /on its way back|Refunded/);
+    await sweep();
+    await untilSays(page, "headline", "Refunded");
+  });
+});
+
+test("an order opens for its owner alone", async () => {
+  const sale = await publish();
+  const user = unique("nele");
+  let order;
+  await withPage(`/sale?activity=${sale.id}`, async (page) => {
+    await buyOn(page, user);
+    order = orderOn(page);
+  });
+  const owner = await signIn(user);
+  await untilOrder(order, "pending_payment", owner);
+  await withPage("/orders", async (page) => {
+    await part(page, "sign-in-user").fill(unique("stranger"));
+    await part(page, "sign-in-send").click();
+    await untilSays(page, "orders-state", "You have no orders yet");
+    await page.goto(`/order?order_no=${order}`);
+    await page.getByRole("heading", { name: "not yours" }).waitFor();
+  });
+  assert.equal((await call("GET", "/api/orders", { token: owner.token })).length, 1);
+});

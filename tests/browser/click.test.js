@@ -1,0 +1,92 @@
+// The click: once, and never in vain (A3, A5, B3).
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { call, operate, publish, signIn, unique } from "./support/app.js";
+import { part, signInOn, untilButton, untilSays, withPage } from "./support/browser.js";
+
+const ORDERS = /\/api\/activities\/[^/]+\/orders$/;
+
+test("a double click makes one request", async () => {
+  const { id } = await publish({ perUser: 5 });
+  await withPage(`/sale?activity=${id}`, async (page) => {
+    let requests = 0;
+    await page.route(ORDERS, async (route) => {
+      requests += 1;
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      await route.continue();
+    });
+    await signInOn(page, unique("kim"));
+    await untilButton(page, "enabled");
+    await part(page, "buy").dblclick({ force: true, noWaitAfter: true });
+    assert.equal(await part(page, "buy").isDisabled(), true);
+    await page.waitForURL(/\/order\?/);
+    assert.equal(requests, 1);
+  });
+  const { skus } = await operate("GET", `/activities/${id}/stats`);
+  assert.equal(skus[0].held, 1);
+});
+
+test("the button comes back after ten seconds at most, even if no answer comes", async () => {
+  const { id } = await publish();
+  await withPage(`/sale?activity=${id}`, async (page) => {
+    await page.route(ORDERS, () => {});
+    await signInOn(page, unique("ben"));
+    await untilButton(page, "enabled");
+    const clicked = Date.now();
+    await part(page, "buy").click();
+    await untilButton(page, "disabled");
+    await untilButton(page, "enabled");
+    const took = Date.now() - clicked;
+    assert.ok(took > 2_000 && took < 10_800, `it came back after ${took} ms`);
+  });
+});
+
+test("an answer that gets lost on its way makes one order all the same", async () => {
+  const { id } = await publish({ perUser: 5 });
+  const user = unique("lou");
+  await withPage(`/sale?activity=${id}`, async (page) => {
+    const tickets = [];
+    await page.route(ORDERS, async (route) => {
+      tickets.push(route.request().postDataJSON().ticket);
+      if (tickets.length > 1) return route.continue();
+      await route.fetch();
+      return route.abort("connectionreset");
+    });
+    await signInOn(page, user);
+    await untilButton(page, "enabled");
+    await part(page, "buy").click();
+    await page.waitForURL(/\/order\?/);
+    assert.equal(tickets.length, 2);
+    assert.equal(tickets[0], tickets[1]);
+  });
+  const { skus } = await operate("GET", `/activities/${id}/stats`);
+  assert.equal(skus[0].held, 1);
+  const { token } = await signIn(user);
+  assert.equal((await call("GET", "/api/orders", { token })).length <= 1, true);
+});
+
+test("a busy server is asked again when it said, with the same ticket, without a click", async () => {
+  const { id } = await publish();
+  await withPage(`/sale?activity=${id}`, async (page) => {
+    const tries = [];
+    await page.route(ORDERS, (route) => {
+      tries.push({ at: Date.now(), ticket: route.request().postDataJSON().ticket });
+      if (tries.length > 1) return route.continue();
+      return route.fulfill({
+        status: 429,
+        headers: { "retry-after": "2", "content-type": "application/problem+json" },
+        body: JSON.stringify({ status: 429, code: "rate_limited", detail: "Too many requests." }),
+      });
+    });
+    await signInOn(page, unique("pia"));
+    await untilButton(page, "enabled");
+    await part(page, "buy").click();
+    await untilSays(page, "notice", /Next try in [12] s/);
+    await page.waitForURL(/\/order\?/);
+    assert.equal(tries.length, 2);
+    assert.equal(tries[0].ticket, tries[1].ticket);
+    const waited = tries[1].at - tries[0].at;
+    assert.ok(waited >= 2_000 && waited < 4_000, `it waited ${waited} ms`);
+  });
+});

@@ -1,0 +1,118 @@
+// The pages as such: caching (A1), languages, and whether everybody can use them.
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { test } from "node:test";
+import { publish, unique, url } from "./support/app.js";
+import { enterAsOperator, part, signInOn, untilSays, withPage } from "./support/browser.js";
+
+const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** What a person with a screen reader, a keyboard or weak eyes would stumble over. */
+async function obstacles(page) {
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => globalThis.axe.run());
+  return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(" ")}`);
+}
+
+for (const colorScheme of ["light", "dark"]) {
+  test(`nobody stumbles over a page in ${colorScheme} colours`, async () => {
+    const { id } = await publish({ startsIn: 60_000, perUser: 3 });
+    await withPage(
+      "/",
+      async (page) => {
+        await part(page, "sale-link").first().waitFor();
+        assert.deepEqual(await obstacles(page), [], "the list");
+        await page.goto(`/sale?activity=${id}`);
+        await untilSays(page, "buy", "Not yet");
+        assert.deepEqual(await obstacles(page), [], "the sale");
+        await signInOn(page, unique("amy"));
+        await page.goto("/orders");
+        await untilSays(page, "orders-state", "You have no orders yet");
+        assert.deepEqual(await obstacles(page), [], "the orders");
+        await page.goto("/admin");
+        await enterAsOperator(page);
+        await part(page, `live-${id}`).click();
+        await part(page, "stock-item").waitFor();
+        assert.deepEqual(await obstacles(page), [], "the operator's page");
+        await part(page, `edit-${id}`).click();
+        await part(page, "f-save").waitFor();
+        assert.deepEqual(await obstacles(page), [], "the editor");
+      },
+      { colorScheme },
+    );
+  });
+}
+
+test("a sale can be bought with the keyboard alone", async () => {
+  const { id } = await publish();
+  await withPage(`/sale?activity=${id}`, async (page) => {
+    const press = async (name) => {
+      for (let steps = 0; steps < 30; steps += 1) {
+        await page.keyboard.press("Tab");
+        if ((await page.evaluate(() => document.activeElement.textContent)) === name) return page.keyboard.press("Enter");
+      }
+      throw new Error(`${name} cannot be reached with the keyboard`);
+    };
+    await part(page, "buy").and(page.locator(":enabled")).waitFor();
+    await press("Sign in");
+    await page.keyboard.type(unique("kai"));
+    await page.keyboard.press("Enter");
+    await part(page, "user").waitFor();
+    await press("Buy");
+    await page.waitForURL(/\/order\?/);
+  });
+});
+
+test("the page speaks Chinese to those who want it", async () => {
+  const { id } = await publish({ startsIn: 60_000 });
+  await withPage(`/sale?activity=${id}`, async (page) => {
+    await untilSays(page, "buy", "Not yet");
+    await part(page, "language").click();
+    await untilSays(page, "buy", "尚未开始");
+    assert.equal(await page.locator("html").getAttribute("lang"), "zh-CN");
+    await part(page, "language").click();
+    await untilSays(page, "buy", "Not yet");
+  });
+  await withPage(`/sale?activity=${id}`, (page) => untilSays(page, "buy", "尚未开始"), { locale: "zh-CN" });
+});
+
+test("a page is kept for a minute, its assets for ever, and both travel compressed", async () => {
+  const assets = [];
+  await withPage("/", async (page) => {
+    page.on("response", (response) => response.url().includes("/assets/") && assets.push(response));
+    await page.reload({ waitUntil: "networkidle" });
+    for (const response of assets) {
+      const headers = await response.allHeaders();
+      assert.equal(headers["cache-control"], "public, max-age=31536000, immutable", response.url());
+      assert.match(response.url(), /\.[0-9a-f]{16}\.\w+$/);
+    }
+  });
+  assert.ok(assets.length > 5, `only ${assets.length} assets`);
+  for (const encoding of ["br", "gzip"]) {
+    const response = await fetch(url, { headers: { "accept-encoding": encoding } });
+    assert.equal(response.headers.get("content-encoding"), encoding);
+    assert.equal(response.headers.get("cache-control"), "public, max-age=60");
+    assert.equal(response.headers.get("vary"), "accept-encoding");
+    const again = await fetch(url, {
+      headers: { "accept-encoding": encoding, "if-none-match": response.headers.get("etag") },
+    });
+    assert.equal(again.status, 304);
+  }
+});
+
+test("a HEAD has the length of the page and no body", async () => {
+  const page = await fetch(url, { headers: { "accept-encoding": "identity" } });
+  const head = await fetch(url, { method: "HEAD", headers: { "accept-encoding": "identity" } });
+  assert.equal(head.headers.get("content-length"), String((await page.arrayBuffer()).byteLength));
+  assert.equal((await head.arrayBuffer()).byteLength, 0);
+});
+
+test("a wrong address leads to a page that says so, and out of it", async () => {
+  await withPage("/no/such/page", async (page) => {
+    await page.getByRole("heading", { name: "There is nothing here" }).waitFor();
+    await page.getByRole("link", { name: "All sales" }).click();
+    await page.getByRole("heading", { name: "Flash sales" }).waitFor();
+  });
+});

@@ -1,0 +1,98 @@
+// The app under test, from outside: its address, its operator's interface, and buyers without a browser.
+
+import { randomBytes } from "node:crypto";
+
+/** Where the app answers. */
+export const url = required("STAMPEDE_URL").replace(/\/$/, "");
+
+const adminToken = required("STAMPEDE_ADMIN_TOKEN");
+const cronToken = required("STAMPEDE_CRON_TOKEN");
+
+/** The operator's token, for the page that asks for it. */
+export const operatorToken = adminToken;
+
+function required(name) {
+  const value = process.env[name];
+  if (!value) throw new Error(`set ${name}: these tests need a running app and its tokens`);
+  return value;
+}
+
+/** Sends a request; resolves to its document, and fails with what the server said. */
+export async function call(method, path, { token, body } = {}) {
+  const response = await fetch(url + path, {
+    method,
+    headers: {
+      ...(token && { authorization: `Bearer ${token}` }),
+      ...(body !== undefined && { "content-type": "application/json" }),
+    },
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+  return text ? JSON.parse(text) : null;
+}
+
+/** The same for operators, below `/api/admin`. */
+export const operate = (method, path, body) => call(method, `/api/admin${path}`, { token: adminToken, body });
+
+/** What the cron job calls. */
+export const sweep = () => call("POST", "/api/tasks/sweep", { token: cronToken, body: {} });
+
+/** A name that no other test has. */
+export const unique = (word) => `${word}-${randomBytes(4).toString("hex")}`;
+
+/** Milliseconds between this machine's clock and the server's. */
+export async function serverOffset(activity) {
+  const asked = Date.now();
+  const gate = await call("GET", `/api/activities/${activity}/gate.json`);
+  return Date.parse(gate.server_time) - (asked + Date.now()) / 2;
+}
+
+/** Creates and publishes a sale of one SKU, `item`; resolves to its id and its start. */
+export async function publish({ startsIn = -1_000, lasts = 600_000, total = 10, payTimeout = 300, perUser = 1, ...rest } = {}) {
+  const id = unique("sale");
+  const startsAt = Date.now() + startsIn;
+  await operate("PUT", `/activities/${id}`, {
+    title: `The sale ${id}`,
+    starts_at: new Date(startsAt).toISOString(),
+    ends_at: new Date(startsAt + lasts).toISOString(),
+    pay_timeout_seconds: payTimeout,
+    per_user: perUser,
+    skus: [{ sku: "item", name: "The item", price: 1_999, currency: "EUR", total }],
+    ...rest,
+  });
+  await operate("POST", `/activities/${id}/publish`, {});
+  return { id, startsAt };
+}
+
+/** A buyer without a browser. */
+export async function signIn(user = unique("buyer")) {
+  const { token } = await call("POST", "/sandbox/sign-in", { body: { user } });
+  return { user, token };
+}
+
+/** Buys one unit of `item`; resolves to the order. */
+export async function reserve(sale, { token }) {
+  const { ticket } = await call("POST", `/api/activities/${sale}/ticket`, { token, body: {} });
+  const gate = await call("GET", `/api/activities/${sale}/gate.json`);
+  const body = { sku: "item", quantity: 1, ticket, start_key: gate.start_key };
+  return call("POST", `/api/activities/${sale}/orders`, { body });
+}
+
+/** Asks until `look` answers something true; fails with what it saw last. */
+export async function eventually(what, look, { within = 15_000 } = {}) {
+  const deadline = Date.now() + within;
+  for (;;) {
+    const seen = await look();
+    if (seen.done) return seen.value;
+    if (Date.now() > deadline) throw new Error(`${what} did not happen; last seen: ${JSON.stringify(seen.value)}`);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+/** Waits until an order has a status, as its owner sees it. */
+export const untilOrder = (order, status, { token }) =>
+  eventually(`${order} becoming ${status}`, async () => {
+    const value = await call("GET", `/api/orders/${order}`, { token });
+    return { done: value.status === status, value };
+  });

@@ -1,0 +1,419 @@
+//! Nonsense on every route: a refusal that says what is wrong, never an error of ours, and nothing written.
+
+use redis::AsyncCommands;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::{
+    Answer, Buyer, Sale, TestApp,
+    sale::{description, new_id},
+};
+
+/// A number that looks like an order's and is not.
+const NOBODYS: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
+
+/// A sale, a buyer with an order, and one with a ticket that was not used.
+struct Scene {
+    app: TestApp,
+    sale: Sale,
+    buyer: Buyer,
+    order_no: String,
+    fresh: Buyer,
+}
+
+impl Scene {
+    async fn set() -> Self {
+        let app = TestApp::shared();
+        let sale = app.sale(json!({"per_user": 2})).await;
+        let buyer = app.buyer(&sale, "ada").await;
+        let order_no = app.order(&sale, &buyer).await;
+        let fresh = app.buyer(&sale, "ben").await;
+        Self { app, sale, buyer, order_no, fresh }
+    }
+
+    fn orders(&self) -> String {
+        format!("/api/activities/{}/orders", self.sale.id)
+    }
+
+    /// Every route with a body: method, path, token, and a body that is good.
+    fn routes_with_bodies(&self) -> Vec<(Method, String, String, Value)> {
+        let (id, order_no) = (&self.sale.id, &self.order_no);
+        let admin = self.app.variables.get("admin_token").to_owned();
+        let activity = format!("/api/admin/activities/{id}");
+        let wish = TestApp::reservation(&self.sale, &self.fresh, "a", 1);
+        vec![
+            (Method::POST, self.orders(), String::new(), wish),
+            (Method::POST, format!("/api/activities/{id}/ticket"), self.buyer.jwt.clone(), json!({})),
+            (Method::POST, format!("/api/orders/{order_no}/checkout"), self.buyer.jwt.clone(), json!({"address": {}})),
+            (Method::PUT, activity.clone(), admin.clone(), description(&json!({}))),
+            (Method::POST, format!("{activity}/skus/a/restock"), admin.clone(), json!({"by": 1})),
+            (
+                Method::PUT,
+                "/api/admin/bans/user/mallory".to_owned(),
+                admin.clone(),
+                json!({"seconds": 1, "reason": "x"}),
+            ),
+            (
+                Method::PUT,
+                "/api/admin/bans/ip/192.0.2.7".to_owned(),
+                admin.clone(),
+                json!({"seconds": 1, "reason": "x"}),
+            ),
+            (Method::PUT, "/api/admin/shed".to_owned(), admin, json!({"on": false})),
+            (Method::POST, "/sandbox/sign-in".to_owned(), String::new(), json!({"user": "ada"})),
+        ]
+    }
+
+    /// Everything of the sale that a request could change, in Redis and in the ledger.
+    async fn state(&self) -> Vec<String> {
+        let mut redis = self.app.redis().await;
+        let mut keys: Vec<String> = redis.keys(format!("{{{}}}:*", self.sale.id)).await.expect("keys");
+        keys.sort();
+        let mut state = vec![];
+        for key in keys {
+            // What was refused is counted, and being asked for a rate leaves a trace: that is no order.
+            if key.ends_with(":stats") || key.contains(":rate:") || key.contains(":ban:") {
+                continue;
+            }
+            let dump: Vec<u8> = redis::cmd("DUMP").arg(&key).query_async(&mut redis).await.expect("a value");
+            state.push(format!("{key} {dump:x?}"));
+        }
+        state.push(format!("{} orders", self.app.ledger_orders(&self.sale.id, "1 = 1").await));
+        let description = self.app.admin(Method::GET, &format!("/activities/{}", self.sale.id), &Value::Null).await;
+        state.push(description.is(200).body);
+        state
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_json_is_refused_on_every_route_and_writes_nothing() {
+    let scene = Scene::set().await;
+    let before = scene.state().await;
+    for (method, path, token, good) in scene.routes_with_bodies() {
+        let headers = [("authorization", format!("Bearer {token}"))];
+        let send =
+            async |body: Vec<u8>| scene.app.http.raw(method.clone(), &path, &headers, body).await.expect("an answer");
+        let cut = good.to_string();
+        let cut = &cut[..cut.len() - 1];
+        for body in [cut, "{", "[]", "null", "7", "\"text\"", "{}{}", "{'a':1}", "\u{0}", "{\"sku\":\"\\ud800\"}"] {
+            let answer = send(body.as_bytes().to_vec()).await;
+            assert_eq!(
+                (answer.status, answer.code().as_str()),
+                (400, "invalid_request"),
+                "{body:?} to {path}: {answer:?}"
+            );
+        }
+        let answer = send(b"{\"a\":\"\xff\xfe\"}".to_vec()).await;
+        assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_request"), "no UTF-8 to {path}: {answer:?}");
+        if good != json!({}) {
+            let answer = send(vec![]).await;
+            assert_eq!(
+                (answer.status, answer.code().as_str()),
+                (400, "invalid_request"),
+                "nothing to {path}: {answer:?}"
+            );
+        }
+        let deep = "[".repeat(8_000);
+        let answer = send(deep.into_bytes()).await;
+        assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_request"), "depth to {path}: {answer:?}");
+    }
+    assert_eq!(scene.state().await, before);
+}
+
+#[tokio::test]
+async fn a_body_of_more_than_sixteen_kibibytes_is_refused_on_every_route() {
+    let scene = Scene::set().await;
+    let before = scene.state().await;
+    for (method, path, token, mut good) in scene.routes_with_bodies() {
+        good["padding"] = json!("x".repeat(17 * 1024));
+        let answer = scene.app.http.send(method, &path, &token, &good).await;
+        assert_eq!((answer.status, answer.code().as_str()), (413, "payload_too_large"), "{path}: {answer:?}");
+    }
+    // Without a length that says so beforehand.
+    let chunks = futures::stream::iter((0..20).map(|_| Ok::<_, std::io::Error>(vec![b' '; 1024])));
+    let body = reqwest::Body::wrap_stream(chunks);
+    let answer = scene.app.http.raw(Method::POST, &scene.orders(), &[], body).await.expect("an answer");
+    answer.is_problem(413, "payload_too_large");
+    // Exactly sixteen are fine.
+    let mut wish = TestApp::reservation(&scene.sale, &scene.fresh, "a", 1);
+    wish["padding"] = json!("");
+    let padding = 16 * 1024 - wish.to_string().len();
+    wish["padding"] = json!("x".repeat(padding));
+    assert_eq!(wish.to_string().len(), 16 * 1024);
+    assert_eq!(scene.state().await, before);
+    scene.app.http.post(&scene.orders(), "", &wish).await.is(202);
+}
+
+#[tokio::test]
+async fn a_reservation_with_a_wrong_member_is_pointed_at_and_writes_nothing() {
+    let scene = Scene::set().await;
+    let before = scene.state().await;
+    let good = TestApp::reservation(&scene.sale, &scene.fresh, "a", 1);
+    let try_with = async |member: &str, value: Value| -> Answer {
+        let mut wish = good.clone();
+        match (value.is_null(), wish.as_object_mut()) {
+            (true, Some(members)) => drop(members.remove(member)),
+            _ => wish[member] = value,
+        }
+        scene.app.http.post(&scene.orders(), "", &wish).await
+    };
+    for quantity in [
+        json!(0),
+        json!(-1),
+        json!(1.5),
+        json!(9_223_372_036_854_775_808_u64),
+        json!(i64::MIN),
+        json!(1e300),
+        json!("1"),
+        json!(true),
+        json!([1]),
+        json!({"n": 1}),
+    ] {
+        let answer = try_with("quantity", quantity.clone()).await;
+        assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_request"), "{quantity}: {answer:?}");
+        answer.points_at("/quantity");
+    }
+    for sku in [
+        json!(7),
+        json!(""),
+        json!("a\u{0}"),
+        json!("a\nb"),
+        json!("a b"),
+        json!("s".repeat(10_000)),
+        json!("{x}:stock"),
+        json!(["a"]),
+    ] {
+        let answer = try_with("sku", sku.clone()).await;
+        assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_request"), "{sku}: {answer:?}");
+        answer.points_at("/sku");
+    }
+    try_with("ticket", json!(7)).await.is_problem(400, "invalid_request").points_at("/ticket");
+    try_with("start_key", json!(7)).await.is_problem(400, "invalid_request").points_at("/start_key");
+    for member in ["sku", "quantity", "ticket"] {
+        try_with(member, Value::Null).await.is_problem(400, "invalid_request");
+    }
+    for key in [json!(""), json!("wrong"), json!("k".repeat(10_000)), Value::Null] {
+        try_with("start_key", key).await.is_problem(403, "start_key_invalid");
+    }
+    try_with("sku", json!("nothing-like-that")).await.is_problem(404, "not_found");
+    try_with("quantity", json!(1_000_000)).await.is_problem(409, "limit_reached");
+    try_with("quantity", json!(3)).await.is_problem(409, "limit_reached");
+    assert_eq!(scene.state().await, before);
+    try_with("extra", json!("is ignored")).await.is(202);
+}
+
+#[tokio::test]
+async fn what_does_not_exist_is_not_found() {
+    let scene = Scene::set().await;
+    let (app, jwt) = (&scene.app, &scene.buyer.jwt);
+    let before = scene.state().await;
+    for activity in ["nowhere", "no%20where", "%00", "%7Bx%7D", "A", "..%2Fadmin", &"x".repeat(5_000), "%E4%BD%A0"] {
+        for path in ["", "/gate.json", "/gate.js"] {
+            app.http.get(&format!("/api/activities/{activity}{path}"), "").await.is_problem(404, "not_found");
+        }
+        app.ticket(activity, jwt).await.is_problem(404, "not_found");
+        let wish = TestApp::reservation(&scene.sale, &scene.fresh, "a", 1);
+        let answer = app.http.post(&format!("/api/activities/{activity}/orders"), "", &wish).await;
+        // A ticket of another sale is looked at before any store.
+        assert!(["not_found", "ticket_invalid"].contains(&answer.code().as_str()), "{answer:?}");
+    }
+    let of_this_sale = format!("{}.{NOBODYS}", scene.sale.id);
+    let lower = scene.order_no.to_lowercase();
+    for order_no in [&of_this_sale, "nowhere.x", "x", "%00", NOBODYS, "a.b.c", &lower, &"9".repeat(5_000)] {
+        app.status(order_no, jwt).await.is_problem(404, "not_found");
+        app.checkout(order_no, jwt).await.is_problem(404, "not_found");
+        app.cancel(order_no, jwt).await.is_problem(404, "not_found");
+        app.refund(order_no, jwt).await.is_problem(404, "not_found");
+    }
+    for session in ["x", "%00", &"9".repeat(5_000), &format!("{of_this_sale}.1000.EUR.x")] {
+        app.press(session, "paid").await.is_problem(404, "not_found");
+    }
+    for path in [
+        "/api",
+        "/api/",
+        "/api/nothing",
+        "/api/orders/a/b/c",
+        "/api/admin",
+        "/api/activities/a/b/c",
+        "/sandbox/nothing",
+    ] {
+        let answer = app.http.get(path, app.variables.get("admin_token")).await;
+        assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"), "{answer:?}");
+    }
+    assert_eq!(scene.state().await, before);
+}
+
+#[tokio::test]
+async fn a_method_that_a_route_does_not_have_is_refused_with_those_it_has() {
+    let scene = Scene::set().await;
+    let before = scene.state().await;
+    let (id, order_no) = (&scene.sale.id, &scene.order_no);
+    let admin = scene.app.variables.get("admin_token");
+    for (path, token, allowed) in [
+        ("/api/activities".to_owned(), "", vec![Method::GET]),
+        (format!("/api/activities/{id}"), "", vec![Method::GET]),
+        (format!("/api/activities/{id}/gate.json"), "", vec![Method::GET]),
+        (format!("/api/activities/{id}/gate.js"), "", vec![Method::GET]),
+        (format!("/api/activities/{id}/challenge"), &scene.buyer.jwt, vec![Method::POST]),
+        (format!("/api/activities/{id}/ticket"), &scene.buyer.jwt, vec![Method::POST]),
+        (format!("/api/activities/{id}/orders"), "", vec![Method::POST]),
+        (format!("/api/orders/{order_no}"), &scene.buyer.jwt, vec![Method::GET]),
+        ("/api/orders".to_owned(), &scene.buyer.jwt, vec![Method::GET]),
+        (format!("/api/orders/{order_no}/checkout"), &scene.buyer.jwt, vec![Method::POST]),
+        (format!("/api/orders/{order_no}/cancel"), &scene.buyer.jwt, vec![Method::POST]),
+        (format!("/api/orders/{order_no}/refund"), &scene.buyer.jwt, vec![Method::POST]),
+        ("/api/payments/webhook".to_owned(), "", vec![Method::POST]),
+        ("/api/payments/stripe".to_owned(), "", vec![Method::POST]),
+        ("/api/tasks/sweep".to_owned(), scene.app.variables.get("cron_token"), vec![Method::POST]),
+        (format!("/api/admin/activities/{id}"), admin, vec![Method::GET, Method::PUT]),
+        (format!("/api/admin/activities/{id}/publish"), admin, vec![Method::POST]),
+        (format!("/api/admin/activities/{id}/stats"), admin, vec![Method::GET]),
+        (format!("/api/admin/activities/{id}/audit"), admin, vec![Method::GET]),
+        (format!("/api/admin/activities/{id}/skus/a/restock"), admin, vec![Method::POST]),
+        ("/api/admin/dead-letters".to_owned(), admin, vec![Method::GET]),
+        ("/api/admin/bans/user/mallory".to_owned(), admin, vec![Method::PUT, Method::DELETE]),
+        ("/api/admin/strikes/mallory".to_owned(), admin, vec![Method::GET, Method::DELETE]),
+        ("/api/admin/shed".to_owned(), admin, vec![Method::PUT]),
+        ("/healthz".to_owned(), "", vec![Method::GET]),
+        ("/readyz".to_owned(), "", vec![Method::GET]),
+        ("/metrics".to_owned(), "", vec![Method::GET]),
+        ("/sandbox/sign-in".to_owned(), "", vec![Method::POST]),
+    ] {
+        for method in [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
+            if allowed.contains(&method) {
+                continue;
+            }
+            let answer = scene.app.http.send(method, &path, token, &Value::Null).await;
+            assert_eq!((answer.status, answer.code().as_str()), (405, "method_not_allowed"), "{answer:?}");
+            for method in &allowed {
+                assert!(answer.header("allow").contains(method.as_str()), "{answer:?}");
+            }
+        }
+    }
+    assert_eq!(scene.state().await, before);
+}
+
+#[tokio::test]
+async fn a_description_that_breaks_a_rule_is_refused_and_replaces_nothing() {
+    let scene = Scene::set().await;
+    let before = scene.state().await;
+    let sku = |member: &str, value: Value| {
+        let mut sku = json!({"sku": "a", "name": "A", "price": 1, "currency": "EUR", "total": 10});
+        sku[member] = value;
+        json!([sku])
+    };
+    for (changes, pointer) in [
+        (json!({"title": ""}), "/title"),
+        (json!({"title": 7}), "/title"),
+        (json!({"title": null}), "/title"),
+        (json!({"title": "t".repeat(5_000)}), "/title"),
+        (json!({"starts_at": "tomorrow"}), "/starts_at"),
+        (json!({"starts_at": 7}), "/starts_at"),
+        (json!({"ends_at": "1999-01-01T00:00:00Z"}), "/ends_at"),
+        (json!({"ends_at": "2026-13-01T00:00:00Z"}), "/ends_at"),
+        (json!({"pay_timeout_seconds": 0}), "/pay_timeout_seconds"),
+        (json!({"pay_timeout_seconds": 1.5}), "/pay_timeout_seconds"),
+        (json!({"pay_extension_seconds": -1}), "/pay_extension_seconds"),
+        (json!({"per_user": 0}), "/per_user"),
+        (json!({"per_user": "2"}), "/per_user"),
+        (json!({"human_check": "magic"}), "/human_check"),
+        (json!({"limits": {"user": {"count": 0, "seconds": 1}}}), "/limits/user"),
+        (json!({"limits": {"ip": {"count": 1, "seconds": 0}}}), "/limits/ip"),
+        (json!({"limits": {"all": {"count": "many", "seconds": 1}}}), "/limits/all/count"),
+        (json!({"eligibility": {"min_level": -1}}), "/eligibility/min_level"),
+        (json!({"eligibility": {"allow": "ada"}}), "/eligibility/allow"),
+        (json!({"skus": []}), "/skus"),
+        (json!({"skus": {}}), "/skus"),
+        (json!({"skus": sku("sku", json!("a b"))}), "/skus/0/sku"),
+        (json!({"skus": sku("sku", json!("s".repeat(10_000)))}), "/skus/0/sku"),
+        (json!({"skus": sku("price", json!(-1))}), "/skus/0/price"),
+        (json!({"skus": sku("price", json!(9.99))}), "/skus/0/price"),
+        (json!({"skus": sku("currency", json!("eur"))}), "/skus/0/currency"),
+        (json!({"skus": sku("total", json!(-2))}), "/skus/0/total"),
+        (json!({"skus": sku("total", json!(9_223_372_036_854_775_808_u64))}), "/skus/0/total"),
+        (json!({"skus": [sku("name", json!("A"))[0], sku("name", json!("B"))[0]]}), "/skus/1/sku"),
+    ] {
+        let path = format!("/activities/{}", scene.sale.id);
+        let answer = scene.app.admin(Method::PUT, &path, &description(&changes)).await;
+        assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_request"), "{changes}: {answer:?}");
+        answer.points_at(pointer);
+    }
+    assert_eq!(scene.state().await, before);
+    for id in ["A", "a b", "-a", "%00", &"a".repeat(41)] {
+        let answer = scene.app.admin(Method::PUT, &format!("/activities/{id}"), &description(&json!({}))).await;
+        assert!(matches!(answer.status, 400 | 404), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn operating_on_what_is_not_there_or_with_nonsense_is_refused() {
+    let scene = Scene::set().await;
+    let before = scene.state().await;
+    let (app, id) = (&scene.app, &scene.sale.id);
+    for what in ["publish", "pause", "resume", "close", "rebuild"] {
+        let answer = app.admin(Method::POST, &format!("/activities/{}/{what}", new_id("nowhere")), &Value::Null).await;
+        answer.is_problem(404, "not_found");
+    }
+    for what in ["stats", "audit"] {
+        app.admin(Method::GET, &format!("/activities/nowhere/{what}"), &Value::Null).await.is_problem(404, "not_found");
+    }
+    let restock = format!("/activities/{id}/skus/a/restock");
+    for by in [json!("1"), json!(1.5), json!(0), json!(null), json!(9_223_372_036_854_775_808_u64)] {
+        app.admin(Method::POST, &restock, &json!({ "by": by }))
+            .await
+            .is_problem(400, "invalid_request")
+            .points_at("/by");
+    }
+    // One unit is held: ten less would make the total smaller than that.
+    app.admin(Method::POST, &restock, &json!({"by": -10})).await.is_problem(409, "state_conflict");
+    app.admin(Method::POST, &format!("/activities/{id}/skus/zzz/restock"), &json!({"by": 1}))
+        .await
+        .is_problem(404, "not_found");
+    for body in [json!({"on": "yes"}), json!({"on": 1}), json!({})] {
+        app.admin(Method::PUT, "/shed", &body).await.is_problem(400, "invalid_request");
+    }
+    for body in [
+        json!({"seconds": 0, "reason": "x"}),
+        json!({"seconds": -1, "reason": "x"}),
+        json!({"seconds": "x"}),
+        json!({}),
+    ] {
+        app.admin(Method::PUT, "/bans/user/mallory", &body).await.is_problem(400, "invalid_request");
+    }
+    app.admin(Method::PUT, "/bans/ip/not-an-address", &json!({"seconds": 5, "reason": "x"}))
+        .await
+        .is_problem(400, "invalid_request");
+    let unknown = format!("/dead-letters/{id}.{NOBODYS}/replay");
+    app.admin(Method::POST, &unknown, &Value::Null).await.is_problem(404, "not_found");
+    app.admin(Method::POST, "/dead-letters/nonsense/replay", &Value::Null).await.is_problem(404, "not_found");
+    assert_eq!(scene.state().await, before);
+}
+
+#[tokio::test]
+async fn nonsense_in_a_query_or_a_header_is_refused_or_ignored_and_never_an_error() {
+    let scene = Scene::set().await;
+    let jwt = &scene.buyer.jwt;
+    for query in
+        ["limit=0", "limit=-1", "limit=x", "limit=1000000000", "limit=9223372036854775808", "before=x", "before=%00"]
+    {
+        let answer = scene.app.http.get(&format!("/api/orders?{query}"), jwt).await;
+        assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_request"), "{query}: {answer:?}");
+    }
+    for query in ["", "limit=", "before=", "limit=1", "nothing=1&limit=2", "&&&=&"] {
+        scene.app.http.get(&format!("/api/orders?{query}"), jwt).await.is(200);
+    }
+    for (name, value) in [
+        ("x-forwarded-for", "not an address, 1.2.3.4, ::1, \t"),
+        ("x-request-id", "../../etc/passwd \" <script>"),
+        ("if-none-match", "\"\",,,W/"),
+        ("accept-encoding", "gzip;q=x, br;;;"),
+        ("content-type", "text/plain"),
+        ("authorization", "Basic YWRhOmFkYQ=="),
+    ] {
+        let headers = [(name, value.to_owned())];
+        let wish = TestApp::reservation(&scene.sale, &scene.buyer, "a", 1).to_string();
+        let answer = scene.app.http.raw(Method::POST, &scene.orders(), &headers, wish).await.expect("an answer");
+        let answer = answer.is(202);
+        assert_ne!(answer.header("x-request-id"), value, "echoed as it came: {answer:?}");
+    }
+}

@@ -1,0 +1,182 @@
+//! What every answer promises, and how fast a kept-alive connection answers (design §5, §8 fact 1).
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    time::{Duration, Instant},
+};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::TestApp;
+
+#[tokio::test]
+async fn every_route_says_its_length_and_its_request_id() {
+    // The client of these tests checks every answer of every test; this one visits what the others do not.
+    let app = TestApp::shared();
+    for path in ["/", "/healthz", "/readyz", "/metrics", "/api/activities", "/robots.txt"] {
+        app.http.get(path, "").await.is(200);
+    }
+    app.http.get("/no-such-page.html", "").await;
+}
+
+#[tokio::test]
+async fn a_request_id_that_comes_along_is_kept() {
+    let app = TestApp::shared();
+    let headers = [("x-request-id", "abc-123".to_owned())];
+    let answer = app.http.raw(Method::GET, "/healthz", &headers, "").await.expect("an answer");
+    assert_eq!(answer.header("x-request-id"), "abc-123");
+    let (one, two) = (app.http.get("/healthz", "").await, app.http.get("/healthz", "").await);
+    assert_ne!(one.header("x-request-id"), two.header("x-request-id"));
+}
+
+#[tokio::test]
+async fn readiness_names_every_store() {
+    let app = TestApp::shared();
+    let ready = app.http.get("/readyz", "").await.is(200);
+    for store in ["redis", "ledger", "key_value"] {
+        assert!(ready.body.contains(store), "{ready:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_metrics_count_a_sale() {
+    let app = TestApp::shared();
+    let sale = app.sale(json!({})).await;
+    let buyer = app.buyer(&sale, "ada").await;
+    app.order(&sale, &buyer).await;
+    let metrics = app.http.get("/metrics", "").await.is(200);
+    assert!(metrics.header("content-type").starts_with("text/plain"), "{metrics:?}");
+    let line = |name: &str| {
+        let labels = format!("{name}{{activity=\"{}\"", sale.id);
+        metrics
+            .body
+            .lines()
+            .find(|line| line.starts_with(&labels))
+            .and_then(|line| line.rsplit(' ').next())
+            .map(str::to_owned)
+    };
+    assert_eq!(line("stampede_stock_left").as_deref(), Some("9"), "{}", metrics.body);
+    assert_eq!(line("stampede_units_held").as_deref(), Some("1"), "{}", metrics.body);
+}
+
+#[tokio::test]
+async fn an_unchanged_order_is_not_sent_again() {
+    let app = TestApp::shared();
+    let sale = app.sale(json!({})).await;
+    let buyer = app.buyer(&sale, "ada").await;
+    let order_no = app.order(&sale, &buyer).await;
+    let first = app.status(&order_no, &buyer.ticket).await.is(200);
+    assert!(first.header("retry-after").parse::<u32>().is_ok(), "{first:?}");
+    let ask = async |etag: &str| {
+        let headers = [("authorization", format!("Bearer {}", buyer.ticket)), ("if-none-match", etag.to_owned())];
+        app.http.raw(Method::GET, &format!("/api/orders/{order_no}"), &headers, "").await.expect("an answer")
+    };
+    let second = ask(first.header("etag")).await.is(304);
+    assert!(second.body.is_empty(), "{second:?}");
+    app.cancel(&order_no, &buyer.jwt).await.is(200);
+    let third = ask(first.header("etag")).await.is(200);
+    assert_ne!(third.header("etag"), first.header("etag"));
+}
+
+#[tokio::test]
+async fn a_users_orders_come_newest_first_in_pages() {
+    let app = TestApp::shared();
+    let sale = app.sale(json!({"per_user": 5})).await;
+    let jwt = app.sign_in("pager");
+    let mut made = vec![];
+    for _ in 0..5 {
+        let buyer = app.buyer(&sale, "pager").await;
+        made.push(app.order(&sale, &buyer).await);
+    }
+    made.reverse();
+    let mut seen: Vec<String> = vec![];
+    for _ in 0..3 {
+        let before = seen.last().cloned().unwrap_or_default();
+        let page = app.http.get(&format!("/api/orders?limit=2&before={before}"), &jwt).await.is(200).json();
+        let page = page.as_array().expect("a list").clone();
+        seen.extend(page.iter().filter_map(|order| Some(order["order_no"].as_str()?.to_owned())));
+    }
+    assert_eq!(seen, made);
+}
+
+/// One connection, one request after the other: the time of each, and how many reads its answer took.
+fn one_by_one(address: &str, request: &str, times: usize) -> Vec<Duration> {
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    stream.set_nodelay(true).expect("no delay");
+    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+    let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
+    let mut took = vec![];
+    for _ in 0..times {
+        let start = Instant::now();
+        stream.write_all(request.as_bytes()).expect("sent");
+        let (mut line, mut length) = (String::new(), 0);
+        while reader.read_line(&mut line).expect("a line") > 2 {
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().expect("a length");
+            }
+            line.clear();
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).expect("a body");
+        took.push(start.elapsed());
+    }
+    took
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kept_alive_connection_never_waits_for_an_acknowledgement() {
+    let app = TestApp::shared();
+    let sale = app.sale(json!({})).await;
+    let buyer = app.buyer(&sale, "ada").await;
+    let order_no = app.order(&sale, &buyer).await;
+    let address = app.with_app(|app| app.url().trim_start_matches("http://").to_owned());
+    let wish = TestApp::reservation(&sale, &buyer, "a", 1).to_string();
+    let get =
+        |path: &str, token: &str| format!("GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n");
+    let post = |path: &str, body: &str| {
+        format!(
+            "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    for request in [
+        get("/healthz", ""),
+        get("/", ""),
+        get("/api/activities", ""),
+        get(&format!("/api/activities/{}/gate.json", sale.id), ""),
+        get(&format!("/api/orders/{order_no}"), &buyer.ticket),
+        get("/api/orders", &buyer.jwt),
+        get("/api/orders", "wrong"),
+        post(&format!("/api/activities/{}/orders", sale.id), &wish),
+        post(&format!("/api/activities/{}/orders", sale.id), "{}"),
+    ] {
+        let address = address.clone();
+        let asked = request.lines().next().unwrap_or_default().to_owned();
+        let mut took = tokio::task::spawn_blocking(move || one_by_one(&address, &request, 100)).await.expect("answers");
+        took.sort_unstable();
+        // An answer in two packets waits 40 ms for the first one's acknowledgement, every time. The median is what
+        // that changes; a busy machine changes single ones.
+        assert!(took[50] < Duration::from_millis(20), "{asked}: half of the answers took {:?} or more", took[50]);
+    }
+}
+
+#[tokio::test]
+async fn a_lookalike_of_a_hop_by_hop_attack_does_not_desynchronise() {
+    let app = TestApp::shared();
+    let address = app.with_app(|app| app.url().trim_start_matches("http://").to_owned());
+    let answer = tokio::task::spawn_blocking(move || {
+        let mut stream = TcpStream::connect(address).expect("a connection");
+        stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+        let request = "POST /api/tasks/sweep HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\
+            Connection: close\r\n\r\n0\r\n\r\n";
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        answer
+    });
+    let answer = answer.await.expect("an answer");
+    assert!(!answer.contains(" 500 ") && answer.matches("HTTP/1.1").count() <= 1, "{answer}");
+    app.http.send(Method::GET, "/healthz", "", &Value::Null).await.is(200);
+}

@@ -1,0 +1,98 @@
+//! The sweeper: what time or a crash left behind is finished, exactly once, by however many sweepers (E3, G3).
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+
+use crate::support::{TestApp, eventually, sale::units};
+
+#[tokio::test]
+async fn only_the_cron_token_sweeps() {
+    let app = TestApp::shared();
+    for token in ["", "wrong", app.variables.get("admin_token"), &app.sign_in("ada")] {
+        app.http.post("/api/tasks/sweep", token, &Value::Null).await.is_problem(401, "unauthenticated");
+    }
+    let report = app.sweep().await;
+    assert!(report.is_object(), "{report}");
+}
+
+#[tokio::test]
+async fn an_unpaid_order_is_expired_for_anyone_who_looks_before_any_sweep() {
+    let app = TestApp::shared();
+    let sale = app.sale(json!({"pay_timeout_seconds": 1})).await;
+    let buyer = app.buyer(&sale, "ada").await;
+    let order_no = app.order(&sale, &buyer).await;
+    app.wait_for(&order_no, &buyer.ticket, "expired").await;
+    app.checkout(&order_no, &buyer.jwt).await.is_problem(409, "state_conflict");
+    assert_eq!(app.settled(&sale).await, [10, 0, 0]);
+    app.wait_for(&order_no, &buyer.ticket, "expired").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_sweepers_at_once_return_every_unit_once() {
+    let app = TestApp::shared();
+    let sale = app.sale(json!({"pay_timeout_seconds": 1, "skus": units(300)})).await;
+    let buyers = app.buyers(&sale, 200).await;
+    let orders: Vec<_> = join_all(buyers.iter().map(|buyer| app.reserve(&sale, buyer, "a", 1))).await;
+    let last = orders.last().expect("an order").text("order_no");
+    app.wait_for(&last, &buyers[199].ticket, "expired").await;
+    join_all((0..12).map(|_| app.sweep())).await;
+    assert_eq!(app.settled(&sale).await, [300, 0, 0]);
+    assert_eq!(app.ledger_count(&sale, "expired").await, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn starting_to_pay_extends_the_hold_once() {
+    let app = TestApp::shared();
+    let sale = app.sale(json!({"pay_timeout_seconds": 300, "pay_extension_seconds": 60})).await;
+    let buyer = app.buyer(&sale, "ada").await;
+    let order_no = app.order(&sale, &buyer).await;
+    let before = app.status(&order_no, &buyer.jwt).await.text("pay_by");
+    let first = app.checkout(&order_no, &buyer.jwt).await.is(200).text("pay_by");
+    assert!(first > before, "{before} → {first}");
+    let second = app.checkout(&order_no, &buyer.jwt).await.is(200).text("pay_by");
+    assert_eq!(first, second);
+    assert_eq!(app.status(&order_no, &buyer.jwt).await.text("pay_by"), first);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_due_orders_are_swept() {
+    const ORDERS: usize = 10_000;
+    let app = TestApp::own();
+    let sale = app.sale(json!({"pay_timeout_seconds": 1, "skus": units(ORDERS as i64), "per_user": ORDERS})).await;
+    for _ in 0..ORDERS / 100 {
+        let some = (0..100).map(async |_| {
+            let buyer = app.buyer(&sale, "bulk").await;
+            app.reserve(&sale, &buyer, "a", 1).await.is(202);
+        });
+        join_all(some).await;
+    }
+    eventually("all of them to be written", async || {
+        let written = app.ledger_orders(&sale.id, "1 = 1").await;
+        if written == ORDERS as i64 { Ok(()) } else { Err(written) }
+    })
+    .await;
+    let now_ms = "SELECT CAST(COALESCE(MAX(pay_by), 0) AS BIGINT) FROM orders";
+    let last = app.ledger_number(now_ms).await;
+    eventually("all of them to be due", async || {
+        let now = app.stats(&sale.id).await["server_time"].as_str().map(str::to_owned).unwrap_or_default();
+        let now = time::OffsetDateTime::parse(&now, &time::format_description::well_known::Rfc3339).expect("a time");
+        if now.unix_timestamp() * 1000 > last { Ok(()) } else { Err(now) }
+    })
+    .await;
+
+    let start = Instant::now();
+    let mut calls = 0;
+    while app.ledger_count(&sale, "pending_payment").await > 0 {
+        app.sweep().await;
+        calls += 1;
+        assert!(calls < 50, "no end");
+    }
+    let took = start.elapsed();
+    println!("{ORDERS} orders swept in {took:?} by {calls} calls");
+    // The goal of 2 s is measured by the bench on a quiet machine; this is the same order of magnitude.
+    assert!(took < Duration::from_secs(20), "{took:?}");
+    assert_eq!(app.settled(&sale).await, [ORDERS as i64, 0, 0]);
+    assert_eq!(app.ledger_count(&sale, "expired").await, ORDERS as i64);
+}
