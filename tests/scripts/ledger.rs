@@ -129,3 +129,104 @@ async fn a_users_orders_come_newest_first_in_pages() {
         assert!(seen.is_sorted_by(|a, b| a > b), "{ledger}: {seen:?}");
     }
 }
+
+#[tokio::test]
+async fn a_failed_order_is_a_dead_letter_and_can_be_put_back() {
+    use stampede_sale::dead::{self, Replayed};
+    for ledger in LEDGERS {
+        let world = world(ledger, 1, 1).await;
+        let stock = Keys::of(&world.activity).stock(&world.sku);
+        world.redis.command("SET", vec![stock.into(), "2".into()]).await.unwrap();
+        world.reserve(1, "ada", 1).await.unwrap();
+        world.reserve(2, "bob", 1).await.unwrap();
+        assert_eq!(world.write().await.unwrap().failed, 1, "{ledger}");
+        let lost = world.order_no(2);
+        let letter = dead::load(&world.sql, &lost).await.unwrap().expect("a dead letter");
+        assert_eq!(letter.reason, "no_room_in_ledger", "{ledger}");
+        let refused = dead::replay(&world.redis, &world.sql, &lost, NOW).await.unwrap();
+        assert_eq!(refused, Replayed::Refused("sold_out".to_owned()), "{ledger}");
+        world.desk().restock(&world.activity, &world.sku, 1).await.unwrap();
+        for expected in [Replayed::Queued, Replayed::Refused("same".to_owned())] {
+            assert_eq!(dead::replay(&world.redis, &world.sql, &lost, NOW).await.unwrap(), expected, "{ledger}");
+        }
+        world.write().await.unwrap();
+        assert_eq!(world.status(&lost).await, Some(Status::PendingPayment), "{ledger}");
+        assert_eq!(world.units().await, (0, 2, 0), "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_nobody_can_read_holds_up_nothing() {
+    for ledger in LEDGERS {
+        let world = world(ledger, 2, 1).await;
+        let stream = Keys::of(&world.activity).named("orders");
+        world.redis.command("XADD", vec![stream.into(), "*".into(), "o".into(), "nonsense".into()]).await.unwrap();
+        world.reserve(1, "ada", 1).await.unwrap();
+        assert_eq!(world.write().await.unwrap().written, 1, "{ledger}");
+        let letters = stampede_sale::dead::list(&world.sql).await.unwrap();
+        let mine = letters.iter().filter(|letter| letter.order_no.starts_with(world.activity.as_str()));
+        assert_eq!(mine.map(|letter| letter.message.as_str()).collect::<Vec<_>>(), ["nonsense"], "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_redis_that_lost_everything_is_rebuilt_from_the_ledger() {
+    use stampede_domain::activity::State;
+    use stampede_sale::rebuild::{Rebuilt, rebuild};
+    for ledger in LEDGERS {
+        let world = world(ledger, 10, 3).await;
+        let paid = world.order(1, "ada", 2).await;
+        world.paid(&paid, "e").await.unwrap();
+        world.order(2, "bob", 1).await;
+        let gone = world.order(3, "cyd", 3).await;
+        stampede_sale::money::cancel(&world.redis, &world.sql, &gone, NOW).await.unwrap();
+        let again = async || rebuild(&world.redis, &world.sql, &world.activity, crate::world::SECRET, NOW).await.unwrap();
+        assert_eq!(again().await, Rebuilt::Open, "{ledger}: not while it is open");
+        world.desk().set_state(&world.activity, State::Paused).await.unwrap();
+        let before = world.units().await;
+        let keys = Keys::of(&world.activity);
+        for key in ["gate", "stats", "queue", "due", "winners", "orders", "stock:phone", "holders:phone"] {
+            world.redis.command("DEL", vec![keys.named(key).into()]).await.unwrap();
+        }
+        for n in 1..=3 {
+            world.redis.command("DEL", vec![keys.order(world.order_no(n).ulid()).into()]).await.unwrap();
+        }
+        assert_eq!(again().await, Rebuilt::Done { orders: 3 }, "{ledger}");
+        assert_eq!(world.units().await, before, "{ledger}");
+        assert_eq!(again().await, Rebuilt::Done { orders: 3 }, "{ledger}: doing it again does no harm");
+        assert_eq!(world.units().await, before, "{ledger}");
+        world.desk().set_state(&world.activity, State::Published).await.unwrap();
+        assert!(matches!(world.reserve(3, "cyd", 3).await.unwrap().outcome, Outcome::Queued(_)), "a used ticket replays");
+        assert_eq!(world.units().await, before, "{ledger}: and takes nothing");
+        world.reserve(9, "ada", 2).await.unwrap();
+        assert_eq!(world.units().await, before, "{ledger}: limits are known again");
+    }
+}
+
+#[tokio::test]
+async fn an_unpaid_order_is_a_strike() {
+    for ledger in LEDGERS {
+        let world = world(ledger, 5, 5).await;
+        let user = stampede_domain::ids::UserId::parse(&format!("striker of {}", world.activity)).unwrap();
+        for n in 0..3 {
+            world.order(n, user.as_str(), 1).await;
+        }
+        world.expire().await.unwrap();
+        assert_eq!(stampede_sale::bans::strikes(&world.sql, &user).await.unwrap().0, 3, "{ledger}");
+        stampede_sale::bans::forgive(&world.sql, &user).await.unwrap();
+        assert_eq!(stampede_sale::bans::strikes(&world.sql, &user).await.unwrap().0, 0, "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_ban_holds_in_every_sale_and_can_be_lifted() {
+    use stampede_domain::{ids::UserId, problem::Code};
+    use stampede_sale::bans::{self, Banned};
+    let first = world("sqlite", 5, 1).await;
+    let who = Banned::User(UserId::parse("eve").unwrap());
+    bans::ban(&first.redis, &first.sql, &who, stampede_domain::time::Millis(4_000_000_000_000), "robot").await.unwrap();
+    assert_eq!(first.reserve(1, "eve", 1).await.unwrap().outcome, Outcome::Refused(Code::Banned, 0));
+    assert!(matches!(first.reserve(2, "ada", 1).await.unwrap().outcome, Outcome::Queued(_)));
+    bans::lift(&first.redis, &first.sql, &who).await.unwrap();
+    assert!(matches!(first.reserve(1, "eve", 1).await.unwrap().outcome, Outcome::Queued(_)));
+}

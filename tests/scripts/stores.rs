@@ -60,10 +60,12 @@ impl RealLedger {
         Self::Sqlite(Mutex::new(rusqlite::Connection::open(path).unwrap()))
     }
 
-    /// A connection to a PostgreSQL ledger.
-    pub async fn postgres(url: &str) -> Self {
+    /// A PostgreSQL ledger in a schema of its own.
+    pub async fn postgres(url: &str, schema: &str) -> Self {
         let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
         tokio::spawn(connection);
+        let own = format!("CREATE SCHEMA {schema}; SET search_path TO {schema}");
+        client.batch_execute(&own).await.unwrap();
         Self::Postgres(client)
     }
 }

@@ -78,7 +78,7 @@ pub async fn world(ledger: &str, total: i64, per_user: i64) -> World<RealRedis, 
     let redis = RealRedis(client.get_multiplexed_async_connection().await.unwrap());
     let sql = match ledger {
         "sqlite" => RealLedger::sqlite(&Path::join(servers.scratch.path(), format!("{number}.db"))),
-        _ => RealLedger::postgres(&servers.postgres.url()).await,
+        _ => RealLedger::postgres(&servers.postgres.url(), &format!("w{number}")).await,
     };
     schema::migrate(&sql).await.unwrap();
     let world = World {
@@ -195,7 +195,7 @@ impl<R: Redis, S: Sql> World<R, S> {
 
     /// Everything that a sweeper does, as if all waiting times had passed.
     pub async fn recover(&self) {
-        let later = NOW.plus(60_000);
+        let later = NOW.plus(7_200_000);
         for _ in 0..20 {
             let again = write::tick_redelivered(&self.redis, &self.sql, &self.activity, NOW, 0).await.unwrap();
             let fresh = write::tick(&self.redis, &self.sql, &self.activity, NOW).await.unwrap();
@@ -231,7 +231,7 @@ impl<R: Redis, S: Sql> World<R, S> {
 
     /// Refunds that are still to be done.
     pub async fn open_refunds(&self) -> usize {
-        payments::take_refunds(&self.sql, NOW.plus(1), 1_000)
+        payments::take_refunds(&self.sql, NOW.plus(10_000_000), 1_000)
             .await
             .unwrap()
             .iter()

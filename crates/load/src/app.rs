@@ -13,10 +13,14 @@ use crate::target::Target;
 /// Pauses between tries when the app gives no `Retry-After`: doubled from the first to the last.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(3));
 
+/// Sockets of operator, cron and gate.
+const DESK_CONNECTIONS: usize = 8;
+
 /// The app under load.
 #[derive(Clone)]
 pub struct App {
-    client: Arc<Client>,
+    crowd: Arc<Client>,
+    desk: Arc<Client>,
     /// What was measured.
     pub meter: Arc<Meter>,
     admin: HeaderValue,
@@ -32,10 +36,12 @@ pub struct GaveUp {
 }
 
 impl App {
-    /// An app that has not been asked anything yet.
-    pub fn new(target: &Target, client: Client) -> Result<Self> {
+    /// An app that has not been asked anything yet. The crowd shares `connections` sockets; operator, cron and gate
+    /// have a few of their own, so that they do not stand in its queue. `timeout` limits each request.
+    pub fn new(target: &Target, connections: u16, timeout: Duration) -> Result<Self> {
         Ok(Self {
-            client: Arc::new(client),
+            crowd: Arc::new(Client::new(&target.url, connections.into(), timeout)?),
+            desk: Arc::new(Client::new(&target.url, DESK_CONNECTIONS, timeout)?),
             meter: Arc::new(Meter::new()?),
             admin: bearer(&target.admin_token)?,
             cron: target.cron_token.as_deref().map(bearer).transpose()?,
@@ -44,7 +50,11 @@ impl App {
 
     /// Sends once; latency counts from `due`.
     pub async fn once(&self, step: Step, due: Instant, call: &Call) -> Result<Answer, NoAnswer> {
-        let outcome = self.client.send(call).await;
+        let client = match step {
+            Step::Gate | Step::Admin | Step::Sweep => &self.desk,
+            _ => &self.crowd,
+        };
+        let outcome = client.send(call).await;
         match &outcome {
             Ok(answer) => self.meter.record(step, due, &answer.label()),
             Err(none) => self.meter.record(step, due, &none.to_string()),

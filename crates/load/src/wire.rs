@@ -111,13 +111,6 @@ pub struct Order {
     pub reason: Option<String>,
 }
 
-/// The caller's own orders.
-#[derive(Debug, Deserialize)]
-pub struct OrderList {
-    /// Newest first.
-    pub orders: Vec<Order>,
-}
-
 /// Answer of the sandbox's sign-in.
 #[derive(Debug, Deserialize)]
 pub struct SignedIn {

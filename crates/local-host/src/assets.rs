@@ -39,8 +39,7 @@ impl Copier {
         let excluded = excluded
             .iter()
             .map(|pattern| {
-                glob::Pattern::new(pattern)
-                    .with_context(|| format!("invalid pattern {pattern:?} in `exclude_files`"))
+                glob::Pattern::new(pattern).with_context(|| format!("invalid pattern {pattern:?} in `exclude_files`"))
             })
             .collect::<anyhow::Result<_>>()?;
         Ok(Self { root: root.to_owned(), target: target.to_owned(), excluded })
@@ -52,8 +51,7 @@ impl Copier {
             FileMount::Placement(placement) => {
                 let source = self.root.join(&placement.source);
                 let target = self.target.join(placement.destination.trim_start_matches('/'));
-                let metadata = fs::metadata(&source)
-                    .with_context(|| format!("cannot find {:?}", placement.source))?;
+                let metadata = fs::metadata(&source).with_context(|| format!("cannot find {:?}", placement.source))?;
                 if metadata.is_dir() {
                     self.tree(&source.join("**/*"), &source, &target)
                 } else {
@@ -66,8 +64,7 @@ impl Copier {
     fn pattern(&self, pattern: &str) -> anyhow::Result<()> {
         let last = Path::new(pattern).components().next_back();
         ensure!(
-            !(pattern.ends_with("/.") || pattern == ".")
-                && !matches!(last, Some(std::path::Component::ParentDir)),
+            !(pattern.ends_with("/.") || pattern == ".") && !matches!(last, Some(std::path::Component::ParentDir)),
             "the pattern {pattern:?} can't end in '.' or '..'; to include a directory, use \
              {{ source = …, destination = … }} or a pattern that ends in **/*"
         );
@@ -118,10 +115,7 @@ impl Copier {
 
     fn inside<'a>(&self, source: &'a Path) -> anyhow::Result<&'a Path> {
         source.strip_prefix(&self.root).map_err(|_| {
-            anyhow::anyhow!(
-                "{} is outside the application's directory; files must be inside",
-                source.display()
-            )
+            anyhow::anyhow!("{} is outside the application's directory; files must be inside", source.display())
         })
     }
 }

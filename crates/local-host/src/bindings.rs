@@ -5,6 +5,4 @@
 include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
 
 pub use exports::spin::redis::inbound_redis;
-pub use spin::{
-    key_value::key_value, postgres::postgres, redis::redis, sqlite::sqlite, variables::variables,
-};
+pub use spin::{key_value::key_value, postgres::postgres, redis::redis, sqlite::sqlite, variables::variables};

@@ -128,16 +128,6 @@ pub enum TriggerType {
     Redis,
 }
 
-impl TriggerType {
-    /// Its name in a manifest.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Http => "http",
-            Self::Redis => "redis",
-        }
-    }
-}
-
 fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) => Ok((key.to_owned(), value.to_owned())),

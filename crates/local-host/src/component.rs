@@ -16,7 +16,7 @@ use wasmtime_wasi_http::WasiHttpCtx;
 
 use crate::{
     hosts::{
-        http::{Clients, Loopback, Origin, OutboundHttp, tls_config},
+        http::{Clients, InboundHttp, Loopback, Origin, OutboundHttp, tls_config},
         key_value::{GrantedStores, KeyValueHost},
         postgres::{PostgresHost, PostgresPools},
         redis::RedisHost,
@@ -89,14 +89,9 @@ pub fn load<'a>(
         .collect()
 }
 
-fn compile(
-    engine: &Engine,
-    linker: &Linker<State>,
-    source: &Path,
-) -> anyhow::Result<InstancePre<State>> {
-    let bytes = std::fs::read(source).with_context(|| {
-        format!("cannot read {}; has it been built for wasm32-wasip2?", source.display())
-    })?;
+fn compile(engine: &Engine, linker: &Linker<State>, source: &Path) -> anyhow::Result<InstancePre<State>> {
+    let bytes = std::fs::read(source)
+        .with_context(|| format!("cannot read {}; has it been built for wasm32-wasip2?", source.display()))?;
     let component = Component::new(engine, bytes)
         .map_err(anyhow::Error::from)
         .with_context(|| format!("{} is no WebAssembly component", source.display()))?;
@@ -161,14 +156,12 @@ impl LoadedComponent {
                 loopback: self.loopback.clone(),
                 origin,
             },
+            inbound_http: InboundHttp,
             key_value: KeyValueHost::new(self.key_value.clone()),
             postgres: PostgresHost::new(self.allowed.clone(), self.postgres.clone()),
             redis: RedisHost::new(self.allowed.clone()),
             sqlite: SqliteHost::new(self.sqlite.clone()),
-            variables: VariablesHost {
-                component: self.id.clone(),
-                variables: self.variables.clone(),
-            },
+            variables: VariablesHost { component: self.id.clone(), variables: self.variables.clone() },
             memory: MemoryLimit(self.max_memory),
             cpu: CpuTime::default(),
         };
@@ -198,9 +191,7 @@ impl LoadedComponent {
             let granted = |scheme| allowed.allows_url(&address.to_string(), scheme).unwrap_or(false);
             Box::pin(std::future::ready(match purpose {
                 // What a connection or a datagram does by itself; components never listen.
-                SocketAddrUse::TcpBind | SocketAddrUse::UdpBind => {
-                    address.ip().is_unspecified() && address.port() == 0
-                }
+                SocketAddrUse::TcpBind | SocketAddrUse::UdpBind => address.ip().is_unspecified() && address.port() == 0,
                 SocketAddrUse::TcpListen | SocketAddrUse::TcpAccept => false,
                 SocketAddrUse::TcpConnect => granted("tcp"),
                 SocketAddrUse::UdpSend | SocketAddrUse::UdpReceive => granted("udp"),
@@ -211,8 +202,5 @@ impl LoadedComponent {
 }
 
 fn granted<T>(labels: &[String], stores: &HashMap<String, Arc<T>>) -> HashMap<String, Arc<T>> {
-    labels
-        .iter()
-        .filter_map(|label| Some((label.clone(), stores.get(label)?.clone())))
-        .collect()
+    labels.iter().filter_map(|label| Some((label.clone(), stores.get(label)?.clone()))).collect()
 }

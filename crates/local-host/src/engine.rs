@@ -3,10 +3,7 @@
 use std::{env, time::Duration};
 
 use anyhow::Context as _;
-use wasmtime::{
-    Cache, Config, Engine, InstanceAllocationStrategy, Memory, MemoryType, PoolingAllocationConfig,
-    Store,
-};
+use wasmtime::{Cache, Config, Engine, InstanceAllocationStrategy, Memory, MemoryType, PoolingAllocationConfig, Store};
 
 /// How often a running guest is asked whether its time is up.
 const EPOCH: Duration = Duration::from_millis(10);
@@ -36,17 +33,14 @@ pub fn build(options: EngineOptions) -> anyhow::Result<Engine> {
             Ok(cache) => {
                 config.cache(Some(cache));
             }
-            Err(error) => eprintln!(
-                "Starting takes longer: compiled components cannot be kept on disk ({error:#})."
-            ),
+            Err(error) => eprintln!("Starting takes longer: compiled components cannot be kept on disk ({error:#})."),
         }
     }
     if !options.disable_pooling && pooling_is_possible() {
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool()));
     }
-    let engine = Engine::new(&config)
-        .map_err(anyhow::Error::from)
-        .context("wasmtime cannot start; try `--disable-pooling`")?;
+    let engine =
+        Engine::new(&config).map_err(anyhow::Error::from).context("wasmtime cannot start; try `--disable-pooling`")?;
     start_clock(&engine);
     Ok(engine)
 }

@@ -1,6 +1,7 @@
 //! The HTTP trigger.
 
 mod headers;
+mod message;
 mod routes;
 mod server;
 mod worker;

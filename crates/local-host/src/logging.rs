@@ -3,7 +3,11 @@
 use std::io::IsTerminal as _;
 
 use tracing_subscriber::{
-    Layer as _, filter::{LevelFilter, Targets}, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+    Layer as _,
+    filter::{LevelFilter, Targets},
+    fmt,
+    layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
 };
 
 /// Starts logging.
@@ -13,9 +17,7 @@ pub fn init() {
         Ok(targets) if !chosen.is_empty() => targets,
         _ => Targets::new().with_default(LevelFilter::ERROR),
     };
-    let lines = fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_filter(filter);
+    let lines =
+        fmt::layer().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal()).with_filter(filter);
     tracing_subscriber::registry().with(lines).init();
 }

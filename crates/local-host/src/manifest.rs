@@ -99,9 +99,8 @@ impl App {
     /// If it cannot be read, or holds something that Spin or this host does not know.
     pub fn load(path: &Path) -> anyhow::Result<Self> {
         let file = if path.is_dir() { path.join("spin.toml") } else { path.to_owned() };
-        let text = std::fs::read_to_string(&file).with_context(|| {
-            format!("cannot read the manifest {}; name it with `-f`", file.display())
-        })?;
+        let text = std::fs::read_to_string(&file)
+            .with_context(|| format!("cannot read the manifest {}; name it with `-f`", file.display()))?;
         let file = std::path::absolute(&file)?;
         let root = file.parent().context("the manifest has no directory")?;
         Self::parse(&text, root).with_context(|| format!("in the manifest {}", file.display()))
@@ -141,8 +140,7 @@ impl App {
             components: components
                 .into_iter()
                 .map(|(id, section)| {
-                    let component = component(&id, section, root)
-                        .with_context(|| format!("in [component.{id}]"))?;
+                    let component = component(&id, section, root).with_context(|| format!("in [component.{id}]"))?;
                     Ok((id, component))
                 })
                 .collect::<anyhow::Result<_>>()?,
@@ -198,9 +196,8 @@ impl App {
     fn check_templates(&self) -> anyhow::Result<()> {
         let variables = self.variables()?;
         for (id, component) in &self.components {
-            AllowedHosts::validate(&component.allowed_outbound_hosts, &variables).with_context(|| {
-                format!("`allowed_outbound_hosts` of [component.{id}] is malformed")
-            })?;
+            AllowedHosts::validate(&component.allowed_outbound_hosts, &variables)
+                .with_context(|| format!("`allowed_outbound_hosts` of [component.{id}] is malformed"))?;
         }
         Ok(())
     }
@@ -218,9 +215,7 @@ impl App {
     }
 }
 
-fn variables(
-    sections: IndexMap<String, schema::Variable>,
-) -> anyhow::Result<IndexMap<String, Option<String>>> {
+fn variables(sections: IndexMap<String, schema::Variable>) -> anyhow::Result<IndexMap<String, Option<String>>> {
     sections
         .into_iter()
         .map(|(name, variable)| {
@@ -247,10 +242,7 @@ fn component(id: &str, section: schema::Component, root: &Path) -> anyhow::Resul
         "`allowed_http_hosts` is deprecated; write `allowed_outbound_hosts`"
     );
     ensure!(section.ai_models.is_empty(), "`ai_models` needs Spin; this host runs no models");
-    ensure!(
-        section.dependencies.is_empty(),
-        "`dependencies` needs Spin; this host does not compose components"
-    );
+    ensure!(section.dependencies.is_empty(), "`dependencies` needs Spin; this host does not compose components");
     Ok(Component {
         source: root.join(source),
         description: section.description,

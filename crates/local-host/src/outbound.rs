@@ -142,8 +142,7 @@ mod tests {
 
     fn allowed(entries: &[&str], host: &str) -> AllowedHosts {
         let mut variables =
-            Variables::new([("host".to_owned(), None), ("empty".to_owned(), Some(String::new()))].into())
-                .unwrap();
+            Variables::new([("host".to_owned(), None), ("empty".to_owned(), Some(String::new()))].into()).unwrap();
         variables.add_provider(Provider::fixed([("host", host)]));
         let entries: Vec<String> = entries.iter().map(|&entry| entry.to_owned()).collect();
         AllowedHosts::new(&entries, vec!["cart".into(), "shop".into()], Arc::new(variables))

@@ -92,9 +92,10 @@ impl Listener {
             .with_context(|| format!("Redis trigger failed to connect to {server}"))?;
         println!("Active Channels on {server}:");
         for (channel, subscribers) in &self.channels {
-            pubsub.subscribe(channel).await.with_context(|| {
-                format!("Redis trigger failed to subscribe to channel {channel:?} on {server}")
-            })?;
+            pubsub
+                .subscribe(channel)
+                .await
+                .with_context(|| format!("Redis trigger failed to subscribe to channel {channel:?} on {server}"))?;
             let ids: Vec<&str> = subscribers.iter().map(|s| s.component.id()).collect();
             println!("\t{server}/{channel}: [{}]", ids.join(","));
         }
@@ -115,7 +116,7 @@ impl Listener {
         future::join_all(subscribers.iter().map(|subscriber| async move {
             if let Err(error) = subscriber.handle(message.get_payload_bytes().to_vec()).await {
                 let component = subscriber.component.id();
-                tracing::error!(component, "a Redis message was not handled: {error:#}");
+                tracing::error!("a Redis message to the component {component:?} failed: {error:#}");
             }
         }))
         .await;
@@ -138,9 +139,8 @@ impl Subscriber {
         let mut store = self.component.store(None)?;
         let instance = self.component.pre().instantiate_async(&mut store).await?;
         let guest = self.guest.load(&mut store, &instance)?;
-        let handled = store
-            .run_concurrent(async |accessor| guest.call_handle_message(accessor, payload).await)
-            .await??;
+        let handled =
+            store.run_concurrent(async |accessor| guest.call_handle_message(accessor, payload).await).await??;
         handled.context("Redis handler returned an error")
     }
 }

@@ -82,22 +82,14 @@ impl RuntimeConfig {
     /// # Errors
     ///
     /// If the file cannot be read, holds unknown keys or types, or a directory cannot be made.
-    pub fn load(
-        path: Option<&Path>,
-        app_root: &Path,
-        directories: &Directories,
-    ) -> anyhow::Result<Self> {
+    pub fn load(path: Option<&Path>, app_root: &Path, directories: &Directories) -> anyhow::Result<Self> {
         let file = match path {
             None => File::default(),
             Some(path) => {
-                let text = std::fs::read_to_string(path).with_context(|| {
-                    format!("failed to read runtime config file '{}'", path.display())
-                })?;
+                let text = std::fs::read_to_string(path)
+                    .with_context(|| format!("failed to read runtime config file '{}'", path.display()))?;
                 toml::from_str(&text).with_context(|| {
-                    format!(
-                        "the runtime config file '{}' holds something that is not known here",
-                        path.display()
-                    )
+                    format!("the runtime config file '{}' holds something that is not known here", path.display())
                 })?
             }
         };
@@ -147,8 +139,8 @@ impl File {
             let DatabaseSection::Spin { path, allow_attach_file } = section;
             // As in Spin these paths start at the working directory, not at the file.
             let path = path.map(std::path::absolute).transpose()?;
-            let database = Database::new(path, allow_attach_file)
-                .with_context(|| format!("in [sqlite_database.{label}]"))?;
+            let database =
+                Database::new(path, allow_attach_file).with_context(|| format!("in [sqlite_database.{label}]"))?;
             sqlite.insert(label, Arc::new(database));
         }
         if !sqlite.contains_key("default") {
@@ -161,20 +153,12 @@ impl File {
             .into_iter()
             .map(|section| match section {
                 ProviderSection::Static { values } => Provider::Static(values),
-                ProviderSection::Env { prefix, dotenv_path } => {
-                    Provider::Env(EnvProvider::new(prefix, dotenv_path))
-                }
+                ProviderSection::Env { prefix, dotenv_path } => Provider::Env(EnvProvider::new(prefix, dotenv_path)),
             })
             .collect();
         providers.push(Provider::Env(EnvProvider::new(None, Some(".env".into()))));
 
-        Ok(RuntimeConfig {
-            log_dir,
-            max_instance_memory: self.max_instance_memory,
-            key_value,
-            sqlite,
-            providers,
-        })
+        Ok(RuntimeConfig { log_dir, max_instance_memory: self.max_instance_memory, key_value, sqlite, providers })
     }
 }
 

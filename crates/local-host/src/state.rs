@@ -12,7 +12,7 @@ use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 use crate::{
     bindings,
     hosts::{
-        http::OutboundHttp,
+        http::{InboundHttp, OutboundHttp},
         key_value::{KeyValueData, KeyValueHost},
         postgres::{PostgresData, PostgresHost},
         redis::{RedisData, RedisHost},
@@ -31,6 +31,8 @@ pub struct State {
     pub http: WasiHttpCtx,
     /// `wasi:http/client`.
     pub outbound_http: OutboundHttp,
+    /// `wasi:http/handler`.
+    pub inbound_http: InboundHttp,
     /// `spin:key-value`.
     pub key_value: KeyValueHost,
     /// `spin:postgres`.
@@ -55,11 +57,14 @@ impl WasiView for State {
 
 impl WasiHttpView for State {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
-        WasiHttpCtxView {
-            ctx: &mut self.http,
-            table: &mut self.table,
-            hooks: &mut self.outbound_http,
-        }
+        WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut self.outbound_http }
+    }
+}
+
+impl State {
+    /// What the handler needs for requests that come in.
+    pub fn inbound(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut self.inbound_http }
     }
 }
 
@@ -87,12 +92,7 @@ pub fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
 pub struct MemoryLimit(pub Option<usize>);
 
 impl ResourceLimiter for MemoryLimit {
-    fn memory_growing(
-        &mut self,
-        _: usize,
-        desired: usize,
-        _: Option<usize>,
-    ) -> wasmtime::Result<bool> {
+    fn memory_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
         let allowed = self.0.is_none_or(|limit| desired <= limit);
         if !allowed {
             tracing::warn!(desired, limit = self.0, "instance memory limit exceeded");

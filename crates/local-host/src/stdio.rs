@@ -105,11 +105,7 @@ impl Pollable for ComponentOutput {
 }
 
 impl AsyncWrite for ComponentOutput {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Poll::Ready(self.write(bytes).map(|()| bytes.len()))
     }
 

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 
 pub use self::{
     database::{Connection, Database, Rows},
-    key_value::{Keys, KeyValueStore, OpenStore},
+    key_value::{KeyValueStore, Keys, OpenStore},
 };
 
 /// The largest result that is held in memory for a guest, in bytes.
@@ -19,8 +19,7 @@ pub const MAX_RESULT_BYTES: usize = 128 << 20;
 
 fn create_parent(path: &Path) -> anyhow::Result<()> {
     if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent)
-            .with_context(|| format!("cannot create the directory {}", parent.display()))?;
+        std::fs::create_dir_all(parent).with_context(|| format!("cannot create the directory {}", parent.display()))?;
     }
     Ok(())
 }

@@ -30,20 +30,10 @@ const MAX_PORTS: u16 = 10;
 ///
 /// If the application cannot be started, or cannot go on.
 pub async fn run(up: &Up, kind: TriggerType) -> anyhow::Result<()> {
-    let mut app = App::load(&up.from)?;
-    for component in app.components.values_mut() {
-        component.environment.extend(up.env.iter().cloned());
-    }
-    let directories = Directories { state: up.state_dir.clone(), log: up.log_dir.clone() };
-    let mut config =
-        RuntimeConfig::load(up.runtime_config_file.as_deref(), &app.root, &directories)?;
-    let variables = Arc::new(variables(&app, up, &mut config)?);
-    check_stores(&app, &config)?;
-
+    let Prepared { app, config, variables } = prepare(up)?;
     let logs = Logs { directory: config.log_dir.clone(), quiet: up.quiet };
     logs.prepare()?;
     prepare_stores(up, &app, &config).await?;
-    variables.ensure_required()?;
 
     // Without a parent the files are this process's own business.
     let own_assets = match &up.working_dir {
@@ -63,10 +53,7 @@ pub async fn run(up: &Up, kind: TriggerType) -> anyhow::Result<()> {
         assets,
         loopback: Arc::new(Loopback::default()),
     };
-    let options = EngineOptions {
-        disable_cache: up.disable_cache,
-        disable_pooling: up.disable_pooling,
-    };
+    let options = EngineOptions { disable_cache: up.disable_cache, disable_pooling: up.disable_pooling };
     let linker = state::linker(&engine::build(options)?)?;
     let ids = match kind {
         TriggerType::Http => app.http_components(),
@@ -85,6 +72,40 @@ pub async fn run(up: &Up, kind: TriggerType) -> anyhow::Result<()> {
     }
 }
 
+/// An application that may start.
+pub struct Prepared {
+    /// The manifest.
+    pub app: App,
+    /// The stores.
+    pub config: RuntimeConfig,
+    /// The variables, each with a value.
+    pub variables: Arc<Variables>,
+}
+
+/// Reads what the command line names and checks all of it.
+///
+/// # Errors
+///
+/// If something is missing, malformed, or not known here.
+pub fn prepare(up: &Up) -> anyhow::Result<Prepared> {
+    let mut app = App::load(&up.from)?;
+    for component in app.components.values_mut() {
+        component.environment.extend(up.env.iter().cloned());
+    }
+    let directories = Directories { state: up.state_dir.clone(), log: up.log_dir.clone() };
+    let mut config = RuntimeConfig::load(up.runtime_config_file.as_deref(), &app.root, &directories)?;
+    for (id, component) in &app.components {
+        config.ensure_stores(id, &component.key_value_stores, &component.sqlite_databases)?;
+    }
+    let mut variables = app.variables()?;
+    variables.add_provider(Provider::Static(VariableSource::read_all(&up.variable)?));
+    for provider in config.providers.drain(..) {
+        variables.add_provider(provider);
+    }
+    variables.ensure_required()?;
+    Ok(Prepared { app, config, variables: Arc::new(variables) })
+}
+
 /// Copies the components' files into a directory that is removed in the end.
 ///
 /// # Errors
@@ -94,22 +115,6 @@ pub fn prepare_assets(app: &App) -> anyhow::Result<tempfile::TempDir> {
     let directory = tempfile::Builder::new().prefix("local-host-").tempdir()?;
     assets::copy(app, directory.path())?;
     Ok(directory)
-}
-
-fn variables(app: &App, up: &Up, config: &mut RuntimeConfig) -> anyhow::Result<Variables> {
-    let mut variables = app.variables()?;
-    variables.add_provider(Provider::Static(VariableSource::read_all(&up.variable)?));
-    for provider in config.providers.drain(..) {
-        variables.add_provider(provider);
-    }
-    Ok(variables)
-}
-
-fn check_stores(app: &App, config: &RuntimeConfig) -> anyhow::Result<()> {
-    for (id, component) in &app.components {
-        config.ensure_stores(id, &component.key_value_stores, &component.sqlite_databases)?;
-    }
-    Ok(())
 }
 
 /// Does what `--sqlite` and `--key-value` ask for, and says where the default stores are.

@@ -54,11 +54,7 @@ impl Variables {
     /// # Errors
     ///
     /// [`Error::InvalidName`] or [`Error::InvalidTemplate`].
-    pub fn add_component(
-        &mut self,
-        component: &str,
-        variables: &IndexMap<String, String>,
-    ) -> Result<(), Error> {
+    pub fn add_component(&mut self, component: &str, variables: &IndexMap<String, String>) -> Result<(), Error> {
         let templates = variables
             .iter()
             .map(|(name, text)| {
@@ -93,8 +89,7 @@ impl Variables {
             .defaults
             .iter()
             .filter(|(name, default)| {
-                default.is_none()
-                    && !self.providers.iter().any(|p| matches!(p.get(name), Ok(Some(_))))
+                default.is_none() && !self.providers.iter().any(|p| matches!(p.get(name), Ok(Some(_))))
             })
             .map(|(name, _)| name.as_str())
             .collect();
@@ -119,9 +114,8 @@ impl Variables {
             .components
             .get(component)
             .ok_or_else(|| Error::Undefined(format!("no variable for component {component:?}")))?;
-        let template = templates
-            .get(name)
-            .ok_or_else(|| Error::Undefined(format!("no variable for {component:?}.{name:?}")))?;
+        let template =
+            templates.get(name).ok_or_else(|| Error::Undefined(format!("no variable for {component:?}.{name:?}")))?;
         self.render(template)
     }
 
@@ -136,9 +130,7 @@ impl Variables {
 
     /// A template with the defaults only, or `None` if a variable in it has none.
     pub fn render_defaults(&self, template: &Template) -> Option<String> {
-        template
-            .render(|name| self.defaults.get(name).cloned().flatten().ok_or(()))
-            .ok()
+        template.render(|name| self.defaults.get(name).cloned().flatten().ok_or(())).ok()
     }
 
     fn value(&self, name: &str) -> Result<String, Error> {
@@ -150,9 +142,7 @@ impl Variables {
         match self.defaults.get(name) {
             None => Err(Error::InvalidName(name.to_owned())),
             Some(Some(default)) => Ok(default.clone()),
-            Some(None) => Err(Error::Provider(anyhow::anyhow!(
-                "no provider resolved required variable {name:?}"
-            ))),
+            Some(None) => Err(Error::Provider(anyhow::anyhow!("no provider resolved required variable {name:?}"))),
         }
     }
 }
@@ -161,9 +151,7 @@ impl Variables {
 fn check_name(name: &str) -> Result<(), Error> {
     let reason = if name.is_empty() {
         "must not be empty".to_owned()
-    } else if let Some(invalid) =
-        name.chars().find(|c| !(c.is_ascii_lowercase() || c.is_ascii_digit() || *c == '_'))
-    {
+    } else if let Some(invalid) = name.chars().find(|c| !(c.is_ascii_lowercase() || c.is_ascii_digit() || *c == '_')) {
         format!(
             "invalid character {invalid:?}. Variable names may contain only lower-case letters, \
              numbers, and underscores."
@@ -222,10 +210,7 @@ mod tests {
     #[test]
     fn a_template_with_an_unknown_variable_is_refused() {
         let unknown = [("a".to_owned(), "{{ nope }}".to_owned())].into();
-        assert!(matches!(
-            variables().add_component("other", &unknown),
-            Err(Error::InvalidTemplate(_))
-        ));
+        assert!(matches!(variables().add_component("other", &unknown), Err(Error::InvalidTemplate(_))));
     }
 
     #[test]

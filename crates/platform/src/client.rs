@@ -24,6 +24,18 @@ fn parse(text: &str) -> Option<IpAddr> {
     text.parse::<SocketAddr>().map(|socket| socket.ip()).or_else(|_| text.trim_matches(['[', ']']).parse()).ok()
 }
 
+/// An address that an operator wrote, as limits count it.
+#[must_use]
+pub fn normal(text: &str) -> Option<String> {
+    parse(text.trim_end_matches("/64")).map(|address| counted(Some(address)))
+}
+
+/// A part of a path with its `%xx` undone.
+#[must_use]
+pub fn decoded(text: &str) -> String {
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
 fn counted(address: Option<IpAddr>) -> String {
     match address.map(|address| address.to_canonical()) {
         Some(IpAddr::V4(v4)) => v4.to_string(),

@@ -4,6 +4,8 @@
 //! in tests against real servers. Redis decides (`lua/`), the ledger remembers (`sql/`).
 
 pub mod audit;
+pub mod bans;
+pub mod dead;
 pub mod hot;
 pub mod keys;
 pub mod ledger;
@@ -11,6 +13,7 @@ pub mod money;
 pub mod operate;
 pub mod ports;
 pub mod preheat;
+pub mod rebuild;
 pub mod reply;
 pub mod script;
 pub mod settle;

@@ -7,6 +7,7 @@ use stampede_domain::{
 };
 
 use crate::{
+    bans,
     keys::Keys,
     ledger::activities::{self, Activity},
     ports::{Redis, Sql, StoreError},
@@ -169,7 +170,10 @@ impl<R: Redis, S: Sql> Desk<'_, R, S> {
 
     async fn heat(&self, activity: Activity) -> Result<Operated, StoreError> {
         match preheat(self.redis, &activity, self.ticket_secret).await? {
-            Preheated::Done | Preheated::Stale => Ok(Operated::Done(Box::new(activity))),
+            Preheated::Done | Preheated::Stale => {
+                bans::copy(self.redis, self.sql, &activity.id, self.now).await?;
+                Ok(Operated::Done(Box::new(activity)))
+            }
             Preheated::Below(sku) => {
                 Ok(Operated::Conflict(format!("The total of SKU {sku} would be below what is held and sold.")))
             }

@@ -43,6 +43,12 @@ scripts! {
     REST = "rest";
     /// Everything countable of a sale.
     FIGURES = "figures";
+    /// Puts a failed order back into the queue.
+    REVIVE = "revive";
+    /// Forgets a sale that is to be rebuilt.
+    FORGET = "forget";
+    /// Puts orders of the ledger back into Redis.
+    RESTORE = "restore";
     /// Takes, keeps or gives up a lease.
     LEASE = "lease";
 }

@@ -10,7 +10,7 @@ use stampede_domain::{
 };
 
 use crate::{
-    WRITERS,
+    WRITERS, dead,
     keys::Keys,
     ledger::orders::{self, NewOrder},
     ports::{Arg, Item, Redis, Sql, StoreError},
@@ -23,6 +23,9 @@ pub const BATCH: usize = 500;
 
 /// How long a message is left to the writer that took it before another may, in milliseconds.
 pub const REDELIVER_AFTER_MS: i64 = 10_000;
+
+/// Why the ledger leaves an order out.
+const NO_ROOM: &str = "no_room_in_ledger";
 
 /// All writers share one consumer name: who works on what shows in idle time alone, and no names pile up.
 const CONSUMER: &str = "writer";
@@ -96,12 +99,13 @@ async fn write<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<Written, StoreError> {
     let mut report = Written { taken: messages.len(), ..Written::default() };
+    discard_unreadable(redis, sql, activity, messages, now).await?;
     let readable: Vec<_> = messages.iter().filter_map(|m| Some((&m.entry, m.order.as_ref().ok()?))).collect();
     if readable.is_empty() {
         return Ok(report);
     }
     let new: Vec<_> = readable.iter().map(|(_, order)| (*order).clone()).collect();
-    let inserted = orders::insert(sql, activity, &new, now).await?;
+    let inserted = insert(sql, activity, &new, now).await?;
 
     // What was not inserted is there already (a redelivery: Redis hears what became of it) or does not fit.
     let missing: Vec<_> = if inserted.len() == new.len() {
@@ -115,6 +119,15 @@ async fn write<R: Redis, S: Sql>(
         known.into_iter().map(|entry| (entry.order.order_no.clone(), entry)).collect();
     let pay_by: std::collections::HashMap<_, _> = inserted.into_iter().collect();
 
+    // I4: what fails is seen by an operator before anybody is told.
+    let dead: Vec<_> = missing.iter().filter(|no| !known.contains_key(no)).collect();
+    let letters: Vec<_> = new
+        .iter()
+        .filter(|order| dead.contains(&&order.order_no))
+        .map(|order| (order.order_no.to_string(), to_message(order), NO_ROOM))
+        .collect();
+    dead::bury(sql, &letters, now).await?;
+
     let moves: Vec<_> = readable
         .iter()
         .map(|(entry, order)| {
@@ -126,12 +139,53 @@ async fn write<R: Redis, S: Sql>(
                 known.to_move(entry)
             } else {
                 report.failed += 1;
-                outcome(&order.order_no, Status::Failed, Millis(0), "no_room_in_ledger", entry)
+                outcome(&order.order_no, Status::Failed, Millis(0), NO_ROOM, entry)
             }
         })
         .collect();
     settle(redis, activity, &moves).await?;
     Ok(report)
+}
+
+/// Inserts a batch; where the ledger refuses it as a whole, each order by itself, so that one cannot hold up the others.
+async fn insert<S: Sql>(
+    sql: &S,
+    activity: &ActivityId,
+    new: &[NewOrder],
+    now: Millis,
+) -> Result<Vec<(OrderNo, Millis)>, StoreError> {
+    match orders::insert(sql, activity, new, now).await {
+        Err(StoreError::LedgerRefused(_)) => {}
+        other => return other,
+    }
+    let mut inserted = Vec::new();
+    for order in new {
+        match orders::insert(sql, activity, std::slice::from_ref(order), now).await {
+            Ok(one) => inserted.extend(one),
+            Err(StoreError::LedgerRefused(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(inserted)
+}
+
+/// A message that nobody can read holds no order: it is kept for an operator and leaves the stream.
+async fn discard_unreadable<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activity: &ActivityId,
+    messages: &[Message],
+    now: Millis,
+) -> Result<(), StoreError> {
+    for message in messages {
+        let Err(text) = &message.order else { continue };
+        let letter = (format!("{activity}.{}", message.entry), text.clone(), "unreadable");
+        dead::bury(sql, &[letter], now).await?;
+        let stream = Keys::of(activity).named("orders");
+        redis.command("XACK", vec![stream.clone().into(), WRITERS.into(), message.entry.clone().into()]).await?;
+        redis.command("XDEL", vec![stream.into(), message.entry.clone().into()]).await?;
+    }
+    Ok(())
 }
 
 fn outcome(order_no: &OrderNo, status: Status, pay_by: Millis, reason: &str, entry: String) -> Move {
@@ -200,7 +254,14 @@ fn parse(activity: &ActivityId, items: &[Item]) -> Vec<Message> {
     messages
 }
 
-fn new_order(activity: &ActivityId, text: &str) -> Option<NewOrder> {
+/// An order as the stream carries it.
+fn to_message(order: &NewOrder) -> String {
+    let NewOrder { order_no, user, sku, quantity, amount, currency, created_at } = order;
+    format!("{}\t{user}\t{sku}\t{quantity}\t{amount}\t{currency}\t{}", order_no.ulid(), created_at.0)
+}
+
+/// Reads what [`to_message`] and `lua/reserve.lua` write.
+pub(crate) fn new_order(activity: &ActivityId, text: &str) -> Option<NewOrder> {
     let [ulid, user, sku, quantity, amount, currency, created_at]: [&str; 7] =
         text.split('\t').collect::<Vec<_>>().try_into().ok()?;
     Some(NewOrder {

@@ -1,13 +1,21 @@
 //! Live figures and the audit of a sale.
 
 use serde_json::json;
-use stampede_domain::ids::ActivityId;
+use stampede_domain::{
+    ids::ActivityId,
+    problem::{Code, Problem},
+};
 use stampede_platform::{
+    config,
     http::{Answer, Failure, not_found},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use stampede_sale::{audit, ledger::activities};
+use stampede_sale::{
+    audit,
+    ledger::activities,
+    rebuild::{self, Rebuilt},
+};
 
 /// `GET …/stats`: Redis at one instant, and the ledger's orders by status.
 pub async fn stats(id: &ActivityId) -> Result<Answer, Failure> {
@@ -24,6 +32,20 @@ pub async fn audit(id: &ActivityId) -> Result<Answer, Failure> {
     let activity = activities::load(&ledger, id).await?.ok_or_else(|| not_found("There is no such sale."))?;
     let audit = audit::audit(&SpinRedis, &ledger, id, activity.spec.per_user).await?.ok_or_else(unpublished)?;
     Ok(Answer::json(200, &audit))
+}
+
+/// `POST …/rebuild`: Redis anew from the ledger, while the sale is paused or closed (G5).
+pub async fn rebuild(id: &ActivityId) -> Result<Answer, Failure> {
+    let secret = config::secret("ticket_secret").await?;
+    let now = SpinRedis.now().await?;
+    let rebuilt = rebuild::rebuild(&SpinRedis, &SpinLedger::open().await, id, &secret, now).await?;
+    let detail = match rebuilt {
+        Rebuilt::Done { .. } => return Ok(Answer::json(200, &rebuilt)),
+        Rebuilt::Unknown => return Err(not_found("There is no such sale.")),
+        Rebuilt::Open => "The sale is open: pause it first.",
+        Rebuilt::Queued => "Orders are still in the queue: wait until they are written, and try again.",
+    };
+    Err(Problem::new(Code::StateConflict, detail).into())
 }
 
 fn unpublished() -> Failure {

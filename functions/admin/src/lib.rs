@@ -1,9 +1,11 @@
 //! Serves operators: sales, figures, audit, health, metrics.
 
 mod activities;
+mod dead_letters;
 mod figures;
 mod health;
 mod metrics;
+mod people;
 mod routes;
 mod shed;
 

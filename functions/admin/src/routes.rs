@@ -11,7 +11,7 @@ use stampede_platform::{
     log,
 };
 
-use crate::{activities, figures, health, metrics, shed};
+use crate::{activities, dead_letters, figures, health, metrics, people, shed};
 
 /// Finds the answer.
 pub async fn route(call: &Call) -> Result<Answer, Failure> {
@@ -54,11 +54,24 @@ async fn operate(call: &Call) -> Result<Answer, Failure> {
         }
         (&Method::GET, ["activities", id, "stats"]) => figures::stats(&activity(id)?).await,
         (&Method::GET, ["activities", id, "audit"]) => figures::audit(&activity(id)?).await,
+        (&Method::POST, ["activities", id, "rebuild"]) => figures::rebuild(&activity(id)?).await,
+        (&Method::GET, ["dead-letters"]) => dead_letters::list().await,
+        (&Method::POST, ["dead-letters", order_no, "replay"]) => dead_letters::replay(order_no).await,
+        (&Method::PUT, ["bans", kind @ ("user" | "ip"), name]) => people::ban(call, &people::who(kind, name)?).await,
+        (&Method::DELETE, ["bans", kind @ ("user" | "ip"), name]) => people::lift(&people::who(kind, name)?).await,
+        (&Method::GET, ["strikes", user]) => people::strikes(user).await,
+        (&Method::DELETE, ["strikes", user]) => people::forgive(user).await,
         (&Method::PUT, ["shed"]) => shed::put(call).await,
         (_, ["activities"]) => Err(method_not_allowed("GET")),
         (_, ["activities", _]) => Err(method_not_allowed("GET, PUT")),
         (_, ["activities", _, "publish" | "resume" | "pause" | "close"]) => Err(method_not_allowed("POST")),
         (_, ["activities", _, "stats" | "audit"]) => Err(method_not_allowed("GET")),
+        (_, ["activities", _, "rebuild"] | ["dead-letters", _, "replay"] | ["activities", _, "skus", _, "restock"]) => {
+            Err(method_not_allowed("POST"))
+        }
+        (_, ["dead-letters"]) => Err(method_not_allowed("GET")),
+        (_, ["bans", "user" | "ip", _]) => Err(method_not_allowed("PUT, DELETE")),
+        (_, ["strikes", _]) => Err(method_not_allowed("GET, DELETE")),
         (_, ["shed"]) => Err(method_not_allowed("PUT")),
         _ => Err(not_found("No such route.")),
     }

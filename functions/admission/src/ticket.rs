@@ -10,10 +10,13 @@ use stampede_domain::{
     token::Claims,
 };
 use stampede_platform::{
-    auth, clock,
+    auth, client, clock,
     http::{Answer, Call, Failure, not_found},
+    ledger::SpinLedger,
+    redis::SpinRedis,
     sales,
 };
+use stampede_sale::bans;
 use ulid::Ulid;
 
 /// Answers `201` and a ticket, or why not.
@@ -35,6 +38,15 @@ pub async fn post(call: &Call, activity: ActivityId) -> Result<Answer, Failure> 
     if now < opens_at {
         let detail = "Tickets are issued from 30 minutes before the start.";
         return Err(Problem::new(Code::NotOpen, detail).retry_after(now.seconds_until(opens_at, 1)).into());
+    }
+    let ip = client::address(call).await;
+    if bans::is_banned(&SpinRedis, &activity, &claims.sub, &ip).await? {
+        return Err(Problem::new(Code::Banned, "This user or address may not take part.").into());
+    }
+    let (strikes, last_at) = bans::strikes(&SpinLedger::open().await, &claims.sub).await?;
+    if strikes >= bans::STRIKES && last_at.plus(bans::STRIKE_LASTS_MS) > now {
+        let detail = "Too many of your orders were left unpaid. Ask the shop to forgive you.";
+        return Err(Problem::new(Code::NotEligible, detail).into());
     }
     if !eligible(&sale.spec.eligibility, &claims) {
         return Err(Problem::new(Code::NotEligible, "This sale is not open to your account.").into());

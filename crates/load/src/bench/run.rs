@@ -11,7 +11,6 @@ use super::report::{Report, Results};
 use super::rounds::Bench;
 use super::server::Server;
 use crate::app::App;
-use crate::http::Client;
 use crate::sale::{buyers, setup};
 
 /// Measurements over HTTP per round: six, and hello world around each.
@@ -21,8 +20,7 @@ const STEPS_PER_ROUND: u64 = 11;
 pub async fn run(options: Options) -> Result<Report> {
     options.check()?;
     let target = options.target.resolve()?;
-    let client = Client::new(&target.url, options.connections.into(), Duration::from_secs(10))?;
-    let app = App::new(&target, client)?;
+    let app = App::new(&target, options.connections, Duration::from_secs(10))?;
     setup::greet(&app, &target.url).await?;
     let server = Server::new(&target.url)?;
 

@@ -18,7 +18,7 @@ use super::session::Session;
 use super::setup::ADMIN_PATIENCE;
 use crate::http::Call;
 use crate::meter::Step;
-use crate::wire::{Audit, OrderList, SkuStock, Status};
+use crate::wire::{Audit, Order, SkuStock, Status};
 
 /// How long one order is asked after.
 const LOOK_PATIENCE: Duration = Duration::from_secs(30);
@@ -34,7 +34,7 @@ pub struct Reconciled {
     pub unresolved: u64,
 }
 
-/// Buyers whose answer was lost look at their own orders.
+/// Buyers whose answer was lost look at their own orders, once everything is in the ledger.
 pub async fn reconcile(session: &Session, reports: &[VisitReport]) -> Reconciled {
     let mut known: BTreeSet<String> = reports.iter().flat_map(|report| report.answers.clone()).collect();
     let mut found = Reconciled::default();
@@ -63,9 +63,9 @@ async fn own_orders(session: &Session, index: usize) -> Option<Vec<OrderSeen>> {
     let buyer = session.visits[index].buyer;
     let call = Call::get("/api/orders?limit=20").with(&session.users[buyer]);
     let answer = session.app.insist(Step::Status, &call, Instant::now() + LOOK_PATIENCE).await.ok()?;
-    let list: OrderList = answer.success("asking for one's own orders").ok()?.parse().ok()?;
+    let list: Vec<Order> = answer.success("asking for one's own orders").ok()?.parse().ok()?;
     let now = session.since_start(Instant::now());
-    let seen = list.orders.into_iter().map(|order| OrderSeen {
+    let seen = list.into_iter().map(|order| OrderSeen {
         order_no: order.order_no,
         user: session.user(buyer),
         sku: order.sku,

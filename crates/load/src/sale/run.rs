@@ -18,7 +18,6 @@ use super::setup::{Rules, Terms};
 use super::verdict::judge;
 use super::{Options, books, buyers, settle, setup};
 use crate::app::App;
-use crate::http::Client;
 use crate::meter::BUCKET;
 
 /// How long after its start a gate may open: restarts are survived, a broken clock is not waited for.
@@ -28,8 +27,7 @@ const GATE_PATIENCE: Duration = Duration::from_secs(30);
 pub async fn run(options: Options) -> Result<Report> {
     options.check()?;
     let target = options.target.resolve()?;
-    let client = Client::new(&target.url, options.connections.into(), Duration::from_secs(options.timeout.into()))?;
-    let app = App::new(&target, client)?;
+    let app = App::new(&target, options.connections, Duration::from_secs(options.timeout.into()))?;
     setup::greet(&app, &target.url).await?;
 
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
@@ -87,8 +85,6 @@ async fn hold(session: &Arc<Session>, starts: Instant) -> Result<Course> {
     progress.end(&progress.reserved);
     progress.end(&progress.orders);
     let visits = outcomes(&reports);
-    let found = books::reconcile(session, &reports).await;
-
     progress.begin(&progress.settling);
     if !settle::settle(session).await {
         progress.say("the books did not come to rest in time: judged as they are");
@@ -97,6 +93,7 @@ async fn hold(session: &Arc<Session>, starts: Instant) -> Result<Course> {
     let samples = sampler.stop();
 
     progress.begin(&progress.checking);
+    let found = books::reconcile(session, &reports).await;
     let evidence = books::gather(session, reports, found, samples).await?;
     progress.end(&progress.checking);
     Ok(Course { opened, late: gate.late, visits, evidence })

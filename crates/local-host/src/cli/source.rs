@@ -32,16 +32,15 @@ impl VariableSource {
     }
 
     fn read(&self) -> anyhow::Result<HashMap<String, String>> {
-        let text = |path: &PathBuf| {
-            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
-        };
+        let text = |path: &PathBuf| fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
         match self {
             Self::Literal(key, value) => Ok([(key.clone(), value.clone())].into()),
             Self::Content(key, path) => Ok([(key.clone(), text(path)?)].into()),
             Self::Json(path) => serde_json::from_str(&text(path)?)
                 .with_context(|| format!("{} is no JSON object of strings", path.display())),
-            Self::Toml(path) => toml::from_str(&text(path)?)
-                .with_context(|| format!("{} is no TOML table of strings", path.display())),
+            Self::Toml(path) => {
+                toml::from_str(&text(path)?).with_context(|| format!("{} is no TOML table of strings", path.display()))
+            }
         }
     }
 }

@@ -10,12 +10,12 @@ use std::{
 };
 
 use http::{
-    HeaderValue, Request, Response, Uri,
+    HeaderName, HeaderValue, Request, Response, Uri,
     header::HOST,
     uri::{Authority, PathAndQuery, Scheme},
 };
 use http_body_util::BodyExt as _;
-use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
+use wasmtime_wasi_http::{Error, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpHooks};
 
 pub use self::connect::{Clients, tls_config};
 use self::timeout::BetweenBytes;
@@ -88,6 +88,32 @@ impl WasiHttpHooks for OutboundHttp {
     }
 }
 
+/// The requests that come in, and the responses to them: a component sees every header, as in Spin.
+///
+/// wasmtime would hide `host` and other headers that a component may not set itself.
+#[derive(Debug)]
+pub struct InboundHttp;
+
+impl WasiHttpHooks for InboundHttp {
+    fn is_forbidden_header(&mut self, _: &HeaderName) -> bool {
+        false
+    }
+
+    fn forbidden_header_filter(&mut self) -> ForbiddenHeaderFilter {
+        Arc::new(|_| false)
+    }
+
+    fn send_request(
+        &mut self,
+        _: Request<WasiBody>,
+        _: Option<RequestOptions>,
+        _: Box<dyn Future<Output = Result<(), Error>> + Send>,
+    ) -> Box<dyn Future<Output = Result<Sent, Error>> + Send> {
+        // Nothing is sent on this side.
+        Box::new(std::future::ready(Err(Error::HttpRequestDenied)))
+    }
+}
+
 struct Outgoing {
     allowed: Arc<AllowedHosts>,
     clients: Clients,
@@ -96,11 +122,7 @@ struct Outgoing {
 }
 
 impl Outgoing {
-    async fn send(
-        self,
-        mut request: Request<WasiBody>,
-        options: RequestOptions,
-    ) -> Result<Response<WasiBody>, Error> {
+    async fn send(self, mut request: Request<WasiBody>, options: RequestOptions) -> Result<Response<WasiBody>, Error> {
         let use_tls = self.prepare(&mut request)?;
         let component = request.uri().host().and_then(chained_component).map(str::to_owned);
         if let (Some(component), Some(server)) = (component, self.loopback.server()) {
@@ -143,8 +165,7 @@ impl Outgoing {
 
 impl Origin {
     fn uri(&self, path_and_query: Option<PathAndQuery>) -> Result<Uri, Error> {
-        let authority: Authority =
-            self.address.to_string().parse().map_err(|_| Error::HttpRequestUriInvalid)?;
+        let authority: Authority = self.address.to_string().parse().map_err(|_| Error::HttpRequestUriInvalid)?;
         let mut parts = http::uri::Parts::default();
         parts.scheme = Some(self.scheme.clone());
         parts.authority = Some(authority);

@@ -57,16 +57,10 @@ impl<T: Send> HostStoreWithStore<T> for KeyValueData {
     async fn open(accessor: &Accessor<T, Self>, label: String) -> Result<Resource<Store>, Error> {
         let granted = accessor.with(|mut access| access.get().granted.clone());
         let store = granted.get(&label).ok_or(Error::AccessDenied)?.open(&label).await?;
-        accessor.with(|mut access| {
-            access.get().open.push(store).map_err(|_| Error::StoreTableFull)
-        })
+        accessor.with(|mut access| access.get().open.push(store).map_err(|_| Error::StoreTableFull))
     }
 
-    async fn get(
-        accessor: &Accessor<T, Self>,
-        store: Resource<Store>,
-        key: String,
-    ) -> Result<Option<Vec<u8>>, Error> {
+    async fn get(accessor: &Accessor<T, Self>, store: Resource<Store>, key: String) -> Result<Option<Vec<u8>>, Error> {
         Self::store(accessor, &store)?.get(&key).await
     }
 
@@ -79,19 +73,11 @@ impl<T: Send> HostStoreWithStore<T> for KeyValueData {
         Self::store(accessor, &store)?.set(&key, &value).await
     }
 
-    async fn delete(
-        accessor: &Accessor<T, Self>,
-        store: Resource<Store>,
-        key: String,
-    ) -> Result<(), Error> {
+    async fn delete(accessor: &Accessor<T, Self>, store: Resource<Store>, key: String) -> Result<(), Error> {
         Self::store(accessor, &store)?.delete(&key).await
     }
 
-    async fn exists(
-        accessor: &Accessor<T, Self>,
-        store: Resource<Store>,
-        key: String,
-    ) -> Result<bool, Error> {
+    async fn exists(accessor: &Accessor<T, Self>, store: Resource<Store>, key: String) -> Result<bool, Error> {
         Self::store(accessor, &store)?.exists(&key).await
     }
 

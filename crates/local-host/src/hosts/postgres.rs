@@ -51,11 +51,7 @@ struct Gate {
 impl PostgresHost {
     /// An instance with no connection open yet.
     pub fn new(allowed: Arc<AllowedHosts>, pools: Arc<PostgresPools>) -> Self {
-        Self {
-            gate: Gate { allowed, pools },
-            open: Table::new(MAX_RESOURCES),
-            builders: Table::new(MAX_RESOURCES),
-        }
+        Self { gate: Gate { allowed, pools }, open: Table::new(MAX_RESOURCES), builders: Table::new(MAX_RESOURCES) }
     }
 
     fn keep(&mut self, client: Client) -> Result<Resource<Connection>, Error> {
@@ -84,15 +80,12 @@ impl Gate {
 
     /// Every host in the address must be allowed.
     fn check(&self, url: &str) -> Result<(), Error> {
-        let config: tokio_postgres::Config = url
-            .parse()
-            .map_err(|error: tokio_postgres::Error| Error::ConnectionFailed(error.to_string()))?;
+        let config: tokio_postgres::Config =
+            url.parse().map_err(|error: tokio_postgres::Error| Error::ConnectionFailed(error.to_string()))?;
         let ports = config.get_ports();
         for (index, host) in config.get_hosts().iter().enumerate() {
             let ServerHost::Tcp(host) = host else {
-                return Err(Error::ConnectionFailed(
-                    "Unix sockets are not supported on WebAssembly".into(),
-                ));
+                return Err(Error::ConnectionFailed("Unix sockets are not supported on WebAssembly".into()));
             };
             // One port stands for all hosts.
             let port = ports.get(index).or(if ports.len() == 1 { ports.first() } else { None });
@@ -102,9 +95,7 @@ impl Gate {
             };
             let allowed = self.allowed.allows_url(&authority, "postgres");
             if !allowed.map_err(|error| Error::Other(error.to_string()))? {
-                return Err(Error::ConnectionFailed(format!(
-                    "address postgres://{authority} is not permitted"
-                )));
+                return Err(Error::ConnectionFailed(format!("address postgres://{authority} is not permitted")));
             }
         }
         Ok(())
@@ -119,10 +110,7 @@ impl HasData for PostgresData {
 }
 
 impl PostgresData {
-    async fn connect<T>(
-        accessor: &Accessor<T, Self>,
-        address: Address,
-    ) -> Result<Resource<Connection>, Error> {
+    async fn connect<T>(accessor: &Accessor<T, Self>, address: Address) -> Result<Resource<Connection>, Error> {
         let gate = accessor.with(|mut access| access.get().gate.clone());
         let client = gate.connect(address).await?;
         accessor.with(|mut access| access.get().keep(client))
@@ -142,11 +130,7 @@ impl HostConnectionBuilder for PostgresHost {
             .map_err(|_| wasmtime::format_err!("out of builder table space"))
     }
 
-    async fn set_ca_root(
-        &mut self,
-        builder: Resource<ConnectionBuilder>,
-        certificate: String,
-    ) -> Result<(), Error> {
+    async fn set_ca_root(&mut self, builder: Resource<ConnectionBuilder>, certificate: String) -> Result<(), Error> {
         tls::check_certificate(&certificate)
             .map_err(|error| Error::Other(format!("invalid root certificate: {error}")))?;
         let address = self.builders.get_mut(&builder);
@@ -155,10 +139,7 @@ impl HostConnectionBuilder for PostgresHost {
         Ok(())
     }
 
-    async fn build(
-        &mut self,
-        builder: Resource<ConnectionBuilder>,
-    ) -> Result<Resource<Connection>, Error> {
+    async fn build(&mut self, builder: Resource<ConnectionBuilder>) -> Result<Resource<Connection>, Error> {
         let client = self.gate.connect(self.built(&builder)?).await?;
         self.keep(client)
     }
@@ -210,10 +191,7 @@ impl HostConnection for PostgresHost {
 }
 
 impl<T: Send> HostConnectionWithStore<T> for PostgresData {
-    async fn open_async(
-        accessor: &Accessor<T, Self>,
-        url: String,
-    ) -> Result<Resource<Connection>, Error> {
+    async fn open_async(accessor: &Accessor<T, Self>, url: String) -> Result<Resource<Connection>, Error> {
         Self::connect(accessor, Address { url, root_certificate: None }).await
     }
 

@@ -4,17 +4,13 @@ mod reply;
 
 use std::{fmt::Display, sync::Arc};
 
-use redis::{
-    AsyncCommands as _, AsyncConnectionConfig, Client, ErrorKind,
-    aio::MultiplexedConnection,
-};
+use redis::{AsyncCommands as _, AsyncConnectionConfig, Client, ErrorKind, aio::MultiplexedConnection};
 use wasmtime::component::{Accessor, HasData, Resource};
 
 use self::reply::Reply;
 use crate::{
     bindings::redis::{
-        Connection, Error, Host, HostConnection, HostConnectionWithStore, Payload, RedisParameter,
-        RedisResult,
+        Connection, Error, Host, HostConnection, HostConnectionWithStore, Payload, RedisParameter, RedisResult,
     },
     outbound::AllowedHosts,
     stores::MAX_RESULT_BYTES,
@@ -51,9 +47,7 @@ impl RedisData {
     ) -> Result<MultiplexedConnection, Error> {
         accessor.with(|mut access| {
             let open = &access.get().open;
-            open.get(connection)
-                .cloned()
-                .ok_or_else(|| Error::Other("could not find connection for resource".into()))
+            open.get(connection).cloned().ok_or_else(|| Error::Other("could not find connection for resource".into()))
         })
     }
 }
@@ -83,9 +77,7 @@ impl<T: Send> HostConnectionWithStore<T> for RedisData {
             .get_multiplexed_async_connection_with_config(&AsyncConnectionConfig::new())
             .await
             .map_err(other)?;
-        accessor.with(|mut access| {
-            access.get().open.push(connection).map_err(|_| Error::TooManyConnections)
-        })
+        accessor.with(|mut access| access.get().open.push(connection).map_err(|_| Error::TooManyConnections))
     }
 
     async fn publish(
@@ -119,11 +111,7 @@ impl<T: Send> HostConnectionWithStore<T> for RedisData {
         connection.set(key, value).await.map_err(other)
     }
 
-    async fn incr(
-        accessor: &Accessor<T, Self>,
-        connection: Resource<Connection>,
-        key: String,
-    ) -> Result<i64, Error> {
+    async fn incr(accessor: &Accessor<T, Self>, connection: Resource<Connection>, key: String) -> Result<i64, Error> {
         let mut connection = Self::connection(accessor, &connection)?;
         connection.incr(key, 1).await.map_err(other)
     }

@@ -7,8 +7,7 @@ use wasmtime::component::{Accessor, FutureReader, HasData, Resource, StreamReade
 use super::stream::ChannelProducer;
 use crate::{
     bindings::sqlite::{
-        Connection, Error, Host, HostConnection, HostConnectionWithStore, QueryResult, RowResult,
-        Value,
+        Connection, Error, Host, HostConnection, HostConnectionWithStore, QueryResult, RowResult, Value,
     },
     stores::{self, Database, Rows},
     table::Table,
@@ -34,9 +33,7 @@ impl SqliteHost {
 
     fn open_database(&mut self, label: &str) -> Result<Resource<Connection>, Error> {
         let database = self.granted.get(label).ok_or(Error::AccessDenied)?;
-        self.open
-            .push(database.connect())
-            .map_err(|_| Error::Io("too many connections opened".into()))
+        self.open.push(database.connect()).map_err(|_| Error::Io("too many connections opened".into()))
     }
 
     fn connection(&self, connection: &Resource<Connection>) -> Result<stores::Connection, Error> {
@@ -95,10 +92,7 @@ impl HostConnection for SqliteHost {
 }
 
 impl<T: Send> HostConnectionWithStore<T> for SqliteData {
-    async fn open_async(
-        accessor: &Accessor<T, Self>,
-        database: String,
-    ) -> Result<Resource<Connection>, Error> {
+    async fn open_async(accessor: &Accessor<T, Self>, database: String) -> Result<Resource<Connection>, Error> {
         accessor.with(|mut access| access.get().open_database(&database))
     }
 
@@ -119,10 +113,7 @@ impl<T: Send> HostConnectionWithStore<T> for SqliteData {
             .map_err(|error| Error::Io(error.to_string()))
     }
 
-    async fn changes_async(
-        accessor: &Accessor<T, Self>,
-        connection: Resource<Connection>,
-    ) -> wasmtime::Result<u64> {
+    async fn changes_async(accessor: &Accessor<T, Self>, connection: Resource<Connection>) -> wasmtime::Result<u64> {
         Ok(Self::connection(accessor, &connection)?.changes()?)
     }
 

@@ -38,11 +38,7 @@ pub fn strip(headers: &mut HeaderMap) {
 /// # Errors
 ///
 /// If a header of the request is not UTF-8, or the URI has no path.
-pub fn add<B>(
-    request: &mut Request<B>,
-    route: &RouteInfo<'_>,
-    client: SocketAddr,
-) -> anyhow::Result<()> {
+pub fn add<B>(request: &mut Request<B>, route: &RouteInfo<'_>, client: SocketAddr) -> anyhow::Result<()> {
     for value in request.headers().values() {
         str::from_utf8(value.as_bytes()).context("a header of the request is not UTF-8")?;
     }

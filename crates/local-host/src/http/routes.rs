@@ -152,10 +152,9 @@ mod tests {
 
     #[test]
     fn the_most_specific_route_wins_in_any_order() {
-        for list in [
-            ["/...", "/api/...", "/api/:id", "/api/list", "/"],
-            ["/", "/api/list", "/api/:id", "/api/...", "/..."],
-        ] {
+        for list in
+            [["/...", "/api/...", "/api/:id", "/api/list", "/"], ["/", "/api/list", "/api/:id", "/api/...", "/..."]]
+        {
             for (path, expected) in [
                 ("/", "/"),
                 ("/api/list", "/api/list"),

@@ -6,14 +6,9 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::{Context as _, bail};
-use bytes::Bytes;
-use http::{
-    Request, Response, StatusCode, Uri,
-    header::{CONTENT_TYPE, HOST},
-    uri::{Authority, Scheme},
-};
-use http_body_util::{BodyExt as _, Empty, Full};
+use anyhow::Context as _;
+use http::{Request, Response, StatusCode, header::CONTENT_TYPE, uri::Scheme};
+use http_body_util::BodyExt as _;
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo},
@@ -24,12 +19,13 @@ use wasmtime_wasi_http::{Error, WasiBody, handler::ProxyHandler};
 
 use super::{
     headers::{self, RouteInfo},
+    message::{empty, fixed, set_authority, text},
     routes::{Routes, WELL_KNOWN_PREFIX},
     worker::{ComponentHandler, ReuseOptions},
 };
 use crate::{
     component::LoadedComponent,
-    manifest::{App, HttpTarget, Route, StaticResponse},
+    manifest::{App, HttpTarget, HttpTrigger, Route},
 };
 
 /// The address that a component sees when another component calls it.
@@ -116,27 +112,19 @@ impl Server {
                 server.handle(request, client).await
             }
         });
-        let served = Builder::new(TokioExecutor::new())
-            .serve_connection(TokioIo::new(stream), service)
-            .await;
+        let served = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
         if let Err(error) = served {
             tracing::warn!("an HTTP connection broke: {error:?}");
         }
     }
 
-    async fn handle(
-        &self,
-        mut request: Request<WasiBody>,
-        client: SocketAddr,
-    ) -> anyhow::Result<Response<WasiBody>> {
+    async fn handle(&self, mut request: Request<WasiBody>, client: SocketAddr) -> anyhow::Result<Response<WasiBody>> {
         headers::strip(request.headers_mut());
         let path = request.uri().path().to_owned();
         if let Some(well_known) = path.strip_prefix(WELL_KNOWN_PREFIX) {
             return Ok(match well_known {
                 "health" => Response::new(text("OK".into())),
-                "info" => Response::builder()
-                    .header(CONTENT_TYPE, "application/json")
-                    .body(text(self.info.clone()))?,
+                "info" => Response::builder().header(CONTENT_TYPE, "application/json").body(text(self.info.clone()))?,
                 _ => empty(StatusCode::NOT_FOUND),
             });
         }
@@ -163,11 +151,7 @@ impl Server {
     /// # Errors
     ///
     /// If there is no such component. What it does wrong itself is a response.
-    pub async fn chain(
-        &self,
-        component: &str,
-        mut request: Request<WasiBody>,
-    ) -> anyhow::Result<Response<WasiBody>> {
+    pub async fn chain(&self, component: &str, mut request: Request<WasiBody>) -> anyhow::Result<Response<WasiBody>> {
         set_authority(&mut request, Scheme::HTTP)?;
         let trailing = request.uri().path().to_owned();
         let route = RouteInfo { raw: "/...", based: "/...", trailing, named: vec![] };
@@ -181,24 +165,22 @@ impl Server {
         route: &RouteInfo<'_>,
         client: SocketAddr,
     ) -> anyhow::Result<Response<WasiBody>> {
-        let handler = self
-            .handlers
-            .get(component)
-            .with_context(|| format!("unknown routing destination '{component}'"))?;
+        let handler =
+            self.handlers.get(component).with_context(|| format!("unknown routing destination '{component}'"))?;
         handler.state().note_scheme(request.uri().scheme());
         let response = match headers::add(&mut request, route, client) {
             Ok(()) => handler.handle((), request).await.map_err(anyhow::Error::from),
             Err(error) => Err(error),
         };
         Ok(response.unwrap_or_else(|error| {
-            tracing::error!(component, "Error processing request: {error:?}");
+            tracing::error!("a request to the component {component:?} failed: {error:?}");
             empty(StatusCode::INTERNAL_SERVER_ERROR)
         }))
     }
 }
 
 impl Target {
-    fn new(app: &App, trigger: &crate::manifest::HttpTrigger) -> Self {
+    fn new(app: &App, trigger: &HttpTrigger) -> Self {
         let answer = trigger.target.clone();
         match &answer {
             HttpTarget::Component(id) => Self {
@@ -206,84 +188,7 @@ impl Target {
                 description: app.components.get(id).map_or_else(String::new, |c| c.description.clone()),
                 answer,
             },
-            HttpTarget::Static(_) => {
-                Self { label: trigger.id.clone(), description: String::new(), answer }
-            }
+            HttpTarget::Static(_) => Self { label: trigger.id.clone(), description: String::new(), answer },
         }
-    }
-}
-
-/// Gives the URI the scheme and the authority that it lacks.
-fn set_authority<B>(request: &mut Request<B>, scheme: Scheme) -> anyhow::Result<()> {
-    let from_header: Option<Authority> = match request.headers().get(HOST) {
-        Some(host) => Some(
-            host.to_str()
-                .context("'Host' header is not valid UTF-8")?
-                .parse()
-                .context("'Host' header contains an invalid authority")?,
-        ),
-        None => None,
-    };
-    let mut parts = request.uri().clone().into_parts();
-    let authority = match (from_header, parts.authority.take()) {
-        (None, None) => bail!("no 'Host' header present in request"),
-        (Some(header), Some(uri)) if header != uri => {
-            bail!("authority in 'Host' header does not match authority in URI")
-        }
-        (Some(authority), _) | (None, Some(authority)) => authority,
-    };
-    parts.scheme = Some(scheme);
-    parts.authority = Some(authority);
-    *request.uri_mut() = Uri::from_parts(parts)?;
-    Ok(())
-}
-
-fn fixed(response: &StaticResponse) -> anyhow::Result<Response<WasiBody>> {
-    let mut builder = Response::builder().status(response.status_code.unwrap_or(200));
-    for (name, value) in &response.headers {
-        builder = builder.header(name, value);
-    }
-    let body = match &response.body {
-        Some(body) => text(body.clone()),
-        None => nothing(),
-    };
-    Ok(builder.body(body)?)
-}
-
-fn empty(status: StatusCode) -> Response<WasiBody> {
-    let mut response = Response::new(nothing());
-    *response.status_mut() = status;
-    response
-}
-
-fn nothing() -> WasiBody {
-    Empty::<Bytes>::new().map_err(|never| match never {}).boxed_unsync()
-}
-
-fn text(body: String) -> WasiBody {
-    Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed_unsync()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn authority(host: Option<&str>, uri: &str) -> anyhow::Result<String> {
-        let mut request = Request::get(uri);
-        if let Some(host) = host {
-            request = request.header(HOST, host);
-        }
-        let mut request = request.body(())?;
-        set_authority(&mut request, Scheme::HTTP)?;
-        Ok(request.uri().to_string())
-    }
-
-    #[test]
-    fn the_authority_comes_from_the_header_or_the_uri_but_they_must_agree() {
-        assert_eq!(authority(Some("a.example"), "/x").unwrap(), "http://a.example/x");
-        assert_eq!(authority(None, "http://a.example/x").unwrap(), "http://a.example/x");
-        assert!(authority(Some("b.example"), "http://a.example/x").is_err());
-        assert!(authority(None, "/x").is_err());
-        assert!(authority(Some("a b"), "/x").is_err());
     }
 }

@@ -11,10 +11,7 @@ use http::uri::Scheme;
 use tokio::time::Sleep;
 use wasmtime::{Store, StoreContextMut, component::GuestTaskId};
 use wasmtime_wasi_http::{
-    WasiHttpView as _,
-    handler::{
-        HandlerState, Instance, Proxy, ShouldAccept, WorkerExpiration, WorkerState, WorkerStatus,
-    },
+    handler::{HandlerState, Instance, Proxy, ShouldAccept, WorkerExpiration, WorkerState, WorkerStatus},
     p3::bindings::ServicePre,
 };
 
@@ -77,17 +74,14 @@ impl HandlerState for ComponentHandler {
     type WorkerState = Worker;
 
     async fn instantiate(&self) -> wasmtime::Result<Instance<State, Expiration, Worker>> {
-        let origin = Origin {
-            scheme: self.scheme.get().cloned().unwrap_or(Scheme::HTTPS),
-            address: self.address,
-        };
+        let origin = Origin { scheme: self.scheme.get().cloned().unwrap_or(Scheme::HTTPS), address: self.address };
         let mut store = self.component.store(Some(origin)).map_err(wasmtime::Error::from_anyhow)?;
         let service = self.service.instantiate_async(&mut store).await?;
         let request_timeout = self.reuse.request_timeout.map_or(Duration::MAX, |range| range.pick());
         Ok(Instance {
             store,
             proxy: Proxy::P3(service),
-            view: State::http,
+            view: State::inbound,
             expiration: Expiration {
                 idle: self.reuse.idle.pick(),
                 request: request_timeout,
@@ -110,12 +104,7 @@ pub struct Expiration {
 }
 
 impl WorkerExpiration for Expiration {
-    fn poll(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        status: WorkerStatus,
-        since: Instant,
-    ) -> Poll<()> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>, status: WorkerStatus, since: Instant) -> Poll<()> {
         let timeout = match status {
             WorkerStatus::Idle => self.idle,
             WorkerStatus::Requests | WorkerStatus::PostReturn => self.request,

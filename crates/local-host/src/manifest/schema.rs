@@ -141,12 +141,10 @@ pub enum Commands {
     Several(#[allow(dead_code)] Vec<String>),
 }
 
-/// A `[[trigger.http]]` section.
+/// A `[[trigger.http]]` section without its `id`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpTrigger {
-    #[serde(default)]
-    pub id: String,
     #[serde(default)]
     pub component: Option<ComponentSpec>,
     pub route: Route,
@@ -160,12 +158,10 @@ pub struct HttpTrigger {
     pub dependencies: toml::Table,
 }
 
-/// A `[[trigger.redis]]` section.
+/// A `[[trigger.redis]]` section without its `id`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RedisTrigger {
-    #[serde(default)]
-    pub id: String,
     pub component: ComponentSpec,
     pub channel: String,
     #[serde(default)]

@@ -87,12 +87,10 @@ fn unknown_keys_are_refused_and_named() {
         ("[variables.a]", "default = \"1\"\nsurprise = 1"),
         ("[[component.page.files]]", "source = \"a\"\ndestination = \"b\"\nsurprise = 1"),
     ] {
-        let text = if section.is_empty() { format!("{key}\n{MINIMAL}") } else { format!("{MINIMAL}\n{section}\n{key}") };
+        let text =
+            if section.is_empty() { format!("{key}\n{MINIMAL}") } else { format!("{MINIMAL}\n{section}\n{key}") };
         let error = refusal(&text);
-        assert!(
-            error.contains("surprise") || error.contains("extra") || error.contains("files"),
-            "{section}: {error}"
-        );
+        assert!(error.contains("surprise") || error.contains("extra") || error.contains("files"), "{section}: {error}");
     }
 }
 

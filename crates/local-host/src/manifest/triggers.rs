@@ -1,5 +1,7 @@
 //! The `[[trigger.…]]` sections.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context as _, bail, ensure};
 use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
@@ -9,6 +11,7 @@ use super::{HttpTarget, HttpTrigger, RedisTrigger, schema};
 /// The triggers of an application, by type.
 #[derive(Debug, Default)]
 pub struct Triggers {
+    ids: BTreeSet<String>,
     pub http: Vec<HttpTrigger>,
     pub redis: Vec<RedisTrigger>,
 }
@@ -21,16 +24,16 @@ impl Triggers {
         sections: Vec<toml::Table>,
         components: &mut IndexMap<String, schema::Component>,
     ) -> anyhow::Result<()> {
-        for (index, section) in sections.into_iter().enumerate() {
-            let number = index + 1;
-            let place = || format!("in [[trigger.{kind}]] number {number}");
+        for (index, mut section) in sections.into_iter().enumerate() {
+            let place = || format!("in [[trigger.{kind}]] number {}", index + 1);
+            let id = self.name(kind, &mut section).with_context(place)?;
             match kind {
                 "http" => {
-                    let trigger = http(parse(section).with_context(place)?, number, components);
+                    let trigger = http(parse(section).with_context(place)?, id, components);
                     self.http.push(trigger.with_context(place)?);
                 }
                 "redis" => {
-                    let trigger = redis(parse(section).with_context(place)?, number, components);
+                    let trigger = redis(parse(section).with_context(place)?, &id, components);
                     self.redis.push(trigger.with_context(place)?);
                 }
                 _ => bail!(
@@ -40,6 +43,29 @@ impl Triggers {
             }
         }
         Ok(())
+    }
+
+    /// The id of a trigger: its own, or one made of its component, or of a number.
+    fn name(&mut self, kind: &str, section: &mut toml::Table) -> anyhow::Result<String> {
+        let own = match section.remove("id") {
+            None => None,
+            Some(toml::Value::String(id)) if id.is_empty() => None,
+            Some(toml::Value::String(id)) => Some(id),
+            Some(_) => bail!("the `id` must be a string"),
+        };
+        let component = section.get("component").and_then(toml::Value::as_str);
+        let id = own
+            .or_else(|| {
+                let id = format!("{}-{kind}-trigger", component?);
+                (!self.ids.contains(&id)).then_some(id)
+            })
+            .or_else(|| {
+                let mut numbered = (1..).map(|number| format!("{kind}-trigger{number}"));
+                numbered.find(|id| !self.ids.contains(id))
+            })
+            .context("there are too many triggers")?;
+        self.ids.insert(id.clone());
+        Ok(id)
     }
 }
 
@@ -68,11 +94,10 @@ pub fn application_settings(sections: IndexMap<String, toml::Table>) -> anyhow::
 
 fn http(
     section: schema::HttpTrigger,
-    number: usize,
+    id: String,
     components: &mut IndexMap<String, schema::Component>,
 ) -> anyhow::Result<HttpTrigger> {
     refuse_composition(&section.components, &section.dependencies)?;
-    let id = if section.id.is_empty() { format!("http-trigger{number}") } else { section.id };
     if let Some(executor) = &section.executor {
         let kind = executor.get("type").and_then(toml::Value::as_str);
         ensure!(
@@ -81,15 +106,10 @@ fn http(
         );
     }
     if let schema::Route::Private(private) = &section.route {
-        ensure!(
-            private.private,
-            "route must be a string pattern or '{{ private = true }}', not {{ private = false }}"
-        );
+        ensure!(private.private, "route must be a string pattern or '{{ private = true }}', not {{ private = false }}");
     }
     let target = match (section.component, section.static_response) {
-        (Some(component), None) => {
-            HttpTarget::Component(component_id(component, &id, components)?)
-        }
+        (Some(component), None) => HttpTarget::Component(component_id(component, &id, components)?),
         (None, Some(response)) => HttpTarget::Static(response),
         (None, None) => bail!("a trigger needs a `component` or a `static_response`"),
         (Some(_), Some(_)) => bail!("a trigger has a `component` or a `static_response`, not both"),
@@ -99,13 +119,12 @@ fn http(
 
 fn redis(
     section: schema::RedisTrigger,
-    number: usize,
+    id: &str,
     components: &mut IndexMap<String, schema::Component>,
 ) -> anyhow::Result<RedisTrigger> {
     refuse_composition(&section.components, &section.dependencies)?;
-    let id = if section.id.is_empty() { format!("redis-trigger{number}") } else { section.id };
     Ok(RedisTrigger {
-        component: component_id(section.component, &id, components)?,
+        component: component_id(section.component, id, components)?,
         channel: section.channel,
         address: section.address,
     })

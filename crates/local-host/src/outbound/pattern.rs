@@ -53,26 +53,20 @@ impl HostPattern {
         };
         let (host, port) = split_port(rest).with_context(|| format!("in {text:?}"))?;
         Ok(Self {
-            port: PortPart::parse(port, scheme)
-                .with_context(|| format!("Invalid allowed host port {port:?}"))?,
-            scheme: parse_scheme(scheme)
-                .with_context(|| format!("Invalid allowed host scheme {scheme:?}"))?,
-            host: HostPart::parse(host)
-                .with_context(|| format!("Invalid allowed host {host:?}"))?,
+            port: PortPart::parse(port, scheme).with_context(|| format!("Invalid allowed host port {port:?}"))?,
+            scheme: parse_scheme(scheme).with_context(|| format!("Invalid allowed host scheme {scheme:?}"))?,
+            host: HostPart::parse(host).with_context(|| format!("Invalid allowed host {host:?}"))?,
         })
     }
 
     /// Whether a connection to this URL is allowed.
     pub fn allows(&self, url: &OutboundUrl) -> bool {
-        self.allows_scheme(url.scheme())
-            && self.host.allows(url.host())
-            && self.port.allows(url.port(), url.scheme())
+        self.allows_scheme(url.scheme()) && self.host.allows(url.host()) && self.port.allows(url.port(), url.scheme())
     }
 
     /// Whether requests to the application itself are allowed with one of these schemes.
     pub fn allows_self(&self, schemes: &[&str]) -> bool {
-        schemes.iter().any(|scheme| self.allows_scheme(scheme))
-            && matches!(self.host, HostPart::Any | HostPart::ToSelf)
+        schemes.iter().any(|scheme| self.allows_scheme(scheme)) && matches!(self.host, HostPart::Any | HostPart::ToSelf)
     }
 
     /// `*.spin.internal` means the components there are, nothing else.
@@ -146,8 +140,8 @@ impl HostPart {
             if domain.contains('*') {
                 bail!("wildcards are allowed only as prefixes");
             }
-            let Host::Domain(domain) = Host::parse(domain)
-                .with_context(|| format!("invalid wildcard host \"*.{domain}\""))?
+            let Host::Domain(domain) =
+                Host::parse(domain).with_context(|| format!("invalid wildcard host \"*.{domain}\""))?
             else {
                 bail!("wildcard suffix must be a domain");
             };
@@ -188,9 +182,7 @@ impl PortPart {
         if port.starts_with('{') {
             bail!("port lists are not yet supported");
         }
-        let number = |text: &str| {
-            text.parse::<u16>().with_context(|| format!("port {text:?} is not a number"))
-        };
+        let number = |text: &str| text.parse::<u16>().with_context(|| format!("port {text:?} is not a number"));
         match port.split_once("..") {
             Some((start, end)) => Ok(Self::Range(number(start)?..number(end)?)),
             None => Ok(Self::One(number(port)?)),

@@ -20,11 +20,9 @@ impl OutboundUrl {
         let address = escape_credentials(address);
         let parsed = match ::url::Url::parse(&address) {
             Ok(url) if url.has_host() => url,
-            first => ::url::Url::parse(&format!("{scheme}://{address}")).map_err(|second| {
-                match first {
-                    Err(first) => anyhow::Error::from(first),
-                    Ok(_) => second.into(),
-                }
+            first => ::url::Url::parse(&format!("{scheme}://{address}")).map_err(|second| match first {
+                Err(first) => anyhow::Error::from(first),
+                Ok(_) => second.into(),
             })?,
         };
         Ok(Self {
@@ -72,9 +70,7 @@ fn escape_credentials(address: &str) -> String {
     let escaped: String = credentials
         .bytes()
         .map(|byte| match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                char::from(byte).to_string()
-            }
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
             _ => format!("%{byte:02X}"),
         })
         .collect();

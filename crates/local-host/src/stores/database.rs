@@ -1,20 +1,20 @@
 //! SQLite databases: every `open` of a guest is a connection of its own, opened when first used.
 
+mod values;
+
 use std::{
     fmt,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-use rusqlite::{
-    hooks::{AuthAction, AuthContext, Authorization},
-    types::ValueRef,
-};
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use tokio::{
     sync::{mpsc, oneshot},
     task,
 };
 
+use self::values::{bind, column_names, convert, row_size};
 use super::{MAX_RESULT_BYTES, create_parent, too_large};
 use crate::bindings::sqlite::{Error, QueryResult, RowResult, Value};
 
@@ -169,9 +169,7 @@ impl Shared {
     ) -> Result<(), Error> {
         let connection = self.lock()?;
         let mut statement = connection.prepare_cached(statement).map_err(failed)?;
-        columns
-            .send(column_names(&statement))
-            .map_err(|_| Error::Io("column send error".into()))?;
+        columns.send(column_names(&statement)).map_err(|_| Error::Io("column send error".into()))?;
         let mut rows = statement.query(bind(parameters)).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
             let row = convert(row)?;
@@ -202,55 +200,12 @@ impl Shared {
         };
         if !self.allow_attach_file {
             connection.authorizer(Some(|context: AuthContext<'_>| match context.action {
-                AuthAction::Attach { filename } if !matches!(filename, "" | ":memory:") => {
-                    Authorization::Deny
-                }
+                AuthAction::Attach { filename } if !matches!(filename, "" | ":memory:") => Authorization::Deny,
                 _ => Authorization::Allow,
             }));
         }
         Ok(connection)
     }
-}
-
-fn column_names(statement: &rusqlite::Statement<'_>) -> Vec<String> {
-    statement.column_names().into_iter().map(str::to_owned).collect()
-}
-
-fn bind(parameters: Vec<Value>) -> impl rusqlite::Params {
-    rusqlite::params_from_iter(parameters.into_iter().map(|value| match value {
-        Value::Null => rusqlite::types::Value::Null,
-        Value::Integer(value) => rusqlite::types::Value::Integer(value),
-        Value::Real(value) => rusqlite::types::Value::Real(value),
-        Value::Text(value) => rusqlite::types::Value::Text(value),
-        Value::Blob(value) => rusqlite::types::Value::Blob(value),
-    }))
-}
-
-fn convert(row: &rusqlite::Row<'_>) -> Result<RowResult, Error> {
-    let count = row.as_ref().column_count();
-    let values = (0..count)
-        .map(|column| {
-            Ok(match row.get_ref(column).map_err(failed)? {
-                ValueRef::Null => Value::Null,
-                ValueRef::Integer(value) => Value::Integer(value),
-                ValueRef::Real(value) => Value::Real(value),
-                ValueRef::Text(value) => {
-                    Value::Text(str::from_utf8(value).map_err(failed)?.to_owned())
-                }
-                ValueRef::Blob(value) => Value::Blob(value.to_vec()),
-            })
-        })
-        .collect::<Result<_, Error>>()?;
-    Ok(RowResult { values })
-}
-
-fn row_size(row: &RowResult) -> usize {
-    let own = |value: &Value| match value {
-        Value::Null | Value::Integer(_) | Value::Real(_) => 0,
-        Value::Text(text) => text.len(),
-        Value::Blob(bytes) => bytes.len(),
-    };
-    row.values.iter().map(|value| size_of::<Value>() + own(value)).sum()
 }
 
 fn failed(error: impl fmt::Display) -> Error {
@@ -277,10 +232,7 @@ mod tests {
         let mut rows = connection.stream(select.into(), vec![Value::Integer(1)]).await.unwrap();
         assert_eq!(rows.columns[..2], ["a", "b"]);
         let first = rows.rows.recv().await.unwrap().values;
-        assert!(matches!(
-            &first[..],
-            [Value::Integer(1), Value::Text(_), Value::Null, Value::Real(_), Value::Blob(_)]
-        ));
+        assert!(matches!(&first[..], [Value::Integer(1), Value::Text(_), Value::Null, Value::Real(_), Value::Blob(_)]));
         assert!(rows.rows.recv().await.is_some());
         assert!(rows.rows.recv().await.is_none());
         rows.result.await.unwrap().unwrap();

@@ -30,11 +30,8 @@ impl RedisStore {
     }
 
     pub async fn open(&self) -> Result<OpenRedis, Error> {
-        let connection = self
-            .connection
-            .get_or_try_init(|| self.client.get_connection_manager())
-            .await
-            .map_err(failed)?;
+        let connection =
+            self.connection.get_or_try_init(|| self.client.get_connection_manager()).await.map_err(failed)?;
         let mut connection = connection.clone();
         // Wakes up a connection that broke. Whether it did shows in the next command.
         let _ = connection.ping::<()>().await;
@@ -84,10 +81,7 @@ impl OpenRedis {
     }
 }
 
-async fn send_keys(
-    mut connection: ConnectionManager,
-    keys: &mpsc::Sender<String>,
-) -> Result<(), Error> {
+async fn send_keys(mut connection: ConnectionManager, keys: &mpsc::Sender<String>) -> Result<(), Error> {
     let mut scan = connection.scan::<String>().await.map_err(failed)?;
     while let Some(key) = scan.next_item().await {
         if key.len() > MAX_RESULT_BYTES {

@@ -122,9 +122,8 @@ impl OpenSqlite {
 
     fn send_keys(&self, keys: &mpsc::Sender<String>) -> Result<(), Error> {
         let connection = self.lock();
-        let mut statement = connection
-            .prepare_cached("SELECT key FROM spin_key_value WHERE store = ?1")
-            .map_err(failed)?;
+        let mut statement =
+            connection.prepare_cached("SELECT key FROM spin_key_value WHERE store = ?1").map_err(failed)?;
         let mut rows = statement.query([&*self.label]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
             let key: String = row.get(0).map_err(failed)?;

@@ -1,11 +1,6 @@
 //! Where the values of variables come from.
 
-use std::{
-    collections::HashMap,
-    env::VarError,
-    path::PathBuf,
-    sync::OnceLock,
-};
+use std::{collections::HashMap, env::VarError, path::PathBuf, sync::OnceLock};
 
 use anyhow::Context as _;
 
@@ -20,9 +15,8 @@ pub enum Provider {
 
 impl Provider {
     /// A provider with fixed values.
-    pub fn fixed<K: Into<String>, V: Into<String>>(
-        values: impl IntoIterator<Item = (K, V)>,
-    ) -> Self {
+    #[cfg(test)]
+    pub fn fixed<K: Into<String>, V: Into<String>>(values: impl IntoIterator<Item = (K, V)>) -> Self {
         Self::Static(values.into_iter().map(|(k, v)| (k.into(), v.into())).collect())
     }
 
@@ -49,10 +43,7 @@ pub struct EnvProvider {
 impl EnvProvider {
     /// A provider with another prefix than `SPIN_VARIABLE`, or another dotenv file.
     pub fn new(prefix: Option<String>, dotenv: Option<PathBuf>) -> Self {
-        Self {
-            prefix: prefix.unwrap_or_else(|| "SPIN_VARIABLE".into()),
-            dotenv: dotenv.map(Dotenv::new),
-        }
+        Self { prefix: prefix.unwrap_or_else(|| "SPIN_VARIABLE".into()), dotenv: dotenv.map(Dotenv::new) }
     }
 
     fn get(&self, name: &str) -> anyhow::Result<Option<String>> {

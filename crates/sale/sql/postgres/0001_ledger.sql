@@ -96,13 +96,13 @@ CREATE OR REPLACE TRIGGER orders_recount AFTER UPDATE OF live ON orders FOR EACH
 -- Only the moves of the design exist.
 CREATE OR REPLACE FUNCTION orders_move() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  IF NOT CASE OLD.status
+  IF NOT (CASE OLD.status
     WHEN 'pending_payment' THEN NEW.status IN ('paid', 'cancelled', 'expired')
     WHEN 'cancelled' THEN NEW.status IN ('paid', 'refunding')
     WHEN 'expired' THEN NEW.status IN ('paid', 'refunding')
     WHEN 'paid' THEN NEW.status = 'refunding'
     WHEN 'refunding' THEN NEW.status = 'refunded'
-    ELSE FALSE END THEN
+    ELSE FALSE END) THEN
     RAISE EXCEPTION 'illegal move';
   END IF;
   RETURN NEW;
@@ -182,6 +182,17 @@ CREATE TABLE IF NOT EXISTS strikes (
   count BIGINT NOT NULL,
   last_at BIGINT NOT NULL
 );
+
+-- An order left unpaid is a strike (B8).
+CREATE OR REPLACE FUNCTION strikes_count() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO strikes (user_id, count, last_at) VALUES (NEW.user_id, 1, NEW.updated_at)
+  ON CONFLICT (user_id) DO UPDATE SET count = strikes.count + 1, last_at = excluded.last_at;
+  RETURN NULL;
+END $$;
+
+CREATE OR REPLACE TRIGGER strikes_count AFTER UPDATE OF status ON orders FOR EACH ROW
+  WHEN (NEW.status = 'expired' AND OLD.status = 'pending_payment') EXECUTE FUNCTION strikes_count();
 
 CREATE TABLE IF NOT EXISTS schema_versions (version BIGINT PRIMARY KEY);
 

@@ -167,6 +167,14 @@ CREATE TABLE IF NOT EXISTS strikes (
   last_at INTEGER NOT NULL
 ) WITHOUT ROWID;
 
+-- An order left unpaid is a strike (B8).
+CREATE TRIGGER IF NOT EXISTS strikes_count AFTER UPDATE OF status ON orders
+WHEN NEW.status = 'expired' AND OLD.status = 'pending_payment'
+BEGIN
+  INSERT INTO strikes (user_id, count, last_at) VALUES (NEW.user_id, 1, NEW.updated_at)
+  ON CONFLICT (user_id) DO UPDATE SET count = count + 1, last_at = excluded.last_at;
+END;
+
 CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY);
 
 INSERT INTO schema_versions (version) VALUES (1) ON CONFLICT DO NOTHING;

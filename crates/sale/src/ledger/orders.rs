@@ -197,6 +197,19 @@ pub async fn of_user<S: Sql>(
     Ok(read_all(rows)?.into_iter().map(|entry| entry.order).collect())
 }
 
+/// A page of an activity's orders, by number, after the number `after`.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn page<S: Sql>(sql: &S, activity: &ActivityId, after: &str, limit: i64) -> Result<Vec<Entry>, StoreError> {
+    let statement = format!(
+        "SELECT {COLUMNS} FROM orders WHERE order_no > ?1 AND order_no LIKE ?2 AND activity = ?3 \
+         ORDER BY order_no LIMIT CAST(?4 AS BIGINT)"
+    );
+    let params = vec![after.into(), format!("{activity}.%").into(), activity.as_str().into(), limit.into()];
+    read_all(sql.run(&statement, params).await?)
+}
+
 /// `pending_payment → cancelled`, by the buyer. Answers the order if this call moved it.
 ///
 /// # Errors

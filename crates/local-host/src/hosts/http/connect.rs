@@ -76,9 +76,8 @@ impl Clients {
 pub fn tls_config() -> anyhow::Result<Arc<ClientConfig>> {
     let builder = ClientConfig::builder();
     let roots = webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter().cloned();
-    let verifier =
-        rustls_platform_verifier::Verifier::new_with_extra_roots(roots, builder.crypto_provider().clone())
-            .context("the machine's certificates cannot be read")?;
+    let verifier = rustls_platform_verifier::Verifier::new_with_extra_roots(roots, builder.crypto_provider().clone())
+        .context("the machine's certificates cannot be read")?;
     let config = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
     Ok(Arc::new(config.with_no_client_auth()))
 }
@@ -118,9 +117,7 @@ impl From<&ConnectError> for Error {
     fn from(error: &ConnectError) -> Self {
         match error {
             ConnectError::InvalidUri => Self::HttpRequestUriInvalid,
-            ConnectError::Dns(reason) => {
-                Self::DnsError { rcode: Some((*reason).to_owned()), info_code: Some(0) }
-            }
+            ConnectError::Dns(reason) => Self::DnsError { rcode: Some((*reason).to_owned()), info_code: Some(0) },
             ConnectError::Refused => Self::ConnectionRefused,
             ConnectError::TimedOut => Self::ConnectionTimeout,
             ConnectError::Tls => Self::TlsProtocolError,
@@ -134,10 +131,8 @@ async fn connect_tcp(uri: &Uri, default_port: u16) -> Result<TcpStream, ConnectE
         Some(_) => authority.to_string(),
         None => format!("{authority}:{default_port}"),
     };
-    let addresses: Vec<_> = tokio::net::lookup_host(&address)
-        .await
-        .map_err(|_| ConnectError::Dns("address not available"))?
-        .collect();
+    let addresses: Vec<_> =
+        tokio::net::lookup_host(&address).await.map_err(|_| ConnectError::Dns("address not available"))?.collect();
     tokio::time::timeout(CONNECT_TIMEOUT.get(), TcpStream::connect(&*addresses))
         .await
         .map_err(|_| ConnectError::TimedOut)?
@@ -199,11 +194,7 @@ struct Encrypted(TlsStream<TcpStream>);
 impl Connection for Encrypted {
     fn connected(&self) -> Connected {
         let (tcp, tls) = self.0.get_ref();
-        if tls.alpn_protocol() == Some(b"h2") {
-            tcp.connected().negotiated_h2()
-        } else {
-            tcp.connected()
-        }
+        if tls.alpn_protocol() == Some(b"h2") { tcp.connected().negotiated_h2() } else { tcp.connected() }
     }
 }
 
@@ -218,11 +209,7 @@ impl AsyncRead for Encrypted {
 }
 
 impl AsyncWrite for Encrypted {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(context, bytes)
     }
 

@@ -41,9 +41,7 @@ fn parameter(value: &ParameterValue) -> anyhow::Result<Parameter> {
             DateTime::<Utc>::from_timestamp(*seconds, 0)
                 .with_context(|| format!("invalid epoch timestamp {seconds}"))?,
         ),
-        P::Uuid(value) => Box::new(
-            uuid::Uuid::parse_str(value).with_context(|| format!("invalid UUID {value}"))?,
-        ),
+        P::Uuid(value) => Box::new(uuid::Uuid::parse_str(value).with_context(|| format!("invalid UUID {value}"))?),
         P::Jsonb(value) => Box::new(
             serde_json::from_slice::<serde_json::Value>(value)
                 .with_context(|| format!("invalid JSON {}", String::from_utf8_lossy(value)))?,
@@ -51,16 +49,11 @@ fn parameter(value: &ParameterValue) -> anyhow::Result<Parameter> {
         P::Decimal(value) => Box::new(decimal(value)?),
         P::RangeInt32((lower, upper)) => Box::new(range(*lower, *upper)),
         P::RangeInt64((lower, upper)) => Box::new(range(*lower, *upper)),
-        P::RangeDecimal((lower, upper)) => {
-            Box::new(range(decimal_bound(lower)?, decimal_bound(upper)?))
-        }
+        P::RangeDecimal((lower, upper)) => Box::new(range(decimal_bound(lower)?, decimal_bound(upper)?)),
         P::ArrayInt32(values) => Box::new(values.clone()),
         P::ArrayInt64(values) => Box::new(values.clone()),
         P::ArrayDecimal(values) => Box::new(
-            values
-                .iter()
-                .map(|value| value.as_deref().map(decimal).transpose())
-                .collect::<anyhow::Result<Vec<_>>>()?,
+            values.iter().map(|value| value.as_deref().map(decimal).transpose()).collect::<anyhow::Result<Vec<_>>>()?,
         ),
         P::ArrayStr(values) => Box::new(values.clone()),
         P::Interval(value) => Box::new(Interval(*value)),

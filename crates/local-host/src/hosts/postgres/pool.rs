@@ -44,15 +44,12 @@ impl PostgresPools {
     ///
     /// If the address is malformed or the server cannot be reached.
     pub async fn client(&self, url: &str, root_certificate: Option<&str>) -> anyhow::Result<Client> {
-        let pool = self
-            .pool(url, root_certificate)
-            .context("establishing PostgreSQL connection pool")?;
+        let pool = self.pool(url, root_certificate).context("establishing PostgreSQL connection pool")?;
         Ok(Arc::new(pool.get().await?))
     }
 
     fn pool(&self, url: &str, root_certificate: Option<&str>) -> anyhow::Result<Pool> {
-        let key =
-            Key { url: url.to_owned(), root_certificate: root_certificate.map(str::to_owned) };
+        let key = Key { url: url.to_owned(), root_certificate: root_certificate.map(str::to_owned) };
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pool) = pools.get(&key) {
             return Ok(pool.clone());

@@ -2,13 +2,13 @@
 
 use std::pin::Pin;
 
-use futures::{Stream, StreamExt as _};
+use futures::StreamExt as _;
 use tokio::sync::{mpsc, oneshot};
-use tokio_postgres::types::ToSql;
+use tokio_postgres::{RowStream as RawRows, types::ToSql};
 
 use super::{parameters, pool::Client, values};
 use crate::{
-    bindings::postgres::{Column, DbError, DbValue, Error, ParameterValue, QueryError, Row, RowSet},
+    bindings::postgres::{Column, DbError, Error, ParameterValue, QueryError, Row, RowSet},
     stores::MAX_RESULT_BYTES,
 };
 
@@ -22,38 +22,30 @@ pub struct Rows {
     pub result: oneshot::Receiver<Result<(), Error>>,
 }
 
-type RowStream = Pin<Box<dyn Stream<Item = Result<(Vec<Column>, Vec<DbValue>), Error>> + Send>>;
+type RowStream = Pin<Box<RawRows>>;
 
 /// Runs a statement and returns how many rows it changed.
-pub async fn execute(
-    client: &Client,
-    statement: &str,
-    parameters: &[ParameterValue],
-) -> Result<u64, Error> {
-    let parameters = parameters::convert(parameters)
-        .map_err(|error| Error::ValueConversionFailed(format!("{error:?}")))?;
-    let references: Vec<&(dyn ToSql + Sync)> =
-        parameters.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect();
+pub async fn execute(client: &Client, statement: &str, parameters: &[ParameterValue]) -> Result<u64, Error> {
+    let parameters =
+        parameters::convert(parameters).map_err(|error| Error::ValueConversionFailed(format!("{error:?}")))?;
+    let references: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect();
     client.execute(statement, &references).await.map_err(failed)
 }
 
 /// Runs a statement and returns all of its rows.
-pub async fn collect(
-    client: &Client,
-    statement: &str,
-    parameters: &[ParameterValue],
-) -> Result<RowSet, Error> {
+pub async fn collect(client: &Client, statement: &str, parameters: &[ParameterValue]) -> Result<RowSet, Error> {
     let mut incoming = start(client, statement, parameters).await?;
     let mut set = RowSet { columns: Vec::new(), rows: Vec::new() };
     let mut size = size_of::<RowSet>();
     while let Some(row) = incoming.next().await {
-        let (columns, row) = row?;
+        let row = row.map_err(failed)?;
+        if set.rows.is_empty() {
+            set.columns = values::columns(&row);
+        }
+        let row = convert(&row)?;
         size += values::size(&row);
         if size > MAX_RESULT_BYTES {
             return Err(too_large());
-        }
-        if set.rows.is_empty() {
-            set.columns = columns;
         }
         set.rows.push(row);
     }
@@ -61,11 +53,7 @@ pub async fn collect(
 }
 
 /// Runs a statement and returns its rows as they come.
-pub async fn stream(
-    client: &Client,
-    statement: &str,
-    parameters: &[ParameterValue],
-) -> Result<Rows, Error> {
+pub async fn stream(client: &Client, statement: &str, parameters: &[ParameterValue]) -> Result<Rows, Error> {
     let mut incoming = start(client, statement, parameters).await?;
     let (columns_tx, columns) = oneshot::channel();
     let (rows_tx, rows) = mpsc::channel(4);
@@ -89,10 +77,12 @@ async fn forward(
 ) -> Result<(), Error> {
     let mut columns = Some(columns);
     while let Some(row) = incoming.next().await {
-        let (names, row) = row?;
+        let row = row.map_err(failed)?;
+        // Before the row is looked at: a value that cannot be read is no reason to hide the columns.
         if let Some(columns) = columns.take() {
-            let _ = columns.send(names);
+            let _ = columns.send(values::columns(&row));
         }
+        let row = convert(&row)?;
         if values::size(&row) > MAX_RESULT_BYTES {
             return Err(too_large());
         }
@@ -103,21 +93,13 @@ async fn forward(
     Ok(())
 }
 
-/// Starts a statement. Only the first row brings the columns along.
-async fn start(
-    client: &Client,
-    statement: &str,
-    parameters: &[ParameterValue],
-) -> Result<RowStream, Error> {
-    let parameters = parameters::convert(parameters)
-        .map_err(|error| Error::BadParameter(format!("{error:?}")))?;
-    let rows = client.query_raw(statement, parameters).await.map_err(failed)?;
-    Ok(Box::pin(rows.enumerate().map(|(index, row)| {
-        let row = row.map_err(failed)?;
-        let columns = if index == 0 { values::columns(&row) } else { Vec::new() };
-        let row = values::convert(&row).map_err(|error| text(format!("{error:?}")))?;
-        Ok((columns, row))
-    })))
+async fn start(client: &Client, statement: &str, parameters: &[ParameterValue]) -> Result<RowStream, Error> {
+    let parameters = parameters::convert(parameters).map_err(|error| Error::BadParameter(format!("{error:?}")))?;
+    Ok(Box::pin(client.query_raw(statement, parameters).await.map_err(failed)?))
+}
+
+fn convert(row: &tokio_postgres::Row) -> Result<Row, Error> {
+    values::convert(row).map_err(|error| text(format!("{error:?}")))
 }
 
 fn too_large() -> Error {
@@ -149,9 +131,6 @@ fn failed(error: tokio_postgres::Error) -> Error {
         code: error.code().code().to_owned(),
         message: error.message().to_owned(),
         detail: error.detail().map(str::to_owned),
-        extras: extras
-            .into_iter()
-            .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-            .collect(),
+        extras: extras.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect(),
     }))
 }

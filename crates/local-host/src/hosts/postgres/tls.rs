@@ -29,12 +29,9 @@ impl Tls {
 /// Trusts a certificate (PEM) beside the usual ones.
 pub fn config_with(certificate: &str) -> anyhow::Result<Arc<ClientConfig>> {
     let builder = ClientConfig::builder();
-    let roots = parse(certificate)?
-        .into_iter()
-        .chain(webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter().cloned());
-    let verifier =
-        rustls_platform_verifier::Verifier::new_with_extra_roots(roots, builder.crypto_provider().clone())
-            .context("the machine's certificates cannot be read")?;
+    let roots = parse(certificate)?.into_iter().chain(webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter().cloned());
+    let verifier = rustls_platform_verifier::Verifier::new_with_extra_roots(roots, builder.crypto_provider().clone())
+        .context("the machine's certificates cannot be read")?;
     let config = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
     Ok(Arc::new(config.with_no_client_auth()))
 }
@@ -103,11 +100,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Encrypted<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Encrypted<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(context, bytes)
     }
 

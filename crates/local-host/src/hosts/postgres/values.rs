@@ -17,10 +17,7 @@ type GuestBound<T> = Option<(T, RangeBoundKind)>;
 pub fn columns(row: &Row) -> Vec<Column> {
     row.columns()
         .iter()
-        .map(|column| Column {
-            name: column.name().to_owned(),
-            data_type: data_type(column.type_()),
-        })
+        .map(|column| Column { name: column.name().to_owned(), data_type: data_type(column.type_()) })
         .collect()
 }
 
@@ -41,8 +38,7 @@ pub fn size(values: &[DbValue]) -> usize {
         DbValue::ArrayInt32(values) => size_of_val(&**values),
         DbValue::ArrayInt64(values) => size_of_val(&**values),
         DbValue::ArrayDecimal(values) | DbValue::ArrayStr(values) => {
-            size_of_val(&**values)
-                + values.iter().map(|value| value.as_ref().map_or(0, String::len)).sum::<usize>()
+            size_of_val(&**values) + values.iter().map(|value| value.as_ref().map_or(0, String::len)).sum::<usize>()
         }
         _ => 0,
     };
@@ -103,28 +99,20 @@ fn value(row: &Row, index: usize) -> anyhow::Result<DbValue> {
         Type::NUMERIC => plain(row, index, |value: Decimal| DbValue::Decimal(value.to_string())),
         Type::INT4_RANGE => plain(row, index, |value| DbValue::RangeInt32(range(&value, |v| *v))),
         Type::INT8_RANGE => plain(row, index, |value| DbValue::RangeInt64(range(&value, |v| *v))),
-        Type::NUM_RANGE => plain(row, index, |value| {
-            DbValue::RangeDecimal(range(&value, |v: &Decimal| v.to_string()))
-        }),
+        Type::NUM_RANGE => plain(row, index, |value| DbValue::RangeDecimal(range(&value, |v: &Decimal| v.to_string()))),
         Type::INT4_ARRAY => plain(row, index, DbValue::ArrayInt32),
         Type::INT8_ARRAY => plain(row, index, DbValue::ArrayInt64),
         Type::NUMERIC_ARRAY => plain(row, index, |values: Vec<Option<Decimal>>| {
             let texts = values.iter().map(|value| value.map(|value| value.to_string()));
             DbValue::ArrayDecimal(texts.collect())
         }),
-        Type::TEXT_ARRAY | Type::VARCHAR_ARRAY | Type::BPCHAR_ARRAY => {
-            plain(row, index, DbValue::ArrayStr)
-        }
+        Type::TEXT_ARRAY | Type::VARCHAR_ARRAY | Type::BPCHAR_ARRAY => plain(row, index, DbValue::ArrayStr),
         Type::INTERVAL => plain(row, index, |value: Interval| DbValue::Interval(value.0)),
         _ => plain(row, index, |value: Raw| DbValue::Unsupported(value.0)),
     }
 }
 
-fn plain<'a, T: FromSql<'a>>(
-    row: &'a Row,
-    index: usize,
-    convert: impl Fn(T) -> DbValue,
-) -> anyhow::Result<DbValue> {
+fn plain<'a, T: FromSql<'a>>(row: &'a Row, index: usize, convert: impl Fn(T) -> DbValue) -> anyhow::Result<DbValue> {
     fallible(row, index, |value| Ok(convert(value)))
 }
 

@@ -16,8 +16,7 @@ impl Reply {
             RedisResult::Status(text) => text.len(),
             RedisResult::Binary(bytes) => bytes.len(),
         };
-        size_of::<Vec<RedisResult>>()
-            + self.0.iter().map(|value| size_of::<RedisResult>() + own(value)).sum::<usize>()
+        size_of::<Vec<RedisResult>>() + self.0.iter().map(|value| size_of::<RedisResult>() + own(value)).sum::<usize>()
     }
 
     fn append(&mut self, value: &Value) -> Result<(), RedisError> {

@@ -1,0 +1,99 @@
+//! Requests and responses that the host itself completes or makes.
+
+use anyhow::{Context as _, bail};
+use bytes::Bytes;
+use http::{
+    Request, Response, StatusCode, Uri,
+    header::HOST,
+    uri::{Authority, Scheme},
+};
+use http_body_util::{BodyExt as _, Empty, Full};
+use wasmtime_wasi_http::WasiBody;
+
+use crate::manifest::StaticResponse;
+
+/// Gives the URI the scheme and the authority that it lacks.
+///
+/// # Errors
+///
+/// If there is no authority, or two that differ.
+pub fn set_authority<B>(request: &mut Request<B>, scheme: Scheme) -> anyhow::Result<()> {
+    let from_header: Option<Authority> = match request.headers().get(HOST) {
+        Some(host) => Some(
+            host.to_str()
+                .context("'Host' header is not valid UTF-8")?
+                .parse()
+                .context("'Host' header contains an invalid authority")?,
+        ),
+        None => None,
+    };
+    let mut parts = request.uri().clone().into_parts();
+    let authority = match (from_header, parts.authority.take()) {
+        (None, None) => bail!("no 'Host' header present in request"),
+        (Some(header), Some(uri)) if header != uri => {
+            bail!("authority in 'Host' header does not match authority in URI")
+        }
+        (Some(authority), _) | (None, Some(authority)) => authority,
+    };
+    parts.scheme = Some(scheme);
+    parts.authority = Some(authority);
+    *request.uri_mut() = Uri::from_parts(parts)?;
+    Ok(())
+}
+
+/// The answer of a trigger without a component.
+///
+/// # Errors
+///
+/// If it is no valid response.
+pub fn fixed(response: &StaticResponse) -> anyhow::Result<Response<WasiBody>> {
+    let mut builder = Response::builder().status(response.status_code.unwrap_or(200));
+    for (name, value) in &response.headers {
+        builder = builder.header(name, value);
+    }
+    let body = match &response.body {
+        Some(body) => text(body.clone()),
+        None => nothing(),
+    };
+    Ok(builder.body(body)?)
+}
+
+/// A response without a body.
+pub fn empty(status: StatusCode) -> Response<WasiBody> {
+    let mut response = Response::new(nothing());
+    *response.status_mut() = status;
+    response
+}
+
+fn nothing() -> WasiBody {
+    Empty::<Bytes>::new().map_err(|never| match never {}).boxed_unsync()
+}
+
+/// A body that is there at once.
+pub fn text(body: String) -> WasiBody {
+    Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed_unsync()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn authority(host: Option<&str>, uri: &str) -> anyhow::Result<String> {
+        let mut request = Request::get(uri);
+        if let Some(host) = host {
+            request = request.header(HOST, host);
+        }
+        let mut request = request.body(())?;
+        set_authority(&mut request, Scheme::HTTP)?;
+        Ok(request.uri().to_string())
+    }
+
+    #[test]
+    fn the_authority_comes_from_the_header_or_the_uri_but_they_must_agree() {
+        assert_eq!(authority(Some("a.example"), "/x").unwrap(), "http://a.example/x");
+        assert_eq!(authority(None, "http://a.example/x").unwrap(), "http://a.example/x");
+        assert!(authority(Some("b.example"), "http://a.example/x").is_err());
+        assert!(authority(None, "/x").is_err());
+        assert!(authority(Some("a b"), "/x").is_err());
+    }
+}

@@ -1,0 +1,144 @@
+//! Bans (B6) and strikes (B8): the ledger keeps them, every sale's corner of Redis has the bans that hold.
+
+use stampede_domain::{
+    ids::{ActivityId, UserId},
+    time::Millis,
+};
+
+use crate::{
+    keys::Keys,
+    ledger::rows::Row,
+    ports::{Redis, Sql, StoreError},
+    sweep,
+};
+
+/// Orders left unpaid until a user loses the right to take part.
+pub const STRIKES: i64 = 10;
+
+/// How long a strike counts after the last one, in milliseconds.
+pub const STRIKE_LASTS_MS: i64 = 30 * 24 * 3_600 * 1_000;
+
+/// Whom a ban is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Banned {
+    /// A user.
+    User(UserId),
+    /// An address, as limits count it.
+    Ip(String),
+}
+
+impl Banned {
+    fn parts(&self) -> (&'static str, &str) {
+        match self {
+            Banned::User(user) => ("user", user.as_str()),
+            Banned::Ip(ip) => ("ip", ip),
+        }
+    }
+
+    fn key(&self, activity: &ActivityId) -> String {
+        let keys = Keys::of(activity);
+        match self {
+            Banned::User(user) => keys.ban_user(user),
+            Banned::Ip(ip) => keys.ban_ip(ip),
+        }
+    }
+}
+
+/// Bans until a moment: in the ledger, then in every sale.
+///
+/// # Errors
+/// [`StoreError`]; doing it again finishes it.
+pub async fn ban<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    who: &Banned,
+    until: Millis,
+    reason: &str,
+) -> Result<(), StoreError> {
+    let (kind, name) = who.parts();
+    let statement = "INSERT INTO bans (kind, name, until, reason) VALUES (?1, ?2, ?3, ?4) \
+         ON CONFLICT (kind, name) DO UPDATE SET until = excluded.until, reason = excluded.reason";
+    sql.run(statement, vec![kind.into(), name.into(), until.0.into(), reason.into()]).await?;
+    for activity in sweep::activities(redis).await? {
+        set(redis, &activity, who, until).await?;
+    }
+    Ok(())
+}
+
+/// Lifts a ban.
+///
+/// # Errors
+/// [`StoreError`]; doing it again finishes it.
+pub async fn lift<R: Redis, S: Sql>(redis: &R, sql: &S, who: &Banned) -> Result<(), StoreError> {
+    let (kind, name) = who.parts();
+    sql.run("DELETE FROM bans WHERE kind = ?1 AND name = ?2", vec![kind.into(), name.into()]).await?;
+    for activity in sweep::activities(redis).await? {
+        redis.command("DEL", vec![who.key(&activity).into()]).await?;
+    }
+    Ok(())
+}
+
+/// Gives a sale the bans that hold at `now`: a sale published after a ban has it too.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn copy<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activity: &ActivityId,
+    now: Millis,
+) -> Result<(), StoreError> {
+    for row in sql.run("SELECT kind, name, until FROM bans WHERE until > ?1", vec![now.0.into()]).await? {
+        let mut row = Row::new(row);
+        let (kind, name, until) = (row.text()?, row.text()?, Millis(row.int()?));
+        let who = match (kind.as_str(), UserId::parse(&name)) {
+            ("user", Ok(user)) => Banned::User(user),
+            _ => Banned::Ip(name),
+        };
+        set(redis, activity, &who, until).await?;
+    }
+    Ok(())
+}
+
+async fn set<R: Redis>(redis: &R, activity: &ActivityId, who: &Banned, until: Millis) -> Result<(), StoreError> {
+    let args = vec![who.key(activity).into(), "1".into(), "PXAT".into(), until.0.to_string().into()];
+    redis.command("SET", args).await.map(|_| ())
+}
+
+/// Whether a user or address is banned from a sale.
+///
+/// # Errors
+/// [`StoreError`] of Redis.
+pub async fn is_banned<R: Redis>(
+    redis: &R,
+    activity: &ActivityId,
+    user: &UserId,
+    ip: &str,
+) -> Result<bool, StoreError> {
+    let keys = Keys::of(activity);
+    let items = redis.command("EXISTS", vec![keys.ban_user(user).into(), keys.ban_ip(ip).into()]).await?;
+    Ok(crate::reply::Reply::new(items).int()? > 0)
+}
+
+/// Strikes of a user, and the last one; a trigger counts them as orders expire.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn strikes<S: Sql>(sql: &S, user: &UserId) -> Result<(i64, Millis), StoreError> {
+    let rows = sql.run("SELECT count, last_at FROM strikes WHERE user_id = ?1", vec![user.as_str().into()]).await?;
+    match rows.into_iter().next() {
+        Some(row) => {
+            let mut row = Row::new(row);
+            Ok((row.int()?, Millis(row.int()?)))
+        }
+        None => Ok((0, Millis(0))),
+    }
+}
+
+/// Forgives a user.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn forgive<S: Sql>(sql: &S, user: &UserId) -> Result<(), StoreError> {
+    sql.run("DELETE FROM strikes WHERE user_id = ?1", vec![user.as_str().into()]).await.map(|_| ())
+}

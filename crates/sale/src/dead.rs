@@ -1,0 +1,131 @@
+//! Dead letters (D4, I4): orders that could not be written, kept for an operator, who may put them back.
+
+use serde::Serialize;
+use stampede_domain::{ids::OrderNo, time::Millis};
+
+use crate::{
+    DOORBELL,
+    keys::Keys,
+    ledger::rows::Row,
+    ports::{Dialect, Redis, Sql, StoreError},
+    script::REVIVE,
+    write,
+};
+
+/// A dead letter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DeadLetter {
+    /// The order's number.
+    pub order_no: String,
+    /// The message as it stood in the stream.
+    pub message: String,
+    /// Why it died.
+    pub reason: String,
+    /// When.
+    pub died_at: Millis,
+    /// When it was put back; 1970 for never.
+    pub replayed_at: Millis,
+}
+
+/// What came of putting one back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Replayed {
+    /// It is queued again.
+    Queued,
+    /// It is not failed, or there is no room for it; the word says which.
+    Refused(String),
+    /// There is no such dead letter, or its message cannot be read.
+    Unknown,
+}
+
+/// Writes dead letters down: number, message, reason. Repeating it changes nothing.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn bury<S: Sql>(sql: &S, letters: &[(String, String, &str)], now: Millis) -> Result<(), StoreError> {
+    if letters.is_empty() {
+        return Ok(());
+    }
+    let (each, order_no, message, reason) = match sql.dialect() {
+        Dialect::Sqlite => ("json_each(?1) AS e", "e.value ->> 0", "e.value ->> 1", "e.value ->> 2"),
+        Dialect::Postgres => ("jsonb_array_elements((?1::text)::jsonb) AS e", "e ->> 0", "e ->> 1", "e ->> 2"),
+    };
+    let statement = format!(
+        "INSERT INTO dead_letters (order_no, message, reason, died_at) \
+         SELECT {order_no}, {message}, {reason}, CAST(?2 AS BIGINT) FROM {each} WHERE 1 = 1 ON CONFLICT DO NOTHING"
+    );
+    let json = serde_json::json!(letters).to_string();
+    sql.run(&statement, vec![json.into(), now.0.into()]).await.map(|_| ())
+}
+
+/// The newest 200 dead letters.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn list<S: Sql>(sql: &S) -> Result<Vec<DeadLetter>, StoreError> {
+    let statement = "SELECT order_no, message, reason, died_at, replayed_at FROM dead_letters \
+         ORDER BY died_at DESC, order_no LIMIT 200";
+    sql.run(statement, Vec::new()).await?.into_iter().map(read).collect()
+}
+
+/// One dead letter.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<DeadLetter>, StoreError> {
+    let statement = "SELECT order_no, message, reason, died_at, replayed_at FROM dead_letters WHERE order_no = ?1";
+    sql.run(statement, vec![order_no.to_string().into()]).await?.into_iter().next().map(read).transpose()
+}
+
+fn read(row: Vec<crate::ports::Value>) -> Result<DeadLetter, StoreError> {
+    let mut row = Row::new(row);
+    Ok(DeadLetter {
+        order_no: row.text()?,
+        message: row.text()?,
+        reason: row.text()?,
+        died_at: Millis(row.int()?),
+        replayed_at: Millis(row.int()?),
+    })
+}
+
+/// Puts a dead letter back into the queue, if there is room for it now.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn replay<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    order_no: &OrderNo,
+    now: Millis,
+) -> Result<Replayed, StoreError> {
+    let Some(letter) = load(sql, order_no).await? else { return Ok(Replayed::Unknown) };
+    let Some(order) = write::new_order(order_no.activity(), &letter.message) else { return Ok(Replayed::Unknown) };
+    let keys = Keys::of(order_no.activity());
+    let names = vec![
+        keys.named("gate"),
+        keys.order(order_no.ulid()),
+        keys.stock(&order.sku),
+        keys.holders(&order.sku),
+        keys.named("orders"),
+        keys.named("queue"),
+        keys.named("stats"),
+    ];
+    let args = vec![
+        letter.message.into_bytes(),
+        order.user.as_str().into(),
+        order.sku.as_str().into(),
+        order.quantity.to_string().into(),
+        order.amount.to_string().into(),
+        order.currency.into(),
+        order.created_at.0.to_string().into(),
+    ];
+    match REVIVE.run(redis, names, args).await?.text()?.as_str() {
+        "queued" => {
+            let statement = "UPDATE dead_letters SET replayed_at = ?2 WHERE order_no = ?1";
+            sql.run(statement, vec![order_no.to_string().into(), now.0.into()]).await?;
+            redis.command("PUBLISH", vec![DOORBELL.into(), order_no.activity().as_str().into()]).await?;
+            Ok(Replayed::Queued)
+        }
+        word => Ok(Replayed::Refused(word.to_owned())),
+    }
+}

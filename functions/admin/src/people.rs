@@ -1,0 +1,66 @@
+//! Bans (B6) and strikes (B8).
+
+use serde::Deserialize;
+use serde_json::json;
+use stampede_domain::{
+    body,
+    ids::UserId,
+    problem::{FieldError, Problem},
+};
+use stampede_platform::{
+    client,
+    http::{Answer, Call, Failure, not_found},
+    ledger::SpinLedger,
+    redis::SpinRedis,
+};
+use stampede_sale::bans::{self, Banned};
+
+#[derive(Deserialize)]
+struct Ban {
+    seconds: i64,
+    #[serde(default)]
+    reason: String,
+}
+
+/// Whom the last two parts of a path name.
+pub fn who(kind: &str, name: &str) -> Result<Banned, Failure> {
+    match kind {
+        "user" => UserId::parse(&client::decoded(name)).map(Banned::User).map_err(|e| not_found(&e.to_string())),
+        _ => client::normal(&client::decoded(name)).map(Banned::Ip).ok_or_else(|| not_found("That is no address.")),
+    }
+}
+
+/// `PUT`: bans for a time.
+pub async fn ban(call: &Call, who: &Banned) -> Result<Answer, Failure> {
+    let Ban { seconds, reason } = body::parse(&call.body)?;
+    if !(1..=315_360_000).contains(&seconds) {
+        return Err(Problem::invalid(vec![FieldError::new("/seconds", "must be 1 to 315,360,000")]).into());
+    }
+    let until = SpinRedis.now().await?.plus(seconds * 1000);
+    bans::ban(&SpinRedis, &SpinLedger::open().await, who, until, &reason).await?;
+    Ok(Answer::json(200, &json!({ "until": until, "reason": reason })))
+}
+
+/// `DELETE`: lifts a ban.
+pub async fn lift(who: &Banned) -> Result<Answer, Failure> {
+    bans::lift(&SpinRedis, &SpinLedger::open().await, who).await?;
+    Ok(Answer::empty(204))
+}
+
+/// `GET …/strikes/:user`.
+pub async fn strikes(user: &str) -> Result<Answer, Failure> {
+    let user = user_id(user)?;
+    let (count, last_at) = bans::strikes(&SpinLedger::open().await, &user).await?;
+    let last_at = (count > 0).then_some(last_at);
+    Ok(Answer::json(200, &json!({ "user": user, "count": count, "last_at": last_at, "limit": bans::STRIKES })))
+}
+
+/// `DELETE …/strikes/:user`.
+pub async fn forgive(user: &str) -> Result<Answer, Failure> {
+    bans::forgive(&SpinLedger::open().await, &user_id(user)?).await?;
+    Ok(Answer::empty(204))
+}
+
+fn user_id(text: &str) -> Result<UserId, Failure> {
+    UserId::parse(&client::decoded(text)).map_err(|error| not_found(&error.to_string()))
+}
