@@ -3,10 +3,7 @@
 //! The list of kill points is not kept by hand: every workflow is run again and again, dying one call later each time,
 //! until it comes to its end alive.
 
-use std::{
-    cell::Cell,
-    rc::Rc,
-};
+use std::{cell::Cell, rc::Rc};
 
 use stampede_domain::order::Status;
 use stampede_sale::{

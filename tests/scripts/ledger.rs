@@ -180,7 +180,8 @@ async fn a_redis_that_lost_everything_is_rebuilt_from_the_ledger() {
         world.order(2, "bob", 1).await;
         let gone = world.order(3, "cyd", 3).await;
         stampede_sale::money::cancel(&world.redis, &world.sql, &gone, NOW).await.unwrap();
-        let again = async || rebuild(&world.redis, &world.sql, &world.activity, crate::world::SECRET, NOW).await.unwrap();
+        let again =
+            async || rebuild(&world.redis, &world.sql, &world.activity, crate::world::SECRET, NOW).await.unwrap();
         assert_eq!(again().await, Rebuilt::Open, "{ledger}: not while it is open");
         world.desk().set_state(&world.activity, State::Paused).await.unwrap();
         let before = world.units().await;
@@ -196,7 +197,10 @@ async fn a_redis_that_lost_everything_is_rebuilt_from_the_ledger() {
         assert_eq!(again().await, Rebuilt::Done { orders: 3 }, "{ledger}: doing it again does no harm");
         assert_eq!(world.units().await, before, "{ledger}");
         world.desk().set_state(&world.activity, State::Published).await.unwrap();
-        assert!(matches!(world.reserve(3, "cyd", 3).await.unwrap().outcome, Outcome::Queued(_)), "a used ticket replays");
+        assert!(
+            matches!(world.reserve(3, "cyd", 3).await.unwrap().outcome, Outcome::Queued(_)),
+            "a used ticket replays"
+        );
         assert_eq!(world.units().await, before, "{ledger}: and takes nothing");
         world.reserve(9, "ada", 2).await.unwrap();
         assert_eq!(world.units().await, before, "{ledger}: limits are known again");

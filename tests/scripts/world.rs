@@ -42,11 +42,7 @@ fn servers() -> &'static Servers {
     static SERVERS: OnceLock<Servers> = OnceLock::new();
     SERVERS.get_or_init(|| {
         let scratch = Scratch::new().unwrap();
-        Servers {
-            redis: Server::throwaway(scratch.path()).unwrap(),
-            postgres: Postgres::throwaway().unwrap(),
-            scratch,
-        }
+        Servers { redis: Server::throwaway(scratch.path()).unwrap(), postgres: Postgres::throwaway().unwrap(), scratch }
     })
 }
 
@@ -112,10 +108,7 @@ pub async fn world(ledger: &str, total: i64, per_user: i64) -> World<RealRedis, 
         }],
     };
     assert!(matches!(world.desk().put(&world.activity, spec).await.unwrap(), Operated::Done(_)));
-    assert!(matches!(
-        world.desk().set_state(&world.activity, State::Published).await.unwrap(),
-        Operated::Done(_)
-    ));
+    assert!(matches!(world.desk().set_state(&world.activity, State::Published).await.unwrap(), Operated::Done(_)));
     let start_key = stampede_domain::gate::start_key(SECRET, &world.activity, "nonce").unwrap();
     World { start_key, ..world }
 }

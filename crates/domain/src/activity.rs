@@ -188,7 +188,11 @@ impl Spec {
         check((1..=86_400).contains(&self.pay_timeout_seconds), "/pay_timeout_seconds", "must be 1 to 86,400");
         check((0..=86_400).contains(&self.pay_extension_seconds), "/pay_extension_seconds", "must be 0 to 86,400");
         check((1..=1_000_000).contains(&self.per_user), "/per_user", "must be 1 to 1,000,000");
-        check((0..=1_000_000).contains(&self.eligibility.min_level), "/eligibility/min_level", "must be 0 to 1,000,000");
+        check(
+            (0..=1_000_000).contains(&self.eligibility.min_level),
+            "/eligibility/min_level",
+            "must be 0 to 1,000,000",
+        );
         check((1..=50).contains(&self.skus.len()), "/skus", "must name 1 to 50 SKUs");
         for (name, limit) in [("user", self.limits.user), ("ip", self.limits.ip), ("all", self.limits.all)] {
             if let Some(Some(limit)) = limit {
@@ -317,7 +321,10 @@ mod tests {
     fn a_sale_opens_at_its_start_and_ends_at_its_end() {
         let (starts, ends) = (Millis(10), Millis(20));
         let phase = |now| State::Published.phase(Millis(now), starts, ends);
-        assert_eq!([phase(9), phase(10), phase(19), phase(20)], [Phase::Scheduled, Phase::Open, Phase::Open, Phase::Ended]);
+        assert_eq!(
+            [phase(9), phase(10), phase(19), phase(20)],
+            [Phase::Scheduled, Phase::Open, Phase::Open, Phase::Ended]
+        );
         assert_eq!(State::Paused.phase(Millis(15), starts, ends), Phase::Paused);
         assert_eq!(State::Closed.phase(Millis(15), starts, ends), Phase::Ended);
     }

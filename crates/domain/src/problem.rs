@@ -142,9 +142,10 @@ impl Problem {
     /// A body with wrong members.
     #[must_use]
     pub fn invalid(errors: Vec<FieldError>) -> Self {
-        let detail = errors
-            .first()
-            .map_or_else(|| "The body is not valid.".to_owned(), |first| format!("{}: {}", first.pointer, first.detail));
+        let detail = errors.first().map_or_else(
+            || "The body is not valid.".to_owned(),
+            |first| format!("{}: {}", first.pointer, first.detail),
+        );
         Self { errors, ..Self::new(Code::InvalidRequest, detail) }
     }
 

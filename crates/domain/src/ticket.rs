@@ -112,8 +112,7 @@ impl TicketKeys {
             return Err(TicketError::Forged);
         }
         let (body, signature) = text.rsplit_once('.').ok_or(TicketError::Forged)?;
-        let parts: [&str; 7] =
-            body.split('.').collect::<Vec<_>>().try_into().map_err(|_| TicketError::Forged)?;
+        let parts: [&str; 7] = body.split('.').collect::<Vec<_>>().try_into().map_err(|_| TicketError::Forged)?;
         let [version, key, activity, ulid, expires_at, level, user] = parts;
         let signed = self.0.iter().any(|(id, signer)| id == key && signer.verify(body, signature));
         if version != "1" || !signed {

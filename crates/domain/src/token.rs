@@ -57,7 +57,9 @@ impl Verifier {
                 }
                 None => (Algorithm::HS256, DecodingKey::from_secret(key.as_bytes())),
             },
-            (other, _) => return Err(format!("the variable jwt_algorithm is {other:?}: use RS256, ES256, EdDSA or HS256")),
+            (other, _) => {
+                return Err(format!("the variable jwt_algorithm is {other:?}: use RS256, ES256, EdDSA or HS256"));
+            }
         };
         let mut validation = Validation::new(algorithm);
         validation.leeway = LEEWAY_SECONDS;
@@ -128,7 +130,8 @@ mod tests {
         // {"alg":"none","typ":"JWT"}
         let none = format!("eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0.{}.", rest.split('.').next().expect("claims"));
         assert_eq!(verifier().verify(&none), None);
-        let other = encode(&Header::new(Algorithm::HS256), &claims, &EncodingKey::from_secret(b"other")).expect("a token");
+        let other =
+            encode(&Header::new(Algorithm::HS256), &claims, &EncodingKey::from_secret(b"other")).expect("a token");
         assert_eq!(verifier().verify(&other), None);
         let larger = encode(&Header::new(Algorithm::HS512), &claims, &EncodingKey::from_secret(SECRET.as_bytes()));
         assert_eq!(verifier().verify(&larger.expect("a token")), None);

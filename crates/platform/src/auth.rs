@@ -61,5 +61,9 @@ pub async fn operator(call: &Call, name: &'static str) -> Result<(), Failure> {
     let given = call.bearer().unwrap_or_default();
     // Compared by their signatures: equal time whatever was sent.
     let same = Signer::new(&expected, "bearer").is_some_and(|signer| signer.verify(given, &signer.sign(&expected)));
-    if same { Ok(()) } else { Err(Problem::new(Code::Unauthenticated, format!("Send the {name} as Bearer token.")).into()) }
+    if same {
+        Ok(())
+    } else {
+        Err(Problem::new(Code::Unauthenticated, format!("Send the {name} as Bearer token.")).into())
+    }
 }

@@ -146,7 +146,16 @@ fn classify(text: String) -> StoreError {
     let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
     if has(&["no such table", "no such column", "42p01", "undefined_table", "undefinedtable"]) {
         StoreError::LedgerEmpty(text)
-    } else if has(&["constraint", "illegal move", "never deleted", "23505", "23514", "23503", "p0001", "already exists"]) {
+    } else if has(&[
+        "constraint",
+        "illegal move",
+        "never deleted",
+        "23505",
+        "23514",
+        "23503",
+        "p0001",
+        "already exists",
+    ]) {
         StoreError::LedgerRefused(text)
     } else {
         StoreError::LedgerUnavailable(text)

@@ -145,9 +145,10 @@ pub async fn audit<R: Redis, S: Sql>(
         .into_iter()
         .map(|redis| {
             let ledger = ledger.iter().find(|ledger| ledger.sku == redis.sku).cloned();
-            let i1 = redis.left.is_some_and(|left| {
-                redis.total < 0 || (left >= 0 && left + redis.held + redis.sold == redis.total)
-            }) && redis.held >= 0
+            let i1 = redis
+                .left
+                .is_some_and(|left| redis.total < 0 || (left >= 0 && left + redis.held + redis.sold == redis.total))
+                && redis.held >= 0
                 && redis.sold >= 0;
             let i2 = ledger.as_ref().is_none_or(|ledger| {
                 ledger.live == ledger.counted && (ledger.total < 0 || ledger.counted <= ledger.total)

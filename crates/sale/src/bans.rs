@@ -82,12 +82,7 @@ pub async fn lift<R: Redis, S: Sql>(redis: &R, sql: &S, who: &Banned) -> Result<
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn copy<R: Redis, S: Sql>(
-    redis: &R,
-    sql: &S,
-    activity: &ActivityId,
-    now: Millis,
-) -> Result<(), StoreError> {
+pub async fn copy<R: Redis, S: Sql>(redis: &R, sql: &S, activity: &ActivityId, now: Millis) -> Result<(), StoreError> {
     for row in sql.run("SELECT kind, name, until FROM bans WHERE until > ?1", vec![now.0.into()]).await? {
         let mut row = Row::new(row);
         let (kind, name, until) = (row.text()?, row.text()?, Millis(row.int()?));

@@ -1,11 +1,6 @@
 //! Preheating (C9): gate and stock in Redis brought into line with the ledger. Idempotent, safe while the sale runs.
 
-use stampede_domain::{
-    activity::Limit,
-    gate,
-    ids::SkuId,
-    time::Millis,
-};
+use stampede_domain::{activity::Limit, gate, ids::SkuId, time::Millis};
 
 use crate::{
     WRITERS,
@@ -38,7 +33,8 @@ pub async fn preheat<R: Redis>(redis: &R, activity: &Activity, ticket_secret: &s
     let spec = &activity.spec;
     let start_key = gate::start_key(ticket_secret, &activity.id, &activity.nonce)
         .ok_or_else(|| StoreError::Unreadable("there is no ticket secret to make a start key from".to_owned()))?;
-    let units = if spec.skus.iter().any(|sku| sku.total < 0) { -1 } else { spec.skus.iter().map(|sku| sku.total).sum() };
+    let units =
+        if spec.skus.iter().any(|sku| sku.total < 0) { -1 } else { spec.skus.iter().map(|sku| sku.total).sum() };
     let fields: Vec<(&str, String)> = vec![
         ("state", activity.state.as_str().to_owned()),
         ("starts_at", spec.starts_at.0.to_string()),

@@ -50,7 +50,9 @@ pub async fn rebuild<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<Rebuilt, StoreError> {
     // What Redis still has of the queue is written first: the ledger is to know everything.
-    while write::tick_redelivered(redis, sql, id, now, 0).await?.taken + write::tick(redis, sql, id, now).await?.taken > 0 {}
+    while write::tick_redelivered(redis, sql, id, now, 0).await?.taken + write::tick(redis, sql, id, now).await?.taken
+        > 0
+    {}
     let Some(activity) = activities::load(sql, id).await? else { return Ok(Rebuilt::Unknown) };
     let keys = Keys::of(id);
     let names = ["gate", "orders", "stats", "queue", "due", "winners", "awake"].map(|name| keys.named(name)).into();

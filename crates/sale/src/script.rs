@@ -59,9 +59,9 @@ impl Script {
     /// # Errors
     /// [`StoreError`] of Redis.
     pub async fn run<R: Redis>(&self, redis: &R, keys: Vec<String>, args: Vec<Arg>) -> Result<Reply, StoreError> {
-        let sha = self.sha.get_or_init(|| {
-            Sha1::digest(self.source.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
-        });
+        let sha = self
+            .sha
+            .get_or_init(|| Sha1::digest(self.source.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect());
         let mut call: Vec<Arg> = Vec::with_capacity(2 + keys.len() + args.len());
         call.push(sha.clone().into_bytes());
         call.push(keys.len().to_string().into_bytes());

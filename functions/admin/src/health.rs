@@ -9,11 +9,7 @@ use stampede_platform::{
     redis::SpinRedis,
     store,
 };
-use stampede_sale::{
-    Redis, Sql, StoreError,
-    ledger::schema,
-    ports::Item,
-};
+use stampede_sale::{Redis, Sql, StoreError, ledger::schema, ports::Item};
 
 /// `GET /healthz`: this instance answers.
 pub fn live() -> Answer {
@@ -33,7 +29,10 @@ pub async fn ready() -> Result<Answer, Failure> {
         .into_iter()
         .map(|(name, check)| (name.to_owned(), Value::from(check.err().unwrap_or_else(|| "ok".to_owned()))))
         .collect();
-    let answer = Answer::json(if ok { 200 } else { 503 }, &json!({ "status": if ok { "ready" } else { "not_ready" }, "checks": checks }));
+    let answer = Answer::json(
+        if ok { 200 } else { 503 },
+        &json!({ "status": if ok { "ready" } else { "not_ready" }, "checks": checks }),
+    );
     Ok(if ok { answer } else { answer.header("retry-after", "2") })
 }
 
@@ -58,7 +57,8 @@ async fn redis() -> Result<(), String> {
 async fn ledger() -> Result<(), String> {
     let ledger = SpinLedger::open().await;
     schema::migrate(&ledger).await.map_err(|error| short(&error))?;
-    let (have, want) = (schema::version(&ledger).await.map_err(|error| short(&error))?, schema::wanted(ledger.dialect()));
+    let (have, want) =
+        (schema::version(&ledger).await.map_err(|error| short(&error))?, schema::wanted(ledger.dialect()));
     if have == want { Ok(()) } else { Err(format!("the schema is version {have}, this app needs {want}")) }
 }
 

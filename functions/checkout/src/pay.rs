@@ -55,8 +55,7 @@ pub async fn post(call: &Call, order: &Order) -> Result<Answer, Failure> {
 /// A session at the payment provider; the sandbox's carries all it says.
 async fn open_session(order: &Order) -> Result<String, Failure> {
     let secret = config::secret("ticket_secret").await?;
-    let session =
-        Session { order_no: order.order_no.clone(), amount: order.amount, currency: order.currency.clone() };
+    let session = Session { order_no: order.order_no.clone(), amount: order.amount, currency: order.currency.clone() };
     let text = session.sign(&secret).ok_or_else(|| Failure::Unexpected("no session could be signed".to_owned()))?;
     Ok(format!("/sandbox/pay/{text}"))
 }

@@ -78,9 +78,7 @@ fn answer(call: &Call, order: &Order, now: Millis) -> Answer {
 fn poll_after(order: &Order, now: Millis) -> Option<i64> {
     match order.status {
         Status::Queued => Some(seconds_up(order.estimated_wait_ms).clamp(1, 10)),
-        Status::PendingPayment => {
-            Some(order.pay_by.map_or(5, |pay_by| now.seconds_until(pay_by, 1)).clamp(1, 5))
-        }
+        Status::PendingPayment => Some(order.pay_by.map_or(5, |pay_by| now.seconds_until(pay_by, 1)).clamp(1, 5)),
         Status::Refunding => Some(10),
         _ => None,
     }

@@ -84,7 +84,9 @@ pub fn advise(wish: &Reservation, now: Millis) -> Advice {
             return Advice::Refuse(code, wait_ms);
         }
         match memory.sold_out.get(&wish.sku) {
-            Some(sold) if wish.quantity >= sold.quantity && !sold.winners.contains(&fingerprint(wish.order_no.ulid())) => {
+            Some(sold)
+                if wish.quantity >= sold.quantity && !sold.winners.contains(&fingerprint(wish.order_no.ulid())) =>
+            {
                 if fresh(sold.at) || memory.looking {
                     Advice::Refuse(Code::SoldOut, 0)
                 } else {

@@ -34,7 +34,9 @@ struct Body {
 
 /// Answers `202` and the order, or why not.
 pub async fn post(call: &Call) -> Result<Answer, Failure> {
-    let ["api", "activities", activity, "orders"] = call.segments()[..] else { return Err(not_found("No such route.")) };
+    let ["api", "activities", activity, "orders"] = call.segments()[..] else {
+        return Err(not_found("No such route."));
+    };
     if call.method != Method::POST {
         return Err(method_not_allowed("POST"));
     }
@@ -76,7 +78,8 @@ fn answer(decision: Decision) -> Result<Answer, Failure> {
     match decision.outcome {
         Outcome::Queued(order) => {
             let location = format!("/api/orders/{}", order.order_no);
-            let mut answer = Answer::json(202, &accepted(&order)).header("location", location).header("retry-after", "1");
+            let mut answer =
+                Answer::json(202, &accepted(&order)).header("location", location).header("retry-after", "1");
             for (name, value) in rate_limit(policies) {
                 answer = answer.header(name, value);
             }
@@ -112,7 +115,8 @@ fn refusal(code: Code, wait_ms: i64, policies: &[Policy]) -> Problem {
         problem = problem.retry_after(seconds_up(wait_ms));
     }
     if code == Code::RateLimited {
-        problem.violated = policies.iter().filter(|policy| policy.left == 0).map(|policy| policy.name.clone()).collect();
+        problem.violated =
+            policies.iter().filter(|policy| policy.left == 0).map(|policy| policy.name.clone()).collect();
     }
     problem.headers.extend(rate_limit(policies));
     problem

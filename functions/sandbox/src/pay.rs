@@ -67,7 +67,11 @@ pub async fn notify(kind: &str, id: &str, data: serde_json::Value) -> Result<(),
     let body = json!({ "type": kind, "timestamp": now, "data": data }).to_string();
     let secrets = config::get("webhook_secrets").await;
     let secret = secrets.split_ascii_whitespace().next().unwrap_or_default();
-    let id = if id.is_empty() { format!("evt_{}", Ulid::from_parts(now.0.unsigned_abs(), sales::random())) } else { id.to_owned() };
+    let id = if id.is_empty() {
+        format!("evt_{}", Ulid::from_parts(now.0.unsigned_abs(), sales::random()))
+    } else {
+        id.to_owned()
+    };
     let signature = sign_standard(secret, &id, now, body.as_bytes())
         .ok_or_else(|| Failure::Unexpected("webhook_secrets holds no usable secret".to_owned()))?;
     let request = http::Request::post("http://payment-callback.spin.internal/api/payments/webhook")

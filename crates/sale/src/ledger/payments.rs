@@ -95,8 +95,7 @@ pub async fn pay<S: Sql>(sql: &S, callback: &Callback, from: &str, now: Millis) 
         "UPDATE orders SET status = 'paid', live = 1, reason = '', payment = ?2, paid_at = ?3, updated_at = ?3, \
          unsettled = 1 WHERE order_no = ?1 AND status = ?4 RETURNING {COLUMNS}"
     );
-    let params =
-        vec![callback.order_no.as_str().into(), callback.payment.as_str().into(), now.0.into(), from.into()];
+    let params = vec![callback.order_no.as_str().into(), callback.payment.as_str().into(), now.0.into(), from.into()];
     Ok(read_all(sql.run(&statement, params).await?)?.pop())
 }
 
