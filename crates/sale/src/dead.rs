@@ -1,7 +1,11 @@
 //! Dead letters (D4, I4): orders that could not be written, kept for an operator, who may put them back.
 
 use serde::Serialize;
-use stampede_domain::{ids::OrderNo, time::Millis};
+use stampede_domain::{
+    ids::OrderNo,
+    order::{Order, Status},
+    time::Millis,
+};
 
 use crate::{
     DOORBELL,
@@ -75,6 +79,30 @@ pub async fn list<S: Sql>(sql: &S) -> Result<Vec<DeadLetter>, StoreError> {
 pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<DeadLetter>, StoreError> {
     let statement = "SELECT order_no, message, reason, died_at, replayed_at FROM dead_letters WHERE order_no = ?1";
     sql.run(statement, vec![order_no.to_string().into()]).await?.into_iter().next().map(read).transpose()
+}
+
+/// The failed order of a dead letter.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<Order>, StoreError> {
+    let Some(letter) = load(sql, order_no).await? else { return Ok(None) };
+    Ok(write::new_order(order_no.activity(), &letter.message).map(|new| Order {
+        order_no: new.order_no,
+        user: new.user,
+        status: Status::Failed,
+        sku: new.sku,
+        quantity: new.quantity,
+        amount: new.amount,
+        currency: new.currency,
+        created_at: new.created_at,
+        pay_by: None,
+        paid_at: None,
+        reason: Some(letter.reason),
+        checkout_url: None,
+        ahead: 0,
+        estimated_wait_ms: 0,
+    }))
 }
 
 fn read(row: Vec<crate::ports::Value>) -> Result<DeadLetter, StoreError> {

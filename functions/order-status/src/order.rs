@@ -14,7 +14,7 @@ use stampede_platform::{
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use stampede_sale::{hot::status::status, ledger::orders};
+use stampede_sale::{dead, hot::status::status, ledger::orders};
 
 /// Who may see the order: whoever holds its ticket, or its user.
 enum Viewer {
@@ -34,8 +34,13 @@ pub async fn get(call: &Call, order_no: &str) -> Result<Answer, Failure> {
     let (now, order) = match status(&SpinRedis, &order_no).await? {
         (now, Some(order)) => (now, order),
         (now, None) => {
-            let entry = orders::load(&SpinLedger::open().await, &order_no).await?.ok_or_else(unknown)?;
-            (now, entry.order)
+            let ledger = SpinLedger::open().await;
+            let order = match orders::load(&ledger, &order_no).await? {
+                Some(entry) => entry.order,
+                // It failed so long ago that Redis forgot it: its dead letter remains (I4).
+                None => dead::order(&ledger, &order_no).await?.ok_or_else(unknown)?,
+            };
+            (now, order)
         }
     };
     if matches!(&viewer, Viewer::User(user) if *user != order.user) {
