@@ -17,10 +17,9 @@ struct Watch {
 impl Watch {
     async fn start(app: &TestApp) -> Self {
         let client = redis::Client::open(app.variables.get("redis_url")).expect("a URL");
-        let mut monitor = client.get_async_monitor().await.expect("a connection");
+        let monitor = client.get_async_monitor().await.expect("MONITOR");
         let mut redis = app.redis().await;
         let (begin, end) = ("watch begins".to_owned(), "watch ends".to_owned());
-        monitor.monitor().await.expect("MONITOR");
         let _: String = redis::cmd("ECHO").arg(&begin).query_async(&mut redis).await.expect("ECHO");
         let last = end.clone();
         let lines = tokio::spawn(async move {

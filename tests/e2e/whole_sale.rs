@@ -166,3 +166,27 @@ async fn a_total_never_falls_below_what_is_held() {
     app.admin(Method::PUT, &format!("/activities/{}", sale.id), &fits).await.is(200);
     assert_eq!(app.settled(&sale).await, [0, 3, 0]);
 }
+
+#[tokio::test]
+async fn while_load_is_shed_orders_are_paid_cancelled_and_polled_but_not_made() {
+    let app = TestApp::own();
+    let sale = app.sale(json!({})).await;
+    let buyers = app.buyers(&sale, 3).await;
+    let (pays, cancels) = (app.order(&sale, &buyers[0]).await, app.order(&sale, &buyers[1]).await);
+    app.admin(Method::PUT, "/shed", &json!({"on": true})).await.is(200);
+    eventually("shedding to be seen", async || {
+        let answer = app.reserve(&sale, &buyers[2], "a", 1).await;
+        if answer.code() == "overloaded" { Ok(answer.is_problem(503, "overloaded")) } else { Err(answer.body) }
+    })
+    .await;
+    app.pay(&pays, &buyers[0].jwt).await;
+    app.wait_for(&pays, &buyers[0].ticket, "paid").await;
+    app.cancel(&cancels, &buyers[1].jwt).await.is(200);
+    app.admin(Method::PUT, "/shed", &json!({"on": false})).await.is(200);
+    let late = app.buyer(&sale, "late").await;
+    eventually("orders to be made again", async || {
+        let answer = app.reserve(&sale, &late, "a", 1).await;
+        if answer.status == 202 { Ok(()) } else { Err(answer.body) }
+    })
+    .await;
+}

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use redis::aio::MultiplexedConnection;
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::Value;
 use stampede_harness::{app::App, redis::Redis, throwaway::Throwaway, variables::Variables};
 
 use super::{Answer, Http};
@@ -62,11 +62,6 @@ impl TestApp {
     /// One call of the sweeper.
     pub async fn sweep(&self) -> Value {
         self.http.post("/api/tasks/sweep", self.variables.get("cron_token"), &Value::Null).await.is(200).json()
-    }
-
-    /// Turns shedding on or off.
-    pub async fn shed(&self, on: bool) {
-        self.admin(Method::PUT, "/shed", &json!({ "on": on })).await.is(200);
     }
 
     /// The ledger's file, where it is SQLite.

@@ -86,11 +86,11 @@ pub fn run(options: &Options) -> Result<()> {
     if !options.no_demo {
         let client = Client::new(&url, Duration::from_secs(30));
         match demo::seed(&client, variables.get("admin_token")) {
-            Ok(starts_at) => println!("  Buyers      {url}/?activity={}   (opens {starts_at})", demo::ACTIVITY),
+            Ok(starts_at) => println!("  Buyers      {url}/sale?activity={}   (opens {starts_at})", demo::ACTIVITY),
             Err(error) => println!("  no demo sale: {error:#}"),
         }
     }
-    println!("  Operators   {url}/admin.html");
+    println!("  Operators   {url}/admin");
     let kept = options.directory.display();
     println!("  their token grep ADMIN_TOKEN {kept}/env");
     println!("  Secrets     {kept}/env      Logs  {kept}/logs/      Ids  {kept}/pids/");
