@@ -37,7 +37,7 @@ async fn every_accepted_reservation_is_an_order_after_the_app_was_killed() {
     let buyers = app.buyers(&sale, BUYERS).await;
     let told = storm(&app, &sale, &buyers, BUYERS / 3).await;
     let accepted = told.iter().flatten().count();
-    assert!(accepted >= BUYERS / 3 && accepted < BUYERS, "{accepted} of {BUYERS} were accepted before the end");
+    assert!((BUYERS / 3..BUYERS).contains(&accepted), "{accepted} of {BUYERS} were accepted before the end");
 
     app.with_app(|app| app.restart().and_then(|()| app.wait_until_ready())).expect("the app comes back");
     app.sweep().await;

@@ -2,6 +2,7 @@
 //!
 //! Most tests share one app and keep to sales of their own; what breaks things starts an app of its own.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that panics has failed")]
+#![allow(clippy::wrong_self_convention, reason = "`answer.is(200)` reads as what it asserts")]
 
 mod bad_input;
 mod crash;

@@ -78,10 +78,10 @@ impl Model {
     fn step(&mut self, step: &Step) {
         let status = |model: &Self, ticket: &u64| model.orders.get(ticket).map(|order| order.2);
         match step {
-            Step::Reserve { ticket, user, quantity } => {
-                if !self.orders.contains_key(ticket) && self.fits(*user, *quantity) {
-                    self.orders.insert(*ticket, (*user, *quantity, Status::Queued, true));
-                }
+            Step::Reserve { ticket, user, quantity }
+                if !self.orders.contains_key(ticket) && self.fits(*user, *quantity) =>
+            {
+                self.orders.insert(*ticket, (*user, *quantity, Status::Queued, true));
             }
             Step::Write | Step::Recover => {
                 for order in self.orders.values_mut().filter(|order| order.2 == Status::Queued) {

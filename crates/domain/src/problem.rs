@@ -128,6 +128,8 @@ pub struct Problem {
     pub retry_after: Option<i64>,
     /// The policies that were violated, for `429`.
     pub violated: Vec<String>,
+    /// More members of the document.
+    pub more: Vec<(&'static str, serde_json::Value)>,
     /// More headers, such as `RateLimit`.
     pub headers: Vec<(&'static str, String)>,
 }
@@ -136,7 +138,15 @@ impl Problem {
     /// A refusal with what happened this time.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         let retry_after = matches!(code.status(), 503 | 429).then_some(1);
-        Self { code, detail: detail.into(), errors: Vec::new(), retry_after, violated: Vec::new(), headers: Vec::new() }
+        Self {
+            code,
+            detail: detail.into(),
+            errors: Vec::new(),
+            retry_after,
+            violated: Vec::new(),
+            more: Vec::new(),
+            headers: Vec::new(),
+        }
     }
 
     /// A body with wrong members.
@@ -181,6 +191,9 @@ impl Problem {
         }
         if !self.violated.is_empty() {
             document["violated-policies"] = serde_json::json!(self.violated);
+        }
+        for (name, value) in &self.more {
+            document[*name] = value.clone();
         }
         document.to_string()
     }

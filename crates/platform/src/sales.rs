@@ -1,6 +1,6 @@
 //! Sales as readers see them: instance memory over key-value over the ledger (F1–F4).
 
-use std::{cell::RefCell, collections::HashSet, rc::Rc, time::Duration};
+use std::{cell::RefCell, rc::Rc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use stampede_domain::{
@@ -32,11 +32,7 @@ const REBUILD_MS: i64 = 3_000;
 /// What those do who find nothing: look again every 50 ms, up to 500 ms.
 const WAIT: (Duration, usize) = (Duration::from_millis(50), 10);
 
-/// How old the list of sales may be that says "no such sale", in milliseconds: a new one is seen this soon.
-const UNKNOWN_MAX_AGE_MS: i64 = 100;
-
 thread_local! {
-    static KNOWN: Copies<(), Rc<HashSet<ActivityId>>> = RefCell::default();
     static GLANCES: Copies<ActivityId, Option<Rc<Read>>> = RefCell::default();
     static SALES: Copies<ActivityId, Option<Rc<Sale>>> = RefCell::default();
 }
@@ -64,36 +60,21 @@ impl Sale {
     }
 }
 
-/// The sales that have a gate: unknown ids end here, whatever their number, for one small read a second (F3).
-///
-/// # Errors
-/// [`Failure`] of Redis.
-pub async fn is_known(activity: &ActivityId) -> Result<bool, Failure> {
-    for max_age_ms in [MAX_AGE_MS, UNKNOWN_MAX_AGE_MS] {
-        let known = memory::get(&KNOWN, (), max_age_ms, async || {
-            Ok::<_, Failure>(Rc::new(sweep::activities(&SpinRedis).await?.into_iter().collect()))
-        })
-        .await?;
-        if known.contains(activity) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// The gate and what is left, less than a second old.
+/// The gate and what is left, less than a second old. An unknown id ends here, at one small read of Redis, whatever the
+/// number of them (F3); that it is unknown is not remembered, so a sale is there the moment it is published.
 ///
 /// # Errors
 /// [`Failure`] of Redis.
 pub async fn glance(activity: &ActivityId) -> Result<Option<Rc<Read>>, Failure> {
-    if !is_known(activity).await? {
-        return Ok(None);
-    }
-    memory::get(&GLANCES, activity.clone(), MAX_AGE_MS, async || {
+    let found = memory::get(&GLANCES, activity.clone(), MAX_AGE_MS, async || {
         let glance = glance::glance(&SpinRedis, activity).await?;
-        Ok(glance.map(|glance| Rc::new(Read { glance, at: clock::now() })))
+        Ok::<_, Failure>(glance.map(|glance| Rc::new(Read { glance, at: clock::now() })))
     })
-    .await
+    .await?;
+    if found.is_none() {
+        GLANCES.with_borrow_mut(|copies| copies.remove(activity));
+    }
+    Ok(found)
 }
 
 /// A published sale's description.

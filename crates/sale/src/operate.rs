@@ -125,13 +125,12 @@ impl<R: Redis, S: Sql> Desk<'_, R, S> {
     /// [`StoreError`].
     pub async fn set_state(&self, id: &ActivityId, state: State) -> Result<Operated, StoreError> {
         let Some(old) = activities::load(self.sql, id).await? else { return Ok(Operated::Unknown) };
-        let legal = match (old.state, state) {
-            (State::Draft | State::Published, State::Published)
-            | (State::Published | State::Paused, State::Paused | State::Closed)
-            | (State::Paused, State::Published)
-            | (State::Closed, State::Closed) => true,
-            _ => false,
-        };
+        let legal = matches!(
+            (old.state, state),
+            (State::Draft | State::Published | State::Paused, State::Published)
+                | (State::Published | State::Paused, State::Paused | State::Closed)
+                | (State::Closed, State::Closed)
+        );
         if !legal {
             let detail = format!("The sale is {}: it cannot become {}.", old.state.as_str(), state.as_str());
             return Ok(Operated::Conflict(detail));

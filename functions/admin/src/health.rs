@@ -1,7 +1,10 @@
 //! Health (G6): alive, and ready with each store by name.
 
 use serde_json::{Value, json};
-use stampede_domain::secret;
+use stampede_domain::{
+    problem::{Code, Problem},
+    secret,
+};
 use stampede_platform::{
     config,
     http::{Answer, Failure},
@@ -24,16 +27,18 @@ pub async fn ready() -> Result<Answer, Failure> {
         ("key_value", key_value().await),
         ("secrets", secrets().await),
     ];
-    let ok = checks.iter().all(|(_, check)| check.is_ok());
+    let wrong: Vec<_> =
+        checks.iter().filter_map(|(name, check)| Some(format!("{name}: {}", check.as_ref().err()?))).collect();
     let checks: serde_json::Map<String, Value> = checks
         .into_iter()
         .map(|(name, check)| (name.to_owned(), Value::from(check.err().unwrap_or_else(|| "ok".to_owned()))))
         .collect();
-    let answer = Answer::json(
-        if ok { 200 } else { 503 },
-        &json!({ "status": if ok { "ready" } else { "not_ready" }, "checks": checks }),
-    );
-    Ok(if ok { answer } else { answer.header("retry-after", "2") })
+    if wrong.is_empty() {
+        return Ok(Answer::json(200, &json!({ "status": "ready", "checks": checks })));
+    }
+    let mut problem = Problem::new(Code::NotReady, format!("{}.", wrong.join("; "))).retry_after(2);
+    problem.more.push(("checks", checks.into()));
+    Err(problem.into())
 }
 
 /// Reachable, keeps what it is told, and never throws it away. What the server does not show is not judged.

@@ -9,7 +9,7 @@ use stampede_domain::{
 };
 use stampede_platform::{
     client,
-    http::{Answer, Call, Failure, not_found},
+    http::{Answer, Call, Failure},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
@@ -25,8 +25,10 @@ struct Ban {
 /// Whom the last two parts of a path name.
 pub fn who(kind: &str, name: &str) -> Result<Banned, Failure> {
     match kind {
-        "user" => UserId::parse(&client::decoded(name)).map(Banned::User).map_err(|e| not_found(&e.to_string())),
-        _ => client::normal(&client::decoded(name)).map(Banned::Ip).ok_or_else(|| not_found("That is no address.")),
+        "user" => UserId::parse(&client::decoded(name)).map(Banned::User).map_err(|e| wrong(&e.to_string())),
+        _ => client::normal(&client::decoded(name))
+            .map(Banned::Ip)
+            .ok_or_else(|| wrong("the address in the path is none")),
     }
 }
 
@@ -62,5 +64,9 @@ pub async fn forgive(user: &str) -> Result<Answer, Failure> {
 }
 
 fn user_id(text: &str) -> Result<UserId, Failure> {
-    UserId::parse(&client::decoded(text)).map_err(|error| not_found(&error.to_string()))
+    UserId::parse(&client::decoded(text)).map_err(|error| wrong(&error.to_string()))
+}
+
+fn wrong(detail: &str) -> Failure {
+    Problem::invalid(vec![FieldError::new("", detail)]).into()
 }

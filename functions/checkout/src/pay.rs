@@ -29,7 +29,7 @@ pub async fn post(call: &Call, order: &Order) -> Result<Answer, Failure> {
     let errors: Vec<_> = body
         .address
         .iter()
-        .filter(|(_, value)| !value.as_str().is_some_and(|text| text.chars().count() <= 200))
+        .filter(|(_, value)| value.as_str().is_none_or(|text| text.chars().count() > 200))
         .map(|(name, _)| FieldError::new(format!("/address/{name}"), "must be text of at most 200 characters"))
         .collect();
     if !errors.is_empty() {
