@@ -64,7 +64,7 @@ impl Copier {
     fn pattern(&self, pattern: &str) -> anyhow::Result<()> {
         let last = Path::new(pattern).components().next_back();
         ensure!(
-            !(pattern.ends_with("/.") || pattern == ".") && !matches!(last, Some(std::path::Component::ParentDir)),
+            !pattern.ends_with("/.") && pattern != "." && !matches!(last, Some(std::path::Component::ParentDir)),
             "the pattern {pattern:?} can't end in '.' or '..'; to include a directory, use \
              {{ source = …, destination = … }} or a pattern that ends in **/*"
         );

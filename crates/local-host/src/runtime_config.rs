@@ -217,7 +217,7 @@ mod tests {
     fn there_are_always_default_stores() {
         let config = load("", &Directories::default()).unwrap();
         config.ensure_stores("c", &["default".to_owned()], &["default".to_owned()]).unwrap();
-        assert!(config.log_dir.unwrap().ends_with(".spin/logs"));
+        assert!(config.log_dir.as_ref().unwrap().ends_with(".spin/logs"));
         assert!(config.ensure_stores("c", &["other".to_owned()], []).is_err());
     }
 

@@ -50,7 +50,8 @@ impl Pick for usize {
 
 impl Pick for Duration {
     fn read(text: &str) -> Result<Self, String> {
-        let units: [(&str, fn(u64) -> Self); 5] = [
+        type Unit = (&'static str, fn(u64) -> Duration);
+        let units: [Unit; 5] = [
             ("ms", Self::from_millis),
             ("us", Self::from_micros),
             ("μs", Self::from_micros),
