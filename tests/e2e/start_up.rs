@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use stampede_harness::{throwaway::Throwaway, variables::Variables};
 
-use crate::support::{Claims, Http, sale::description};
+use crate::support::{Claims, Http, eventually, sale::description};
 
 /// The secrets without which there is no sale.
 const SECRETS: [&str; 5] = ["jwt_key", "ticket_secret", "admin_token", "cron_token", "webhook_secrets"];
@@ -48,11 +48,12 @@ async fn refuses(name: &str, what: &str, change: impl FnOnce(&mut Variables) + S
     let refused = (answer.status, answer.code());
     let closed = name == "webhook_secrets" && refused == (401, "signature_invalid".to_owned());
     assert!(refused == (503, "not_ready".to_owned()) || closed, "{what} {name}: {answer:?}");
-    assert!(
-        stampede.app.output().contains(name) || closed,
-        "{what} {name} is not in the log: {}",
-        stampede.app.output()
-    );
+    // The log comes through a pipe: it may be a moment behind the answer.
+    eventually(&format!("{what} {name} in the log"), async || {
+        let output = stampede.app.output();
+        if closed || output.contains(name) { Ok(()) } else { Err(output) }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -87,7 +88,7 @@ async fn a_redis_that_may_forget_is_not_ready() {
             redis::cmd("CONFIG").arg(&["SET", setting, value]).query_async::<()>(redis).await.expect("set");
         };
         set(&mut redis, bad).await;
-        let said = crate::support::eventually("readiness to fall", async || {
+        let said = eventually("readiness to fall", async || {
             let ready = app.http.get("/readyz", "").await;
             if ready.status == 503 { Ok(ready) } else { Err(ready.body) }
         })

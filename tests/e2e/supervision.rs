@@ -102,6 +102,13 @@ async fn publish(http: &Http, variables: &Variables) {
     let token = variables.get("admin_token");
     http.send(Method::PUT, "/api/admin/activities/up", token, &description(&json!({}))).await.is(200);
     http.post("/api/admin/activities/up/publish", token, &Value::Null).await.is(200);
+    let jwt = Claims::of("somebody", variables).sign(variables);
+    eventually("the sale to be known everywhere", async || {
+        let gate = http.get("/api/activities/up/gate.json", "").await;
+        let ticket = http.post("/api/activities/up/ticket", &jwt, &json!({})).await;
+        if gate.status == 200 && ticket.status == 201 { Ok(()) } else { Err(gate.body + &ticket.body) }
+    })
+    .await;
 }
 
 fn is_gone(pid: Pid) -> bool {
@@ -142,7 +149,11 @@ async fn an_end_leaves_no_process_and_the_next_start_finds_the_data_within_five_
     let port = ports::free().expect("a port");
     let up = Up::start(scratch.path(), port, &[]);
     let (http, before) = (Http::new(&up.url), up.variables());
-    let demo = http.get("/api/activities/demo", "").await.is(200).json();
+    let demo = eventually("the demo sale to be seeded", async || {
+        let answer = http.get("/api/activities/demo", "").await;
+        if answer.status == 200 { Ok(answer.json()) } else { Err(answer.body) }
+    })
+    .await;
     assert_eq!(demo["phase"], "scheduled", "{demo}");
     publish(&http, &before).await;
     let (order_no, jwt) = order(&http, &before, "ada").await;
