@@ -81,8 +81,17 @@ async fn secrets() -> Result<(), String> {
             return Err(format!("the variable {name} {weakness}"));
         }
     }
-    if config::get("webhook_secrets").await.split_ascii_whitespace().any(|secret| !secret.starts_with("whsec_")) {
-        return Err("the variable webhook_secrets holds an entry that does not begin with whsec_".to_owned());
+    let webhook_secrets = config::get("webhook_secrets").await;
+    if webhook_secrets.trim().is_empty() {
+        return Err("the variable webhook_secrets is empty".to_owned());
+    }
+    for entry in webhook_secrets.split_ascii_whitespace() {
+        let Some(key) = entry.strip_prefix("whsec_") else {
+            return Err("the variable webhook_secrets holds an entry that does not begin with whsec_".to_owned());
+        };
+        if let Some(weakness) = secret::weakness(key) {
+            return Err(format!("the variable webhook_secrets holds an entry that {weakness}"));
+        }
     }
     Ok(())
 }

@@ -32,8 +32,6 @@ struct Package {
 struct Dependency {
     name: String,
     kind: Option<String>,
-    /// Only for some machines: not what makes a package one for WebAssembly.
-    target: Option<String>,
 }
 
 impl Packages {
@@ -60,8 +58,7 @@ impl Packages {
 }
 
 fn needs_sdk(package: &Package, metadata: &Metadata) -> bool {
-    let normal =
-        package.dependencies.iter().filter(|dependency| dependency.kind.is_none() && dependency.target.is_none());
+    let normal = package.dependencies.iter().filter(|dependency| dependency.kind.is_none());
     normal.into_iter().any(|dependency| {
         let member = metadata.packages.iter().find(|member| member.name == dependency.name);
         dependency.name == "spin-sdk" || member.is_some_and(|member| needs_sdk(member, metadata))
