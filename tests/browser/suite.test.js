@@ -3,6 +3,7 @@
 import "./stories/buy.js";
 import "./stories/start.js";
 import "./stories/click.js";
+import "./stories/check.js";
 import "./stories/refusals.js";
 import "./stories/operator.js";
 import "./stories/pages.js";

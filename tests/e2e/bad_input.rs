@@ -44,6 +44,7 @@ impl Scene {
         vec![
             (Method::POST, self.orders(), String::new(), wish),
             (Method::POST, format!("/api/activities/{id}/ticket"), self.buyer.jwt.clone(), json!({})),
+            (Method::POST, format!("/api/activities/{id}/challenge"), self.buyer.jwt.clone(), json!({})),
             (Method::POST, format!("/api/orders/{order_no}/checkout"), self.buyer.jwt.clone(), json!({"address": {}})),
             (Method::PUT, activity.clone(), admin.clone(), description(&json!({}))),
             (Method::POST, format!("{activity}/skus/a/restock"), admin.clone(), json!({"by": 1})),
@@ -72,7 +73,7 @@ impl Scene {
         let mut state = vec![];
         for key in keys {
             // What was refused is counted, and being asked for a rate leaves a trace: that is no order.
-            if key.ends_with(":stats") || key.contains(":rate:") || key.contains(":ban:") {
+            if key.ends_with(":stats") || [":rate:", ":ban:", ":abuse:"].iter().any(|kind| key.contains(kind)) {
                 continue;
             }
             let dump: Vec<u8> = redis::cmd("DUMP").arg(&key).query_async(&mut redis).await.expect("a value");

@@ -40,7 +40,13 @@ async fn every_accepted_reservation_is_an_order_after_the_app_was_killed() {
     assert!((BUYERS / 3..BUYERS).contains(&accepted), "{accepted} of {BUYERS} were accepted before the end");
 
     app.with_app(|app| app.restart().and_then(|()| app.wait_until_ready())).expect("the app comes back");
-    app.sweep().await;
+    // What the writer had in its hands when it died is taken over ten seconds later.
+    eventually("the queue to be empty", async || {
+        app.sweep().await;
+        let queue = app.stats(&sale.id).await["queue"].clone();
+        if queue == 0 { Ok(()) } else { Err(queue) }
+    })
+    .await;
     let polls = buyers.iter().zip(&told).filter_map(|(buyer, told)| Some((buyer, told.as_ref()?)));
     for (buyer, order_no) in polls {
         app.wait_for(order_no, &buyer.ticket, "pending_payment").await;

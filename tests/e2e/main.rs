@@ -4,11 +4,15 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that panics has failed")]
 #![allow(clippy::wrong_self_convention, reason = "`answer.is(200)` reads as what it asserts")]
 
+mod admission;
 mod bad_input;
+mod checkout;
 mod crash;
+mod human_checks;
 mod identity;
 mod money;
 mod races;
+mod redis_failure;
 mod replies;
 mod reserve;
 mod round_trips;

@@ -157,14 +157,14 @@ async fn stock_that_is_missing_is_not_ready_and_is_not_made_up() {
 async fn too_many_tries_of_one_user_are_limited_and_say_until_when() {
     let app = TestApp::shared();
     let sale = app.sale(json!({"limits": {"user": {"count": 3, "seconds": 60}, "ip": null, "all": null}})).await;
-    let tickets = join_all((0..4).map(|_| app.buyer(&sale, "eager"))).await;
+    let tickets = join_all((0..3).map(|_| app.buyer(&sale, "eager"))).await;
     let first = app.reserve(&sale, &tickets[0], "a", 1).await.is(202);
     assert_eq!(first.header("ratelimit-policy"), r#""user";q=3;w=60"#);
     assert!(first.header("ratelimit").starts_with(r#""user";r=2;t="#), "{first:?}");
-    for ticket in &tickets[1..3] {
+    for ticket in &tickets[1..] {
         app.reserve(&sale, ticket, "a", 1).await.is_problem(409, "limit_reached");
     }
-    let limited = app.reserve(&sale, &tickets[3], "a", 1).await.is_problem(429, "rate_limited");
+    let limited = app.reserve(&sale, &tickets[2], "a", 1).await.is_problem(429, "rate_limited");
     assert_eq!(limited.json()["violated-policies"], json!(["user"]), "{limited:?}");
     let reset = limited.header("ratelimit").rsplit("t=").next().and_then(|t| t.parse::<u32>().ok()).expect("t");
     assert!(limited.header("retry-after").parse::<u32>().expect("seconds") >= reset, "{limited:?}");

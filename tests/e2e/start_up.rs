@@ -8,7 +8,7 @@ use stampede_harness::{throwaway::Throwaway, variables::Variables};
 use crate::support::{Claims, Http, eventually, sale::description};
 
 /// The secrets without which there is no sale.
-const SECRETS: [&str; 5] = ["jwt_key", "ticket_secret", "admin_token", "cron_token", "webhook_secrets"];
+const SECRETS: [&str; 6] = ["jwt_key", "ticket_secret", "admin_token", "cron_token", "address_key", "webhook_secrets"];
 
 /// Starts an app with changed variables. Either it does not start, and says which variable is wrong; or it says so at
 /// `/readyz`, and refuses what the variable is for.
@@ -34,6 +34,7 @@ async fn refuses(name: &str, what: &str, change: impl FnOnce(&mut Variables) + S
             http.send(reqwest::Method::PUT, "/api/admin/activities/x", admin, &description(&json!({}))).await
         }
         "cron_token" => http.post("/api/tasks/sweep", cron, &json!(null)).await,
+        "address_key" => http.get("/api/admin/orders/demo.01ARZ3NDEKTSV4RRFFQ69G5FAV", admin).await,
         "jwt_key" => http.get("/api/orders", &jwt).await,
         "webhook_secrets" => http.post("/api/payments/webhook", "", &json!({})).await,
         _ => {
@@ -70,7 +71,7 @@ async fn an_app_with_an_empty_short_or_example_secret_serves_nothing_that_needs_
         refuses(name, "an empty", move |variables| variables.set(name, "")).await;
         refuses(name, "a short", move |variables| variables.set(name, format!("{prefix}{encoded}"))).await;
     }
-    for name in &SECRETS[..4] {
+    for name in &SECRETS[..5] {
         refuses(name, "an example", move |variables| {
             variables.set(name, "change-me-change-me-change-me-change-me-1234")
         })

@@ -40,7 +40,7 @@ impl Up {
         command.arg(directory).args(more);
         command.arg("--engine").arg(Engine::discover(None).expect("an engine").to_string());
         let mut process = Process::spawn("up", &mut command, None).expect("up");
-        let url = process.wait_for_line("where to look", Duration::from_secs(180), |line| {
+        let url = process.wait_for_line("where to look", Duration::from_secs(300), |line| {
             line.trim().strip_prefix("Stampede serves ").map(str::to_owned)
         });
         Self { url: url.expect("started"), process, directory: directory.to_owned() }

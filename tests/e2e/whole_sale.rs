@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::{
-    TestApp, eventually,
+    Buyer, TestApp, eventually,
     sale::{description, in_seconds, new_id, units},
 };
 
@@ -183,7 +183,13 @@ async fn while_load_is_shed_orders_are_paid_cancelled_and_polled_but_not_made() 
     app.wait_for(&pays, &buyers[0].ticket, "paid").await;
     app.cancel(&cancels, &buyers[1].jwt).await.is(200);
     app.admin(Method::PUT, "/shed", &json!({"on": false})).await.is(200);
-    let late = app.buyer(&sale, "late").await;
+    let jwt = app.sign_in("late");
+    let ticket = eventually("tickets to be issued again", async || {
+        let answer = app.ticket(&sale.id, &jwt).await;
+        if answer.status == 201 { Ok(answer.text("ticket")) } else { Err(answer.is_problem(503, "overloaded").body) }
+    })
+    .await;
+    let late = Buyer { user: "late".to_owned(), jwt, ticket };
     eventually("orders to be made again", async || {
         let answer = app.reserve(&sale, &late, "a", 1).await;
         if answer.status == 202 { Ok(()) } else { Err(answer.body) }

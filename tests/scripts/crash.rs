@@ -1,41 +1,62 @@
 //! Dying at every call to a store, before and after it took effect: what is left is always finished (D3, E3, G3; I1–I6).
 //!
 //! The list of kill points is not kept by hand: every workflow is run again and again, dying one call later each time,
-//! until it comes to its end alive.
+//! until it comes to its end alive. What it called until then is compared with `crash.points`, so that a reader sees the
+//! steps, and a change of them is seen; `UPDATE_POINTS=1` writes it anew.
 
-use std::{cell::Cell, rc::Rc};
+use std::{
+    cell::{Cell, RefCell},
+    path::Path,
+    rc::Rc,
+    sync::Mutex,
+};
 
-use stampede_domain::order::Status;
+use stampede_domain::{activity::State, order::Status};
 use stampede_sale::{
-    Redis, Sql, StoreError, money,
+    Redis, Sql, StoreError, dead, money,
+    operate::Operated,
     ports::{Arg, Dialect, Item, Value},
+    rebuild::{Rebuilt, rebuild},
+    script::name_of,
+    write,
 };
 
 use crate::{
     stores::{RealLedger, RealRedis},
-    world::{LEDGERS, NOW, World, world},
+    world::{LEDGERS, NOW, SECRET, World, world},
 };
 
 /// When a process dies: `calls` calls from now, before or after that call took effect.
 #[derive(Clone)]
-struct Death {
+pub struct Death {
     calls: Rc<Cell<u32>>,
-    after: bool,
+    /// Whether the last call still took effect.
+    pub after: bool,
+    points: Rc<RefCell<Vec<String>>>,
 }
 
 impl Death {
     /// Whether this call is the last, or the process is dead already.
-    fn strikes(&self) -> (bool, bool) {
+    pub fn strikes(&self) -> (bool, bool) {
         let left = self.calls.get();
         self.calls.set(left.saturating_sub(1));
         (left == 1, left == 0)
     }
+
+    /// Notes a call as a reader knows it; a script that Redis has yet to learn is called twice and noted once.
+    fn note<T>(&self, point: String, answer: &Result<T, StoreError>) {
+        if !matches!(answer, Err(StoreError::RedisRefused(text)) if text == "NOSCRIPT") {
+            self.points.borrow_mut().push(point);
+        }
+    }
 }
 
 /// A store that its process loses at some call.
-struct Mortal<T> {
-    store: T,
-    death: Death,
+pub struct Mortal<T> {
+    /// The store.
+    pub store: T,
+    /// When the process dies.
+    pub death: Death,
 }
 
 impl Redis for Mortal<RealRedis> {
@@ -45,7 +66,12 @@ impl Redis for Mortal<RealRedis> {
             (_, true) => Err(dead()),
             (true, _) if self.death.after => self.store.command(name, args).await.and(Err(dead())),
             (true, _) => Err(dead()),
-            _ => self.store.command(name, args).await,
+            _ => {
+                let script = args.first().and_then(|script| name_of(script)).map(|script| format!("{script}.lua"));
+                let answer = self.store.command(name, args).await;
+                self.death.note(format!("redis   {}", script.unwrap_or_else(|| name.to_owned())), &answer);
+                answer
+            }
         }
     }
 }
@@ -61,18 +87,76 @@ impl Sql for Mortal<RealLedger> {
             (_, true) => Err(dead()),
             (true, _) if self.death.after => self.store.run(statement, params).await.and(Err(dead())),
             (true, _) => Err(dead()),
-            _ => self.store.run(statement, params).await,
+            _ => {
+                let answer = self.store.run(statement, params).await;
+                self.death.note(format!("ledger  {}", gist(statement)), &answer);
+                answer
+            }
         }
     }
 }
 
-type Mortals = World<Mortal<RealRedis>, Mortal<RealLedger>>;
+/// A sale in stores that its process loses.
+pub type Mortals = World<Mortal<RealRedis>, Mortal<RealLedger>>;
+
+/// A statement as a reader knows it: its verb, its table, and what it sets.
+fn gist(statement: &str) -> String {
+    let words: Vec<_> = statement.split_whitespace().collect();
+    let depth = |at: usize| words[..at].concat().matches('(').count() - words[..at].concat().matches(')').count();
+    let after = |word: &str| {
+        let found = (0..words.len()).find(|at| words[*at] == word && depth(*at) == 0);
+        found.and_then(|at| words.get(at + 1)).copied()
+    };
+    let object = match words[0] {
+        "INSERT" => after("INTO"),
+        "UPDATE" => Some(words[1]),
+        _ => after("FROM"),
+    };
+    let set = (words[0] == "UPDATE").then(|| after("SET").unwrap_or_default());
+    [Some(words[0]), object, set].into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+/// Compares the calls of a workflow with the list, or writes them there.
+fn check_points(workflow: &str, points: &[String]) {
+    static FILE: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = FILE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/crash.points");
+    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    let mut list: std::collections::BTreeMap<String, String> = text
+        .split("\n\n")
+        .filter_map(|block| block.trim().split_once('\n'))
+        .map(|(name, points)| (name.to_owned(), points.to_owned()))
+        .collect();
+    let now = points.iter().map(|point| format!("  {point}")).collect::<Vec<_>>().join("\n");
+    if std::env::var_os("UPDATE_POINTS").is_some() {
+        list.insert(workflow.to_owned(), now);
+        let text: Vec<_> = list.iter().map(|(name, points)| format!("{name}\n{points}\n")).collect();
+        std::fs::write(&path, text.join("\n")).unwrap();
+    } else {
+        let listed = list.get(workflow).cloned().unwrap_or_default();
+        assert_eq!(now, listed, "{workflow}: not the steps of crash.points; if they are right, UPDATE_POINTS=1");
+    }
+}
 
 /// Prepares a sale, runs `step` dying at each call in turn, recovers, and lets `check` look.
-async fn die_everywhere(
+pub async fn die_everywhere(
+    workflow: &str,
     total: i64,
     prepare: impl AsyncFn(&World<RealRedis, RealLedger>),
     step: impl AsyncFn(&Mortals) -> Result<(), StoreError>,
+    check: impl AsyncFn(&World<RealRedis, RealLedger>, &str),
+) {
+    let mend = async |world: &World<RealRedis, RealLedger>| world.recover().await;
+    die_everywhere_and_mend(workflow, total, prepare, step, mend, check).await;
+}
+
+/// The same with something else than a sweeper to mend what is left.
+async fn die_everywhere_and_mend(
+    workflow: &str,
+    total: i64,
+    prepare: impl AsyncFn(&World<RealRedis, RealLedger>),
+    step: impl AsyncFn(&Mortals) -> Result<(), StoreError>,
+    mend: impl AsyncFn(&World<RealRedis, RealLedger>),
     check: impl AsyncFn(&World<RealRedis, RealLedger>, &str),
 ) {
     for ledger in LEDGERS {
@@ -81,7 +165,7 @@ async fn die_everywhere(
             for call in 1..60 {
                 let alive = world(ledger, total, 2).await;
                 prepare(&alive).await;
-                let death = Death { calls: Rc::new(Cell::new(call)), after };
+                let death = Death { calls: Rc::new(Cell::new(call)), after, points: Rc::default() };
                 let World { redis, sql, activity, sku, start_key, per_user } = alive;
                 let mortal = World {
                     redis: Mortal { store: redis, death: death.clone() },
@@ -95,12 +179,13 @@ async fn die_everywhere(
                 let lived = death.calls.get() > 0;
                 let World { redis, sql, activity, sku, start_key, per_user } = mortal;
                 let alive = World { redis: redis.store, sql: sql.store, activity, sku, start_key, per_user };
-                alive.recover().await;
+                mend(&alive).await;
                 alive.units().await;
                 let point = format!("{ledger}, dead {} call {call}", if after { "after" } else { "before" });
                 check(&alive, &point).await;
                 if lived {
                     assert!(call > 1, "the step makes no call at all");
+                    check_points(workflow, &death.points.borrow());
                     survived = true;
                     break;
                 }
@@ -113,6 +198,7 @@ async fn die_everywhere(
 #[tokio::test]
 async fn a_writer_that_dies_loses_and_doubles_nothing() {
     die_everywhere(
+        "order writer: a batch",
         5,
         async |world| {
             for n in 0..3 {
@@ -134,6 +220,7 @@ async fn a_writer_that_dies_loses_and_doubles_nothing() {
 #[tokio::test]
 async fn a_sweeper_that_dies_returns_every_unit_once() {
     die_everywhere(
+        "sweeper: a batch of due orders",
         3,
         async |world| {
             for n in 0..3 {
@@ -152,6 +239,7 @@ async fn a_sweeper_that_dies_returns_every_unit_once() {
 #[tokio::test]
 async fn a_cancel_that_dies_is_done_or_not() {
     die_everywhere(
+        "checkout: a cancel",
         1,
         async |world| {
             world.order(1, "ada", 1).await;
@@ -168,6 +256,7 @@ async fn a_cancel_that_dies_is_done_or_not() {
 #[tokio::test]
 async fn a_payment_callback_that_dies_is_finished_when_it_comes_again() {
     die_everywhere(
+        "payment callback: in time",
         1,
         async |world| {
             world.order(1, "ada", 1).await;
@@ -186,6 +275,7 @@ async fn a_payment_callback_that_dies_is_finished_when_it_comes_again() {
 async fn a_late_payment_that_dies_takes_one_unit_or_is_refunded() {
     for free in [true, false] {
         die_everywhere(
+            if free { "payment callback: late, a unit is free" } else { "payment callback: late, no unit is free" },
             1,
             async |world| {
                 world.order(1, "ada", 1).await;
@@ -211,8 +301,64 @@ async fn a_late_payment_that_dies_takes_one_unit_or_is_refunded() {
 }
 
 #[tokio::test]
+async fn a_rotation_of_the_start_key_that_dies_is_finished_by_another_one() {
+    use stampede_sale::{hot::glance::glance, ledger::activities, operate::Desk};
+    die_everywhere(
+        "operator: a start key rotated",
+        1,
+        async |_| {},
+        async |world| {
+            let desk = Desk { nonce: "first".to_owned(), ..world.desk() };
+            desk.rotate_start_key(&world.activity).await.map(|_| ())
+        },
+        async |world, point| {
+            let desk = Desk { nonce: "second".to_owned(), ..world.desk() };
+            desk.rotate_start_key(&world.activity).await.unwrap();
+            let key = stampede_domain::gate::start_key(crate::world::SECRET, &world.activity, "second");
+            let glance = glance(&world.redis, &world.activity).await.unwrap().unwrap();
+            assert_eq!(Some(glance.gate.start_key), key, "{point}");
+            let kept = activities::load(&world.sql, &world.activity).await.unwrap().unwrap();
+            assert_eq!((kept.nonce.as_str(), kept.version), ("second", glance.version), "{point}");
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_human_check_whose_ticket_was_lost_is_used_up_and_another_one_counts() {
+    use stampede_domain::{check::Proof, ids::UserId};
+    use stampede_sale::hot::admit::{Check, Visitor, admit, knock};
+    let visitor = |activity: &stampede_domain::ids::ActivityId| Visitor {
+        activity: activity.clone(),
+        user: UserId::parse("ada").unwrap(),
+        ip: "192.0.2.1".to_owned(),
+        abused: Vec::new(),
+    };
+    let passed = |id: &str| Check::Passed(Proof { id: id.to_owned(), expires_at: NOW.plus(60_000) });
+    die_everywhere(
+        "admission: a human check used up",
+        1,
+        async |_| {},
+        async |world| {
+            knock(&world.redis, &visitor(&world.activity), "ticket").await?;
+            admit(&world.redis, &visitor(&world.activity), &passed("one"), NOW).await.map(|_| ())
+        },
+        async |world, point| {
+            let visitor = visitor(&world.activity);
+            assert!(knock(&world.redis, &visitor, "ticket").await.unwrap().outcome.is_ok(), "{point}");
+            // The first check may or may not have been used up; once more it is not good, and a second one is.
+            admit(&world.redis, &visitor, &passed("one"), NOW).await.unwrap();
+            assert!(!admit(&world.redis, &visitor, &passed("one"), NOW).await.unwrap(), "{point}");
+            assert!(admit(&world.redis, &visitor, &passed("two"), NOW).await.unwrap(), "{point}");
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn a_refund_that_dies_is_done_once() {
     die_everywhere(
+        "refund: asked for and confirmed",
         2,
         async |world| {
             let order_no = world.order(1, "ada", 1).await;
@@ -228,6 +374,83 @@ async fn a_refund_that_dies_is_done_once() {
             assert_eq!(world.status(&world.order_no(1)).await, Some(Status::Refunded), "{point}");
             assert_eq!(world.units().await, (2, 0, 0), "{point}");
         },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_replay_that_dies_makes_one_order() {
+    die_everywhere(
+        "operator: a dead letter put back",
+        1,
+        async |world| {
+            let stock = stampede_sale::keys::Keys::of(&world.activity).stock(&world.sku);
+            world.redis.command("SET", vec![stock.into(), "2".into()]).await.unwrap();
+            world.reserve(1, "ada", 1).await.unwrap();
+            world.reserve(2, "bob", 1).await.unwrap();
+            assert_eq!(world.write().await.unwrap().failed, 1);
+            world.desk().restock(&world.activity, &world.sku, 1).await.unwrap();
+        },
+        async |world| dead::replay(&world.redis, &world.sql, &world.order_no(2), NOW).await.map(|_| ()),
+        async |world, point| {
+            dead::replay(&world.redis, &world.sql, &world.order_no(2), NOW).await.unwrap();
+            world.recover().await;
+            assert_eq!(world.status(&world.order_no(2)).await, Some(Status::PendingPayment), "{point}");
+            assert_eq!(world.units().await, (0, 2, 0), "{point}");
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_rebuild_that_dies_is_begun_again_and_counts_every_unit_once() {
+    die_everywhere_and_mend(
+        "operator: a rebuild",
+        5,
+        async |world| {
+            let paid = world.order(1, "ada", 2).await;
+            world.paid(&paid, "e").await.unwrap();
+            world.order(2, "bob", 1).await;
+            world.reserve(3, "cyd", 1).await.unwrap();
+            world.desk().set_state(&world.activity, State::Paused).await.unwrap();
+        },
+        async |world| rebuild(&world.redis, &world.sql, &world.activity, SECRET, NOW).await.map(|_| ()),
+        async |world| {
+            world.recover().await;
+            let again = rebuild(&world.redis, &world.sql, &world.activity, SECRET, NOW).await.unwrap();
+            assert!(matches!(again, Rebuilt::Done { orders: 3, .. }), "{again:?}");
+        },
+        async |world, point| {
+            assert_eq!(world.units().await, (1, 2, 2), "{point}");
+            assert!(write::tick(&world.redis, &world.sql, &world.activity, NOW).await.unwrap().taken == 0, "{point}");
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_publish_that_dies_is_done_again() {
+    die_everywhere_and_mend(
+        "operator: a sale published after Redis lost it",
+        5,
+        async |world| {
+            world.order(1, "ada", 2).await;
+            let keys = stampede_sale::keys::Keys::of(&world.activity);
+            for key in ["gate", "stock:phone", "stats", "queue", "holders:phone", "winners", "orders"] {
+                world.redis.command("DEL", vec![keys.named(key).into()]).await.unwrap();
+            }
+        },
+        async |world| world.desk().set_state(&world.activity, State::Published).await.map(|_| ()),
+        async |world| {
+            let again = world.desk().set_state(&world.activity, State::Published).await.unwrap();
+            assert!(matches!(again, Operated::Done(_)), "{again:?}");
+            if world.hot_status(&world.order_no(1)).await.is_none()
+                || stampede_sale::audit::audit(&world.redis, &world.sql, &world.activity, 2).await.unwrap().is_none()
+            {
+                panic!("published, and not there");
+            }
+        },
+        async |world, point| assert_eq!(world.units().await, (3, 2, 0), "{point}"),
     )
     .await;
 }

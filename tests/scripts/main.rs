@@ -2,10 +2,20 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod admitting;
+mod checkout;
 mod crash;
+mod crash_money;
+mod deliveries;
+mod epochs;
+mod events;
+mod fakes;
+mod leases;
 mod ledger;
+mod limits;
 mod model;
 mod moves;
+mod overpaid;
 mod reserving;
 mod stores;
 mod world;

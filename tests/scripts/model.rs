@@ -144,7 +144,7 @@ async fn perform(world: &Real, step: &Step) {
         }
         Step::Refunded { ticket, event } => {
             if world.status(&world.order_no(*ticket)).await == Some(Status::Refunding) {
-                world.apply("refund.succeeded", &world.order_no(*ticket), &format!("r{event}"), 0).await.unwrap();
+                world.money_back(&world.order_no(*ticket), &format!("r{event}")).await.unwrap();
             }
         }
         Step::Restock { by } => {

@@ -19,7 +19,7 @@ use stampede_harness::{postgres::Postgres, redis::Redis as Server, scratch::Scra
 use stampede_sale::{
     Redis, Sql, StoreError, audit,
     hot::reserve::{Decision, Outcome, Reservation, reserve},
-    ledger::{orders, payments, schema},
+    ledger::{orders, refunds, schema},
     money,
     operate::{Desk, Operated},
     sweep, write,
@@ -97,6 +97,7 @@ pub async fn world(ledger: &str, total: i64, per_user: i64) -> World<RealRedis, 
         human_check: stampede_domain::activity::HumanCheck::None,
         eligibility: stampede_domain::activity::Eligibility::default(),
         refund_restocks: true,
+        max_wait_seconds: 60,
         limits: stampede_domain::activity::Limits { user: Some(None), ip: Some(None), all: Some(None) },
         skus: vec![Sku {
             sku: world.sku.clone(),
@@ -136,6 +137,7 @@ impl<R: Redis, S: Sql> World<R, S> {
             quantity,
             start_key: self.start_key.clone(),
             ip: "127.0.0.1".to_owned(),
+            abused: Vec::new(),
         };
         reserve(&self.redis, &wish, true).await
     }
@@ -162,6 +164,12 @@ impl<R: Redis, S: Sql> World<R, S> {
         self.apply("payment.succeeded", order_no, event, amount).await
     }
 
+    /// What a provider says when the money of an order is back.
+    pub async fn money_back(&self, order_no: &OrderNo, event: &str) -> Result<money::Applied, StoreError> {
+        let amount = orders::load(&self.sql, order_no).await?.map_or(0, |entry| entry.order.amount);
+        self.apply("refund.succeeded", order_no, event, amount).await
+    }
+
     /// What a provider says, in full.
     pub async fn apply(
         &self,
@@ -177,13 +185,14 @@ impl<R: Redis, S: Sql> World<R, S> {
             payment: format!("pay-{order_no}"),
             amount,
             currency: "EUR".to_owned(),
+            refund: String::new(),
         };
         money::apply(&self.redis, &self.sql, &event, NOW).await
     }
 
     /// Lets every unpaid order run out of time.
     pub async fn expire(&self) -> Result<usize, StoreError> {
-        sweep::expire(&self.redis, &self.sql, NOW.plus(3_600_000)).await
+        sweep::expire(&self.redis, &self.sql, NOW.plus(3_600_000), None).await
     }
 
     /// Everything that a sweeper does, as if all waiting times had passed.
@@ -192,7 +201,7 @@ impl<R: Redis, S: Sql> World<R, S> {
         for _ in 0..20 {
             let again = write::tick_redelivered(&self.redis, &self.sql, &self.activity, NOW, 0).await.unwrap();
             let fresh = write::tick(&self.redis, &self.sql, &self.activity, NOW).await.unwrap();
-            let settled = sweep::settle(&self.redis, &self.sql, later).await.unwrap();
+            let settled = sweep::settle(&self.redis, &self.sql, later, &mut 0).await.unwrap();
             let callbacks = money::finish_callbacks(&self.redis, &self.sql, later, 100).await.unwrap();
             if again.taken + fresh.taken + settled + callbacks == 0 {
                 return;
@@ -224,11 +233,6 @@ impl<R: Redis, S: Sql> World<R, S> {
 
     /// Refunds that are still to be done.
     pub async fn open_refunds(&self) -> usize {
-        payments::take_refunds(&self.sql, NOW.plus(10_000_000), 1_000)
-            .await
-            .unwrap()
-            .iter()
-            .filter(|refund| refund.order_no.activity() == &self.activity)
-            .count()
+        refunds::take(&self.sql, NOW.plus(10_000_000), 1_000).await.unwrap().len()
     }
 }

@@ -155,8 +155,15 @@ pub struct Spec {
     /// Limits of reservations.
     #[serde(default)]
     pub limits: Limits,
+    /// The longest predicted wait for an order to be written; beyond it nobody is let in (B9).
+    #[serde(default = "default_max_wait")]
+    pub max_wait_seconds: i64,
     /// What is on sale.
     pub skus: Vec<Sku>,
+}
+
+fn default_max_wait() -> i64 {
+    60
 }
 
 fn default_pay_timeout() -> i64 {
@@ -172,6 +179,12 @@ fn yes() -> bool {
 }
 
 impl Spec {
+    /// Units on sale over all SKUs; -1 where there is no end of them.
+    #[must_use]
+    pub fn units(&self) -> i64 {
+        if self.skus.iter().any(|sku| sku.total < 0) { -1 } else { self.skus.iter().map(|sku| sku.total).sum() }
+    }
+
     /// Every rule that the description breaks; empty when it is good.
     #[must_use]
     pub fn errors(&self) -> Vec<FieldError> {
@@ -187,6 +200,7 @@ impl Spec {
         check(self.ends_at > self.starts_at, "/ends_at", "must be after starts_at");
         check((1..=86_400).contains(&self.pay_timeout_seconds), "/pay_timeout_seconds", "must be 1 to 86,400");
         check((0..=86_400).contains(&self.pay_extension_seconds), "/pay_extension_seconds", "must be 0 to 86,400");
+        check((1..=86_400).contains(&self.max_wait_seconds), "/max_wait_seconds", "must be 1 to 86,400");
         check((1..=1_000_000).contains(&self.per_user), "/per_user", "must be 1 to 1,000,000");
         check(
             (0..=1_000_000).contains(&self.eligibility.min_level),
@@ -294,6 +308,7 @@ mod tests {
         let spec = spec();
         assert_eq!(spec.errors(), []);
         assert_eq!((spec.pay_timeout_seconds, spec.per_user, spec.refund_restocks), (300, 1, true));
+        assert_eq!((spec.max_wait_seconds, spec.units()), (60, 10));
     }
 
     #[test]

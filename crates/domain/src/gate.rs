@@ -37,11 +37,15 @@ pub struct GateDocument {
     pub start_key: Option<String>,
 }
 
-/// How far the first requests are spread, by the number of units on sale (A5): a rush for little stock is over in an
-/// instant anyway, and a rush for much of it can take a second.
+/// Requests a second that the first moment is spread to.
+const COMFORTABLE: i64 = 5_000;
+
+/// How far the first requests are spread (A5), by who holds a ticket and what is on sale: enough for a comfortable
+/// rate, and longer where nearly all must lose: who comes late then learns from the gate that nothing is left.
 #[must_use]
-pub fn jitter_ms(units: i64) -> i64 {
-    if units < 0 { 1_000 } else { (units / 10).clamp(100, 1_000) }
+pub fn jitter_ms(seekers: i64, units: i64) -> i64 {
+    let hopeless = units >= 0 && seekers / 10 > units;
+    (seekers.saturating_mul(1_000) / COMFORTABLE).clamp(100, if hopeless { 3_000 } else { 1_000 })
 }
 
 #[cfg(test)]
@@ -56,6 +60,15 @@ mod tests {
         assert_ne!(start_key("secret-two", &id("a"), "n").as_ref(), Some(&key));
         assert_ne!(start_key("secret-one", &id("b"), "n").as_ref(), Some(&key));
         assert_ne!(start_key("secret-one", &id("a"), "m").as_ref(), Some(&key));
+    }
+
+    #[test]
+    fn a_crowd_is_spread_and_a_hopeless_one_more_so() {
+        assert_eq!([jitter_ms(0, 10), jitter_ms(2_500, 2_500), jitter_ms(1_000_000, 1_000_000)], [100, 500, 1_000]);
+        assert_eq!(
+            [jitter_ms(10_000, 100), jitter_ms(1_000_000, 100), jitter_ms(1_000_000, -1)],
+            [2_000, 3_000, 1_000]
+        );
     }
 
     #[test]

@@ -3,7 +3,10 @@
 //! Pure: nothing here reads a clock, a socket or a file, so everything is tested on the host in milliseconds.
 
 pub mod activity;
+pub mod address;
 pub mod body;
+pub mod check;
+pub mod event;
 pub mod gate;
 pub mod ids;
 pub mod order;
@@ -11,6 +14,7 @@ pub mod problem;
 pub mod secret;
 pub mod session;
 pub mod signed;
+pub mod stripe;
 pub mod ticket;
 pub mod time;
 pub mod token;

@@ -28,6 +28,14 @@ impl Signer {
         BASE64_URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes())
     }
 
+    /// A number that only who knows the secret can compute from `text`.
+    #[must_use]
+    pub fn number(&self, text: &str) -> u64 {
+        let mut mac = self.0.clone();
+        mac.update(text.as_bytes());
+        mac.finalize().into_bytes().iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+    }
+
     /// Whether `signature` is that of `text`, in constant time.
     #[must_use]
     pub fn verify(&self, text: &str, signature: &str) -> bool {

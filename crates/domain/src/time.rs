@@ -42,6 +42,17 @@ pub fn seconds_up(ms: i64) -> i64 {
     ms.max(0).saturating_add(999) / 1000
 }
 
+/// The milliseconds that a `Retry-After` asks to wait at `now`: it is seconds, or an HTTP date.
+#[must_use]
+pub fn retry_after_ms(text: &str, now: Millis) -> Option<i64> {
+    let text = text.trim();
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        return text.parse::<i64>().ok()?.checked_mul(1_000);
+    }
+    let until = httpdate::parse_http_date(text).ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Some((i64::try_from(until.as_millis()).ok()? - now.0).max(0))
+}
+
 impl fmt::Display for Millis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = OffsetDateTime::from_unix_timestamp_nanos(i128::from(self.0) * 1_000_000)
@@ -80,6 +91,17 @@ mod tests {
         assert_eq!(Millis::parse("1970-01-01T01:00:00+01:00"), Ok(Millis(0)));
         assert!(Millis::parse("tomorrow").is_err());
         assert!(Millis::parse("2026-02-30T00:00:00Z").is_err());
+    }
+
+    #[test]
+    fn a_wait_is_seconds_or_a_date() {
+        let now = Millis(1_445_412_470_000);
+        assert_eq!(retry_after_ms(" 120 ", now), Some(120_000));
+        assert_eq!(retry_after_ms("Wed, 21 Oct 2015 07:28:00 GMT", now), Some(10_000));
+        assert_eq!(retry_after_ms("Wed, 21 Oct 2015 07:27:00 GMT", now), Some(0));
+        for nonsense in ["", "-1", "1.5", "soon", "99999999999999999999"] {
+            assert_eq!(retry_after_ms(nonsense, now), None, "{nonsense:?}");
+        }
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub fn sign_standard(secret: &str, id: &str, now: Millis, body: &[u8]) -> Option
 pub struct Payment {
     /// The provider's id of the event.
     pub id: String,
-    /// `payment.succeeded`, `payment.failed`, `refund.succeeded` or `refund.failed`.
+    /// `payment.succeeded`, `payment.failed`, `refund.succeeded`, `refund.failed` or `session.expired`.
     pub kind: String,
     /// The order, as the event names it.
     pub order_no: String,
@@ -67,6 +67,8 @@ pub struct Payment {
     pub amount: i64,
     /// ISO 4217, upper case.
     pub currency: String,
+    /// The provider's id of a refund; empty where there is none.
+    pub refund: String,
 }
 
 /// Whether `header` (`Stripe-Signature`) signs `body` with `secret` at about `now`.

@@ -13,6 +13,7 @@ pub mod poll;
 pub mod ports;
 pub mod postgres;
 pub mod process;
+pub mod proxy;
 pub mod redis;
 pub mod root;
 pub mod scratch;

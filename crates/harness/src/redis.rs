@@ -26,6 +26,7 @@ pub struct Redis {
     port: u16,
     directory: PathBuf,
     log: Option<PathBuf>,
+    settings: Vec<String>,
 }
 
 impl Redis {
@@ -34,9 +35,30 @@ impl Redis {
     /// # Errors
     /// When `redis-server` is missing or does not come up.
     pub fn start(directory: &Path, port: u16, log: Option<&Path>) -> Result<Self> {
-        let mut process = spawn(directory, port, log)?;
+        Self::start_with(directory, port, log, &[])
+    }
+
+    /// The same with more settings: `--name value`, as on the command line.
+    ///
+    /// # Errors
+    /// As [`Redis::start`].
+    pub fn start_with(directory: &Path, port: u16, log: Option<&Path>, settings: &[&str]) -> Result<Self> {
+        let settings: Vec<_> = settings.iter().map(|&setting| setting.to_owned()).collect();
+        let mut process = spawn(directory, port, log, &settings)?;
         wait_until_ready(&mut process, port)?;
-        Ok(Self { process, port, directory: directory.to_owned(), log: log.map(Path::to_owned) })
+        Ok(Self { process, port, directory: directory.to_owned(), log: log.map(Path::to_owned), settings })
+    }
+
+    /// Its port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Where it keeps its data.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// Starts one on a free port.
@@ -51,6 +73,16 @@ impl Redis {
     #[must_use]
     pub fn url(&self) -> String {
         url(self.port)
+    }
+
+    /// Bytes that it uses.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn used_memory(&self) -> Result<u64> {
+        let answer = inline(self.port, "INFO memory", |answer| answer.contains("\r\nused_memory_human:"))?;
+        let bytes = answer.lines().find_map(|line| line.strip_prefix("used_memory:"));
+        bytes.and_then(|bytes| bytes.trim().parse().ok()).context("INFO shows no used_memory")
     }
 
     /// Its process.
@@ -69,7 +101,7 @@ impl Redis {
     /// As [`Redis::start`].
     pub fn restart(&mut self) -> Result<()> {
         self.process.kill();
-        self.process = spawn(&self.directory, self.port, self.log.as_deref())?;
+        self.process = spawn(&self.directory, self.port, self.log.as_deref(), &self.settings)?;
         wait_until_ready(&mut self.process, self.port)
     }
 }
@@ -98,23 +130,35 @@ pub fn wait_until_ready(process: &mut Process, port: u16) -> Result<()> {
 ///
 /// # Errors
 /// When `redis-server` is missing.
-pub fn spawn(directory: &Path, port: u16, log: Option<&Path>) -> Result<Process> {
+pub fn spawn(directory: &Path, port: u16, log: Option<&Path>, settings: &[String]) -> Result<Process> {
     fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
     let mut command = Command::new("redis-server");
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
     command.args(["--appendonly", "yes", "--maxmemory-policy", "noeviction"]).arg("--dir").arg(directory);
+    command.args(settings);
     Process::spawn("redis-server", &mut command, log)
 }
 
 /// One inline `PING`: `+PONG`, or what else the server says, such as `-LOADING`.
 fn ping(port: u16) -> std::io::Result<String> {
+    inline(port, "PING", |answer| answer.contains("\r\n")).map(|answer| answer.trim_end().to_owned())
+}
+
+/// One inline command, its answer read until it is `whole`.
+fn inline(port: u16, command: &str, whole: impl Fn(&str) -> bool) -> std::io::Result<String> {
     let timeout = Duration::from_secs(1);
     let mut stream = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), timeout)?;
     stream.set_read_timeout(Some(timeout))?;
-    stream.write_all(b"PING\r\n")?;
-    let mut answer = [0; 128];
-    let bytes = stream.read(&mut answer)?;
-    Ok(String::from_utf8_lossy(&answer[..bytes]).trim_end().to_owned())
+    stream.write_all(format!("{command}\r\n").as_bytes())?;
+    let (mut answer, mut buffer) = (String::new(), [0; 4096]);
+    while !whole(&answer) {
+        let bytes = stream.read(&mut buffer)?;
+        if bytes == 0 {
+            break;
+        }
+        answer.push_str(&String::from_utf8_lossy(&buffer[..bytes]));
+    }
+    Ok(answer)
 }
 
 #[cfg(test)]

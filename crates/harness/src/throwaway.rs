@@ -5,8 +5,9 @@ use std::{env, net::SocketAddr};
 use anyhow::Result;
 
 use crate::{
-    app::{App, Settings},
+    app::{App, Settings, Triggers},
     engine::Engine,
+    ports,
     postgres::Postgres,
     redis::Redis,
     root,
@@ -32,8 +33,16 @@ impl Throwaway {
     /// # Errors
     /// When Redis or the app does not come up.
     pub fn start(adjust: impl FnOnce(&mut Variables)) -> Result<Self> {
+        Self::start_with(&[], |settings| adjust(&mut settings.variables))
+    }
+
+    /// The same with a Redis with more settings; `adjust` may change all of the app's.
+    ///
+    /// # Errors
+    /// As [`Throwaway::start`].
+    pub fn start_with(redis_settings: &[&str], adjust: impl FnOnce(&mut Settings)) -> Result<Self> {
         let scratch = Scratch::new()?;
-        let redis = Redis::throwaway(&scratch.path().join("redis"))?;
+        let redis = Redis::start_with(&scratch.path().join("redis"), ports::free()?, None, redis_settings)?;
         let postgres = match env::var("STAMPEDE_LEDGER").as_deref() {
             Ok("postgres") => Some(Postgres::throwaway()?),
             _ => None,
@@ -41,15 +50,18 @@ impl Throwaway {
         let mut variables = Variables::generate()?;
         variables.set_redis(&redis.url())?;
         variables.set_ledger(&postgres.as_ref().map_or("sqlite".to_owned(), Postgres::url))?;
-        adjust(&mut variables);
-        let app = App::start(Settings {
+        let mut settings = Settings {
             root: root::find()?,
             engine: Engine::discover(None)?,
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             directory: scratch.path().join("state"),
             variables,
             log: None,
-        })?;
+            triggers: Triggers::All,
+            environment: vec![],
+        };
+        adjust(&mut settings);
+        let app = App::start(settings)?;
         Ok(Self { app, redis, postgres, scratch })
     }
 }

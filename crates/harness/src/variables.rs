@@ -33,7 +33,7 @@ impl Variables {
         ] {
             variables.set(name, value);
         }
-        for name in ["jwt_key", "ticket_secret", "admin_token", "cron_token"] {
+        for name in ["jwt_key", "ticket_secret", "admin_token", "cron_token", "address_key"] {
             variables.set(name, BASE64_URL_SAFE_NO_PAD.encode(random()?));
         }
         for name in ["webhook_secrets", "stripe_secret", "events_secret"] {
@@ -56,6 +56,11 @@ impl Variables {
     #[must_use]
     pub fn get(&self, name: &str) -> &str {
         self.0.get(name).map_or("", String::as_str)
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// Points the app at a Redis server.
@@ -160,6 +165,7 @@ mod tests {
             "ticket_secret",
             "admin_token",
             "cron_token",
+            "address_key",
             "webhook_secrets",
             "stripe_secret",
             "events_secret",

@@ -16,11 +16,16 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::fro
 /// Sockets of operator, cron and gate.
 const DESK_CONNECTIONS: usize = 8;
 
+/// Sockets of robots: nobody queues behind them here.
+const ROBOT_CONNECTIONS: usize = 64;
+
 /// The app under load.
 #[derive(Clone)]
 pub struct App {
     crowd: Arc<Client>,
+    winners: Arc<Client>,
     desk: Arc<Client>,
+    robots: Arc<Client>,
     /// What was measured.
     pub meter: Arc<Meter>,
     admin: HeaderValue,
@@ -36,12 +41,15 @@ pub struct GaveUp {
 }
 
 impl App {
-    /// An app that has not been asked anything yet. The crowd shares `connections` sockets; operator, cron and gate
-    /// have a few of their own, so that they do not stand in its queue. `timeout` limits each request.
+    /// An app that has not been asked anything yet. The crowd shares `connections` sockets. Winners have a fourth as
+    /// many beside them, and operator, cron and gate a few: a queue for sockets is this program's, not the app's, and
+    /// nobody shall stand in it behind people who come for something else. `timeout` limits each request.
     pub fn new(target: &Target, connections: u16, timeout: Duration) -> Result<Self> {
         Ok(Self {
             crowd: Arc::new(Client::new(&target.url, connections.into(), timeout)?),
+            winners: Arc::new(Client::new(&target.url, usize::from(connections / 4).max(DESK_CONNECTIONS), timeout)?),
             desk: Arc::new(Client::new(&target.url, DESK_CONNECTIONS, timeout)?),
+            robots: Arc::new(Client::new(&target.url, ROBOT_CONNECTIONS, timeout)?),
             meter: Arc::new(Meter::new()?),
             admin: bearer(&target.admin_token)?,
             cron: target.cron_token.as_deref().map(bearer).transpose()?,
@@ -51,8 +59,10 @@ impl App {
     /// Sends once; latency counts from `due`.
     pub async fn once(&self, step: Step, due: Instant, call: &Call) -> Result<Answer, NoAnswer> {
         let client = match step {
+            Step::SignIn | Step::Ticket | Step::Reserve => &self.crowd,
+            Step::Status | Step::Checkout | Step::Pay | Step::Cancel | Step::Refund => &self.winners,
             Step::Gate | Step::Admin | Step::Sweep => &self.desk,
-            _ => &self.crowd,
+            Step::Robot => &self.robots,
         };
         let outcome = client.send(call).await;
         match &outcome {
@@ -87,11 +97,16 @@ impl App {
 
     /// Calls the sweeper once, as cron would; `false` without a cron token.
     pub async fn sweep(&self) -> bool {
-        let Some(cron) = &self.cron else { return false };
-        let call = Call::post("/api/tasks/sweep", &serde_json::Value::Null).with(cron);
         // Whatever it says: the next call of the cron job is a few seconds away.
-        let _ = self.once(Step::Sweep, Instant::now(), &call).await;
-        true
+        let _ = self.sweep_report().await;
+        self.cron.is_some()
+    }
+
+    /// Calls the sweeper once, and answers its report.
+    pub async fn sweep_report(&self) -> Option<serde_json::Value> {
+        let call = Call::post("/api/tasks/sweep", &serde_json::Value::Null).with(self.cron.as_ref()?);
+        let answer = self.once(Step::Sweep, Instant::now(), &call).await.ok()?;
+        serde_json::from_slice(&answer.body).ok()
     }
 }
 

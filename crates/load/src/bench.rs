@@ -2,6 +2,7 @@
 
 pub mod closed_loop;
 pub mod drain;
+pub mod endurance;
 pub mod options;
 pub mod own_app;
 pub mod prepare;

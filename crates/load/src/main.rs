@@ -41,8 +41,22 @@ fn run(cli: Cli) -> Result<u8> {
 
 fn sell(options: sale::Options) -> Result<u8> {
     let directory = options.report.clone();
+    let calm = match options.robots {
+        true => {
+            println!("First a sale without robots, then one with them.");
+            Some(one_thread()?.block_on(sale::run(sale::Options { robots: false, ..options.clone() }))?)
+        }
+        false => None,
+    };
     let report = one_thread()?.block_on(sale::run(options))?;
     println!("{}", report.text());
+    if let Some(calm) = calm {
+        let (without, with) = (calm.reserve_p99_ms(), report.reserve_p99_ms());
+        let change = 100.0 * (with / without - 1.0);
+        println!(
+            "Reservations of honest buyers, p99: {without:.1} ms without robots, {with:.1} ms with them ({change:+.0} %)."
+        );
+    }
     if let Some(directory) = directory {
         report.write(&directory)?;
         println!("The whole report: {}", directory.join("sale.json").display());
@@ -53,11 +67,11 @@ fn sell(options: sale::Options) -> Result<u8> {
 fn measure(mut options: bench::Options) -> Result<u8> {
     options.check()?;
     let directory = options.report.clone();
-    let own = if options.target.url.is_none() { Some(OwnApp::start()?) } else { None };
+    let own = if options.target.url.is_none() { Some(OwnApp::start(!options.no_build)?) } else { None };
     if let Some(own) = &own {
         own.point(&mut options.target);
     }
-    let report = one_thread()?.block_on(bench::run(options)).inspect_err(|_| {
+    let report = one_thread()?.block_on(bench::run(options, own.as_ref())).inspect_err(|_| {
         if let Some(own) = &own {
             eprintln!("{}", own.output());
         }

@@ -31,10 +31,14 @@ pub enum Step {
     Pay,
     /// Cancel.
     Cancel,
+    /// A request for a refund.
+    Refund,
     /// The sweeper.
     Sweep,
     /// Admin routes.
     Admin,
+    /// What robots send.
+    Robot,
 }
 
 impl Step {
@@ -49,8 +53,10 @@ impl Step {
             Self::Checkout => "checkout",
             Self::Pay => "pay",
             Self::Cancel => "cancel",
+            Self::Refund => "refund",
             Self::Sweep => "sweep",
             Self::Admin => "admin",
+            Self::Robot => "robots",
         }
     }
 }

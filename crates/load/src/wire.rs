@@ -33,19 +33,14 @@ pub enum Status {
 }
 
 impl Status {
-    /// Whether the order still owns its units (where refunds restock, as the generated sales say).
-    pub fn holds_units(self) -> bool {
-        self.is_held() || self.is_sold()
+    /// Whether the order certainly owns its units. One that is `refunding` may, or it was paid too late to get any.
+    pub fn owns_units(self) -> bool {
+        self.is_held() || self == Self::Paid
     }
 
     /// Whether the units count as `held`.
     pub fn is_held(self) -> bool {
         matches!(self, Self::Queued | Self::PendingPayment)
-    }
-
-    /// Whether the units count as `sold`.
-    pub fn is_sold(self) -> bool {
-        matches!(self, Self::Paid | Self::Refunding)
     }
 
     /// Whether nothing will change any more by itself.

@@ -166,15 +166,19 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leaves_the_application_or_the_components_files() {
+    fn nothing_lands_outside_the_components_files() {
         for files in [
             r#"files = ["../secret"]"#,
-            r#"files = [{ source = "../secret", destination = "/s" }]"#,
             r#"files = [{ source = "note.txt", destination = "/../s" }]"#,
             r#"files = ["nope.txt"]"#,
             r#"files = ["static/.."]"#,
         ] {
             assert!(copied(files).is_err(), "{files} was accepted");
         }
+    }
+
+    #[test]
+    fn a_source_beside_the_application_is_taken_as_in_spin() {
+        assert_eq!(copied(r#"files = [{ source = "../secret", destination = "/s" }]"#).unwrap(), ["s"]);
     }
 }

@@ -3,6 +3,7 @@
 use std::{cell::RefCell, rc::Rc};
 
 use stampede_domain::{
+    check::CheckKeys,
     problem::{Code, Problem},
     signed::Signer,
     ticket::TicketKeys,
@@ -19,6 +20,7 @@ use crate::{
 thread_local! {
     static VERIFIER: RefCell<Slot<Verifier>> = const { RefCell::new(Slot::Empty) };
     static TICKETS: RefCell<Slot<TicketKeys>> = const { RefCell::new(Slot::Empty) };
+    static CHECKS: RefCell<Slot<CheckKeys>> = const { RefCell::new(Slot::Empty) };
 }
 
 /// The user of the call's JSON Web Token (B1).
@@ -50,6 +52,14 @@ pub async fn user(call: &Call) -> Result<Claims, Failure> {
 /// `not_ready` where the secret is missing or weak.
 pub async fn tickets() -> Result<Rc<TicketKeys>, Problem> {
     once::get_or_make(&TICKETS, async || Ok(TicketKeys::new(&config::secret("ticket_secret").await?))).await
+}
+
+/// The keys of human checks, which come from the same secret.
+///
+/// # Errors
+/// `not_ready` where the secret is missing or weak.
+pub async fn checks() -> Result<Rc<CheckKeys>, Problem> {
+    once::get_or_make(&CHECKS, async || Ok(CheckKeys::new(&config::secret("ticket_secret").await?))).await
 }
 
 /// Lets a call pass that carries the token of the variable `name`.

@@ -23,6 +23,7 @@ enum Connection {
 
 thread_local! {
     static CONNECTION: RefCell<Slot<Connection>> = const { RefCell::new(Slot::Empty) };
+    static UP_TO_DATE: RefCell<Slot<()>> = const { RefCell::new(Slot::Empty) };
 }
 
 /// The ledger of the variable `ledger`.
@@ -45,13 +46,38 @@ impl Sql for SpinLedger {
     }
 
     async fn run(&self, statement: &str, params: Vec<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
+        if !statement.contains("schema_versions") {
+            self.bring_up_to_date().await?;
+        }
         match run(self.dialect, statement, params.clone()).await {
             Err(StoreError::LedgerEmpty(_)) if !statement.contains("schema_versions") => {
-                Box::pin(schema::migrate(self)).await?;
+                Box::pin(schema::migrate(&Migrating(self.dialect))).await?;
                 run(self.dialect, statement, params).await
             }
             answer => answer,
         }
+    }
+}
+
+impl SpinLedger {
+    /// Once for each instance: a ledger that an older app made is missing what its triggers now do, and no statement
+    /// would say so.
+    async fn bring_up_to_date(self) -> Result<(), StoreError> {
+        let migrate = async || Box::pin(schema::migrate(&Migrating(self.dialect))).await;
+        once::get_or_make(&UP_TO_DATE, migrate).await.map(|_| ())
+    }
+}
+
+/// The ledger while it is brought up to date: its statements go straight through.
+struct Migrating(Dialect);
+
+impl Sql for Migrating {
+    fn dialect(&self) -> Dialect {
+        self.0
+    }
+
+    async fn run(&self, statement: &str, params: Vec<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
+        run(self.0, statement, params).await
     }
 }
 

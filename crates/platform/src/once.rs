@@ -52,6 +52,11 @@ pub async fn get_or_make<T: 'static, E, F: Future<Output = Result<T, E>>>(
     }
 }
 
+/// Waits so many milliseconds.
+pub async fn pause(ms: i64) {
+    spin_sdk::time::sleep(Duration::from_millis(u64::try_from(ms).unwrap_or_default())).await;
+}
+
 /// Forgets `thing`, unless somebody has made a newer one already.
 pub fn forget<T>(slot: &'static LocalKey<RefCell<Slot<T>>>, thing: &Rc<T>) {
     slot.with_borrow_mut(|slot| {

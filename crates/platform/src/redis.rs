@@ -2,8 +2,19 @@
 //!
 //! Spin's connection does not reconnect by itself: on a connection error it is dropped, a new one is opened, and the
 //! call is repeated once. Every script of this app may be repeated; that is what makes this safe.
+//!
+//! Nor does it give up by itself: a server that is reached and does not answer would hold a request for ever. A call that
+//! took too long is *unknown* (D8): it is not repeated here, its connection is dropped, and the caller is told to ask
+//! again.
 
-use std::{cell::RefCell, rc::Rc};
+use std::{
+    cell::RefCell,
+    future::{Future, poll_fn},
+    pin::pin,
+    rc::Rc,
+    task::Poll,
+    time::Duration,
+};
 
 use spin_sdk::redis::{Connection, Error, RedisParameter, RedisResult};
 use stampede_domain::time::Millis;
@@ -16,6 +27,9 @@ use crate::{
     config,
     once::{self, Slot},
 };
+
+/// How long a call, or the making of a connection, may take.
+const PATIENCE: Duration = Duration::from_millis(1_500);
 
 thread_local! {
     static CONNECTION: RefCell<Slot<Connection>> = const { RefCell::new(Slot::Empty) };
@@ -40,27 +54,51 @@ impl Redis for SpinRedis {
     async fn command(&self, name: &str, args: Vec<Arg>) -> Result<Vec<Item>, StoreError> {
         let connection = connection().await?;
         let again = args.clone();
-        match call(&connection, name, args).await {
-            Err(StoreError::RedisUnavailable(_)) => {
+        match within(PATIENCE, call(&connection, name, args)).await {
+            Some(Err(StoreError::RedisUnavailable(_))) => {
                 once::forget(&CONNECTION, &connection);
                 let connection = self::connection().await?;
-                let answer = call(&connection, name, again).await;
+                let answer = within(PATIENCE, call(&connection, name, again)).await.unwrap_or_else(|| Err(silent()));
                 if matches!(answer, Err(StoreError::RedisUnavailable(_))) {
                     once::forget(&CONNECTION, &connection);
                 }
                 answer
             }
-            answer => answer,
+            Some(answer) => answer,
+            None => {
+                once::forget(&CONNECTION, &connection);
+                Err(silent())
+            }
         }
     }
 }
 
-async fn connection() -> Result<Rc<Connection>, StoreError> {
-    once::get_or_make(&CONNECTION, async || {
-        let url = config::get("redis_url").await;
-        Connection::open(&*url).await.map_err(|error| StoreError::RedisUnavailable(error.to_string()))
+/// It may have happened, or may still.
+fn silent() -> StoreError {
+    StoreError::RedisUnavailable(format!("no answer within {} ms", PATIENCE.as_millis()))
+}
+
+/// What `work` answers, unless it takes longer than `patience`. The clock is set only when `work` has to be waited for.
+async fn within<T>(patience: Duration, work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(work);
+    let mut clock = None;
+    poll_fn(|context| {
+        if let Poll::Ready(answer) = work.as_mut().poll(context) {
+            return Poll::Ready(Some(answer));
+        }
+        let clock = clock.get_or_insert_with(|| Box::pin(spin_sdk::time::sleep(patience)));
+        clock.as_mut().poll(context).map(|()| None)
     })
     .await
+}
+
+async fn connection() -> Result<Rc<Connection>, StoreError> {
+    let made = once::get_or_make(&CONNECTION, async || {
+        let url = config::get("redis_url").await;
+        Connection::open(&*url).await.map_err(|error| StoreError::RedisUnavailable(error.to_string()))
+    });
+    // Whoever waits for another's connection waits no longer than for one of their own.
+    within(PATIENCE, made).await.unwrap_or_else(|| Err(silent()))
 }
 
 async fn call(connection: &Connection, name: &str, args: Vec<Arg>) -> Result<Vec<Item>, StoreError> {

@@ -1,14 +1,22 @@
--- Forgets what Redis knows of a closed or paused sale, so that it is made anew from the ledger (G5).
+-- Forgets what Redis knows of a sale that is closed, paused or lost, so that it is made anew from the ledger (G5). Asked
+-- without an epoch it only takes the gate away: from then on nothing is sold, and the ledger can raise the epoch.
 --
--- KEYS  1 gate, 2 orders (stream), 3 stats, 4 queue, 5 due, 6 winners, 7 awake
--- ARGV  1 key prefix, then the sale's SKUs
--- Reply forgotten; open (the sale is not paused or closed); queued (orders wait in the stream: let them be written)
+-- KEYS  1 gate, 2 orders (stream), 3 stats, 4 queue, 5 winners, 6 awake
+-- ARGV  1 key prefix, 2 the new epoch ("" to take the gate away), then the sale's SKUs
+-- Reply forgotten; open (the sale is not paused or closed); queued (orders wait in the stream: let them be written);
+--       fenced (a later rebuild is at work)
 
-local state = redis.call('HGET', KEYS[1], 'state')
-if state and state ~= 'paused' and state ~= 'closed' then return { 'open' } end
+local gate = redis.call('HMGET', KEYS[1], 'state', 'epoch', 'restoring')
+local state, epoch = gate[1], tonumber(gate[2] or 0)
+if ARGV[2] ~= '' and epoch > tonumber(ARGV[2]) then return { 'fenced' } end
+local sells = state and gate[2] and not gate[3]
+if sells and state ~= 'paused' and state ~= 'closed' then return { 'open' } end
 if redis.call('XLEN', KEYS[2]) > 0 then return { 'queued' } end
-for at = 1, #KEYS do redis.call('DEL', KEYS[at]) end
-for at = 2, #ARGV do
+redis.call('DEL', KEYS[1])
+if ARGV[2] == '' then return { 'forgotten' } end
+for at = 2, #KEYS do redis.call('DEL', KEYS[at]) end
+for at = 3, #ARGV do
   redis.call('DEL', ARGV[1] .. 'stock:' .. ARGV[at], ARGV[1] .. 'holders:' .. ARGV[at])
 end
+redis.call('HSET', KEYS[1], 'epoch', ARGV[2], 'restoring', '1')
 return { 'forgotten' }

@@ -1,4 +1,4 @@
--- Takes, keeps or gives up a lease (F2, G3): the owner is a random text, so nobody ends somebody else's.
+-- Takes, keeps or gives up a lease (F2): the owner is a random text, so nobody ends somebody else's.
 --
 -- KEYS  1 lease
 -- ARGV  1 owner, 2 milliseconds to hold it (0 gives it up)

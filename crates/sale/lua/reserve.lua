@@ -1,9 +1,11 @@
 -- Decides one reservation and, where it wins, writes all of it in one step (C1, C2, D2; I1, I3, I7).
 --
 -- KEYS  1 gate, 2 order, 3 stock, 4 holders, 5 orders (stream), 6 queue, 7 stats, 8 awake, 9 winners,
---       10 ban of the user, 11 ban of the address, 12 rate of the user, 13 rate of the address, 14 rate of all
+--       10 ban of the user, 11 ban of the address, 12 rate of the user, 13 rate of the address, 14 rate of all,
+--       15 abuse of the user, 16 abuse of the address, then for each address that sent bad tickets: its abuse, its ban
 -- ARGV  1 start key, 2 SKU, 3 quantity, 4 user, 5 ULID, 6 activity, 7 doorbell channel,
---       8 the ULID's last four bytes, 9 "1" where the caller wants the gate
+--       8 the ULID's last four bytes, 9 "1" where the caller wants the gate, then for each address that sent bad
+--       tickets: how many
 -- Reply word, now (ms), limits ("name;count;seconds;left;reset" joined by "|"), gate (or ""), then
 --       queued | replayed: sequence, ahead, wait (ms), amount, currency, created (ms)
 --       not_open: ms until the start; rate_limited: name, ms to wait; overloaded: ms to wait
@@ -16,8 +18,9 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local sku, quantity, user, ulid = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
 
 local g = redis.call('HMGET', KEYS[1], 'state', 'starts_at', 'ends_at', 'start_key', 'shed', 'per_user',
-  'limit_user', 'limit_ip', 'limit_all', 'max_wait_ms', 'price:' .. sku, 'currency:' .. sku)
+  'limit_user', 'limit_ip', 'limit_all', 'max_wait_ms', 'price:' .. sku, 'currency:' .. sku, 'epoch')
 local state, starts_at, ends_at, start_key, shed = g[1], tonumber(g[2]), tonumber(g[3]), g[4], g[5]
+local epoch = g[13]
 
 local limits = ''
 local function gate()
@@ -29,8 +32,11 @@ local function refuse(word, ...)
   return { word, now, limits, gate(), ... }
 end
 
+-- Bad tickets cost no call of their own: an instance tells of them with the next good one.
+for at = 10, #ARGV do abuse(ADDRESS_ABUSE, KEYS[at * 2 - 3], KEYS[at * 2 - 2], tonumber(ARGV[at]), now) end
+
 -- Cheapest refusal first.
-if not state then return refuse('not_ready') end
+if not state or not epoch then return refuse('not_ready') end
 if state == 'closed' or now >= ends_at then return refuse('ended') end
 if state == 'paused' then return refuse('paused') end
 if now < starts_at then return refuse('not_open', starts_at - now) end
@@ -38,28 +44,13 @@ if shed == '1' then return refuse('overloaded', 5000) end
 if ARGV[1] ~= start_key then return refuse('start_key_invalid') end
 if redis.call('EXISTS', KEYS[10], KEYS[11]) > 0 then return refuse('banned') end
 
--- Limits: GCRA, all of them looked at before any of them is charged.
-local clock = time[1] * 1000 + time[2] / 1000
-local charged = {}
-for at, policy in ipairs({ { 'user', g[7] }, { 'ip', g[8] }, { 'all', g[9] } }) do
-  local count, period = string.match(policy[2] or '', '^(%d+):(%d+)$')
-  if count then
-    count, period = tonumber(count), tonumber(period)
-    local interval = period / count
-    local key = KEYS[11 + at]
-    local arrival = math.max(tonumber(redis.call('GET', key) or 0), clock) + interval
-    local wait = arrival - period - clock
-    local left = math.max(0, math.floor(-wait / interval + 1e-6))
-    local reset = math.ceil((arrival - clock) / 1000)
-    if wait > 1e-6 then left, reset = 0, math.ceil(wait / 1000) end
-    limits = limits .. (limits == '' and '' or '|')
-      .. table.concat({ policy[1], count, math.ceil(period / 1000), left, reset }, ';')
-    if wait > 1e-6 then return refuse('rate_limited', policy[1], math.ceil(wait)) end
-    charged[#charged + 1] = { key, arrival }
-  end
-end
-for _, charge in ipairs(charged) do
-  redis.call('SET', charge[1], string.format('%.3f', charge[2]), 'PX', math.ceil(charge[2] - clock) + 1)
+local policies = { { 'user', g[7], KEYS[12] }, { 'ip', g[8], KEYS[13] }, { 'all', g[9], KEYS[14] } }
+local standing, name, wait = limit(policies, time[1] * 1000 + time[2] / 1000)
+limits = standing
+if name then
+  if name == 'user' then abuse(USER_ABUSE, KEYS[15], KEYS[10], 1, now) end
+  if name == 'ip' then abuse(ADDRESS_ABUSE, KEYS[16], KEYS[11], 1, now) end
+  return refuse('rate_limited', name, wait)
 end
 
 -- The ticket is the idempotency key: its order's record is the outcome.
@@ -95,8 +86,9 @@ redis.call('HINCRBY', KEYS[4], user, quantity)
 redis.call('HINCRBY', KEYS[7], 'held:' .. sku, quantity)
 local sequence = redis.call('HINCRBY', KEYS[6], 'enqueued', 1)
 redis.call('HSET', KEYS[2], 'status', 'queued', 'user', user, 'sku', sku, 'quantity', quantity, 'amount', amount,
-  'currency', g[12], 'created_at', now, 'sequence', sequence, 'ahead', ahead, 'wait_ms', wait_ms)
-redis.call('XADD', KEYS[5], '*', 'o', table.concat({ ulid, user, sku, quantity, amount, g[12], now }, '\t'))
+  'currency', g[12], 'created_at', now, 'sequence', sequence, 'ahead', ahead, 'wait_ms', wait_ms,
+  'epoch', epoch)
+redis.call('XADD', KEYS[5], '*', 'o', table.concat({ ulid, user, sku, quantity, amount, g[12], now, epoch }, '\t'))
 redis.call('APPEND', KEYS[9], ARGV[8])
 if redis.call('SET', KEYS[8], '1', 'NX', 'PX', 2000) then redis.call('PUBLISH', ARGV[7], ARGV[6]) end
 return { 'queued', now, limits, gate(), sequence, ahead, wait_ms, amount, g[12], now }

@@ -1,28 +1,40 @@
--- Puts orders back into Redis as the ledger has them, after forget.lua forgot the rest of the sale (G5).
+-- Puts orders back into Redis as the ledger has them, after forget.lua forgot the sale (G5), and counts what they hold.
+-- An order is counted once, as its record says, so that a move which comes afterwards finds the figures that fit.
 --
--- KEYS  1 gate, 2 due, 3 winners, then one order record for each
--- ARGV  1 key prefix, 2 seconds that a closed order is kept, then for each order: ULID, the ULID's last four bytes,
---       status, live, user, SKU, quantity, amount, currency, created_at, pay_by, paid_at, reason, checkout_url
--- Reply how many were put back
+-- KEYS  1 gate, 2 stats, 3 winners, then one order record for each
+-- ARGV  1 key prefix, 2 seconds that a closed order is kept, 3 the epoch of this rebuild, then for each order: the last
+--       four bytes of its ULID, status, live, user, SKU, quantity, amount, currency, created_at, pay_by, paid_at, reason,
+--       checkout_url
+-- Reply how many were put back; -1 (fenced: a later rebuild is at work)
 
-local prefix, keep = ARGV[1], tonumber(ARGV[2])
-local keep_until = redis.call('HGET', KEYS[1], 'keep_until')
+local prefix, keep, epoch = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local gate = redis.call('HMGET', KEYS[1], 'keep_until', 'epoch', 'restoring')
+if gate[2] ~= epoch or not gate[3] then return { -1 } end
+local keep_until = gate[1]
 local closed = { cancelled = true, expired = true, failed = true, refunded = true }
-local restored = 0
 for at = 4, #KEYS do
-  local base = 2 + (at - 4) * 14
+  local base = 3 + (at - 4) * 13
   local function arg(n) return ARGV[base + n] end
-  restored = restored + 1
-  redis.call('HSET', KEYS[at], 'status', arg(3), 'live', arg(4), 'user', arg(5), 'sku', arg(6), 'quantity', arg(7),
-    'amount', arg(8), 'currency', arg(9), 'created_at', arg(10), 'pay_by', arg(11), 'paid_at', arg(12),
-    'reason', arg(13), 'checkout_url', arg(14), 'sequence', 0, 'ahead', 0, 'wait_ms', 0)
-  redis.call('APPEND', KEYS[3], arg(2))
-  if arg(4) == '1' then redis.call('HINCRBY', prefix .. 'holders:' .. arg(6), arg(5), arg(7)) end
-  if arg(3) == 'pending_payment' then redis.call('ZADD', KEYS[2], arg(11), arg(1)) end
-  if closed[arg(3)] then
+  local status, live, user, sku, units = arg(2), arg(3), arg(4), arg(5), arg(6)
+  local fresh = redis.call('HGET', KEYS[at], 'epoch') ~= epoch
+  redis.call('HSET', KEYS[at], 'status', status, 'live', live, 'user', user, 'sku', sku, 'quantity', units,
+    'amount', arg(7), 'currency', arg(8), 'created_at', arg(9), 'pay_by', arg(10), 'paid_at', arg(11),
+    'reason', arg(12), 'sequence', 0, 'ahead', 0, 'wait_ms', 0, 'epoch', epoch)
+  if arg(13) ~= '' then redis.call('HSET', KEYS[at], 'checkout_url', arg(13)) end
+  if fresh then redis.call('APPEND', KEYS[3], arg(1)) end
+  if fresh and live == '1' then
+    redis.call('HINCRBY', prefix .. 'holders:' .. sku, user, units)
+    if status == 'pending_payment' then
+      redis.call('HINCRBY', KEYS[2], 'held:' .. sku, units)
+      redis.call('HINCRBY', KEYS[2], 'pending:' .. sku, units)
+    else
+      redis.call('HINCRBY', KEYS[2], 'sold:' .. sku, units)
+    end
+  end
+  if closed[status] then
     redis.call('EXPIRE', KEYS[at], keep)
   elseif keep_until then
     redis.call('PEXPIREAT', KEYS[at], keep_until)
   end
 end
-return { restored }
+return { #KEYS - 3 }

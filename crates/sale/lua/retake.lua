@@ -2,8 +2,10 @@
 --
 -- KEYS  1 gate, 2 order, 3 stock, 4 holders, 5 stats
 -- ARGV  1 paid_at (ms), 2 SKU, 3 quantity, 4 user
--- Reply taken (also when it was taken before), gone (no unit, no room for this buyer, or no record to take it for)
+-- Reply taken (also when it was taken before), gone (no unit, no room for this buyer, or no record to take it for),
+--       later (the sale is being rebuilt: nobody can say)
 
+if redis.call('HEXISTS', KEYS[1], 'restoring') == 1 then return { 'later' } end
 local known = redis.call('HMGET', KEYS[2], 'status', 'live')
 if known[1] == 'paid' then return { 'taken' } end
 if known[1] ~= 'expired' and known[1] ~= 'cancelled' then return { 'gone' } end

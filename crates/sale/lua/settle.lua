@@ -1,13 +1,15 @@
 -- Brings Redis along with moves that the ledger has made, each exactly once (C4; I1, I5). A move that Redis has
--- already seen, or that is older than what Redis knows, changes nothing.
+-- already seen, or that is older than what Redis knows, changes nothing; one that was read in another epoch, or comes
+-- while the sale is being rebuilt, is left to be read again (G5).
 --
--- KEYS  1 gate, 2 orders (stream), 3 due, 4 queue, 5 stats, then one order record for each move
+-- KEYS  1 gate, 2 orders (stream), 3 queue, 4 stats, then one order record for each move
 -- ARGV  1 key prefix of the activity, 2 seconds that a closed order is kept, 3 stream group, then for each move
---       ULID, status, live ("1" where it holds units), pay_by (ms), paid_at (ms), reason, stream id ("" for none)
--- Reply one word for each move: moved, same, stale (Redis knows better), absent (no such record)
+--       epoch, status, live ("1" where it holds units), pay_by (ms), paid_at (ms), reason, stream id ("" for none)
+-- Reply one word for each move: moved, same, stale (Redis knows better), absent (no such record in this epoch), fenced
 
 local prefix, keep, group = ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local keep_until = redis.call('HGET', KEYS[1], 'keep_until')
+local gate = redis.call('HMGET', KEYS[1], 'keep_until', 'epoch', 'restoring')
+local keep_until, epoch, restoring = gate[1], gate[2], gate[3]
 
 local follows = {
   queued = 'pending_payment paid cancelled expired failed refunding refunded',
@@ -30,7 +32,7 @@ local function class(status, live)
 end
 
 local function count(field, sku, units)
-  if units ~= 0 then redis.call('HINCRBY', KEYS[5], field .. ':' .. sku, units) end
+  if units ~= 0 then redis.call('HINCRBY', KEYS[4], field .. ':' .. sku, units) end
 end
 
 local function hold(sku, user, units)
@@ -43,20 +45,22 @@ local function put_back(sku, units)
   local stock = prefix .. 'stock:' .. sku
   local left = tonumber(redis.call('GET', stock))
   if not left or left < 0 then return end
-  local known = redis.call('HMGET', KEYS[5], 'held:' .. sku, 'sold:' .. sku)
+  local known = redis.call('HMGET', KEYS[4], 'held:' .. sku, 'sold:' .. sku)
   local total = tonumber(redis.call('HGET', KEYS[1], 'total:' .. sku) or 0)
   local most = total - tonumber(known[1] or 0) - tonumber(known[2] or 0)
   redis.call('SET', stock, string.format('%.0f', math.max(left, math.min(left + units, most))), 'KEEPTTL')
 end
 
 local replies, touched = {}, {}
-for at = 6, #KEYS do
-  local base = 3 + (at - 6) * 7
-  local ulid, status, live = ARGV[base + 1], ARGV[base + 2], ARGV[base + 3]
+for at = 5, #KEYS do
+  local base = 3 + (at - 5) * 7
+  local read_in, status, live = ARGV[base + 1], ARGV[base + 2], ARGV[base + 3]
   local pay_by, paid_at, reason, entry = ARGV[base + 4], ARGV[base + 5], ARGV[base + 6], ARGV[base + 7]
-  local known = redis.call('HMGET', KEYS[at], 'status', 'live', 'sku', 'quantity', 'user')
+  local known = redis.call('HMGET', KEYS[at], 'status', 'live', 'sku', 'quantity', 'user', 'epoch')
   local word
-  if not known[1] then
+  if restoring or (epoch and epoch ~= read_in) then
+    word = 'fenced'
+  elseif not known[1] or (epoch and epoch ~= known[6]) then
     word = 'absent'
   elseif known[1] == status then
     word = 'same'
@@ -82,20 +86,15 @@ for at = 6, #KEYS do
       end
     end
     redis.call('HSET', KEYS[at], 'status', status, 'live', live, 'pay_by', pay_by, 'paid_at', paid_at, 'reason', reason)
-    if status == 'pending_payment' then
-      redis.call('ZADD', KEYS[3], pay_by, ulid)
-    else
-      redis.call('ZREM', KEYS[3], ulid)
-    end
     if closed[status] then
       redis.call('EXPIRE', KEYS[at], keep)
     elseif keep_until then
       redis.call('PEXPIREAT', KEYS[at], keep_until)
     end
   end
-  if entry ~= '' and redis.call('XACK', KEYS[2], group, entry) == 1 then
+  if word ~= 'fenced' and entry ~= '' and redis.call('XACK', KEYS[2], group, entry) == 1 then
     redis.call('XDEL', KEYS[2], entry)
-    redis.call('HINCRBY', KEYS[4], 'written', 1)
+    redis.call('HINCRBY', KEYS[3], 'written', 1)
   end
   replies[#replies + 1] = word
 end
@@ -103,7 +102,7 @@ end
 -- What the hot path creates has its time to live set here, off the hot path.
 if keep_until then
   for sku in pairs(touched) do redis.call('PEXPIREAT', prefix .. 'holders:' .. sku, keep_until) end
-  for _, key in ipairs({ KEYS[3], KEYS[4], KEYS[5], prefix .. 'winners' }) do
+  for _, key in ipairs({ KEYS[3], KEYS[4], prefix .. 'winners' }) do
     redis.call('PEXPIREAT', key, keep_until)
   end
 end

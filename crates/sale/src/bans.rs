@@ -100,21 +100,6 @@ async fn set<R: Redis>(redis: &R, activity: &ActivityId, who: &Banned, until: Mi
     redis.command("SET", args).await.map(|_| ())
 }
 
-/// Whether a user or address is banned from a sale.
-///
-/// # Errors
-/// [`StoreError`] of Redis.
-pub async fn is_banned<R: Redis>(
-    redis: &R,
-    activity: &ActivityId,
-    user: &UserId,
-    ip: &str,
-) -> Result<bool, StoreError> {
-    let keys = Keys::of(activity);
-    let items = redis.command("EXISTS", vec![keys.ban_user(user).into(), keys.ban_ip(ip).into()]).await?;
-    Ok(crate::reply::Reply::new(items).int()? > 0)
-}
-
 /// Strikes of a user, and the last one; a trigger counts them as orders expire.
 ///
 /// # Errors

@@ -1,5 +1,7 @@
 //! Dead letters (D4, I4): orders that could not be written, kept for an operator, who may put them back.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use stampede_domain::{
     ids::OrderNo,
@@ -13,7 +15,7 @@ use crate::{
     ledger::rows::Row,
     ports::{Dialect, Redis, Sql, StoreError},
     script::REVIVE,
-    write,
+    stream,
 };
 
 /// A dead letter.
@@ -42,7 +44,7 @@ pub enum Replayed {
     Unknown,
 }
 
-/// Writes dead letters down: number, message, reason. Repeating it changes nothing.
+/// Writes dead letters down: number, message, reason. One that dies again shows when and why it died last.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
@@ -56,9 +58,12 @@ pub async fn bury<S: Sql>(sql: &S, letters: &[(String, String, &str)], now: Mill
     };
     let statement = format!(
         "INSERT INTO dead_letters (order_no, message, reason, died_at) \
-         SELECT {order_no}, {message}, {reason}, CAST(?2 AS BIGINT) FROM {each} WHERE 1 = 1 ON CONFLICT DO NOTHING"
+         SELECT {order_no}, {message}, {reason}, CAST(?2 AS BIGINT) FROM {each} WHERE 1 = 1 \
+         ON CONFLICT (order_no) DO UPDATE SET reason = excluded.reason, died_at = excluded.died_at"
     );
-    let json = serde_json::json!(letters).to_string();
+    // Once each: a message may have come twice.
+    let letters: BTreeMap<_, _> = letters.iter().map(|letter| (&letter.0, letter)).collect();
+    let json = serde_json::json!(letters.into_values().collect::<Vec<_>>()).to_string();
     sql.run(&statement, vec![json.into(), now.0.into()]).await.map(|_| ())
 }
 
@@ -87,7 +92,7 @@ pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<DeadLett
 /// [`StoreError`] of the ledger.
 pub async fn order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<Order>, StoreError> {
     let Some(letter) = load(sql, order_no).await? else { return Ok(None) };
-    Ok(write::new_order(order_no.activity(), &letter.message).map(|new| Order {
+    Ok(stream::new_order(order_no.activity(), &letter.message).map(|new| Order {
         order_no: new.order_no,
         user: new.user,
         status: Status::Failed,
@@ -127,7 +132,9 @@ pub async fn replay<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<Replayed, StoreError> {
     let Some(letter) = load(sql, order_no).await? else { return Ok(Replayed::Unknown) };
-    let Some(order) = write::new_order(order_no.activity(), &letter.message) else { return Ok(Replayed::Unknown) };
+    let Some(order) = stream::new_order(order_no.activity(), &letter.message) else { return Ok(Replayed::Unknown) };
+    // It is accepted anew: the script gives it the epoch of the gate.
+    let Some((message, _)) = letter.message.rsplit_once('\t') else { return Ok(Replayed::Unknown) };
     let keys = Keys::of(order_no.activity());
     let names = vec![
         keys.named("gate"),
@@ -139,7 +146,7 @@ pub async fn replay<R: Redis, S: Sql>(
         keys.named("stats"),
     ];
     let args = vec![
-        letter.message.into_bytes(),
+        message.into(),
         order.user.as_str().into(),
         order.sku.as_str().into(),
         order.quantity.to_string().into(),

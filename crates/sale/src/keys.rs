@@ -25,7 +25,7 @@ impl Keys {
         &self.prefix
     }
 
-    /// A key by its name: `gate`, `orders`, `due`, `queue`, `stats`, `awake`, `winners`.
+    /// A key by its name: `gate`, `orders`, `queue`, `stats`, `awake`, `winners`, `seekers`.
     #[must_use]
     pub fn named(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
@@ -65,5 +65,23 @@ impl Keys {
     #[must_use]
     pub fn rate(&self, policy: &str, name: &str) -> String {
         format!("{}rate:{policy}:{name}", self.prefix)
+    }
+
+    /// What a user did lately that they should not.
+    #[must_use]
+    pub fn abuse_user(&self, user: &UserId) -> String {
+        format!("{}abuse:user:{user}", self.prefix)
+    }
+
+    /// What an address did lately that it should not.
+    #[must_use]
+    pub fn abuse_ip(&self, ip: &str) -> String {
+        format!("{}abuse:ip:{ip}", self.prefix)
+    }
+
+    /// A human check that was used.
+    #[must_use]
+    pub fn check(&self, id: &str) -> String {
+        format!("{}check:{id}", self.prefix)
     }
 }

@@ -1,7 +1,13 @@
 //! The ledger: what is true when everything else is gone.
 
 pub mod activities;
+pub mod addresses;
+pub mod epochs;
+pub mod events;
+pub mod leases;
 pub mod orders;
 pub mod payments;
+pub mod refunds;
 pub mod rows;
 pub mod schema;
+pub mod sessions;

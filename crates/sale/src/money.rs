@@ -12,10 +12,11 @@ use crate::{
     ledger::{
         orders::{self, Entry},
         payments::{self, Callback},
+        refunds, sessions,
     },
     ports::{Redis, Sql, StoreError},
-    script::{HOLD, RETAKE, UNTAKE},
-    settle::settle,
+    script::{HOLD, RETAKE},
+    settle::{Settled, settle},
 };
 
 /// What came of a buyer's wish.
@@ -29,15 +30,20 @@ pub enum Moved {
     Unknown,
 }
 
-/// Tells Redis what became of orders of one activity, and notes that it knows.
+/// Tells Redis what became of orders of one activity, and notes that it knows. Answers how many it knows of: while the
+/// sale is being rebuilt, none.
 ///
 /// # Errors
 /// [`StoreError`]; the sweeper finishes it.
-pub async fn bring_along<R: Redis, S: Sql>(redis: &R, sql: &S, entries: &[Entry]) -> Result<(), StoreError> {
-    let Some(first) = entries.first() else { return Ok(()) };
+pub async fn bring_along<R: Redis, S: Sql>(redis: &R, sql: &S, entries: &[Entry]) -> Result<usize, StoreError> {
+    let Some(first) = entries.first() else { return Ok(0) };
     let moves: Vec<_> = entries.iter().map(|entry| entry.to_move(String::new())).collect();
-    settle(redis, first.order.activity(), &moves).await?;
-    orders::mark_settled(sql, entries).await
+    let settled = settle(redis, first.order.activity(), &moves).await?;
+    // What was read in another epoch, or during a rebuild, is read again by the sweeper.
+    let seen = entries.iter().zip(settled).filter(|(_, settled)| *settled != Settled::Fenced);
+    let seen: Vec<_> = seen.map(|(entry, _)| entry.clone()).collect();
+    orders::mark_settled(sql, &seen).await?;
+    Ok(seen.len())
 }
 
 /// Cancels an order that waits for money.
@@ -69,20 +75,27 @@ pub async fn start_payment<R: Redis, S: Sql>(
     sql: &S,
     order_no: &OrderNo,
     checkout_url: &str,
-    address: &str,
     now: Millis,
 ) -> Result<Moved, StoreError> {
-    let Some(entry) = orders::start_payment(sql, order_no, checkout_url, address, now).await? else {
-        return match orders::load(sql, order_no).await? {
-            Some(entry) => Ok(Moved::Conflict(Box::new(entry.order.seen_at(now)))),
-            None => Ok(Moved::Unknown),
-        };
+    let Some(entry) = orders::start_payment(sql, order_no, checkout_url, now).await? else {
+        return stands(sql, order_no, now).await;
     };
     let keys = Keys::of(order_no.activity());
     let pay_by = entry.order.pay_by.unwrap_or_default().0;
-    let args = vec![order_no.ulid().to_string().into(), checkout_url.into(), pay_by.to_string().into()];
-    HOLD.run(redis, vec![keys.order(order_no.ulid()), keys.named("due")], args).await?;
+    let args = vec![checkout_url.into(), pay_by.to_string().into()];
+    HOLD.run(redis, vec![keys.order(order_no.ulid())], args).await?;
     Ok(Moved::Done(Box::new(entry.order)))
+}
+
+/// How an order stands that cannot be paid (any more).
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn stands<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Moved, StoreError> {
+    match orders::load(sql, order_no).await? {
+        Some(entry) => Ok(Moved::Conflict(Box::new(entry.order.seen_at(now)))),
+        None => Ok(Moved::Unknown),
+    }
 }
 
 /// Asks for a refund of a paid order: durable work that the sweeper drives until the provider confirms (E4).
@@ -164,16 +177,14 @@ async fn perform<R: Redis, S: Sql>(
     let Some(entry) = orders::load(sql, &order_no).await? else { return Ok((Applied::Held, "unknown_order")) };
     match callback.kind.as_str() {
         "payment.succeeded" => paid(redis, sql, callback, entry, now).await,
-        "refund.succeeded" => match payments::refunded(sql, &order_no, now).await? {
-            Some(entry) => {
-                bring_along(redis, sql, std::slice::from_ref(&entry)).await?;
-                Ok((Applied::Changed, "refunded"))
-            }
-            None => Ok((Applied::Duplicate, "no_change")),
-        },
+        "refund.succeeded" => money_back(redis, sql, callback, entry, now).await,
         "refund.failed" => {
-            payments::refund_failed(sql, &order_no, now).await?;
+            refunds::failed(sql, &callback.order_no, &callback.payment, &callback.refund, now).await?;
             Ok((Applied::Changed, "refund_to_retry"))
+        }
+        "session.expired" => {
+            sessions::close(sql, &order_no).await?;
+            Ok((Applied::Changed, "session_ended"))
         }
         // A failed attempt to pay changes nothing: the buyer may try again until the time is up.
         _ => Ok((Applied::Duplicate, "no_change")),
@@ -207,13 +218,57 @@ async fn paid<R: Redis, S: Sql>(
             },
         },
         Status::Cancelled | Status::Expired => late(redis, sql, callback, order, now).await,
-        // Another payment than the one that it was paid with: money came twice, and goes back by an operator's hand.
-        _ if entry.payment != callback.payment => Ok((Applied::Held, "paid_twice")),
+        // Another payment than the one that it was paid with: money came twice, and goes back (I6).
+        _ if entry.payment != callback.payment => pay_back(sql, callback, now).await,
         _ => Ok((Applied::Duplicate, "no_change")),
     }
 }
 
+/// Money that no order wants goes back to its payer, as durable work; without a payment to name, an operator must see.
+async fn pay_back<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<(Applied, &'static str), StoreError> {
+    let Callback { order_no, payment, amount, currency, .. } = callback;
+    if payment.is_empty() {
+        return Ok((Applied::Held, "paid_twice"));
+    }
+    refunds::overpaid(sql, order_no, payment, *amount, currency, now).await?;
+    Ok((Applied::Changed, "overpayment_refunded"))
+}
+
+/// The provider confirmed a refund: of money that no order wanted, or of the order's own.
+async fn money_back<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    callback: &Callback,
+    entry: Entry,
+    now: Millis,
+) -> Result<(Applied, &'static str), StoreError> {
+    if refunds::overpayment_back(sql, &callback.order_no, &callback.payment).await? {
+        return Ok((Applied::Changed, "overpayment_back"));
+    }
+    let order = &entry.order;
+    if callback.payment != entry.payment {
+        return Ok((Applied::Held, "unknown_payment"));
+    }
+    if callback.amount != order.amount || callback.currency != order.currency {
+        return Ok((Applied::Held, "wrong_amount"));
+    }
+    // Somebody gave the money back at the provider's own desk: the order follows.
+    if order.status == Status::Paid {
+        payments::request_refund(sql, &order.order_no, now).await?;
+    }
+    match payments::refunded(sql, &order.order_no, now).await? {
+        Some(entry) => {
+            bring_along(redis, sql, std::slice::from_ref(&entry)).await?;
+            Ok((Applied::Changed, "refunded"))
+        }
+        None => Ok((Applied::Duplicate, "no_change")),
+    }
+}
+
 /// A payment that came after the order was released (E5): Redis says whether a unit is free, the ledger agrees or not.
+///
+/// Two of these may run at once, and either may die anywhere: the ledger's row decides who was first. Whoever finds it
+/// moved brings Redis along with it, which gives back what Redis took for nothing.
 async fn late<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -222,52 +277,103 @@ async fn late<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<(Applied, &'static str), StoreError> {
     // Redis must have seen the release before it can take the unit again.
-    if let Some(entry) = orders::load(sql, &order.order_no).await? {
-        bring_along(redis, sql, std::slice::from_ref(&entry)).await?;
-    }
+    follow(redis, sql, &order.order_no).await?;
     let keys = Keys::of(order.activity());
-    let names = || {
-        vec![
-            keys.named("gate"),
-            keys.order(order.order_no.ulid()),
-            keys.stock(&order.sku),
-            keys.holders(&order.sku),
-            keys.named("stats"),
-        ]
-    };
+    let names = vec![
+        keys.named("gate"),
+        keys.order(order.order_no.ulid()),
+        keys.stock(&order.sku),
+        keys.holders(&order.sku),
+        keys.named("stats"),
+    ];
     let args = vec![
         now.0.to_string().into(),
         order.sku.as_str().into(),
         order.quantity.to_string().into(),
         order.user.as_str().into(),
     ];
-    let taken = RETAKE.run(redis, names(), args).await?.text()? == "taken";
-    if taken {
+    let word = RETAKE.run(redis, names, args).await?.text()?;
+    if word == "later" {
+        return Err(StoreError::RedisUnavailable("the sale is being rebuilt".to_owned()));
+    }
+    if word == "taken" {
         match payments::pay(sql, callback, order.status.as_str(), now).await {
             Ok(Some(entry)) => {
                 bring_along(redis, sql, std::slice::from_ref(&entry)).await?;
                 return Ok((Applied::Changed, "paid_late"));
             }
-            // The ledger has no room, or the order moved: what Redis took goes back.
-            Ok(None) | Err(StoreError::LedgerRefused(_)) => {
-                let args = vec![
-                    order.sku.as_str().into(),
-                    order.quantity.to_string().into(),
-                    order.user.as_str().into(),
-                    "paid_too_late".into(),
-                ];
-                UNTAKE.run(redis, names(), args).await?;
-            }
+            // The ledger has no room, or the order moved: what comes next knows which.
+            Ok(None) | Err(StoreError::LedgerRefused(_)) => {}
             Err(error) => return Err(error),
         }
     }
-    match payments::refund_late(sql, callback, now).await? {
-        Some(entry) => {
-            bring_along(redis, sql, std::slice::from_ref(&entry)).await?;
-            Ok((Applied::Changed, "refund_started"))
+    let moved = payments::refund_late(sql, callback, now).await?;
+    follow(redis, sql, &order.order_no).await?;
+    match (moved, orders::load(sql, &order.order_no).await?) {
+        (Some(_), _) => Ok((Applied::Changed, "refund_started")),
+        // Somebody was first, perhaps with other money.
+        (None, Some(entry)) if !matches!(entry.order.status, Status::Cancelled | Status::Expired) => {
+            Box::pin(paid(redis, sql, callback, entry, now)).await
         }
-        None => Ok((Applied::Duplicate, "no_change")),
+        _ => Err(StoreError::LedgerUnavailable("an order changed while it was paid".to_owned())),
     }
+}
+
+/// Brings Redis along with an order as the ledger has it now.
+async fn follow<R: Redis, S: Sql>(redis: &R, sql: &S, order_no: &OrderNo) -> Result<(), StoreError> {
+    match orders::load(sql, order_no).await? {
+        Some(entry) => bring_along(redis, sql, std::slice::from_ref(&entry)).await.map(|_| ()),
+        None => Ok(()),
+    }
+}
+
+/// What came of an operator's wish about a held callback.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resolved {
+    /// Done; where it was applied once more, what came of that.
+    Done(Applied),
+    /// There is no such callback that waits for an operator.
+    NotHeld,
+    /// It names no payment: there is nothing to give back.
+    NoPayment,
+}
+
+/// Applies a held callback once more, now that its order may be known.
+///
+/// # Errors
+/// [`StoreError`]; the sweeper finishes it.
+pub async fn replay_held<R: Redis, S: Sql>(redis: &R, sql: &S, id: &str, now: Millis) -> Result<Resolved, StoreError> {
+    let Some(callback) = payments::let_go(sql, id, "").await? else { return Ok(Resolved::NotHeld) };
+    let (applied, outcome) = perform(redis, sql, &callback, now).await?;
+    payments::close(sql, id, outcome).await?;
+    Ok(Resolved::Done(applied))
+}
+
+/// Gives the money of a held callback back to its payer (I6).
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn refund_held<S: Sql>(sql: &S, id: &str, now: Millis) -> Result<Resolved, StoreError> {
+    let held = payments::held_one(sql, id).await?;
+    let Some(callback) = held.filter(|callback| callback.kind == "payment.succeeded") else {
+        return Ok(Resolved::NotHeld);
+    };
+    let Callback { order_no, payment, amount, currency, .. } = &callback;
+    if payment.is_empty() {
+        return Ok(Resolved::NoPayment);
+    }
+    refunds::overpaid(sql, order_no, payment, *amount, currency, now).await?;
+    payments::let_go(sql, id, "refunded_by_operator").await?;
+    Ok(Resolved::Done(Applied::Changed))
+}
+
+/// Puts a held callback away: an operator has dealt with it elsewhere.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn dismiss_held<S: Sql>(sql: &S, id: &str) -> Result<Resolved, StoreError> {
+    let dismissed = payments::let_go(sql, id, "dismissed_by_operator").await?;
+    Ok(dismissed.map_or(Resolved::NotHeld, |_| Resolved::Done(Applied::Changed)))
 }
 
 /// The order as it is, after a move that this call did not make: fine if it is where it should be.

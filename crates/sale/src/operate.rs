@@ -12,6 +12,7 @@ use crate::{
     ledger::activities::{self, Activity},
     ports::{Redis, Sql, StoreError},
     preheat::{Preheated, preheat},
+    rebuild::{Rebuilt, rebuild},
     sweep,
 };
 
@@ -53,6 +54,7 @@ impl<R: Redis, S: Sql> Desk<'_, R, S> {
                 state: State::Draft,
                 nonce: self.nonce.clone(),
                 version: 1,
+                epoch: 0,
                 live: Vec::new(),
             };
             return self.save(&new, 0).await;
@@ -142,6 +144,19 @@ impl<R: Redis, S: Sql> Desk<'_, R, S> {
         }
     }
 
+    /// Makes a new start key (A4): reservations with the old one are refused from this moment on.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn rotate_start_key(&self, id: &ActivityId) -> Result<Operated, StoreError> {
+        let Some(old) = activities::load(self.sql, id).await? else { return Ok(Operated::Unknown) };
+        let new = Activity { nonce: self.nonce.clone(), version: old.version + 1, ..old };
+        match (new.state, self.save(&new, new.version - 1).await?) {
+            (State::Published | State::Paused, Operated::Done(_)) => self.heat(new).await,
+            (_, other) => Ok(other),
+        }
+    }
+
     /// Sheds load, or stops shedding: every sale answers `overloaded` to reservations while it is on (B9).
     ///
     /// # Errors
@@ -168,7 +183,22 @@ impl<R: Redis, S: Sql> Desk<'_, R, S> {
     }
 
     async fn heat(&self, activity: Activity) -> Result<Operated, StoreError> {
-        match preheat(self.redis, &activity, self.ticket_secret).await? {
+        let mut activity = activity;
+        let mut preheated = preheat(self.redis, &activity, self.ticket_secret).await?;
+        if preheated == Preheated::Missing {
+            // The first gate of a sale, and one after Redis lost it, are made alike.
+            match rebuild(self.redis, self.sql, &activity.id, self.ticket_secret, self.now).await? {
+                Rebuilt::Done { epoch, .. } => activity.epoch = epoch,
+                Rebuilt::Fenced => {
+                    return Ok(Operated::Conflict(
+                        "Somebody rebuilds the sale at the same time: look again.".to_owned(),
+                    ));
+                }
+                other => return Err(StoreError::Unreadable(format!("{other:?} where there was no gate"))),
+            }
+            preheated = preheat(self.redis, &activity, self.ticket_secret).await?;
+        }
+        match preheated {
             Preheated::Done | Preheated::Stale => {
                 bans::copy(self.redis, self.sql, &activity.id, self.now).await?;
                 Ok(Operated::Done(Box::new(activity)))
@@ -176,6 +206,7 @@ impl<R: Redis, S: Sql> Desk<'_, R, S> {
             Preheated::Below(sku) => {
                 Ok(Operated::Conflict(format!("The total of SKU {sku} would be below what is held and sold.")))
             }
+            Preheated::Missing => Err(StoreError::Unreadable("a gate that was just made is missing".to_owned())),
         }
     }
 }

@@ -18,29 +18,47 @@ pub const KEPT_AFTER_END_MS: i64 = 7 * 24 * 3_600 * 1_000;
 pub enum Preheated {
     /// Redis is in line.
     Done,
-    /// Redis has a newer version already.
+    /// Redis has a newer version or epoch already.
     Stale,
+    /// There is no whole gate of this epoch: it takes a rebuild to make one.
+    Missing,
     /// The total of this SKU would be below what is held and sold; nothing was changed.
     Below(SkuId),
 }
 
-/// Preheats one sale.
+/// Preheats one sale whose gate is there.
 ///
 /// # Errors
 /// [`StoreError`] of Redis.
 pub async fn preheat<R: Redis>(redis: &R, activity: &Activity, ticket_secret: &str) -> Result<Preheated, StoreError> {
+    bring_into_line(redis, activity, ticket_secret, false).await
+}
+
+/// The same for the gate that a rebuild has begun and not finished.
+pub(crate) async fn preheat_unfinished<R: Redis>(
+    redis: &R,
+    activity: &Activity,
+    ticket_secret: &str,
+) -> Result<Preheated, StoreError> {
+    bring_into_line(redis, activity, ticket_secret, true).await
+}
+
+async fn bring_into_line<R: Redis>(
+    redis: &R,
+    activity: &Activity,
+    ticket_secret: &str,
+    unfinished: bool,
+) -> Result<Preheated, StoreError> {
     let keys = Keys::of(&activity.id);
     let spec = &activity.spec;
     let start_key = gate::start_key(ticket_secret, &activity.id, &activity.nonce)
         .ok_or_else(|| StoreError::Unreadable("there is no ticket secret to make a start key from".to_owned()))?;
-    let units =
-        if spec.skus.iter().any(|sku| sku.total < 0) { -1 } else { spec.skus.iter().map(|sku| sku.total).sum() };
     let fields: Vec<(&str, String)> = vec![
         ("state", activity.state.as_str().to_owned()),
         ("starts_at", spec.starts_at.0.to_string()),
         ("ends_at", spec.ends_at.0.to_string()),
         ("start_key", start_key),
-        ("jitter_ms", gate::jitter_ms(units).to_string()),
+        ("max_wait_ms", (spec.max_wait_seconds * 1000).to_string()),
         ("per_user", spec.per_user.to_string()),
         ("pay_timeout_ms", (spec.pay_timeout_seconds * 1000).to_string()),
         ("limit_user", limit(spec.limits.user())),
@@ -53,6 +71,8 @@ pub async fn preheat<R: Redis>(redis: &R, activity: &Activity, ticket_secret: &s
         activity.version.to_string().into(),
         WRITERS.into(),
         keep_until.0.to_string().into(),
+        activity.epoch.to_string().into(),
+        if unfinished { "1".into() } else { "".into() },
         fields.len().to_string().into(),
     ];
     for (name, value) in fields {
@@ -60,19 +80,17 @@ pub async fn preheat<R: Redis>(redis: &R, activity: &Activity, ticket_secret: &s
         args.push(value.into());
     }
     for sku in &spec.skus {
-        let live = activity.live.iter().find(|live| live.sku == sku.sku);
         args.push(sku.sku.as_str().into());
         args.push(sku.total.to_string().into());
         args.push(sku.price.to_string().into());
         args.push(sku.currency.as_str().into());
-        args.push(live.map_or(0, |live| live.pending).to_string().into());
-        args.push(live.map_or(0, |live| live.sold).to_string().into());
     }
-    let names = ["gate", "orders", "stats", "queue", "due", "winners"].map(|name| keys.named(name)).into();
+    let names = ["gate", "orders", "stats", "queue", "winners"].map(|name| keys.named(name)).into();
     let mut reply = PREHEAT.run(redis, names, args).await?;
     let preheated = match reply.text()?.as_str() {
         "done" => Preheated::Done,
-        "stale" => Preheated::Stale,
+        "stale" => return Ok(Preheated::Stale),
+        "missing" => return Ok(Preheated::Missing),
         _ => {
             let sku = reply.text()?;
             let sku = SkuId::parse(&sku).map_err(|_| StoreError::Unreadable(format!("preheat answered {sku:?}")))?;

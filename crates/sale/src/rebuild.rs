@@ -1,25 +1,37 @@
-//! Rebuilding Redis from the ledger (G5): while the sale is paused or closed, and never overselling, since units that
-//! the ledger holds are taken from the total before anything is open again.
+//! Making Redis anew from the ledger (G5): while nothing is sold, and never overselling, since units that the ledger holds
+//! are taken from the total before anything is open again.
+//!
+//! Each rebuild is a new epoch, raised in the ledger first. What an older epoch accepted and the ledger does not have is
+//! refused from then on: a writer that comes late leaves dead letters, never an order that Redis does not count. While the
+//! gate says `restoring`, moves of the ledger wait; each finds its record afterwards, counted as it was read.
+//!
+//! Dying anywhere leaves a sale that sells nothing; doing it again begins a later epoch.
 
 use serde::Serialize;
-use stampede_domain::{ids::ActivityId, order::Status, time::Millis};
+use stampede_domain::{activity::State, ids::ActivityId, order::Status, time::Millis};
 
 use crate::{
+    bans,
     hot::reserve::fingerprint,
     keys::Keys,
     ledger::{
-        activities,
+        activities::{self, Activity},
+        epochs,
         orders::{self, Entry},
     },
     ports::{Arg, Redis, Sql, StoreError},
-    preheat::preheat,
-    script::{FORGET, RESTORE},
+    preheat::{Preheated, preheat_unfinished},
+    reply::Reply,
+    script::{FINISH, FORGET, RESTORE},
     settle::CLOSED_KEPT_SECONDS,
     write,
 };
 
 /// Orders in one call.
 const BATCH: i64 = 500;
+
+/// Batches of the queue that are written first, at most.
+const ROUNDS: usize = 1_000;
 
 /// What came of rebuilding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -29,19 +41,25 @@ pub enum Rebuilt {
     Done {
         /// Orders put back.
         orders: i64,
+        /// The epoch that began.
+        epoch: i64,
     },
     /// There is no such sale.
     Unknown,
+    /// The sale is a draft: there is nothing to rebuild.
+    Draft,
     /// The sale is not paused or closed.
     Open,
     /// Orders are still on their way to the ledger, and could not be written now.
     Queued,
+    /// Another rebuild, later than this one, is at work.
+    Fenced,
 }
 
 /// Makes Redis anew from the ledger.
 ///
 /// # Errors
-/// [`StoreError`]; doing it again goes on where it stopped.
+/// [`StoreError`]; doing it again begins anew.
 pub async fn rebuild<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -49,38 +67,78 @@ pub async fn rebuild<R: Redis, S: Sql>(
     ticket_secret: &str,
     now: Millis,
 ) -> Result<Rebuilt, StoreError> {
-    // What Redis still has of the queue is written first: the ledger is to know everything.
-    while write::tick_redelivered(redis, sql, id, now, 0).await?.taken + write::tick(redis, sql, id, now).await?.taken
-        > 0
-    {}
     let Some(activity) = activities::load(sql, id).await? else { return Ok(Rebuilt::Unknown) };
-    let keys = Keys::of(id);
-    let names = ["gate", "orders", "stats", "queue", "due", "winners", "awake"].map(|name| keys.named(name)).into();
-    let mut args: Vec<Arg> = vec![keys.prefix().into()];
-    args.extend(activity.spec.skus.iter().map(|sku| sku.sku.as_str().into()));
-    match FORGET.run(redis, names, args).await?.text()?.as_str() {
-        "forgotten" => {}
-        "open" => return Ok(Rebuilt::Open),
-        _ => return Ok(Rebuilt::Queued),
+    if activity.state == State::Draft {
+        return Ok(Rebuilt::Draft);
     }
-    preheat(redis, &activity, ticket_secret).await?;
+    // What Redis still has of the queue is written first: the ledger is to know everything.
+    for _ in 0..ROUNDS {
+        let again = write::tick_redelivered(redis, sql, id, now, 0).await?;
+        if again.taken + write::tick(redis, sql, id, now).await?.taken == 0 {
+            break;
+        }
+    }
+    let keys = Keys::of(id);
+    let seen = redis.command("HGET", vec![keys.named("gate").into(), "epoch".into()]).await?;
+    let seen = Reply::new(seen).int()?;
+    if let Some(refused) = forget(redis, &keys, &activity, None).await? {
+        return Ok(refused);
+    }
+    let epoch = epochs::raise(sql, id, seen).await?;
+    if let Some(refused) = forget(redis, &keys, &activity, Some(epoch)).await? {
+        return Ok(refused);
+    }
+    // Read anew: from here on every change of the sale comes after the new epoch.
+    let Some(activity) = activities::load(sql, id).await? else { return Ok(Rebuilt::Unknown) };
+    if activity.epoch != epoch || preheat_unfinished(redis, &activity, ticket_secret).await? == Preheated::Missing {
+        return Ok(Rebuilt::Fenced);
+    }
+    bans::copy(redis, sql, id, now).await?;
     let (mut restored, mut after) = (0, String::new());
     loop {
         let page = orders::page(sql, id, &after, BATCH).await?;
-        let Some(last) = page.last() else { return Ok(Rebuilt::Done { orders: restored }) };
+        let Some(last) = page.last() else { break };
         after = last.order.order_no.to_string();
-        restored += restore(redis, &keys, &page).await?;
+        match restore(redis, &keys, epoch, &page).await? {
+            -1 => return Ok(Rebuilt::Fenced),
+            orders => restored += orders,
+        }
+    }
+    let names = ["gate", "stats", "queue", "orders", "winners"].map(|name| keys.named(name)).into();
+    match FINISH.run(redis, names, vec![keys.prefix().into(), epoch.to_string().into()]).await?.text()?.as_str() {
+        "done" => Ok(Rebuilt::Done { orders: restored, epoch }),
+        _ => Ok(Rebuilt::Fenced),
     }
 }
 
-async fn restore<R: Redis>(redis: &R, keys: &Keys, page: &[Entry]) -> Result<i64, StoreError> {
-    let mut names: Vec<_> = ["gate", "due", "winners"].map(|name| keys.named(name)).into();
-    let mut args: Vec<Arg> = vec![keys.prefix().into(), CLOSED_KEPT_SECONDS.to_string().into()];
+/// Takes the gate away; with the new epoch, everything else too. Answers why not, where it was refused.
+async fn forget<R: Redis>(
+    redis: &R,
+    keys: &Keys,
+    activity: &Activity,
+    epoch: Option<i64>,
+) -> Result<Option<Rebuilt>, StoreError> {
+    let names = ["gate", "orders", "stats", "queue", "winners", "awake"].map(|name| keys.named(name)).into();
+    let epoch = epoch.map(|epoch| epoch.to_string()).unwrap_or_default();
+    let mut args: Vec<Arg> = vec![keys.prefix().into(), epoch.into()];
+    args.extend(activity.spec.skus.iter().map(|sku| sku.sku.as_str().into()));
+    Ok(match FORGET.run(redis, names, args).await?.text()?.as_str() {
+        "forgotten" => None,
+        "open" => Some(Rebuilt::Open),
+        "queued" => Some(Rebuilt::Queued),
+        _ => Some(Rebuilt::Fenced),
+    })
+}
+
+/// Puts a page of orders back; answers how many, or -1 where a later rebuild is at work.
+async fn restore<R: Redis>(redis: &R, keys: &Keys, epoch: i64, page: &[Entry]) -> Result<i64, StoreError> {
+    let mut names: Vec<_> = ["gate", "stats", "winners"].map(|name| keys.named(name)).into();
+    let mut args: Vec<Arg> =
+        vec![keys.prefix().into(), CLOSED_KEPT_SECONDS.to_string().into(), epoch.to_string().into()];
     for entry in page {
         let order = &entry.order;
         let ulid = order.order_no.ulid();
         names.push(keys.order(ulid));
-        args.push(ulid.to_string().into());
         args.push(fingerprint(ulid).to_vec());
         debug_assert!(order.status != Status::Queued);
         args.push(order.status.as_str().into());

@@ -11,26 +11,41 @@ use crate::{
 
 /// A script of `lua/`.
 pub struct Script {
+    name: &'static str,
     source: &'static str,
     sha: OnceLock<String>,
 }
 
 macro_rules! scripts {
-    ($($(#[$doc:meta])* $name:ident = $file:literal;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $($file:literal)+;)*) => {
         $($(#[$doc])* pub static $name: Script =
-            Script { source: include_str!(concat!("../lua/", $file, ".lua")), sha: OnceLock::new() };)*
+            Script {
+                name: {
+                    let files = [$($file),+];
+                    files[files.len() - 1]
+                },
+                source: concat!($(include_str!(concat!("../lua/", $file, ".lua"))),+),
+                sha: OnceLock::new(),
+            };)*
+
+        const ALL: &[&Script] = &[$(&$name),*];
     };
 }
 
+/// What every script that limits begins with: for tests that call it by itself.
+pub const LIMITS: &str = include_str!("../lua/parts/limits.lua");
+
 scripts! {
     /// Decides one reservation.
-    RESERVE = "reserve";
+    RESERVE = "parts/limits" "reserve";
+    /// Lets somebody ask for a challenge or a ticket, or not.
+    KNOCK = "parts/limits" "knock";
+    /// Uses a human check up.
+    ADMIT = "parts/limits" "admit";
     /// Brings Redis along with moves of the ledger.
     SETTLE = "settle";
     /// Takes released units again for a late payment.
     RETAKE = "retake";
-    /// Undoes a retake.
-    UNTAKE = "untake";
     /// Notes a started payment.
     HOLD = "hold";
     /// One order as it stands.
@@ -49,21 +64,34 @@ scripts! {
     FORGET = "forget";
     /// Puts orders of the ledger back into Redis.
     RESTORE = "restore";
+    /// Ends a rebuild.
+    FINISH = "finish";
+    /// Closes a gate of an older epoch, and clears messages of other epochs.
+    FENCE = "fence";
     /// Takes, keeps or gives up a lease.
     LEASE = "lease";
 }
 
+/// The name of the script that `EVALSHA` or `EVAL` is asked for: what a log or a test calls it.
+#[must_use]
+pub fn name_of(sha_or_source: &[u8]) -> Option<&'static str> {
+    let asked =
+        |script: &&&Script| script.sha().as_bytes() == sha_or_source || script.source.as_bytes() == sha_or_source;
+    ALL.iter().find(asked).map(|script| script.name)
+}
+
 impl Script {
+    fn sha(&self) -> &str {
+        self.sha.get_or_init(|| Sha1::digest(self.source.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
     /// Runs the script.
     ///
     /// # Errors
     /// [`StoreError`] of Redis.
     pub async fn run<R: Redis>(&self, redis: &R, keys: Vec<String>, args: Vec<Arg>) -> Result<Reply, StoreError> {
-        let sha = self
-            .sha
-            .get_or_init(|| Sha1::digest(self.source.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect());
         let mut call: Vec<Arg> = Vec::with_capacity(2 + keys.len() + args.len());
-        call.push(sha.clone().into_bytes());
+        call.push(self.sha().to_owned().into_bytes());
         call.push(keys.len().to_string().into_bytes());
         call.extend(keys.into_iter().map(String::into_bytes));
         call.extend(args);

@@ -24,6 +24,8 @@ pub const BATCH: usize = 500;
 pub struct Move {
     /// Which order.
     pub order_no: OrderNo,
+    /// The sale's epoch when the ledger was read.
+    pub epoch: i64,
     /// Where it stands now.
     pub status: Status,
     /// Whether it holds units.
@@ -49,6 +51,8 @@ pub enum Settled {
     Stale,
     /// Redis has no record of the order.
     Absent,
+    /// Redis was rebuilt since the ledger was read, or is being rebuilt: read it again.
+    Fenced,
 }
 
 /// Settles moves of one activity, in order, in batches.
@@ -59,16 +63,15 @@ pub async fn settle<R: Redis>(redis: &R, activity: &ActivityId, moves: &[Move]) 
     let keys = Keys::of(activity);
     let mut settled = Vec::with_capacity(moves.len());
     for batch in moves.chunks(BATCH) {
-        let mut names: Vec<_> = ["gate", "orders", "due", "queue", "stats"].map(|name| keys.named(name)).into();
+        let mut names: Vec<_> = ["gate", "orders", "queue", "stats"].map(|name| keys.named(name)).into();
         let mut args = vec![
             keys.prefix().as_bytes().to_vec(),
             CLOSED_KEPT_SECONDS.to_string().into_bytes(),
             WRITERS.as_bytes().to_vec(),
         ];
         for step in batch {
-            let ulid = step.order_no.ulid();
-            names.push(keys.order(ulid));
-            args.push(ulid.to_string().into_bytes());
+            names.push(keys.order(step.order_no.ulid()));
+            args.push(step.epoch.to_string().into_bytes());
             args.push(step.status.as_str().as_bytes().to_vec());
             args.push(vec![if step.live { b'1' } else { b'0' }]);
             args.push(step.pay_by.0.to_string().into_bytes());
@@ -83,6 +86,7 @@ pub async fn settle<R: Redis>(redis: &R, activity: &ActivityId, moves: &[Move]) 
                 "same" => Settled::Same,
                 "stale" => Settled::Stale,
                 "absent" => Settled::Absent,
+                "fenced" => Settled::Fenced,
                 word => return Err(StoreError::Unreadable(format!("settle answered {word:?}"))),
             });
         }

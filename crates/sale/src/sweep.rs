@@ -7,16 +7,27 @@ use serde::Serialize;
 use stampede_domain::{ids::ActivityId, time::Millis};
 
 use crate::{
-    keys::ACTIVITIES,
-    ledger::orders::{self, Entry},
+    keys::{ACTIVITIES, Keys},
+    ledger::{
+        epochs,
+        leases::Lease,
+        orders::{self, Entry},
+        rows::Row,
+    },
     money,
     ports::{Item, Redis, Sql, StoreError},
-    script::LEASE,
-    write,
+    reply::Reply,
+    script, stream, write,
 };
 
-/// The key of the sweeper's lease.
-pub const LEASE_KEY: &str = "stampede:sweeper";
+/// The lease under which sweepers work (G3).
+pub const LEASE: &str = "sweeper";
+
+/// The key of the lease of whoever delivers events.
+pub const EVENTS_LEASE_KEY: &str = "stampede:events";
+
+/// The key of the lease of whoever erases what is old; it runs out by itself.
+pub const ERASE_LEASE_KEY: &str = "stampede:erase";
 
 /// How long a sweeper may go without a sign of life, in milliseconds.
 pub const LEASE_MS: i64 = 15_000;
@@ -38,23 +49,52 @@ pub struct Report {
     pub written: usize,
     /// Messages written that another writer had taken and not finished.
     pub redelivered: usize,
-    /// Orders that the ledger had no room for.
+    /// Orders that could not be written.
     pub failed: usize,
+    /// Gates closed because they are of an older epoch than the ledger's: those sales need a rebuild.
+    pub fenced: usize,
     /// Payment callbacks finished.
     pub callbacks: usize,
+    /// Payment sessions that the provider was asked about.
+    pub asked: usize,
     /// Refunds sent to the provider.
     pub refunds: usize,
-    /// Whether the time was up before the work was.
+    /// Events delivered.
+    pub events: usize,
+    /// Attempts to deliver one that failed.
+    pub events_failed: usize,
+    /// Addresses, events and callbacks erased because their time was over.
+    pub erased: usize,
+    /// Whether the time was up, or the lease lost, before the work was done.
     pub more: bool,
+    /// What is left.
+    pub left: Left,
+    /// Milliseconds spent on each step.
+    pub steps_ms: BTreeMap<&'static str, i64>,
 }
 
-/// Takes, keeps or (with 0 ms) gives up a lease; answers whether `owner` holds it now.
+/// What a sweep leaves to the next one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Left {
+    /// Messages in the streams.
+    pub queued: i64,
+    /// Orders whose time is up.
+    pub due: i64,
+    /// Moves that Redis has not seen; those of the last two seconds are on their way.
+    pub unsettled: i64,
+    /// Payment callbacks that are not finished.
+    pub callbacks: i64,
+    /// Refunds that the provider has not confirmed.
+    pub refunds: i64,
+}
+
+/// Takes, keeps or (with 0 ms) gives up a lease in Redis, for what may be done twice (F2); answers whether `owner` holds it now.
 ///
 /// # Errors
 /// [`StoreError`] of Redis.
 pub async fn lease_of<R: Redis>(redis: &R, key: &str, owner: &str, ms: i64) -> Result<bool, StoreError> {
     let args = vec![owner.into(), ms.to_string().into()];
-    Ok(LEASE.run(redis, vec![key.to_owned()], args).await?.text()? == "held")
+    Ok(script::LEASE.run(redis, vec![key.to_owned()], args).await?.text()? == "held")
 }
 
 /// The sales that have a gate.
@@ -72,35 +112,101 @@ pub async fn activities<R: Redis>(redis: &R) -> Result<Vec<ActivityId>, StoreErr
         .collect())
 }
 
-/// Expires one batch of orders whose time is up at `now`.
+/// The same, those after `resume_after` first: whoever was left out last time has their turn (G3).
+#[must_use]
+pub fn in_turn(mut activities: Vec<ActivityId>, resume_after: &str) -> Vec<ActivityId> {
+    activities.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
+    let first = activities.partition_point(|activity| activity.as_str() <= resume_after);
+    activities.rotate_left(first);
+    activities
+}
+
+/// Expires one batch of orders whose time is up at `now`; none where the `lease` is somebody else's by now.
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn expire<R: Redis, S: Sql>(redis: &R, sql: &S, now: Millis) -> Result<usize, StoreError> {
-    let expired = orders::expire(sql, now, EXPIRE_BATCH).await?;
+pub async fn expire<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    now: Millis,
+    lease: Option<&Lease>,
+) -> Result<usize, StoreError> {
+    let expired = orders::expire(sql, now, EXPIRE_BATCH, lease).await?;
     bring_along_by_activity(redis, sql, &expired).await?;
     Ok(expired.len())
 }
 
-/// Settles one batch of moves that Redis has not seen.
+/// Settles one batch of moves that Redis has not seen, after the first `fenced`, which wait for a rebuild to end; counts
+/// those among them that do so, too.
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn settle<R: Redis, S: Sql>(redis: &R, sql: &S, now: Millis) -> Result<usize, StoreError> {
-    let unsettled = orders::unsettled(sql, now.plus(-SETTLE_AFTER_MS), EXPIRE_BATCH).await?;
-    bring_along_by_activity(redis, sql, &unsettled).await?;
-    Ok(unsettled.len())
+pub async fn settle<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    now: Millis,
+    fenced: &mut usize,
+) -> Result<usize, StoreError> {
+    let skip = i64::try_from(*fenced).unwrap_or(i64::MAX);
+    let unsettled = orders::unsettled(sql, now.plus(-SETTLE_AFTER_MS), EXPIRE_BATCH, skip).await?;
+    let settled = bring_along_by_activity(redis, sql, &unsettled).await?;
+    *fenced += unsettled.len() - settled;
+    Ok(settled)
 }
 
-async fn bring_along_by_activity<R: Redis, S: Sql>(redis: &R, sql: &S, entries: &[Entry]) -> Result<(), StoreError> {
+async fn bring_along_by_activity<R: Redis, S: Sql>(redis: &R, sql: &S, entries: &[Entry]) -> Result<usize, StoreError> {
+    let mut seen = 0;
     let mut by_activity: BTreeMap<ActivityId, Vec<Entry>> = BTreeMap::new();
     for entry in entries {
         by_activity.entry(entry.order.activity().clone()).or_default().push(entry.clone());
     }
     for entries in by_activity.values() {
-        money::bring_along(redis, sql, entries).await?;
+        seen += money::bring_along(redis, sql, entries).await?;
+    }
+    Ok(seen)
+}
+
+/// Closes gates of an older epoch than the ledger's: an old Redis came back, and what it accepts would be refused (G5).
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn fence<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activities: &[ActivityId],
+    report: &mut Report,
+) -> Result<(), StoreError> {
+    let epochs = epochs::all(sql).await?;
+    for activity in activities {
+        let Some(epoch) = epochs.get(activity.as_str()) else { continue };
+        report.fenced += usize::from(stream::fence(redis, activity, *epoch, &[]).await?);
     }
     Ok(())
+}
+
+/// Counts what is left at `now`.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn left<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activities: &[ActivityId],
+    now: Millis,
+) -> Result<Left, StoreError> {
+    let mut queued = 0;
+    for activity in activities {
+        let length = redis.command("XLEN", vec![Keys::of(activity).named("orders").into()]).await?;
+        queued += Reply::new(length).int()?;
+    }
+    let statement = "SELECT \
+        (SELECT COUNT(*) FROM orders WHERE status = 'pending_payment' AND pay_by <= ?1), \
+        (SELECT COUNT(*) FROM orders WHERE unsettled = 1), \
+        (SELECT COUNT(*) FROM callbacks WHERE outcome = ''), \
+        (SELECT COUNT(*) FROM refunds WHERE state <> 'confirmed')";
+    let rows = sql.run(statement, vec![now.0.into()]).await?;
+    let mut row = Row::new(rows.into_iter().next().unwrap_or_default());
+    Ok(Left { queued, due: row.int()?, unsettled: row.int()?, callbacks: row.int()?, refunds: row.int()? })
 }
 
 /// Drains one batch of one activity's stream: what was never taken, and what was taken and not finished.

@@ -3,8 +3,10 @@
 //! At least once in, exactly once out: the order's number is the ledger's primary key, and a message is acknowledged
 //! only together with what Redis does about it. Dying between any two lines here leaves a message to be redelivered.
 
+use std::{collections::HashMap, ops::AddAssign, time::Instant};
+
 use stampede_domain::{
-    ids::{ActivityId, OrderNo, SkuId, UserId},
+    ids::{ActivityId, OrderNo},
     order::Status,
     time::Millis,
 };
@@ -12,10 +14,13 @@ use stampede_domain::{
 use crate::{
     WRITERS, dead,
     keys::Keys,
-    ledger::orders::{self, NewOrder},
-    ports::{Arg, Item, Redis, Sql, StoreError},
-    script::REST,
+    ledger::{
+        epochs,
+        orders::{self, NewOrder},
+    },
+    ports::{Redis, Sql, StoreError},
     settle::{Move, settle},
+    stream::{self, Message},
 };
 
 /// Messages in one batch.
@@ -24,20 +29,17 @@ pub const BATCH: usize = 500;
 /// How long a message is left to the writer that took it before another may, in milliseconds.
 pub const REDELIVER_AFTER_MS: i64 = 10_000;
 
+/// Deliveries after which a message is tried by itself, and dies if it still cannot be written (D4).
+pub const MAX_DELIVERIES: i64 = 5;
+
 /// Why the ledger leaves an order out.
 const NO_ROOM: &str = "no_room_in_ledger";
 
-/// All writers share one consumer name: who works on what shows in idle time alone, and no names pile up.
-const CONSUMER: &str = "writer";
+/// Redis was rebuilt, or replaced by an older one, since the order was accepted (G5).
+pub const OLD_EPOCH: &str = "old_epoch";
 
-/// A message of the stream.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message {
-    /// Its id in the stream.
-    pub entry: String,
-    /// The order, or the text that could not be read.
-    pub order: Result<NewOrder, String>,
-}
+/// It was delivered again and again, and could not be written by itself either.
+const UNDELIVERABLE: &str = "undeliverable";
 
 /// What one step did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -46,8 +48,16 @@ pub struct Written {
     pub taken: usize,
     /// Orders that wait for payment now.
     pub written: usize,
-    /// Orders that the ledger had no room for: they failed, and their units are back.
+    /// Orders that could not be written: they failed, are dead letters, and their units are back.
     pub failed: usize,
+}
+
+impl AddAssign for Written {
+    fn add_assign(&mut self, other: Self) {
+        self.taken += other.taken;
+        self.written += other.written;
+        self.failed += other.failed;
+    }
 }
 
 /// One batch: takes up to [`BATCH`] new messages, writes them, tells Redis.
@@ -60,11 +70,12 @@ pub async fn tick<R: Redis, S: Sql>(
     activity: &ActivityId,
     now: Millis,
 ) -> Result<Written, StoreError> {
-    let messages = take(redis, activity, BATCH).await?;
+    let messages = stream::take(redis, activity, BATCH).await?;
     write(redis, sql, activity, &messages, now).await
 }
 
-/// One batch of messages that some writer took and never finished.
+/// One batch of messages that some writer took and never finished. Those that were delivered too often are tried one by
+/// one, so that one cannot hold up the others, and die where they still cannot be written (D4).
 ///
 /// # Errors
 /// [`StoreError`].
@@ -75,20 +86,50 @@ pub async fn tick_redelivered<R: Redis, S: Sql>(
     now: Millis,
     idle_ms: i64,
 ) -> Result<Written, StoreError> {
-    let messages = reclaim(redis, activity, BATCH, idle_ms).await?;
-    write(redis, sql, activity, &messages, now).await
+    let messages = stream::reclaim(redis, activity, BATCH, idle_ms).await?;
+    if messages.is_empty() {
+        return Ok(Written::default());
+    }
+    let worn = stream::delivered_more_than(redis, activity, &messages, MAX_DELIVERIES).await?;
+    let (worn, fresh): (Vec<_>, Vec<_>) = messages.into_iter().partition(|message| worn.contains(&message.entry));
+    let mut report = write(redis, sql, activity, &fresh, now).await?;
+    for message in &worn {
+        report += match write(redis, sql, activity, std::slice::from_ref(message), now).await {
+            Err(error @ (StoreError::LedgerUnavailable(_) | StoreError::Unreadable(_))) => {
+                give_up(redis, sql, activity, message, now).await.map_err(|_| error)?
+            }
+            other => other?,
+        };
+    }
+    Ok(report)
 }
 
-/// Whether the writer may rest; `false` where a message came in meanwhile. `rate` is what was measured, if anything.
+/// One writer's turn at a sale: up to `batches`, so that other sales have theirs. Answers what it did, and whether there
+/// is more.
 ///
 /// # Errors
-/// [`StoreError`] of Redis.
-pub async fn rest<R: Redis>(redis: &R, activity: &ActivityId, rate: Option<i64>) -> Result<bool, StoreError> {
-    let keys = Keys::of(activity);
-    let names = vec![keys.named("orders"), keys.named("awake"), keys.named("queue")];
-    let rate = rate.map(|rate| rate.to_string()).unwrap_or_default();
-    let mut reply = REST.run(redis, names, vec![WRITERS.into(), rate.into_bytes()]).await?;
-    Ok(reply.text()? == "rested")
+/// [`StoreError`].
+pub async fn turn<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activity: &ActivityId,
+    now: Millis,
+    batches: usize,
+) -> Result<(Written, bool), StoreError> {
+    let (started, mut report) = (Instant::now(), Written::default());
+    for _ in 0..batches {
+        let elapsed = started.elapsed();
+        let step = tick(redis, sql, activity, now.plus(i64::try_from(elapsed.as_millis()).unwrap_or_default())).await?;
+        report += step;
+        if step.taken == 0 {
+            // A rate is worth noting when enough was written to measure one.
+            let rate = (report.written >= BATCH).then(|| (report.written as f64 / elapsed.as_secs_f64()) as i64);
+            if stream::rest(redis, activity, rate).await? {
+                return Ok((report, false));
+            }
+        }
+    }
+    Ok((report, true))
 }
 
 async fn write<R: Redis, S: Sql>(
@@ -100,51 +141,65 @@ async fn write<R: Redis, S: Sql>(
 ) -> Result<Written, StoreError> {
     let mut report = Written { taken: messages.len(), ..Written::default() };
     discard_unreadable(redis, sql, activity, messages, now).await?;
-    let readable: Vec<_> = messages.iter().filter_map(|m| Some((&m.entry, m.order.as_ref().ok()?))).collect();
+    let readable: Vec<_> = messages.iter().filter_map(|m| Some((m, m.order.as_ref().ok()?))).collect();
     if readable.is_empty() {
         return Ok(report);
     }
     let new: Vec<_> = readable.iter().map(|(_, order)| (*order).clone()).collect();
-    let inserted = insert(sql, activity, &new, now).await?;
+    let inserted: HashMap<_, _> = insert(sql, activity, &new, now).await?.into_iter().collect();
 
-    // What was not inserted is there already (a redelivery: Redis hears what became of it) or does not fit.
-    let missing: Vec<_> = if inserted.len() == new.len() {
-        Vec::new()
-    } else {
-        let done: std::collections::HashSet<_> = inserted.iter().map(|(no, _)| no).collect();
-        new.iter().filter(|order| !done.contains(&order.order_no)).map(|order| order.order_no.clone()).collect()
-    };
+    // What was not inserted is there already (a redelivery: Redis hears what became of it), does not fit, or comes from
+    // an epoch in which Redis was another.
+    let missing: Vec<_> = new.iter().map(|order| &order.order_no).filter(|no| !inserted.contains_key(no)).collect();
     let known = if missing.is_empty() { Vec::new() } else { orders::load_many(sql, &missing).await? };
-    let known: std::collections::HashMap<_, _> =
-        known.into_iter().map(|entry| (entry.order.order_no.clone(), entry)).collect();
-    let pay_by: std::collections::HashMap<_, _> = inserted.into_iter().collect();
+    let known: HashMap<_, _> = known.into_iter().map(|entry| (entry.order.order_no.clone(), entry)).collect();
+    let lost = missing.len() > known.len();
+    let epoch = if lost { epochs::current(sql, activity).await? } else { 0 };
 
-    // I4: what fails is seen by an operator before anybody is told.
-    let dead: Vec<_> = missing.iter().filter(|no| !known.contains_key(no)).collect();
-    let letters: Vec<_> = new
-        .iter()
-        .filter(|order| dead.contains(&&order.order_no))
-        .map(|order| (order.order_no.to_string(), to_message(order), NO_ROOM))
-        .collect();
-    dead::bury(sql, &letters, now).await?;
-
-    let moves: Vec<_> = readable
-        .iter()
-        .map(|(entry, order)| {
-            let entry = (*entry).clone();
-            if let Some(pay_by) = pay_by.get(&order.order_no) {
-                report.written += 1;
-                outcome(&order.order_no, Status::PendingPayment, *pay_by, "", entry)
-            } else if let Some(known) = known.get(&order.order_no) {
-                known.to_move(entry)
+    let (mut moves, mut letters, mut outdated) = (Vec::new(), Vec::new(), Vec::new());
+    for (message, order) in readable {
+        if let Some(pay_by) = inserted.get(&order.order_no) {
+            report.written += 1;
+            moves.push(outcome(order, Status::PendingPayment, *pay_by, "", message));
+        } else if let Some(known) = known.get(&order.order_no) {
+            moves.push(known.to_move(message.entry.clone()));
+        } else {
+            report.failed += 1;
+            let reason = if order.epoch == epoch { NO_ROOM } else { OLD_EPOCH };
+            letters.push((order.order_no.to_string(), stream::to_message(order), reason));
+            if order.epoch == epoch {
+                moves.push(outcome(order, Status::Failed, Millis(0), NO_ROOM, message));
             } else {
-                report.failed += 1;
-                outcome(&order.order_no, Status::Failed, Millis(0), NO_ROOM, entry)
+                outdated.push((message, order));
             }
-        })
-        .collect();
+        }
+    }
+    // I4: what fails is seen by an operator before anybody is told.
+    dead::bury(sql, &letters, now).await?;
     settle(redis, activity, &moves).await?;
+    if !outdated.is_empty() {
+        stream::fence(redis, activity, epoch, &outdated).await?;
+    }
     Ok(report)
+}
+
+/// A message that cannot be written, and was not, although the ledger takes its dead letter: it fails for good.
+async fn give_up<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activity: &ActivityId,
+    message: &Message,
+    now: Millis,
+) -> Result<Written, StoreError> {
+    let Ok(order) = &message.order else { return Ok(Written::default()) };
+    // D8: its row may be there although no answer ever came. Then it did not fail.
+    if let Some(known) = orders::load(sql, &order.order_no).await? {
+        settle(redis, activity, &[known.to_move(message.entry.clone())]).await?;
+        return Ok(Written { taken: 1, ..Written::default() });
+    }
+    dead::bury(sql, &[(order.order_no.to_string(), stream::to_message(order), UNDELIVERABLE)], now).await?;
+    settle(redis, activity, &[outcome(order, Status::Failed, Millis(0), UNDELIVERABLE, message)]).await?;
+    Ok(Written { taken: 1, failed: 1, ..Written::default() })
 }
 
 /// Inserts a batch; where the ledger refuses it as a whole, each order by itself, so that one cannot hold up the others.
@@ -188,89 +243,15 @@ async fn discard_unreadable<R: Redis, S: Sql>(
     Ok(())
 }
 
-fn outcome(order_no: &OrderNo, status: Status, pay_by: Millis, reason: &str, entry: String) -> Move {
+fn outcome(order: &NewOrder, status: Status, pay_by: Millis, reason: &str, message: &Message) -> Move {
     Move {
-        order_no: order_no.clone(),
+        order_no: order.order_no.clone(),
+        epoch: order.epoch,
         status,
         live: status == Status::PendingPayment,
         pay_by,
         paid_at: Millis(0),
         reason: reason.to_owned(),
-        entry,
+        entry: message.entry.clone(),
     }
-}
-
-/// Takes new messages from the stream.
-async fn take<R: Redis>(redis: &R, activity: &ActivityId, count: usize) -> Result<Vec<Message>, StoreError> {
-    let stream = Keys::of(activity).named("orders");
-    let count = count.to_string();
-    let args = ["GROUP", WRITERS, CONSUMER, "COUNT", &count, "STREAMS", &stream, ">"];
-    let items = match redis.command("XREADGROUP", args.map(Arg::from).into()).await {
-        // No group: Redis was emptied. It is made again, from the first message on.
-        Err(StoreError::RedisRefused(text)) if text.contains("NOGROUP") => {
-            let args = ["CREATE", stream.as_str(), WRITERS, "0", "MKSTREAM"];
-            redis.command("XGROUP", args.map(Arg::from).into()).await?;
-            return Ok(Vec::new());
-        }
-        other => other?,
-    };
-    // The flat reply begins with the stream's name.
-    Ok(parse(activity, items.get(1..).unwrap_or_default()))
-}
-
-/// Takes over messages that were delivered at least `idle_ms` ago and never acknowledged.
-async fn reclaim<R: Redis>(
-    redis: &R,
-    activity: &ActivityId,
-    count: usize,
-    idle_ms: i64,
-) -> Result<Vec<Message>, StoreError> {
-    let stream = Keys::of(activity).named("orders");
-    let (idle, count) = (idle_ms.to_string(), count.to_string());
-    let args = [&stream, WRITERS, CONSUMER, &idle, "0", "COUNT", &count];
-    match redis.command("XAUTOCLAIM", args.map(Arg::from).into()).await {
-        Err(StoreError::RedisRefused(text)) if text.contains("NOGROUP") => Ok(Vec::new()),
-        // The flat reply begins with the cursor and ends with ids that are gone: those have no field after them.
-        other => Ok(parse(activity, other?.get(1..).unwrap_or_default())),
-    }
-}
-
-/// Reads `id, "o", text` triples; anything else is skipped.
-fn parse(activity: &ActivityId, items: &[Item]) -> Vec<Message> {
-    let mut messages = Vec::with_capacity(items.len() / 3);
-    let mut at = 0;
-    while let [Item::Bytes(entry), Item::Bytes(field), Item::Bytes(text), ..] = &items[at..] {
-        if field != b"o" {
-            at += 1;
-            continue;
-        }
-        let text = String::from_utf8_lossy(text).into_owned();
-        messages.push(Message {
-            entry: String::from_utf8_lossy(entry).into_owned(),
-            order: new_order(activity, &text).ok_or(text),
-        });
-        at += 3;
-    }
-    messages
-}
-
-/// An order as the stream carries it.
-fn to_message(order: &NewOrder) -> String {
-    let NewOrder { order_no, user, sku, quantity, amount, currency, created_at } = order;
-    format!("{}\t{user}\t{sku}\t{quantity}\t{amount}\t{currency}\t{}", order_no.ulid(), created_at.0)
-}
-
-/// Reads what [`to_message`] and `lua/reserve.lua` write.
-pub(crate) fn new_order(activity: &ActivityId, text: &str) -> Option<NewOrder> {
-    let [ulid, user, sku, quantity, amount, currency, created_at]: [&str; 7] =
-        text.split('\t').collect::<Vec<_>>().try_into().ok()?;
-    Some(NewOrder {
-        order_no: OrderNo::parse(&format!("{activity}.{ulid}")).ok()?,
-        user: UserId::parse(user).ok()?,
-        sku: SkuId::parse(sku).ok()?,
-        quantity: quantity.parse().ok().filter(|quantity| *quantity > 0)?,
-        amount: amount.parse().ok()?,
-        currency: currency.to_owned(),
-        created_at: Millis(created_at.parse().ok()?),
-    })
 }

@@ -1,6 +1,10 @@
 //! The gate (A4): the same for everybody, so that a cache in front answers the crowd and asks once a second.
 
-use stampede_domain::{activity::Phase, gate::GateDocument, ids::ActivityId};
+use stampede_domain::{
+    activity::Phase,
+    gate::{self, GateDocument},
+    ids::ActivityId,
+};
 use stampede_platform::{
     clock,
     http::{Answer, Failure, not_found},
@@ -34,7 +38,7 @@ async fn document(activity: &str) -> Result<GateDocument, Failure> {
         server_time: now,
         starts_at: read.gate.starts_at,
         ends_at: read.gate.ends_at,
-        jitter_ms: read.jitter_ms,
+        jitter_ms: gate::jitter_ms(read.seekers, read.units()),
         sold_out: read.skus.iter().filter(|sku| sku.left == Some(0)).map(|sku| sku.sku.clone()).collect(),
         start_key: (phase == Phase::Open && !read.gate.shed).then(|| read.gate.start_key.clone()),
     })

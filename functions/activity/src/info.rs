@@ -39,6 +39,7 @@ pub async fn get(activity: &str) -> Result<Answer, Failure> {
         "phase": glance.gate.phase(now), "starts_at": glance.gate.starts_at, "ends_at": glance.gate.ends_at,
         "server_time": now, "per_user": spec.per_user, "pay_timeout_seconds": spec.pay_timeout_seconds,
         "pay_extension_seconds": spec.pay_extension_seconds, "human_check": spec.human_check,
+        "max_wait_seconds": spec.max_wait_seconds,
         "eligibility": eligibility, "skus": skus,
     });
     Ok(Answer::json(200, &document).header("cache-control", "public, max-age=0, s-maxage=1"))

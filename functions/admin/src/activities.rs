@@ -16,7 +16,10 @@ use stampede_platform::{
     sales,
 };
 use stampede_sale::{
-    ledger::activities::{self, Activity},
+    ledger::{
+        activities::{self, Activity},
+        events,
+    },
     operate::{Desk, Operated},
 };
 
@@ -49,7 +52,18 @@ pub async fn put(call: &Call, id: &str) -> Result<Answer, Failure> {
 pub async fn set_state(id: &ActivityId, state: State) -> Result<Answer, Failure> {
     let secret = config::secret("ticket_secret").await?;
     let ledger = SpinLedger::open().await;
+    // No sale opens before the outbox knows whether anybody is to be told (E7).
+    if state == State::Published {
+        events::switch(&ledger, !config::get("events_url").await.is_empty()).await?;
+    }
     operated(desk(&ledger, &secret).await?.set_state(id, state).await?)
+}
+
+/// `POST …/rotate-start-key`.
+pub async fn rotate_start_key(id: &ActivityId) -> Result<Answer, Failure> {
+    let secret = config::secret("ticket_secret").await?;
+    let ledger = SpinLedger::open().await;
+    operated(desk(&ledger, &secret).await?.rotate_start_key(id).await?)
 }
 
 #[derive(Deserialize)]

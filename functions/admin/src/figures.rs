@@ -42,8 +42,10 @@ pub async fn rebuild(id: &ActivityId) -> Result<Answer, Failure> {
     let detail = match rebuilt {
         Rebuilt::Done { .. } => return Ok(Answer::json(200, &rebuilt)),
         Rebuilt::Unknown => return Err(not_found("There is no such sale.")),
+        Rebuilt::Draft => "The sale was never published: there is nothing to rebuild.",
         Rebuilt::Open => "The sale is open: pause it first.",
         Rebuilt::Queued => "Orders are still in the queue: wait until they are written, and try again.",
+        Rebuilt::Fenced => "Another rebuild is at work.",
     };
     Err(Problem::new(Code::StateConflict, detail).into())
 }

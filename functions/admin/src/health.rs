@@ -50,6 +50,9 @@ async fn redis() -> Result<(), String> {
     });
     let text = text.unwrap_or_default();
     let setting = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+    if setting("role") == Some("slave") {
+        return Err("is a read-only replica: point the app at the master, or send it 'replicaof no one'".to_owned());
+    }
     if setting("aof_enabled") == Some("0") {
         return Err("appendonly is off: set 'appendonly yes' in redis.conf".to_owned());
     }
@@ -73,12 +76,22 @@ async fn key_value() -> Result<(), String> {
 }
 
 async fn secrets() -> Result<(), String> {
-    for name in ["ticket_secret", "jwt_key", "admin_token", "cron_token"] {
+    for name in ["ticket_secret", "jwt_key", "admin_token", "cron_token", "address_key"] {
         let value = config::get(name).await;
         let weak = value.split_ascii_whitespace().find_map(secret::weakness);
         let weak = if value.trim().is_empty() { Some("is empty") } else { weak };
         if let Some(weakness) = weak.filter(|_| !value.contains("-----BEGIN") && !value.starts_with('{')) {
             return Err(format!("the variable {name} {weakness}"));
+        }
+    }
+    if !config::get("events_url").await.is_empty() && config::get("events_secret").await.trim().is_empty() {
+        return Err("the variable events_secret is empty, and events_url is not".to_owned());
+    }
+    if &*config::get("payment_provider").await == "stripe" {
+        for name in ["stripe_api_key", "stripe_secret"] {
+            if config::get(name).await.trim().is_empty() {
+                return Err(format!("the variable {name} is empty, and payment_provider is stripe"));
+            }
         }
     }
     let webhook_secrets = config::get("webhook_secrets").await;

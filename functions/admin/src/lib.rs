@@ -1,10 +1,13 @@
 //! Serves operators: sales, figures, audit, health, metrics.
 
 mod activities;
+mod callbacks;
 mod dead_letters;
+mod events;
 mod figures;
 mod health;
 mod metrics;
+mod orders;
 mod people;
 mod routes;
 mod shed;

@@ -11,7 +11,7 @@ use stampede_platform::{
     log,
 };
 
-use crate::{activities, dead_letters, figures, health, metrics, people, shed};
+use crate::{activities, callbacks, dead_letters, events, figures, health, metrics, orders, people, shed};
 
 /// Finds the answer.
 pub async fn route(call: &Call) -> Result<Answer, Failure> {
@@ -48,6 +48,7 @@ async fn operate(call: &Call) -> Result<Answer, Failure> {
         }
         (&Method::POST, ["activities", id, "pause"]) => activities::set_state(&activity(id)?, State::Paused).await,
         (&Method::POST, ["activities", id, "close"]) => activities::set_state(&activity(id)?, State::Closed).await,
+        (&Method::POST, ["activities", id, "rotate-start-key"]) => activities::rotate_start_key(&activity(id)?).await,
         (&Method::POST, ["activities", id, "skus", sku, "restock"]) => {
             let sku = SkuId::parse(sku).map_err(|_| not_found("There is no such SKU."))?;
             activities::restock(call, &activity(id)?, &sku).await
@@ -57,6 +58,15 @@ async fn operate(call: &Call) -> Result<Answer, Failure> {
         (&Method::POST, ["activities", id, "rebuild"]) => figures::rebuild(&activity(id)?).await,
         (&Method::GET, ["dead-letters"]) => dead_letters::list().await,
         (&Method::POST, ["dead-letters", order_no, "replay"]) => dead_letters::replay(order_no).await,
+        (&Method::GET, ["orders", order_no]) => orders::get(call, order_no).await,
+        (&Method::GET, ["callbacks"]) => callbacks::list().await,
+        (&Method::POST, ["callbacks", id, how @ ("replay" | "refund" | "dismiss")]) => {
+            callbacks::resolve(id, how).await
+        }
+        (&Method::GET, ["refunds"]) => callbacks::refunds().await,
+        (&Method::GET, ["events"]) => events::list().await,
+        (&Method::POST, ["events", "replay"]) => events::replay(call).await,
+        (&Method::POST, ["events", "enable"]) => events::enable().await,
         (&Method::PUT, ["bans", kind @ ("user" | "ip"), name]) => people::ban(call, &people::who(kind, name)?).await,
         (&Method::DELETE, ["bans", kind @ ("user" | "ip"), name]) => people::lift(&people::who(kind, name)?).await,
         (&Method::GET, ["strikes", user]) => people::strikes(user).await,
@@ -64,12 +74,17 @@ async fn operate(call: &Call) -> Result<Answer, Failure> {
         (&Method::PUT, ["shed"]) => shed::put(call).await,
         (_, ["activities"]) => Err(method_not_allowed("GET")),
         (_, ["activities", _]) => Err(method_not_allowed("GET, PUT")),
-        (_, ["activities", _, "publish" | "resume" | "pause" | "close"]) => Err(method_not_allowed("POST")),
+        (_, ["activities", _, "publish" | "resume" | "pause" | "close" | "rotate-start-key"]) => {
+            Err(method_not_allowed("POST"))
+        }
         (_, ["activities", _, "stats" | "audit"]) => Err(method_not_allowed("GET")),
         (_, ["activities", _, "rebuild"] | ["dead-letters", _, "replay"] | ["activities", _, "skus", _, "restock"]) => {
             Err(method_not_allowed("POST"))
         }
-        (_, ["dead-letters"]) => Err(method_not_allowed("GET")),
+        (_, ["dead-letters" | "callbacks" | "refunds" | "events"] | ["orders", _]) => Err(method_not_allowed("GET")),
+        (_, ["callbacks", _, "replay" | "refund" | "dismiss"] | ["events", "replay" | "enable"]) => {
+            Err(method_not_allowed("POST"))
+        }
         (_, ["bans", "user" | "ip", _]) => Err(method_not_allowed("PUT, DELETE")),
         (_, ["strikes", _]) => Err(method_not_allowed("GET, DELETE")),
         (_, ["shed"]) => Err(method_not_allowed("PUT")),

@@ -1,7 +1,10 @@
-//! Lets the right people in: a signed-in user gets a ticket.
+//! Lets the right people in: a signed-in user gets a ticket, and solves a human check first where the sale asks for one.
 
+mod challenge;
+mod check;
 mod routes;
 mod ticket;
+mod visit;
 
 use spin_sdk::{
     http::Request,

@@ -4,7 +4,7 @@ use spin_sdk::http::Method;
 use stampede_domain::ids::ActivityId;
 use stampede_platform::http::{Answer, Call, Failure, method_not_allowed, not_found};
 
-use crate::ticket;
+use crate::{challenge, ticket};
 
 /// Finds the answer.
 pub async fn route(call: &Call) -> Result<Answer, Failure> {
@@ -14,7 +14,8 @@ pub async fn route(call: &Call) -> Result<Answer, Failure> {
     }
     let activity = ActivityId::parse(activity).map_err(|_| not_found("There is no such sale."))?;
     match what {
+        "challenge" => challenge::post(call, activity).await,
         "ticket" => ticket::post(call, activity).await,
-        _ => Err(not_found("This sale asks for no human check.")),
+        _ => Err(not_found("No such route.")),
     }
 }

@@ -3,18 +3,23 @@
 use serde::Deserialize;
 use serde_json::json;
 use stampede_domain::{
+    address::Address,
     body,
     order::{Order, Status},
-    problem::{Code, FieldError, Problem},
-    session::Session,
+    problem::{Code, Problem},
+    time::seconds_up,
 };
 use stampede_platform::{
-    config,
     http::{Answer, Call, Failure},
     ledger::SpinLedger,
+    log, provider,
     redis::SpinRedis,
+    vault,
 };
-use stampede_sale::money;
+use stampede_sale::{
+    checkout::{CheckoutError, checkout},
+    provider::Patience,
+};
 
 use crate::routes::moved;
 
@@ -26,36 +31,33 @@ struct Body {
 /// Answers where to pay, and until when. Asking again gives the same session.
 pub async fn post(call: &Call, order: &Order) -> Result<Answer, Failure> {
     let body: Body = body::parse(&call.body)?;
-    let errors: Vec<_> = body
-        .address
-        .iter()
-        .filter(|(_, value)| value.as_str().is_none_or(|text| text.chars().count() > 200))
-        .map(|(name, _)| FieldError::new(format!("/address/{name}"), "must be text of at most 200 characters"))
-        .collect();
-    if !errors.is_empty() {
-        return Err(Problem::invalid(errors).into());
-    }
+    let address = Address::parse(&body.address).map_err(Problem::invalid)?;
     let now = SpinRedis.now().await?;
     let order = order.clone().seen_at(now);
     if order.status != Status::PendingPayment {
         let detail = format!("The order is {}: it cannot be paid.", order.status.as_str());
         return Err(Problem::new(Code::StateConflict, detail).into());
     }
-    let checkout_url = match &order.checkout_url {
-        Some(url) => url.clone(),
-        None => open_session(&order).await?,
-    };
-    // The address is not kept before it can be kept encrypted.
-    let started =
-        money::start_payment(&SpinRedis, &SpinLedger::open().await, &order.order_no, &checkout_url, "", now).await?;
-    let order = moved(started, "paid")?;
+    let sealed = vault::seal(&order.order_no, &address).await?;
+    let provider = provider::provider(Patience::BUYER).await?;
+    let checked_out = checkout(&SpinRedis, &SpinLedger::open().await, &provider, &order, &sealed, now).await;
+    let order = moved(checked_out.map_err(|error| failure(call, &order, error))?, "paid")?;
     Ok(Answer::json(200, &json!({ "checkout_url": order.checkout_url, "pay_by": order.pay_by })))
 }
 
-/// A session at the payment provider; the sandbox's carries all it says.
-async fn open_session(order: &Order) -> Result<String, Failure> {
-    let secret = config::secret("ticket_secret").await?;
-    let session = Session { order_no: order.order_no.clone(), amount: order.amount, currency: order.currency.clone() };
-    let text = session.sign(&secret).ok_or_else(|| Failure::Unexpected("no session could be signed".to_owned()))?;
-    Ok(format!("/sandbox/pay/{text}"))
+/// A provider that did not say is asked again when the buyer comes again: nothing failed (D8).
+fn failure(call: &Call, order: &Order, error: CheckoutError) -> Failure {
+    let unknown = match error {
+        CheckoutError::Store(error) => return error.into(),
+        CheckoutError::Provider(unknown) => unknown,
+    };
+    let fields = [
+        ("order_no", order.order_no.to_string().into()),
+        ("because", unknown.text.into()),
+        ("request_id", call.request_id.as_str().into()),
+    ];
+    log::error("the payment provider opened no session", &fields);
+    let seconds = seconds_up(unknown.retry_after_ms.unwrap_or_default()).clamp(2, 60);
+    let detail = "The payment provider did not answer. Your order is held: try again in a moment.";
+    Problem::new(Code::NotReady, detail).retry_after(seconds).into()
 }

@@ -1,6 +1,8 @@
 //! Finishes what time or a crash left behind, called by cron.
 
-mod refunds;
+mod erase;
+mod events;
+mod money;
 mod sweep;
 
 use spin_sdk::{

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use spin_sdk::http::Method;
-use stampede_domain::time::Millis;
+use stampede_domain::{ids::ActivityId, time::Millis};
 use stampede_platform::{
     auth,
     http::{Answer, Call, Failure, method_not_allowed},
@@ -13,15 +13,15 @@ use stampede_platform::{
     sales,
 };
 use stampede_sale::{
-    money,
-    sweep::{self, LEASE_KEY, LEASE_MS, Report},
+    ledger::leases::{self, Lease},
+    sweep::{self, LEASE, LEASE_MS, Report},
 };
 use ulid::Ulid;
 
-use crate::refunds;
+use crate::{erase, events, money};
 
 /// How long one call works at most.
-const BUDGET: Duration = Duration::from_secs(10);
+pub const BUDGET: Duration = Duration::from_secs(10);
 
 /// Sweeps, unless another sweeper is at it.
 pub async fn post(call: &Call) -> Result<Answer, Failure> {
@@ -30,47 +30,106 @@ pub async fn post(call: &Call) -> Result<Answer, Failure> {
     }
     auth::operator(call, "cron_token").await?;
     let now = SpinRedis.now().await?;
+    let ledger = SpinLedger::open().await;
     let owner = Ulid::from_parts(now.0.unsigned_abs(), sales::random()).to_string();
-    if !sweep::lease_of(&SpinRedis, LEASE_KEY, &owner, LEASE_MS).await? {
+    let Some(lease) = leases::take(&ledger, LEASE, &owner, now, LEASE_MS).await? else {
         return Ok(Answer::json(200, &json!({ "swept": false, "because": "another sweeper is at work" })));
+    };
+    let mut shift = Shift::new(ledger, lease, now);
+    let worked = shift.work(&owner).await;
+    leases::keep(&ledger, &shift.lease, Millis(0)).await?;
+    worked?;
+    if events::turn(&ledger).await? {
+        events::deliver(&ledger, &owner, shift.started, &mut shift.report).await?;
+        shift.mark("events");
     }
-    let started = Instant::now();
-    let swept = work(now, started).await;
-    sweep::lease_of(&SpinRedis, LEASE_KEY, &owner, 0).await?;
-    let report = swept?;
-    let mut document = json!(report);
+    let mut document = json!(shift.report);
     document["swept"] = true.into();
-    document["duration_ms"] = (started.elapsed().as_millis() as i64).into();
+    document["duration_ms"] = (shift.started.elapsed().as_millis() as i64).into();
     Ok(Answer::json(200, &document))
 }
 
-/// Every step until it has nothing left to do, or the time is up.
-async fn work(now: Millis, started: Instant) -> Result<Report, Failure> {
-    let ledger = SpinLedger::open().await;
-    let mut report = Report::default();
-    for activity in sweep::activities(&SpinRedis).await? {
-        while sweep::drain(&SpinRedis, &ledger, &activity, now, &mut report).await? {
-            if started.elapsed() > BUDGET {
-                report.more = true;
-                return Ok(report);
+/// One call's work.
+struct Shift {
+    ledger: SpinLedger,
+    lease: Lease,
+    now: Millis,
+    started: Instant,
+    marked: Instant,
+    report: Report,
+}
+
+impl Shift {
+    fn new(ledger: SpinLedger, lease: Lease, now: Millis) -> Self {
+        let started = Instant::now();
+        Self { ledger, lease, now, started, marked: started, report: Report::default() }
+    }
+
+    /// Every step until it has nothing left to do, or the time is up, or the lease is somebody else's.
+    async fn work(&mut self, owner: &str) -> Result<(), Failure> {
+        let activities = sweep::activities(&SpinRedis).await?;
+        sweep::fence(&SpinRedis, &self.ledger, &activities, &mut self.report).await?;
+        self.mark("fence");
+        // Half of the time at most: orders that are due wait for nobody's queue.
+        self.drain(&activities, BUDGET / 2).await?;
+        self.rounds(BUDGET).await?;
+        if !self.report.more {
+            erase::erase(&self.ledger, owner, self.now, &mut self.report).await?;
+            self.mark("erase");
+        }
+        self.report.left = sweep::left(&SpinRedis, &self.ledger, &activities, self.now).await?;
+        self.mark("left");
+        Ok(())
+    }
+
+    /// Drains every sale's stream, beginning after the one that was drained last.
+    async fn drain(&mut self, activities: &[ActivityId], budget: Duration) -> Result<(), Failure> {
+        for activity in sweep::in_turn(activities.to_vec(), &self.lease.resume_after) {
+            self.lease.resume_after = activity.to_string();
+            while sweep::drain(&SpinRedis, &self.ledger, &activity, self.now, &mut self.report).await? {
+                if !self.goes_on(budget).await? {
+                    break;
+                }
+            }
+            if self.report.more {
+                break;
+            }
+        }
+        self.mark("drain");
+        Ok(())
+    }
+
+    /// Expiry, settling and money, round by round.
+    async fn rounds(&mut self, budget: Duration) -> Result<(), Failure> {
+        let mut fenced = 0;
+        loop {
+            // Stock first: a provider may be slow.
+            let expired = sweep::expire(&SpinRedis, &self.ledger, self.now, Some(&self.lease)).await?;
+            self.mark("expire");
+            let settled = sweep::settle(&SpinRedis, &self.ledger, self.now, &mut fenced).await?;
+            self.mark("settle");
+            let moved = money::round(&self.ledger, self.now, &mut self.report).await?;
+            self.mark("money");
+            self.report.expired += expired;
+            self.report.settled += settled;
+            if !moved && expired + settled == 0 || !self.goes_on(budget).await? {
+                return Ok(());
             }
         }
     }
-    loop {
-        let expired = sweep::expire(&SpinRedis, &ledger, now).await?;
-        let settled = sweep::settle(&SpinRedis, &ledger, now).await?;
-        let callbacks = money::finish_callbacks(&SpinRedis, &ledger, now, 200).await?;
-        let refunds = refunds::send(&ledger, now).await?;
-        report.expired += expired;
-        report.settled += settled;
-        report.callbacks += callbacks;
-        report.refunds += refunds;
-        if expired + settled + callbacks + refunds == 0 {
-            return Ok(report);
-        }
-        if started.elapsed() > BUDGET {
-            report.more = true;
-            return Ok(report);
-        }
+
+    /// Keeps the lease; whether there is time left and it is still ours.
+    async fn goes_on(&mut self, budget: Duration) -> Result<bool, Failure> {
+        let elapsed = self.started.elapsed();
+        let until = self.now.plus(elapsed.as_millis() as i64 + LEASE_MS);
+        let goes_on = elapsed < budget && leases::keep(&self.ledger, &self.lease, until).await?;
+        self.report.more |= !goes_on;
+        Ok(goes_on)
+    }
+
+    /// Counts the time since the last mark as a step's.
+    fn mark(&mut self, step: &'static str) {
+        *self.report.steps_ms.entry(step).or_default() += self.marked.elapsed().as_millis() as i64;
+        self.marked = Instant::now();
     }
 }

@@ -30,6 +30,8 @@ struct Data {
     payment: String,
     amount: i64,
     currency: String,
+    #[serde(default)]
+    refund: Option<String>,
 }
 
 /// The verified event, or `None` for a type that means nothing to us.
@@ -55,5 +57,6 @@ pub async fn event(call: &Call) -> Result<Option<Payment>, Failure> {
         payment: data.payment,
         amount: data.amount,
         currency: data.currency,
+        refund: data.refund.unwrap_or_default(),
     }))
 }

@@ -10,15 +10,18 @@ use std::{
 
 use stampede_domain::{
     activity::Phase,
-    ids::{ActivityId, SkuId},
+    ids::{ActivityId, SkuId, UserId},
     problem::Code,
     time::Millis,
 };
 use stampede_platform::memory::MAX_AGE_MS;
 use stampede_sale::hot::reserve::{Decision, GateFacts, Outcome, Reservation, fingerprint};
 
-/// Sales remembered at most.
+/// Sales remembered at most, and bans of a sale.
 const MOST: usize = 64;
+
+/// How much longer those read on who come while somebody looks, in milliseconds: within the second that C6 allows.
+const READ_ON_MS: i64 = 100;
 
 /// What to do with a wish.
 pub enum Advice {
@@ -37,6 +40,8 @@ struct Memory {
     /// The gate, when it was read, and Redis's clock less ours.
     gate: Option<(GateFacts, Millis, i64)>,
     sold_out: HashMap<SkuId, SoldOut>,
+    /// Who was refused for a ban, and when: hammering on costs no call (B6).
+    banned: HashMap<(UserId, String), Millis>,
     looking: bool,
 }
 
@@ -71,24 +76,34 @@ pub fn advise(wish: &Reservation, now: Millis) -> Advice {
             all.clear();
         }
         let memory = all.entry(activity.clone()).or_default();
-        let fresh = |at: Millis| now.0 - at.0 <= MAX_AGE_MS;
-        let Some((gate, at, offset)) = memory.gate.as_ref().filter(|(_, at, _)| fresh(*at) || memory.looking) else {
+        // What is from the future is from a clock that has jumped: its age is not known. While somebody looks, the others
+        // read on for a moment; were there no end to that, a silent Redis would leave them with what was true long ago.
+        let most = if memory.looking { MAX_AGE_MS + READ_ON_MS } else { MAX_AGE_MS };
+        let fresh = |at: Millis| (0..=most).contains(&(now.0 - at.0));
+        let Some((gate, _, offset)) = memory.gate.as_ref().filter(|(_, at, _)| fresh(*at)) else {
             if memory.looking {
                 return Advice::Wait;
             }
             memory.looking = true;
             return Advice::Look(Looking(activity.clone()));
         };
-        debug_assert!(fresh(*at) || memory.looking);
         if let Some((code, wait_ms)) = closed(gate, now.plus(*offset), &wish.start_key) {
             return Advice::Refuse(code, wait_ms);
+        }
+        if !memory.banned.is_empty() {
+            memory.banned.retain(|_, at| fresh(*at));
+            if memory.banned.contains_key(&(wish.user.clone(), wish.ip.clone())) {
+                return Advice::Refuse(Code::Banned, 0);
+            }
         }
         match memory.sold_out.get(&wish.sku) {
             Some(sold)
                 if wish.quantity >= sold.quantity && !sold.winners.contains(&fingerprint(wish.order_no.ulid())) =>
             {
-                if fresh(sold.at) || memory.looking {
+                if fresh(sold.at) {
                     Advice::Refuse(Code::SoldOut, 0)
+                } else if memory.looking {
+                    Advice::Wait
                 } else {
                     memory.looking = true;
                     Advice::Look(Looking(activity.clone()))
@@ -125,6 +140,9 @@ pub fn learn(wish: &Reservation, decision: &Decision, now: Millis) {
             // A new order means that there is stock again.
             Outcome::Queued(_) => {
                 memory.sold_out.remove(&wish.sku);
+            }
+            Outcome::Refused(Code::Banned, _) if memory.banned.len() < MOST => {
+                memory.banned.insert((wish.user.clone(), wish.ip.clone()), now);
             }
             Outcome::Refused(..) => {}
         }

@@ -9,19 +9,26 @@ use stampede_domain::{
     ids::{ActivityId, SkuId},
     order::Order,
     problem::{Code, FieldError, Problem},
-    time::seconds_up,
+    ticket::TicketError,
 };
 use stampede_platform::{
-    auth, client, clock,
+    abuse, auth, client, clock,
     http::{Answer, Call, Failure, method_not_allowed, not_found},
+    limits,
     redis::SpinRedis,
 };
-use stampede_sale::hot::reserve::{Decision, Outcome, Policy, Reservation, reserve};
+use stampede_sale::hot::{
+    limits::Policy,
+    reserve::{Decision, Outcome, Reservation, reserve},
+};
 
 use crate::memory::{self, Advice};
 
 /// Requests of one instance cannot wake each other: those who wait for its first look at the gate look again this often.
 const LOOK_EVERY: Duration = Duration::from_micros(300);
+
+/// How long they wait for it, in milliseconds; then they ask Redis themselves.
+const LOOK_FOR_MS: i64 = 500;
 
 #[derive(Deserialize)]
 struct Body {
@@ -47,26 +54,34 @@ pub async fn post(call: &Call) -> Result<Answer, Failure> {
         return Err(Problem::invalid(vec![FieldError::new("/quantity", "must be 1 to 1,000,000")]).into());
     }
     let now = clock::now();
-    let ticket = auth::tickets()
-        .await?
-        .admit(&body.ticket, &activity, now)
-        .map_err(|error| Problem::new(Code::TicketInvalid, error.to_string()))?;
-    let wish = Reservation {
+    let ip = client::address(call).await;
+    let ticket = auth::tickets().await?.admit(&body.ticket, &activity, now).map_err(|error| {
+        // An old ticket is a mistake, a forged one is not.
+        if error == TicketError::Forged {
+            abuse::note(&activity, ip.clone());
+        }
+        Problem::new(Code::TicketInvalid, error.to_string())
+    })?;
+    let mut wish = Reservation {
         order_no: ticket.order_no(),
         user: ticket.user,
         sku,
         quantity: body.quantity,
         start_key: body.start_key,
-        ip: client::address(call).await,
+        ip,
+        abused: Vec::new(),
     };
     let looking = loop {
         match memory::advise(&wish, clock::now()) {
             Advice::Refuse(code, wait_ms) => return Err(refusal(code, wait_ms, &[]).into()),
             Advice::Ask => break None,
             Advice::Look(guard) => break Some(guard),
-            Advice::Wait => spin_sdk::time::sleep(LOOK_EVERY).await,
+            Advice::Wait if clock::now().0 - now.0 < LOOK_FOR_MS => spin_sdk::time::sleep(LOOK_EVERY).await,
+            // Whoever looks is kept waiting by Redis: queueing up behind them would add their wait to ours.
+            Advice::Wait => break None,
         }
     };
+    wish.abused = abuse::take(&activity);
     let decision = reserve(&SpinRedis, &wish, looking.is_some()).await?;
     memory::learn(&wish, &decision, clock::now());
     drop(looking);
@@ -80,7 +95,7 @@ fn answer(decision: Decision) -> Result<Answer, Failure> {
             let location = format!("/api/orders/{}", order.order_no);
             let mut answer =
                 Answer::json(202, &accepted(&order)).header("location", location).header("retry-after", "1");
-            for (name, value) in rate_limit(policies) {
+            for (name, value) in limits::headers(policies) {
                 answer = answer.header(name, value);
             }
             Ok(answer)
@@ -110,26 +125,5 @@ fn refusal(code: Code, wait_ms: i64, policies: &[Policy]) -> Problem {
         Code::SoldOut => "There are not enough units left. Units come back when others cancel or do not pay.",
         _ => "This sale has no such SKU.",
     };
-    let mut problem = Problem::new(code, detail);
-    if wait_ms > 0 && matches!(code, Code::RateLimited | Code::Overloaded | Code::NotOpen) {
-        problem = problem.retry_after(seconds_up(wait_ms));
-    }
-    if code == Code::RateLimited {
-        problem.violated =
-            policies.iter().filter(|policy| policy.left == 0).map(|policy| policy.name.clone()).collect();
-    }
-    problem.headers.extend(rate_limit(policies));
-    problem
-}
-
-/// `RateLimit` and `RateLimit-Policy`.
-fn rate_limit(policies: &[Policy]) -> Vec<(&'static str, String)> {
-    if policies.is_empty() {
-        return Vec::new();
-    }
-    let list = |item: fn(&Policy) -> String| policies.iter().map(item).collect::<Vec<_>>().join(", ");
-    vec![
-        ("ratelimit-policy", list(|p| format!("\"{}\";q={};w={}", p.name, p.quota, p.window))),
-        ("ratelimit", list(|p| format!("\"{}\";r={};t={}", p.name, p.left, p.reset))),
-    ]
+    limits::refusal(Problem::new(code, detail), wait_ms, policies)
 }

@@ -19,6 +19,9 @@ use ulid::Ulid;
 #[derive(Deserialize)]
 struct Body {
     outcome: String,
+    /// Which payment of this session: the first one, or, from 1 on, another one by mistake.
+    #[serde(default)]
+    again: u8,
 }
 
 /// The page.
@@ -36,7 +39,8 @@ pub async fn page(session: &str) -> Result<Answer, Failure> {
 pub async fn post(call: &Call, session: &str) -> Result<Answer, Failure> {
     let text = session;
     let session = read(session).await?;
-    let kind = match body::parse::<Body>(&call.body)?.outcome.as_str() {
+    let body: Body = body::parse(&call.body)?;
+    let kind = match body.outcome.as_str() {
         "paid" => "payment.succeeded",
         "declined" => "payment.failed",
         _ => {
@@ -44,12 +48,13 @@ pub async fn post(call: &Call, session: &str) -> Result<Answer, Failure> {
             return Err(Problem::invalid(vec![error]).into());
         }
     };
+    let which = if body.again == 0 { String::new() } else { format!("_{}", body.again) };
     let data = json!({
-        "order_no": session.order_no, "session": text, "payment": format!("pay_{}", session.order_no.ulid()),
+        "order_no": session.order_no, "session": text, "payment": format!("pay_{}{which}", session.order_no.ulid()),
         "amount": session.amount, "currency": session.currency,
     });
     // One payment, one event: pressing the button again sends the same one.
-    notify(kind, &format!("evt_{kind}_{}", session.order_no), data).await?;
+    notify(kind, &format!("evt_{kind}_{}{which}", session.order_no), data).await?;
     Ok(Answer::json(200, &json!({ "outcome": kind, "order_no": session.order_no })))
 }
 

@@ -26,6 +26,6 @@ pub async fn post(call: &Call) -> Result<Answer, Failure> {
         "order_no": body.order_no, "payment": body.payment, "refund": format!("re_{}", body.payment),
         "amount": body.amount, "currency": body.currency,
     });
-    notify("refund.succeeded", &format!("evt_refund_{}", body.order_no), data).await?;
+    notify("refund.succeeded", &format!("evt_refund_{}", body.payment), data).await?;
     Ok(Answer::json(200, &json!({ "status": "pending" })))
 }

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { call, operate, publish, reserve, signIn, unique, untilOrder, untilPhase } from "../support/app.js";
+import { call, eventually, operate, publish, reserve, signIn, unique, untilOrder, untilPhase } from "../support/app.js";
 import { enterAsOperator, part, untilSays, withPage } from "../support/browser.js";
 
 test("a wrong token opens nothing", async () => {
@@ -49,7 +49,8 @@ test("an operator creates a sale, corrects a mistake, publishes, pauses, resumes
 
 test("saving a sale without a change keeps every field", async () => {
   const { id } = await publish({
-    description: "Two\nlines", image: "https://example.org/a.png", pay_extension_seconds: 60, human_check: "none",
+    description: "Two\nlines", image: "https://example.org/a.png", pay_extension_seconds: 60, human_check: "captcha",
+    max_wait_seconds: 7,
     eligibility: { members_only: true, min_level: 2, allow: ["ann", "bob"] }, refund_restocks: false,
     limits: { user: { count: 7, seconds: 9 }, ip: null },
   });
@@ -83,5 +84,12 @@ test("the live figures follow the sale, and the audit adds up", async () => {
     await untilSays(page, "stock-item", /item\s*15\s*14\s*1\s*0/);
     await part(page, "audit").click();
     await untilSays(page, "audit-verdict", "Every invariant holds");
+    const { start_key: old } = await call("GET", `/api/activities/${id}/gate.json`);
+    await part(page, "rotate").click();
+    await part(page, "dialog-yes").click();
+    await eventually("a new start key", async () => {
+      const { start_key: value } = await call("GET", `/api/activities/${id}/gate.json`);
+      return { done: value && value !== old, value };
+    });
   });
 });

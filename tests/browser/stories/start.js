@@ -20,7 +20,7 @@ const noteWhenLit = () => {
 
 for (const [words, clockOff] of [["right", 0], ["an hour fast", HOUR], ["an hour slow", -HOUR]]) {
   test(`the button is grey before the start and lights up at it while the browser's clock is ${words}`, async () => {
-    const { id, startsAt } = await publish({ startsIn: 5_000 });
+    const { id, startsAt } = await publish({ startsIn: 12_000 });
     const offset = await serverOffset(id);
     await withPage(
       `/sale?activity=${id}`,
@@ -28,11 +28,11 @@ for (const [words, clockOff] of [["right", 0], ["an hour fast", HOUR], ["an hour
         await page.evaluate(noteWhenLit);
         await signInOn(page, unique("ada"));
         await untilSays(page, "buy", "Not yet");
-        await untilSays(page, "clock", /^00:0[0-5]$/);
+        await untilSays(page, "clock", /^00:(0\d|1[0-2])$/);
         assert.equal(await part(page, "buy").isDisabled(), true);
         await untilButton(page, "enabled");
         const late = (await page.evaluate(() => globalThis.litAt)) + offset - startsAt;
-        assert.ok(late >= -50 && late < 700, `it lit up ${late} ms after the start`);
+        assert.ok(late >= -100 && late < 1_000, `it lit up ${late} ms after the start`);
         await part(page, "buy").click();
         await page.waitForURL(/\/order\?/);
       },
@@ -42,7 +42,7 @@ for (const [words, clockOff] of [["right", 0], ["an hour fast", HOUR], ["an hour
 }
 
 test("a clock set by an answer that waited in a cache is put right by the next one", async () => {
-  const { id, startsAt } = await publish({ startsIn: 6_000 });
+  const { id, startsAt } = await publish({ startsIn: 12_000 });
   const offset = await serverOffset(id);
   await withPage("/", async (page) => {
     await page.route(/\/api\/activities\/[^/]+$/, async (route) => {
@@ -55,14 +55,14 @@ test("a clock set by an answer that waited in a cache is put right by the next o
     await page.evaluate(noteWhenLit);
     await untilButton(page, "enabled");
     const late = (await page.evaluate(() => globalThis.litAt)) + offset - startsAt;
-    assert.ok(late >= -50 && late < 700, `it lit up ${late} ms after the start`);
+    assert.ok(late >= -100 && late < 1_000, `it lit up ${late} ms after the start`);
   });
 });
 
 const isGate = (message) => message.url().endsWith("/gate.json");
 
 test("a page rarely asks the gate before the start, and does right at it", async () => {
-  const { id, startsAt } = await publish({ startsIn: 8_000 });
+  const { id, startsAt } = await publish({ startsIn: 12_000 });
   const offset = await serverOffset(id);
   await withPage("/", async (page) => {
     const looks = [];
@@ -75,7 +75,7 @@ test("a page rarely asks the gate before the start, and does right at it", async
 });
 
 test("a page spreads its first request after the start as far as the gate says", async () => {
-  const { id, startsAt } = await publish({ startsIn: 4_000 });
+  const { id, startsAt } = await publish({ startsIn: 15_000 });
   const offset = await serverOffset(id);
   await withPage("/", async (page) => {
     // The latest of all pages: chance gives it the end of the spread.

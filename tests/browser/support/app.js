@@ -41,11 +41,16 @@ export const sweep = () => call("POST", "/api/tasks/sweep", { token: cronToken, 
 /** A name that no other test has. */
 export const unique = (word) => `${word}-${randomBytes(4).toString("hex")}`;
 
-/** Milliseconds between this machine's clock and the server's. */
+/** Milliseconds between this machine's clock and the server's, by the quickest of some answers. */
 export async function serverOffset(activity) {
-  const asked = Date.now();
-  const gate = await call("GET", `/api/activities/${activity}/gate.json`);
-  return Date.parse(gate.server_time) - (asked + Date.now()) / 2;
+  let best = { took: Infinity };
+  for (let tries = 0; tries < 8; tries += 1) {
+    const asked = Date.now();
+    const { server_time: time } = await call("GET", `/api/activities/${activity}/gate.json`);
+    const took = Date.now() - asked;
+    if (took < best.took) best = { took, offset: Date.parse(time) - asked - took / 2 };
+  }
+  return best.offset;
 }
 
 /** Creates and publishes a sale of one SKU, `item`; resolves to its id and its start. */

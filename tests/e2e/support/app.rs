@@ -23,12 +23,24 @@ impl TestApp {
     /// The app that most tests share; each keeps to sales of its own.
     pub fn shared() -> Self {
         static SHARED: OnceLock<Arc<Mutex<Throwaway>>> = OnceLock::new();
-        Self::around(Arc::clone(SHARED.get_or_init(|| Arc::new(Mutex::new(ready())))))
+        Self::around(Arc::clone(SHARED.get_or_init(|| Arc::new(Mutex::new(ready(|_| {}))))))
     }
 
     /// An app of the test's own, which it may break.
     pub fn own() -> Self {
-        Self::around(Arc::new(Mutex::new(ready())))
+        Self::around(Arc::new(Mutex::new(ready(|_| {}))))
+    }
+
+    /// The same with variables of its own.
+    pub fn with(adjust: impl FnOnce(&mut Variables)) -> Self {
+        Self::around(Arc::new(Mutex::new(ready(adjust))))
+    }
+
+    /// One that was started in another way.
+    pub fn started(started: anyhow::Result<Throwaway>) -> Self {
+        let mut stampede = started.unwrap_or_else(|error| panic!("{error:#}"));
+        stampede.app.wait_until_ready().unwrap_or_else(|error| panic!("{error:#}"));
+        Self::around(Arc::new(Mutex::new(stampede)))
     }
 
     fn around(stampede: Arc<Mutex<Throwaway>>) -> Self {
@@ -80,8 +92,8 @@ impl Drop for TestApp {
     }
 }
 
-fn ready() -> Throwaway {
-    let mut stampede = Throwaway::start(|_| {}).unwrap_or_else(|error| panic!("{error:#}"));
+fn ready(adjust: impl FnOnce(&mut Variables)) -> Throwaway {
+    let mut stampede = Throwaway::start(adjust).unwrap_or_else(|error| panic!("{error:#}"));
     stampede.app.wait_until_ready().unwrap_or_else(|error| panic!("{error:#}"));
     stampede
 }

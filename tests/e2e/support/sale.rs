@@ -72,6 +72,12 @@ impl TestApp {
             }
         })
         .await;
+        // Each function learns of a new sale by itself (F5: within two seconds).
+        eventually("tickets", async || {
+            let answer = self.ticket(&id, &self.sign_in("somebody")).await;
+            if answer.status == 404 { Err(answer.body) } else { Ok(()) }
+        })
+        .await;
         Sale { id, start_key }
     }
 

@@ -24,11 +24,26 @@ impl Counts {
         let mut counts = Self::default();
         for line in output.lines() {
             counts += libtest(line).or_else(|| node(line)).unwrap_or_default();
+            counts.unittest(line);
         }
         if !succeeded && counts.failed == 0 {
             counts.failed = 1;
         }
         counts
+    }
+
+    /// `Ran 12 tests in 0.1s`, and where some failed `FAILED (failures=1, errors=2)`: Python's `unittest`.
+    fn unittest(&mut self, line: &str) {
+        let ran = line.strip_prefix("Ran ").and_then(|rest| rest.split_once(" test"));
+        if let Some(Ok(number)) = ran.map(|(number, _)| number.parse::<u64>()) {
+            self.passed += number;
+        }
+        let Some(parts) = line.strip_prefix("FAILED (").and_then(|rest| rest.strip_suffix(')')) else { return };
+        let counted = parts.split(", ").filter_map(|part| part.split_once('='));
+        let of = counted.filter(|(word, _)| matches!(*word, "failures" | "errors"));
+        let failed = of.filter_map(|(_, number)| number.parse::<u64>().ok()).sum();
+        self.failed += failed;
+        self.passed = self.passed.saturating_sub(failed);
     }
 }
 
@@ -60,12 +75,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_kinds_of_programs_are_understood() {
+    fn all_kinds_of_programs_are_understood() {
         let rust =
             "running 3 tests\n\ntest result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; 2 filtered out\n";
         assert_eq!(Counts::of(rust, false), Counts { passed: 12, failed: 3 });
         let node = "# tests 9\n# pass 7\n# fail 1\n# cancelled 1\n# skipped 0\n# duration_ms 5.1\n";
         assert_eq!(Counts::of(node, false), Counts { passed: 7, failed: 2 });
+        let python = "Ran 5 tests in 0.015s\n\nFAILED (failures=1, errors=1, skipped=1)\n";
+        assert_eq!(Counts::of(python, false), Counts { passed: 3, failed: 2 });
+        assert_eq!(Counts::of("Ran 1 test in 0.001s\n\nOK\n", true), Counts { passed: 1, failed: 0 });
         assert_eq!(Counts::of("ℹ tests 2\nℹ pass 2\nℹ fail 0\n", true), Counts { passed: 2, failed: 0 });
     }
 

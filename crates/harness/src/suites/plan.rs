@@ -1,6 +1,6 @@
 //! Which suites there are, and what each of them runs.
 
-use std::{path::Path, process::Command, time::Duration};
+use std::{ffi::OsStr, path::Path, process::Command, time::Duration};
 
 use anyhow::{Result, ensure};
 
@@ -11,6 +11,15 @@ use crate::{engine::target_directory, manifest::TARGET};
 const BLACK_BOX: &str = "stampede-tests";
 /// The engine brings a tree of dependencies of its own; built apart, it shares them with `scripts/up`.
 const ENGINE: &str = "local-host";
+/// What the app is told where the other side's software listens.
+const OTHER_SIDE: [&str; 6] = [
+    "payment_provider=stripe",
+    "stripe_api=http://127.0.0.1:{port:stripe}",
+    "stripe_api_key=sk_test_stampede",
+    "shop_url=https://shop.example",
+    "events_url=http://127.0.0.1:{port:events}/events",
+    "events_host=http://127.0.0.1:{port:events}",
+];
 
 /// A suite.
 pub struct Suite {
@@ -55,6 +64,9 @@ pub fn suites(root: &Path, wanted: &[String], long: bool) -> Result<Vec<Suite>> 
     if root.join("tests/browser/package.json").is_file() && wants(wanted, "browser") {
         suites.push(browser(root));
     }
+    if root.join("tests/other-side/package.json").is_file() && wants(wanted, "other-side") {
+        suites.push(other_side(root));
+    }
     for name in wanted {
         ensure!(suites.iter().any(|suite| suite.name == *name), "there is no suite {name:?}");
     }
@@ -77,11 +89,9 @@ fn lint(root: &Path, packages: &Packages) -> Suite {
         Step { name: name.to_owned(), command, counting: Counting::One, patience: Duration::from_secs(20 * 60) }
     };
     let clippy = ["clippy", "--release", "--locked"];
-    // The engine names the SDK for its WIT files alone.
-    let wasm: Vec<_> = packages.wasm.iter().filter(|name| *name != ENGINE).cloned().collect();
     let steps = vec![
         cargo("cargo fmt --check", &["fmt", "--all", "--check"], &[]),
-        cargo("clippy of the functions", &[&clippy[..], &["--target", TARGET]].concat(), &wasm),
+        cargo("clippy of the functions", &[&clippy[..], &["--target", TARGET]].concat(), &packages.wasm),
         cargo("clippy of the host programs", &[&clippy[..], &["--all-targets"]].concat(), &packages.host),
     ];
     Suite { name: "lint".to_owned(), steps }
@@ -89,7 +99,7 @@ fn lint(root: &Path, packages: &Packages) -> Suite {
 
 /// `unit`, and one suite for each file of the black-box tests.
 fn rust(root: &Path, packages: &Packages, wanted: &[String], long: bool) -> Result<Vec<Suite>> {
-    if !wanted.is_empty() && wanted.iter().all(|name| name == "lint" || name == "browser") {
+    if !wanted.is_empty() && wanted.iter().all(|name| ["lint", "browser", "other-side"].contains(&name.as_str())) {
         return Ok(vec![]);
     }
     let (engine, others): (Vec<&str>, Vec<&str>) =
@@ -135,4 +145,21 @@ fn browser(root: &Path) -> Suite {
     let patience = Duration::from_secs(10 * 60);
     let step = Step { name: "node --test".to_owned(), command, counting: Counting::Output, patience };
     Suite { name: "browser".to_owned(), steps: vec![step] }
+}
+
+/// The other side's own software: Node's and Python's, each with an app that calls back to what they listen on.
+fn other_side(root: &Path) -> Suite {
+    let python = target_directory(root).join("other-side/bin/python");
+    let step = |name: &str, program: &[&OsStr]| {
+        let mut command = Command::new(target_directory(root).join("release/with-app"));
+        command.current_dir(root.join("tests/other-side"));
+        command.args(OTHER_SIDE.iter().flat_map(|variable| ["--variable", variable]));
+        command.args(program);
+        let patience = Duration::from_secs(10 * 60);
+        Step { name: name.to_owned(), command, counting: Counting::Output, patience }
+    };
+    let node = ["node", "--test", "--test-reporter=tap", "--test-concurrency=1"].map(OsStr::new);
+    let python = [python.as_os_str(), OsStr::new("-m"), OsStr::new("unittest"), OsStr::new("discover")];
+    let steps = vec![step("node --test", &node), step("python -m unittest", &python)];
+    Suite { name: "other-side".to_owned(), steps }
 }

@@ -32,6 +32,8 @@ struct Package {
 struct Dependency {
     name: String,
     kind: Option<String>,
+    /// The platforms it is for; none: all.
+    target: Option<String>,
 }
 
 impl Packages {
@@ -58,7 +60,8 @@ impl Packages {
 }
 
 fn needs_sdk(package: &Package, metadata: &Metadata) -> bool {
-    let normal = package.dependencies.iter().filter(|dependency| dependency.kind.is_none());
+    // What is named for one platform alone does not decide where the package runs.
+    let normal = package.dependencies.iter().filter(|it| it.kind.is_none() && it.target.is_none());
     normal.into_iter().any(|dependency| {
         let member = metadata.packages.iter().find(|member| member.name == dependency.name);
         dependency.name == "spin-sdk" || member.is_some_and(|member| needs_sdk(member, metadata))
@@ -107,7 +110,7 @@ struct Profile {
 /// When they do not compile.
 pub fn build_tests(root: &Path, packages: &[&str]) -> Result<Vec<TestProgram>> {
     let mut cargo = Command::new("cargo");
-    cargo.current_dir(root).args(["test", "--release", "--locked", "--no-run", "--lib", "--bins", "--tests"]);
+    cargo.current_dir(root).args(["test", "--release", "--locked", "--no-run", "--tests"]);
     cargo.arg("--message-format=json-render-diagnostics").args(packages.iter().flat_map(|package| ["-p", package]));
     let output = cargo.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
     ensure!(output.status.success(), "the tests of {} do not compile", packages.join(", "));
@@ -152,11 +155,13 @@ mod tests {
                 {"name": "domain", "dependencies": [{"name": "serde", "kind": null}]},
                 {"name": "platform", "dependencies": [{"name": "domain", "kind": null}, {"name": "spin-sdk", "kind": null}]},
                 {"name": "reserve", "dependencies": [{"name": "platform", "kind": null}]},
-                {"name": "local-host", "dependencies": [{"name": "spin-sdk", "kind": "build"}]}]}"#,
+                {"name": "bench", "dependencies": [{"name": "spin-sdk", "kind": "build"}]},
+                {"name": "local-host", "dependencies":
+                    [{"name": "spin-sdk", "kind": null, "target": "cfg(target_family = \"wasm\")"}]}]}"#,
         )
         .expect("metadata");
         let packages = Packages::sort(&metadata);
-        assert_eq!(packages.host, ["domain", "local-host"]);
+        assert_eq!(packages.host, ["domain", "bench", "local-host"]);
         assert_eq!(packages.wasm, ["platform", "reserve"]);
     }
 

@@ -22,7 +22,7 @@ use super::{
     sweeper::Sweeper,
 };
 use crate::{
-    app::{self, Settings, served_at},
+    app::{self, Settings, Triggers, served_at},
     build,
     engine::Engine,
     http::Client,
@@ -74,6 +74,8 @@ pub fn run(options: &Options) -> Result<()> {
         directory: directory.at("state"),
         variables: variables.clone(),
         log: Some(directory.at("logs/app.log")),
+        triggers: Triggers::All,
+        environment: vec![],
     };
     println!("starting the app on the engine {} …", settings.engine);
     let start = Box::new(move || settings.spawn());
@@ -118,7 +120,7 @@ fn start_redis(directory: &Directory, variables: &mut Variables) -> Result<Servi
     let port = directory.redis_port(variables)?;
     variables.set_redis(&redis::url(port))?;
     let (data, log) = (directory.at("redis"), directory.at("logs/redis.log"));
-    let start = Box::new(move || redis::spawn(&data, port, Some(&log)));
+    let start = Box::new(move || redis::spawn(&data, port, Some(&log), &[]));
     let mut service = Service::start("redis", directory.at("pids/redis"), Duration::from_millis(100), start)?;
     if let Some(process) = service.process() {
         redis::wait_until_ready(process, port)?;

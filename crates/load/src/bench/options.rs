@@ -37,6 +37,14 @@ pub struct Options {
     #[arg(long, default_value_t = 10_000)]
     pub reserves: u32,
 
+    /// Without --url: also measure what a long sale costs (memory per order, 100,000 orders in one sale, sweeping)
+    #[arg(long)]
+    pub endurance: bool,
+
+    /// Without --url: build nothing, run what is there
+    #[arg(long)]
+    pub no_build: bool,
+
     /// Directory for `bench.json`
     #[arg(long)]
     pub report: Option<PathBuf>,

@@ -1,6 +1,7 @@
 //! An app of the benchmark's own: built, started with fresh data, and gone afterwards.
 
 use anyhow::Result;
+use nix::sys::signal::Signal;
 use stampede_harness::engine::Engine;
 use stampede_harness::throwaway::Throwaway;
 use stampede_harness::{build, root};
@@ -13,9 +14,11 @@ pub struct OwnApp {
 }
 
 impl OwnApp {
-    /// Builds what is missing and starts it.
-    pub fn start() -> Result<Self> {
-        build::all(&root::find()?, &Engine::discover(None)?)?;
+    /// Builds what is missing (unless told to run what is there) and starts it.
+    pub fn start(build: bool) -> Result<Self> {
+        if build {
+            build::all(&root::find()?, &Engine::discover(None)?)?;
+        }
         let mut app = Throwaway::start(|_| {})?;
         app.app.wait_until_ready()?;
         Ok(Self { app })
@@ -31,6 +34,21 @@ impl OwnApp {
         target.jwt_key = get("jwt_key");
         target.jwt_issuer = get("jwt_issuer");
         target.jwt_audience = get("jwt_audience");
+    }
+
+    /// Stops the order writer's process for as long as `held`, so that a backlog can grow.
+    pub fn hold_writer(&self, held: bool) -> Result<()> {
+        self.app.app.signal_trigger("redis", if held { Signal::SIGSTOP } else { Signal::SIGCONT })
+    }
+
+    /// Bytes that its Redis uses.
+    pub fn redis_memory(&self) -> Result<u64> {
+        self.app.redis.used_memory()
+    }
+
+    /// Whether its ledger is PostgreSQL.
+    pub fn has_postgres(&self) -> bool {
+        self.app.postgres.is_some()
     }
 
     /// What the app has written last, for an error message.

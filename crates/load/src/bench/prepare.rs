@@ -29,8 +29,13 @@ pub struct OpenSale {
 
 /// Creates a sale of `stock` units that opens in a second, and waits until it has.
 pub async fn open_sale(app: &App, stock: i64, per_user: u32) -> Result<OpenSale> {
+    open_sale_to_be_paid_in(app, stock, per_user, 3600).await
+}
+
+/// The same with so many seconds to pay.
+pub async fn open_sale_to_be_paid_in(app: &App, stock: i64, per_user: u32, pay_timeout: u32) -> Result<OpenSale> {
     let terms = Terms::new(1, stock);
-    let rules = Rules { start_in: Duration::from_secs(1), pay_timeout: 3600, per_user };
+    let rules = Rules { start_in: Duration::from_secs(1), pay_timeout, per_user };
     publish(app, &terms, &rules).await?;
     let pollers = Pollers::start(app, &terms);
     let (_, gate) = opening(&mut pollers.view.clone(), ADMIN_PATIENCE).await?;

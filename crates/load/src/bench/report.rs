@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::closed_loop::Sample;
 use super::drain::Drain;
+use super::endurance::Endurance;
 use crate::{meter, table};
 
 /// What is measured.
@@ -56,15 +57,18 @@ impl Kind {
     }
 }
 
-/// The least orders per second of the writer that the design asks for.
-const WRITER_GOAL: f64 = 20_000.0;
-
 /// All measurements so far.
 #[derive(Debug, Default)]
 pub struct Results {
     series: BTreeMap<Kind, Series>,
-    /// The writer's.
+    /// The writer beside the rush.
     pub drains: Vec<Drain>,
+    /// The writer after it had been held back.
+    pub backlogs: Vec<Drain>,
+    /// The least orders per second of the writer that are asked for on this ledger.
+    pub writer_goal: f64,
+    /// What a long sale costs, where that was measured.
+    pub endurance: Option<Endurance>,
 }
 
 #[derive(Debug, Default)]
@@ -104,8 +108,14 @@ pub struct Row {
 pub struct Report {
     /// Measurements over HTTP.
     pub rows: Vec<Row>,
-    /// The writer, one entry per round.
+    /// The writer beside the rush, one entry per round.
     pub drains: Vec<Drain>,
+    /// The writer after it had been held back; only in an app of the benchmark's own.
+    pub backlogs: Vec<Drain>,
+    /// The least orders per second of the writer that are asked for on this ledger.
+    pub writer_goal: f64,
+    /// What a long sale costs, where that was measured.
+    pub endurance: Option<Endurance>,
     /// Answers that should not have come.
     pub unexpected: BTreeMap<String, u64>,
 }
@@ -122,10 +132,13 @@ impl Results {
             Some(latency) => latency.add(&sample.latency).unwrap_or_default(),
             empty => *empty = Some(sample.latency),
         }
-        for (what, count) in sample.unexpected {
-            *series.unexpected.entry(what).or_default() += count;
-        }
+        series.complain(sample.unexpected);
         rate
+    }
+
+    /// Counts what went wrong in a run whose rate says nothing.
+    pub fn complain(&mut self, kind: Kind, sample: Sample) {
+        self.series.entry(kind).or_default().complain(sample.unexpected);
     }
 
     /// Notes a ratio to hello world.
@@ -155,6 +168,9 @@ impl Results {
         Report {
             rows: self.series.iter().map(row).collect(),
             drains: self.drains.clone(),
+            backlogs: self.backlogs.clone(),
+            writer_goal: self.writer_goal,
+            endurance: self.endurance,
             unexpected: self.unexpected(),
         }
     }
@@ -164,6 +180,14 @@ impl Results {
             series.unexpected.iter().map(|(what, count)| (format!("{}: {what}", kind.name()), *count))
         });
         all.collect()
+    }
+}
+
+impl Series {
+    fn complain(&mut self, unexpected: BTreeMap<String, u64>) {
+        for (what, count) in unexpected {
+            *self.unexpected.entry(what).or_default() += count;
+        }
     }
 }
 
@@ -201,7 +225,8 @@ impl Report {
         }
         let complaints: String =
             self.unexpected.iter().map(|(what, count)| format!("\nUNEXPECTED {count} × {what}")).collect();
-        format!("{table}\n\n{}{complaints}", self.writer())
+        let endurance = self.endurance.map(|endurance| format!("\n{}", endurance.text())).unwrap_or_default();
+        format!("{table}\n\n{}{endurance}{complaints}", self.writer())
     }
 
     /// Writes `bench.json` into `directory`.
@@ -217,22 +242,28 @@ impl Report {
         if self.drains.is_empty() {
             return "order writer: not measured".to_owned();
         }
-        let whole: Vec<f64> = self.drains.iter().map(|drain| drain.orders_per_second).collect();
-        let (low, high) = range(&whole);
-        let rest: Vec<f64> = self.drains.iter().filter_map(|drain| drain.drained_per_second).collect();
-        let rest = if rest.is_empty() {
-            "no backlog to speak of when the last reservation was answered: it kept pace".to_owned()
+        let beside: Vec<f64> = self.drains.iter().map(|drain| drain.orders_per_second).collect();
+        let left = self.drains.iter().map(|drain| drain.backlog).max().unwrap_or_default();
+        let alone: Vec<f64> = self.backlogs.iter().filter_map(|drain| drain.drained_per_second).collect();
+        let alone = if alone.is_empty() {
+            "not measured on a backlog: that takes an app of the benchmark's own (no --url)".to_owned()
         } else {
-            let backlog = self.drains.iter().map(|drain| drain.backlog).max().unwrap_or_default();
-            let (low, high) = range(&rest);
-            format!("what still waited then (up to {backlog}) at {:.0}/s ({low:.0}–{high:.0})", median(&rest))
+            let size = self.backlogs.iter().map(|drain| drain.backlog).max().unwrap_or_default();
+            let word = if median(&alone) >= self.writer_goal { "ok" } else { "below" };
+            format!("{} orders/s on a backlog of {size}, goal {:.0} {word}", spread(&alone), self.writer_goal)
         };
         format!(
-            "order writer: {:.0} orders/s from the first reservation to the empty queue ({low:.0}–{high:.0}); {rest}; \
-             goal {WRITER_GOAL:.0}/s",
-            median(&whole)
+            "order writer  {alone}\n              {} orders/s from the first reservation to the empty queue; \
+             {left} orders or fewer waited when the last was answered",
+            spread(&beside)
         )
     }
+}
+
+/// Median, lowest and highest.
+fn spread(values: &[f64]) -> String {
+    let (low, high) = range(values);
+    format!("{:.0} ({low:.0}–{high:.0})", median(values))
 }
 
 fn goal_cell(goal: Option<String>, reached: bool) -> Cell {
@@ -246,7 +277,7 @@ fn quantile(series: &Series, quantile: f64) -> f64 {
 }
 
 /// The middle, or the mean of both middles.
-fn median(values: &[f64]) -> f64 {
+pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     match sorted.len() {

@@ -11,6 +11,7 @@ use indicatif::ProgressBar;
 use super::closed_loop::{Sample, Work, drive};
 use super::drain::{self, Drain};
 use super::options::Options;
+use super::own_app::OwnApp;
 use super::prepare::{self, OpenSale};
 use super::report::{Kind, Results};
 use super::server::Server;
@@ -62,9 +63,7 @@ impl Bench {
         ensure!(!tickets.is_empty(), "no ticket was issued: {}", results.complaints());
 
         bar.set_message(Kind::Reserve.name());
-        let reservations = prepare::reservations(&self.server, &self.plenty, &tickets)?;
-        let work = Work { supply: Supply::once(reservations), expect: 202, limit: None, keep: LOOKED_AT };
-        let sample = drive(&self.server, self.options.connections, work).await?;
+        let sample = self.reserve(&tickets).await?;
         let drain = self.drain(&sample).await?;
         let looks = prepare::looks(&self.server, &tickets, &sample.kept)?;
         let rate = results.add(Kind::Reserve, sample);
@@ -77,6 +76,25 @@ impl Bench {
             before = self.pair(kind, rate, before, hello()?, results, bar).await?;
         }
         Ok(())
+    }
+
+    /// A backlog that grows while the order writer is held back, and how fast the writer then drains it.
+    pub async fn backlog(&self, own: &OwnApp, results: &mut Results) -> Result<()> {
+        let (sample, tickets) = prepare::tickets(&self.server, &self.options, &self.plenty, &self.users).await?;
+        results.complain(Kind::Ticket, sample);
+        own.hold_writer(true)?;
+        let filled = self.reserve(&tickets).await;
+        own.hold_writer(false)?;
+        let filled = filled?;
+        results.backlogs.extend(self.drain(&filled).await?);
+        results.complain(Kind::Reserve, filled);
+        Ok(())
+    }
+
+    async fn reserve(&self, tickets: &[String]) -> Result<Sample> {
+        let reservations = prepare::reservations(&self.server, &self.plenty, tickets)?;
+        let work = Work { supply: Supply::once(reservations), expect: 202, limit: None, keep: LOOKED_AT };
+        drive(&self.server, self.options.connections, work).await
     }
 
     async fn measure(&self, kind: Kind, work: Work, results: &mut Results, bar: &ProgressBar) -> Result<f64> {

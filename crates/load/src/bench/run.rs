@@ -6,6 +6,7 @@ use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::options::Options;
+use super::own_app::OwnApp;
 use super::prepare::{open_sale, reservations, sell_out, tickets};
 use super::report::{Report, Results};
 use super::rounds::Bench;
@@ -13,11 +14,13 @@ use super::server::Server;
 use crate::app::App;
 use crate::sale::{buyers, setup};
 
+/// Backlogs that the order writer drains.
+const BACKLOGS: u32 = 3;
 /// Measurements over HTTP per round: six, and hello world around each.
 const STEPS_PER_ROUND: u64 = 11;
 
-/// Measures.
-pub async fn run(options: Options) -> Result<Report> {
+/// Measures; with an app of its own also how fast the order writer drains a backlog.
+pub async fn run(options: Options, own: Option<&OwnApp>) -> Result<Report> {
     options.check()?;
     let target = options.target.resolve()?;
     let app = App::new(&target, options.connections, Duration::from_secs(10))?;
@@ -31,9 +34,9 @@ pub async fn run(options: Options) -> Result<Report> {
     );
     bar.set_message("preparing");
     let (rounds, reserves) = (options.rounds, options.reserves as usize);
-    // Each user reserves one unit per round, the warm-up included.
-    let stock = i64::from(options.reserves) * i64::from(rounds + 1);
-    let plenty = open_sale(&app, stock, rounds + 1).await?;
+    // Each user reserves one unit in each round, in the warm-up, and for each backlog.
+    let per_user = rounds + 1 + BACKLOGS;
+    let plenty = open_sale(&app, i64::from(options.reserves) * i64::from(per_user), per_user).await?;
     let sold_out = open_sale(&app, 1, 1).await?;
     let users = buyers::sign_in(&app, &target, &plenty.terms, reserves, &ProgressBar::hidden()).await?;
     let (_, some) = tickets(&server, &options, &sold_out, &users[..usize::from(options.connections) + 1]).await?;
@@ -46,6 +49,17 @@ pub async fn run(options: Options) -> Result<Report> {
     let mut results = Results::default();
     for _ in 0..rounds {
         bench.round(bench.options.seconds, reserves, &mut results, &bar).await?;
+    }
+    if let Some(own) = own {
+        bar.set_message("order writer");
+        for _ in 0..BACKLOGS {
+            bench.backlog(own, &mut results).await?;
+        }
+        results.writer_goal = if own.has_postgres() { 10_000.0 } else { 20_000.0 };
+        if bench.options.endurance {
+            bar.set_message("endurance");
+            results.endurance = Some(bench.endurance(own).await?);
+        }
     }
     bar.finish_and_clear();
     for sale in [&bench.plenty, &bench.sold_out] {

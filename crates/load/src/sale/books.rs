@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::buyers::fan_out;
-use super::evidence::{Claim, End, Evidence, OrderSeen};
+use super::evidence::{Claim, End, Evidence, OrderSeen, Span};
 use super::order::Look;
 use super::plan::Intent;
 use super::rush::VisitReport;
@@ -18,7 +18,7 @@ use super::session::Session;
 use super::setup::ADMIN_PATIENCE;
 use crate::http::Call;
 use crate::meter::Step;
-use crate::wire::{Audit, Order, SkuStock, Status};
+use crate::wire::{Audit, Order, SkuStock};
 
 /// How long one order is asked after.
 const LOOK_PATIENCE: Duration = Duration::from_secs(30);
@@ -70,11 +70,14 @@ async fn own_orders(session: &Session, index: usize) -> Option<Vec<OrderSeen>> {
         user: session.user(buyer),
         sku: order.sku,
         quantity: order.quantity,
-        accepted_at: now,
-        alive_until: now,
+        alive: vec![Span { from: now, until: now }],
+        safe_until: now,
         intent: Intent::Leave,
         payment: Claim::No,
+        extra: Claim::No,
+        refund: Claim::No,
         cancellation: Claim::No,
+        paid_in_time: None,
         end: End::Status(order.status),
     });
     Some(seen.collect())
@@ -88,24 +91,16 @@ pub async fn gather(
     samples: Vec<SkuStock>,
 ) -> Result<Evidence> {
     let tickets = reports.iter().map(|report| report.answers.clone()).collect();
-    let dues: BTreeMap<String, Duration> = reports
-        .iter()
-        .filter_map(|report| Some((report.order.as_ref()?.order_no.clone(), session.since_start(report.due))))
-        .collect();
     let mut orders: Vec<(usize, OrderSeen)> =
         reports.into_iter().filter_map(|report| Some((report.index, report.order?))).collect();
     for order in found.learned {
         let visit = session.visits.iter().position(|visit| session.user(visit.buyer) == order.user);
         orders.push((visit.unwrap_or_default(), order));
     }
-    let mut orders = look_at_all(session, orders).await?;
-    for order in &mut orders {
-        if let Some(due) = dues.get(&order.order_no) {
-            order.alive_until = order.alive_until.max(unpaid_until(order, *due, session.options.pay_timeout));
-        }
-    }
+    let orders = look_at_all(session, orders).await?;
     let stats = stats(&session.app, &session.terms, ADMIN_PATIENCE).await;
     let audit: Option<Audit> = admin_read(session, session.terms.admin_path("/audit")).await;
+    let given_back = given_back(session, &orders).await;
     let dead_letters: Option<Value> = admin_read(session, "/api/admin/dead-letters".to_owned()).await;
     Ok(Evidence {
         per_user: session.options.per_user,
@@ -118,19 +113,9 @@ pub async fn gather(
         counted: stats.as_ref().map(|stats| without_zeros(&stats.orders)),
         stock: stats.map(|stats| stats.skus),
         audit: audit.map(|audit| audit.skus),
-        dead_letters: dead_letters.map(|letters| order_numbers(&letters)).unwrap_or_default(),
+        given_back,
+        dead_letters: dead_letters.map(|letters| order_numbers(&letters)),
     })
-}
-
-/// Who walks away keeps the units until the time to pay is over, whether anybody looks or not.
-/// `due` is older than the order; a second is taken off because deadlines may be whole seconds.
-fn unpaid_until(order: &OrderSeen, due: Duration, pay_timeout: u32) -> Duration {
-    let ran_out = matches!(order.status(), Some(Status::Expired | Status::PendingPayment));
-    if ran_out && order.intent == Intent::Leave {
-        due + Duration::from_secs(u64::from(pay_timeout).saturating_sub(1))
-    } else {
-        Duration::ZERO
-    }
 }
 
 async fn look_at_all(session: &Arc<Session>, orders: Vec<(usize, OrderSeen)>) -> Result<Vec<OrderSeen>> {
@@ -154,6 +139,19 @@ async fn look_at_all(session: &Arc<Session>, orders: Vec<(usize, OrderSeen)>) ->
 async fn admin_read<T: DeserializeOwned>(session: &Session, path: String) -> Option<T> {
     let answer = session.app.admin(Call::get(path), ADMIN_PATIENCE).await.ok()?;
     answer.success("reading the books").ok()?.parse().ok()
+}
+
+/// Those of the orders that were paid twice whose second payment goes back, or has gone back.
+async fn given_back(session: &Session, orders: &[OrderSeen]) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for order in orders.iter().filter(|order| order.extra == Claim::Yes) {
+        let seen: Option<Value> = admin_read(session, format!("/api/admin/orders/{}", order.order_no)).await;
+        let refunds = seen.as_ref().and_then(|seen| seen["refunds"].as_array());
+        if refunds.into_iter().flatten().any(|refund| refund["book"] == "overpayments") {
+            found.insert(order.order_no.clone());
+        }
+    }
+    found
 }
 
 fn without_zeros(counts: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {

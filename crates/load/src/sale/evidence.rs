@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::plan::Intent;
 use crate::wire::{LedgerStock, SkuAudit, SkuStock, Status};
@@ -31,8 +31,10 @@ pub struct Evidence {
     pub counted: Option<BTreeMap<String, u64>>,
     /// The app's own audit at the end.
     pub audit: Option<Vec<SkuAudit>>,
-    /// Orders among the dead letters.
-    pub dead_letters: BTreeSet<String>,
+    /// Orders of which the operator sees a payment on its way back that they do not want.
+    pub given_back: BTreeSet<String>,
+    /// Orders among the dead letters; `None` when the admin API did not show them.
+    pub dead_letters: Option<BTreeSet<String>>,
 }
 
 /// One order and what became of it.
@@ -46,18 +48,40 @@ pub struct OrderSeen {
     pub sku: String,
     /// Units.
     pub quantity: u32,
-    /// When the `202` had come; the order certainly existed from then on.
-    pub accepted_at: Duration,
-    /// When the last answer that showed it alive had been asked for: it certainly existed until then.
-    pub alive_until: Duration,
+    /// Times at which it certainly owned its units.
+    pub alive: Vec<Span>,
+    /// No unpaid order of this age can have expired before.
+    #[serde(serialize_with = "as_millis")]
+    pub safe_until: Duration,
     /// What its buyer wanted.
     pub intent: Intent,
     /// Whether the provider confirmed the money.
     pub payment: Claim,
+    /// Whether the provider confirmed a second payment.
+    pub extra: Claim,
+    /// Whether the app took a request for the money back.
+    pub refund: Claim,
     /// Whether the app confirmed a cancellation.
     pub cancellation: Claim,
+    /// Whether it was seen paid while it could not have expired.
+    pub paid_in_time: Option<bool>,
     /// How it ended.
     pub end: End,
+}
+
+/// From one moment to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Span {
+    /// The first moment.
+    #[serde(serialize_with = "as_millis")]
+    pub from: Duration,
+    /// The last moment.
+    #[serde(serialize_with = "as_millis")]
+    pub until: Duration,
+}
+
+fn as_millis<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(duration.as_millis().try_into().unwrap_or(u64::MAX))
 }
 
 /// How sure the buyer is that something was done.
@@ -95,7 +119,38 @@ impl OrderSeen {
 
     /// Units that it still owns.
     pub fn live_units(&self) -> i64 {
-        if self.status().is_some_and(Status::holds_units) { self.quantity.into() } else { 0 }
+        if self.status().is_some_and(Status::owns_units) { self.quantity.into() } else { 0 }
+    }
+
+    /// Notes a look that was asked for and answered at these moments.
+    pub fn saw(&mut self, end: End, asked: Duration, answered: Duration) {
+        self.end = end;
+        match end {
+            End::Status(status) if status.is_held() => self.lived_until(asked),
+            End::Status(Status::Paid) => self.was_paid(asked, answered),
+            // Its time ran out, and no earlier than it may.
+            End::Status(Status::Expired) => self.lived_until(self.safe_until),
+            End::Status(_) | End::Missing | End::Unreadable => {}
+        }
+    }
+
+    /// An unpaid order owns its units without a gap from the beginning.
+    fn lived_until(&mut self, moment: Duration) {
+        if let Some(first) = self.alive.first_mut() {
+            first.until = first.until.max(moment);
+        }
+    }
+
+    /// Paid in time, it has owned them all along; paid late, somebody else may have had them in between.
+    fn was_paid(&mut self, asked: Duration, answered: Duration) {
+        if answered > self.safe_until && self.alive.len() == 1 && self.paid_in_time.is_none() {
+            self.paid_in_time = Some(false);
+            self.alive.push(Span { from: answered, until: answered });
+        }
+        self.paid_in_time.get_or_insert(true);
+        if let Some(last) = self.alive.last_mut() {
+            last.until = last.until.max(asked);
+        }
     }
 }
 
@@ -129,11 +184,14 @@ pub(super) fn honest() -> Evidence {
         user: format!("user-{n}"),
         sku: "a".to_owned(),
         quantity,
-        accepted_at: Duration::from_secs(1),
-        alive_until: Duration::from_secs(2),
+        alive: vec![Span { from: Duration::from_secs(1), until: Duration::from_secs(2) }],
+        safe_until: Duration::from_secs(2),
         intent,
         payment,
+        extra: Claim::No,
+        refund: Claim::No,
         cancellation,
+        paid_in_time: None,
         end: End::Status(status),
     };
     let stock = |left, held, sold| SkuStock { sku: "a".to_owned(), total: 10, left, held, sold };
@@ -154,6 +212,46 @@ pub(super) fn honest() -> Evidence {
             ledger: Some(LedgerStock { live: 2, counted: 2, most_per_user: 2 }),
             drift: 0,
         }]),
+        dead_letters: Some(BTreeSet::new()),
         ..Evidence::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(span: Span) -> (u64, u64) {
+        (span.from.as_secs(), span.until.as_secs())
+    }
+
+    fn looks(looks: &[(Status, u64)]) -> Vec<(u64, u64)> {
+        let mut order = honest().orders[0].clone();
+        order.alive = vec![Span { from: Duration::from_secs(1), until: Duration::from_secs(1) }];
+        order.safe_until = Duration::from_secs(10);
+        for (status, asked) in looks {
+            order.saw(End::Status(*status), Duration::from_secs(*asked), Duration::from_secs(asked + 1));
+        }
+        order.alive.into_iter().map(seconds).collect()
+    }
+
+    #[test]
+    fn an_order_that_was_paid_in_time_owned_its_units_all_along() {
+        assert_eq!(looks(&[(Status::PendingPayment, 3), (Status::Paid, 5), (Status::Paid, 30)]), [(1, 30)]);
+    }
+
+    #[test]
+    fn an_order_that_was_paid_late_may_have_lost_them_in_between() {
+        assert_eq!(looks(&[(Status::PendingPayment, 3), (Status::Paid, 20), (Status::Paid, 30)]), [(1, 3), (21, 30)]);
+    }
+
+    #[test]
+    fn an_order_that_expired_owned_them_until_its_time_was_over() {
+        assert_eq!(looks(&[(Status::PendingPayment, 3), (Status::Expired, 20)]), [(1, 10)]);
+    }
+
+    #[test]
+    fn an_order_that_is_refunded_proves_nothing_more() {
+        assert_eq!(looks(&[(Status::PendingPayment, 3), (Status::Refunding, 20), (Status::Refunded, 30)]), [(1, 3)]);
     }
 }

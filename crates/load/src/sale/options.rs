@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
+use super::manners::Manners;
+use super::robots::ROBOTS;
 use crate::target::TargetOptions;
 
 /// Drives a whole sale against a running app and judges it.
@@ -44,6 +46,10 @@ pub struct Options {
     #[arg(long, default_value_t = 0.15)]
     pub cancel_share: f64,
 
+    /// How those pay who do.
+    #[command(flatten)]
+    pub manners: Manners,
+
     /// Share of the buyers who come twice, with two tickets, for more than they may have
     #[arg(long, default_value_t = 0.02)]
     pub greedy_share: f64,
@@ -64,7 +70,7 @@ pub struct Options {
     #[arg(long)]
     pub rate: Option<f64>,
 
-    /// Keep-alive connections at most
+    /// Keep-alive connections of the crowd; winners have a fourth as many beside it
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
     pub connections: u16,
 
@@ -92,6 +98,10 @@ pub struct Options {
     #[arg(long)]
     pub seed: Option<u64>,
 
+    /// Lets robots in, after a sale without them to compare with
+    #[arg(long)]
+    pub robots: bool,
+
     /// Leaves the activity open afterwards
     #[arg(long)]
     pub keep_open: bool,
@@ -117,6 +127,10 @@ impl Options {
             self.pay_share + self.cancel_share <= 1.0,
             "--pay-share and --cancel-share are more than all winners together"
         );
+        ensure!(
+            self.manners.sum() <= 100,
+            "--decline, --late, --twice and --refund are more than all who pay together"
+        );
         ensure!(self.rate.is_none_or(|rate| rate > 0.0), "--rate must be above 0");
         ensure!(self.timeout > 0 && self.tries > 0, "--timeout and --tries must be at least 1");
         Ok(())
@@ -131,6 +145,11 @@ impl Options {
     pub fn start_in(&self) -> Duration {
         let seconds = self.start_in.unwrap_or(5 + self.buyers / 1500);
         Duration::from_secs(seconds.into())
+    }
+
+    /// Everybody who comes: buyers, and robots where there are some.
+    pub fn everybody(&self) -> usize {
+        self.buyers as usize + if self.robots { ROBOTS } else { 0 }
     }
 
     /// How long a buyer keeps asking.

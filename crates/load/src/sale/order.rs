@@ -1,17 +1,18 @@
-//! A winner's way: polls until the order can be paid, then pays, cancels, or walks away.
+//! A winner's way: polls until the order can be paid, then pays (`paying.rs`), cancels, or walks away.
 
 use std::time::{Duration, Instant};
 
 use http::header::HeaderValue;
 use serde_json::json;
 
-use super::evidence::{Claim, End, OrderSeen};
+use super::evidence::{Claim, End, OrderSeen, Span};
+use super::paying::Payer;
 use super::plan::Intent;
 use super::session::Session;
 use crate::app::GaveUp;
 use crate::http::{Answer, Call};
 use crate::meter::Step;
-use crate::wire::{Checkout, Order, Status};
+use crate::wire::{Order, Status};
 
 /// Pause between two looks when the app does not say.
 const PACE: Duration = Duration::from_millis(500);
@@ -19,19 +20,27 @@ const PACE: Duration = Duration::from_millis(500);
 /// How long after the end of the time to pay a buyer still tries: late money must be handled, but not for ever.
 const LATE: Duration = Duration::from_secs(5);
 
-/// Follows an accepted order until its buyer has nothing more to do.
-pub async fn follow(session: &Session, index: usize, order_no: String, accepted: Instant) -> OrderSeen {
+/// Deadlines may be whole seconds.
+const WHOLE_SECONDS: Duration = Duration::from_secs(1);
+
+/// Follows an order until its buyer has nothing more to do. It was made after `due` and before `accepted`.
+pub async fn follow(session: &Session, index: usize, order_no: String, due: Instant, accepted: Instant) -> OrderSeen {
     let visit = &session.visits[index];
+    let time_to_pay = Duration::from_secs(session.options.pay_timeout.into());
+    let accepted_at = session.since_start(accepted);
     let mut order = OrderSeen {
         order_no,
         user: session.user(visit.buyer),
         sku: session.terms.skus[visit.sku].clone(),
         quantity: visit.quantity,
-        accepted_at: session.since_start(accepted),
-        alive_until: session.since_start(accepted),
+        alive: vec![Span { from: accepted_at, until: accepted_at }],
+        safe_until: session.since_start(due) + time_to_pay.saturating_sub(WHOLE_SECONDS),
         intent: visit.intent,
         payment: Claim::No,
+        extra: Claim::No,
+        refund: Claim::No,
         cancellation: Claim::No,
+        paid_in_time: None,
         end: End::Unreadable,
     };
     let mut look = Look::new(session, index);
@@ -41,11 +50,8 @@ pub async fn follow(session: &Session, index: usize, order_no: String, accepted:
         let jwt = &session.users[visit.buyer];
         match visit.intent {
             Intent::Pay => {
-                let time_to_pay = Duration::from_secs(session.options.pay_timeout.into());
-                order.payment = pay(session, &order.order_no, jwt, deadline.min(accepted + time_to_pay + LATE)).await;
-                if order.payment != Claim::No {
-                    look.until(&mut order, deadline, |status| status != Status::PendingPayment).await;
-                }
+                let in_time = deadline.min(accepted + time_to_pay + LATE);
+                Payer { session, jwt, in_time, deadline }.pay(visit.manner, &mut order, &mut look).await;
             }
             Intent::Cancel => order.cancellation = cancel(session, &order.order_no, jwt).await,
             Intent::Leave => {}
@@ -75,30 +81,28 @@ impl<'a> Look<'a> {
 
     /// Looks once, and again only while the app does not answer; answers when to look again.
     pub async fn once(&mut self, order: &mut OrderSeen, deadline: Instant) -> Duration {
-        let asked = Instant::now();
+        let asked = self.session.since_start(Instant::now());
         let answer = self.ask(&order.order_no, deadline).await;
         let Ok(answer) = answer else {
             order.end = End::Unreadable;
             self.etag = None;
             return PACE;
         };
-        order.end = match answer.status {
+        let end = match answer.status {
             200 => answer.parse::<Order>().map_or(End::Unreadable, |seen| End::Status(seen.status)),
             304 => order.end,
             404 => End::Missing,
             _ => End::Unreadable,
         };
+        order.saw(end, asked, self.session.since_start(Instant::now()));
         if answer.status != 304 {
             self.etag = answer.etag.filter(|_| order.status().is_some());
-        }
-        if order.live_units() > 0 {
-            order.alive_until = self.session.since_start(asked).max(order.alive_until);
         }
         answer.retry_after.unwrap_or(PACE) + Duration::from_millis(fastrand::u64(0..200))
     }
 
     /// Looks until `enough`, the order is gone, or `deadline`.
-    async fn until(&mut self, order: &mut OrderSeen, deadline: Instant, enough: impl Fn(Status) -> bool) {
+    pub async fn until(&mut self, order: &mut OrderSeen, deadline: Instant, enough: impl Fn(Status) -> bool) {
         loop {
             let pause = self.once(order, deadline).await;
             let seen = match order.end {
@@ -128,44 +132,11 @@ impl<'a> Look<'a> {
     }
 }
 
-/// Opens a payment session and pays it at the sandbox.
-async fn pay(session: &Session, order_no: &str, jwt: &HeaderValue, deadline: Instant) -> Claim {
-    let address = json!({"name": "Ada Lovelace", "line1": "12 St James's Square", "city": "London",
-                         "postal_code": "SW1Y 4JH", "country": "GB"});
-    let call = Call::post(format!("/api/orders/{order_no}/checkout"), &json!({"address": address})).with(jwt);
-    let Ok(answer) = session.app.insist(Step::Checkout, &call, deadline).await else { return Claim::No };
-    let Ok(Checkout { checkout_url }) = answer.parse() else { return Claim::No };
-    let Some(path) = sandbox_path(&checkout_url) else { return Claim::No };
-    let call = Call::post(path, &json!({"outcome": "paid"}));
-    match session.app.insist(Step::Pay, &call, deadline).await {
-        Ok(answer) if answer.status < 400 => Claim::Yes,
-        // Perhaps an earlier try got through and its answer was lost.
-        Ok(_) | Err(_) => Claim::Unknown,
-    }
-}
-
 async fn cancel(session: &Session, order_no: &str, jwt: &HeaderValue) -> Claim {
     let deadline = Instant::now() + session.options.patience();
     let call = Call::post(format!("/api/orders/{order_no}/cancel"), &json!({})).with(jwt);
     match session.app.insist(Step::Cancel, &call, deadline).await {
         Ok(answer) if answer.parse::<Order>().is_ok_and(|order| order.status == Status::Cancelled) => Claim::Yes,
         Ok(_) | Err(_) => Claim::Unknown,
-    }
-}
-
-/// The sandbox's page lives in the app itself, whatever name the app gives itself.
-fn sandbox_path(checkout_url: &str) -> Option<&str> {
-    checkout_url.find("/sandbox/pay/").map(|start| &checkout_url[start..])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_payment_page_is_found_behind_any_host_name() {
-        assert_eq!(sandbox_path("https://shop.example/sandbox/pay/s1"), Some("/sandbox/pay/s1"));
-        assert_eq!(sandbox_path("/sandbox/pay/s1"), Some("/sandbox/pay/s1"));
-        assert_eq!(sandbox_path("https://pay.example/s1"), None);
     }
 }

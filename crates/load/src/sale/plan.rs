@@ -3,6 +3,7 @@
 use fastrand::Rng;
 use serde::Serialize;
 
+use super::manners::Manner;
 use super::options::Options;
 
 /// What a winner does.
@@ -30,6 +31,8 @@ pub struct Visit {
     pub moment: f64,
     /// What happens after a win.
     pub intent: Intent,
+    /// How they pay who mean to.
+    pub manner: Manner,
     /// Whether the request is sent twice at once.
     pub doubled: bool,
 }
@@ -46,6 +49,7 @@ pub fn crowd(options: &Options, seed: u64) -> Vec<Visit> {
             moment: rng.f64(),
             intent: intent(&mut rng, options),
             doubled: rng.f64() < options.double_share,
+            manner: options.manners.draw(&mut rng),
         };
         if rng.f64() < options.greedy_share {
             // For all they may have at once, so that both together are always too many.
@@ -110,6 +114,7 @@ mod tests {
     fn a_sale_that_makes_no_sense_is_refused() {
         assert!(options("--pay-share 0.9 --cancel-share 0.2").check().is_err());
         assert!(options("--per-user 2 --quantity-max 3").check().is_err());
-        assert!(options("--buyers 10").check().is_ok());
+        assert!(options("--late 60 --twice 50").check().is_err());
+        assert!(options("--buyers 10 --late 60 --twice 40").check().is_ok());
     }
 }

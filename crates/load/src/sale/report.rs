@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::evidence::OrderSeen;
 use super::verdict::{Finding, Verdict};
-use crate::meter::Summary;
+use crate::meter::{Step, Summary};
 use crate::table;
 
 /// Everything that a reader of the run may want.
@@ -65,6 +65,11 @@ impl Report {
         std::fs::create_dir_all(directory)
             .and_then(|()| std::fs::write(&path, json))
             .with_context(|| format!("cannot write {}: choose another --report", path.display()))
+    }
+
+    /// The slowest in a hundred reservations of honest buyers, in milliseconds.
+    pub fn reserve_p99_ms(&self) -> f64 {
+        self.steps.iter().find(|step| step.step == Step::Reserve).map_or(0.0, |step| step.p99_ms)
     }
 
     /// The report as text for a terminal.

@@ -16,7 +16,7 @@ use super::samples::Sampler;
 use super::session::Session;
 use super::setup::{Rules, Terms};
 use super::verdict::judge;
-use super::{Options, books, buyers, settle, setup};
+use super::{Options, books, buyers, robots, settle, setup};
 use crate::app::App;
 use crate::meter::BUCKET;
 
@@ -32,15 +32,18 @@ pub async fn run(options: Options) -> Result<Report> {
 
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
     let terms = Terms::new(options.skus, options.stock.into());
-    let visits = crowd(&options, seed);
-    let progress = Progress::new(options.buyers as usize, visits.len());
+    let mut visits = crowd(&options, seed);
+    if options.robots {
+        robots::join(&mut visits, &options);
+    }
+    let progress = Progress::new(options.everybody(), visits.len());
     progress.say(&format!(
         "{}: {} buyers, {} × {} units, at most {} per user, seed {seed}",
         terms.activity, options.buyers, options.skus, options.stock, options.per_user
     ));
 
     progress.begin(&progress.signed_in);
-    let users = buyers::sign_in(&app, &target, &terms, options.buyers as usize, &progress.signed_in).await?;
+    let users = buyers::sign_in(&app, &target, &terms, options.everybody(), &progress.signed_in).await?;
     progress.end(&progress.signed_in);
 
     setup::publish(&app, &terms, &Rules::of(&options)).await?;
@@ -75,13 +78,17 @@ struct Course {
 /// From the opening of the gate until the books are at rest.
 async fn hold(session: &Arc<Session>, starts: Instant) -> Result<Course> {
     let progress = &session.progress;
+    let swarm = session.options.robots.then(|| robots::Swarm::start(session, starts));
     let patience = starts.saturating_duration_since(Instant::now()) + GATE_PATIENCE;
     let (opened, gate) = opening(&mut session.gate.clone(), patience).await?;
     let sampler = Sampler::start(&session.app, &session.terms);
 
     progress.begin(&progress.reserved);
     progress.begin(&progress.orders);
-    let reports = rush(session, opened.max(Instant::now()), gate.jitter).await?;
+    let mut reports = rush(session, opened.max(Instant::now()), gate.jitter).await?;
+    if let Some(swarm) = swarm {
+        reports.extend(swarm.end().await?);
+    }
     progress.end(&progress.reserved);
     progress.end(&progress.orders);
     let visits = outcomes(&reports);
@@ -101,6 +108,10 @@ async fn hold(session: &Arc<Session>, starts: Instant) -> Result<Course> {
 
 fn report(session: &Session, url: String, seed: u64, course: Course) -> Report {
     let options = &session.options;
+    let mut verdict = judge(&course.evidence);
+    if options.robots {
+        verdict.lines.push(robots::judge(session, &course.evidence.orders));
+    }
     Report {
         activity: session.terms.activity.clone(),
         url,
@@ -118,7 +129,7 @@ fn report(session: &Session, url: String, seed: u64, course: Course) -> Report {
         steps: session.app.meter.summaries(),
         visits: course.visits,
         ends: ends(&course.evidence.orders),
-        verdict: judge(&course.evidence),
+        verdict,
         orders: course.evidence.orders,
     }
 }

@@ -16,8 +16,6 @@ use super::session::Session;
 pub struct VisitReport {
     /// Which visit.
     pub index: usize,
-    /// When its first request was due: no order of it can be older.
-    pub due: Instant,
     /// Order numbers by answer; more than one after a double click.
     pub answers: Vec<String>,
     /// How it ended, in a word or two.
@@ -33,7 +31,8 @@ pub struct VisitReport {
 /// Lets everybody in; `opened` is the moment, `jitter` the spread that the gate asked for.
 pub async fn rush(session: &Arc<Session>, opened: Instant, jitter: Duration) -> Result<Vec<VisitReport>> {
     let mut visits = JoinSet::new();
-    for index in 0..session.visits.len() {
+    // Robots come on their own.
+    for index in (0..session.visits.len()).filter(|index| !session.is_robot(session.visits[*index].buyer)) {
         let due = opened + offset(session, index, jitter);
         visits.spawn(visit(session.clone(), index, due));
     }
@@ -61,10 +60,10 @@ async fn visit(session: Arc<Session>, index: usize, due: Instant) -> VisitReport
         vec![reserve(&session, index, due).await]
     };
     session.progress.reserved.inc(1);
-    let mut report = summarize(index, due, &attempts);
+    let mut report = summarize(index, &attempts);
     if let Some((order_no, at)) = first_accepted(&attempts) {
         session.progress.orders.inc_length(1);
-        report.order = Some(follow(&session, index, order_no, at).await);
+        report.order = Some(follow(&session, index, order_no, due, at).await);
         session.progress.orders.inc(1);
     }
     report
@@ -80,7 +79,7 @@ fn first_accepted(attempts: &[Attempt]) -> Option<(String, Instant)> {
         .min_by_key(|(_, at)| *at)
 }
 
-fn summarize(index: usize, due: Instant, attempts: &[Attempt]) -> VisitReport {
+fn summarize(index: usize, attempts: &[Attempt]) -> VisitReport {
     let answers: Vec<String> = attempts
         .iter()
         .filter_map(|attempt| match &attempt.outcome {
@@ -99,7 +98,6 @@ fn summarize(index: usize, due: Instant, attempts: &[Attempt]) -> VisitReport {
     };
     VisitReport {
         index,
-        due,
         answers,
         outcome,
         lost: attempts.iter().any(|attempt| attempt.lost),

@@ -47,6 +47,11 @@ impl Session {
         moment.saturating_duration_since(self.app.meter.origin())
     }
 
+    /// Whether a buyer is a robot.
+    pub fn is_robot(&self, buyer: usize) -> bool {
+        buyer >= self.options.buyers as usize
+    }
+
     /// The id of a buyer.
     pub fn user(&self, buyer: usize) -> String {
         self.terms.user(buyer)

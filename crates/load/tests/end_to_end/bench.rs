@@ -17,7 +17,7 @@ async fn measure(fault: Fault) -> Report {
     let line = format!(
         "bench --admin-token a --env-file /dev/null --url {url} --seconds 0.05 --rounds 2 --reserves 60 --connections 4"
     );
-    bench::run(Cli::parse_from(line.split_whitespace()).options).await.unwrap()
+    bench::run(Cli::parse_from(line.split_whitespace()).options, None).await.unwrap()
 }
 
 #[tokio::test]

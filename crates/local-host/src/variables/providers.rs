@@ -92,7 +92,7 @@ mod tests {
     fn a_dotenv_file_is_asked_when_the_environment_has_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(".env");
-        std::fs::write(&path, "LOCAL_HOST_TEST_A=from file\n").unwrap();
+        std::fs::write(&path, "LOCAL_HOST_TEST_A=\"from file\"\n").unwrap();
         let provider = EnvProvider::new(Some("LOCAL_HOST_TEST".into()), Some(path));
         assert_eq!(provider.get("a").unwrap().as_deref(), Some("from file"));
         assert_eq!(provider.get("b").unwrap(), None);

@@ -31,12 +31,20 @@ pub struct Glance {
     pub now: Millis,
     /// The gate's facts.
     pub gate: GateFacts,
-    /// Spread of the first requests, in milliseconds.
-    pub jitter_ms: i64,
+    /// About how many users hold a ticket.
+    pub seekers: i64,
     /// The version of the description that the gate was made from.
     pub version: i64,
     /// What is left.
     pub skus: Vec<Left>,
+}
+
+impl Glance {
+    /// Units on sale over all SKUs; -1 where there is no end of them.
+    #[must_use]
+    pub fn units(&self) -> i64 {
+        if self.skus.iter().any(|sku| sku.total < 0) { -1 } else { self.skus.iter().map(|sku| sku.total).sum() }
+    }
 }
 
 /// Looks at the gate; `None` where there is none.
@@ -45,7 +53,9 @@ pub struct Glance {
 /// [`StoreError`] of Redis.
 pub async fn glance<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option<Glance>, StoreError> {
     let keys = Keys::of(activity);
-    let mut reply = GLANCE.run(redis, vec![keys.named("gate")], vec![keys.prefix().as_bytes().to_vec()]).await?;
+    let mut reply = GLANCE
+        .run(redis, vec![keys.named("gate"), keys.named("seekers")], vec![keys.prefix().as_bytes().to_vec()])
+        .await?;
     let now = Millis(reply.int()?);
     if reply.left() == 0 {
         return Ok(None);
@@ -54,7 +64,7 @@ pub async fn glance<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option
     let state = State::parse(&reply.text()?).ok_or_else(|| unreadable("state"))?;
     let (starts_at, ends_at) = (Millis(reply.int()?), Millis(reply.int()?));
     let start_key = reply.text()?;
-    let jitter_ms = reply.int()?;
+    let seekers = reply.int()?;
     let shed = reply.text()? == "1";
     let version = reply.int()?;
     let mut skus = Vec::new();
@@ -63,5 +73,5 @@ pub async fn glance<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option
         let left = reply.text()?;
         skus.push(Left { sku, left: left.parse().ok(), total: reply.int()? });
     }
-    Ok(Some(Glance { now, gate: GateFacts { state, starts_at, ends_at, shed, start_key }, jitter_ms, version, skus }))
+    Ok(Some(Glance { now, gate: GateFacts { state, starts_at, ends_at, shed, start_key }, seekers, version, skus }))
 }

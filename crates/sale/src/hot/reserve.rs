@@ -10,6 +10,7 @@ use stampede_domain::{
 
 use crate::{
     DOORBELL,
+    hot::limits::{self, Policy},
     keys::Keys,
     ports::{Redis, StoreError},
     reply::Reply,
@@ -31,21 +32,8 @@ pub struct Reservation {
     pub start_key: String,
     /// The client's address, as limits count it.
     pub ip: String,
-}
-
-/// One rate limit as it stands after this request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Policy {
-    /// `user`, `ip` or `all`.
-    pub name: String,
-    /// Requests in a window.
-    pub quota: i64,
-    /// The window, in seconds.
-    pub window: i64,
-    /// Requests left.
-    pub left: i64,
-    /// Seconds until there is more.
-    pub reset: i64,
+    /// Addresses that sent bad tickets since the last call, and how many (B6).
+    pub abused: Vec<(String, i64)>,
 }
 
 /// The gate as an instance remembers it for a moment.
@@ -102,7 +90,7 @@ pub struct Decision {
 pub async fn reserve<R: Redis>(redis: &R, wish: &Reservation, look: bool) -> Result<Decision, StoreError> {
     let keys = Keys::of(wish.order_no.activity());
     let ulid = wish.order_no.ulid();
-    let names = vec![
+    let mut names = vec![
         keys.named("gate"),
         keys.order(ulid),
         keys.stock(&wish.sku),
@@ -117,8 +105,10 @@ pub async fn reserve<R: Redis>(redis: &R, wish: &Reservation, look: bool) -> Res
         keys.rate("user", wish.user.as_str()),
         keys.rate("ip", &wish.ip),
         keys.rate("all", ""),
+        keys.abuse_user(&wish.user),
+        keys.abuse_ip(&wish.ip),
     ];
-    let args = vec![
+    let mut args = vec![
         wish.start_key.clone().into_bytes(),
         wish.sku.as_str().as_bytes().to_vec(),
         wish.quantity.to_string().into_bytes(),
@@ -129,6 +119,7 @@ pub async fn reserve<R: Redis>(redis: &R, wish: &Reservation, look: bool) -> Res
         fingerprint(ulid).to_vec(),
         vec![if look { b'1' } else { b'0' }],
     ];
+    limits::tell(&keys, &wish.abused, &mut names, &mut args);
     decision(RESERVE.run(redis, names, args).await?, wish)
 }
 
@@ -142,7 +133,7 @@ pub fn fingerprint(ulid: ulid::Ulid) -> [u8; 4] {
 fn decision(mut reply: Reply, wish: &Reservation) -> Result<Decision, StoreError> {
     let word = reply.text()?;
     let now = Millis(reply.int()?);
-    let policies = policies(&reply.text()?);
+    let policies = limits::policies(&reply.text()?);
     let gate = gate(&reply.text()?);
     let outcome = match word.as_str() {
         "queued" | "replayed" => Outcome::Queued(Box::new(order(&mut reply, wish)?)),
@@ -179,17 +170,6 @@ fn order(reply: &mut Reply, wish: &Reservation) -> Result<Order, StoreError> {
         reason: None,
         checkout_url: None,
     })
-}
-
-fn policies(text: &str) -> Vec<Policy> {
-    text.split('|')
-        .filter_map(|policy| {
-            let mut parts = policy.split(';');
-            let name = parts.next()?.to_owned();
-            let mut number = || parts.next()?.parse().ok();
-            Some(Policy { name, quota: number()?, window: number()?, left: number()?, reset: number()? })
-        })
-        .collect()
 }
 
 fn gate(text: &str) -> Option<GateFacts> {

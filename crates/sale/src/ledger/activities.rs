@@ -22,6 +22,8 @@ pub struct Activity {
     pub nonce: String,
     /// Grows with every change.
     pub version: i64,
+    /// Grows with every rebuild of Redis; 0 before the first gate.
+    pub epoch: i64,
     /// Units held and sold, by SKU, in the order of the description.
     pub live: Vec<Live>,
 }
@@ -37,7 +39,8 @@ pub struct Live {
     pub sold: i64,
 }
 
-const COLUMNS: &str = "id, spec, state, nonce, version";
+const COLUMNS: &str = "id, spec, state, nonce, version, \
+     COALESCE((SELECT p.epoch FROM epochs p WHERE p.activity = activities.id), 0)";
 
 /// Loads a sale.
 ///
@@ -82,6 +85,7 @@ fn read(row: Vec<Value>) -> Result<Activity, StoreError> {
         state: row.parsed(|text| State::parse(text).ok_or(()))?,
         nonce: row.text()?,
         version: row.int()?,
+        epoch: row.int()?,
         live: Vec::new(),
     })
 }

@@ -6,9 +6,10 @@ use stampede_domain::{
     time::Millis,
 };
 
-use super::rows::Row;
+use super::{rows::Row, sessions};
 use crate::{
     hot::status::{some_text, some_time},
+    ledger::leases::Lease,
     ports::{Dialect, Sql, StoreError, Value},
     settle::Move,
 };
@@ -24,6 +25,8 @@ pub struct Entry {
     pub updated_at: Millis,
     /// The provider's id of its payment.
     pub payment: String,
+    /// The sale's epoch when this was read.
+    pub epoch: i64,
 }
 
 impl Entry {
@@ -32,6 +35,7 @@ impl Entry {
     pub fn to_move(&self, entry: String) -> Move {
         Move {
             order_no: self.order.order_no.clone(),
+            epoch: self.epoch,
             status: self.order.status,
             live: self.live,
             pay_by: self.order.pay_by.unwrap_or_default(),
@@ -44,7 +48,8 @@ impl Entry {
 
 /// What every query of orders returns.
 pub(crate) const COLUMNS: &str = "order_no, user_id, sku, quantity, amount, currency, status, live, reason, created_at, \
-     pay_by, paid_at, checkout_url, updated_at, payment";
+     pay_by, paid_at, checkout_url, updated_at, payment, \
+     COALESCE((SELECT p.epoch FROM epochs p WHERE p.activity = orders.activity), 0)";
 
 fn read(row: Vec<Value>) -> Result<Entry, StoreError> {
     let mut row = Row::new(row);
@@ -75,7 +80,7 @@ fn read(row: Vec<Value>) -> Result<Entry, StoreError> {
         ahead: 0,
         estimated_wait_ms: 0,
     };
-    Ok(Entry { order, live, updated_at, payment: row.text()? })
+    Ok(Entry { order, live, updated_at, payment: row.text()?, epoch: row.int()? })
 }
 
 pub(crate) fn read_all(rows: Vec<Vec<Value>>) -> Result<Vec<Entry>, StoreError> {
@@ -99,10 +104,12 @@ pub struct NewOrder {
     pub currency: String,
     /// When it was reserved.
     pub created_at: Millis,
+    /// The epoch of the gate that accepted it.
+    pub epoch: i64,
 }
 
 /// Inserts orders of one activity in one statement, waiting for payment from `now` on. An order that is there already,
-/// or that the ledger has no room for, is left out; who was is seen by [`load_many`].
+/// that the ledger has no room for, or that comes from another epoch, is left out; who was is seen by [`load_many`].
 ///
 /// # Errors
 /// [`StoreError`] of the ledger: then none of them was written.
@@ -122,7 +129,8 @@ pub async fn insert<S: Sql>(
                 o.quantity,
                 o.amount,
                 o.currency,
-                o.created_at.0
+                o.created_at.0,
+                o.epoch
             ])
         })
         .collect();
@@ -144,14 +152,17 @@ const INSERT_SQLITE: &str = "INSERT INTO orders \
      (order_no, activity, sku, user_id, quantity, amount, currency, status, live, created_at, pay_by, updated_at) \
      SELECT e.value ->> 0, a.id, e.value ->> 1, e.value ->> 2, e.value ->> 3, e.value ->> 4, e.value ->> 5, \
        'pending_payment', 1, e.value ->> 6, ?2 + a.pay_timeout_ms, ?2 \
-     FROM json_each(?1) AS e JOIN activities AS a ON a.id = ?3 WHERE 1 = 1 \
+     FROM json_each(?1) AS e JOIN activities AS a ON a.id = ?3 \
+       JOIN epochs AS p ON p.activity = a.id AND p.epoch = e.value ->> 7 WHERE 1 = 1 \
      ON CONFLICT (order_no) DO NOTHING RETURNING order_no, pay_by";
 
+/// The epoch is locked until the rows are there: a rebuild that raises it meanwhile sees them, or they are left out.
 const INSERT_POSTGRES: &str = "INSERT INTO orders \
      (order_no, activity, sku, user_id, quantity, amount, currency, status, live, created_at, pay_by, updated_at) \
      SELECT e ->> 0, a.id, e ->> 1, e ->> 2, (e ->> 3)::bigint, (e ->> 4)::bigint, e ->> 5, \
        'pending_payment', 1, (e ->> 6)::bigint, ?2::bigint + a.pay_timeout_ms, ?2::bigint \
      FROM jsonb_array_elements((?1::text)::jsonb) AS e JOIN activities AS a ON a.id = ?3 \
+       JOIN epochs AS p ON p.activity = a.id AND p.epoch = (e ->> 7)::bigint FOR SHARE OF p \
      ON CONFLICT (order_no) DO NOTHING RETURNING order_no, pay_by";
 
 /// Loads one order.
@@ -167,7 +178,7 @@ pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<Entry>, 
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn load_many<S: Sql>(sql: &S, orders: &[OrderNo]) -> Result<Vec<Entry>, StoreError> {
+pub async fn load_many<S: Sql>(sql: &S, orders: &[&OrderNo]) -> Result<Vec<Entry>, StoreError> {
     let names: Vec<_> = orders.iter().map(ToString::to_string).collect();
     let each = match sql.dialect() {
         Dialect::Sqlite => "SELECT value FROM json_each(?1)",
@@ -222,22 +233,30 @@ pub async fn cancel<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<
     Ok(read_all(sql.run(&statement, vec![order_no.to_string().into(), now.0.into()]).await?)?.pop())
 }
 
-/// `pending_payment → expired` for up to `limit` orders whose time is up at `now`. Answers those that this call moved.
+/// `pending_payment → expired` for up to `limit` orders whose time is up at `now`. An order whose payment session is
+/// open stays until the provider was asked, or has not answered for [`sessions::GRACE_MS`]. Answers those that this call
+/// moved: none where it is done under a `lease` that somebody else has taken over.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn expire<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<Entry>, StoreError> {
+pub async fn expire<S: Sql>(sql: &S, now: Millis, limit: i64, lease: Option<&Lease>) -> Result<Vec<Entry>, StoreError> {
     let lock = match sql.dialect() {
         Dialect::Sqlite => "",
         Dialect::Postgres => "FOR UPDATE SKIP LOCKED",
     };
+    let fence = lease.map_or("1 = 1".to_owned(), |_| Lease::condition(4));
     let statement = format!(
         "UPDATE orders SET status = 'expired', live = 0, reason = 'not_paid_in_time', updated_at = ?1, unsettled = 1 \
-         WHERE status = 'pending_payment' AND order_no IN (SELECT d.order_no FROM orders d \
-           WHERE d.status = 'pending_payment' AND d.pay_by <= ?1 ORDER BY d.pay_by LIMIT CAST(?2 AS BIGINT) {lock}) \
+         WHERE status = 'pending_payment' AND {fence} AND order_no IN (SELECT d.order_no FROM orders d \
+           WHERE d.status = 'pending_payment' AND d.pay_by <= ?1 \
+             AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.order_no = d.order_no AND s.state = 'open' \
+               AND d.pay_by > CAST(?3 AS BIGINT)) \
+           ORDER BY d.pay_by LIMIT CAST(?2 AS BIGINT) {lock}) \
          RETURNING {COLUMNS}"
     );
-    read_all(sql.run(&statement, vec![now.0.into(), limit.into()]).await?)
+    let mut params = vec![now.0.into(), limit.into(), now.plus(-sessions::GRACE_MS).0.into()];
+    params.extend(lease.into_iter().flat_map(Lease::params));
+    read_all(sql.run(&statement, params).await?)
 }
 
 /// Starts a payment: notes where to pay, and extends the hold once by the activity's extension (E6). Answers the order
@@ -249,30 +268,29 @@ pub async fn start_payment<S: Sql>(
     sql: &S,
     order_no: &OrderNo,
     checkout_url: &str,
-    address: &str,
     now: Millis,
 ) -> Result<Option<Entry>, StoreError> {
     let statement = format!(
-        "UPDATE orders SET checkout_url = ?2, address = ?3, \
+        "UPDATE orders SET checkout_url = ?2, \
          pay_by = pay_by + CASE WHEN extended = 0 \
            THEN (SELECT a.pay_extension_ms FROM activities a WHERE a.id = orders.activity) ELSE 0 END, \
-         extended = 1, updated_at = ?4 \
-         WHERE order_no = ?1 AND status = 'pending_payment' AND pay_by > ?4 RETURNING {COLUMNS}"
+         extended = 1, updated_at = ?3 \
+         WHERE order_no = ?1 AND status = 'pending_payment' AND pay_by > ?3 RETURNING {COLUMNS}"
     );
-    let params = vec![order_no.to_string().into(), checkout_url.into(), address.into(), now.0.into()];
+    let params = vec![order_no.to_string().into(), checkout_url.into(), now.0.into()];
     Ok(read_all(sql.run(&statement, params).await?)?.pop())
 }
 
-/// Orders whose last move Redis may not have seen, unchanged since `before`.
+/// Orders whose last move Redis may not have seen, unchanged since `before`: up to `limit`, after the first `skip`.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn unsettled<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<Vec<Entry>, StoreError> {
+pub async fn unsettled<S: Sql>(sql: &S, before: Millis, limit: i64, skip: i64) -> Result<Vec<Entry>, StoreError> {
     let statement = format!(
-        "SELECT {COLUMNS} FROM orders WHERE unsettled = 1 AND updated_at <= ?1 ORDER BY updated_at \
-         LIMIT CAST(?2 AS BIGINT)"
+        "SELECT {COLUMNS} FROM orders WHERE unsettled = 1 AND updated_at <= ?1 ORDER BY updated_at, order_no \
+         LIMIT CAST(?2 AS BIGINT) OFFSET CAST(?3 AS BIGINT)"
     );
-    read_all(sql.run(&statement, vec![before.0.into(), limit.into()]).await?)
+    read_all(sql.run(&statement, vec![before.0.into(), limit.into(), skip.into()]).await?)
 }
 
 /// Notes that Redis has seen these moves, unless the order moved again since.

@@ -1,5 +1,6 @@
-//! Callbacks, payments and refunds in the ledger.
+//! Callbacks, and the moves of orders that money makes, in the ledger.
 
+use serde::Serialize;
 use stampede_domain::{ids::OrderNo, time::Millis, webhook::Payment};
 
 use super::{
@@ -9,11 +10,12 @@ use super::{
 use crate::ports::{Sql, StoreError, Value};
 
 /// A callback as the ledger has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Callback {
     /// The event's id.
     pub id: String,
     /// Its type.
+    #[serde(rename = "type")]
     pub kind: String,
     /// The order that it names.
     pub order_no: String,
@@ -23,11 +25,15 @@ pub struct Callback {
     pub amount: i64,
     /// ISO 4217.
     pub currency: String,
+    /// The provider's id of a refund.
+    pub refund: String,
+    /// When it came.
+    pub received_at: Millis,
     /// What was done about it; empty while nothing was.
     pub outcome: String,
 }
 
-const CALLBACK: &str = "id, type, order_no, payment, amount, currency, outcome";
+const CALLBACK: &str = "id, type, order_no, payment, amount, currency, refund, received_at, outcome";
 
 fn read(row: Vec<Value>) -> Result<Callback, StoreError> {
     let mut row = Row::new(row);
@@ -38,6 +44,8 @@ fn read(row: Vec<Value>) -> Result<Callback, StoreError> {
         payment: row.text()?,
         amount: row.int()?,
         currency: row.text()?,
+        refund: row.text()?,
+        received_at: Millis(row.int()?),
         outcome: row.text()?,
     })
 }
@@ -48,22 +56,28 @@ fn read(row: Vec<Value>) -> Result<Callback, StoreError> {
 /// [`StoreError`] of the ledger.
 pub async fn note<S: Sql>(sql: &S, event: &Payment, now: Millis) -> Result<Callback, StoreError> {
     let params = vec![
-        event.id.as_str().into(),
-        event.kind.as_str().into(),
-        event.order_no.as_str().into(),
-        event.payment.as_str().into(),
+        kept(&event.id),
+        kept(&event.kind),
+        kept(&event.order_no),
+        kept(&event.payment),
         event.amount.into(),
-        event.currency.as_str().into(),
+        kept(&event.currency),
         now.0.into(),
+        kept(&event.refund),
     ];
     // The update changes nothing; it makes RETURNING answer for a callback that was there before.
     let statement = format!(
-        "INSERT INTO callbacks (id, type, order_no, payment, amount, currency, received_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) \
+        "INSERT INTO callbacks (id, type, order_no, payment, amount, currency, received_at, refund) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) \
          ON CONFLICT (id) DO UPDATE SET outcome = callbacks.outcome RETURNING {CALLBACK}"
     );
     let rows = sql.run(&statement, params).await?;
     rows.into_iter().next().map_or_else(|| Err(StoreError::Unreadable("no callback was written".to_owned())), read)
+}
+
+/// A provider's text as the ledger can keep it: PostgreSQL takes no NUL, and nobody reads a novel.
+fn kept(text: &str) -> Value {
+    text.chars().filter(|c| *c != '\0').take(200).collect::<String>().into()
 }
 
 /// Notes what was done about a callback.
@@ -84,6 +98,60 @@ pub async fn open<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<Vec<Cal
          LIMIT CAST(?2 AS BIGINT)"
     );
     sql.run(&statement, vec![before.0.into(), limit.into()]).await?.into_iter().map(read).collect()
+}
+
+/// Outcomes that leave a callback to an operator: its money has no order, or its order not this money (E2).
+const HELD: &str = "('unknown_order', 'wrong_amount', 'paid_twice', 'unknown_payment')";
+
+/// The newest 200 callbacks that wait for an operator.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn held<S: Sql>(sql: &S) -> Result<Vec<Callback>, StoreError> {
+    let statement =
+        format!("SELECT {CALLBACK} FROM callbacks WHERE outcome IN {HELD} ORDER BY received_at DESC LIMIT 200");
+    sql.run(&statement, Vec::new()).await?.into_iter().map(read).collect()
+}
+
+/// A callback, if it waits for an operator.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn held_one<S: Sql>(sql: &S, id: &str) -> Result<Option<Callback>, StoreError> {
+    let statement = format!("SELECT {CALLBACK} FROM callbacks WHERE id = ?1 AND outcome IN {HELD}");
+    sql.run(&statement, vec![id.into()]).await?.into_iter().next().map(read).transpose()
+}
+
+/// What providers said of one order.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn of_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<Callback>, StoreError> {
+    let statement = format!("SELECT {CALLBACK} FROM callbacks WHERE order_no = ?1 ORDER BY received_at LIMIT 100");
+    sql.run(&statement, vec![order_no.to_string().into()]).await?.into_iter().map(read).collect()
+}
+
+/// Takes a held callback out of the operator's hands, with a new outcome: empty to be applied once more. Answers it if
+/// it was held.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn let_go<S: Sql>(sql: &S, id: &str, outcome: &str) -> Result<Option<Callback>, StoreError> {
+    let statement =
+        format!("UPDATE callbacks SET outcome = ?2 WHERE id = ?1 AND outcome IN {HELD} RETURNING {CALLBACK}");
+    sql.run(&statement, vec![id.into(), outcome.into()]).await?.into_iter().next().map(read).transpose()
+}
+
+/// Erases up to `limit` callbacks that were dealt with and came before `before`. Held ones stay.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn erase<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<usize, StoreError> {
+    let statement = format!(
+        "DELETE FROM callbacks WHERE id IN (SELECT c.id FROM callbacks c WHERE c.received_at <= ?1 \
+         AND c.outcome <> '' AND c.outcome NOT IN {HELD} LIMIT CAST(?2 AS BIGINT)) RETURNING id"
+    );
+    Ok(sql.run(&statement, vec![before.0.into(), limit.into()]).await?.len())
 }
 
 /// `from → paid`, with the units that it holds. Answers the order if this call moved it.
@@ -137,65 +205,4 @@ pub async fn refunded<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Resul
          WHERE order_no = ?1 AND status = 'refunding' RETURNING {COLUMNS}"
     );
     Ok(read_all(sql.run(&statement, vec![order_no.to_string().into(), now.0.into()]).await?)?.pop())
-}
-
-/// The provider could not refund: it is asked again later.
-///
-/// # Errors
-/// [`StoreError`] of the ledger.
-pub async fn refund_failed<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<(), StoreError> {
-    let statement = "UPDATE refunds SET state = 'requested', next_try_at = ?2, last_error = 'the provider said no' \
-         WHERE order_no = ?1 AND state <> 'confirmed'";
-    sql.run(statement, vec![order_no.to_string().into(), now.plus(60_000).0.into()]).await.map(|_| ())
-}
-
-/// A refund to be sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refund {
-    /// Of which order.
-    pub order_no: OrderNo,
-    /// The provider's id of the payment.
-    pub payment: String,
-    /// Minor units.
-    pub amount: i64,
-    /// ISO 4217.
-    pub currency: String,
-    /// Tries so far.
-    pub attempts: i64,
-}
-
-/// Takes up to `limit` refunds whose time has come, and sets their next try ahead, so that no two sweepers send one at
-/// the same time.
-///
-/// # Errors
-/// [`StoreError`] of the ledger.
-pub async fn take_refunds<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<Refund>, StoreError> {
-    let statement = "UPDATE refunds SET attempts = attempts + 1, \
-         next_try_at = ?1 + 5000 * (attempts + 1) * (attempts + 1) \
-         WHERE state <> 'confirmed' AND next_try_at <= ?1 AND order_no IN (SELECT r.order_no FROM refunds r \
-           WHERE r.state <> 'confirmed' AND r.next_try_at <= ?1 ORDER BY r.next_try_at LIMIT CAST(?2 AS BIGINT)) \
-         RETURNING order_no, payment, amount, currency, attempts";
-    let rows = sql.run(statement, vec![now.0.into(), limit.into()]).await?;
-    rows.into_iter()
-        .map(|row| {
-            let mut row = Row::new(row);
-            Ok(Refund {
-                order_no: row.parsed(OrderNo::parse)?,
-                payment: row.text()?,
-                amount: row.int()?,
-                currency: row.text()?,
-                attempts: row.int()?,
-            })
-        })
-        .collect()
-}
-
-/// Notes how a try to send a refund went; the next one comes in any case until the provider confirms.
-///
-/// # Errors
-/// [`StoreError`] of the ledger.
-pub async fn note_refund<S: Sql>(sql: &S, order_no: &OrderNo, error: Option<&str>) -> Result<(), StoreError> {
-    let statement = "UPDATE refunds SET state = CASE WHEN CAST(?2 AS TEXT) = '' THEN 'sent' ELSE state END, \
-         last_error = ?2 WHERE order_no = ?1 AND state <> 'confirmed'";
-    sql.run(statement, vec![order_no.to_string().into(), error.unwrap_or_default().into()]).await.map(|_| ())
 }

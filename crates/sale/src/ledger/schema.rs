@@ -1,12 +1,21 @@
 //! Migrations: numbered, idempotent, run by whoever finds the ledger behind.
 
-use crate::ports::{Dialect, Sql, StoreError, Value};
+use super::rows::Row;
+use crate::ports::{Dialect, Sql, StoreError};
 
 /// The migrations of a dialect, oldest first.
 fn migrations(dialect: Dialect) -> &'static [(i64, &'static str)] {
     match dialect {
-        Dialect::Sqlite => &[(1, include_str!("../../sql/sqlite/0001_ledger.sql"))],
-        Dialect::Postgres => &[(1, include_str!("../../sql/postgres/0001_ledger.sql"))],
+        Dialect::Sqlite => &[
+            (1, include_str!("../../sql/sqlite/0001_ledger.sql")),
+            (2, include_str!("../../sql/sqlite/0002_money.sql")),
+            (3, include_str!("../../sql/sqlite/0003_recovery.sql")),
+        ],
+        Dialect::Postgres => &[
+            (1, include_str!("../../sql/postgres/0001_ledger.sql")),
+            (2, include_str!("../../sql/postgres/0002_money.sql")),
+            (3, include_str!("../../sql/postgres/0003_recovery.sql")),
+        ],
     }
 }
 
@@ -16,43 +25,52 @@ pub fn wanted(dialect: Dialect) -> i64 {
     migrations(dialect).last().map_or(0, |(version, _)| *version)
 }
 
-/// The version that the ledger has; 0 for an empty one.
+/// The version up to which the ledger has every migration, or one that this code does not know; 0 for an empty ledger.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
 pub async fn version<S: Sql>(sql: &S) -> Result<i64, StoreError> {
-    match sql.run("SELECT COALESCE(MAX(version), 0) FROM schema_versions", Vec::new()).await {
-        Ok(rows) => match rows.first().and_then(|row| row.first()) {
-            Some(Value::Int(version)) => Ok(*version),
-            _ => Err(StoreError::Unreadable("the version of the ledger".to_owned())),
-        },
-        Err(StoreError::LedgerEmpty(_)) => Ok(0),
+    let applied = applied(sql).await?;
+    let latest = applied.iter().copied().max().unwrap_or(0);
+    if latest > wanted(sql.dialect()) {
+        return Ok(latest);
+    }
+    let numbers = migrations(sql.dialect()).iter().map(|(number, _)| *number);
+    Ok(numbers.take_while(|number| applied.contains(number)).last().unwrap_or(0))
+}
+
+/// The migrations that the ledger has. Each is looked at by itself: they may come in any order.
+async fn applied<S: Sql>(sql: &S) -> Result<Vec<i64>, StoreError> {
+    match sql.run("SELECT version FROM schema_versions", Vec::new()).await {
+        Ok(rows) => rows.into_iter().map(|row| Row::new(row).int()).collect(),
+        Err(StoreError::LedgerEmpty(_)) => Ok(Vec::new()),
         Err(error) => Err(error),
     }
 }
 
 /// Brings the ledger to the wanted version. Every statement may be repeated, so a crash in the middle, or two at once,
-/// do no harm.
+/// do no harm; the last one of each migration notes that it is done.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
 pub async fn migrate<S: Sql>(sql: &S) -> Result<(), StoreError> {
-    let have = version(sql).await?;
-    for (number, text) in migrations(sql.dialect()).iter().filter(|(number, _)| *number > have) {
+    let applied = applied(sql).await?;
+    for (_, text) in migrations(sql.dialect()).iter().filter(|(number, _)| !applied.contains(number)) {
         for statement in statements(text) {
             run_through_races(sql, statement).await?;
         }
-        debug_assert!(*number > 0);
     }
     Ok(())
 }
 
 /// PostgreSQL can refuse `IF NOT EXISTS` when two create the same thing at the same instant: the second try finds it.
+/// SQLite has no `IF NOT EXISTS` for a column: that it is there already is what was wanted.
 async fn run_through_races<S: Sql>(sql: &S, statement: &str) -> Result<(), StoreError> {
     let mut last = Ok(Vec::new());
     for _ in 0..5 {
         last = sql.run(statement, Vec::new()).await;
         match &last {
+            Err(error) if error.to_string().contains("duplicate column name") => return Ok(()),
             Err(StoreError::LedgerRefused(_) | StoreError::LedgerUnavailable(_)) => {}
             _ => break,
         }
@@ -73,8 +91,10 @@ mod tests {
     fn every_block_of_a_migration_is_one_statement() {
         for dialect in [Dialect::Sqlite, Dialect::Postgres] {
             for (_, text) in migrations(dialect) {
+                let last = statements(text).last().expect("a statement");
+                assert!(last.starts_with("INSERT INTO schema_versions"), "{last}");
                 for statement in statements(text) {
-                    let starts = ["CREATE", "INSERT", "PRAGMA", "ALTER"];
+                    let starts = ["CREATE", "DROP", "INSERT", "PRAGMA", "ALTER"];
                     let first = statement.lines().find(|line| !line.starts_with("--")).expect("a line");
                     assert!(starts.iter().any(|word| first.starts_with(word)), "{first}");
                     let creates = statement.lines().filter(|line| line.starts_with("CREATE")).count();

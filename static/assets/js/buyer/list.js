@@ -9,7 +9,12 @@ import { repeat, upTo } from "../shared/poll.js";
 import { explain } from "../shared/problems.js";
 import * as shell from "../shared/shell.js";
 
-const RANK = { open: 0, paused: 1, scheduled: 2, ended: 3 };
+const RANK = { open: 0, paused: 1, scheduled: 2 };
+
+/** How many sales that are over are still shown. */
+const MOST_ENDED = 5;
+
+const starts = (sale) => Date.parse(sale.starts_at);
 
 let ticks = [];
 
@@ -33,9 +38,10 @@ setInterval(() => ticks.forEach((tick) => tick()), 500);
 
 function render(sales) {
   ticks = [];
-  const rows = [...sales].sort(
-    (a, b) => RANK[a.phase] - RANK[b.phase] || Date.parse(a.starts_at) - Date.parse(b.starts_at),
-  );
+  const rows = [
+    ...sales.filter(({ phase }) => phase !== "ended").sort((a, b) => RANK[a.phase] - RANK[b.phase] || starts(a) - starts(b)),
+    ...sales.filter(({ phase }) => phase === "ended").sort((a, b) => starts(b) - starts(a)).slice(0, MOST_ENDED),
+  ];
   byId("sales").replaceChildren(...rows.map(row));
   show(byId("none"), rows.length === 0);
   ticks.forEach((tick) => tick());

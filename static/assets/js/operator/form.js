@@ -38,6 +38,7 @@ export function edit(spec) {
   byId("f-pay-timeout").value = shown.pay_timeout_seconds ?? 300;
   byId("f-pay-extension").value = shown.pay_extension_seconds ?? 0;
   byId("f-check").value = shown.human_check ?? "none";
+  byId("f-max-wait").value = shown.max_wait_seconds ?? 60;
   byId("f-level").value = shown.eligibility?.min_level ?? 0;
   byId("f-allow").value = (shown.eligibility?.allow ?? []).join("\n");
   byId("f-members").checked = shown.eligibility?.members_only ?? false;
@@ -59,6 +60,7 @@ function read() {
     per_user: whole("f-per-user"),
     pay_timeout_seconds: whole("f-pay-timeout"),
     pay_extension_seconds: whole("f-pay-extension"),
+    max_wait_seconds: whole("f-max-wait"),
     human_check: byId("f-check").value,
     eligibility: {
       members_only: byId("f-members").checked,

@@ -11,6 +11,7 @@ let current = null;
 
 byId("audit").addEventListener("click", (event) => void audit(event.target));
 byId("rebuild").addEventListener("click", (event) => void rebuild(event.target));
+byId("rotate").addEventListener("click", (event) => void rotate(event.target));
 
 /** Shows a sale's figures from now on. */
 export function show(activity) {
@@ -181,4 +182,10 @@ async function rebuild(button) {
   const question = "Build Redis anew from the ledger? The sale must be paused or closed.";
   if (!(await ask(question, "Rebuild", "Leave it"))) return;
   await doing(button, () => send("POST", sale(current, "/rebuild"), {}), "Redis is rebuilt from the ledger.");
+}
+
+async function rotate(button) {
+  const question = "Make a new start key? Pages take it from the gate; whoever kept the old one is refused.";
+  if (!(await ask(question, "New start key", "Leave it"))) return;
+  await doing(button, () => send("POST", sale(current, "/rotate-start-key"), {}), "The start key is new.");
 }

@@ -5,24 +5,28 @@ const CACHED_MS = 2_000;
 
 /** Server time minus `performance.now()`; undefined until something was measured. */
 let offset;
+/** What answers have proved: the offset is not smaller. */
+let least = -Infinity;
 let bestRoundTrip = Infinity;
 
 /**
  * Learns from an answer that says `serverTime`, asked for at `sentAt` and here at `receivedAt`.
  *
- * The first answer sets the clock, half its round trip added; later ones only correct it, when they
- * were much quicker, or when they prove it wrong: an answer was written before it arrived, and not
- * long before it was asked for.
+ * The first answer sets the clock, half its round trip added. Later ones only correct it: a quicker
+ * one, because half a round trip is how wrong it can be, and one that proves the clock wrong. For an
+ * answer was written before it arrived, and not long before it was asked for.
  */
 export function observe(serverTime, sentAt, receivedAt) {
   const server = Date.parse(serverTime);
   if (!Number.isFinite(server)) return;
   const roundTrip = receivedAt - sentAt;
-  if (offset === undefined || roundTrip < bestRoundTrip / 2) {
+  if (roundTrip <= bestRoundTrip) {
     offset = server + roundTrip / 2 - receivedAt;
     bestRoundTrip = roundTrip;
   }
-  offset = Math.min(Math.max(offset, server - receivedAt), server + CACHED_MS - sentAt);
+  const most = server + CACHED_MS - sentAt;
+  least = Math.min(Math.max(least, server - receivedAt), most);
+  offset = Math.min(Math.max(offset, least), most);
 }
 
 /** Whether the server's time is known. */

@@ -74,7 +74,9 @@ export const words = {
   "check.position": "Position of the piece",
   "check.answer": "Result",
   "check.send": "Continue",
-  "check.done": "Thank you, that was right.",
+  "check.sent": "Thank you. Your answer is on its way.",
+  "check.rather_sum": "A sum instead",
+  "check.rather_slide": "A puzzle piece instead",
 
   "order.title": "Your order",
   "order.queued": "You are in",

@@ -74,7 +74,9 @@ export const words = {
   "check.position": "拼块位置",
   "check.answer": "结果",
   "check.send": "继续",
-  "check.done": "验证通过，谢谢。",
+  "check.sent": "谢谢，答案已提交。",
+  "check.rather_sum": "改用算式",
+  "check.rather_slide": "改用拼图",
 
   "order.title": "订单",
   "order.queued": "已抢到，排队中",

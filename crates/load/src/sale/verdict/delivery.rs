@@ -16,8 +16,11 @@ pub(super) fn judge(evidence: &Evidence) -> Line {
                 findings.unknown(format!("{} is still {status}", order.order_no));
             }
             End::Status(_) => {}
-            End::Missing if evidence.dead_letters.contains(&order.order_no) => dead += 1,
-            End::Missing => findings.broken(format!("{} was accepted and is gone", order.order_no)),
+            End::Missing => match &evidence.dead_letters {
+                Some(letters) if letters.contains(&order.order_no) => dead += 1,
+                Some(_) => findings.broken(format!("{} was accepted and is gone", order.order_no)),
+                None => findings.unknown(format!("{} is gone, and the dead letters cannot be read", order.order_no)),
+            },
             End::Unreadable => findings.unknown(format!("{} could not be read", order.order_no)),
         }
         if let End::Status(status) = order.end {
@@ -34,10 +37,19 @@ pub(super) fn judge(evidence: &Evidence) -> Line {
 }
 
 /// The operator must count what the buyers see: fewer orders got lost, more were never announced to anyone.
+/// A failed order is a dead letter and not in the ledger: those are left out.
 fn compare_with_the_operators_count(evidence: &Evidence, seen: &BTreeMap<String, u64>, findings: &mut Findings) {
+    let in_ledger = |counts: &BTreeMap<String, u64>| -> BTreeMap<String, u64> {
+        counts
+            .iter()
+            .filter(|(status, _)| *status != "failed")
+            .map(|(status, count)| (status.clone(), *count))
+            .collect()
+    };
     let Some(counted) = &evidence.counted else {
         return findings.unknown("the admin API counted no orders at the end");
     };
+    let (seen, counted) = (in_ledger(seen), in_ledger(counted));
     let theirs: u64 = counted.values().sum();
     let ours: u64 = seen.values().sum();
     if theirs > ours && evidence.unresolved > 0 {
@@ -77,7 +89,17 @@ mod tests {
     fn a_dead_letter_is_not_gone() {
         let mut evidence = honest();
         evidence.orders[2].end = End::Missing;
-        evidence.dead_letters.insert("s.3".to_owned());
+        evidence.counted.as_mut().unwrap().remove("expired");
+        evidence.dead_letters = None;
+        assert_eq!(judge(&evidence).finding, Finding::Unknown);
+        evidence.dead_letters = Some(["s.3".to_owned()].into());
+        assert_eq!(judge(&evidence).finding, Finding::Ok);
+    }
+
+    #[test]
+    fn a_failed_order_is_not_in_the_ledger() {
+        let mut evidence = honest();
+        evidence.orders[2].end = End::Status(Status::Failed);
         evidence.counted.as_mut().unwrap().remove("expired");
         assert_eq!(judge(&evidence).finding, Finding::Ok);
     }

@@ -2,6 +2,7 @@
 
 use super::{Evidence, Findings, Line};
 use crate::sale::evidence::{Claim, End, OrderSeen};
+use crate::sale::plan::Intent;
 use crate::wire::Status;
 
 pub(super) fn judge(evidence: &Evidence) -> Line {
@@ -16,7 +17,16 @@ pub(super) fn judge(evidence: &Evidence) -> Line {
             Claim::Yes if !settled => {
                 findings.broken(format!("{} was paid for and is {}", order.order_no, word(order)))
             }
-            Claim::No if settled => findings.broken(format!("{} is {} without money", order.order_no, word(order))),
+            Claim::Yes if order.extra == Claim::Yes && !evidence.given_back.contains(&order.order_no) => {
+                findings.broken(format!("{} was paid for twice, and nothing goes back", order.order_no));
+            }
+            Claim::Yes if order.refund == Claim::Yes && order.status() == Some(Status::Paid) => {
+                findings.broken(format!("{} was to be paid back and is paid", order.order_no));
+            }
+            // A second payment may have been the only one.
+            Claim::No if settled && order.extra == Claim::No => {
+                findings.broken(format!("{} is {} without money", order.order_no, word(order)))
+            }
             _ => {}
         }
         match order.status() {
@@ -26,14 +36,17 @@ pub(super) fn judge(evidence: &Evidence) -> Line {
         }
     }
     let confirmed = evidence.orders.iter().filter(|order| order.payment == Claim::Yes).count();
-    let tried = evidence.orders.iter().filter(|order| order.payment != Claim::No).count();
-    if confirmed == 0 && tried > 0 {
-        findings.unknown(format!("{tried} buyers tried to pay, and not one could"));
+    let willing = evidence.orders.iter().filter(|order| order.intent == Intent::Pay).count();
+    if confirmed == 0 && willing > 0 {
+        findings.unknown(format!("{willing} winners meant to pay, and not one could"));
     }
     findings.line(
         "I6",
         "paid for = paid or refunded",
-        format!("{confirmed} payments confirmed: {paid} paid, {refunded} refunded"),
+        format!(
+            "{confirmed} payments confirmed: {paid} paid, {refunded} refunded, {} second ones given back",
+            evidence.given_back.len()
+        ),
     )
 }
 
@@ -61,6 +74,19 @@ mod tests {
     }
 
     #[test]
+    fn a_second_payment_that_stays_and_a_refund_that_never_comes_break_it() {
+        let mut evidence = honest();
+        evidence.orders[0].extra = Claim::Yes;
+        assert_eq!(judge(&evidence).finding, Finding::Broken);
+        evidence.given_back.insert(evidence.orders[0].order_no.clone());
+        assert_eq!(judge(&evidence).finding, Finding::Ok);
+        evidence.orders[0].refund = Claim::Yes;
+        assert_eq!(judge(&evidence).finding, Finding::Broken);
+        evidence.orders[0].end = End::Status(Status::Refunded);
+        assert_eq!(judge(&evidence).finding, Finding::Ok);
+    }
+
+    #[test]
     fn goods_without_money_break_it() {
         let mut evidence = honest();
         evidence.orders[2].end = End::Status(Status::Paid);
@@ -74,7 +100,7 @@ mod tests {
         evidence.orders[0].end = End::Status(Status::Expired);
         let line = judge(&evidence);
         assert_eq!(line.finding, Finding::Unknown);
-        assert_eq!(line.numbers, "1 buyers tried to pay, and not one could");
+        assert_eq!(line.numbers, "1 winners meant to pay, and not one could");
     }
 
     #[test]

@@ -65,8 +65,8 @@ mod tests {
         let mut evidence = honest();
         let mut second = evidence.orders[0].clone();
         second.order_no = "s.4".to_owned();
-        second.accepted_at = second.alive_until;
-        second.alive_until += second.alive_until;
+        second.alive[0].from = second.alive[0].until;
+        second.alive[0].until *= 2;
         second.end = End::Status(Status::Expired);
         evidence.orders.push(second);
         assert_eq!(judge(&evidence).finding, Finding::Ok);

@@ -6,7 +6,10 @@ use crate::wire::Status;
 pub(super) fn judge(evidence: &Evidence) -> Line {
     let mut findings = Findings::default();
     let mut numbers = Vec::new();
-    if evidence.unreadable() > 0 || evidence.unresolved > 0 {
+    let refunding = evidence.orders.iter().filter(|order| order.status() == Some(Status::Refunding)).count();
+    if refunding > 0 {
+        findings.unknown(format!("{refunding} refunds are still on their way"));
+    } else if evidence.unreadable() > 0 || evidence.unresolved > 0 {
         findings.unknown(format!(
             "{} orders could not be read, {} reservations have no known outcome",
             evidence.unreadable(),
@@ -48,7 +51,7 @@ fn returned_units(evidence: &Evidence, sku: &str) -> u32 {
     evidence
         .orders
         .iter()
-        .filter(|order| order.sku == sku && order.status().is_some_and(|status| !Status::holds_units(status)))
+        .filter(|order| order.sku == sku && order.status().is_some_and(|status| !status.owns_units()))
         .map(|order| order.quantity)
         .sum()
 }
@@ -86,6 +89,13 @@ mod tests {
         let mut evidence = honest();
         evidence.audit.as_mut().unwrap()[0].drift = -1;
         assert_eq!(judge(&evidence).finding, Finding::Broken);
+    }
+
+    #[test]
+    fn it_is_unknown_while_a_refund_is_on_its_way() {
+        let mut evidence = honest();
+        evidence.orders[0].end = End::Status(Status::Refunding);
+        assert_eq!(judge(&evidence).finding, Finding::Unknown);
     }
 
     #[test]

@@ -1,0 +1,189 @@
+//! Addresses (E1): personal data, checked when it comes in and sealed before it is kept.
+
+use std::collections::BTreeMap;
+
+use base64::{Engine, prelude::BASE64_STANDARD_NO_PAD};
+use chacha20poly1305::{
+    KeyInit, XChaCha20Poly1305, XNonce,
+    aead::{Aead, Payload},
+};
+use hmac::{Hmac, Mac};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+use crate::{ids::OrderNo, problem::FieldError};
+
+/// Characters of one line at most.
+const LONGEST: usize = 200;
+
+/// Lines at most.
+const MOST: usize = 20;
+
+/// Bytes of a nonce.
+const NONCE: usize = 24;
+
+/// Where an order is delivered to: lines by name, as the shop's form has them.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Address(BTreeMap<String, String>);
+
+/// Not even a debug print shows it.
+impl std::fmt::Debug for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Address(…)")
+    }
+}
+
+impl Address {
+    /// Reads the member `address` of a body.
+    ///
+    /// # Errors
+    /// Every wrong line.
+    pub fn parse(lines: &serde_json::Map<String, serde_json::Value>) -> Result<Self, Vec<FieldError>> {
+        let pointer = |name: &str| format!("/address/{}", name.replace('~', "~0").replace('/', "~1"));
+        let mut errors = Vec::new();
+        if lines.len() > MOST {
+            errors.push(FieldError::new("/address", format!("must have at most {MOST} lines")));
+        }
+        let mut kept = BTreeMap::new();
+        for (name, value) in lines {
+            match value.as_str().filter(|text| text.chars().count() <= LONGEST && name.chars().count() <= 40) {
+                Some(text) => drop(kept.insert(name.clone(), text.to_owned())),
+                None => {
+                    let detail = format!("must be text of at most {LONGEST} characters, its name of at most 40");
+                    errors.push(FieldError::new(pointer(name), detail));
+                }
+            }
+        }
+        if errors.is_empty() { Ok(Self(kept)) } else { Err(errors) }
+    }
+}
+
+/// Seals addresses and opens them again: XChaCha20-Poly1305 with a random nonce, bound to the order's number.
+///
+/// Its secret may be two while rotating, newest first: the newest seals, each opens what it sealed.
+pub struct Vault(Vec<Key>);
+
+struct Key {
+    /// What sealed texts call it.
+    version: String,
+    cipher: XChaCha20Poly1305,
+}
+
+impl Vault {
+    /// The vault of the variable `address_key`: secrets separated by spaces. `None` where there is none.
+    #[must_use]
+    pub fn new(secrets: &str) -> Option<Self> {
+        let keys: Option<Vec<_>> = secrets.split_ascii_whitespace().map(Key::of).collect();
+        keys.filter(|keys| !keys.is_empty()).map(Self)
+    }
+
+    /// The address of an order, sealed: `<key version>.<base64 of nonce and ciphertext>`. A nonce is used once.
+    #[must_use]
+    pub fn seal(&self, order_no: &OrderNo, address: &Address, nonce: [u8; NONCE]) -> Option<String> {
+        let key = self.0.first()?;
+        let (text, order_no) = (serde_json::to_vec(address).ok()?, order_no.to_string());
+        let payload = Payload { msg: &text, aad: order_no.as_bytes() };
+        let sealed = key.cipher.encrypt(&XNonce::from(nonce), payload).ok()?;
+        Some(format!("{}.{}", key.version, BASE64_STANDARD_NO_PAD.encode([&nonce[..], &sealed].concat())))
+    }
+
+    /// What was sealed for this order; `None` where it was for another, or with a key that is gone.
+    #[must_use]
+    pub fn open(&self, order_no: &OrderNo, sealed: &str) -> Option<Address> {
+        let (version, text) = sealed.split_once('.')?;
+        let key = self.0.iter().find(|key| key.version == version)?;
+        let bytes = BASE64_STANDARD_NO_PAD.decode(text).ok()?;
+        let (nonce, sealed) = bytes.split_first_chunk::<NONCE>()?;
+        let order_no = order_no.to_string();
+        let payload = Payload { msg: sealed, aad: order_no.as_bytes() };
+        serde_json::from_slice(&key.cipher.decrypt(&XNonce::from(*nonce), payload).ok()?).ok()
+    }
+}
+
+impl Key {
+    fn of(secret: &str) -> Option<Self> {
+        let derive = |purpose: &str| {
+            let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).ok()?;
+            mac.update(purpose.as_bytes());
+            Some(mac.finalize().into_bytes())
+        };
+        let version = BASE64_STANDARD_NO_PAD.encode(&derive("stampede address key version")?[..6]);
+        let cipher = XChaCha20Poly1305::new_from_slice(&derive("stampede address key")?).ok()?;
+        Some(Self { version, cipher })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn order_no(text: &str) -> OrderNo {
+        OrderNo::parse(text).expect("an order number")
+    }
+
+    fn parse(value: serde_json::Value) -> Result<Address, Vec<FieldError>> {
+        Address::parse(value.as_object().expect("an object"))
+    }
+
+    fn address() -> Address {
+        parse(json!({"name": "Ada Lovelace", "city": "London"})).expect("an address")
+    }
+
+    #[test]
+    fn a_sealed_address_opens_for_its_order_and_key_only() {
+        let ours = order_no("demo.01ARZ3NDEKTSV4RRFFQ69G5FAV");
+        let theirs = order_no("demo.01BX5ZZKBKACTAV9WEVGEMMVRZ");
+        let vault = Vault::new("a secret of some length").expect("a vault");
+        let sealed = vault.seal(&ours, &address(), [7; 24]).expect("sealed");
+        assert_eq!(vault.open(&ours, &sealed), Some(address()));
+        assert_eq!(vault.open(&theirs, &sealed), None, "bound to its order");
+        assert_eq!(Vault::new("another secret").expect("a vault").open(&ours, &sealed), None);
+        let at = sealed.len() - 9;
+        let other = if &sealed[at..=at] == "A" { "B" } else { "A" };
+        assert_eq!(vault.open(&ours, &format!("{}{other}{}", &sealed[..at], &sealed[at + 1..])), None, "one bit off");
+        for nonsense in ["", ".", "x", "x.y", &sealed[..sealed.len() - 4]] {
+            assert_eq!(vault.open(&ours, nonsense), None, "{nonsense:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_of_an_address_shows_in_what_is_kept_or_printed() {
+        let ours = order_no("demo.01ARZ3NDEKTSV4RRFFQ69G5FAV");
+        let vault = Vault::new("a secret of some length").expect("a vault");
+        let sealed = vault.seal(&ours, &address(), [7; 24]).expect("sealed");
+        let again = vault.seal(&ours, &address(), [8; 24]).expect("sealed");
+        assert!(!sealed.contains("Ada") && sealed != again);
+        assert_eq!(format!("{:?}", address()), "Address(…)");
+    }
+
+    #[test]
+    fn a_key_can_be_rotated() {
+        let ours = order_no("demo.01ARZ3NDEKTSV4RRFFQ69G5FAV");
+        let [old, new, both] = ["old-secret", "new-secret", "new-secret old-secret"].map(|secrets| {
+            let vault = Vault::new(secrets).expect("a vault");
+            let sealed = vault.seal(&ours, &address(), [1; 24]).expect("sealed");
+            (vault, sealed)
+        });
+        assert_eq!(both.0.open(&ours, &old.1), Some(address()));
+        assert_eq!(both.0.open(&ours, &new.1), Some(address()));
+        assert_eq!(new.0.open(&ours, &both.1), Some(address()), "the newest key seals");
+        assert_eq!(new.0.open(&ours, &old.1), None);
+    }
+
+    #[test]
+    fn a_wrong_line_is_pointed_at() {
+        for (wrong, pointer) in [
+            (json!({"name": 7}), "/address/name"),
+            (json!({"a/b": "x".repeat(201)}), "/address/a~1b"),
+            (json!({"x".repeat(41): ""}), &format!("/address/{}", "x".repeat(41))),
+        ] {
+            assert_eq!(parse(wrong).expect_err("wrong")[0].pointer, pointer);
+        }
+        let many: serde_json::Map<_, _> = (0..21).map(|n| (n.to_string(), json!("x"))).collect();
+        assert_eq!(Address::parse(&many).expect_err("too many")[0].pointer, "/address");
+        assert!(parse(json!({"name": "x".repeat(200)})).is_ok());
+    }
+}

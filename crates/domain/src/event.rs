@@ -1,0 +1,152 @@
+//! Events out (E7): what the shop's own endpoint is told of an order, as a Standard Webhooks message.
+
+use serde_json::json;
+
+use crate::{
+    order::{Order, Status},
+    time::Millis,
+    webhook::sign_standard,
+};
+
+/// The specification's schedule: how long after each failed attempt the next one comes, in milliseconds. The first
+/// attempt comes at once; after the tenth the event is given up.
+const RETRY_AFTER_MS: [i64; 9] = {
+    const SECOND: i64 = 1_000;
+    const MINUTE: i64 = 60 * SECOND;
+    const HOUR: i64 = 60 * MINUTE;
+    [5 * SECOND, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR]
+};
+
+/// How long to wait after `attempts` failed attempts, in milliseconds; `None` when that was the last.
+#[must_use]
+pub fn retry_after_ms(attempts: i64) -> Option<i64> {
+    usize::try_from(attempts - 1).ok().and_then(|at| RETRY_AFTER_MS.get(at).copied())
+}
+
+/// Something that happened to an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// The order as it was then.
+    pub order: Order,
+    /// When it happened.
+    pub happened_at: Millis,
+}
+
+/// A message, signed for one attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// `webhook-id`: the same at every attempt.
+    pub id: String,
+    /// `webhook-timestamp`: this attempt's.
+    pub timestamp: String,
+    /// `webhook-signature`.
+    pub signature: String,
+    /// The body.
+    pub body: String,
+}
+
+impl Event {
+    /// Its id. No order comes to a status twice, and a full stop would spoil what is signed.
+    #[must_use]
+    pub fn id(&self) -> String {
+        format!("evt_{}_{}", self.order.order_no.ulid(), self.order.status.as_str())
+    }
+
+    /// Its type.
+    #[must_use]
+    pub fn kind(&self) -> String {
+        format!("order.{}", self.order.status.as_str())
+    }
+
+    /// The message as sent at `now`, signed with each of `secrets` (separated by spaces: two while rotating); `None`
+    /// where one of them cannot sign.
+    #[must_use]
+    pub fn message(&self, secrets: &str, now: Millis) -> Option<Message> {
+        let body =
+            json!({ "type": self.kind(), "timestamp": self.happened_at, "data": self.order.to_value() }).to_string();
+        let id = self.id();
+        let sign = |secret| sign_standard(secret, &id, now, body.as_bytes());
+        let signatures: Option<Vec<_>> = secrets.split_ascii_whitespace().map(sign).collect();
+        let signature = signatures.filter(|signatures| !signatures.is_empty())?.join(" ");
+        Some(Message { id, timestamp: (now.0 / 1000).to_string(), signature, body })
+    }
+}
+
+/// The place of a status in an order's life, which no order passes twice: its events are sent in this order.
+#[must_use]
+pub fn step(status: Status) -> i64 {
+    match status {
+        Status::Queued | Status::Failed => 0,
+        Status::PendingPayment => 1,
+        Status::Cancelled | Status::Expired => 2,
+        Status::Paid => 3,
+        Status::Refunding => 4,
+        Status::Refunded => 5,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{OrderNo, SkuId, UserId};
+
+    const SECRETS: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+    fn event(status: Status) -> Event {
+        let order = Order {
+            order_no: OrderNo::parse("demo.01ARZ3NDEKTSV4RRFFQ69G5FAV").expect("an order number"),
+            user: UserId::parse("ada").expect("a user"),
+            status,
+            sku: SkuId::parse("phone").expect("a SKU"),
+            quantity: 1,
+            amount: 100,
+            currency: "EUR".to_owned(),
+            created_at: Millis(0),
+            pay_by: Some(Millis(300_000)),
+            paid_at: None,
+            reason: None,
+            checkout_url: None,
+            ahead: 0,
+            estimated_wait_ms: 0,
+        };
+        Event { order, happened_at: Millis(1_000) }
+    }
+
+    #[test]
+    fn every_attempt_has_the_same_id_and_body_and_a_time_of_its_own() {
+        let event = event(Status::Paid);
+        let (first, again) = (event.message(SECRETS, Millis(5_000)), event.message(SECRETS, Millis(10_000)));
+        let (first, again) = (first.expect("signed"), again.expect("signed"));
+        assert_eq!((&first.id, &first.body), (&again.id, &again.body));
+        assert_eq!((first.timestamp.as_str(), again.timestamp.as_str()), ("5", "10"));
+        assert_ne!(first.signature, again.signature);
+        assert_eq!(first.signature.split(' ').count(), 2, "one for each secret");
+        assert!(!first.id.contains('.'));
+        assert!(first.body.contains(r#""type":"order.paid""#), "{}", first.body);
+    }
+
+    #[test]
+    fn without_a_good_secret_nothing_is_signed() {
+        for secrets in ["", " ", "whsec_!", "plain"] {
+            assert_eq!(event(Status::Paid).message(secrets, Millis(0)), None, "{secrets:?}");
+        }
+    }
+
+    #[test]
+    fn the_schedule_is_the_specifications() {
+        let seconds: Vec<_> = (1..=10).map(|n| retry_after_ms(n).map(|ms| ms / 1_000)).collect();
+        let hours = |n: i64| Some(n * 3_600);
+        let expected =
+            [Some(5), Some(300), Some(1_800), hours(2), hours(5), hours(10), hours(14), hours(20), hours(24), None];
+        assert_eq!(seconds, expected);
+    }
+
+    #[test]
+    fn every_move_goes_to_a_later_step() {
+        for from in Status::ALL {
+            for to in Status::ALL.into_iter().filter(|to| from.may_become(*to) && *to != Status::Failed) {
+                assert!(step(to) > step(from), "{from:?} → {to:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Stripe's shapes, as far as they matter here: what its callbacks and its answers say, in our words.
+//!
+//! Facts from Stripe's API reference: no order of events is guaranteed, duplicates happen, and ids end up in objects
+//! either as text or, expanded, as the object itself.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+
+use crate::{body, problem::Problem, webhook::Payment};
+
+/// The version of Stripe's API that is spoken.
+pub const API_VERSION: &str = "2026-10-28.endive";
+
+#[derive(Deserialize)]
+struct Event {
+    id: String,
+    r#type: String,
+    data: Data,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    object: Object,
+}
+
+/// What a Checkout Session, a Refund and a Charge have that matters here.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Object {
+    /// Its id.
+    pub id: String,
+    /// The order, where we said so when we made a session.
+    pub client_reference_id: Option<String>,
+    /// What we said of it.
+    pub metadata: Option<HashMap<String, String>>,
+    /// Where a session is paid.
+    pub url: Option<String>,
+    payment_intent: Option<Reference>,
+    /// Whether a session is `paid`, `unpaid`, or needs no payment.
+    pub payment_status: Option<String>,
+    /// A session's price, in minor units.
+    pub amount_total: Option<i64>,
+    /// A refund's or charge's money, in minor units.
+    pub amount: Option<i64>,
+    /// What of a charge went back.
+    pub amount_refunded: Option<i64>,
+    /// Whether all of a charge went back.
+    pub refunded: Option<bool>,
+    /// ISO 4217, lower case.
+    pub currency: Option<String>,
+    /// `open`, `complete` or `expired` of a session; `pending`, `succeeded`, `failed` … of a refund.
+    pub status: Option<String>,
+    /// Why a refund failed.
+    pub failure_reason: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Reference {
+    Id(String),
+    Object { id: String },
+}
+
+impl Object {
+    /// The payment that it is about.
+    #[must_use]
+    pub fn payment(&self) -> String {
+        match &self.payment_intent {
+            Some(Reference::Id(id) | Reference::Object { id }) => id.clone(),
+            None => String::new(),
+        }
+    }
+
+    /// The order that it is about.
+    #[must_use]
+    pub fn order_no(&self) -> String {
+        let named = self.metadata.as_ref().and_then(|metadata| metadata.get("order_no"));
+        self.client_reference_id.as_ref().or(named).cloned().unwrap_or_default()
+    }
+
+    /// Its money, and the currency as we write it.
+    #[must_use]
+    pub fn money(&self) -> (i64, String) {
+        let amount = self.amount_refunded.or(self.amount_total).or(self.amount).unwrap_or_default();
+        (amount, self.currency.clone().unwrap_or_default().to_ascii_uppercase())
+    }
+}
+
+/// What a verified callback says; `None` for what means nothing to us.
+///
+/// # Errors
+/// `invalid_request` for what is no event.
+pub fn event(bytes: &[u8]) -> Result<Option<Payment>, Problem> {
+    let kind = body::parse::<Kind>(bytes)?.r#type;
+    if !KNOWN.contains(&kind.as_str()) {
+        return Ok(None);
+    }
+    let Event { id, r#type, data: Data { object } } = body::parse(bytes)?;
+    let status = object.status.as_deref();
+    let paid = object.payment_status.as_deref() == Some("paid");
+    let kind = match (r#type.as_str(), status) {
+        ("checkout.session.completed", _) if paid => "payment.succeeded",
+        ("checkout.session.async_payment_succeeded", _) => "payment.succeeded",
+        ("checkout.session.async_payment_failed", _) => "payment.failed",
+        ("checkout.session.expired", _) => "session.expired",
+        ("charge.refunded", _) if object.refunded == Some(true) => "refund.succeeded",
+        ("refund.failed", _) => "refund.failed",
+        ("refund.created" | "refund.updated" | "charge.refund.updated", Some("succeeded")) => "refund.succeeded",
+        ("refund.updated" | "charge.refund.updated", Some("failed" | "canceled")) => "refund.failed",
+        _ => return Ok(None),
+    };
+    let (amount, currency) = object.money();
+    let (order_no, payment) = (object.order_no(), object.payment());
+    // A charge has an id of its own; only a refund's tells one try from another.
+    let refund = if object.id.starts_with("re_") { object.id } else { String::new() };
+    Ok(Some(Payment { id, kind: kind.to_owned(), order_no, payment, amount, currency, refund }))
+}
+
+#[derive(Deserialize)]
+struct Kind {
+    r#type: String,
+}
+
+const KNOWN: [&str; 9] = [
+    "checkout.session.completed",
+    "checkout.session.async_payment_succeeded",
+    "checkout.session.async_payment_failed",
+    "checkout.session.expired",
+    "charge.refunded",
+    "charge.refund.updated",
+    "refund.created",
+    "refund.updated",
+    "refund.failed",
+];
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn kind(r#type: &str, object: &Value) -> Option<String> {
+        let body = json!({"id": "evt_1", "type": r#type, "data": {"object": object}}).to_string();
+        event(body.as_bytes()).expect("an event").map(|event| event.kind)
+    }
+
+    #[test]
+    fn a_paid_session_pays_and_an_unpaid_one_does_not() {
+        let session = json!({"id": "cs_1", "client_reference_id": "a.b", "payment_intent": "pi_1",
+            "payment_status": "paid", "amount_total": 500, "currency": "eur", "status": "complete"});
+        let body =
+            json!({"id": "evt_1", "type": "checkout.session.completed", "data": {"object": session}}).to_string();
+        let expected = Payment {
+            id: "evt_1".to_owned(),
+            kind: "payment.succeeded".to_owned(),
+            order_no: "a.b".to_owned(),
+            payment: "pi_1".to_owned(),
+            amount: 500,
+            currency: "EUR".to_owned(),
+            refund: String::new(),
+        };
+        assert_eq!(event(body.as_bytes()).expect("an event"), Some(expected));
+        assert_eq!(kind("checkout.session.completed", &json!({"payment_status": "unpaid"})), None);
+        let later = kind("checkout.session.async_payment_succeeded", &json!({"payment_status": "paid"}));
+        assert_eq!(later.as_deref(), Some("payment.succeeded"));
+        assert_eq!(kind("checkout.session.async_payment_failed", &json!({})).as_deref(), Some("payment.failed"));
+        assert_eq!(kind("checkout.session.expired", &json!({})).as_deref(), Some("session.expired"));
+    }
+
+    #[test]
+    fn a_refund_counts_when_all_of_it_went_back() {
+        let charge = |refunded, amount| json!({"refunded": refunded, "amount": 500, "amount_refunded": amount});
+        assert_eq!(kind("charge.refunded", &charge(true, 500)).as_deref(), Some("refund.succeeded"));
+        assert_eq!(kind("charge.refunded", &charge(false, 100)), None);
+        for name in ["refund.updated", "charge.refund.updated"] {
+            assert_eq!(kind(name, &json!({"status": "succeeded"})).as_deref(), Some("refund.succeeded"));
+            assert_eq!(kind(name, &json!({"status": "failed"})).as_deref(), Some("refund.failed"));
+            assert_eq!(kind(name, &json!({"status": "pending"})), None);
+        }
+        assert_eq!(kind("refund.failed", &json!({"status": "failed"})).as_deref(), Some("refund.failed"));
+    }
+
+    #[test]
+    fn ids_are_read_from_expanded_objects_and_odd_members_do_no_harm() {
+        let object: Object =
+            serde_json::from_value(json!({"payment_intent": {"id": "pi_2", "x": 1}, "metadata": {"order_no": "a.b"}}))
+                .expect("an object");
+        assert_eq!((object.payment().as_str(), object.order_no().as_str()), ("pi_2", "a.b"));
+        assert_eq!(kind("customer.created", &json!({"metadata": null, "status": 7})), None);
+        assert!(event(b"{}").is_err() && event(b"").is_err());
+        assert!(event(br#"{"type":"refund.updated"}"#).is_err());
+    }
+}

@@ -1,0 +1,181 @@
+//! A TCP proxy that can be slow, cut, or pointed elsewhere: a network that fails on demand.
+
+use std::{
+    io::{Read, Write},
+    net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+
+/// A proxy on a free port of this machine.
+pub struct Proxy {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    ended: AtomicBool,
+    state: Mutex<State>,
+}
+
+struct State {
+    target: u16,
+    open: bool,
+    delay: Duration,
+    streams: Vec<TcpStream>,
+}
+
+impl Proxy {
+    /// Starts one before a port of this machine.
+    ///
+    /// # Errors
+    /// When there is no port left.
+    pub fn before(target: u16) -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on 127.0.0.1")?;
+        let address = listener.local_addr()?;
+        let state = State { target, open: true, delay: Duration::ZERO, streams: vec![] };
+        let shared = Arc::new(Shared { ended: AtomicBool::new(false), state: Mutex::new(state) });
+        let accepting = Arc::clone(&shared);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if accepting.ended.load(Ordering::SeqCst) {
+                    break;
+                }
+                // A connection that cannot be made, or may not, ends at once.
+                let _ = connect(&accepting, stream);
+            }
+        });
+        Ok(Self { address, shared })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Ends every connection, and takes no new one.
+    pub fn cut(&self) {
+        let mut state = lock(&self.shared);
+        state.open = false;
+        end_all(&mut state);
+    }
+
+    /// Takes connections again.
+    pub fn mend(&self) {
+        lock(&self.shared).open = true;
+    }
+
+    /// Holds back every answer for so long.
+    pub fn delay(&self, delay: Duration) {
+        lock(&self.shared).delay = delay;
+    }
+
+    /// Ends every connection; the next ones go to another port.
+    pub fn point_to(&self, target: u16) {
+        let mut state = lock(&self.shared);
+        state.target = target;
+        end_all(&mut state);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.shared.ended.store(true, Ordering::SeqCst);
+        end_all(&mut lock(&self.shared));
+        // Wakes the listener, which sees that it is over.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+fn connect(shared: &Arc<Shared>, client: TcpStream) -> Result<()> {
+    let mut state = lock(shared);
+    if !state.open {
+        return Ok(());
+    }
+    let server = TcpStream::connect((Ipv4Addr::LOCALHOST, state.target))?;
+    for stream in [&client, &server] {
+        stream.set_nodelay(true)?;
+        state.streams.push(stream.try_clone()?);
+    }
+    let (to_server, to_client) = (server.try_clone()?, client.try_clone()?);
+    let answers = Arc::clone(shared);
+    thread::spawn(move || pump(client, to_server, || Duration::ZERO));
+    thread::spawn(move || pump(server, to_client, || lock(&answers).delay));
+    Ok(())
+}
+
+fn pump(mut from: TcpStream, mut to: TcpStream, delay: impl Fn() -> Duration) {
+    let mut buffer = [0; 16 * 1024];
+    while let Ok(bytes @ 1..) = from.read(&mut buffer) {
+        thread::sleep(delay());
+        if to.write_all(&buffer[..bytes]).is_err() {
+            break;
+        }
+    }
+    let _ = from.shutdown(Shutdown::Both);
+    let _ = to.shutdown(Shutdown::Both);
+}
+
+fn end_all(state: &mut State) {
+    for stream in state.streams.drain(..) {
+        let _ = stream.shutdown(Shutdown::Both);
+    }
+}
+
+fn lock(shared: &Shared) -> MutexGuard<'_, State> {
+    shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    /// A server that sends back what it gets, in capitals where it is `loud`.
+    fn echo(loud: bool) -> u16 {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let mut byte = [0];
+                while let Ok(1) = stream.read(&mut byte) {
+                    let _ = stream.write_all(&[if loud { byte[0].to_ascii_uppercase() } else { byte[0] }]);
+                }
+            }
+        });
+        port
+    }
+
+    fn ask(stream: &mut TcpStream) -> std::io::Result<u8> {
+        let mut byte = [0];
+        stream.write_all(b"a").and_then(|()| stream.read_exact(&mut byte)).map(|()| byte[0])
+    }
+
+    #[test]
+    fn it_delays_cuts_mends_and_points_elsewhere() {
+        let proxy = Proxy::before(echo(false)).expect("a proxy");
+        let connect = || TcpStream::connect((Ipv4Addr::LOCALHOST, proxy.port())).expect("a connection");
+        let mut stream = connect();
+        assert_eq!(ask(&mut stream).ok(), Some(b'a'));
+        proxy.delay(Duration::from_millis(300));
+        let start = Instant::now();
+        assert_eq!(ask(&mut stream).ok(), Some(b'a'));
+        assert!(start.elapsed() >= Duration::from_millis(300));
+        proxy.delay(Duration::ZERO);
+        proxy.cut();
+        assert!(ask(&mut stream).is_err());
+        assert!(ask(&mut connect()).is_err());
+        proxy.mend();
+        assert_eq!(ask(&mut connect()).ok(), Some(b'a'));
+        proxy.point_to(echo(true));
+        assert_eq!(ask(&mut connect()).ok(), Some(b'A'));
+    }
+}

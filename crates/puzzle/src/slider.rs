@@ -1,0 +1,185 @@
+//! A piece that was cut out of a picture, to be slid back into its gap.
+
+use fastrand::Rng;
+use tiny_skia::{FillRule, FilterQuality, Mask, Paint, Path, PathBuilder, Pixmap, PixmapPaint, Stroke, Transform};
+
+use crate::scenery;
+
+/// Width of the picture, in pixels.
+pub const WIDTH: u16 = 320;
+
+/// Height of the picture, in pixels.
+pub const HEIGHT: u16 = 160;
+
+/// Width and height of the piece, in pixels.
+pub const PIECE: u16 = 56;
+
+/// How far beside the gap is still in it, in pixels.
+const TOLERANCE: i64 = 5;
+
+/// The quickest slide of a hand, in milliseconds.
+const QUICKEST_MS: i64 = 250;
+
+/// Most samples of a track.
+const MOST_SAMPLES: usize = 400;
+
+/// A puzzle.
+pub struct Slider {
+    /// The picture with its gap, as PNG.
+    pub image: Vec<u8>,
+    /// The piece, as PNG.
+    pub piece: Vec<u8>,
+    /// How far below the picture's top the piece is, in pixels.
+    pub y: u16,
+}
+
+/// What a visitor did.
+#[derive(Debug, Clone)]
+pub struct Slide {
+    /// Where the piece was left, from the picture's left edge, in pixels.
+    pub x: i64,
+    /// How it got there: milliseconds and pixels.
+    pub track: Vec<(i64, i64)>,
+}
+
+/// Where the gap of a seed is.
+fn gap(rng: &mut Rng) -> (u16, u16) {
+    (rng.u16(PIECE + 20..WIDTH - PIECE - 4), rng.u16(4..HEIGHT - PIECE - 4))
+}
+
+/// Draws the puzzle of a seed; `None` where the machine has no memory for it.
+#[must_use]
+pub fn draw(seed: u64) -> Option<Slider> {
+    let mut rng = Rng::with_seed(seed);
+    let (x, y) = gap(&mut rng);
+    let mut image = Pixmap::new(WIDTH.into(), HEIGHT.into())?;
+    scenery::paint(&mut image, &mut rng);
+    let (piece, outline) = cut(&image, x, y)?;
+
+    let mut dark = Paint { anti_alias: true, ..Paint::default() };
+    dark.set_color_rgba8(8, 10, 24, 165);
+    let mut edge = Paint { anti_alias: true, ..Paint::default() };
+    edge.set_color_rgba8(255, 255, 255, 150);
+    let at = |x: u16, y: u16| Transform::from_translate(x.into(), y.into());
+    // A fainter gap of another size, to mislead who only looks for something dark.
+    let (decoy_x, decoy_y) = (rng.u16(4..WIDTH - PIECE), rng.u16(4..HEIGHT - PIECE));
+    let mut faint = Paint { anti_alias: true, ..Paint::default() };
+    faint.set_color_rgba8(8, 10, 24, 60);
+    image.fill_path(&outline, &faint, FillRule::Winding, at(decoy_x, decoy_y).pre_scale(0.8, 0.8), None);
+    image.fill_path(&outline, &dark, FillRule::Winding, at(x, y), None);
+    image.stroke_path(&outline, &edge, &Stroke { width: 1.5, ..Stroke::default() }, at(x, y), None);
+    Some(Slider { image: image.encode_png().ok()?, piece: piece.encode_png().ok()?, y })
+}
+
+/// The piece at a place of the picture, and its outline.
+fn cut(image: &Pixmap, x: u16, y: u16) -> Option<(Pixmap, Path)> {
+    let outline = outline()?;
+    let mut piece = Pixmap::new(PIECE.into(), PIECE.into())?;
+    let mut mask = Mask::new(PIECE.into(), PIECE.into())?;
+    mask.fill_path(&outline, FillRule::Winding, true, Transform::identity());
+    let paint = PixmapPaint { quality: FilterQuality::Nearest, ..PixmapPaint::default() };
+    piece.draw_pixmap(-i32::from(x), -i32::from(y), image.as_ref(), &paint, Transform::identity(), Some(&mask));
+    let mut edge = Paint { anti_alias: true, ..Paint::default() };
+    edge.set_color_rgba8(255, 255, 255, 220);
+    piece.stroke_path(&outline, &edge, &Stroke { width: 2.0, ..Stroke::default() }, Transform::identity(), None);
+    Some((piece, outline))
+}
+
+/// A square with a knob at its top and one at its right.
+fn outline() -> Option<Path> {
+    let (near, far) = (2.0, f32::from(PIECE) - 2.0);
+    let (top, right) = (near + 11.0, far - 11.0);
+    let (middle_x, middle_y) = (f32::midpoint(near, right), f32::midpoint(top, far));
+    let mut path = PathBuilder::new();
+    path.move_to(near, top);
+    path.line_to(middle_x - 7.0, top);
+    path.cubic_to(middle_x - 12.0, near - 2.0, middle_x + 12.0, near - 2.0, middle_x + 7.0, top);
+    path.line_to(right, top);
+    path.line_to(right, middle_y - 7.0);
+    path.cubic_to(far + 2.0, middle_y - 12.0, far + 2.0, middle_y + 12.0, right, middle_y + 7.0);
+    path.line_to(right, far);
+    path.line_to(near, far);
+    path.close();
+    path.finish()
+}
+
+/// Whether a slide ends in the gap of a seed, and went there as a hand does, within the `elapsed_ms` since the puzzle
+/// was made.
+#[must_use]
+pub fn judge(seed: u64, slide: &Slide, elapsed_ms: i64) -> bool {
+    let (x, _) = gap(&mut Rng::with_seed(seed));
+    (slide.x - i64::from(x)).abs() <= TOLERANCE && by_hand(slide, elapsed_ms)
+}
+
+/// A hand takes its time, passes places on its way, and is never as even as a machine.
+fn by_hand(slide: &Slide, elapsed_ms: i64) -> bool {
+    let track = &slide.track;
+    let (Some(first), Some(last)) = (track.first(), track.last()) else { return false };
+    let took = last.0 - first.0;
+    let steps: Vec<_> = track.windows(2).map(|pair| (pair[1].0 - pair[0].0, pair[1].1 - pair[0].1)).collect();
+    let uneven = steps.iter().any(|step| Some(step) != steps.first());
+    (4..=MOST_SAMPLES).contains(&track.len())
+        && track.iter().all(|(t, x)| *t >= 0 && (0..=i64::from(WIDTH)).contains(x))
+        && steps.iter().all(|(dt, _)| *dt >= 0)
+        && last.1 == slide.x
+        && (QUICKEST_MS..=elapsed_ms).contains(&took)
+        && uneven
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slide(to: i64) -> Slide {
+        let track = (0..=10).map(|step| (step * 40 + step % 3, to * step / 10)).collect();
+        Slide { x: to, track }
+    }
+
+    fn solution(seed: u64) -> i64 {
+        gap(&mut Rng::with_seed(seed)).0.into()
+    }
+
+    #[test]
+    fn a_slide_into_the_gap_is_right_and_beside_it_is_not() {
+        for seed in 0..200 {
+            let x = solution(seed);
+            assert!(judge(seed, &slide(x), 1_000) && judge(seed, &slide(x - 5), 1_000), "{seed}");
+            assert!(!judge(seed, &slide(x + 6), 1_000) && !judge(seed, &slide(x - 6), 1_000), "{seed}");
+        }
+    }
+
+    #[test]
+    fn a_slide_that_no_hand_makes_is_wrong() {
+        let x = solution(1);
+        let good = slide(x);
+        let with = |track: Vec<(i64, i64)>| Slide { track, ..good.clone() };
+        let even = (0..=10).map(|step| (step * 40, x - (10 - step) * 2)).collect();
+        let quick = good.track.iter().map(|(t, x)| (t / 4, *x)).collect();
+        let back = good.track.iter().rev().map(|(t, x)| (*t, *x)).collect();
+        let elsewhere = good.track.iter().map(|(t, x)| (*t, x / 2)).collect();
+        let outside = good.track.iter().enumerate().map(|(at, (t, x))| (*t, if at == 3 { 900 } else { *x })).collect();
+        for (what, track) in [
+            ("none", vec![]),
+            ("one jump", vec![(0, 0), (400, x)]),
+            ("perfectly even", even),
+            ("too quick", quick),
+            ("back in time", back),
+            ("to another place", elsewhere),
+            ("outside the picture", outside),
+            ("endless", good.track.iter().copied().cycle().take(5_000).collect()),
+        ] {
+            assert!(!judge(1, &with(track), 1_000), "{what}");
+        }
+        assert!(judge(1, &good, 1_000));
+        assert!(!judge(1, &good, 200), "longer than the puzzle has existed");
+    }
+
+    #[test]
+    fn a_puzzle_is_two_pictures_of_a_bearable_size() {
+        let puzzle = draw(7).expect("a puzzle");
+        assert!(puzzle.image.starts_with(b"\x89PNG") && puzzle.piece.starts_with(b"\x89PNG"));
+        assert!(puzzle.image.len() < 80_000, "{} bytes", puzzle.image.len());
+        assert!(puzzle.y + PIECE < HEIGHT);
+        assert_ne!(draw(8).expect("a puzzle").image, puzzle.image);
+    }
+}

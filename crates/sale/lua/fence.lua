@@ -1,0 +1,27 @@
+-- Closes a gate of an older epoch than the ledger's (an old Redis that came back): it sells nothing until it is rebuilt.
+-- Takes messages of other epochs, which the ledger refused and an operator can see, out of the stream (G5, I4).
+--
+-- KEYS  1 gate, 2 orders (stream), 3 queue, then the order record of each message
+-- ARGV  1 the ledger's epoch, 2 stream group, 3 seconds that a closed order is kept, 4 reason, then for each message
+--       its epoch and stream id
+-- Reply closed; same (the gate is not older, or there is none)
+
+local gate, word = tonumber(redis.call('HGET', KEYS[1], 'epoch') or ARGV[1]), 'same'
+if gate < tonumber(ARGV[1]) then
+  redis.call('DEL', KEYS[1])
+  word = 'closed'
+end
+for at = 4, #KEYS do
+  local epoch, entry = ARGV[5 + (at - 4) * 2], ARGV[6 + (at - 4) * 2]
+  local known = redis.call('HMGET', KEYS[at], 'status', 'epoch')
+  -- The same ticket may have made a new order since: that one lives.
+  if known[1] == 'queued' and known[2] == epoch then
+    redis.call('HSET', KEYS[at], 'status', 'failed', 'live', '0', 'reason', ARGV[4])
+    redis.call('EXPIRE', KEYS[at], ARGV[3])
+  end
+  if redis.call('XACK', KEYS[2], ARGV[2], entry) == 1 then
+    redis.call('XDEL', KEYS[2], entry)
+    redis.call('HINCRBY', KEYS[3], 'written', 1)
+  end
+end
+return { word }

@@ -1,0 +1,19 @@
+-- Ends a rebuild (G5): what is left of each SKU is its total less what the restored orders hold, and the gate is whole.
+--
+-- KEYS  1 gate, 2 stats, 3 queue, 4 orders (stream), 5 winners
+-- ARGV  1 key prefix, 2 the epoch of this rebuild
+-- Reply done; fenced (a later rebuild is at work)
+
+local prefix = ARGV[1]
+local gate = redis.call('HMGET', KEYS[1], 'epoch', 'restoring', 'keep_until', 'skus')
+if gate[1] ~= ARGV[2] or not gate[2] then return { 'fenced' } end
+for sku in string.gmatch(gate[4] or '', '%S+') do
+  local total = tonumber(redis.call('HGET', KEYS[1], 'total:' .. sku))
+  local known = redis.call('HMGET', KEYS[2], 'held:' .. sku, 'sold:' .. sku)
+  local left = total < 0 and -1 or math.max(0, total - tonumber(known[1] or 0) - tonumber(known[2] or 0))
+  redis.call('SET', prefix .. 'stock:' .. sku, string.format('%.0f', left), 'PXAT', gate[3])
+  redis.call('PEXPIREAT', prefix .. 'holders:' .. sku, gate[3])
+end
+redis.call('HDEL', KEYS[1], 'restoring')
+for at = 1, #KEYS do redis.call('PEXPIREAT', KEYS[at], gate[3]) end
+return { 'done' }

@@ -1,0 +1,121 @@
+-- Money and what is told of it: events out, payment sessions, addresses, money that came twice.
+-- Statements are separated by blank lines: the drivers take one at a time.
+
+-- What operators' variables turn on for the triggers below.
+CREATE TABLE IF NOT EXISTS switches (
+  name TEXT PRIMARY KEY,
+  is_on INTEGER NOT NULL CHECK (is_on IN (0, 1))
+) WITHOUT ROWID;
+
+-- The outbox (E7): what became of an order, written by the statement that moved it. `step` is the status's place in an
+-- order's life, which no order passes twice: it keeps the events of one order apart, and in order.
+CREATE TABLE IF NOT EXISTS events (
+  order_no TEXT NOT NULL,
+  step INTEGER NOT NULL,
+  status TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  pay_by INTEGER NOT NULL,
+  paid_at INTEGER NOT NULL,
+  happened_at INTEGER NOT NULL,
+  state TEXT NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'delivered', 'failed')),
+  attempts INTEGER NOT NULL DEFAULT 0,
+  next_try_at INTEGER NOT NULL,
+  last_error TEXT NOT NULL DEFAULT '',
+  PRIMARY KEY (order_no, step)
+);
+
+CREATE INDEX IF NOT EXISTS events_waiting ON events (next_try_at) WHERE state = 'waiting';
+
+CREATE INDEX IF NOT EXISTS events_ended ON events (state, happened_at) WHERE state <> 'waiting';
+
+CREATE TRIGGER IF NOT EXISTS events_of_new AFTER INSERT ON orders
+WHEN EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1)
+BEGIN
+  INSERT INTO events (order_no, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
+  VALUES (NEW.order_no, 1, NEW.status, NEW.reason, NEW.pay_by, NEW.paid_at, NEW.updated_at, NEW.updated_at)
+  ON CONFLICT DO NOTHING;
+END;
+
+CREATE TRIGGER IF NOT EXISTS events_of_moves AFTER UPDATE OF status ON orders
+WHEN NEW.status <> OLD.status AND EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1)
+BEGIN
+  INSERT INTO events (order_no, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
+  VALUES (NEW.order_no,
+    CASE NEW.status WHEN 'paid' THEN 3 WHEN 'refunding' THEN 4 WHEN 'refunded' THEN 5 ELSE 2 END,
+    NEW.status, NEW.reason, NEW.pay_by, NEW.paid_at, NEW.updated_at, NEW.updated_at) ON CONFLICT DO NOTHING;
+END;
+
+-- An order that could not be written has failed; one that cannot even be read has no number to tell.
+CREATE TRIGGER IF NOT EXISTS events_of_failures AFTER INSERT ON dead_letters
+WHEN NEW.reason <> 'unreadable' AND EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1)
+BEGIN
+  INSERT INTO events (order_no, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
+  VALUES (NEW.order_no, 0, 'failed', NEW.reason, 0, 0, NEW.died_at, NEW.died_at) ON CONFLICT DO NOTHING;
+END;
+
+-- Where events go, and whether it wants any: gone (410), or to be left alone for a while (429, 502, 504).
+CREATE TABLE IF NOT EXISTS endpoints (
+  url TEXT PRIMARY KEY,
+  disabled_at INTEGER NOT NULL DEFAULT 0,
+  rest_until INTEGER NOT NULL DEFAULT 0,
+  pace INTEGER NOT NULL CHECK (pace > 0)
+) WITHOUT ROWID;
+
+-- Payment sessions at a provider that must be asked before the order is released: one for each order.
+CREATE TABLE IF NOT EXISTS sessions (
+  order_no TEXT PRIMARY KEY REFERENCES orders (order_no),
+  session TEXT NOT NULL,
+  url TEXT NOT NULL,
+  state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'closed')),
+  attempts INTEGER NOT NULL DEFAULT 0,
+  next_ask_at INTEGER NOT NULL,
+  last_error TEXT NOT NULL DEFAULT ''
+) WITHOUT ROWID;
+
+CREATE INDEX IF NOT EXISTS sessions_open ON sessions (next_ask_at) WHERE state = 'open';
+
+-- A session ends with its payment; that of a released order is to be ended at the provider.
+CREATE TRIGGER IF NOT EXISTS sessions_follow AFTER UPDATE OF status ON orders
+WHEN NEW.status <> OLD.status AND OLD.status = 'pending_payment'
+BEGIN
+  UPDATE sessions SET state = CASE WHEN NEW.status = 'paid' THEN 'closed' ELSE state END, next_ask_at = NEW.updated_at
+  WHERE order_no = NEW.order_no;
+END;
+
+-- Where an order is delivered to: sealed, for the app alone to read, and erased when its time is over (E1).
+CREATE TABLE IF NOT EXISTS addresses (
+  order_no TEXT PRIMARY KEY REFERENCES orders (order_no),
+  sealed TEXT NOT NULL,
+  saved_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE INDEX IF NOT EXISTS addresses_old ON addresses (saved_at);
+
+-- The provider's id of a refund, and how often it said that it failed: each try is a new one.
+ALTER TABLE refunds ADD COLUMN refund TEXT NOT NULL DEFAULT '';
+
+ALTER TABLE refunds ADD COLUMN failures INTEGER NOT NULL DEFAULT 0;
+
+-- Money that goes back without touching its order: it came a second time, or an operator said so (I6).
+CREATE TABLE IF NOT EXISTS overpayments (
+  payment TEXT PRIMARY KEY,
+  order_no TEXT NOT NULL,
+  amount INTEGER NOT NULL,
+  currency TEXT NOT NULL,
+  state TEXT NOT NULL DEFAULT 'requested' CHECK (state IN ('requested', 'sent', 'confirmed')),
+  attempts INTEGER NOT NULL DEFAULT 0,
+  next_try_at INTEGER NOT NULL,
+  last_error TEXT NOT NULL DEFAULT '',
+  refund TEXT NOT NULL DEFAULT '',
+  failures INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+
+CREATE INDEX IF NOT EXISTS overpayments_open ON overpayments (next_try_at) WHERE state <> 'confirmed';
+
+ALTER TABLE callbacks ADD COLUMN refund TEXT NOT NULL DEFAULT '';
+
+CREATE INDEX IF NOT EXISTS callbacks_of_order ON callbacks (order_no);
+
+CREATE INDEX IF NOT EXISTS callbacks_done ON callbacks (received_at) WHERE outcome <> '';
+
+INSERT INTO schema_versions (version) VALUES (2) ON CONFLICT DO NOTHING;

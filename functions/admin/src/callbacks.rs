@@ -1,0 +1,48 @@
+//! Payment callbacks that wait for an operator: unknown orders, wrong amounts (E2).
+
+use serde_json::json;
+use stampede_domain::problem::{Code, Problem};
+use stampede_platform::{
+    client,
+    http::{Answer, Failure, not_found},
+    ledger::SpinLedger,
+    redis::SpinRedis,
+};
+use stampede_sale::{
+    ledger::{payments, refunds},
+    money::{self, Applied, Resolved},
+};
+
+/// `GET …/callbacks`: the held ones, newest first.
+pub async fn list() -> Result<Answer, Failure> {
+    Ok(Answer::json(200, &payments::held(&SpinLedger::open().await).await?))
+}
+
+/// `GET …/refunds`: those that no provider has confirmed, the most often tried first.
+pub async fn refunds() -> Result<Answer, Failure> {
+    Ok(Answer::json(200, &refunds::open(&SpinLedger::open().await).await?))
+}
+
+/// `POST …/callbacks/:id/replay`, `/refund` or `/dismiss`.
+pub async fn resolve(id: &str, how: &str) -> Result<Answer, Failure> {
+    let (id, now, ledger) = (client::decoded(id), SpinRedis.now().await?, SpinLedger::open().await);
+    let resolved = match how {
+        "replay" => money::replay_held(&SpinRedis, &ledger, &id, now).await?,
+        "refund" => money::refund_held(&ledger, &id, now).await?,
+        _ => money::dismiss_held(&ledger, &id).await?,
+    };
+    let applied = match resolved {
+        Resolved::Done(applied) => applied,
+        Resolved::NotHeld => return Err(not_found("No such callback waits for an operator.")),
+        Resolved::NoPayment => {
+            let detail = "The callback names no payment: there is nothing to give back. Dismiss it.";
+            return Err(Problem::new(Code::StateConflict, detail).into());
+        }
+    };
+    let outcome = match applied {
+        Applied::Changed => "changed",
+        Applied::Duplicate => "no_change",
+        Applied::Held => "held",
+    };
+    Ok(Answer::json(200, &json!({ "id": id, "outcome": outcome })))
+}

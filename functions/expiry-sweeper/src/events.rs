@@ -1,0 +1,42 @@
+//! What a sweep tells the shop (E7), under a lease of its own: a slow endpoint holds up no stock.
+
+use std::time::Instant;
+
+use stampede_platform::{clock, config, http::Failure, ledger::SpinLedger, redis::SpinRedis, web::SpinWeb};
+use stampede_sale::{
+    events::{self, TIMEOUT_MS, Target},
+    ledger::events::switch,
+    sweep::{self, EVENTS_LEASE_KEY, Report},
+};
+
+use crate::sweep::BUDGET;
+
+/// How long a round may take, in milliseconds: one timeout, and what the ledger needs.
+const ROUND_MS: i64 = TIMEOUT_MS + 10_000;
+
+/// Turns the outbox on where the shop has an endpoint, and off where it has none: nothing piles up for nobody.
+pub async fn turn(ledger: &SpinLedger) -> Result<bool, Failure> {
+    let on = !config::get("events_url").await.is_empty();
+    switch(ledger, on).await?;
+    Ok(on)
+}
+
+/// Round after round until nothing is due, or the time is up.
+pub async fn deliver(ledger: &SpinLedger, owner: &str, started: Instant, report: &mut Report) -> Result<(), Failure> {
+    let (url, secrets) = (config::get("events_url").await, config::get("events_secret").await);
+    let target = Target { url: &url, secrets: &secrets };
+    while sweep::lease_of(&SpinRedis, EVENTS_LEASE_KEY, owner, ROUND_MS).await? {
+        let round = events::deliver(&SpinWeb, ledger, target, clock::now).await?;
+        report.events += round.delivered;
+        report.events_failed += round.failed;
+        if !round.more {
+            break;
+        }
+        if started.elapsed() > BUDGET {
+            report.more = true;
+            break;
+        }
+    }
+    sweep::lease_of(&SpinRedis, EVENTS_LEASE_KEY, owner, 0).await?;
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! What a sweep does about money: asks providers before orders are released, finishes callbacks, sends refunds.
+
+use stampede_domain::time::Millis;
+use stampede_platform::{http::Failure, ledger::SpinLedger, log, provider, redis::SpinRedis};
+use stampede_sale::{asking, money, provider::Patience, refunding, sweep::Report};
+
+/// Payment sessions that are asked about at once.
+const SESSIONS: i64 = 16;
+
+/// Refunds of each kind that are under way at once.
+const REFUNDS: i64 = 20;
+
+/// Callbacks finished in one round at most.
+const CALLBACKS: i64 = 200;
+
+/// One round; answers whether there was anything to do. Without a provider, only callbacks are finished: an order that
+/// nobody can be asked about is released a little later.
+pub async fn round(ledger: &SpinLedger, now: Millis, report: &mut Report) -> Result<bool, Failure> {
+    let callbacks = money::finish_callbacks(&SpinRedis, ledger, now, CALLBACKS).await?;
+    report.callbacks += callbacks;
+    let Ok(provider) = provider::provider(Patience::SWEEPER).await else { return Ok(callbacks > 0) };
+    let asked = asking::ask(&SpinRedis, ledger, &provider, now, SESSIONS).await?;
+    for (order_no, because) in &asked.unanswered {
+        let fields = [("order_no", order_no.to_string().into()), ("because", because.as_str().into())];
+        log::error("the payment provider does not say; it is asked again", &fields);
+    }
+    let refunds = refunding::send(&SpinRedis, ledger, &provider, now, REFUNDS).await?;
+    for refund in &refunds.untaken {
+        let fields = [("order_no", refund.order_no.as_str().into()), ("because", refund.because.as_str().into())];
+        log::error("refund not taken by the provider; it is tried again", &fields);
+    }
+    report.asked += asked.asked;
+    report.refunds += refunds.tried;
+    Ok(callbacks + asked.asked + refunds.tried > 0)
+}

@@ -1,0 +1,47 @@
+// A proof of work, done by ALTCHA's own widget beside the page. It is fetched only where a sale asks for it.
+
+import * as api from "../shared/api.js";
+import { el } from "../shared/dom.js";
+import { language } from "../shared/i18n.js";
+
+/** Solves `challenge` in `place`; resolves to the widget's payload. */
+export async function work(challenge, place) {
+  await widget();
+  return new Promise((resolve, reject) => {
+    const box = el("altcha-widget", {
+      challenge: JSON.stringify(challenge),
+      auto: "onload",
+      language,
+      configuration: JSON.stringify({ hideFooter: true, humanInteractionSignature: false, minDuration: 0 }),
+      testid: "altcha",
+    });
+    box.addEventListener("statechange", ({ detail: { state, payload } }) => {
+      if (state === "verified") {
+        resolve(payload);
+        // What it says is read before it goes.
+        setTimeout(() => box.remove(), 1_500);
+      } else if (state === "error" || state === "expired") {
+        box.remove();
+        reject(new api.Problem({ status: 403, code: "human_check_failed" }));
+      }
+    });
+    place.replaceChildren(box);
+  });
+}
+
+let loading = null;
+
+function widget() {
+  return (loading ??= load().catch((error) => {
+    loading = null;
+    throw new api.Unreachable(String(error));
+  }));
+}
+
+async function load() {
+  const style = new URL("../../vendor/altcha/altcha.css", import.meta.url);
+  document.head.append(el("link", { rel: "stylesheet", href: style.href }));
+  await import("../../vendor/altcha/altcha.js");
+  const worker = new URL("../../vendor/altcha/pbkdf2.js", import.meta.url);
+  globalThis.$altcha.algorithms.set("PBKDF2/SHA-256", () => new Worker(worker));
+}

@@ -1,0 +1,155 @@
+// The human check on a sale's page (B5): ALTCHA's real widget, and puzzles for the eyes.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { test } from "node:test";
+import { call, publish, unique } from "../support/app.js";
+import { part, signInOn, untilButton, withPage } from "../support/browser.js";
+
+test("ALTCHA's widget solves the check by itself, and the ticket buys", async () => {
+  const { id } = await publish({ human_check: "pow" });
+  await withPage(`/sale?activity=${id}`, async (page) => {
+    const asked = page.waitForRequest(/\/ticket$/);
+    await signInOn(page, unique("pia"));
+    const { altcha } = (await asked).postDataJSON();
+    const { challenge, solution } = JSON.parse(Buffer.from(altcha, "base64"));
+    assert.equal(challenge.parameters.algorithm, "PBKDF2/SHA-256");
+    assert.ok(solution.counter >= 100 && solution.derivedKey.startsWith(challenge.parameters.keyPrefix));
+    await untilButton(page, "enabled");
+    await part(page, "buy").click();
+    await page.waitForURL(/\/order\?/);
+  });
+});
+
+test("the widget alone takes the challenge as the server answers it", async () => {
+  const { id } = await publish({ human_check: "pow" });
+  const { token } = await call("POST", "/sandbox/sign-in", { body: { user: unique("raw") } });
+  await withPage("/", async (page) => {
+    // The package's own file, in a page of ours that knows nothing of it, asking by POST and with a token.
+    await page.context().route("**/widget.js", (route) =>
+      route.fulfill({ contentType: "text/javascript", body: widget("dist/main/altcha.min.js") }));
+    await page.context().route("**/widget.html", (route) =>
+      route.fulfill({ contentType: "text/html", body: "<!doctype html><script type=module src=/widget.js></script>" }));
+    await page.goto("/widget.html");
+    for (const version of [2, 1]) {
+      const payload = await page.evaluate(solve, { url: `/api/activities/${id}/challenge`, token, version });
+      const { ticket } = await call("POST", `/api/activities/${id}/ticket`, { token, body: { altcha: payload } });
+      assert.match(ticket, /^1\./, `version ${version}`);
+    }
+  });
+});
+
+// Runs in the page.
+async function solve({ url, token, version }) {
+  await customElements.whenDefined("altcha-widget");
+  const box = document.createElement("altcha-widget");
+  box.setAttribute("challenge", url);
+  document.body.append(box);
+  await new Promise((resolve) => requestAnimationFrame(resolve));
+  box.configure({
+    fetch: (url) => fetch(url, {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      body: JSON.stringify({ altcha: version }),
+    }),
+  });
+  const { payload } = await box.verify();
+  box.remove();
+  return payload;
+}
+
+test("what is kept of ALTCHA's widget is what its package has", () => {
+  const kept = (name) => readFileSync(new URL(`../../../static/assets/vendor/altcha/${name}`, import.meta.url), "utf8");
+  assert.equal(kept("altcha.js"), widget("dist/external/altcha.min.js"));
+  assert.equal(kept("altcha.css"), widget("dist/external/altcha.css"));
+  assert.equal(kept("pbkdf2.js"), widget("dist/workers/pbkdf2.js"));
+});
+
+function widget(file) {
+  const main = createRequire(import.meta.url).resolve("altcha");
+  return readFileSync(join(dirname(main), "../..", file), "utf8");
+}
+
+test("a piece is slid into its gap, and a wrong place is asked again", async () => {
+  const { id } = await publish({ human_check: "captcha" });
+  await withPage(`/sale?activity=${id}`, async (page) => {
+    await signInOn(page, unique("sly"));
+    const field = page.locator("#puzzle-answer");
+    await field.waitFor();
+    // Hardly moved: the page does not spend the puzzle on it.
+    await part(page, "puzzle-send").click();
+    assert.equal(await part(page, "puzzle").isVisible(), true);
+    const refused = page.waitForResponse(/\/ticket$/);
+    await slide(page, 2);
+    await part(page, "puzzle-send").click();
+    assert.equal((await refused).status(), 403);
+    await part(page, "puzzle").waitFor();
+    await slide(page, await gapOn(page));
+    const issued = page.waitForResponse(/\/ticket$/);
+    await part(page, "puzzle-send").click();
+    assert.equal((await issued).status(), 201);
+    await untilButton(page, "enabled");
+    await part(page, "buy").click();
+    await page.waitForURL(/\/order\?/);
+  });
+});
+
+test("who would rather reckon gets a sum, with the keyboard alone", async () => {
+  const { id } = await publish({ human_check: "captcha" });
+  await withPage(`/sale?activity=${id}`, async (page) => {
+    await signInOn(page, unique("sum"));
+    await part(page, "puzzle").waitFor();
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter");
+    await page.locator('#puzzle-answer[inputmode="numeric"]').waitFor();
+    const refused = page.waitForResponse(/\/ticket$/);
+    await page.keyboard.type("-77");
+    await page.keyboard.press("Enter");
+    const answer = await refused;
+    assert.equal(answer.status(), 403);
+    assert.equal((await answer.json()).code, "human_check_failed");
+    assert.deepEqual(answer.request().postDataJSON().captcha.answer, -77);
+  });
+});
+
+/** Moves the piece as a hand with a keyboard does: step by step. */
+async function slide(page, to) {
+  await page.locator("#puzzle-answer").focus();
+  await page.keyboard.press("Home");
+  for (let at = 0; at < Math.max(to, 12); at += 1) await page.keyboard.press("ArrowRight", { delay: at < 12 ? 30 : 0 });
+  for (let at = Math.max(to, 12); at > to; at -= 1) await page.keyboard.press("ArrowLeft");
+}
+
+/** Where the gap is: the piece's outline is the darkest thing of the picture, as eyes find it. */
+const gapOn = (page) =>
+  page.evaluate(async () => {
+    const load = async (image) => {
+      await image.decode();
+      const canvas = new OffscreenCanvas(image.naturalWidth, image.naturalHeight);
+      const context = canvas.getContext("2d");
+      context.drawImage(image, 0, 0);
+      return context.getImageData(0, 0, canvas.width, canvas.height);
+    };
+    const picture = await load(document.querySelector(".puzzle-picture"));
+    const piece = await load(document.querySelector(".puzzle-piece"));
+    const top = Math.round((parseFloat(document.querySelector(".puzzle-piece").style.top) / 100) * picture.height);
+    const at = (data, x, y) => (y * data.width + x) * 4;
+    let best = { difference: Infinity };
+    for (let x = 0; x <= picture.width - piece.width; x += 1) {
+      let difference = 0;
+      for (let y = 18; y < piece.height - 6; y += 2) {
+        for (let px = 6; px < 38; px += 2) {
+          const [p, q] = [at(piece, px, y), at(picture, x + px, top + y)];
+          // The gap shows the same picture through a dark glass.
+          for (let c = 0; c < 3; c += 1) {
+            const glass = [8, 10, 24][c] * 0.647 + piece.data[p + c] * 0.353;
+            difference += Math.abs(picture.data[q + c] - glass);
+          }
+        }
+      }
+      if (difference < best.difference) best = { difference, x };
+    }
+    return best.x;
+  });

@@ -1,0 +1,123 @@
+// A stand-in that speaks Stripe's API shapes: sessions and refunds in memory, every request remembered.
+
+import { createServer } from "node:http";
+
+import { variable } from "./app.js";
+
+/** The stand-in, listening where the app looks for Stripe. */
+export class StripeServer {
+  requests = [];
+  sessions = new Map();
+  refunds = new Map();
+  /** What happens to the next requests instead of an answer: a status, `[status, headers, body]`, or `"hang up"`. */
+  troubles = [];
+  #replays = new Map();
+  #server = createServer((request, response) => this.#take(request, response));
+
+  async start() {
+    await new Promise((resolve) => this.#server.listen(Number(variable("PORT_STRIPE")), "127.0.0.1", resolve));
+    return this;
+  }
+
+  stop() {
+    this.#server.closeAllConnections();
+    return new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  /** The requests that concern an order, a session or a payment: every one whose form or path names it. */
+  about(name) {
+    return this.requests.filter((request) => JSON.stringify([request.path, request.form]).includes(name));
+  }
+
+  /** The session of an order. */
+  sessionOf(order) {
+    return [...this.sessions.values()].find((session) => session.client_reference_id === order);
+  }
+
+  /** The buyer pays at Stripe's page. */
+  pay(session) {
+    Object.assign(session, { status: "complete", payment_status: "paid", payment_intent: `pi_${session.id}` });
+  }
+
+  async #take(request, response) {
+    const chunks = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const form = [...new URLSearchParams(Buffer.concat(chunks).toString())].sort(([a], [b]) => (a < b ? -1 : 1));
+    const path = new URL(request.url, "http://stripe.test").pathname;
+    const seen = { method: request.method, path, headers: request.headers, form, body: Buffer.concat(chunks).toString() };
+    this.requests.push(seen);
+    const trouble = this.troubles.shift();
+    if (trouble === "hang up") return request.socket.destroy();
+    if (trouble) {
+      const [status, headers, body] = Array.isArray(trouble) ? trouble : [trouble, {}, undefined];
+      return reply(response, status, body ?? { error: { type: "api_error", message: "trouble" } }, headers);
+    }
+    const key = request.headers["idempotency-key"];
+    if (!key) return reply(response, ...this.#answer(seen));
+    // As Stripe does: the same key replays the first answer, with other parameters it is an error.
+    const known = this.#replays.get(key);
+    if (known && known.form !== JSON.stringify(form)) {
+      return reply(response, 400, { error: { type: "idempotency_error", message: `other parameters for ${key}` } });
+    }
+    if (!known) this.#replays.set(key, { form: JSON.stringify(form), answer: structuredClone(this.#answer(seen)) });
+    return reply(response, ...this.#replays.get(key).answer);
+  }
+
+  #answer({ method, path, form }) {
+    const field = (name) => form.find(([known]) => known === name)?.[1];
+    const [, version, kind, ...rest] = path.split("/");
+    if (version !== "v1") return notFound(path);
+    if (method === "POST" && path === "/v1/checkout/sessions") {
+      const id = `cs_test_${this.sessions.size + 1}${Math.random().toString(36).slice(2)}`;
+      const amount = Number(field("line_items[0][price_data][unit_amount]")) * Number(field("line_items[0][quantity]"));
+      const session = {
+        id,
+        object: "checkout.session",
+        amount_total: amount,
+        client_reference_id: field("client_reference_id"),
+        currency: field("line_items[0][price_data][currency]"),
+        expires_at: Number(field("expires_at")),
+        metadata: { order_no: field("metadata[order_no]") },
+        payment_intent: null,
+        payment_status: "unpaid",
+        status: "open",
+        url: `https://checkout.stripe.example/c/pay/${id}`,
+      };
+      this.sessions.set(id, session);
+      return [200, session];
+    }
+    if (kind === "checkout" && this.sessions.has(rest[1])) {
+      const session = this.sessions.get(rest[1]);
+      if (method === "GET") return [200, session];
+      if (session.status !== "open") {
+        const message = `This Session is not in one of the expected states: open`;
+        return [400, { error: { type: "invalid_request_error", message } }];
+      }
+      session.status = "expired";
+      return [200, session];
+    }
+    if (method === "POST" && path === "/v1/refunds") {
+      const refund = {
+        id: `re_${this.refunds.size + 1}${Math.random().toString(36).slice(2)}`,
+        object: "refund",
+        amount: Number(field("amount")),
+        currency: "eur",
+        metadata: { order_no: field("metadata[order_no]") },
+        payment_intent: field("payment_intent"),
+        status: "pending",
+      };
+      this.refunds.set(refund.id, refund);
+      return [200, refund];
+    }
+    if (kind === "refunds" && this.refunds.has(rest[0])) return [200, this.refunds.get(rest[0])];
+    return notFound(path);
+  }
+}
+
+const notFound = (path) => [404, { error: { type: "invalid_request_error", message: `Unrecognized request URL ${path}` } }];
+
+function reply(response, status, document, headers = {}) {
+  const text = JSON.stringify(document);
+  response.writeHead(status, { "content-type": "application/json", "content-length": Buffer.byteLength(text), ...headers });
+  response.end(text);
+}

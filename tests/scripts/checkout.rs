@@ -1,0 +1,243 @@
+//! Checkout, the question before an order is released, and refunds, with a provider in memory, on both ledgers.
+
+use stampede_domain::{
+    ids::OrderNo,
+    order::{Order, Status},
+    time::Millis,
+};
+use stampede_sale::{
+    Redis, Sql,
+    asking::ask,
+    checkout::{CheckoutError, checkout},
+    ledger::{addresses, orders, refunds, sessions::GRACE_MS},
+    money::{self, Moved},
+    provider::Provider,
+    refunding, sweep,
+};
+
+use crate::{
+    fakes::{Refunding, Till},
+    world::{LEDGERS, NOW, World, world},
+};
+
+/// When every order of these tests is due: time to pay, and its extension.
+const DUE: Millis = Millis(NOW.0 + 360_000);
+
+impl<R: Redis, S: Sql> World<R, S> {
+    /// Checks an order out.
+    pub async fn checkout<P: Provider>(
+        &self,
+        till: &P,
+        order_no: &OrderNo,
+        sealed: &str,
+    ) -> Result<Moved, CheckoutError> {
+        let order = orders::load(&self.sql, order_no).await?.expect("an order").order;
+        checkout(&self.redis, &self.sql, till, &order, sealed, NOW).await
+    }
+
+    async fn checked_out(&self, till: &Till, n: u64, user: &str) -> (OrderNo, Box<Order>) {
+        let order_no = self.order(n, user, 1).await;
+        match self.checkout(till, &order_no, "sealed").await.unwrap() {
+            Moved::Done(order) => (order_no, order),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What a sweep does about orders that are due: first asks, then releases.
+    pub async fn sweep_due(&self, till: &Till, now: Millis) -> usize {
+        ask(&self.redis, &self.sql, till, now, 100).await.unwrap();
+        sweep::expire(&self.redis, &self.sql, now, None).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn checking_out_again_gives_the_same_session_and_keeps_the_last_address() {
+    for ledger in LEDGERS {
+        let (world, till) = (world(ledger, 5, 1).await, Till::default());
+        let (order_no, first) = world.checked_out(&till, 1, "ada").await;
+        let Moved::Done(again) = world.checkout(&till, &order_no, "sealed again").await.unwrap() else { panic!() };
+        assert_eq!((&first.checkout_url, first.pay_by), (&again.checkout_url, again.pay_by), "{ledger}");
+        assert!(first.checkout_url.as_ref().unwrap().starts_with("https://till.example/cs-"), "{ledger}");
+        assert_eq!(till.calls.get(), 1, "{ledger}: asked once");
+        assert_eq!(addresses::load(&world.sql, &order_no).await.unwrap().as_deref(), Some("sealed again"), "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn many_checkouts_at_once_give_one_session() {
+    for ledger in LEDGERS {
+        let (world, till) = (world(ledger, 5, 1).await, Till::default());
+        let order_no = world.order(1, "ada", 1).await;
+        let all = (0..20).map(|_| world.checkout(&till, &order_no, "sealed"));
+        for moved in futures::future::join_all(all).await {
+            let Moved::Done(order) = moved.unwrap() else { panic!("{ledger}") };
+            assert_eq!(order.pay_by, Some(DUE), "{ledger}: extended once");
+        }
+        assert_eq!(till.sessions.borrow().len(), 1, "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn an_order_that_cannot_be_paid_keeps_no_address_and_opens_no_session() {
+    for ledger in LEDGERS {
+        let (world, till) = (world(ledger, 5, 1).await, Till::default());
+        let order_no = world.order(1, "ada", 1).await;
+        money::cancel(&world.redis, &world.sql, &order_no, NOW).await.unwrap();
+        assert!(matches!(world.checkout(&till, &order_no, "sealed").await.unwrap(), Moved::Conflict(_)), "{ledger}");
+        assert_eq!(addresses::load(&world.sql, &order_no).await.unwrap(), None, "{ledger}");
+        assert_eq!(till.calls.get(), 0, "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_says_nothing_leaves_the_order_waiting() {
+    for ledger in LEDGERS {
+        let (world, till) = (world(ledger, 5, 1).await, Till::default());
+        let order_no = world.order(1, "ada", 1).await;
+        till.silent.set(true);
+        let silent = world.checkout(&till, &order_no, "sealed").await;
+        assert!(matches!(silent, Err(CheckoutError::Provider(_))), "{ledger}");
+        assert_eq!(world.status(&order_no).await, Some(Status::PendingPayment), "{ledger}");
+        till.silent.set(false);
+        assert!(matches!(world.checkout(&till, &order_no, "sealed").await.unwrap(), Moved::Done(_)), "{ledger}");
+        assert_eq!(till.sessions.borrow().len(), 1, "{ledger}: the first answer was lost, its session was not");
+    }
+}
+
+#[tokio::test]
+async fn an_address_is_erased_when_its_order_has_not_moved_for_long() {
+    for ledger in LEDGERS {
+        let (world, till) = (world(ledger, 5, 2).await, Till::default());
+        let (paid, _) = world.checked_out(&till, 1, "ada").await;
+        world.paid(&paid, "e").await.unwrap();
+        let (waiting, _) = world.checked_out(&till, 2, "bob").await;
+        assert_eq!(addresses::erase(&world.sql, NOW.plus(-1), 100).await.unwrap(), 0, "{ledger}: too young");
+        assert_eq!(addresses::erase(&world.sql, NOW, 100).await.unwrap(), 1, "{ledger}");
+        assert_eq!(addresses::load(&world.sql, &paid).await.unwrap(), None, "{ledger}");
+        assert!(addresses::load(&world.sql, &waiting).await.unwrap().is_some(), "{ledger}: still to be paid");
+    }
+}
+
+#[tokio::test]
+async fn a_due_order_is_released_when_the_provider_says_that_nobody_paid() {
+    for ledger in LEDGERS {
+        let (world, till) = (world(ledger, 5, 1).await, Till::default());
+        let (order_no, _) = world.checked_out(&till, 1, "ada").await;
+        assert_eq!(world.sweep_due(&till, DUE.plus(-1)).await, 0, "{ledger}: not due");
+        assert_eq!(till.calls.get(), 1, "{ledger}: and not asked");
+        assert_eq!(world.sweep_due(&till, DUE).await, 1, "{ledger}");
+        assert_eq!(till.ended.borrow().len(), 1, "{ledger}: the session is ended");
+        assert_eq!(world.status(&order_no).await, Some(Status::Expired), "{ledger}");
+        assert_eq!(world.units().await, (5, 0, 0), "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_due_order_that_was_paid_without_a_callback_is_paid() {
+    for ledger in LEDGERS {
+        let (world, till) = (world(ledger, 5, 1).await, Till::default());
+        let (order_no, _) = world.checked_out(&till, 1, "ada").await;
+        till.pay(&order_no.to_string());
+        assert_eq!(world.sweep_due(&till, DUE).await, 0, "{ledger}");
+        assert_eq!(world.status(&order_no).await, Some(Status::Paid), "{ledger}");
+        // The callback comes after all.
+        assert_eq!(world.paid(&order_no, "e").await.unwrap(), money::Applied::Duplicate, "{ledger}");
+        assert_eq!(world.units().await, (4, 0, 1), "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_due_order_waits_for_a_silent_provider_and_not_for_ever() {
+    for ledger in LEDGERS {
+        let (world, till) = (world(ledger, 5, 1).await, Till::default());
+        let (order_no, _) = world.checked_out(&till, 1, "ada").await;
+        till.pay(&order_no.to_string());
+        till.silent.set(true);
+        assert_eq!(world.sweep_due(&till, DUE).await, 0, "{ledger}");
+        assert_eq!(world.sweep_due(&till, DUE.plus(GRACE_MS - 1)).await, 0, "{ledger}");
+        assert_eq!(world.sweep_due(&till, DUE.plus(GRACE_MS)).await, 1, "{ledger}");
+        assert_eq!(world.units().await, (5, 0, 0), "{ledger}");
+        // It speaks again, and the money was there: the unit is taken again.
+        till.silent.set(false);
+        world.sweep_due(&till, DUE.plus(GRACE_MS + 100_000)).await;
+        assert_eq!(world.status(&order_no).await, Some(Status::Paid), "{ledger}");
+        assert_eq!(world.units().await, (4, 0, 1), "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn the_session_of_a_cancelled_order_is_ended() {
+    for ledger in LEDGERS {
+        let (world, till) = (world(ledger, 5, 1).await, Till::default());
+        let (order_no, _) = world.checked_out(&till, 1, "ada").await;
+        money::cancel(&world.redis, &world.sql, &order_no, NOW).await.unwrap();
+        world.sweep_due(&till, NOW).await;
+        assert_eq!(till.ended.borrow().len(), 1, "{ledger}");
+        world.sweep_due(&till, DUE).await;
+        assert_eq!(till.ended.borrow().len(), 1, "{ledger}: once");
+    }
+}
+
+#[tokio::test]
+async fn an_order_without_a_session_is_asked_after_by_nobody() {
+    for ledger in LEDGERS {
+        let (world, till) = (world(ledger, 5, 1).await, Till::default());
+        world.order(1, "ada", 1).await;
+        assert_eq!(world.sweep_due(&till, DUE).await, 1, "{ledger}");
+        assert_eq!(till.calls.get(), 0, "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_refund_is_sent_until_it_is_confirmed_and_is_one_refund() {
+    for ledger in LEDGERS {
+        let (world, till) = (world(ledger, 5, 1).await, Till::default());
+        let order_no = world.order(1, "ada", 1).await;
+        world.paid(&order_no, "e").await.unwrap();
+        money::request_refund(&world.redis, &world.sql, &order_no, NOW).await.unwrap();
+        let send = async |ms| refunding::send(&world.redis, &world.sql, &till, NOW.plus(ms), 10).await.unwrap();
+        till.silent.set(true);
+        let silent = send(0).await;
+        assert_eq!((silent.tried, silent.untaken.len()), (1, 1), "{ledger}: unknown is not failed");
+        assert_eq!(send(4_999).await.tried, 0, "{ledger}: not before its time");
+        till.silent.set(false);
+        assert_eq!(send(5_000).await.untaken, [], "{ledger}");
+        assert_eq!(till.refunds.borrow().len(), 1, "{ledger}: the same one");
+        assert_eq!(world.status(&order_no).await, Some(Status::Refunding), "{ledger}: taken is not done");
+        till.refunding.set(Refunding::AtOnce);
+        assert_eq!(send(10_000_000).await.tried, 1, "{ledger}");
+        assert_eq!(world.status(&order_no).await, Some(Status::Refunded), "{ledger}");
+        assert_eq!(send(100_000_000).await.tried, 0, "{ledger}: confirmed is the end");
+        assert_eq!(till.refunds.borrow().len(), 1, "{ledger}");
+        assert_eq!(world.units().await, (5, 0, 0), "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_refund_that_failed_is_asked_for_anew_and_seen_by_operators() {
+    for ledger in LEDGERS {
+        let (world, till) = (world(ledger, 5, 1).await, Till::default());
+        let order_no = world.order(1, "ada", 1).await;
+        world.paid(&order_no, "e").await.unwrap();
+        money::request_refund(&world.redis, &world.sql, &order_no, NOW).await.unwrap();
+        till.refunding.set(Refunding::Never);
+        assert_eq!(
+            refunding::send(&world.redis, &world.sql, &till, NOW, 10).await.unwrap().untaken[0].because,
+            "the card is gone",
+            "{ledger}"
+        );
+        let stuck = refunds::open(&world.sql).await.unwrap();
+        assert_eq!(stuck.len(), 1, "{ledger}");
+        assert_eq!((stuck[0].failures, stuck[0].last_error.as_str()), (1, "the card is gone"), "{ledger}");
+        till.refunding.set(Refunding::Later);
+        let later = NOW.plus(60_000);
+        assert_eq!(refunding::send(&world.redis, &world.sql, &till, later, 10).await.unwrap().tried, 1, "{ledger}");
+        assert_eq!(till.refunds.borrow().len(), 2, "{ledger}: a new try is a new refund");
+        // News of the first one comes late, and again: the second one is not given up.
+        let of = order_no.to_string();
+        refunds::failed(&world.sql, &of, &format!("pay-{of}"), "re_0", later).await.unwrap();
+        assert_eq!(refunds::open(&world.sql).await.unwrap()[0].failures, 1, "{ledger}");
+        refunds::failed(&world.sql, &of, &format!("pay-{of}"), "re_1", later).await.unwrap();
+        assert_eq!(refunds::open(&world.sql).await.unwrap()[0].failures, 2, "{ledger}");
+    }
+}
