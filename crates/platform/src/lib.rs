@@ -3,6 +3,7 @@
 //! **Invariant:** every response leaves through [`http::serve`], the only place that knows how to send one well.
 
 pub mod abuse;
+pub mod alarm;
 pub mod auth;
 pub mod client;
 pub mod clock;
@@ -13,6 +14,7 @@ pub mod limits;
 pub mod log;
 pub mod memory;
 pub mod once;
+pub mod patience;
 pub mod provider;
 pub mod redis;
 pub mod sales;

@@ -1,19 +1,18 @@
 //! A thing that an instance makes once and keeps, while up to 16 requests at a time ask for it.
 
-use std::{cell::RefCell, future::Future, rc::Rc, thread::LocalKey, time::Duration};
+use std::{cell::RefCell, future::Future, rc::Rc, thread::LocalKey};
+
+use crate::alarm::{self, Alarm};
 
 /// Where the thing is kept.
 pub enum Slot<T> {
     /// Nobody has made it.
     Empty,
-    /// Somebody is making it.
-    Making,
+    /// Somebody is making it; these wait.
+    Making(Vec<Alarm>),
     /// Here it is.
     Made(Rc<T>),
 }
-
-/// How often those who wait look again. Requests of one instance cannot wake each other, so they look.
-const LOOK_EVERY: Duration = Duration::from_micros(500);
 
 /// The thing in `slot`, made by `make` where it is not there yet: by one request, while the others wait.
 ///
@@ -24,37 +23,30 @@ pub async fn get_or_make<T: 'static, E, F: Future<Output = Result<T, E>>>(
     make: impl FnOnce() -> F,
 ) -> Result<Rc<T>, E> {
     loop {
-        enum Next<T> {
-            Take(Rc<T>),
-            Make,
-            Wait,
-        }
-        let next = slot.with_borrow_mut(|slot| match slot {
-            Slot::Made(thing) => Next::Take(thing.clone()),
-            Slot::Making => Next::Wait,
+        let made = slot.with_borrow_mut(|slot| match slot {
+            Slot::Made(thing) => Ok(thing.clone()),
+            Slot::Making(waiting) => {
+                let (alarm, made) = alarm::set();
+                waiting.push(alarm);
+                Err(Some(made))
+            }
             Slot::Empty => {
-                *slot = Slot::Making;
-                Next::Make
+                *slot = Slot::Making(Vec::new());
+                Err(None)
             }
         });
-        match next {
-            Next::Take(thing) => return Ok(thing),
-            Next::Wait => spin_sdk::time::sleep(LOOK_EVERY).await,
-            Next::Make => {
-                // Dropped half-way (the client went away), the slot is empty again.
-                let guard = Emptied(slot);
-                let thing = Rc::new(make().await?);
-                std::mem::forget(guard);
-                slot.set(Slot::Made(thing.clone()));
-                return Ok(thing);
-            }
+        match made {
+            Ok(thing) => return Ok(thing),
+            Err(Some(made)) => made.await,
+            Err(None) => break,
         }
     }
-}
-
-/// Waits so many milliseconds.
-pub async fn pause(ms: i64) {
-    spin_sdk::time::sleep(Duration::from_millis(u64::try_from(ms).unwrap_or_default())).await;
+    // Dropped half-way (the client went away), the slot is empty again, and one of those who wait makes the thing.
+    let guard = Emptied(slot);
+    let thing = Rc::new(make().await?);
+    std::mem::forget(guard);
+    slot.set(Slot::Made(thing.clone()));
+    Ok(thing)
 }
 
 /// Forgets `thing`, unless somebody has made a newer one already.

@@ -29,7 +29,7 @@ pub async fn provider(patience: Patience) -> Result<AnyProvider<SpinWeb>, Proble
                 shop: config::get("shop_url").await.trim_end_matches('/').to_owned(),
                 patience,
                 clock: clock::now,
-                pause: |ms| Box::pin(crate::once::pause(ms)),
+                pause: |ms| Box::pin(clock::pause(ms)),
             }))
         }
         _ => Err(wrong("payment_provider", "is neither sandbox nor stripe")),

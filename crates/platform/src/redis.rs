@@ -7,14 +7,7 @@
 //! took too long is *unknown* (D8): it is not repeated here, its connection is dropped, and the caller is told to ask
 //! again.
 
-use std::{
-    cell::RefCell,
-    future::{Future, poll_fn},
-    pin::pin,
-    rc::Rc,
-    task::Poll,
-    time::Duration,
-};
+use std::{cell::RefCell, rc::Rc, time::Duration};
 
 use spin_sdk::redis::{Connection, Error, RedisParameter, RedisResult};
 use stampede_domain::time::Millis;
@@ -26,6 +19,7 @@ use stampede_sale::{
 use crate::{
     config,
     once::{self, Slot},
+    patience::within,
 };
 
 /// How long a call, or the making of a connection, may take.
@@ -76,20 +70,6 @@ impl Redis for SpinRedis {
 /// It may have happened, or may still.
 fn silent() -> StoreError {
     StoreError::RedisUnavailable(format!("no answer within {} ms", PATIENCE.as_millis()))
-}
-
-/// What `work` answers, unless it takes longer than `patience`. The clock is set only when `work` has to be waited for.
-async fn within<T>(patience: Duration, work: impl Future<Output = T>) -> Option<T> {
-    let mut work = pin!(work);
-    let mut clock = None;
-    poll_fn(|context| {
-        if let Poll::Ready(answer) = work.as_mut().poll(context) {
-            return Poll::Ready(Some(answer));
-        }
-        let clock = clock.get_or_insert_with(|| Box::pin(spin_sdk::time::sleep(patience)));
-        clock.as_mut().poll(context).map(|()| None)
-    })
-    .await
 }
 
 async fn connection() -> Result<Rc<Connection>, StoreError> {

@@ -14,14 +14,14 @@ use stampede_domain::{
     problem::Code,
     time::Millis,
 };
-use stampede_platform::memory::MAX_AGE_MS;
+use stampede_platform::{
+    alarm::{self, Alarm, Sleep},
+    memory::{MAX_AGE_MS, READ_ON_MS},
+};
 use stampede_sale::hot::reserve::{Decision, GateFacts, Outcome, Reservation, fingerprint};
 
 /// Sales remembered at most, and bans of a sale.
 const MOST: usize = 64;
-
-/// How much longer those read on who come while somebody looks, in milliseconds: within the second that C6 allows.
-const READ_ON_MS: i64 = 100;
 
 /// What to do with a wish.
 pub enum Advice {
@@ -31,8 +31,8 @@ pub enum Advice {
     Ask,
     /// Ask Redis, and have it bring the gate along.
     Look(Looking),
-    /// Somebody is looking for the first time: wait for what they see.
-    Wait,
+    /// Somebody is looking: wait for what they see.
+    Wait(Sleep),
 }
 
 #[derive(Default)]
@@ -42,7 +42,21 @@ struct Memory {
     sold_out: HashMap<SkuId, SoldOut>,
     /// Who was refused for a ban, and when: hammering on costs no call (B6).
     banned: HashMap<(UserId, String), Millis>,
-    looking: bool,
+    /// Those who wait for what somebody sees who is looking.
+    looking: Option<Vec<Alarm>>,
+}
+
+impl Memory {
+    /// Looks, or waits for who is looking.
+    fn look(&mut self, activity: &ActivityId) -> Advice {
+        if let Some(waiting) = &mut self.looking {
+            let (alarm, seen) = alarm::set();
+            waiting.push(alarm);
+            return Advice::Wait(seen);
+        }
+        self.looking = Some(Vec::new());
+        Advice::Look(Looking(activity.clone()))
+    }
 }
 
 struct SoldOut {
@@ -55,14 +69,14 @@ thread_local! {
     static MEMORY: RefCell<HashMap<ActivityId, Memory>> = RefCell::default();
 }
 
-/// Marks that a request is looking; dropped with it, however it ends.
+/// Marks that a request is looking; dropped with it, however it ends, it wakes those who wait.
 pub struct Looking(ActivityId);
 
 impl Drop for Looking {
     fn drop(&mut self) {
         MEMORY.with_borrow_mut(|all| {
             if let Some(memory) = all.get_mut(&self.0) {
-                memory.looking = false;
+                memory.looking = None;
             }
         });
     }
@@ -77,15 +91,11 @@ pub fn advise(wish: &Reservation, now: Millis) -> Advice {
         }
         let memory = all.entry(activity.clone()).or_default();
         // What is from the future is from a clock that has jumped: its age is not known. While somebody looks, the others
-        // read on for a moment; were there no end to that, a silent Redis would leave them with what was true long ago.
-        let most = if memory.looking { MAX_AGE_MS + READ_ON_MS } else { MAX_AGE_MS };
+        // read on for a moment.
+        let most = if memory.looking.is_some() { MAX_AGE_MS + READ_ON_MS } else { MAX_AGE_MS };
         let fresh = |at: Millis| (0..=most).contains(&(now.0 - at.0));
         let Some((gate, _, offset)) = memory.gate.as_ref().filter(|(_, at, _)| fresh(*at)) else {
-            if memory.looking {
-                return Advice::Wait;
-            }
-            memory.looking = true;
-            return Advice::Look(Looking(activity.clone()));
+            return memory.look(activity);
         };
         if let Some((code, wait_ms)) = closed(gate, now.plus(*offset), &wish.start_key) {
             return Advice::Refuse(code, wait_ms);
@@ -102,11 +112,8 @@ pub fn advise(wish: &Reservation, now: Millis) -> Advice {
             {
                 if fresh(sold.at) {
                     Advice::Refuse(Code::SoldOut, 0)
-                } else if memory.looking {
-                    Advice::Wait
                 } else {
-                    memory.looking = true;
-                    Advice::Look(Looking(activity.clone()))
+                    memory.look(activity)
                 }
             }
             _ => Advice::Ask,

@@ -15,6 +15,7 @@ use stampede_platform::{
     abuse, auth, client, clock,
     http::{Answer, Call, Failure, method_not_allowed, not_found},
     limits,
+    patience::within,
     redis::SpinRedis,
 };
 use stampede_sale::hot::{
@@ -24,11 +25,8 @@ use stampede_sale::hot::{
 
 use crate::memory::{self, Advice};
 
-/// Requests of one instance cannot wake each other: those who wait for its first look at the gate look again this often.
-const LOOK_EVERY: Duration = Duration::from_micros(300);
-
-/// How long they wait for it, in milliseconds; then they ask Redis themselves.
-const LOOK_FOR_MS: i64 = 500;
+/// How long others wait for one who looks at the gate; then they ask Redis themselves.
+const LOOK_FOR: Duration = Duration::from_millis(500);
 
 #[derive(Deserialize)]
 struct Body {
@@ -76,9 +74,12 @@ pub async fn post(call: &Call) -> Result<Answer, Failure> {
             Advice::Refuse(code, wait_ms) => return Err(refusal(code, wait_ms, &[]).into()),
             Advice::Ask => break None,
             Advice::Look(guard) => break Some(guard),
-            Advice::Wait if clock::now().0 - now.0 < LOOK_FOR_MS => spin_sdk::time::sleep(LOOK_EVERY).await,
-            // Whoever looks is kept waiting by Redis: queueing up behind them would add their wait to ours.
-            Advice::Wait => break None,
+            // Whoever looks may be kept waiting by Redis: queueing up behind them would add their wait to ours.
+            Advice::Wait(seen) => {
+                if within(LOOK_FOR, seen).await.is_none() {
+                    break None;
+                }
+            }
         }
     };
     wish.abused = abuse::take(&activity);
