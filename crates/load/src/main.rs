@@ -41,22 +41,12 @@ fn run(cli: Cli) -> Result<u8> {
 
 fn sell(options: sale::Options) -> Result<u8> {
     let directory = options.report.clone();
-    let calm = match options.robots {
-        true => {
-            println!("First a sale without robots, then one with them.");
-            Some(one_thread()?.block_on(sale::run(sale::Options { robots: false, ..options.clone() }))?)
-        }
-        false => None,
+    let one_thread = one_thread()?;
+    let report = match options.robots {
+        true => one_thread.block_on(sale::compare(&options))?,
+        false => one_thread.block_on(sale::run(options))?,
     };
-    let report = one_thread()?.block_on(sale::run(options))?;
     println!("{}", report.text());
-    if let Some(calm) = calm {
-        let (without, with) = (calm.reserve_p99_ms(), report.reserve_p99_ms());
-        let change = 100.0 * (with / without - 1.0);
-        println!(
-            "Reservations of honest buyers, p99: {without:.1} ms without robots, {with:.1} ms with them ({change:+.0} %)."
-        );
-    }
     if let Some(directory) = directory {
         report.write(&directory)?;
         println!("The whole report: {}", directory.join("sale.json").display());

@@ -2,6 +2,7 @@
 
 pub mod books;
 pub mod buyers;
+pub mod compare;
 pub mod evidence;
 pub mod gate;
 pub mod manners;
@@ -21,5 +22,6 @@ pub mod settle;
 pub mod setup;
 pub mod verdict;
 
+pub use compare::compare;
 pub use options::Options;
 pub use run::run;

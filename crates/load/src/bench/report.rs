@@ -287,7 +287,8 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-fn range(values: &[f64]) -> (f64, f64) {
+/// The lowest and the highest.
+pub fn range(values: &[f64]) -> (f64, f64) {
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     (if low.is_finite() { low } else { 0.0 }, values.iter().copied().fold(0.0, f64::max))
 }

@@ -102,6 +102,10 @@ pub struct Options {
     #[arg(long)]
     pub robots: bool,
 
+    /// With --robots: how often; medians are compared
+    #[arg(long, default_value_t = 1)]
+    pub rounds: u32,
+
     /// Leaves the activity open afterwards
     #[arg(long)]
     pub keep_open: bool,
