@@ -19,14 +19,23 @@ pub const CLOSED_KEPT_SECONDS: i64 = 3_600;
 /// Moves in one call at most.
 pub const BATCH: usize = 500;
 
-/// An order as the ledger has it.
+/// What the ledger has decided of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Move {
     /// Which order.
     pub order_no: OrderNo,
+    /// Where it stands now.
+    pub standing: Standing,
+    /// The stream message to acknowledge with it, if it came by one.
+    pub entry: String,
+}
+
+/// Where an order stands in the ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
     /// The sale's epoch when the ledger was read.
     pub epoch: i64,
-    /// Where it stands now.
+    /// Its status.
     pub status: Status,
     /// Whether it holds units.
     pub live: bool,
@@ -36,8 +45,6 @@ pub struct Move {
     pub paid_at: Millis,
     /// Why.
     pub reason: String,
-    /// The stream message to acknowledge with it, if it came by one.
-    pub entry: String,
 }
 
 /// What Redis made of a move.
@@ -71,12 +78,13 @@ pub async fn settle<R: Redis>(redis: &R, activity: &ActivityId, moves: &[Move]) 
         ];
         for step in batch {
             names.push(keys.order(step.order_no.ulid()));
-            args.push(step.epoch.to_string().into_bytes());
-            args.push(step.status.as_str().as_bytes().to_vec());
-            args.push(vec![if step.live { b'1' } else { b'0' }]);
-            args.push(step.pay_by.0.to_string().into_bytes());
-            args.push(step.paid_at.0.to_string().into_bytes());
-            args.push(step.reason.as_bytes().to_vec());
+            let Standing { epoch, status, live, pay_by, paid_at, reason } = &step.standing;
+            args.push(epoch.to_string().into_bytes());
+            args.push(status.as_str().as_bytes().to_vec());
+            args.push(vec![if *live { b'1' } else { b'0' }]);
+            args.push(pay_by.0.to_string().into_bytes());
+            args.push(paid_at.0.to_string().into_bytes());
+            args.push(reason.as_bytes().to_vec());
             args.push(step.entry.as_bytes().to_vec());
         }
         let mut reply = SETTLE.run(redis, names, args).await?;

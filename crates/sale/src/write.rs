@@ -3,13 +3,9 @@
 //! At least once in, exactly once out: the order's number is the ledger's primary key, and a message is acknowledged
 //! only together with what Redis does about it. Dying between any two lines here leaves a message to be redelivered.
 
-use std::{collections::HashMap, ops::AddAssign, time::Instant};
+use std::{ops::AddAssign, time::Instant};
 
-use stampede_domain::{
-    ids::{ActivityId, OrderNo},
-    order::Status,
-    time::Millis,
-};
+use stampede_domain::{ids::ActivityId, order::Status, time::Millis};
 
 use crate::{
     WRITERS, dead,
@@ -19,7 +15,7 @@ use crate::{
         orders::{self, NewOrder},
     },
     ports::{Redis, Sql, StoreError},
-    settle::{Move, settle},
+    settle::{Move, Settled, Standing, settle},
     stream::{self, Message},
 };
 
@@ -46,7 +42,7 @@ const UNDELIVERABLE: &str = "undeliverable";
 pub struct Written {
     /// Messages taken from the stream.
     pub taken: usize,
-    /// Orders that wait for payment now.
+    /// Orders that were queued, and are in the ledger now.
     pub written: usize,
     /// Orders that could not be written: they failed, are dead letters, and their units are back.
     pub failed: usize,
@@ -141,42 +137,42 @@ async fn write<R: Redis, S: Sql>(
 ) -> Result<Written, StoreError> {
     let mut report = Written { taken: messages.len(), ..Written::default() };
     discard_unreadable(redis, sql, activity, messages, now).await?;
-    let readable: Vec<_> = messages.iter().filter_map(|m| Some((m, m.order.as_ref().ok()?))).collect();
-    if readable.is_empty() {
+    let (readable, orders): (Vec<_>, Vec<_>) =
+        messages.iter().filter_map(|message| Some((message, message.order.as_ref().ok()?))).unzip();
+    if orders.is_empty() {
         return Ok(report);
     }
-    let new: Vec<_> = readable.iter().map(|(_, order)| (*order).clone()).collect();
-    let inserted: HashMap<_, _> = insert(sql, activity, &new, now).await?.into_iter().collect();
+    insert(sql, activity, &orders, now).await?;
 
-    // What was not inserted is there already (a redelivery: Redis hears what became of it), does not fit, or comes from
-    // an epoch in which Redis was another.
-    let missing: Vec<_> = new.iter().map(|order| &order.order_no).filter(|no| !inserted.contains_key(no)).collect();
-    let known = if missing.is_empty() { Vec::new() } else { orders::load_many(sql, &missing).await? };
-    let known: HashMap<_, _> = known.into_iter().map(|entry| (entry.order.order_no.clone(), entry)).collect();
-    let lost = missing.len() > known.len();
+    // What the ledger has was inserted now, or earlier: either way Redis hears what became of it. What it does not have
+    // does not fit, or comes from an epoch in which Redis was another.
+    let standings = orders::standings(sql, activity, &orders).await?;
+    let lost = standings.iter().any(Option::is_none);
     let epoch = if lost { epochs::current(sql, activity).await? } else { 0 };
 
-    let (mut moves, mut letters, mut outdated) = (Vec::new(), Vec::new(), Vec::new());
-    for (message, order) in readable {
-        if let Some(pay_by) = inserted.get(&order.order_no) {
-            report.written += 1;
-            moves.push(outcome(order, Status::PendingPayment, *pay_by, "", message));
-        } else if let Some(known) = known.get(&order.order_no) {
-            moves.push(known.to_move(message.entry.clone()));
+    let (mut moves, mut letters, mut outdated) = (Vec::with_capacity(orders.len()), Vec::new(), Vec::new());
+    for ((message, order), standing) in readable.into_iter().zip(orders).zip(standings) {
+        if let Some(standing) = standing {
+            moves.push(Move { order_no: order.order_no.clone(), standing, entry: message.entry.clone() });
+            continue;
+        }
+        report.failed += 1;
+        let reason = if order.epoch == epoch { NO_ROOM } else { OLD_EPOCH };
+        letters.push((order.order_no.to_string(), stream::to_message(order), reason));
+        if order.epoch == epoch {
+            moves.push(failure(order, NO_ROOM, message));
         } else {
-            report.failed += 1;
-            let reason = if order.epoch == epoch { NO_ROOM } else { OLD_EPOCH };
-            letters.push((order.order_no.to_string(), stream::to_message(order), reason));
-            if order.epoch == epoch {
-                moves.push(outcome(order, Status::Failed, Millis(0), NO_ROOM, message));
-            } else {
-                outdated.push((message, order));
-            }
+            outdated.push((message, order));
         }
     }
     // I4: what fails is seen by an operator before anybody is told.
     dead::bury(sql, &letters, now).await?;
-    settle(redis, activity, &moves).await?;
+    let settled = settle(redis, activity, &moves).await?;
+    report.written = moves
+        .iter()
+        .zip(settled)
+        .filter(|(step, settled)| *settled == Settled::Moved && step.standing.status != Status::Failed)
+        .count();
     if !outdated.is_empty() {
         stream::fence(redis, activity, epoch, &outdated).await?;
     }
@@ -198,30 +194,23 @@ async fn give_up<R: Redis, S: Sql>(
         return Ok(Written { taken: 1, ..Written::default() });
     }
     dead::bury(sql, &[(order.order_no.to_string(), stream::to_message(order), UNDELIVERABLE)], now).await?;
-    settle(redis, activity, &[outcome(order, Status::Failed, Millis(0), UNDELIVERABLE, message)]).await?;
+    settle(redis, activity, &[failure(order, UNDELIVERABLE, message)]).await?;
     Ok(Written { taken: 1, failed: 1, ..Written::default() })
 }
 
 /// Inserts a batch; where the ledger refuses it as a whole, each order by itself, so that one cannot hold up the others.
-async fn insert<S: Sql>(
-    sql: &S,
-    activity: &ActivityId,
-    new: &[NewOrder],
-    now: Millis,
-) -> Result<Vec<(OrderNo, Millis)>, StoreError> {
-    match orders::insert(sql, activity, new, now).await {
+async fn insert<S: Sql>(sql: &S, activity: &ActivityId, orders: &[&NewOrder], now: Millis) -> Result<(), StoreError> {
+    match orders::insert(sql, activity, orders, now).await {
         Err(StoreError::LedgerRefused(_)) => {}
         other => return other,
     }
-    let mut inserted = Vec::new();
-    for order in new {
-        match orders::insert(sql, activity, std::slice::from_ref(order), now).await {
-            Ok(one) => inserted.extend(one),
-            Err(StoreError::LedgerRefused(_)) => {}
+    for order in orders {
+        match orders::insert(sql, activity, &[order], now).await {
+            Ok(()) | Err(StoreError::LedgerRefused(_)) => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(inserted)
+    Ok(())
 }
 
 /// A message that nobody can read holds no order: it is kept for an operator and leaves the stream.
@@ -243,15 +232,14 @@ async fn discard_unreadable<R: Redis, S: Sql>(
     Ok(())
 }
 
-fn outcome(order: &NewOrder, status: Status, pay_by: Millis, reason: &str, message: &Message) -> Move {
-    Move {
-        order_no: order.order_no.clone(),
+fn failure(order: &NewOrder, reason: &str, message: &Message) -> Move {
+    let standing = Standing {
         epoch: order.epoch,
-        status,
-        live: status == Status::PendingPayment,
-        pay_by,
+        status: Status::Failed,
+        live: false,
+        pay_by: Millis(0),
         paid_at: Millis(0),
         reason: reason.to_owned(),
-        entry: message.entry.clone(),
-    }
+    };
+    Move { order_no: order.order_no.clone(), standing, entry: message.entry.clone() }
 }

@@ -1,5 +1,6 @@
 //! Orders in the ledger. Each move is one conditional statement: whoever changed the row brings Redis along.
 
+use serde_json::json;
 use stampede_domain::{
     ids::{ActivityId, OrderNo, SkuId, UserId},
     order::{Order, Status},
@@ -11,7 +12,7 @@ use crate::{
     hot::status::{some_text, some_time},
     ledger::leases::Lease,
     ports::{Dialect, Sql, StoreError, Value},
-    settle::Move,
+    settle::{Move, Standing},
 };
 
 /// An order as the ledger has it.
@@ -33,16 +34,15 @@ impl Entry {
     /// What Redis must be told of it.
     #[must_use]
     pub fn to_move(&self, entry: String) -> Move {
-        Move {
-            order_no: self.order.order_no.clone(),
+        let standing = Standing {
             epoch: self.epoch,
             status: self.order.status,
             live: self.live,
             pay_by: self.order.pay_by.unwrap_or_default(),
             paid_at: self.order.paid_at.unwrap_or_default(),
             reason: self.order.reason.clone().unwrap_or_default(),
-            entry,
-        }
+        };
+        Move { order_no: self.order.order_no.clone(), standing, entry }
     }
 }
 
@@ -109,43 +109,25 @@ pub struct NewOrder {
 }
 
 /// Inserts orders of one activity in one statement, waiting for payment from `now` on. An order that is there already,
-/// that the ledger has no room for, or that comes from another epoch, is left out; who was is seen by [`load_many`].
+/// that the ledger has no room for, or that comes from another epoch, is left out; who was is seen by [`standings`].
 ///
 /// # Errors
 /// [`StoreError`] of the ledger: then none of them was written.
 pub async fn insert<S: Sql>(
     sql: &S,
     activity: &ActivityId,
-    orders: &[NewOrder],
+    orders: &[&NewOrder],
     now: Millis,
-) -> Result<Vec<(OrderNo, Millis)>, StoreError> {
-    let rows: Vec<_> = orders
-        .iter()
-        .map(|o| {
-            serde_json::json!([
-                o.order_no.to_string(),
-                o.sku.as_str(),
-                o.user.as_str(),
-                o.quantity,
-                o.amount,
-                o.currency,
-                o.created_at.0,
-                o.epoch
-            ])
-        })
-        .collect();
+) -> Result<(), StoreError> {
+    let row =
+        |o: &&NewOrder| json!([o.order_no, o.sku, o.user, o.quantity, o.amount, o.currency, o.created_at.0, o.epoch]);
+    let rows: Vec<_> = orders.iter().map(row).collect();
     let statement = match sql.dialect() {
         Dialect::Sqlite => INSERT_SQLITE,
         Dialect::Postgres => INSERT_POSTGRES,
     };
-    let params = vec![serde_json::Value::from(rows).to_string().into(), now.0.into(), activity.as_str().into()];
-    let rows = sql.run(statement, params).await?;
-    rows.into_iter()
-        .map(|row| {
-            let mut row = Row::new(row);
-            Ok((row.parsed(OrderNo::parse)?, Millis(row.int()?)))
-        })
-        .collect()
+    let params = vec![json!(rows).to_string().into(), now.0.into(), activity.as_str().into()];
+    sql.run(statement, params).await.map(|_| ())
 }
 
 const INSERT_SQLITE: &str = "INSERT INTO orders \
@@ -154,7 +136,7 @@ const INSERT_SQLITE: &str = "INSERT INTO orders \
        'pending_payment', 1, e.value ->> 6, ?2 + a.pay_timeout_ms, ?2 \
      FROM json_each(?1) AS e JOIN activities AS a ON a.id = ?3 \
        JOIN epochs AS p ON p.activity = a.id AND p.epoch = e.value ->> 7 WHERE 1 = 1 \
-     ON CONFLICT (order_no) DO NOTHING RETURNING order_no, pay_by";
+     ON CONFLICT (order_no) DO NOTHING";
 
 /// The epoch is locked until the rows are there: a rebuild that raises it meanwhile sees them, or they are left out.
 const INSERT_POSTGRES: &str = "INSERT INTO orders \
@@ -163,7 +145,53 @@ const INSERT_POSTGRES: &str = "INSERT INTO orders \
        'pending_payment', 1, (e ->> 6)::bigint, ?2::bigint + a.pay_timeout_ms, ?2::bigint \
      FROM jsonb_array_elements((?1::text)::jsonb) AS e JOIN activities AS a ON a.id = ?3 \
        JOIN epochs AS p ON p.activity = a.id AND p.epoch = (e ->> 7)::bigint FOR SHARE OF p \
-     ON CONFLICT (order_no) DO NOTHING RETURNING order_no, pay_by";
+     ON CONFLICT (order_no) DO NOTHING";
+
+/// Where each of some orders of one activity stands; `None` where the ledger does not have it. All that stand alike come
+/// in one row: Spin hands rows over one by one, and that took longer than writing the orders.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn standings<S: Sql>(
+    sql: &S,
+    activity: &ActivityId,
+    orders: &[&NewOrder],
+) -> Result<Vec<Option<Standing>>, StoreError> {
+    let numbers: Vec<_> = orders.iter().map(|order| &order.order_no).collect();
+    let (places, each) = match sql.dialect() {
+        Dialect::Sqlite => ("json_group_array(e.key)", "json_each(?1) AS e"),
+        Dialect::Postgres => (
+            "CAST(json_agg(e.place - 1) AS TEXT)",
+            "jsonb_array_elements_text((?1::text)::jsonb) WITH ORDINALITY AS e (value, place)",
+        ),
+    };
+    let statement = format!(
+        "SELECT {places}, COALESCE((SELECT p.epoch FROM epochs p WHERE p.activity = ?2), 0), \
+           o.status, o.live, o.pay_by, o.paid_at, o.reason \
+         FROM orders AS o JOIN {each} ON o.order_no = e.value \
+         GROUP BY o.status, o.live, o.pay_by, o.paid_at, o.reason"
+    );
+    let rows = sql.run(&statement, vec![json!(numbers).to_string().into(), activity.as_str().into()]).await?;
+    let mut standings = vec![None; orders.len()];
+    for row in rows {
+        let mut row = Row::new(row);
+        let places: Vec<usize> = row.parsed(|text| serde_json::from_str(text))?;
+        let standing = Standing {
+            epoch: row.int()?,
+            status: row.parsed(|text| Status::parse(text).ok_or(()))?,
+            live: row.int()? == 1,
+            pay_by: Millis(row.int()?),
+            paid_at: Millis(row.int()?),
+            reason: row.text()?,
+        };
+        for place in places {
+            if let Some(found) = standings.get_mut(place) {
+                *found = Some(standing.clone());
+            }
+        }
+    }
+    Ok(standings)
+}
 
 /// Loads one order.
 ///
@@ -185,7 +213,7 @@ pub async fn load_many<S: Sql>(sql: &S, orders: &[&OrderNo]) -> Result<Vec<Entry
         Dialect::Postgres => "SELECT jsonb_array_elements_text((?1::text)::jsonb)",
     };
     let statement = format!("SELECT {COLUMNS} FROM orders WHERE order_no IN ({each})");
-    read_all(sql.run(&statement, vec![serde_json::json!(names).to_string().into()]).await?)
+    read_all(sql.run(&statement, vec![json!(names).to_string().into()]).await?)
 }
 
 /// A user's orders, newest first, before `before` where given.
@@ -302,7 +330,7 @@ pub async fn mark_settled<S: Sql>(sql: &S, entries: &[Entry]) -> Result<(), Stor
         return Ok(());
     }
     let pairs: Vec<_> =
-        entries.iter().map(|e| serde_json::json!([e.order.order_no.to_string(), e.order.status.as_str()])).collect();
+        entries.iter().map(|e| json!([e.order.order_no.to_string(), e.order.status.as_str()])).collect();
     let statement = match sql.dialect() {
         Dialect::Sqlite => {
             "UPDATE orders SET unsettled = 0 FROM json_each(?1) AS e \
