@@ -3,23 +3,31 @@
 -- while the sale is being rebuilt, is left to be read again (G5).
 --
 -- KEYS  1 gate, 2 orders (stream), 3 queue, 4 stats, then one order record for each move
--- ARGV  1 key prefix of the activity, 2 seconds that a closed order is kept, 3 stream group, then for each move
---       epoch, status, live ("1" where it holds units), pay_by (ms), paid_at (ms), reason, stream id ("" for none)
--- Reply one word for each move: moved, same, stale (Redis knows better), absent (no such record in this epoch), fenced
+-- ARGV  1 key prefix of the activity, 2 seconds that a closed order is kept, 3 stream group, then for each run of moves
+--       to the same: how many, epoch, status, live ("1" where it holds units), pay_by (ms), paid_at (ms), reason, and
+--       the stream id of each ("" for none)
+-- Reply one word for each move, with spaces between: moved, same, stale (Redis knows better), absent (no such record in
+--       this epoch), fenced
 
+local call = redis.call
 local prefix, keep, group = ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local gate = redis.call('HMGET', KEYS[1], 'keep_until', 'epoch', 'restoring')
+local gate = call('HMGET', KEYS[1], 'keep_until', 'epoch', 'restoring')
 local keep_until, epoch, restoring = gate[1], gate[2], gate[3]
 
+local function any(words)
+  local set = {}
+  for word in string.gmatch(words, '%S+') do set[word] = true end
+  return set
+end
 local follows = {
-  queued = 'pending_payment paid cancelled expired failed refunding refunded',
-  pending_payment = 'paid cancelled expired failed refunding refunded',
-  cancelled = 'paid refunding refunded',
-  expired = 'paid refunding refunded',
-  failed = '',
-  paid = 'refunding refunded',
-  refunding = 'refunded',
-  refunded = '',
+  queued = any('pending_payment paid cancelled expired failed refunding refunded'),
+  pending_payment = any('paid cancelled expired failed refunding refunded'),
+  cancelled = any('paid refunding refunded'),
+  expired = any('paid refunding refunded'),
+  failed = any(''),
+  paid = any('refunding refunded'),
+  refunding = any('refunded'),
+  refunded = any(''),
 }
 local closed = { cancelled = true, expired = true, failed = true, refunded = true }
 
@@ -32,78 +40,89 @@ local function class(status, live)
 end
 
 local function count(field, sku, units)
-  if units ~= 0 then redis.call('HINCRBY', KEYS[4], field .. ':' .. sku, units) end
+  if units ~= 0 then call('HINCRBY', KEYS[4], field .. ':' .. sku, units) end
 end
 
 local function hold(sku, user, units)
   local holders = prefix .. 'holders:' .. sku
-  if redis.call('HINCRBY', holders, user, units) <= 0 then redis.call('HDEL', holders, user) end
+  if call('HINCRBY', holders, user, units) <= 0 then call('HDEL', holders, user) end
 end
 
 -- Returned units go back on sale, never above the total.
 local function put_back(sku, units)
   local stock = prefix .. 'stock:' .. sku
-  local left = tonumber(redis.call('GET', stock))
+  local left = tonumber(call('GET', stock))
   if not left or left < 0 then return end
-  local known = redis.call('HMGET', KEYS[4], 'held:' .. sku, 'sold:' .. sku)
-  local total = tonumber(redis.call('HGET', KEYS[1], 'total:' .. sku) or 0)
+  local known = call('HMGET', KEYS[4], 'held:' .. sku, 'sold:' .. sku)
+  local total = tonumber(call('HGET', KEYS[1], 'total:' .. sku) or 0)
   local most = total - tonumber(known[1] or 0) - tonumber(known[2] or 0)
-  redis.call('SET', stock, string.format('%.0f', math.max(left, math.min(left + units, most))), 'KEEPTTL')
+  call('SET', stock, string.format('%.0f', math.max(left, math.min(left + units, most))), 'KEEPTTL')
 end
 
-local replies, touched = {}, {}
-for at = 5, #KEYS do
-  local base = 3 + (at - 5) * 7
-  local read_in, status, live = ARGV[base + 1], ARGV[base + 2], ARGV[base + 3]
-  local pay_by, paid_at, reason, entry = ARGV[base + 4], ARGV[base + 5], ARGV[base + 6], ARGV[base + 7]
-  local known = redis.call('HMGET', KEYS[at], 'status', 'live', 'sku', 'quantity', 'user', 'epoch')
-  local word
-  if restoring or (epoch and epoch ~= read_in) then
-    word = 'fenced'
-  elseif not known[1] or (epoch and epoch ~= known[6]) then
-    word = 'absent'
-  elseif known[1] == status then
-    word = 'same'
-  elseif not string.find(' ' .. follows[known[1]] .. ' ', ' ' .. status .. ' ', 1, true) then
-    word = 'stale'
+-- What many orders of a batch change is changed once: `pending` by SKU, and the messages that are done.
+local replies, pending, done = {}, {}, {}
+
+local function settle(key, read_in, status, live, pay_by, paid_at, reason)
+  local known = call('HMGET', key, 'status', 'live', 'sku', 'quantity', 'user', 'epoch')
+  if restoring or (epoch and epoch ~= read_in) then return 'fenced' end
+  if not known[1] or (epoch and epoch ~= known[6]) then return 'absent' end
+  if known[1] == status then return 'same' end
+  if not follows[known[1]][status] then return 'stale' end
+  local sku, units, user = known[3], tonumber(known[4]), known[5]
+  local from, to = class(known[1], known[2]), class(status, live)
+  pending[sku] = pending[sku] or 0
+  if known[1] == 'pending_payment' then pending[sku] = pending[sku] - units end
+  if status == 'pending_payment' then pending[sku] = pending[sku] + units end
+  if from ~= to then
+    if from ~= 'out' then count(from, sku, -units) end
+    if to ~= 'out' then count(to, sku, units) end
+    if to == 'out' then
+      hold(sku, user, -units)
+      put_back(sku, units)
+    elseif from == 'out' then
+      hold(sku, user, units)
+      local stock = prefix .. 'stock:' .. sku
+      if tonumber(call('GET', stock) or 0) >= units then call('DECRBY', stock, units) end
+    end
+  end
+  if status == 'pending_payment' then
+    -- It was queued: nobody has paid it, and there is no reason yet.
+    call('HSET', key, 'status', status, 'live', live, 'pay_by', pay_by)
   else
-    word = 'moved'
-    local sku, units, user = known[3], tonumber(known[4]), known[5]
-    touched[sku] = true
-    local from, to = class(known[1], known[2]), class(status, live)
-    if known[1] == 'pending_payment' then count('pending', sku, -units) end
-    if status == 'pending_payment' then count('pending', sku, units) end
-    if from ~= to then
-      if from ~= 'out' then count(from, sku, -units) end
-      if to ~= 'out' then count(to, sku, units) end
-      if to == 'out' then
-        hold(sku, user, -units)
-        put_back(sku, units)
-      elseif from == 'out' then
-        hold(sku, user, units)
-        local stock = prefix .. 'stock:' .. sku
-        if tonumber(redis.call('GET', stock) or 0) >= units then redis.call('DECRBY', stock, units) end
-      end
-    end
-    redis.call('HSET', KEYS[at], 'status', status, 'live', live, 'pay_by', pay_by, 'paid_at', paid_at, 'reason', reason)
-    if closed[status] then
-      redis.call('EXPIRE', KEYS[at], keep)
-    elseif keep_until then
-      redis.call('PEXPIREAT', KEYS[at], keep_until)
-    end
+    call('HSET', key, 'status', status, 'live', live, 'pay_by', pay_by, 'paid_at', paid_at, 'reason', reason)
   end
-  if word ~= 'fenced' and entry ~= '' and redis.call('XACK', KEYS[2], group, entry) == 1 then
-    redis.call('XDEL', KEYS[2], entry)
-    redis.call('HINCRBY', KEYS[3], 'written', 1)
+  if closed[status] then
+    call('EXPIRE', key, keep)
+  elseif keep_until then
+    call('PEXPIREAT', key, keep_until)
   end
-  replies[#replies + 1] = word
+  return 'moved'
+end
+
+local key, arg = 5, 4
+while key <= #KEYS do
+  for at = arg + 7, arg + 6 + ARGV[arg] do
+    local word = settle(KEYS[key], unpack(ARGV, arg + 1, arg + 6))
+    if word ~= 'fenced' and ARGV[at] ~= '' then done[#done + 1] = ARGV[at] end
+    replies[#replies + 1] = word
+    key = key + 1
+  end
+  arg = arg + 7 + ARGV[arg]
+end
+
+for sku, units in pairs(pending) do count('pending', sku, units) end
+if done[1] then
+  call('XACK', KEYS[2], group, unpack(done))
+  -- A message leaves the stream once, whoever acknowledges it.
+  local written = call('XDEL', KEYS[2], unpack(done))
+  if written > 0 then call('HINCRBY', KEYS[3], 'written', written) end
 end
 
 -- What the hot path creates has its time to live set here, off the hot path.
 if keep_until then
-  for sku in pairs(touched) do redis.call('PEXPIREAT', prefix .. 'holders:' .. sku, keep_until) end
+  for sku in pairs(pending) do call('PEXPIREAT', prefix .. 'holders:' .. sku, keep_until) end
   for _, key in ipairs({ KEYS[3], KEYS[4], prefix .. 'winners' }) do
-    redis.call('PEXPIREAT', key, keep_until)
+    call('PEXPIREAT', key, keep_until)
   end
 end
-return replies
+return { table.concat(replies, ' ') }

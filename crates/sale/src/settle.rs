@@ -76,20 +76,22 @@ pub async fn settle<R: Redis>(redis: &R, activity: &ActivityId, moves: &[Move]) 
             CLOSED_KEPT_SECONDS.to_string().into_bytes(),
             WRITERS.as_bytes().to_vec(),
         ];
-        for step in batch {
-            names.push(keys.order(step.order_no.ulid()));
-            let Standing { epoch, status, live, pay_by, paid_at, reason } = &step.standing;
+        for alike in batch.chunk_by(|one, next| one.standing == next.standing) {
+            let Standing { epoch, status, live, pay_by, paid_at, reason } = &alike[0].standing;
+            args.push(alike.len().to_string().into_bytes());
             args.push(epoch.to_string().into_bytes());
             args.push(status.as_str().as_bytes().to_vec());
             args.push(vec![if *live { b'1' } else { b'0' }]);
             args.push(pay_by.0.to_string().into_bytes());
             args.push(paid_at.0.to_string().into_bytes());
             args.push(reason.as_bytes().to_vec());
-            args.push(step.entry.as_bytes().to_vec());
+            for step in alike {
+                names.push(keys.order(step.order_no.ulid()));
+                args.push(step.entry.as_bytes().to_vec());
+            }
         }
-        let mut reply = SETTLE.run(redis, names, args).await?;
-        for _ in batch {
-            settled.push(match reply.text()?.as_str() {
+        for word in SETTLE.run(redis, names, args).await?.text()?.split(' ') {
+            settled.push(match word {
                 "moved" => Settled::Moved,
                 "same" => Settled::Same,
                 "stale" => Settled::Stale,
