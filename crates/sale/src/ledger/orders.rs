@@ -141,10 +141,11 @@ const INSERT_SQLITE: &str = "INSERT INTO orders \
 /// The epoch is locked until the rows are there: a rebuild that raises it meanwhile sees them, or they are left out.
 const INSERT_POSTGRES: &str = "INSERT INTO orders \
      (order_no, activity, sku, user_id, quantity, amount, currency, status, live, created_at, pay_by, updated_at) \
-     SELECT e ->> 0, a.id, e ->> 1, e ->> 2, (e ->> 3)::bigint, (e ->> 4)::bigint, e ->> 5, \
-       'pending_payment', 1, (e ->> 6)::bigint, ?2::bigint + a.pay_timeout_ms, ?2::bigint \
-     FROM jsonb_array_elements((?1::text)::jsonb) AS e JOIN activities AS a ON a.id = ?3 \
-       JOIN epochs AS p ON p.activity = a.id AND p.epoch = (e ->> 7)::bigint FOR SHARE OF p \
+     WITH sale AS MATERIALIZED (SELECT a.id, a.pay_timeout_ms, p.epoch \
+       FROM activities AS a JOIN epochs AS p ON p.activity = a.id WHERE a.id = ?3 FOR SHARE OF p) \
+     SELECT e ->> 0, sale.id, e ->> 1, e ->> 2, (e ->> 3)::bigint, (e ->> 4)::bigint, e ->> 5, \
+       'pending_payment', 1, (e ->> 6)::bigint, ?2::bigint + sale.pay_timeout_ms, ?2::bigint \
+     FROM sale JOIN jsonb_array_elements((?1::text)::jsonb) AS e ON (e ->> 7)::bigint = sale.epoch \
      ON CONFLICT (order_no) DO NOTHING";
 
 /// Where each of some orders of one activity stands; `None` where the ledger does not have it. All that stand alike come

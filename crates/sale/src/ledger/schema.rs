@@ -15,6 +15,7 @@ fn migrations(dialect: Dialect) -> &'static [(i64, &'static str)] {
             (1, include_str!("../../sql/postgres/0001_ledger.sql")),
             (2, include_str!("../../sql/postgres/0002_money.sql")),
             (3, include_str!("../../sql/postgres/0003_recovery.sql")),
+            (4, include_str!("../../sql/postgres/0004_batches.sql")),
         ],
     }
 }
