@@ -193,3 +193,22 @@ async fn a_writers_turn_is_bounded_and_says_whether_there_is_more() {
     let (second, more) = turn().await;
     assert_eq!((second.written, more), (1, false));
 }
+
+#[tokio::test]
+async fn a_batch_that_fails_leaves_the_other_one_of_its_turn_alone() {
+    for ledger in LEDGERS {
+        let all = BATCH as i64 + 2;
+        let world = world(ledger, all, all).await;
+        world.reserve(0, "poison", 1).await.unwrap();
+        for n in 1..all as u64 {
+            world.reserve(n, "ada", 1).await.unwrap();
+        }
+        let sql = Choking { sql: &world.sql, on: "poison", swallows: true, away: Cell::new(false) };
+        assert!(write::turn(&world.redis, &sql, &world.activity, NOW, 2).await.is_err(), "{ledger}");
+        let last = world.order_no(all as u64 - 1);
+        assert_eq!(world.hot_status(&last).await, Some(Status::PendingPayment), "{ledger}");
+        assert_eq!(world.hot_status(&world.order_no(0)).await, Some(Status::Queued), "{ledger}");
+        world.recover().await;
+        assert_eq!(world.units().await, (0, all, 0), "{ledger}");
+    }
+}

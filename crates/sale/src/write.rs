@@ -5,6 +5,7 @@
 
 use std::{ops::AddAssign, time::Instant};
 
+use futures::future::join;
 use stampede_domain::{ids::ActivityId, order::Status, time::Millis};
 
 use crate::{
@@ -100,8 +101,8 @@ pub async fn tick_redelivered<R: Redis, S: Sql>(
     Ok(report)
 }
 
-/// One writer's turn at a sale: up to `batches`, so that other sales have theirs. Answers what it did, and whether there
-/// is more.
+/// One writer's turn at a sale: up to `batches`, so that other sales have theirs. Two batches are on their way at a time:
+/// while the ledger writes one, Redis hears of the other. Answers what was done, and whether there is more.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -112,20 +113,29 @@ pub async fn turn<R: Redis, S: Sql>(
     now: Millis,
     batches: usize,
 ) -> Result<(Written, bool), StoreError> {
-    let (started, mut report) = (Instant::now(), Written::default());
-    for _ in 0..batches {
-        let elapsed = started.elapsed();
-        let step = tick(redis, sql, activity, now.plus(i64::try_from(elapsed.as_millis()).unwrap_or_default())).await?;
-        report += step;
-        if step.taken == 0 {
-            // A rate is worth noting when enough was written to measure one.
-            let rate = (report.written >= BATCH).then(|| (report.written as f64 / elapsed.as_secs_f64()) as i64);
-            if stream::rest(redis, activity, rate).await? {
-                return Ok((report, false));
+    let started = Instant::now();
+    let lane = async || {
+        let mut report = Written::default();
+        for _ in 0..batches / 2 {
+            let elapsed = i64::try_from(started.elapsed().as_millis()).unwrap_or_default();
+            let step = tick(redis, sql, activity, now.plus(elapsed)).await?;
+            report += step;
+            if step.taken == 0 {
+                return Ok((report, true));
             }
         }
+        Ok((report, false))
+    };
+    // Neither is dropped half-way because the other one failed.
+    let (one, other) = join(lane(), lane()).await;
+    let ((mut report, one_ended), (rest, other_ended)) = (one?, other?);
+    report += rest;
+    if !(one_ended || other_ended) {
+        return Ok((report, true));
     }
-    Ok((report, true))
+    // A rate is worth noting when enough was written to measure one.
+    let rate = (report.written >= BATCH).then(|| (report.written as f64 / started.elapsed().as_secs_f64()) as i64);
+    Ok((report, !stream::rest(redis, activity, rate).await?))
 }
 
 async fn write<R: Redis, S: Sql>(
