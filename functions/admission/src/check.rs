@@ -39,26 +39,21 @@ pub struct Verdict {
     pub because: &'static str,
 }
 
-/// Where no check is asked for.
-pub fn none() -> Verdict {
-    Verdict { check: Check::None, because: "" }
-}
-
-/// Judges; `score` is how suspicious the visitor is in all.
+/// Judges, where a check is asked for; `score` is how suspicious the visitor is in all.
 ///
 /// # Errors
 /// `human_check_required` where there is nothing to judge.
-pub fn judge(keys: &CheckKeys, visit: &Visit, solution: &Solution, score: i64) -> Result<Verdict, Problem> {
+pub fn judge(keys: &CheckKeys, visit: &Visit, solution: &Solution, score: i64) -> Result<Option<Verdict>, Problem> {
     let passed = match visit.sale.spec.human_check {
-        HumanCheck::None => return Ok(none()),
-        HumanCheck::Suspicious if score < SUSPICIOUS => return Ok(none()),
+        HumanCheck::None => return Ok(None),
+        HumanCheck::Suspicious if score < SUSPICIOUS => return Ok(None),
         HumanCheck::Pow | HumanCheck::Suspicious => {
             let text = solution.altcha.as_deref().ok_or_else(required)?;
             keys.verify_altcha(text, visit.subject(), visit.now)
         }
         HumanCheck::Captcha => solve(keys, visit, solution.captcha.as_ref().ok_or_else(required)?),
     };
-    Ok(match passed {
+    Ok(Some(match passed {
         Ok(proof) => Verdict { check: Check::Passed(proof), because: "The check was used before. Ask for a new one." },
         Err(CheckError::Unsolved(proof)) => {
             Verdict { check: Check::Failed(Some(proof)), because: "The check was not solved. Ask for a new one." }
@@ -69,7 +64,7 @@ pub fn judge(keys: &CheckKeys, visit: &Visit, solution: &Solution, score: i64) -
             check: Check::Failed(None),
             because: "The check is not one that was given to you for this sale. Ask for a new one.",
         },
-    })
+    }))
 }
 
 fn solve(keys: &CheckKeys, visit: &Visit, captcha: &Captcha) -> Result<Proof, CheckError> {

@@ -58,8 +58,9 @@ pub async fn knock<R: Redis>(redis: &R, visitor: &Visitor, desk: &str) -> Result
         keys.abuse_user(user),
         keys.abuse_ip(ip),
         keys.named("stats"),
+        keys.named("seekers"),
     ];
-    let mut args = Vec::new();
+    let mut args = vec![user.as_str().into()];
     limits::tell(&keys, abused, &mut names, &mut args);
     let mut reply = KNOCK.run(redis, names, args).await?;
     let word = reply.text()?;
@@ -82,28 +83,23 @@ pub async fn knock<R: Redis>(redis: &R, visitor: &Visitor, desk: &str) -> Result
 /// What came of a visitor's human check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Check {
-    /// None was needed.
-    None,
     /// It was passed.
     Passed(Proof),
     /// It was not; where it was one of ours, it is used up.
     Failed(Option<Proof>),
 }
 
-/// Uses the check up and counts the visitor; answers whether the ticket may be issued.
+/// Uses the check up; answers whether the ticket may be issued.
 ///
 /// # Errors
 /// [`StoreError`] of Redis; then the check may be used up, and another one must be solved.
 pub async fn admit<R: Redis>(redis: &R, visitor: &Visitor, check: &Check, now: Millis) -> Result<bool, StoreError> {
     let keys = Keys::of(&visitor.activity);
     let (word, proof) = match check {
-        Check::None => ("none", None),
         Check::Passed(proof) => ("passed", Some(proof)),
         Check::Failed(proof) => ("failed", proof.as_ref()),
     };
     let names = vec![
-        keys.named("gate"),
-        keys.named("seekers"),
         keys.abuse_user(&visitor.user),
         keys.ban_user(&visitor.user),
         keys.check(proof.map_or("none", |proof| proof.id.as_str())),
@@ -111,6 +107,6 @@ pub async fn admit<R: Redis>(redis: &R, visitor: &Visitor, check: &Check, now: M
     ];
     // A second more than it lives: clocks differ a little.
     let ttl = proof.map_or(0, |proof| (proof.expires_at.0 - now.0).max(0) + 1_000);
-    let args = vec![visitor.user.as_str().into(), word.into(), ttl.to_string().into()];
+    let args = vec![word.into(), ttl.to_string().into()];
     Ok(ADMIT.run(redis, names, args).await?.text()? == "admitted")
 }
