@@ -42,6 +42,18 @@ async function callBack(type, object, { secret = variable("STRIPE_SECRET"), time
   return ask("POST", "/api/payments/stripe", { body: payload, headers: { "stripe-signature": header } });
 }
 
+/** A paid order whose buyer wants the money back, and Stripe has been asked; `refunds` are those it knows. */
+async function refunding() {
+  const { ada, order, session } = await checkedOut();
+  server.pay(session);
+  await callBack("checkout.session.completed", session);
+  await untilOrder(order.order_no, "paid", ada);
+  await call("POST", `/api/orders/${order.order_no}/refund`, { token: ada.token, body: {} });
+  await sweep();
+  const refunds = [...server.refunds.values()].filter((known) => known.payment_intent === session.payment_intent);
+  return { ada, order, session, refunds };
+}
+
 /** What matters of a request on the wire. */
 const onTheWire = ({ method, path, headers, form }) => ({
   method,
@@ -75,7 +87,7 @@ test("a session is opened in the words of the official library", async () => {
   );
   assert.deepEqual(onTheWire(ours), onTheWire(server.requests.at(-1)));
   assert.equal(server.about(order.order_no).length, 2, "asked once by each");
-  assert.equal([...server.sessions.values()].filter((known) => known.client_reference_id === order.order_no).length, 1);
+  assert.equal(server.sessionsOf(order.order_no).length, 1);
 });
 
 test("checking out again, also at the same moment, gives the same session", async () => {
@@ -83,6 +95,40 @@ test("checking out again, also at the same moment, gives the same session", asyn
   const again = await Promise.all(Array.from({ length: 10 }, () => checkout(order, ada)));
   for (const answer of again) assert.deepEqual(answer.document, document);
 });
+
+for (const [how, type, end] of [
+  ["expires", "checkout.session.expired", (session) => server.expire(session)],
+  ["is declined by a bank", "checkout.session.async_payment_failed", (session) => server.decline(session)],
+]) {
+  test(`a session that ${how} early is shown to nobody, and the next checkout opens another one`, async () => {
+    const { ada, order, session, document } = await checkedOut();
+    end(session);
+    assert.equal((await callBack(type, session)).status, 204);
+    const seen = await call("GET", `/api/orders/${order.order_no}`, { token: ada.token });
+    assert.deepEqual([seen.status, seen.checkout_url], ["pending_payment", undefined]);
+    const [listed] = await call("GET", "/api/orders", { token: ada.token });
+    assert.deepEqual([listed.order_no, listed.checkout_url], [order.order_no, undefined]);
+
+    const again = await Promise.all(Array.from({ length: 5 }, () => checkout(order, ada)));
+    const [first, second, ...more] = server.sessionsOf(order.order_no);
+    assert.deepEqual([first.id, more.length], [session.id, 0]);
+    for (const answer of again) {
+      assert.deepEqual([answer.status, answer.document.checkout_url], [200, second.url]);
+      assert.equal(answer.document.pay_by, document.pay_by, "extended once");
+    }
+    const opened = server.about(order.order_no).filter(({ path }) => path === "/v1/checkout/sessions");
+    const keys = new Set(opened.map(({ headers }) => headers["idempotency-key"]));
+    assert.deepEqual([...keys], [`checkout_${order.order_no}`, `checkout_${order.order_no}_2`]);
+
+    // Stripe tells of the first one again: the second one stays, and is paid.
+    assert.equal((await callBack(type, session)).status, 204);
+    const still = await call("GET", `/api/orders/${order.order_no}`, { token: ada.token });
+    assert.equal(still.checkout_url, second.url);
+    server.pay(second);
+    assert.equal((await callBack("checkout.session.completed", second)).status, 204);
+    await untilOrder(order.order_no, "paid", ada);
+  });
+}
 
 test("the library's own test signature pays an order, once", async () => {
   const { ada, order, session } = await checkedOut();
@@ -118,19 +164,14 @@ test("a wrong amount is held for an operator, who gives it back", async () => {
 });
 
 test("a refund is asked for in the words of the official library, and is done when Stripe says so", async () => {
-  const { ada, order, session } = await checkedOut();
-  server.pay(session);
-  await callBack("checkout.session.completed", session);
-  await untilOrder(order.order_no, "paid", ada);
-  await call("POST", `/api/orders/${order.order_no}/refund`, { token: ada.token, body: {} });
-  await sweep();
+  const { ada, order, session, refunds } = await refunding();
   const [ours] = server.about(session.payment_intent);
   await library.refunds.create(
     { payment_intent: session.payment_intent, amount: order.amount, metadata: { order_no: order.order_no } },
     { idempotencyKey: `refund_${order.order_no}_${session.payment_intent}_0` },
   );
   assert.deepEqual(onTheWire(ours), onTheWire(server.requests.at(-1)));
-  const [refund] = [...server.refunds.values()].filter((known) => known.payment_intent === session.payment_intent);
+  const [refund] = refunds;
   await untilOrder(order.order_no, "refunding", ada);
   assert.equal((await callBack("refund.updated", { ...refund, status: "pending" })).status, 204);
   await untilOrder(order.order_no, "refunding", ada);
@@ -142,15 +183,9 @@ test("a refund is asked for in the words of the official library, and is done wh
 });
 
 test("a refund that failed is asked for anew, as another one", async () => {
-  const { ada, order, session } = await checkedOut();
-  server.pay(session);
-  await callBack("checkout.session.completed", session);
-  await untilOrder(order.order_no, "paid", ada);
-  await call("POST", `/api/orders/${order.order_no}/refund`, { token: ada.token, body: {} });
-  await sweep();
-  const of = () => [...server.refunds.values()].filter((known) => known.payment_intent === session.payment_intent);
-  assert.equal(of().length, 1);
-  const failed = { ...of()[0], status: "failed", failure_reason: "lost_or_stolen_card" };
+  const { order, refunds } = await refunding();
+  assert.equal(refunds.length, 1);
+  const failed = { ...refunds[0], status: "failed", failure_reason: "lost_or_stolen_card" };
   // Stripe says so twice, under two names.
   for (const type of ["refund.failed", "refund.updated"]) assert.equal((await callBack(type, failed)).status, 204);
   const [stuck] = (await operate("GET", "/refunds")).filter((known) => known.order_no === order.order_no);

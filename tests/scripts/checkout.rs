@@ -9,7 +9,10 @@ use stampede_sale::{
     Redis, Sql,
     asking::ask,
     checkout::{CheckoutError, checkout},
-    ledger::{addresses, orders, refunds, sessions::GRACE_MS},
+    ledger::{
+        addresses, orders, refunds,
+        sessions::{self, GRACE_MS, Last},
+    },
     money::{self, Moved},
     provider::Provider,
     refunding, sweep,
@@ -175,6 +178,114 @@ async fn the_session_of_a_cancelled_order_is_ended() {
         assert_eq!(till.ended.borrow().len(), 1, "{ledger}");
         world.sweep_due(&till, DUE).await;
         assert_eq!(till.ended.borrow().len(), 1, "{ledger}: once");
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_ended_early_is_shown_to_nobody_and_followed_by_another() {
+    for ledger in LEDGERS {
+        let (world, till) = (world(ledger, 5, 1).await, Till::default());
+        let (order_no, first) = world.checked_out(&till, 1, "ada").await;
+        let ended = till.session(&order_no.to_string());
+        assert_eq!(world.hot_url(&order_no).await, first.checkout_url, "{ledger}");
+        till.end(&order_no.to_string());
+        assert_eq!(world.ended(&order_no, &ended, "e").await.unwrap(), money::Applied::Changed, "{ledger}");
+        assert_eq!(world.hot_url(&order_no).await, None, "{ledger}: polling");
+        let mine = orders::of_user(&world.sql, &first.user, None, 10).await.unwrap();
+        assert!(mine.iter().all(|order| order.checkout_url.is_none()), "{ledger}: the list of orders");
+        assert_eq!(world.status(&order_no).await, Some(Status::PendingPayment), "{ledger}: it still has time");
+
+        let Moved::Done(second) = world.checkout(&till, &order_no, "sealed").await.unwrap() else { panic!("{ledger}") };
+        assert_ne!(second.checkout_url, first.checkout_url, "{ledger}");
+        assert_eq!(second.pay_by, first.pay_by, "{ledger}: extended once");
+        assert_eq!(world.hot_url(&order_no).await, second.checkout_url, "{ledger}");
+        // News of the first one again, under another name: the second one stays.
+        world.ended(&order_no, &ended, "again").await.unwrap();
+        let Moved::Done(same) = world.checkout(&till, &order_no, "sealed").await.unwrap() else { panic!("{ledger}") };
+        assert_eq!(same.checkout_url, second.checkout_url, "{ledger}");
+        assert_eq!(world.hot_url(&order_no).await, second.checkout_url, "{ledger}");
+        assert_eq!(till.sessions.borrow().len(), 2, "{ledger}");
+        till.pay(&order_no.to_string());
+        assert_eq!(world.sweep_due(&till, DUE).await, 0, "{ledger}");
+        assert_eq!(world.status(&order_no).await, Some(Status::Paid), "{ledger}: asked about the second one");
+    }
+}
+
+#[tokio::test]
+async fn many_checkouts_at_once_after_a_session_ended_open_one_other() {
+    for ledger in LEDGERS {
+        let (world, till) = (world(ledger, 5, 1).await, Till::default());
+        let (order_no, _) = world.checked_out(&till, 1, "ada").await;
+        let ended = till.session(&order_no.to_string());
+        till.end(&order_no.to_string());
+        let (ended, all) = (
+            world.ended(&order_no, &ended, "e"),
+            futures::future::join_all((0..20).map(|_| world.checkout(&till, &order_no, "sealed"))),
+        );
+        let (ended, all) = futures::join!(ended, all);
+        ended.unwrap();
+        assert!(all.into_iter().all(|moved| matches!(moved, Ok(Moved::Done(_)))), "{ledger}");
+        let Moved::Done(order) = world.checkout(&till, &order_no, "sealed").await.unwrap() else { panic!("{ledger}") };
+        assert_eq!(order.checkout_url, Some(format!("https://till.example/cs-{order_no}-2")), "{ledger}");
+        assert_eq!(world.hot_url(&order_no).await, order.checkout_url, "{ledger}");
+        assert_eq!(till.sessions.borrow().len(), 2, "{ledger}: the first, and one other");
+    }
+}
+
+#[tokio::test]
+async fn news_that_a_session_ended_may_come_before_it_is_kept() {
+    for ledger in LEDGERS {
+        let (world, till) = (world(ledger, 5, 1).await, Till::default());
+        let order_no = world.order(1, "ada", 1).await;
+        // It was opened, and whoever opened it died.
+        till.silent.set(true);
+        assert!(world.checkout(&till, &order_no, "sealed").await.is_err(), "{ledger}");
+        till.silent.set(false);
+        let lost = till.session(&order_no.to_string());
+        till.end(&order_no.to_string());
+        world.ended(&order_no, &lost, "e").await.unwrap();
+        let Moved::Done(order) = world.checkout(&till, &order_no, "sealed").await.unwrap() else { panic!("{ledger}") };
+        assert_eq!(order.checkout_url, Some(format!("https://till.example/cs-{order_no}-2")), "{ledger}");
+        assert_eq!(world.hot_url(&order_no).await, order.checkout_url, "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_ended_by_a_question_at_the_last_moment_is_followed_by_another_in_the_extended_time() {
+    for ledger in LEDGERS {
+        let (world, till) = (world(ledger, 5, 1).await, Till::default());
+        let order_no = world.order(1, "ada", 1).await;
+        let order = orders::load(&world.sql, &order_no).await.unwrap().unwrap().order;
+        let opened = till.open(&order, 1).await.unwrap();
+        let due = order.pay_by.unwrap();
+        let first = Last { session: opened.session.unwrap(), url: opened.url, attempt: 1, open: true };
+        sessions::keep(&world.sql, &order_no, &first, due).await.unwrap();
+        // The sweeper asks when the time is up; the buyer's request was a moment before that.
+        ask(&world.redis, &world.sql, &till, due, 10).await.unwrap();
+        assert_eq!(till.ended.borrow().len(), 1, "{ledger}");
+        let Moved::Done(order) = world.checkout(&till, &order_no, "sealed").await.unwrap() else { panic!("{ledger}") };
+        assert_eq!(order.pay_by, Some(DUE), "{ledger}: extended");
+        assert_eq!(order.checkout_url, Some(format!("https://till.example/cs-{order_no}-2")), "{ledger}");
+        assert_eq!(sweep::expire(&world.redis, &world.sql, due, None).await.unwrap(), 0, "{ledger}");
+        assert_eq!(world.hot_url(&order_no).await, order.checkout_url, "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn money_for_a_session_that_was_called_ended_and_for_the_next_one_goes_back_once() {
+    for ledger in LEDGERS {
+        let (world, till) = (world(ledger, 5, 1).await, Till::default());
+        let (order_no, _) = world.checked_out(&till, 1, "ada").await;
+        let ended = till.session(&order_no.to_string());
+        world.ended(&order_no, &ended, "e").await.unwrap();
+        world.checkout(&till, &order_no, "sealed").await.unwrap();
+        till.pay(&order_no.to_string());
+        world.sweep_due(&till, DUE).await;
+        world.another_payment(&order_no, "first").await.unwrap();
+        let back = refunds::open(&world.sql).await.unwrap();
+        assert_eq!(back.iter().map(|refund| refund.payment.as_str()).collect::<Vec<_>>(), ["first"], "{ledger}");
+        assert_eq!(world.status(&order_no).await, Some(Status::Paid), "{ledger}");
+        assert_eq!(world.units().await, (4, 0, 1), "{ledger}");
     }
 }
 

@@ -34,8 +34,8 @@ async fn mortally<T, A, E>(mortal: &Mortal<T>, call: impl Future<Output = Result
 }
 
 impl Provider for Mortal<&Till> {
-    async fn open(&self, order: &Order) -> Result<Opened, Unknown> {
-        mortally(self, self.store.open(order), Unknown::new("the process is dead")).await
+    async fn open(&self, order: &Order, attempt: i64) -> Result<Opened, Unknown> {
+        mortally(self, self.store.open(order, attempt), Unknown::new("the process is dead")).await
     }
 
     async fn close(&self, session: &str) -> Result<Closed, Unknown> {
@@ -70,11 +70,47 @@ async fn a_checkout_that_dies_leaves_one_session_and_an_order_that_can_be_paid()
             let order_no = world.order_no(1);
             let again = world.checkout(&till, &order_no, "sealed").await.unwrap();
             assert!(matches!(again, Moved::Done(_)), "{point}: {again:?}");
-            let (session, _) = till.sessions.borrow()[&order_no.to_string()].clone();
+            let session = till.session(&order_no.to_string());
             let Moved::Done(order) = again else { return };
             assert_eq!(order.checkout_url, Some(format!("https://till.example/{session}")), "{point}");
             assert!(addresses::load(&world.sql, &order_no).await.unwrap().is_some(), "{point}");
             // What can be paid can be asked about.
+            till.pay(&order_no.to_string());
+            world.sweep_due(&till, NOW.plus(360_000)).await;
+            assert_eq!(world.status(&order_no).await, Some(Status::Paid), "{point}");
+            assert_eq!(world.units().await, (1, 0, 1), "{point}");
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_session_that_ends_early_is_followed_by_one_other_wherever_somebody_dies() {
+    let till = Till::default();
+    die_everywhere(
+        "payment callback: a session ended, and the order checked out again",
+        2,
+        async |world| {
+            let order_no = world.order(1, "ada", 1).await;
+            world.checkout(&till, &order_no, "sealed").await.unwrap();
+            till.end(&order_no.to_string());
+        },
+        async |world| {
+            let order_no = world.order_no(1);
+            world.ended(&order_no, &format!("cs-{order_no}-1"), "ended").await?;
+            let _ = world.checkout(&mortal(world, &till), &order_no, "sealed").await;
+            Ok(())
+        },
+        async |world, point| {
+            let order_no = world.order_no(1);
+            world.ended(&order_no, &format!("cs-{order_no}-1"), "ended").await.unwrap();
+            let Moved::Done(order) = world.checkout(&till, &order_no, "sealed").await.unwrap() else {
+                panic!("{point}")
+            };
+            assert_eq!(order.checkout_url, Some(format!("https://till.example/cs-{order_no}-2")), "{point}");
+            assert_eq!(world.hot_url(&order_no).await, order.checkout_url, "{point}");
+            let sessions = till.sessions.borrow().keys().filter(|(of, _)| *of == order_no.to_string()).count();
+            assert_eq!(sessions, 2, "{point}");
             till.pay(&order_no.to_string());
             world.sweep_due(&till, NOW.plus(360_000)).await;
             assert_eq!(world.status(&order_no).await, Some(Status::Paid), "{point}");

@@ -58,9 +58,9 @@ impl Web for Endpoint {
 /// A provider of payments.
 #[derive(Default)]
 pub struct Till {
-    /// Sessions by order: id, and the payment that it was paid with.
-    pub sessions: RefCell<BTreeMap<String, (String, Option<String>)>>,
-    /// Sessions that were ended.
+    /// Sessions by order and attempt: id, and the payment that it was paid with.
+    pub sessions: RefCell<BTreeMap<(String, i64), (String, Option<String>)>>,
+    /// Sessions that ended, or were ended.
     pub ended: RefCell<Vec<String>>,
     /// Refunds by what makes them one and the same.
     pub refunds: RefCell<BTreeMap<(String, i64), String>>,
@@ -85,10 +85,23 @@ pub enum Refunding {
 }
 
 impl Till {
+    /// The id of an order's last session.
+    pub fn session(&self, order_no: &str) -> String {
+        let sessions = self.sessions.borrow();
+        let (_, (session, _)) = sessions.iter().rfind(|((of, _), _)| of == order_no).expect("a session");
+        session.clone()
+    }
+
+    /// An order's last session ends by itself.
+    pub fn end(&self, order_no: &str) {
+        let session = self.session(order_no);
+        self.ended.borrow_mut().push(session);
+    }
+
     /// The buyer pays at the provider's page.
     pub fn pay(&self, order_no: &str) {
         let mut sessions = self.sessions.borrow_mut();
-        let (session, payment) = sessions.get_mut(order_no).expect("a session");
+        let (_, (session, payment)) = sessions.iter_mut().rfind(|((of, _), _)| of == order_no).expect("a session");
         *payment = Some(format!("pay-{order_no}"));
         assert!(!self.ended.borrow().contains(session), "an ended session cannot be paid");
     }
@@ -100,10 +113,11 @@ impl Till {
 }
 
 impl Provider for Till {
-    async fn open(&self, order: &Order) -> Result<Opened, Unknown> {
+    async fn open(&self, order: &Order, attempt: i64) -> Result<Opened, Unknown> {
         let order_no = order.order_no.to_string();
         let mut sessions = self.sessions.borrow_mut();
-        let (session, _) = sessions.entry(order_no.clone()).or_insert((format!("cs-{order_no}"), None));
+        let fresh = (format!("cs-{order_no}-{attempt}"), None);
+        let (session, _) = sessions.entry((order_no, attempt)).or_insert(fresh);
         self.answer(Opened { url: format!("https://till.example/{session}"), session: Some(session.clone()) })
     }
 
@@ -113,7 +127,9 @@ impl Provider for Till {
         self.answer(match payment {
             Some(payment) => Closed::Paid { payment: payment.clone(), amount: 100, currency: "EUR".to_owned() },
             None => {
-                self.ended.borrow_mut().push(session.to_owned());
+                if !self.ended.borrow().iter().any(|ended| ended == session) {
+                    self.ended.borrow_mut().push(session.to_owned());
+                }
                 Closed::Unpaid
             }
         })

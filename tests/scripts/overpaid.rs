@@ -19,7 +19,7 @@ use crate::{
 
 impl<R: Redis, S: Sql> World<R, S> {
     /// A payment with an id of its own.
-    async fn another_payment(&self, order_no: &OrderNo, payment: &str) -> Result<Applied, StoreError> {
+    pub async fn another_payment(&self, order_no: &OrderNo, payment: &str) -> Result<Applied, StoreError> {
         let event = Payment {
             id: format!("evt-{payment}"),
             kind: "payment.succeeded".to_owned(),
@@ -27,7 +27,7 @@ impl<R: Redis, S: Sql> World<R, S> {
             payment: payment.to_owned(),
             amount: 100,
             currency: "EUR".to_owned(),
-            refund: String::new(),
+            ..Payment::default()
         };
         money::apply(&self.redis, &self.sql, &event, NOW).await
     }

@@ -170,6 +170,23 @@ impl<R: Redis, S: Sql> World<R, S> {
         self.apply("refund.succeeded", order_no, event, amount).await
     }
 
+    /// What a provider says when a session has ended unpaid.
+    pub async fn ended(&self, order_no: &OrderNo, session: &str, event: &str) -> Result<money::Applied, StoreError> {
+        let event = Payment {
+            id: format!("{event}-{order_no}"),
+            kind: "session.ended".to_owned(),
+            order_no: order_no.to_string(),
+            session: session.to_owned(),
+            ..Payment::default()
+        };
+        money::apply(&self.redis, &self.sql, &event, NOW).await
+    }
+
+    /// Where whoever polls is sent to pay.
+    pub async fn hot_url(&self, order_no: &OrderNo) -> Option<String> {
+        stampede_sale::hot::status::status(&self.redis, order_no).await.unwrap().1.and_then(|order| order.checkout_url)
+    }
+
     /// What a provider says, in full.
     pub async fn apply(
         &self,
@@ -185,7 +202,7 @@ impl<R: Redis, S: Sql> World<R, S> {
             payment: format!("pay-{order_no}"),
             amount,
             currency: "EUR".to_owned(),
-            refund: String::new(),
+            ..Payment::default()
         };
         money::apply(&self.redis, &self.sql, &event, NOW).await
     }

@@ -102,8 +102,8 @@ pub fn event(bytes: &[u8]) -> Result<Option<Payment>, Problem> {
     let kind = match (r#type.as_str(), status) {
         ("checkout.session.completed", _) if paid => "payment.succeeded",
         ("checkout.session.async_payment_succeeded", _) => "payment.succeeded",
-        ("checkout.session.async_payment_failed", _) => "payment.failed",
-        ("checkout.session.expired", _) => "session.expired",
+        // It is complete, or its time was up: either way nobody can pay there any more.
+        ("checkout.session.async_payment_failed" | "checkout.session.expired", _) => "session.ended",
         ("charge.refunded", _) if object.refunded == Some(true) => "refund.succeeded",
         ("refund.failed", _) => "refund.failed",
         ("refund.created" | "refund.updated" | "charge.refund.updated", Some("succeeded")) => "refund.succeeded",
@@ -113,8 +113,9 @@ pub fn event(bytes: &[u8]) -> Result<Option<Payment>, Problem> {
     let (amount, currency) = object.money();
     let (order_no, payment) = (object.order_no(), object.payment());
     // A charge has an id of its own; only a refund's tells one try from another.
-    let refund = if object.id.starts_with("re_") { object.id } else { String::new() };
-    Ok(Some(Payment { id, kind: kind.to_owned(), order_no, payment, amount, currency, refund }))
+    let refund = if object.id.starts_with("re_") { object.id.clone() } else { String::new() };
+    let session = if kind == "session.ended" { object.id } else { String::new() };
+    Ok(Some(Payment { id, kind: kind.to_owned(), order_no, payment, amount, currency, refund, session }))
 }
 
 #[derive(Deserialize)]
@@ -158,14 +159,22 @@ mod tests {
             payment: "pi_1".to_owned(),
             amount: 500,
             currency: "EUR".to_owned(),
-            refund: String::new(),
+            ..Payment::default()
         };
         assert_eq!(event(body.as_bytes()).expect("an event"), Some(expected));
         assert_eq!(kind("checkout.session.completed", &json!({"payment_status": "unpaid"})), None);
         let later = kind("checkout.session.async_payment_succeeded", &json!({"payment_status": "paid"}));
         assert_eq!(later.as_deref(), Some("payment.succeeded"));
-        assert_eq!(kind("checkout.session.async_payment_failed", &json!({})).as_deref(), Some("payment.failed"));
-        assert_eq!(kind("checkout.session.expired", &json!({})).as_deref(), Some("session.expired"));
+    }
+
+    #[test]
+    fn a_session_that_nobody_can_pay_any_more_has_ended_and_is_named() {
+        for name in ["checkout.session.async_payment_failed", "checkout.session.expired"] {
+            let session = json!({"id": "cs_1", "client_reference_id": "a.b", "payment_status": "unpaid"});
+            let body = json!({"id": "evt_1", "type": name, "data": {"object": session}}).to_string();
+            let ended = event(body.as_bytes()).expect("an event").expect("one that matters");
+            assert_eq!((ended.kind.as_str(), ended.session.as_str()), ("session.ended", "cs_1"));
+        }
     }
 
     #[test]

@@ -53,11 +53,11 @@ pub fn sign_standard(secret: &str, id: &str, now: Millis, body: &[u8]) -> Option
 }
 
 /// What a provider says of a payment or a refund, from whichever signature it came with.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Payment {
     /// The provider's id of the event.
     pub id: String,
-    /// `payment.succeeded`, `payment.failed`, `refund.succeeded`, `refund.failed` or `session.expired`.
+    /// `payment.succeeded`, `payment.failed`, `refund.succeeded`, `refund.failed` or `session.ended`.
     pub kind: String,
     /// The order, as the event names it.
     pub order_no: String,
@@ -69,6 +69,8 @@ pub struct Payment {
     pub currency: String,
     /// The provider's id of a refund; empty where there is none.
     pub refund: String,
+    /// The provider's id of a payment session that ended unpaid; empty for everything else.
+    pub session: String,
 }
 
 /// Whether `header` (`Stripe-Signature`) signs `body` with `secret` at about `now`.

@@ -19,8 +19,7 @@ for at = 4, #KEYS do
   local fresh = redis.call('HGET', KEYS[at], 'epoch') ~= epoch
   redis.call('HSET', KEYS[at], 'status', status, 'live', live, 'user', user, 'sku', sku, 'quantity', units,
     'amount', arg(7), 'currency', arg(8), 'created_at', arg(9), 'pay_by', arg(10), 'paid_at', arg(11),
-    'reason', arg(12), 'sequence', 0, 'ahead', 0, 'wait_ms', 0, 'epoch', epoch)
-  if arg(13) ~= '' then redis.call('HSET', KEYS[at], 'checkout_url', arg(13)) end
+    'reason', arg(12), 'sequence', 0, 'ahead', 0, 'wait_ms', 0, 'epoch', epoch, 'checkout_url', arg(13))
   if fresh then redis.call('APPEND', KEYS[3], arg(1)) end
   if fresh and live == '1' then
     redis.call('HINCRBY', prefix .. 'holders:' .. sku, user, units)

@@ -38,7 +38,7 @@ pub async fn ask<R: Redis, S: Sql, P: Provider>(
     let mut round = Round { asked: due.len(), unanswered: Vec::new() };
     for (Due { order_no, session }, answer) in due.iter().zip(answers) {
         match answer {
-            Ok(Closed::Unpaid) => sessions::close(sql, order_no).await?,
+            Ok(Closed::Unpaid) => money::session_ended(redis, sql, order_no, session).await?,
             // Its answer is as good as its callback, and the same thing is done about it.
             Ok(Closed::Paid { payment, amount, currency }) => {
                 let event = Payment {
@@ -48,14 +48,14 @@ pub async fn ask<R: Redis, S: Sql, P: Provider>(
                     payment,
                     amount,
                     currency,
-                    refund: String::new(),
+                    ..Payment::default()
                 };
                 money::apply(redis, sql, &event, now).await?;
-                sessions::close(sql, order_no).await?;
+                sessions::close(sql, order_no, session).await?;
             }
-            Ok(Closed::Underway) => sessions::note(sql, order_no, "the money is on its way").await?,
+            Ok(Closed::Underway) => sessions::note(sql, order_no, session, "the money is on its way").await?,
             Err(unknown) => {
-                sessions::note(sql, order_no, &unknown.text).await?;
+                sessions::note(sql, order_no, session, &unknown.text).await?;
                 round.unanswered.push((order_no.clone(), unknown.text));
             }
         }

@@ -66,7 +66,8 @@ pub async fn cancel<R: Redis, S: Sql>(
     }
 }
 
-/// Starts a payment: notes where to pay in the ledger and in Redis.
+/// Starts a payment: notes where to pay in the ledger and in Redis. `attempt` counts the order's sessions; 0 for a
+/// provider that keeps none. Where the session has ended meanwhile, the order has no `checkout_url`.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -75,16 +76,47 @@ pub async fn start_payment<R: Redis, S: Sql>(
     sql: &S,
     order_no: &OrderNo,
     checkout_url: &str,
+    attempt: i64,
     now: Millis,
 ) -> Result<Moved, StoreError> {
     let Some(entry) = orders::start_payment(sql, order_no, checkout_url, now).await? else {
         return stands(sql, order_no, now).await;
     };
-    let keys = Keys::of(order_no.activity());
-    let pay_by = entry.order.pay_by.unwrap_or_default().0;
-    let args = vec![checkout_url.into(), pay_by.to_string().into()];
-    HOLD.run(redis, vec![keys.order(order_no.ulid())], args).await?;
+    let pay_by = entry.order.pay_by.unwrap_or_default().0.to_string();
+    let url = entry.order.checkout_url.as_deref();
+    let sessions = 2 * attempt + i64::from(url.is_none());
+    hold(redis, order_no, url.unwrap_or_default(), pay_by, sessions).await?;
     Ok(Moved::Done(Box::new(entry.order)))
+}
+
+/// A session ended before it was paid: its order can get another one while it has time, and nobody is sent to this one
+/// any more. Redis hears it first: the ledger's row is what says that there is nothing left to do.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn session_ended<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    order_no: &OrderNo,
+    session: &str,
+) -> Result<(), StoreError> {
+    let last = sessions::last(sql, order_no).await?;
+    // Of an earlier session there is nothing to be said any more; of one that is not kept yet, see `sessions::keep`.
+    let Some(last) = last.filter(|last| last.open && last.session == session) else { return Ok(()) };
+    hold(redis, order_no, "", String::new(), 2 * last.attempt + 1).await?;
+    sessions::close(sql, order_no, session).await
+}
+
+/// Tells Redis where an order is paid (`lua/hold.lua`).
+async fn hold<R: Redis>(
+    redis: &R,
+    order_no: &OrderNo,
+    url: &str,
+    pay_by: String,
+    sessions: i64,
+) -> Result<(), StoreError> {
+    let key = Keys::of(order_no.activity()).order(order_no.ulid());
+    HOLD.run(redis, vec![key], vec![url.into(), pay_by.into(), sessions.to_string().into()]).await.map(|_| ())
 }
 
 /// How an order stands that cannot be paid (any more).
@@ -182,8 +214,8 @@ async fn perform<R: Redis, S: Sql>(
             refunds::failed(sql, &callback.order_no, &callback.payment, &callback.refund, now).await?;
             Ok((Applied::Changed, "refund_to_retry"))
         }
-        "session.expired" => {
-            sessions::close(sql, &order_no).await?;
+        "session.ended" => {
+            session_ended(redis, sql, &order_no, &callback.session).await?;
             Ok((Applied::Changed, "session_ended"))
         }
         // A failed attempt to pay changes nothing: the buyer may try again until the time is up.

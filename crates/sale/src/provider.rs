@@ -17,8 +17,9 @@ use crate::ledger::refunds::Refund;
 
 /// A provider of payments.
 pub trait Provider {
-    /// Opens the payment session of an order; doing it again answers the same one.
-    fn open(&self, order: &Order) -> impl Future<Output = Result<Opened, Unknown>>;
+    /// Opens the payment session of an order, its first one or, where the last one ended, the next `attempt`; doing it
+    /// again answers the same one.
+    fn open(&self, order: &Order, attempt: i64) -> impl Future<Output = Result<Opened, Unknown>>;
 
     /// Asks how a session stands, and ends it if it was not paid.
     fn close(&self, session: &str) -> impl Future<Output = Result<Closed, Unknown>>;
@@ -98,10 +99,10 @@ pub enum AnyProvider<W> {
 }
 
 impl<W: crate::web::Web> Provider for AnyProvider<W> {
-    async fn open(&self, order: &Order) -> Result<Opened, Unknown> {
+    async fn open(&self, order: &Order, attempt: i64) -> Result<Opened, Unknown> {
         match self {
-            Self::Sandbox(sandbox) => sandbox.open(order).await,
-            Self::Stripe(stripe) => stripe.open(order).await,
+            Self::Sandbox(sandbox) => sandbox.open(order, attempt).await,
+            Self::Stripe(stripe) => stripe.open(order, attempt).await,
         }
     }
 

@@ -88,5 +88,6 @@ fn confirmed(of: &Refund, refund: String) -> Payment {
         amount: of.amount,
         currency: of.currency.clone(),
         refund,
+        ..Payment::default()
     }
 }

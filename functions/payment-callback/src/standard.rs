@@ -58,5 +58,6 @@ pub async fn event(call: &Call) -> Result<Option<Payment>, Failure> {
         amount: data.amount,
         currency: data.currency,
         refund: data.refund.unwrap_or_default(),
+        ..Payment::default()
     }))
 }

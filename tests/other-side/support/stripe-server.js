@@ -29,14 +29,29 @@ export class StripeServer {
     return this.requests.filter((request) => JSON.stringify([request.path, request.form]).includes(name));
   }
 
-  /** The session of an order. */
+  /** The sessions of an order, in the order in which they were opened. */
+  sessionsOf(order) {
+    return [...this.sessions.values()].filter((session) => session.client_reference_id === order);
+  }
+
+  /** The last session of an order. */
   sessionOf(order) {
-    return [...this.sessions.values()].find((session) => session.client_reference_id === order);
+    return this.sessionsOf(order).at(-1);
   }
 
   /** The buyer pays at Stripe's page. */
   pay(session) {
     Object.assign(session, { status: "complete", payment_status: "paid", payment_intent: `pi_${session.id}` });
+  }
+
+  /** A session's time at Stripe is up. */
+  expire(session) {
+    Object.assign(session, { status: "expired", url: null });
+  }
+
+  /** The buyer has done their part, and their bank said no. */
+  decline(session) {
+    Object.assign(session, { status: "complete", payment_status: "unpaid", payment_intent: `pi_${session.id}`, url: null });
   }
 
   async #take(request, response) {

@@ -46,9 +46,11 @@ impl Entry {
     }
 }
 
-/// What every query of orders returns.
+/// What every query of orders returns. Where a session has ended, nobody is sent any more.
 pub(crate) const COLUMNS: &str = "order_no, user_id, sku, quantity, amount, currency, status, live, reason, created_at, \
-     pay_by, paid_at, checkout_url, updated_at, payment, \
+     pay_by, paid_at, CASE WHEN checkout_url <> '' AND EXISTS (SELECT 1 FROM sessions s \
+       WHERE s.order_no = orders.order_no AND s.url = orders.checkout_url AND s.state = 'closed') \
+       THEN '' ELSE checkout_url END, updated_at, payment, \
      COALESCE((SELECT p.epoch FROM epochs p WHERE p.activity = orders.activity), 0)";
 
 fn read(row: Vec<Value>) -> Result<Entry, StoreError> {

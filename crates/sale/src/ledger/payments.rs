@@ -10,7 +10,7 @@ use super::{
 use crate::ports::{Sql, StoreError, Value};
 
 /// A callback as the ledger has it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Callback {
     /// The event's id.
     pub id: String,
@@ -27,13 +27,15 @@ pub struct Callback {
     pub currency: String,
     /// The provider's id of a refund.
     pub refund: String,
+    /// The provider's id of a payment session that ended.
+    pub session: String,
     /// When it came.
     pub received_at: Millis,
     /// What was done about it; empty while nothing was.
     pub outcome: String,
 }
 
-const CALLBACK: &str = "id, type, order_no, payment, amount, currency, refund, received_at, outcome";
+const CALLBACK: &str = "id, type, order_no, payment, amount, currency, refund, session, received_at, outcome";
 
 fn read(row: Vec<Value>) -> Result<Callback, StoreError> {
     let mut row = Row::new(row);
@@ -45,6 +47,7 @@ fn read(row: Vec<Value>) -> Result<Callback, StoreError> {
         amount: row.int()?,
         currency: row.text()?,
         refund: row.text()?,
+        session: row.text()?,
         received_at: Millis(row.int()?),
         outcome: row.text()?,
     })
@@ -64,11 +67,12 @@ pub async fn note<S: Sql>(sql: &S, event: &Payment, now: Millis) -> Result<Callb
         kept(&event.currency),
         now.0.into(),
         kept(&event.refund),
+        kept(&event.session),
     ];
     // The update changes nothing; it makes RETURNING answer for a callback that was there before.
     let statement = format!(
-        "INSERT INTO callbacks (id, type, order_no, payment, amount, currency, received_at, refund) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) \
+        "INSERT INTO callbacks (id, type, order_no, payment, amount, currency, received_at, refund, session) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) \
          ON CONFLICT (id) DO UPDATE SET outcome = callbacks.outcome RETURNING {CALLBACK}"
     );
     let rows = sql.run(&statement, params).await?;

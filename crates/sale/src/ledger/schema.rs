@@ -10,12 +10,14 @@ fn migrations(dialect: Dialect) -> &'static [(i64, &'static str)] {
             (1, include_str!("../../sql/sqlite/0001_ledger.sql")),
             (2, include_str!("../../sql/sqlite/0002_money.sql")),
             (3, include_str!("../../sql/sqlite/0003_recovery.sql")),
+            (4, include_str!("../../sql/sqlite/0004_sessions.sql")),
         ],
         Dialect::Postgres => &[
             (1, include_str!("../../sql/postgres/0001_ledger.sql")),
             (2, include_str!("../../sql/postgres/0002_money.sql")),
             (3, include_str!("../../sql/postgres/0003_recovery.sql")),
-            (4, include_str!("../../sql/postgres/0004_batches.sql")),
+            (4, include_str!("../../sql/postgres/0004_sessions.sql")),
+            (5, include_str!("../../sql/postgres/0005_batches.sql")),
         ],
     }
 }

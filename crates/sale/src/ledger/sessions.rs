@@ -1,4 +1,5 @@
-//! Payment sessions in the ledger: those that the provider must be asked about before their order is released.
+//! Payment sessions in the ledger: those that the provider must be asked about before their order is released. An order has one at
+//! a time: another one is opened when the last one has ended.
 
 use stampede_domain::{ids::OrderNo, time::Millis};
 
@@ -21,29 +22,54 @@ pub struct Due {
     pub session: String,
 }
 
-/// Where an order with a session is paid.
-///
-/// # Errors
-/// [`StoreError`] of the ledger.
-pub async fn url<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<String>, StoreError> {
-    let rows = sql.run("SELECT url FROM sessions WHERE order_no = ?1", vec![order_no.to_string().into()]).await?;
-    rows.into_iter().next().map(|row| Row::new(row).text()).transpose()
+/// The last session of an order: those before it have ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Last {
+    /// The provider's id.
+    pub session: String,
+    /// Where it is paid.
+    pub url: String,
+    /// Which of the order's sessions it is, from 1.
+    pub attempt: i64,
+    /// Whether it can still be paid, as far as is known.
+    pub open: bool,
 }
 
-/// Keeps an order's session; repeating it changes nothing.
+/// The last session of an order.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn keep<S: Sql>(
-    sql: &S,
-    order_no: &OrderNo,
-    session: &str,
-    url: &str,
-    ask_at: Millis,
-) -> Result<(), StoreError> {
-    let statement =
-        "INSERT INTO sessions (order_no, session, url, next_ask_at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
-    sql.run(statement, vec![order_no.to_string().into(), session.into(), url.into(), ask_at.0.into()]).await.map(|_| ())
+pub async fn last<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<Last>, StoreError> {
+    let statement = "SELECT session, url, attempt, CASE WHEN state = 'open' THEN 1 ELSE 0 END FROM sessions \
+         WHERE order_no = ?1";
+    let rows = sql.run(statement, vec![order_no.to_string().into()]).await?;
+    let read = |row| {
+        let mut row = Row::new(row);
+        Ok(Last { session: row.text()?, url: row.text()?, attempt: row.int()?, open: row.int()? == 1 })
+    };
+    rows.into_iter().next().map(read).transpose()
+}
+
+/// Keeps an order's session: its first, or the next one after one that ended; anything else changes nothing. It is
+/// asked about from `ask_at` on. One that the provider has already called ended is kept as such.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn keep<S: Sql>(sql: &S, order_no: &OrderNo, opened: &Last, ask_at: Millis) -> Result<(), StoreError> {
+    let statement = "INSERT INTO sessions (order_no, session, url, attempt, next_ask_at, state) \
+         VALUES (?1, ?2, ?3, CAST(?4 AS BIGINT), CAST(?5 AS BIGINT), CASE WHEN EXISTS (SELECT 1 FROM callbacks c \
+           WHERE c.order_no = ?1 AND c.session = ?2 AND c.type = 'session.ended') THEN 'closed' ELSE 'open' END) \
+         ON CONFLICT (order_no) DO UPDATE SET session = excluded.session, url = excluded.url, \
+           attempt = excluded.attempt, next_ask_at = excluded.next_ask_at, state = excluded.state, attempts = 0, \
+           last_error = '' WHERE sessions.state = 'closed' AND sessions.attempt < excluded.attempt";
+    let params = vec![
+        order_no.to_string().into(),
+        opened.session.as_str().into(),
+        opened.url.as_str().into(),
+        opened.attempt.into(),
+        ask_at.0.into(),
+    ];
+    sql.run(statement, params).await.map(|_| ())
 }
 
 /// Takes up to `limit` open sessions of orders whose time is up or that were released, and sets their next turn ahead,
@@ -68,22 +94,22 @@ pub async fn take<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<Due>, 
         .collect()
 }
 
-/// The session has ended: its order can be released.
+/// The session has ended: its order can be released, or get another one.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn close<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<(), StoreError> {
-    let statement = "UPDATE sessions SET state = 'closed' WHERE order_no = ?1 AND state = 'open'";
-    sql.run(statement, vec![order_no.to_string().into()]).await.map(|_| ())
+pub async fn close<S: Sql>(sql: &S, order_no: &OrderNo, session: &str) -> Result<(), StoreError> {
+    let statement = "UPDATE sessions SET state = 'closed' WHERE order_no = ?1 AND session = ?2 AND state = 'open'";
+    sql.run(statement, vec![order_no.to_string().into(), session.into()]).await.map(|_| ())
 }
 
 /// The provider did not say: it is asked again, some day for the last time.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn note<S: Sql>(sql: &S, order_no: &OrderNo, error: &str) -> Result<(), StoreError> {
+pub async fn note<S: Sql>(sql: &S, order_no: &OrderNo, session: &str, error: &str) -> Result<(), StoreError> {
     let statement = "UPDATE sessions SET last_error = ?2, \
          state = CASE WHEN attempts >= CAST(?3 AS BIGINT) THEN 'closed' ELSE state END \
-         WHERE order_no = ?1 AND state = 'open'";
-    sql.run(statement, vec![order_no.to_string().into(), error.into(), TRIES.into()]).await.map(|_| ())
+         WHERE order_no = ?1 AND session = ?4 AND state = 'open'";
+    sql.run(statement, vec![order_no.to_string().into(), error.into(), TRIES.into(), session.into()]).await.map(|_| ())
 }

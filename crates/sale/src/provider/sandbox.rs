@@ -25,7 +25,7 @@ pub struct Sandbox<W> {
 }
 
 impl<W: Web> Provider for Sandbox<W> {
-    async fn open(&self, order: &Order) -> Result<Opened, Unknown> {
+    async fn open(&self, order: &Order, _: i64) -> Result<Opened, Unknown> {
         let session =
             Session { order_no: order.order_no.clone(), amount: order.amount, currency: order.currency.clone() };
         let text = session.sign(&self.ticket_secret).ok_or_else(|| Unknown::new("no session could be signed"))?;

@@ -81,9 +81,13 @@ struct RefusalDetail {
 }
 
 impl<W: Web> Provider for Stripe<W> {
-    async fn open(&self, order: &Order) -> Result<Opened, Unknown> {
-        let key = format!("checkout_{}", order.order_no);
-        let session: Object = self.call("POST", "/v1/checkout/sessions", self.session_of(order), &key).await?.read()?;
+    async fn open(&self, order: &Order, attempt: i64) -> Result<Opened, Unknown> {
+        let key = match attempt {
+            1 => format!("checkout_{}", order.order_no),
+            _ => format!("checkout_{}_{attempt}", order.order_no),
+        };
+        let form = self.session_of(order, attempt);
+        let session: Object = self.call("POST", "/v1/checkout/sessions", form, &key).await?.read()?;
         let url = session.url.ok_or_else(|| Unknown::new("a session without a URL"))?;
         Ok(Opened { url, session: Some(session.id) })
     }
@@ -136,8 +140,9 @@ fn closed(session: &Object) -> Closed {
 
 impl<W: Web> Stripe<W> {
     /// The form of an order's session. Everything in it follows from what never changes before the order has one, so
-    /// that a second try is the same request.
-    fn session_of(&self, order: &Order) -> String {
+    /// that a second try is the same request. By a later attempt the hold may have been extended, or be about to be: that
+    /// session names no end of its own, and ours comes first.
+    fn session_of(&self, order: &Order, attempt: i64) -> String {
         let order_no = order.order_no.to_string();
         let whole = order.quantity > 0 && order.amount % order.quantity == 0;
         let (quantity, unit) = if whole { (order.quantity, order.amount / order.quantity) } else { (1, order.amount) };
@@ -154,7 +159,7 @@ impl<W: Web> Stripe<W> {
         form.append_pair("success_url", &back);
         form.append_pair("cancel_url", &back);
         let ends_at = order.pay_by.unwrap_or_default().plus(SESSION_SECONDS * 1_000);
-        if ends_at.0 - order.created_at.0 < DAY_MS {
+        if attempt == 1 && ends_at.0 - order.created_at.0 < DAY_MS {
             form.append_pair("expires_at", &(ends_at.0 / 1_000).to_string());
         }
         form.finish()
