@@ -9,7 +9,7 @@ use std::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::TestApp;
+use crate::support::{TestApp, eventually};
 
 #[tokio::test]
 async fn every_route_says_its_length_and_its_request_id() {
@@ -59,6 +59,28 @@ async fn the_metrics_count_a_sale() {
     };
     assert_eq!(line("stampede_stock_left").as_deref(), Some("9"), "{}", metrics.body);
     assert_eq!(line("stampede_units_held").as_deref(), Some("1"), "{}", metrics.body);
+}
+
+#[tokio::test]
+async fn the_metrics_say_what_waits_for_an_operator() {
+    let app = TestApp::shared();
+    let held = async || {
+        let metrics = app.http.get("/metrics", "").await.is(200);
+        for name in ["events_waiting", "events_oldest_age_seconds", "refunds_open", "refunds_stuck", "dead_letters"] {
+            let sample = format!("# TYPE stampede_{name} gauge\nstampede_{name} ");
+            assert!(metrics.body.contains(&sample), "{sample}: {}", metrics.body);
+        }
+        let line = metrics.body.lines().find_map(|line| line.strip_prefix("stampede_callbacks_held "));
+        line.and_then(|count| count.parse::<i64>().ok()).unwrap_or_else(|| panic!("{}", metrics.body))
+    };
+    let before = held().await;
+    let unknown = TestApp::callback("payment.succeeded", "nowhere.01ARZ3NDEKTSV4RRFFQ69G5FAV", "s");
+    app.call_back("evt_of_the_metrics", &unknown).await.is(204);
+    eventually("a held callback in the metrics", async || {
+        let now = held().await;
+        if now > before { Ok(()) } else { Err(format!("{before}, then {now}")) }
+    })
+    .await;
 }
 
 #[tokio::test]

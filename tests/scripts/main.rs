@@ -18,4 +18,5 @@ mod moves;
 mod overpaid;
 mod reserving;
 mod stores;
+mod waiting;
 mod world;

@@ -11,3 +11,4 @@ pub mod refunds;
 pub mod rows;
 pub mod schema;
 pub mod sessions;
+pub mod waiting;

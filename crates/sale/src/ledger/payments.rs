@@ -105,7 +105,7 @@ pub async fn open<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<Vec<Cal
 }
 
 /// Outcomes that leave a callback to an operator: its money has no order, or its order not this money (E2).
-const HELD: &str = "('unknown_order', 'wrong_amount', 'paid_twice', 'unknown_payment')";
+pub(crate) const HELD: &str = "('unknown_order', 'wrong_amount', 'paid_twice', 'unknown_payment')";
 
 /// The newest 200 callbacks that wait for an operator.
 ///

@@ -1,0 +1,66 @@
+//! What waits for the shop, a provider or an operator, counted on both ledgers (G6; E4, E7, D4).
+
+use stampede_sale::{
+    Redis,
+    events::{Target, deliver},
+    ledger::{
+        events::switch,
+        waiting::{Waiting, waiting},
+    },
+    money, refunding,
+};
+
+use crate::{
+    fakes::{Endpoint, Refunding, Till},
+    world::{LEDGERS, NOW, world},
+};
+
+#[tokio::test]
+async fn what_waits_is_counted_until_it_waits_no_more() {
+    for ledger in LEDGERS {
+        let (world, till, shop) = (world(ledger, 2, 1).await, Till::default(), Endpoint::default());
+        let count = async || waiting(&world.sql).await.unwrap();
+        assert_eq!(count().await, Waiting::default(), "{ledger}: nothing waits");
+
+        switch(&world.sql, true).await.unwrap();
+        let order_no = world.order(1, "ada", 1).await;
+        world.paid(&order_no, "e").await.unwrap();
+        let events = Waiting { events: 2, oldest_event_at: NOW, ..Waiting::default() };
+        assert_eq!(count().await, events, "{ledger}: pending_payment and paid");
+        let target = Target { url: "https://shop.example", secrets: "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD" };
+        for _ in 0..2 {
+            deliver(&shop, &world.sql, target, || NOW).await.unwrap();
+        }
+        switch(&world.sql, false).await.unwrap();
+        assert_eq!(count().await, Waiting::default(), "{ledger}: all were sent");
+
+        money::request_refund(&world.redis, &world.sql, &order_no, NOW).await.unwrap();
+        world.another_payment(&order_no, "twice").await.unwrap();
+        assert_eq!(count().await, Waiting { refunds: 2, ..Waiting::default() }, "{ledger}: both books");
+        till.refunding.set(Refunding::Never);
+        refunding::send(&world.redis, &world.sql, &till, NOW, 10).await.unwrap();
+        assert_eq!(count().await, Waiting { refunds: 2, stuck_refunds: 2, ..Waiting::default() }, "{ledger}");
+        till.refunding.set(Refunding::AtOnce);
+        refunding::send(&world.redis, &world.sql, &till, NOW.plus(100_000), 10).await.unwrap();
+        assert_eq!(count().await, Waiting::default(), "{ledger}: the money is back");
+
+        world.apply("payment.succeeded", &order_no, "wrong", 1).await.unwrap();
+        world.apply("payment.succeeded", &world.order_no(7), "unknown", 100).await.unwrap();
+        assert_eq!(count().await.held_callbacks, 2, "{ledger}");
+        money::dismiss_held(&world.sql, &format!("unknown-{}", world.order_no(7))).await.unwrap();
+        assert_eq!(count().await.held_callbacks, 1, "{ledger}");
+
+        let stock = stampede_sale::keys::Keys::of(&world.activity).stock(&world.sku);
+        world.redis.command("SET", vec![stock.into(), "3".into()]).await.unwrap();
+        for n in 2..=4 {
+            world.reserve(n, &format!("user {n}"), 1).await.unwrap();
+        }
+        assert_eq!(world.write().await.unwrap().failed, 1, "{ledger}");
+        assert_eq!(count().await.dead_letters, 1, "{ledger}");
+        world.desk().restock(&world.activity, &world.sku, 1).await.unwrap();
+        let dead = stampede_sale::dead::list(&world.sql).await.unwrap().remove(0);
+        let dead = stampede_domain::ids::OrderNo::parse(&dead.order_no).unwrap();
+        stampede_sale::dead::replay(&world.redis, &world.sql, &dead, NOW.plus(1)).await.unwrap();
+        assert_eq!(count().await.dead_letters, 0, "{ledger}: put back");
+    }
+}
