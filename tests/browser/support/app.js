@@ -2,6 +2,10 @@
 
 import { randomBytes } from "node:crypto";
 
+import { eventually } from "../../support/eventually.mjs";
+
+export { eventually };
+
 /** Where the app answers. */
 export const url = required("STAMPEDE_URL").replace(/\/$/, "");
 
@@ -90,17 +94,6 @@ export async function reserve(sale, { token }) {
   const { ticket } = await call("POST", `/api/activities/${sale}/ticket`, { token, body: {} });
   const { start_key } = await untilPhase(sale, { among: ["open"] });
   return call("POST", `/api/activities/${sale}/orders`, { body: { sku: "item", quantity: 1, ticket, start_key } });
-}
-
-/** Asks until `look` answers something true; fails with what it saw last. */
-export async function eventually(what, look, { within = 15_000 } = {}) {
-  const deadline = Date.now() + within;
-  for (;;) {
-    const seen = await look();
-    if (seen.done) return seen.value;
-    if (Date.now() > deadline) throw new Error(`${what} did not happen; last seen: ${JSON.stringify(seen.value)}`);
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
 }
 
 /** Waits until an order has a status, as its owner sees it. */

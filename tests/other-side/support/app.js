@@ -2,6 +2,10 @@
 
 import { randomBytes } from "node:crypto";
 
+import { eventually } from "../../support/eventually.mjs";
+
+export { eventually };
+
 /** Where the app answers. */
 export const url = variable("URL").replace(/\/$/, "");
 
@@ -43,17 +47,6 @@ export const sweep = () => call("POST", "/api/tasks/sweep", { token: variable("C
 
 /** A name that no other test has. */
 export const unique = (word) => `${word}-${randomBytes(4).toString("hex")}`;
-
-/** Asks until `look` answers something true; fails with what it saw last. */
-export async function eventually(what, look, { within = 30_000 } = {}) {
-  const deadline = Date.now() + within;
-  for (;;) {
-    const seen = await look();
-    if (seen.done) return seen.value;
-    if (Date.now() > deadline) throw new Error(`${what} did not happen; last seen: ${JSON.stringify(seen.value)}`);
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
-}
 
 /** Creates and publishes a sale of one SKU, `item`, at 19.99 EUR; resolves to its id and its start key. */
 export async function publish(changes = {}) {
