@@ -151,7 +151,7 @@ pub async fn die_everywhere(
 }
 
 /// The same with something else than a sweeper to mend what is left.
-async fn die_everywhere_and_mend(
+pub async fn die_everywhere_and_mend(
     workflow: &str,
     total: i64,
     prepare: impl AsyncFn(&World<RealRedis, RealLedger>),

@@ -23,17 +23,17 @@ use crate::{
     world::{LEDGERS, NOW, SECRET, World, world},
 };
 
-type Real = World<RealRedis, RealLedger>;
+pub type Real = World<RealRedis, RealLedger>;
 
-async fn pause(world: &Real) {
+pub async fn pause(world: &Real) {
     world.desk().set_state(&world.activity, State::Paused).await.unwrap();
 }
 
-async fn resume(world: &Real) {
+pub async fn resume(world: &Real) {
     world.desk().set_state(&world.activity, State::Published).await.unwrap();
 }
 
-async fn rebuilt(world: &Real) -> Rebuilt {
+pub async fn rebuilt(world: &Real) -> Rebuilt {
     rebuild(&world.redis, &world.sql, &world.activity, SECRET, NOW).await.unwrap()
 }
 

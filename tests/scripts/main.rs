@@ -17,6 +17,7 @@ mod model;
 mod moves;
 mod overpaid;
 mod reserving;
+mod restored;
 mod stores;
 mod waiting;
 mod world;

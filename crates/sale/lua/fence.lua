@@ -1,12 +1,14 @@
 -- Closes a gate of an older epoch than the ledger's (an old Redis that came back): it sells nothing until it is rebuilt.
+-- A gate of a later one says so, and stays: it is the ledger that came back, from a backup, and Redis counts everything.
 -- Takes messages of other epochs, which the ledger refused and an operator can see, out of the stream (G5, I4).
 --
 -- KEYS  1 gate, 2 orders (stream), 3 queue, then the order record of each message
 -- ARGV  1 the ledger's epoch, 2 stream group, 3 seconds that a closed order is kept, 4 reason, then for each message
 --       its epoch and stream id
--- Reply closed; same (the gate is not older, or there is none)
+-- Reply closed; same (the gate is of this epoch, or there is none); later, and the gate's epoch
 
 local gate, word = tonumber(redis.call('HGET', KEYS[1], 'epoch') or ARGV[1]), 'same'
+if gate > tonumber(ARGV[1]) then word = 'later' end
 if gate < tonumber(ARGV[1]) then
   redis.call('DEL', KEYS[1])
   word = 'closed'
@@ -24,4 +26,4 @@ for at = 4, #KEYS do
     redis.call('HINCRBY', KEYS[3], 'written', 1)
   end
 end
-return { word }
+return { word, gate }

@@ -20,6 +20,7 @@ pub mod provider;
 pub mod rebuild;
 pub mod refunding;
 pub mod reply;
+pub mod salvage;
 pub mod script;
 pub mod settle;
 pub mod stream;

@@ -250,6 +250,10 @@ async fn paid<R: Redis, S: Sql>(
             },
         },
         Status::Cancelled | Status::Expired => late(redis, sql, callback, order, now).await,
+        // It is told again what a lost ledger knew.
+        Status::Paid if entry.payment == payments::LOST && payments::name(sql, callback).await? => {
+            Ok((Applied::Changed, "payment_named"))
+        }
         // Another payment than the one that it was paid with: money came twice, and goes back (I6).
         _ if entry.payment != callback.payment => pay_back(sql, callback, now).await,
         _ => Ok((Applied::Duplicate, "no_change")),

@@ -9,10 +9,14 @@ use stampede_domain::{
 use crate::{
     bans,
     keys::Keys,
-    ledger::activities::{self, Activity},
+    ledger::{
+        activities::{self, Activity},
+        epochs,
+    },
     ports::{Redis, Sql, StoreError},
     preheat::{Preheated, preheat},
     rebuild::{Rebuilt, rebuild},
+    reply::Reply,
     sweep,
 };
 
@@ -81,7 +85,7 @@ impl<R: Redis, S: Sql> Desk<'_, R, S> {
     }
 
     async fn change(&self, old: Activity, spec: Spec) -> Result<Operated, StoreError> {
-        let new = Activity { spec, version: old.version + 1, ..old.clone() };
+        let new = Activity { spec, ..self.next(&old).await? };
         match old.state {
             State::Draft => return self.save(&new, old.version).await,
             State::Closed => return Ok(Operated::Conflict("The sale is closed: it cannot be changed.".to_owned())),
@@ -112,7 +116,7 @@ impl<R: Redis, S: Sql> Desk<'_, R, S> {
         }
         match self.save(&new, old.version).await {
             Err(StoreError::LedgerRefused(_)) | Ok(Operated::Conflict(_)) => {
-                let restored = Activity { version: old.version + 2, ..old.clone() };
+                let restored = Activity { version: new.version + 1, ..old.clone() };
                 self.save(&restored, old.version).await?;
                 self.heat(restored).await?;
                 Ok(Operated::Conflict("A total would be below what is held and sold.".to_owned()))
@@ -137,8 +141,8 @@ impl<R: Redis, S: Sql> Desk<'_, R, S> {
             let detail = format!("The sale is {}: it cannot become {}.", old.state.as_str(), state.as_str());
             return Ok(Operated::Conflict(detail));
         }
-        let new = Activity { state, version: old.version + 1, ..old };
-        match self.save(&new, new.version - 1).await? {
+        let new = Activity { state, ..self.next(&old).await? };
+        match self.save(&new, old.version).await? {
             Operated::Done(_) => self.heat(new).await,
             other => Ok(other),
         }
@@ -150,8 +154,8 @@ impl<R: Redis, S: Sql> Desk<'_, R, S> {
     /// [`StoreError`].
     pub async fn rotate_start_key(&self, id: &ActivityId) -> Result<Operated, StoreError> {
         let Some(old) = activities::load(self.sql, id).await? else { return Ok(Operated::Unknown) };
-        let new = Activity { nonce: self.nonce.clone(), version: old.version + 1, ..old };
-        match (new.state, self.save(&new, new.version - 1).await?) {
+        let new = Activity { nonce: self.nonce.clone(), ..self.next(&old).await? };
+        match (new.state, self.save(&new, old.version).await?) {
             (State::Published | State::Paused, Operated::Done(_)) => self.heat(new).await,
             (_, other) => Ok(other),
         }
@@ -169,6 +173,25 @@ impl<R: Redis, S: Sql> Desk<'_, R, S> {
             self.redis.command("HSET", args).await?;
         }
         Ok(activities.len())
+    }
+
+    /// The sale as it is to be changed: its version is later than the ledger's and than the gate's, and its epoch no
+    /// older. The gate is ahead where the ledger was restored from a backup; it would take the change for an old one.
+    async fn next(&self, old: &Activity) -> Result<Activity, StoreError> {
+        let mut next = Activity { version: old.version + 1, ..old.clone() };
+        let args = vec![Keys::of(&old.id).named("gate").into(), "epoch".into(), "version".into()];
+        // While Redis is away nothing is known of it, and whoever brings it into line says so.
+        let Ok(gate) = self.redis.command("HMGET", args).await else { return Ok(next) };
+        let mut gate = Reply::new(gate);
+        let (epoch, version) = (gate.int()?, gate.int()?);
+        if epoch > old.epoch {
+            epochs::catch_up(self.sql, &old.id, epoch).await?;
+            next.epoch = epoch;
+        }
+        if epoch >= old.epoch {
+            next.version = next.version.max(version + 1);
+        }
+        Ok(next)
     }
 
     async fn save(&self, activity: &Activity, expected: i64) -> Result<Operated, StoreError> {

@@ -5,12 +5,16 @@
 //! refused from then on: a writer that comes late leaves dead letters, never an order that Redis does not count. While the
 //! gate says `restoring`, moves of the ledger wait; each finds its record afterwards, counted as it was read.
 //!
+//! Where Redis holds units that the ledger does not know of, the ledger was restored from a backup: those orders are
+//! written again first ([`crate::salvage`]).
+//!
 //! Dying anywhere leaves a sale that sells nothing; doing it again begins a later epoch.
 
 use serde::Serialize;
 use stampede_domain::{activity::State, ids::ActivityId, order::Status, time::Millis};
 
 use crate::{
+    audit::audit,
     bans,
     hot::reserve::fingerprint,
     keys::Keys,
@@ -22,6 +26,7 @@ use crate::{
     ports::{Arg, Redis, Sql, StoreError},
     preheat::{Preheated, preheat_unfinished},
     reply::Reply,
+    salvage::{is_behind, salvage},
     script::{FINISH, FORGET, RESTORE},
     settle::CLOSED_KEPT_SECONDS,
     write,
@@ -71,6 +76,10 @@ pub async fn rebuild<R: Redis, S: Sql>(
     if activity.state == State::Draft {
         return Ok(Rebuilt::Draft);
     }
+    let keys = Keys::of(id);
+    let seen = redis.command("HGET", vec![keys.named("gate").into(), "epoch".into()]).await?;
+    let seen = Reply::new(seen).int()?;
+    let behind = seen > activity.epoch && epochs::catch_up(sql, id, seen).await?;
     // What Redis still has of the queue is written first: the ledger is to know everything.
     for _ in 0..ROUNDS {
         let again = write::tick_redelivered(redis, sql, id, now, 0).await?;
@@ -78,9 +87,13 @@ pub async fn rebuild<R: Redis, S: Sql>(
             break;
         }
     }
-    let keys = Keys::of(id);
-    let seen = redis.command("HGET", vec![keys.named("gate").into(), "epoch".into()]).await?;
-    let seen = Reply::new(seen).int()?;
+    if activity.state != State::Published {
+        let audit = audit(redis, sql, id, activity.spec.per_user).await?;
+        // The ledger was restored from a backup: what Redis holds beyond it is not to be forgotten.
+        if audit.is_some_and(|audit| behind || is_behind(&audit)) {
+            salvage(redis, sql, id, seen, now).await?;
+        }
+    }
     if let Some(refused) = forget(redis, &keys, &activity, None).await? {
         return Ok(refused);
     }

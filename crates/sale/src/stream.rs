@@ -137,8 +137,19 @@ pub async fn delivered_more_than<R: Redis>(
     Ok(worn)
 }
 
+/// How a gate stands to the ledger's epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fenced {
+    /// It is of that epoch, or there is none.
+    Same,
+    /// It was of an older one, and is closed now.
+    Closed,
+    /// It is of a later one, this: the ledger was restored from a backup.
+    Later(i64),
+}
+
 /// Closes the gate where it is of an older epoch than the ledger's, and clears messages of other epochs, which an
-/// operator can see by now (`lua/fence.lua`). Answers whether it closed the gate.
+/// operator can see by now (`lua/fence.lua`). Answers how it found the gate.
 ///
 /// # Errors
 /// [`StoreError`] of Redis.
@@ -147,7 +158,7 @@ pub async fn fence<R: Redis>(
     activity: &ActivityId,
     epoch: i64,
     outdated: &[(&Message, &NewOrder)],
-) -> Result<bool, StoreError> {
+) -> Result<Fenced, StoreError> {
     let keys = Keys::of(activity);
     let mut names: Vec<_> = ["gate", "orders", "queue"].map(|name| keys.named(name)).into();
     let mut args: Vec<Arg> =
@@ -157,7 +168,12 @@ pub async fn fence<R: Redis>(
         args.push(order.epoch.to_string().into());
         args.push(message.entry.as_str().into());
     }
-    Ok(FENCE.run(redis, names, args).await?.text()? == "closed")
+    let mut reply = FENCE.run(redis, names, args).await?;
+    Ok(match reply.text()?.as_str() {
+        "closed" => Fenced::Closed,
+        "later" => Fenced::Later(reply.int()?),
+        _ => Fenced::Same,
+    })
 }
 
 /// Whether the writer may rest; `false` where a message came in meanwhile. `rate` is what was measured, if anything.

@@ -17,7 +17,9 @@ use crate::{
     money,
     ports::{Item, Redis, Sql, StoreError},
     reply::Reply,
-    script, stream, write,
+    script,
+    stream::{self, Fenced},
+    write,
 };
 
 /// The lease under which sweepers work (G3).
@@ -53,6 +55,8 @@ pub struct Report {
     pub failed: usize,
     /// Gates closed because they are of an older epoch than the ledger's: those sales need a rebuild.
     pub fenced: usize,
+    /// Sales whose ledger was behind their gate, restored from a backup, and caught up: what it lost, a rebuild puts back.
+    pub caught_up: usize,
     /// Payment callbacks finished.
     pub callbacks: usize,
     /// Payment sessions that the provider was asked about.
@@ -167,6 +171,7 @@ async fn bring_along_by_activity<R: Redis, S: Sql>(redis: &R, sql: &S, entries: 
 }
 
 /// Closes gates of an older epoch than the ledger's: an old Redis came back, and what it accepts would be refused (G5).
+/// Where a gate is of a later one, the ledger came back, from a backup: it catches up, or Redis would hear of no move.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -179,7 +184,11 @@ pub async fn fence<R: Redis, S: Sql>(
     let epochs = epochs::all(sql).await?;
     for activity in activities {
         let Some(epoch) = epochs.get(activity.as_str()) else { continue };
-        report.fenced += usize::from(stream::fence(redis, activity, *epoch, &[]).await?);
+        match stream::fence(redis, activity, *epoch, &[]).await? {
+            Fenced::Same => {}
+            Fenced::Closed => report.fenced += 1,
+            Fenced::Later(gate) => report.caught_up += usize::from(epochs::catch_up(sql, activity, gate).await?),
+        }
     }
     Ok(())
 }

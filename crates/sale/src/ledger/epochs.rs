@@ -22,6 +22,18 @@ pub async fn raise<S: Sql>(sql: &S, activity: &ActivityId, seen: i64) -> Result<
         .map_or_else(|| Err(StoreError::Unreadable("no epoch was written".to_owned())), |row| Row::new(row).int())
 }
 
+/// Takes the ledger on to the epoch of a gate, where that is later: the ledger raised it once, and was restored from an
+/// older backup since. Answers whether it was behind.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn catch_up<S: Sql>(sql: &S, activity: &ActivityId, gate: i64) -> Result<bool, StoreError> {
+    let statement = "INSERT INTO epochs (activity, epoch) VALUES (?1, CAST(?2 AS BIGINT)) \
+         ON CONFLICT (activity) DO UPDATE SET epoch = excluded.epoch WHERE epochs.epoch < excluded.epoch \
+         RETURNING epoch";
+    Ok(!sql.run(statement, vec![activity.as_str().into(), gate.into()]).await?.is_empty())
+}
+
 /// The epoch of a sale; 0 for none.
 ///
 /// # Errors

@@ -111,7 +111,8 @@ pub struct NewOrder {
 }
 
 /// Inserts orders of one activity in one statement, waiting for payment from `now` on. An order that is there already,
-/// that the ledger has no room for, or that comes from another epoch, is left out; who was is seen by [`standings`].
+/// that the ledger has no room for, or that comes from an older epoch, is left out; who was is seen by [`standings`].
+/// An epoch later than the ledger's was its own before it was restored from a backup: what that accepted, Redis counts.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger: then none of them was written.
@@ -137,7 +138,7 @@ const INSERT_SQLITE: &str = "INSERT INTO orders \
      SELECT e.value ->> 0, a.id, e.value ->> 1, e.value ->> 2, e.value ->> 3, e.value ->> 4, e.value ->> 5, \
        'pending_payment', 1, e.value ->> 6, ?2 + a.pay_timeout_ms, ?2 \
      FROM json_each(?1) AS e JOIN activities AS a ON a.id = ?3 \
-       JOIN epochs AS p ON p.activity = a.id AND p.epoch = e.value ->> 7 WHERE 1 = 1 \
+       JOIN epochs AS p ON p.activity = a.id AND p.epoch <= e.value ->> 7 WHERE 1 = 1 \
      ON CONFLICT (order_no) DO NOTHING";
 
 /// The epoch is locked until the rows are there: a rebuild that raises it meanwhile sees them, or they are left out.
@@ -147,7 +148,7 @@ const INSERT_POSTGRES: &str = "INSERT INTO orders \
        FROM activities AS a JOIN epochs AS p ON p.activity = a.id WHERE a.id = ?3 FOR SHARE OF p) \
      SELECT e ->> 0, sale.id, e ->> 1, e ->> 2, (e ->> 3)::bigint, (e ->> 4)::bigint, e ->> 5, \
        'pending_payment', 1, (e ->> 6)::bigint, ?2::bigint + sale.pay_timeout_ms, ?2::bigint \
-     FROM sale JOIN jsonb_array_elements((?1::text)::jsonb) AS e ON (e ->> 7)::bigint = sale.epoch \
+     FROM sale JOIN jsonb_array_elements((?1::text)::jsonb) AS e ON (e ->> 7)::bigint >= sale.epoch \
      ON CONFLICT (order_no) DO NOTHING";
 
 /// Where each of some orders of one activity stands; `None` where the ledger does not have it. All that stand alike come
