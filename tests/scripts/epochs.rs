@@ -51,10 +51,9 @@ async fn reason_of(world: &Real, n: u64) -> Option<String> {
     dead::load(&world.sql, &world.order_no(n)).await.unwrap().map(|letter| letter.reason)
 }
 
-/// A ledger in whose way something comes: `act` runs to its end just before the first statement that has `before` in it.
+/// A ledger in whose way something comes: `act` runs to its end just before the first order is written.
 struct Meanwhile<'a, F> {
     sql: &'a RealLedger,
-    before: &'static str,
     act: F,
     done: Cell<bool>,
 }
@@ -65,11 +64,17 @@ impl<F: AsyncFn()> Sql for Meanwhile<'_, F> {
     }
 
     async fn run(&self, statement: &str, params: Vec<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
-        if statement.contains(self.before) && !self.done.replace(true) {
+        if statement.contains("INSERT INTO orders") && !self.done.replace(true) {
             (self.act)().await;
         }
         self.sql.run(statement, params).await
     }
+}
+
+/// What an order writer does that took its messages, and sleeps while `act` runs to its end.
+async fn write_after(world: &Real, act: impl AsyncFn()) -> write::Written {
+    let asleep = Meanwhile { sql: &world.sql, act, done: Cell::new(false) };
+    write::tick(&world.redis, &asleep, &world.activity, NOW).await.unwrap()
 }
 
 #[tokio::test]
@@ -80,21 +85,16 @@ async fn a_writer_that_slept_through_a_loss_and_a_rebuild_leaves_dead_letters() 
         for n in 1..=2 {
             world.reserve(n, &format!("user {n}"), 1).await.unwrap();
         }
-        let asleep = Meanwhile {
-            sql: &world.sql,
-            before: "INSERT INTO orders",
-            act: async || {
-                pause(&world).await;
-                lose_redis(&world).await;
-                assert_eq!(rebuilt(&world).await, Rebuilt::Done { orders: 1, epoch: 2 });
-                resume(&world).await;
-                // The buyer of 1 was told 202 by the Redis that is gone, asks again, and has an order now.
-                let again = world.reserve(1, "user 1", 1).await.unwrap().outcome;
-                assert!(matches!(again, Outcome::Queued(_)), "{again:?}");
-            },
-            done: Cell::new(false),
-        };
-        let late = write::tick(&world.redis, &asleep, &world.activity, NOW).await.unwrap();
+        let late = write_after(&world, async || {
+            pause(&world).await;
+            lose_redis(&world).await;
+            assert_eq!(rebuilt(&world).await, Rebuilt::Done { orders: 1, epoch: 2 });
+            resume(&world).await;
+            // The buyer of 1 was told 202 by the Redis that is gone, asks again, and has an order now.
+            let again = world.reserve(1, "user 1", 1).await.unwrap().outcome;
+            assert!(matches!(again, Outcome::Queued(_)), "{again:?}");
+        })
+        .await;
         assert_eq!((late.written, late.failed), (0, 2), "{ledger}");
         for n in 1..=2 {
             assert_eq!(reason_of(&world, n).await.as_deref(), Some(write::OLD_EPOCH), "{ledger}");
@@ -118,17 +118,12 @@ async fn a_writer_that_slept_through_a_rebuild_finds_its_orders_written() {
         for n in 1..=3 {
             world.reserve(n, &format!("user {n}"), 1).await.unwrap();
         }
-        let asleep = Meanwhile {
-            sql: &world.sql,
-            before: "INSERT INTO orders",
-            act: async || {
-                pause(&world).await;
-                assert_eq!(rebuilt(&world).await, Rebuilt::Done { orders: 3, epoch: 2 });
-                resume(&world).await;
-            },
-            done: Cell::new(false),
-        };
-        let late = write::tick(&world.redis, &asleep, &world.activity, NOW).await.unwrap();
+        let late = write_after(&world, async || {
+            pause(&world).await;
+            assert_eq!(rebuilt(&world).await, Rebuilt::Done { orders: 3, epoch: 2 });
+            resume(&world).await;
+        })
+        .await;
         assert_eq!((late.taken, late.written, late.failed), (3, 0, 0), "{ledger}");
         assert_eq!(world.units().await, (2, 3, 0), "{ledger}");
     }
