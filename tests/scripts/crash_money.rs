@@ -13,7 +13,7 @@ use stampede_sale::{
 };
 
 use crate::{
-    crash::{Mortal, Mortals, die_everywhere},
+    dying::{Mortal, Mortals, die_everywhere},
     fakes::{Endpoint, Refunding, Till},
     world::NOW,
 };

@@ -7,6 +7,7 @@ mod checkout;
 mod crash;
 mod crash_money;
 mod deliveries;
+mod dying;
 mod epochs;
 mod events;
 mod fakes;

@@ -23,7 +23,7 @@ use stampede_sale::{
 };
 
 use crate::{
-    crash::die_everywhere_and_mend,
+    dying::die_everywhere_and_mend,
     epochs::{Real, pause, rebuilt, resume},
     world::{LEDGERS, NOW, SECRET, world},
 };
