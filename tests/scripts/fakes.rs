@@ -55,11 +55,14 @@ impl Web for Endpoint {
     }
 }
 
+/// A session's id, and the payment that it was paid with.
+type Session = (String, Option<String>);
+
 /// A provider of payments.
 #[derive(Default)]
 pub struct Till {
-    /// Sessions by order and attempt: id, and the payment that it was paid with.
-    pub sessions: RefCell<BTreeMap<(String, i64), (String, Option<String>)>>,
+    /// Sessions by order and attempt.
+    pub sessions: RefCell<BTreeMap<(String, i64), Session>>,
     /// Sessions that ended, or were ended.
     pub ended: RefCell<Vec<String>>,
     /// Refunds by what makes them one and the same.

@@ -63,7 +63,7 @@ impl Real {
 
     async fn sweep_fence(&self) -> (usize, usize) {
         let mut report = sweep::Report::default();
-        sweep::fence(&self.redis, &self.sql, &[self.activity.clone()], &mut report).await.unwrap();
+        sweep::fence(&self.redis, &self.sql, std::slice::from_ref(&self.activity), &mut report).await.unwrap();
         (report.fenced, report.caught_up)
     }
 }
