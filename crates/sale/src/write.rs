@@ -155,7 +155,7 @@ async fn write<R: Redis, S: Sql>(
     insert(sql, activity, &orders, now).await?;
 
     // What the ledger has was inserted now, or earlier: either way Redis hears what became of it. What it does not have
-    // does not fit, or comes from an epoch in which Redis was another.
+    // does not fit, or comes from an older epoch, in which Redis was another.
     let standings = orders::standings(sql, activity, &orders).await?;
     let lost = standings.iter().any(Option::is_none);
     let epoch = if lost { epochs::current(sql, activity).await? } else { 0 };
@@ -167,12 +167,13 @@ async fn write<R: Redis, S: Sql>(
             continue;
         }
         report.failed += 1;
-        let reason = if order.epoch == epoch { NO_ROOM } else { OLD_EPOCH };
+        let old = order.epoch < epoch;
+        let reason = if old { OLD_EPOCH } else { NO_ROOM };
         letters.push((order.order_no.to_string(), stream::to_message(order), reason));
-        if order.epoch == epoch {
-            moves.push(failure(order, NO_ROOM, message));
-        } else {
+        if old {
             outdated.push((message, order));
+        } else {
+            moves.push(failure(order, NO_ROOM, message));
         }
     }
     // I4: what fails is seen by an operator before anybody is told.
