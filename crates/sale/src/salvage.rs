@@ -94,16 +94,14 @@ async fn held<R: Redis>(redis: &R, keys: &Keys, number: &OrderNo, epoch: i64) ->
 async fn write_again<S: Sql>(sql: &S, order: &Order, epoch: i64, now: Millis) -> Result<(), StoreError> {
     let Order { order_no, user, sku, quantity, amount, currency, created_at, .. } = order.clone();
     let new = NewOrder { order_no, user, sku, quantity, amount, currency, created_at, epoch };
-    let inserted = match orders::insert(sql, order.activity(), std::slice::from_ref(&new), now).await {
-        Ok(inserted) => !inserted.is_empty(),
-        Err(StoreError::LedgerRefused(_)) => false,
+    match orders::insert(sql, order.activity(), &[&new], now).await {
+        Ok(()) | Err(StoreError::LedgerRefused(_)) => {}
         Err(error) => return Err(error),
-    };
-    if !inserted {
-        let letter = (order.order_no.to_string(), stream::to_message(&new), NO_ROOM);
-        return dead::bury(sql, &[letter], now).await;
     }
-    follow(sql, order, Status::PendingPayment, now).await
+    match orders::standings(sql, order.activity(), &[&new]).await?.pop().flatten() {
+        Some(standing) => follow(sql, order, standing.status, now).await,
+        None => dead::bury(sql, &[(order.order_no.to_string(), stream::to_message(&new), NO_ROOM)], now).await,
+    }
 }
 
 /// Moves an order of the ledger on from `status` to where Redis has it. What it was paid with went with the ledger.
