@@ -58,6 +58,10 @@ pub struct Mortal<T> {
 impl Redis for Mortal<RealRedis> {
     async fn command(&self, name: &str, args: Vec<Arg>) -> Result<Vec<Item>, StoreError> {
         let dead = || StoreError::RedisUnavailable("the process is dead".to_owned());
+        // How often it takes a scan to read all keys depends on the other tests; dying there is dying before what follows.
+        if name == "SCAN" && self.death.calls.get() > 0 {
+            return self.store.command(name, args).await;
+        }
         match self.death.strikes() {
             (_, true) => Err(dead()),
             (true, _) if self.death.after => self.store.command(name, args).await.and(Err(dead())),

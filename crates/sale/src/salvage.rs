@@ -30,6 +30,9 @@ use crate::{
 /// Why an order that the ledger lost could not be written again.
 const NO_ROOM: &str = "no_room_in_ledger";
 
+/// Orders looked at in one statement.
+const BATCH: usize = 500;
+
 /// Whether a sale's figures show that the ledger is older than Redis. Moves are the ledger's first: on their way they show
 /// the other way round.
 #[must_use]
@@ -53,19 +56,7 @@ pub async fn salvage<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<(), StoreError> {
     let keys = Keys::of(activity);
-    let prefix = format!("{}order:", keys.prefix());
-    let mut cursor = "0".to_owned();
-    loop {
-        let pattern = format!("{prefix}*");
-        let args = [&cursor, "MATCH", &pattern, "COUNT", "500"].map(Arg::from).into();
-        let mut reply = Reply::new(redis.command("SCAN", args).await?);
-        cursor = reply.text()?;
-        let mut numbers = Vec::new();
-        while reply.left() > 0 {
-            let key = reply.text()?;
-            let number = key.strip_prefix(&prefix).and_then(|ulid| OrderNo::parse(&format!("{activity}.{ulid}")).ok());
-            numbers.extend(number);
-        }
+    for numbers in accepted(redis, activity, &keys).await?.chunks(BATCH) {
         let known = orders::load_many(sql, &numbers.iter().collect::<Vec<_>>()).await?;
         let known: HashMap<_, _> = known.into_iter().map(|entry| (entry.order.order_no, entry.order.status)).collect();
         for held in join_all(numbers.iter().map(|number| held(redis, &keys, number, epoch))).await {
@@ -75,8 +66,29 @@ pub async fn salvage<R: Redis, S: Sql>(
                 None => write_again(sql, &order, epoch, now).await?,
             }
         }
+    }
+    Ok(())
+}
+
+/// The orders of a sale that Redis has a record of, oldest first.
+async fn accepted<R: Redis>(redis: &R, activity: &ActivityId, keys: &Keys) -> Result<Vec<OrderNo>, StoreError> {
+    let prefix = format!("{}order:", keys.prefix());
+    let (mut numbers, mut cursor) = (Vec::new(), "0".to_owned());
+    loop {
+        let pattern = format!("{prefix}*");
+        let args = [&cursor, "MATCH", &pattern, "COUNT", "500"].map(Arg::from).into();
+        let mut reply = Reply::new(redis.command("SCAN", args).await?);
+        cursor = reply.text()?;
+        while reply.left() > 0 {
+            let key = reply.text()?;
+            let number = key.strip_prefix(&prefix).and_then(|ulid| OrderNo::parse(&format!("{activity}.{ulid}")).ok());
+            numbers.extend(number);
+        }
         if cursor == "0" {
-            return Ok(());
+            // A key may come twice.
+            numbers.sort_unstable_by_key(OrderNo::ulid);
+            numbers.dedup();
+            return Ok(numbers);
         }
     }
 }

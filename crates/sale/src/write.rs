@@ -162,7 +162,9 @@ async fn write<R: Redis, S: Sql>(
 
     let (mut moves, mut letters, mut outdated) = (Vec::with_capacity(orders.len()), Vec::new(), Vec::new());
     for ((message, order), standing) in readable.into_iter().zip(orders).zip(standings) {
-        if let Some(standing) = standing {
+        if let Some(mut standing) = standing {
+            // A ledger that came back from a backup is of an older epoch than the gate that counts the order.
+            standing.epoch = standing.epoch.max(order.epoch);
             moves.push(Move { order_no: order.order_no.clone(), standing, entry: message.entry.clone() });
             continue;
         }
