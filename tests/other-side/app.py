@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 import urllib.error
 import urllib.request
 
@@ -25,3 +26,15 @@ def ask(method, path, body=None, token=None, headers=None):
     except urllib.error.HTTPError as refused:
         status, text = refused.code, refused.read()
     return status, json.loads(text) if text else None
+
+
+def eventually(what, look):
+    """Looks until there is something to see."""
+    deadline = time.monotonic() + 30
+    while True:
+        seen = look()
+        if seen:
+            return seen
+        if time.monotonic() > deadline:
+            raise AssertionError(what + " did not happen")
+        time.sleep(0.1)

@@ -1,7 +1,6 @@
 """Events out, verified by the official library of PyPI as a shop would (E7)."""
 
 import threading
-import time
 import unittest
 import uuid
 from datetime import datetime, timedelta, timezone
@@ -9,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from app import ask, variable
+from app import ask, eventually, variable
 
 
 class Shop(BaseHTTPRequestHandler):
@@ -31,18 +30,6 @@ class Shop(BaseHTTPRequestHandler):
 def operate(method, path, body=None):
     """A call of an operator."""
     return ask(method, "/api/admin" + path, body, variable("ADMIN_TOKEN"))
-
-
-def eventually(what, look):
-    """Looks until there is something to see."""
-    deadline = time.monotonic() + 30
-    while True:
-        seen = look()
-        if seen:
-            return seen
-        if time.monotonic() > deadline:
-            raise AssertionError(what + " did not happen")
-        time.sleep(0.1)
 
 
 def buy():

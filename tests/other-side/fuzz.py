@@ -1,0 +1,79 @@
+"""Schemathesis against every route; to be run beside an app. It sends the same each time."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from app import ask, eventually, variable
+from contract import ROOT
+from walk import spec
+
+HERE = Path(__file__).resolve().parent
+
+CONFIG = """
+[auth.openapi]
+jwt = {{ bearer = "{jwt}" }}
+ticket = {{ bearer = "{ticket}" }}
+adminToken = {{ bearer = "{admin}" }}
+cronToken = {{ bearer = "{cron}" }}
+
+# What exists, so that not every answer is a 404.
+[dictionaries]
+sales = {{ values = ["buyers"] }}
+operated = {{ values = ["operated", "draft"] }}
+skus = {{ values = ["item", "file"] }}
+orders = {{ values = ["{order}"] }}
+tickets = {{ values = ["{ticket}"] }}
+keys = {{ values = ["{key}"] }}
+
+[parameters]
+"path.activity" = {{ dictionary = "sales", probability = 0.8 }}
+"path.order_no" = {{ dictionary = "orders", probability = 0.7 }}
+"body.ticket" = {{ dictionary = "tickets", probability = 0.8 }}
+"body.start_key" = {{ dictionary = "keys", probability = 0.8 }}
+"body.sku" = {{ dictionary = "skus", probability = 0.8 }}
+
+[[operations]]
+include-path-regex = "/api/admin/activities/"
+parameters = {{ "path.activity" = {{ dictionary = "operated", probability = 0.8 }}, "path.sku" = {{ dictionary = "skus", probability = 0.8 }} }}
+
+[checks.not_a_server_error]
+expected-statuses = ["2xx", "3xx", "4xx", "503"]
+"""
+
+CHECKS = ["not_a_server_error", "status_code_conformance", "content_type_conformance",
+          "response_schema_conformance", "response_headers_conformance", "unsupported_method"]
+
+
+def scene():
+    """Three sales and an order: what the configuration names."""
+    admin = variable("ADMIN_TOKEN")
+    for name in ["buyers", "operated", "draft"]:
+        assert ask("PUT", "/api/admin/activities/" + name, spec(), admin)[0] == 200
+    for name in ["buyers", "operated"]:
+        assert ask("POST", f"/api/admin/activities/{name}/publish", None, admin)[0] == 200
+    jwt = ask("POST", "/sandbox/sign-in", {"user": "ada"})[1]["token"]
+    ticket = eventually("a ticket", lambda: ask("POST", "/api/activities/buyers/ticket", {}, jwt)[1].get("ticket"))
+    key = ask("GET", "/api/activities/buyers/gate.json")[1]["start_key"]
+    body = {"sku": "item", "quantity": 1, "ticket": ticket, "start_key": key}
+    status, order = ask("POST", "/api/activities/buyers/orders", body)
+    assert status == 202, order
+    return {"jwt": jwt, "ticket": ticket, "key": key, "order": order["order_no"], "admin": admin, "cron": variable("CRON_TOKEN")}
+
+
+def main():
+    """Schemathesis's exit code."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "schemathesis.toml"
+        config.write_text(CONFIG.format(**scene()))
+        command = [sys.executable, "-m", "schemathesis.cli", "--config-file", config, "run", ROOT / "static/openapi.json",
+                   "--url", variable("URL"), "--checks", ",".join(CHECKS), "--phases", "examples,coverage,fuzzing",
+                   "--mode", "all", "--max-examples", "15", "--generation-deterministic", "--continue-on-failure", *sys.argv[1:]]
+        environment = {**os.environ, "SCHEMATHESIS_HOOKS": "fuzz_hooks", "PYTHONPATH": str(HERE)}
+        return subprocess.run(command, env=environment, cwd=folder).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,434 @@
+"""A whole sale, every route of it, judged by the OpenAPI document; to be run beside an app that pays in the sandbox."""
+
+import hashlib
+import hmac
+import json
+import threading
+import time
+import urllib.error
+import urllib.request
+from datetime import datetime, timedelta, timezone
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import redis_wire
+from app import eventually, variable
+from contract import Contract, load
+from standardwebhooks.webhooks import Webhook
+
+ADMIN, CRON = variable("ADMIN_TOKEN"), variable("CRON_TOKEN")
+ULIDS = [f"01JZ8Q4M7T3V9X2C5B6N0K1R8{last}" for last in "0123456789"]
+
+
+class Caller:
+    """Sends requests, and has every answer judged."""
+
+    def __init__(self):
+        self.contract = Contract(load())
+
+    def send(self, method, path, body=None, token=None, headers=None):
+        """The status, the headers and the bytes of an answer."""
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        request = urllib.request.Request(variable("URL") + path, data=data, method=method)
+        given = {"content-type": "application/json", **(headers or {})}
+        if token:
+            given["authorization"] = "Bearer " + token
+        for name, value in given.items():
+            request.add_header(name, value)
+        try:
+            with urllib.request.urlopen(request) as answer:
+                return answer.status, answer.headers, answer.read()
+        except urllib.error.HTTPError as refused:
+            return refused.code, refused.headers, refused.read()
+
+    def look(self, method, path, body=None, token=None, headers=None):
+        """The status and the document of an answer that is as the OpenAPI document says."""
+        status, given, raw = self.send(method, path, body, token, headers)
+        given = {name.lower(): value for name, value in given.items()}
+        return status, self.contract.judge(method, path, body, status, given, raw), given
+
+    def ask(self, method, path, body=None, token=None, headers=None, expect=200):
+        """The document of an answer with this status, or this status and code."""
+        status, document, _ = self.look(method, path, body, token, headers)
+        seen = f"{status} {document['code']}" if status >= 400 else status
+        assert seen == expect, f"{method} {path}: {seen}, not {expect}: {document}"
+        return document
+
+    def operate(self, method, path, body=None, expect=200):
+        """The same for operators."""
+        return self.ask(method, "/api/admin" + path, body, ADMIN, expect=expect)
+
+    def until(self, what, expect, *request, **more):
+        """Asks until the answer has this status, or this status and code: copies are up to a second old."""
+
+        def answer():
+            status, document, _ = self.look(*request, **more)
+            return (f"{status} {document['code']}" if status >= 400 else status) == expect and (document or True)
+
+        return eventually(what, answer)
+
+
+class Shop(BaseHTTPRequestHandler):
+    """The shop's endpoint of events."""
+
+    told = []
+
+    def do_POST(self):
+        """Takes an event."""
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.told.append(({name.lower(): value for name, value in self.headers.items()}, body))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        """Says nothing."""
+
+
+def spec(opens=-1, ends=10, **changes):
+    """A sale that opens and ends so many minutes from now."""
+    now = datetime.now(tz=timezone.utc)
+    at = lambda minutes: (now + timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    sku = lambda sku, total: {"sku": sku, "name": f"The {sku}", "price": 1999, "currency": "EUR", "total": total}
+    good = {"title": "A sale", "starts_at": at(opens), "ends_at": at(ends), "per_user": 3,
+            "limits": {"user": {"count": 1000, "seconds": 1}, "ip": None},
+            "skus": [sku("item", 10), sku("rare", 1), sku("file", -1)]}
+    return {**good, **changes}
+
+
+def walk(caller):
+    """Everything, part by part."""
+    prepare(caller)
+    reads(caller)
+    tickets(caller)
+    orders = buys(caller)
+    refusals(caller, orders)
+    money(caller, orders)
+    figures(caller, orders)
+    letters(caller)
+    callbacks(caller)
+    people(caller)
+    states(caller)
+    health(caller)
+    methods(caller)
+
+
+def prepare(caller):
+    """Sales are made, changed and published."""
+    caller.operate("PUT", "/activities/main", spec(title="A draft"))
+    caller.operate("PUT", "/activities/main", spec())
+    others = {"soon": spec(60, 70), "pow": spec(human_check="pow"), "captcha": spec(human_check="captcha"),
+              "few": spec(limits={"user": {"count": 1, "seconds": 60}}), "members": spec(eligibility={"members_only": True})}
+    for name, body in others.items():
+        caller.operate("PUT", "/activities/" + name, body)
+    for name in ["main", *others]:
+        caller.operate("POST", f"/activities/{name}/publish")
+    caller.operate("PUT", "/activities/draft", spec())
+    for wrong in [b"{", b"[]", b"7", {}, spec(title=1), spec(per_user=0), spec(1, -1), spec(skus=[])]:
+        caller.operate("PUT", "/activities/main", wrong, expect="400 invalid_request")
+    caller.operate("PUT", "/activities/UPPER", spec(), expect="400 invalid_request")
+    caller.operate("PUT", "/activities/main", spec(description="x" * 17_000), expect="413 payload_too_large")
+    caller.operate("PUT", "/activities/main", spec(skus=spec()["skus"][:1]), expect="409 state_conflict")
+    assert len(caller.operate("GET", "/activities")) == 7
+    assert caller.operate("GET", "/activities/main")["state"] == "published"
+    caller.operate("GET", "/activities/none", expect="404 not_found")
+    caller.operate("POST", "/activities/main/skus/item/restock", {"by": 5})
+    caller.operate("POST", "/activities/main/skus/item/restock", {"by": 0}, expect="400 invalid_request")
+    caller.operate("POST", "/activities/main/skus/file/restock", {"by": 5}, expect="409 state_conflict")
+    caller.operate("POST", "/activities/main/skus/none/restock", {"by": 5}, expect="404 not_found")
+    caller.ask("GET", "/api/admin/activities", expect="401 unauthenticated")
+    caller.ask("PUT", "/api/admin/shed", {"on": True}, CRON, expect="401 unauthenticated")
+
+
+def reads(caller):
+    """What everybody may read."""
+    eventually("six sales", lambda: len(caller.ask("GET", "/api/activities")) == 6)
+    assert len(caller.ask("GET", "/api/activities/main")["skus"]) == 3
+    assert caller.ask("GET", "/api/activities/main/gate.json")["start_key"]
+    assert "start_key" not in caller.ask("GET", "/api/activities/soon/gate.json")
+    script = caller.ask("GET", "/api/activities/main/gate.js")
+    assert json.loads(script.removeprefix("globalThis.stampedeGate = ").rstrip(";\n"))["phase"] == "open"
+    for path in ["/api/activities/draft", "/api/activities/none/gate.json", "/api/activities/none/gate.js"]:
+        caller.ask("GET", path, expect="404 not_found")
+
+
+def sign_in(caller, user, **claims):
+    """A token; who gives it is no part of the interface."""
+    status, _, raw = caller.send("POST", "/sandbox/sign-in", {"user": user, **claims})
+    assert status == 200, raw
+    return json.loads(raw)["token"]
+
+
+def tickets(caller):
+    """Human checks, tickets, and who gets none."""
+    ada = sign_in(caller, "ada")
+    ask = lambda sale, what, body, expect, token=ada: caller.until(
+        f"{what} of {sale}", expect, "POST", f"/api/activities/{sale}/{what}", body, token)
+    for version in [None, 1, 2]:
+        ask("pow", "challenge", {"altcha": version}, 200)
+    for kind in [None, "slider", "sum"]:
+        ask("captcha", "challenge", {"captcha": kind}, 200)
+    ask("pow", "challenge", {"altcha": 3}, "400 invalid_request")
+    ask("main", "challenge", None, "404 not_found")
+    ask("none", "challenge", None, "404 not_found")
+    ask("pow", "challenge", None, "401 unauthenticated", None)
+    ask("soon", "challenge", None, "403 not_open")
+    ask("main", "ticket", None, 201)
+    ask("main", "ticket", b"{", "400 invalid_request")
+    ask("main", "ticket", {}, "401 unauthenticated", "x")
+    ask("pow", "ticket", {}, "403 human_check_required")
+    ask("pow", "ticket", {"altcha": "x"}, "403 human_check_failed")
+    ask("captcha", "ticket", {"captcha": {"id": "slider.x", "answer": 7, "track": [[1, 2]]}}, "403 human_check_failed")
+    ask("members", "ticket", {}, "403 not_eligible")
+    ask("soon", "ticket", {}, "403 not_open")
+    ask("few", "ticket", {}, 201)
+    ask("few", "ticket", {}, "429 rate_limited")
+    ask("main", "ticket", {"altcha": "x" * 17_000}, "413 payload_too_large")
+
+
+def ticket(caller, sale, token):
+    """A ticket of a sale."""
+    return caller.ask("POST", f"/api/activities/{sale}/ticket", {}, token, expect=201)["ticket"]
+
+
+def buys(caller):
+    """Three orders of Ada's, and what cannot be bought; the orders by what becomes of them, with their tickets."""
+    ada = sign_in(caller, "ada")
+    key = caller.ask("GET", "/api/activities/main/gate.json")["start_key"]
+    body = lambda **changes: {"sku": "item", "quantity": 1, "start_key": key, **changes}
+    reserve = lambda expect, **changes: caller.ask("POST", "/api/activities/main/orders", body(**changes), expect=expect)
+    orders = {}
+    for fate, sku in [("refunded", "item"), ("cancelled", "item"), ("paid", "rare")]:
+        mine = ticket(caller, "main", ada)
+        orders[fate] = (reserve(202, sku=sku, ticket=mine)["order_no"], mine)
+    assert reserve(202, sku="rare", ticket=orders["paid"][1])["order_no"] == orders["paid"][0]
+    reserve("422 ticket_conflict", quantity=2, ticket=orders["paid"][1])
+    fresh = ticket(caller, "main", ada)
+    reserve("409 limit_reached", quantity=3, ticket=fresh)
+    reserve("409 sold_out", sku="rare", ticket=ticket(caller, "main", sign_in(caller, "bob")))
+    reserve("404 not_found", sku="none", ticket=fresh)
+    reserve("403 start_key_invalid", ticket=fresh, start_key="x")
+    reserve("401 ticket_invalid", ticket="1.x")
+    for wrong in [{"ticket": fresh, "quantity": 0}, {"ticket": fresh, "quantity": "1"}, {"ticket": fresh, "sku": ""}, {"ticket": None}]:
+        reserve("400 invalid_request", **wrong)
+    reserve("413 payload_too_large", ticket="x" * 17_000)
+    caller.ask("POST", "/api/activities/none/orders", body(ticket=fresh), expect="401 ticket_invalid")
+    caller.ask("POST", "/api/activities/UPPER/orders", body(ticket=fresh), expect="404 not_found")
+    few = ticket_of_few(caller)
+    caller.until("a limit", "429 rate_limited", "POST", "/api/activities/few/orders", {**body(ticket=few[0]), "start_key": few[1]})
+    return orders
+
+
+def ticket_of_few(caller):
+    """A ticket of the sale with the low limit, and its start key."""
+    key = caller.ask("GET", "/api/activities/few/gate.json")["start_key"]
+    return ticket(caller, "few", sign_in(caller, "cleo")), key
+
+
+def refusals(caller, orders):
+    """Orders are shown to their owners, as they were asked for."""
+    ada, (number, mine) = sign_in(caller, "ada"), orders["paid"]
+    path = "/api/orders/" + number
+    for fate in orders.values():
+        eventually("the order writer", lambda: caller.ask("GET", "/api/orders/" + fate[0], token=fate[1])["status"] == "pending_payment")
+    caller.ask("GET", path, token=ada)
+    _, _, headers = caller.look("GET", path, token=mine)
+    caller.ask("GET", path, token=mine, headers={"if-none-match": headers["etag"]}, expect=304)
+    caller.ask("GET", path, expect="401 unauthenticated")
+    caller.ask("GET", path, token="1.x", expect="401 ticket_invalid")
+    caller.ask("GET", path, token=orders["cancelled"][1], expect="404 not_found")
+    caller.ask("GET", path, token=sign_in(caller, "bob"), expect="404 not_found")
+    assert [order["order_no"] for order in caller.ask("GET", "/api/orders", token=ada)][0] == number
+    assert len(caller.ask("GET", f"/api/orders?limit=1&before={number}", token=ada)) == 1
+    for query in ["limit=0", "limit=101", "limit=x", "before=x"]:
+        caller.ask("GET", "/api/orders?" + query, token=ada, expect="400 invalid_request")
+    caller.ask("GET", "/api/orders", expect="401 unauthenticated")
+
+
+def money(caller, orders):
+    """Paying, cancelling, refunds."""
+    ada = sign_in(caller, "ada")
+    at = lambda fate, what: f"/api/orders/{orders[fate][0]}/{what}"
+    post = lambda fate, what, expect, body=None, token=ada: caller.ask("POST", at(fate, what), body, token, expect=expect)
+    status = lambda fate: caller.ask("GET", "/api/orders/" + orders[fate][0], token=orders[fate][1])["status"]
+    address = {"address": {"name": "Ada", "line1": "1 Mill Lane"}}
+    for wrong in [b"{", {}, {"address": 1}, {"address": {"name": 1}}, {"address": {"name": "x" * 201}}]:
+        post("paid", "checkout", "400 invalid_request", wrong)
+    post("paid", "checkout", "401 unauthenticated", address, None)
+    post("paid", "checkout", "404 not_found", address, sign_in(caller, "bob"))
+    post("paid", "refund", "409 state_conflict")
+    for fate in ["paid", "refunded"]:
+        url = post(fate, "checkout", 200, address)["checkout_url"]
+        caller.ask("GET", "/api/orders/" + orders[fate][0], token=orders[fate][1])
+        assert caller.send("POST", url, {"outcome": "paid"})[0] == 200
+        eventually("the payment", lambda: status(fate) == "paid")
+    post("cancelled", "cancel", 200)
+    post("cancelled", "checkout", "409 state_conflict", address)
+    post("paid", "cancel", "409 state_conflict")
+    post("refunded", "refund", 202)
+    assert caller.operate("GET", "/refunds")[0]["order_no"] == orders["refunded"][0]
+    caller.ask("POST", "/api/tasks/sweep", expect="401 unauthenticated")
+
+    def refunded():
+        assert "swept" in caller.ask("POST", "/api/tasks/sweep", token=CRON)
+        return status("refunded") == "refunded"
+
+    eventually("the refund", refunded)
+
+
+def figures(caller, orders):
+    """What operators see of the sale, and the events that the shop was told."""
+    stats = caller.operate("GET", "/activities/main/stats")
+    assert stats["orders"] == {"paid": 1, "cancelled": 1, "refunded": 1}, stats
+    assert caller.operate("GET", "/activities/main/audit")["ok"]
+    for what in ["stats", "audit"]:
+        caller.operate("GET", f"/activities/none/{what}", expect="404 not_found")
+    seen = caller.operate("GET", "/orders/" + orders["refunded"][0])
+    assert seen["address"]["name"] == "Ada" and seen["callbacks"] and seen["refunds"] and seen["events"], seen
+    caller.operate("GET", f"/orders/main.{ULIDS[9]}", expect="404 not_found")
+
+    def told():
+        caller.ask("POST", "/api/tasks/sweep", token=CRON)
+        return {body["type"] for _, body in Shop.told} >= {
+            "order." + status for status in ["pending_payment", "paid", "cancelled", "refunding", "refunded"]}
+
+    eventually("events of every kind", told)
+    for headers, body in Shop.told:
+        at = ("webhooks", body["type"], "post")
+        for place, parameter in enumerate(caller.contract.document["webhooks"][body["type"]]["post"]["parameters"]):
+            there, parameter = caller.contract.follow(at + ("parameters", str(place)), parameter)
+            caller.contract.validate(headers[parameter["name"]], there + ("schema",), parameter["name"], closed=True)
+        content = at + ("requestBody", "content", "application/json", "schema")
+        caller.contract.validate(body, content, f"the event {body['type']}", closed=True)
+    caller.operate("GET", "/events")
+    assert caller.operate("POST", "/events/replay", {"order_no": orders["paid"][0]}, expect=202)["replayed"] == 2
+    caller.operate("POST", "/events/replay", expect=202)
+    caller.operate("POST", "/events/replay", {"order_no": "x"}, expect="400 invalid_request")
+    caller.operate("POST", "/events/enable")
+
+
+def letters(caller):
+    """A message of an old epoch dies, is looked at, and put back."""
+    number, now = f"main.{ULIDS[0]}", int(time.time() * 1000)
+    message = "\t".join([ULIDS[0], "dora", "item", "1", "1999", "EUR", str(now), "0"])
+    redis_wire.command(variable("REDIS_URL"), "XADD", "{main}:orders", "*", "o", message)
+
+    def died():
+        caller.ask("POST", "/api/tasks/sweep", token=CRON)
+        return caller.operate("GET", "/dead-letters")
+
+    assert eventually("a dead letter", died)[0]["order_no"] == number
+    caller.operate("POST", f"/dead-letters/{number}/replay", expect=202)
+    caller.operate("POST", f"/dead-letters/{number}/replay", expect="409 state_conflict")
+    caller.operate("POST", f"/dead-letters/main.{ULIDS[9]}/replay", expect="404 not_found")
+
+
+def callbacks(caller):
+    """Callbacks of providers, and what is done about those that are held."""
+
+    def call_back(name, body, expect, secret=variable("WEBHOOK_SECRETS").split(" ")[0]):
+        now, payload = datetime.now(tz=timezone.utc), body if isinstance(body, bytes) else json.dumps(body).encode()
+        signature = Webhook(secret).sign(name, now, payload.decode())
+        headers = {"webhook-id": name, "webhook-timestamp": str(int(now.timestamp())), "webhook-signature": signature}
+        caller.ask("POST", "/api/payments/webhook", payload if isinstance(body, bytes) else body, headers=headers, expect=expect)
+
+    def paid(payment):
+        data = {"order_no": f"main.{ULIDS[8]}", "session": "s", "payment": payment, "amount": 1, "currency": "EUR"}
+        return {"type": "payment.succeeded", "timestamp": "2026-01-01T00:00:00Z", "data": data}
+
+    for name, payment in [("evt_a", "pay_a"), ("evt_b", "pay_b"), ("evt_c", "")]:
+        call_back(name, paid(payment), 204)
+    call_back("evt_a", paid("pay_a"), 204)
+    call_back("evt_d", {"type": "customer.created", "data": {}}, 204)
+    call_back("evt_e", b"{", "400 invalid_request")
+    call_back("evt_e", {"type": "payment.succeeded", "data": {}}, "400 invalid_request")
+    call_back("evt_e", paid("pay_e"), "401 signature_invalid", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD")
+    caller.ask("POST", "/api/payments/webhook", b"x" * 17_000, expect="413 payload_too_large")
+    assert {held["id"] for held in caller.operate("GET", "/callbacks")} == {"evt_a", "evt_b", "evt_c"}
+    assert caller.operate("POST", "/callbacks/evt_a/replay")["outcome"] == "held"
+    caller.operate("POST", "/callbacks/evt_a/refund")
+    caller.operate("POST", "/callbacks/evt_b/dismiss")
+    caller.operate("POST", "/callbacks/evt_c/refund", expect="409 state_conflict")
+    for what in ["replay", "refund", "dismiss"]:
+        caller.operate("POST", f"/callbacks/evt_b/{what}", expect="404 not_found")
+    body = {"id": "evt_s", "type": "customer.created", "data": {"object": {}}}
+    at = str(int(time.time()))
+    secret = variable("STRIPE_SECRET").split(" ")[0].encode()
+    signed = hmac.new(secret, f"{at}.{json.dumps(body)}".encode(), hashlib.sha256).hexdigest()
+    stripe = lambda value, expect: caller.ask(
+        "POST", "/api/payments/stripe", body, headers={"stripe-signature": value}, expect=expect)
+    stripe(f"t={at},v1={signed}", 204)
+    stripe(f"t={at},v1=00", "401 signature_invalid")
+
+
+def people(caller):
+    """Bans and strikes."""
+    for path in ["/bans/user/eve%40example.com", "/bans/ip/203.0.113.7", "/bans/ip/2001%3Adb8%3A%3A1"]:
+        caller.operate("PUT", path, {"seconds": 60, "reason": "a robot"})
+        caller.operate("DELETE", path, expect=204)
+    caller.operate("PUT", "/bans/user/eve", {"seconds": 60})
+    eve = sign_in(caller, "eve")
+    caller.ask("POST", "/api/activities/main/ticket", {}, eve, expect="403 banned")
+    caller.operate("PUT", "/bans/user/eve", {"seconds": 0}, expect="400 invalid_request")
+    caller.operate("PUT", "/bans/ip/x", {"seconds": 60}, expect="400 invalid_request")
+    caller.operate("DELETE", "/bans/ip/x", expect="400 invalid_request")
+    caller.operate("DELETE", "/bans/user/%01", expect="400 invalid_request")
+    assert caller.operate("GET", "/strikes/ada")["count"] == 0
+    caller.operate("GET", "/strikes/%01", expect="400 invalid_request")
+    caller.operate("DELETE", "/strikes/ada", expect=204)
+
+
+def states(caller):
+    """A sale is shed, paused, rebuilt, resumed, rotated and closed."""
+    fay = sign_in(caller, "fay")
+    mine, key = ticket(caller, "main", fay), caller.ask("GET", "/api/activities/main/gate.json")["start_key"]
+    body = {"sku": "item", "quantity": 1, "ticket": mine, "start_key": key}
+    refused = lambda expect: caller.until(expect, expect, "POST", "/api/activities/main/orders", body)
+    assert caller.operate("PUT", "/shed", {"on": True})["activities"] == 6
+    refused("503 overloaded")
+    caller.until("shedding", "503 overloaded", "POST", "/api/activities/main/ticket", {}, fay)
+    caller.operate("PUT", "/shed", {"on": False})
+    caller.operate("PUT", "/shed", {"on": 1}, expect="400 invalid_request")
+    caller.operate("POST", "/activities/main/rebuild", expect="409 state_conflict")
+    caller.operate("POST", "/activities/main/pause")
+    refused("503 paused")
+    caller.operate("POST", "/activities/main/rebuild")
+    caller.operate("POST", "/activities/main/resume")
+    caller.operate("POST", "/activities/main/rotate-start-key")
+    refused("403 start_key_invalid")
+    caller.operate("POST", "/activities/main/close")
+    refused("410 ended")
+    caller.until("the end", "410 ended", "POST", "/api/activities/main/ticket", {}, fay)
+    caller.operate("POST", "/activities/main/resume", expect="409 state_conflict")
+    for what in ["publish", "pause", "resume", "close", "rotate-start-key", "rebuild"]:
+        caller.operate("POST", f"/activities/none/{what}", expect="404 not_found")
+
+
+def health(caller):
+    """What probes read."""
+    for path in ["/healthz", "/readyz", "/metrics"]:
+        caller.ask("GET", path)
+
+
+def methods(caller):
+    """A method that the document does not give a route is refused, with those that it gives."""
+    contract, place = caller.contract, ("components", "responses", "MethodNotAllowed")
+    samples = {"activity": "main", "order_no": f"main.{ULIDS[0]}", "sku": "item", "user": "ada", "ip": "203.0.113.7", "id": "x"}
+    for template, item in contract.document["paths"].items():
+        path = template.format(**samples)
+        allowed = {method.upper() for method in item} & {"GET", "PUT", "POST", "DELETE"}
+        for method in {"GET", "PUT", "POST", "DELETE", "PATCH", "OPTIONS"} - allowed:
+            status, headers, raw = caller.send(method, path, token=ADMIN)
+            headers = {name.lower(): value for name, value in headers.items()}
+            assert status == 405, f"{method} {path}: {status}"
+            assert set(headers["allow"].split(", ")) == allowed, f"{path} allows {headers['allow']}, not {allowed}"
+            _, response = contract.follow(place, contract.document["components"]["responses"]["MethodNotAllowed"])
+            contract.judge_headers(f"{method} {path}", place, response, headers)
+            contract.judge_content(f"{method} {path}", place, response, headers, raw)
+
+
+if __name__ == "__main__":
+    server = ThreadingHTTPServer(("127.0.0.1", int(variable("PORT_EVENTS"))), Shop)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    caller = Caller()
+    walk(caller)
+    missed = {name for name, *_ in caller.contract.operations()} - caller.contract.seen
+    assert not missed, f"never seen to succeed: {missed}"
