@@ -27,10 +27,10 @@ thread_local! {
 
 struct Clock {
     ticks: Cell<u64>,
-    /// Waits begun; each is called by its number.
+    /// Waits begun.
     begun: Cell<u64>,
     running: Cell<bool>,
-    /// The tick at which a wait has lasted too long, and what wakes it then.
+    /// The tick at which a wait has lasted too long, and what wakes it then, by the wait's number.
     waiting: RefCell<BTreeMap<u64, (u64, Alarm)>>,
 }
 
@@ -42,9 +42,12 @@ pub async fn within<T>(patience: Duration, work: impl Future<Output = T>) -> Opt
         if let Poll::Ready(answer) = work.as_mut().poll(context) {
             return Poll::Ready(Some(answer));
         }
-        let (_, over) = wait.get_or_insert_with(|| begin(patience));
-        if over.as_mut().poll(context).is_ready() {
-            return Poll::Ready(None);
+        let wait = wait.get_or_insert_with(|| Wait::begin(patience));
+        while wait.woken.as_mut().poll(context).is_ready() {
+            if wait.is_over() {
+                return Poll::Ready(None);
+            }
+            wait.go_on();
         }
         if !CLOCK.with(|clock| clock.running.replace(true)) {
             wit_bindgen::spawn(run());
@@ -56,25 +59,41 @@ pub async fn within<T>(patience: Duration, work: impl Future<Output = T>) -> Opt
     .await
 }
 
-fn begin(patience: Duration) -> (Waiting, Sleep) {
-    let (alarm, over) = alarm::set();
-    let ticks = u64::try_from(patience.as_millis().div_ceil(TICK.as_millis())).unwrap_or(u64::MAX);
-    CLOCK.with(|clock| {
-        let number = clock.begun.get() + 1;
-        clock.begun.set(number);
-        // The tick under way does not count: part of it is over.
-        clock.waiting.borrow_mut().insert(number, (clock.ticks.get() + ticks + 1, alarm));
-        (Waiting(number), over)
-    })
+/// A wait, by number; woken when it is over, or when the clock has stopped.
+struct Wait {
+    number: u64,
+    until: u64,
+    woken: Sleep,
 }
 
-/// A wait, by number.
-struct Waiting(u64);
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        CLOCK.with(|clock| clock.waiting.borrow_mut().remove(&self.0));
+impl Wait {
+    fn begin(patience: Duration) -> Self {
+        let ticks = u64::try_from(patience.as_millis().div_ceil(TICK.as_millis())).unwrap_or(u64::MAX);
+        let number = CLOCK.with(|clock| clock.begun.replace(clock.begun.get() + 1));
+        // The tick under way does not count: part of it is over.
+        let until = CLOCK.with(|clock| clock.ticks.get() + ticks + 1);
+        Self { number, until, woken: ring_at(number, until) }
     }
+
+    fn is_over(&self) -> bool {
+        CLOCK.with(|clock| clock.ticks.get() >= self.until)
+    }
+
+    fn go_on(&mut self) {
+        self.woken = ring_at(self.number, self.until);
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        CLOCK.with(|clock| clock.waiting.borrow_mut().remove(&self.number));
+    }
+}
+
+fn ring_at(number: u64, until: u64) -> Sleep {
+    let (alarm, woken) = alarm::set();
+    CLOCK.with(|clock| clock.waiting.borrow_mut().insert(number, (until, alarm)));
+    woken
 }
 
 /// Ticks until nobody waits.
@@ -90,15 +109,16 @@ async fn run() {
     }
 }
 
-/// The clock may be started again. One that stops early, with the request that it began in, ends the waits of the others:
-/// better too little patience than none to end it.
+/// The clock may be started again. One that stops early, with the request that it began in, wakes those who wait: the
+/// first of them starts it again, and they wait on.
 struct Stopped;
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        CLOCK.with(|clock| {
+        let waiting = CLOCK.with(|clock| {
             clock.running.set(false);
-            clock.waiting.borrow_mut().clear();
+            clock.waiting.take()
         });
+        drop(waiting);
     }
 }
