@@ -49,7 +49,7 @@ fn sell(options: sale::Options) -> Result<u8> {
     println!("{}", report.text());
     if let Some(directory) = directory {
         report.write(&directory)?;
-        println!("The whole report: {}", directory.join("sale.json").display());
+        println!("The whole report: {} and sale.json", directory.join("sale.html").display());
     }
     Ok(report.verdict.exit_code())
 }

@@ -73,7 +73,14 @@ struct Tally {
     first: Instant,
     last: Instant,
     answers: BTreeMap<String, u64>,
-    timeline: BTreeMap<u64, BTreeMap<String, u64>>,
+    timeline: BTreeMap<u64, Bucket>,
+}
+
+/// What came within a step of the timeline.
+#[derive(Default)]
+struct Bucket {
+    answers: BTreeMap<String, u64>,
+    micros: Vec<u32>,
 }
 
 /// One row of the table.
@@ -97,6 +104,17 @@ pub struct Summary {
     pub answers: BTreeMap<String, u64>,
     /// Answers by label in tenths of a second since the run began.
     pub timeline: BTreeMap<u64, BTreeMap<String, u64>>,
+    /// Latency in tenths of a second since the run began.
+    pub latencies: BTreeMap<u64, Latency>,
+}
+
+/// Latency of the answers of a tenth of a second, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Latency {
+    /// Median.
+    pub p50_ms: f64,
+    /// 99th percentile; with fewer than a hundred answers the slowest.
+    pub p99_ms: f64,
 }
 
 impl Meter {
@@ -108,6 +126,11 @@ impl Meter {
     /// The moment from which the timeline counts.
     pub fn origin(&self) -> Instant {
         self.origin
+    }
+
+    /// Milliseconds of the timeline.
+    pub fn now_ms(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Records an answer that has just come to a request that was due at `due`.
@@ -123,7 +146,9 @@ impl Meter {
         tally.first = tally.first.min(due);
         tally.last = tally.last.max(now);
         count(&mut tally.answers, label);
-        count(tally.timeline.entry(bucket).or_default(), label);
+        let bucket = tally.timeline.entry(bucket).or_default();
+        count(&mut bucket.answers, label);
+        bucket.micros.push(u32::try_from(micros).unwrap_or(u32::MAX));
     }
 
     /// A row per step that was used.
@@ -153,8 +178,21 @@ impl Tally {
             p99_ms: millis(self.latency.value_at_quantile(0.99)),
             max_ms: millis(self.latency.max()),
             answers: self.answers.clone(),
-            timeline: self.timeline.clone(),
+            timeline: self.timeline.iter().map(|(at, bucket)| (*at, bucket.answers.clone())).collect(),
+            latencies: self.timeline.iter().map(|(at, bucket)| (*at, bucket.latency())).collect(),
         }
+    }
+}
+
+impl Bucket {
+    fn latency(&self) -> Latency {
+        let mut micros = self.micros.clone();
+        micros.sort_unstable();
+        let ranked = |percent: usize| {
+            let rank = (micros.len() * percent).div_ceil(100).max(1) - 1;
+            micros.get(rank).map_or(0.0, |micros| millis(u64::from(*micros)))
+        };
+        Latency { p50_ms: ranked(50), p99_ms: ranked(99) }
     }
 }
 
@@ -195,5 +233,15 @@ mod tests {
         assert!(rows[0].p50_ms < 100.0, "{rows:?}");
         assert_eq!(rows[0].answers["202"], 1);
         assert_eq!(rows[0].answers["409 sold_out"], 1);
+        let latency = rows[0].latencies.values().next().unwrap();
+        assert!(latency.p50_ms < 100.0 && latency.p99_ms >= 500.0, "{rows:?}");
+    }
+
+    #[test]
+    fn a_tenth_of_a_second_is_ranked_by_itself() {
+        let hundred = Bucket { micros: (1..=100).rev().map(|ms| ms * 1000).collect(), ..Bucket::default() };
+        assert_eq!(hundred.latency(), Latency { p50_ms: 50.0, p99_ms: 99.0 });
+        let one = Bucket { micros: vec![7_000], ..Bucket::default() };
+        assert_eq!(one.latency(), Latency { p50_ms: 7.0, p99_ms: 7.0 });
     }
 }

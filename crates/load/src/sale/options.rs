@@ -110,7 +110,7 @@ pub struct Options {
     #[arg(long)]
     pub keep_open: bool,
 
-    /// Directory for `sale.json`
+    /// Directory for `sale.json` and `sale.html`, the same with plots
     #[arg(long)]
     pub report: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! The report: a table of steps, the winners, the verdict line by line, and all of it as JSON.
+//! The report: a table of steps, the winners, the verdict line by line; all of it as JSON, and as a page with plots.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,6 +9,8 @@ use comfy_table::{Attribute, Cell, Color, Table};
 use serde::Serialize;
 
 use super::evidence::OrderSeen;
+use super::page;
+use super::samples::Sample;
 use super::verdict::{Finding, Verdict};
 use crate::meter::{Step, Summary};
 use crate::table;
@@ -32,6 +34,8 @@ pub struct Report {
     pub opened_late_ms: u64,
     /// Steps with latencies and answers.
     pub steps: Vec<Summary>,
+    /// Stock while the sale ran.
+    pub stock: Vec<Sample>,
     /// Visits by outcome.
     pub visits: BTreeMap<String, u64>,
     /// Orders by what their buyers wanted and how they ended.
@@ -58,13 +62,16 @@ pub struct SaleFigures {
 }
 
 impl Report {
-    /// Writes `sale.json` into `directory`.
+    /// Writes `sale.json` and `sale.html` into `directory`.
     pub fn write(&self, directory: &Path) -> Result<()> {
-        let path = directory.join("sale.json");
-        let json = serde_json::to_vec_pretty(self)?;
-        std::fs::create_dir_all(directory)
-            .and_then(|()| std::fs::write(&path, json))
-            .with_context(|| format!("cannot write {}: choose another --report", path.display()))
+        let files = [("sale.json", serde_json::to_vec_pretty(self)?), ("sale.html", page::html(self)?.into_bytes())];
+        for (name, content) in files {
+            let path = directory.join(name);
+            std::fs::create_dir_all(directory)
+                .and_then(|()| std::fs::write(&path, content))
+                .with_context(|| format!("cannot write {}: choose another --report", path.display()))?;
+        }
+        Ok(())
     }
 
     /// The slowest in a hundred reservations of honest buyers, in milliseconds.
@@ -126,7 +133,7 @@ fn verdict_table(verdict: &Verdict) -> Table {
     table
 }
 
-fn closing(verdict: &Verdict) -> &'static str {
+pub(super) fn closing(verdict: &Verdict) -> &'static str {
     match verdict.finding() {
         Finding::Ok => "Every invariant held.",
         Finding::Unknown => "The sale could not be judged: see the lines that are UNKNOWN.",

@@ -12,7 +12,7 @@ use super::plan::{Intent, crowd};
 use super::progress::Progress;
 use super::report::{Report, SaleFigures};
 use super::rush::{VisitReport, rush};
-use super::samples::Sampler;
+use super::samples::{Sample, Sampler};
 use super::session::Session;
 use super::setup::{Rules, Terms};
 use super::verdict::judge;
@@ -72,6 +72,7 @@ struct Course {
     opened: Instant,
     late: Duration,
     visits: BTreeMap<String, u64>,
+    stock: Vec<Sample>,
     evidence: Evidence,
 }
 
@@ -97,13 +98,14 @@ async fn hold(session: &Arc<Session>, starts: Instant) -> Result<Course> {
         progress.say("the books did not come to rest in time: judged as they are");
     }
     progress.end(&progress.settling);
-    let samples = sampler.stop();
+    let stock = sampler.stop();
 
     progress.begin(&progress.checking);
     let found = books::reconcile(session, &reports).await;
+    let samples = stock.iter().map(|sample| sample.stock.clone()).collect();
     let evidence = books::gather(session, reports, found, samples).await?;
     progress.end(&progress.checking);
-    Ok(Course { opened, late: gate.late, visits, evidence })
+    Ok(Course { opened, late: gate.late, visits, stock, evidence })
 }
 
 fn report(session: &Session, url: String, seed: u64, course: Course) -> Report {
@@ -127,6 +129,7 @@ fn report(session: &Session, url: String, seed: u64, course: Course) -> Report {
         opened_at_ms: session.since_start(course.opened).as_millis() as u64,
         opened_late_ms: course.late.as_millis() as u64,
         steps: session.app.meter.summaries(),
+        stock: course.stock,
         visits: course.visits,
         ends: ends(&course.evidence.orders),
         verdict,

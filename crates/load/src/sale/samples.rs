@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::setup::Terms;
@@ -13,9 +14,19 @@ use crate::wire::{SkuStock, Stats};
 /// Pause between two looks: often enough to see a rush, rarely enough not to be one.
 const PACE: Duration = Duration::from_millis(250);
 
+/// The stock of a SKU at a moment.
+#[derive(Debug, Clone, Serialize)]
+pub struct Sample {
+    /// Milliseconds since the run began.
+    pub at_ms: u64,
+    /// What was left, held and sold.
+    #[serde(flatten)]
+    pub stock: SkuStock,
+}
+
 /// Samples until it is stopped.
 pub struct Sampler {
-    samples: Arc<Mutex<Vec<SkuStock>>>,
+    samples: Arc<Mutex<Vec<Sample>>>,
     _task: JoinSet<()>,
 }
 
@@ -28,7 +39,9 @@ impl Sampler {
         task.spawn(async move {
             loop {
                 if let Some(stats) = stats(&app, &terms, PACE).await {
-                    sink.lock().unwrap_or_else(PoisonError::into_inner).extend(stats.skus);
+                    let at_ms = app.meter.now_ms();
+                    let seen = stats.skus.into_iter().map(|stock| Sample { at_ms, stock });
+                    sink.lock().unwrap_or_else(PoisonError::into_inner).extend(seen);
                 }
                 tokio::time::sleep(PACE).await;
             }
@@ -37,7 +50,7 @@ impl Sampler {
     }
 
     /// Stops and hands over what was seen.
-    pub fn stop(self) -> Vec<SkuStock> {
+    pub fn stop(self) -> Vec<Sample> {
         std::mem::take(&mut *self.samples.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -51,6 +51,17 @@ async fn an_honest_shop_passes() {
 }
 
 #[tokio::test]
+async fn the_page_shows_the_verdict_and_the_course_of_the_sale() {
+    let page = stampede_load::sale::page::html(&sell(Fault::None).await).unwrap();
+    assert_eq!(page.matches("<svg").count(), 3, "{page}");
+    for part in ["Every invariant held.", "left + held + sold = total", "409 sold_out", "Stock", "<polyline"] {
+        assert!(page.contains(part), "no {part} in {page}");
+    }
+    let page = stampede_load::sale::page::html(&sell(Fault::Oversells).await).unwrap();
+    assert!(page.contains("An invariant is BROKEN."), "{page}");
+}
+
+#[tokio::test]
 async fn lost_answers_are_asked_for_again_and_are_nobodys_fault() {
     let report = sell(Fault::LosesAnswers).await;
     assert_eq!(report.verdict.exit_code(), 0, "{}", report.text());

@@ -1,0 +1,65 @@
+//! The report as a page of its own: verdict, plots, steps.
+
+use anyhow::Result;
+use maud::{DOCTYPE, PreEscaped, html};
+
+use super::plots;
+use super::report::{Report, closing};
+use super::verdict::Finding;
+
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}\
+table{border-collapse:collapse;width:100%}td,th{padding:.2rem .6rem;text-align:left;border-bottom:1px solid #ddd}\
+td.n{text-align:right;font-variant-numeric:tabular-nums}svg{max-width:100%;height:auto}.ok{color:#06702e}\
+.broken{color:#b00020;font-weight:bold}.unknown{color:#8a5a00;font-weight:bold}";
+
+/// The whole page; it needs nothing from anywhere else.
+pub fn html(report: &Report) -> Result<String> {
+    let plots = [plots::answers(report)?, plots::latency(report)?, plots::stock(report)?];
+    let sale = &report.sale;
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "Stampede: " (report.activity) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                h1 { (closing(&report.verdict)) }
+                p {
+                    (sale.buyers) " buyers, " (sale.skus) " × " (sale.stock) " units, at most " (sale.per_user)
+                    " per user, " (sale.pay_timeout) " s to pay; " (report.activity) " at " (report.url) ", seed "
+                    (report.seed) "."
+                }
+                table {
+                    @for line in &report.verdict.lines {
+                        @let (word, class) = match line.finding {
+                            Finding::Ok => ("ok", "ok"),
+                            Finding::Unknown => ("unknown", "unknown"),
+                            Finding::Broken => ("broken", "broken"),
+                        };
+                        tr { th { (line.id) } td { (line.promise) } td class=(class) { (word) } td { (line.numbers) } }
+                    }
+                }
+                @for plot in &plots { (PreEscaped(plot)) }
+                table {
+                    tr { th { "step" } th { "requests" } th { "/s" } th { "p50 ms" } th { "p99 ms" } th { "max ms" } th { "answers" } }
+                    @for step in &report.steps {
+                        tr {
+                            td { (step.step.name()) }
+                            td.n { (step.requests) }
+                            td.n { (format!("{:.0}", step.per_second)) }
+                            td.n { (format!("{:.1}", step.p50_ms)) }
+                            td.n { (format!("{:.1}", step.p99_ms)) }
+                            td.n { (format!("{:.1}", step.max_ms)) }
+                            td { @for (label, count) in &step.answers { (label) ": " (count) " " } }
+                        }
+                    }
+                }
+                p { "The gate was seen open " (report.opened_late_ms) " ms after the start. Latency counts from the moment a request was due." }
+            }
+        }
+    };
+    Ok(page.into_string())
+}

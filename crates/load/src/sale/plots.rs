@@ -1,0 +1,136 @@
+//! Plots of a sale: what came, how fast, and what was left, over time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Result, anyhow};
+use plotters::prelude::*;
+
+use super::report::Report;
+use crate::meter::{Step, Summary};
+
+const SIZE: (u32, u32) = (900, 300);
+/// Told apart by those who see no red or green, too.
+const COLORS: [RGBColor; 6] = [
+    RGBColor(0, 90, 181),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 130, 100),
+    RGBColor(150, 60, 140),
+    RGBColor(90, 90, 90),
+    RGBColor(0, 0, 0),
+];
+
+/// Points of a line: seconds since the opening, and a value.
+type Line = (String, Vec<(f64, f64)>);
+
+/// Answers to reservations in each step of the timeline, by kind.
+pub fn answers(report: &Report) -> Result<String> {
+    let Some(reserve) = step(report, Step::Reserve) else { return Ok(String::new()) };
+    let kinds: BTreeSet<&String> = reserve.answers.keys().collect();
+    let per_second = 1000.0 / report.timeline_step_ms as f64;
+    let line = |kind: &&String| {
+        let points = whole(&reserve.timeline).map(|(at, answers)| {
+            let count = answers.and_then(|answers| answers.get(*kind)).copied().unwrap_or_default();
+            (seconds(report, at * report.timeline_step_ms), count as f64 * per_second)
+        });
+        ((*kind).clone(), points.collect())
+    };
+    draw("Reservations by answer", "a second", &kinds.iter().map(line).collect::<Vec<_>>())
+}
+
+/// Latency of reservations in each step of the timeline.
+pub fn latency(report: &Report) -> Result<String> {
+    let Some(reserve) = step(report, Step::Reserve) else { return Ok(String::new()) };
+    let line = |name: &str, pick: fn(&crate::meter::Latency) -> f64| {
+        let points =
+            reserve.latencies.iter().map(|(at, seen)| (seconds(report, at * report.timeline_step_ms), pick(seen)));
+        (name.to_owned(), points.collect())
+    };
+    draw("Latency of reservations", "ms", &[line("median", |seen| seen.p50_ms), line("99 %", |seen| seen.p99_ms)])
+}
+
+/// Units left, held and sold, over all SKUs.
+pub fn stock(report: &Report) -> Result<String> {
+    let mut sums = BTreeMap::<u64, [i64; 3]>::new();
+    for sample in &report.stock {
+        let sum = sums.entry(sample.at_ms).or_default();
+        for (sum, units) in sum.iter_mut().zip([sample.stock.left, sample.stock.held, sample.stock.sold]) {
+            *sum += units;
+        }
+    }
+    let line = |name: &str, at: usize| {
+        let points = sums.iter().map(|(ms, sum)| (seconds(report, *ms), sum[at] as f64));
+        (name.to_owned(), points.collect())
+    };
+    draw("Stock", "units", &[line("left", 0), line("held", 1), line("sold", 2)])
+}
+
+fn step(report: &Report, step: Step) -> Option<&Summary> {
+    report.steps.iter().find(|summary| summary.step == step)
+}
+
+fn seconds(report: &Report, ms: u64) -> f64 {
+    (ms as f64 - report.opened_at_ms as f64) / 1000.0
+}
+
+/// Every step from the first to the last, also those in which nothing came.
+fn whole<T>(timeline: &BTreeMap<u64, T>) -> impl Iterator<Item = (u64, Option<&T>)> {
+    let ends = timeline.keys().next().zip(timeline.keys().next_back());
+    ends.into_iter().flat_map(|(first, last)| *first..=*last).map(|at| (at, timeline.get(&at)))
+}
+
+fn draw(title: &str, unit: &str, lines: &[Line]) -> Result<String> {
+    let points = || lines.iter().flat_map(|(_, points)| points);
+    let (from, to) = points().fold((0.0_f64, 1.0_f64), |(from, to), (at, _)| (from.min(*at), to.max(*at)));
+    let most = points().fold(1.0_f64, |most, (_, value)| most.max(*value)) * 1.05;
+    let mut svg = String::new();
+    render(&mut svg, title, unit, lines, (from, to, most)).map_err(|error| anyhow!("cannot draw {title}: {error}"))?;
+    Ok(svg)
+}
+
+fn render(
+    svg: &mut String,
+    title: &str,
+    unit: &str,
+    lines: &[Line],
+    (from, to, most): (f64, f64, f64),
+) -> Result<(), Box<dyn std::error::Error>> {
+    let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
+    area.fill(&WHITE)?;
+    let mut chart = ChartBuilder::on(&area)
+        .caption(title, ("sans-serif", 18))
+        .margin(10)
+        .x_label_area_size(40)
+        .y_label_area_size(60)
+        .build_cartesian_2d(from..to, 0.0..most)?;
+    chart.configure_mesh().light_line_style(TRANSPARENT).x_desc("seconds since the opening").y_desc(unit).draw()?;
+    for (at, (name, points)) in lines.iter().enumerate() {
+        let style = COLORS[at % COLORS.len()].stroke_width(2);
+        chart
+            .draw_series(LineSeries::new(points.iter().copied(), style))?
+            .label(name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], style));
+    }
+    chart.configure_series_labels().background_style(WHITE.mix(0.8)).border_style(BLACK.mix(0.3)).draw()?;
+    area.present()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_drawn_with_their_names() {
+        let svg = draw("Stock", "units", &[("left".to_owned(), vec![(0.0, 5.0), (1.0, 2.0)])]).unwrap();
+        for part in ["<svg", "Stock", "units", "left", "<polyline", "</svg>"] {
+            assert!(svg.contains(part), "no {part} in {svg}");
+        }
+    }
+
+    #[test]
+    fn steps_without_answers_are_drawn_as_nothing() {
+        let timeline = BTreeMap::from([(3, "a"), (5, "b")]);
+        assert_eq!(whole(&timeline).collect::<Vec<_>>(), [(3, Some(&"a")), (4, None), (5, Some(&"b"))]);
+        assert_eq!(whole(&BTreeMap::<u64, ()>::new()).count(), 0);
+    }
+}
