@@ -55,6 +55,12 @@ impl Web for Endpoint {
     }
 }
 
+impl Web for &Endpoint {
+    async fn send(&self, request: Outgoing) -> Result<Incoming, Unanswered> {
+        Endpoint::send(self, request).await
+    }
+}
+
 /// A session's id, and the payment that it was paid with.
 type Session = (String, Option<String>);
 

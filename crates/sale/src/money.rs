@@ -250,13 +250,31 @@ async fn paid<R: Redis, S: Sql>(
             },
         },
         Status::Cancelled | Status::Expired => late(redis, sql, callback, order, now).await,
-        // It is told again what a lost ledger knew.
-        Status::Paid if entry.payment == payments::LOST && payments::name(sql, callback).await? => {
-            Ok((Applied::Changed, "payment_named"))
-        }
+        _ if entry.payment == payments::LOST => named(redis, sql, callback, order, now).await,
         // Another payment than the one that it was paid with: money came twice, and goes back (I6).
         _ if entry.payment != callback.payment => pay_back(sql, callback, now).await,
         _ => Ok((Applied::Duplicate, "no_change")),
+    }
+}
+
+/// It is told again what a lost ledger knew: the payment of an order has its id back, and a refund of it can be sent.
+async fn named<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    callback: &Callback,
+    order: &Order,
+    now: Millis,
+) -> Result<(Applied, &'static str), StoreError> {
+    if callback.payment.is_empty() {
+        return Ok((Applied::Held, "unknown_payment"));
+    }
+    if payments::name(sql, callback).await? {
+        return Ok((Applied::Changed, "payment_named"));
+    }
+    // Somebody was first, perhaps with another payment.
+    match orders::load(sql, &order.order_no).await? {
+        Some(entry) => Box::pin(paid(redis, sql, callback, entry, now)).await,
+        None => Err(StoreError::LedgerUnavailable("an order vanished while it was paid".to_owned())),
     }
 }
 

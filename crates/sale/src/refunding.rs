@@ -6,7 +6,10 @@ use futures::future::join_all;
 use stampede_domain::{time::Millis, webhook::Payment};
 
 use crate::{
-    ledger::refunds::{self, Refund, Tried},
+    ledger::{
+        payments::LOST,
+        refunds::{self, Refund, Tried},
+    },
     money,
     ports::{Redis, Sql, StoreError},
     provider::{Provider, Refunded, Unknown},
@@ -14,6 +17,9 @@ use crate::{
 
 /// How long after a failure a new refund is tried, in milliseconds.
 const AFTER_FAILURE_MS: i64 = 60_000;
+
+/// What operators read of a refund that cannot be sent.
+const PAYMENT_LOST: &str = "the ledger lost the payment's id: let the provider send its callback of the payment again";
 
 /// A refund that the provider did not take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +39,8 @@ pub struct Round {
     pub untaken: Vec<Untaken>,
 }
 
-/// One round: up to `limit` refunds whose time has come, all at once.
+/// One round: up to `limit` refunds whose time has come, all at once. One whose payment has lost its id is kept from the
+/// provider, who could only refuse it, until the provider names the payment (see [`crate::salvage`]).
 ///
 /// # Errors
 /// [`StoreError`].
@@ -45,8 +52,13 @@ pub async fn send<R: Redis, S: Sql, P: Provider>(
     limit: i64,
 ) -> Result<Round, StoreError> {
     let due = refunds::take(sql, now, limit).await?;
+    let (nameless, due): (Vec<_>, Vec<_>) = due.into_iter().partition(|refund| refund.payment == LOST);
     let answers = join_all(due.iter().map(|refund| provider.refund(refund))).await;
     let mut round = Round { tried: due.len(), untaken: Vec::new() };
+    for refund in nameless {
+        refunds::note(sql, &refund, &Tried::Unknown(PAYMENT_LOST.to_owned(), now)).await?;
+        round.untaken.push(Untaken { order_no: refund.order_no, because: PAYMENT_LOST.to_owned() });
+    }
     for (refund, answer) in due.iter().zip(answers) {
         if let Err(because) = settle(redis, sql, refund, answer, now).await? {
             round.untaken.push(Untaken { order_no: refund.order_no.clone(), because });

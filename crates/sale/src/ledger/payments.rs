@@ -174,13 +174,13 @@ pub async fn pay<S: Sql>(sql: &S, callback: &Callback, from: &str, now: Millis) 
 /// The payment of an order that was paid in a ledger which is lost (see [`crate::salvage`]).
 pub const LOST: &str = "lost";
 
-/// Gives the payment of an order back its id; `false` where the order has one.
+/// Gives the payment of an order back its id; `false` where the order has one. A trigger names it in the order's refund,
+/// which is due then.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
 pub async fn name<S: Sql>(sql: &S, callback: &Callback) -> Result<bool, StoreError> {
-    let statement = "UPDATE orders SET payment = ?2 WHERE order_no = ?1 AND payment = ?3 AND status = 'paid' \
-         RETURNING order_no";
+    let statement = "UPDATE orders SET payment = ?2 WHERE order_no = ?1 AND payment = ?3 RETURNING order_no";
     let params = vec![callback.order_no.as_str().into(), callback.payment.as_str().into(), LOST.into()];
     Ok(!sql.run(statement, params).await?.is_empty())
 }

@@ -11,6 +11,7 @@ fn migrations(dialect: Dialect) -> &'static [(i64, &'static str)] {
             (2, include_str!("../../sql/sqlite/0002_money.sql")),
             (3, include_str!("../../sql/sqlite/0003_recovery.sql")),
             (4, include_str!("../../sql/sqlite/0004_sessions.sql")),
+            (5, include_str!("../../sql/sqlite/0005_named.sql")),
         ],
         Dialect::Postgres => &[
             (1, include_str!("../../sql/postgres/0001_ledger.sql")),
@@ -18,6 +19,7 @@ fn migrations(dialect: Dialect) -> &'static [(i64, &'static str)] {
             (3, include_str!("../../sql/postgres/0003_recovery.sql")),
             (4, include_str!("../../sql/postgres/0004_sessions.sql")),
             (5, include_str!("../../sql/postgres/0005_batches.sql")),
+            (6, include_str!("../../sql/postgres/0006_named.sql")),
         ],
     }
 }

@@ -1,0 +1,15 @@
+-- A payment whose id went with a lost ledger is called 'lost' until its provider names it again.
+-- Statements are separated by blank lines: the drivers take one at a time.
+
+-- Its refund was kept from the provider until then, and is due now (E4).
+CREATE OR REPLACE FUNCTION refunds_named() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE refunds SET payment = NEW.payment, attempts = 0, next_try_at = 0, last_error = ''
+  WHERE order_no = NEW.order_no;
+  RETURN NULL;
+END $$;
+
+CREATE OR REPLACE TRIGGER refunds_named AFTER UPDATE OF payment ON orders FOR EACH ROW
+  WHEN (OLD.payment = 'lost' AND NEW.payment <> OLD.payment) EXECUTE FUNCTION refunds_named();
+
+INSERT INTO schema_versions (version) VALUES (6) ON CONFLICT DO NOTHING;
