@@ -8,6 +8,7 @@ use stampede_domain::{
 use stampede_sale::{
     Redis, Sql,
     asking::ask,
+    callbacks::Applied,
     checkout::{CheckoutError, checkout},
     ledger::{
         addresses, orders, refunds,
@@ -144,7 +145,7 @@ async fn a_due_order_that_was_paid_without_a_callback_is_paid() {
         assert_eq!(world.sweep_due(&till, DUE).await, 0, "{ledger}");
         assert_eq!(world.status(&order_no).await, Some(Status::Paid), "{ledger}");
         // The callback comes after all.
-        assert_eq!(world.paid(&order_no, "e").await.unwrap(), money::Applied::Duplicate, "{ledger}");
+        assert_eq!(world.paid(&order_no, "e").await.unwrap(), Applied::Duplicate, "{ledger}");
         assert_eq!(world.units().await, (4, 0, 1), "{ledger}");
     }
 }
@@ -189,7 +190,7 @@ async fn a_session_that_ended_early_is_shown_to_nobody_and_followed_by_another()
         let ended = till.session(&order_no.to_string());
         assert_eq!(world.hot_url(&order_no).await, first.checkout_url, "{ledger}");
         till.end(&order_no.to_string());
-        assert_eq!(world.ended(&order_no, &ended, "e").await.unwrap(), money::Applied::Changed, "{ledger}");
+        assert_eq!(world.ended(&order_no, &ended, "e").await.unwrap(), Applied::Changed, "{ledger}");
         assert_eq!(world.hot_url(&order_no).await, None, "{ledger}: polling");
         let mine = orders::of_user(&world.sql, &first.user, None, 10).await.unwrap();
         assert!(mine.iter().all(|order| order.checkout_url.is_none()), "{ledger}: the list of orders");

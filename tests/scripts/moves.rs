@@ -1,7 +1,10 @@
 //! Cancelling, expiring, paying and refunding, on both ledgers (C4, E3–E5; I1, I5, I6).
 
 use stampede_domain::order::Status;
-use stampede_sale::money::{self, Applied, Moved};
+use stampede_sale::{
+    callbacks::Applied,
+    money::{self, Moved},
+};
 
 use crate::world::{LEDGERS, NOW, world};
 

@@ -4,12 +4,15 @@ use futures::future::join_all;
 use stampede_domain::{ids::OrderNo, order::Status, webhook::Payment};
 use stampede_sale::{
     Redis, Sql, StoreError,
+    callbacks::{
+        self, Applied,
+        held::{self, Resolved},
+    },
     ledger::{
         payments,
         refunds::{self, Book},
     },
-    money::{self, Applied, Resolved},
-    refunding,
+    money, refunding,
 };
 
 use crate::{
@@ -29,7 +32,7 @@ impl<R: Redis, S: Sql> World<R, S> {
             currency: "EUR".to_owned(),
             ..Payment::default()
         };
-        money::apply(&self.redis, &self.sql, &event, NOW).await
+        callbacks::apply(&self.redis, &self.sql, &event, NOW).await
     }
 }
 
@@ -144,9 +147,9 @@ async fn a_callback_for_an_order_that_is_not_written_yet_is_held_and_replayed() 
         world.reserve(1, "ada", 1).await.unwrap();
         let order_no = world.order_no(1);
         assert_eq!(world.another_payment(&order_no, "early").await.unwrap(), Applied::Held, "{ledger}");
-        let held = payments::held(&world.sql).await.unwrap();
-        assert_eq!((held.len(), held[0].outcome.as_str()), (1, "unknown_order"), "{ledger}");
-        let replay = async || money::replay_held(&world.redis, &world.sql, &held[0].id, NOW).await.unwrap();
+        let waiting = payments::held(&world.sql).await.unwrap();
+        assert_eq!((waiting.len(), waiting[0].outcome.as_str()), (1, "unknown_order"), "{ledger}");
+        let replay = async || held::replay(&world.redis, &world.sql, &waiting[0].id, NOW).await.unwrap();
         assert_eq!(replay().await, Resolved::Done(Applied::Held), "{ledger}: still unknown");
         world.write().await.unwrap();
         assert_eq!(replay().await, Resolved::Done(Applied::Changed), "{ledger}");
@@ -164,10 +167,10 @@ async fn held_money_can_be_given_back_or_put_away_once() {
             assert_eq!(world.apply("payment.succeeded", &order_no, event, 99).await.unwrap(), Applied::Held);
         }
         let id = |event: &str| format!("{event}-{order_no}");
-        let refund = async |id: &str| money::refund_held(&world.sql, id, NOW).await.unwrap();
+        let refund = async |id: &str| held::refund(&world.sql, id, NOW).await.unwrap();
         assert_eq!(refund(&id("a")).await, Resolved::Done(Applied::Changed), "{ledger}");
         assert_eq!(refund(&id("a")).await, Resolved::NotHeld, "{ledger}");
-        assert_eq!(money::dismiss_held(&world.sql, &id("b")).await.unwrap(), Resolved::Done(Applied::Changed));
+        assert_eq!(held::dismiss(&world.sql, &id("b")).await.unwrap(), Resolved::Done(Applied::Changed));
         assert_eq!(payments::held(&world.sql).await.unwrap(), [], "{ledger}");
         let open = refunds::open(&world.sql).await.unwrap();
         assert_eq!((open.len(), open[0].amount), (1, 99), "{ledger}");

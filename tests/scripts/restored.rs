@@ -10,7 +10,12 @@ use stampede_domain::{
     time::Millis,
 };
 use stampede_sale::{
-    Redis, Sql, dead,
+    Redis, Sql,
+    callbacks::{
+        Applied,
+        held::{self, Resolved},
+    },
+    dead,
     hot::reserve::Outcome,
     ledger::{
         epochs,
@@ -19,7 +24,7 @@ use stampede_sale::{
         refunds,
         waiting::waiting,
     },
-    money::{self, Applied, Resolved},
+    money,
     ports::Dialect,
     provider::{AnyProvider, Patience, Sandbox, Stripe},
     rebuild::{Rebuilt, rebuild},
@@ -288,7 +293,7 @@ async fn a_refund_confirmed_before_its_payment_is_named_is_held_and_replayed() {
         let order_no = world.paid_and_lost(1, "ada").await;
         assert_eq!(world.money_back(&order_no, "r").await.unwrap(), Applied::Held, "{ledger}: of which payment?");
         world.paid(&order_no, "again").await.unwrap();
-        let replayed = money::replay_held(&world.redis, &world.sql, &format!("r-{order_no}"), NOW).await.unwrap();
+        let replayed = held::replay(&world.redis, &world.sql, &format!("r-{order_no}"), NOW).await.unwrap();
         assert_eq!(replayed, Resolved::Done(Applied::Changed), "{ledger}");
         assert_eq!(world.status(&order_no).await, Some(Status::Refunded), "{ledger}");
         assert_eq!(refunds::open(&world.sql).await.unwrap(), [], "{ledger}: nothing goes back twice");

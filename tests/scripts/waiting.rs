@@ -2,6 +2,7 @@
 
 use stampede_sale::{
     Redis,
+    callbacks::held,
     events::{Target, deliver},
     ledger::{
         events::switch,
@@ -47,7 +48,7 @@ async fn what_waits_is_counted_until_it_waits_no_more() {
         world.apply("payment.succeeded", &order_no, "wrong", 1).await.unwrap();
         world.apply("payment.succeeded", &world.order_no(7), "unknown", 100).await.unwrap();
         assert_eq!(count().await.held_callbacks, 2, "{ledger}");
-        money::dismiss_held(&world.sql, &format!("unknown-{}", world.order_no(7))).await.unwrap();
+        held::dismiss(&world.sql, &format!("unknown-{}", world.order_no(7))).await.unwrap();
         assert_eq!(count().await.held_callbacks, 1, "{ledger}");
 
         let stock = stampede_sale::keys::Keys::of(&world.activity).stock(&world.sku);

@@ -18,9 +18,9 @@ use stampede_domain::{
 use stampede_harness::{postgres::Postgres, redis::Redis as Server, scratch::Scratch};
 use stampede_sale::{
     Redis, Sql, StoreError, audit,
+    callbacks::{self, Applied},
     hot::reserve::{Decision, Outcome, Reservation, reserve},
     ledger::{orders, refunds, schema},
-    money,
     operate::{Desk, Operated},
     sweep, write,
 };
@@ -156,7 +156,7 @@ impl<R: Redis, S: Sql> World<R, S> {
     }
 
     /// What a provider says when an order was paid.
-    pub async fn paid(&self, order_no: &OrderNo, event: &str) -> Result<money::Applied, StoreError> {
+    pub async fn paid(&self, order_no: &OrderNo, event: &str) -> Result<Applied, StoreError> {
         let amount = match orders::load(&self.sql, order_no).await? {
             Some(entry) => entry.order.amount,
             None => 0,
@@ -165,13 +165,13 @@ impl<R: Redis, S: Sql> World<R, S> {
     }
 
     /// What a provider says when the money of an order is back.
-    pub async fn money_back(&self, order_no: &OrderNo, event: &str) -> Result<money::Applied, StoreError> {
+    pub async fn money_back(&self, order_no: &OrderNo, event: &str) -> Result<Applied, StoreError> {
         let amount = orders::load(&self.sql, order_no).await?.map_or(0, |entry| entry.order.amount);
         self.apply("refund.succeeded", order_no, event, amount).await
     }
 
     /// What a provider says when a session has ended unpaid.
-    pub async fn ended(&self, order_no: &OrderNo, session: &str, event: &str) -> Result<money::Applied, StoreError> {
+    pub async fn ended(&self, order_no: &OrderNo, session: &str, event: &str) -> Result<Applied, StoreError> {
         let event = Payment {
             id: format!("{event}-{order_no}"),
             kind: "session.ended".to_owned(),
@@ -179,7 +179,7 @@ impl<R: Redis, S: Sql> World<R, S> {
             session: session.to_owned(),
             ..Payment::default()
         };
-        money::apply(&self.redis, &self.sql, &event, NOW).await
+        callbacks::apply(&self.redis, &self.sql, &event, NOW).await
     }
 
     /// Where whoever polls is sent to pay.
@@ -188,13 +188,7 @@ impl<R: Redis, S: Sql> World<R, S> {
     }
 
     /// What a provider says, in full.
-    pub async fn apply(
-        &self,
-        kind: &str,
-        order_no: &OrderNo,
-        event: &str,
-        amount: i64,
-    ) -> Result<money::Applied, StoreError> {
+    pub async fn apply(&self, kind: &str, order_no: &OrderNo, event: &str, amount: i64) -> Result<Applied, StoreError> {
         let event = Payment {
             id: format!("{event}-{order_no}"),
             kind: kind.to_owned(),
@@ -204,7 +198,7 @@ impl<R: Redis, S: Sql> World<R, S> {
             currency: "EUR".to_owned(),
             ..Payment::default()
         };
-        money::apply(&self.redis, &self.sql, &event, NOW).await
+        callbacks::apply(&self.redis, &self.sql, &event, NOW).await
     }
 
     /// Lets every unpaid order run out of time.
@@ -219,8 +213,8 @@ impl<R: Redis, S: Sql> World<R, S> {
             let again = write::tick_redelivered(&self.redis, &self.sql, &self.activity, NOW, 0).await.unwrap();
             let fresh = write::tick(&self.redis, &self.sql, &self.activity, NOW).await.unwrap();
             let settled = sweep::settle(&self.redis, &self.sql, later, &mut 0).await.unwrap();
-            let callbacks = money::finish_callbacks(&self.redis, &self.sql, later, 100).await.unwrap();
-            if again.taken + fresh.taken + settled + callbacks == 0 {
+            let finished = callbacks::finish(&self.redis, &self.sql, later, 100).await.unwrap();
+            if again.taken + fresh.taken + settled + finished == 0 {
                 return;
             }
         }

@@ -7,6 +7,7 @@ use futures::future::join_all;
 use stampede_domain::{ids::OrderNo, time::Millis, webhook::Payment};
 
 use crate::{
+    callbacks,
     ledger::sessions::{self, Due},
     money,
     ports::{Redis, Sql, StoreError},
@@ -50,7 +51,7 @@ pub async fn ask<R: Redis, S: Sql, P: Provider>(
                     currency,
                     ..Payment::default()
                 };
-                money::apply(redis, sql, &event, now).await?;
+                callbacks::apply(redis, sql, &event, now).await?;
                 sessions::close(sql, order_no, session).await?;
             }
             Ok(Closed::Underway) => sessions::note(sql, order_no, session, "the money is on its way").await?,

@@ -6,6 +6,7 @@
 pub mod asking;
 pub mod audit;
 pub mod bans;
+pub mod callbacks;
 pub mod checkout;
 pub mod dead;
 pub mod events;

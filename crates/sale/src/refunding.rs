@@ -6,11 +6,11 @@ use futures::future::join_all;
 use stampede_domain::{time::Millis, webhook::Payment};
 
 use crate::{
+    callbacks,
     ledger::{
         payments::LOST,
         refunds::{self, Refund, Tried},
     },
-    money,
     ports::{Redis, Sql, StoreError},
     provider::{Provider, Refunded, Unknown},
 };
@@ -78,7 +78,9 @@ async fn settle<R: Redis, S: Sql>(
     match answer {
         Ok(Refunded::Taken { refund }) => refunds::note(sql, of, &Tried::Taken(refund)).await.map(Ok),
         // Its answer is as good as its callback, and the same thing is done about it.
-        Ok(Refunded::Done { refund }) => money::apply(redis, sql, &confirmed(of, refund), now).await.map(|_| Ok(())),
+        Ok(Refunded::Done { refund }) => {
+            callbacks::apply(redis, sql, &confirmed(of, refund), now).await.map(|_| Ok(()))
+        }
         Ok(Refunded::Failed(because)) => {
             refunds::note(sql, of, &Tried::Failed(because.clone(), now.plus(AFTER_FAILURE_MS))).await?;
             Ok(Err(because))

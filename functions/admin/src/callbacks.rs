@@ -9,8 +9,11 @@ use stampede_platform::{
     redis::SpinRedis,
 };
 use stampede_sale::{
+    callbacks::{
+        Applied,
+        held::{self, Resolved},
+    },
     ledger::{payments, refunds},
-    money::{self, Applied, Resolved},
 };
 
 /// `GET …/callbacks`: the held ones, newest first.
@@ -27,9 +30,9 @@ pub async fn refunds() -> Result<Answer, Failure> {
 pub async fn resolve(id: &str, how: &str) -> Result<Answer, Failure> {
     let (id, now, ledger) = (client::decoded(id), SpinRedis.now().await?, SpinLedger::open().await);
     let resolved = match how {
-        "replay" => money::replay_held(&SpinRedis, &ledger, &id, now).await?,
-        "refund" => money::refund_held(&ledger, &id, now).await?,
-        _ => money::dismiss_held(&ledger, &id).await?,
+        "replay" => held::replay(&SpinRedis, &ledger, &id, now).await?,
+        "refund" => held::refund(&ledger, &id, now).await?,
+        _ => held::dismiss(&ledger, &id).await?,
     };
     let applied = match resolved {
         Resolved::Done(applied) => applied,

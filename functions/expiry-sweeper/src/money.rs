@@ -2,7 +2,7 @@
 
 use stampede_domain::time::Millis;
 use stampede_platform::{http::Failure, ledger::SpinLedger, log, provider, redis::SpinRedis};
-use stampede_sale::{asking, money, provider::Patience, refunding, sweep::Report};
+use stampede_sale::{asking, callbacks, provider::Patience, refunding, sweep::Report};
 
 /// Payment sessions that are asked about at once.
 const SESSIONS: i64 = 16;
@@ -16,9 +16,9 @@ const CALLBACKS: i64 = 200;
 /// One round; answers whether there was anything to do. Without a provider, only callbacks are finished: an order that
 /// nobody can be asked about is released a little later.
 pub async fn round(ledger: &SpinLedger, now: Millis, report: &mut Report) -> Result<bool, Failure> {
-    let callbacks = money::finish_callbacks(&SpinRedis, ledger, now, CALLBACKS).await?;
-    report.callbacks += callbacks;
-    let Ok(provider) = provider::provider(Patience::SWEEPER).await else { return Ok(callbacks > 0) };
+    let finished = callbacks::finish(&SpinRedis, ledger, now, CALLBACKS).await?;
+    report.callbacks += finished;
+    let Ok(provider) = provider::provider(Patience::SWEEPER).await else { return Ok(finished > 0) };
     let asked = asking::ask(&SpinRedis, ledger, &provider, now, SESSIONS).await?;
     for (order_no, because) in &asked.unanswered {
         let fields = [("order_no", order_no.to_string().into()), ("because", because.as_str().into())];
@@ -31,5 +31,5 @@ pub async fn round(ledger: &SpinLedger, now: Millis, report: &mut Report) -> Res
     }
     report.asked += asked.asked;
     report.refunds += refunds.tried;
-    Ok(callbacks + asked.asked + refunds.tried > 0)
+    Ok(finished + asked.asked + refunds.tried > 0)
 }

@@ -14,9 +14,9 @@ use stampede_platform::{
     redis::SpinRedis,
 };
 use stampede_sale::{
+    callbacks::{self, Applied},
     hot::status::status,
     ledger::orders,
-    money::{self, Applied},
 };
 
 use crate::{standard, stripe};
@@ -48,7 +48,7 @@ async fn apply(call: &Call, event: &Payment) -> Result<(), Failure> {
         return Err(Problem::new(Code::NotReady, "The order is being written. Send this again.").into());
     }
     let now = SpinRedis.now().await?;
-    let applied = money::apply(&SpinRedis, &ledger, event, now).await?;
+    let applied = callbacks::apply(&SpinRedis, &ledger, event, now).await?;
     if applied == Applied::Held {
         let fields = [
             ("order_no", event.order_no.as_str().into()),

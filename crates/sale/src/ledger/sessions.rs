@@ -1,5 +1,5 @@
-//! Payment sessions in the ledger: those that the provider must be asked about before their order is released. An order has one at
-//! a time: another one is opened when the last one has ended.
+//! Payment sessions in the ledger: those that the provider must be asked about before their order is released. An order
+//! has one at a time: another one is opened when the last one has ended.
 
 use stampede_domain::{ids::OrderNo, time::Millis};
 
