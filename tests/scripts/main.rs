@@ -14,6 +14,7 @@ mod fakes;
 mod leases;
 mod ledger;
 mod limits;
+mod locks;
 mod model;
 mod moves;
 mod overpaid;

@@ -64,7 +64,7 @@ impl RealLedger {
     pub async fn postgres(url: &str, schema: &str) -> Self {
         let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
         tokio::spawn(connection);
-        let own = format!("CREATE SCHEMA {schema}; SET search_path TO {schema}");
+        let own = format!("CREATE SCHEMA IF NOT EXISTS {schema}; SET search_path TO {schema}");
         client.batch_execute(&own).await.unwrap();
         Self::Postgres(client)
     }

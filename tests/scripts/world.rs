@@ -22,6 +22,7 @@ use stampede_sale::{
     hot::reserve::{Decision, Outcome, Reservation, reserve},
     ledger::{orders, refunds, schema},
     operate::{Desk, Operated},
+    ports::Value,
     sweep, write,
 };
 use ulid::Ulid;
@@ -112,6 +113,13 @@ pub async fn world(ledger: &str, total: i64, per_user: i64) -> World<RealRedis, 
     assert!(matches!(world.desk().set_state(&world.activity, State::Published).await.unwrap(), Operated::Done(_)));
     let start_key = stampede_domain::gate::start_key(SECRET, &world.activity, "nonce").unwrap();
     World { start_key, ..world }
+}
+
+/// Another connection to the ledger of a sale on PostgreSQL.
+pub async fn another_connection(world: &World<RealRedis, RealLedger>) -> RealLedger {
+    let rows = world.sql.run("SELECT CAST(current_schema() AS TEXT)", Vec::new()).await.unwrap();
+    let Value::Text(schema) = &rows[0][0] else { panic!("{rows:?}") };
+    RealLedger::postgres(&servers().postgres.url(), schema).await
 }
 
 /// The moment at which everything happens unless a test says otherwise.

@@ -123,9 +123,10 @@ pub async fn save<S: Sql>(sql: &S, activity: &Activity, expected: i64, now: Mill
         Dialect::Sqlite => ("json_each(?2) AS e", "e.value ->> 0", "e.value ->> 1"),
         Dialect::Postgres => ("jsonb_array_elements((?2::text)::jsonb) AS e", "e ->> 0", "(e ->> 1)::bigint"),
     };
+    // In the order of their names, as everybody who locks several of them.
     let upsert = format!(
         "INSERT INTO skus (activity, sku, total) SELECT CAST(?1 AS TEXT), {sku}, {total} FROM {each} WHERE 1 = 1 \
-         ON CONFLICT (activity, sku) DO UPDATE SET total = excluded.total"
+         ORDER BY {sku} ON CONFLICT (activity, sku) DO UPDATE SET total = excluded.total"
     );
     sql.run(&upsert, vec![activity.id.as_str().into(), skus.as_str().into()]).await?;
     let prune = format!(

@@ -20,6 +20,7 @@ fn migrations(dialect: Dialect) -> &'static [(i64, &'static str)] {
             (4, include_str!("../../sql/postgres/0004_sessions.sql")),
             (5, include_str!("../../sql/postgres/0005_batches.sql")),
             (6, include_str!("../../sql/postgres/0006_named.sql")),
+            (7, include_str!("../../sql/postgres/0007_lock_order.sql")),
         ],
     }
 }
