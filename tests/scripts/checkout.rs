@@ -14,9 +14,9 @@ use stampede_sale::{
         addresses, orders, refunds,
         sessions::{self, GRACE_MS, Last},
     },
-    money::{self, Moved},
+    money::Moved,
     provider::Provider,
-    refunding, sweep,
+    sweep,
 };
 
 use crate::{
@@ -39,12 +39,20 @@ impl<R: Redis, S: Sql> World<R, S> {
         checkout(&self.redis, &self.sql, till, &order, sealed, NOW).await
     }
 
-    async fn checked_out(&self, till: &Till, n: u64, user: &str) -> (OrderNo, Box<Order>) {
+    /// An order of one unit that is checked out.
+    pub async fn checked_out(&self, till: &Till, n: u64, user: &str) -> (OrderNo, Box<Order>) {
         let order_no = self.order(n, user, 1).await;
         match self.checkout(till, &order_no, "sealed").await.unwrap() {
             Moved::Done(order) => (order_no, order),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// The buyer pays, no callback comes, and the sweeper asks when the order is due.
+    pub async fn paid_without_a_callback(&self, till: &Till, order_no: &OrderNo, whence: &str) {
+        till.pay(&order_no.to_string());
+        assert_eq!(self.sweep_due(till, DUE).await, 0, "{whence}");
+        assert_eq!(self.status(order_no).await, Some(Status::Paid), "{whence}");
     }
 
     /// What a sweep does about orders that are due: first asks, then releases.
@@ -86,7 +94,7 @@ async fn an_order_that_cannot_be_paid_keeps_no_address_and_opens_no_session() {
     for ledger in LEDGERS {
         let (world, till) = (world(ledger, 5, 1).await, Till::default());
         let order_no = world.order(1, "ada", 1).await;
-        money::cancel(&world.redis, &world.sql, &order_no, NOW).await.unwrap();
+        world.cancel(&order_no).await.unwrap();
         assert!(matches!(world.checkout(&till, &order_no, "sealed").await.unwrap(), Moved::Conflict(_)), "{ledger}");
         assert_eq!(addresses::load(&world.sql, &order_no).await.unwrap(), None, "{ledger}");
         assert_eq!(till.calls.get(), 0, "{ledger}");
@@ -141,9 +149,7 @@ async fn a_due_order_that_was_paid_without_a_callback_is_paid() {
     for ledger in LEDGERS {
         let (world, till) = (world(ledger, 5, 1).await, Till::default());
         let (order_no, _) = world.checked_out(&till, 1, "ada").await;
-        till.pay(&order_no.to_string());
-        assert_eq!(world.sweep_due(&till, DUE).await, 0, "{ledger}");
-        assert_eq!(world.status(&order_no).await, Some(Status::Paid), "{ledger}");
+        world.paid_without_a_callback(&till, &order_no, ledger).await;
         // The callback comes after all.
         assert_eq!(world.paid(&order_no, "e").await.unwrap(), Applied::Duplicate, "{ledger}");
         assert_eq!(world.units().await, (4, 0, 1), "{ledger}");
@@ -174,7 +180,7 @@ async fn the_session_of_a_cancelled_order_is_ended() {
     for ledger in LEDGERS {
         let (world, till) = (world(ledger, 5, 1).await, Till::default());
         let (order_no, _) = world.checked_out(&till, 1, "ada").await;
-        money::cancel(&world.redis, &world.sql, &order_no, NOW).await.unwrap();
+        world.cancel(&order_no).await.unwrap();
         world.sweep_due(&till, NOW).await;
         assert_eq!(till.ended.borrow().len(), 1, "{ledger}");
         world.sweep_due(&till, DUE).await;
@@ -206,9 +212,7 @@ async fn a_session_that_ended_early_is_shown_to_nobody_and_followed_by_another()
         assert_eq!(same.checkout_url, second.checkout_url, "{ledger}");
         assert_eq!(world.hot_url(&order_no).await, second.checkout_url, "{ledger}");
         assert_eq!(till.sessions.borrow().len(), 2, "{ledger}");
-        till.pay(&order_no.to_string());
-        assert_eq!(world.sweep_due(&till, DUE).await, 0, "{ledger}");
-        assert_eq!(world.status(&order_no).await, Some(Status::Paid), "{ledger}: asked about the second one");
+        world.paid_without_a_callback(&till, &order_no, ledger).await;
     }
 }
 
@@ -280,8 +284,7 @@ async fn money_for_a_session_that_was_called_ended_and_for_the_next_one_goes_bac
         let ended = till.session(&order_no.to_string());
         world.ended(&order_no, &ended, "e").await.unwrap();
         world.checkout(&till, &order_no, "sealed").await.unwrap();
-        till.pay(&order_no.to_string());
-        world.sweep_due(&till, DUE).await;
+        world.paid_without_a_callback(&till, &order_no, ledger).await;
         world.another_payment(&order_no, "first").await.unwrap();
         let back = refunds::open(&world.sql).await.unwrap();
         assert_eq!(back.iter().map(|refund| refund.payment.as_str()).collect::<Vec<_>>(), ["first"], "{ledger}");
@@ -304,10 +307,8 @@ async fn an_order_without_a_session_is_asked_after_by_nobody() {
 async fn a_refund_is_sent_until_it_is_confirmed_and_is_one_refund() {
     for ledger in LEDGERS {
         let (world, till) = (world(ledger, 5, 1).await, Till::default());
-        let order_no = world.order(1, "ada", 1).await;
-        world.paid(&order_no, "e").await.unwrap();
-        money::request_refund(&world.redis, &world.sql, &order_no, NOW).await.unwrap();
-        let send = async |ms| refunding::send(&world.redis, &world.sql, &till, NOW.plus(ms), 10).await.unwrap();
+        let order_no = world.refunding_order(1, "ada").await;
+        let send = async |ms| world.send_refunds(&till, ms).await.unwrap();
         till.silent.set(true);
         let silent = send(0).await;
         assert_eq!((silent.tried, silent.untaken.len()), (1, 1), "{ledger}: unknown is not failed");
@@ -329,24 +330,17 @@ async fn a_refund_is_sent_until_it_is_confirmed_and_is_one_refund() {
 async fn a_refund_that_failed_is_asked_for_anew_and_seen_by_operators() {
     for ledger in LEDGERS {
         let (world, till) = (world(ledger, 5, 1).await, Till::default());
-        let order_no = world.order(1, "ada", 1).await;
-        world.paid(&order_no, "e").await.unwrap();
-        money::request_refund(&world.redis, &world.sql, &order_no, NOW).await.unwrap();
+        let order_no = world.refunding_order(1, "ada").await;
         till.refunding.set(Refunding::Never);
-        assert_eq!(
-            refunding::send(&world.redis, &world.sql, &till, NOW, 10).await.unwrap().untaken[0].because,
-            "the card is gone",
-            "{ledger}"
-        );
+        assert_eq!(world.send_refunds(&till, 0).await.unwrap().untaken[0].because, "the card is gone", "{ledger}");
         let stuck = refunds::open(&world.sql).await.unwrap();
         assert_eq!(stuck.len(), 1, "{ledger}");
         assert_eq!((stuck[0].failures, stuck[0].last_error.as_str()), (1, "the card is gone"), "{ledger}");
         till.refunding.set(Refunding::Later);
-        let later = NOW.plus(60_000);
-        assert_eq!(refunding::send(&world.redis, &world.sql, &till, later, 10).await.unwrap().tried, 1, "{ledger}");
+        assert_eq!(world.send_refunds(&till, 60_000).await.unwrap().tried, 1, "{ledger}");
         assert_eq!(till.refunds.borrow().len(), 2, "{ledger}: a new try is a new refund");
         // News of the first one comes late, and again: the second one is not given up.
-        let of = order_no.to_string();
+        let (of, later) = (order_no.to_string(), NOW.plus(60_000));
         refunds::failed(&world.sql, &of, &format!("pay-{of}"), "re_0", later).await.unwrap();
         assert_eq!(refunds::open(&world.sql).await.unwrap()[0].failures, 1, "{ledger}");
         refunds::failed(&world.sql, &of, &format!("pay-{of}"), "re_1", later).await.unwrap();

@@ -2,7 +2,7 @@
 
 use stampede_domain::{activity::State, order::Status};
 use stampede_sale::{
-    Redis, dead, money,
+    Redis, dead,
     operate::Operated,
     rebuild::{Rebuilt, rebuild},
     write,
@@ -62,7 +62,7 @@ async fn a_cancel_that_dies_is_done_or_not() {
         async |world| {
             world.order(1, "ada", 1).await;
         },
-        async |world| money::cancel(&world.redis, &world.sql, &world.order_no(1), NOW).await.map(|_| ()),
+        async |world| world.cancel(&world.order_no(1)).await.map(|_| ()),
         async |world, point| match world.status(&world.order_no(1)).await {
             Some(Status::Cancelled) => assert_eq!(world.units().await, (1, 0, 0), "{point}"),
             status => assert_eq!((status, world.units().await), (Some(Status::PendingPayment), (0, 1, 0)), "{point}"),
@@ -179,15 +179,14 @@ async fn a_refund_that_dies_is_done_once() {
         "refund: asked for and confirmed",
         2,
         async |world| {
-            let order_no = world.order(1, "ada", 1).await;
-            world.paid(&order_no, "e").await.unwrap();
+            world.paid_order(1, "ada").await;
         },
         async |world| {
-            money::request_refund(&world.redis, &world.sql, &world.order_no(1), NOW).await?;
+            world.ask_refund(&world.order_no(1)).await?;
             world.apply("refund.succeeded", &world.order_no(1), "r", 100).await.map(|_| ())
         },
         async |world, point| {
-            money::request_refund(&world.redis, &world.sql, &world.order_no(1), NOW).await.unwrap();
+            world.ask_refund(&world.order_no(1)).await.unwrap();
             world.apply("refund.succeeded", &world.order_no(1), "r2", 100).await.unwrap();
             assert_eq!(world.status(&world.order_no(1)).await, Some(Status::Refunded), "{point}");
             assert_eq!(world.units().await, (2, 0, 0), "{point}");

@@ -6,9 +6,9 @@ use stampede_sale::{
     asking::ask,
     events::{Target, deliver},
     ledger::{addresses, events::switch, refunds::Refund},
-    money::{self, Moved},
+    money::Moved,
     provider::{Closed, Opened, Provider, Refunded, Unknown},
-    refunding, sweep,
+    sweep,
     web::{Incoming, Outgoing, Unanswered, Web},
 };
 
@@ -75,9 +75,7 @@ async fn a_checkout_that_dies_leaves_one_session_and_an_order_that_can_be_paid()
             assert_eq!(order.checkout_url, Some(format!("https://till.example/{session}")), "{point}");
             assert!(addresses::load(&world.sql, &order_no).await.unwrap().is_some(), "{point}");
             // What can be paid can be asked about.
-            till.pay(&order_no.to_string());
-            world.sweep_due(&till, NOW.plus(360_000)).await;
-            assert_eq!(world.status(&order_no).await, Some(Status::Paid), "{point}");
+            world.paid_without_a_callback(&till, &order_no, point).await;
             assert_eq!(world.units().await, (1, 0, 1), "{point}");
         },
     )
@@ -91,8 +89,7 @@ async fn a_session_that_ends_early_is_followed_by_one_other_wherever_somebody_di
         "payment callback: a session ended, and the order checked out again",
         2,
         async |world| {
-            let order_no = world.order(1, "ada", 1).await;
-            world.checkout(&till, &order_no, "sealed").await.unwrap();
+            let (order_no, _) = world.checked_out(&till, 1, "ada").await;
             till.end(&order_no.to_string());
         },
         async |world| {
@@ -111,9 +108,7 @@ async fn a_session_that_ends_early_is_followed_by_one_other_wherever_somebody_di
             assert_eq!(world.hot_url(&order_no).await, order.checkout_url, "{point}");
             let sessions = till.sessions.borrow().keys().filter(|(of, _)| *of == order_no.to_string()).count();
             assert_eq!(sessions, 2, "{point}");
-            till.pay(&order_no.to_string());
-            world.sweep_due(&till, NOW.plus(360_000)).await;
-            assert_eq!(world.status(&order_no).await, Some(Status::Paid), "{point}");
+            world.paid_without_a_callback(&till, &order_no, point).await;
             assert_eq!(world.units().await, (1, 0, 1), "{point}");
         },
     )
@@ -132,8 +127,7 @@ async fn a_sweeper_that_dies_while_it_asks_releases_nothing_that_was_paid() {
             },
             2,
             async |world| {
-                let order_no = world.order(1, "ada", 1).await;
-                world.checkout(&till, &order_no, "sealed").await.unwrap();
+                let (order_no, _) = world.checked_out(&till, 1, "ada").await;
                 if paid {
                     till.pay(&order_no.to_string());
                 }
@@ -163,13 +157,11 @@ async fn a_refund_whose_sender_dies_is_one_refund() {
         "sweeper: a refund sent to a provider",
         2,
         async |world| {
-            let order_no = world.order(1, "ada", 1).await;
-            world.paid(&order_no, "e").await.unwrap();
-            money::request_refund(&world.redis, &world.sql, &order_no, NOW).await.unwrap();
+            world.refunding_order(1, "ada").await;
         },
-        async |world| refunding::send(&world.redis, &world.sql, &mortal(world, &till), NOW, 10).await.map(|_| ()),
+        async |world| world.send_refunds(&mortal(world, &till), 0).await.map(|_| ()),
         async |world, point| {
-            refunding::send(&world.redis, &world.sql, &till, NOW.plus(100_000), 10).await.unwrap();
+            world.send_refunds(&till, 100_000).await.unwrap();
             let order_no = world.order_no(1);
             assert_eq!(world.status(&order_no).await, Some(Status::Refunded), "{point}");
             let payment = format!("pay-{order_no}");
@@ -191,8 +183,7 @@ async fn events_whose_sender_dies_all_arrive_in_order() {
         2,
         async |world| {
             switch(&world.sql, true).await.unwrap();
-            let order_no = world.order(1, "ada", 1).await;
-            world.paid(&order_no, "e").await.unwrap();
+            world.paid_order(1, "ada").await;
             shop.forget();
         },
         async |world| {

@@ -6,7 +6,6 @@ use stampede_domain::order::Status;
 use stampede_sale::{
     Redis, Sql, StoreError, dead,
     keys::Keys,
-    money,
     ports::{Dialect, Item, Value},
     write::{self, BATCH, MAX_DELIVERIES},
 };
@@ -142,7 +141,7 @@ async fn messages_that_come_twice_out_of_order_and_late_make_one_order_each() {
         world.write().await.unwrap();
         assert_eq!(world.units().await, (6, 4, 0), "{ledger}");
         // Later than everything that became of them: nobody comes back to life.
-        money::cancel(&world.redis, &world.sql, &world.order_no(0), NOW).await.unwrap();
+        world.cancel(&world.order_no(0)).await.unwrap();
         world.paid(&world.order_no(1), "e").await.unwrap();
         for text in &texts {
             send_again(&world, text).await;

@@ -12,7 +12,6 @@ use stampede_sale::{
     hot::reserve::Outcome,
     keys::Keys,
     ledger::epochs,
-    money,
     ports::{Arg, Dialect, Item, Value},
     rebuild::{Rebuilt, rebuild},
     sweep, write,
@@ -200,8 +199,7 @@ async fn publishing_again_after_a_loss_counts_what_the_ledger_holds() {
     for ledger in LEDGERS {
         let world = world(ledger, 3, 2).await;
         world.order(1, "ada", 1).await;
-        let paid = world.order(2, "bob", 1).await;
-        world.paid(&paid, "e").await.unwrap();
+        world.paid_order(2, "bob").await;
         lose_redis(&world).await;
         resume(&world).await;
         assert_eq!(epochs::current(&world.sql, &world.activity).await.unwrap(), 2, "{ledger}: a new epoch");
@@ -257,8 +255,7 @@ async fn at_every_moment_of_a_rebuild(act: impl AsyncFn(&Real), expected: (i64, 
             for n in 1..=4 {
                 world.order(n, "ada", 1).await;
             }
-            let paid = world.order(5, "bob", 1).await;
-            world.paid(&paid, "e").await.unwrap();
+            world.paid_order(5, "bob").await;
             pause(&world).await;
             let shared = &world;
             let acting = || -> std::pin::Pin<Box<dyn Future<Output = ()> + '_>> { Box::pin(act(shared)) };
@@ -291,7 +288,7 @@ async fn an_order_cancelled_at_any_moment_of_a_rebuild_returns_its_unit_once() {
     at_every_moment_of_a_rebuild(
         async |world| {
             for n in [1, 3] {
-                money::cancel(&world.redis, &world.sql, &world.order_no(n), NOW).await.unwrap();
+                world.cancel(&world.order_no(n)).await.unwrap();
             }
         },
         (7, 2, 1),

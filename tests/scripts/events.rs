@@ -6,7 +6,6 @@ use stampede_sale::{
     events::{Round, Target, deliver},
     keys::Keys,
     ledger::events::{self, switch},
-    money,
 };
 use standardwebhooks::Webhook;
 
@@ -51,7 +50,7 @@ async fn a_whole_life_is_told_in_order_and_signed() {
         let order_no = world.order(1, "ada", 2).await;
         world.expire().await.unwrap();
         world.paid(&order_no, "e").await.unwrap();
-        money::request_refund(&world.redis, &world.sql, &order_no, NOW).await.unwrap();
+        world.ask_refund(&order_no).await.unwrap();
         world.money_back(&order_no, "r").await.unwrap();
         let endpoint = Endpoint::default();
         assert_eq!(deliver_all(&world, &endpoint, LATER).await, 5, "{ledger}");
@@ -110,8 +109,7 @@ async fn a_later_event_waits_for_an_earlier_one_that_failed_and_other_orders_do_
     for ledger in LEDGERS {
         let world = world(ledger, 5, 1).await;
         switch(&world.sql, true).await.unwrap();
-        let order_no = world.order(1, "ada", 1).await;
-        world.paid(&order_no, "e").await.unwrap();
+        world.paid_order(1, "ada").await;
         let endpoint = Endpoint::default();
         endpoint.answers.borrow_mut().push((500, ""));
         let first = round(&world, &endpoint, LATER).await;

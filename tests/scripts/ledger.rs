@@ -179,7 +179,7 @@ async fn a_redis_that_lost_everything_is_rebuilt_from_the_ledger() {
         world.paid(&paid, "e").await.unwrap();
         world.order(2, "bob", 1).await;
         let gone = world.order(3, "cyd", 3).await;
-        stampede_sale::money::cancel(&world.redis, &world.sql, &gone, NOW).await.unwrap();
+        world.cancel(&gone).await.unwrap();
         let again =
             async || rebuild(&world.redis, &world.sql, &world.activity, crate::world::SECRET, NOW).await.unwrap();
         assert_eq!(again().await, Rebuilt::Open, "{ledger}: not while it is open");

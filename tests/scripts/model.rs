@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use proptest::{prelude::*, test_runner::Config};
 use stampede_domain::order::Status;
-use stampede_sale::money;
 
-use crate::world::{LEDGERS, NOW, World, world};
+use crate::world::{LEDGERS, World, world};
 
 const USERS: [&str; 4] = ["ada", "bob", "cyd", "dee"];
 const PER_USER: i64 = 3;
@@ -134,13 +133,13 @@ async fn perform(world: &Real, step: &Step) {
             }
         }
         Step::Cancel { ticket } => {
-            money::cancel(&world.redis, &world.sql, &world.order_no(*ticket), NOW).await.unwrap();
+            world.cancel(&world.order_no(*ticket)).await.unwrap();
         }
         Step::Expire => {
             world.expire().await.unwrap();
         }
         Step::AskRefund { ticket } => {
-            money::request_refund(&world.redis, &world.sql, &world.order_no(*ticket), NOW).await.unwrap();
+            world.ask_refund(&world.order_no(*ticket)).await.unwrap();
         }
         Step::Refunded { ticket, event } => {
             if world.status(&world.order_no(*ticket)).await == Some(Status::Refunding) {

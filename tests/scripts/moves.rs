@@ -39,11 +39,8 @@ async fn one_of_cancel_expire_and_pay_wins() {
         let world = world(ledger, 30, 1).await;
         for n in 0..30 {
             let order_no = world.order(n, &format!("user {n}"), 1).await;
-            let (cancelled, expired, paid) = tokio::join!(
-                money::cancel(&world.redis, &world.sql, &order_no, NOW),
-                world.expire(),
-                world.paid(&order_no, "e"),
-            );
+            let (cancelled, expired, paid) =
+                tokio::join!(world.cancel(&order_no), world.expire(), world.paid(&order_no, "e"),);
             expired.unwrap();
             let (cancelled, paid) = (cancelled.unwrap(), paid.unwrap());
             let status = world.status(&order_no).await.unwrap();
@@ -64,8 +61,7 @@ async fn cancel_and_expiry_return_a_unit_once() {
         let world = world(ledger, 10, 1).await;
         for n in 0..10 {
             let order_no = world.order(n, &format!("user {n}"), 1).await;
-            let (cancelled, _, _) =
-                tokio::join!(money::cancel(&world.redis, &world.sql, &order_no, NOW), world.expire(), world.expire());
+            let (cancelled, _, _) = tokio::join!(world.cancel(&order_no), world.expire(), world.expire());
             let status = world.status(&order_no).await.unwrap();
             match cancelled.unwrap() {
                 Moved::Done(_) => assert_eq!(status, Status::Cancelled),
@@ -111,10 +107,9 @@ async fn a_late_payment_is_refunded_if_none_is_free() {
 async fn a_refund_puts_the_unit_back_once() {
     for ledger in LEDGERS {
         let world = world(ledger, 3, 1).await;
-        let order_no = world.order(1, "ada", 1).await;
-        world.paid(&order_no, "e").await.unwrap();
+        let order_no = world.paid_order(1, "ada").await;
         for _ in 0..2 {
-            let asked = money::request_refund(&world.redis, &world.sql, &order_no, NOW).await.unwrap();
+            let asked = world.ask_refund(&order_no).await.unwrap();
             assert!(matches!(asked, Moved::Done(_)), "{ledger}");
         }
         assert_eq!(world.units().await, (2, 0, 1), "{ledger}");
@@ -131,7 +126,7 @@ async fn an_unpaid_order_is_not_refunded() {
     for ledger in LEDGERS {
         let world = world(ledger, 3, 1).await;
         let order_no = world.order(1, "ada", 1).await;
-        let asked = money::request_refund(&world.redis, &world.sql, &order_no, NOW).await.unwrap();
+        let asked = world.ask_refund(&order_no).await.unwrap();
         assert!(matches!(asked, Moved::Conflict(_)), "{ledger}");
         assert_eq!(world.open_refunds().await, 0, "{ledger}");
     }

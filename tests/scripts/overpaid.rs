@@ -12,7 +12,6 @@ use stampede_sale::{
         payments,
         refunds::{self, Book},
     },
-    money, refunding,
 };
 
 use crate::{
@@ -49,7 +48,7 @@ async fn money_that_came_twice_goes_back_and_the_order_stays_paid() {
         assert_eq!(open.len(), 1, "{ledger}: {open:?}");
         assert_eq!((open[0].book, open[0].payment.as_str()), (Book::Overpayments, "second"), "{ledger}");
         till.refunding.set(Refunding::AtOnce);
-        refunding::send(&world.redis, &world.sql, &till, NOW, 10).await.unwrap();
+        world.send_refunds(&till, 0).await.unwrap();
         assert_eq!(refunds::open(&world.sql).await.unwrap(), [], "{ledger}");
         assert_eq!(world.status(&order_no).await, Some(Status::Paid), "{ledger}");
         assert_eq!(world.units().await, (4, 0, 1), "{ledger}");
@@ -116,9 +115,7 @@ async fn late_money_that_came_twice_is_kept_once() {
 async fn a_refund_is_confirmed_once_and_only_with_its_own_payment_and_amount() {
     for ledger in LEDGERS {
         let world = world(ledger, 5, 1).await;
-        let order_no = world.order(1, "ada", 1).await;
-        world.paid(&order_no, "e").await.unwrap();
-        money::request_refund(&world.redis, &world.sql, &order_no, NOW).await.unwrap();
+        let order_no = world.refunding_order(1, "ada").await;
         assert_eq!(world.apply("refund.succeeded", &order_no, "r0", 99).await.unwrap(), Applied::Held, "{ledger}");
         let (one, two) = tokio::join!(world.money_back(&order_no, "r1"), world.money_back(&order_no, "r2"));
         assert!([one.unwrap(), two.unwrap()].contains(&Applied::Changed), "{ledger}");
@@ -131,8 +128,7 @@ async fn a_refund_is_confirmed_once_and_only_with_its_own_payment_and_amount() {
 async fn money_that_went_back_at_the_providers_desk_is_followed() {
     for ledger in LEDGERS {
         let world = world(ledger, 5, 1).await;
-        let order_no = world.order(1, "ada", 1).await;
-        world.paid(&order_no, "e").await.unwrap();
+        let order_no = world.paid_order(1, "ada").await;
         assert_eq!(world.money_back(&order_no, "r").await.unwrap(), Applied::Changed, "{ledger}");
         assert_eq!(world.status(&order_no).await, Some(Status::Refunded), "{ledger}");
         assert_eq!(world.hot_status(&order_no).await, Some(Status::Refunded), "{ledger}");

@@ -40,7 +40,7 @@ async fn a_ticket_makes_one_order_and_replays_its_first_answer() {
 async fn a_released_ticket_stays_used() {
     let world = world("sqlite", 1, 1).await;
     let order_no = world.order(1, "ada", 1).await;
-    stampede_sale::money::cancel(&world.redis, &world.sql, &order_no, crate::world::NOW).await.unwrap();
+    world.cancel(&order_no).await.unwrap();
     assert!(matches!(world.reserve(1, "ada", 1).await.unwrap().outcome, Outcome::Queued(_)), "the first answer again");
     assert_eq!(world.units().await, (1, 0, 0), "and no second order");
 }
@@ -50,7 +50,7 @@ async fn a_refused_ticket_can_be_used_later() {
     let world = world("sqlite", 1, 1).await;
     let first = world.order(1, "ada", 1).await;
     assert!(matches!(world.reserve(2, "bob", 1).await.unwrap().outcome, Outcome::SoldOut(_)));
-    stampede_sale::money::cancel(&world.redis, &world.sql, &first, crate::world::NOW).await.unwrap();
+    world.cancel(&first).await.unwrap();
     assert!(matches!(world.reserve(2, "bob", 1).await.unwrap().outcome, Outcome::Queued(_)));
 }
 

@@ -28,7 +28,7 @@ use stampede_sale::{
     ports::Dialect,
     provider::{AnyProvider, Patience, Sandbox, Stripe},
     rebuild::{Rebuilt, rebuild},
-    refunding, sweep,
+    sweep,
 };
 
 use crate::{
@@ -73,8 +73,7 @@ impl Real {
 
     /// An order that was paid, and whose ledger was lost and put back from Redis: nobody knows its payment's id.
     async fn paid_and_lost(&self, n: u64, user: &str) -> OrderNo {
-        let order_no = self.order(n, user, 1).await;
-        self.paid(&order_no, "e").await.unwrap();
+        let order_no = self.paid_order(n, user).await;
         self.restore_an_older_ledger(&[&order_no]).await;
         pause(self).await;
         rebuilt(self).await;
@@ -104,7 +103,7 @@ async fn what_a_later_epoch_than_the_ledgers_accepts_is_written_and_its_moves_re
         assert_eq!(world.hot_status(&world.order_no(1)).await, Some(Status::PendingPayment), "{ledger}");
         // Redis hears of what happens before the next sweep by that sweep.
         world.paid(&world.order_no(1), "e").await.unwrap();
-        money::cancel(&world.redis, &world.sql, &world.order_no(2), NOW).await.unwrap();
+        world.cancel(&world.order_no(2)).await.unwrap();
         assert_eq!(world.sweep_fence().await, (0, 1), "{ledger}: the gate stays, the ledger catches up");
         assert_eq!(epochs::current(&world.sql, &world.activity).await.unwrap(), 2, "{ledger}");
         world.recover().await;
@@ -161,16 +160,12 @@ async fn orders_that_the_ledger_lost_are_put_back_by_a_rebuild_and_never_sold_ag
             let kept = world.order(1, "ada", 1).await;
             let [pending, paid, refunding, cancelled] = [
                 world.order(2, "bob", 1).await,
-                world.order(3, "cyd", 1).await,
-                world.order(4, "dee", 1).await,
+                world.paid_order(3, "cyd").await,
+                world.refunding_order(4, "dee").await,
                 world.order(5, "eve", 1).await,
             ];
             money::start_payment(&world.redis, &world.sql, &pending, "/pay", 0, NOW).await.unwrap();
-            for order_no in [&paid, &refunding] {
-                world.paid(order_no, "e").await.unwrap();
-            }
-            money::request_refund(&world.redis, &world.sql, &refunding, NOW).await.unwrap();
-            money::cancel(&world.redis, &world.sql, &cancelled, NOW).await.unwrap();
+            world.cancel(&cancelled).await.unwrap();
             world.reserve(6, "fay", 1).await.unwrap();
             world.restore_an_older_ledger(&[&pending, &paid, &refunding, &cancelled]).await;
             if caught_up {
@@ -213,9 +208,9 @@ async fn a_refund_of_a_lost_payment_waits_for_its_id_where_operators_see_it_and_
     for ledger in LEDGERS {
         let (world, till) = (world(ledger, 2, 1).await, Till::default());
         let order_no = world.paid_and_lost(1, "ada").await;
-        money::request_refund(&world.redis, &world.sql, &order_no, NOW).await.unwrap();
+        world.ask_refund(&order_no).await.unwrap();
         till.refunding.set(Refunding::AtOnce);
-        let send = async |ms| refunding::send(&world.redis, &world.sql, &till, NOW.plus(ms), 10).await.unwrap();
+        let send = async |ms| world.send_refunds(&till, ms).await.unwrap();
         let round = send(0).await;
         assert_eq!((till.calls.get(), round.tried, round.untaken.len()), (0, 0, 1), "{ledger}: it is not sent");
         let open = refunds::open(&world.sql).await.unwrap();
@@ -258,13 +253,13 @@ async fn no_provider_hears_of_a_refund_before_it_has_named_the_payment() {
         for (provider, web) in providers.iter().zip([&sandbox, &stripe]) {
             let world = world(ledger, 2, 1).await;
             let order_no = world.paid_and_lost(1, "ada").await;
-            money::request_refund(&world.redis, &world.sql, &order_no, NOW).await.unwrap();
-            let send = async |now| refunding::send(&world.redis, &world.sql, provider, now, 10).await.unwrap();
-            send(NOW).await;
-            send(NOW.plus(3_600_000)).await;
+            world.ask_refund(&order_no).await.unwrap();
+            let send = async |ms| world.send_refunds(provider, ms).await.unwrap();
+            send(0).await;
+            send(3_600_000).await;
             assert_eq!(*web.seen.borrow(), [], "{ledger}");
             world.paid(&order_no, "again").await.unwrap();
-            send(NOW).await;
+            send(0).await;
             let body = web.seen.borrow().iter().map(|request| request.body.clone()).collect::<Vec<_>>();
             assert_eq!(body.len(), 1, "{ledger}");
             assert!(body[0].contains(&format!("pay-{order_no}")), "{ledger}: {body:?}");
@@ -308,7 +303,7 @@ async fn whoever_dies_while_a_lost_payment_is_named_leaves_one_refund_with_its_i
         2,
         async |world| {
             let order_no = world.paid_and_lost(1, "ada").await;
-            money::request_refund(&world.redis, &world.sql, &order_no, NOW).await.unwrap();
+            world.ask_refund(&order_no).await.unwrap();
         },
         async |world| world.paid(&world.order_no(1), "again").await.map(|_| ()),
         async |world, point| {
@@ -327,8 +322,7 @@ async fn whoever_dies_while_a_lost_payment_is_named_leaves_one_refund_with_its_i
 async fn an_order_that_the_ledger_has_as_it_was_before_it_was_paid_stays_paid() {
     for ledger in LEDGERS {
         let world = world(ledger, 2, 1).await;
-        let order_no = world.order(1, "ada", 1).await;
-        world.paid(&order_no, "e").await.unwrap();
+        let order_no = world.paid_order(1, "ada").await;
         world.restore_an_older_ledger(&[&order_no]).await;
         let copy = "INSERT INTO orders (order_no, activity, sku, user_id, quantity, amount, currency, status, live, \
              created_at, updated_at) VALUES (?1, ?2, 'phone', 'ada', 1, 100, 'EUR', 'pending_payment', 1, 1, 1)";
@@ -345,8 +339,7 @@ async fn an_order_that_the_ledger_has_as_it_was_before_it_was_paid_stays_paid() 
 async fn an_order_that_the_ledger_lost_within_an_epoch_is_put_back_too() {
     for ledger in LEDGERS {
         let world = world(ledger, 2, 1).await;
-        let lost = world.order(1, "ada", 1).await;
-        world.paid(&lost, "e").await.unwrap();
+        let lost = world.paid_order(1, "ada").await;
         world.restore_an_older_ledger(&[&lost]).await;
         pause(&world).await;
         assert_eq!(rebuilt(&world).await, Rebuilt::Done { orders: 1, epoch: 2 }, "{ledger}");
@@ -393,8 +386,7 @@ async fn a_rebuild_that_dies_while_it_puts_lost_orders_back_is_begun_again() {
         async |world| {
             world.second_epoch().await;
             let pending = world.order(1, "ada", 1).await;
-            let paid = world.order(2, "bob", 1).await;
-            world.paid(&paid, "e").await.unwrap();
+            let paid = world.paid_order(2, "bob").await;
             world.restore_an_older_ledger(&[&pending, &paid]).await;
             pause(world).await;
         },

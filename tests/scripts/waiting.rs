@@ -8,7 +8,6 @@ use stampede_sale::{
         events::switch,
         waiting::{Waiting, waiting},
     },
-    money, refunding,
 };
 
 use crate::{
@@ -24,8 +23,7 @@ async fn what_waits_is_counted_until_it_waits_no_more() {
         assert_eq!(count().await, Waiting::default(), "{ledger}: nothing waits");
 
         switch(&world.sql, true).await.unwrap();
-        let order_no = world.order(1, "ada", 1).await;
-        world.paid(&order_no, "e").await.unwrap();
+        let order_no = world.paid_order(1, "ada").await;
         let events = Waiting { events: 2, oldest_event_at: NOW, ..Waiting::default() };
         assert_eq!(count().await, events, "{ledger}: pending_payment and paid");
         let target = Target { url: "https://shop.example", secrets: "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD" };
@@ -35,14 +33,14 @@ async fn what_waits_is_counted_until_it_waits_no_more() {
         switch(&world.sql, false).await.unwrap();
         assert_eq!(count().await, Waiting::default(), "{ledger}: all were sent");
 
-        money::request_refund(&world.redis, &world.sql, &order_no, NOW).await.unwrap();
+        world.ask_refund(&order_no).await.unwrap();
         world.another_payment(&order_no, "twice").await.unwrap();
         assert_eq!(count().await, Waiting { refunds: 2, ..Waiting::default() }, "{ledger}: both books");
         till.refunding.set(Refunding::Never);
-        refunding::send(&world.redis, &world.sql, &till, NOW, 10).await.unwrap();
+        world.send_refunds(&till, 0).await.unwrap();
         assert_eq!(count().await, Waiting { refunds: 2, stuck_refunds: 2, ..Waiting::default() }, "{ledger}");
         till.refunding.set(Refunding::AtOnce);
-        refunding::send(&world.redis, &world.sql, &till, NOW.plus(100_000), 10).await.unwrap();
+        world.send_refunds(&till, 100_000).await.unwrap();
         assert_eq!(count().await, Waiting::default(), "{ledger}: the money is back");
 
         world.apply("payment.succeeded", &order_no, "wrong", 1).await.unwrap();

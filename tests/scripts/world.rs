@@ -21,9 +21,11 @@ use stampede_sale::{
     callbacks::{self, Applied},
     hot::reserve::{Decision, Outcome, Reservation, reserve},
     ledger::{orders, refunds, schema},
+    money::{self, Moved},
     operate::{Desk, Operated},
     ports::Value,
-    sweep, write,
+    provider::Provider,
+    refunding, sweep, write,
 };
 use ulid::Ulid;
 
@@ -156,6 +158,35 @@ impl<R: Redis, S: Sql> World<R, S> {
         assert!(matches!(decision.outcome, Outcome::Queued(_)), "{decision:?}");
         self.write().await.unwrap();
         self.order_no(n)
+    }
+
+    /// An order of one unit that is paid.
+    pub async fn paid_order(&self, n: u64, user: &str) -> OrderNo {
+        let order_no = self.order(n, user, 1).await;
+        self.paid(&order_no, "e").await.unwrap();
+        order_no
+    }
+
+    /// An order of one unit whose buyer wants the money back.
+    pub async fn refunding_order(&self, n: u64, user: &str) -> OrderNo {
+        let order_no = self.paid_order(n, user).await;
+        assert!(matches!(self.ask_refund(&order_no).await.unwrap(), Moved::Done(_)));
+        order_no
+    }
+
+    /// The buyer cancels.
+    pub async fn cancel(&self, order_no: &OrderNo) -> Result<Moved, StoreError> {
+        money::cancel(&self.redis, &self.sql, order_no, NOW).await
+    }
+
+    /// The buyer wants the money back.
+    pub async fn ask_refund(&self, order_no: &OrderNo) -> Result<Moved, StoreError> {
+        money::request_refund(&self.redis, &self.sql, order_no, NOW).await
+    }
+
+    /// What a sweep does about refunds, `ms` after everything happened.
+    pub async fn send_refunds<P: Provider>(&self, provider: &P, ms: i64) -> Result<refunding::Round, StoreError> {
+        refunding::send(&self.redis, &self.sql, provider, NOW.plus(ms), 10).await
     }
 
     /// One batch of the order writer.
