@@ -10,7 +10,7 @@ use futures::future::join_all;
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
-use stampede_harness::{app::Triggers, ports, proxy::Proxy, redis::Redis, scratch::Scratch, throwaway::Throwaway};
+use stampede_harness::{manifest::Manifest, ports, proxy::Proxy, redis::Redis, scratch::Scratch, throwaway::Throwaway};
 
 use crate::support::{Answer, Buyer, Sale, TestApp, eventually, sale::units};
 
@@ -22,7 +22,7 @@ fn behind_a_proxy() -> (TestApp, Arc<OnceLock<Proxy>>) {
     let proxy = Arc::new(OnceLock::new());
     let placed = Arc::clone(&proxy);
     let app = TestApp::started(Throwaway::start_with(&[], move |settings| {
-        settings.triggers = Triggers::Http;
+        settings.components = Manifest::read(&settings.root).expect("a manifest").components_of("http");
         let variables = &mut settings.variables;
         let port = variables.get("redis_url").rsplit_once(':').and_then(|(_, port)| port.parse().ok());
         let proxy = Proxy::before(port.expect("a port")).expect("a proxy");

@@ -5,7 +5,6 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::Command,
-    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -24,9 +23,6 @@ use crate::{
 /// The first start compiles every component for this machine.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Counts the starts that write a manifest of their own.
-static STARTS: AtomicU64 = AtomicU64::new(0);
-
 /// How to start the app.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -42,19 +38,12 @@ pub struct Settings {
     pub variables: Variables,
     /// Where its output goes, beside memory.
     pub log: Option<PathBuf>,
-    /// Which of its triggers run.
-    pub triggers: Triggers,
+    /// The manifest, from the project.
+    pub manifest: PathBuf,
+    /// The components that run, by id; none means all.
+    pub components: Vec<String>,
     /// More of the engine's environment.
     pub environment: Vec<(String, String)>,
-}
-
-/// Which triggers of the app run in a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Triggers {
-    /// All of the manifest's.
-    All,
-    /// HTTP alone, as on a platform that has no Redis trigger: when Redis goes away, the process stays.
-    Http,
 }
 
 impl Settings {
@@ -76,42 +65,14 @@ impl Settings {
         fs::write(&config, runtime_config(&directory)).with_context(|| format!("cannot write {}", config.display()))?;
         let program = self.engine.program(&target_directory(&self.root));
         let mut command = Command::new(&program);
-        command.current_dir(&self.root).args(["up", "-f"]).arg(self.manifest()?);
+        command.current_dir(&self.root).args(["up", "-f"]).arg(self.root.join(&self.manifest));
+        command.args(self.components.iter().flat_map(|id| ["-c", id]));
         command.args(["--listen", &self.listen.to_string()]);
         command.arg("--state-dir").arg(&directory).arg("--runtime-config-file").arg(&config);
         self.variables.pass_to(&mut command);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         Process::spawn("the app", &mut command, self.log.as_deref())
     }
-}
-
-/// The manifest without its Redis triggers and their components, with paths that hold wherever it is read.
-fn http_alone(manifest: &str, root: &Path) -> Result<String> {
-    let mut manifest: toml::Table = manifest.parse().context("spin.toml is no TOML")?;
-    let table = |value: Option<&mut toml::Value>| value.and_then(|value| value.as_table_mut()).map(std::mem::take);
-    let mut triggers = table(manifest.get_mut("trigger")).context("the manifest has no triggers")?;
-    let mut components = table(manifest.get_mut("component")).context("the manifest has no components")?;
-    for trigger in triggers.remove("redis").and_then(|redis| redis.as_array().cloned()).unwrap_or_default() {
-        components.remove(trigger.get("component").and_then(toml::Value::as_str).unwrap_or_default());
-    }
-    if let Some(application) = manifest.get_mut("application").and_then(toml::Value::as_table_mut) {
-        application.remove("trigger");
-    }
-    for (_, component) in &mut components {
-        let files = component.get("files").and_then(toml::Value::as_array).map_or(0, Vec::len);
-        let sources = (0..files).map(|at| format!("files.{at}.source")).chain(["source".to_owned()]);
-        for path in sources {
-            let found = path.split('.').try_fold(&mut *component, |value, part| match part.parse::<usize>() {
-                Ok(at) => value.get_mut(at),
-                Err(_) => value.get_mut(part),
-            });
-            let Some(toml::Value::String(source)) = found else { continue };
-            *source = root.join(&*source).to_string_lossy().into_owned();
-        }
-    }
-    manifest.insert("trigger".to_owned(), triggers.into());
-    manifest.insert("component".to_owned(), components.into());
-    Ok(toml::to_string(&manifest)?)
 }
 
 /// Stores in files of the given directory, under names that people find.
@@ -122,29 +83,6 @@ fn runtime_config(directory: &Path) -> String {
         "[key_value_store.default]\ntype = \"spin\"\npath = {key_value}\n\n\
          [sqlite_database.default]\ntype = \"spin\"\npath = {ledger}\n"
     )
-}
-
-impl Settings {
-    /// The manifest to run.
-    fn manifest(&self) -> Result<PathBuf> {
-        let whole = self.root.join("spin.toml");
-        match self.triggers {
-            Triggers::All => Ok(whole),
-            Triggers::Http => {
-                let text = fs::read_to_string(&whole).with_context(|| format!("cannot read {}", whole.display()))?;
-                let alone = http_alone(&text, &self.root)?;
-                // Beside what it serves: an engine takes files from below its manifest only. Others may write the same.
-                let path = target_directory(&self.root).join("spin.http.toml");
-                // A name of this start's own, moved into place: whoever reads meanwhile reads a whole one.
-                let start = STARTS.fetch_add(1, Ordering::Relaxed);
-                let own = path.with_extension(format!("{}-{start}", std::process::id()));
-                fs::write(&own, alone)
-                    .and_then(|()| fs::rename(&own, &path))
-                    .with_context(|| format!("cannot write {}", path.display()))?;
-                Ok(path)
-            }
-        }
-    }
 }
 
 /// The address in a line that says where the app is served.
@@ -252,19 +190,6 @@ mod tests {
         assert_eq!(served_at("Serving http://127.0.0.1:3000").as_deref(), Some("http://127.0.0.1:3000"));
         assert_eq!(served_at("  admin: http://127.0.0.1:3000/api/admin/..."), None);
         assert_eq!(served_at("Serving hope"), None);
-    }
-
-    #[test]
-    fn a_manifest_without_the_redis_trigger_has_everything_else() {
-        let root = crate::root::find().expect("the project");
-        let whole = fs::read_to_string(root.join("spin.toml")).expect("a manifest");
-        let alone = http_alone(&whole, &root).expect("a manifest");
-        let parsed: toml::Table = alone.parse().expect("TOML");
-        let whole: toml::Table = whole.parse().expect("TOML");
-        let components = |manifest: &toml::Table| manifest["component"].as_table().expect("components").len();
-        assert_eq!(components(&parsed) + 1, components(&whole));
-        assert!(parsed["trigger"].get("redis").is_none() && parsed["application"].get("trigger").is_none());
-        assert_eq!(parsed["trigger"]["http"], whole["trigger"]["http"]);
     }
 
     #[test]

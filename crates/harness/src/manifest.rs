@@ -1,6 +1,10 @@
-//! What `spin.toml` says about building: it is the only place that names the commands.
+//! What `spin.toml` says about building and starting: it is the only place that names commands and components.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -13,6 +17,13 @@ pub const TARGET: &str = "wasm32-wasip2";
 pub struct Manifest {
     #[serde(rename = "component")]
     components: BTreeMap<String, Component>,
+    #[serde(default, rename = "trigger")]
+    triggers: BTreeMap<String, Vec<Trigger>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Trigger {
+    component: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -69,6 +80,13 @@ impl Manifest {
         toml::from_str(&text).with_context(|| format!("cannot read {}", path.display()))
     }
 
+    /// The components that triggers of one type call: `http`, `redis`.
+    #[must_use]
+    pub fn components_of(&self, kind: &str) -> Vec<String> {
+        let called = self.triggers.get(kind).into_iter().flatten().map(|trigger| trigger.component.clone());
+        called.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
     /// The build commands, those of Cargo merged into one: eleven calls would take eleven times its start-up.
     #[must_use]
     pub fn plan(&self) -> Plan {
@@ -117,6 +135,15 @@ fn source(file: &toml::Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_component_belongs_to_the_triggers_that_call_it() {
+        let manifest = Manifest::read(&crate::root::find().expect("the project")).expect("a manifest");
+        assert_eq!(manifest.components_of("redis"), ["order-writer"]);
+        let http = manifest.components_of("http");
+        assert_eq!(http.len() + 1, manifest.components.len());
+        assert!(http.iter().all(|id| manifest.components.contains_key(id)), "{http:?}");
+    }
 
     #[test]
     fn the_calls_of_cargo_become_one_and_the_rest_stays() {

@@ -5,7 +5,7 @@ use std::{env, net::SocketAddr};
 use anyhow::Result;
 
 use crate::{
-    app::{App, Settings, Triggers},
+    app::{App, Settings},
     engine::Engine,
     ports,
     postgres::Postgres,
@@ -57,7 +57,8 @@ impl Throwaway {
             directory: scratch.path().join("state"),
             variables,
             log: None,
-            triggers: Triggers::All,
+            manifest: "spin.toml".into(),
+            components: vec![],
             environment: vec![],
         };
         adjust(&mut settings);

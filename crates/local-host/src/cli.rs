@@ -36,6 +36,10 @@ pub struct Up {
     #[arg(short, long = "from", alias = "file", default_value = "spin.toml")]
     pub from: PathBuf,
 
+    /// A component to run, by id; may be repeated (default: all)
+    #[arg(short, long = "component-id", value_name = "ID")]
+    pub components: Vec<String>,
+
     /// A variable of the application; may be repeated, the last one wins
     #[arg(long, value_name = "KEY=VALUE | KEY=@FILE | @FILE.json | @FILE.toml")]
     pub variable: Vec<VariableSource>,

@@ -150,6 +150,33 @@ impl App {
         Ok(app)
     }
 
+    /// Leaves out every component but those named, and every trigger that calls another.
+    ///
+    /// # Errors
+    ///
+    /// If one of them is not there, calls one that is left out, or none has a trigger.
+    pub fn retain(&mut self, ids: &[String]) -> anyhow::Result<()> {
+        let is_kept = |id: &str| ids.iter().any(|kept| kept == id);
+        for id in ids {
+            let component =
+                self.components.get(id).with_context(|| format!("there is no component {id:?} to be selected"))?;
+            // What a template makes of a host is not known yet: Spin does not look there either.
+            for host in &component.allowed_outbound_hosts {
+                let target = url::Url::parse(host).ok();
+                let target = target.as_ref().and_then(|url| url.host_str()?.strip_suffix(".spin.internal"));
+                ensure!(
+                    target.is_none_or(is_kept),
+                    "the selected component {id:?} may call one that is not selected: {host}"
+                );
+            }
+        }
+        self.components.retain(|id, _| is_kept(id));
+        self.http.retain(|trigger| matches!(&trigger.target, HttpTarget::Component(id) if is_kept(id)));
+        self.redis.retain(|trigger| is_kept(&trigger.component));
+        ensure!(!self.trigger_types().is_empty(), "none of the selected components has a trigger");
+        Ok(())
+    }
+
     /// The types of the triggers that it has, each of which gets a process of its own.
     pub fn trigger_types(&self) -> Vec<&'static str> {
         let mut types = Vec::new();

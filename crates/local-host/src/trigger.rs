@@ -89,6 +89,9 @@ pub struct Prepared {
 /// If something is missing, malformed, or not known here.
 pub fn prepare(up: &Up) -> anyhow::Result<Prepared> {
     let mut app = App::load(&up.from)?;
+    if !up.components.is_empty() {
+        app.retain(&up.components)?;
+    }
     for component in app.components.values_mut() {
         component.environment.extend(up.env.iter().cloned());
     }

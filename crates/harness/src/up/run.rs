@@ -22,7 +22,7 @@ use super::{
     sweeper::Sweeper,
 };
 use crate::{
-    app::{self, Settings, Triggers, served_at},
+    app::{self, Settings, served_at},
     build,
     engine::Engine,
     http::Client,
@@ -74,7 +74,8 @@ pub fn run(options: &Options) -> Result<()> {
         directory: directory.at("state"),
         variables: variables.clone(),
         log: Some(directory.at("logs/app.log")),
-        triggers: Triggers::All,
+        manifest: "spin.toml".into(),
+        components: vec![],
         environment: vec![],
     };
     println!("starting the app on the engine {} …", settings.engine);

@@ -107,6 +107,30 @@ fn a_trigger_needs_a_component_that_exists() {
 }
 
 #[test]
+fn selected_components_keep_their_triggers_and_the_rest_is_gone() {
+    let text = format!(
+        "{MINIMAL}\n\
+        [[trigger.http]]\nroute = \"/cart\"\ncomponent = \"cart\"\n\
+        [[trigger.redis]]\nchannel = \"bell\"\ncomponent = \"writer\"\n\
+        [component.cart]\nsource = \"c.wasm\"\nallowed_outbound_hosts = [\"http://page.spin.internal\", \"{{{{ a }}}}\"]\n\
+        [component.writer]\nsource = \"w.wasm\"\n[component.idle]\nsource = \"i.wasm\"\n\
+        [variables]\na = {{ default = \"http://a.example\" }}"
+    );
+    let select = |ids: &[&str]| {
+        let mut app = parse(&text).unwrap();
+        app.retain(&ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>()).map(|()| app)
+    };
+    let app = select(&["writer"]).unwrap();
+    assert_eq!((app.trigger_types(), app.components.len()), (vec!["redis"], 1));
+    let app = select(&["cart", "page"]).unwrap();
+    assert_eq!((app.trigger_types(), app.http.len()), (vec!["http"], 2));
+    for (ids, word) in [(&["nope"][..], "nope"), (&["idle"], "trigger"), (&["cart"], "page.spin.internal")] {
+        let error = select(ids).expect_err("the selection was accepted").to_string();
+        assert!(error.contains(word), "{error}");
+    }
+}
+
+#[test]
 fn a_variable_is_required_or_has_a_default() {
     for bad in ["{}", "{ required = true, default = \"x\" }"] {
         let error = refusal(&format!("{MINIMAL}\n[variables]\na = {bad}"));
