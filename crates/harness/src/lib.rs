@@ -3,6 +3,7 @@
 //! `up` is what a developer runs, `with-app` gives any command an app of its own, `suites` runs every test, and the
 //! end-to-end tests use the library. Everything that is started ends with whoever started it, however that ends.
 
+pub mod akamai;
 pub mod app;
 pub mod build;
 pub mod engine;
