@@ -10,6 +10,7 @@ pub mod engine;
 pub mod http;
 pub mod limits;
 pub mod manifest;
+pub mod nginx;
 pub mod poll;
 pub mod ports;
 pub mod postgres;

@@ -14,6 +14,12 @@ pub struct Http {
 impl Http {
     pub fn new(base: &str) -> Self {
         let client = Client::builder().pool_max_idle_per_host(2_000).no_proxy().build().expect("a client");
+        Self::with_client(client, base)
+    }
+
+    /// The same with a client that was made in another way.
+    #[allow(dead_code, reason = "the suite of the kits'")]
+    pub fn with_client(client: Client, base: &str) -> Self {
         Self { client, base: base.to_owned(), dying: false }
     }
 
