@@ -2,7 +2,10 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use futures::future::join_all;
+use futures::{
+    future::join_all,
+    stream::{FuturesUnordered, StreamExt},
+};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::time::{Instant, interval, sleep};
@@ -37,6 +40,24 @@ async fn a_crowd_at_the_gate_asks_the_app_once_a_second() {
     let seen = app.seen(GATE);
     assert!((1..=3).contains(&seen.len()), "200 requests became {}: {seen:#?}", seen.len());
     assert!(seen.iter().all(|seen| seen.target == GATE && seen.header("authorization").is_empty()), "{seen:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_one_asks_for_a_new_gate_the_others_get_the_old_one() {
+    let app = StandIn::start().await;
+    let front = Front::before(&[&app]);
+    let first = front.http.get(GATE, "").await.is(200);
+    // Its second is over, and that of the clock in which it came.
+    sleep(Duration::from_millis(2_050)).await;
+    app.hold(&[GATE]);
+    let mut crowd: FuturesUnordered<_> = (0..30).map(|_| async { front.http.get(GATE, "").await.is(200) }).collect();
+    for _ in 0..29 {
+        let old = tokio::time::timeout(Duration::from_secs(5), crowd.next()).await.expect("an answer at once");
+        assert_eq!(old.expect("an answer").body, first.body);
+    }
+    app.hold(&[]);
+    assert_ne!(crowd.next().await.expect("an answer").body, first.body);
+    assert_eq!(app.seen(GATE).len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
