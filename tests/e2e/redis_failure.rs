@@ -164,32 +164,6 @@ async fn a_frozen_redis_holds_nobody_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_goes_away_while_redis_is_silent_takes_nobodys_patience_along() {
-    let (app, _proxy) = behind_a_proxy();
-    let scene = scene(&app).await;
-    let buyers = app.buyers(&scene.sale, 8).await;
-    let app = Arc::new(app);
-    app.with_redis(|redis| redis.process().signal(Signal::SIGSTOP));
-    let mut asking = Vec::new();
-    for buyer in buyers {
-        let (app, sale) = (Arc::clone(&app), scene.sale.clone());
-        asking.push(tokio::spawn(async move { app.reserve(&sale, &buyer, "a", 1).await }));
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    // The first ones carry the others along; now they leave.
-    for gone in asking.drain(..3) {
-        gone.abort();
-    }
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(asking.iter().all(|asks| !asks.is_finished()), "somebody has lost patience at once");
-    app.with_redis(|redis| redis.process().signal(Signal::SIGCONT));
-    for asks in asking {
-        asks.await.expect("an answer").is(202);
-    }
-    app.settled(&scene.sale).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_restarted_redis_has_everything_and_the_app_finds_it() {
     let (app, _proxy) = behind_a_proxy();
     let scene = scene(&app).await;
