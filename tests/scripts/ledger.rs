@@ -78,7 +78,9 @@ async fn a_total_never_goes_below_what_is_held_and_sold() {
             world.order(n, &format!("user {n}"), 1).await;
         }
         let restock = async |by| world.desk().restock(&world.activity, &world.sku, by).await.unwrap();
-        assert!(matches!(restock(-2).await, Operated::Conflict(_)), "{ledger}");
+        for by in [-2, 1_000_000_000, i64::MAX] {
+            assert!(matches!(restock(by).await, Operated::Conflict(_)), "{ledger}: {by}");
+        }
         assert_eq!(world.units().await, (1, 4, 0), "{ledger}");
         assert!(matches!(restock(-1).await, Operated::Done(_)), "{ledger}");
         assert_eq!(world.units().await, (0, 4, 0), "{ledger}");

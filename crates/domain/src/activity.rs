@@ -8,6 +8,9 @@ use crate::{
     time::Millis,
 };
 
+/// Units of a SKU at most.
+pub const LARGEST_TOTAL: i64 = 1_000_000_000;
+
 /// A quota: `count` requests in `seconds`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
@@ -223,7 +226,7 @@ impl Spec {
             check((0..=1_000_000_000_000).contains(&sku.price), &at("price"), "must be 0 to 10^12 minor units");
             let currency = sku.currency.len() == 3 && sku.currency.bytes().all(|b| b.is_ascii_uppercase());
             check(currency, &at("currency"), "must be an ISO 4217 code, such as EUR");
-            check((-1..=1_000_000_000).contains(&sku.total), &at("total"), "must be -1 (unlimited) or 0 to 10^9");
+            check((-1..=LARGEST_TOTAL).contains(&sku.total), &at("total"), "must be -1 (unlimited) or 0 to 10^9");
         }
         errors
     }

@@ -10,6 +10,10 @@ use crate::problem::{FieldError, Problem};
 /// # Errors
 /// `invalid_request`, with the pointer where there is one.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // A list is read as a type's fields in their order, by serde, and by nobody who writes JSON.
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        return Err(Problem::invalid(vec![FieldError::new("", "must be an object")]));
+    }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let detail = without_position(&error.inner().to_string());
@@ -66,7 +70,7 @@ mod tests {
 
     #[test]
     fn no_json_and_too_much_json_are_refused() {
-        for body in ["", "{", "[]", "null", r#"{"sku":"a","quantity":1} x"#] {
+        for body in ["", "{", "[]", r#" ["a",1]"#, "null", r#"{"sku":"a","quantity":1} x"#] {
             assert!(parse::<Order>(body.as_bytes()).is_err(), "{body:?} was accepted");
         }
         assert!(parse::<Order>(br#"{"sku":"a","quantity":1,"colour":"red"}"#).is_ok());

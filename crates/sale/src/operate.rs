@@ -1,7 +1,7 @@
 //! What operators do to a sale: the ledger and Redis are changed in the order that can only undersell in between.
 
 use stampede_domain::{
-    activity::{Spec, State},
+    activity::{LARGEST_TOTAL, Spec, State},
     ids::{ActivityId, SkuId},
     time::Millis,
 };
@@ -77,9 +77,9 @@ impl<R: Redis, S: Sql> Desk<'_, R, S> {
         if known.total < 0 {
             return Ok(Operated::Conflict("The SKU is unlimited: there is nothing to restock.".to_owned()));
         }
-        known.total += by;
-        if known.total < 0 {
-            return Ok(Operated::Conflict("The total would be below 0.".to_owned()));
+        match known.total.checked_add(by).filter(|total| (0..=LARGEST_TOTAL).contains(total)) {
+            Some(total) => known.total = total,
+            None => return Ok(Operated::Conflict("The total would be below 0 or above 10^9.".to_owned())),
         }
         self.change(old, spec).await
     }
