@@ -115,6 +115,18 @@ async fn a_published_sale_is_described_and_listed() {
 }
 
 #[tokio::test]
+async fn a_draft_that_ended_long_ago_is_published_as_ended() {
+    let app = TestApp::shared();
+    let id = new_id("bygone");
+    let days = 24 * 3600;
+    let draft = description(&json!({"starts_at": in_seconds(-9 * days), "ends_at": in_seconds(-8 * days)}));
+    app.admin(Method::PUT, &format!("/activities/{id}"), &draft).await.is(200);
+    app.admin(Method::POST, &format!("/activities/{id}/publish"), &Value::Null).await.is(200);
+    let gate = app.http.get(&format!("/api/activities/{id}/gate.json"), "").await.is(200);
+    assert_eq!(gate.text("phase"), "ended");
+}
+
+#[tokio::test]
 async fn a_paused_sale_takes_no_orders_and_a_resumed_one_does() {
     let app = TestApp::shared();
     let sale = app.sale(json!({})).await;

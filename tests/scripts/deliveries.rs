@@ -2,10 +2,12 @@
 
 use std::cell::Cell;
 
-use stampede_domain::order::Status;
+use stampede_domain::{order::Status, time::Millis};
 use stampede_sale::{
     Redis, Sql, StoreError, dead,
     keys::Keys,
+    ledger::activities,
+    operate::Operated,
     ports::{Dialect, Item, Value},
     write::{self, BATCH, MAX_DELIVERIES},
 };
@@ -209,5 +211,18 @@ async fn a_batch_that_fails_leaves_the_other_one_of_its_turn_alone() {
         assert_eq!(world.hot_status(&world.order_no(0)).await, Some(Status::Queued), "{ledger}");
         world.recover().await;
         assert_eq!(world.units().await, (0, all, 0), "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn an_end_that_an_operator_moves_far_back_loses_no_order() {
+    for ledger in LEDGERS {
+        let world = world(ledger, 3, 1).await;
+        world.reserve(1, "ada", 1).await.unwrap();
+        let mut spec = activities::load(&world.sql, &world.activity).await.unwrap().unwrap().spec;
+        spec.ends_at = Millis(1);
+        assert!(matches!(world.desk().put(&world.activity, spec).await.unwrap(), Operated::Done(_)), "{ledger}");
+        assert_eq!(world.write().await.unwrap().written, 1, "{ledger}");
+        assert_eq!(world.units().await, (2, 1, 0), "{ledger}");
     }
 }

@@ -3,19 +3,23 @@
 -- not there, or of an older epoch, is only ever made by a rebuild (G5), which counts what the ledger holds.
 --
 -- KEYS  1 gate, 2 orders (stream), 3 stats, 4 queue, 5 winners
--- ARGV  1 key prefix, 2 version, 3 stream group, 4 keep_until (ms), 5 the ledger's epoch, 6 "1" for the rebuild
---       itself, 7 number of gate fields, the gate's fields and values, then for each SKU: its id, total, price, currency
+-- ARGV  1 key prefix, 2 version, 3 stream group, 4 ends_at (ms), 5 how long everything is kept after it (ms), 6 the
+--       ledger's epoch, 7 "1" for the rebuild itself, 8 number of gate fields, the gate's fields and values, then for each
+--       SKU: its id, total, price, currency
 -- Reply done | stale (a newer version or epoch is there) | missing (no whole gate of this epoch: rebuild) | below and the SKU
 --       (its total would be below what is held and sold; nothing was changed)
 
-local prefix, version, group, keep_until = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local prefix, version, group = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local time = redis.call('TIME')
+-- An end that lies far back takes nothing away: orders may wait in the stream, and units be held.
+local keep_until = string.format('%.0f', math.max(tonumber(ARGV[4]), time[1] * 1000) + tonumber(ARGV[5]))
 local gate = redis.call('HMGET', KEYS[1], 'epoch', 'version', 'restoring')
 local epoch = tonumber(gate[1] or 0)
-local unfinished = gate[3] and ARGV[6] ~= '1'
-if epoch == 0 or epoch < tonumber(ARGV[5]) or unfinished then return { 'missing' } end
-if epoch > tonumber(ARGV[5]) or tonumber(gate[2] or 0) > version then return { 'stale' } end
-local fields = tonumber(ARGV[7])
-local first = 8 + fields * 2
+local unfinished = gate[3] and ARGV[7] ~= '1'
+if epoch == 0 or epoch < tonumber(ARGV[6]) or unfinished then return { 'missing' } end
+if epoch > tonumber(ARGV[6]) or tonumber(gate[2] or 0) > version then return { 'stale' } end
+local fields = tonumber(ARGV[8])
+local first = 9 + fields * 2
 
 local skus, plan = {}, {}
 for at = first, #ARGV, 4 do
@@ -27,7 +31,7 @@ for at = first, #ARGV, 4 do
   plan[#plan + 1] = { sku = sku, total = ARGV[at + 1], price = ARGV[at + 2], currency = ARGV[at + 3], left = left }
 end
 
-for at = 8, first - 1, 2 do redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 1]) end
+for at = 9, first - 1, 2 do redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 1]) end
 redis.call('HSET', KEYS[1], 'version', version, 'keep_until', keep_until, 'skus', table.concat(skus, ' '))
 for _, p in ipairs(plan) do
   redis.call('HSET', KEYS[1], 'total:' .. p.sku, p.total, 'price:' .. p.sku, p.price, 'currency:' .. p.sku, p.currency)

@@ -1,6 +1,6 @@
 //! Preheating (C9): gate and stock in Redis brought into line with the ledger. Idempotent, safe while the sale runs.
 
-use stampede_domain::{activity::Limit, gate, ids::SkuId, time::Millis};
+use stampede_domain::{activity::Limit, gate, ids::SkuId};
 
 use crate::{
     WRITERS,
@@ -10,8 +10,9 @@ use crate::{
     script::PREHEAT,
 };
 
-/// How long Redis keeps a sale after its end, in milliseconds: refunds still move units in that time.
-pub const KEPT_AFTER_END_MS: i64 = 7 * 24 * 3_600 * 1_000;
+/// How long Redis keeps a sale after its end, or after an operator's last change if that is later, in milliseconds:
+/// refunds still move units in that time.
+const KEPT_AFTER_END_MS: i64 = 7 * 24 * 3_600 * 1_000;
 
 /// What came of preheating.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,12 +66,12 @@ async fn bring_into_line<R: Redis>(
         ("limit_ip", limit(spec.limits.ip())),
         ("limit_all", limit(spec.limits.all())),
     ];
-    let keep_until = Millis(spec.ends_at.0.max(0)).plus(KEPT_AFTER_END_MS);
     let mut args: Vec<Arg> = vec![
         keys.prefix().into(),
         activity.version.to_string().into(),
         WRITERS.into(),
-        keep_until.0.to_string().into(),
+        spec.ends_at.0.to_string().into(),
+        KEPT_AFTER_END_MS.to_string().into(),
         activity.epoch.to_string().into(),
         if unfinished { "1".into() } else { "".into() },
         fields.len().to_string().into(),
