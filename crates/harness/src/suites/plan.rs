@@ -56,14 +56,15 @@ pub enum Counting {
 /// When a build fails, or a wanted suite does not exist.
 pub fn suites(root: &Path, wanted: &[String], long: bool) -> Result<Vec<Suite>> {
     let packages = Packages::read(root)?;
+    // The longest first: one computes, the other mostly waits.
     let mut suites = vec![];
     if wants(wanted, "lint") {
         suites.push(lint(root, &packages));
     }
-    suites.extend(rust(root, &packages, wanted, long)?);
     if root.join("tests/browser/package.json").is_file() && wants(wanted, "browser") {
         suites.push(browser(root));
     }
+    suites.extend(rust(root, &packages, wanted, long)?);
     if root.join("tests/other-side/package.json").is_file() && wants(wanted, "other-side") {
         suites.push(other_side(root));
     }
