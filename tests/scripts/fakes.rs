@@ -5,7 +5,7 @@ use std::{
     collections::BTreeMap,
 };
 
-use stampede_domain::order::Order;
+use stampede_domain::{money::Money, order::Order};
 use stampede_sale::{
     ledger::refunds::Refund,
     provider::{Closed, Opened, Provider, Refunded, Unknown},
@@ -134,7 +134,7 @@ impl Provider for Till {
         let sessions = self.sessions.borrow();
         let (_, payment) = sessions.values().find(|(known, _)| known == session).expect("a session");
         self.answer(match payment {
-            Some(payment) => Closed::Paid { payment: payment.clone(), amount: 100, currency: "EUR".to_owned() },
+            Some(payment) => Closed::Paid { payment: payment.clone(), money: Money::new(100, "EUR") },
             None => {
                 if !self.ended.borrow().iter().any(|ended| ended == session) {
                     self.ended.borrow_mut().push(session.to_owned());

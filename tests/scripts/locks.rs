@@ -3,6 +3,7 @@
 
 use stampede_domain::{
     ids::{ActivityId, OrderNo, SkuId, UserId},
+    money::Money,
     time::Millis,
 };
 use stampede_sale::{
@@ -50,8 +51,7 @@ async fn write(sql: &RealLedger, activity: &ActivityId, writer: u64, batches: u6
             user: UserId::parse(&format!("user {}", chance.u32(0..600))).unwrap(),
             sku: SkuId::parse(SKUS[chance.usize(0..SKUS.len())]).unwrap(),
             quantity: 1,
-            amount: 100,
-            currency: "EUR".to_owned(),
+            money: Money::new(100, "EUR"),
             created_at: NOW,
             epoch: 1,
         };

@@ -1,7 +1,7 @@
 //! Money that no order wants, and callbacks that wait for an operator, on both ledgers (E2, E5, I6).
 
 use futures::future::join_all;
-use stampede_domain::{ids::OrderNo, order::Status, webhook::Payment};
+use stampede_domain::{ids::OrderNo, money::Money, order::Status, webhook::Payment};
 use stampede_sale::{
     Redis, Sql, StoreError,
     callbacks::{
@@ -27,8 +27,7 @@ impl<R: Redis, S: Sql> World<R, S> {
             kind: "payment.succeeded".to_owned(),
             order_no: order_no.to_string(),
             payment: payment.to_owned(),
-            amount: 100,
-            currency: "EUR".to_owned(),
+            money: Money::new(100, "EUR"),
             ..Payment::default()
         };
         callbacks::apply(&self.redis, &self.sql, &event, NOW).await
@@ -169,7 +168,7 @@ async fn held_money_can_be_given_back_or_put_away_once() {
         assert_eq!(held::dismiss(&world.sql, &id("b")).await.unwrap(), Resolved::Done(Applied::Changed));
         assert_eq!(payments::held(&world.sql).await.unwrap(), [], "{ledger}");
         let open = refunds::open(&world.sql).await.unwrap();
-        assert_eq!((open.len(), open[0].amount), (1, 99), "{ledger}");
+        assert_eq!((open.len(), open[0].money.amount), (1, 99), "{ledger}");
         assert_eq!(world.status(&order_no).await, Some(Status::PendingPayment), "{ledger}: the order is untouched");
     }
 }

@@ -11,6 +11,7 @@ use std::{
 use stampede_domain::{
     activity::{Sku, Spec, State},
     ids::{ActivityId, OrderNo, SkuId, UserId},
+    money::Money,
     order::Status,
     time::Millis,
     webhook::Payment,
@@ -197,7 +198,7 @@ impl<R: Redis, S: Sql> World<R, S> {
     /// What a provider says when an order was paid.
     pub async fn paid(&self, order_no: &OrderNo, event: &str) -> Result<Applied, StoreError> {
         let amount = match orders::load(&self.sql, order_no).await? {
-            Some(entry) => entry.order.amount,
+            Some(entry) => entry.order.money.amount,
             None => 0,
         };
         self.apply("payment.succeeded", order_no, event, amount).await
@@ -205,7 +206,7 @@ impl<R: Redis, S: Sql> World<R, S> {
 
     /// What a provider says when the money of an order is back.
     pub async fn money_back(&self, order_no: &OrderNo, event: &str) -> Result<Applied, StoreError> {
-        let amount = orders::load(&self.sql, order_no).await?.map_or(0, |entry| entry.order.amount);
+        let amount = orders::load(&self.sql, order_no).await?.map_or(0, |entry| entry.order.money.amount);
         self.apply("refund.succeeded", order_no, event, amount).await
     }
 
@@ -233,8 +234,7 @@ impl<R: Redis, S: Sql> World<R, S> {
             kind: kind.to_owned(),
             order_no: order_no.to_string(),
             payment: format!("pay-{order_no}"),
-            amount,
-            currency: "EUR".to_owned(),
+            money: Money::new(amount, "EUR"),
             ..Payment::default()
         };
         callbacks::apply(&self.redis, &self.sql, &event, NOW).await

@@ -62,8 +62,7 @@ impl Event {
     /// where one of them cannot sign.
     #[must_use]
     pub fn message(&self, secrets: &str, now: Millis) -> Option<Message> {
-        let body =
-            json!({ "type": self.kind(), "timestamp": self.happened_at, "data": self.order.to_value() }).to_string();
+        let body = json!({ "type": self.kind(), "timestamp": self.happened_at, "data": self.order }).to_string();
         let id = self.id();
         let sign = |secret| sign_standard(secret, &id, now, body.as_bytes());
         let signatures: Option<Vec<_>> = secrets.split_ascii_whitespace().map(sign).collect();
@@ -88,7 +87,10 @@ pub fn step(status: Status) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{OrderNo, SkuId, UserId};
+    use crate::{
+        ids::{OrderNo, SkuId, UserId},
+        money::Money,
+    };
 
     const SECRETS: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
@@ -99,8 +101,7 @@ mod tests {
             status,
             sku: SkuId::parse("phone").expect("a SKU"),
             quantity: 1,
-            amount: 100,
-            currency: "EUR".to_owned(),
+            money: Money::new(100, "EUR"),
             created_at: Millis(0),
             pay_by: Some(Millis(300_000)),
             paid_at: None,

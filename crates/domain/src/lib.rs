@@ -9,6 +9,7 @@ pub mod check;
 pub mod event;
 pub mod gate;
 pub mod ids;
+pub mod money;
 pub mod order;
 pub mod problem;
 pub mod secret;

@@ -1,9 +1,10 @@
 //! An order: its states, the moves between them, and its document.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::{
     ids::{ActivityId, OrderNo, SkuId, UserId},
+    money::Money,
     time::Millis,
 };
 
@@ -97,10 +98,8 @@ pub struct Order {
     pub sku: SkuId,
     /// How many units.
     pub quantity: i64,
-    /// The whole price, in minor units.
-    pub amount: i64,
-    /// ISO 4217.
-    pub currency: String,
+    /// The whole price.
+    pub money: Money,
     /// When it was reserved.
     pub created_at: Millis,
     /// Until when it can be paid.
@@ -117,15 +116,14 @@ pub struct Order {
     pub estimated_wait_ms: i64,
 }
 
-/// The document that clients see.
 #[derive(Serialize)]
 struct Document<'a> {
-    order_no: String,
+    order_no: &'a OrderNo,
     status: Status,
     sku: &'a SkuId,
     quantity: i64,
-    amount: i64,
-    currency: &'a str,
+    #[serde(flatten)]
+    money: &'a Money,
     ahead: i64,
     estimated_wait_ms: i64,
     created_at: Millis,
@@ -155,18 +153,18 @@ impl Order {
         }
         self
     }
+}
 
-    /// The document as a JSON value.
-    #[must_use]
-    pub fn to_value(&self) -> serde_json::Value {
+/// As clients see it: what does not apply is left out.
+impl Serialize for Order {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let pending = self.status == Status::PendingPayment;
         let document = Document {
-            order_no: self.order_no.to_string(),
+            order_no: &self.order_no,
             status: self.status,
             sku: &self.sku,
             quantity: self.quantity,
-            amount: self.amount,
-            currency: &self.currency,
+            money: &self.money,
             ahead: self.ahead,
             estimated_wait_ms: self.estimated_wait_ms,
             created_at: self.created_at,
@@ -175,7 +173,7 @@ impl Order {
             reason: self.reason.as_deref().filter(|reason| !reason.is_empty()),
             checkout_url: self.checkout_url.as_deref().filter(|url| pending && !url.is_empty()),
         };
-        serde_json::to_value(document).unwrap_or_default()
+        document.serialize(serializer)
     }
 }
 

@@ -2,24 +2,23 @@
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 
-use crate::{ids::OrderNo, signed::Signer};
+use crate::{ids::OrderNo, money::Money, signed::Signer};
 
 /// What is to be paid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
     /// For which order.
     pub order_no: OrderNo,
-    /// Minor units.
-    pub amount: i64,
-    /// ISO 4217.
-    pub currency: String,
+    /// How much.
+    pub money: Money,
 }
 
 impl Session {
     /// The session as a text that only we can make.
     #[must_use]
     pub fn sign(&self, ticket_secret: &str) -> Option<String> {
-        let body = BASE64_URL_SAFE_NO_PAD.encode(format!("{} {} {}", self.order_no, self.amount, self.currency));
+        let Money { amount, currency } = &self.money;
+        let body = BASE64_URL_SAFE_NO_PAD.encode(format!("{} {amount} {currency}", self.order_no));
         let signature = signer(ticket_secret)?.sign(&body);
         Some(format!("{body}.{signature}"))
     }
@@ -35,8 +34,7 @@ impl Session {
         let mut parts = text.split(' ');
         Some(Self {
             order_no: OrderNo::parse(parts.next()?).ok()?,
-            amount: parts.next()?.parse().ok()?,
-            currency: parts.next()?.to_owned(),
+            money: Money::new(parts.next()?.parse().ok()?, parts.next()?),
         })
     }
 }
@@ -52,7 +50,7 @@ mod tests {
     #[test]
     fn a_session_reads_back_and_cannot_be_made_up() {
         let order_no = OrderNo::parse("demo.01ARZ3NDEKTSV4RRFFQ69G5FAV").expect("an order number");
-        let session = Session { order_no, amount: 100, currency: "EUR".to_owned() };
+        let session = Session { order_no, money: Money::new(100, "EUR") };
         let text = session.sign("secret").expect("signed");
         assert_eq!(Session::read("secret", &text), Some(session));
         assert_eq!(Session::read("other", &text), None);

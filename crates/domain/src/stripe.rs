@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 
-use crate::{body, problem::Problem, webhook::Payment};
+use crate::{body, money::Money, problem::Problem, webhook::Payment};
 
 /// The version of Stripe's API that is spoken.
 pub const API_VERSION: &str = "2026-10-28.endive";
@@ -79,11 +79,11 @@ impl Object {
         self.client_reference_id.as_ref().or(named).cloned().unwrap_or_default()
     }
 
-    /// Its money, and the currency as we write it.
+    /// Its money, the currency as we write it.
     #[must_use]
-    pub fn money(&self) -> (i64, String) {
+    pub fn money(&self) -> Money {
         let amount = self.amount_refunded.or(self.amount_total).or(self.amount).unwrap_or_default();
-        (amount, self.currency.clone().unwrap_or_default().to_ascii_uppercase())
+        Money::new(amount, self.currency.clone().unwrap_or_default().to_ascii_uppercase())
     }
 }
 
@@ -110,12 +110,11 @@ pub fn event(bytes: &[u8]) -> Result<Option<Payment>, Problem> {
         ("refund.updated" | "charge.refund.updated", Some("failed" | "canceled")) => "refund.failed",
         _ => return Ok(None),
     };
-    let (amount, currency) = object.money();
-    let (order_no, payment) = (object.order_no(), object.payment());
+    let (order_no, payment, money) = (object.order_no(), object.payment(), object.money());
     // A charge has an id of its own; only a refund's tells one try from another.
     let refund = if object.id.starts_with("re_") { object.id.clone() } else { String::new() };
     let session = if kind == "session.ended" { object.id } else { String::new() };
-    Ok(Some(Payment { id, kind: kind.to_owned(), order_no, payment, amount, currency, refund, session }))
+    Ok(Some(Payment { id, kind: kind.to_owned(), order_no, payment, money, refund, session }))
 }
 
 #[derive(Deserialize)]
@@ -157,8 +156,7 @@ mod tests {
             kind: "payment.succeeded".to_owned(),
             order_no: "a.b".to_owned(),
             payment: "pi_1".to_owned(),
-            amount: 500,
-            currency: "EUR".to_owned(),
+            money: Money::new(500, "EUR"),
             ..Payment::default()
         };
         assert_eq!(event(body.as_bytes()).expect("an event"), Some(expected));

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue};
 use sha2::Sha256;
 use standardwebhooks::Webhook;
 
-use crate::time::Millis;
+use crate::{money::Money, time::Millis};
 
 /// Seconds by which a signature's time may differ from ours, both ways.
 pub const TOLERANCE_SECONDS: i64 = 300;
@@ -63,10 +63,8 @@ pub struct Payment {
     pub order_no: String,
     /// The provider's id of the payment.
     pub payment: String,
-    /// Minor units.
-    pub amount: i64,
-    /// ISO 4217, upper case.
-    pub currency: String,
+    /// How much.
+    pub money: Money,
     /// The provider's id of a refund; empty where there is none.
     pub refund: String,
     /// The provider's id of a payment session that ended unpaid; empty for everything else.

@@ -41,14 +41,13 @@ pub async fn ask<R: Redis, S: Sql, P: Provider>(
         match answer {
             Ok(Closed::Unpaid) => money::session_ended(redis, sql, order_no, session).await?,
             // Its answer is as good as its callback, and the same thing is done about it.
-            Ok(Closed::Paid { payment, amount, currency }) => {
+            Ok(Closed::Paid { payment, money }) => {
                 let event = Payment {
                     id: format!("answer_{session}"),
                     kind: "payment.succeeded".to_owned(),
                     order_no: order_no.to_string(),
                     payment,
-                    amount,
-                    currency,
+                    money,
                     ..Payment::default()
                 };
                 callbacks::apply(redis, sql, &event, now).await?;

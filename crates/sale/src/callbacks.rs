@@ -93,7 +93,7 @@ async fn paid<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<(Applied, &'static str), StoreError> {
     let order = &entry.order;
-    if callback.amount != order.amount || callback.currency != order.currency {
+    if callback.money != order.money {
         return Ok((Applied::Held, "wrong_amount"));
     }
     let settled = |entry: Entry, outcome| async move {
@@ -142,11 +142,11 @@ async fn named<R: Redis, S: Sql>(
 
 /// Money that no order wants goes back to its payer, as durable work; without a payment to name, an operator must see.
 async fn pay_back<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<(Applied, &'static str), StoreError> {
-    let Callback { order_no, payment, amount, currency, .. } = callback;
+    let Callback { order_no, payment, money, .. } = callback;
     if payment.is_empty() {
         return Ok((Applied::Held, "paid_twice"));
     }
-    refunds::overpaid(sql, order_no, payment, *amount, currency, now).await?;
+    refunds::overpaid(sql, order_no, payment, money, now).await?;
     Ok((Applied::Changed, "overpayment_refunded"))
 }
 
@@ -165,7 +165,7 @@ async fn money_back<R: Redis, S: Sql>(
     if callback.payment != entry.payment {
         return Ok((Applied::Held, "unknown_payment"));
     }
-    if callback.amount != order.amount || callback.currency != order.currency {
+    if callback.money != order.money {
         return Ok((Applied::Held, "wrong_amount"));
     }
     // Somebody gave the money back at the provider's own desk: the order follows.

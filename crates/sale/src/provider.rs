@@ -7,7 +7,7 @@ pub mod stripe;
 
 use std::future::Future;
 
-use stampede_domain::order::Order;
+use stampede_domain::{money::Money, order::Order};
 
 pub use self::{
     sandbox::Sandbox,
@@ -46,10 +46,8 @@ pub enum Closed {
     Paid {
         /// The provider's id of the payment.
         payment: String,
-        /// Minor units.
-        amount: i64,
-        /// ISO 4217, upper case.
-        currency: String,
+        /// How much.
+        money: Money,
     },
     /// The buyer has done their part, and the money is on its way: the provider calls back.
     Underway,

@@ -158,10 +158,10 @@ async fn restore<R: Redis>(redis: &R, keys: &Keys, epoch: i64, page: &[Entry]) -
         args.push(if entry.live { "1".into() } else { "0".into() });
         args.push(order.user.as_str().into());
         args.push(order.sku.as_str().into());
-        for number in [order.quantity, order.amount] {
+        for number in [order.quantity, order.money.amount] {
             args.push(number.to_string().into());
         }
-        args.push(order.currency.as_str().into());
+        args.push(order.money.currency.as_str().into());
         for time in [Some(order.created_at), order.pay_by, order.paid_at] {
             args.push(time.unwrap_or_default().0.to_string().into());
         }

@@ -99,8 +99,7 @@ fn confirmed(of: &Refund, refund: String) -> Payment {
         kind: "refund.succeeded".to_owned(),
         order_no: of.order_no.clone(),
         payment: of.payment.clone(),
-        amount: of.amount,
-        currency: of.currency.clone(),
+        money: of.money.clone(),
         refund,
         ..Payment::default()
     }

@@ -1,5 +1,7 @@
 //! Reads the flat replies of the scripts, in order.
 
+use stampede_domain::money::Money;
+
 use crate::ports::{Item, StoreError};
 
 /// A reply, read from its first element on.
@@ -56,5 +58,13 @@ impl Reply {
             return Ok(0);
         }
         text.parse().map_err(|_| StoreError::Unreadable(format!("{text:?} in a reply is no number")))
+    }
+
+    /// The next two elements, an amount and its currency.
+    ///
+    /// # Errors
+    /// They are none.
+    pub fn money(&mut self) -> Result<Money, StoreError> {
+        Ok(Money { amount: self.int()?, currency: self.text()? })
     }
 }

@@ -104,8 +104,8 @@ async fn held<R: Redis>(redis: &R, keys: &Keys, number: &OrderNo, epoch: i64) ->
 
 /// Writes an order again, up to where Redis has it.
 async fn write_again<S: Sql>(sql: &S, order: &Order, epoch: i64, now: Millis) -> Result<(), StoreError> {
-    let Order { order_no, user, sku, quantity, amount, currency, created_at, .. } = order.clone();
-    let new = NewOrder { order_no, user, sku, quantity, amount, currency, created_at, epoch };
+    let Order { order_no, user, sku, quantity, money, created_at, .. } = order.clone();
+    let new = NewOrder { order_no, user, sku, quantity, money, created_at, epoch };
     match orders::insert(sql, order.activity(), &[&new], now).await {
         Ok(()) | Err(StoreError::LedgerRefused(_)) => {}
         Err(error) => return Err(error),

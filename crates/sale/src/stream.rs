@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use stampede_domain::{
     ids::{ActivityId, OrderNo, SkuId, UserId},
+    money::Money,
     time::Millis,
 };
 
@@ -92,7 +93,7 @@ fn parse(activity: &ActivityId, items: &[Item]) -> Vec<Message> {
 
 /// An order as the stream carries it.
 pub(crate) fn to_message(order: &NewOrder) -> String {
-    let NewOrder { order_no, user, sku, quantity, amount, currency, created_at, epoch } = order;
+    let NewOrder { order_no, user, sku, quantity, money: Money { amount, currency }, created_at, epoch } = order;
     format!("{}\t{user}\t{sku}\t{quantity}\t{amount}\t{currency}\t{}\t{epoch}", order_no.ulid(), created_at.0)
 }
 
@@ -105,8 +106,7 @@ pub(crate) fn new_order(activity: &ActivityId, text: &str) -> Option<NewOrder> {
         user: UserId::parse(user).ok()?,
         sku: SkuId::parse(sku).ok()?,
         quantity: quantity.parse().ok().filter(|quantity| *quantity > 0)?,
-        amount: amount.parse().ok()?,
-        currency: currency.to_owned(),
+        money: Money::new(amount.parse().ok()?, currency),
         created_at: Millis(created_at.parse().ok()?),
         epoch: epoch.parse().ok()?,
     })

@@ -15,7 +15,7 @@ pub async fn get(call: &Call, order_no: &str) -> Result<Answer, Failure> {
     let order_no = OrderNo::parse(order_no).map_err(|_| unknown())?;
     let (vault, ledger) = (vault::vault().await?, SpinLedger::open().await);
     let entry = orders::load(&ledger, &order_no).await?.ok_or_else(unknown)?;
-    let mut document = entry.order.to_value();
+    let mut document = json!(entry.order);
     document["user"] = json!(entry.order.user);
     document["payment"] = json!(Some(&entry.payment).filter(|payment| !payment.is_empty()));
     document["address"] = address(call, &vault, &ledger, &order_no).await?;

@@ -14,5 +14,5 @@ use crate::routes::moved;
 pub async fn post(order_no: &OrderNo) -> Result<Answer, Failure> {
     let now = SpinRedis.now().await?;
     let asked = money::request_refund(&SpinRedis, &SpinLedger::open().await, order_no, now).await?;
-    Ok(Answer::json(202, &moved(asked, "refunded")?.to_value()))
+    Ok(Answer::json(202, &moved(asked, "refunded")?))
 }

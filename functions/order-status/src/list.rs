@@ -30,6 +30,6 @@ pub async fn get(call: &Call) -> Result<Answer, Failure> {
     };
     let now = clock::now();
     let page = orders::of_user(&SpinLedger::open().await, &user, before.as_ref(), limit).await?;
-    let page: Vec<_> = page.into_iter().map(|order| order.seen_at(now).to_value()).collect();
+    let page: Vec<_> = page.into_iter().map(|order| order.seen_at(now)).collect();
     Ok(Answer::json(200, &page).header("cache-control", "private, no-cache"))
 }

@@ -66,7 +66,7 @@ async fn viewer(call: &Call, order_no: Option<OrderNo>) -> Result<Viewer, Failur
 }
 
 fn answer(call: &Call, order: &Order, now: Millis) -> Answer {
-    let answer = Answer::json(200, &order.to_value());
+    let answer = Answer::json(200, order);
     let mut hasher = DefaultHasher::new();
     answer.body.hash(&mut hasher);
     let etag = format!("\"{:016x}\"", hasher.finish());

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use stampede_domain::{
     body,
+    money::Money,
     webhook::{Payment, WebhookHeaders, verify_standard},
 };
 use stampede_platform::{
@@ -55,8 +56,7 @@ pub async fn event(call: &Call) -> Result<Option<Payment>, Failure> {
         kind,
         order_no: data.order_no,
         payment: data.payment,
-        amount: data.amount,
-        currency: data.currency,
+        money: Money::new(data.amount, data.currency),
         refund: data.refund.unwrap_or_default(),
         ..Payment::default()
     }))

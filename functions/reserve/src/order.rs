@@ -7,7 +7,6 @@ use spin_sdk::http::Method;
 use stampede_domain::{
     body,
     ids::{ActivityId, SkuId},
-    order::Order,
     problem::{Code, FieldError, Problem},
     ticket::TicketError,
 };
@@ -94,8 +93,7 @@ fn answer(decision: Decision) -> Result<Answer, Failure> {
     match decision.outcome {
         Outcome::Queued(order) => {
             let location = format!("/api/orders/{}", order.order_no);
-            let mut answer =
-                Answer::json(202, &accepted(&order)).header("location", location).header("retry-after", "1");
+            let mut answer = Answer::json(202, &order).header("location", location).header("retry-after", "1");
             for (name, value) in limits::headers(policies) {
                 answer = answer.header(name, value);
             }
@@ -104,11 +102,6 @@ fn answer(decision: Decision) -> Result<Answer, Failure> {
         Outcome::Refused(code, wait_ms) => Err(refusal(code, wait_ms, policies).into()),
         Outcome::SoldOut(_) => Err(refusal(Code::SoldOut, 0, policies).into()),
     }
-}
-
-/// The first answer to a ticket, and every later one: what was true when it won.
-fn accepted(order: &Order) -> serde_json::Value {
-    order.to_value()
 }
 
 fn refusal(code: Code, wait_ms: i64, policies: &[Policy]) -> Problem {

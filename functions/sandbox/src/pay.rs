@@ -30,8 +30,8 @@ pub async fn page(session: &str) -> Result<Answer, Failure> {
     // Everything filled in is made of digits, letters, '.' and '-': nothing to escape.
     let page = include_str!("pay.html")
         .replace("{order_no}", &session.order_no.to_string())
-        .replace("{amount}", &format!("{}.{:02}", session.amount / 100, session.amount % 100))
-        .replace("{currency}", &session.currency);
+        .replace("{amount}", &format!("{}.{:02}", session.money.amount / 100, session.money.amount % 100))
+        .replace("{currency}", &session.money.currency);
     Ok(Answer::text(200, "text/html; charset=utf-8", page).header("cache-control", "no-store"))
 }
 
@@ -51,7 +51,7 @@ pub async fn post(call: &Call, session: &str) -> Result<Answer, Failure> {
     let which = if body.again == 0 { String::new() } else { format!("_{}", body.again) };
     let data = json!({
         "order_no": session.order_no, "session": text, "payment": format!("pay_{}{which}", session.order_no.ulid()),
-        "amount": session.amount, "currency": session.currency,
+        "amount": session.money.amount, "currency": session.money.currency,
     });
     // One payment, one event: pressing the button again sends the same one.
     notify(kind, &format!("evt_{kind}_{}{which}", session.order_no), data).await?;

@@ -42,11 +42,11 @@ pub async fn refund<S: Sql>(sql: &S, id: &str, now: Millis) -> Result<Resolved, 
     let Some(callback) = held.filter(|callback| callback.kind == "payment.succeeded") else {
         return Ok(Resolved::NotHeld);
     };
-    let Callback { order_no, payment, amount, currency, .. } = &callback;
+    let Callback { order_no, payment, money, .. } = &callback;
     if payment.is_empty() {
         return Ok(Resolved::NoPayment);
     }
-    refunds::overpaid(sql, order_no, payment, *amount, currency, now).await?;
+    refunds::overpaid(sql, order_no, payment, money, now).await?;
     payments::let_go(sql, id, "refunded_by_operator").await?;
     Ok(Resolved::Done(Applied::Changed))
 }

@@ -3,6 +3,7 @@
 use serde_json::json;
 use stampede_domain::{
     ids::{ActivityId, OrderNo, SkuId, UserId},
+    money::Money,
     order::{Order, Status},
     time::Millis,
 };
@@ -58,7 +59,7 @@ fn read(row: Vec<Value>) -> Result<Entry, StoreError> {
     let order_no = row.parsed(OrderNo::parse)?;
     let user = row.parsed(UserId::parse)?;
     let sku = row.parsed(SkuId::parse)?;
-    let (quantity, amount, currency) = (row.int()?, row.int()?, row.text()?);
+    let (quantity, money) = (row.int()?, row.money()?);
     let status = row.parsed(|text| Status::parse(text).ok_or(()))?;
     let live = row.int()? == 1;
     let reason = some_text(row.text()?);
@@ -72,8 +73,7 @@ fn read(row: Vec<Value>) -> Result<Entry, StoreError> {
         status,
         sku,
         quantity,
-        amount,
-        currency,
+        money,
         created_at,
         pay_by,
         paid_at,
@@ -100,10 +100,8 @@ pub struct NewOrder {
     pub sku: SkuId,
     /// How many.
     pub quantity: i64,
-    /// The whole price, in minor units.
-    pub amount: i64,
-    /// ISO 4217.
-    pub currency: String,
+    /// The whole price.
+    pub money: Money,
     /// When it was reserved.
     pub created_at: Millis,
     /// The epoch of the gate that accepted it.
@@ -122,8 +120,10 @@ pub async fn insert<S: Sql>(
     orders: &[&NewOrder],
     now: Millis,
 ) -> Result<(), StoreError> {
-    let row =
-        |o: &&NewOrder| json!([o.order_no, o.sku, o.user, o.quantity, o.amount, o.currency, o.created_at.0, o.epoch]);
+    let row = |order: &&NewOrder| {
+        let NewOrder { order_no, user, sku, quantity, money: Money { amount, currency }, created_at, epoch } = order;
+        json!([order_no, sku, user, quantity, amount, currency, created_at.0, epoch])
+    };
     let rows: Vec<_> = orders.iter().map(row).collect();
     let statement = match sql.dialect() {
         Dialect::Sqlite => INSERT_SQLITE,

@@ -1,7 +1,7 @@
 //! Callbacks, and the moves of orders that money makes, in the ledger.
 
 use serde::Serialize;
-use stampede_domain::{ids::OrderNo, time::Millis, webhook::Payment};
+use stampede_domain::{ids::OrderNo, money::Money, time::Millis, webhook::Payment};
 
 use super::{
     orders::{COLUMNS, Entry, read_all},
@@ -21,10 +21,9 @@ pub struct Callback {
     pub order_no: String,
     /// The provider's id of the payment.
     pub payment: String,
-    /// Minor units.
-    pub amount: i64,
-    /// ISO 4217.
-    pub currency: String,
+    /// How much.
+    #[serde(flatten)]
+    pub money: Money,
     /// The provider's id of a refund.
     pub refund: String,
     /// The provider's id of a payment session that ended.
@@ -44,8 +43,7 @@ fn read(row: Vec<Value>) -> Result<Callback, StoreError> {
         kind: row.text()?,
         order_no: row.text()?,
         payment: row.text()?,
-        amount: row.int()?,
-        currency: row.text()?,
+        money: row.money()?,
         refund: row.text()?,
         session: row.text()?,
         received_at: Millis(row.int()?),
@@ -63,8 +61,8 @@ pub async fn note<S: Sql>(sql: &S, event: &Payment, now: Millis) -> Result<Callb
         kept(&event.kind),
         kept(&event.order_no),
         kept(&event.payment),
-        event.amount.into(),
-        kept(&event.currency),
+        event.money.amount.into(),
+        kept(&event.money.currency),
         now.0.into(),
         kept(&event.refund),
         kept(&event.session),

@@ -4,7 +4,7 @@
 //! a second time, or an operator said so.
 
 use serde::Serialize;
-use stampede_domain::{ids::OrderNo, time::Millis};
+use stampede_domain::{ids::OrderNo, money::Money, time::Millis};
 
 use super::rows::Row;
 use crate::ports::{Sql, StoreError, Value};
@@ -46,10 +46,9 @@ pub struct Refund {
     pub order_no: String,
     /// The provider's id of the payment.
     pub payment: String,
-    /// Minor units.
-    pub amount: i64,
-    /// ISO 4217.
-    pub currency: String,
+    /// How much.
+    #[serde(flatten)]
+    pub money: Money,
     /// `requested`, `sent` or `confirmed`.
     pub state: String,
     /// The provider's id of the refund, once it has one.
@@ -73,8 +72,7 @@ fn read_all(book: Book, rows: Vec<Vec<Value>>) -> Result<Vec<Refund>, StoreError
             book,
             order_no: row.text()?,
             payment: row.text()?,
-            amount: row.int()?,
-            currency: row.text()?,
+            money: row.money()?,
             state: row.text()?,
             refund: row.text()?,
             failures: row.int()?,
@@ -173,13 +171,13 @@ pub async fn overpaid<S: Sql>(
     sql: &S,
     order_no: &str,
     payment: &str,
-    amount: i64,
-    currency: &str,
+    money: &Money,
     now: Millis,
 ) -> Result<(), StoreError> {
     let statement = "INSERT INTO overpayments (payment, order_no, amount, currency, next_try_at) \
          VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING";
-    let params = vec![payment.into(), order_no.into(), amount.into(), currency.into(), now.0.into()];
+    let params =
+        vec![payment.into(), order_no.into(), money.amount.into(), money.currency.as_str().into(), now.0.into()];
     sql.run(statement, params).await.map(|_| ())
 }
 

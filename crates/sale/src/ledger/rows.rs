@@ -1,5 +1,7 @@
 //! Reads rows, column by column.
 
+use stampede_domain::money::Money;
+
 use crate::ports::{StoreError, Value};
 
 /// A row, read from its first column on.
@@ -36,6 +38,14 @@ impl Row {
             Some(Value::Null) => Ok(String::new()),
             other => Err(StoreError::Unreadable(format!("{other:?} where a row should have text"))),
         }
+    }
+
+    /// The next two columns, an amount and its currency.
+    ///
+    /// # Errors
+    /// They are none.
+    pub fn money(&mut self) -> Result<Money, StoreError> {
+        Ok(Money { amount: self.int()?, currency: self.text()? })
     }
 
     /// The next column, parsed.

@@ -26,8 +26,7 @@ pub struct Sandbox<W> {
 
 impl<W: Web> Provider for Sandbox<W> {
     async fn open(&self, order: &Order, _: i64) -> Result<Opened, Unknown> {
-        let session =
-            Session { order_no: order.order_no.clone(), amount: order.amount, currency: order.currency.clone() };
+        let session = Session { order_no: order.order_no.clone(), money: order.money.clone() };
         let text = session.sign(&self.ticket_secret).ok_or_else(|| Unknown::new("no session could be signed"))?;
         Ok(Opened { url: format!("/sandbox/pay/{text}"), session: None })
     }
@@ -40,7 +39,7 @@ impl<W: Web> Provider for Sandbox<W> {
     async fn refund(&self, refund: &Refund) -> Result<Refunded, Unknown> {
         let body = json!({
             "order_no": refund.order_no, "payment": refund.payment,
-            "amount": refund.amount, "currency": refund.currency,
+            "amount": refund.money.amount, "currency": refund.money.currency,
         });
         let request = Outgoing {
             method: "POST",

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use form_urlencoded::Serializer;
 use serde::{Deserialize, de::DeserializeOwned};
 use stampede_domain::{
+    money::Money,
     order::Order,
     stripe::{API_VERSION, Object},
     time::Millis,
@@ -110,7 +111,7 @@ impl<W: Web> Provider for Stripe<W> {
         let answer = if refund.refund.is_empty() {
             let mut form = Serializer::new(String::new());
             form.append_pair("payment_intent", &refund.payment);
-            form.append_pair("amount", &refund.amount.to_string());
+            form.append_pair("amount", &refund.money.amount.to_string());
             form.append_pair("metadata[order_no]", &refund.order_no);
             let key = format!("refund_{}_{}_{}", refund.order_no, refund.payment, refund.failures);
             self.call("POST", "/v1/refunds", form.finish(), &key).await?
@@ -130,9 +131,8 @@ impl<W: Web> Provider for Stripe<W> {
 }
 
 fn closed(session: &Object) -> Closed {
-    let (amount, currency) = session.money();
     match (session.payment_status.as_deref(), session.status.as_deref()) {
-        (Some("paid"), _) => Closed::Paid { payment: session.payment(), amount, currency },
+        (Some("paid"), _) => Closed::Paid { payment: session.payment(), money: session.money() },
         (_, Some("expired")) => Closed::Unpaid,
         _ => Closed::Underway,
     }
@@ -144,14 +144,15 @@ impl<W: Web> Stripe<W> {
     /// session names no end of its own, and ours comes first.
     fn session_of(&self, order: &Order, attempt: i64) -> String {
         let order_no = order.order_no.to_string();
-        let whole = order.quantity > 0 && order.amount % order.quantity == 0;
-        let (quantity, unit) = if whole { (order.quantity, order.amount / order.quantity) } else { (1, order.amount) };
+        let Money { amount, currency } = &order.money;
+        let whole = order.quantity > 0 && amount % order.quantity == 0;
+        let (quantity, unit) = if whole { (order.quantity, amount / order.quantity) } else { (1, *amount) };
         let back = format!("{}/sale?activity={}", self.shop, order.activity());
         let mut form = Serializer::new(String::new());
         form.append_pair("mode", "payment");
         form.append_pair("client_reference_id", &order_no);
         form.append_pair("line_items[0][quantity]", &quantity.to_string());
-        form.append_pair("line_items[0][price_data][currency]", &order.currency.to_ascii_lowercase());
+        form.append_pair("line_items[0][price_data][currency]", &currency.to_ascii_lowercase());
         form.append_pair("line_items[0][price_data][unit_amount]", &unit.to_string());
         form.append_pair("line_items[0][price_data][product_data][name]", order.sku.as_str());
         form.append_pair("metadata[order_no]", &order_no);
