@@ -39,12 +39,16 @@ keys = {{ values = ["{key}"] }}
 include-path-regex = "/api/admin/activities/"
 parameters = {{ "path.activity" = {{ dictionary = "operated", probability = 0.8 }}, "path.sku" = {{ dictionary = "skus", probability = 0.8 }} }}
 
+# A list that is too long is refused for its size.
+[checks.negative_data_rejection]
+expected-statuses = ["400", "401", "403", "404", "405", "409", "413", "422", "429", "503"]
+
 [checks.not_a_server_error]
 expected-statuses = ["2xx", "3xx", "4xx", "503"]
 """
 
 CHECKS = ["not_a_server_error", "status_code_conformance", "content_type_conformance",
-          "response_schema_conformance", "response_headers_conformance", "unsupported_method"]
+          "response_schema_conformance", "response_headers_conformance", "unsupported_method", "negative_data_rejection"]
 
 
 def scene():
