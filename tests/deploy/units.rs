@@ -130,6 +130,19 @@ fn install(scratch: &Scratch) -> PathBuf {
     target
 }
 
+#[test]
+fn nginx_finds_the_place_of_its_caches() {
+    let scratch = Scratch::new().expect("a directory");
+    let target = install(&scratch);
+    let site = kit("nginx/stampede.conf");
+    let lines = site.lines().filter_map(|line| line.strip_prefix("proxy_cache_path /"));
+    let places: Vec<_> = lines.filter_map(|line| Path::new(line.split(' ').next()?).parent()).collect();
+    assert_eq!(places.len(), 2, "{places:?}");
+    for place in places {
+        assert!(target.join(place).is_dir(), "nginx does not make /{}", place.display());
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn systemd_understands_every_line_of_the_units() {
