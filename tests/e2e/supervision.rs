@@ -199,6 +199,22 @@ async fn nothing_survives_an_up_that_is_killed_itself() {
     Up::start(scratch.path(), port, &["--no-demo"]).end();
 }
 
+#[test]
+fn a_store_that_is_not_there_is_named_at_once() {
+    let scratch = Scratch::new().expect("a directory");
+    let (root, gone) = (root::find().expect("the project"), ports::free().expect("a port"));
+    for (option, scheme) in [("--redis", "redis"), ("--ledger", "postgres")] {
+        let url = format!("{scheme}://user:a-password@127.0.0.1:{gone}/0");
+        let mut command = Command::new(target_directory(&root).join("release/up"));
+        command.current_dir(&root).args(["--no-build", "--listen", "127.0.0.1:0", "--directory"]);
+        let ended = command.arg(scratch.path().join(scheme)).args([option, &url]).output().expect("up");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(!ended.status.success());
+        assert!(said.contains(&format!("127.0.0.1:{gone}")) && said.contains(option), "{said}");
+        assert!(!said.contains("a-password"), "{said}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn secrets_are_readable_by_their_owner_alone_and_on_no_command_line() {
     use std::os::unix::fs::PermissionsExt;

@@ -1,7 +1,10 @@
-//! TCP ports that nobody listens on.
+//! TCP ports: who listens, and where nobody does.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs},
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 
@@ -25,4 +28,19 @@ pub fn is_free(address: SocketAddr) -> bool {
 pub fn answers(port: u16) -> bool {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     TcpStream::connect_timeout(&address, Duration::from_millis(500)).is_ok()
+}
+
+/// Connects to `host:port`, and hangs up.
+///
+/// # Errors
+/// The host is unknown, or none of its addresses takes a connection.
+pub fn reach(host: &str) -> io::Result<()> {
+    let mut refused = io::Error::other("the name has no address");
+    for address in host.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, Duration::from_secs(3)) {
+            Ok(_) => return Ok(()),
+            Err(error) => refused = error,
+        }
+    }
+    Err(refused)
 }

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     flag,
@@ -33,6 +33,8 @@ use crate::{
 
 /// How often the services are looked at.
 const TICK: Duration = Duration::from_millis(100);
+/// How long the app may take to be ready before anything is said of it.
+const QUIET: Duration = Duration::from_secs(5);
 /// Lines of a dead service's output that are shown.
 const LAST_WORDS: usize = 15;
 
@@ -60,11 +62,17 @@ pub fn run(options: &Options) -> Result<()> {
     let stop = stop_flag()?;
     let mut variables = directory.variables()?;
     let mut services = Vec::new();
+    variables.set_ledger(options.ledger.as_deref().unwrap_or("sqlite"))?;
+    if variables.get("ledger") != "sqlite" {
+        reach(variables.get("ledger_host"), "start that PostgreSQL, or leave out --ledger for SQLite")?;
+    }
     match &options.redis {
-        Some(url) => variables.set_redis(url)?,
+        Some(url) => {
+            variables.set_redis(url)?;
+            reach(variables.get("redis_host"), "start that Redis, or leave out --redis for one of its own")?;
+        }
         None => services.push(start_redis(&directory, &mut variables)?),
     }
-    variables.set_ledger(options.ledger.as_deref().unwrap_or("sqlite"))?;
     directory.keep(&variables)?;
 
     let settings = Settings {
@@ -107,6 +115,12 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// What was named on the command line has to be there: the app would wait for it, and say little.
+fn reach(url: &str, advice: &str) -> Result<()> {
+    let host = url.split_once("://").map_or(url, |(_, host)| host);
+    ports::reach(host).map_err(|error| anyhow!("nobody answers at {host} ({error}): {advice}"))
+}
+
 /// Set by the first Ctrl-C; a second one does not wait for a clean end.
 fn stop_flag() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
@@ -129,10 +143,10 @@ fn start_redis(directory: &Directory, variables: &mut Variables) -> Result<Servi
     Ok(service)
 }
 
-/// Waits for `GET /readyz`; answers the app's address.
+/// Waits for `GET /readyz`, and says what is missing when that takes a while; answers the app's address.
 fn wait_until_ready(app: &mut Service, stop: &AtomicBool) -> Result<String> {
     let process = app.process().context("the app does not run")?;
-    let mut client = None;
+    let (begun, mut client, mut said) = (Instant::now(), None, String::new());
     let ready = poll::until("the app to be ready", app::PATIENCE, || {
         if stop.load(Ordering::Relaxed) {
             bail!("ended before the app was ready");
@@ -142,11 +156,16 @@ fn wait_until_ready(app: &mut Service, stop: &AtomicBool) -> Result<String> {
         }
         let Some(url) = process.line(served_at) else { return Ok(Look::Waiting("no address yet".to_owned())) };
         let client = client.get_or_insert_with(|| Client::new(&url, Duration::from_secs(10)));
-        Ok(match client.get("/readyz") {
-            Ok(answer) if answer.status == 200 => Look::Done(url),
-            Ok(answer) => Look::Waiting(format!("GET /readyz answered {} {}", answer.status, answer.body)),
-            Err(error) => Look::Waiting(format!("{error:#}")),
-        })
+        let seen = match client.get("/readyz") {
+            Ok(answer) if answer.status == 200 => return Ok(Look::Done(url)),
+            Ok(answer) => format!("GET /readyz answered {} {}", answer.status, answer.body),
+            Err(error) => format!("{error:#}"),
+        };
+        if begun.elapsed() > QUIET && seen != said {
+            println!("the app is not ready yet: {seen}");
+            said.clone_from(&seen);
+        }
+        Ok(Look::Waiting(seen))
     });
     ready.with_context(|| format!("the app wrote:\n{}", last_lines(&process.output())))
 }
