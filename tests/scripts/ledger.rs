@@ -1,6 +1,6 @@
 //! The ledger's own constraints: the last line, whatever Redis says (C5; I2, I3).
 
-use stampede_domain::order::Status;
+use stampede_domain::{activity::State, order::Status};
 use stampede_sale::{
     Redis, Sql,
     hot::reserve::Outcome,
@@ -86,6 +86,35 @@ async fn a_total_never_goes_below_what_is_held_and_sold() {
         assert_eq!(world.units().await, (0, 4, 0), "{ledger}");
         assert!(matches!(restock(6).await, Operated::Done(_)), "{ledger}");
         assert_eq!(world.units().await, (6, 4, 0), "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_sale_that_counts_too_much_is_paused_and_restocked_all_the_same() {
+    for ledger in LEDGERS {
+        let world = world(ledger, 2, 1).await;
+        world.order(1, "ada", 1).await;
+        world.order(2, "bob", 1).await;
+        // As after a lost second: a unit was sold again, and the ledger has not refused the second order yet.
+        let stats = Keys::of(&world.activity).named("stats");
+        let count = async |units: &str| {
+            let args = vec![stats.clone().into(), "held:phone".into(), units.into()];
+            world.redis.command("HINCRBY", args).await.unwrap();
+        };
+        count("1").await;
+        let desk = world.desk();
+        for state in [State::Paused, State::Published] {
+            let became = desk.set_state(&world.activity, state).await.unwrap();
+            assert!(matches!(became, Operated::Done(_)), "{ledger}: {became:?}");
+        }
+        let lowered = desk.restock(&world.activity, &world.sku, -1).await.unwrap();
+        assert!(matches!(lowered, Operated::Conflict(_)), "{ledger}: {lowered:?}");
+        let decision = world.reserve(3, "cyd", 1).await.unwrap();
+        assert!(matches!(decision.outcome, Outcome::SoldOut(_)), "{ledger}: {decision:?}");
+        assert!(matches!(desk.restock(&world.activity, &world.sku, 1).await.unwrap(), Operated::Done(_)), "{ledger}");
+        count("-1").await;
+        assert!(matches!(desk.restock(&world.activity, &world.sku, 1).await.unwrap(), Operated::Done(_)), "{ledger}");
+        assert_eq!(world.units().await, (2, 2, 0), "{ledger}");
     }
 }
 

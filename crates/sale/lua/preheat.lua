@@ -7,7 +7,7 @@
 --       ledger's epoch, 7 "1" for the rebuild itself, 8 number of gate fields, the gate's fields and values, then for each
 --       SKU: its id, total, price, currency
 -- Reply done | stale (a newer version or epoch is there) | missing (no whole gate of this epoch: rebuild) | below and the SKU
---       (its total would be below what is held and sold; nothing was changed)
+--       (its total was to be lowered below what is held and sold; nothing was changed)
 
 local prefix, version, group = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local time = redis.call('TIME')
@@ -26,7 +26,13 @@ for at = first, #ARGV, 4 do
   local sku, total = ARGV[at], tonumber(ARGV[at + 1])
   local known = redis.call('HMGET', KEYS[3], 'held:' .. sku, 'sold:' .. sku)
   local left = total < 0 and -1 or total - tonumber(known[1] or 0) - tonumber(known[2] or 0)
-  if total >= 0 and left < 0 then return { 'below', sku } end
+  if total >= 0 and left < 0 then
+    -- Only a total that is lowered is too low. After a lost second Redis may count units that the ledger is about to
+    -- refuse: nothing is left then, and a pause goes through.
+    local was = tonumber(redis.call('HGET', KEYS[1], 'total:' .. sku) or total)
+    if total < was then return { 'below', sku } end
+    left = 0
+  end
   skus[#skus + 1] = sku
   plan[#plan + 1] = { sku = sku, total = ARGV[at + 1], price = ARGV[at + 2], currency = ARGV[at + 3], left = left }
 end
