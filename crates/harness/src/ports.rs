@@ -1,26 +1,55 @@
 //! TCP ports: who listens, and where nobody does.
 
 use std::{
+    hash::{BuildHasher, Hasher, RandomState},
     io,
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket},
+    sync::Mutex,
     time::Duration,
 };
 
 use anyhow::{Context, Result};
 
-/// A port that was free a moment ago.
+/// The first port that is given away, and how many there are: below those that Linux and macOS take for outgoing
+/// connections, so a server that is started again finds its port free.
+const FIRST: u16 = 20_000;
+const MANY: u16 = 12_000;
+
+/// A datagram socket for each port that was given away, until this process ends: no other of our processes, nor this
+/// one, gives it away again.
+static GIVEN: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
+
+/// A port where nobody listens, and that stays free for whoever this process starts.
 ///
 /// # Errors
-/// When the machine has none left.
+/// When there is none left.
 pub fn free() -> Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on 127.0.0.1")?;
-    Ok(listener.local_addr()?.port())
+    let start = RandomState::new().build_hasher().finish() % u64::from(MANY);
+    let ports = (FIRST..FIRST + MANY).cycle().skip(usize::try_from(start)?).take(usize::from(MANY));
+    ports.into_iter().find(|port| give(*port)).context("no free port on 127.0.0.1 from 20000 to 31999")
+}
+
+fn give(port: u16) -> bool {
+    let Ok(claim) = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)) else { return false };
+    let free = is_free((Ipv4Addr::LOCALHOST, port).into());
+    if free && let Ok(mut given) = GIVEN.lock() {
+        given.push(claim);
+    }
+    free
 }
 
 /// Whether this process could listen on an address now.
 #[must_use]
 pub fn is_free(address: SocketAddr) -> bool {
-    TcpListener::bind(address).is_ok()
+    try_listen(address).is_ok()
+}
+
+/// Listens on an address for a moment.
+///
+/// # Errors
+/// Why this process cannot: somebody else does, the address is another machine's, or it is not allowed to.
+pub fn try_listen(address: SocketAddr) -> io::Result<()> {
+    TcpListener::bind(address).map(drop)
 }
 
 /// Whether somebody accepts connections on a port of this machine.
@@ -43,4 +72,19 @@ pub fn reach(host: &str) -> io::Result<()> {
         }
     }
     Err(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_given_away_once_and_can_be_listened_on_twice() {
+        let (one, other) = (free().unwrap(), free().unwrap());
+        assert_ne!(one, other);
+        assert!(!give(one), "given away again");
+        let address = (Ipv4Addr::LOCALHOST, one);
+        drop(TcpListener::bind(address).unwrap());
+        TcpListener::bind(address).unwrap();
+    }
 }

@@ -9,7 +9,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use nix::unistd::{Uid, User};
+use nix::{
+    sys::signal::Signal,
+    unistd::{Uid, User},
+};
 
 use crate::{ports, process::Process, scratch::Scratch};
 
@@ -17,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server with its data in a directory of its own; nobody needs a password.
 pub struct Postgres {
-    _process: Process,
+    process: Process,
     port: u16,
     _scratch: Scratch,
 }
@@ -48,13 +51,30 @@ impl Postgres {
         process.wait_for_line("PostgreSQL to accept connections", PATIENCE, |line| {
             line.contains("ready to accept connections").then_some(())
         })?;
-        Ok(Self { _process: process, port, _scratch: scratch })
+        Ok(Self { process, port, _scratch: scratch })
     }
 
     /// Where it listens.
     #[must_use]
     pub fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// Holds up everybody who asks it, without a word.
+    pub fn freeze(&self) {
+        self.process.signal_family(Signal::SIGSTOP);
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.process.signal_family(Signal::SIGCONT);
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        // Who is held up does not see that the server ends.
+        self.thaw();
     }
 }
 

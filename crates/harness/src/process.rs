@@ -98,6 +98,12 @@ impl Process {
         self.group.signal(signal);
     }
 
+    /// Sends a signal to the whole group, and to children in groups of their own.
+    pub fn signal_family(&self, signal: Signal) {
+        self.group.signal(signal);
+        self.group.signal_children(signal);
+    }
+
     /// Sends a signal to those members of the group whose command line contains `words`; answers how many there are.
     pub fn signal_members(&self, words: &str, signal: Signal) -> usize {
         let members = self.group.members(words);

@@ -53,7 +53,7 @@ impl Throwaway {
         let mut settings = Settings {
             root: root::find()?,
             engine: Engine::discover(None)?,
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            listen: SocketAddr::from(([127, 0, 0, 1], ports::free()?)),
             directory: scratch.path().join("state"),
             variables,
             log: None,

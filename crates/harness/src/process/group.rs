@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use nix::{
-    sys::signal::{Signal, killpg},
+    sys::signal::{Signal, kill, killpg},
     unistd::Pid,
 };
 
@@ -40,6 +40,14 @@ impl Group {
         running.filter(|entry| command_line(entry.pid).contains(words)).map(|entry| Pid::from_raw(entry.pid)).collect()
     }
 
+    /// Sends a signal to the children of the leader, which may lead groups of their own.
+    pub fn signal_children(&self, signal: Signal) {
+        for child in listing().iter().filter(|entry| entry.parent == self.0.as_raw()) {
+            // One that ended meanwhile needs no signal.
+            let _ = kill(Pid::from_raw(child.pid), signal);
+        }
+    }
+
     /// Waits for the last member's end.
     pub fn wait_until_gone(&self, patience: Duration) {
         let _ = poll::until("the end of a process group", patience, || {
@@ -52,6 +60,7 @@ impl Group {
 #[derive(Debug)]
 struct Entry {
     pid: i32,
+    parent: i32,
     group: i32,
     state: String,
 }
@@ -61,17 +70,18 @@ impl Entry {
         self.group == group.as_raw() && !self.state.starts_with('Z')
     }
 
-    /// Reads `pid group state`.
+    /// Reads `pid parent group state`.
     fn parse(words: &[&str]) -> Option<Self> {
-        let [pid, group, state] = words else { return None };
-        Some(Self { pid: pid.parse().ok()?, group: group.parse().ok()?, state: (*state).to_owned() })
+        let [pid, parent, group, state] = words else { return None };
+        let (pid, parent, group) = (pid.parse().ok()?, parent.parse().ok()?, group.parse().ok()?);
+        Some(Self { pid, parent, group, state: (*state).to_owned() })
     }
 }
 
 /// Every process: from `/proc` where there is one, else from `ps`.
 fn listing() -> Vec<Entry> {
     let Ok(processes) = fs::read_dir("/proc") else {
-        return ps(&["-A", "-o", "pid=,pgid=,state="])
+        return ps(&["-A", "-o", "pid=,ppid=,pgid=,state="])
             .lines()
             .filter_map(|line| Entry::parse(&line.split_whitespace().collect::<Vec<_>>()))
             .collect();
@@ -84,8 +94,8 @@ fn listing() -> Vec<Entry> {
 fn parse_stat(stat: &str) -> Option<Entry> {
     let (pid, _) = stat.split_once(' ')?;
     let mut words = stat.rsplit_once(')')?.1.split_whitespace();
-    let (state, group) = (words.next()?, words.nth(1)?);
-    Entry::parse(&[pid, group, state])
+    let (state, parent, group) = (words.next()?, words.next()?, words.next()?);
+    Entry::parse(&[pid, parent, group, state])
 }
 
 fn command_line(pid: i32) -> String {

@@ -75,9 +75,9 @@ impl Directory {
     pub fn variables(&self) -> Result<Variables> {
         let mut variables = Variables::generate()?;
         let path = self.at("env");
-        match fs::read_to_string(&path) {
-            Ok(text) => variables
-                .read_lines(&text)
+        match fs::read(&path) {
+            Ok(bytes) => variables
+                .read_lines(&String::from_utf8_lossy(&bytes))
                 .with_context(|| format!("{} is damaged: repair it, or use --fresh", path.display()))?,
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),

@@ -1,6 +1,7 @@
 //! The course of `up`: build, start, say where to look, watch, end.
 
 use std::{
+    io::ErrorKind,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -9,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     flag,
@@ -54,7 +55,12 @@ pub fn run(options: &Options) -> Result<()> {
         // Picked here and not by the engine: a restart must find the same one.
         listen.set_port(ports::free()?);
     }
-    ensure!(ports::is_free(listen), "{listen} is in use: end what listens there, or choose another with --listen");
+    ports::try_listen(listen).map_err(|error| match error.kind() {
+        ErrorKind::AddrInUse => {
+            anyhow!("{listen} is in use: end what listens there, or choose another with --listen")
+        }
+        _ => anyhow!("cannot listen on {listen} ({error}): choose another with --listen"),
+    })?;
     if !options.no_build {
         build::all(&root, &engine)?;
     }
