@@ -21,6 +21,8 @@ use crate::poll::{self, Look};
 
 /// How long a process may take to end when it is asked to.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the last lines of a group that has ended may take to come through its pipes.
+const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// A process in a group of its own. It ends with this value, and with this program, however that ends.
 pub struct Process {
@@ -65,9 +67,7 @@ impl Process {
 
     /// What it wrote, once it has ended: waits until its streams are closed, so that the last lines are there.
     pub fn complete_output(&mut self) -> String {
-        let _ = poll::until("the end of the output", PATIENCE, || {
-            Ok(if self.output.is_complete() { Look::Done(()) } else { Look::Waiting("open") })
-        });
+        self.output.wait_until_complete(PATIENCE);
         self.output()
     }
 
@@ -114,11 +114,12 @@ impl Process {
         members.len()
     }
 
-    /// Ends the group at once, as a crash would.
+    /// Ends the group at once, as a crash would; what it wrote until then is kept and logged.
     pub fn kill(&mut self) {
         self.group.signal(Signal::SIGKILL);
         let _ = self.child.wait();
         self.group.wait_until_gone(PATIENCE);
+        self.output.wait_until_complete(LAST_LINES);
     }
 
     /// Asks the group to end, waits, and then makes it.

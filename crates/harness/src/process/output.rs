@@ -8,9 +8,12 @@ use std::{
     process::Child,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
+    time::Duration,
 };
 
 use anyhow::{Context, Result};
+
+use crate::poll::{self, Look};
 
 /// Lines that are kept in memory.
 const LINES: usize = 4_000;
@@ -65,6 +68,13 @@ impl Output {
     /// Whether everything that will be written has been read.
     pub fn is_complete(&self) -> bool {
         self.kept().open == 0
+    }
+
+    /// Waits until everything that will be written has been read.
+    pub fn wait_until_complete(&self, patience: Duration) {
+        let _ = poll::until("the end of the output", patience, || {
+            Ok(if self.is_complete() { Look::Done(()) } else { Look::Waiting("open") })
+        });
     }
 
     /// The first line kept for which `find` has an answer.

@@ -81,9 +81,10 @@ impl Service {
         match &mut self.state {
             State::Running { process, since } => {
                 let status = process.exited()?;
-                let (healthy, output) = (now.duration_since(*since) > HEALTHY, process.output());
+                let healthy = now.duration_since(*since) > HEALTHY;
                 // Its children may live on and hold its port.
                 process.kill();
+                let output = process.output();
                 self.failures = if healthy { 1 } else { self.failures + 1 };
                 let pause = pause(self.first_pause, self.failures);
                 self.state = State::Waiting { until: now + pause };
