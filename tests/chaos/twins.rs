@@ -1,12 +1,16 @@
 //! Two app processes on one Redis and one PostgreSQL, killed in turn.
 
-use std::time::Duration;
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
 
 use futures::future::join_all;
 use reqwest::Method;
 use serde_json::json;
 use stampede_harness::{
     app::{App, Settings},
+    ports,
     postgres::Postgres,
     scratch::Scratch,
     throwaway::Throwaway,
@@ -25,7 +29,7 @@ async fn two_apps_killed_in_turn_sell_every_unit_once() {
     }));
     let scratch = Scratch::new().expect("a directory");
     let settings = app.with_app(|app| app.settings().clone());
-    let listen = "127.0.0.1:0".parse().expect("an address");
+    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, ports::free().expect("a port")));
     let twin = Settings { directory: scratch.path().to_owned(), listen, ..settings };
     let mut twin = App::start(twin).expect("a second app");
     twin.wait_until_ready().expect("ready");

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use futures::{StreamExt, future::join_all, stream};
+use jsonwebtoken::Algorithm;
 use reqwest::Method;
 use serde_json::{Value, json};
 use stampede_domain::{
@@ -12,12 +13,17 @@ use stampede_domain::{
 };
 use ulid::Ulid;
 
-use crate::support::{Answer, Buyer, Sale, TestApp, eventually};
+use crate::support::{Answer, Buyer, Claims, Sale, TestApp, eventually};
 
 impl TestApp {
     /// Asks for a ticket as if it came over proxies.
     async fn ticket_from(&self, sale: &Sale, jwt: &str, forwarded: &str) -> Answer {
-        let headers = [("authorization", format!("Bearer {jwt}")), ("x-forwarded-for", forwarded.to_owned())];
+        self.ticket_claiming(sale, jwt, &[("x-forwarded-for", forwarded)]).await
+    }
+
+    async fn ticket_claiming(&self, sale: &Sale, jwt: &str, more: &[(&str, &str)]) -> Answer {
+        let mut headers = vec![("authorization", format!("Bearer {jwt}"))];
+        headers.extend(more.iter().map(|(name, value)| (*name, (*value).to_owned())));
         let path = format!("/api/activities/{}/ticket", sale.id);
         self.http.raw(Method::POST, &path, &headers, "").await.expect("an answer")
     }
@@ -63,8 +69,10 @@ async fn an_address_that_a_client_makes_up_changes_nothing() {
     // Getting the sale ready has used some of it up.
     let mut seen = Vec::new();
     for at in 0..6 {
-        let forged = format!("203.0.113.{at}, 198.51.100.{at}");
-        seen.push(app.ticket_from(&sale, &app.sign_in(&format!("user-{at}")), &forged).await.status);
+        let (forwarded, peer) = (format!("203.0.113.{at}, 198.51.100.{at}"), format!("192.0.2.{at}:1"));
+        // The engine's own word for the peer, too.
+        let forged = [("x-forwarded-for", forwarded.as_str()), ("spin-client-addr", peer.as_str())];
+        seen.push(app.ticket_claiming(&sale, &app.sign_in(&format!("user-{at}")), &forged).await.status);
     }
     assert_eq!(seen[2..], [429; 4], "{seen:?}");
 }
@@ -88,7 +96,12 @@ async fn behind_trusted_proxies_the_address_before_them_counts_and_ipv6_by_its_n
     // What stands before the second from the right was written by anybody.
     let forged = ["1.1.1.1, 203.0.113.5, 10.0.0.1", "2.2.2.2, 203.0.113.5, 10.0.0.1", "203.0.113.5, 10.0.0.2"];
     assert_eq!(statuses(&forged).await, [201, 201, 429]);
+    // A proxy may write a line of its own, below the one that the client wrote.
+    let line = |text| ("x-forwarded-for", text);
+    let lines = [line("1.1.1.1, 2.2.2.2"), line("203.0.113.5, 10.0.0.1")];
+    app.ticket_claiming(&sale, &app.sign_in("liner"), &lines).await.is_problem(429, "rate_limited");
     assert_eq!(statuses(&["203.0.113.6, 10.0.0.1"]).await, [201]);
+    assert_eq!(statuses(&["é, 203.0.113.6, 10.0.0.1"; 2]).await, [201, 429]);
     let network = ["2001:db8:1:2::1, 10.0.0.1", "2001:db8:1:2:ffff::9, 10.0.0.1", "[2001:db8:1:2:3:4:5:6], 10.0.0.1"];
     assert_eq!(statuses(&network).await, [201, 201, 429]);
     assert_eq!(statuses(&["2001:db8:1:3::1, 10.0.0.1"]).await, [201]);
@@ -111,6 +124,27 @@ async fn behind_trusted_proxies_the_address_before_them_counts_and_ipv6_by_its_n
     app.reserve(&sale, &from(unknown), "a", 1).await.is_problem(401, "ticket_invalid");
     let fresh = app.ticket_from(&sale, &app.sign_in("ben"), "203.0.113.99, 10.0.0.1").await.is(201).text("ticket");
     assert!(fresh.len() <= 300 && TicketKeys::new(old).identify(&fresh).is_err(), "{fresh}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_was_left_open_too_long_is_no_abuse_and_a_forged_token_is() {
+    let app = TestApp::shared();
+    let old = Claims::of("ada", &app.variables).with("exp", json!(1));
+    let forged = old.sign_with(Algorithm::HS256, "another key that is long enough to sign");
+    for (token, is_abuse) in [(old.sign(&app.variables), false), (forged, true)] {
+        let sale = app.sale(json!({})).await;
+        for at in 0..20 {
+            join_all((0..10).map(|_| app.ticket(&sale.id, &token))).await.iter().for_each(|answer| {
+                assert_eq!((answer.status, answer.code().as_str()), (401, "unauthenticated"), "{answer:?}");
+            });
+            // With this, an instance tells what it has counted.
+            app.ticket(&sale.id, &app.sign_in(&format!("user-{at}"))).await.is(201);
+        }
+        let key = format!("{{{}}}:abuse:ip:127.0.0.1", sale.id);
+        let counted: Option<i64> =
+            redis::cmd("HGET").arg(key).arg("count").query_async(&mut app.redis().await).await.expect("a count");
+        assert_eq!(counted.is_some(), is_abuse, "{counted:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -274,7 +274,7 @@ async fn a_method_that_a_route_does_not_have_is_refused_with_those_it_has() {
         ("/api/admin/dead-letters".to_owned(), admin, vec![Method::GET]),
         ("/api/admin/bans/user/mallory".to_owned(), admin, vec![Method::PUT, Method::DELETE]),
         ("/api/admin/strikes/mallory".to_owned(), admin, vec![Method::GET, Method::DELETE]),
-        ("/api/admin/shed".to_owned(), admin, vec![Method::PUT]),
+        ("/api/admin/shed".to_owned(), admin, vec![Method::GET, Method::PUT]),
         ("/healthz".to_owned(), "", vec![Method::GET]),
         ("/readyz".to_owned(), "", vec![Method::GET]),
         ("/metrics".to_owned(), "", vec![Method::GET]),
@@ -384,6 +384,22 @@ async fn operating_on_what_is_not_there_or_with_nonsense_is_refused() {
     app.admin(Method::PUT, "/bans/ip/not-an-address", &json!({"seconds": 5, "reason": "x"}))
         .await
         .is_problem(400, "invalid_request");
+    for ip in ["10.0.0.1%2F64", "192.0.2.7%2F64%2F64", "::ffff:192.0.2.7%2F64", "2001:db8::%2F48"] {
+        let body = json!({"seconds": 5, "reason": "x"});
+        let answer = app.admin(Method::PUT, &format!("/bans/ip/{ip}"), &body).await;
+        let detail = answer.is_problem(400, "invalid_request").text("detail");
+        assert!(detail.starts_with("The path names no address"), "{detail}");
+    }
+    // PostgreSQL takes no NUL.
+    app.admin(Method::PUT, "/bans/user/mallory", &json!({"seconds": 5, "reason": "\0"}))
+        .await
+        .is_problem(400, "invalid_request")
+        .points_at("/reason");
+    for what in ["replay", "refund", "dismiss"] {
+        app.admin(Method::POST, &format!("/callbacks/%00/{what}"), &Value::Null).await.is_problem(404, "not_found");
+    }
+    let nowhere = app.admin(Method::GET, "/activities/nowhere/stats", &Value::Null).await;
+    assert_eq!(nowhere.text("detail"), "There is no such sale.");
     let unknown = format!("/dead-letters/{id}.{NOBODYS}/replay");
     app.admin(Method::POST, &unknown, &Value::Null).await.is_problem(404, "not_found");
     app.admin(Method::POST, "/dead-letters/nonsense/replay", &Value::Null).await.is_problem(404, "not_found");

@@ -161,6 +161,7 @@ async fn only_the_admin_token_operates() {
         (Method::PUT, "/api/admin/bans/ip/192.0.2.1".to_owned()),
         (Method::GET, "/api/admin/strikes/ada".to_owned()),
         (Method::DELETE, "/api/admin/strikes/ada".to_owned()),
+        (Method::GET, "/api/admin/shed".to_owned()),
         (Method::PUT, "/api/admin/shed".to_owned()),
     ];
     for token in ["", "wrong", app.variables.get("cron_token"), &app.sign_in("admin")] {

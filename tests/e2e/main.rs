@@ -10,6 +10,7 @@ mod checkout;
 mod crash;
 mod human_checks;
 mod identity;
+mod ledger_failure;
 mod money;
 mod races;
 mod redis_failure;

@@ -61,6 +61,8 @@ async fn ask(app: &TestApp, scene: &Scene, route: &str) -> Answer {
         "reserve" => app.reserve(sale, next, "a", 1).await,
         "status" => app.status(order_no, &winner.ticket).await,
         "ticket" => app.ticket(&sale.id, &next.jwt).await,
+        "challenge" => app.http.post(&format!("/api/activities/{}/challenge", sale.id), &next.jwt, &json!({})).await,
+        "gate script" => app.http.get(&format!("/api/activities/{}/gate.js", sale.id), "").await,
         "gate" => app.http.get(&format!("/api/activities/{}/gate.json", sale.id), "").await,
         "info" => app.http.get(&format!("/api/activities/{}", sale.id), "").await,
         "checkout" => app.checkout(order_no, &winner.jwt).await,
@@ -70,7 +72,6 @@ async fn ask(app: &TestApp, scene: &Scene, route: &str) -> Answer {
         "stats" => app.admin(Method::GET, &format!("/activities/{}/stats", sale.id), &Value::Null).await,
         "audit" => app.admin(Method::GET, &format!("/activities/{}/audit", sale.id), &Value::Null).await,
         "ready" => app.http.get("/readyz", "").await,
-        "metrics" => app.http.get("/metrics", "").await,
         other => panic!("no route {other}"),
     };
     let took = begun.elapsed();
@@ -78,10 +79,8 @@ async fn ask(app: &TestApp, scene: &Scene, route: &str) -> Answer {
     answer
 }
 
-const ALL: [&str; 13] = [
-    "reserve", "status", "ticket", "gate", "info", "checkout", "cancel", "refund", "sweep", "stats", "audit", "ready",
-    "metrics",
-];
+const ALL: [&str; 11] =
+    ["reserve", "status", "ticket", "gate", "checkout", "cancel", "refund", "sweep", "stats", "audit", "ready"];
 
 /// Every one of the routes answers `503` as soon as its memory of a second is over; what needs no Redis goes on.
 async fn all_say_so(app: &TestApp, scene: &Scene, routes: &[&str]) {
@@ -114,7 +113,7 @@ async fn all_is_well(app: &TestApp, scene: &Scene, expected: [i64; 3]) {
     app.wait_for(&order_no, &scene.next.ticket, "pending_payment").await;
     let before = app.status(&scene.order_no, &scene.winner.ticket).await.is(200);
     assert_eq!(before.text("status"), "pending_payment", "{before:?}");
-    for route in ALL {
+    for route in ALL.into_iter().chain(["info"]) {
         let status = ask(app, scene, route).await.status;
         // Cancelling and refunding come last: the order is cancelled by now.
         assert!(matches!(status, 200..=202 | 409), "{route}: {status}");
@@ -129,6 +128,13 @@ async fn an_unreachable_redis_is_said_and_survived() {
     for _ in 0..2 {
         proxy.cut();
         all_say_so(&app, &scene, &ALL).await;
+        // Who watches over it reads what the ledger says.
+        let metrics = app.http.get("/metrics", "").await.is(200);
+        for line in
+            ["stampede_store_up{store=\"redis\"} 0", "stampede_store_up{store=\"ledger\"} 1", "stampede_refunds_open "]
+        {
+            assert!(metrics.body.contains(line), "{line}: {}", metrics.body);
+        }
         proxy.mend();
         eventually("the order to be seen again", async || {
             let answer = ask(&app, &scene, "status").await;
@@ -137,6 +143,30 @@ async fn an_unreachable_redis_is_said_and_survived() {
         .await;
     }
     all_is_well(&app, &scene, [8, 2, 0]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_is_shown_without_its_stock_while_redis_is_away() {
+    let (app, proxy) = behind_a_proxy();
+    let proxy = proxy.get().expect("a proxy");
+    let sale = app.sale(json!({"title": "Spring", "skus": units(10)})).await;
+    let path = format!("/api/activities/{}", sale.id);
+    let shown = async |what: &str, left: Value| {
+        eventually(what, async || {
+            let info = app.http.get(&path, "").await.is(200).json();
+            assert_eq!((&info["title"], &info["phase"]), (&json!("Spring"), &json!("open")), "{info}");
+            let sku = &info["skus"][0];
+            assert_eq!((&sku["total"], sku["as_of"].is_null()), (&json!(10), sku["left"].is_null()), "{info}");
+            if sku["left"] == left { Ok(()) } else { Err(info.to_string()) }
+        })
+        .await;
+    };
+    shown("the stock", json!(10)).await;
+    proxy.cut();
+    shown("nobody to know the stock", Value::Null).await;
+    app.http.get("/api/activities/no-such-sale", "").await.is_problem(503, "not_ready");
+    proxy.mend();
+    shown("the stock again", json!(10)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -186,10 +216,37 @@ async fn a_full_redis_takes_no_order_and_shows_those_it_has() {
         redis::cmd("CONFIG").arg(&["SET", "maxmemory", bytes]).query_async::<()>(&mut redis).await.expect("set");
     };
     limit("1mb").await;
-    all_say_so(&app, &scene, &["reserve"]).await;
+    all_say_so(&app, &scene, &["reserve", "ready"]).await;
+    let said = ask(&app, &scene, "ready").await.is_problem(503, "not_ready").json();
+    assert!(said["checks"]["redis"].as_str().is_some_and(|redis| redis.starts_with("is full")), "{said}");
     ask(&app, &scene, "status").await.is(200);
     ask(&app, &scene, "gate").await.is(200);
     limit("0").await;
+    all_is_well(&app, &scene, [8, 2, 0]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_lacks_replicas_or_wants_a_password_is_said_and_survived() {
+    let (app, proxy) = behind_a_proxy();
+    let proxy = proxy.get().expect("a proxy");
+    let scene = scene(&app).await;
+    // Not through the proxy.
+    let client = redis::Client::open(app.with_redis(|redis| redis.url())).expect("a URL");
+    let mut redis = client.get_multiplexed_async_connection().await.expect("Redis");
+    let mut set = async |name: &str, value: &str| {
+        redis::cmd("CONFIG").arg(&["SET", name, value]).query_async::<()>(&mut redis).await.expect("set");
+    };
+    set("min-replicas-to-write", "1").await;
+    all_say_so(&app, &scene, &["reserve"]).await;
+    set("min-replicas-to-write", "0").await;
+    // Who is connected stays; those who come have to sign in.
+    set("requirepass", "secret").await;
+    proxy.cut();
+    proxy.mend();
+    all_say_so(&app, &scene, &ALL).await;
+    let said = ask(&app, &scene, "ready").await.is_problem(503, "not_ready").json();
+    assert!(said["checks"]["redis"].as_str().is_some_and(|redis| redis.starts_with("asks for a password")), "{said}");
+    set("requirepass", "").await;
     all_is_well(&app, &scene, [8, 2, 0]).await;
 }
 
@@ -242,7 +299,11 @@ async fn a_redis_that_lost_everything_is_rebuilt_and_begins_a_new_epoch() {
     let lost = app.reserve(&scene.sale, &scene.next, "a", 1).await.is(202).text("order_no");
     let mut redis = app.redis().await;
     redis::cmd("FLUSHALL").query_async::<()>(&mut redis).await.expect("flushed");
-    all_say_so(&app, &scene, &["reserve"]).await;
+    all_say_so(&app, &scene, &["reserve", "ticket", "challenge", "gate", "gate script", "info"]).await;
+    let list = app.http.get("/api/activities", "").await.is(200);
+    assert!(list.body.contains(&scene.sale.id), "{list:?}");
+    // What never was is still not there, and what has ended needs nobody to come back.
+    app.http.get("/api/activities/no-such-sale/gate.json", "").await.is_problem(404, "not_found");
     app.status(&lost, &scene.next.ticket).await.is_problem(404, "not_found");
     let path = format!("/activities/{}", scene.sale.id);
     let rebuilt = app.admin(Method::POST, &format!("{path}/rebuild"), &Value::Null).await.is(200).json();
@@ -252,6 +313,20 @@ async fn a_redis_that_lost_everything_is_rebuilt_and_begins_a_new_epoch() {
     assert_eq!(again, lost, "the same ticket, the same number");
     // While it sells it cannot be rebuilt.
     app.admin(Method::POST, &format!("{path}/rebuild"), &Value::Null).await.is_problem(409, "state_conflict");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_that_has_ended_needs_no_gate_to_say_so() {
+    let (app, _proxy) = behind_a_proxy();
+    let sale = app.sale(json!({})).await;
+    app.admin(Method::POST, &format!("/activities/{}/close", sale.id), &Value::Null).await.is(200);
+    let mut redis = app.redis().await;
+    redis::cmd("FLUSHALL").query_async::<()>(&mut redis).await.expect("flushed");
+    eventually("the sale to have ended", async || {
+        let gate = app.http.get(&format!("/api/activities/{}/gate.json", sale.id), "").await;
+        if gate.status == 410 { Ok(gate.is_problem(410, "ended")) } else { Err(gate.body) }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -172,3 +172,14 @@ async fn too_many_tries_of_one_user_are_limited_and_say_until_when() {
     let other = app.buyer(&sale, "calm").await;
     app.reserve(&sale, &other, "a", 1).await.is(202);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_may_have_a_name_that_holds_an_error_of_redis() {
+    let app = TestApp::shared();
+    for id in ["showroom", "noscript-sale", "busy-bees", "loading-dock"] {
+        let sale = app.sale_named(id, json!({})).await;
+        let buyer = app.buyer(&sale, "ada").await;
+        app.order(&sale, &buyer).await;
+        assert_eq!(app.settled(&sale).await, [9, 1, 0], "{id}");
+    }
+}

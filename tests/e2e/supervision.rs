@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    net::TcpListener,
     path::{Path, PathBuf},
     process::Command,
     time::{Duration, Instant},
@@ -212,6 +213,26 @@ fn a_store_that_is_not_there_is_named_at_once() {
         assert!(!ended.status.success());
         assert!(said.contains(&format!("127.0.0.1:{gone}")) && said.contains(option), "{said}");
         assert!(!said.contains("a-password"), "{said}");
+    }
+}
+
+#[test]
+fn a_start_that_is_refused_says_why() {
+    let scratch = Scratch::new().expect("a directory");
+    let (root, listener) = (root::find().expect("the project"), TcpListener::bind("127.0.0.1:0").expect("a port"));
+    let taken = listener.local_addr().expect("an address").to_string();
+    fs::write(scratch.path().join("env"), [0xff, 0xfe]).expect("written");
+    for (address, words) in [
+        (taken.as_str(), "is in use: end what listens there"),
+        // An address of documents: nobody's, so not this machine's.
+        ("192.0.2.1:3000", "cannot listen on 192.0.2.1:3000"),
+        ("127.0.0.1:0", "env is damaged: repair it, or use --fresh"),
+    ] {
+        let mut command = Command::new(target_directory(&root).join("release/up"));
+        command.current_dir(&root).args(["--no-build", "--listen", address, "--directory"]).arg(scratch.path());
+        let ended = command.output().expect("up");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(!ended.status.success() && said.contains(words), "{said}");
     }
 }
 

@@ -191,6 +191,7 @@ async fn while_load_is_shed_orders_are_paid_cancelled_and_polled_but_not_made() 
         if answer.code() == "overloaded" { Ok(answer.is_problem(503, "overloaded")) } else { Err(answer.body) }
     })
     .await;
+    assert_eq!(app.admin(Method::GET, "/shed", &Value::Null).await.is(200).json(), json!({"on": true}));
     app.pay(&pays, &buyers[0].jwt).await;
     app.wait_for(&pays, &buyers[0].ticket, "paid").await;
     app.cancel(&cancels, &buyers[1].jwt).await.is(200);
@@ -207,4 +208,28 @@ async fn while_load_is_shed_orders_are_paid_cancelled_and_polled_but_not_made() 
         if answer.status == 202 { Ok(()) } else { Err(answer.body) }
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_letter_is_put_back_once() {
+    let app = TestApp::shared();
+    let sale = app.sale(json!({})).await;
+    // A message of an epoch that never was.
+    let number = "01KZZZZZZZZZZZZZZZZZZZZZZZ";
+    let message = format!("{number}\teve\ta\t1\t1000\tEUR\t1795234720998\t0");
+    let mut redis = app.redis().await;
+    redis::cmd("XADD")
+        .arg(&[&format!("{{{}}}:orders", sale.id), "*", "o", &message])
+        .query_async::<()>(&mut redis)
+        .await
+        .expect("a message");
+    let path = format!("/dead-letters/{}.{number}/replay", sale.id);
+    eventually("the message to die and to be put back", async || {
+        app.sweep().await;
+        let answer = app.admin(Method::POST, &path, &Value::Null).await;
+        if answer.status == 202 { Ok(()) } else { Err(answer.body) }
+    })
+    .await;
+    let again = app.admin(Method::POST, &path, &Value::Null).await.is_problem(409, "state_conflict");
+    assert_eq!(again.text("detail"), "The order is not failed: it was put back before, or never left.");
 }

@@ -40,7 +40,7 @@ async fn limited(user: i64) -> RealWorld {
     let mut spec = activities::load(&world.sql, &world.activity).await.unwrap().unwrap().spec;
     let limits = Limits { user: Some(Some(Limit { count: user, seconds: 60 })), ip: Some(None), all: Some(None) };
     spec.limits = limits;
-    assert!(matches!(world.desk().put(&world.activity, spec).await.unwrap(), Operated::Done(_)));
+    assert!(matches!(world.desk().put(&world.activity, spec, None).await.unwrap(), Operated::Done(_)));
     world
 }
 

@@ -206,7 +206,7 @@ async fn a_replay_that_dies_makes_one_order() {
             world.reserve(1, "ada", 1).await.unwrap();
             world.reserve(2, "bob", 1).await.unwrap();
             assert_eq!(world.write().await.unwrap().failed, 1);
-            world.desk().restock(&world.activity, &world.sku, 1).await.unwrap();
+            world.desk().restock(&world.activity, &world.sku, 1, None).await.unwrap();
         },
         async |world| dead::replay(&world.redis, &world.sql, &world.order_no(2), NOW).await.map(|_| ()),
         async |world, point| {

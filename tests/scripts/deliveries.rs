@@ -56,7 +56,7 @@ async fn a_message_that_can_never_be_written_dies_after_some_deliveries_and_take
         let again = async || write::tick_redelivered(&world.redis, &sql, &world.activity, NOW, 0).await;
         for delivery in 2..=MAX_DELIVERIES {
             assert!(again().await.is_err(), "{ledger}: delivery {delivery}");
-            assert_eq!(dead::list(&world.sql).await.unwrap().len(), 0, "{ledger}");
+            assert_eq!(dead::list(&world.sql, "", 200).await.unwrap().len(), 0, "{ledger}");
         }
         let last = again().await.unwrap();
         assert_eq!((last.written, last.failed), (2, 1), "{ledger}");
@@ -84,7 +84,7 @@ async fn an_order_that_was_written_without_an_answer_is_never_taken_for_failed()
         }
         let last = again().await.unwrap();
         assert_eq!((last.taken, last.failed), (1, 0), "{ledger}");
-        assert_eq!(dead::list(&world.sql).await.unwrap().len(), 0, "{ledger}");
+        assert_eq!(dead::list(&world.sql, "", 200).await.unwrap().len(), 0, "{ledger}");
         assert_eq!(world.hot_status(&world.order_no(0)).await, Some(Status::PendingPayment), "{ledger}");
         assert_eq!(world.units().await, (4, 1, 0), "{ledger}");
         assert!(messages(&world).await.is_empty(), "{ledger}");
@@ -221,7 +221,7 @@ async fn an_end_that_an_operator_moves_far_back_loses_no_order() {
         world.reserve(1, "ada", 1).await.unwrap();
         let mut spec = activities::load(&world.sql, &world.activity).await.unwrap().unwrap().spec;
         spec.ends_at = Millis(1);
-        assert!(matches!(world.desk().put(&world.activity, spec).await.unwrap(), Operated::Done(_)), "{ledger}");
+        assert!(matches!(world.desk().put(&world.activity, spec, None).await.unwrap(), Operated::Done(_)), "{ledger}");
         assert_eq!(world.write().await.unwrap().written, 1, "{ledger}");
         assert_eq!(world.units().await, (2, 1, 0), "{ledger}");
     }

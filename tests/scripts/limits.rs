@@ -103,3 +103,21 @@ fn verdicts_equal_those_of_token_buckets_whenever_requests_come() {
     });
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
 }
+
+#[tokio::test]
+async fn nobody_waits_longer_than_the_limit_that_holds_now_says() {
+    let world = world("sqlite", 1, 1).await;
+    let script = format!("{LIMITS}\n{DRIVER}");
+    let ask = async |limit: &str, now: i64| {
+        let call = [script.as_str(), "1", "model:loosened", &now.to_string(), limit].map(Arg::from);
+        match &world.redis.command("EVAL", call.to_vec()).await.unwrap()[..] {
+            [_, _, Item::Int(wait)] => *wait,
+            reply => panic!("{reply:?}"),
+        }
+    };
+    let (strict, loose, now) = ("2:600000", "60:60000", 1_700_000_000_000);
+    assert_eq!([ask(strict, now).await, ask(strict, now).await, ask(strict, now).await], [0, 0, 300_000]);
+    // An operator has loosened it; and a clock that was ten minutes fast is put right.
+    assert_eq!([ask(loose, now).await, ask(loose, now + 1_000).await], [1_000, 0]);
+    assert_eq!([ask(loose, now - 600_000).await, ask(loose, now - 599_000).await], [1_000, 0]);
+}

@@ -34,11 +34,11 @@ const BATCH: u64 = 20;
 /// A sale of all of them.
 async fn sale() -> Real {
     let world = world("postgres", TOTAL, 2).await;
-    let mut sold = activities::load(&world.sql, &world.activity).await.unwrap().unwrap();
-    let first = sold.spec.skus[0].clone();
+    let read = activities::load(&world.sql, &world.activity).await.unwrap().unwrap();
+    let (mut sold, first) = (read.clone(), read.spec.skus[0].clone());
     let named = |sku| stampede_domain::activity::Sku { sku: SkuId::parse(sku).unwrap(), ..first.clone() };
     sold.spec.skus = SKUS.map(named).into();
-    assert!(activities::save(&world.sql, &sold, sold.version, NOW).await.unwrap());
+    assert_eq!(activities::save(&world.sql, &sold, Some(&read), NOW).await.unwrap(), activities::Saved::Whole);
     world
 }
 
@@ -103,7 +103,7 @@ async fn a_sweeper_and_an_operator_never_wait_for_a_writer_in_a_circle() {
     let operating = async {
         for _ in 0..100 {
             let sold = activities::load(&operator, &world.activity).await?.expect("a sale");
-            activities::save(&operator, &sold, sold.version, NOW).await?;
+            activities::save(&operator, &sold, Some(&sold), NOW).await?;
         }
         Ok::<_, StoreError>(())
     };

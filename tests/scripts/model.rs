@@ -147,7 +147,7 @@ async fn perform(world: &Real, step: &Step) {
             }
         }
         Step::Restock { by } => {
-            world.desk().restock(&world.activity, &world.sku, *by).await.unwrap();
+            world.desk().restock(&world.activity, &world.sku, *by, None).await.unwrap();
         }
         Step::Recover => world.recover().await,
     }

@@ -1,8 +1,11 @@
 //! Cancelling, expiring, paying and refunding, on both ledgers (C4, E3–E5; I1, I5, I6).
 
-use stampede_domain::order::Status;
+use stampede_domain::{money::Money, order::Status, webhook::Payment};
 use stampede_sale::{
-    callbacks::Applied,
+    Redis, StoreError,
+    callbacks::{self, Applied},
+    keys::Keys,
+    ledger::payments,
     money::{self, Moved},
 };
 
@@ -144,5 +147,63 @@ async fn starting_to_pay_extends_the_hold_once() {
         }
         let late = money::start_payment(&world.redis, &world.sql, &order_no, "/pay", 0, NOW.plus(400_000)).await;
         assert!(matches!(late.unwrap(), Moved::Conflict(_)), "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_payment_that_waits_for_a_rebuild_holds_up_no_other_sale() {
+    for ledger in LEDGERS {
+        let mut world = world(ledger, 2, 1).await;
+        let rebuilding = world.order(1, "ada", 1).await;
+        world.cancel(&rebuilding).await.unwrap();
+        let gate = Keys::of(&world.activity).named("gate");
+        world.redis.command("HSET", vec![gate.clone().into(), "restoring".into(), "1".into()]).await.unwrap();
+        assert_eq!(world.paid(&rebuilding, "late").await.unwrap_err(), StoreError::Rebuilding, "{ledger}");
+
+        let first = world.another_sale().await;
+        let other = world.order(1, "bob", 1).await;
+        let event = Payment {
+            id: "noted".to_owned(),
+            kind: "payment.succeeded".to_owned(),
+            order_no: other.to_string(),
+            payment: "pay".to_owned(),
+            money: Money::new(100, "EUR"),
+            ..Payment::default()
+        };
+        payments::note(&world.sql, &event, NOW.plus(1)).await.unwrap();
+        let later = NOW.plus(60_000);
+        let mut waiting = 0;
+        let finish = async |waiting: &mut usize| callbacks::finish(&world.redis, &world.sql, later, 1, waiting).await;
+        assert_eq!((finish(&mut waiting).await.unwrap(), waiting), (0, 1), "{ledger}");
+        assert_eq!((finish(&mut waiting).await.unwrap(), waiting), (1, 1), "{ledger}: the next one has its turn");
+        assert_eq!(world.status(&other).await, Some(Status::Paid), "{ledger}");
+
+        world.activity = first;
+        world.redis.command("HDEL", vec![gate.into(), "restoring".into()]).await.unwrap();
+        assert_eq!(callbacks::finish(&world.redis, &world.sql, later, 1, &mut 0).await.unwrap(), 1, "{ledger}");
+        assert_eq!(world.status(&rebuilding).await, Some(Status::Paid), "{ledger}: a unit was free");
+    }
+}
+
+#[tokio::test]
+async fn money_that_comes_when_the_orders_record_is_gone_takes_a_free_unit_or_goes_back() {
+    for ledger in LEDGERS {
+        let world = world(ledger, 2, 1).await;
+        let [late, later] = [world.order(1, "ada", 1).await, world.order(2, "bob", 1).await];
+        for order_no in [&late, &later] {
+            world.cancel(order_no).await.unwrap();
+            let record = Keys::of(&world.activity).order(order_no.ulid());
+            world.redis.command("DEL", vec![record.into()]).await.unwrap();
+        }
+        world.order(3, "cyd", 1).await;
+        assert_eq!(world.paid(&late, "days later").await.unwrap(), Applied::Changed, "{ledger}");
+        assert_eq!((world.status(&late).await, world.units().await), (Some(Status::Paid), (0, 1, 1)), "{ledger}");
+        assert_eq!(world.hot_status(&late).await, Some(Status::Paid), "{ledger}");
+        world.paid(&later, "later still").await.unwrap();
+        assert_eq!(world.status(&later).await, Some(Status::Refunding), "{ledger}: there was none left");
+        assert_eq!(world.units().await, (0, 1, 1), "{ledger}");
+        world.ask_refund(&late).await.unwrap();
+        world.money_back(&late, "back").await.unwrap();
+        assert_eq!(world.units().await, (1, 1, 0), "{ledger}: the unit is back once");
     }
 }

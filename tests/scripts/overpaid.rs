@@ -162,7 +162,7 @@ async fn held_money_can_be_given_back_or_put_away_once() {
             assert_eq!(world.apply("payment.succeeded", &order_no, event, 99).await.unwrap(), Applied::Held);
         }
         let id = |event: &str| format!("{event}-{order_no}");
-        let refund = async |id: &str| held::refund(&world.sql, id, NOW).await.unwrap();
+        let refund = async |id: &str| held::refund(&world.sql, id).await.unwrap();
         assert_eq!(refund(&id("a")).await, Resolved::Done(Applied::Changed), "{ledger}");
         assert_eq!(refund(&id("a")).await, Resolved::NotHeld, "{ledger}");
         assert_eq!(held::dismiss(&world.sql, &id("b")).await.unwrap(), Resolved::Done(Applied::Changed));

@@ -1,46 +1,37 @@
 //! A ledger that was restored from a backup, and is older than Redis: of an earlier epoch, and without orders that were
 //! accepted since (G5; I1, I2, I4, I6).
 
-use futures::future::join_all;
 use stampede_domain::{
     activity::State,
     ids::{OrderNo, UserId},
     order::Status,
     problem::Code,
-    time::Millis,
 };
 use stampede_sale::{
-    Redis, Sql,
-    callbacks::{
-        Applied,
-        held::{self, Resolved},
-    },
-    dead,
+    Redis, Sql, dead,
     hot::reserve::Outcome,
     ledger::{
-        epochs,
+        activities, epochs,
         orders::{self, Entry},
         payments::LOST,
         refunds,
-        waiting::waiting,
     },
     money,
+    operate::Operated,
     ports::Dialect,
-    provider::{AnyProvider, Patience, Sandbox, Stripe},
     rebuild::{Rebuilt, rebuild},
-    sweep,
+    sweep, write,
 };
 
 use crate::{
-    dying::{die_everywhere, die_everywhere_and_mend},
+    dying::die_everywhere_and_mend,
     epochs::{Real, pause, rebuilt, resume},
-    fakes::{Endpoint, Refunding, Till},
     world::{LEDGERS, NOW, SECRET, world},
 };
 
 impl Real {
     /// The ledger is of epoch 1 again, and has never heard of `lost`.
-    async fn restore_an_older_ledger(&self, lost: &[&OrderNo]) {
+    pub async fn restore_an_older_ledger(&self, lost: &[&OrderNo]) {
         let of =
             |table: &str| if self.sql.dialect() == Dialect::Sqlite { String::new() } else { format!(" ON {table}") };
         let run = async |statement: &str, params| self.sql.run(statement, params).await.unwrap();
@@ -61,7 +52,16 @@ impl Real {
         .await;
     }
 
-    async fn entry(&self, order_no: &OrderNo) -> Entry {
+    /// One unit, sold; then two more came, and were sold, which the ledger has never heard of.
+    async fn sold_a_restock_that_the_ledger_lost(&self) {
+        self.order(1, "ada", 1).await;
+        self.desk().restock(&self.activity, &self.sku, 2, None).await.unwrap();
+        let lost = [self.order(2, "bob", 1).await, self.order(3, "cyd", 1).await];
+        self.restore_an_older_ledger(&lost.each_ref()).await;
+        self.sql.run("UPDATE skus SET total = 1", vec![]).await.unwrap();
+    }
+
+    pub async fn entry(&self, order_no: &OrderNo) -> Entry {
         orders::load(&self.sql, order_no).await.unwrap().expect("an order")
     }
 
@@ -71,20 +71,10 @@ impl Real {
         resume(self).await;
     }
 
-    /// An order that was paid, and whose ledger was lost and put back from Redis: nobody knows its payment's id.
-    async fn paid_and_lost(&self, n: u64, user: &str) -> OrderNo {
-        let order_no = self.paid_order(n, user).await;
-        self.restore_an_older_ledger(&[&order_no]).await;
-        pause(self).await;
-        rebuilt(self).await;
-        resume(self).await;
-        assert_eq!(self.entry(&order_no).await.payment, LOST);
-        order_no
-    }
-
-    async fn sweep_fence(&self) -> (usize, usize) {
+    pub async fn sweep_fence(&self) -> (usize, usize) {
         let mut report = sweep::Report::default();
-        sweep::fence(&self.redis, &self.sql, std::slice::from_ref(&self.activity), &mut report).await.unwrap();
+        let all = std::slice::from_ref(&self.activity);
+        sweep::fence(&self.redis, &self.sql, all, SECRET, NOW, &mut report).await.unwrap();
         (report.fenced, report.caught_up)
     }
 }
@@ -111,7 +101,7 @@ async fn what_a_later_epoch_than_the_ledgers_accepts_is_written_and_its_moves_re
         assert_eq!(world.hot_status(&world.order_no(2)).await, Some(Status::Cancelled), "{ledger}");
         assert_eq!(world.units().await, (1, 1, 1), "{ledger}");
         assert_eq!(world.sweep_fence().await, (0, 0), "{ledger}: once");
-        assert_eq!(dead::list(&world.sql).await.unwrap(), [], "{ledger}");
+        assert_eq!(dead::list(&world.sql, "", 200).await.unwrap(), [], "{ledger}");
     }
 }
 
@@ -126,7 +116,7 @@ async fn a_rebuild_begins_a_later_epoch_than_either_and_writes_what_is_queued() 
         assert_eq!(rebuilt(&world).await, Rebuilt::Done { orders: 1, epoch: 3 }, "{ledger}");
         resume(&world).await;
         assert_eq!(world.units().await, (2, 1, 0), "{ledger}");
-        assert_eq!(dead::list(&world.sql).await.unwrap(), [], "{ledger}");
+        assert_eq!(dead::list(&world.sql, "", 200).await.unwrap(), [], "{ledger}");
     }
 }
 
@@ -145,9 +135,46 @@ async fn a_sale_whose_gate_is_ahead_of_the_ledger_can_be_paused_at_once() {
         assert!(matches!(refused, Outcome::Refused(Code::Paused, _)), "{ledger}: {refused:?}");
         resume(&world).await;
         assert!(matches!(world.reserve(1, "ada", 1).await.unwrap().outcome, Outcome::Queued(_)), "{ledger}");
-        world.desk().restock(&world.activity, &world.sku, 2).await.unwrap();
+        world.desk().restock(&world.activity, &world.sku, 2, None).await.unwrap();
         world.write().await.unwrap();
         assert_eq!(world.units().await, (4, 1, 0), "{ledger}: a change reaches Redis");
+    }
+}
+
+#[tokio::test]
+async fn a_sale_restocked_and_sold_since_the_backup_keeps_its_restock_when_it_is_paused() {
+    for ledger in LEDGERS {
+        let world = world(ledger, 1, 1).await;
+        world.sold_a_restock_that_the_ledger_lost().await;
+        pause(&world).await;
+        assert_eq!(rebuilt(&world).await, Rebuilt::Done { orders: 3, epoch: 2 }, "{ledger}");
+        resume(&world).await;
+        assert_eq!(dead::list(&world.sql, "", 200).await.unwrap(), [], "{ledger}");
+        assert_eq!(world.units().await, (0, 3, 0), "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn an_operator_who_restocks_first_after_a_backup_names_the_total_and_nothing_is_oversold() {
+    for ledger in LEDGERS {
+        let world = world(ledger, 1, 1).await;
+        world.sold_a_restock_that_the_ledger_lost().await;
+        let desk = world.desk();
+        let restock = async |by| desk.restock(&world.activity, &world.sku, by, None).await.unwrap();
+        let done = |operated: Operated| assert!(matches!(operated, Operated::Done(_)), "{ledger}: {operated:?}");
+        // Two, of which three are sold.
+        done(restock(1).await);
+        assert!(matches!(restock(-1).await, Operated::Conflict(_)), "{ledger}");
+        done(desk.set_state(&world.activity, State::Paused).await.unwrap());
+        assert!(matches!(world.reserve(4, "dee", 1).await.unwrap().outcome, Outcome::Refused(Code::Paused, _)));
+        done(desk.set_state(&world.activity, State::Published).await.unwrap());
+        assert!(matches!(world.reserve(4, "dee", 1).await.unwrap().outcome, Outcome::SoldOut(_)), "{ledger}");
+        done(restock(2).await);
+        assert!(matches!(world.reserve(5, "eve", 1).await.unwrap().outcome, Outcome::Queued(_)), "{ledger}");
+        done(desk.rotate_start_key(&world.activity).await.unwrap());
+        pause(&world).await;
+        assert_eq!(rebuilt(&world).await, Rebuilt::Done { orders: 4, epoch: 2 }, "{ledger}");
+        assert_eq!(world.units().await, (0, 4, 0), "{ledger}");
     }
 }
 
@@ -204,118 +231,34 @@ async fn orders_that_the_ledger_lost_are_put_back_by_a_rebuild_and_never_sold_ag
 }
 
 #[tokio::test]
-async fn a_refund_of_a_lost_payment_waits_for_its_id_where_operators_see_it_and_goes_with_it() {
+async fn a_sale_that_the_ledger_lost_altogether_is_made_again_and_its_orders_are_put_back() {
     for ledger in LEDGERS {
-        let (world, till) = (world(ledger, 2, 1).await, Till::default());
-        let order_no = world.paid_and_lost(1, "ada").await;
-        world.ask_refund(&order_no).await.unwrap();
-        till.refunding.set(Refunding::AtOnce);
-        let send = async |ms| world.send_refunds(&till, ms).await.unwrap();
-        let round = send(0).await;
-        assert_eq!((till.calls.get(), round.tried, round.untaken.len()), (0, 0, 1), "{ledger}: it is not sent");
-        let open = refunds::open(&world.sql).await.unwrap();
-        assert_eq!((open[0].payment.as_str(), open[0].failures), (LOST, 0), "{ledger}: that is no failure");
-        assert!(open[0].last_error.ends_with("let the provider send its callback of the payment again"), "{open:?}");
-        assert_eq!(waiting(&world.sql).await.unwrap().stuck_refunds, 1, "{ledger}");
-        // The provider names the payment, twice: that is no second payment, and the refund is due at once.
-        assert_eq!(world.paid(&order_no, "again").await.unwrap(), Applied::Changed, "{ledger}");
-        assert_eq!(world.paid(&order_no, "and again").await.unwrap(), Applied::Duplicate, "{ledger}");
-        assert_eq!(refunds::open(&world.sql).await.unwrap().len(), 1, "{ledger}");
-        assert_eq!(waiting(&world.sql).await.unwrap().stuck_refunds, 0, "{ledger}");
-        assert_eq!(send(1).await.tried, 1, "{ledger}");
-        assert_eq!(till.refunds.borrow().keys().collect::<Vec<_>>(), [&(format!("pay-{order_no}"), 0)], "{ledger}");
-        assert_eq!(world.status(&order_no).await, Some(Status::Refunded), "{ledger}");
-        assert_eq!(world.units().await, (2, 0, 0), "{ledger}");
-    }
-}
-
-#[tokio::test]
-async fn no_provider_hears_of_a_refund_before_it_has_named_the_payment() {
-    for ledger in LEDGERS {
-        let (sandbox, stripe) = (Endpoint::default(), Endpoint::default());
-        let providers = [
-            AnyProvider::Sandbox(Sandbox {
-                web: &sandbox,
-                url: "http://sandbox.example".to_owned(),
-                ticket_secret: SECRET.to_owned(),
-                cron_token: SECRET.to_owned(),
-            }),
-            AnyProvider::Stripe(Stripe {
-                web: &stripe,
-                api: "https://stripe.example".to_owned(),
-                key: "sk_test".to_owned(),
-                shop: "https://shop.example".to_owned(),
-                patience: Patience::SWEEPER,
-                clock: || NOW,
-                pause: |_| Box::pin(async {}),
-            }),
-        ];
-        for (provider, web) in providers.iter().zip([&sandbox, &stripe]) {
-            let world = world(ledger, 2, 1).await;
-            let order_no = world.paid_and_lost(1, "ada").await;
-            world.ask_refund(&order_no).await.unwrap();
-            let send = async |ms| world.send_refunds(provider, ms).await.unwrap();
-            send(0).await;
-            send(3_600_000).await;
-            assert_eq!(*web.seen.borrow(), [], "{ledger}");
-            world.paid(&order_no, "again").await.unwrap();
-            send(0).await;
-            let body = web.seen.borrow().iter().map(|request| request.body.clone()).collect::<Vec<_>>();
-            assert_eq!(body.len(), 1, "{ledger}");
-            assert!(body[0].contains(&format!("pay-{order_no}")), "{ledger}: {body:?}");
+        let world = world(ledger, 4, 1).await;
+        world.second_epoch().await;
+        let (pending, paid) = (world.order(1, "ada", 1).await, world.paid_order(2, "bob").await);
+        let spec = activities::load(&world.sql, &world.activity).await.unwrap().unwrap().spec;
+        world.restore_an_older_ledger(&[&pending, &paid]).await;
+        for (table, id) in [("skus", "activity"), ("epochs", "activity"), ("activities", "id")] {
+            let statement = format!("DELETE FROM {table} WHERE {id} = ?1");
+            world.sql.run(&statement, vec![world.activity.as_str().into()]).await.unwrap();
         }
-    }
-}
+        // What is sold before anybody sees it waits: a ledger that does not know the sale says nothing of its orders.
+        world.reserve(3, "cyd", 1).await.unwrap();
+        for _ in 0..8 {
+            let again = write::tick_redelivered(&world.redis, &world.sql, &world.activity, NOW, 0).await.unwrap();
+            assert_eq!(again.failed + world.write().await.unwrap().failed, 0, "{ledger}");
+        }
+        assert_eq!(world.hot_status(&world.order_no(3)).await, Some(Status::Queued), "{ledger}");
+        assert_eq!(world.sweep_fence().await, (0, 0), "{ledger}");
 
-#[tokio::test(flavor = "multi_thread")]
-async fn many_callbacks_at_once_name_a_lost_payment_once() {
-    for ledger in LEDGERS {
-        let world = world(ledger, 2, 1).await;
-        let order_no = world.paid_and_lost(1, "ada").await;
-        let events: Vec<_> = (0..50).map(|n| format!("again {n}")).collect();
-        let applied = join_all(events.iter().map(|event| world.paid(&order_no, event))).await;
-        let changed = applied.into_iter().filter(|applied| *applied.as_ref().unwrap() == Applied::Changed);
-        assert_eq!(changed.count(), 1, "{ledger}");
-        assert_eq!(refunds::open(&world.sql).await.unwrap(), [], "{ledger}: money that came once stays");
-        assert_eq!(world.entry(&order_no).await.payment, format!("pay-{order_no}"), "{ledger}");
+        assert!(matches!(world.desk().put(&world.activity, spec, None).await.unwrap(), Operated::Done(_)), "{ledger}");
+        resume(&world).await;
+        pause(&world).await;
+        assert_eq!(rebuilt(&world).await, Rebuilt::Done { orders: 3, epoch: 3 }, "{ledger}");
+        resume(&world).await;
+        assert_eq!(world.units().await, (1, 2, 1), "{ledger}");
+        assert_eq!(world.status(&paid).await, Some(Status::Paid), "{ledger}");
     }
-}
-
-#[tokio::test]
-async fn a_refund_confirmed_before_its_payment_is_named_is_held_and_replayed() {
-    for ledger in LEDGERS {
-        let world = world(ledger, 2, 1).await;
-        let order_no = world.paid_and_lost(1, "ada").await;
-        assert_eq!(world.money_back(&order_no, "r").await.unwrap(), Applied::Held, "{ledger}: of which payment?");
-        world.paid(&order_no, "again").await.unwrap();
-        let replayed = held::replay(&world.redis, &world.sql, &format!("r-{order_no}"), NOW).await.unwrap();
-        assert_eq!(replayed, Resolved::Done(Applied::Changed), "{ledger}");
-        assert_eq!(world.status(&order_no).await, Some(Status::Refunded), "{ledger}");
-        assert_eq!(refunds::open(&world.sql).await.unwrap(), [], "{ledger}: nothing goes back twice");
-        assert_eq!(world.units().await, (2, 0, 0), "{ledger}");
-    }
-}
-
-#[tokio::test]
-async fn whoever_dies_while_a_lost_payment_is_named_leaves_one_refund_with_its_id() {
-    die_everywhere(
-        "payment callback: a payment named again that the ledger lost",
-        2,
-        async |world| {
-            let order_no = world.paid_and_lost(1, "ada").await;
-            world.ask_refund(&order_no).await.unwrap();
-        },
-        async |world| world.paid(&world.order_no(1), "again").await.map(|_| ()),
-        async |world, point| {
-            let order_no = world.order_no(1);
-            world.paid(&order_no, "again").await.unwrap();
-            let open = refunds::open(&world.sql).await.unwrap();
-            let payments: Vec<_> = open.iter().map(|refund| refund.payment.as_str()).collect();
-            assert_eq!(payments, [format!("pay-{order_no}")], "{point}");
-            assert_eq!(open[0].next_try_at, Millis(0), "{point}: due at once");
-        },
-    )
-    .await;
 }
 
 #[tokio::test]
@@ -373,8 +316,15 @@ async fn an_order_that_finds_no_room_in_the_restored_ledger_is_a_dead_letter() {
         pause(&world).await;
         world.sql.run("UPDATE skus SET total = 0", vec![]).await.unwrap();
         rebuilt(&world).await;
-        let letters = dead::list(&world.sql).await.unwrap();
+        let letters = dead::list(&world.sql, "", 200).await.unwrap();
         assert_eq!(letters.iter().map(|letter| letter.reason.as_str()).collect::<Vec<_>>(), ["no_room_in_ledger"]);
+        assert_eq!(world.hot_status(&lost).await, Some(Status::Failed), "{ledger}: its buyer sees it");
+        // Where there is room again, it can be put back.
+        world.desk().restock(&world.activity, &world.sku, 1, None).await.unwrap();
+        let replayed = dead::replay(&world.redis, &world.sql, &lost, NOW).await.unwrap();
+        assert_eq!(replayed, dead::Replayed::Queued, "{ledger}");
+        world.write().await.unwrap();
+        assert_eq!(world.units().await, (0, 1, 0), "{ledger}");
     }
 }
 

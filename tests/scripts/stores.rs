@@ -25,11 +25,7 @@ impl Redis for RealRedis {
                 flatten(value, &mut items);
                 Ok(items)
             }
-            Err(error) if error.kind() == redis::ErrorKind::NoScriptError => {
-                Err(StoreError::RedisRefused("NOSCRIPT".to_owned()))
-            }
-            Err(error) if error.is_io_error() => Err(StoreError::RedisUnavailable(error.to_string())),
-            Err(error) => Err(StoreError::RedisRefused(error.to_string())),
+            Err(error) => Err(StoreError::of_redis(error.to_string())),
         }
     }
 }

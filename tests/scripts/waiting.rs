@@ -56,8 +56,8 @@ async fn what_waits_is_counted_until_it_waits_no_more() {
         }
         assert_eq!(world.write().await.unwrap().failed, 1, "{ledger}");
         assert_eq!(count().await.dead_letters, 1, "{ledger}");
-        world.desk().restock(&world.activity, &world.sku, 1).await.unwrap();
-        let dead = stampede_sale::dead::list(&world.sql).await.unwrap().remove(0);
+        world.desk().restock(&world.activity, &world.sku, 1, None).await.unwrap();
+        let dead = stampede_sale::dead::list(&world.sql, "", 200).await.unwrap().remove(0);
         let dead = stampede_domain::ids::OrderNo::parse(&dead.order_no).unwrap();
         stampede_sale::dead::replay(&world.redis, &world.sql, &dead, NOW.plus(1)).await.unwrap();
         assert_eq!(count().await.dead_letters, 0, "{ledger}: put back");

@@ -21,7 +21,7 @@ use stampede_sale::{
     Redis, Sql, StoreError, audit,
     callbacks::{self, Applied},
     hot::reserve::{Decision, Outcome, Reservation, reserve},
-    ledger::{orders, refunds, schema},
+    ledger::{activities, orders, refunds, schema},
     money::{self, Moved},
     operate::{Desk, Operated},
     ports::Value,
@@ -112,10 +112,23 @@ pub async fn world(ledger: &str, total: i64, per_user: i64) -> World<RealRedis, 
             total,
         }],
     };
-    assert!(matches!(world.desk().put(&world.activity, spec).await.unwrap(), Operated::Done(_)));
+    assert!(matches!(world.desk().put(&world.activity, spec, None).await.unwrap(), Operated::Done(_)));
     assert!(matches!(world.desk().set_state(&world.activity, State::Published).await.unwrap(), Operated::Done(_)));
     let start_key = stampede_domain::gate::start_key(SECRET, &world.activity, "nonce").unwrap();
     World { start_key, ..world }
+}
+
+impl World<RealRedis, RealLedger> {
+    /// Goes on with another sale in the same stores, alike; answers the one of before.
+    pub async fn another_sale(&mut self) -> ActivityId {
+        let spec = activities::load(&self.sql, &self.activity).await.unwrap().unwrap().spec;
+        let id = ActivityId::parse(&format!("{}-b", self.activity)).unwrap();
+        let before = std::mem::replace(&mut self.activity, id);
+        assert!(matches!(self.desk().put(&self.activity, spec, None).await.unwrap(), Operated::Done(_)));
+        assert!(matches!(self.desk().set_state(&self.activity, State::Published).await.unwrap(), Operated::Done(_)));
+        self.start_key = stampede_domain::gate::start_key(SECRET, &self.activity, "nonce").unwrap();
+        before
+    }
 }
 
 /// Another connection to the ledger of a sale on PostgreSQL.
@@ -252,7 +265,7 @@ impl<R: Redis, S: Sql> World<R, S> {
             let again = write::tick_redelivered(&self.redis, &self.sql, &self.activity, NOW, 0).await.unwrap();
             let fresh = write::tick(&self.redis, &self.sql, &self.activity, NOW).await.unwrap();
             let settled = sweep::settle(&self.redis, &self.sql, later, &mut 0).await.unwrap();
-            let finished = callbacks::finish(&self.redis, &self.sql, later, 100).await.unwrap();
+            let finished = callbacks::finish(&self.redis, &self.sql, later, 100, &mut 0).await.unwrap();
             if again.taken + fresh.taken + settled + finished == 0 {
                 return;
             }

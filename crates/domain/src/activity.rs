@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    body::{self, Object},
     ids::{SkuId, UserId},
     problem::FieldError,
     time::Millis,
@@ -10,6 +11,9 @@ use crate::{
 
 /// Units of a SKU at most.
 pub const LARGEST_TOTAL: i64 = 1_000_000_000;
+
+/// An order's amount at most, in minor units: what Lua and JavaScript count exactly.
+const LARGEST_AMOUNT: i64 = (1 << 53) - 1;
 
 /// A quota: `count` requests in `seconds`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +40,7 @@ pub struct Limits {
 
 /// Tells `null` (present, no limit) from absent (the default).
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Limit>>, D::Error> {
-    Option::<Limit>::deserialize(deserializer).map(Some)
+    Option::<Object<Limit>>::deserialize(deserializer).map(|limit| Some(limit.map(|Object(limit)| limit)))
 }
 
 impl Limits {
@@ -150,18 +154,19 @@ pub struct Spec {
     #[serde(default)]
     pub human_check: HumanCheck,
     /// Who may take part.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "body::object")]
     pub eligibility: Eligibility,
     /// Whether a refunded unit goes back on sale.
     #[serde(default = "yes")]
     pub refund_restocks: bool,
     /// Limits of reservations.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "body::object")]
     pub limits: Limits,
     /// The longest predicted wait for an order to be written; beyond it nobody is let in (B9).
     #[serde(default = "default_max_wait")]
     pub max_wait_seconds: i64,
     /// What is on sale.
+    #[serde(deserialize_with = "body::objects")]
     pub skus: Vec<Sku>,
 }
 
@@ -224,6 +229,8 @@ impl Spec {
             check((1..=200).contains(&sku.name.chars().count()), &at("name"), "must be 1 to 200 characters");
             check(sku.image.len() <= 2_000, &at("image"), "must be at most 2,000 bytes");
             check((0..=1_000_000_000_000).contains(&sku.price), &at("price"), "must be 0 to 10^12 minor units");
+            let most = sku.price.saturating_mul(self.per_user);
+            check(most <= LARGEST_AMOUNT, &at("price"), "times per_user must be less than 2^53 minor units");
             let currency = sku.currency.len() == 3 && sku.currency.bytes().all(|b| b.is_ascii_uppercase());
             check(currency, &at("currency"), "must be an ISO 4217 code, such as EUR");
             check((-1..=LARGEST_TOTAL).contains(&sku.total), &at("total"), "must be -1 (unlimited) or 0 to 10^9");
@@ -333,6 +340,36 @@ mod tests {
         wrong.limits.user = Some(Some(Limit { count: 0, seconds: 1 }));
         let pointers: Vec<_> = wrong.errors().into_iter().map(|error| error.pointer).collect();
         assert_eq!(pointers, ["/ends_at", "/limits/user", "/skus/0/currency", "/skus/0/total"]);
+    }
+
+    #[test]
+    fn an_amount_that_is_not_counted_exactly_is_refused() {
+        let mut dear = spec();
+        (dear.skus[0].price, dear.per_user) = (1_000_000_000_000, 9_007);
+        assert_eq!(dear.errors(), []);
+        dear.per_user = 9_008;
+        let pointers: Vec<_> = dear.errors().into_iter().map(|error| error.pointer).collect();
+        assert_eq!(pointers, ["/skus/0/price"]);
+    }
+
+    #[test]
+    fn a_list_in_the_place_of_an_object_is_refused_wherever_it_stands() {
+        let text = serde_json::to_string(&spec()).expect("json");
+        let sku = r#"{"sku":"a","name":"A","image":"","price":100,"currency":"EUR","total":10}"#;
+        for (object, list, pointer) in [
+            (
+                r#""eligibility":{"members_only":false,"min_level":0,"allow":[]}"#,
+                r#""eligibility":[true]"#,
+                "/eligibility",
+            ),
+            (r#"{"count":5,"seconds":1}"#, "[5,1]", "/limits/all"),
+            (sku, r#"["a","A","",100,"EUR",10]"#, "/skus/0"),
+        ] {
+            assert!(text.contains(object), "{text}");
+            let problem = body::parse::<Spec>(text.replace(object, list).as_bytes()).expect_err(list);
+            assert_eq!(problem.errors[0].pointer, pointer, "{}", problem.detail);
+            assert!(problem.detail.ends_with("invalid type: sequence, expected an object"), "{}", problem.detail);
+        }
     }
 
     #[test]

@@ -1,6 +1,11 @@
 //! JSON bodies: parsed into types, or refused with a pointer to what is wrong.
 
-use serde::de::DeserializeOwned;
+use std::{fmt, marker::PhantomData};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, MapAccess, Visitor, value::MapAccessDeserializer},
+};
 use serde_path_to_error::{Path, Segment};
 
 use crate::problem::{FieldError, Problem};
@@ -16,13 +21,44 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-        let detail = without_position(&error.inner().to_string());
+        let detail = in_words(&error.inner().to_string());
         Problem::invalid(vec![FieldError::new(pointer(error.path()), detail)])
     })?;
     deserializer
         .end()
         .map_err(|_| Problem::invalid(vec![FieldError::new("", "there is text after the JSON value")]))?;
     Ok(value)
+}
+
+/// A member of a body that is an object: a list in its place is refused, as in the place of the whole body.
+#[derive(Debug, Clone)]
+pub struct Object<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
+            type Value = T;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(members))
+            }
+        }
+        deserializer.deserialize_map(Members(PhantomData)).map(Self)
+    }
+}
+
+/// Reads a member as an [`Object`]; for `deserialize_with`.
+pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Object::deserialize(deserializer).map(|Object(value)| value)
+}
+
+/// The same for a list of them.
+pub(crate) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    let objects = Vec::<Object<T>>::deserialize(deserializer)?;
+    Ok(objects.into_iter().map(|Object(value)| value).collect())
 }
 
 /// RFC 6901 for a path of serde.
@@ -37,9 +73,14 @@ fn pointer(path: &Path) -> String {
         .collect()
 }
 
-/// serde_json's words without its line and column.
-fn without_position(text: &str) -> String {
-    text.split(" at line ").next().unwrap_or(text).to_owned()
+/// serde_json's words without its line and column, and without the names of our types.
+fn in_words(text: &str) -> String {
+    let text = text.split(" at line ").next().unwrap_or(text);
+    match text.rsplit_once("expected ") {
+        Some((found, "i64" | "u8")) => format!("{found}expected a whole number"),
+        Some((found, wanted)) if wanted.starts_with("struct ") => format!("{found}expected an object"),
+        _ => text.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -66,6 +107,21 @@ mod tests {
             let problem = parse::<Order>(body.as_bytes()).expect_err(body);
             assert_eq!(problem.errors[0].pointer, pointer, "{body}");
         }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_without_the_names_of_our_types() {
+        for (body, detail) in [
+            ("7", "The body is not valid: invalid type: integer `7`, expected an object."),
+            ("[]", "The body is not valid: must be an object."),
+            ("{}", "The body is not valid: missing field `sku`."),
+            ("{} x", "The body is not valid: missing field `sku`."),
+            (r#"{"sku":"a","quantity":"1"}"#, r#"/quantity: invalid type: string "1", expected a whole number"#),
+        ] {
+            assert_eq!(parse::<Order>(body.as_bytes()).expect_err(body).detail, detail);
+        }
+        let problem = parse::<Vec<Order>>(b" {}").expect_err("an object");
+        assert_eq!(problem.detail, "The body is not valid: invalid type: map, expected a sequence.");
     }
 
     #[test]

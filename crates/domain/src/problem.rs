@@ -152,10 +152,11 @@ impl Problem {
     /// A body with wrong members.
     #[must_use]
     pub fn invalid(errors: Vec<FieldError>) -> Self {
-        let detail = errors.first().map_or_else(
-            || "The body is not valid.".to_owned(),
-            |first| format!("{}: {}", first.pointer, first.detail),
-        );
+        let detail = match errors.first() {
+            None => "The body is not valid.".to_owned(),
+            Some(first) if first.pointer.is_empty() => format!("The body is not valid: {}.", first.detail),
+            Some(first) => format!("{}: {}", first.pointer, first.detail),
+        };
         Self { errors, ..Self::new(Code::InvalidRequest, detail) }
     }
 

@@ -1,6 +1,6 @@
 //! Who is signed in (B1): JSON Web Tokens, verified with the algorithm pinned.
 
-use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, jwk::Jwk};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, errors::ErrorKind, jwk::Jwk};
 use serde::{Deserialize, Serialize};
 
 use crate::ids::UserId;
@@ -24,6 +24,15 @@ pub struct Claims {
     /// Whether the user is a member.
     #[serde(default)]
     pub member: bool,
+}
+
+/// Why a token is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenError {
+    /// Not a token of our issuer for us.
+    Forged,
+    /// One that was, too old.
+    Expired,
 }
 
 /// How tokens are verified, or the reason why they cannot be.
@@ -70,13 +79,19 @@ impl Verifier {
         Ok(Self { key, validation })
     }
 
-    /// The claims of a token that holds now; `None` for any other.
-    #[must_use]
-    pub fn verify(&self, token: &str) -> Option<Claims> {
+    /// The claims of a token that holds now.
+    ///
+    /// # Errors
+    /// [`TokenError`]; expired is only what we, or whoever signs in for us, once signed.
+    pub fn verify(&self, token: &str) -> Result<Claims, TokenError> {
         if token.len() > LONGEST {
-            return None;
+            return Err(TokenError::Forged);
         }
-        decode::<Claims>(token, &self.key, &self.validation).ok().map(|data| data.claims)
+        let decoded = decode::<Claims>(token, &self.key, &self.validation);
+        decoded.map(|data| data.claims).map_err(|error| match error.kind() {
+            ErrorKind::ExpiredSignature => TokenError::Expired,
+            _ => TokenError::Forged,
+        })
     }
 }
 
@@ -114,12 +129,19 @@ mod tests {
             json!({"exp": FAR, "iss": "shop", "aud": "stampede"}),
             json!({"sub": "ada", "exp": FAR, "iss": "other", "aud": "stampede"}),
             json!({"sub": "ada", "exp": FAR, "iss": "shop", "aud": "other"}),
-            json!({"sub": "ada", "exp": 1, "iss": "shop", "aud": "stampede"}),
             json!({"sub": "ada", "exp": FAR, "nbf": FAR - 1, "iss": "shop", "aud": "stampede"}),
             json!({"sub": "a\u{0}b", "exp": FAR, "iss": "shop", "aud": "stampede"}),
         ] {
-            assert_eq!(verifier().verify(&token(&claims)), None, "{claims}");
+            assert_eq!(verifier().verify(&token(&claims)), Err(TokenError::Forged), "{claims}");
         }
+    }
+
+    #[test]
+    fn a_token_that_was_good_has_expired() {
+        let old = json!({"sub": "ada", "exp": 1, "iss": "shop", "aud": "stampede"});
+        assert_eq!(verifier().verify(&token(&old)), Err(TokenError::Expired));
+        let other = encode(&Header::new(Algorithm::HS256), &old, &EncodingKey::from_secret(b"other")).expect("a token");
+        assert_eq!(verifier().verify(&other), Err(TokenError::Forged));
     }
 
     #[test]
@@ -129,12 +151,12 @@ mod tests {
         let (_, rest) = good.split_once('.').expect("a token");
         // {"alg":"none","typ":"JWT"}
         let none = format!("eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0.{}.", rest.split('.').next().expect("claims"));
-        assert_eq!(verifier().verify(&none), None);
+        assert_eq!(verifier().verify(&none), Err(TokenError::Forged));
         let other =
             encode(&Header::new(Algorithm::HS256), &claims, &EncodingKey::from_secret(b"other")).expect("a token");
-        assert_eq!(verifier().verify(&other), None);
+        assert_eq!(verifier().verify(&other), Err(TokenError::Forged));
         let larger = encode(&Header::new(Algorithm::HS512), &claims, &EncodingKey::from_secret(SECRET.as_bytes()));
-        assert_eq!(verifier().verify(&larger.expect("a token")), None);
+        assert_eq!(verifier().verify(&larger.expect("a token")), Err(TokenError::Forged));
     }
 
     #[test]

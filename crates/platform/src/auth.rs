@@ -7,7 +7,7 @@ use stampede_domain::{
     problem::{Code, Problem},
     signed::Signer,
     ticket::TicketKeys,
-    token::{Claims, Verifier},
+    token::{Claims, TokenError, Verifier},
 };
 
 use crate::{
@@ -28,6 +28,20 @@ thread_local! {
 /// # Errors
 /// `unauthenticated`; `not_ready` where tokens cannot be verified.
 pub async fn user(call: &Call) -> Result<Claims, Failure> {
+    sign_in(call).await?.map_err(refused)
+}
+
+/// The refusal of a token that does not hold.
+#[must_use]
+pub fn refused(_: TokenError) -> Failure {
+    Problem::new(Code::Unauthenticated, "The token does not hold, or no longer: sign in again.").into()
+}
+
+/// The same as [`user`], with what is wrong with a token.
+///
+/// # Errors
+/// `unauthenticated` without a token; `not_ready` where tokens cannot be verified.
+pub async fn sign_in(call: &Call) -> Result<Result<Claims, TokenError>, Failure> {
     let token = call.bearer().ok_or_else(|| {
         Problem::new(Code::Unauthenticated, "Send 'Authorization: Bearer' with the token of your sign-in.")
     })?;
@@ -41,9 +55,7 @@ pub async fn user(call: &Call) -> Result<Claims, Failure> {
         })
     })
     .await?;
-    verifier.verify(token).ok_or_else(|| {
-        Problem::new(Code::Unauthenticated, "The token does not hold, or no longer: sign in again.").into()
-    })
+    Ok(verifier.verify(token))
 }
 
 /// The live ticket keys.

@@ -7,16 +7,20 @@ use crate::{config, http::Call};
 /// The client's address as limits count it: IPv4 whole, IPv6 by its /64.
 pub async fn address(call: &Call) -> String {
     let hops = config::get("trusted_hops").await.parse().unwrap_or(0);
-    counted(pick(call.header("spin-client-addr"), call.header("x-forwarded-for"), hops))
+    let lines = |name| call.headers.get_all(name).iter().map(|line| String::from_utf8_lossy(line.as_bytes()));
+    // The engine's word comes after whatever a client claims under the same name, as a proxy's does that adds a line.
+    let peer = lines("spin-client-addr").next_back();
+    let forwarded: Vec<_> = lines("x-forwarded-for").collect();
+    counted(pick(peer.as_deref(), &forwarded.join(","), hops))
 }
 
 /// The peer, or what the `hops`-th trusted proxy before it saw. A list shorter than the hops is not from our proxies.
-fn pick(peer: Option<&str>, forwarded: Option<&str>, hops: usize) -> Option<IpAddr> {
+fn pick(peer: Option<&str>, forwarded: &str, hops: usize) -> Option<IpAddr> {
     let peer = peer.and_then(parse);
     if hops == 0 {
         return peer;
     }
-    let forwarded: Vec<_> = forwarded.unwrap_or_default().split(',').map(str::trim).collect();
+    let forwarded: Vec<_> = forwarded.split(',').map(str::trim).collect();
     forwarded.len().checked_sub(hops).and_then(|at| parse(forwarded[at])).or(peer)
 }
 
@@ -27,7 +31,11 @@ fn parse(text: &str) -> Option<IpAddr> {
 /// An address that an operator wrote, as limits count it.
 #[must_use]
 pub fn normal(text: &str) -> Option<String> {
-    parse(text.trim_end_matches("/64")).map(|address| counted(Some(address)))
+    let address = match text.strip_suffix("/64") {
+        Some(network) => parse(network).filter(|address| address.to_canonical().is_ipv6()),
+        None => parse(text),
+    };
+    address.map(|address| counted(Some(address)))
 }
 
 /// A part of a path with its `%xx` undone.

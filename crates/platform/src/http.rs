@@ -52,6 +52,19 @@ impl Call {
         scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
     }
 
+    /// Whether the client has what `etag` names: `If-None-Match` (RFC 9110, 13.1.2), compared weakly, any of a list, or
+    /// `*`.
+    #[must_use]
+    pub fn has(&self, etag: &str) -> bool {
+        self.headers
+            .get_all("if-none-match")
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|list| list.split(','))
+            .map(str::trim)
+            .any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
+    }
+
     /// The parts of the path.
     #[must_use]
     pub fn segments(&self) -> Vec<&str> {
@@ -151,8 +164,10 @@ impl Failure {
     fn into_problem(self, call: &str) -> Problem {
         let (event, text, problem) = match self {
             Failure::Problem(problem) => return *problem,
-            Failure::Store(error @ (StoreError::RedisUnavailable(_) | StoreError::LedgerUnavailable(_))) => {
-                let detail = "A store is not reachable. Nothing is lost: ask again with the same ticket.";
+            Failure::Store(
+                error @ (StoreError::RedisUnavailable(_) | StoreError::LedgerUnavailable(_) | StoreError::Rebuilding),
+            ) => {
+                let detail = "A store is not reachable. Nothing is lost: ask again, for an order with the same ticket.";
                 ("store unavailable", error.to_string(), Problem::new(Code::NotReady, detail).retry_after(2))
             }
             Failure::Store(error) => ("store error", error.to_string(), internal()),
@@ -173,11 +188,12 @@ pub fn not_found(detail: &str) -> Failure {
     Problem::new(Code::NotFound, detail).into()
 }
 
-/// The route has no such method; `allow` lists those that it has.
+/// The route has no such method; `allow` lists those that it has, apart from `HEAD`, which comes with `GET`.
 #[must_use]
-pub fn method_not_allowed(allow: &'static str) -> Failure {
+pub fn method_not_allowed(allow: &str) -> Failure {
+    let allow = allow.replace("GET", "GET, HEAD");
     let mut problem = Problem::new(Code::MethodNotAllowed, format!("This route takes {allow}."));
-    problem.headers.push(("allow", allow.to_owned()));
+    problem.headers.push(("allow", allow));
     problem.into()
 }
 
@@ -188,6 +204,8 @@ pub fn retry_after(ms: i64) -> String {
 }
 
 /// Reads a request, lets `handle` answer it, and sends the answer. An error never escapes.
+///
+/// A `HEAD` is handled as a `GET`: the server that sends its answer leaves the body out and keeps its length.
 ///
 /// # Errors
 /// None of ours: what the type asks for is what the engine wants.
@@ -207,7 +225,7 @@ pub async fn serve(
     let answer = match body {
         Ok(body) => {
             let call = Call {
-                method: parts.method,
+                method: if parts.method == Method::HEAD { Method::GET } else { parts.method },
                 path: parts.uri.path().to_owned(),
                 query: parts.uri.query().unwrap_or_default().to_owned(),
                 headers: parts.headers,

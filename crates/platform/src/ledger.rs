@@ -1,7 +1,14 @@
 //! The ledger through Spin: SQLite, or PostgreSQL where the variable `ledger` is its URL. The schema is made, or brought
 //! up to date, by whoever finds it missing.
+//!
+//! PostgreSQL may be reached and say nothing. A statement that took too long is *unknown* (D8), its connection is
+//! dropped, and whoever asked asks no more: a request waits once. SQLite is a file of this machine and needs no clock.
 
-use std::cell::RefCell;
+use std::{
+    cell::{Cell, RefCell},
+    future::Future,
+    time::Duration,
+};
 
 use spin_sdk::{pg, sqlite};
 use stampede_sale::{
@@ -13,7 +20,14 @@ use stampede_sale::{
 use crate::{
     config,
     once::{self, Slot},
+    patience::within,
 };
+
+/// How long a statement, or the making of a connection, may take while somebody waits for the answer.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The same for statements that do a lot at once: batches of the writer and the sweeper, rebuilds, migrations.
+const LONG_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A connection, kept for the life of the instance.
 enum Connection {
@@ -27,16 +41,25 @@ thread_local! {
 }
 
 /// The ledger of the variable `ledger`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct SpinLedger {
     dialect: Dialect,
+    patience: Duration,
+    /// It did not answer in time, and is asked no more.
+    silent: Cell<bool>,
 }
 
 impl SpinLedger {
     /// The ledger, as the variable says.
     pub async fn open() -> Self {
         let postgres = config::get("ledger").await.starts_with("postgres");
-        Self { dialect: if postgres { Dialect::Postgres } else { Dialect::Sqlite } }
+        let dialect = if postgres { Dialect::Postgres } else { Dialect::Sqlite };
+        Self { dialect, patience: PATIENCE, silent: Cell::new(false) }
+    }
+
+    /// The same for work that may take longer.
+    pub async fn open_for_work() -> Self {
+        Self { patience: LONG_PATIENCE, ..Self::open().await }
     }
 }
 
@@ -47,12 +70,12 @@ impl Sql for SpinLedger {
 
     async fn run(&self, statement: &str, params: Vec<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
         if !statement.contains("schema_versions") {
-            self.bring_up_to_date().await?;
+            self.in_time(self.bring_up_to_date()).await?;
         }
-        match run(self.dialect, statement, params.clone()).await {
+        match self.ask(statement, params.clone()).await {
             Err(StoreError::LedgerEmpty(_)) if !statement.contains("schema_versions") => {
-                Box::pin(schema::migrate(&Migrating(self.dialect))).await?;
-                run(self.dialect, statement, params).await
+                Box::pin(schema::migrate(&Migrating(self))).await?;
+                self.ask(statement, params).await
             }
             answer => answer,
         }
@@ -62,35 +85,53 @@ impl Sql for SpinLedger {
 impl SpinLedger {
     /// Once for each instance: a ledger that an older app made is missing what its triggers now do, and no statement
     /// would say so.
-    async fn bring_up_to_date(self) -> Result<(), StoreError> {
-        let migrate = async || Box::pin(schema::migrate(&Migrating(self.dialect))).await;
+    async fn bring_up_to_date(&self) -> Result<(), StoreError> {
+        let migrate = async || Box::pin(schema::migrate(&Migrating(self))).await;
         once::get_or_make(&UP_TO_DATE, migrate).await.map(|_| ())
+    }
+
+    async fn ask(&self, statement: &str, params: Vec<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
+        let connection = self.in_time(once::get_or_make(&CONNECTION, async || connect(self.dialect).await)).await?;
+        let answer = self.in_time(async {
+            match &*connection {
+                Connection::Sqlite(connection) => run_sqlite(connection, statement, params).await,
+                Connection::Postgres(connection) => run_postgres(connection, statement, params).await,
+            }
+        });
+        let answer = answer.await;
+        if matches!(answer, Err(StoreError::LedgerUnavailable(_))) {
+            once::forget(&CONNECTION, &connection);
+        }
+        answer
+    }
+
+    /// What comes of `work`, unless that takes too long, or something has before.
+    async fn in_time<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        let silent = || StoreError::LedgerUnavailable(format!("no answer within {} ms", self.patience.as_millis()));
+        if self.silent.get() {
+            return Err(silent());
+        }
+        match self.dialect {
+            Dialect::Sqlite => work.await,
+            Dialect::Postgres => within(self.patience, work).await.unwrap_or_else(|| {
+                self.silent.set(true);
+                Err(silent())
+            }),
+        }
     }
 }
 
 /// The ledger while it is brought up to date: its statements go straight through.
-struct Migrating(Dialect);
+struct Migrating<'a>(&'a SpinLedger);
 
-impl Sql for Migrating {
+impl Sql for Migrating<'_> {
     fn dialect(&self) -> Dialect {
-        self.0
+        self.0.dialect
     }
 
     async fn run(&self, statement: &str, params: Vec<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
-        run(self.0, statement, params).await
+        self.0.ask(statement, params).await
     }
-}
-
-async fn run(dialect: Dialect, statement: &str, params: Vec<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
-    let connection = once::get_or_make(&CONNECTION, async || connect(dialect).await).await?;
-    let answer = match &*connection {
-        Connection::Sqlite(connection) => run_sqlite(connection, statement, params).await,
-        Connection::Postgres(connection) => run_postgres(connection, statement, params).await,
-    };
-    if matches!(answer, Err(StoreError::LedgerUnavailable(_))) {
-        once::forget(&CONNECTION, &connection);
-    }
-    answer
 }
 
 async fn connect(dialect: Dialect) -> Result<Connection, StoreError> {

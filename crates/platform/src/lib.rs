@@ -16,6 +16,7 @@ pub mod memory;
 pub mod once;
 pub mod patience;
 pub mod provider;
+pub mod published;
 pub mod redis;
 pub mod sales;
 pub mod store;

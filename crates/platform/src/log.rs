@@ -1,5 +1,7 @@
 //! Structured logs: one JSON object a line on standard error. No secret and no personal data.
 
+use std::io::Write as _;
+
 use serde_json::{Value, json};
 
 /// Writes one line: a level, what happened, and fields such as `order_no` and `request_id`.
@@ -8,7 +10,8 @@ pub fn line(level: &str, event: &str, fields: &[(&str, Value)]) {
     for (name, value) in fields {
         object[*name] = value.clone();
     }
-    eprintln!("{object}");
+    // In one piece: what is written piecewise mixes with the lines of other requests.
+    let _ = std::io::stderr().write_all(format!("{object}\n").as_bytes());
 }
 
 /// Something that should not happen.

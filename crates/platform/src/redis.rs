@@ -85,7 +85,8 @@ async fn call(connection: &Connection, name: &str, args: Vec<Arg>) -> Result<Vec
     let args = args.into_iter().map(RedisParameter::Binary);
     match connection.execute(name, args).await {
         Ok(items) => Ok(items.into_iter().map(item).collect()),
-        Err(error) => Err(classify(error)),
+        Err(Error::Other(text)) => Err(StoreError::of_redis(text)),
+        Err(error) => Err(StoreError::RedisRefused(error.to_string())),
     }
 }
 
@@ -95,22 +96,5 @@ fn item(item: RedisResult) -> Item {
         RedisResult::Int64(number) => Item::Int(number),
         RedisResult::Status(text) => Item::Bytes(text.into_bytes()),
         RedisResult::Binary(bytes) => Item::Bytes(bytes),
-    }
-}
-
-/// Tells a server that said no from one that could not be asked. What is not known to be an answer counts as the
-/// latter: unknown is not failed.
-fn classify(error: Error) -> StoreError {
-    let Error::Other(text) = error else { return StoreError::RedisRefused(error.to_string()) };
-    let lower = text.to_ascii_lowercase();
-    if lower.contains("noscript") {
-        return StoreError::RedisRefused("NOSCRIPT".to_owned());
-    }
-    let answered = ["nogroup", "wrongtype", "responseerror", "err:", "error was signalled", "user_script", "crossslot"];
-    let cannot = ["loading", "readonly", "masterdown", "clusterdown", "oom", "misconf", "busy"];
-    if answered.iter().any(|word| lower.contains(word)) && !cannot.iter().any(|word| lower.contains(word)) {
-        StoreError::RedisRefused(text)
-    } else {
-        StoreError::RedisUnavailable(text)
     }
 }

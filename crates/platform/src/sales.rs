@@ -9,6 +9,7 @@ use stampede_domain::{
     time::Millis,
 };
 use stampede_sale::{
+    StoreError,
     hot::glance::{self, Glance},
     ledger::activities,
     sweep,
@@ -16,9 +17,10 @@ use stampede_sale::{
 
 use crate::{
     clock,
-    http::Failure,
+    http::{Failure, not_found},
     ledger::SpinLedger,
     memory::{self, Copies, MAX_AGE_MS},
+    published,
     redis::SpinRedis,
     store,
 };
@@ -60,60 +62,72 @@ impl Sale {
     }
 }
 
-/// The gate and what is left, less than a second old. An unknown id ends here, at one small read of Redis, whatever the
-/// number of them (F3); that it is unknown is not remembered, so a sale is there the moment it is published.
+/// The gate and what is left, less than a second old. That there is none is not remembered, so a sale is there the moment
+/// it is published.
 ///
 /// # Errors
-/// [`Failure`] of Redis.
-pub async fn glance(activity: &ActivityId) -> Result<Option<Rc<Read>>, Failure> {
+/// [`Failure`] of Redis; without a gate `not_found`, `ended`, or `not_ready`.
+pub async fn glance(activity: &ActivityId) -> Result<Rc<Read>, Failure> {
     let found = memory::get(&GLANCES, activity.clone(), MAX_AGE_MS, async || {
         let glance = glance::glance(&SpinRedis, activity).await?;
         Ok::<_, Failure>(glance.map(|glance| Rc::new(Read { glance, at: clock::now() })))
     })
     .await?;
-    if found.is_none() {
-        GLANCES.with_borrow_mut(|copies| copies.remove(activity));
+    match found {
+        Some(read) => Ok(read),
+        None => {
+            GLANCES.with_borrow_mut(|copies| copies.remove(activity));
+            Err(published::without_gate(activity).await)
+        }
     }
-    Ok(found)
 }
 
 /// A published sale's description.
 ///
 /// # Errors
-/// [`Failure`] of a store.
-pub async fn sale(activity: &ActivityId) -> Result<Option<Rc<Sale>>, Failure> {
-    let Some(glance) = glance(activity).await? else { return Ok(None) };
-    memory::get(&SALES, activity.clone(), MAX_AGE_MS, async || load(activity, glance.version).await).await
+/// [`Failure`] of a store, and those of [`glance`].
+pub async fn sale(activity: &ActivityId) -> Result<Rc<Sale>, Failure> {
+    let version = glance(activity).await?.version;
+    let found = memory::get(&SALES, activity.clone(), MAX_AGE_MS, async || load(activity, version).await).await?;
+    found.ok_or_else(|| not_found("There is no such sale."))
+}
+
+/// A published sale's description as it was last copied, whatever has become of it since.
+pub async fn copy(activity: &ActivityId) -> Option<Rc<Sale>> {
+    let copy = store::get(&key(activity)).await.and_then(|bytes| serde_json::from_slice::<Sale>(&bytes).ok());
+    copy.filter(|sale| sale.state() != State::Draft).map(Rc::new)
+}
+
+fn key(activity: &ActivityId) -> String {
+    format!("sale:{activity}")
 }
 
 /// From key-value where the copy is fresh, else from the ledger: one rebuilds, the others take the stale copy (F2).
 async fn load(activity: &ActivityId, version: i64) -> Result<Option<Rc<Sale>>, Failure> {
-    let key = format!("sale:{activity}");
     for _ in 0..WAIT.1 {
-        let copy = store::get(&key).await.and_then(|bytes| serde_json::from_slice::<Sale>(&bytes).ok());
-        if let Some(copy) = &copy
-            && copy.version == version
-            && copy.fresh_until > clock::now()
-        {
-            return Ok(Some(Rc::new(copy.clone())));
+        // A copy of another version would show what an operator has just changed: wait for the new one.
+        let copy = copy(activity).await.filter(|copy| copy.version == version);
+        if let Some(copy) = copy.as_ref().filter(|copy| copy.fresh_until > clock::now()) {
+            return Ok(Some(copy.clone()));
         }
         let owner = ulid::Ulid::from_parts(clock::now().0.unsigned_abs(), random()).to_string();
         let lock = format!("{{{activity}}}:rebuild");
         if sweep::lease_of(&SpinRedis, &lock, &owner, REBUILD_MS).await? {
-            let built = rebuild(activity, &key).await;
-            sweep::lease_of(&SpinRedis, &lock, &owner, 0).await?;
-            return built;
+            return match (rebuild(activity).await, copy) {
+                // While the ledger is away the lease is kept: somebody tries again when it ends.
+                (Err(Failure::Store(StoreError::LedgerUnavailable(_))), Some(copy)) => Ok(Some(copy)),
+                (built, _) => sweep::lease_of(&SpinRedis, &lock, &owner, 0).await.map_err(Failure::from).and(built),
+            };
         }
-        // A copy of another version would show what an operator has just changed: wait for the new one.
-        if let Some(copy) = copy.filter(|copy| copy.version == version) {
-            return Ok(Some(Rc::new(copy)));
+        if copy.is_some() {
+            return Ok(copy);
         }
         spin_sdk::time::sleep(WAIT.0).await;
     }
-    rebuild(activity, &key).await
+    rebuild(activity).await
 }
 
-async fn rebuild(activity: &ActivityId, key: &str) -> Result<Option<Rc<Sale>>, Failure> {
+async fn rebuild(activity: &ActivityId) -> Result<Option<Rc<Sale>>, Failure> {
     let Some(found) = activities::load(&SpinLedger::open().await, activity).await? else { return Ok(None) };
     // Expiries carry jitter, so that copies made together are not rebuilt together (F4).
     let jitter = i64::try_from(random() % 10_000).unwrap_or_default();
@@ -125,7 +139,7 @@ async fn rebuild(activity: &ActivityId, key: &str) -> Result<Option<Rc<Sale>>, F
         fresh_until: clock::now().plus(FRESH_MS + jitter),
     };
     if let Ok(bytes) = serde_json::to_vec(&sale) {
-        store::set(key, &bytes).await;
+        store::set(&key(activity), &bytes).await;
     }
     Ok(Some(Rc::new(sale)))
 }

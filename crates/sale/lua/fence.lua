@@ -5,10 +5,12 @@
 -- KEYS  1 gate, 2 orders (stream), 3 queue, then the order record of each message
 -- ARGV  1 the ledger's epoch, 2 stream group, 3 seconds that a closed order is kept, 4 reason, then for each message
 --       its epoch and stream id
--- Reply closed; same (the gate is of this epoch, or there is none); later, and the gate's epoch
+-- Reply missing (no whole gate), closed, same (the gate is of this epoch) or later; then the gate's epoch and version
 
-local gate, word = tonumber(redis.call('HGET', KEYS[1], 'epoch') or ARGV[1]), 'same'
+local known = redis.call('HMGET', KEYS[1], 'epoch', 'version', 'restoring')
+local gate, word = tonumber(known[1] or ARGV[1]), 'same'
 if gate > tonumber(ARGV[1]) then word = 'later' end
+if not known[1] or known[3] then word = 'missing' end
 if gate < tonumber(ARGV[1]) then
   redis.call('DEL', KEYS[1])
   word = 'closed'
@@ -26,4 +28,4 @@ for at = 4, #KEYS do
     redis.call('HINCRBY', KEYS[3], 'written', 1)
   end
 end
-return { word, gate }
+return { word, gate, tonumber(known[2] or 0) }

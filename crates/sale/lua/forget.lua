@@ -4,12 +4,14 @@
 -- KEYS  1 gate, 2 orders (stream), 3 stats, 4 queue, 5 winners, 6 awake
 -- ARGV  1 key prefix, 2 the new epoch ("" to take the gate away), then the sale's SKUs
 -- Reply forgotten; open (the sale is not paused or closed); queued (orders wait in the stream: let them be written);
---       fenced (a later rebuild is at work)
+--       fenced (a later rebuild is at work). With an epoch, a gate of an older one goes even if it is open: another
+--       rebuild was slower, and the ledger refuses what that gate accepts.
 
 local gate = redis.call('HMGET', KEYS[1], 'state', 'epoch', 'restoring')
 local state, epoch = gate[1], tonumber(gate[2] or 0)
 if ARGV[2] ~= '' and epoch > tonumber(ARGV[2]) then return { 'fenced' } end
-local sells = state and gate[2] and not gate[3]
+local outdated = ARGV[2] ~= '' and epoch < tonumber(ARGV[2])
+local sells = state and gate[2] and not gate[3] and not outdated
 if sells and state ~= 'paused' and state ~= 'closed' then return { 'open' } end
 if redis.call('XLEN', KEYS[2]) > 0 then return { 'queued' } end
 redis.call('DEL', KEYS[1])

@@ -4,10 +4,12 @@
 --
 -- KEYS  1 gate, 2 orders (stream), 3 stats, 4 queue, 5 winners
 -- ARGV  1 key prefix, 2 version, 3 stream group, 4 ends_at (ms), 5 how long everything is kept after it (ms), 6 the
---       ledger's epoch, 7 "1" for the rebuild itself, 8 number of gate fields, the gate's fields and values, then for each
---       SKU: its id, total, price, currency
--- Reply done | stale (a newer version or epoch is there) | missing (no whole gate of this epoch: rebuild) | below and the SKU
---       (its total was to be lowered below what is held and sold; nothing was changed)
+--       ledger's epoch, 7 "rebuild" for the rebuild itself, "first" for who gives way to whatever has this version
+--       already, 8 number of gate fields, the gate's fields and values, then for each SKU: its id, total, price,
+--       currency, and "1" where an operator lowers its total
+-- Reply done | stale (a newer version or epoch is there; for "first", also this version) | missing (no whole gate of
+--       this epoch: rebuild) | below and the SKU (its total is to be lowered below what is held and sold; nothing was
+--       changed)
 
 local prefix, version, group = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local time = redis.call('TIME')
@@ -15,22 +17,23 @@ local time = redis.call('TIME')
 local keep_until = string.format('%.0f', math.max(tonumber(ARGV[4]), time[1] * 1000) + tonumber(ARGV[5]))
 local gate = redis.call('HMGET', KEYS[1], 'epoch', 'version', 'restoring')
 local epoch = tonumber(gate[1] or 0)
-local unfinished = gate[3] and ARGV[7] ~= '1'
+local unfinished = gate[3] and ARGV[7] ~= 'rebuild'
 if epoch == 0 or epoch < tonumber(ARGV[6]) or unfinished then return { 'missing' } end
-if epoch > tonumber(ARGV[6]) or tonumber(gate[2] or 0) > version then return { 'stale' } end
+local known = tonumber(gate[2] or 0)
+local late = known > version or (known == version and ARGV[7] == 'first')
+if epoch > tonumber(ARGV[6]) or late then return { 'stale' } end
 local fields = tonumber(ARGV[8])
 local first = 9 + fields * 2
 
 local skus, plan = {}, {}
-for at = first, #ARGV, 4 do
+for at = first, #ARGV, 5 do
   local sku, total = ARGV[at], tonumber(ARGV[at + 1])
   local known = redis.call('HMGET', KEYS[3], 'held:' .. sku, 'sold:' .. sku)
   local left = total < 0 and -1 or total - tonumber(known[1] or 0) - tonumber(known[2] or 0)
   if total >= 0 and left < 0 then
-    -- Only a total that is lowered is too low. After a lost second Redis may count units that the ledger is about to
-    -- refuse: nothing is left then, and a pause goes through.
-    local was = tonumber(redis.call('HGET', KEYS[1], 'total:' .. sku) or total)
-    if total < was then return { 'below', sku } end
+    if ARGV[at + 4] == '1' then return { 'below', sku } end
+    -- Redis may count units that the ledger is about to refuse (after a lost second), or that a restored ledger lost.
+    -- Nothing is left then, and whatever else the operator wants goes through.
     left = 0
   end
   skus[#skus + 1] = sku

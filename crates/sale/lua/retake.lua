@@ -1,20 +1,26 @@
 -- Takes the units of a released order again for a payment that came late (E5), if they are free and the buyer may.
 --
 -- KEYS  1 gate, 2 order, 3 stock, 4 holders, 5 stats
--- ARGV  1 paid_at (ms), 2 SKU, 3 quantity, 4 user
--- Reply taken (also when it was taken before), gone (no unit, no room for this buyer, or no record to take it for),
+-- ARGV  1 paid_at (ms), 2 SKU, 3 quantity, 4 user, 5 amount, 6 currency, 7 created_at (ms), 8 the ledger's status
+-- Reply taken (also when it was taken before), gone (no unit, or no room for this buyer),
 --       later (the sale is being rebuilt: nobody can say)
 
 if redis.call('HEXISTS', KEYS[1], 'restoring') == 1 then return { 'later' } end
 local known = redis.call('HMGET', KEYS[2], 'status', 'live')
 if known[1] == 'paid' then return { 'taken' } end
-if known[1] ~= 'expired' and known[1] ~= 'cancelled' then return { 'gone' } end
+-- A released order's record is kept for an hour only; money may come days later.
+local status = known[1] or ARGV[8]
+if status ~= 'expired' and status ~= 'cancelled' then return { 'gone' } end
 local sku, quantity, user = ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local left = tonumber(redis.call('GET', KEYS[3]))
-local gate = redis.call('HMGET', KEYS[1], 'per_user', 'keep_until')
+local gate = redis.call('HMGET', KEYS[1], 'per_user', 'keep_until', 'epoch')
 local holds = tonumber(redis.call('HGET', KEYS[4], user) or 0)
 if not left or (left >= 0 and left < quantity) or holds + quantity > tonumber(gate[1] or 0) then return { 'gone' } end
 if left >= 0 then redis.call('DECRBY', KEYS[3], quantity) end
+if not known[1] then
+  redis.call('HSET', KEYS[2], 'user', user, 'sku', sku, 'quantity', quantity, 'amount', ARGV[5], 'currency', ARGV[6],
+    'created_at', ARGV[7], 'sequence', 0, 'ahead', 0, 'wait_ms', 0, 'pay_by', 0, 'epoch', gate[3])
+end
 redis.call('HINCRBY', KEYS[4], user, quantity)
 redis.call('HINCRBY', KEYS[5], 'sold:' .. sku, quantity)
 redis.call('HSET', KEYS[2], 'status', 'paid', 'live', '1', 'paid_at', ARGV[1], 'reason', '')

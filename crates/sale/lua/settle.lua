@@ -21,7 +21,7 @@ local function any(words)
 end
 local follows = {
   queued = any('pending_payment paid cancelled expired failed refunding refunded'),
-  pending_payment = any('paid cancelled expired failed refunding refunded'),
+  pending_payment = any('paid cancelled expired refunding refunded'),
   cancelled = any('paid refunding refunded'),
   expired = any('paid refunding refunded'),
   failed = any(''),
@@ -48,15 +48,32 @@ local function hold(sku, user, units)
   if call('HINCRBY', holders, user, units) <= 0 then call('HDEL', holders, user) end
 end
 
--- Returned units go back on sale, never above the total.
-local function put_back(sku, units)
+-- The key of what is left of a SKU, that number, and what the counted units leave of the total; nothing where it is
+-- unlimited or not ready.
+local function stock_of(sku)
   local stock = prefix .. 'stock:' .. sku
   local left = tonumber(call('GET', stock))
   if not left or left < 0 then return end
   local known = call('HMGET', KEYS[4], 'held:' .. sku, 'sold:' .. sku)
   local total = tonumber(call('HGET', KEYS[1], 'total:' .. sku) or 0)
-  local most = total - tonumber(known[1] or 0) - tonumber(known[2] or 0)
-  call('SET', stock, string.format('%.0f', math.max(left, math.min(left + units, most))), 'KEEPTTL')
+  return stock, left, total - tonumber(known[1] or 0) - tonumber(known[2] or 0)
+end
+
+local function set(stock, left) call('SET', stock, string.format('%.0f', left), 'KEEPTTL') end
+
+-- Returned units go back on sale, never above the total.
+local function put_back(sku, units)
+  local stock, left, room = stock_of(sku)
+  if stock then set(stock, math.max(left, math.min(left + units, room))) end
+end
+
+-- The ledger had no room: Redis has forgotten units that somebody holds, or shows more than there are. They count as
+-- sold, and nobody is sold them again; a rebuild counts them anew (G4).
+local function withhold(sku, units)
+  local stock, left, room = stock_of(sku)
+  if not stock then return end
+  count('sold', sku, math.min(units, math.max(0, room)))
+  set(stock, math.min(left, math.max(0, room - units)))
 end
 
 -- What many orders of a batch change is changed once: `pending` by SKU, and the messages that are done.
@@ -78,7 +95,7 @@ local function settle(key, read_in, status, live, pay_by, paid_at, reason)
     if to ~= 'out' then count(to, sku, units) end
     if to == 'out' then
       hold(sku, user, -units)
-      put_back(sku, units)
+      if reason == 'no_room_in_ledger' then withhold(sku, units) else put_back(sku, units) end
     elseif from == 'out' then
       hold(sku, user, units)
       local stock = prefix .. 'stock:' .. sku

@@ -50,7 +50,11 @@ pub async fn ask<R: Redis, S: Sql, P: Provider>(
                     money,
                     ..Payment::default()
                 };
-                callbacks::apply(redis, sql, &event, now).await?;
+                match callbacks::apply(redis, sql, &event, now).await {
+                    // It is written down, and finished after the rebuild; the others are not held up.
+                    Err(StoreError::Rebuilding) => {}
+                    other => other.map(|_| ())?,
+                }
                 sessions::close(sql, order_no, session).await?;
             }
             Ok(Closed::Underway) => sessions::note(sql, order_no, session, "the money is on its way").await?,

@@ -1,5 +1,6 @@
 //! Figures and audit (G2, G4): the invariants, looked at in Redis at one instant and compared with the ledger.
 
+use futures::future::join_all;
 use serde::Serialize;
 use stampede_domain::{ids::ActivityId, time::Millis};
 
@@ -8,6 +9,7 @@ use crate::{
     ledger::rows::Row,
     ports::{Redis, Sql, StoreError},
     script::FIGURES,
+    sweep,
 };
 
 /// A SKU's units in Redis at one instant.
@@ -76,6 +78,16 @@ pub async fn figures<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Optio
     }
     let queue = (enqueued - written).max(0);
     Ok(Some(Figures { server_time, enqueued, written, queue, stream, drain_rate, skus, refusals }))
+}
+
+/// Reads the figures of every sale that has a gate.
+///
+/// # Errors
+/// [`StoreError`] of Redis.
+pub async fn all_figures<R: Redis>(redis: &R) -> Result<Vec<(ActivityId, Figures)>, StoreError> {
+    let sales = sweep::activities(redis).await?;
+    let read = join_all(sales.iter().map(|sale| figures(redis, sale))).await;
+    sales.into_iter().zip(read).filter_map(|(sale, read)| Some(read.transpose()?.map(|read| (sale, read)))).collect()
 }
 
 /// A SKU in the ledger.

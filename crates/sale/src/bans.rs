@@ -1,5 +1,6 @@
 //! Bans (B6) and strikes (B8): the ledger keeps them, every sale's corner of Redis has the bans that hold.
 
+use futures::future::try_join_all;
 use stampede_domain::{
     ids::{ActivityId, UserId},
     time::Millis,
@@ -9,6 +10,7 @@ use crate::{
     keys::Keys,
     ledger::rows::Row,
     ports::{Redis, Sql, StoreError},
+    script::BAN,
     sweep,
 };
 
@@ -17,6 +19,9 @@ pub const STRIKES: i64 = 10;
 
 /// How long a strike counts after the last one, in milliseconds.
 pub const STRIKE_LASTS_MS: i64 = 30 * 24 * 3_600 * 1_000;
+
+/// How many bans a sale is given by one script.
+const BATCH: usize = 1_000;
 
 /// Whom a ban is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,10 +64,9 @@ pub async fn ban<R: Redis, S: Sql>(
     let statement = "INSERT INTO bans (kind, name, until, reason) VALUES (?1, ?2, ?3, ?4) \
          ON CONFLICT (kind, name) DO UPDATE SET until = excluded.until, reason = excluded.reason";
     sql.run(statement, vec![kind.into(), name.into(), until.0.into(), reason.into()]).await?;
-    for activity in sweep::activities(redis).await? {
-        set(redis, &activity, who, until).await?;
-    }
-    Ok(())
+    let activities = sweep::activities(redis).await?;
+    let banned = activities.iter().map(|activity| set(redis, vec![who.key(activity)], vec![until]));
+    try_join_all(banned).await.map(|_| ())
 }
 
 /// Lifts a ban.
@@ -72,10 +76,9 @@ pub async fn ban<R: Redis, S: Sql>(
 pub async fn lift<R: Redis, S: Sql>(redis: &R, sql: &S, who: &Banned) -> Result<(), StoreError> {
     let (kind, name) = who.parts();
     sql.run("DELETE FROM bans WHERE kind = ?1 AND name = ?2", vec![kind.into(), name.into()]).await?;
-    for activity in sweep::activities(redis).await? {
-        redis.command("DEL", vec![who.key(&activity).into()]).await?;
-    }
-    Ok(())
+    let activities = sweep::activities(redis).await?;
+    let lifted = activities.iter().map(|activity| redis.command("DEL", vec![who.key(activity).into()]));
+    try_join_all(lifted).await.map(|_| ())
 }
 
 /// Gives a sale the bans that hold at `now`: a sale published after a ban has it too.
@@ -83,21 +86,26 @@ pub async fn lift<R: Redis, S: Sql>(redis: &R, sql: &S, who: &Banned) -> Result<
 /// # Errors
 /// [`StoreError`].
 pub async fn copy<R: Redis, S: Sql>(redis: &R, sql: &S, activity: &ActivityId, now: Millis) -> Result<(), StoreError> {
-    for row in sql.run("SELECT kind, name, until FROM bans WHERE until > ?1", vec![now.0.into()]).await? {
-        let mut row = Row::new(row);
-        let (kind, name, until) = (row.text()?, row.text()?, Millis(row.int()?));
-        let who = match (kind.as_str(), UserId::parse(&name)) {
-            ("user", Ok(user)) => Banned::User(user),
-            _ => Banned::Ip(name),
-        };
-        set(redis, activity, &who, until).await?;
+    let rows = sql.run("SELECT kind, name, until FROM bans WHERE until > ?1", vec![now.0.into()]).await?;
+    for rows in rows.chunks(BATCH) {
+        let (mut keys, mut untils) = (Vec::new(), Vec::new());
+        for row in rows {
+            let mut row = Row::new(row.clone());
+            let (kind, name) = (row.text()?, row.text()?);
+            let who = match (kind.as_str(), UserId::parse(&name)) {
+                ("user", Ok(user)) => Banned::User(user),
+                _ => Banned::Ip(name),
+            };
+            keys.push(who.key(activity));
+            untils.push(Millis(row.int()?));
+        }
+        set(redis, keys, untils).await?;
     }
     Ok(())
 }
 
-async fn set<R: Redis>(redis: &R, activity: &ActivityId, who: &Banned, until: Millis) -> Result<(), StoreError> {
-    let args = vec![who.key(activity).into(), "1".into(), "PXAT".into(), until.0.to_string().into()];
-    redis.command("SET", args).await.map(|_| ())
+async fn set<R: Redis>(redis: &R, keys: Vec<String>, untils: Vec<Millis>) -> Result<(), StoreError> {
+    BAN.run(redis, keys, untils.into_iter().map(|until| until.0.to_string().into()).collect()).await.map(|_| ())
 }
 
 /// Strikes of a user, and the last one; a trigger counts them as orders expire.

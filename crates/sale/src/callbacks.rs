@@ -15,7 +15,7 @@ use crate::{
     ledger::{
         orders::{self, Entry},
         payments::{self, Callback},
-        refunds,
+        refunds::{self, Book},
     },
     money::{bring_along, session_ended},
     ports::{Redis, Sql, StoreError},
@@ -29,7 +29,7 @@ pub enum Applied {
     Changed,
     /// It had been applied before.
     Duplicate,
-    /// It is kept for an operator: wrong amount or currency, or an order that nobody knows.
+    /// It is kept for an operator: wrong amount or currency, an order that nobody knows, or a refund that came back.
     Held,
 }
 
@@ -48,17 +48,29 @@ pub async fn apply<R: Redis, S: Sql>(redis: &R, sql: &S, event: &Payment, now: M
     Ok(applied)
 }
 
-/// Finishes callbacks that were written down and not applied to the end.
+/// Finishes callbacks that were written down and not applied to the end, after the first `waiting`, whose sales are being
+/// rebuilt; counts those among them that are, too: one sale holds up no other.
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn finish<R: Redis, S: Sql>(redis: &R, sql: &S, now: Millis, limit: i64) -> Result<usize, StoreError> {
-    let open = payments::open(sql, now.plus(-5_000), limit).await?;
-    for callback in &open {
-        let (_, outcome) = perform(redis, sql, callback, now).await?;
-        payments::close(sql, &callback.id, outcome).await?;
+pub async fn finish<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    now: Millis,
+    limit: i64,
+    waiting: &mut usize,
+) -> Result<usize, StoreError> {
+    let mut finished = 0;
+    for callback in payments::open(sql, now.plus(-5_000), limit, *waiting).await? {
+        match perform(redis, sql, &callback, now).await {
+            Err(StoreError::Rebuilding) => *waiting += 1,
+            other => {
+                payments::close(sql, &callback.id, other?.1).await?;
+                finished += 1;
+            }
+        }
     }
-    Ok(open.len())
+    Ok(finished)
 }
 
 async fn perform<R: Redis, S: Sql>(
@@ -72,10 +84,7 @@ async fn perform<R: Redis, S: Sql>(
     match callback.kind.as_str() {
         "payment.succeeded" => paid(redis, sql, callback, entry, now).await,
         "refund.succeeded" => money_back(redis, sql, callback, entry, now).await,
-        "refund.failed" => {
-            refunds::failed(sql, &callback.order_no, &callback.payment, &callback.refund, now).await?;
-            Ok((Applied::Changed, "refund_to_retry"))
-        }
+        "refund.failed" => money_not_back(sql, callback, entry, now).await,
         "session.ended" => {
             session_ended(redis, sql, &order_no, &callback.session).await?;
             Ok((Applied::Changed, "session_ended"))
@@ -92,6 +101,10 @@ async fn paid<R: Redis, S: Sql>(
     entry: Entry,
     now: Millis,
 ) -> Result<(Applied, &'static str), StoreError> {
+    // It goes back to its payer: it pays nothing any more, however often it is told.
+    if refunds::given_back(sql, &callback.payment).await? {
+        return Ok((Applied::Duplicate, "given_back"));
+    }
     let order = &entry.order;
     if callback.money != order.money {
         return Ok((Applied::Held, "wrong_amount"));
@@ -158,7 +171,8 @@ async fn money_back<R: Redis, S: Sql>(
     entry: Entry,
     now: Millis,
 ) -> Result<(Applied, &'static str), StoreError> {
-    if refunds::overpayment_back(sql, &callback.order_no, &callback.payment).await? {
+    let Callback { order_no, payment, refund, .. } = callback;
+    if refunds::confirm(sql, Book::Overpayments, order_no, payment, refund).await? {
         return Ok((Applied::Changed, "overpayment_back"));
     }
     let order = &entry.order;
@@ -172,6 +186,7 @@ async fn money_back<R: Redis, S: Sql>(
     if order.status == Status::Paid {
         payments::request_refund(sql, &order.order_no, now).await?;
     }
+    refunds::confirm(sql, Book::Orders, order_no, payment, refund).await?;
     match payments::refunded(sql, &order.order_no, now).await? {
         Some(entry) => {
             bring_along(redis, sql, std::slice::from_ref(&entry)).await?;
@@ -179,6 +194,27 @@ async fn money_back<R: Redis, S: Sql>(
         }
         None => Ok((Applied::Duplicate, "no_change")),
     }
+}
+
+/// The provider could not give money back. It is asked again, unless it had confirmed the refund: then the order is
+/// refunded, and an operator must see that its buyer has nothing (I6).
+async fn money_not_back<S: Sql>(
+    sql: &S,
+    callback: &Callback,
+    entry: Entry,
+    now: Millis,
+) -> Result<(Applied, &'static str), StoreError> {
+    let Callback { order_no, payment, refund, .. } = callback;
+    if refunds::failed(sql, order_no, payment, refund, now).await? {
+        return Ok((Applied::Changed, "refund_to_retry"));
+    }
+    if refunds::bounced(sql, order_no, payment, refund).await? {
+        return Ok((Applied::Held, "refund_bounced"));
+    }
+    if *payment != entry.payment && !refunds::given_back(sql, payment).await? {
+        return Ok((Applied::Held, "unknown_payment"));
+    }
+    Ok((Applied::Duplicate, "no_change"))
 }
 
 /// A payment that came after the order was released (E5): Redis says whether a unit is free, the ledger agrees or not.
@@ -207,10 +243,14 @@ async fn late<R: Redis, S: Sql>(
         order.sku.as_str().into(),
         order.quantity.to_string().into(),
         order.user.as_str().into(),
+        order.money.amount.to_string().into(),
+        order.money.currency.as_str().into(),
+        order.created_at.0.to_string().into(),
+        order.status.as_str().into(),
     ];
     let word = RETAKE.run(redis, names, args).await?.text()?;
     if word == "later" {
-        return Err(StoreError::RedisUnavailable("the sale is being rebuilt".to_owned()));
+        return Err(StoreError::Rebuilding);
     }
     if word == "taken" {
         match payments::pay(sql, callback, order.status.as_str(), now).await {

@@ -67,14 +67,18 @@ pub async fn bury<S: Sql>(sql: &S, letters: &[(String, String, &str)], now: Mill
     sql.run(&statement, vec![json.into(), now.0.into()]).await.map(|_| ())
 }
 
-/// The newest 200 dead letters.
+/// Up to `limit` dead letters: those that were not put back since they died first, the newest first of each; after the
+/// letter `before`, where it is not empty.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn list<S: Sql>(sql: &S) -> Result<Vec<DeadLetter>, StoreError> {
-    let statement = "SELECT order_no, message, reason, died_at, replayed_at FROM dead_letters \
-         ORDER BY died_at DESC, order_no LIMIT 200";
-    sql.run(statement, Vec::new()).await?.into_iter().map(read).collect()
+pub async fn list<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<DeadLetter>, StoreError> {
+    let statement = "WITH letters AS (SELECT order_no, message, reason, died_at, replayed_at, \
+           CASE WHEN replayed_at < died_at THEN 1 ELSE 0 END AS waits FROM dead_letters) \
+         SELECT order_no, message, reason, died_at, replayed_at FROM letters WHERE CAST(?1 AS TEXT) = '' \
+           OR (waits, died_at, order_no) < (SELECT b.waits, b.died_at, b.order_no FROM letters b WHERE b.order_no = ?1) \
+         ORDER BY waits DESC, died_at DESC, order_no DESC LIMIT CAST(?2 AS BIGINT)";
+    sql.run(statement, vec![before.into(), limit.into()]).await?.into_iter().map(read).collect()
 }
 
 /// One dead letter.

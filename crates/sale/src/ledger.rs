@@ -11,4 +11,5 @@ pub mod refunds;
 pub mod rows;
 pub mod schema;
 pub mod sessions;
+pub mod switches;
 pub mod waiting;

@@ -24,6 +24,7 @@ pub mod reply;
 pub mod salvage;
 pub mod script;
 pub mod settle;
+pub mod shed;
 pub mod stream;
 pub mod sweep;
 pub mod web;

@@ -17,12 +17,34 @@ pub enum StoreError {
     /// The ledger has no tables yet.
     #[error("the ledger has no schema: {0}")]
     LedgerEmpty(String),
+    /// The sale is being rebuilt: nobody can say now.
+    #[error("the sale is being rebuilt")]
+    Rebuilding,
     /// A constraint of the ledger said no.
     #[error("the ledger refused: {0}")]
     LedgerRefused(String),
     /// An answer that does not have the agreed shape.
     #[error("an answer that cannot be read: {0}")]
     Unreadable(String),
+}
+
+impl StoreError {
+    /// Tells a server that said no from one that could not be asked, by an error's text: Spin gives no more. Only the
+    /// code in it counts, since the rest quotes keys, and those hold names that operators chose. What is not known to
+    /// be an answer is none: unknown is not failed.
+    #[must_use]
+    pub fn of_redis(text: String) -> Self {
+        // "NOGROUP: No such key …", or with words of the client before what it knows:
+        // "An error was signalled by the server - ResponseError: unknown command …".
+        let (head, detail) = text.split_once(": ").unwrap_or((&text, ""));
+        match head.rsplit(' ').next().unwrap_or_default() {
+            "NoScriptError" => Self::RedisRefused("NOSCRIPT".to_owned()),
+            // It ends the connection with that, as with a long command of somebody who has to sign in first.
+            "ResponseError" if detail.starts_with("Protocol error") => Self::RedisUnavailable(text),
+            "ResponseError" | "CrossSlot" | "NOGROUP" | "BUSYGROUP" | "WRONGTYPE" => Self::RedisRefused(text),
+            _ => Self::RedisUnavailable(text),
+        }
+    }
 }
 
 /// An argument of a Redis command.
@@ -96,4 +118,56 @@ pub trait Sql {
 
     /// Runs one statement and returns its rows, all of them.
     fn run(&self, statement: &str, params: Vec<Value>) -> impl Future<Output = Result<Vec<Vec<Value>>, StoreError>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIGNALLED: &str = "An error was signalled by the server";
+
+    #[test]
+    fn an_answer_of_redis_is_known_by_its_code_whatever_the_keys_are_called() {
+        for name in ["showroom", "busy-bees", "loading-dock", "noscript-sale", "readonly", "misconf"] {
+            for text in [
+                format!(
+                    "NOGROUP: No such key '{{{name}}}:orders' or consumer group 'writers' in XREADGROUP with GROUP option"
+                ),
+                format!("WRONGTYPE: Operation against a key holding the wrong kind of value {{{name}}}:gate"),
+                format!("{SIGNALLED} - ResponseError: Invalid stream ID in {{{name}}}:orders: NOAUTH"),
+                "BUSYGROUP: Consumer Group name already exists".to_owned(),
+                format!("{SIGNALLED} - CrossSlot: Keys in request don't hash to the same slot"),
+                format!("{SIGNALLED}- ResponseError"),
+            ] {
+                assert_eq!(StoreError::of_redis(text.clone()), StoreError::RedisRefused(text));
+            }
+        }
+        let text = format!("{SIGNALLED} - NoScriptError: No matching script. Please use EVAL.");
+        assert_eq!(StoreError::of_redis(text), StoreError::RedisRefused("NOSCRIPT".to_owned()));
+    }
+
+    #[test]
+    fn a_redis_that_cannot_be_asked_is_unavailable() {
+        for text in [
+            "OOM: command not allowed when used memory > 'maxmemory'. script: 3f, on @user_script:34.",
+            "MISCONF: Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+            "BUSY: Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+            "NOREPLICAS: Not enough good replicas to write. script: 3f, on @user_script:34.",
+            "NOAUTH: Authentication required.",
+            "WRONGPASS: invalid username-password pair or user is disabled.",
+            "NOPERM: User app has no permissions to run the 'evalsha' command",
+            "An error was signalled by the server - ResponseError: Protocol error: unauthenticated multibulk length",
+            "An error was signalled by the server - BusyLoadingError: Redis is loading the dataset in memory",
+            "An error was signalled by the server - ReadOnly: You can't write against a read only replica.",
+            "An error was signalled by the server - MasterDown: Link with MASTER is down",
+            "An error was signalled by the server - ClusterDown: The cluster is down",
+            "Password authentication failed - AuthenticationFailed: WRONGPASS",
+            "failed to lookup address information: Name or service not known",
+            "Connection refused (os error 111)",
+            "broken pipe",
+            "",
+        ] {
+            assert_eq!(StoreError::of_redis(text.to_owned()), StoreError::RedisUnavailable(text.to_owned()));
+        }
+    }
 }

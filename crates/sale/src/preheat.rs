@@ -19,36 +19,60 @@ const KEPT_AFTER_END_MS: i64 = 7 * 24 * 3_600 * 1_000;
 pub enum Preheated {
     /// Redis is in line.
     Done,
-    /// Redis has a newer version or epoch already.
+    /// Redis has a newer version or epoch already, or another change of this version.
     Stale,
     /// There is no whole gate of this epoch: it takes a rebuild to make one.
     Missing,
-    /// The total of this SKU would be below what is held and sold; nothing was changed.
+    /// The total of this SKU is to be lowered below what is held and sold; nothing was changed.
     Below(SkuId),
 }
 
-/// Preheats one sale whose gate is there.
+/// Preheats one sale whose gate is there, as the ledger has it.
 ///
 /// # Errors
 /// [`StoreError`] of Redis.
 pub async fn preheat<R: Redis>(redis: &R, activity: &Activity, ticket_secret: &str) -> Result<Preheated, StoreError> {
-    bring_into_line(redis, activity, ticket_secret, false).await
+    bring_into_line(redis, activity, ticket_secret, "", &[]).await
 }
 
-/// The same for the gate that a rebuild has begun and not finished.
+/// Preheats a gate of an older version. Who comes by may have read half a change, and leaves this version as it is to
+/// whoever makes the change.
+///
+/// # Errors
+/// [`StoreError`] of Redis.
+pub(crate) async fn preheat_older<R: Redis>(
+    redis: &R,
+    activity: &Activity,
+    ticket_secret: &str,
+) -> Result<Preheated, StoreError> {
+    bring_into_line(redis, activity, ticket_secret, "first", &[]).await
+}
+
+/// Takes units off sale before the ledger does: the totals of `lowered` must not get below what is held and sold.
+pub(crate) async fn lower<R: Redis>(
+    redis: &R,
+    activity: &Activity,
+    ticket_secret: &str,
+    lowered: &[SkuId],
+) -> Result<Preheated, StoreError> {
+    bring_into_line(redis, activity, ticket_secret, "first", lowered).await
+}
+
+/// Preheats with the gate that a rebuild has begun and not finished.
 pub(crate) async fn preheat_unfinished<R: Redis>(
     redis: &R,
     activity: &Activity,
     ticket_secret: &str,
 ) -> Result<Preheated, StoreError> {
-    bring_into_line(redis, activity, ticket_secret, true).await
+    bring_into_line(redis, activity, ticket_secret, "rebuild", &[]).await
 }
 
 async fn bring_into_line<R: Redis>(
     redis: &R,
     activity: &Activity,
     ticket_secret: &str,
-    unfinished: bool,
+    moment: &str,
+    lowered: &[SkuId],
 ) -> Result<Preheated, StoreError> {
     let keys = Keys::of(&activity.id);
     let spec = &activity.spec;
@@ -73,7 +97,7 @@ async fn bring_into_line<R: Redis>(
         spec.ends_at.0.to_string().into(),
         KEPT_AFTER_END_MS.to_string().into(),
         activity.epoch.to_string().into(),
-        if unfinished { "1".into() } else { "".into() },
+        moment.into(),
         fields.len().to_string().into(),
     ];
     for (name, value) in fields {
@@ -85,6 +109,7 @@ async fn bring_into_line<R: Redis>(
         args.push(sku.total.to_string().into());
         args.push(sku.price.to_string().into());
         args.push(sku.currency.as_str().into());
+        args.push(if lowered.contains(&sku.sku) { "1".into() } else { "".into() });
     }
     let names = ["gate", "orders", "stats", "queue", "winners"].map(|name| keys.named(name)).into();
     let mut reply = PREHEAT.run(redis, names, args).await?;

@@ -5,8 +5,8 @@
 //! refused from then on: a writer that comes late leaves dead letters, never an order that Redis does not count. While the
 //! gate says `restoring`, moves of the ledger wait; each finds its record afterwards, counted as it was read.
 //!
-//! Where Redis holds units that the ledger does not know of, the ledger was restored from a backup: those orders are
-//! written again first ([`crate::salvage`]).
+//! What Redis knows and the ledger does not, because it was restored from a backup, is written again first
+//! ([`crate::salvage`]).
 //!
 //! Dying anywhere leaves a sale that sells nothing; doing it again begins a later epoch.
 
@@ -14,7 +14,6 @@ use serde::Serialize;
 use stampede_domain::{activity::State, ids::ActivityId, order::Status, time::Millis};
 
 use crate::{
-    audit::audit,
     bans,
     hot::reserve::fingerprint,
     keys::Keys,
@@ -26,10 +25,10 @@ use crate::{
     ports::{Arg, Redis, Sql, StoreError},
     preheat::{Preheated, preheat_unfinished},
     reply::Reply,
-    salvage::{is_behind, salvage},
+    salvage::salvage,
     script::{FINISH, FORGET, RESTORE},
     settle::CLOSED_KEPT_SECONDS,
-    write,
+    shed, write,
 };
 
 /// Orders in one call.
@@ -37,6 +36,9 @@ const BATCH: i64 = 500;
 
 /// Batches of the queue that are written first, at most.
 const ROUNDS: usize = 1_000;
+
+/// How often a rebuild begins while others raise the epoch.
+const TRIES: usize = 4;
 
 /// What came of rebuilding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -57,6 +59,8 @@ pub enum Rebuilt {
     Open,
     /// Orders are still on their way to the ledger, and could not be written now.
     Queued,
+    /// An order was paid whose SKU the ledger does not have (any more): it would be forgotten.
+    SkuLost,
     /// Another rebuild, later than this one, is at work.
     Fenced,
 }
@@ -72,14 +76,38 @@ pub async fn rebuild<R: Redis, S: Sql>(
     ticket_secret: &str,
     now: Millis,
 ) -> Result<Rebuilt, StoreError> {
-    let Some(activity) = activities::load(sql, id).await? else { return Ok(Rebuilt::Unknown) };
+    for _ in 0..TRIES {
+        if let Some(rebuilt) = attempt(redis, sql, id, ticket_secret, now).await? {
+            return Ok(rebuilt);
+        }
+    }
+    Ok(Rebuilt::Fenced)
+}
+
+/// Begins and ends a rebuild; nothing where another one raised the epoch meanwhile, perhaps to lose its gate to this one.
+async fn attempt<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    id: &ActivityId,
+    ticket_secret: &str,
+    now: Millis,
+) -> Result<Option<Rebuilt>, StoreError> {
+    let Some(activity) = activities::load(sql, id).await? else { return Ok(Some(Rebuilt::Unknown)) };
     if activity.state == State::Draft {
-        return Ok(Rebuilt::Draft);
+        return Ok(Some(Rebuilt::Draft));
     }
     let keys = Keys::of(id);
-    let seen = redis.command("HGET", vec![keys.named("gate").into(), "epoch".into()]).await?;
-    let seen = Reply::new(seen).int()?;
-    let behind = seen > activity.epoch && epochs::catch_up(sql, id, seen).await?;
+    let gate = [&keys.named("gate"), "epoch", "state", "restoring"].map(Arg::from).into();
+    let mut gate = Reply::new(redis.command("HMGET", gate).await?);
+    let (seen, state, restoring) = (gate.int()?, gate.text()?, gate.int()? == 1);
+    // The gate says whether the sale is open, where it is not an old one: a ledger that was restored may be wrong about it.
+    if seen >= activity.epoch && !restoring && state == State::Published.as_str() {
+        return Ok(Some(Rebuilt::Open));
+    }
+    if seen > activity.epoch {
+        epochs::catch_up(sql, id, seen).await?;
+    }
+    let old = activity.epoch.max(seen);
     // What Redis still has of the queue is written first: the ledger is to know everything.
     for _ in 0..ROUNDS {
         let again = write::tick_redelivered(redis, sql, id, now, 0).await?;
@@ -87,40 +115,40 @@ pub async fn rebuild<R: Redis, S: Sql>(
             break;
         }
     }
-    if activity.state != State::Published {
-        let audit = audit(redis, sql, id, activity.spec.per_user).await?;
-        // The ledger was restored from a backup: what Redis holds beyond it is not to be forgotten.
-        if audit.is_some_and(|audit| behind || is_behind(&audit)) {
-            salvage(redis, sql, id, seen, now).await?;
+    if seen > 0 {
+        match salvage(redis, sql, id, seen, now).await {
+            Err(StoreError::LedgerRefused(_)) => return Ok(Some(Rebuilt::SkuLost)),
+            other => other?,
         }
     }
     if let Some(refused) = forget(redis, &keys, &activity, None).await? {
-        return Ok(refused);
+        return Ok(Some(refused));
     }
-    let epoch = epochs::raise(sql, id, seen).await?;
+    let Some(epoch) = epochs::raise(sql, id, old, seen).await? else { return Ok(None) };
     if let Some(refused) = forget(redis, &keys, &activity, Some(epoch)).await? {
-        return Ok(refused);
+        return Ok(Some(refused));
     }
     // Read anew: from here on every change of the sale comes after the new epoch.
-    let Some(activity) = activities::load(sql, id).await? else { return Ok(Rebuilt::Unknown) };
+    let Some(activity) = activities::load(sql, id).await? else { return Ok(Some(Rebuilt::Unknown)) };
     if activity.epoch != epoch || preheat_unfinished(redis, &activity, ticket_secret).await? == Preheated::Missing {
-        return Ok(Rebuilt::Fenced);
+        return Ok(Some(Rebuilt::Fenced));
     }
     bans::copy(redis, sql, id, now).await?;
+    shed::copy(redis, sql, id).await?;
     let (mut restored, mut after) = (0, String::new());
     loop {
         let page = orders::page(sql, id, &after, BATCH).await?;
         let Some(last) = page.last() else { break };
         after = last.order.order_no.to_string();
         match restore(redis, &keys, epoch, &page).await? {
-            -1 => return Ok(Rebuilt::Fenced),
+            -1 => return Ok(Some(Rebuilt::Fenced)),
             orders => restored += orders,
         }
     }
     let names = ["gate", "stats", "queue", "orders", "winners"].map(|name| keys.named(name)).into();
     match FINISH.run(redis, names, vec![keys.prefix().into(), epoch.to_string().into()]).await?.text()?.as_str() {
-        "done" => Ok(Rebuilt::Done { orders: restored, epoch }),
-        _ => Ok(Rebuilt::Fenced),
+        "done" => Ok(Some(Rebuilt::Done { orders: restored, epoch })),
+        _ => Ok(Some(Rebuilt::Fenced)),
     }
 }
 

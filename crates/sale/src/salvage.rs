@@ -1,8 +1,9 @@
-//! Orders that hold units in Redis and that the ledger has lost, or has as they were before they were paid (G5, I4): it was
-//! restored from a backup, and is older than Redis. They are written again from their records before Redis is made anew,
-//! or their units would be sold twice.
+//! What Redis knows of orders and the ledger does not, because it was restored from a backup (G5; I4, I6): orders that it
+//! lacks, and moves. They are written again from the orders' records before Redis is made anew, or their units would be
+//! sold twice, and their money be forgotten. Sums do not show whether it takes that: a released unit is sold again.
 //!
-//! Each is written by its number, and moved on from where the ledger has it: dying anywhere leaves what the next try finds.
+//! What Redis has released comes first, since others hold its units; then what was paid. Each order is written by its
+//! number, and moved on from where the ledger has it, never back: dying anywhere leaves what the next try finds.
 
 use std::collections::HashMap;
 
@@ -14,40 +15,29 @@ use stampede_domain::{
 };
 
 use crate::{
-    audit::{Audit, LedgerFigures, SkuAudit},
     dead,
     hot::status::status,
     keys::Keys,
     ledger::{
         orders::{self, NewOrder},
-        payments::{self, Callback, LOST},
+        payments::{self, Callback, LOST, TOO_LATE},
     },
     ports::{Arg, Redis, Sql, StoreError},
     reply::Reply,
+    script::LOOK,
+    settle::CLOSED_KEPT_SECONDS,
     stream,
+    write::{self, NO_ROOM},
 };
 
-/// Why an order that the ledger lost could not be written again.
-const NO_ROOM: &str = "no_room_in_ledger";
-
-/// Orders looked at in one statement.
+/// Orders looked at in one call.
 const BATCH: usize = 500;
 
-/// Whether a sale's figures show that the ledger is older than Redis. Moves are the ledger's first: on their way they show
-/// the other way round.
-#[must_use]
-pub fn is_behind(audit: &Audit) -> bool {
-    let sold = |ledger: &LedgerFigures| ledger.counted - ledger.pending;
-    let behind =
-        |sku: &SkuAudit| sku.drift > 0 || sku.ledger.as_ref().is_some_and(|ledger| sku.redis.sold > sold(ledger));
-    audit.skus.iter().any(behind)
-}
-
-/// Writes again what the gate of `epoch` accepted and the ledger does not have. One that finds no room any more becomes
-/// a dead letter.
+/// Writes again what the gate of `epoch` accepted, and how it moved, where the ledger does not have it. An order that
+/// finds no room any more is refunded where it was paid, else a dead letter.
 ///
 /// # Errors
-/// [`StoreError`]; doing it again goes on.
+/// [`StoreError::LedgerRefused`] where the ledger lacks the SKU of an order that was paid; doing it again goes on.
 pub async fn salvage<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -56,18 +46,39 @@ pub async fn salvage<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<(), StoreError> {
     let keys = Keys::of(activity);
+    let (mut released, mut paid, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
     for numbers in accepted(redis, activity, &keys).await?.chunks(BATCH) {
         let known = orders::load_many(sql, &numbers.iter().collect::<Vec<_>>()).await?;
-        let known: HashMap<_, _> = known.into_iter().map(|entry| (entry.order.order_no, entry.order.status)).collect();
-        for held in join_all(numbers.iter().map(|number| held(redis, &keys, number, epoch))).await {
-            let Some(order) = held? else { continue };
-            match known.get(&order.order_no) {
-                Some(status) => follow(sql, &order, *status, now).await?,
-                None => write_again(sql, &order, epoch, now).await?,
-            }
+        let known: HashMap<_, _> = known.into_iter().map(|entry| (entry.order.order_no.clone(), entry.order)).collect();
+        let records = numbers.iter().map(|number| keys.order(number.ulid())).collect();
+        let mut seen = LOOK.run(redis, records, vec![epoch.to_string().into()]).await?;
+        for number in numbers {
+            let (status, holds, url) = (seen.text()?, seen.text()? == "1", seen.text()?);
+            let Some(status) = Status::parse(&status) else { continue };
+            let differs = match known.get(number) {
+                Some(order) => order.status != status || can_be_paid_at(order, &url),
+                // What was over and owes nobody anything is let go.
+                None => holds || status == Status::Refunding,
+            };
+            let numbers = match status {
+                _ if !holds => &mut released,
+                Status::Queued | Status::PendingPayment => &mut waiting,
+                _ => &mut paid,
+            };
+            numbers.extend(differs.then(|| number.clone()));
+        }
+    }
+    for (numbers, held) in [(released, false), (paid, true), (waiting, true)] {
+        for numbers in numbers.chunks(BATCH) {
+            write_again(redis, sql, activity, numbers, held, epoch, now).await?;
         }
     }
     Ok(())
+}
+
+/// Whether Redis knows where an order is paid, and the ledger does not.
+fn can_be_paid_at(order: &Order, url: &str) -> bool {
+    order.status == Status::PendingPayment && order.checkout_url.is_none() && !url.is_empty()
 }
 
 /// The orders of a sale that Redis has a record of, oldest first.
@@ -93,57 +104,105 @@ async fn accepted<R: Redis>(redis: &R, activity: &ActivityId, keys: &Keys) -> Re
     }
 }
 
-/// The record of an order that holds units, if the gate of `epoch` counts them.
-async fn held<R: Redis>(redis: &R, keys: &Keys, number: &OrderNo, epoch: i64) -> Result<Option<Order>, StoreError> {
-    let args = vec![keys.order(number.ulid()).into(), "epoch".into(), "live".into()];
-    let mut record = Reply::new(redis.command("HMGET", args).await?);
-    let (of_epoch, live) = (record.int()? == epoch, record.text()? == "1");
-    let order = status(redis, number).await?.1.filter(|_| of_epoch);
-    Ok(order.filter(|order| live || matches!(order.status, Status::Queued | Status::PendingPayment)))
-}
-
-/// Writes an order again, up to where Redis has it.
-async fn write_again<S: Sql>(sql: &S, order: &Order, epoch: i64, now: Millis) -> Result<(), StoreError> {
-    let Order { order_no, user, sku, quantity, money, created_at, .. } = order.clone();
-    let new = NewOrder { order_no, user, sku, quantity, money, created_at, epoch };
-    match orders::insert(sql, order.activity(), &[&new], now).await {
-        Ok(()) | Err(StoreError::LedgerRefused(_)) => {}
-        Err(error) => return Err(error),
+/// Writes a batch of orders again, up to where Redis has them; with the units that they hold, if they do.
+async fn write_again<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activity: &ActivityId,
+    numbers: &[OrderNo],
+    held: bool,
+    epoch: i64,
+    now: Millis,
+) -> Result<(), StoreError> {
+    let mut orders = Vec::with_capacity(numbers.len());
+    for order in join_all(numbers.iter().map(|number| status(redis, number))).await {
+        orders.extend(order?.1);
     }
-    match orders::standings(sql, order.activity(), &[&new]).await?.pop().flatten() {
-        Some(standing) => follow(sql, order, standing.status, now).await,
-        None => dead::bury(sql, &[(order.order_no.to_string(), stream::to_message(&new), NO_ROOM)], now).await,
+    let new: Vec<_> = orders.iter().map(|order| to_write(order, epoch)).collect();
+    let new: Vec<_> = new.iter().collect();
+    if held {
+        write::insert(sql, activity, &new, now).await?;
     }
-}
-
-/// Moves an order of the ledger on from `status` to where Redis has it. What it was paid with went with the ledger.
-async fn follow<S: Sql>(sql: &S, order: &Order, status: Status, now: Millis) -> Result<(), StoreError> {
-    use Status::{Paid, PendingPayment, Refunded, Refunding};
-    let order_no = &order.order_no;
-    match (status, order.status) {
-        (PendingPayment, PendingPayment) => {
-            if let Some(url) = &order.checkout_url {
-                orders::start_payment(sql, order_no, url, now).await?;
+    let standings = orders::standings(sql, activity, &new).await?;
+    let (keys, mut letters, mut records) = (Keys::of(activity), Vec::new(), Vec::new());
+    for ((order, new), standing) in orders.iter().zip(new).zip(standings) {
+        match (standing, order.status) {
+            (Some(standing), _) => follow(sql, order, standing.status, now).await?,
+            (None, Status::Paid | Status::Refunding | Status::Refunded) => {
+                orders::insert_released(sql, new, now).await?;
+                payments::refund_late(sql, &lost(order), now).await?;
+                follow(sql, order, Status::Refunding, now).await?;
             }
-            return Ok(());
+            (None, _) => {
+                letters.push((order.order_no.to_string(), stream::to_message(new), NO_ROOM));
+                records.push(keys.order(order.order_no.ulid()));
+            }
         }
-        (PendingPayment, Paid | Refunding | Refunded) => {
-            let payment = LOST.to_owned();
-            let paid = Callback { order_no: order_no.to_string(), payment, ..Callback::default() };
-            payments::pay(sql, &paid, PendingPayment.as_str(), now).await?;
-        }
-        (Paid, Refunding | Refunded) => {
-            payments::request_refund(sql, order_no, now).await?;
-        }
-        (Refunding, Refunded) => {
-            payments::refunded(sql, order_no, now).await?;
-        }
-        _ => return Ok(()),
     }
-    let next = match status {
-        PendingPayment => Paid,
-        Paid => Refunding,
-        _ => return Ok(()),
-    };
-    Box::pin(follow(sql, order, next, now)).await
+    dead::bury(sql, &letters, now).await?;
+    // Its buyer sees it, and an operator can put it back. What it held is counted anew.
+    for record in records {
+        let fields = [&record, "status", "failed", "live", "0", "reason", NO_ROOM].map(Arg::from).into();
+        redis.command("HSET", fields).await?;
+        redis.command("EXPIRE", [record, CLOSED_KEPT_SECONDS.to_string()].map(Arg::from).into()).await?;
+    }
+    Ok(())
+}
+
+fn to_write(order: &Order, epoch: i64) -> NewOrder {
+    let Order { order_no, user, sku, quantity, money, created_at, .. } = order.clone();
+    NewOrder { order_no, user, sku, quantity, money, created_at, epoch }
+}
+
+/// What an order was paid with went with the ledger.
+fn lost(order: &Order) -> Callback {
+    Callback { order_no: order.order_no.to_string(), payment: LOST.to_owned(), ..Callback::default() }
+}
+
+/// Moves an order of the ledger on from `status` to where Redis has it; one that was paid and finds no room any more, to
+/// its refund.
+async fn follow<S: Sql>(sql: &S, order: &Order, mut status: Status, now: Millis) -> Result<(), StoreError> {
+    use Status::{Cancelled, Expired, Paid, PendingPayment, Refunded, Refunding};
+    let (order_no, reason) = (&order.order_no, order.reason.as_deref().unwrap_or_default());
+    loop {
+        status = match (status, order.status) {
+            (PendingPayment, PendingPayment) => {
+                if let Some(url) = &order.checkout_url {
+                    orders::start_payment(sql, order_no, url, now).await?;
+                }
+                return Ok(());
+            }
+            (PendingPayment, to @ (Cancelled | Expired)) => {
+                orders::release(sql, order_no, to, reason, now).await?;
+                to
+            }
+            (PendingPayment, Refunding | Refunded) if reason == TOO_LATE => {
+                orders::release(sql, order_no, Cancelled, reason, now).await?;
+                Cancelled
+            }
+            (Cancelled | Expired, Refunding | Refunded) if reason == TOO_LATE => {
+                payments::refund_late(sql, &lost(order), now).await?;
+                Refunding
+            }
+            (PendingPayment | Cancelled | Expired, Paid | Refunding | Refunded) => {
+                match payments::pay(sql, &lost(order), status.as_str(), now).await {
+                    Ok(_) => Paid,
+                    Err(StoreError::LedgerRefused(_)) => {
+                        payments::refund_late(sql, &lost(order), now).await?;
+                        Refunding
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            (Paid, Refunding | Refunded) => {
+                payments::request_refund(sql, order_no, now).await?;
+                Refunding
+            }
+            (Refunding, Refunded) => {
+                payments::refunded(sql, order_no, now).await?;
+                Refunded
+            }
+            _ => return Ok(()),
+        };
+    }
 }

@@ -64,10 +64,16 @@ scripts! {
     FORGET = "forget";
     /// Puts orders of the ledger back into Redis.
     RESTORE = "restore";
+    /// How orders stand that an epoch counts.
+    LOOK = "look";
     /// Ends a rebuild.
     FINISH = "finish";
     /// Closes a gate of an older epoch, and clears messages of other epochs.
     FENCE = "fence";
+    /// Tells a gate whether load is shed.
+    SHED = "shed";
+    /// Bans users and addresses.
+    BAN = "ban";
     /// Takes, keeps or gives up a lease.
     LEASE = "lease";
 }
@@ -97,7 +103,7 @@ impl Script {
         call.extend(args);
         let again = call.clone();
         match redis.command("EVALSHA", call).await {
-            Err(StoreError::RedisRefused(text)) if text.contains("NOSCRIPT") => {
+            Err(StoreError::RedisRefused(text)) if text == "NOSCRIPT" => {
                 let mut call = again;
                 call[0] = self.source.as_bytes().to_vec();
                 redis.command("EVAL", call).await.map(Reply::new)

@@ -39,12 +39,21 @@ pub async fn take<R: Redis>(redis: &R, activity: &ActivityId, count: usize) -> R
     let stream = Keys::of(activity).named("orders");
     let count = count.to_string();
     let args = ["GROUP", WRITERS, CONSUMER, "COUNT", &count, "STREAMS", &stream, ">"];
-    let items = match redis.command("XREADGROUP", args.map(Arg::from).into()).await {
-        // No group: Redis was emptied. It is made again, from the first message on.
-        Err(StoreError::RedisRefused(text)) if text.contains("NOGROUP") => {
-            let args = ["CREATE", stream.as_str(), WRITERS, "0", "MKSTREAM"];
-            redis.command("XGROUP", args.map(Arg::from).into()).await?;
-            return Ok(Vec::new());
+    let read = || redis.command("XREADGROUP", args.map(Arg::from).into());
+    let items = match read().await {
+        // The stream was lost and begun anew: its group is made again, from the first message on. Where there is no stream,
+        // none is made, which nobody would take away again.
+        Err(StoreError::RedisRefused(text)) if text.starts_with("NOGROUP") => {
+            if redis.command("EXISTS", vec![stream.as_str().into()]).await? != [Item::Int(1)] {
+                return Ok(Vec::new());
+            }
+            let args = ["CREATE", stream.as_str(), WRITERS, "0"];
+            match redis.command("XGROUP", args.map(Arg::from).into()).await {
+                // Somebody else has just made it.
+                Err(StoreError::RedisRefused(text)) if text.starts_with("BUSYGROUP") => {}
+                other => other.map(|_| ())?,
+            }
+            read().await?
         }
         other => other?,
     };
@@ -66,7 +75,7 @@ pub async fn reclaim<R: Redis>(
     let (idle, count) = (idle_ms.to_string(), count.to_string());
     let args = [&stream, WRITERS, CONSUMER, &idle, "0", "COUNT", &count];
     match redis.command("XAUTOCLAIM", args.map(Arg::from).into()).await {
-        Err(StoreError::RedisRefused(text)) if text.contains("NOGROUP") => Ok(Vec::new()),
+        Err(StoreError::RedisRefused(text)) if text.starts_with("NOGROUP") => Ok(Vec::new()),
         // The flat reply begins with the cursor and ends with ids that are gone: those have no field after them.
         other => Ok(parse(activity, other?.get(1..).unwrap_or_default())),
     }
@@ -140,8 +149,10 @@ pub async fn delivered_more_than<R: Redis>(
 /// How a gate stands to the ledger's epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fenced {
-    /// It is of that epoch, or there is none.
-    Same,
+    /// There is none, or a rebuild has not finished it.
+    Missing,
+    /// It is of that epoch, and of this version.
+    Same(i64),
     /// It was of an older one, and is closed now.
     Closed,
     /// It is of a later one, this: the ledger was restored from a backup.
@@ -170,9 +181,13 @@ pub async fn fence<R: Redis>(
     }
     let mut reply = FENCE.run(redis, names, args).await?;
     Ok(match reply.text()?.as_str() {
+        "missing" => Fenced::Missing,
         "closed" => Fenced::Closed,
         "later" => Fenced::Later(reply.int()?),
-        _ => Fenced::Same,
+        _ => {
+            reply.int()?;
+            Fenced::Same(reply.int()?)
+        }
     })
 }
 

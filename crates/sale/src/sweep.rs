@@ -3,19 +3,21 @@
 
 use std::collections::BTreeMap;
 
+use futures::future::join_all;
 use serde::Serialize;
 use stampede_domain::{ids::ActivityId, time::Millis};
 
 use crate::{
     keys::{ACTIVITIES, Keys},
     ledger::{
-        epochs,
+        activities, epochs,
         leases::Lease,
         orders::{self, Entry},
         rows::Row,
     },
     money,
     ports::{Item, Redis, Sql, StoreError},
+    preheat::{Preheated, preheat_older},
     reply::Reply,
     script,
     stream::{self, Fenced},
@@ -40,6 +42,9 @@ const EXPIRE_BATCH: i64 = 1_000;
 /// How long a move is left to whoever made it before the sweeper settles it, in milliseconds.
 const SETTLE_AFTER_MS: i64 = 2_000;
 
+/// How long an operator's change is left to whoever makes it, in milliseconds.
+const UNDER_WAY_MS: i64 = 10_000;
+
 /// What a sweep did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
@@ -55,6 +60,10 @@ pub struct Report {
     pub failed: usize,
     /// Gates closed because they are of an older epoch than the ledger's: those sales need a rebuild.
     pub fenced: usize,
+    /// Sales on sale that have no whole gate in Redis: they need a rebuild, or to be published again.
+    pub without_gate: usize,
+    /// Sales whose last change by an operator had not got to Redis, and has now.
+    pub preheated: usize,
     /// Sales whose ledger was behind their gate, restored from a backup, and caught up: what it lost, a rebuild puts back.
     pub caught_up: usize,
     /// Payment callbacks finished.
@@ -170,8 +179,10 @@ async fn bring_along_by_activity<R: Redis, S: Sql>(redis: &R, sql: &S, entries: 
     Ok(seen)
 }
 
-/// Closes gates of an older epoch than the ledger's: an old Redis came back, and what it accepts would be refused (G5).
-/// Where a gate is of a later one, the ledger came back, from a backup: it catches up, or Redis would hear of no move.
+/// Compares every gate with the ledger. One of an older epoch is closed: an old Redis came back, and what it accepts would
+/// be refused (G5). Of a later one: the ledger came back, from a backup, and catches up, or Redis would hear of no move.
+/// Of an older version: an operator's change did not get to Redis, and does now; unless it may still be under way, when
+/// half of it would be read.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -179,18 +190,63 @@ pub async fn fence<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     activities: &[ActivityId],
+    ticket_secret: &str,
+    now: Millis,
     report: &mut Report,
 ) -> Result<(), StoreError> {
-    let epochs = epochs::all(sql).await?;
-    for activity in activities {
-        let Some(epoch) = epochs.get(activity.as_str()) else { continue };
-        match stream::fence(redis, activity, *epoch, &[]).await? {
-            Fenced::Same => {}
+    let (known, strange): (Vec<_>, Vec<_>) =
+        activities::standings(sql, now).await?.into_iter().partition(|sale| activities.contains(&sale.id));
+    report.without_gate += strange.iter().filter(|sale| sale.on_sale).count();
+    // Redis is asked about all of them at once.
+    let found = join_all(known.iter().map(|sale| stream::fence(redis, &sale.id, sale.epoch, &[]))).await;
+    for (sale, found) in known.iter().zip(found) {
+        match found? {
+            Fenced::Missing => report.without_gate += usize::from(sale.on_sale),
             Fenced::Closed => report.fenced += 1,
-            Fenced::Later(gate) => report.caught_up += usize::from(epochs::catch_up(sql, activity, gate).await?),
+            Fenced::Later(gate) => report.caught_up += usize::from(epochs::catch_up(sql, &sale.id, gate).await?),
+            Fenced::Same(version) if version < sale.version && now >= sale.changed_at.plus(UNDER_WAY_MS) => {
+                let Some(activity) = activities::load(sql, &sale.id).await? else { continue };
+                // What Redis refuses now, it may take at the next sweep; the others are not held up.
+                let preheated = preheat_older(redis, &activity, ticket_secret).await;
+                report.preheated += usize::from(preheated == Ok(Preheated::Done));
+            }
+            Fenced::Same(_) => {}
         }
     }
     Ok(())
+}
+
+/// Takes sales off the list whose end is over at `now` and whose gate is gone, with nothing left in their streams: there is
+/// nothing of them to be looked for. Answers how many.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn forget_ended<R: Redis, S: Sql>(redis: &R, sql: &S, now: Millis) -> Result<usize, StoreError> {
+    let mut forgotten = 0;
+    for activity in activities(redis).await? {
+        let keys = Keys::of(&activity);
+        let has_gate = async || {
+            let gate = redis.command("EXISTS", vec![keys.named("gate").into()]).await;
+            gate.map(|exists| exists == [Item::Int(1)])
+        };
+        let queued = redis.command("XLEN", vec![keys.named("orders").into()]).await?;
+        if has_gate().await? || queued != [Item::Int(0)] {
+            continue;
+        }
+        let over = "SELECT id FROM activities WHERE id = ?1 AND ends_at <= ?2";
+        if sql.run(over, vec![activity.as_str().into(), now.0.into()]).await?.is_empty() {
+            continue;
+        }
+        let listed = vec![ACTIVITIES.into(), activity.as_str().into()];
+        redis.command("SREM", listed.clone()).await?;
+        // Somebody published it at this moment: its gate comes first, and then its place in the list.
+        if has_gate().await? {
+            redis.command("SADD", listed).await?;
+            continue;
+        }
+        forgotten += 1;
+    }
+    Ok(forgotten)
 }
 
 /// Counts what is left at `now`.
@@ -204,9 +260,9 @@ pub async fn left<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<Left, StoreError> {
     let mut queued = 0;
-    for activity in activities {
-        let length = redis.command("XLEN", vec![Keys::of(activity).named("orders").into()]).await?;
-        queued += Reply::new(length).int()?;
+    let length = |activity| redis.command("XLEN", vec![Keys::of(activity).named("orders").into()]);
+    for length in join_all(activities.iter().map(length)).await {
+        queued += Reply::new(length?).int()?;
     }
     let statement = "SELECT \
         (SELECT COUNT(*) FROM orders WHERE status = 'pending_payment' AND pay_by <= ?1), \

@@ -3,7 +3,7 @@
 //! At least once in, exactly once out: the order's number is the ledger's primary key, and a message is acknowledged
 //! only together with what Redis does about it. Dying between any two lines here leaves a message to be redelivered.
 
-use std::{ops::AddAssign, time::Instant};
+use std::{collections::HashMap, ops::AddAssign, time::Instant};
 
 use futures::future::join;
 use stampede_domain::{ids::ActivityId, order::Status, time::Millis};
@@ -12,7 +12,7 @@ use crate::{
     WRITERS, dead,
     keys::Keys,
     ledger::{
-        epochs,
+        activities, epochs,
         orders::{self, NewOrder},
     },
     ports::{Redis, Sql, StoreError},
@@ -29,8 +29,11 @@ pub const REDELIVER_AFTER_MS: i64 = 10_000;
 /// Deliveries after which a message is tried by itself, and dies if it still cannot be written (D4).
 pub const MAX_DELIVERIES: i64 = 5;
 
-/// Why the ledger leaves an order out.
-const NO_ROOM: &str = "no_room_in_ledger";
+/// Why the ledger leaves an order out: its SKU has no room (`lua/settle.lua` knows this word).
+pub(crate) const NO_ROOM: &str = "no_room_in_ledger";
+
+/// Why the ledger leaves an order out: its buyer holds too much.
+const LIMIT_REACHED: &str = "limit_reached_in_ledger";
 
 /// Redis was rebuilt, or replaced by an older one, since the order was accepted (G5).
 pub const OLD_EPOCH: &str = "old_epoch";
@@ -159,6 +162,11 @@ async fn write<R: Redis, S: Sql>(
     let standings = orders::standings(sql, activity, &orders).await?;
     let lost = standings.iter().any(Option::is_none);
     let epoch = if lost { epochs::current(sql, activity).await? } else { 0 };
+    if lost && epoch == 0 {
+        // A ledger that has never heard of the sale says nothing of its orders (D8): they wait for the right one.
+        return Ok(report);
+    }
+    let rooms = if lost { activities::rooms(sql, activity).await? } else { HashMap::new() };
 
     let (mut moves, mut letters, mut outdated) = (Vec::with_capacity(orders.len()), Vec::new(), Vec::new());
     for ((message, order), standing) in readable.into_iter().zip(orders).zip(standings) {
@@ -170,12 +178,19 @@ async fn write<R: Redis, S: Sql>(
         }
         report.failed += 1;
         let old = order.epoch < epoch;
-        let reason = if old { OLD_EPOCH } else { NO_ROOM };
+        let fits = rooms.get(&order.sku).is_some_and(|room| order.quantity <= *room);
+        let reason = if old {
+            OLD_EPOCH
+        } else if fits {
+            LIMIT_REACHED
+        } else {
+            NO_ROOM
+        };
         letters.push((order.order_no.to_string(), stream::to_message(order), reason));
         if old {
             outdated.push((message, order));
         } else {
-            moves.push(failure(order, NO_ROOM, message));
+            moves.push(failure(order, reason, &message.entry));
         }
     }
     // I4: what fails is seen by an operator before anybody is told.
@@ -207,12 +222,17 @@ async fn give_up<R: Redis, S: Sql>(
         return Ok(Written { taken: 1, ..Written::default() });
     }
     dead::bury(sql, &[(order.order_no.to_string(), stream::to_message(order), UNDELIVERABLE)], now).await?;
-    settle(redis, activity, &[failure(order, UNDELIVERABLE, message)]).await?;
+    settle(redis, activity, &[failure(order, UNDELIVERABLE, &message.entry)]).await?;
     Ok(Written { taken: 1, failed: 1, ..Written::default() })
 }
 
 /// Inserts a batch; where the ledger refuses it as a whole, each order by itself, so that one cannot hold up the others.
-async fn insert<S: Sql>(sql: &S, activity: &ActivityId, orders: &[&NewOrder], now: Millis) -> Result<(), StoreError> {
+pub(crate) async fn insert<S: Sql>(
+    sql: &S,
+    activity: &ActivityId,
+    orders: &[&NewOrder],
+    now: Millis,
+) -> Result<(), StoreError> {
     match orders::insert(sql, activity, orders, now).await {
         Err(StoreError::LedgerRefused(_)) => {}
         other => return other,
@@ -245,7 +265,8 @@ async fn discard_unreadable<R: Redis, S: Sql>(
     Ok(())
 }
 
-fn failure(order: &NewOrder, reason: &str, message: &Message) -> Move {
+/// What Redis must be told of an order that failed; `entry` is its message, if it came by one.
+fn failure(order: &NewOrder, reason: &str, entry: &str) -> Move {
     let standing = Standing {
         epoch: order.epoch,
         status: Status::Failed,
@@ -254,5 +275,5 @@ fn failure(order: &NewOrder, reason: &str, message: &Message) -> Move {
         paid_at: Millis(0),
         reason: reason.to_owned(),
     };
-    Move { order_no: order.order_no.clone(), standing, entry: message.entry.clone() }
+    Move { order_no: order.order_no.clone(), standing, entry: entry.to_owned() }
 }

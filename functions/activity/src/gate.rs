@@ -27,9 +27,8 @@ pub async fn script(activity: &str) -> Result<Answer, Failure> {
 }
 
 async fn document(activity: &str) -> Result<GateDocument, Failure> {
-    let unknown = || not_found("There is no such sale.");
-    let activity = ActivityId::parse(activity).map_err(|_| unknown())?;
-    let read = sales::glance(&activity).await?.ok_or_else(unknown)?;
+    let activity = ActivityId::parse(activity).map_err(|_| not_found("There is no such sale."))?;
+    let read = sales::glance(&activity).await?;
     // Redis's clock, carried on by ours since it was read.
     let now = sales::server_time(&read, clock::now());
     let phase = read.gate.phase(now);

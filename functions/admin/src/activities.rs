@@ -21,6 +21,7 @@ use stampede_sale::{
         events,
     },
     operate::{Desk, Operated},
+    ports::StoreError,
 };
 
 /// All sales, drafts included.
@@ -37,7 +38,8 @@ pub async fn get(id: &ActivityId) -> Result<Answer, Failure> {
 
 /// `PUT`: creates or replaces a draft, or changes a published sale where that is safe.
 pub async fn put(call: &Call, id: &str) -> Result<Answer, Failure> {
-    let id = ActivityId::parse(id).map_err(|error| Problem::invalid(vec![FieldError::new("", error.to_string())]))?;
+    let id = ActivityId::parse(id)
+        .map_err(|error| Problem::new(Code::InvalidRequest, format!("The path names no sale: {error}.")))?;
     let spec: Spec = body::parse(&call.body)?;
     let errors = spec.errors();
     if !errors.is_empty() {
@@ -45,18 +47,38 @@ pub async fn put(call: &Call, id: &str) -> Result<Answer, Failure> {
     }
     let secret = config::secret("ticket_secret").await?;
     let ledger = SpinLedger::open().await;
-    operated(desk(&ledger, &secret).await?.put(&id, spec).await?)
+    operated(desk(&ledger, &secret).await?.put(&id, spec, version_read(call)?).await?)
 }
 
-/// Publishes, pauses, resumes or closes.
+/// The version that a change is meant for, where `If-Match` says one.
+fn version_read(call: &Call) -> Result<Option<i64>, Problem> {
+    let Some(tag) = call.header("if-match").filter(|tag| *tag != "*") else { return Ok(None) };
+    let version = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')?.parse().ok());
+    let detail = "If-Match holds the sale's version as you read it, in quotes, such as \"7\".";
+    version.map(Some).ok_or_else(|| Problem::new(Code::InvalidRequest, detail))
+}
+
+/// Publishes, pauses or closes.
 pub async fn set_state(id: &ActivityId, state: State) -> Result<Answer, Failure> {
     let secret = config::secret("ticket_secret").await?;
-    let ledger = SpinLedger::open().await;
-    // No sale opens before the outbox knows whether anybody is to be told (E7).
+    let ledger = SpinLedger::open_for_work().await;
     if state == State::Published {
-        events::switch(&ledger, !config::get("events_url").await.is_empty()).await?;
+        tell_outbox(&ledger).await?;
     }
     operated(desk(&ledger, &secret).await?.set_state(id, state).await?)
+}
+
+/// `POST …/resume`.
+pub async fn resume(id: &ActivityId) -> Result<Answer, Failure> {
+    let secret = config::secret("ticket_secret").await?;
+    let ledger = SpinLedger::open_for_work().await;
+    tell_outbox(&ledger).await?;
+    operated(desk(&ledger, &secret).await?.resume(id).await?)
+}
+
+/// No sale opens before the outbox knows whether anybody is to be told (E7).
+async fn tell_outbox(ledger: &SpinLedger) -> Result<(), StoreError> {
+    events::switch(ledger, !config::get("events_url").await.is_empty()).await
 }
 
 /// `POST …/rotate-start-key`.
@@ -69,17 +91,18 @@ pub async fn rotate_start_key(id: &ActivityId) -> Result<Answer, Failure> {
 #[derive(Deserialize)]
 struct Restock {
     by: i64,
+    from: Option<i64>,
 }
 
 /// `POST …/skus/:sku/restock`.
 pub async fn restock(call: &Call, id: &ActivityId, sku: &SkuId) -> Result<Answer, Failure> {
-    let Restock { by } = body::parse(&call.body)?;
+    let Restock { by, from } = body::parse(&call.body)?;
     if by == 0 || by.abs() > 1_000_000_000 {
         return Err(Problem::invalid(vec![FieldError::new("/by", "must be -10^9 to 10^9, and not 0")]).into());
     }
     let secret = config::secret("ticket_secret").await?;
     let ledger = SpinLedger::open().await;
-    let answer = desk(&ledger, &secret).await?.restock(id, sku, by).await?;
+    let answer = desk(&ledger, &secret).await?.restock(id, sku, by, from).await?;
     match answer {
         Operated::Done(activity) => {
             let sku = activity.spec.skus.iter().find(|known| known.sku == *sku);

@@ -1,4 +1,4 @@
-//! Payment callbacks that wait for an operator: unknown orders, wrong amounts (E2).
+//! Payment callbacks that wait for an operator: unknown orders, wrong amounts, refunds that came back (E2, E4).
 
 use serde_json::json;
 use stampede_domain::problem::{Code, Problem};
@@ -31,12 +31,16 @@ pub async fn resolve(id: &str, how: &str) -> Result<Answer, Failure> {
     let (id, now, ledger) = (client::decoded(id), SpinRedis.now().await?, SpinLedger::open().await);
     let resolved = match how {
         "replay" => held::replay(&SpinRedis, &ledger, &id, now).await?,
-        "refund" => held::refund(&ledger, &id, now).await?,
+        "refund" => held::refund(&ledger, &id).await?,
         _ => held::dismiss(&ledger, &id).await?,
     };
     let applied = match resolved {
         Resolved::Done(applied) => applied,
         Resolved::NotHeld => return Err(not_found("No such callback waits for an operator.")),
+        Resolved::Paid => {
+            let detail = "Its payment has paid its order since: refund the order, or dismiss the callback.";
+            return Err(Problem::new(Code::StateConflict, detail).into());
+        }
         Resolved::NoPayment => {
             let detail = "The callback names no payment: there is nothing to give back. Dismiss it.";
             return Err(Problem::new(Code::StateConflict, detail).into());

@@ -3,18 +3,33 @@
 use serde_json::json;
 use stampede_domain::{
     ids::OrderNo,
-    problem::{Code, Problem},
+    problem::{Code, FieldError, Problem},
 };
 use stampede_platform::{
-    http::{Answer, Failure, not_found},
+    http::{Answer, Call, Failure, not_found},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
 use stampede_sale::dead::{self, Replayed};
 
-/// The newest ones.
-pub async fn list() -> Result<Answer, Failure> {
-    Ok(Answer::json(200, &dead::list(&SpinLedger::open().await).await?))
+/// `GET …/dead-letters?before=&limit=`: those that wait for an operator first; up to `limit` (200 by default and at most),
+/// after the letter `before`. It may be one that could not be read, and has no order's number.
+pub async fn list(call: &Call) -> Result<Answer, Failure> {
+    let invalid = |name: &str, detail: &str| Problem::invalid(vec![FieldError::new(format!("?{name}"), detail)]);
+    let before = call.query_param("before").unwrap_or_default();
+    let name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
+    if before.len() > 100 || !before.bytes().all(name) {
+        return Err(invalid("before", "must be the order_no of a dead letter").into());
+    }
+    let limit = match call.query_param("limit").filter(|text| !text.is_empty()) {
+        None => 200,
+        Some(text) => text
+            .parse()
+            .ok()
+            .filter(|limit| (1..=200).contains(limit))
+            .ok_or_else(|| invalid("limit", "must be 1 to 200"))?,
+    };
+    Ok(Answer::json(200, &dead::list(&SpinLedger::open().await, before, limit).await?))
 }
 
 /// `POST …/:order_no/replay`.
@@ -25,7 +40,12 @@ pub async fn replay(order_no: &str) -> Result<Answer, Failure> {
     match dead::replay(&SpinRedis, &SpinLedger::open().await, &order_no, now).await? {
         Replayed::Queued => Ok(Answer::json(202, &json!({ "order_no": order_no, "status": "queued" }))),
         Replayed::Refused(word) => {
-            let detail = format!("The order cannot be put back now: {word}.");
+            let detail = match word.as_str() {
+                "same" => "The order is not failed: it was put back before, or never left.",
+                "sold_out" => "No unit is left for the order: restock first.",
+                "limit_reached" => "The buyer has as many units as one person may.",
+                _ => "The sale is not loaded: publish it first.",
+            };
             Err(Problem::new(Code::StateConflict, detail).into())
         }
         Replayed::Unknown => Err(unknown()),

@@ -41,9 +41,14 @@ pub async fn ready() -> Result<Answer, Failure> {
     Err(problem.into())
 }
 
-/// Reachable, keeps what it is told, and never throws it away. What the server does not show is not judged.
+/// Reachable, keeps what it is told, has room for it, and never throws it away. What the server does not show is not judged.
 async fn redis() -> Result<(), String> {
-    let items = SpinRedis.command("INFO", Vec::new()).await.map_err(|error| short(&error))?;
+    let items = SpinRedis.command("INFO", Vec::new()).await.map_err(|error| match &error {
+        StoreError::RedisUnavailable(text) if text.contains("NOAUTH") || text.contains("AuthenticationFailed") => {
+            "asks for a password, or for another one: put it into the variable redis_url".to_owned()
+        }
+        _ => short(&error),
+    })?;
     let text = items.iter().find_map(|item| match item {
         Item::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
         _ => None,
@@ -56,9 +61,15 @@ async fn redis() -> Result<(), String> {
     if setting("aof_enabled") == Some("0") {
         return Err("appendonly is off: set 'appendonly yes' in redis.conf".to_owned());
     }
-    match setting("maxmemory_policy") {
-        None | Some("noeviction") => Ok(()),
-        Some(policy) => Err(format!("maxmemory-policy is {policy}: set 'maxmemory-policy noeviction' in redis.conf")),
+    if let Some(policy) = setting("maxmemory_policy").filter(|policy| *policy != "noeviction") {
+        return Err(format!("maxmemory-policy is {policy}: set 'maxmemory-policy noeviction' in redis.conf"));
+    }
+    let bytes = |name| setting(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or_default();
+    match (bytes("used_memory"), bytes("maxmemory")) {
+        (used, most) if most > 0 && used >= most => {
+            Err(format!("is full: it uses {used} bytes, and maxmemory is {most}: raise it"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -3,42 +3,50 @@
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
-use stampede_domain::time::Millis;
-use stampede_platform::{
-    clock,
-    http::{Answer, Failure},
-    ledger::SpinLedger,
-    log,
-    redis::SpinRedis,
-    store,
-};
+use stampede_domain::{ids::ActivityId, time::Millis};
+use stampede_platform::{clock, http::Answer, ledger::SpinLedger, log, redis::SpinRedis, store};
 use stampede_sale::{
     StoreError, audit,
-    ledger::waiting::{self, Waiting},
-    sweep,
+    ledger::{
+        activities,
+        waiting::{self, Waiting},
+    },
 };
 
-/// How long what waits in the ledger is not counted again, in milliseconds, however many scrape.
+/// How long the ledger is not asked again, in milliseconds, however many scrape: audits count every live order.
 const FRESH_MS: i64 = 3_000;
 
-/// Where its copy is kept.
-const COPY: &str = "metrics:waiting";
+/// Where the copy of what it said is kept.
+const COPY: &str = "metrics:ledger";
 
 /// A metric: its name, its kind, what it says, and its samples.
 type Metric = (&'static str, &'static str, &'static str, String);
 
-/// Figures of every sale that has a gate, and what waits in the ledger.
-pub async fn get() -> Result<Answer, Failure> {
-    let mut metrics = sales().await?.to_vec();
-    metrics.extend(backlog().await);
+/// Figures of every sale that has a gate, and what waits in the ledger. What a store that is away would say is missing.
+pub async fn get() -> Answer {
+    let mut metrics = Vec::new();
+    let mut up = String::new();
+    for (store, said) in [("redis", sales().await), ("ledger", ledger().await)] {
+        let _ = writeln!(up, "stampede_store_up{{store=\"{store}\"}} {}", i64::from(said.is_ok()));
+        match said {
+            Ok(said) => metrics.extend(said),
+            Err(error) => {
+                log::error(
+                    "metrics without a store",
+                    &[("store", store.into()), ("because", error.to_string().into())],
+                );
+            }
+        }
+    }
+    metrics.insert(0, ("stampede_store_up", "gauge", "Whether the store answered what these figures need.", up));
     let mut text = String::new();
     for (name, kind, help, lines) in metrics.iter().filter(|(.., lines)| !lines.is_empty()) {
         let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{lines}");
     }
-    Ok(Answer::text(200, "text/plain; version=0.0.4; charset=utf-8", text).header("cache-control", "no-store"))
+    Answer::text(200, "text/plain; version=0.0.4; charset=utf-8", text).header("cache-control", "no-store")
 }
 
-async fn sales() -> Result<[Metric; 7], Failure> {
+async fn sales() -> Result<Vec<Metric>, StoreError> {
     let mut metrics = [
         ("stampede_stock_left", "gauge", "Units left.", String::new()),
         ("stampede_units_held", "gauge", "Units queued or waiting for payment.", String::new()),
@@ -48,8 +56,7 @@ async fn sales() -> Result<[Metric; 7], Failure> {
         ("stampede_orders_written_total", "counter", "Orders that left the queue.", String::new()),
         ("stampede_refusals_total", "counter", "Refusals that Redis decided, by code.", String::new()),
     ];
-    for activity in sweep::activities(&SpinRedis).await? {
-        let Some(figures) = audit::figures(&SpinRedis, &activity).await? else { continue };
+    for (activity, figures) in audit::all_figures(&SpinRedis).await? {
         let mut add = |at: usize, labels: String, value: i64| {
             let (name, ..) = metrics[at];
             let _ = writeln!(metrics[at].3, "{name}{{activity=\"{activity}\"{labels}}} {value}");
@@ -69,22 +76,25 @@ async fn sales() -> Result<[Metric; 7], Failure> {
             add(6, format!(",code=\"{code}\""), *count);
         }
     }
-    Ok(metrics)
+    Ok(metrics.into())
 }
 
-/// What waits in the ledger. While that is away, these are missing, and the rest is shown.
-async fn backlog() -> Vec<Metric> {
+/// What waits in the ledger, and whether it agrees with Redis.
+async fn ledger() -> Result<Vec<Metric>, StoreError> {
     let now = clock::now();
-    let waiting = match waiting(now).await {
-        Ok(waiting) => waiting,
-        Err(error) => {
-            log::error("metrics without the ledger", &[("because", error.to_string().into())]);
-            return Vec::new();
-        }
-    };
+    let Seen { waiting, audits } = seen(now).await?.seen;
     let since = if waiting.events == 0 { now } else { waiting.oldest_event_at };
     let gauge = |name, help, value: i64| (name, "gauge", help, format!("{name} {value}\n"));
-    vec![
+    let (mut ok, mut drift) = (String::new(), String::new());
+    for (activity, audit) in &audits {
+        let _ = writeln!(ok, "stampede_audit_ok{{activity=\"{activity}\"}} {}", i64::from(audit.ok));
+        for (sku, units) in &audit.drift {
+            let _ = writeln!(drift, "stampede_drift{{activity=\"{activity}\",sku=\"{sku}\"}} {units}");
+        }
+    }
+    Ok(vec![
+        ("stampede_audit_ok", "gauge", "Whether every invariant of the sale holds.", ok),
+        ("stampede_drift", "gauge", "Units by which Redis and the ledger differ; at rest 0.", drift),
         gauge("stampede_events_waiting", "Events waiting to be sent to the shop.", waiting.events),
         gauge(
             "stampede_events_oldest_age_seconds",
@@ -95,25 +105,52 @@ async fn backlog() -> Vec<Metric> {
         gauge("stampede_refunds_stuck", "Open refunds whose last try failed.", waiting.stuck_refunds),
         gauge("stampede_callbacks_held", "Payment callbacks held for an operator.", waiting.held_callbacks),
         gauge("stampede_dead_letters", "Dead letters that were not put back.", waiting.dead_letters),
-    ]
+    ])
 }
 
-/// A copy of what waits.
+/// A copy of what was seen in the ledger.
 #[derive(Serialize, Deserialize)]
 struct Copy {
     at: Millis,
-    waiting: Waiting,
+    seen: Seen,
 }
 
-async fn waiting(now: Millis) -> Result<Waiting, StoreError> {
+/// What waits, and the audits of the sales that have a gate.
+#[derive(Serialize, Deserialize)]
+struct Seen {
+    waiting: Waiting,
+    audits: Vec<(ActivityId, Brief)>,
+}
+
+/// What is told of an audit.
+#[derive(Serialize, Deserialize)]
+struct Brief {
+    ok: bool,
+    drift: Vec<(String, i64)>,
+}
+
+async fn seen(now: Millis) -> Result<Copy, StoreError> {
     let copy = store::get(COPY).await.and_then(|bytes| serde_json::from_slice::<Copy>(&bytes).ok());
     if let Some(copy) = copy.filter(|copy| (0..FRESH_MS).contains(&(now.0 - copy.at.0))) {
-        return Ok(copy.waiting);
+        return Ok(copy);
     }
-    let waiting = waiting::waiting(&SpinLedger::open().await).await?;
-    let copy = Copy { at: now, waiting };
+    let ledger = SpinLedger::open().await;
+    let waiting = waiting::waiting(&ledger).await?;
+    let mut audits = Vec::new();
+    for sale in activities::standings(&ledger, now).await? {
+        let audit = match audit::audit(&SpinRedis, &ledger, &sale.id, sale.per_user).await {
+            Ok(Some(audit)) => audit,
+            Ok(None) => continue,
+            // No sale can be compared, and what waits is told all the same.
+            Err(StoreError::RedisUnavailable(_) | StoreError::RedisRefused(_)) => break,
+            Err(error) => return Err(error),
+        };
+        let drift = audit.skus.into_iter().map(|sku| (sku.redis.sku, sku.drift)).collect();
+        audits.push((sale.id, Brief { ok: audit.ok, drift }));
+    }
+    let copy = Copy { at: now, seen: Seen { waiting, audits } };
     if let Ok(bytes) = serde_json::to_vec(&copy) {
         store::set(COPY, &bytes).await;
     }
-    Ok(copy.waiting)
+    Ok(copy)
 }

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::json;
 use stampede_domain::{
     body,
-    ids::UserId,
-    problem::{FieldError, Problem},
+    ids::{InvalidId, UserId},
+    problem::{Code, FieldError, Problem},
 };
 use stampede_platform::{
     client,
@@ -25,10 +25,10 @@ struct Ban {
 /// Whom the last two parts of a path name.
 pub fn who(kind: &str, name: &str) -> Result<Banned, Failure> {
     match kind {
-        "user" => UserId::parse(&client::decoded(name)).map(Banned::User).map_err(|e| wrong(&e.to_string())),
+        "user" => UserId::parse(&client::decoded(name)).map(Banned::User).map_err(|error| nobody(&error)),
         _ => client::normal(&client::decoded(name))
             .map(Banned::Ip)
-            .ok_or_else(|| wrong("the address in the path is none")),
+            .ok_or_else(|| wrong("The path names no address: one is IPv4, IPv6, or an IPv6 network that ends in /64.")),
     }
 }
 
@@ -37,6 +37,10 @@ pub async fn ban(call: &Call, who: &Banned) -> Result<Answer, Failure> {
     let Ban { seconds, reason } = body::parse(&call.body)?;
     if !(1..=315_360_000).contains(&seconds) {
         return Err(Problem::invalid(vec![FieldError::new("/seconds", "must be 1 to 315,360,000")]).into());
+    }
+    // PostgreSQL takes no NUL.
+    if reason.contains('\0') {
+        return Err(Problem::invalid(vec![FieldError::new("/reason", "must be text without NUL")]).into());
     }
     let until = SpinRedis.now().await?.plus(seconds * 1000);
     bans::ban(&SpinRedis, &SpinLedger::open().await, who, until, &reason).await?;
@@ -64,9 +68,13 @@ pub async fn forgive(user: &str) -> Result<Answer, Failure> {
 }
 
 fn user_id(text: &str) -> Result<UserId, Failure> {
-    UserId::parse(&client::decoded(text)).map_err(|error| wrong(&error.to_string()))
+    UserId::parse(&client::decoded(text)).map_err(|error| nobody(&error))
+}
+
+fn nobody(error: &InvalidId) -> Failure {
+    wrong(&format!("The path names no user: {error}."))
 }
 
 fn wrong(detail: &str) -> Failure {
-    Problem::invalid(vec![FieldError::new("", detail)]).into()
+    Problem::new(Code::InvalidRequest, detail).into()
 }

@@ -18,7 +18,7 @@ pub async fn route(call: &Call) -> Result<Answer, Failure> {
     match (&call.method, &call.segments()[..]) {
         (&Method::GET, ["healthz"]) => return Ok(health::live()),
         (&Method::GET, ["readyz"]) => return health::ready().await,
-        (&Method::GET, ["metrics"]) => return metrics::get().await,
+        (&Method::GET, ["metrics"]) => return Ok(metrics::get().await),
         (_, ["healthz" | "readyz" | "metrics"]) => return Err(method_not_allowed("GET")),
         (_, ["api", "admin", ..]) => {}
         _ => return Err(not_found("No such route.")),
@@ -43,9 +43,8 @@ async fn operate(call: &Call) -> Result<Answer, Failure> {
         (&Method::GET, ["activities"]) => activities::list().await,
         (&Method::GET, ["activities", id]) => activities::get(&activity(id)?).await,
         (&Method::PUT, ["activities", id]) => activities::put(call, id).await,
-        (&Method::POST, ["activities", id, "publish" | "resume"]) => {
-            activities::set_state(&activity(id)?, State::Published).await
-        }
+        (&Method::POST, ["activities", id, "publish"]) => activities::set_state(&activity(id)?, State::Published).await,
+        (&Method::POST, ["activities", id, "resume"]) => activities::resume(&activity(id)?).await,
         (&Method::POST, ["activities", id, "pause"]) => activities::set_state(&activity(id)?, State::Paused).await,
         (&Method::POST, ["activities", id, "close"]) => activities::set_state(&activity(id)?, State::Closed).await,
         (&Method::POST, ["activities", id, "rotate-start-key"]) => activities::rotate_start_key(&activity(id)?).await,
@@ -56,7 +55,7 @@ async fn operate(call: &Call) -> Result<Answer, Failure> {
         (&Method::GET, ["activities", id, "stats"]) => figures::stats(&activity(id)?).await,
         (&Method::GET, ["activities", id, "audit"]) => figures::audit(&activity(id)?).await,
         (&Method::POST, ["activities", id, "rebuild"]) => figures::rebuild(&activity(id)?).await,
-        (&Method::GET, ["dead-letters"]) => dead_letters::list().await,
+        (&Method::GET, ["dead-letters"]) => dead_letters::list(call).await,
         (&Method::POST, ["dead-letters", order_no, "replay"]) => dead_letters::replay(order_no).await,
         (&Method::GET, ["orders", order_no]) => orders::get(call, order_no).await,
         (&Method::GET, ["callbacks"]) => callbacks::list().await,
@@ -71,6 +70,7 @@ async fn operate(call: &Call) -> Result<Answer, Failure> {
         (&Method::DELETE, ["bans", kind @ ("user" | "ip"), name]) => people::lift(&people::who(kind, name)?).await,
         (&Method::GET, ["strikes", user]) => people::strikes(user).await,
         (&Method::DELETE, ["strikes", user]) => people::forgive(user).await,
+        (&Method::GET, ["shed"]) => shed::get().await,
         (&Method::PUT, ["shed"]) => shed::put(call).await,
         (_, ["activities"]) => Err(method_not_allowed("GET")),
         (_, ["activities", _]) => Err(method_not_allowed("GET, PUT")),
@@ -87,7 +87,7 @@ async fn operate(call: &Call) -> Result<Answer, Failure> {
         }
         (_, ["bans", "user" | "ip", _]) => Err(method_not_allowed("PUT, DELETE")),
         (_, ["strikes", _]) => Err(method_not_allowed("GET, DELETE")),
-        (_, ["shed"]) => Err(method_not_allowed("PUT")),
+        (_, ["shed"]) => Err(method_not_allowed("GET, PUT")),
         _ => Err(not_found("No such route.")),
     }
 }

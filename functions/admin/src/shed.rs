@@ -9,11 +9,17 @@ use stampede_platform::{
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use stampede_sale::operate::Desk;
+use stampede_sale::{operate::Desk, shed};
 
 #[derive(Deserialize)]
 struct Shed {
     on: bool,
+}
+
+/// Whether it is on.
+pub async fn get() -> Result<Answer, Failure> {
+    let on = shed::is_on(&SpinLedger::open().await).await?;
+    Ok(Answer::json(200, &json!({ "on": on })))
 }
 
 /// Turns it on or off.

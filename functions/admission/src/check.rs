@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use stampede_domain::{
     activity::HumanCheck,
+    body::Object,
     check::{CheckError, CheckKeys, Kind, LIFETIME_MS, Proof},
     problem::{Code, Problem},
 };
@@ -18,7 +19,7 @@ use crate::visit::Visit;
 #[derive(Default, Deserialize)]
 pub struct Solution {
     altcha: Option<String>,
-    captcha: Option<Captcha>,
+    captcha: Option<Object<Captcha>>,
 }
 
 /// The answer to a puzzle.
@@ -51,7 +52,7 @@ pub fn judge(keys: &CheckKeys, visit: &Visit, solution: &Solution, score: i64) -
             let text = solution.altcha.as_deref().ok_or_else(required)?;
             keys.verify_altcha(text, visit.subject(), visit.now)
         }
-        HumanCheck::Captcha => solve(keys, visit, solution.captcha.as_ref().ok_or_else(required)?),
+        HumanCheck::Captcha => solve(keys, visit, &solution.captcha.as_ref().ok_or_else(required)?.0),
     };
     Ok(Some(match passed {
         Ok(proof) => Verdict { check: Check::Passed(proof), because: "The check was used before. Ask for a new one." },

@@ -11,11 +11,11 @@ use stampede_domain::{
     problem::{Code, Problem},
     ticket::ISSUED_BEFORE_START_MS,
     time::Millis,
-    token::Claims,
+    token::{Claims, TokenError},
 };
 use stampede_platform::{
     abuse, auth, client, clock,
-    http::{Call, Failure, not_found},
+    http::{Call, Failure},
     limits,
     redis::SpinRedis,
     sales::{self, Read, Sale},
@@ -48,19 +48,15 @@ impl Visit {
     /// asked once, after everything that CPU and memory can tell.
     pub async fn of(call: &Call, activity: ActivityId, desk: &str) -> Result<Self, Failure> {
         let ip = client::address(call).await;
-        let claims = match auth::user(call).await {
-            Ok(claims) => claims,
-            Err(refusal) => {
-                // A token that does not hold is worth a note; none at all is a page that was left open.
-                if call.bearer().is_some() {
-                    abuse::note(&activity, ip);
-                }
-                return Err(refusal);
+        let claims = auth::sign_in(call).await?.map_err(|error| {
+            // An old token, or none, is a page that was left open; a forged one is worth a note.
+            if error == TokenError::Forged {
+                abuse::note(&activity, ip.clone());
             }
-        };
-        let unknown = || not_found("There is no such sale.");
-        let glance = sales::glance(&activity).await?.ok_or_else(unknown)?;
-        let sale = sales::sale(&activity).await?.ok_or_else(unknown)?;
+            auth::refused(error)
+        })?;
+        let glance = sales::glance(&activity).await?;
+        let sale = sales::sale(&activity).await?;
         let now = sales::server_time(&glance, clock::now());
         timely(&glance, now)?;
         if !eligible(&sale.spec.eligibility, &claims) {

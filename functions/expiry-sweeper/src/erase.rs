@@ -1,4 +1,4 @@
-//! What a sweep forgets, now and then: addresses, events and callbacks whose time is over.
+//! What a sweep forgets, now and then: addresses, events, callbacks and sales whose time is over.
 
 use stampede_domain::time::Millis;
 use stampede_platform::{config, http::Failure, ledger::SpinLedger, redis::SpinRedis};
@@ -29,6 +29,7 @@ pub async fn erase(ledger: &SpinLedger, owner: &str, now: Millis, report: &mut R
     if !sweep::lease_of(&SpinRedis, ERASE_LEASE_KEY, owner, EVERY_MS).await? {
         return Ok(());
     }
+    sweep::forget_ended(&SpinRedis, ledger, now).await?;
     let days = config::get("address_retention_days").await.parse().ok().filter(|days| *days >= 0);
     let addresses_before = now.plus(-days.unwrap_or(ADDRESS_DAYS) * DAY_MS);
     let callbacks_before = now.plus(-CALLBACK_DAYS * DAY_MS);

@@ -14,10 +14,17 @@ const REFUNDS: i64 = 20;
 const CALLBACKS: i64 = 200;
 
 /// One round; answers whether there was anything to do. Without a provider, only callbacks are finished: an order that
-/// nobody can be asked about is released a little later.
-pub async fn round(ledger: &SpinLedger, now: Millis, report: &mut Report) -> Result<bool, Failure> {
-    let finished = callbacks::finish(&SpinRedis, ledger, now, CALLBACKS).await?;
+/// nobody can be asked about is released a little later. The first `waiting` callbacks wait for a rebuild.
+pub async fn round(
+    ledger: &SpinLedger,
+    now: Millis,
+    waiting: &mut usize,
+    report: &mut Report,
+) -> Result<bool, Failure> {
+    let before = *waiting;
+    let finished = callbacks::finish(&SpinRedis, ledger, now, CALLBACKS, waiting).await?;
     report.callbacks += finished;
+    let finished = finished + *waiting - before;
     let Ok(provider) = provider::provider(Patience::SWEEPER).await else { return Ok(finished > 0) };
     let asked = asking::ask(&SpinRedis, ledger, &provider, now, SESSIONS).await?;
     for (order_no, because) in &asked.unanswered {

@@ -6,7 +6,7 @@ use serde_json::json;
 use spin_sdk::http::Method;
 use stampede_domain::{ids::ActivityId, time::Millis};
 use stampede_platform::{
-    auth,
+    auth, config,
     http::{Answer, Call, Failure, method_not_allowed},
     ledger::SpinLedger,
     redis::SpinRedis,
@@ -30,17 +30,17 @@ pub async fn post(call: &Call) -> Result<Answer, Failure> {
     }
     auth::operator(call, "cron_token").await?;
     let now = SpinRedis.now().await?;
-    let ledger = SpinLedger::open().await;
+    let ledger = SpinLedger::open_for_work().await;
     let owner = Ulid::from_parts(now.0.unsigned_abs(), sales::random()).to_string();
     let Some(lease) = leases::take(&ledger, LEASE, &owner, now, LEASE_MS).await? else {
         return Ok(Answer::json(200, &json!({ "swept": false, "because": "another sweeper is at work" })));
     };
     let mut shift = Shift::new(ledger, lease, now);
     let worked = shift.work(&owner).await;
-    leases::keep(&ledger, &shift.lease, Millis(0)).await?;
+    leases::keep(&shift.ledger, &shift.lease, Millis(0)).await?;
     worked?;
-    if events::turn(&ledger).await? {
-        events::deliver(&ledger, &owner, shift.started, &mut shift.report).await?;
+    if events::turn(&shift.ledger).await? {
+        events::deliver(&shift.ledger, &owner, shift.started, &mut shift.report).await?;
         shift.mark("events");
     }
     let mut document = json!(shift.report);
@@ -68,7 +68,8 @@ impl Shift {
     /// Every step until it has nothing left to do, or the time is up, or the lease is somebody else's.
     async fn work(&mut self, owner: &str) -> Result<(), Failure> {
         let activities = sweep::activities(&SpinRedis).await?;
-        sweep::fence(&SpinRedis, &self.ledger, &activities, &mut self.report).await?;
+        let secret = config::secret("ticket_secret").await?;
+        sweep::fence(&SpinRedis, &self.ledger, &activities, &secret, self.now, &mut self.report).await?;
         self.mark("fence");
         // Half of the time at most: orders that are due wait for nobody's queue.
         self.drain(&activities, BUDGET / 2).await?;
@@ -85,6 +86,11 @@ impl Shift {
     /// Drains every sale's stream, beginning after the one that was drained last.
     async fn drain(&mut self, activities: &[ActivityId], budget: Duration) -> Result<(), Failure> {
         for activity in sweep::in_turn(activities.to_vec(), &self.lease.resume_after) {
+            // A Redis that is slow may take all of it, without any work.
+            if self.started.elapsed() >= budget {
+                self.report.more = true;
+                break;
+            }
             self.lease.resume_after = activity.to_string();
             while sweep::drain(&SpinRedis, &self.ledger, &activity, self.now, &mut self.report).await? {
                 if !self.goes_on(budget).await? {
@@ -101,18 +107,21 @@ impl Shift {
 
     /// Expiry, settling and money, round by round.
     async fn rounds(&mut self, budget: Duration) -> Result<(), Failure> {
-        let mut fenced = 0;
+        // What waits for a rebuild is stepped over: one sale holds up no other.
+        let (mut fenced, mut waiting) = (0, 0);
         loop {
+            let before = fenced;
             // Stock first: a provider may be slow.
             let expired = sweep::expire(&SpinRedis, &self.ledger, self.now, Some(&self.lease)).await?;
             self.mark("expire");
             let settled = sweep::settle(&SpinRedis, &self.ledger, self.now, &mut fenced).await?;
             self.mark("settle");
-            let moved = money::round(&self.ledger, self.now, &mut self.report).await?;
+            let moved = money::round(&self.ledger, self.now, &mut waiting, &mut self.report).await?;
             self.mark("money");
             self.report.expired += expired;
             self.report.settled += settled;
-            if !moved && expired + settled == 0 || !self.goes_on(budget).await? {
+            let looked_at = expired + settled + fenced - before;
+            if !moved && looked_at == 0 || !self.goes_on(budget).await? {
                 return Ok(());
             }
         }

@@ -70,8 +70,7 @@ fn answer(call: &Call, order: &Order, now: Millis) -> Answer {
     let mut hasher = DefaultHasher::new();
     answer.body.hash(&mut hasher);
     let etag = format!("\"{:016x}\"", hasher.finish());
-    let known = call.header("if-none-match").is_some_and(|sent| sent.split(',').any(|tag| tag.trim() == etag));
-    let answer = if known { Answer::empty(304) } else { answer };
+    let answer = if call.has(&etag) { Answer::empty(304) } else { answer };
     let mut answer = answer.header("etag", etag).header("cache-control", "private, no-cache");
     if let Some(seconds) = poll_after(order, now) {
         answer = answer.header("retry-after", seconds.to_string());

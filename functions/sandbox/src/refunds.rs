@@ -16,16 +16,19 @@ struct Body {
     payment: String,
     amount: i64,
     currency: String,
+    failures: i64,
 }
 
 /// Refunds at once, and says so as a provider would.
 pub async fn post(call: &Call) -> Result<Answer, Failure> {
     auth::operator(call, "cron_token").await?;
     let body: Body = body::parse(&call.body)?;
+    // A try after a failure is another refund.
+    let name = format!("{}_{}", body.payment, body.failures);
     let data = json!({
-        "order_no": body.order_no, "payment": body.payment, "refund": format!("re_{}", body.payment),
+        "order_no": body.order_no, "payment": body.payment, "refund": format!("re_{name}"),
         "amount": body.amount, "currency": body.currency,
     });
-    notify("refund.succeeded", &format!("evt_refund_{}", body.payment), data).await?;
+    notify("refund.succeeded", &format!("evt_refund_{name}"), data).await?;
     Ok(Answer::json(200, &json!({ "status": "pending" })))
 }

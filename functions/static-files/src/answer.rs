@@ -21,23 +21,20 @@ const NOT_FOUND_PAGE: &str = "404.html";
 
 /// Answers one request from the shelf.
 ///
-/// The answer to a `HEAD` carries the body of the `GET`: the server that sends it leaves the body out and keeps its
-/// length.
-///
 /// # Errors
 /// `not_found` below the interface's own paths, where nobody reads pages, and `method_not_allowed`.
 pub fn answer(shelf: &mut Shelf, call: &Call) -> Result<Answer, Failure> {
     if call.path.starts_with("/api/") || call.path.starts_with("/sandbox/") {
         return Err(http::not_found("There is no such route: the OpenAPI document lists them."));
     }
-    if !matches!(call.method, Method::GET | Method::HEAD) {
-        return Err(http::method_not_allowed("GET, HEAD"));
+    if call.method != Method::GET {
+        return Err(http::method_not_allowed("GET"));
     }
     let name = file_name(&call.path);
     let Some((media, file)) = find(shelf, &name, call) else {
         return missing(shelf, call);
     };
-    let answer = if has(call, &file) { Answer::empty(304) } else { found(200, media, &file) };
+    let answer = if call.has(&file.etag) { Answer::empty(304) } else { found(200, media, &file) };
     let age = if media::is_hashed(&name) { HASHED } else { NAMED };
     Ok(dressed(answer, media, &file, age))
 }
@@ -78,17 +75,6 @@ fn found(status: u16, media: Media, file: &File) -> Answer {
 fn dressed(answer: Answer, media: Media, file: &File, age: &str) -> Answer {
     let answer = security::guarded(answer).header("etag", &*file.etag).header("cache-control", age);
     if media.has_variants { answer.header("vary", "accept-encoding") } else { answer }
-}
-
-/// `If-None-Match` (RFC 9110, 13.1.2): weak comparison, any of a list, or `*`.
-fn has(call: &Call, file: &File) -> bool {
-    call.headers
-        .get_all("if-none-match")
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|list| list.split(','))
-        .map(str::trim)
-        .any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == &*file.etag)
 }
 
 #[cfg(test)]

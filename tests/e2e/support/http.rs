@@ -162,7 +162,7 @@ impl Answer {
         if self.status >= 400 && !is_page {
             assert!(!self.code().is_empty(), "not a problem document: {self:?}");
         }
-        for secret in ["redis://", "postgres://", "panicked at", "wasm"] {
+        for secret in ["redis://", "postgres://", "panicked at", ".wasm", "wasm trap"] {
             assert!(!self.body.contains(secret), "server internals: {self:?}");
         }
     }

@@ -60,7 +60,11 @@ pub fn new_id(of: &str) -> String {
 impl TestApp {
     /// Creates and publishes a sale, and waits until it is open.
     pub async fn sale(&self, changes: Value) -> Sale {
-        let id = new_id("sale");
+        self.sale_named(&new_id("sale"), changes).await
+    }
+
+    /// The same with a name that is given.
+    pub async fn sale_named(&self, id: &str, changes: Value) -> Sale {
         self.admin(Method::PUT, &format!("/activities/{id}"), &description(&changes)).await.is(200);
         self.admin(Method::POST, &format!("/activities/{id}/publish"), &Value::Null).await.is(200);
         let start_key = eventually("the start key", async || {
@@ -74,11 +78,11 @@ impl TestApp {
         .await;
         // Each function learns of a new sale by itself (F5: within two seconds).
         eventually("tickets", async || {
-            let answer = self.ticket(&id, &self.sign_in("somebody")).await;
+            let answer = self.ticket(id, &self.sign_in("somebody")).await;
             if answer.status == 404 { Err(answer.body) } else { Ok(()) }
         })
         .await;
-        Sale { id, start_key }
+        Sale { id: id.to_owned(), start_key }
     }
 
     /// A user's token.

@@ -10,7 +10,13 @@ local function limit(policies, clock)
     if count then
       count, period = tonumber(count), tonumber(period)
       local interval = period / count
-      local arrival = math.max(tonumber(redis.call('GET', policy[3]) or 0), clock) + interval
+      local known = tonumber(redis.call('GET', policy[3]) or 0)
+      -- No bucket is emptier than empty: this one is from a stricter limit, or from a clock that was fast.
+      if known > clock + period + 1 then
+        known = clock + period
+        redis.call('SET', policy[3], string.format('%.3f', known), 'PX', math.ceil(period) + 1)
+      end
+      local arrival = math.max(known, clock) + interval
       local wait = arrival - period - clock
       local left = math.max(0, math.floor(-wait / interval + 1e-6))
       local reset = math.ceil((arrival - clock) / 1000)

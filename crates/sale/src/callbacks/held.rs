@@ -1,13 +1,10 @@
-//! Callbacks that wait for an operator: wrong amounts, unknown orders and payments (E2, I6).
+//! Callbacks that wait for an operator: wrong amounts, unknown orders and payments, refunds that came back (E2, E4, I6).
 
 use stampede_domain::time::Millis;
 
 use super::{Applied, perform};
 use crate::{
-    ledger::{
-        payments::{self, Callback},
-        refunds,
-    },
+    ledger::{payments, refunds},
     ports::{Redis, Sql, StoreError},
 };
 
@@ -20,16 +17,22 @@ pub enum Resolved {
     NotHeld,
     /// It names no payment: there is nothing to give back.
     NoPayment,
+    /// Its order was paid with its payment since: it is the order that can be refunded.
+    Paid,
 }
 
-/// Applies a held callback once more, now that its order may be known.
+/// Applies a held callback once more, now that its order may be known. The refund that it says has failed is sent again,
+/// although it was confirmed.
 ///
 /// # Errors
 /// [`StoreError`]; the sweeper finishes it.
 pub async fn replay<R: Redis, S: Sql>(redis: &R, sql: &S, id: &str, now: Millis) -> Result<Resolved, StoreError> {
     let Some(callback) = payments::let_go(sql, id, "").await? else { return Ok(Resolved::NotHeld) };
+    if callback.kind == "refund.failed" {
+        refunds::reopen(sql, &callback.order_no, &callback.payment, &callback.refund).await?;
+    }
     let (applied, outcome) = perform(redis, sql, &callback, now).await?;
-    payments::close(sql, id, outcome).await?;
+    payments::close(sql, &callback.id, outcome).await?;
     Ok(Resolved::Done(applied))
 }
 
@@ -37,18 +40,18 @@ pub async fn replay<R: Redis, S: Sql>(redis: &R, sql: &S, id: &str, now: Millis)
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn refund<S: Sql>(sql: &S, id: &str, now: Millis) -> Result<Resolved, StoreError> {
+pub async fn refund<S: Sql>(sql: &S, id: &str) -> Result<Resolved, StoreError> {
     let held = payments::held_one(sql, id).await?;
     let Some(callback) = held.filter(|callback| callback.kind == "payment.succeeded") else {
         return Ok(Resolved::NotHeld);
     };
-    let Callback { order_no, payment, money, .. } = &callback;
-    if payment.is_empty() {
+    if callback.payment.is_empty() {
         return Ok(Resolved::NoPayment);
     }
-    refunds::overpaid(sql, order_no, payment, money, now).await?;
-    payments::let_go(sql, id, "refunded_by_operator").await?;
-    Ok(Resolved::Done(Applied::Changed))
+    if payments::let_go(sql, id, payments::GIVEN_BACK).await?.is_some() {
+        return Ok(Resolved::Done(Applied::Changed));
+    }
+    Ok(payments::held_one(sql, id).await?.map_or(Resolved::NotHeld, |_| Resolved::Paid))
 }
 
 /// Puts a held callback away: an operator has dealt with it elsewhere.

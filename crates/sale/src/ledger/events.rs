@@ -7,7 +7,7 @@ use stampede_domain::{
     time::Millis,
 };
 
-use super::{orders, rows::Row};
+use super::{orders, rows::Row, switches};
 use crate::{
     dead,
     hot::status::{some_text, some_time},
@@ -28,13 +28,7 @@ const UNDELIVERED_KEPT_MS: i64 = 30 * 24 * 3_600 * 1_000;
 /// # Errors
 /// [`StoreError`] of the ledger.
 pub async fn switch<S: Sql>(sql: &S, on: bool) -> Result<(), StoreError> {
-    let known = sql.run("SELECT is_on FROM switches WHERE name = 'events'", Vec::new()).await?;
-    if known.first().map(|row| row == &[Value::from(on)]).unwrap_or(!on) {
-        return Ok(());
-    }
-    let statement = "INSERT INTO switches (name, is_on) VALUES ('events', ?1) \
-         ON CONFLICT (name) DO UPDATE SET is_on = excluded.is_on";
-    sql.run(statement, vec![on.into()]).await.map(|_| ())
+    switches::turn(sql, "events", on).await
 }
 
 /// An event that was taken to be sent.

@@ -151,6 +151,29 @@ const INSERT_POSTGRES: &str = "INSERT INTO orders \
      FROM sale JOIN jsonb_array_elements((?1::text)::jsonb) AS e ON (e ->> 7)::bigint >= sale.epoch \
      ON CONFLICT (order_no) DO NOTHING";
 
+/// Inserts an order that has no units (any more), for its money to go back; repeating it changes nothing.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn insert_released<S: Sql>(sql: &S, order: &NewOrder, now: Millis) -> Result<(), StoreError> {
+    let statement = "INSERT INTO orders \
+         (order_no, activity, sku, user_id, quantity, amount, currency, status, live, created_at, updated_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'expired', 0, ?8, ?9) ON CONFLICT (order_no) DO NOTHING";
+    let NewOrder { order_no, user, sku, quantity, money: Money { amount, currency }, created_at, .. } = order;
+    let params = vec![
+        order_no.to_string().into(),
+        order_no.activity().as_str().into(),
+        sku.as_str().into(),
+        user.as_str().into(),
+        (*quantity).into(),
+        (*amount).into(),
+        currency.as_str().into(),
+        created_at.0.into(),
+        now.0.into(),
+    ];
+    sql.run(statement, params).await.map(|_| ())
+}
+
 /// Where each of some orders of one activity stands; `None` where the ledger does not have it. All that stand alike come
 /// in one row: Spin hands rows over one by one, and that took longer than writing the orders.
 ///
@@ -258,11 +281,26 @@ pub async fn page<S: Sql>(sql: &S, activity: &ActivityId, after: &str, limit: i6
 /// # Errors
 /// [`StoreError`] of the ledger.
 pub async fn cancel<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<Entry>, StoreError> {
+    release(sql, order_no, Status::Cancelled, "cancelled_by_buyer", now).await
+}
+
+/// `pending_payment → cancelled | expired`, as `to` says. Answers the order if this call moved it.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn release<S: Sql>(
+    sql: &S,
+    order_no: &OrderNo,
+    to: Status,
+    reason: &str,
+    now: Millis,
+) -> Result<Option<Entry>, StoreError> {
     let statement = format!(
-        "UPDATE orders SET status = 'cancelled', live = 0, reason = 'cancelled_by_buyer', updated_at = ?2, \
-         unsettled = 1 WHERE order_no = ?1 AND status = 'pending_payment' RETURNING {COLUMNS}"
+        "UPDATE orders SET status = ?3, live = 0, reason = ?4, updated_at = ?2, unsettled = 1 \
+         WHERE order_no = ?1 AND status = 'pending_payment' RETURNING {COLUMNS}"
     );
-    Ok(read_all(sql.run(&statement, vec![order_no.to_string().into(), now.0.into()]).await?)?.pop())
+    let params = vec![order_no.to_string().into(), now.0.into(), to.as_str().into(), reason.into()];
+    Ok(read_all(sql.run(&statement, params).await?)?.pop())
 }
 
 /// `pending_payment → expired` for up to `limit` orders whose time is up at `now`. An order whose payment session is

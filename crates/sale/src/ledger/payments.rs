@@ -94,16 +94,22 @@ pub async fn close<S: Sql>(sql: &S, id: &str, outcome: &str) -> Result<(), Store
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn open<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<Vec<Callback>, StoreError> {
+pub async fn open<S: Sql>(sql: &S, before: Millis, limit: i64, skip: usize) -> Result<Vec<Callback>, StoreError> {
     let statement = format!(
-        "SELECT {CALLBACK} FROM callbacks WHERE outcome = '' AND received_at <= ?1 ORDER BY received_at \
-         LIMIT CAST(?2 AS BIGINT)"
+        "SELECT {CALLBACK} FROM callbacks WHERE outcome = '' AND received_at <= ?1 ORDER BY received_at, id \
+         LIMIT CAST(?2 AS BIGINT) OFFSET CAST(?3 AS BIGINT)"
     );
-    sql.run(&statement, vec![before.0.into(), limit.into()]).await?.into_iter().map(read).collect()
+    let skip = i64::try_from(skip).unwrap_or(i64::MAX);
+    sql.run(&statement, vec![before.0.into(), limit.into(), skip.into()]).await?.into_iter().map(read).collect()
 }
 
-/// Outcomes that leave a callback to an operator: its money has no order, or its order not this money (E2).
-pub(crate) const HELD: &str = "('unknown_order', 'wrong_amount', 'paid_twice', 'unknown_payment')";
+/// Outcomes that leave a callback to an operator: its money has no order, or its order not this money (E2), or its money
+/// is not where it was said to be (E4).
+pub(crate) const HELD: &str = "('unknown_order', 'wrong_amount', 'paid_twice', 'unknown_payment', 'refund_bounced')";
+
+/// The outcome with which an operator gives the money of a callback back: a trigger writes the refund in the same
+/// statement, and leaves a callback alone whose payment its order was paid with.
+pub const GIVEN_BACK: &str = "refunded_by_operator";
 
 /// The newest 200 callbacks that wait for an operator.
 ///
@@ -121,7 +127,7 @@ pub async fn held<S: Sql>(sql: &S) -> Result<Vec<Callback>, StoreError> {
 /// [`StoreError`] of the ledger.
 pub async fn held_one<S: Sql>(sql: &S, id: &str) -> Result<Option<Callback>, StoreError> {
     let statement = format!("SELECT {CALLBACK} FROM callbacks WHERE id = ?1 AND outcome IN {HELD}");
-    sql.run(&statement, vec![id.into()]).await?.into_iter().next().map(read).transpose()
+    sql.run(&statement, vec![kept(id)]).await?.into_iter().next().map(read).transpose()
 }
 
 /// What providers said of one order.
@@ -141,7 +147,7 @@ pub async fn of_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<Callbac
 pub async fn let_go<S: Sql>(sql: &S, id: &str, outcome: &str) -> Result<Option<Callback>, StoreError> {
     let statement =
         format!("UPDATE callbacks SET outcome = ?2 WHERE id = ?1 AND outcome IN {HELD} RETURNING {CALLBACK}");
-    sql.run(&statement, vec![id.into(), outcome.into()]).await?.into_iter().next().map(read).transpose()
+    sql.run(&statement, vec![kept(id), outcome.into()]).await?.into_iter().next().map(read).transpose()
 }
 
 /// Erases up to `limit` callbacks that were dealt with and came before `before`. Held ones stay.
@@ -156,7 +162,8 @@ pub async fn erase<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<usize,
     Ok(sql.run(&statement, vec![before.0.into(), limit.into()]).await?.len())
 }
 
-/// `from → paid`, with the units that it holds. Answers the order if this call moved it.
+/// `from → paid`, with the units that it holds. Answers the order if this call moved it; a trigger leaves it where it is
+/// if the payment was given back.
 ///
 /// # Errors
 /// [`StoreError::LedgerRefused`] where a released order finds no room (I2).
@@ -195,13 +202,16 @@ pub async fn request_refund<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) ->
     Ok(read_all(sql.run(&statement, vec![order_no.to_string().into(), now.0.into()]).await?)?.pop())
 }
 
+/// Why an order is refunded that was paid when it was released, and found no unit.
+pub const TOO_LATE: &str = "paid_too_late";
+
 /// `cancelled | expired → refunding`, for money that came too late and found no unit.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
 pub async fn refund_late<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<Option<Entry>, StoreError> {
     let statement = format!(
-        "UPDATE orders SET status = 'refunding', reason = 'paid_too_late', payment = ?2, paid_at = ?3, \
+        "UPDATE orders SET status = 'refunding', reason = '{TOO_LATE}', payment = ?2, paid_at = ?3, \
          updated_at = ?3, unsettled = 1 \
          WHERE order_no = ?1 AND status IN ('cancelled', 'expired') RETURNING {COLUMNS}"
     );

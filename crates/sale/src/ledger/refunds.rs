@@ -139,7 +139,7 @@ pub async fn note<S: Sql>(sql: &S, of: &Refund, tried: &Tried) -> Result<(), Sto
 }
 
 /// The provider said that a refund failed: it is asked for anew, a minute later. News of an earlier try than the one
-/// that is under way changes nothing. `refund` is the provider's id, where it named one.
+/// that is under way changes nothing. `refund` is the provider's id, where it named one. Answers whether it is asked for.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
@@ -149,16 +149,42 @@ pub async fn failed<S: Sql>(
     payment: &str,
     refund: &str,
     now: Millis,
-) -> Result<(), StoreError> {
+) -> Result<bool, StoreError> {
+    let mut changed = false;
     for book in Book::ALL {
         let statement = format!(
             "UPDATE {} SET state = 'requested', failures = failures + 1, refund = '', next_try_at = ?4, \
              last_error = 'the provider said no' \
-             WHERE order_no = ?1 AND payment = ?2 AND state <> 'confirmed' AND refund IN (CAST(?3 AS TEXT), '')",
+             WHERE order_no = ?1 AND payment = ?2 AND state <> 'confirmed' AND refund IN (CAST(?3 AS TEXT), '') \
+             RETURNING payment",
             book.table()
         );
         let params = vec![order_no.into(), payment.into(), refund.into(), now.plus(60_000).0.into()];
-        sql.run(&statement, params).await?;
+        changed |= !sql.run(&statement, params).await?.is_empty();
+    }
+    Ok(changed)
+}
+
+/// A confirmed refund, and the last one that was tried: of `?1`, paid with `?2`, and `?3` where the provider named it.
+const BOUNCED: &str = "order_no = ?1 AND payment = ?2 AND state = 'confirmed' \
+     AND (refund IN (CAST(?3 AS TEXT), '') OR CAST(?3 AS TEXT) = '')";
+
+/// Whether a refund that the provider now says has failed was confirmed before.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn bounced<S: Sql>(sql: &S, order_no: &str, payment: &str, refund: &str) -> Result<bool, StoreError> {
+    Ok(!list(sql, BOUNCED, vec![order_no.into(), payment.into(), refund.into()]).await?.is_empty())
+}
+
+/// Opens a refund again that [`bounced`]: it can fail now, and be asked for anew. Its order stays where it is.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn reopen<S: Sql>(sql: &S, order_no: &str, payment: &str, refund: &str) -> Result<(), StoreError> {
+    for book in Book::ALL {
+        let statement = format!("UPDATE {} SET state = 'sent' WHERE {BOUNCED}", book.table());
+        sql.run(&statement, vec![order_no.into(), payment.into(), refund.into()]).await?;
     }
     Ok(())
 }
@@ -181,14 +207,32 @@ pub async fn overpaid<S: Sql>(
     sql.run(statement, params).await.map(|_| ())
 }
 
-/// An overpayment is back with its payer; `false` where there is none such.
+/// Whether a payment went back, or is to go back, without touching its order.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn overpayment_back<S: Sql>(sql: &S, order_no: &str, payment: &str) -> Result<bool, StoreError> {
-    let statement = "UPDATE overpayments SET state = 'confirmed', last_error = '' \
-         WHERE payment = ?1 AND order_no = ?2 RETURNING payment";
-    Ok(!sql.run(statement, vec![payment.into(), order_no.into()]).await?.is_empty())
+pub async fn given_back<S: Sql>(sql: &S, payment: &str) -> Result<bool, StoreError> {
+    Ok(!sql.run("SELECT payment FROM overpayments WHERE payment = ?1", vec![payment.into()]).await?.is_empty())
+}
+
+/// The provider confirmed a refund, and perhaps named it; `false` where the book has none such.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn confirm<S: Sql>(
+    sql: &S,
+    book: Book,
+    order_no: &str,
+    payment: &str,
+    refund: &str,
+) -> Result<bool, StoreError> {
+    let statement = format!(
+        "UPDATE {} SET state = 'confirmed', last_error = '', \
+         refund = CASE WHEN CAST(?3 AS TEXT) = '' THEN refund ELSE CAST(?3 AS TEXT) END \
+         WHERE order_no = ?1 AND payment = ?2 RETURNING payment",
+        book.table()
+    );
+    Ok(!sql.run(&statement, vec![order_no.into(), payment.into(), refund.into()]).await?.is_empty())
 }
 
 /// Refunds that are not confirmed, the longest-waiting first: what an operator looks at.

@@ -12,6 +12,7 @@ fn migrations(dialect: Dialect) -> &'static [(i64, &'static str)] {
             (3, include_str!("../../sql/sqlite/0003_recovery.sql")),
             (4, include_str!("../../sql/sqlite/0004_sessions.sql")),
             (5, include_str!("../../sql/sqlite/0005_named.sql")),
+            (6, include_str!("../../sql/sqlite/0006_money_back.sql")),
         ],
         Dialect::Postgres => &[
             (1, include_str!("../../sql/postgres/0001_ledger.sql")),
@@ -21,6 +22,7 @@ fn migrations(dialect: Dialect) -> &'static [(i64, &'static str)] {
             (5, include_str!("../../sql/postgres/0005_batches.sql")),
             (6, include_str!("../../sql/postgres/0006_named.sql")),
             (7, include_str!("../../sql/postgres/0007_lock_order.sql")),
+            (8, include_str!("../../sql/postgres/0008_money_back.sql")),
         ],
     }
 }

@@ -39,7 +39,7 @@ impl<W: Web> Provider for Sandbox<W> {
     async fn refund(&self, refund: &Refund) -> Result<Refunded, Unknown> {
         let body = json!({
             "order_no": refund.order_no, "payment": refund.payment,
-            "amount": refund.money.amount, "currency": refund.money.currency,
+            "amount": refund.money.amount, "currency": refund.money.currency, "failures": refund.failures,
         });
         let request = Outgoing {
             method: "POST",

@@ -179,11 +179,3 @@ fn only_reading_is_allowed() {
         assert_eq!(code(site.try_ask(method, "/", &[])), Some(Code::MethodNotAllowed));
     }
 }
-
-#[test]
-fn head_is_answered_like_get() {
-    let mut site = Site::new();
-    let get = site.get("/sale");
-    let head = site.try_ask("HEAD", "/sale", &[]).unwrap();
-    assert_eq!((head.status, head.headers, head.body), (get.status, get.headers, get.body));
-}

@@ -1,0 +1,82 @@
+//! Which sales were published: asked where a sale has no gate, to tell one that never was from a Redis that lost it (C3).
+//!
+//! The ledger is asked once in five seconds, by one for all, however many ids are tried (F3).
+
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use stampede_domain::{
+    ids::ActivityId,
+    problem::{Code, Problem},
+    time::Millis,
+};
+use stampede_sale::{ledger::activities, sweep};
+
+use crate::{
+    clock,
+    http::{Failure, not_found},
+    ledger::SpinLedger,
+    memory::{self, Copies, MAX_AGE_MS},
+    redis::SpinRedis,
+    sales::random,
+    store,
+};
+
+/// Where the copy is kept, and the lease of whoever makes a new one.
+const COPY: &str = "published";
+const LEASE: &str = "stampede:published";
+
+/// How long the ledger is not asked again, in milliseconds.
+const FRESH_MS: i64 = 5_000;
+
+/// How old a copy may be while somebody else makes a new one, in milliseconds.
+const STALE_MS: i64 = 15_000;
+
+/// What those do who find none: look again every 50 ms, up to 500 ms, and then ask themselves.
+const WAIT: (Duration, usize) = (Duration::from_millis(50), 10);
+
+thread_local! {
+    static PUBLISHED: Copies<(), Rc<Published>> = RefCell::default();
+}
+
+/// Every sale that was published, and when it ends; closed ones have ended in 1970.
+#[derive(Serialize, Deserialize)]
+struct Published {
+    at: Millis,
+    ends: BTreeMap<ActivityId, Millis>,
+}
+
+/// Why a sale has no gate: it never was, it is over, or Redis does not have it yet, or no more.
+pub async fn without_gate(activity: &ActivityId) -> Failure {
+    let published = match memory::get(&PUBLISHED, (), MAX_AGE_MS, load).await {
+        Ok(published) => published,
+        Err(failure) => return failure,
+    };
+    match published.ends.get(activity) {
+        None => not_found("There is no such sale."),
+        Some(end) if *end <= clock::now() => Problem::new(Code::Ended, "The sale has ended.").into(),
+        Some(_) => {
+            let detail = "The sale is not loaded. An operator must publish it.";
+            Problem::new(Code::NotReady, detail).retry_after(2).into()
+        }
+    }
+}
+
+async fn load() -> Result<Rc<Published>, Failure> {
+    let owner = format!("{:032x}", random());
+    if !sweep::lease_of(&SpinRedis, LEASE, &owner, FRESH_MS).await? {
+        for _ in 0..WAIT.1 {
+            let copy = store::get(COPY).await.and_then(|bytes| serde_json::from_slice::<Published>(&bytes).ok());
+            if let Some(copy) = copy.filter(|copy| clock::now().0 - copy.at.0 < STALE_MS) {
+                return Ok(Rc::new(copy));
+            }
+            spin_sdk::time::sleep(WAIT.0).await;
+        }
+    }
+    let ends = activities::published(&SpinLedger::open().await).await?;
+    let published = Published { at: clock::now(), ends };
+    if let Ok(bytes) = serde_json::to_vec(&published) {
+        store::set(COPY, &bytes).await;
+    }
+    Ok(Rc::new(published))
+}

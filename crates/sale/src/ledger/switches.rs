@@ -1,0 +1,25 @@
+//! Switches that operators, or their variables, turn on: for triggers, and for whatever must outlive Redis.
+
+use crate::ports::{Sql, StoreError, Value};
+
+/// Turns a switch on or off; where it stands so already, nothing is written.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn turn<S: Sql>(sql: &S, name: &str, on: bool) -> Result<(), StoreError> {
+    if is_on(sql, name).await? == on {
+        return Ok(());
+    }
+    let statement = "INSERT INTO switches (name, is_on) VALUES (?1, ?2) \
+         ON CONFLICT (name) DO UPDATE SET is_on = excluded.is_on";
+    sql.run(statement, vec![name.into(), on.into()]).await.map(|_| ())
+}
+
+/// Whether a switch is on; one that was never touched is off.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn is_on<S: Sql>(sql: &S, name: &str) -> Result<bool, StoreError> {
+    let known = sql.run("SELECT is_on FROM switches WHERE name = ?1", vec![name.into()]).await?;
+    Ok(known.first().is_some_and(|row| row == &[Value::from(true)]))
+}
