@@ -117,3 +117,52 @@ test("an order opens for its owner alone", async () => {
   });
   assert.equal((await call("GET", "/api/orders", { token: owner.token })).length, 1);
 });
+
+test("who goes back finds no page that is still busy", async () => {
+  // A browser may drop a page that it kept.
+  for (let tries = 3; !(await goesBackAtRest()); tries -= 1) assert.ok(tries > 1, "no page was kept");
+});
+
+async function goesBackAtRest() {
+  const { id } = await publish();
+  let kept = true;
+  await withPage(`/sale?activity=${id}`, async (page) => {
+    const back = async () => {
+      await page.evaluate(() => addEventListener("pageshow", ({ persisted }) => (globalThis.kept = persisted)));
+    };
+    await signInOn(page, unique("bea"));
+    await untilButton(page, "enabled");
+    await back();
+    await part(page, "buy").click();
+    await page.waitForURL(/\/order\?/);
+    await part(page, "pay-form").waitFor();
+    await back();
+    await goToPayment(page);
+    for (const path of [/\/order\?/, /\/sale\?/]) {
+      await page.goBack({ waitUntil: "commit" });
+      await page.waitForURL(path, { waitUntil: "commit" });
+      kept &&= await page.waitForFunction(() => globalThis.kept, null, { timeout: 5_000 }).then(() => true, () => false);
+      await part(page, "notice").waitFor({ state: "hidden" });
+    }
+  });
+  return kept;
+}
+
+test("a phone that slept shows the time that is really left to pay", async () => {
+  const { id } = await publish({ payTimeout: 600 });
+  await withPage(`/sale?activity=${id}`, async (page) => {
+    // While a computer sleeps, its page's clock may stand still.
+    await page.addInitScript(() => {
+      const now = performance.now.bind(performance);
+      globalThis.slept = 0;
+      performance.now = () => now() - globalThis.slept;
+    });
+    await page.reload();
+    await buyOn(page, unique("ivy"));
+    await untilSays(page, "pay-left", /^0[89]:|^10:/);
+    await page.evaluate(() => (globalThis.slept = 300_000));
+    await untilSays(page, "pay-left", /^1[345]:/);
+    await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
+    await untilSays(page, "pay-left", /^0[89]:/);
+  });
+});

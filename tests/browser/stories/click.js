@@ -80,6 +80,31 @@ test("an answer that gets lost on its way makes one order all the same", async (
   assert.equal(orders.length, 1);
 });
 
+test("a ticket whose time runs out while its answer is lost makes no second order", async () => {
+  const { id } = await publish({ perUser: 5 });
+  await withPage(`/sale?activity=${id}`, async (page) => {
+    const tickets = [];
+    await page.route(ORDERS, async (route) => {
+      tickets.push(route.request().postDataJSON().ticket);
+      if (tickets.length > 1) return route.continue();
+      await route.fetch();
+      await page.evaluate((key) => {
+        const kept = JSON.parse(sessionStorage.getItem(key));
+        sessionStorage.setItem(key, JSON.stringify({ ...kept, expires_at: new Date(Date.now() + 10_000).toISOString() }));
+      }, `stampede.ticket.${id}`);
+      return route.abort("connectionreset");
+    });
+    await signInOn(page, unique("eli"));
+    await untilButton(page, "enabled");
+    await page.locator("#steps").waitFor({ state: "hidden" });
+    await part(page, "buy").click();
+    await page.waitForURL(/\/order\?/);
+    assert.equal(tickets[0], tickets[1]);
+  });
+  const { skus } = await operate("GET", `/activities/${id}/stats`);
+  assert.equal(skus[0].held, 1);
+});
+
 test("a busy server is asked again when it said, with the same ticket, without a click", async () => {
   const { id } = await publish();
   await withPage(`/sale?activity=${id}`, async (page) => {
@@ -102,5 +127,76 @@ test("a busy server is asked again when it said, with the same ticket, without a
     assert.equal(tries[0].ticket, tries[1].ticket);
     const waited = tries[1].at - tries[0].at;
     assert.ok(waited >= 2_000 && waited < 4_000, `it waited ${waited} ms`);
+  });
+});
+
+const LOST = {
+  "an answer that got lost": (route) => route.abort("connectionreset"),
+  "an answer that Redis did not give in time": (route) =>
+    route.fulfill({ status: 503, headers: { "retry-after": "1" }, json: { status: 503, code: "not_ready" } }),
+};
+
+for (const [what, lose] of Object.entries(LOST)) {
+  test(`${what} before the sale ended is not told as a refusal`, async () => {
+    const { id } = await publish();
+    await withPage(`/sale?activity=${id}`, async (page) => {
+      let tries = 0;
+      await page.route(ORDERS, async (route) => {
+        tries += 1;
+        if (tries > 1) return route.fulfill({ status: 410, json: { status: 410, code: "ended" } });
+        await route.fetch();
+        return lose(route);
+      });
+      await signInOn(page, unique("una"));
+      await untilButton(page, "enabled");
+      await part(page, "buy").click();
+      await untilSays(page, "notice", "One of your tries may have gone through");
+      await part(page, "notice").getByRole("link", { name: "My orders" }).waitFor();
+      assert.equal(tries, 2);
+    });
+  });
+}
+
+test("a ticket that could not be fetched is fetched again, without a click", async () => {
+  const { id } = await publish();
+  await withPage(`/sale?activity=${id}`, async (page) => {
+    await page.route(/\/ticket$/, (route) => route.abort("connectionreset"), { times: 1 });
+    const failed = page.waitForEvent("requestfailed");
+    await signInOn(page, unique("net"));
+    await failed;
+    const issued = await page.waitForResponse(/\/ticket$/);
+    assert.equal(issued.status(), 201);
+  });
+});
+
+test("a ticket that comes when its user has gone is nobody else's", async () => {
+  const { id } = await publish();
+  const [ann, bob] = [unique("ann"), unique("bob")];
+  await withPage(`/sale?activity=${id}`, async (page) => {
+    let release;
+    const released = new Promise((resolve) => (release = resolve));
+    await page.route(
+      /\/ticket$/,
+      async (route) => {
+        const response = await route.fetch();
+        await released;
+        await route.fulfill({ response });
+      },
+      { times: 1 },
+    );
+    const asked = page.waitForRequest(/\/ticket$/);
+    await signInOn(page, ann);
+    await asked;
+    await part(page, "sign-out").click();
+    await signInOn(page, bob);
+    release();
+    await untilButton(page, "enabled");
+    await part(page, "buy").click();
+    await page.waitForURL(/\/order\?/);
+  });
+  const { token } = await signIn(bob);
+  await eventually("the order of who clicked", async () => {
+    const value = await call("GET", "/api/orders", { token });
+    return { done: value.length === 1, value };
   });
 });

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { call, eventually, operate, publish, reserve, signIn, unique, untilOrder, untilPhase } from "../support/app.js";
+import { call, eventually, operate, publish, reserve, signIn, sweep, unique, untilOrder, untilPhase } from "../support/app.js";
 import { enterAsOperator, part, untilSays, withPage } from "../support/browser.js";
 
 test("a wrong token opens nothing", async () => {
@@ -51,7 +51,7 @@ test("saving a sale without a change keeps every field", async () => {
   const { id } = await publish({
     description: "Two\nlines", image: "https://example.org/a.png", pay_extension_seconds: 60, human_check: "captcha",
     max_wait_seconds: 7,
-    eligibility: { members_only: true, min_level: 2, allow: ["ann", "bob"] }, refund_restocks: false,
+    eligibility: { members_only: true, min_level: 2, allow: ["ann", "Bob Example"] }, refund_restocks: false,
     limits: { user: { count: 7, seconds: 9 }, ip: null },
   });
   const before = await operate("GET", `/activities/${id}`);
@@ -66,6 +66,34 @@ test("saving a sale without a change keeps every field", async () => {
   for (const time of ["starts_at", "ends_at"]) assert.equal(seconds(after[time]), seconds(before[time]));
   const rest = ({ starts_at: _, ends_at: __, version: ___, ...others }) => others;
   assert.deepEqual(rest(after), rest(before));
+});
+
+test("an editor that was open while somebody restocked does not undo it", async () => {
+  const { id } = await publish({ total: 10 });
+  await withPage("/admin", async (page) => {
+    await enterAsOperator(page);
+    await part(page, `edit-${id}`).click();
+    await part(page, "f-title").fill("A better title");
+    await operate("POST", `/activities/${id}/skus/item/restock`, { by: 5, from: 10 });
+    await part(page, "f-save").click();
+    await untilSays(page, "form-trouble", "was changed since you read it");
+  });
+  const { title, skus } = await operate("GET", `/activities/${id}`);
+  assert.deepEqual([title === "A better title", skus[0].total], [false, 15]);
+});
+
+test("a new sale replaces none that has its name", async () => {
+  const { id } = await publish({ total: 10 });
+  const before = await operate("GET", `/activities/${id}`);
+  await withPage("/admin", async (page) => {
+    await enterAsOperator(page);
+    await part(page, "new-sale").click();
+    const fields = { id, title: "Another", "sku-sku": "item", "sku-name": "Item", "sku-price": "1.00", "sku-total": "9" };
+    for (const [name, value] of Object.entries(fields)) await part(page, `f-${name}`).fill(value);
+    await part(page, "f-save").click();
+    await untilSays(page, "form-trouble", "There is a sale of this name");
+  });
+  assert.deepEqual(await operate("GET", `/activities/${id}`), before);
 });
 
 test("the live figures follow the sale, and the audit adds up", async () => {
@@ -91,5 +119,27 @@ test("the live figures follow the sale, and the audit adds up", async () => {
       const { start_key: value } = await call("GET", `/api/activities/${id}/gate.json`);
       return { done: value && value !== old, value };
     });
+  });
+});
+
+test("an operator sees the strikes of a user, and forgives them", async () => {
+  const { id } = await publish({ payTimeout: 1 });
+  const buyer = await signIn();
+  const { order_no: order } = await reserve(id, buyer);
+  await eventually("a strike", async () => {
+    await sweep();
+    const value = await operate("GET", `/strikes/${buyer.user}`);
+    return { done: value.count === 1, value };
+  });
+  await untilOrder(order, "expired", buyer);
+  await withPage("/admin", async (page) => {
+    await enterAsOperator(page);
+    await part(page, "strikes-form").getByLabel("User").fill(buyer.user);
+    await part(page, "strikes-show").click();
+    await page.locator("#strikes-result", { hasText: `${buyer.user}: 1 of 10 strikes` }).waitFor();
+    await part(page, "strikes-clear").click();
+    await untilSays(page, "notice", "has no strikes any more");
+    await part(page, "strikes-show").click();
+    await page.locator("#strikes-result", { hasText: `${buyer.user}: 0 of 10 strikes` }).waitFor();
   });
 });

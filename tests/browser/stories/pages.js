@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { test } from "node:test";
-import { publish, unique, url } from "../support/app.js";
+import { publish, reserve, signIn, unique, untilOrder, url } from "../support/app.js";
 import { enterAsOperator, part, signInOn, untilSays, withPage } from "../support/browser.js";
 
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -62,6 +62,70 @@ test("a sale can be bought with the keyboard alone", async () => {
     await part(page, "user").waitFor();
     await press("Buy");
     await page.waitForURL(/\/order\?/);
+  });
+});
+
+test("who must sign in again is asked once", async () => {
+  const { id } = await publish();
+  const buyer = await signIn();
+  const { order_no: order } = await reserve(id, buyer);
+  for (const path of ["/orders", `/order?order_no=${order}`]) {
+    await withPage("/", async (page) => {
+      // A token that looks good to the page, and not to the server.
+      await page.evaluate(() => sessionStorage.setItem("stampede.token", "x.e30.x"));
+      const refused = page.waitForResponse(
+        (response) => /\/api\/orders/.test(response.url()) && response.status() === 401,
+      );
+      await page.goto(path);
+      await refused;
+      await part(page, "sign-in-user").fill(buyer.user);
+      await part(page, "sign-in-send").click();
+      await page.locator(`a[href*="${order}"], #order:not([hidden])`).first().waitFor();
+      assert.equal(await page.locator("dialog").count(), 0);
+    });
+  }
+});
+
+test("nothing of who signs out stays on the page", async () => {
+  const { id } = await publish();
+  const buyer = await signIn();
+  const { order_no: order } = await reserve(id, buyer);
+  await untilOrder(order, "pending_payment", buyer);
+  await withPage("/orders", async (page) => {
+    await part(page, "sign-in-user").fill(buyer.user);
+    await part(page, "sign-in-send").click();
+    await part(page, "order-link").click();
+    await part(page, "pay-form").waitFor();
+    await part(page, "sign-out").click();
+    await part(page, "order").waitFor({ state: "hidden" });
+    await part(page, "sign-in-user").fill(unique("else"));
+    await part(page, "sign-in-send").click();
+    await page.locator("#missing").waitFor();
+    await part(page, "sign-out").click();
+    await part(page, "sign-in-user").fill(buyer.user);
+    await part(page, "sign-in-send").click();
+    await part(page, "pay-form").waitFor();
+    assert.equal(await page.locator("#missing").isVisible(), false);
+
+    // An answer that comes late is not for whoever is there by then.
+    let release;
+    const released = new Promise((resolve) => (release = resolve));
+    await page.route(/\/api\/orders\?/, async (route) => {
+      const response = await route.fetch();
+      await released;
+      await route.fulfill({ response });
+    }, { times: 1 });
+    const asked = page.waitForRequest(/\/api\/orders\?/);
+    await page.goto("/orders");
+    await asked;
+    const answered = page.waitForResponse(/\/api\/orders\?/);
+    await part(page, "sign-out").click();
+    release();
+    await answered;
+    await part(page, "sign-in-user").fill(unique("else"));
+    await part(page, "sign-in-send").click();
+    await untilSays(page, "orders-state", "You have no orders yet");
+    assert.equal(await part(page, "order-link").count(), 0);
   });
 });
 

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { call, operate, publish, reserve, signIn, unique, untilOrder } from "../support/app.js";
-import { part, signInOn, untilButton, untilSays, withPage } from "../support/browser.js";
+import { enterAsOperator, part, signInOn, untilButton, untilSays, withPage } from "../support/browser.js";
 
 test("what is sold out says so, asks nothing, and comes back when a unit does", async () => {
   const { id } = await publish({ total: 1 });
@@ -66,6 +66,20 @@ test("a paused sale stays calm and goes on by itself", async () => {
   });
 });
 
+test("one look at the gate that finds nothing is not the last one", async () => {
+  const { id } = await publish();
+  await withPage(`/sale?activity=${id}`, async (page) => {
+    await part(page, "buy").waitFor();
+    await page.route(/gate\.json$/, (route) => route.fulfill({ status: 404, json: { status: 404, code: "not_found" } }), {
+      times: 2,
+    });
+    await page.locator("#missing").waitFor();
+    await operate("POST", `/activities/${id}/pause`, {});
+    await untilSays(page, "buy", "Paused");
+    assert.equal(await page.locator("#missing").isVisible(), false);
+  });
+});
+
 test("while load is shed a click waits, and is served afterwards without another", async () => {
   const { id } = await publish();
   await withPage(`/sale?activity=${id}`, async (page) => {
@@ -73,6 +87,10 @@ test("while load is shed a click waits, and is served afterwards without another
     await untilSays(page, "ticket-step", "Your ticket is ready").catch(() => untilButton(page, "enabled"));
     await operate("PUT", "/shed", { on: true });
     try {
+      await withPage("/admin", async (desk) => {
+        await enterAsOperator(desk);
+        assert.equal(await part(desk, "shed").isChecked(), true);
+      });
       await page.reload();
       await untilButton(page, "enabled");
       await part(page, "buy").click();

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { publish, serverOffset, unique } from "../support/app.js";
+import { operate, publish, serverOffset, unique, untilPhase } from "../support/app.js";
 import { part, signInOn, untilButton, untilSays, withPage } from "../support/browser.js";
 
 const HOUR = 3_600_000;
@@ -89,5 +89,20 @@ test("a page spreads its first request after the start as far as the gate says",
     await page.goto(`/sale?activity=${id}`);
     await page.waitForResponse(async (response) => isGate(response) && "start_key" in (await response.json()));
     assert.ok(looks.at(-1) > 2_800 && looks.at(-1) < 4_500, `looks at ${looks} ms from the start`);
+  });
+});
+
+test("a page sees that the start was moved, long before it would have asked the gate", async () => {
+  const { id } = await publish({ startsIn: 900_000 });
+  await withPage(`/sale?activity=${id}`, async (page) => {
+    await page.clock.install();
+    await page.reload();
+    await untilSays(page, "buy", "Not yet");
+    const { state, version, id: _, ...spec } = await operate("GET", `/activities/${id}`);
+    await operate("PUT", `/activities/${id}`, { ...spec, starts_at: new Date(Date.now() - 1_000).toISOString() });
+    await untilPhase(id, { among: ["open"] });
+    // Every page looks at the sale after a minute and a half; this one would look at its gate after five.
+    await page.clock.fastForward(95_000);
+    await untilButton(page, "enabled");
   });
 });

@@ -16,6 +16,8 @@ before(async () => {
   browser = await chromium.launch({
     executablePath: process.env.STAMPEDE_CHROMIUM ?? "/usr/bin/chromium",
     args: ARGUMENTS,
+    // Buyers have it.
+    ignoreDefaultArgs: ["--disable-back-forward-cache"],
   });
 });
 
@@ -46,6 +48,8 @@ export async function withPage(path, use, { clockOff = 0, ...options } = {}) {
     error.message += `\n${faults.join("\n")}`;
     throw error;
   } finally {
+    // A request that a route of the test still has in hand fails when its page closes.
+    await Promise.all([page, context].map((routed) => routed.unrouteAll({ behavior: "ignoreErrors" })));
     await context.close();
   }
   assert.deepEqual(faults, [], "the page ran without errors");

@@ -5,6 +5,9 @@ import { backOff, pause, upTo } from "../shared/poll.js";
 import { passes } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 
+/** Refusals that say that the ticket has made no order: the server looks for one before it says these. */
+const SAYS_NO_ORDER = ["sold_out", "limit_reached"];
+
 /** Beyond this the visitor decides whether to go on. */
 const MOST_TRIES = 30;
 
@@ -17,16 +20,19 @@ const MOST_TRIES = 30;
  * one attempt makes one order.
  */
 export async function buy({ activity, sku, quantity, ticket, gate, report, signal }) {
+  let used = null;
   let unknown = false;
   let staleKey = null;
+  const end = (error) =>
+    unknown && !SAYS_NO_ORDER.includes(error.code) ? { kind: "look" } : { kind: "refused", error };
   for (let tries = 0; tries < MOST_TRIES; tries += 1) {
-    let used = null;
     let key = null;
     try {
       report({ step: "ticket" });
-      used = await ticket();
+      // What may have made an order is sent again, however little time it has left.
+      if (!unknown) used = await ticket();
       key = await gate.key(signal, { stale: staleKey, onWait: (gate) => report(waitingFor(gate)) });
-      if (key === null) return refused(new api.Problem({ status: 410, code: "ended" }));
+      if (key === null) return end(new api.Problem({ status: 410, code: "ended" }));
       report({ step: "sending" });
       const { data } = await api.placeOrder(
         activity,
@@ -39,8 +45,7 @@ export async function buy({ activity, sku, quantity, ticket, gate, report, signa
       if (signal.aborted) throw signal.reason;
       // Anything but a clear refusal may have been decided before the answer got lost.
       const sent = key !== null;
-      const lost = sent && !(error instanceof api.Problem && (error.status < 500 || isBusy(error.code)));
-      unknown ||= lost;
+      unknown ||= sent && !(error instanceof api.Problem && (error.status < 500 || isBusy(error.code)));
       if (error.code === "ticket_conflict" || (error.code === "ticket_invalid" && unknown)) {
         session.dropTicket(activity);
         if (unknown || error.code === "ticket_conflict") return { kind: "look" };
@@ -50,16 +55,16 @@ export async function buy({ activity, sku, quantity, ticket, gate, report, signa
         staleKey = key;
         await pause(200 + upTo(400), signal);
       } else if (passes(error)) {
-        const wait = error.retryAfter === null || lost ? backOff(tries) : error.retryAfter + upTo(500);
+        const wait = Number.isFinite(error.retryAfter) ? error.retryAfter + upTo(500) : backOff(tries);
         report({ step: "waiting", error, until: performance.now() + wait });
         await pause(wait, signal);
         if (error.code === "paused") await gate.look();
       } else {
-        return refused(error);
+        return end(error);
       }
     }
   }
-  return unknown ? { kind: "look" } : refused(new api.Problem({ status: 503, code: "overloaded" }));
+  return end(new api.Problem({ status: 503, code: "overloaded" }));
 }
 
 /** What a gate without a key means: too many people, a pause, or a moment too early. */
@@ -68,6 +73,5 @@ function waitingFor(gate) {
   return code ? { step: "waiting", error: new api.Problem({ status: 503, code }) } : { step: "gate" };
 }
 
-const refused = (error) => ({ kind: "refused", error });
-
-const isBusy = (code) => ["paused", "overloaded", "not_ready"].includes(code);
+// "not_ready" is none of these: a store may have done what it was asked, and not said so in time.
+const isBusy = (code) => ["paused", "overloaded"].includes(code);

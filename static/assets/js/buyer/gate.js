@@ -43,7 +43,7 @@ export function watchGate(activity, { skus, onChange, onTrouble }) {
       return nextLook(data, clock.until(data.starts_at), soldOut);
     } catch (error) {
       onTrouble(error);
-      if (error.code === "not_found") return null;
+      if (error.code === "ended") return null;
       failures += 1;
       return Math.max(error.retryAfter ?? 0, backOff(failures));
     }

@@ -6,6 +6,9 @@ import { t } from "../shared/i18n.js";
 let ticking = null;
 let topic = null;
 
+// Whoever comes back to a kept page finds it at rest, not at what they left it for.
+addEventListener("pageshow", ({ persisted }) => persisted && showNotice(null));
+
 /**
  * Shows a notice: `tone` is `busy`, `calm`, `good` or `bad`; `until` a `performance.now()` to count
  * down to; `link` an address and its words. `null` clears it; with a `topic`, only what was shown

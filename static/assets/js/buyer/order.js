@@ -29,10 +29,17 @@ byId("pay-form").addEventListener("submit", pay);
 byId("cancel").addEventListener("click", () => void act(api.cancel, "order.cancel_ask", "order.cancel"));
 byId("refund").addEventListener("click", () => void act(api.refund, "order.refund_ask", "order.refund"));
 setInterval(tick, 250);
+// A phone that slept may not know for how long: the sale says what time it is.
+document.addEventListener("visibilitychange", () => document.hidden || void nameIt());
 void nameIt();
 start();
 
 function start() {
+  // Nothing of whoever was here before stays.
+  watch?.stop();
+  order = etag = null;
+  show(byId("order"), false);
+  show(byId("missing"), false);
   if (!session.orderPass(number)) {
     showNotice({ tone: "calm", text: t("problem.unauthenticated") });
     return void shell.signIn();
@@ -47,8 +54,10 @@ function look() {
 }
 
 async function step() {
+  const pass = session.orderPass(number);
   try {
-    const answer = await api.orderStatus(number, session.orderPass(number), etag);
+    const answer = await api.orderStatus(number, pass, etag);
+    if (session.orderPass(number) !== pass) return null;
     failures = 0;
     if (answer.status !== 304) {
       etag = answer.etag;
@@ -57,6 +66,7 @@ async function step() {
     showNotice(null, "trouble");
     return nextLook(answer.retryAfter);
   } catch (error) {
+    if (session.orderPass(number) !== pass) return null;
     if (error.code === "not_found") return missing();
     if (error.code === "unauthenticated") return void shell.signInAgain(), null;
     showNotice({ tone: "calm", text: explain(error) }, "trouble");

@@ -29,13 +29,16 @@ function restart() {
 async function load() {
   byId("more").disabled = true;
   say(byId("state"), t("loading"));
+  const token = session.token();
   try {
-    const { data } = await api.orders(session.token(), { before: last, limit: PAGE });
+    const { data } = await api.orders(token, { before: last, limit: PAGE });
+    if (session.token() !== token) return;
     byId("orders").append(...data.map(row));
     last = data.at(-1)?.order_no ?? last;
     show(byId("more"), data.length === PAGE);
     say(byId("state"), byId("orders").childElementCount ? "" : t("orders.none"));
   } catch (error) {
+    if (session.token() !== token) return;
     say(byId("state"), explain(error));
     show(byId("more"), true);
     if (error.code === "unauthenticated") void shell.signInAgain();

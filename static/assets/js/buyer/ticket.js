@@ -24,20 +24,27 @@ export function held(activity) {
 export function ensure(activity, { check, place, onCheck }) {
   const kept = held(activity);
   if (kept) return Promise.resolve(kept);
-  pending ??= fetchTicket(activity, { check, place, onCheck }).finally(() => (pending = null));
-  return pending;
+  const token = session.token();
+  if (pending?.token !== token) {
+    const mine = (pending = { token });
+    mine.ticket = fetchTicket(activity, token, { check, place, onCheck }).finally(() => {
+      if (pending === mine) pending = null;
+    });
+  }
+  return pending.ticket;
 }
 
+/** The request under way, and whose it is. */
 let pending = null;
 
-async function fetchTicket(activity, { check, place, onCheck }) {
-  const token = session.token();
+async function fetchTicket(activity, token, { check, place, onCheck }) {
   let mustProve = check === "pow" || check === "captcha";
   for (let tries = 0; ; tries += 1) {
     try {
       const proof = mustProve ? await prove(activity, token, { place, onCheck }) : {};
       const { data } = await api.ticket(activity, token, proof);
-      session.keepTicket(activity, data);
+      // It may come when its user has gone: nobody buys with somebody else's.
+      if (session.token() === token) session.keepTicket(activity, data);
       return data;
     } catch (error) {
       // A sale may ask only of some; and a solution can come too late.

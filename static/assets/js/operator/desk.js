@@ -14,10 +14,10 @@ export const keep = (next) => sessionStorage.setItem(TOKEN, next);
 /** Forgets it. */
 export const forget = () => sessionStorage.removeItem(TOKEN);
 
-/** Sends a request to `/api/admin` + `path`; resolves to its data. */
-export async function send(method, path, body) {
+/** Sends a request to `/api/admin` + `path`; resolves to its data. With `version`, only that of a sale is changed. */
+export async function send(method, path, body, version) {
   try {
-    return (await api.admin(method, path, token(), body)).data;
+    return (await api.admin(method, path, token(), body, version)).data;
   } catch (error) {
     if (error.code === "unauthenticated") {
       forget();

@@ -9,6 +9,7 @@ const MINUTE = 60_000;
 const DIGITS = /^\d+$/;
 
 let saved = () => {};
+let version = 0;
 
 /** Calls `watcher` after a sale was saved. */
 export const onSaved = (watcher) => (saved = watcher);
@@ -26,6 +27,7 @@ export function edit(spec) {
   const shown = spec ?? {
     id: "", title: "", starts_at: new Date(start).toISOString(), ends_at: new Date(start + 60 * MINUTE).toISOString(),
   };
+  version = spec?.version ?? 0;
   say(byId("editor-title"), spec ? `Edit ${spec.id}` : "New sale");
   byId("f-id").value = shown.id;
   byId("f-id").readOnly = Boolean(spec);
@@ -65,7 +67,7 @@ function read() {
     eligibility: {
       members_only: byId("f-members").checked,
       min_level: whole("f-level"),
-      allow: byId("f-allow").value.split(/\s+/).filter(Boolean),
+      allow: byId("f-allow").value.split("\n").map((user) => user.trim()).filter(Boolean),
     },
     refund_restocks: byId("f-restocks").checked,
     limits: readLimits(),
@@ -79,7 +81,7 @@ async function save(button) {
   if (bad) return complain([{ pointer: bad.dataset.pointer, detail: bad.validationMessage, field: bad }]);
   button.disabled = true;
   try {
-    await send("PUT", sale(id), read());
+    await send("PUT", sale(id), read(), version);
     byId("editor").close();
     notice(`The sale ${id} is saved.`);
     await saved();

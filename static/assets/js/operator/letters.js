@@ -4,14 +4,27 @@ import { byId, el, say, show } from "../shared/dom.js";
 import { moment } from "../shared/format.js";
 import { doing, explain, send } from "./desk.js";
 
-byId("letters-refresh").addEventListener("click", (event) => void doing(event.target, load));
+const PAGE = 200;
 
-/** Loads the list. */
+let last = "";
+
+byId("letters-refresh").addEventListener("click", (event) => void doing(event.target, load));
+byId("letters-more").addEventListener("click", (event) => void doing(event.target, more));
+
+/** Loads the list from its beginning: what waits for an operator comes first. */
 export async function load() {
+  last = "";
+  byId("letters").replaceChildren();
+  await more();
+}
+
+async function more() {
   try {
-    const { dead_letters: letters } = await send("GET", "/dead-letters");
-    byId("letters").replaceChildren(...letters.map(row));
-    show(byId("no-letters"), letters.length === 0);
+    const letters = await send("GET", `/dead-letters?${new URLSearchParams({ before: last, limit: PAGE })}`);
+    byId("letters").append(...letters.map(row));
+    last = letters.at(-1)?.order_no ?? last;
+    show(byId("letters-more"), letters.length === PAGE);
+    show(byId("no-letters"), byId("letters").childElementCount === 0);
     say(byId("letters-trouble"), "");
   } catch (error) {
     say(byId("letters-trouble"), `The dead letters cannot be shown: ${explain(error)}`);
@@ -29,7 +42,7 @@ function row(letter) {
     { testid: "letter" },
     el("td", {}, letter.order_no),
     el("td", {}, letter.reason ?? ""),
-    el("td", {}, letter.created_at ? moment(letter.created_at) : ""),
+    el("td", {}, moment(letter.died_at)),
     el("td", { class: "row-actions" }, el("button", { type: "button", class: "button", onclick: replay }, "Replay")),
   );
 }

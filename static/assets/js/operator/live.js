@@ -96,15 +96,15 @@ function stockRow(sku) {
       { class: "row-actions" },
       sku.total < 0
         ? null
-        : el("button", { type: "button", class: "button", testid: `restock-${sku.sku}`, onclick: (event) => void restock(event.target, sku.sku) }, "Restock"),
+        : el("button", { type: "button", class: "button", testid: `restock-${sku.sku}`, onclick: (event) => void restock(event.target, sku) }, "Restock"),
     ),
   );
 }
 
-async function restock(button, sku) {
+async function restock(button, { sku, total: from }) {
   const by = await askNumber(`By how many units does ${sku} grow? Less than zero takes units away.`);
   if (by === null) return;
-  await doing(button, () => send("POST", sale(current, `/skus/${encodeURIComponent(sku)}/restock`), { by }), `The stock of ${sku} has changed by ${by}.`);
+  await doing(button, () => send("POST", sale(current, `/skus/${encodeURIComponent(sku)}/restock`), { by, from }), `The stock of ${sku} has changed by ${by}.`);
 }
 
 function askNumber(question) {

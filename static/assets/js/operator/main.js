@@ -53,6 +53,7 @@ function lock() {
 async function open() {
   try {
     await list();
+    byId("shed").checked = (await send("GET", "/shed")).on;
     show(byId("enter"), false);
     show(byId("desk"), true);
     show(byId("tools"), true);

@@ -1,6 +1,7 @@
 // Bans and strikes.
 
 import { byId, say } from "../shared/dom.js";
+import { moment } from "../shared/format.js";
 import { doing, send } from "./desk.js";
 
 byId("ban").addEventListener("submit", (event) => {
@@ -28,7 +29,5 @@ byId("strikes").addEventListener("submit", async (event) => {
   if (found) say(byId("strikes-result"), describe(user, found));
 });
 
-function describe(user, { strikes, expires_at: until }) {
-  const number = Array.isArray(strikes) ? strikes.length : (strikes ?? 0);
-  return `${user}: ${number} ${number === 1 ? "strike" : "strikes"}${until ? `, until ${until}` : ""}`;
-}
+const describe = (user, { count, limit, last_at: last }) =>
+  `${user}: ${count} of ${limit} strikes${last ? `, the last ${moment(last)}` : ""}`;

@@ -21,11 +21,12 @@ const CODES = {
  * Sends one request; resolves to `{status, data, etag, retryAfter, sentAt, receivedAt}`, where the
  * two moments are `performance.now()` and `retryAfter` is in milliseconds or null.
  */
-async function call(method, path, { body, token, etag, signal, timeout = 10_000 } = {}) {
+async function call(method, path, { body, token, etag, version, signal, timeout = 10_000 } = {}) {
   const headers = { accept: "application/json" };
   if (body !== undefined) headers["content-type"] = "application/json";
   if (token) headers.authorization = `Bearer ${token}`;
   if (etag) headers["if-none-match"] = etag;
+  if (version !== undefined) headers["if-match"] = `"${version}"`;
   const limit = AbortSignal.timeout(timeout);
   const sentAt = performance.now();
   let response;
@@ -99,6 +100,6 @@ export const refund = (number, token) => call("POST", `${order(number)}/refund`,
 
 export const signIn = (user) => call("POST", "/sandbox/sign-in", { body: { user } });
 
-/** The operator's interface: any route below `/api/admin`. */
-export const admin = (method, path, token, body) =>
-  call(method, `/api/admin${path}`, { token, body, timeout: 20_000 });
+/** The operator's interface: any route below `/api/admin`; with `version`, only where that is changed. */
+export const admin = (method, path, token, body, version) =>
+  call(method, `/api/admin${path}`, { token, body, version, timeout: 20_000 });

@@ -46,9 +46,15 @@ export function signInAgain() {
   return signIn();
 }
 
-/** Resolves to the token, or to null when the visitor closed the dialog. */
+let asking = null;
+
+/** Resolves to the token, or to null when the visitor closed the dialog. There is one dialog, whoever asks for it. */
 export function signIn() {
   if (session.token()) return Promise.resolve(session.token());
+  return (asking ??= openDialog().finally(() => (asking = null)));
+}
+
+function openDialog() {
   return new Promise((resolve) => {
     const name = el("input", {
       id: "sign-in-name", name: "user", autocomplete: "username", required: true, maxlength: 64,

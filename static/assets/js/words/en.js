@@ -164,4 +164,5 @@ export const words = {
   "reason.not_paid_in_time": "The order was not paid in time, and the item went back on sale.",
   "reason.paid_too_late": "Your payment came after the time was up, and the item was gone. You get all of your money back.",
   "reason.no_room_in_ledger": "There was no unit left for this order after all. Nothing is owed, and we are sorry.",
+  "reason.limit_reached_in_ledger": "You hold as many units as one buyer may. Nothing is owed for this order.",
 };

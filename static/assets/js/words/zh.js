@@ -164,4 +164,5 @@ export const words = {
   "reason.not_paid_in_time": "订单未在规定时间内付款，商品已释放。",
   "reason.paid_too_late": "您的付款在超时之后到达，商品已售完。款项将全额退回。",
   "reason.no_room_in_ledger": "库存不足，订单未能完成。无需付款，非常抱歉。",
+  "reason.limit_reached_in_ledger": "您持有的数量已达每人限购上限，本订单无需付款。",
 };
