@@ -1,6 +1,7 @@
 // The app under test, from outside: its address, its operator's interface, and buyers without a browser.
 
 import { randomBytes } from "node:crypto";
+import { setTimeout } from "node:timers/promises";
 
 import { eventually } from "../../support/eventually.mjs";
 
@@ -21,19 +22,28 @@ function required(name) {
   return value;
 }
 
-/** Sends a request; resolves to its document, and fails with what the server said. */
+/**
+ * Sends a request; resolves to its document, and fails with what the server said. A server that is not ready is asked
+ * again when it said.
+ */
 export async function call(method, path, { token, body } = {}) {
-  const response = await fetch(url + path, {
-    method,
-    headers: {
-      ...(token && { authorization: `Bearer ${token}` }),
-      ...(body !== undefined && { "content-type": "application/json" }),
-    },
-    body: body === undefined ? undefined : JSON.stringify(body),
-  });
-  const text = await response.text();
-  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
-  return text ? JSON.parse(text) : null;
+  const deadline = Date.now() + 30_000;
+  for (;;) {
+    const response = await fetch(url + path, {
+      method,
+      headers: {
+        ...(token && { authorization: `Bearer ${token}` }),
+        ...(body !== undefined && { "content-type": "application/json" }),
+      },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+    const text = await response.text();
+    if (response.ok) return text ? JSON.parse(text) : null;
+    const wait = Number(response.headers.get("retry-after")) * 1_000;
+    const again = response.status === 503 && wait > 0 && Date.now() + wait < deadline;
+    if (!again) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+    await setTimeout(wait);
+  }
 }
 
 /** The same for operators, below `/api/admin`. */
