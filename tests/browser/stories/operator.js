@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { call, eventually, operate, publish, reserve, signIn, sweep, unique, untilOrder, untilPhase } from "../support/app.js";
-import { enterAsOperator, part, untilSays, withPage } from "../support/browser.js";
+import { enterAsOperator, listenTo, part, untilSays, withPage } from "../support/browser.js";
 
 test("a wrong token opens nothing", async () => {
   await withPage("/admin", async (page) => {
@@ -57,9 +57,10 @@ test("saving a sale without a change keeps every field", async () => {
   const before = await operate("GET", `/activities/${id}`);
   await withPage("/admin", async (page) => {
     await enterAsOperator(page);
+    const notice = await listenTo(part(page, "notice"));
     await part(page, `edit-${id}`).click();
     await part(page, "f-save").click();
-    await untilSays(page, "notice", "is saved");
+    await notice.says("is saved");
   });
   const after = await operate("GET", `/activities/${id}`);
   const seconds = (text) => Math.floor(Date.parse(text) / 1000);
@@ -137,8 +138,9 @@ test("an operator sees the strikes of a user, and forgives them", async () => {
     await part(page, "strikes-form").getByLabel("User").fill(buyer.user);
     await part(page, "strikes-show").click();
     await page.locator("#strikes-result", { hasText: `${buyer.user}: 1 of 10 strikes` }).waitFor();
+    const notice = await listenTo(part(page, "notice"));
     await part(page, "strikes-clear").click();
-    await untilSays(page, "notice", "has no strikes any more");
+    await notice.says("has no strikes any more");
     await part(page, "strikes-show").click();
     await page.locator("#strikes-result", { hasText: `${buyer.user}: 0 of 10 strikes` }).waitFor();
   });

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { call, operate, publish, reserve, signIn, unique, untilOrder } from "../support/app.js";
-import { enterAsOperator, part, signInOn, untilButton, untilSays, withPage } from "../support/browser.js";
+import { enterAsOperator, listenTo, part, signInOn, untilButton, untilSays, withPage } from "../support/browser.js";
 
 test("what is sold out says so, asks nothing, and comes back when a unit does", async () => {
   const { id } = await publish({ total: 1 });
@@ -34,9 +34,10 @@ test("a refusal explains itself and ends the attempt", async () => {
     await reserve(id, await signIn());
     let requests = 0;
     page.on("request", (request) => (requests += request.url().endsWith("/orders") ? 1 : 0));
+    const button = await listenTo(part(page, "buy"));
     await part(page, "buy").click();
     await untilSays(page, "notice", "This item is sold out");
-    await untilSays(page, "buy", "Sold out");
+    await button.says("Sold out");
     assert.equal(requests, 1);
   });
 });
@@ -70,10 +71,11 @@ test("one look at the gate that finds nothing is not the last one", async () => 
   const { id } = await publish();
   await withPage(`/sale?activity=${id}`, async (page) => {
     await part(page, "buy").waitFor();
+    const missing = await listenTo(page.locator("#missing"));
     await page.route(/gate\.json$/, (route) => route.fulfill({ status: 404, json: { status: 404, code: "not_found" } }), {
       times: 2,
     });
-    await page.locator("#missing").waitFor();
+    await missing.says("There is no such sale");
     await operate("POST", `/activities/${id}/pause`, {});
     await untilSays(page, "buy", "Paused");
     assert.equal(await page.locator("#missing").isVisible(), false);
@@ -84,7 +86,8 @@ test("while load is shed a click waits, and is served afterwards without another
   const { id } = await publish();
   await withPage(`/sale?activity=${id}`, async (page) => {
     await signInOn(page, unique("uwe"));
-    await untilSays(page, "ticket-step", "Your ticket is ready").catch(() => untilButton(page, "enabled"));
+    await untilButton(page, "enabled");
+    await page.locator("#steps").waitFor({ state: "hidden" });
     await operate("PUT", "/shed", { on: true });
     try {
       await withPage("/admin", async (desk) => {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before } from "node:test";
 import { chromium } from "playwright-core";
-import { operatorToken, url } from "./app.js";
+import { eventually, operatorToken, unique, url } from "./app.js";
 
 const ARGUMENTS = [
   "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -16,6 +16,7 @@ before(async () => {
   browser = await chromium.launch({
     executablePath: process.env.STAMPEDE_CHROMIUM ?? "/usr/bin/chromium",
     args: ARGUMENTS,
+    timeout: 180_000,
     // Buyers have it.
     ignoreDefaultArgs: ["--disable-back-forward-cache"],
   });
@@ -24,12 +25,13 @@ before(async () => {
 after(() => browser?.close());
 
 /**
- * Opens a page of the app in a profile of its own and gives it to `use`. Afterwards fails on every
- * error of a script and on every breach of the content security policy.
+ * Opens a page of the app in a profile of its own and gives it to `use`; resolves to what that resolves to.
+ * Afterwards fails on every error of a script and on every breach of the content security policy.
  */
 export async function withPage(path, use, { clockOff = 0, ...options } = {}) {
   const context = await browser.newContext({ baseURL: url, locale: "en-GB", ...options });
-  context.setDefaultTimeout(20_000);
+  // Less than the minute after which a page looks at its sale whatever else it does.
+  context.setDefaultTimeout(40_000);
   const page = await context.newPage();
   const faults = [];
   page.on("pageerror", (error) => faults.push(`error: ${error.stack ?? error}`));
@@ -40,9 +42,10 @@ export async function withPage(path, use, { clockOff = 0, ...options } = {}) {
     }
   });
   if (clockOff) await page.addInitScript(shiftClock, clockOff);
+  let result;
   try {
     await page.goto(path);
-    await use(page);
+    result = await use(page);
   } catch (error) {
     error.message += `\nThe page ${page.url()} showed:\n${await page.innerText("body").catch(() => "nothing")}`;
     error.message += `\n${faults.join("\n")}`;
@@ -53,6 +56,7 @@ export async function withPage(path, use, { clockOff = 0, ...options } = {}) {
     await context.close();
   }
   assert.deepEqual(faults, [], "the page ran without errors");
+  return result;
 }
 
 // Runs in the page before its own scripts: a computer whose clock is wrong.
@@ -96,6 +100,31 @@ export async function goToPayment(page) {
 
 /** Waits until an element's text matches. */
 export const untilSays = (page, id, text) => part(page, id).filter({ hasText: text }).waitFor();
+
+/**
+ * Listens to what an element says from now on where it can be seen, however briefly, and remembers it when the page
+ * is left: `says(words)` waits until it has said so, `hasSaid(words)` answers whether it has.
+ */
+export async function listenTo(element) {
+  const heard = [];
+  const name = unique("hear");
+  await element.page().exposeFunction(name, (text) => heard.push(text));
+  await element.evaluate((node, name) => {
+    let last = "";
+    const listen = () => {
+      const text = node.checkVisibility() ? node.textContent.trim() : "";
+      if (text && text !== last) globalThis[name](text);
+      last = text;
+    };
+    // All of the page: what an element stands in shows and hides it.
+    const all = { subtree: true, childList: true, characterData: true, attributes: true };
+    new MutationObserver(listen).observe(document, all);
+    listen();
+  }, name);
+  const hasSaid = (words) => heard.some((text) => (words instanceof RegExp ? words.test(text) : text.includes(words)));
+  const says = (words) => eventually(`"${words}" being said`, () => ({ done: hasSaid(words), value: heard }));
+  return { hasSaid, says };
+}
 
 /** Waits until the button can or cannot be pressed. */
 export const untilButton = (page, state) =>
