@@ -18,7 +18,7 @@ async function obstacles(page) {
 
 for (const colorScheme of ["light", "dark"]) {
   test(`nobody stumbles over a page in ${colorScheme} colours`, async () => {
-    const { id } = await publish({ startsIn: 60_000, perUser: 3 });
+    const { id } = await publish({ startsIn: 600_000, perUser: 3 });
     await withPage(
       "/",
       async (page) => {
@@ -69,6 +69,7 @@ test("who must sign in again is asked once", async () => {
   const { id } = await publish();
   const buyer = await signIn();
   const { order_no: order } = await reserve(id, buyer);
+  await untilOrder(order, "pending_payment", buyer);
   for (const path of ["/orders", `/order?order_no=${order}`]) {
     await withPage("/", async (page) => {
       // A token that looks good to the page, and not to the server.
@@ -130,7 +131,7 @@ test("nothing of who signs out stays on the page", async () => {
 });
 
 test("the page speaks Chinese to those who want it", async () => {
-  const { id } = await publish({ startsIn: 60_000 });
+  const { id } = await publish({ startsIn: 600_000 });
   await withPage(`/sale?activity=${id}`, async (page) => {
     await untilSays(page, "buy", "Not yet");
     await part(page, "language").click();
