@@ -46,8 +46,9 @@ test("what became of an order is told in order, with signatures that the officia
 test("an attempt that failed is made again, under the same id and with a fresh time; redirects are not followed", async () => {
   const ada = await signIn();
   const before = shop.attempts.length;
-  shop.answers.push([302, { location: `http://127.0.0.1:${variable("PORT_EVENTS")}/elsewhere` }]);
-  const order = await buy(await publish(), ada);
+  const sale = await publish();
+  shop.answerOnce(sale.id, 302, { location: `http://127.0.0.1:${variable("PORT_EVENTS")}/elsewhere` });
+  const order = await buy(sale, ada);
   const [first, second] = await untilTold(order.order_no, 2);
   assert.equal(first.headers["webhook-id"], second.headers["webhook-id"]);
   assert.equal(first.body, second.body);
@@ -72,9 +73,9 @@ test("an operator sees what was delivered, and has it sent again", async () => {
 
 test("an endpoint that is gone is left alone until an operator enables it", async () => {
   const ada = await signIn();
-  await sweep();
-  shop.answers.push(410);
-  const order = await buy(await publish(), ada);
+  const sale = await publish();
+  shop.answerOnce(sale.id, 410);
+  const order = await buy(sale, ada);
   await untilTold(order.order_no, 1);
   const gone = await eventually("the endpoint being disabled", async () => {
     const { endpoint } = await operate("GET", "/events");

@@ -8,14 +8,15 @@ import { variable } from "./app.js";
 export class Shop {
   /** `{headers, body}` of every attempt. */
   attempts = [];
-  /** Answers to come, one for each attempt: a status or `[status, headers]`; 204 when there are no more. */
-  answers = [];
-  #server = createServer(async (request, response) => {
+  #answers = [];
+  // A connection that closes by itself would do so when a failed attempt is due again: after five seconds.
+  #server = createServer({ keepAliveTimeout: 120_000 }, async (request, response) => {
     const chunks = [];
     for await (const chunk of request) chunks.push(chunk);
-    this.attempts.push({ path: request.url, headers: request.headers, body: Buffer.concat(chunks).toString() });
-    const answer = this.answers.shift() ?? 204;
-    const [status, headers] = Array.isArray(answer) ? answer : [answer, {}];
+    const body = Buffer.concat(chunks).toString();
+    this.attempts.push({ path: request.url, headers: request.headers, body });
+    const place = this.#answers.findIndex(({ about }) => body.includes(about));
+    const [{ status, headers }] = place < 0 ? [{ status: 204 }] : this.#answers.splice(place, 1);
     response.writeHead(status, headers);
     response.end();
   });
@@ -28,6 +29,11 @@ export class Shop {
   stop() {
     this.#server.closeAllConnections();
     return new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  /** Answers the next attempt whose body names `about`, a sale or an order, with this status; the others with 204. */
+  answerOnce(about, status, headers) {
+    this.#answers.push({ about, status, headers });
   }
 
   /** What came about an order, in order. */

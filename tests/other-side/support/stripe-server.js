@@ -12,7 +12,8 @@ export class StripeServer {
   /** What happens to the next requests instead of an answer: a status, `[status, headers, body]`, or `"hang up"`. */
   troubles = [];
   #replays = new Map();
-  #server = createServer((request, response) => this.#take(request, response));
+  // A connection that closes by itself may do so just when the app uses it again.
+  #server = createServer({ keepAliveTimeout: 120_000 }, (request, response) => this.#take(request, response));
 
   async start() {
     await new Promise((resolve) => this.#server.listen(Number(variable("PORT_STRIPE")), "127.0.0.1", resolve));
