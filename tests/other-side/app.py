@@ -13,7 +13,18 @@ def variable(name):
 
 
 def ask(method, path, body=None, token=None, headers=None):
-    """Sends a request; answers the status and the document."""
+    """Sends a request, again when a server that is not ready says so; answers the status and the document."""
+    deadline = time.monotonic() + 30
+    while True:
+        status, given, text = send(method, path, body, token, headers)
+        wait = int(given.get("retry-after", 0)) if status == 503 else 0
+        if not wait or time.monotonic() + wait > deadline:
+            return status, json.loads(text) if text else None
+        time.sleep(wait)
+
+
+def send(method, path, body, token, headers):
+    """Sends a request once; answers the status, the headers and the bytes."""
     data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
     request = urllib.request.Request(variable("URL") + path, data=data, method=method)
     for name, value in {"content-type": "application/json", **(headers or {})}.items():
@@ -22,10 +33,9 @@ def ask(method, path, body=None, token=None, headers=None):
         request.add_header("authorization", "Bearer " + token)
     try:
         with urllib.request.urlopen(request) as response:
-            status, text = response.status, response.read()
+            return response.status, response.headers, response.read()
     except urllib.error.HTTPError as refused:
-        status, text = refused.code, refused.read()
-    return status, json.loads(text) if text else None
+        return refused.code, refused.headers, refused.read()
 
 
 def eventually(what, look):

@@ -34,7 +34,7 @@ class Callbacks(unittest.TestCase):
         now = datetime.now(tz=timezone.utc)
         for at, secret in [
             (now - timedelta(seconds=301), self.secret),
-            (now + timedelta(seconds=310), self.secret),
+            (now + timedelta(seconds=330), self.secret),
             (now, "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"),
         ]:
             status, problem = call_back("evt_py", self.body, at, secret)

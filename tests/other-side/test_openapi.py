@@ -71,7 +71,7 @@ def beside_an_app(*command, variables=()):
     """Runs a command beside an app of its own, which pays in the sandbox."""
     flags = [part for variable in variables for part in ("--variable", variable)]
     programs = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
-    return subprocess.run([programs / "with-app", *flags, *command], capture_output=True, text=True, timeout=300, cwd=HERE)
+    return subprocess.run([programs / "with-app", *flags, *command], capture_output=True, text=True, timeout=1800, cwd=HERE)
 
 
 class Document(unittest.TestCase):

@@ -73,7 +73,7 @@ class Tokens(unittest.TestCase):
         flags = [part for name, value in variables.items() for part in ("--variable", f"{name}={value}")]
         programs = Path(os.environ.get("CARGO_TARGET_DIR", "../../target")) / "release"
         command = [programs / "with-app", *flags, sys.executable, __file__, *arguments]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=1800)
         self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
 
 

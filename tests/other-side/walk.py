@@ -47,11 +47,16 @@ class Caller:
         return status, self.contract.judge(method, path, body, status, given, raw), given
 
     def ask(self, method, path, body=None, token=None, headers=None, expect=200):
-        """The document of an answer with this status, or this status and code."""
-        status, document, _ = self.look(method, path, body, token, headers)
-        seen = f"{status} {document['code']}" if status >= 400 else status
-        assert seen == expect, f"{method} {path}: {seen}, not {expect}: {document}"
-        return document
+        """The document of an answer with this status, or this status and code; asks a server again that is not ready."""
+        deadline = time.monotonic() + 30
+        while True:
+            status, document, given = self.look(method, path, body, token, headers)
+            seen = f"{status} {document['code']}" if status >= 400 else status
+            if seen == expect:
+                return document
+            wait = int(given.get("retry-after", 0)) if seen == "503 not_ready" else 0
+            assert wait and time.monotonic() + wait < deadline, f"{method} {path}: {seen}, not {expect}: {document}"
+            time.sleep(wait)
 
     def operate(self, method, path, body=None, expect=200):
         """The same for operators."""
@@ -227,8 +232,13 @@ def refusals(caller, orders):
     """Orders are shown to their owners, as they were asked for."""
     ada, (number, mine) = sign_in(caller, "ada"), orders["paid"]
     path = "/api/orders/" + number
-    for fate in orders.values():
-        eventually("the order writer", lambda: caller.ask("GET", "/api/orders/" + fate[0], token=fate[1])["status"] == "pending_payment")
+
+    def written():
+        # The doorbell may ring before the writer listens.
+        caller.ask("POST", "/api/tasks/sweep", token=CRON)
+        return all(caller.ask("GET", "/api/orders/" + fate[0], token=fate[1])["status"] == "pending_payment" for fate in orders.values())
+
+    eventually("the order writer", written)
     caller.ask("GET", path, token=ada)
     _, _, headers = caller.look("GET", path, token=mine)
     caller.ask("GET", path, token=mine, headers={"if-none-match": headers["etag"]}, expect=304)
