@@ -109,8 +109,10 @@ impl Watched {
         let (noted, ended, watched) = (Arc::clone(&sizes), Arc::clone(&over), file.clone());
         thread::spawn(move || {
             while !ended.load(Ordering::SeqCst) {
+                // The size is of that moment or later.
+                let at = Instant::now();
                 let size = fs::metadata(&watched).map_or(0, |metadata| metadata.len());
-                noted.lock().unwrap().push((Instant::now(), size));
+                noted.lock().unwrap().push((at, size));
                 thread::sleep(Duration::from_millis(20));
             }
         });
@@ -122,7 +124,7 @@ impl Watched {
         let now = fs::metadata(&self.file).expect("the file").len();
         let second_ago = Instant::now() - Duration::from_secs(1);
         let sizes = self.sizes.lock().unwrap();
-        let then = sizes.iter().rev().find(|(at, _)| *at <= second_ago).map_or(now, |(_, size)| *size);
+        let then = sizes.iter().find(|(at, _)| *at >= second_ago).map_or(now, |(_, size)| *size);
         let file = fs::OpenOptions::new().write(true).open(&self.file).expect("the file");
         file.set_len(rng.u64(then.min(now)..=now)).expect("cut");
     }
@@ -155,7 +157,7 @@ fn kill(app: &TestApp, durability: Durability, mut rng: Rng) -> Vec<Instant> {
             }
         }
         thread::sleep(Duration::from_millis(rng.u64(..300)));
-        app.with_app(|app| app.restart().and_then(|()| app.wait_until_ready())).expect("the app");
+        app.restart();
     }
     deaths
 }

@@ -43,10 +43,9 @@ async fn two_apps_killed_in_turn_sell_every_unit_once() {
         for turn in 0..4 {
             tokio::time::sleep(Duration::from_millis(400)).await;
             tokio::task::block_in_place(|| match turn % 2 {
-                0 => app.with_app(|app| app.restart().and_then(|()| app.wait_until_ready())),
-                _ => twin.restart().and_then(|()| twin.wait_until_ready()),
-            })
-            .expect("it comes back");
+                0 => app.restart(),
+                _ => twin.restart().and_then(|()| twin.wait_until_ready()).expect("it comes back"),
+            });
         }
     };
     let rush = buyers.iter().enumerate().map(async |(at, buyer)| {

@@ -4,7 +4,8 @@
 use std::{fs, sync::Arc, time::Duration};
 
 use futures::future::join_all;
-use serde_json::json;
+use reqwest::Method;
+use serde_json::{Value, json};
 use stampede_harness::{
     akamai, engine::target_directory, manifest::Manifest, postgres::Postgres, root, throwaway::Throwaway,
 };
@@ -30,7 +31,8 @@ async fn a_sale_runs_to_paid_orders_with_http_postgresql_and_a_sweeper_alone() {
         let mut every = tokio::time::interval(PERIOD);
         loop {
             every.tick().await;
-            http.post("/api/tasks/sweep", &token, &serde_json::Value::Null).await.is(200);
+            // Who calls it calls again, whatever it answers.
+            let _ = http.try_send(Method::POST, "/api/tasks/sweep", &token, &Value::Null).await;
         }
     });
 

@@ -24,6 +24,7 @@ pub struct Manifest {
 #[derive(Debug, Deserialize)]
 struct Trigger {
     component: String,
+    channel: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -75,8 +76,15 @@ impl Manifest {
     /// # Errors
     /// When it cannot be read.
     pub fn read(root: &Path) -> Result<Self> {
-        let path = root.join("spin.toml");
-        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        Self::read_file(&root.join("spin.toml"))
+    }
+
+    /// Reads a manifest of any name.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read_file(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         toml::from_str(&text).with_context(|| format!("cannot read {}", path.display()))
     }
 
@@ -85,6 +93,11 @@ impl Manifest {
     pub fn components_of(&self, kind: &str) -> Vec<String> {
         let called = self.triggers.get(kind).into_iter().flatten().map(|trigger| trigger.component.clone());
         called.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// The channels of Redis that its triggers listen to.
+    pub fn channels(&self) -> impl Iterator<Item = &str> {
+        self.triggers.get("redis").into_iter().flatten().filter_map(|trigger| trigger.channel.as_deref())
     }
 
     /// The build commands, those of Cargo merged into one: eleven calls would take eleven times its start-up.
@@ -140,6 +153,7 @@ mod tests {
     fn each_component_belongs_to_the_triggers_that_call_it() {
         let manifest = Manifest::read(&crate::root::find().expect("the project")).expect("a manifest");
         assert_eq!(manifest.components_of("redis"), ["order-writer"]);
+        assert_eq!(manifest.channels().collect::<Vec<_>>(), ["stampede:doorbell"]);
         let http = manifest.components_of("http");
         assert_eq!(http.len() + 1, manifest.components.len());
         assert!(http.iter().all(|id| manifest.components.contains_key(id)), "{http:?}");

@@ -85,6 +85,19 @@ impl Redis {
         bytes.and_then(|bytes| bytes.trim().parse().ok()).context("INFO shows no used_memory")
     }
 
+    /// Waits until somebody listens to a channel.
+    ///
+    /// # Errors
+    /// When nobody does.
+    pub fn wait_for_subscriber(&self, channel: &str) -> Result<()> {
+        let what = format!("somebody to listen to {channel}");
+        poll::until(&what, PATIENCE, || {
+            // Its name and a number: `*2`, `$17`, `stampede:doorbell`, `:1`.
+            let answer = inline(self.port, &format!("PUBSUB NUMSUB {channel}"), |answer| answer.lines().count() == 4)?;
+            Ok(if answer.trim_end().ends_with(":0") { Look::Waiting("nobody") } else { Look::Done(()) })
+        })
+    }
+
     /// Its process.
     pub fn process(&mut self) -> &mut Process {
         &mut self.process

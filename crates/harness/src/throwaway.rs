@@ -2,11 +2,12 @@
 
 use std::{env, net::SocketAddr};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::{
     app::{App, Settings},
     engine::Engine,
+    manifest::Manifest,
     ports,
     postgres::Postgres,
     redis::Redis,
@@ -42,7 +43,9 @@ impl Throwaway {
     /// As [`Throwaway::start`].
     pub fn start_with(redis_settings: &[&str], adjust: impl FnOnce(&mut Settings)) -> Result<Self> {
         let scratch = Scratch::new()?;
-        let redis = Redis::start_with(&scratch.path().join("redis"), ports::free()?, None, redis_settings)?;
+        // What Redis has answered is in its file: with `everysec` it answers first while the disk is busy.
+        let redis_settings = [&["--appendfsync", "no"], redis_settings].concat();
+        let redis = Redis::start_with(&scratch.path().join("redis"), ports::free()?, None, &redis_settings)?;
         let postgres = match env::var("STAMPEDE_LEDGER").as_deref() {
             Ok("postgres") => Some(Postgres::throwaway()?),
             _ => None,
@@ -64,5 +67,20 @@ impl Throwaway {
         adjust(&mut settings);
         let app = App::start(settings)?;
         Ok(Self { app, redis, postgres, scratch })
+    }
+
+    /// Waits until the app is ready, and its order writer listens: what rings before that is not heard.
+    ///
+    /// # Errors
+    /// What it waits for, and the app's output.
+    pub fn wait_until_ready(&mut self) -> Result<()> {
+        self.app.wait_until_ready()?;
+        let settings = self.app.settings();
+        if !settings.components.is_empty() {
+            return Ok(());
+        }
+        let manifest = Manifest::read_file(&settings.root.join(&settings.manifest))?;
+        let heard = manifest.channels().try_for_each(|channel| self.redis.wait_for_subscriber(channel));
+        heard.with_context(|| format!("the app wrote:\n{}", self.app.output()))
     }
 }

@@ -23,24 +23,22 @@ impl TestApp {
     /// The app that most tests share; each keeps to sales of its own.
     pub fn shared() -> Self {
         static SHARED: OnceLock<Arc<Mutex<Throwaway>>> = OnceLock::new();
-        Self::around(Arc::clone(SHARED.get_or_init(|| Arc::new(Mutex::new(ready(|_| {}))))))
+        Self::around(Arc::clone(SHARED.get_or_init(|| Arc::new(Mutex::new(ready(Throwaway::start(|_| {})))))))
     }
 
     /// An app of the test's own, which it may break.
     pub fn own() -> Self {
-        Self::around(Arc::new(Mutex::new(ready(|_| {}))))
+        Self::with(|_| {})
     }
 
     /// The same with variables of its own.
     pub fn with(adjust: impl FnOnce(&mut Variables)) -> Self {
-        Self::around(Arc::new(Mutex::new(ready(adjust))))
+        Self::started(Throwaway::start(adjust))
     }
 
     /// One that was started in another way.
     pub fn started(started: anyhow::Result<Throwaway>) -> Self {
-        let mut stampede = started.unwrap_or_else(|error| panic!("{error:#}"));
-        stampede.app.wait_until_ready().unwrap_or_else(|error| panic!("{error:#}"));
-        Self::around(Arc::new(Mutex::new(stampede)))
+        Self::around(Arc::new(Mutex::new(ready(started))))
     }
 
     fn around(stampede: Arc<Mutex<Throwaway>>) -> Self {
@@ -53,6 +51,13 @@ impl TestApp {
     /// The engine's processes, for tests that kill and start them.
     pub fn with_app<T>(&self, act: impl FnOnce(&mut App) -> T) -> T {
         act(&mut lock(&self.stampede).app)
+    }
+
+    /// Ends the app as a crash would, starts it again and waits until it is ready.
+    pub fn restart(&self) {
+        let mut stampede = lock(&self.stampede);
+        let ready = stampede.app.restart().and_then(|()| stampede.wait_until_ready());
+        ready.unwrap_or_else(|error| panic!("the app does not come back: {error:#}"));
     }
 
     /// The Redis server's process, for tests that hold it up.
@@ -92,10 +97,9 @@ impl Drop for TestApp {
     }
 }
 
-fn ready(adjust: impl FnOnce(&mut Variables)) -> Throwaway {
-    let mut stampede = Throwaway::start(adjust).unwrap_or_else(|error| panic!("{error:#}"));
-    stampede.app.wait_until_ready().unwrap_or_else(|error| panic!("{error:#}"));
-    stampede
+fn ready(started: anyhow::Result<Throwaway>) -> Throwaway {
+    let ready = started.and_then(|mut stampede| stampede.wait_until_ready().map(|()| stampede));
+    ready.unwrap_or_else(|error| panic!("{error:#}"))
 }
 
 fn lock(stampede: &Mutex<Throwaway>) -> MutexGuard<'_, Throwaway> {

@@ -30,7 +30,7 @@ fn run() -> Result<ExitCode> {
     let mut ports = Ports::default();
     let variables = variables.iter().map(|(name, value)| Ok((name, ports.fill(value)?))).collect::<Result<Vec<_>>>()?;
     let mut stampede = Throwaway::start(|app| variables.iter().for_each(|(name, value)| app.set(name, value)))?;
-    stampede.app.wait_until_ready()?;
+    stampede.wait_until_ready()?;
     let (program, arguments) = command.split_first().context("usage: with-app COMMAND [ARGUMENT…]")?;
     let mut command = Command::new(program);
     command.args(arguments).env("STAMPEDE_URL", stampede.app.url());

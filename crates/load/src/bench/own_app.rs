@@ -19,8 +19,9 @@ impl OwnApp {
         if build {
             build::all(&root::find()?, &Engine::discover(None)?)?;
         }
-        let mut app = Throwaway::start(|_| {})?;
-        app.app.wait_until_ready()?;
+        // As `scripts/up` and the kits run Redis.
+        let mut app = Throwaway::start_with(&["--appendfsync", "everysec"], |_| {})?;
+        app.wait_until_ready()?;
         Ok(Self { app })
     }
 
