@@ -21,6 +21,12 @@ const OTHER_SIDE: [&str; 6] = [
     "events_host=http://127.0.0.1:{port:events}",
 ];
 
+/// The longest first. What watches the clock runs beside what waits for itself, not beside another crowd.
+const ORDER: [&str; 8] = ["lint", "browser", "scripts", "unit", "deploy", "chaos", "e2e", "other-side"];
+
+/// How long a program may take before it counts as stuck.
+const PATIENCE: Duration = Duration::from_secs(60 * 60);
+
 /// A suite.
 pub struct Suite {
     /// Its name on the command line.
@@ -56,7 +62,6 @@ pub enum Counting {
 /// When a build fails, or a wanted suite does not exist.
 pub fn suites(root: &Path, wanted: &[String], long: bool) -> Result<Vec<Suite>> {
     let packages = Packages::read(root)?;
-    // The longest first: one computes, the other mostly waits.
     let mut suites = vec![];
     if wants(wanted, "lint") {
         suites.push(lint(root, &packages));
@@ -68,6 +73,7 @@ pub fn suites(root: &Path, wanted: &[String], long: bool) -> Result<Vec<Suite>> 
     if root.join("tests/other-side/package.json").is_file() && wants(wanted, "other-side") {
         suites.push(other_side(root));
     }
+    suites.sort_by_key(|suite| ORDER.iter().position(|name| *name == suite.name));
     for name in wanted {
         ensure!(suites.iter().any(|suite| suite.name == *name), "there is no suite {name:?}");
     }
@@ -87,7 +93,7 @@ fn lint(root: &Path, packages: &Packages) -> Suite {
         if arguments[0] == "clippy" {
             command.args(["--", "-D", "warnings"]);
         }
-        Step { name: name.to_owned(), command, counting: Counting::One, patience: Duration::from_secs(20 * 60) }
+        Step { name: name.to_owned(), command, counting: Counting::One, patience: PATIENCE }
     };
     let clippy = ["clippy", "--release", "--locked"];
     let steps = vec![
@@ -134,17 +140,15 @@ fn step(root: &Path, program: &TestProgram, long: bool) -> Step {
     if long {
         command.arg("--include-ignored");
     }
-    let minutes = if long { 60 } else { 15 };
     let name = format!("{} {}", program.package, program.target);
-    Step { name, command, counting: Counting::Output, patience: Duration::from_secs(minutes * 60) }
+    Step { name, command, counting: Counting::Output, patience: PATIENCE }
 }
 
 fn browser(root: &Path) -> Suite {
     let directory = root.join("tests/browser");
     let mut command = Command::new(target_directory(root).join("release/with-app"));
     command.current_dir(&directory).args(["node", "--test", "--test-reporter=tap"]);
-    let patience = Duration::from_secs(10 * 60);
-    let step = Step { name: "node --test".to_owned(), command, counting: Counting::Output, patience };
+    let step = Step { name: "node --test".to_owned(), command, counting: Counting::Output, patience: PATIENCE };
     Suite { name: "browser".to_owned(), steps: vec![step] }
 }
 
@@ -156,8 +160,7 @@ fn other_side(root: &Path) -> Suite {
         command.current_dir(root.join("tests/other-side"));
         command.args(OTHER_SIDE.iter().flat_map(|variable| ["--variable", variable]));
         command.args(program);
-        let patience = Duration::from_secs(10 * 60);
-        Step { name: name.to_owned(), command, counting: Counting::Output, patience }
+        Step { name: name.to_owned(), command, counting: Counting::Output, patience: PATIENCE }
     };
     let node = ["node", "--test", "--test-reporter=tap", "--test-concurrency=1"].map(OsStr::new);
     let python = [python.as_os_str(), OsStr::new("-m"), OsStr::new("unittest"), OsStr::new("discover")];
