@@ -96,7 +96,7 @@ mod tests {
         fs::create_dir_all(root.join("static/css")).expect("a directory");
         fs::write(root.join("static/css/page.css"), "a").expect("a file");
         let step = Step {
-            component: "static-files".to_owned(),
+            component: format!("of-a-test-{}", std::process::id()),
             command: "mkdir -p out && echo run >> runs".to_owned(),
             watch: vec!["static/**/*".to_owned()],
             files: vec!["out".to_owned()],
@@ -115,5 +115,6 @@ mod tests {
         assert_eq!((runs(), runs()), (2, 2));
         fs::remove_dir(root.join("out")).expect("removed");
         assert_eq!(runs(), 3);
+        fs::remove_file(target_directory(root).join("built").join(&step.component)).expect("removed");
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     process::Process,
 };
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Where the kit's files are.
 const KIT: &str = "deploy/self-hosted/nginx";
 
@@ -66,7 +66,9 @@ impl Nginx {
         let site = lines
             .replace("listen 80;", &format!("listen 127.0.0.1:{redirect};"))
             .replace("listen [::]:80;", &format!("listen 127.0.0.1:{spare};"))
-            .replace("/opt/stampede", &root.to_string_lossy());
+            .replace("/opt/stampede", &root.to_string_lossy())
+            // A test that holds requests up holds them for longer where the machine is slow.
+            .replace("proxy_read_timeout 10s;", "proxy_read_timeout 60s;");
         let site = ["/etc/nginx", "/var/log/nginx", "/var/cache/nginx"]
             .iter()
             .fold(site, |site, path| site.replace(path, &here));

@@ -25,14 +25,17 @@ pub enum Look<T, S> {
 /// What was waited for, for how long, and the last state that was seen; or the error of a look, at once.
 pub fn until<T, S: Display>(what: &str, patience: Duration, mut look: impl FnMut() -> Result<Look<T, S>>) -> Result<T> {
     let start = Instant::now();
+    // The last look begins when the time is over: it may have stood still for longer than that.
+    let mut last = false;
     loop {
         match look()? {
             Look::Done(value) => return Ok(value),
-            Look::Waiting(state) if start.elapsed() > patience => {
+            Look::Waiting(state) if last => {
                 bail!("waited {:.1} s for {what}; last seen: {state}", patience.as_secs_f64())
             }
             Look::Waiting(_) => sleep(INTERVAL),
         }
+        last = start.elapsed() > patience;
     }
 }
 

@@ -21,8 +21,6 @@ use crate::poll::{self, Look};
 
 /// How long a process may take to end when it is asked to.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long the last lines of a group that has ended may take to come through its pipes.
-const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// A process in a group of its own. It ends with this value, and with this program, however that ends.
 pub struct Process {
@@ -119,7 +117,7 @@ impl Process {
         self.group.signal(Signal::SIGKILL);
         let _ = self.child.wait();
         self.group.wait_until_gone(PATIENCE);
-        self.output.wait_until_complete(LAST_LINES);
+        self.output.wait_until_complete(PATIENCE);
     }
 
     /// Asks the group to end, waits, and then makes it.

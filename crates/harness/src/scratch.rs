@@ -65,10 +65,14 @@ mod tests {
 
     #[test]
     fn a_directory_goes_with_its_owner_and_a_dead_owners_with_the_next() {
-        let dead = env::temp_dir().join(format!("{PREFIX}999999999-0"));
-        fs::create_dir_all(dead.join("redis")).expect("a directory");
         let scratch = Scratch::new().expect("a directory");
-        assert!(!dead.exists());
+        // Not where other tests make theirs: they would take it away.
+        let [dead, alive] = [999_999_999, getpid().as_raw()].map(|pid| scratch.path().join(format!("{PREFIX}{pid}-0")));
+        for made in [&dead, &alive] {
+            fs::create_dir_all(made.join("redis")).expect("a directory");
+        }
+        sweep(scratch.path());
+        assert!(!dead.exists() && alive.is_dir());
         let path = scratch.path().to_owned();
         assert!(path.is_dir());
         drop(scratch);

@@ -135,7 +135,10 @@ impl Meter {
 
     /// Records an answer that has just come to a request that was due at `due`.
     pub fn record(&self, step: Step, due: Instant, label: &str) {
-        let now = Instant::now();
+        self.record_at(Instant::now(), step, due, label);
+    }
+
+    fn record_at(&self, now: Instant, step: Step, due: Instant, label: &str) {
         let micros = u64::try_from((now - due).as_micros()).unwrap_or(u64::MAX);
         let bucket = (now - self.origin).as_millis() / BUCKET.as_millis();
         let bucket = u64::try_from(bucket).unwrap_or(u64::MAX);
@@ -222,9 +225,10 @@ mod tests {
     #[test]
     fn latency_counts_from_when_the_request_was_due() {
         let meter = Meter::new().unwrap();
-        let due = Instant::now().checked_sub(Duration::from_millis(500)).unwrap();
-        meter.record(Step::Reserve, due, "202");
-        meter.record(Step::Reserve, Instant::now(), "409 sold_out");
+        let now = Instant::now();
+        let due = now.checked_sub(Duration::from_millis(500)).unwrap();
+        meter.record_at(now, Step::Reserve, due, "202");
+        meter.record_at(now, Step::Reserve, now, "409 sold_out");
 
         let rows = meter.summaries();
         assert_eq!(rows.len(), 1);

@@ -15,7 +15,7 @@ struct Cli {
 async fn measure(fault: Fault) -> Report {
     let url = fake::start(fault).await;
     let line = format!(
-        "bench --admin-token a --env-file /dev/null --url {url} --seconds 0.05 --rounds 2 --reserves 60 --connections 4"
+        "bench --admin-token a --env-file /dev/null --url {url} --seconds 0.2 --rounds 2 --reserves 60 --connections 4"
     );
     bench::run(Cli::parse_from(line.split_whitespace()).options, None).await.unwrap()
 }

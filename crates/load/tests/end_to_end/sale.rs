@@ -16,7 +16,7 @@ struct Cli {
 
 /// A small crowd, in a hurry.
 const SALE: &str = "--admin-token a --cron-token c --env-file /dev/null --seed 1 --start-in 1 --pay-timeout 3 \
-                    --settle 3 --sweep-every 1 --patience 20 --buyers 300 --stock 40 --skus 2 --per-user 2 \
+                    --settle 30 --sweep-every 1 --patience 20 --buyers 300 --stock 40 --skus 2 --per-user 2 \
                     --greedy-share 0.2 --double-share 0.2 --pay-share 0.5 --cancel-share 0.3";
 
 async fn sell(fault: Fault) -> Report {
@@ -110,6 +110,6 @@ async fn money_without_goods_is_caught() {
 
 #[tokio::test]
 async fn a_queue_that_never_moves_cannot_be_judged() {
-    let report = sell_with(Fault::Stuck, "--patience 4").await;
+    let report = sell_with(Fault::Stuck, "--patience 4 --settle 1").await;
     assert_eq!(report.verdict.exit_code(), 2, "{}", report.text());
 }
