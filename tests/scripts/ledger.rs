@@ -275,10 +275,10 @@ async fn a_ban_holds_in_every_sale_and_can_be_lifted() {
     use stampede_domain::{ids::UserId, problem::Code};
     use stampede_sale::bans::{self, Banned};
     let first = world("sqlite", 5, 1).await;
-    let who = Banned::User(UserId::parse("eve").unwrap());
+    let who = Banned::User(UserId::parse("mallory").unwrap());
     bans::ban(&first.redis, &first.sql, &who, stampede_domain::time::Millis(4_000_000_000_000), "robot").await.unwrap();
-    assert_eq!(first.reserve(1, "eve", 1).await.unwrap().outcome, Outcome::Refused(Code::Banned, 0));
+    assert_eq!(first.reserve(1, "mallory", 1).await.unwrap().outcome, Outcome::Refused(Code::Banned, 0));
     assert!(matches!(first.reserve(2, "ada", 1).await.unwrap().outcome, Outcome::Queued(_)));
     bans::lift(&first.redis, &first.sql, &who).await.unwrap();
-    assert!(matches!(first.reserve(1, "eve", 1).await.unwrap().outcome, Outcome::Queued(_)));
+    assert!(matches!(first.reserve(1, "mallory", 1).await.unwrap().outcome, Outcome::Queued(_)));
 }
