@@ -35,10 +35,10 @@ async fn a_crowd_at_the_gate_asks_the_app_once_a_second() {
             assert_eq!(cache, "public, max-age=0, s-maxage=1");
         }
     }
-    let took = begun.elapsed();
-    assert!(took < Duration::from_millis(2_500), "the crowd took {took:?}");
+    // A copy lasts a second or more, since nginx counts whole seconds.
+    let most = 1 + usize::try_from(begun.elapsed().as_millis().div_ceil(1_000)).expect("a number");
     let seen = app.seen(GATE);
-    assert!((1..=3).contains(&seen.len()), "200 requests became {}: {seen:#?}", seen.len());
+    assert!((1..=most).contains(&seen.len()), "200 requests became {}: {seen:#?}", seen.len());
     assert!(seen.iter().all(|seen| seen.target == GATE && seen.header("authorization").is_empty()), "{seen:#?}");
 }
 
@@ -65,20 +65,22 @@ async fn a_gate_is_never_older_than_two_seconds_while_people_ask() {
     let app = StandIn::start().await;
     let front = Front::before(&[&app]);
     for path in ["/api/activities", "/api/activities/demo", "/api/activities/demo/gate.js"] {
-        let mut current = (Value::Null, Instant::now());
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_millis(3_300) {
+        let (mut current, mut since, mut changes, mut first) = (Value::Null, Instant::now(), 0, None);
+        while changes < 3 {
             let asked = Instant::now();
             let number = front.http.get(path, "").await.is(200).json()["number"].clone();
-            if number != current.0 {
-                current = (number, asked);
+            if number == current {
+                let age = asked - since;
+                assert!(age <= Duration::from_millis(2_100), "{path} is {age:?} old for who asks now");
+            } else {
+                (current, since, changes) = (number, Instant::now(), changes + 1);
+                first.get_or_insert(asked);
             }
-            let age = asked - current.1;
-            assert!(age <= Duration::from_millis(2_100), "{path} is {age:?} old");
             sleep(Duration::from_millis(20)).await;
         }
+        let took = first.expect("an answer").elapsed();
         let seen = app.seen(path).iter().filter(|seen| seen.target == path).count();
-        assert!((2..=4).contains(&seen), "{path} was asked for {seen} times");
+        assert!(seen == 3 && took >= Duration::from_millis(1_900), "{path} was asked for {seen} times in {took:?}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Limits, addresses, bans by themselves, rotation of keys (A4, B2, B4, B6).
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::{StreamExt, future::join_all, stream};
 use jsonwebtoken::Algorithm;
@@ -152,7 +152,7 @@ async fn a_user_who_hammers_is_limited_and_then_banned_and_others_are_not() {
     let app = TestApp::shared();
     let limits = json!({"user": {"count": 5, "seconds": 60}, "ip": null, "all": null});
     let sale = app.sale(json!({ "limits": limits, "per_user": 2 })).await;
-    let (robot, calm) = (app.buyer(&sale, "robot").await, app.buyer(&sale, "calm").await);
+    let (robot, calm) = (app.buyer(&sale, "hammerer").await, app.buyer(&sale, "calm").await);
     let conflict = || app.reserve(&sale, &robot, "a", 2);
     app.reserve(&sale, &robot, "a", 1).await.is(202);
     let answers: Vec<Answer> = stream::iter(0..200).map(|_| conflict()).buffer_unordered(16).collect().await;
@@ -163,7 +163,7 @@ async fn a_user_who_hammers_is_limited_and_then_banned_and_others_are_not() {
     app.ticket(&sale.id, &robot.jwt).await.is_problem(403, "banned");
     app.reserve(&sale, &calm, "a", 1).await.is(202);
     // Operators lift a ban of ours as they lift their own.
-    app.admin(Method::DELETE, "/bans/user/robot", &Value::Null).await.is(204);
+    app.admin(Method::DELETE, "/bans/user/hammerer", &Value::Null).await.is(204);
     app.ticket(&sale.id, &robot.jwt).await.is(201);
 }
 
@@ -176,19 +176,30 @@ async fn a_new_start_key_is_seen_everywhere_within_two_seconds_and_the_old_one_i
     app.reserve(&with_key_of_other, &ada, "a", 1).await.is_problem(403, "start_key_invalid");
     app.rotate_start_key(&sale).await.is(200);
     let start = Instant::now();
+    // F5, for who asks later than that, however long the answer is on its way.
+    let in_time = |asked: Duration| assert!(asked < Duration::from_secs(2), "the old key for who asks after {asked:?}");
     app.reserve(&sale, &ada, "a", 1).await.is_problem(403, "start_key_invalid");
     let fresh = eventually("the new key in the gate", async || {
+        let asked = start.elapsed();
         let key = app.http.get(&format!("/api/activities/{}/gate.json", sale.id), "").await.is(200).text("start_key");
-        if key == sale.start_key { Err(key) } else { Ok(Sale { start_key: key, ..sale.clone() }) }
+        if key != sale.start_key {
+            return Ok(Sale { start_key: key, ..sale.clone() });
+        }
+        in_time(asked);
+        Err(key)
     })
     .await;
     eventually("the new key at every instance", async || {
+        let asked = start.elapsed();
         let wishes = (0..8).map(|_| app.reserve(&fresh, &ada, "a", 1));
         let answers = join_all(wishes).await;
-        if answers.iter().all(|answer| answer.status == 202) { Ok(()) } else { Err(format!("{answers:?}")) }
+        if answers.iter().all(|answer| answer.status == 202) {
+            return Ok(());
+        }
+        in_time(asked);
+        Err(format!("{answers:?}"))
     })
     .await;
-    assert!(start.elapsed().as_millis() < 2_000, "{:?}", start.elapsed());
     app.reserve(&sale, &ben, "a", 1).await.is_problem(403, "start_key_invalid");
     app.rotate_start_key(&Sale { id: "no-such-sale".to_owned(), ..sale }).await.is_problem(404, "not_found");
 }

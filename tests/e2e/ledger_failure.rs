@@ -11,8 +11,8 @@ use stampede_harness::postgres::Postgres;
 use crate::support::{Answer, Buyer, TestApp, eventually, sale::units};
 
 /// How long an answer may take while the ledger is silent: a buyer's, an operator's or a job's.
-const BUYERS: Duration = Duration::from_secs(6);
-const JOBS: Duration = Duration::from_secs(15);
+const BUYERS: Duration = Duration::from_secs(12);
+const JOBS: Duration = Duration::from_secs(25);
 
 const ALL: [&str; 11] =
     ["list", "ticket", "checkout", "cancel", "refund", "orders", "webhook", "ready", "sales", "dead letters", "sweep"];
@@ -96,7 +96,8 @@ async fn ten_thousand_sales_that_never_were_cost_the_ledger_next_to_nothing() {
     // PostgreSQL counts what a connection did within a second.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let after = app.ledger_number(TRANSACTIONS).await;
-    assert!(after - before < 100, "{before}, then {after}");
+    // Some of it may be older: what was done at the start counts up to ten seconds late.
+    assert!(after - before < 500, "{before}, then {after}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -26,11 +26,23 @@ async fn line_up(app: &TestApp, seconds: i64) -> (Sale, Vec<Runner>) {
     let sale = app.sale(changes).await;
     let buyers = app.buyers(&sale, ORDERS).await;
     let runners = buyers.into_iter().map(async |buyer| {
-        let order_no = app.order(&sale, &buyer).await;
-        let session = app.session(&order_no, &buyer.jwt).await;
+        let order_no = app.reserve(&sale, &buyer, "a", 1).await.is(202).text("order_no");
+        eventually("the order to be written", async || {
+            let order = app.status(&order_no, &buyer.ticket).await.is(200);
+            if order.text("status") == "queued" { Err(order.body) } else { Ok(()) }
+        })
+        .await;
+        let opened = app.checkout(&order_no, &buyer.jwt).await;
+        // On a machine that stood still an order may be due by now: it races without a page.
+        let session = match opened.status {
+            409 => "none".to_owned(),
+            _ => opened.is(200).text("checkout_url").rsplit('/').next().expect("a session").to_owned(),
+        };
         Runner { buyer, order_no, session }
     });
     let runners = join_all(runners).await;
+    let with_a_page = runners.iter().filter(|runner| runner.session != "none").count();
+    println!("{with_a_page} of {ORDERS} race with a page");
     (sale, runners)
 }
 
@@ -38,7 +50,10 @@ async fn line_up(app: &TestApp, seconds: i64) -> (Sale, Vec<Runner>) {
 async fn half_due(app: &TestApp, runners: &[Runner]) {
     let mut pay_by = join_all(runners.iter().map(async |runner| {
         let order = app.status(&runner.order_no, &runner.buyer.ticket).await.is(200).json();
-        OffsetDateTime::parse(order["pay_by"].as_str().expect("pay_by"), &Rfc3339).expect("a time")
+        // One that has no time left shows none.
+        order["pay_by"]
+            .as_str()
+            .map_or_else(OffsetDateTime::now_utc, |at| OffsetDateTime::parse(at, &Rfc3339).expect("a time"))
     }))
     .await;
     pay_by.sort_unstable();
@@ -74,7 +89,9 @@ async fn cancel_and_pay_at_once_leave_money_with_an_order_or_a_refund() {
         for ((cancelled, called_back), order) in join_all(races).await.into_iter().zip(ends(&app, &runners).await) {
             assert_eq!(called_back, 204);
             match cancelled.status {
-                200 => assert!(order["status"] == "paid" || order["status"] == "refunding", "{order}"),
+                200 => {
+                    assert!(["paid", "refunding", "refunded"].map(Value::from).contains(&order["status"]), "{order}")
+                }
                 _ => assert_eq!((cancelled.code().as_str(), &order["status"]), ("state_conflict", &json!("paid"))),
             }
         }
@@ -146,7 +163,9 @@ async fn a_late_payment_takes_the_unit_again_while_there_is_one_and_is_refunded_
     assert_eq!(answers, [204, 204]);
     let statuses: Vec<_> = ends(&app, &runners).await.iter().map(|order| order["status"].clone()).collect();
     assert!(statuses.contains(&json!("paid")), "{statuses:?}");
-    assert!(statuses.contains(&json!("refunding")), "{statuses:?}");
+    // Another test's sweep may have ended it already.
+    let refunded = [json!("refunding"), json!("refunded")];
+    assert!(statuses.iter().any(|status| refunded.contains(status)), "{statuses:?}");
     assert_eq!(app.settled(&sale).await, [0, 1, 1]);
 }
 

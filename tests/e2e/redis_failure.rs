@@ -15,7 +15,7 @@ use stampede_harness::{manifest::Manifest, ports, proxy::Proxy, redis::Redis, sc
 use crate::support::{Answer, Buyer, Sale, TestApp, eventually, sale::units};
 
 /// How long an answer may take while Redis is in trouble.
-const PATIENCE: Duration = Duration::from_secs(6);
+const PATIENCE: Duration = Duration::from_secs(12);
 
 /// An app without the Redis trigger, which would take the process along, before whose Redis stands a proxy.
 fn behind_a_proxy() -> (TestApp, Arc<OnceLock<Proxy>>) {
@@ -174,7 +174,8 @@ async fn a_slow_redis_is_said_in_time_and_a_reservation_that_was_unknown_is_one_
     let (app, proxy) = behind_a_proxy();
     let proxy = proxy.get().expect("a proxy");
     let scene = scene(&app).await;
-    proxy.delay(Duration::from_secs(2));
+    // Longer than anybody waits, also where those who wait are late.
+    proxy.delay(Duration::from_secs(5));
     all_say_so(&app, &scene, &ALL).await;
     // The same ticket, again and again, while nobody knows what became of it.
     let tries = join_all((0..8).map(|_| ask(&app, &scene, "reserve"))).await;

@@ -91,8 +91,11 @@ async fn the_metrics_say_what_waits_for_an_operator() {
     };
     let before = held().await;
     let unknown = TestApp::callback("payment.succeeded", "nowhere.01ARZ3NDEKTSV4RRFFQ69G5FAV", "s");
-    app.call_back("evt_of_the_metrics", &unknown).await.is(204);
+    let mut number = 0;
     eventually("a held callback in the metrics", async || {
+        // Another test may take away as many as it brought.
+        number += 1;
+        app.call_back(&format!("evt_of_the_metrics_{number}"), &unknown).await.is(204);
         let now = held().await;
         if now > before { Ok(()) } else { Err(format!("{before}, then {now}")) }
     })
@@ -198,9 +201,9 @@ async fn a_kept_alive_connection_never_waits_for_an_acknowledgement() {
         let asked = request.lines().next().unwrap_or_default().to_owned();
         let mut took = tokio::task::spawn_blocking(move || one_by_one(&address, &request, 100)).await.expect("answers");
         took.sort_unstable();
-        // An answer in two packets waits 40 ms for the first one's acknowledgement, every time. The median is what
-        // that changes; a busy machine changes single ones.
-        assert!(took[50] < Duration::from_millis(20), "{asked}: half of the answers took {:?} or more", took[50]);
+        // An answer in two packets waits 40 ms for the first one's acknowledgement, all but the first few times. A busy
+        // machine delays some.
+        assert!(took[30] < Duration::from_millis(30), "{asked}: most answers took {:?} or more", took[30]);
     }
 }
 

@@ -105,12 +105,16 @@ async fn a_refused_attempt_does_not_burn_the_ticket() {
     app.cancel(&order_no, &first.jwt).await.is(200);
     let start = std::time::Instant::now();
     eventually("the sale to re-open", async || {
+        let asked = start.elapsed();
         let answer = app.reserve(&sale, &second, "a", 1).await;
-        if answer.status == 202 { Ok(()) } else { Err(answer.is_problem(409, "sold_out").body) }
+        if answer.status == 202 {
+            return Ok(());
+        }
+        // C6: within a second everywhere, however long the answer was on its way.
+        assert!(asked.as_millis() < 1_100, "still sold out for who asks after {asked:?}");
+        Err(answer.is_problem(409, "sold_out").body)
     })
     .await;
-    // C6: within a second everywhere; half of one more for a busy test machine.
-    assert!(start.elapsed().as_millis() < 1_500, "{:?}", start.elapsed());
 }
 
 #[tokio::test]

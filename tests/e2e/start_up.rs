@@ -98,7 +98,7 @@ async fn a_redis_that_may_forget_is_not_ready() {
         set(&mut redis, good).await;
         app.with_app(|app| app.wait_until_ready()).expect("ready again");
     }
-    tokio::time::timeout(Duration::from_secs(5), app.http.get("/healthz", ""))
+    tokio::time::timeout(Duration::from_secs(30), app.http.get("/healthz", ""))
         .await
         .expect("alive all the time")
         .is(200);

@@ -14,7 +14,8 @@ async fn a_sale_goes_from_draft_to_the_last_refund() {
     let id = new_id("whole");
     let sale_path = format!("/api/activities/{id}");
     let admin_path = format!("/activities/{id}");
-    let draft = description(&json!({"starts_at": in_seconds(3), "per_user": 2, "skus": units(3)}));
+    let starting = |seconds| description(&json!({"starts_at": in_seconds(seconds), "per_user": 2, "skus": units(3)}));
+    let draft = starting(600);
     app.admin(Method::PUT, &admin_path, &draft).await.is(200);
     app.http.get(&sale_path, "").await.is_problem(404, "not_found");
 
@@ -36,6 +37,7 @@ async fn a_sale_goes_from_draft_to_the_last_refund() {
     let orders_path = format!("{sale_path}/orders");
     app.http.post(&orders_path, "", &early).await.is_problem(403, "not_open");
 
+    app.admin(Method::PUT, &admin_path, &starting(2)).await.is(200);
     let start_key = eventually("the sale to open", async || {
         let gate = app.http.get(&gate_path, "").await.is(200);
         if gate.json()["phase"] == "open" { Ok(gate.text("start_key")) } else { Err(gate.body) }

@@ -5,13 +5,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Looks again and again until `look` is `Ok`; panics with the last `Err` when 30 seconds have passed.
+/// How long to look.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Looks again and again until `look` is `Ok`; panics with the last `Err` of a look that began when the time was over.
 pub async fn eventually<T, S: Display>(what: &str, mut look: impl AsyncFnMut() -> Result<T, S>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let begun = Instant::now();
     loop {
+        let last = begun.elapsed() > PATIENCE;
         match look().await {
             Ok(value) => return value,
-            Err(state) if Instant::now() > deadline => panic!("waited 30 s for {what}; last seen: {state}"),
+            Err(state) if last => panic!("waited {PATIENCE:?} for {what}; last seen: {state}"),
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
