@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { call, operate, publish, signIn, sweep, unique, untilOrder } from "../support/app.js";
+import { call, eventually, operate, publish, signIn, sweep, unique, untilOrder } from "../support/app.js";
 import { goToPayment, listenTo, part, signInOn, untilButton, untilSays, withPage } from "../support/browser.js";
 import { measured } from "../support/measured.js";
 
@@ -19,7 +19,14 @@ async function buyOn(page, user) {
 test("somebody signs in, waits for the start, buys, pays, and sees the order paid", () => measured(async () => {
   const sale = await publish({ startsIn: 15_000, total: 3 });
   const late = await withPage("/", async (page) => {
-    await page.getByRole("link", { name: new RegExp(sale.id) }).click();
+    const link = page.getByRole("link", { name: new RegExp(sale.id) });
+    // The list may be a second older than the sale, and is asked for once a minute.
+    await eventually("the sale being listed", async () => {
+      await page.reload();
+      const done = await link.waitFor({ timeout: 2_000 }).then(() => true, () => false);
+      return { done, value: await page.innerText("main") };
+    });
+    await link.click();
     const [countdown, ticket] = [await listenTo(part(page, "countdown")), await listenTo(part(page, "ticket-step"))];
     const [label, grey] = await part(page, "buy").evaluate(({ textContent, disabled }) => [textContent, disabled]);
     if (label === "Buy") return "the page came after the start";
