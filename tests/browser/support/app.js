@@ -1,9 +1,8 @@
 // The app under test, from outside: its address, its operator's interface, and buyers without a browser.
 
 import { randomBytes } from "node:crypto";
-import { setTimeout } from "node:timers/promises";
 
-import { eventually } from "../../support/eventually.mjs";
+import { eventually, untilReady } from "../../support/patience.mjs";
 
 export { eventually };
 
@@ -27,8 +26,7 @@ function required(name) {
  * again when it said.
  */
 export async function call(method, path, { token, body } = {}) {
-  const deadline = Date.now() + 30_000;
-  for (;;) {
+  const { status, text } = await untilReady(async () => {
     const response = await fetch(url + path, {
       method,
       headers: {
@@ -37,13 +35,10 @@ export async function call(method, path, { token, body } = {}) {
       },
       body: body === undefined ? undefined : JSON.stringify(body),
     });
-    const text = await response.text();
-    if (response.ok) return text ? JSON.parse(text) : null;
-    const wait = Number(response.headers.get("retry-after")) * 1_000;
-    const again = response.status === 503 && wait > 0 && Date.now() + wait < deadline;
-    if (!again) throw new Error(`${method} ${path}: ${response.status} ${text}`);
-    await setTimeout(wait);
-  }
+    return { status: response.status, headers: response.headers, text: await response.text() };
+  });
+  if (status >= 300) throw new Error(`${method} ${path}: ${status} ${text}`);
+  return text ? JSON.parse(text) : null;
 }
 
 /** The same for operators, below `/api/admin`. */

@@ -1,9 +1,8 @@
 // The app under test, from outside: its address, its variables, and buyers.
 
 import { randomBytes } from "node:crypto";
-import { setTimeout } from "node:timers/promises";
 
-import { eventually } from "../../support/eventually.mjs";
+import { eventually, untilReady } from "../../support/patience.mjs";
 
 export { eventually };
 
@@ -35,15 +34,9 @@ export async function ask(method, path, { token, body, headers } = {}) {
 
 /** The same, for what has to succeed: a server that is not ready is asked again when it said. */
 export async function call(method, path, options) {
-  const deadline = Date.now() + 30_000;
-  for (;;) {
-    const { status, headers, document } = await ask(method, path, options);
-    if (status < 300) return document;
-    const wait = Number(headers.get("retry-after")) * 1_000;
-    const again = status === 503 && wait > 0 && Date.now() + wait < deadline;
-    if (!again) throw new Error(`${method} ${path}: ${status} ${JSON.stringify(document)}`);
-    await setTimeout(wait);
-  }
+  const { status, document } = await untilReady(() => ask(method, path, options));
+  if (status >= 300) throw new Error(`${method} ${path}: ${status} ${JSON.stringify(document)}`);
+  return document;
 }
 
 /** The same for operators, below `/api/admin`. */
