@@ -90,11 +90,14 @@ impl Redis {
     /// # Errors
     /// When nobody does.
     pub fn wait_for_subscriber(&self, channel: &str) -> Result<()> {
-        let what = format!("somebody to listen to {channel}");
-        poll::until(&what, PATIENCE, || {
-            // Its name and a number: `*2`, `$17`, `stampede:doorbell`, `:1`.
-            let answer = inline(self.port, &format!("PUBSUB NUMSUB {channel}"), |answer| answer.lines().count() == 4)?;
-            Ok(if answer.trim_end().ends_with(":0") { Look::Waiting("nobody") } else { Look::Done(()) })
+        // Its name and a number: `*2`, `$17`, `stampede:doorbell`, `:1`.
+        let whole = |answer: &str| answer.lines().count() == 4 && answer.ends_with("\r\n");
+        poll::until(&format!("somebody to listen to {channel}"), PATIENCE, || {
+            Ok(match inline(self.port, &format!("PUBSUB NUMSUB {channel}"), whole) {
+                Ok(answer) if whole(&answer) && !answer.ends_with(":0\r\n") => Look::Done(()),
+                Ok(answer) => Look::Waiting(answer),
+                Err(error) => Look::Waiting(error.to_string()),
+            })
         })
     }
 
