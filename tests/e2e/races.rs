@@ -35,7 +35,10 @@ async fn line_up(app: &TestApp, seconds: i64) -> (Sale, Vec<Runner>) {
         let opened = app.checkout(&order_no, &buyer.jwt).await;
         // On a machine that stood still an order may be due by now: it races without a page.
         let session = match opened.status {
-            409 => "none".to_owned(),
+            409 => {
+                assert_eq!(app.status(&order_no, &buyer.ticket).await.text("status"), "expired", "{opened:?}");
+                "none".to_owned()
+            }
             _ => opened.is(200).text("checkout_url").rsplit('/').next().expect("a session").to_owned(),
         };
         Runner { buyer, order_no, session }
