@@ -3,11 +3,11 @@
 
 use std::{fs, path::PathBuf};
 
+use dev::{scratch::Scratch, throwaway::Throwaway};
 use serde_json::json;
-use stampede_harness::{scratch::Scratch, throwaway::Throwaway};
 use time::OffsetDateTime;
 
-use crate::support::{Buyer, Claims, Sale, TestApp, eventually, sale::units};
+use support::{Buyer, Claims, Sale, TestApp, eventually, sale::units};
 
 /// The library that lies about the time: Debian's package `libfaketime`.
 fn library() -> PathBuf {

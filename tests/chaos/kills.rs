@@ -11,15 +11,15 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use dev::throwaway::Throwaway;
 use fastrand::Rng;
 use futures::future::join_all;
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
-use stampede_harness::throwaway::Throwaway;
 use tokio::runtime::Handle;
 
-use crate::support::{Buyer, Sale, TestApp, eventually, sale::units};
+use support::{Buyer, Sale, TestApp, eventually, sale::units};
 
 const UNITS: i64 = 120;
 const BUYERS: usize = 200;

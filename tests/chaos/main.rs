@@ -5,10 +5,7 @@
 //! `scripts`, where they can be made to.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that panics has failed")]
 #![allow(clippy::wrong_self_convention, reason = "`answer.is(200)` reads as what it asserts")]
-#![allow(dead_code, unused_imports, reason = "the support is the end-to-end suite's")]
 
 mod clock;
 mod kills;
-#[path = "../e2e/support.rs"]
-mod support;
 mod twins;

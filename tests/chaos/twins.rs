@@ -5,18 +5,18 @@ use std::{
     time::Duration,
 };
 
-use futures::future::join_all;
-use reqwest::Method;
-use serde_json::json;
-use stampede_harness::{
+use dev::{
     app::{App, Settings},
     ports,
     postgres::Postgres,
     scratch::Scratch,
     throwaway::Throwaway,
 };
+use futures::future::join_all;
+use reqwest::Method;
+use serde_json::json;
 
-use crate::support::{Http, TestApp, sale::units};
+use support::{Http, TestApp, sale::units};
 
 const BUYERS: usize = 300;
 const UNITS: i64 = 200;

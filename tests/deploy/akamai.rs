@@ -1,16 +1,14 @@
 //! The manifest for Akamai Functions, on this machine's engine: no order writer, no SQLite, a PostgreSQL ledger, and a
 //! sweeper that somebody calls. A sale runs all the same (G9).
 
-use std::{fs, sync::Arc, time::Duration};
+use std::{fs, time::Duration};
 
+use dev::{akamai, engine::target_directory, manifest::Manifest, postgres::Postgres, root, throwaway::Throwaway};
 use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
-use stampede_harness::{
-    akamai, engine::target_directory, manifest::Manifest, postgres::Postgres, root, throwaway::Throwaway,
-};
 
-use crate::support::{Http, TestApp, sale::units};
+use support::{TestApp, sale::units};
 
 /// How often somebody calls the sweeper.
 const PERIOD: Duration = Duration::from_secs(1);

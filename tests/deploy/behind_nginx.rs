@@ -1,10 +1,10 @@
 //! The app itself behind nginx: a sale from the page to the payment, with one trusted hop (B4, G9).
 
+use dev::{nginx::Nginx, root, scratch::Scratch};
 use reqwest::Method;
 use serde_json::{Value, json};
-use stampede_harness::{nginx::Nginx, root, scratch::Scratch};
 
-use crate::support::{Http, TestApp, sale::units};
+use support::{Http, TestApp, sale::units};
 
 /// An app that trusts one hop, asked through nginx.
 struct Behind {

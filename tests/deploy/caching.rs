@@ -8,12 +8,10 @@ use futures::{
 };
 use reqwest::Method;
 use serde_json::{Value, json};
+use support::eventually;
 use tokio::time::{Instant, interval, sleep};
 
-use crate::{
-    stand_in::{Front, StandIn},
-    support::eventually,
-};
+use crate::stand_in::{Front, StandIn};
 
 const GATE: &str = "/api/activities/demo/gate.json";
 

@@ -2,19 +2,17 @@
 
 use std::time::Duration;
 
+use dev::limits;
 use futures::{StreamExt, stream::FuturesUnordered};
 use reqwest::{Client, Method};
 use serde_json::json;
-use stampede_harness::limits;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpSocket,
 };
 
-use crate::{
-    stand_in::{Front, StandIn},
-    support::{Http, eventually},
-};
+use crate::stand_in::{Front, StandIn};
+use support::{Http, eventually};
 
 /// Requests in flight that the site lets the crowd have, and those who poll.
 const CROWD: usize = 600;

@@ -2,7 +2,6 @@
 //! for Akamai Functions, SpinKube's resources.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that panics has failed")]
 #![allow(clippy::wrong_self_convention, reason = "`answer.is(200)` reads as what it asserts")]
-#![allow(dead_code, unused_imports, reason = "the support is the end-to-end suite's")]
 
 mod akamai;
 mod behind_nginx;
@@ -10,7 +9,5 @@ mod caching;
 mod lanes;
 mod spinkube;
 mod stand_in;
-#[path = "../e2e/support.rs"]
-mod support;
 mod tls;
 mod units;

@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, fs, process::Command};
 
+use dev::{manifest::Manifest, root};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
-use stampede_harness::{manifest::Manifest, root};
 
-use crate::support::TestApp;
+use support::TestApp;
 
 /// `SpinApp` of `core.spinkube.dev/v1alpha1`, as far as the kit uses it. What is not here is a misspelling.
 #[derive(Debug, Deserialize)]
@@ -40,6 +40,7 @@ struct Spec {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[expect(dead_code, reason = "unknown fields are refused, so every known field is listed")]
 struct Check {
     http_get: HttpGet,
     #[serde(default)]

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use stampede_harness::{nginx::Nginx, root, scratch::Scratch};
+use dev::{nginx::Nginx, root, scratch::Scratch};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},
@@ -13,12 +13,11 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::support::Http;
+use support::Http;
 
 /// A request as it arrived.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    pub method: String,
     pub target: String,
     pub headers: HashMap<String, String>,
     pub body: usize,
@@ -109,7 +108,7 @@ async fn talk(stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
     let mut line = String::new();
     while stream.read_line(&mut line).await? > 0 {
         let mut words = line.split_whitespace().map(str::to_owned);
-        let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let target = words.nth(1).unwrap_or_default();
         let mut headers = HashMap::new();
         loop {
             line.clear();
@@ -121,7 +120,7 @@ async fn talk(stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
         let length = headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or_default();
         let mut body = vec![0; length];
         stream.read_exact(&mut body).await?;
-        let seen = Seen { method, target, headers, body: length };
+        let seen = Seen { target, headers, body: length };
         let response = response(&seen, {
             let mut all = lock(shared);
             all.push(seen.clone());

@@ -6,8 +6,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+use dev::{nginx::Nginx, root, scratch::Scratch};
 use reqwest::{Client, redirect::Policy};
-use stampede_harness::{nginx::Nginx, root, scratch::Scratch};
 
 use crate::stand_in::StandIn;
 

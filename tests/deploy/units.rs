@@ -9,9 +9,7 @@ use std::{
     time::Duration,
 };
 
-use reqwest::Method;
-use serde_json::{Value, json};
-use stampede_harness::{
+use dev::{
     app::served_at,
     engine::{Engine, target_directory},
     manifest::Manifest,
@@ -23,8 +21,10 @@ use stampede_harness::{
     scratch::Scratch,
     variables::Variables,
 };
+use reqwest::Method;
+use serde_json::{Value, json};
 
-use crate::support::{Claims, Http, eventually, sale::description};
+use support::{Claims, Http, eventually, sale::description};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

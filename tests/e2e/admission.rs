@@ -2,36 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use futures::{StreamExt, future::join_all, stream};
-use jsonwebtoken::Algorithm;
-use reqwest::Method;
-use serde_json::{Value, json};
-use stampede_domain::{
+use domain::{
     ids::{ActivityId, UserId},
     ticket::{Ticket, TicketKeys},
     time::Millis,
 };
+use futures::{StreamExt, future::join_all, stream};
+use jsonwebtoken::Algorithm;
+use reqwest::Method;
+use serde_json::{Value, json};
 use ulid::Ulid;
 
-use crate::support::{Answer, Buyer, Claims, Sale, TestApp, eventually};
-
-impl TestApp {
-    /// Asks for a ticket as if it came over proxies.
-    async fn ticket_from(&self, sale: &Sale, jwt: &str, forwarded: &str) -> Answer {
-        self.ticket_claiming(sale, jwt, &[("x-forwarded-for", forwarded)]).await
-    }
-
-    async fn ticket_claiming(&self, sale: &Sale, jwt: &str, more: &[(&str, &str)]) -> Answer {
-        let mut headers = vec![("authorization", format!("Bearer {jwt}"))];
-        headers.extend(more.iter().map(|(name, value)| (*name, (*value).to_owned())));
-        let path = format!("/api/activities/{}/ticket", sale.id);
-        self.http.raw(Method::POST, &path, &headers, "").await.expect("an answer")
-    }
-
-    async fn rotate_start_key(&self, sale: &Sale) -> Answer {
-        self.admin(Method::POST, &format!("/activities/{}/rotate-start-key", sale.id), &Value::Null).await
-    }
-}
+use support::{Answer, Buyer, Claims, Sale, TestApp, eventually};
 
 /// Nobody but addresses is limited: two in ten minutes.
 fn two_per_address() -> Value {

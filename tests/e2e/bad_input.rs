@@ -4,7 +4,7 @@ use redis::AsyncCommands;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{
+use support::{
     Answer, Buyer, Sale, TestApp,
     sale::{description, new_id},
 };

@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Buyer, Sale, TestApp, eventually, sale::units};
+use support::{Buyer, Sale, TestApp, eventually, sale::units};
 
 const BUYERS: usize = 600;
 

@@ -1,42 +1,18 @@
 //! Human checks (B5): solved, reused, borrowed, late, faked and guessed.
 
-use altcha::{Challenge, Payload, Solution, SolveChallengeOptions, solve_challenge};
+use altcha::{Payload, Solution, SolveChallengeOptions, solve_challenge};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use futures::future::join_all;
-use serde_json::{Value, json};
-use stampede_domain::{
-    check::{CheckKeys, LIFETIME_MS, Subject},
+use domain::{
+    check::{LIFETIME_MS, Subject},
     ids::{ActivityId, UserId},
     time::Millis,
 };
-use stampede_puzzle::{slider, sum};
+use futures::future::join_all;
+use puzzle::{slider, sum};
+use serde_json::{Value, json};
 use time::OffsetDateTime;
 
-use crate::support::{Answer, Sale, TestApp, sale::units};
-
-impl TestApp {
-    async fn challenge(&self, sale: &Sale, jwt: &str, wish: &Value) -> Answer {
-        self.http.post(&format!("/api/activities/{}/challenge", sale.id), jwt, wish).await
-    }
-
-    /// What a widget sends once it has solved a challenge for this user.
-    async fn work(&self, sale: &Sale, jwt: &str) -> Payload {
-        let challenge: Challenge = serde_json::from_value(self.challenge(sale, jwt, &json!({})).await.is(200).json())
-            .expect("a challenge as ALTCHA reads it");
-        let solution = solve_challenge(SolveChallengeOptions::new(&challenge)).expect("solvable").expect("in time");
-        Payload { challenge, solution }
-    }
-
-    /// Asks for a ticket with the answer to a check.
-    async fn ticket_with(&self, sale: &Sale, jwt: &str, body: &Value) -> Answer {
-        self.http.post(&format!("/api/activities/{}/ticket", sale.id), jwt, body).await
-    }
-
-    /// The app's own keys, to know what a picture shows and to make checks of another time.
-    fn check_keys(&self) -> CheckKeys {
-        CheckKeys::new(self.variables.get("ticket_secret"))
-    }
-}
+use support::{Answer, TestApp, sale::units};
 
 fn altcha(payload: &Payload) -> Value {
     json!({ "altcha": BASE64_STANDARD.encode(serde_json::to_string(payload).expect("json")) })
@@ -57,7 +33,7 @@ async fn a_proof_of_work_is_good_for_one_ticket_of_its_user_and_sale() {
     app.ticket_with(&other, &ada, &proof).await.is_problem(403, "human_check_failed");
     let ticket = app.ticket_with(&sale, &ada, &proof).await.is(201).text("ticket");
     app.ticket_with(&sale, &ada, &proof).await.is_problem(403, "human_check_failed");
-    let buyer = crate::support::Buyer { user: "ada".to_owned(), jwt: ada, ticket };
+    let buyer = support::Buyer { user: "ada".to_owned(), jwt: ada, ticket };
     app.reserve(&sale, &buyer, "a", 1).await.is(202);
 }
 
@@ -170,14 +146,14 @@ async fn work_gets_dearer_as_more_people_want_a_ticket_than_there_are_units() {
     let mut redis = app.redis().await;
     let key = format!("{{{}}}:seekers", sale.id);
     let _: () = redis::cmd("PFADD").arg(key).arg(users).query_async(&mut redis).await.expect("counted");
-    let dear = crate::support::eventually("a dearer challenge", async || {
+    let dear = support::eventually("a dearer challenge", async || {
         let seen = largest(app.challenge(&sale, &app.sign_in("ada"), &json!({"altcha": 1})).await);
         if seen > calm { Ok(seen) } else { Err(seen.to_string()) }
     })
     .await;
     assert_eq!(dear, 8 * calm, "and never more than that");
     // The crowd is spread further, too.
-    crate::support::eventually("a longer spread", async || {
+    support::eventually("a longer spread", async || {
         let gate = app.http.get(&format!("/api/activities/{}/gate.json", sale.id), "").await.is(200).json();
         if gate["jitter_ms"].as_i64() > Some(100) { Ok(()) } else { Err(gate.to_string()) }
     })

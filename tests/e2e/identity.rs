@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
-use crate::support::{
+use support::{
     Buyer, Claims, TestApp,
     sale::{description, in_seconds, new_id},
 };

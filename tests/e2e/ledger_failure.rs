@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
+use dev::postgres::Postgres;
 use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
-use stampede_harness::postgres::Postgres;
 
-use crate::support::{Answer, Buyer, TestApp, eventually, sale::units};
+use support::{Answer, Buyer, TestApp, eventually, sale::units};
 
 /// How long an answer may take while the ledger is silent: a buyer's, an operator's or a job's.
 const BUYERS: Duration = Duration::from_secs(12);

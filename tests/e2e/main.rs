@@ -19,6 +19,5 @@ mod reserve;
 mod round_trips;
 mod start_up;
 mod supervision;
-mod support;
 mod sweeper;
 mod whole_sale;

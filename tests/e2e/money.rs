@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
-use crate::support::{Buyer, Sale, TestApp, eventually, money::sign};
+use support::{Buyer, Sale, TestApp, eventually, money::sign};
 
 const WEBHOOK: &str = "/api/payments/webhook";
 

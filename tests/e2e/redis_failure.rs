@@ -6,13 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use dev::{manifest::Manifest, ports, proxy::Proxy, redis::Redis, scratch::Scratch, throwaway::Throwaway};
 use futures::future::join_all;
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
-use stampede_harness::{manifest::Manifest, ports, proxy::Proxy, redis::Redis, scratch::Scratch, throwaway::Throwaway};
 
-use crate::support::{Answer, Buyer, Sale, TestApp, eventually, sale::units};
+use support::{Answer, Buyer, Sale, TestApp, eventually, sale::units};
 
 /// How long an answer may take while Redis is in trouble.
 const PATIENCE: Duration = Duration::from_secs(12);

@@ -10,7 +10,7 @@ use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, TestApp, eventually};
+use support::{Answer, TestApp, eventually};
 
 #[tokio::test]
 async fn every_route_says_its_length_and_its_request_id() {

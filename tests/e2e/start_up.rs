@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use dev::{throwaway::Throwaway, variables::Variables};
 use serde_json::json;
-use stampede_harness::{throwaway::Throwaway, variables::Variables};
 
-use crate::support::{Claims, Http, eventually, sale::description};
+use support::{Claims, Http, eventually, sale::description};
 
 /// The secrets without which there is no sale.
 const SECRETS: [&str; 6] = ["jwt_key", "ticket_secret", "admin_token", "cron_token", "address_key", "webhook_secrets"];
@@ -82,7 +82,7 @@ async fn an_app_with_an_empty_short_or_example_secret_serves_nothing_that_needs_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_that_may_forget_is_not_ready() {
-    let app = crate::support::TestApp::own();
+    let app = support::TestApp::own();
     let mut redis = app.redis().await;
     for (setting, bad, good) in [("maxmemory-policy", "allkeys-lru", "noeviction"), ("appendonly", "no", "yes")] {
         let set = async |redis: &mut redis::aio::MultiplexedConnection, value: &str| {

@@ -8,13 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
-use reqwest::Method;
-use serde_json::{Value, json};
-use stampede_harness::{
+use dev::{
     engine::{Engine, target_directory},
     poll::{self, Look},
     ports,
@@ -23,8 +17,14 @@ use stampede_harness::{
     scratch::Scratch,
     variables::Variables,
 };
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use reqwest::Method;
+use serde_json::{Value, json};
 
-use crate::support::{Claims, Http, eventually, sale::description};
+use support::{Claims, Http, eventually, sale::description};
 
 /// A running `up` with its data in a directory of its own.
 struct Up {

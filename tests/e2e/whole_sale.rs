@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{
+use support::{
     Buyer, TestApp, eventually,
     sale::{description, in_seconds, new_id, units},
 };
@@ -83,7 +83,7 @@ async fn a_sale_goes_from_draft_to_the_last_refund() {
     })
     .await;
     app.ticket(&id, &jwt).await.is_problem(410, "ended");
-    let sale = crate::support::Sale { id, start_key };
+    let sale = support::Sale { id, start_key };
     assert_eq!(app.settled(&sale).await, [3, 0, 0]);
 }
 

@@ -5,7 +5,7 @@
 
 use std::{cell::RefCell, collections::HashMap};
 
-use stampede_domain::ids::ActivityId;
+use domain::ids::ActivityId;
 
 /// Addresses remembered at most; beyond that all are forgotten.
 const MOST: usize = 256;

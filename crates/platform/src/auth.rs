@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, rc::Rc};
 
-use stampede_domain::{
+use domain::{
     check::CheckKeys,
     problem::{Code, Problem},
     signed::Signer,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use stampede_domain::time::Millis;
+use domain::time::Millis;
 
 /// Now, by the machine that runs this instance.
 #[must_use]

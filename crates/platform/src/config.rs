@@ -2,11 +2,11 @@
 
 use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
-use spin_sdk::variables;
-use stampede_domain::{
+use domain::{
     problem::{Code, Problem},
     secret,
 };
+use spin_sdk::variables;
 
 use crate::log;
 

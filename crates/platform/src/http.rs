@@ -7,15 +7,15 @@
 use std::{cell::Cell, fmt::Write as _};
 
 use bytes::Bytes;
+use domain::{
+    problem::{Code, Problem},
+    time::Millis,
+};
 use spin_sdk::{
     http::{FullBody, HeaderMap, IntoResponse, Method, Request},
     wasip3::http::types::{ErrorCode, Response},
 };
-use stampede_domain::{
-    problem::{Code, Problem},
-    time::Millis,
-};
-use stampede_sale::StoreError;
+use workflows::StoreError;
 
 use crate::{clock, log};
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use spin_sdk::{pg, sqlite};
-use stampede_sale::{
+use workflows::{
     Sql, StoreError,
     ledger::schema,
     ports::{Dialect, Value},

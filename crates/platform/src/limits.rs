@@ -1,10 +1,10 @@
 //! Limits on the wire (B4): `RateLimit`, `RateLimit-Policy`, and what a refusal says.
 
-use stampede_domain::{
+use domain::{
     problem::{Code, Problem},
     time::seconds_up,
 };
-use stampede_sale::hot::limits::Policy;
+use workflows::hot::limits::Policy;
 
 /// `RateLimit` and `RateLimit-Policy`; nothing where there is no limit.
 #[must_use]

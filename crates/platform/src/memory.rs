@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, collections::HashMap, future::Future, thread::LocalKey, time::Duration};
 
-use stampede_domain::time::Millis;
+use domain::time::Millis;
 
 use crate::{
     alarm::{self, Alarm},

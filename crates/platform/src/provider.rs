@@ -1,7 +1,7 @@
 //! The payment provider of the variables.
 
-use stampede_domain::problem::{Code, Problem};
-use stampede_sale::provider::{AnyProvider, Patience, Sandbox, Stripe};
+use domain::problem::{Code, Problem};
+use workflows::provider::{AnyProvider, Patience, Sandbox, Stripe};
 
 use crate::{clock, config, log, web::SpinWeb};
 

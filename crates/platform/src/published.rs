@@ -4,13 +4,13 @@
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
-use serde::{Deserialize, Serialize};
-use stampede_domain::{
+use domain::{
     ids::ActivityId,
     problem::{Code, Problem},
     time::Millis,
 };
-use stampede_sale::{ledger::activities, sweep};
+use serde::{Deserialize, Serialize};
+use workflows::{ledger::activities, sweep};
 
 use crate::{
     clock,

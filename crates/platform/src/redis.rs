@@ -9,9 +9,9 @@
 
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
+use domain::time::Millis;
 use spin_sdk::redis::{Connection, Error, RedisParameter, RedisResult};
-use stampede_domain::time::Millis;
-use stampede_sale::{
+use workflows::{
     Redis, StoreError,
     ports::{Arg, Item},
 };
@@ -39,7 +39,7 @@ impl SpinRedis {
     /// # Errors
     /// [`StoreError`].
     pub async fn now(self) -> Result<Millis, StoreError> {
-        let mut reply = stampede_sale::reply::Reply::new(self.command("TIME", Vec::new()).await?);
+        let mut reply = workflows::reply::Reply::new(self.command("TIME", Vec::new()).await?);
         Ok(Millis(reply.int()? * 1000 + reply.int()? / 1000))
     }
 }

@@ -2,13 +2,13 @@
 
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
-use serde::{Deserialize, Serialize};
-use stampede_domain::{
+use domain::{
     activity::{Spec, State},
     ids::ActivityId,
     time::Millis,
 };
-use stampede_sale::{
+use serde::{Deserialize, Serialize};
+use workflows::{
     StoreError,
     hot::glance::{self, Glance},
     ledger::activities,

@@ -1,6 +1,6 @@
 //! What seals addresses.
 
-use stampede_domain::{
+use domain::{
     address::{Address, Vault},
     ids::OrderNo,
 };

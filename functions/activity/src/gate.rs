@@ -1,11 +1,11 @@
 //! The gate (A4): the same for everybody, so that a cache in front answers the crowd and asks once a second.
 
-use stampede_domain::{
+use domain::{
     activity::Phase,
     gate::{self, GateDocument},
     ids::ActivityId,
 };
-use stampede_platform::{
+use platform::{
     clock,
     http::{Answer, Failure, not_found},
     sales,

@@ -2,14 +2,14 @@
 
 use std::rc::Rc;
 
-use serde_json::json;
-use stampede_domain::ids::ActivityId;
-use stampede_platform::{
+use domain::ids::ActivityId;
+use platform::{
     clock,
     http::{Answer, Failure, not_found},
     sales::{self, Read, Sale},
 };
-use stampede_sale::StoreError;
+use serde_json::json;
+use workflows::StoreError;
 
 /// The sale, and when its stock was read.
 pub async fn get(activity: &str) -> Result<Answer, Failure> {

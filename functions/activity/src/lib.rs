@@ -4,12 +4,12 @@ mod gate;
 mod info;
 mod list;
 
+use platform::http::{Answer, Call, Failure, method_not_allowed, not_found, serve};
 use spin_sdk::{
     http::{Method, Request},
     http_service,
     wasip3::http::types::{ErrorCode, Response},
 };
-use stampede_platform::http::{Answer, Call, Failure, method_not_allowed, not_found, serve};
 
 #[http_service]
 async fn handle(request: Request) -> Result<Response, ErrorCode> {

@@ -2,14 +2,14 @@
 
 use std::{cell::RefCell, rc::Rc};
 
-use serde_json::json;
-use stampede_platform::{
+use platform::{
     clock,
     http::{Answer, Failure},
     ledger::SpinLedger,
     memory::{self, Copies, MAX_AGE_MS},
 };
-use stampede_sale::ledger::activities::{self, Activity};
+use serde_json::json;
+use workflows::ledger::activities::{self, Activity};
 
 thread_local! {
     static SALES: Copies<(), Rc<Vec<Activity>>> = RefCell::default();

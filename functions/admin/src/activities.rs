@@ -1,21 +1,21 @@
 //! Sales: created, changed, published, paused, resumed, closed, restocked.
 
-use serde::Deserialize;
-use serde_json::{Value, json};
-use stampede_domain::{
+use domain::{
     activity::{Spec, State},
     body,
     ids::{ActivityId, SkuId},
     problem::{Code, FieldError, Problem},
 };
-use stampede_platform::{
+use platform::{
     config,
     http::{Answer, Call, Failure, not_found},
     ledger::SpinLedger,
     redis::SpinRedis,
     sales,
 };
-use stampede_sale::{
+use serde::Deserialize;
+use serde_json::{Value, json};
+use workflows::{
     ledger::{
         activities::{self, Activity},
         events,

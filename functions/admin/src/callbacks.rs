@@ -1,14 +1,14 @@
 //! Payment callbacks that wait for an operator: unknown orders, wrong amounts, refunds that came back (E2, E4).
 
-use serde_json::json;
-use stampede_domain::problem::{Code, Problem};
-use stampede_platform::{
+use domain::problem::{Code, Problem};
+use platform::{
     client,
     http::{Answer, Failure, not_found},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use stampede_sale::{
+use serde_json::json;
+use workflows::{
     callbacks::{
         Applied,
         held::{self, Resolved},

@@ -1,16 +1,16 @@
 //! Dead letters: looked at, and put back into the queue (D4).
 
-use serde_json::json;
-use stampede_domain::{
+use domain::{
     ids::OrderNo,
     problem::{Code, FieldError, Problem},
 };
-use stampede_platform::{
+use platform::{
     http::{Answer, Call, Failure, not_found},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use stampede_sale::dead::{self, Replayed};
+use serde_json::json;
+use workflows::dead::{self, Replayed};
 
 /// `GET …/dead-letters?before=&limit=`: those that wait for an operator first; up to `limit` (200 by default and at most),
 /// after the letter `before`. It may be one that could not be read, and has no order's number.

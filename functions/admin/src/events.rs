@@ -1,15 +1,15 @@
 //! Events out: what is waiting or was given up, and putting it back (E7).
 
-use serde::Deserialize;
-use serde_json::json;
-use stampede_domain::{body, ids::OrderNo};
-use stampede_platform::{
+use domain::{body, ids::OrderNo};
+use platform::{
     config,
     http::{Answer, Call, Failure},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use stampede_sale::{
+use serde::Deserialize;
+use serde_json::json;
+use workflows::{
     events::PACE,
     ledger::events::{self, Endpoint},
 };
@@ -42,7 +42,7 @@ pub async fn replay(call: &Call) -> Result<Answer, Failure> {
 /// `POST …/events/enable`: the endpoint that said that it is gone, or that it is busy, is well again.
 pub async fn enable() -> Result<Answer, Failure> {
     let (ledger, url) = (SpinLedger::open().await, config::get("events_url").await);
-    let well = Endpoint { disabled_at: None, rest_until: stampede_domain::time::Millis(0), pace: PACE };
+    let well = Endpoint { disabled_at: None, rest_until: domain::time::Millis(0), pace: PACE };
     events::set_endpoint(&ledger, &url, &well).await?;
     Ok(Answer::json(200, &well))
 }

@@ -1,17 +1,17 @@
 //! Live figures and the audit of a sale.
 
-use serde_json::json;
-use stampede_domain::{
+use domain::{
     ids::ActivityId,
     problem::{Code, Problem},
 };
-use stampede_platform::{
+use platform::{
     config,
     http::{Answer, Failure, not_found},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use stampede_sale::{
+use serde_json::json;
+use workflows::{
     audit,
     ledger::activities,
     rebuild::{self, Rebuilt},

@@ -1,18 +1,18 @@
 //! Health (G6): alive, and ready with each store by name.
 
-use serde_json::{Value, json};
-use stampede_domain::{
+use domain::{
     problem::{Code, Problem},
     secret,
 };
-use stampede_platform::{
+use platform::{
     config,
     http::{Answer, Failure},
     ledger::SpinLedger,
     redis::SpinRedis,
     store,
 };
-use stampede_sale::{Redis, Sql, StoreError, ledger::schema, ports::Item};
+use serde_json::{Value, json};
+use workflows::{Redis, Sql, StoreError, ledger::schema, ports::Item};
 
 /// `GET /healthz`: this instance answers.
 pub fn live() -> Answer {

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
+use domain::{ids::ActivityId, time::Millis};
+use platform::{clock, http::Answer, ledger::SpinLedger, log, redis::SpinRedis, store};
 use serde::{Deserialize, Serialize};
-use stampede_domain::{ids::ActivityId, time::Millis};
-use stampede_platform::{clock, http::Answer, ledger::SpinLedger, log, redis::SpinRedis, store};
-use stampede_sale::{
+use workflows::{
     StoreError, audit,
     ledger::{
         activities,

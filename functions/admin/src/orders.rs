@@ -1,13 +1,13 @@
 //! One order as operators see it: with its buyer, its address, and everything that money did.
 
-use serde_json::{Value, json};
-use stampede_domain::{address::Vault, ids::OrderNo};
-use stampede_platform::{
+use domain::{address::Vault, ids::OrderNo};
+use platform::{
     http::{Answer, Call, Failure, not_found},
     ledger::SpinLedger,
     log, vault,
 };
-use stampede_sale::ledger::{addresses, events, orders, payments, refunds};
+use serde_json::{Value, json};
+use workflows::ledger::{addresses, events, orders, payments, refunds};
 
 /// `GET …/orders/:order_no`. Whoever reads an address leaves a line in the log, without the address.
 pub async fn get(call: &Call, order_no: &str) -> Result<Answer, Failure> {

@@ -1,19 +1,19 @@
 //! Bans (B6) and strikes (B8).
 
-use serde::Deserialize;
-use serde_json::json;
-use stampede_domain::{
+use domain::{
     body,
     ids::{InvalidId, UserId},
     problem::{Code, FieldError, Problem},
 };
-use stampede_platform::{
+use platform::{
     client,
     http::{Answer, Call, Failure},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use stampede_sale::bans::{self, Banned};
+use serde::Deserialize;
+use serde_json::json;
+use workflows::bans::{self, Banned};
 
 #[derive(Deserialize)]
 struct Ban {

@@ -1,15 +1,15 @@
 //! Which request is answered where. Every change is an audit line in the log.
 
-use spin_sdk::http::Method;
-use stampede_domain::{
+use domain::{
     activity::State,
     ids::{ActivityId, SkuId},
 };
-use stampede_platform::{
+use platform::{
     auth,
     http::{Answer, Call, Failure, method_not_allowed, not_found},
     log,
 };
+use spin_sdk::http::Method;
 
 use crate::{activities, callbacks, dead_letters, events, figures, health, metrics, orders, people, shed};
 

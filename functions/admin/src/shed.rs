@@ -1,15 +1,15 @@
 //! The switch that sheds everything but paying, cancelling and polling (B9).
 
-use serde::Deserialize;
-use serde_json::json;
-use stampede_domain::body;
-use stampede_platform::{
+use domain::body;
+use platform::{
     config,
     http::{Answer, Call, Failure},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use stampede_sale::{operate::Desk, shed};
+use serde::Deserialize;
+use serde_json::json;
+use workflows::{operate::Desk, shed};
 
 #[derive(Deserialize)]
 struct Shed {

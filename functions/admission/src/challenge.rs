@@ -3,20 +3,20 @@
 //! A proof of work is answered as ALTCHA's widget reads it, the challenge itself; a picture puzzle as `{captcha}`.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use serde::Deserialize;
-use serde_json::{Value, json};
-use stampede_domain::{
+use domain::{
     activity::HumanCheck,
     check::{DEAREST, Kind, price},
     ids::ActivityId,
     problem::{FieldError, Problem},
 };
-use stampede_platform::{
+use platform::{
     auth,
     http::{Answer, Call, Failure, not_found},
     limits, sales,
 };
-use stampede_puzzle::{slider, sum};
+use puzzle::{slider, sum};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::visit::{self, Visit};
 

@@ -1,17 +1,17 @@
 //! Judges the human check that came with the wish for a ticket (B5).
 
-use serde::Deserialize;
-use stampede_domain::{
+use domain::{
     activity::HumanCheck,
     body::Object,
     check::{CheckError, CheckKeys, Kind, LIFETIME_MS, Proof},
     problem::{Code, Problem},
 };
-use stampede_puzzle::{
+use puzzle::{
     slider::{self, Slide},
     sum,
 };
-use stampede_sale::hot::admit::{Check, SUSPICIOUS};
+use serde::Deserialize;
+use workflows::hot::admit::{Check, SUSPICIOUS};
 
 use crate::visit::Visit;
 

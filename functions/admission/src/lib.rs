@@ -6,12 +6,12 @@ mod routes;
 mod ticket;
 mod visit;
 
+use platform::http::serve;
 use spin_sdk::{
     http::Request,
     http_service,
     wasip3::http::types::{ErrorCode, Response},
 };
-use stampede_platform::http::serve;
 
 #[http_service]
 async fn handle(request: Request) -> Result<Response, ErrorCode> {

@@ -1,8 +1,8 @@
 //! Which request is answered where.
 
+use domain::ids::ActivityId;
+use platform::http::{Answer, Call, Failure, method_not_allowed, not_found};
 use spin_sdk::http::Method;
-use stampede_domain::ids::ActivityId;
-use stampede_platform::http::{Answer, Call, Failure, method_not_allowed, not_found};
 
 use crate::{challenge, ticket};
 

@@ -1,14 +1,13 @@
 //! `POST /api/activities/:activity/ticket`: everything slow happens here, before the rush.
 
-use serde_json::json;
-use stampede_domain::{
+use domain::{
     activity::HumanCheck,
     ids::ActivityId,
     problem::{Code, Problem},
     ticket::{LIFETIME_MS, Ticket},
     time::Millis,
 };
-use stampede_platform::{
+use platform::{
     auth,
     http::{Answer, Call, Failure},
     ledger::SpinLedger,
@@ -16,11 +15,12 @@ use stampede_platform::{
     redis::SpinRedis,
     sales,
 };
-use stampede_sale::{
+use serde_json::json;
+use ulid::Ulid;
+use workflows::{
     bans,
     hot::admit::{STRIKE, admit},
 };
-use ulid::Ulid;
 
 use crate::{
     check::{self, Solution},

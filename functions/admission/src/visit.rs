@@ -2,9 +2,7 @@
 
 use std::rc::Rc;
 
-use serde::de::DeserializeOwned;
-use serde_json::json;
-use stampede_domain::{
+use domain::{
     activity::{Eligibility, Phase},
     check::Subject,
     ids::ActivityId,
@@ -13,14 +11,16 @@ use stampede_domain::{
     time::Millis,
     token::{Claims, TokenError},
 };
-use stampede_platform::{
+use platform::{
     abuse, auth, client, clock,
     http::{Call, Failure},
     limits,
     redis::SpinRedis,
     sales::{self, Read, Sale},
 };
-use stampede_sale::hot::{
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use workflows::hot::{
     admit::{Visitor, knock},
     limits::Policy,
 };
@@ -90,8 +90,8 @@ pub fn body<T: Default + DeserializeOwned>(call: &Call) -> Result<T, Problem> {
     if call.body.is_empty() {
         return Ok(T::default());
     }
-    let _: serde_json::Map<String, serde_json::Value> = stampede_domain::body::parse(&call.body)?;
-    stampede_domain::body::parse(&call.body)
+    let _: serde_json::Map<String, serde_json::Value> = domain::body::parse(&call.body)?;
+    domain::body::parse(&call.body)
 }
 
 /// Whether tickets are issued at `now`.

@@ -1,12 +1,12 @@
 //! `POST /api/orders/:order_no/cancel` (E4).
 
-use stampede_domain::ids::OrderNo;
-use stampede_platform::{
+use domain::ids::OrderNo;
+use platform::{
     http::{Answer, Failure},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use stampede_sale::money;
+use workflows::money;
 
 use crate::routes::moved;
 

@@ -1,22 +1,22 @@
 //! `POST /api/orders/:order_no/checkout` (E1, E6): an address is given, a payment session opened.
 
-use serde::Deserialize;
-use serde_json::json;
-use stampede_domain::{
+use domain::{
     address::Address,
     body,
     order::{Order, Status},
     problem::{Code, Problem},
     time::seconds_up,
 };
-use stampede_platform::{
+use platform::{
     http::{Answer, Call, Failure},
     ledger::SpinLedger,
     log, provider,
     redis::SpinRedis,
     vault,
 };
-use stampede_sale::{
+use serde::Deserialize;
+use serde_json::json;
+use workflows::{
     checkout::{CheckoutError, checkout},
     provider::Patience,
 };

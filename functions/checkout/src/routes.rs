@@ -1,18 +1,18 @@
 //! Which request is answered where; what all of them check first.
 
-use spin_sdk::http::Method;
-use stampede_domain::{
+use domain::{
     ids::OrderNo,
     order::Order,
     problem::{Code, Problem},
 };
-use stampede_platform::{
+use platform::{
     auth,
     http::{Answer, Call, Failure, method_not_allowed, not_found},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use stampede_sale::{hot::status::status, ledger::orders, money::Moved};
+use spin_sdk::http::Method;
+use workflows::{hot::status::status, ledger::orders, money::Moved};
 
 use crate::{cancel, pay, refund};
 

@@ -1,8 +1,8 @@
 //! What a sweep forgets, now and then: addresses, events, callbacks and sales whose time is over.
 
-use stampede_domain::time::Millis;
-use stampede_platform::{config, http::Failure, ledger::SpinLedger, redis::SpinRedis};
-use stampede_sale::{
+use domain::time::Millis;
+use platform::{config, http::Failure, ledger::SpinLedger, redis::SpinRedis};
+use workflows::{
     ledger::{addresses, events, payments},
     sweep::{self, ERASE_LEASE_KEY, Report},
 };

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use stampede_platform::{clock, config, http::Failure, ledger::SpinLedger, redis::SpinRedis, web::SpinWeb};
-use stampede_sale::{
+use platform::{clock, config, http::Failure, ledger::SpinLedger, redis::SpinRedis, web::SpinWeb};
+use workflows::{
     events::{self, TIMEOUT_MS, Target},
     ledger::events::switch,
     sweep::{self, EVENTS_LEASE_KEY, Report},

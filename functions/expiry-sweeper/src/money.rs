@@ -1,8 +1,8 @@
 //! What a sweep does about money: asks providers before orders are released, finishes callbacks, sends refunds.
 
-use stampede_domain::time::Millis;
-use stampede_platform::{http::Failure, ledger::SpinLedger, log, provider, redis::SpinRedis};
-use stampede_sale::{asking, callbacks, provider::Patience, refunding, sweep::Report};
+use domain::time::Millis;
+use platform::{http::Failure, ledger::SpinLedger, log, provider, redis::SpinRedis};
+use workflows::{asking, callbacks, provider::Patience, refunding, sweep::Report};
 
 /// Payment sessions that are asked about at once.
 const SESSIONS: i64 = 16;

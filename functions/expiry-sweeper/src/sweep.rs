@@ -2,21 +2,21 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-use spin_sdk::http::Method;
-use stampede_domain::{ids::ActivityId, time::Millis};
-use stampede_platform::{
+use domain::{ids::ActivityId, time::Millis};
+use platform::{
     auth, config,
     http::{Answer, Call, Failure, method_not_allowed},
     ledger::SpinLedger,
     redis::SpinRedis,
     sales,
 };
-use stampede_sale::{
+use serde_json::json;
+use spin_sdk::http::Method;
+use ulid::Ulid;
+use workflows::{
     ledger::leases::{self, Lease},
     sweep::{self, LEASE, LEASE_MS, Report},
 };
-use ulid::Ulid;
 
 use crate::{erase, events, money};
 

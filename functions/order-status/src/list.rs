@@ -1,15 +1,15 @@
 //! `GET /api/orders?before=&limit=`: the caller's orders, newest first (D6).
 
-use stampede_domain::{
+use domain::{
     ids::OrderNo,
     problem::{FieldError, Problem},
 };
-use stampede_platform::{
+use platform::{
     auth, clock,
     http::{Answer, Call, Failure},
     ledger::SpinLedger,
 };
-use stampede_sale::ledger::orders;
+use workflows::ledger::orders;
 
 /// A page: up to `limit` (20 by default, 100 at most) orders older than the order `before`.
 pub async fn get(call: &Call) -> Result<Answer, Failure> {

@@ -2,19 +2,19 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use stampede_domain::{
+use domain::{
     ids::{OrderNo, UserId},
     order::{Order, Status},
     problem::{Code, Problem},
     time::{Millis, seconds_up},
 };
-use stampede_platform::{
+use platform::{
     auth,
     http::{Answer, Call, Failure, not_found},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use stampede_sale::{dead, hot::status::status, ledger::orders};
+use workflows::{dead, hot::status::status, ledger::orders};
 
 /// Who may see the order: whoever holds its ticket, or its user.
 enum Viewer {

@@ -1,7 +1,7 @@
 //! Which request is answered where.
 
+use platform::http::{Answer, Call, Failure, method_not_allowed, not_found};
 use spin_sdk::http::Method;
-use stampede_platform::http::{Answer, Call, Failure, method_not_allowed, not_found};
 
 use crate::{list, order};
 

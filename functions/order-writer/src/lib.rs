@@ -2,10 +2,10 @@
 
 #![allow(unsafe_code, reason = "what the macro exports is")]
 
+use domain::ids::ActivityId;
+use platform::{ledger::SpinLedger, log, redis::SpinRedis};
 use spin_sdk::{redis::Payload, redis_subscriber};
-use stampede_domain::ids::ActivityId;
-use stampede_platform::{ledger::SpinLedger, log, redis::SpinRedis};
-use stampede_sale::{DOORBELL, Redis, StoreError, hot::reserve::doorbell, write};
+use workflows::{DOORBELL, Redis, StoreError, hot::reserve::doorbell, write};
 
 /// Batches per wake-up at most: other sales want their turn.
 const BATCHES: usize = 10;

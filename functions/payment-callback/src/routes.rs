@@ -1,19 +1,19 @@
 //! Which request is answered where, and what is done about a verified event.
 
-use spin_sdk::http::Method;
-use stampede_domain::{
+use domain::{
     ids::OrderNo,
     order::Status,
     problem::{Code, Problem},
     webhook::Payment,
 };
-use stampede_platform::{
+use platform::{
     http::{Answer, Call, Failure, method_not_allowed, not_found},
     ledger::SpinLedger,
     log,
     redis::SpinRedis,
 };
-use stampede_sale::{
+use spin_sdk::http::Method;
+use workflows::{
     callbacks::{self, Applied},
     hot::status::status,
     ledger::orders,

@@ -1,15 +1,15 @@
 //! `POST /api/payments/webhook`: Standard Webhooks.
 
-use serde::Deserialize;
-use stampede_domain::{
+use domain::{
     body,
     money::Money,
     webhook::{Payment, WebhookHeaders, verify_standard},
 };
-use stampede_platform::{
+use platform::{
     config,
     http::{Call, Failure},
 };
+use serde::Deserialize;
 
 use crate::routes::unsigned;
 

@@ -1,10 +1,10 @@
 //! `POST /api/payments/stripe`: Stripe's own signature and shapes.
 
-use stampede_domain::{
+use domain::{
     stripe,
     webhook::{Payment, verify_stripe},
 };
-use stampede_platform::{
+use platform::{
     clock, config,
     http::{Call, Failure},
 };

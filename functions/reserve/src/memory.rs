@@ -8,17 +8,17 @@ use std::{
     collections::{HashMap, HashSet},
 };
 
-use stampede_domain::{
+use domain::{
     activity::Phase,
     ids::{ActivityId, SkuId, UserId},
     problem::Code,
     time::Millis,
 };
-use stampede_platform::{
+use platform::{
     alarm::{self, Alarm, Sleep},
     memory::{MAX_AGE_MS, READ_ON_MS},
 };
-use stampede_sale::hot::reserve::{Decision, GateFacts, Outcome, Reservation, fingerprint};
+use workflows::hot::reserve::{Decision, GateFacts, Outcome, Reservation, fingerprint};
 
 /// Sales remembered at most, and bans of a sale.
 const MOST: usize = 64;

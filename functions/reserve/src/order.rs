@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
-use spin_sdk::http::Method;
-use stampede_domain::{
+use domain::{
     body,
     ids::{ActivityId, SkuId},
     problem::{Code, FieldError, Problem},
     ticket::TicketError,
 };
-use stampede_platform::{
+use platform::{
     abuse, auth, client, clock,
     http::{Answer, Call, Failure, method_not_allowed, not_found},
     limits,
     patience::within,
     redis::SpinRedis,
 };
-use stampede_sale::hot::{
+use serde::Deserialize;
+use spin_sdk::http::Method;
+use workflows::hot::{
     limits::Policy,
     reserve::{Decision, Outcome, Reservation, reserve},
 };

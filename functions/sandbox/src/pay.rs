@@ -1,19 +1,19 @@
 //! `/sandbox/pay/:session`: a payment page, and what its buttons do.
 
-use serde::Deserialize;
-use serde_json::json;
-use spin_sdk::http::{FullBody, send};
-use stampede_domain::{
+use domain::{
     body,
     problem::{Code, FieldError, Problem},
     session::Session,
     webhook::sign_standard,
 };
-use stampede_platform::{
+use platform::{
     clock, config,
     http::{Answer, Call, Failure, not_found},
     sales,
 };
+use serde::Deserialize;
+use serde_json::json;
+use spin_sdk::http::{FullBody, send};
 use ulid::Ulid;
 
 #[derive(Deserialize)]

@@ -1,12 +1,12 @@
 //! `POST /sandbox/refunds`: what the sweeper asks of a provider.
 
-use serde::Deserialize;
-use serde_json::json;
-use stampede_domain::body;
-use stampede_platform::{
+use domain::body;
+use platform::{
     auth,
     http::{Answer, Call, Failure},
 };
+use serde::Deserialize;
+use serde_json::json;
 
 use crate::pay::notify;
 

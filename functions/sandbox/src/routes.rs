@@ -1,10 +1,10 @@
 //! Which request is answered where. Unless the variable `sandbox` is on, nothing is.
 
-use spin_sdk::http::Method;
-use stampede_platform::{
+use platform::{
     config,
     http::{Answer, Call, Failure, method_not_allowed, not_found},
 };
+use spin_sdk::http::Method;
 
 use crate::{pay, refunds, sign_in};
 

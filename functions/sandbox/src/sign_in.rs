@@ -1,17 +1,17 @@
 //! `POST /sandbox/sign-in`: a token for whoever one says to be.
 
-use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
-use serde::Deserialize;
-use serde_json::json;
-use stampede_domain::{
+use domain::{
     body,
     ids::UserId,
     problem::{Code, Problem},
 };
-use stampede_platform::{
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use platform::{
     clock, config,
     http::{Answer, Call, Failure},
 };
+use serde::Deserialize;
+use serde_json::json;
 
 /// Seconds that a sign-in lasts.
 const LASTS: i64 = 12 * 3_600;

@@ -1,7 +1,7 @@
 //! From a request to its answer.
 
+use platform::http::{self, Answer, Call, Failure};
 use spin_sdk::http::Method;
-use stampede_platform::http::{self, Answer, Call, Failure};
 
 use crate::{
     encoding,

@@ -8,11 +8,11 @@ mod shelf;
 
 use std::cell::RefCell;
 
+use platform::http;
 use spin_sdk::{
     http::{IntoResponse, Request},
     http_service,
 };
-use stampede_platform::http;
 
 use crate::shelf::Shelf;
 

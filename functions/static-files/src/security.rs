@@ -1,6 +1,6 @@
 //! The headers that keep a page to itself.
 
-use stampede_platform::http::Answer;
+use platform::http::Answer;
 
 /// Only our own scripts and styles, from files; pictures from anywhere safe, because operators name them by URL, and
 /// `data:` because puzzles come so.

@@ -4,8 +4,8 @@
 use std::fs;
 
 use bytes::Bytes;
+use domain::problem::Code;
 use spin_sdk::http::{HeaderMap, HeaderName, HeaderValue};
-use stampede_domain::problem::Code;
 use tempfile::TempDir;
 
 use super::*;

@@ -1,0 +1,223 @@
+//! Figures and audit (G2, G4): the invariants, looked at in Redis at one instant and compared with the ledger.
+
+use domain::{ids::ActivityId, time::Millis};
+use futures::future::join_all;
+use serde::Serialize;
+
+use crate::{
+    keys::Keys,
+    ledger::rows::Row,
+    ports::{Redis, Sql, StoreError},
+    script::FIGURES,
+    sweep,
+};
+
+/// A SKU's units in Redis at one instant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SkuFigures {
+    /// The SKU.
+    pub sku: String,
+    /// Units on sale; -1 is unlimited.
+    pub total: i64,
+    /// Units left; `None` is not ready.
+    pub left: Option<i64>,
+    /// Units queued or waiting for money.
+    pub held: i64,
+    /// Of those, units whose order is not in the ledger yet.
+    pub queued: i64,
+    /// Of those, units waiting for money.
+    pub pending: i64,
+    /// Units sold.
+    pub sold: i64,
+}
+
+/// A sale in Redis at one instant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Figures {
+    /// When.
+    pub server_time: Millis,
+    /// Orders that ever entered the queue.
+    pub enqueued: i64,
+    /// Orders that left it.
+    pub written: i64,
+    /// Orders in it now.
+    pub queue: i64,
+    /// Messages in the stream.
+    pub stream: i64,
+    /// Orders written per second, as last measured.
+    pub drain_rate: i64,
+    /// Units by SKU.
+    pub skus: Vec<SkuFigures>,
+    /// Refusals by code, as far as Redis was asked.
+    pub refusals: std::collections::BTreeMap<String, i64>,
+}
+
+/// Reads the figures; `None` where the sale has no gate.
+///
+/// # Errors
+/// [`StoreError`] of Redis.
+pub async fn figures<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option<Figures>, StoreError> {
+    let keys = Keys::of(activity);
+    let names = ["gate", "stats", "queue", "orders"].map(|name| keys.named(name)).into();
+    let mut reply = FIGURES.run(redis, names, vec![keys.prefix().into()]).await?;
+    let server_time = Millis(reply.int()?);
+    if reply.left() == 0 {
+        return Ok(None);
+    }
+    let (enqueued, written, drain_rate, stream) = (reply.int()?, reply.int()?, reply.int()?, reply.int()?);
+    let mut skus = Vec::new();
+    for _ in 0..reply.int()? {
+        let sku = reply.text()?;
+        let left = reply.text()?.parse().ok();
+        let (held, pending, sold) = (reply.int()?, reply.int()?, reply.int()?);
+        skus.push(SkuFigures { sku, left, held, queued: held - pending, pending, sold, total: reply.int()? });
+    }
+    let mut refusals = std::collections::BTreeMap::new();
+    while reply.left() > 0 {
+        refusals.insert(reply.text()?, reply.int()?);
+    }
+    let queue = (enqueued - written).max(0);
+    Ok(Some(Figures { server_time, enqueued, written, queue, stream, drain_rate, skus, refusals }))
+}
+
+/// Reads the figures of every sale that has a gate.
+///
+/// # Errors
+/// [`StoreError`] of Redis.
+pub async fn all_figures<R: Redis>(redis: &R) -> Result<Vec<(ActivityId, Figures)>, StoreError> {
+    let sales = sweep::activities(redis).await?;
+    let read = join_all(sales.iter().map(|sale| figures(redis, sale))).await;
+    sales.into_iter().zip(read).filter_map(|(sale, read)| Some(read.transpose()?.map(|read| (sale, read)))).collect()
+}
+
+/// A SKU in the ledger.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LedgerFigures {
+    /// The SKU.
+    pub sku: String,
+    /// Units on sale.
+    pub total: i64,
+    /// Units that the SKU's row says are live.
+    pub live: i64,
+    /// Units of live orders, counted.
+    pub counted: i64,
+    /// Of those, waiting for money.
+    pub pending: i64,
+    /// The most that one user holds.
+    pub most_per_user: i64,
+}
+
+/// The invariants of one SKU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SkuAudit {
+    /// Redis at one instant.
+    pub redis: SkuFigures,
+    /// The ledger just before or after it.
+    pub ledger: Option<LedgerFigures>,
+    /// I1: `left + held + sold = total`, `left ≥ 0`.
+    pub i1: bool,
+    /// I2: the ledger holds no more live units than the total, and its count is right.
+    pub i2: bool,
+    /// I3: nobody holds more than the limit.
+    pub i3: bool,
+    /// Units by which Redis (pending and sold) differs from the ledger. While the sale runs, moves on their way show
+    /// here; at rest it is 0.
+    pub drift: i64,
+}
+
+/// The whole audit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Audit {
+    /// Redis's clock.
+    pub server_time: Millis,
+    /// Whether every invariant holds.
+    pub ok: bool,
+    /// Orders in the queue.
+    pub queue: i64,
+    /// The sum of the drifts' sizes.
+    pub drift: i64,
+    /// SKU by SKU.
+    pub skus: Vec<SkuAudit>,
+}
+
+/// Looks at every invariant; `None` where the sale has no gate.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn audit<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activity: &ActivityId,
+    per_user: i64,
+) -> Result<Option<Audit>, StoreError> {
+    let ledger = ledger_figures(sql, activity).await?;
+    let Some(figures) = figures(redis, activity).await? else { return Ok(None) };
+    let skus: Vec<_> = figures
+        .skus
+        .into_iter()
+        .map(|redis| {
+            let ledger = ledger.iter().find(|ledger| ledger.sku == redis.sku).cloned();
+            let i1 = redis
+                .left
+                .is_some_and(|left| redis.total < 0 || (left >= 0 && left + redis.held + redis.sold == redis.total))
+                && redis.held >= 0
+                && redis.sold >= 0;
+            let i2 = ledger.as_ref().is_none_or(|ledger| {
+                ledger.live == ledger.counted && (ledger.total < 0 || ledger.counted <= ledger.total)
+            });
+            let i3 = ledger.as_ref().is_none_or(|ledger| ledger.most_per_user <= per_user);
+            let drift = redis.pending + redis.sold - ledger.as_ref().map_or(0, |ledger| ledger.counted);
+            SkuAudit { redis, ledger, i1, i2, i3, drift }
+        })
+        .collect();
+    Ok(Some(Audit {
+        server_time: figures.server_time,
+        ok: skus.iter().all(|sku| sku.i1 && sku.i2 && sku.i3),
+        queue: figures.queue,
+        drift: skus.iter().map(|sku| sku.drift.abs()).sum(),
+        skus,
+    }))
+}
+
+async fn ledger_figures<S: Sql>(sql: &S, activity: &ActivityId) -> Result<Vec<LedgerFigures>, StoreError> {
+    let statement = "SELECT s.sku, s.total, s.live, \
+        (SELECT CAST(COALESCE(SUM(o.quantity), 0) AS BIGINT) FROM orders o \
+           WHERE o.activity = s.activity AND o.sku = s.sku AND o.live = 1), \
+        (SELECT CAST(COALESCE(SUM(o.quantity), 0) AS BIGINT) FROM orders o \
+           WHERE o.activity = s.activity AND o.sku = s.sku AND o.live = 1 AND o.status = 'pending_payment'), \
+        (SELECT CAST(COALESCE(MAX(h.units), 0) AS BIGINT) FROM (SELECT SUM(o.quantity) AS units FROM orders o \
+           WHERE o.activity = s.activity AND o.sku = s.sku AND o.live = 1 GROUP BY o.user_id) h) \
+        FROM skus s WHERE s.activity = ?1";
+    let rows = sql.run(statement, vec![activity.as_str().into()]).await?;
+    rows.into_iter()
+        .map(|row| {
+            let mut row = Row::new(row);
+            Ok(LedgerFigures {
+                sku: row.text()?,
+                total: row.int()?,
+                live: row.int()?,
+                counted: row.int()?,
+                pending: row.int()?,
+                most_per_user: row.int()?,
+            })
+        })
+        .collect()
+}
+
+/// Orders by status, in the ledger.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn orders_by_status<S: Sql>(
+    sql: &S,
+    activity: &ActivityId,
+) -> Result<std::collections::BTreeMap<String, i64>, StoreError> {
+    let statement = "SELECT status, COUNT(*) FROM orders WHERE activity = ?1 GROUP BY status";
+    let rows = sql.run(statement, vec![activity.as_str().into()]).await?;
+    rows.into_iter()
+        .map(|row| {
+            let mut row = Row::new(row);
+            Ok((row.text()?, row.int()?))
+        })
+        .collect()
+}

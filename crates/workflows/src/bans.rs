@@ -1,0 +1,132 @@
+//! Bans (B6) and strikes (B8): the ledger keeps them, every sale's corner of Redis has the bans that hold.
+
+use domain::{
+    ids::{ActivityId, UserId},
+    time::Millis,
+};
+use futures::future::try_join_all;
+
+use crate::{
+    keys::Keys,
+    ledger::rows::Row,
+    ports::{Redis, Sql, StoreError},
+    script::BAN,
+    sweep,
+};
+
+/// Orders left unpaid until a user loses the right to take part.
+pub const STRIKES: i64 = 10;
+
+/// How long a strike counts after the last one, in milliseconds.
+pub const STRIKE_LASTS_MS: i64 = 30 * 24 * 3_600 * 1_000;
+
+/// How many bans a sale is given by one script.
+const BATCH: usize = 1_000;
+
+/// Whom a ban is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Banned {
+    /// A user.
+    User(UserId),
+    /// An address, as limits count it.
+    Ip(String),
+}
+
+impl Banned {
+    fn parts(&self) -> (&'static str, &str) {
+        match self {
+            Banned::User(user) => ("user", user.as_str()),
+            Banned::Ip(ip) => ("ip", ip),
+        }
+    }
+
+    fn key(&self, activity: &ActivityId) -> String {
+        let keys = Keys::of(activity);
+        match self {
+            Banned::User(user) => keys.ban_user(user),
+            Banned::Ip(ip) => keys.ban_ip(ip),
+        }
+    }
+}
+
+/// Bans until a moment: in the ledger, then in every sale.
+///
+/// # Errors
+/// [`StoreError`]; doing it again finishes it.
+pub async fn ban<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    who: &Banned,
+    until: Millis,
+    reason: &str,
+) -> Result<(), StoreError> {
+    let (kind, name) = who.parts();
+    let statement = "INSERT INTO bans (kind, name, until, reason) VALUES (?1, ?2, ?3, ?4) \
+         ON CONFLICT (kind, name) DO UPDATE SET until = excluded.until, reason = excluded.reason";
+    sql.run(statement, vec![kind.into(), name.into(), until.0.into(), reason.into()]).await?;
+    let activities = sweep::activities(redis).await?;
+    let banned = activities.iter().map(|activity| set(redis, vec![who.key(activity)], vec![until]));
+    try_join_all(banned).await.map(|_| ())
+}
+
+/// Lifts a ban.
+///
+/// # Errors
+/// [`StoreError`]; doing it again finishes it.
+pub async fn lift<R: Redis, S: Sql>(redis: &R, sql: &S, who: &Banned) -> Result<(), StoreError> {
+    let (kind, name) = who.parts();
+    sql.run("DELETE FROM bans WHERE kind = ?1 AND name = ?2", vec![kind.into(), name.into()]).await?;
+    let activities = sweep::activities(redis).await?;
+    let lifted = activities.iter().map(|activity| redis.command("DEL", vec![who.key(activity).into()]));
+    try_join_all(lifted).await.map(|_| ())
+}
+
+/// Gives a sale the bans that hold at `now`: a sale published after a ban has it too.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn copy<R: Redis, S: Sql>(redis: &R, sql: &S, activity: &ActivityId, now: Millis) -> Result<(), StoreError> {
+    let rows = sql.run("SELECT kind, name, until FROM bans WHERE until > ?1", vec![now.0.into()]).await?;
+    for rows in rows.chunks(BATCH) {
+        let (mut keys, mut untils) = (Vec::new(), Vec::new());
+        for row in rows {
+            let mut row = Row::new(row.clone());
+            let (kind, name) = (row.text()?, row.text()?);
+            let who = match (kind.as_str(), UserId::parse(&name)) {
+                ("user", Ok(user)) => Banned::User(user),
+                _ => Banned::Ip(name),
+            };
+            keys.push(who.key(activity));
+            untils.push(Millis(row.int()?));
+        }
+        set(redis, keys, untils).await?;
+    }
+    Ok(())
+}
+
+async fn set<R: Redis>(redis: &R, keys: Vec<String>, untils: Vec<Millis>) -> Result<(), StoreError> {
+    BAN.run(redis, keys, untils.into_iter().map(|until| until.0.to_string().into()).collect()).await.map(|_| ())
+}
+
+/// Strikes of a user, and the last one; a trigger counts them as orders expire.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn strikes<S: Sql>(sql: &S, user: &UserId) -> Result<(i64, Millis), StoreError> {
+    let rows = sql.run("SELECT count, last_at FROM strikes WHERE user_id = ?1", vec![user.as_str().into()]).await?;
+    match rows.into_iter().next() {
+        Some(row) => {
+            let mut row = Row::new(row);
+            Ok((row.int()?, Millis(row.int()?)))
+        }
+        None => Ok((0, Millis(0))),
+    }
+}
+
+/// Forgives a user.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn forgive<S: Sql>(sql: &S, user: &UserId) -> Result<(), StoreError> {
+    sql.run("DELETE FROM strikes WHERE user_id = ?1", vec![user.as_str().into()]).await.map(|_| ())
+}

@@ -1,0 +1,76 @@
+//! Checkout (E1, E6): the address is kept, a payment session opened, the hold extended once.
+//!
+//! Dying anywhere here leaves an order that can still be paid: coming again finds the same session, because the
+//! provider is asked for it in the same words. A session that ended early is followed by another one, which is asked for
+//! under another name.
+
+use domain::{order::Order, time::Millis};
+
+use crate::{
+    ledger::{
+        addresses,
+        sessions::{self, Last},
+    },
+    money::{self, Moved},
+    ports::{Redis, Sql, StoreError},
+    provider::{Opened, Provider, Unknown},
+};
+
+/// Why a checkout came to no end.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CheckoutError {
+    /// A store did not do what it was asked.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The provider did not say; coming again finds out.
+    #[error(transparent)]
+    Provider(#[from] Unknown),
+}
+
+/// Sessions that one call opens at most, where each ends before it can be handed out.
+const ROUNDS: u32 = 3;
+
+/// Checks an order out, as it was a moment ago; `sealed` is its address. Repeating it answers the same session, or, where
+/// that one has ended and the order still has time, the next one.
+///
+/// # Errors
+/// [`CheckoutError`]; repeating it goes on where it stopped.
+pub async fn checkout<R: Redis, S: Sql, P: Provider>(
+    redis: &R,
+    sql: &S,
+    provider: &P,
+    order: &Order,
+    sealed: &str,
+    now: Millis,
+) -> Result<Moved, CheckoutError> {
+    let order_no = &order.order_no;
+    if !addresses::save(sql, order_no, sealed, now).await? {
+        return Ok(money::stands(sql, order_no, now).await?);
+    }
+    for _ in 0..ROUNDS {
+        let (url, attempt) = session(sql, provider, order).await?;
+        match money::start_payment(redis, sql, order_no, &url, attempt, now).await? {
+            // It ended meanwhile.
+            Moved::Done(order) if order.checkout_url.is_none() => {}
+            moved => return Ok(moved),
+        }
+    }
+    Err(Unknown::new("its sessions end as soon as they are opened").into())
+}
+
+/// The session that an order can be paid at, opened where there is none, and which one it is: 0 where it is not kept.
+async fn session<S: Sql, P: Provider>(sql: &S, provider: &P, order: &Order) -> Result<(String, i64), CheckoutError> {
+    let order_no = &order.order_no;
+    let attempt = match (sessions::last(sql, order_no).await?, &order.checkout_url) {
+        (Some(last), _) if last.open => return Ok((last.url, last.attempt)),
+        (Some(last), _) => last.attempt + 1,
+        (None, Some(url)) => return Ok((url.clone(), 0)),
+        (None, None) => 1,
+    };
+    let Opened { url, session } = provider.open(order, attempt).await?;
+    let Some(session) = session else { return Ok((url, 0)) };
+    // Before the buyer hears of it: what can be paid can be asked about.
+    let opened = Last { session, url, attempt, open: true };
+    sessions::keep(sql, order_no, &opened, order.pay_by.unwrap_or_default()).await?;
+    Ok((opened.url, attempt))
+}

@@ -1,0 +1,169 @@
+//! Dead letters (D4, I4): orders that could not be written, kept for an operator, who may put them back.
+
+use std::collections::BTreeMap;
+
+use domain::{
+    ids::OrderNo,
+    order::{Order, Status},
+    time::Millis,
+};
+use serde::Serialize;
+
+use crate::{
+    DOORBELL,
+    keys::Keys,
+    ledger::rows::Row,
+    ports::{Dialect, Redis, Sql, StoreError},
+    script::REVIVE,
+    stream,
+};
+
+/// A dead letter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DeadLetter {
+    /// The order's number.
+    pub order_no: String,
+    /// The message as it stood in the stream.
+    pub message: String,
+    /// Why it died.
+    pub reason: String,
+    /// When.
+    pub died_at: Millis,
+    /// When it was put back; 1970 for never.
+    pub replayed_at: Millis,
+}
+
+/// What came of putting one back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Replayed {
+    /// It is queued again.
+    Queued,
+    /// It is not failed, or there is no room for it; the word says which.
+    Refused(String),
+    /// There is no such dead letter, or its message cannot be read.
+    Unknown,
+}
+
+/// Writes dead letters down: number, message, reason. One that dies again shows when and why it died last.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn bury<S: Sql>(sql: &S, letters: &[(String, String, &str)], now: Millis) -> Result<(), StoreError> {
+    if letters.is_empty() {
+        return Ok(());
+    }
+    let (each, order_no, message, reason) = match sql.dialect() {
+        Dialect::Sqlite => ("json_each(?1) AS e", "e.value ->> 0", "e.value ->> 1", "e.value ->> 2"),
+        Dialect::Postgres => ("jsonb_array_elements((?1::text)::jsonb) AS e", "e ->> 0", "e ->> 1", "e ->> 2"),
+    };
+    let statement = format!(
+        "INSERT INTO dead_letters (order_no, message, reason, died_at) \
+         SELECT {order_no}, {message}, {reason}, CAST(?2 AS BIGINT) FROM {each} WHERE 1 = 1 \
+         ON CONFLICT (order_no) DO UPDATE SET reason = excluded.reason, died_at = excluded.died_at"
+    );
+    // Once each: a message may have come twice.
+    let letters: BTreeMap<_, _> = letters.iter().map(|letter| (&letter.0, letter)).collect();
+    let json = serde_json::json!(letters.into_values().collect::<Vec<_>>()).to_string();
+    sql.run(&statement, vec![json.into(), now.0.into()]).await.map(|_| ())
+}
+
+/// Up to `limit` dead letters: those that were not put back since they died first, the newest first of each; after the
+/// letter `before`, where it is not empty.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn list<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<DeadLetter>, StoreError> {
+    let statement = "WITH letters AS (SELECT order_no, message, reason, died_at, replayed_at, \
+           CASE WHEN replayed_at < died_at THEN 1 ELSE 0 END AS waits FROM dead_letters) \
+         SELECT order_no, message, reason, died_at, replayed_at FROM letters WHERE CAST(?1 AS TEXT) = '' \
+           OR (waits, died_at, order_no) < (SELECT b.waits, b.died_at, b.order_no FROM letters b WHERE b.order_no = ?1) \
+         ORDER BY waits DESC, died_at DESC, order_no DESC LIMIT CAST(?2 AS BIGINT)";
+    sql.run(statement, vec![before.into(), limit.into()]).await?.into_iter().map(read).collect()
+}
+
+/// One dead letter.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<DeadLetter>, StoreError> {
+    let statement = "SELECT order_no, message, reason, died_at, replayed_at FROM dead_letters WHERE order_no = ?1";
+    sql.run(statement, vec![order_no.to_string().into()]).await?.into_iter().next().map(read).transpose()
+}
+
+/// The failed order of a dead letter.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<Order>, StoreError> {
+    let Some(letter) = load(sql, order_no).await? else { return Ok(None) };
+    Ok(stream::new_order(order_no.activity(), &letter.message).map(|new| Order {
+        order_no: new.order_no,
+        user: new.user,
+        status: Status::Failed,
+        sku: new.sku,
+        quantity: new.quantity,
+        money: new.money,
+        created_at: new.created_at,
+        pay_by: None,
+        paid_at: None,
+        reason: Some(letter.reason),
+        checkout_url: None,
+        ahead: 0,
+        estimated_wait_ms: 0,
+    }))
+}
+
+fn read(row: Vec<crate::ports::Value>) -> Result<DeadLetter, StoreError> {
+    let mut row = Row::new(row);
+    Ok(DeadLetter {
+        order_no: row.text()?,
+        message: row.text()?,
+        reason: row.text()?,
+        died_at: Millis(row.int()?),
+        replayed_at: Millis(row.int()?),
+    })
+}
+
+/// Puts a dead letter back into the queue, if there is room for it now.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn replay<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    order_no: &OrderNo,
+    now: Millis,
+) -> Result<Replayed, StoreError> {
+    let Some(letter) = load(sql, order_no).await? else { return Ok(Replayed::Unknown) };
+    let Some(order) = stream::new_order(order_no.activity(), &letter.message) else { return Ok(Replayed::Unknown) };
+    // It is accepted anew: the script gives it the epoch of the gate.
+    let Some((message, _)) = letter.message.rsplit_once('\t') else { return Ok(Replayed::Unknown) };
+    let keys = Keys::of(order_no.activity());
+    let names = vec![
+        keys.named("gate"),
+        keys.order(order_no.ulid()),
+        keys.stock(&order.sku),
+        keys.holders(&order.sku),
+        keys.named("orders"),
+        keys.named("queue"),
+        keys.named("stats"),
+    ];
+    let args = vec![
+        message.into(),
+        order.user.as_str().into(),
+        order.sku.as_str().into(),
+        order.quantity.to_string().into(),
+        order.money.amount.to_string().into(),
+        order.money.currency.into(),
+        order.created_at.0.to_string().into(),
+    ];
+    match REVIVE.run(redis, names, args).await?.text()?.as_str() {
+        "queued" => {
+            let statement = "UPDATE dead_letters SET replayed_at = ?2 WHERE order_no = ?1";
+            sql.run(statement, vec![order_no.to_string().into(), now.0.into()]).await?;
+            redis.command("PUBLISH", vec![DOORBELL.into(), order_no.activity().as_str().into()]).await?;
+            Ok(Replayed::Queued)
+        }
+        word => Ok(Replayed::Refused(word.to_owned())),
+    }
+}

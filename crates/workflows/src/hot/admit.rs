@@ -1,0 +1,112 @@
+//! Letting people in: who may ask (`lua/knock.lua`), and whose human check counts (`lua/admit.lua`).
+
+use domain::{
+    check::Proof,
+    ids::{ActivityId, UserId},
+    problem::Code,
+    time::Millis,
+};
+
+use super::limits::{self, Policy};
+use crate::{
+    keys::Keys,
+    ports::{Redis, StoreError},
+    script::{ADMIT, KNOCK},
+};
+
+/// From this score on somebody looks suspicious: twenty requests too many, two wrong checks, or a ban of today.
+pub const SUSPICIOUS: i64 = 20;
+
+/// What an order left unpaid adds to a score.
+pub const STRIKE: i64 = 10;
+
+/// Somebody who asks for a challenge or a ticket.
+#[derive(Debug, Clone)]
+pub struct Visitor {
+    /// The sale.
+    pub activity: ActivityId,
+    /// The user.
+    pub user: UserId,
+    /// The client's address, as limits count it.
+    pub ip: String,
+    /// Addresses that sent bad tokens or tickets since the last call, and how many (B6).
+    pub abused: Vec<(String, i64)>,
+}
+
+/// What is said to a visitor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reception {
+    /// Limits as they stand.
+    pub policies: Vec<Policy>,
+    /// How suspicious the visitor is, or why not to go on, with milliseconds to wait.
+    pub outcome: Result<i64, (Code, i64)>,
+}
+
+/// Looks at bans and limits; `desk` is what is asked for, since challenges and tickets have buckets of their own.
+///
+/// # Errors
+/// [`StoreError`] of Redis.
+pub async fn knock<R: Redis>(redis: &R, visitor: &Visitor, desk: &str) -> Result<Reception, StoreError> {
+    let Visitor { activity, user, ip, abused } = visitor;
+    let keys = Keys::of(activity);
+    let mut names = vec![
+        keys.named("gate"),
+        keys.ban_user(user),
+        keys.ban_ip(ip),
+        keys.rate(&format!("{desk}:user"), user.as_str()),
+        keys.rate(&format!("{desk}:ip"), ip),
+        keys.abuse_user(user),
+        keys.abuse_ip(ip),
+        keys.named("stats"),
+        keys.named("seekers"),
+    ];
+    let mut args = vec![user.as_str().into()];
+    limits::tell(&keys, abused, &mut names, &mut args);
+    let mut reply = KNOCK.run(redis, names, args).await?;
+    let word = reply.text()?;
+    reply.int()?;
+    let policies = limits::policies(&reply.text()?);
+    let outcome = match word.as_str() {
+        "welcome" => Ok(reply.int()?),
+        "rate_limited" => {
+            reply.text()?;
+            Err((Code::RateLimited, reply.int()?))
+        }
+        word => match Code::parse(word) {
+            Some(code) => Err((code, 0)),
+            None => return Err(StoreError::Unreadable(format!("knock answered {word:?}"))),
+        },
+    };
+    Ok(Reception { policies, outcome })
+}
+
+/// What came of a visitor's human check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Check {
+    /// It was passed.
+    Passed(Proof),
+    /// It was not; where it was one of ours, it is used up.
+    Failed(Option<Proof>),
+}
+
+/// Uses the check up; answers whether the ticket may be issued.
+///
+/// # Errors
+/// [`StoreError`] of Redis; then the check may be used up, and another one must be solved.
+pub async fn admit<R: Redis>(redis: &R, visitor: &Visitor, check: &Check, now: Millis) -> Result<bool, StoreError> {
+    let keys = Keys::of(&visitor.activity);
+    let (word, proof) = match check {
+        Check::Passed(proof) => ("passed", Some(proof)),
+        Check::Failed(proof) => ("failed", proof.as_ref()),
+    };
+    let names = vec![
+        keys.abuse_user(&visitor.user),
+        keys.ban_user(&visitor.user),
+        keys.check(proof.map_or("none", |proof| proof.id.as_str())),
+        keys.named("stats"),
+    ];
+    // A second more than it lives: clocks differ a little.
+    let ttl = proof.map_or(0, |proof| (proof.expires_at.0 - now.0).max(0) + 1_000);
+    let args = vec![word.into(), ttl.to_string().into()];
+    Ok(ADMIT.run(redis, names, args).await?.text()? == "admitted")
+}

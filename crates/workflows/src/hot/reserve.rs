@@ -1,0 +1,190 @@
+//! Reserving: one call that decides and writes everything (`lua/reserve.lua`).
+
+use domain::{
+    activity::{Phase, State},
+    ids::{ActivityId, OrderNo, SkuId, UserId},
+    order::{Order, Status},
+    problem::Code,
+    time::Millis,
+};
+
+use crate::{
+    DOORBELL,
+    hot::limits::{self, Policy},
+    keys::Keys,
+    ports::{Redis, StoreError},
+    reply::Reply,
+    script::RESERVE,
+};
+
+/// A reservation that passed everything CPU alone can check.
+#[derive(Debug, Clone)]
+pub struct Reservation {
+    /// The order that it makes: its number is its ticket's.
+    pub order_no: OrderNo,
+    /// Who buys.
+    pub user: UserId,
+    /// What.
+    pub sku: SkuId,
+    /// How many; at least 1.
+    pub quantity: i64,
+    /// The start key as sent.
+    pub start_key: String,
+    /// The client's address, as limits count it.
+    pub ip: String,
+    /// Addresses that sent bad tickets since the last call, and how many (B6).
+    pub abused: Vec<(String, i64)>,
+}
+
+/// The gate as an instance remembers it for a moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GateFacts {
+    /// What operators decided.
+    pub state: State,
+    /// When it opens.
+    pub starts_at: Millis,
+    /// When it ends.
+    pub ends_at: Millis,
+    /// Whether load is being shed.
+    pub shed: bool,
+    /// The start key.
+    pub start_key: String,
+}
+
+impl GateFacts {
+    /// What a visitor sees at `now`.
+    #[must_use]
+    pub fn phase(&self, now: Millis) -> Phase {
+        self.state.phase(now, self.starts_at, self.ends_at)
+    }
+}
+
+/// What became of a reservation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It holds units now, or did so the first time this ticket came.
+    Queued(Box<Order>),
+    /// Refused, with milliseconds to wait where that helps.
+    Refused(Code, i64),
+    /// Not enough left; the last four bytes of the ULIDs that won, by which a winner's retry is known.
+    SoldOut(Vec<[u8; 4]>),
+}
+
+/// The whole answer of one call.
+#[derive(Debug, Clone)]
+pub struct Decision {
+    /// Redis's clock.
+    pub now: Millis,
+    /// Limits as they stand.
+    pub policies: Vec<Policy>,
+    /// The gate, where it was asked for and there is one.
+    pub gate: Option<GateFacts>,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// Reserves. With `look`, the answer brings the gate along, so that memory is fed without a call of its own.
+///
+/// # Errors
+/// [`StoreError`] of Redis; then the reservation may have happened: asking again with the same ticket tells.
+pub async fn reserve<R: Redis>(redis: &R, wish: &Reservation, look: bool) -> Result<Decision, StoreError> {
+    let keys = Keys::of(wish.order_no.activity());
+    let ulid = wish.order_no.ulid();
+    let mut names = vec![
+        keys.named("gate"),
+        keys.order(ulid),
+        keys.stock(&wish.sku),
+        keys.holders(&wish.sku),
+        keys.named("orders"),
+        keys.named("queue"),
+        keys.named("stats"),
+        keys.named("awake"),
+        keys.named("winners"),
+        keys.ban_user(&wish.user),
+        keys.ban_ip(&wish.ip),
+        keys.rate("user", wish.user.as_str()),
+        keys.rate("ip", &wish.ip),
+        keys.rate("all", ""),
+        keys.abuse_user(&wish.user),
+        keys.abuse_ip(&wish.ip),
+    ];
+    let mut args = vec![
+        wish.start_key.clone().into_bytes(),
+        wish.sku.as_str().as_bytes().to_vec(),
+        wish.quantity.to_string().into_bytes(),
+        wish.user.as_str().as_bytes().to_vec(),
+        ulid.to_string().into_bytes(),
+        wish.order_no.activity().as_str().as_bytes().to_vec(),
+        DOORBELL.as_bytes().to_vec(),
+        fingerprint(ulid).to_vec(),
+        vec![if look { b'1' } else { b'0' }],
+    ];
+    limits::tell(&keys, &wish.abused, &mut names, &mut args);
+    decision(RESERVE.run(redis, names, args).await?, wish)
+}
+
+/// What the list of winners keeps of an order: the last four of its random bytes.
+#[must_use]
+pub fn fingerprint(ulid: ulid::Ulid) -> [u8; 4] {
+    let bytes = ulid.to_bytes();
+    [bytes[12], bytes[13], bytes[14], bytes[15]]
+}
+
+fn decision(mut reply: Reply, wish: &Reservation) -> Result<Decision, StoreError> {
+    let word = reply.text()?;
+    let now = Millis(reply.int()?);
+    let policies = limits::policies(&reply.text()?);
+    let gate = gate(&reply.text()?);
+    let outcome = match word.as_str() {
+        "queued" | "replayed" => Outcome::Queued(Box::new(order(&mut reply, wish)?)),
+        "sold_out" => Outcome::SoldOut(reply.bytes()?.as_chunks::<4>().0.to_vec()),
+        "rate_limited" => {
+            reply.text()?;
+            Outcome::Refused(Code::RateLimited, reply.int()?)
+        }
+        "not_open" => Outcome::Refused(Code::NotOpen, reply.int()?),
+        "overloaded" => Outcome::Refused(Code::Overloaded, reply.int()?),
+        word => match Code::parse(word) {
+            Some(code) => Outcome::Refused(code, 0),
+            None => return Err(StoreError::Unreadable(format!("reserve answered {word:?}"))),
+        },
+    };
+    Ok(Decision { now, policies, gate, outcome })
+}
+
+fn order(reply: &mut Reply, wish: &Reservation) -> Result<Order, StoreError> {
+    reply.int()?;
+    Ok(Order {
+        order_no: wish.order_no.clone(),
+        user: wish.user.clone(),
+        status: Status::Queued,
+        sku: wish.sku.clone(),
+        quantity: wish.quantity,
+        ahead: reply.int()?,
+        estimated_wait_ms: reply.int()?,
+        money: reply.money()?,
+        created_at: Millis(reply.int()?),
+        pay_by: None,
+        paid_at: None,
+        reason: None,
+        checkout_url: None,
+    })
+}
+
+fn gate(text: &str) -> Option<GateFacts> {
+    let [state, starts_at, ends_at, shed, start_key]: [&str; 5] =
+        text.split('|').collect::<Vec<_>>().try_into().ok()?;
+    Some(GateFacts {
+        state: State::parse(state)?,
+        starts_at: Millis(starts_at.parse().ok()?),
+        ends_at: Millis(ends_at.parse().ok()?),
+        shed: shed == "1",
+        start_key: start_key.to_owned(),
+    })
+}
+
+/// The activity that a doorbell names.
+#[must_use]
+pub fn doorbell(message: &[u8]) -> Option<ActivityId> {
+    ActivityId::parse(std::str::from_utf8(message).ok()?).ok()
+}

@@ -1,0 +1,262 @@
+//! The outbox in the ledger (E7). Triggers fill it, in the statements that move orders; here it is emptied.
+
+use domain::{
+    event::{self, Event},
+    ids::OrderNo,
+    order::Status,
+    time::Millis,
+};
+
+use super::{orders, rows::Row, switches};
+use crate::{
+    dead,
+    hot::status::{some_text, some_time},
+    ports::{Dialect, Sql, StoreError, Value},
+};
+
+/// How long an event is left to the sweeper that took it, in milliseconds.
+const TAKEN_MS: i64 = 60_000;
+
+/// How long delivered events are kept, for a replay.
+const DELIVERED_KEPT_MS: i64 = 7 * 24 * 3_600 * 1_000;
+
+/// How long events are kept that were never delivered.
+const UNDELIVERED_KEPT_MS: i64 = 30 * 24 * 3_600 * 1_000;
+
+/// Turns the outbox on or off: while it is off, orders move without a word.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn switch<S: Sql>(sql: &S, on: bool) -> Result<(), StoreError> {
+    switches::turn(sql, "events", on).await
+}
+
+/// An event that was taken to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    /// What happened.
+    pub event: Event,
+    /// This attempt's number, from 1.
+    pub attempt: i64,
+}
+
+/// Takes up to `limit` events whose time has come, and sets their next try ahead, so that no two sweepers send one at
+/// the same time. An event whose order has an earlier one that still waits is left where it is.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn take<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<Taken>, StoreError> {
+    let statement = "UPDATE events SET attempts = attempts + 1, next_try_at = CAST(?1 AS BIGINT) + CAST(?3 AS BIGINT) \
+         WHERE state = 'waiting' AND next_try_at <= ?1 AND (order_no, step) IN (SELECT d.order_no, d.step FROM events d \
+           WHERE d.state = 'waiting' AND d.next_try_at <= ?1 AND NOT EXISTS (SELECT 1 FROM events e \
+             WHERE e.order_no = d.order_no AND e.step < d.step AND e.state = 'waiting') \
+           ORDER BY d.next_try_at, d.order_no LIMIT CAST(?2 AS BIGINT)) \
+         RETURNING order_no, status, reason, pay_by, paid_at, happened_at, attempts";
+    let rows = sql.run(statement, vec![now.0.into(), limit.into(), TAKEN_MS.into()]).await?;
+    let mut happened = Vec::with_capacity(rows.len());
+    for row in rows {
+        let mut row = Row::new(row);
+        let order_no = row.parsed(OrderNo::parse)?;
+        let status = row.parsed(|text| Status::parse(text).ok_or(()))?;
+        happened.push((order_no, status, row.text()?, row.int()?, row.int()?, row.int()?, row.int()?));
+    }
+    let numbers: Vec<_> = happened.iter().map(|(order_no, ..)| order_no).collect();
+    let known = if numbers.is_empty() { Vec::new() } else { orders::load_many(sql, &numbers).await? };
+    let mut taken = Vec::with_capacity(happened.len());
+    for (order_no, status, reason, pay_by, paid_at, happened_at, attempt) in happened {
+        let known = known.iter().find(|entry| entry.order.order_no == order_no).map(|entry| entry.order.clone());
+        // An order that failed is no row of the ledger: its dead letter has it.
+        let order = match known {
+            Some(order) => Some(order),
+            None => dead::order(sql, &order_no).await?,
+        };
+        let Some(mut order) = order else { continue };
+        order.status = status;
+        order.reason = some_text(reason);
+        (order.pay_by, order.paid_at) = (some_time(pay_by), some_time(paid_at));
+        order.checkout_url = None;
+        taken.push(Taken { event: Event { order, happened_at: Millis(happened_at) }, attempt });
+    }
+    Ok(taken)
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// The endpoint has it.
+    Delivered,
+    /// It is tried again then; the text says why.
+    Later(Millis, String),
+    /// It is given up; the text says why.
+    Failed(String),
+}
+
+/// Notes how attempts ended.
+///
+/// # Errors
+/// [`StoreError`] of the ledger: then they are tried again.
+pub async fn note<S: Sql>(sql: &S, ended: &[(&Event, Ended)]) -> Result<(), StoreError> {
+    if ended.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<_> = ended
+        .iter()
+        .map(|(event, ended)| {
+            let (state, next, error) = match ended {
+                Ended::Delivered => ("delivered", 0, ""),
+                Ended::Later(next, error) => ("waiting", next.0, error.as_str()),
+                Ended::Failed(error) => ("failed", 0, error.as_str()),
+            };
+            let order = &event.order;
+            serde_json::json!([order.order_no.to_string(), event::step(order.status), state, next, error])
+        })
+        .collect();
+    let statement = match sql.dialect() {
+        Dialect::Sqlite => {
+            "UPDATE events SET state = e.value ->> 2, next_try_at = e.value ->> 3, last_error = e.value ->> 4 \
+             FROM json_each(?1) AS e \
+             WHERE order_no = e.value ->> 0 AND step = e.value ->> 1 AND events.state = 'waiting'"
+        }
+        Dialect::Postgres => {
+            "UPDATE events SET state = e ->> 2, next_try_at = (e ->> 3)::bigint, last_error = e ->> 4 \
+             FROM jsonb_array_elements((?1::text)::jsonb) AS e \
+             WHERE order_no = e ->> 0 AND step = (e ->> 1)::bigint AND events.state = 'waiting'"
+        }
+    };
+    sql.run(statement, vec![serde_json::Value::from(rows).to_string().into()]).await.map(|_| ())
+}
+
+/// Puts events back to be sent at once: those of one order, delivered ones included, or all that were given up.
+/// Answers how many.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn replay<S: Sql>(sql: &S, order_no: Option<&OrderNo>, now: Millis) -> Result<usize, StoreError> {
+    let statement = "UPDATE events SET state = 'waiting', attempts = 0, next_try_at = ?2 \
+         WHERE order_no = ?1 OR (CAST(?1 AS TEXT) = '' AND state = 'failed') RETURNING step";
+    let order_no = order_no.map(ToString::to_string).unwrap_or_default();
+    Ok(sql.run(statement, vec![order_no.into(), now.0.into()]).await?.len())
+}
+
+/// An event as operators see it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Line {
+    /// Its id, as the endpoint knows it.
+    pub id: String,
+    /// Its order.
+    pub order_no: String,
+    /// Its type.
+    pub r#type: String,
+    /// `waiting`, `delivered` or `failed`.
+    pub state: String,
+    /// When it happened.
+    pub happened_at: Millis,
+    /// Attempts so far.
+    pub attempts: i64,
+    /// When it is tried next, while it waits.
+    pub next_try_at: Millis,
+    /// How the last attempt failed.
+    pub last_error: String,
+}
+
+const LINE: &str = "order_no, status, state, happened_at, attempts, next_try_at, last_error";
+
+fn read(row: Vec<Value>) -> Result<Line, StoreError> {
+    let mut row = Row::new(row);
+    let order_no = row.text()?;
+    let status = row.text()?;
+    let ulid = order_no.split_once('.').map_or("", |(_, ulid)| ulid);
+    Ok(Line {
+        id: format!("evt_{ulid}_{status}"),
+        r#type: format!("order.{status}"),
+        state: row.text()?,
+        happened_at: Millis(row.int()?),
+        attempts: row.int()?,
+        next_try_at: Millis(row.int()?),
+        last_error: row.text()?,
+        order_no,
+    })
+}
+
+/// The newest 200 events that were given up.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn failed<S: Sql>(sql: &S) -> Result<Vec<Line>, StoreError> {
+    let statement = format!("SELECT {LINE} FROM events WHERE state = 'failed' ORDER BY happened_at DESC LIMIT 200");
+    sql.run(&statement, Vec::new()).await?.into_iter().map(read).collect()
+}
+
+/// The events of one order, in order.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn of_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<Line>, StoreError> {
+    let statement = format!("SELECT {LINE} FROM events WHERE order_no = ?1 ORDER BY step");
+    sql.run(&statement, vec![order_no.to_string().into()]).await?.into_iter().map(read).collect()
+}
+
+/// Events that wait to be delivered.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn waiting<S: Sql>(sql: &S) -> Result<i64, StoreError> {
+    let rows = sql.run("SELECT COUNT(*) FROM events WHERE state = 'waiting'", Vec::new()).await?;
+    rows.into_iter().next().map_or(Ok(0), |row| Row::new(row).int())
+}
+
+/// Erases up to `limit` events whose time to be kept is over.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn erase<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<usize, StoreError> {
+    let mut erased = 0;
+    for (state, kept_ms) in
+        [("delivered", DELIVERED_KEPT_MS), ("failed", UNDELIVERED_KEPT_MS), ("waiting", UNDELIVERED_KEPT_MS)]
+    {
+        // What waits has a next try at most a day ahead: the index of what waits finds it.
+        let statement = format!(
+            "DELETE FROM events WHERE (order_no, step) IN (SELECT d.order_no, d.step FROM events d \
+             WHERE d.state = '{state}' AND d.happened_at <= ?1 LIMIT CAST(?2 AS BIGINT)) RETURNING step"
+        );
+        erased += sql.run(&statement, vec![now.plus(-kept_ms).0.into(), limit.into()]).await?.len();
+    }
+    Ok(erased)
+}
+
+/// Where events go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct Endpoint {
+    /// When it said that it is gone (410); `None` while it is not.
+    pub disabled_at: Option<Millis>,
+    /// Until when it is left alone.
+    pub rest_until: Millis,
+    /// How many events it is sent at once.
+    pub pace: i64,
+}
+
+/// An endpoint as it stands; one that nothing is known of is sent `pace` at once.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn endpoint<S: Sql>(sql: &S, url: &str, pace: i64) -> Result<Endpoint, StoreError> {
+    let statement = "SELECT disabled_at, rest_until, pace FROM endpoints WHERE url = ?1";
+    let Some(row) = sql.run(statement, vec![url.into()]).await?.into_iter().next() else {
+        return Ok(Endpoint { disabled_at: None, rest_until: Millis(0), pace });
+    };
+    let mut row = Row::new(row);
+    Ok(Endpoint { disabled_at: some_time(row.int()?), rest_until: Millis(row.int()?), pace: row.int()? })
+}
+
+/// Keeps what is known of an endpoint.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn set_endpoint<S: Sql>(sql: &S, url: &str, endpoint: &Endpoint) -> Result<(), StoreError> {
+    let statement = "INSERT INTO endpoints (url, disabled_at, rest_until, pace) VALUES (?1, ?2, ?3, ?4) \
+         ON CONFLICT (url) DO UPDATE SET disabled_at = excluded.disabled_at, rest_until = excluded.rest_until, \
+         pace = excluded.pace";
+    let disabled_at = endpoint.disabled_at.unwrap_or_default().0;
+    let params = vec![url.into(), disabled_at.into(), endpoint.rest_until.0.into(), endpoint.pace.into()];
+    sql.run(statement, params).await.map(|_| ())
+}

@@ -1,0 +1,63 @@
+//! Leases with fencing (G3): one owner at a time, and a token that grows with each, so that a statement of one who lost
+//! the lease without noticing changes nothing.
+
+use domain::time::Millis;
+
+use super::rows::Row;
+use crate::ports::{Sql, StoreError, Value};
+
+/// A lease that was taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// What it is for.
+    pub name: &'static str,
+    /// Grows each time the lease changes hands.
+    pub token: i64,
+    /// Where the last owner stopped: the next one goes on after it.
+    pub resume_after: String,
+}
+
+impl Lease {
+    /// SQL that is true while the lease is ours; its two parameters begin at `?first`.
+    pub(crate) fn condition(first: usize) -> String {
+        let second = first + 1;
+        format!("EXISTS (SELECT 1 FROM leases l WHERE l.name = ?{first} AND l.token = ?{second})")
+    }
+
+    /// The parameters of [`Lease::condition`].
+    pub(crate) fn params(&self) -> [Value; 2] {
+        [self.name.into(), self.token.into()]
+    }
+}
+
+/// Takes a lease for `ms`, unless somebody else's holds at `now`. One that holds for longer than `ms` is from a clock
+/// that has jumped, and counts for nothing.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn take<S: Sql>(
+    sql: &S,
+    name: &'static str,
+    owner: &str,
+    now: Millis,
+    ms: i64,
+) -> Result<Option<Lease>, StoreError> {
+    let statement = "INSERT INTO leases (name, owner, token, until) VALUES (?1, ?2, 1, CAST(?4 AS BIGINT)) \
+         ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, token = leases.token + 1, until = excluded.until \
+         WHERE leases.until <= CAST(?3 AS BIGINT) OR leases.until > excluded.until RETURNING token, resume_after";
+    let params = vec![name.into(), owner.into(), now.0.into(), now.plus(ms).0.into()];
+    let Some(row) = sql.run(statement, params).await?.into_iter().next() else { return Ok(None) };
+    let mut row = Row::new(row);
+    Ok(Some(Lease { name, token: row.int()?, resume_after: row.text()? }))
+}
+
+/// Keeps a lease until `until` (the past gives it up), and notes where its owner is. Answers whether it was still ours.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn keep<S: Sql>(sql: &S, lease: &Lease, until: Millis) -> Result<bool, StoreError> {
+    let statement = "UPDATE leases SET until = ?3, resume_after = ?4 WHERE name = ?1 AND token = ?2 RETURNING token";
+    let [name, token] = lease.params();
+    let params = vec![name, token, until.0.into(), lease.resume_after.as_str().into()];
+    Ok(!sql.run(statement, params).await?.is_empty())
+}

@@ -1,0 +1,387 @@
+//! Orders in the ledger. Each move is one conditional statement: whoever changed the row brings Redis along.
+
+use domain::{
+    ids::{ActivityId, OrderNo, SkuId, UserId},
+    money::Money,
+    order::{Order, Status},
+    time::Millis,
+};
+use serde_json::json;
+
+use super::{rows::Row, sessions};
+use crate::{
+    hot::status::{some_text, some_time},
+    ledger::leases::Lease,
+    ports::{Dialect, Sql, StoreError, Value},
+    settle::{Move, Standing},
+};
+
+/// An order as the ledger has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The order.
+    pub order: Order,
+    /// Whether it holds units.
+    pub live: bool,
+    /// When it last changed: the version of the row.
+    pub updated_at: Millis,
+    /// The provider's id of its payment.
+    pub payment: String,
+    /// The sale's epoch when this was read.
+    pub epoch: i64,
+}
+
+impl Entry {
+    /// What Redis must be told of it.
+    #[must_use]
+    pub fn to_move(&self, entry: String) -> Move {
+        let standing = Standing {
+            epoch: self.epoch,
+            status: self.order.status,
+            live: self.live,
+            pay_by: self.order.pay_by.unwrap_or_default(),
+            paid_at: self.order.paid_at.unwrap_or_default(),
+            reason: self.order.reason.clone().unwrap_or_default(),
+        };
+        Move { order_no: self.order.order_no.clone(), standing, entry }
+    }
+}
+
+/// What every query of orders returns. Where a session has ended, nobody is sent any more.
+pub(crate) const COLUMNS: &str = "order_no, user_id, sku, quantity, amount, currency, status, live, reason, created_at, \
+     pay_by, paid_at, CASE WHEN checkout_url <> '' AND EXISTS (SELECT 1 FROM sessions s \
+       WHERE s.order_no = orders.order_no AND s.url = orders.checkout_url AND s.state = 'closed') \
+       THEN '' ELSE checkout_url END, updated_at, payment, \
+     COALESCE((SELECT p.epoch FROM epochs p WHERE p.activity = orders.activity), 0)";
+
+fn read(row: Vec<Value>) -> Result<Entry, StoreError> {
+    let mut row = Row::new(row);
+    let order_no = row.parsed(OrderNo::parse)?;
+    let user = row.parsed(UserId::parse)?;
+    let sku = row.parsed(SkuId::parse)?;
+    let (quantity, money) = (row.int()?, row.money()?);
+    let status = row.parsed(|text| Status::parse(text).ok_or(()))?;
+    let live = row.int()? == 1;
+    let reason = some_text(row.text()?);
+    let created_at = Millis(row.int()?);
+    let (pay_by, paid_at) = (some_time(row.int()?), some_time(row.int()?));
+    let checkout_url = some_text(row.text()?);
+    let updated_at = Millis(row.int()?);
+    let order = Order {
+        order_no,
+        user,
+        status,
+        sku,
+        quantity,
+        money,
+        created_at,
+        pay_by,
+        paid_at,
+        reason,
+        checkout_url,
+        ahead: 0,
+        estimated_wait_ms: 0,
+    };
+    Ok(Entry { order, live, updated_at, payment: row.text()?, epoch: row.int()? })
+}
+
+pub(crate) fn read_all(rows: Vec<Vec<Value>>) -> Result<Vec<Entry>, StoreError> {
+    rows.into_iter().map(read).collect()
+}
+
+/// A message of the stream, ready to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewOrder {
+    /// Its number.
+    pub order_no: OrderNo,
+    /// Whose it is.
+    pub user: UserId,
+    /// What.
+    pub sku: SkuId,
+    /// How many.
+    pub quantity: i64,
+    /// The whole price.
+    pub money: Money,
+    /// When it was reserved.
+    pub created_at: Millis,
+    /// The epoch of the gate that accepted it.
+    pub epoch: i64,
+}
+
+/// Inserts orders of one activity in one statement, waiting for payment from `now` on. An order that is there already,
+/// that the ledger has no room for, or that comes from an older epoch, is left out; who was is seen by [`standings`].
+/// An epoch later than the ledger's was its own before it was restored from a backup: what that accepted, Redis counts.
+///
+/// # Errors
+/// [`StoreError`] of the ledger: then none of them was written.
+pub async fn insert<S: Sql>(
+    sql: &S,
+    activity: &ActivityId,
+    orders: &[&NewOrder],
+    now: Millis,
+) -> Result<(), StoreError> {
+    let row = |order: &&NewOrder| {
+        let NewOrder { order_no, user, sku, quantity, money: Money { amount, currency }, created_at, epoch } = order;
+        json!([order_no, sku, user, quantity, amount, currency, created_at.0, epoch])
+    };
+    let rows: Vec<_> = orders.iter().map(row).collect();
+    let statement = match sql.dialect() {
+        Dialect::Sqlite => INSERT_SQLITE,
+        Dialect::Postgres => INSERT_POSTGRES,
+    };
+    let params = vec![json!(rows).to_string().into(), now.0.into(), activity.as_str().into()];
+    sql.run(statement, params).await.map(|_| ())
+}
+
+const INSERT_SQLITE: &str = "INSERT INTO orders \
+     (order_no, activity, sku, user_id, quantity, amount, currency, status, live, created_at, pay_by, updated_at) \
+     SELECT e.value ->> 0, a.id, e.value ->> 1, e.value ->> 2, e.value ->> 3, e.value ->> 4, e.value ->> 5, \
+       'pending_payment', 1, e.value ->> 6, ?2 + a.pay_timeout_ms, ?2 \
+     FROM json_each(?1) AS e JOIN activities AS a ON a.id = ?3 \
+       JOIN epochs AS p ON p.activity = a.id AND p.epoch <= e.value ->> 7 WHERE 1 = 1 \
+     ON CONFLICT (order_no) DO NOTHING";
+
+/// The epoch is locked until the rows are there: a rebuild that raises it meanwhile sees them, or they are left out.
+const INSERT_POSTGRES: &str = "INSERT INTO orders \
+     (order_no, activity, sku, user_id, quantity, amount, currency, status, live, created_at, pay_by, updated_at) \
+     WITH sale AS MATERIALIZED (SELECT a.id, a.pay_timeout_ms, p.epoch \
+       FROM activities AS a JOIN epochs AS p ON p.activity = a.id WHERE a.id = ?3 FOR SHARE OF p) \
+     SELECT e ->> 0, sale.id, e ->> 1, e ->> 2, (e ->> 3)::bigint, (e ->> 4)::bigint, e ->> 5, \
+       'pending_payment', 1, (e ->> 6)::bigint, ?2::bigint + sale.pay_timeout_ms, ?2::bigint \
+     FROM sale JOIN jsonb_array_elements((?1::text)::jsonb) AS e ON (e ->> 7)::bigint >= sale.epoch \
+     ON CONFLICT (order_no) DO NOTHING";
+
+/// Inserts an order that has no units (any more), for its money to go back; repeating it changes nothing.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn insert_released<S: Sql>(sql: &S, order: &NewOrder, now: Millis) -> Result<(), StoreError> {
+    let statement = "INSERT INTO orders \
+         (order_no, activity, sku, user_id, quantity, amount, currency, status, live, created_at, updated_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'expired', 0, ?8, ?9) ON CONFLICT (order_no) DO NOTHING";
+    let NewOrder { order_no, user, sku, quantity, money: Money { amount, currency }, created_at, .. } = order;
+    let params = vec![
+        order_no.to_string().into(),
+        order_no.activity().as_str().into(),
+        sku.as_str().into(),
+        user.as_str().into(),
+        (*quantity).into(),
+        (*amount).into(),
+        currency.as_str().into(),
+        created_at.0.into(),
+        now.0.into(),
+    ];
+    sql.run(statement, params).await.map(|_| ())
+}
+
+/// Where each of some orders of one activity stands; `None` where the ledger does not have it. All that stand alike come
+/// in one row: Spin hands rows over one by one, and that took longer than writing the orders.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn standings<S: Sql>(
+    sql: &S,
+    activity: &ActivityId,
+    orders: &[&NewOrder],
+) -> Result<Vec<Option<Standing>>, StoreError> {
+    let numbers: Vec<_> = orders.iter().map(|order| &order.order_no).collect();
+    let (places, each) = match sql.dialect() {
+        Dialect::Sqlite => ("json_group_array(e.key)", "json_each(?1) AS e"),
+        Dialect::Postgres => (
+            "CAST(json_agg(e.place - 1) AS TEXT)",
+            "jsonb_array_elements_text((?1::text)::jsonb) WITH ORDINALITY AS e (value, place)",
+        ),
+    };
+    let statement = format!(
+        "SELECT {places}, COALESCE((SELECT p.epoch FROM epochs p WHERE p.activity = ?2), 0), \
+           o.status, o.live, o.pay_by, o.paid_at, o.reason \
+         FROM orders AS o JOIN {each} ON o.order_no = e.value \
+         GROUP BY o.status, o.live, o.pay_by, o.paid_at, o.reason"
+    );
+    let rows = sql.run(&statement, vec![json!(numbers).to_string().into(), activity.as_str().into()]).await?;
+    let mut standings = vec![None; orders.len()];
+    for row in rows {
+        let mut row = Row::new(row);
+        let places: Vec<usize> = row.parsed(|text| serde_json::from_str(text))?;
+        let standing = Standing {
+            epoch: row.int()?,
+            status: row.parsed(|text| Status::parse(text).ok_or(()))?,
+            live: row.int()? == 1,
+            pay_by: Millis(row.int()?),
+            paid_at: Millis(row.int()?),
+            reason: row.text()?,
+        };
+        for place in places {
+            if let Some(found) = standings.get_mut(place) {
+                *found = Some(standing.clone());
+            }
+        }
+    }
+    Ok(standings)
+}
+
+/// Loads one order.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<Entry>, StoreError> {
+    let statement = format!("SELECT {COLUMNS} FROM orders WHERE order_no = ?1");
+    Ok(read_all(sql.run(&statement, vec![order_no.to_string().into()]).await?)?.pop())
+}
+
+/// Loads those of `orders` that exist.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn load_many<S: Sql>(sql: &S, orders: &[&OrderNo]) -> Result<Vec<Entry>, StoreError> {
+    let names: Vec<_> = orders.iter().map(ToString::to_string).collect();
+    let each = match sql.dialect() {
+        Dialect::Sqlite => "SELECT value FROM json_each(?1)",
+        Dialect::Postgres => "SELECT jsonb_array_elements_text((?1::text)::jsonb)",
+    };
+    let statement = format!("SELECT {COLUMNS} FROM orders WHERE order_no IN ({each})");
+    read_all(sql.run(&statement, vec![json!(names).to_string().into()]).await?)
+}
+
+/// A user's orders, newest first, before `before` where given.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn of_user<S: Sql>(
+    sql: &S,
+    user: &UserId,
+    before: Option<&OrderNo>,
+    limit: i64,
+) -> Result<Vec<Order>, StoreError> {
+    let statement = format!(
+        "SELECT {COLUMNS} FROM orders WHERE user_id = ?1 AND (CAST(?2 AS TEXT) = '' OR (created_at, order_no) < \
+         (SELECT b.created_at, b.order_no FROM orders b WHERE b.order_no = ?2 AND b.user_id = ?1)) \
+         ORDER BY created_at DESC, order_no DESC LIMIT CAST(?3 AS BIGINT)"
+    );
+    let before = before.map(ToString::to_string).unwrap_or_default();
+    let rows = sql.run(&statement, vec![user.as_str().into(), before.into(), limit.into()]).await?;
+    Ok(read_all(rows)?.into_iter().map(|entry| entry.order).collect())
+}
+
+/// A page of an activity's orders, by number, after the number `after`.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn page<S: Sql>(sql: &S, activity: &ActivityId, after: &str, limit: i64) -> Result<Vec<Entry>, StoreError> {
+    let statement = format!(
+        "SELECT {COLUMNS} FROM orders WHERE order_no > ?1 AND order_no LIKE ?2 AND activity = ?3 \
+         ORDER BY order_no LIMIT CAST(?4 AS BIGINT)"
+    );
+    let params = vec![after.into(), format!("{activity}.%").into(), activity.as_str().into(), limit.into()];
+    read_all(sql.run(&statement, params).await?)
+}
+
+/// `pending_payment → cancelled`, by the buyer. Answers the order if this call moved it.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn cancel<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<Entry>, StoreError> {
+    release(sql, order_no, Status::Cancelled, "cancelled_by_buyer", now).await
+}
+
+/// `pending_payment → cancelled | expired`, as `to` says. Answers the order if this call moved it.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn release<S: Sql>(
+    sql: &S,
+    order_no: &OrderNo,
+    to: Status,
+    reason: &str,
+    now: Millis,
+) -> Result<Option<Entry>, StoreError> {
+    let statement = format!(
+        "UPDATE orders SET status = ?3, live = 0, reason = ?4, updated_at = ?2, unsettled = 1 \
+         WHERE order_no = ?1 AND status = 'pending_payment' RETURNING {COLUMNS}"
+    );
+    let params = vec![order_no.to_string().into(), now.0.into(), to.as_str().into(), reason.into()];
+    Ok(read_all(sql.run(&statement, params).await?)?.pop())
+}
+
+/// `pending_payment → expired` for up to `limit` orders whose time is up at `now`. An order whose payment session is
+/// open stays until the provider was asked, or has not answered for [`sessions::GRACE_MS`]. Answers those that this call
+/// moved: none where it is done under a `lease` that somebody else has taken over.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn expire<S: Sql>(sql: &S, now: Millis, limit: i64, lease: Option<&Lease>) -> Result<Vec<Entry>, StoreError> {
+    let lock = match sql.dialect() {
+        Dialect::Sqlite => "",
+        Dialect::Postgres => "FOR UPDATE SKIP LOCKED",
+    };
+    let fence = lease.map_or("1 = 1".to_owned(), |_| Lease::condition(4));
+    let statement = format!(
+        "UPDATE orders SET status = 'expired', live = 0, reason = 'not_paid_in_time', updated_at = ?1, unsettled = 1 \
+         WHERE status = 'pending_payment' AND {fence} AND order_no IN (SELECT d.order_no FROM orders d \
+           WHERE d.status = 'pending_payment' AND d.pay_by <= ?1 \
+             AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.order_no = d.order_no AND s.state = 'open' \
+               AND d.pay_by > CAST(?3 AS BIGINT)) \
+           ORDER BY d.pay_by LIMIT CAST(?2 AS BIGINT) {lock}) \
+         RETURNING {COLUMNS}"
+    );
+    let mut params = vec![now.0.into(), limit.into(), now.plus(-sessions::GRACE_MS).0.into()];
+    params.extend(lease.into_iter().flat_map(Lease::params));
+    read_all(sql.run(&statement, params).await?)
+}
+
+/// Starts a payment: notes where to pay, and extends the hold once by the activity's extension (E6). Answers the order
+/// if it waits for money and its time is not up.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn start_payment<S: Sql>(
+    sql: &S,
+    order_no: &OrderNo,
+    checkout_url: &str,
+    now: Millis,
+) -> Result<Option<Entry>, StoreError> {
+    let statement = format!(
+        "UPDATE orders SET checkout_url = ?2, \
+         pay_by = pay_by + CASE WHEN extended = 0 \
+           THEN (SELECT a.pay_extension_ms FROM activities a WHERE a.id = orders.activity) ELSE 0 END, \
+         extended = 1, updated_at = ?3 \
+         WHERE order_no = ?1 AND status = 'pending_payment' AND pay_by > ?3 RETURNING {COLUMNS}"
+    );
+    let params = vec![order_no.to_string().into(), checkout_url.into(), now.0.into()];
+    Ok(read_all(sql.run(&statement, params).await?)?.pop())
+}
+
+/// Orders whose last move Redis may not have seen, unchanged since `before`: up to `limit`, after the first `skip`.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn unsettled<S: Sql>(sql: &S, before: Millis, limit: i64, skip: i64) -> Result<Vec<Entry>, StoreError> {
+    let statement = format!(
+        "SELECT {COLUMNS} FROM orders WHERE unsettled = 1 AND updated_at <= ?1 ORDER BY updated_at, order_no \
+         LIMIT CAST(?2 AS BIGINT) OFFSET CAST(?3 AS BIGINT)"
+    );
+    read_all(sql.run(&statement, vec![before.0.into(), limit.into(), skip.into()]).await?)
+}
+
+/// Notes that Redis has seen these moves, unless the order moved again since.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn mark_settled<S: Sql>(sql: &S, entries: &[Entry]) -> Result<(), StoreError> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let pairs: Vec<_> =
+        entries.iter().map(|e| json!([e.order.order_no.to_string(), e.order.status.as_str()])).collect();
+    let statement = match sql.dialect() {
+        Dialect::Sqlite => {
+            "UPDATE orders SET unsettled = 0 FROM json_each(?1) AS e \
+             WHERE order_no = e.value ->> 0 AND status = e.value ->> 1"
+        }
+        Dialect::Postgres => {
+            "UPDATE orders SET unsettled = 0 FROM jsonb_array_elements((?1::text)::jsonb) AS e \
+             WHERE order_no = e ->> 0 AND status = e ->> 1"
+        }
+    };
+    sql.run(statement, vec![serde_json::Value::from(pairs).to_string().into()]).await.map(|_| ())
+}

@@ -1,0 +1,115 @@
+//! Payment sessions in the ledger: those that the provider must be asked about before their order is released. An order
+//! has one at a time: another one is opened when the last one has ended.
+
+use domain::{ids::OrderNo, time::Millis};
+
+use super::rows::Row;
+use crate::ports::{Sql, StoreError};
+
+/// How long an order that is due waits for the provider's word on its open session, in milliseconds. Money that comes
+/// after that is late money.
+pub const GRACE_MS: i64 = 60_000;
+
+/// How often a provider is asked about a session; after that it has ended by itself.
+const TRIES: i64 = 24;
+
+/// A session that is to be asked about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    /// Of which order.
+    pub order_no: OrderNo,
+    /// The provider's id.
+    pub session: String,
+}
+
+/// The last session of an order: those before it have ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Last {
+    /// The provider's id.
+    pub session: String,
+    /// Where it is paid.
+    pub url: String,
+    /// Which of the order's sessions it is, from 1.
+    pub attempt: i64,
+    /// Whether it can still be paid, as far as is known.
+    pub open: bool,
+}
+
+/// The last session of an order.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn last<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<Last>, StoreError> {
+    let statement = "SELECT session, url, attempt, CASE WHEN state = 'open' THEN 1 ELSE 0 END FROM sessions \
+         WHERE order_no = ?1";
+    let rows = sql.run(statement, vec![order_no.to_string().into()]).await?;
+    let read = |row| {
+        let mut row = Row::new(row);
+        Ok(Last { session: row.text()?, url: row.text()?, attempt: row.int()?, open: row.int()? == 1 })
+    };
+    rows.into_iter().next().map(read).transpose()
+}
+
+/// Keeps an order's session: its first, or the next one after one that ended; anything else changes nothing. It is
+/// asked about from `ask_at` on. One that the provider has already called ended is kept as such.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn keep<S: Sql>(sql: &S, order_no: &OrderNo, opened: &Last, ask_at: Millis) -> Result<(), StoreError> {
+    let statement = "INSERT INTO sessions (order_no, session, url, attempt, next_ask_at, state) \
+         VALUES (?1, ?2, ?3, CAST(?4 AS BIGINT), CAST(?5 AS BIGINT), CASE WHEN EXISTS (SELECT 1 FROM callbacks c \
+           WHERE c.order_no = ?1 AND c.session = ?2 AND c.type = 'session.ended') THEN 'closed' ELSE 'open' END) \
+         ON CONFLICT (order_no) DO UPDATE SET session = excluded.session, url = excluded.url, \
+           attempt = excluded.attempt, next_ask_at = excluded.next_ask_at, state = excluded.state, attempts = 0, \
+           last_error = '' WHERE sessions.state = 'closed' AND sessions.attempt < excluded.attempt";
+    let params = vec![
+        order_no.to_string().into(),
+        opened.session.as_str().into(),
+        opened.url.as_str().into(),
+        opened.attempt.into(),
+        ask_at.0.into(),
+    ];
+    sql.run(statement, params).await.map(|_| ())
+}
+
+/// Takes up to `limit` open sessions of orders whose time is up or that were released, and sets their next turn ahead,
+/// so that no two sweepers ask about one at the same time.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn take<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<Due>, StoreError> {
+    let statement = "UPDATE sessions SET attempts = attempts + 1, \
+         next_ask_at = CAST(?1 AS BIGINT) + 5000 * (attempts + 1) * (attempts + 1) \
+         WHERE state = 'open' AND next_ask_at <= CAST(?1 AS BIGINT) AND order_no IN (SELECT s.order_no FROM sessions s \
+           JOIN orders o ON o.order_no = s.order_no \
+           WHERE s.state = 'open' AND s.next_ask_at <= CAST(?1 AS BIGINT) AND (o.status IN ('cancelled', 'expired') \
+             OR (o.status = 'pending_payment' AND o.pay_by <= CAST(?1 AS BIGINT))) \
+           ORDER BY s.next_ask_at LIMIT CAST(?2 AS BIGINT)) RETURNING order_no, session";
+    let rows = sql.run(statement, vec![now.0.into(), limit.into()]).await?;
+    rows.into_iter()
+        .map(|row| {
+            let mut row = Row::new(row);
+            Ok(Due { order_no: row.parsed(OrderNo::parse)?, session: row.text()? })
+        })
+        .collect()
+}
+
+/// The session has ended: its order can be released, or get another one.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn close<S: Sql>(sql: &S, order_no: &OrderNo, session: &str) -> Result<(), StoreError> {
+    let statement = "UPDATE sessions SET state = 'closed' WHERE order_no = ?1 AND session = ?2 AND state = 'open'";
+    sql.run(statement, vec![order_no.to_string().into(), session.into()]).await.map(|_| ())
+}
+
+/// The provider did not say: it is asked again, some day for the last time.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn note<S: Sql>(sql: &S, order_no: &OrderNo, session: &str, error: &str) -> Result<(), StoreError> {
+    let statement = "UPDATE sessions SET last_error = ?2, \
+         state = CASE WHEN attempts >= CAST(?3 AS BIGINT) THEN 'closed' ELSE state END \
+         WHERE order_no = ?1 AND session = ?4 AND state = 'open'";
+    sql.run(statement, vec![order_no.to_string().into(), error.into(), TRIES.into(), session.into()]).await.map(|_| ())
+}

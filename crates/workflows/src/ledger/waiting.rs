@@ -1,0 +1,56 @@
+//! What waits in the ledger: for the shop's endpoint, for a provider, or for an operator. Counted for metrics, in one
+//! query that indexes answer.
+
+use domain::time::Millis;
+use serde::{Deserialize, Serialize};
+
+use super::{payments::HELD, rows::Row};
+use crate::ports::{Sql, StoreError};
+
+/// What waits.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// Events that are to be sent (E7).
+    pub events: i64,
+    /// When the oldest of them happened; 1970 for none.
+    pub oldest_event_at: Millis,
+    /// Refunds that no provider has confirmed (E4).
+    pub refunds: i64,
+    /// Of those, whose last try failed, or was not answered.
+    pub stuck_refunds: i64,
+    /// Callbacks that are held for an operator (E2).
+    pub held_callbacks: i64,
+    /// Dead letters that were not put back since they died (D4).
+    pub dead_letters: i64,
+}
+
+/// Counts what waits.
+///
+/// # Errors
+/// [`StoreError`] of the ledger.
+pub async fn waiting<S: Sql>(sql: &S) -> Result<Waiting, StoreError> {
+    let refunds = |which: &str| {
+        format!(
+            "(SELECT COUNT(*) FROM refunds WHERE state <> 'confirmed' {which}) \
+             + (SELECT COUNT(*) FROM overpayments WHERE state <> 'confirmed' {which})"
+        )
+    };
+    let statement = format!(
+        "SELECT (SELECT COUNT(*) FROM events WHERE state = 'waiting'), \
+         (SELECT COALESCE(MIN(happened_at), 0) FROM events WHERE state = 'waiting'), {}, {}, \
+         (SELECT COUNT(*) FROM callbacks WHERE outcome IN {HELD}), \
+         (SELECT COUNT(*) FROM dead_letters WHERE replayed_at < died_at)",
+        refunds(""),
+        refunds("AND last_error <> ''"),
+    );
+    let rows = sql.run(&statement, Vec::new()).await?;
+    let mut row = Row::new(rows.into_iter().next().unwrap_or_default());
+    Ok(Waiting {
+        events: row.int()?,
+        oldest_event_at: Millis(row.int()?),
+        refunds: row.int()?,
+        stuck_refunds: row.int()?,
+        held_callbacks: row.int()?,
+        dead_letters: row.int()?,
+    })
+}

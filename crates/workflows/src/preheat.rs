@@ -1,0 +1,133 @@
+//! Preheating (C9): gate and stock in Redis brought into line with the ledger. Idempotent, safe while the sale runs.
+
+use domain::{activity::Limit, gate, ids::SkuId};
+
+use crate::{
+    WRITERS,
+    keys::{ACTIVITIES, Keys},
+    ledger::activities::Activity,
+    ports::{Arg, Redis, StoreError},
+    script::PREHEAT,
+};
+
+/// How long Redis keeps a sale after its end, or after an operator's last change if that is later, in milliseconds:
+/// refunds still move units in that time.
+const KEPT_AFTER_END_MS: i64 = 7 * 24 * 3_600 * 1_000;
+
+/// What came of preheating.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Preheated {
+    /// Redis is in line.
+    Done,
+    /// Redis has a newer version or epoch already, or another change of this version.
+    Stale,
+    /// There is no whole gate of this epoch: it takes a rebuild to make one.
+    Missing,
+    /// The total of this SKU is to be lowered below what is held and sold; nothing was changed.
+    Below(SkuId),
+}
+
+/// Preheats one sale whose gate is there, as the ledger has it.
+///
+/// # Errors
+/// [`StoreError`] of Redis.
+pub async fn preheat<R: Redis>(redis: &R, activity: &Activity, ticket_secret: &str) -> Result<Preheated, StoreError> {
+    bring_into_line(redis, activity, ticket_secret, "", &[]).await
+}
+
+/// Preheats a gate of an older version. Who comes by may have read half a change, and leaves this version as it is to
+/// whoever makes the change.
+///
+/// # Errors
+/// [`StoreError`] of Redis.
+pub(crate) async fn preheat_older<R: Redis>(
+    redis: &R,
+    activity: &Activity,
+    ticket_secret: &str,
+) -> Result<Preheated, StoreError> {
+    bring_into_line(redis, activity, ticket_secret, "first", &[]).await
+}
+
+/// Takes units off sale before the ledger does: the totals of `lowered` must not get below what is held and sold.
+pub(crate) async fn lower<R: Redis>(
+    redis: &R,
+    activity: &Activity,
+    ticket_secret: &str,
+    lowered: &[SkuId],
+) -> Result<Preheated, StoreError> {
+    bring_into_line(redis, activity, ticket_secret, "first", lowered).await
+}
+
+/// Preheats with the gate that a rebuild has begun and not finished.
+pub(crate) async fn preheat_unfinished<R: Redis>(
+    redis: &R,
+    activity: &Activity,
+    ticket_secret: &str,
+) -> Result<Preheated, StoreError> {
+    bring_into_line(redis, activity, ticket_secret, "rebuild", &[]).await
+}
+
+async fn bring_into_line<R: Redis>(
+    redis: &R,
+    activity: &Activity,
+    ticket_secret: &str,
+    moment: &str,
+    lowered: &[SkuId],
+) -> Result<Preheated, StoreError> {
+    let keys = Keys::of(&activity.id);
+    let spec = &activity.spec;
+    let start_key = gate::start_key(ticket_secret, &activity.id, &activity.nonce)
+        .ok_or_else(|| StoreError::Unreadable("there is no ticket secret to make a start key from".to_owned()))?;
+    let fields: Vec<(&str, String)> = vec![
+        ("state", activity.state.as_str().to_owned()),
+        ("starts_at", spec.starts_at.0.to_string()),
+        ("ends_at", spec.ends_at.0.to_string()),
+        ("start_key", start_key),
+        ("max_wait_ms", (spec.max_wait_seconds * 1000).to_string()),
+        ("per_user", spec.per_user.to_string()),
+        ("pay_timeout_ms", (spec.pay_timeout_seconds * 1000).to_string()),
+        ("limit_user", limit(spec.limits.user())),
+        ("limit_ip", limit(spec.limits.ip())),
+        ("limit_all", limit(spec.limits.all())),
+    ];
+    let mut args: Vec<Arg> = vec![
+        keys.prefix().into(),
+        activity.version.to_string().into(),
+        WRITERS.into(),
+        spec.ends_at.0.to_string().into(),
+        KEPT_AFTER_END_MS.to_string().into(),
+        activity.epoch.to_string().into(),
+        moment.into(),
+        fields.len().to_string().into(),
+    ];
+    for (name, value) in fields {
+        args.push(name.into());
+        args.push(value.into());
+    }
+    for sku in &spec.skus {
+        args.push(sku.sku.as_str().into());
+        args.push(sku.total.to_string().into());
+        args.push(sku.price.to_string().into());
+        args.push(sku.currency.as_str().into());
+        args.push(if lowered.contains(&sku.sku) { "1".into() } else { "".into() });
+    }
+    let names = ["gate", "orders", "stats", "queue", "winners"].map(|name| keys.named(name)).into();
+    let mut reply = PREHEAT.run(redis, names, args).await?;
+    let preheated = match reply.text()?.as_str() {
+        "done" => Preheated::Done,
+        "stale" => return Ok(Preheated::Stale),
+        "missing" => return Ok(Preheated::Missing),
+        _ => {
+            let sku = reply.text()?;
+            let sku = SkuId::parse(&sku).map_err(|_| StoreError::Unreadable(format!("preheat answered {sku:?}")))?;
+            return Ok(Preheated::Below(sku));
+        }
+    };
+    redis.command("SADD", vec![ACTIVITIES.into(), activity.id.as_str().into()]).await?;
+    Ok(preheated)
+}
+
+/// A limit as the script reads it: count and milliseconds, empty for none.
+fn limit(limit: Option<Limit>) -> String {
+    limit.map(|limit| format!("{}:{}", limit.count, limit.seconds * 1000)).unwrap_or_default()
+}

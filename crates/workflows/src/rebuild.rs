@@ -1,0 +1,200 @@
+//! Making Redis anew from the ledger (G5): while nothing is sold, and never overselling, since units that the ledger holds
+//! are taken from the total before anything is open again.
+//!
+//! Each rebuild is a new epoch, raised in the ledger first. What an older epoch accepted and the ledger does not have is
+//! refused from then on: a writer that comes late leaves dead letters, never an order that Redis does not count. While the
+//! gate says `restoring`, moves of the ledger wait; each finds its record afterwards, counted as it was read.
+//!
+//! What Redis knows and the ledger does not, because it was restored from a backup, is written again first
+//! ([`crate::salvage`]).
+//!
+//! Dying anywhere leaves a sale that sells nothing; doing it again begins a later epoch.
+
+use domain::{activity::State, ids::ActivityId, order::Status, time::Millis};
+use serde::Serialize;
+
+use crate::{
+    bans,
+    hot::reserve::fingerprint,
+    keys::Keys,
+    ledger::{
+        activities::{self, Activity},
+        epochs,
+        orders::{self, Entry},
+    },
+    ports::{Arg, Redis, Sql, StoreError},
+    preheat::{Preheated, preheat_unfinished},
+    reply::Reply,
+    salvage::salvage,
+    script::{FINISH, FORGET, RESTORE},
+    settle::CLOSED_KEPT_SECONDS,
+    shed, write,
+};
+
+/// Orders in one call.
+const BATCH: i64 = 500;
+
+/// Batches of the queue that are written first, at most.
+const ROUNDS: usize = 1_000;
+
+/// How often a rebuild begins while others raise the epoch.
+const TRIES: usize = 4;
+
+/// What came of rebuilding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Rebuilt {
+    /// Redis is as the ledger says.
+    Done {
+        /// Orders put back.
+        orders: i64,
+        /// The epoch that began.
+        epoch: i64,
+    },
+    /// There is no such sale.
+    Unknown,
+    /// The sale is a draft: there is nothing to rebuild.
+    Draft,
+    /// The sale is not paused or closed.
+    Open,
+    /// Orders are still on their way to the ledger, and could not be written now.
+    Queued,
+    /// An order was paid whose SKU the ledger does not have (any more): it would be forgotten.
+    SkuLost,
+    /// Another rebuild, later than this one, is at work.
+    Fenced,
+}
+
+/// Makes Redis anew from the ledger.
+///
+/// # Errors
+/// [`StoreError`]; doing it again begins anew.
+pub async fn rebuild<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    id: &ActivityId,
+    ticket_secret: &str,
+    now: Millis,
+) -> Result<Rebuilt, StoreError> {
+    for _ in 0..TRIES {
+        if let Some(rebuilt) = attempt(redis, sql, id, ticket_secret, now).await? {
+            return Ok(rebuilt);
+        }
+    }
+    Ok(Rebuilt::Fenced)
+}
+
+/// Begins and ends a rebuild; nothing where another one raised the epoch meanwhile, perhaps to lose its gate to this one.
+async fn attempt<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    id: &ActivityId,
+    ticket_secret: &str,
+    now: Millis,
+) -> Result<Option<Rebuilt>, StoreError> {
+    let Some(activity) = activities::load(sql, id).await? else { return Ok(Some(Rebuilt::Unknown)) };
+    if activity.state == State::Draft {
+        return Ok(Some(Rebuilt::Draft));
+    }
+    let keys = Keys::of(id);
+    let gate = [&keys.named("gate"), "epoch", "state", "restoring"].map(Arg::from).into();
+    let mut gate = Reply::new(redis.command("HMGET", gate).await?);
+    let (seen, state, restoring) = (gate.int()?, gate.text()?, gate.int()? == 1);
+    // The gate says whether the sale is open, where it is not an old one: a ledger that was restored may be wrong about it.
+    if seen >= activity.epoch && !restoring && state == State::Published.as_str() {
+        return Ok(Some(Rebuilt::Open));
+    }
+    if seen > activity.epoch {
+        epochs::catch_up(sql, id, seen).await?;
+    }
+    let old = activity.epoch.max(seen);
+    // What Redis still has of the queue is written first: the ledger is to know everything.
+    for _ in 0..ROUNDS {
+        let again = write::tick_redelivered(redis, sql, id, now, 0).await?;
+        if again.taken + write::tick(redis, sql, id, now).await?.taken == 0 {
+            break;
+        }
+    }
+    if seen > 0 {
+        match salvage(redis, sql, id, seen, now).await {
+            Err(StoreError::LedgerRefused(_)) => return Ok(Some(Rebuilt::SkuLost)),
+            other => other?,
+        }
+    }
+    if let Some(refused) = forget(redis, &keys, &activity, None).await? {
+        return Ok(Some(refused));
+    }
+    let Some(epoch) = epochs::raise(sql, id, old, seen).await? else { return Ok(None) };
+    if let Some(refused) = forget(redis, &keys, &activity, Some(epoch)).await? {
+        return Ok(Some(refused));
+    }
+    // Read anew: from here on every change of the sale comes after the new epoch.
+    let Some(activity) = activities::load(sql, id).await? else { return Ok(Some(Rebuilt::Unknown)) };
+    if activity.epoch != epoch || preheat_unfinished(redis, &activity, ticket_secret).await? == Preheated::Missing {
+        return Ok(Some(Rebuilt::Fenced));
+    }
+    bans::copy(redis, sql, id, now).await?;
+    shed::copy(redis, sql, id).await?;
+    let (mut restored, mut after) = (0, String::new());
+    loop {
+        let page = orders::page(sql, id, &after, BATCH).await?;
+        let Some(last) = page.last() else { break };
+        after = last.order.order_no.to_string();
+        match restore(redis, &keys, epoch, &page).await? {
+            -1 => return Ok(Some(Rebuilt::Fenced)),
+            orders => restored += orders,
+        }
+    }
+    let names = ["gate", "stats", "queue", "orders", "winners"].map(|name| keys.named(name)).into();
+    match FINISH.run(redis, names, vec![keys.prefix().into(), epoch.to_string().into()]).await?.text()?.as_str() {
+        "done" => Ok(Some(Rebuilt::Done { orders: restored, epoch })),
+        _ => Ok(Some(Rebuilt::Fenced)),
+    }
+}
+
+/// Takes the gate away; with the new epoch, everything else too. Answers why not, where it was refused.
+async fn forget<R: Redis>(
+    redis: &R,
+    keys: &Keys,
+    activity: &Activity,
+    epoch: Option<i64>,
+) -> Result<Option<Rebuilt>, StoreError> {
+    let names = ["gate", "orders", "stats", "queue", "winners", "awake"].map(|name| keys.named(name)).into();
+    let epoch = epoch.map(|epoch| epoch.to_string()).unwrap_or_default();
+    let mut args: Vec<Arg> = vec![keys.prefix().into(), epoch.into()];
+    args.extend(activity.spec.skus.iter().map(|sku| sku.sku.as_str().into()));
+    Ok(match FORGET.run(redis, names, args).await?.text()?.as_str() {
+        "forgotten" => None,
+        "open" => Some(Rebuilt::Open),
+        "queued" => Some(Rebuilt::Queued),
+        _ => Some(Rebuilt::Fenced),
+    })
+}
+
+/// Puts a page of orders back; answers how many, or -1 where a later rebuild is at work.
+async fn restore<R: Redis>(redis: &R, keys: &Keys, epoch: i64, page: &[Entry]) -> Result<i64, StoreError> {
+    let mut names: Vec<_> = ["gate", "stats", "winners"].map(|name| keys.named(name)).into();
+    let mut args: Vec<Arg> =
+        vec![keys.prefix().into(), CLOSED_KEPT_SECONDS.to_string().into(), epoch.to_string().into()];
+    for entry in page {
+        let order = &entry.order;
+        let ulid = order.order_no.ulid();
+        names.push(keys.order(ulid));
+        args.push(fingerprint(ulid).to_vec());
+        debug_assert!(order.status != Status::Queued);
+        args.push(order.status.as_str().into());
+        args.push(if entry.live { "1".into() } else { "0".into() });
+        args.push(order.user.as_str().into());
+        args.push(order.sku.as_str().into());
+        for number in [order.quantity, order.money.amount] {
+            args.push(number.to_string().into());
+        }
+        args.push(order.money.currency.as_str().into());
+        for time in [Some(order.created_at), order.pay_by, order.paid_at] {
+            args.push(time.unwrap_or_default().0.to_string().into());
+        }
+        args.push(order.reason.clone().unwrap_or_default().into());
+        args.push(order.checkout_url.clone().unwrap_or_default().into());
+    }
+    RESTORE.run(redis, names, args).await?.int()
+}

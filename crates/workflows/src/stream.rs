@@ -1,0 +1,204 @@
+//! The order stream of a sale (D2): taking messages, taking over what others left, clearing what no epoch wants.
+
+use std::collections::HashSet;
+
+use domain::{
+    ids::{ActivityId, OrderNo, SkuId, UserId},
+    money::Money,
+    time::Millis,
+};
+
+use crate::{
+    WRITERS,
+    keys::Keys,
+    ledger::orders::NewOrder,
+    ports::{Arg, Item, Redis, StoreError},
+    reply::Reply,
+    script::{FENCE, REST},
+    settle::CLOSED_KEPT_SECONDS,
+    write::OLD_EPOCH,
+};
+
+/// All writers share one consumer name: who works on what shows in idle time alone, and no names pile up.
+const CONSUMER: &str = "writer";
+
+/// A message of the stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Its id in the stream.
+    pub entry: String,
+    /// The order, or the text that could not be read.
+    pub order: Result<NewOrder, String>,
+}
+
+/// Takes new messages from the stream.
+///
+/// # Errors
+/// [`StoreError`] of Redis.
+pub async fn take<R: Redis>(redis: &R, activity: &ActivityId, count: usize) -> Result<Vec<Message>, StoreError> {
+    let stream = Keys::of(activity).named("orders");
+    let count = count.to_string();
+    let args = ["GROUP", WRITERS, CONSUMER, "COUNT", &count, "STREAMS", &stream, ">"];
+    let read = || redis.command("XREADGROUP", args.map(Arg::from).into());
+    let items = match read().await {
+        // The stream was lost and begun anew: its group is made again, from the first message on. Where there is no stream,
+        // none is made, which nobody would take away again.
+        Err(StoreError::RedisRefused(text)) if text.starts_with("NOGROUP") => {
+            if redis.command("EXISTS", vec![stream.as_str().into()]).await? != [Item::Int(1)] {
+                return Ok(Vec::new());
+            }
+            let args = ["CREATE", stream.as_str(), WRITERS, "0"];
+            match redis.command("XGROUP", args.map(Arg::from).into()).await {
+                // Somebody else has just made it.
+                Err(StoreError::RedisRefused(text)) if text.starts_with("BUSYGROUP") => {}
+                other => other.map(|_| ())?,
+            }
+            read().await?
+        }
+        other => other?,
+    };
+    // The flat reply begins with the stream's name.
+    Ok(parse(activity, items.get(1..).unwrap_or_default()))
+}
+
+/// Takes over messages that were delivered at least `idle_ms` ago and never acknowledged.
+///
+/// # Errors
+/// [`StoreError`] of Redis.
+pub async fn reclaim<R: Redis>(
+    redis: &R,
+    activity: &ActivityId,
+    count: usize,
+    idle_ms: i64,
+) -> Result<Vec<Message>, StoreError> {
+    let stream = Keys::of(activity).named("orders");
+    let (idle, count) = (idle_ms.to_string(), count.to_string());
+    let args = [&stream, WRITERS, CONSUMER, &idle, "0", "COUNT", &count];
+    match redis.command("XAUTOCLAIM", args.map(Arg::from).into()).await {
+        Err(StoreError::RedisRefused(text)) if text.starts_with("NOGROUP") => Ok(Vec::new()),
+        // The flat reply begins with the cursor and ends with ids that are gone: those have no field after them.
+        other => Ok(parse(activity, other?.get(1..).unwrap_or_default())),
+    }
+}
+
+/// Reads `id, "o", text` triples; anything else is skipped.
+fn parse(activity: &ActivityId, items: &[Item]) -> Vec<Message> {
+    let mut messages = Vec::with_capacity(items.len() / 3);
+    let mut at = 0;
+    while let [Item::Bytes(entry), Item::Bytes(field), Item::Bytes(text), ..] = &items[at..] {
+        if field != b"o" {
+            at += 1;
+            continue;
+        }
+        let text = String::from_utf8_lossy(text).into_owned();
+        messages.push(Message {
+            entry: String::from_utf8_lossy(entry).into_owned(),
+            order: new_order(activity, &text).ok_or(text),
+        });
+        at += 3;
+    }
+    messages
+}
+
+/// An order as the stream carries it.
+pub(crate) fn to_message(order: &NewOrder) -> String {
+    let NewOrder { order_no, user, sku, quantity, money: Money { amount, currency }, created_at, epoch } = order;
+    format!("{}\t{user}\t{sku}\t{quantity}\t{amount}\t{currency}\t{}\t{epoch}", order_no.ulid(), created_at.0)
+}
+
+/// Reads what [`to_message`] and `lua/reserve.lua` write.
+pub(crate) fn new_order(activity: &ActivityId, text: &str) -> Option<NewOrder> {
+    let [ulid, user, sku, quantity, amount, currency, created_at, epoch]: [&str; 8] =
+        text.split('\t').collect::<Vec<_>>().try_into().ok()?;
+    Some(NewOrder {
+        order_no: OrderNo::parse(&format!("{activity}.{ulid}")).ok()?,
+        user: UserId::parse(user).ok()?,
+        sku: SkuId::parse(sku).ok()?,
+        quantity: quantity.parse().ok().filter(|quantity| *quantity > 0)?,
+        money: Money::new(amount.parse().ok()?, currency),
+        created_at: Millis(created_at.parse().ok()?),
+        epoch: epoch.parse().ok()?,
+    })
+}
+
+/// Which of `messages`, which were just taken over, were delivered more than `times`.
+///
+/// # Errors
+/// [`StoreError`] of Redis.
+pub async fn delivered_more_than<R: Redis>(
+    redis: &R,
+    activity: &ActivityId,
+    messages: &[Message],
+    times: i64,
+) -> Result<HashSet<String>, StoreError> {
+    let (Some(first), Some(last)) = (messages.first(), messages.last()) else { return Ok(HashSet::new()) };
+    let stream = Keys::of(activity).named("orders");
+    let count = messages.len().to_string();
+    let args = [&stream, WRITERS, &first.entry, &last.entry, &count, CONSUMER];
+    let mut reply = Reply::new(redis.command("XPENDING", args.map(Arg::from).into()).await?);
+    let mut worn = HashSet::new();
+    while reply.left() >= 4 {
+        let (entry, _, _, deliveries) = (reply.text()?, reply.text()?, reply.int()?, reply.int()?);
+        if deliveries > times {
+            worn.insert(entry);
+        }
+    }
+    Ok(worn)
+}
+
+/// How a gate stands to the ledger's epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fenced {
+    /// There is none, or a rebuild has not finished it.
+    Missing,
+    /// It is of that epoch, and of this version.
+    Same(i64),
+    /// It was of an older one, and is closed now.
+    Closed,
+    /// It is of a later one, this: the ledger was restored from a backup.
+    Later(i64),
+}
+
+/// Closes the gate where it is of an older epoch than the ledger's, and clears messages of other epochs, which an
+/// operator can see by now (`lua/fence.lua`). Answers how it found the gate.
+///
+/// # Errors
+/// [`StoreError`] of Redis.
+pub async fn fence<R: Redis>(
+    redis: &R,
+    activity: &ActivityId,
+    epoch: i64,
+    outdated: &[(&Message, &NewOrder)],
+) -> Result<Fenced, StoreError> {
+    let keys = Keys::of(activity);
+    let mut names: Vec<_> = ["gate", "orders", "queue"].map(|name| keys.named(name)).into();
+    let mut args: Vec<Arg> =
+        vec![epoch.to_string().into(), WRITERS.into(), CLOSED_KEPT_SECONDS.to_string().into(), OLD_EPOCH.into()];
+    for (message, order) in outdated {
+        names.push(keys.order(order.order_no.ulid()));
+        args.push(order.epoch.to_string().into());
+        args.push(message.entry.as_str().into());
+    }
+    let mut reply = FENCE.run(redis, names, args).await?;
+    Ok(match reply.text()?.as_str() {
+        "missing" => Fenced::Missing,
+        "closed" => Fenced::Closed,
+        "later" => Fenced::Later(reply.int()?),
+        _ => {
+            reply.int()?;
+            Fenced::Same(reply.int()?)
+        }
+    })
+}
+
+/// Whether the writer may rest; `false` where a message came in meanwhile. `rate` is what was measured, if anything.
+///
+/// # Errors
+/// [`StoreError`] of Redis.
+pub async fn rest<R: Redis>(redis: &R, activity: &ActivityId, rate: Option<i64>) -> Result<bool, StoreError> {
+    let keys = Keys::of(activity);
+    let names = vec![keys.named("orders"), keys.named("awake"), keys.named("queue")];
+    let rate = rate.map(|rate| rate.to_string()).unwrap_or_default();
+    let mut reply = REST.run(redis, names, vec![WRITERS.into(), rate.into_bytes()]).await?;
+    Ok(reply.text()? == "rested")
+}

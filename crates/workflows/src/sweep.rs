@@ -1,0 +1,294 @@
+//! The sweeper (E3, G3): finishes what time or a crash left behind. Every step is bounded, idempotent, and safe to
+//! overlap with another sweeper's.
+
+use std::collections::BTreeMap;
+
+use domain::{ids::ActivityId, time::Millis};
+use futures::future::join_all;
+use serde::Serialize;
+
+use crate::{
+    keys::{ACTIVITIES, Keys},
+    ledger::{
+        activities, epochs,
+        leases::Lease,
+        orders::{self, Entry},
+        rows::Row,
+    },
+    money,
+    ports::{Item, Redis, Sql, StoreError},
+    preheat::{Preheated, preheat_older},
+    reply::Reply,
+    script,
+    stream::{self, Fenced},
+    write,
+};
+
+/// The lease under which sweepers work (G3).
+pub const LEASE: &str = "sweeper";
+
+/// The key of the lease of whoever delivers events.
+pub const EVENTS_LEASE_KEY: &str = "stampede:events";
+
+/// The key of the lease of whoever erases what is old; it runs out by itself.
+pub const ERASE_LEASE_KEY: &str = "stampede:erase";
+
+/// How long a sweeper may go without a sign of life, in milliseconds.
+pub const LEASE_MS: i64 = 15_000;
+
+/// Orders expired in one statement.
+const EXPIRE_BATCH: i64 = 1_000;
+
+/// How long a move is left to whoever made it before the sweeper settles it, in milliseconds.
+const SETTLE_AFTER_MS: i64 = 2_000;
+
+/// How long an operator's change is left to whoever makes it, in milliseconds.
+const UNDER_WAY_MS: i64 = 10_000;
+
+/// What a sweep did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Orders whose time was up.
+    pub expired: usize,
+    /// Moves of the ledger that Redis had not seen.
+    pub settled: usize,
+    /// Messages written that were waiting in a stream.
+    pub written: usize,
+    /// Messages written that another writer had taken and not finished.
+    pub redelivered: usize,
+    /// Orders that could not be written.
+    pub failed: usize,
+    /// Gates closed because they are of an older epoch than the ledger's: those sales need a rebuild.
+    pub fenced: usize,
+    /// Sales on sale that have no whole gate in Redis: they need a rebuild, or to be published again.
+    pub without_gate: usize,
+    /// Sales whose last change by an operator had not got to Redis, and has now.
+    pub preheated: usize,
+    /// Sales whose ledger was behind their gate, restored from a backup, and caught up: what it lost, a rebuild puts back.
+    pub caught_up: usize,
+    /// Payment callbacks finished.
+    pub callbacks: usize,
+    /// Payment sessions that the provider was asked about.
+    pub asked: usize,
+    /// Refunds sent to the provider.
+    pub refunds: usize,
+    /// Events delivered.
+    pub events: usize,
+    /// Attempts to deliver one that failed.
+    pub events_failed: usize,
+    /// Addresses, events and callbacks erased because their time was over.
+    pub erased: usize,
+    /// Whether the time was up, or the lease lost, before the work was done.
+    pub more: bool,
+    /// What is left.
+    pub left: Left,
+    /// Milliseconds spent on each step.
+    pub steps_ms: BTreeMap<&'static str, i64>,
+}
+
+/// What a sweep leaves to the next one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Left {
+    /// Messages in the streams.
+    pub queued: i64,
+    /// Orders whose time is up.
+    pub due: i64,
+    /// Moves that Redis has not seen; those of the last two seconds are on their way.
+    pub unsettled: i64,
+    /// Payment callbacks that are not finished.
+    pub callbacks: i64,
+    /// Refunds that the provider has not confirmed.
+    pub refunds: i64,
+}
+
+/// Takes, keeps or (with 0 ms) gives up a lease in Redis, for what may be done twice (F2); answers whether `owner` holds it now.
+///
+/// # Errors
+/// [`StoreError`] of Redis.
+pub async fn lease_of<R: Redis>(redis: &R, key: &str, owner: &str, ms: i64) -> Result<bool, StoreError> {
+    let args = vec![owner.into(), ms.to_string().into()];
+    Ok(script::LEASE.run(redis, vec![key.to_owned()], args).await?.text()? == "held")
+}
+
+/// The sales that have a gate.
+///
+/// # Errors
+/// [`StoreError`] of Redis.
+pub async fn activities<R: Redis>(redis: &R) -> Result<Vec<ActivityId>, StoreError> {
+    let items = redis.command("SMEMBERS", vec![ACTIVITIES.into()]).await?;
+    Ok(items
+        .into_iter()
+        .filter_map(|item| match item {
+            Item::Bytes(bytes) => ActivityId::parse(std::str::from_utf8(&bytes).ok()?).ok(),
+            _ => None,
+        })
+        .collect())
+}
+
+/// The same, those after `resume_after` first: whoever was left out last time has their turn (G3).
+#[must_use]
+pub fn in_turn(mut activities: Vec<ActivityId>, resume_after: &str) -> Vec<ActivityId> {
+    activities.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
+    let first = activities.partition_point(|activity| activity.as_str() <= resume_after);
+    activities.rotate_left(first);
+    activities
+}
+
+/// Expires one batch of orders whose time is up at `now`; none where the `lease` is somebody else's by now.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn expire<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    now: Millis,
+    lease: Option<&Lease>,
+) -> Result<usize, StoreError> {
+    let expired = orders::expire(sql, now, EXPIRE_BATCH, lease).await?;
+    bring_along_by_activity(redis, sql, &expired).await?;
+    Ok(expired.len())
+}
+
+/// Settles one batch of moves that Redis has not seen, after the first `fenced`, which wait for a rebuild to end; counts
+/// those among them that do so, too.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn settle<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    now: Millis,
+    fenced: &mut usize,
+) -> Result<usize, StoreError> {
+    let skip = i64::try_from(*fenced).unwrap_or(i64::MAX);
+    let unsettled = orders::unsettled(sql, now.plus(-SETTLE_AFTER_MS), EXPIRE_BATCH, skip).await?;
+    let settled = bring_along_by_activity(redis, sql, &unsettled).await?;
+    *fenced += unsettled.len() - settled;
+    Ok(settled)
+}
+
+async fn bring_along_by_activity<R: Redis, S: Sql>(redis: &R, sql: &S, entries: &[Entry]) -> Result<usize, StoreError> {
+    let mut seen = 0;
+    let mut by_activity: BTreeMap<ActivityId, Vec<Entry>> = BTreeMap::new();
+    for entry in entries {
+        by_activity.entry(entry.order.activity().clone()).or_default().push(entry.clone());
+    }
+    for entries in by_activity.values() {
+        seen += money::bring_along(redis, sql, entries).await?;
+    }
+    Ok(seen)
+}
+
+/// Compares every gate with the ledger. One of an older epoch is closed: an old Redis came back, and what it accepts would
+/// be refused (G5). Of a later one: the ledger came back, from a backup, and catches up, or Redis would hear of no move.
+/// Of an older version: an operator's change did not get to Redis, and does now; unless it may still be under way, when
+/// half of it would be read.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn fence<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activities: &[ActivityId],
+    ticket_secret: &str,
+    now: Millis,
+    report: &mut Report,
+) -> Result<(), StoreError> {
+    let (known, strange): (Vec<_>, Vec<_>) =
+        activities::standings(sql, now).await?.into_iter().partition(|sale| activities.contains(&sale.id));
+    report.without_gate += strange.iter().filter(|sale| sale.on_sale).count();
+    // Redis is asked about all of them at once.
+    let found = join_all(known.iter().map(|sale| stream::fence(redis, &sale.id, sale.epoch, &[]))).await;
+    for (sale, found) in known.iter().zip(found) {
+        match found? {
+            Fenced::Missing => report.without_gate += usize::from(sale.on_sale),
+            Fenced::Closed => report.fenced += 1,
+            Fenced::Later(gate) => report.caught_up += usize::from(epochs::catch_up(sql, &sale.id, gate).await?),
+            Fenced::Same(version) if version < sale.version && now >= sale.changed_at.plus(UNDER_WAY_MS) => {
+                let Some(activity) = activities::load(sql, &sale.id).await? else { continue };
+                // What Redis refuses now, it may take at the next sweep; the others are not held up.
+                let preheated = preheat_older(redis, &activity, ticket_secret).await;
+                report.preheated += usize::from(preheated == Ok(Preheated::Done));
+            }
+            Fenced::Same(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Takes sales off the list whose end is over at `now` and whose gate is gone, with nothing left in their streams: there is
+/// nothing of them to be looked for. Answers how many.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn forget_ended<R: Redis, S: Sql>(redis: &R, sql: &S, now: Millis) -> Result<usize, StoreError> {
+    let mut forgotten = 0;
+    for activity in activities(redis).await? {
+        let keys = Keys::of(&activity);
+        let has_gate = async || {
+            let gate = redis.command("EXISTS", vec![keys.named("gate").into()]).await;
+            gate.map(|exists| exists == [Item::Int(1)])
+        };
+        let queued = redis.command("XLEN", vec![keys.named("orders").into()]).await?;
+        if has_gate().await? || queued != [Item::Int(0)] {
+            continue;
+        }
+        let over = "SELECT id FROM activities WHERE id = ?1 AND ends_at <= ?2";
+        if sql.run(over, vec![activity.as_str().into(), now.0.into()]).await?.is_empty() {
+            continue;
+        }
+        let listed = vec![ACTIVITIES.into(), activity.as_str().into()];
+        redis.command("SREM", listed.clone()).await?;
+        // Somebody published it at this moment: its gate comes first, and then its place in the list.
+        if has_gate().await? {
+            redis.command("SADD", listed).await?;
+            continue;
+        }
+        forgotten += 1;
+    }
+    Ok(forgotten)
+}
+
+/// Counts what is left at `now`.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn left<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activities: &[ActivityId],
+    now: Millis,
+) -> Result<Left, StoreError> {
+    let mut queued = 0;
+    let length = |activity| redis.command("XLEN", vec![Keys::of(activity).named("orders").into()]);
+    for length in join_all(activities.iter().map(length)).await {
+        queued += Reply::new(length?).int()?;
+    }
+    let statement = "SELECT \
+        (SELECT COUNT(*) FROM orders WHERE status = 'pending_payment' AND pay_by <= ?1), \
+        (SELECT COUNT(*) FROM orders WHERE unsettled = 1), \
+        (SELECT COUNT(*) FROM callbacks WHERE outcome = ''), \
+        (SELECT COUNT(*) FROM refunds WHERE state <> 'confirmed')";
+    let rows = sql.run(statement, vec![now.0.into()]).await?;
+    let mut row = Row::new(rows.into_iter().next().unwrap_or_default());
+    Ok(Left { queued, due: row.int()?, unsettled: row.int()?, callbacks: row.int()?, refunds: row.int()? })
+}
+
+/// Drains one batch of one activity's stream: what was never taken, and what was taken and not finished.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn drain<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activity: &ActivityId,
+    now: Millis,
+    report: &mut Report,
+) -> Result<bool, StoreError> {
+    let again = write::tick_redelivered(redis, sql, activity, now, write::REDELIVER_AFTER_MS).await?;
+    let fresh = write::tick(redis, sql, activity, now).await?;
+    report.redelivered += again.written;
+    report.written += fresh.written;
+    report.failed += again.failed + fresh.failed;
+    Ok(again.taken == write::BATCH || fresh.taken == write::BATCH)
+}

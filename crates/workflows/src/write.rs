@@ -1,0 +1,279 @@
+//! The order writer (D2–D4): drains the stream of an activity into the ledger, in batches.
+//!
+//! At least once in, exactly once out: the order's number is the ledger's primary key, and a message is acknowledged
+//! only together with what Redis does about it. Dying between any two lines here leaves a message to be redelivered.
+
+use std::{collections::HashMap, ops::AddAssign, time::Instant};
+
+use domain::{ids::ActivityId, order::Status, time::Millis};
+use futures::future::join;
+
+use crate::{
+    WRITERS, dead,
+    keys::Keys,
+    ledger::{
+        activities, epochs,
+        orders::{self, NewOrder},
+    },
+    ports::{Redis, Sql, StoreError},
+    settle::{Move, Settled, Standing, settle},
+    stream::{self, Message},
+};
+
+/// Messages in one batch.
+pub const BATCH: usize = 500;
+
+/// How long a message is left to the writer that took it before another may, in milliseconds.
+pub const REDELIVER_AFTER_MS: i64 = 10_000;
+
+/// Deliveries after which a message is tried by itself, and dies if it still cannot be written (D4).
+pub const MAX_DELIVERIES: i64 = 5;
+
+/// Why the ledger leaves an order out: its SKU has no room (`lua/settle.lua` knows this word).
+pub(crate) const NO_ROOM: &str = "no_room_in_ledger";
+
+/// Why the ledger leaves an order out: its buyer holds too much.
+const LIMIT_REACHED: &str = "limit_reached_in_ledger";
+
+/// Redis was rebuilt, or replaced by an older one, since the order was accepted (G5).
+pub const OLD_EPOCH: &str = "old_epoch";
+
+/// It was delivered again and again, and could not be written by itself either.
+const UNDELIVERABLE: &str = "undeliverable";
+
+/// What one step did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Messages taken from the stream.
+    pub taken: usize,
+    /// Orders that were queued, and are in the ledger now.
+    pub written: usize,
+    /// Orders that could not be written: they failed, are dead letters, and their units are back.
+    pub failed: usize,
+}
+
+impl AddAssign for Written {
+    fn add_assign(&mut self, other: Self) {
+        self.taken += other.taken;
+        self.written += other.written;
+        self.failed += other.failed;
+    }
+}
+
+/// One batch: takes up to [`BATCH`] new messages, writes them, tells Redis.
+///
+/// # Errors
+/// [`StoreError`]; what was taken is redelivered.
+pub async fn tick<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activity: &ActivityId,
+    now: Millis,
+) -> Result<Written, StoreError> {
+    let messages = stream::take(redis, activity, BATCH).await?;
+    write(redis, sql, activity, &messages, now).await
+}
+
+/// One batch of messages that some writer took and never finished. Those that were delivered too often are tried one by
+/// one, so that one cannot hold up the others, and die where they still cannot be written (D4).
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn tick_redelivered<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activity: &ActivityId,
+    now: Millis,
+    idle_ms: i64,
+) -> Result<Written, StoreError> {
+    let messages = stream::reclaim(redis, activity, BATCH, idle_ms).await?;
+    if messages.is_empty() {
+        return Ok(Written::default());
+    }
+    let worn = stream::delivered_more_than(redis, activity, &messages, MAX_DELIVERIES).await?;
+    let (worn, fresh): (Vec<_>, Vec<_>) = messages.into_iter().partition(|message| worn.contains(&message.entry));
+    let mut report = write(redis, sql, activity, &fresh, now).await?;
+    for message in &worn {
+        report += match write(redis, sql, activity, std::slice::from_ref(message), now).await {
+            Err(error @ (StoreError::LedgerUnavailable(_) | StoreError::Unreadable(_))) => {
+                give_up(redis, sql, activity, message, now).await.map_err(|_| error)?
+            }
+            other => other?,
+        };
+    }
+    Ok(report)
+}
+
+/// One writer's turn at a sale: up to `batches`, so that other sales have theirs. Two batches are on their way at a time:
+/// while the ledger writes one, Redis hears of the other. Answers what was done, and whether there is more.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn turn<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activity: &ActivityId,
+    now: Millis,
+    batches: usize,
+) -> Result<(Written, bool), StoreError> {
+    let started = Instant::now();
+    let lane = async || {
+        let mut report = Written::default();
+        for _ in 0..batches / 2 {
+            let elapsed = i64::try_from(started.elapsed().as_millis()).unwrap_or_default();
+            let step = tick(redis, sql, activity, now.plus(elapsed)).await?;
+            report += step;
+            if step.taken == 0 {
+                return Ok((report, true));
+            }
+        }
+        Ok((report, false))
+    };
+    // Neither is dropped half-way because the other one failed.
+    let (one, other) = join(lane(), lane()).await;
+    let ((mut report, one_ended), (rest, other_ended)) = (one?, other?);
+    report += rest;
+    if !(one_ended || other_ended) {
+        return Ok((report, true));
+    }
+    // A rate is worth noting when enough was written to measure one.
+    let rate = (report.written >= BATCH).then(|| (report.written as f64 / started.elapsed().as_secs_f64()) as i64);
+    Ok((report, !stream::rest(redis, activity, rate).await?))
+}
+
+async fn write<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activity: &ActivityId,
+    messages: &[Message],
+    now: Millis,
+) -> Result<Written, StoreError> {
+    let mut report = Written { taken: messages.len(), ..Written::default() };
+    discard_unreadable(redis, sql, activity, messages, now).await?;
+    let (readable, orders): (Vec<_>, Vec<_>) =
+        messages.iter().filter_map(|message| Some((message, message.order.as_ref().ok()?))).unzip();
+    if orders.is_empty() {
+        return Ok(report);
+    }
+    insert(sql, activity, &orders, now).await?;
+
+    // What the ledger has was inserted now, or earlier: either way Redis hears what became of it. What it does not have
+    // does not fit, or comes from an older epoch, in which Redis was another.
+    let standings = orders::standings(sql, activity, &orders).await?;
+    let lost = standings.iter().any(Option::is_none);
+    let epoch = if lost { epochs::current(sql, activity).await? } else { 0 };
+    if lost && epoch == 0 {
+        // A ledger that has never heard of the sale says nothing of its orders (D8): they wait for the right one.
+        return Ok(report);
+    }
+    let rooms = if lost { activities::rooms(sql, activity).await? } else { HashMap::new() };
+
+    let (mut moves, mut letters, mut outdated) = (Vec::with_capacity(orders.len()), Vec::new(), Vec::new());
+    for ((message, order), standing) in readable.into_iter().zip(orders).zip(standings) {
+        if let Some(mut standing) = standing {
+            // A ledger that came back from a backup is of an older epoch than the gate that counts the order.
+            standing.epoch = standing.epoch.max(order.epoch);
+            moves.push(Move { order_no: order.order_no.clone(), standing, entry: message.entry.clone() });
+            continue;
+        }
+        report.failed += 1;
+        let old = order.epoch < epoch;
+        let fits = rooms.get(&order.sku).is_some_and(|room| order.quantity <= *room);
+        let reason = if old {
+            OLD_EPOCH
+        } else if fits {
+            LIMIT_REACHED
+        } else {
+            NO_ROOM
+        };
+        letters.push((order.order_no.to_string(), stream::to_message(order), reason));
+        if old {
+            outdated.push((message, order));
+        } else {
+            moves.push(failure(order, reason, &message.entry));
+        }
+    }
+    // I4: what fails is seen by an operator before anybody is told.
+    dead::bury(sql, &letters, now).await?;
+    let settled = settle(redis, activity, &moves).await?;
+    report.written = moves
+        .iter()
+        .zip(settled)
+        .filter(|(step, settled)| *settled == Settled::Moved && step.standing.status != Status::Failed)
+        .count();
+    if !outdated.is_empty() {
+        stream::fence(redis, activity, epoch, &outdated).await?;
+    }
+    Ok(report)
+}
+
+/// A message that cannot be written, and was not, although the ledger takes its dead letter: it fails for good.
+async fn give_up<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activity: &ActivityId,
+    message: &Message,
+    now: Millis,
+) -> Result<Written, StoreError> {
+    let Ok(order) = &message.order else { return Ok(Written::default()) };
+    // D8: its row may be there although no answer ever came. Then it did not fail.
+    if let Some(known) = orders::load(sql, &order.order_no).await? {
+        settle(redis, activity, &[known.to_move(message.entry.clone())]).await?;
+        return Ok(Written { taken: 1, ..Written::default() });
+    }
+    dead::bury(sql, &[(order.order_no.to_string(), stream::to_message(order), UNDELIVERABLE)], now).await?;
+    settle(redis, activity, &[failure(order, UNDELIVERABLE, &message.entry)]).await?;
+    Ok(Written { taken: 1, failed: 1, ..Written::default() })
+}
+
+/// Inserts a batch; where the ledger refuses it as a whole, each order by itself, so that one cannot hold up the others.
+pub(crate) async fn insert<S: Sql>(
+    sql: &S,
+    activity: &ActivityId,
+    orders: &[&NewOrder],
+    now: Millis,
+) -> Result<(), StoreError> {
+    match orders::insert(sql, activity, orders, now).await {
+        Err(StoreError::LedgerRefused(_)) => {}
+        other => return other,
+    }
+    for order in orders {
+        match orders::insert(sql, activity, &[order], now).await {
+            Ok(()) | Err(StoreError::LedgerRefused(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// A message that nobody can read holds no order: it is kept for an operator and leaves the stream.
+async fn discard_unreadable<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activity: &ActivityId,
+    messages: &[Message],
+    now: Millis,
+) -> Result<(), StoreError> {
+    for message in messages {
+        let Err(text) = &message.order else { continue };
+        let letter = (format!("{activity}.{}", message.entry), text.clone(), "unreadable");
+        dead::bury(sql, &[letter], now).await?;
+        let stream = Keys::of(activity).named("orders");
+        redis.command("XACK", vec![stream.clone().into(), WRITERS.into(), message.entry.clone().into()]).await?;
+        redis.command("XDEL", vec![stream.into(), message.entry.clone().into()]).await?;
+    }
+    Ok(())
+}
+
+/// What Redis must be told of an order that failed; `entry` is its message, if it came by one.
+fn failure(order: &NewOrder, reason: &str, entry: &str) -> Move {
+    let standing = Standing {
+        epoch: order.epoch,
+        status: Status::Failed,
+        live: false,
+        pay_by: Millis(0),
+        paid_at: Millis(0),
+        reason: reason.to_owned(),
+    };
+    Move { order_no: order.order_no.clone(), standing, entry: entry.to_owned() }
+}

@@ -1,0 +1,22 @@
+//! What all tests share: an app with verbs, answers that can be asked, patience.
+#![allow(missing_docs, reason = "for the tests of this package")]
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that panics has failed")]
+#![allow(clippy::wrong_self_convention, reason = "`answer.is(200)` reads as what it asserts")]
+
+mod app;
+mod http;
+mod human_checks;
+mod identity;
+mod ledger;
+pub mod money;
+mod patience;
+pub mod sale;
+mod tickets;
+
+pub use self::{
+    app::TestApp,
+    http::{Answer, Http},
+    identity::Claims,
+    patience::eventually,
+    sale::{Buyer, Sale},
+};

@@ -1,0 +1,24 @@
+//! Writes `spin.akamai.toml`: what `deploy/akamai/manifest` runs.
+
+use std::{fs, process::ExitCode};
+
+use anyhow::{Context, Result};
+use dev::{akamai, root};
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("deploy/akamai/manifest: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let root = root::find()?;
+    let whole = fs::read_to_string(root.join("spin.toml")).context("cannot read spin.toml")?;
+    fs::write(root.join(akamai::FILE), akamai::manifest(&whole)?).context("cannot write the manifest")?;
+    println!("{}", akamai::FILE);
+    Ok(())
+}

@@ -1,0 +1,16 @@
+//! Starts Stampede with everything it needs and watches over it: what `scripts/up` runs.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use dev::up::{Options, run};
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("scripts/up: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

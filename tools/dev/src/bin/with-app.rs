@@ -1,0 +1,82 @@
+//! Runs a command with an app of its own: `with-app [--variable NAME=VALUE]… COMMAND…`.
+//!
+//! The command finds `STAMPEDE_URL` and every variable of the app (`STAMPEDE_ADMIN_TOKEN`, `STAMPEDE_REDIS_URL`, …) in
+//! its environment. `{port:NAME}` in a value is a free port, which the command finds as `STAMPEDE_PORT_<NAME>`: what
+//! the app is to call can listen there. Its exit code is this program's. The app, its Redis and their data are gone
+//! afterwards.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    process::{Command, ExitCode},
+};
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use dev::{ports, throwaway::Throwaway};
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("with-app: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<ExitCode> {
+    let Options { variables, command } = Options::parse();
+    let mut ports = Ports::default();
+    let variables = variables.iter().map(|(name, value)| Ok((name, ports.fill(value)?))).collect::<Result<Vec<_>>>()?;
+    let mut stampede = Throwaway::start(|app| variables.iter().for_each(|(name, value)| app.set(name, value)))?;
+    stampede.wait_until_ready()?;
+    let (program, arguments) = command.split_first().context("usage: with-app COMMAND [ARGUMENT…]")?;
+    let mut command = Command::new(program);
+    command.args(arguments).env("STAMPEDE_URL", stampede.app.url());
+    for (name, value) in stampede.app.settings().variables.iter() {
+        command.env(format!("STAMPEDE_{}", name.to_ascii_uppercase()), value);
+    }
+    for (name, port) in &ports.0 {
+        command.env(format!("STAMPEDE_PORT_{}", name.to_ascii_uppercase()), port.to_string());
+    }
+    let status = command.status().with_context(|| format!("cannot run {}", program.display()))?;
+    if !status.success() {
+        eprintln!("with-app: the command failed ({status}); the app wrote:\n{}", stampede.app.output());
+    }
+    Ok(ExitCode::from(status.code().map_or(1, |code| u8::try_from(code).unwrap_or(1))))
+}
+
+/// Runs a command with an app of its own.
+#[derive(Debug, Parser)]
+#[command(name = "with-app")]
+struct Options {
+    /// A variable of the app; `{port:NAME}` in it is a free port
+    #[arg(long = "variable", value_name = "NAME=VALUE", value_parser = pair)]
+    variables: Vec<(String, String)>,
+    /// The command
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    command: Vec<OsString>,
+}
+
+fn pair(text: &str) -> Result<(String, String)> {
+    let (name, value) = text.split_once('=').context("a variable is NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Free ports by name.
+#[derive(Debug, Default)]
+struct Ports(BTreeMap<String, u16>);
+
+impl Ports {
+    /// A value with its ports filled in.
+    fn fill(&mut self, value: &str) -> Result<String> {
+        let Some((before, rest)) = value.split_once("{port:") else { return Ok(value.to_owned()) };
+        let (name, after) = rest.split_once('}').with_context(|| format!("{value:?} has no end of {{port:"))?;
+        let port = match self.0.get(name) {
+            Some(port) => *port,
+            None => *self.0.entry(name.to_owned()).or_insert(ports::free()?),
+        };
+        Ok(format!("{before}{port}{}", self.fill(after)?))
+    }
+}

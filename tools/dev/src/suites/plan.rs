@@ -1,0 +1,169 @@
+//! Which suites there are, and what each of them runs.
+
+use std::{ffi::OsStr, path::Path, process::Command, time::Duration};
+
+use anyhow::{Result, ensure};
+
+use super::workspace::{Packages, TestProgram, build_tests};
+use crate::{engine::target_directory, manifest::TARGET};
+
+/// The package whose every file of `tests/` is a suite of its own.
+const BLACK_BOX: &str = "tests";
+/// The engine brings a tree of dependencies of its own; built apart, it shares them with `scripts/up`.
+const ENGINE: &str = "local-host";
+/// What the app is told where the other side's software listens.
+const INTEROP: [&str; 6] = [
+    "payment_provider=stripe",
+    "stripe_api=http://127.0.0.1:{port:stripe}",
+    "stripe_api_key=sk_test_stampede",
+    "shop_url=https://shop.example",
+    "events_url=http://127.0.0.1:{port:events}/events",
+    "events_host=http://127.0.0.1:{port:events}",
+];
+
+/// The longest first. What watches the clock runs beside what waits for itself, not beside another crowd.
+const ORDER: [&str; 8] = ["lint", "browser", "workflows", "unit", "deploy", "chaos", "e2e", "interop"];
+
+/// How long a program may take before it counts as stuck.
+const PATIENCE: Duration = Duration::from_secs(60 * 60);
+
+/// A suite.
+pub struct Suite {
+    /// Its name on the command line.
+    pub name: String,
+    /// What it runs, one after the other.
+    pub steps: Vec<Step>,
+}
+
+/// One program of a suite.
+pub struct Step {
+    /// What it is called when it fails.
+    pub name: String,
+    /// What is run.
+    pub command: Command,
+    /// How its tests are counted.
+    pub counting: Counting,
+    /// How long it may take.
+    pub patience: Duration,
+}
+
+/// How the tests of a program are counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Counting {
+    /// It says so itself.
+    Output,
+    /// It is one test.
+    One,
+}
+
+/// Builds what the wanted suites need, and lists them: all of them when `wanted` is empty.
+///
+/// # Errors
+/// When a build fails, or a wanted suite does not exist.
+pub fn suites(root: &Path, wanted: &[String], long: bool) -> Result<Vec<Suite>> {
+    let packages = Packages::read(root)?;
+    let mut suites = vec![];
+    if wants(wanted, "lint") {
+        suites.push(lint(root, &packages));
+    }
+    if root.join("tests/browser/package.json").is_file() && wants(wanted, "browser") {
+        suites.push(browser(root));
+    }
+    suites.extend(rust(root, &packages, wanted, long)?);
+    if root.join("tests/interop/package.json").is_file() && wants(wanted, "interop") {
+        suites.push(interop(root));
+    }
+    suites.sort_by_key(|suite| ORDER.iter().position(|name| *name == suite.name));
+    for name in wanted {
+        ensure!(suites.iter().any(|suite| suite.name == *name), "there is no suite {name:?}");
+    }
+    Ok(suites)
+}
+
+fn wants(wanted: &[String], name: &str) -> bool {
+    wanted.is_empty() || wanted.iter().any(|wish| wish == name)
+}
+
+fn lint(root: &Path, packages: &Packages) -> Suite {
+    let cargo = |name: &str, arguments: &[&str], packages: &[String]| {
+        // Tests that measure time run beside it.
+        let mut command = Command::new("nice");
+        command.current_dir(root).args(["-n", "10", "cargo"]).args(arguments);
+        command.args(packages.iter().flat_map(|package| ["-p", package]));
+        if arguments[0] == "clippy" {
+            command.args(["--", "-D", "warnings"]);
+        }
+        Step { name: name.to_owned(), command, counting: Counting::One, patience: PATIENCE }
+    };
+    let clippy = ["clippy", "--release", "--locked"];
+    let steps = vec![
+        cargo("cargo fmt --check", &["fmt", "--all", "--check"], &[]),
+        cargo("clippy of the functions", &[&clippy[..], &["--target", TARGET]].concat(), &packages.wasm),
+        cargo("clippy of the host programs", &[&clippy[..], &["--all-targets"]].concat(), &packages.host),
+    ];
+    Suite { name: "lint".to_owned(), steps }
+}
+
+/// `unit`, and one suite for each file of the black-box tests.
+fn rust(root: &Path, packages: &Packages, wanted: &[String], long: bool) -> Result<Vec<Suite>> {
+    if !wanted.is_empty() && wanted.iter().all(|name| ["lint", "browser", "interop"].contains(&name.as_str())) {
+        return Ok(vec![]);
+    }
+    let (engine, others): (Vec<&str>, Vec<&str>) =
+        packages.host.iter().map(String::as_str).partition(|name| *name == ENGINE);
+    let mut programs = vec![];
+    if wants(wanted, "unit") && !engine.is_empty() {
+        programs.extend(build_tests(root, &engine)?);
+    }
+    programs.extend(build_tests(root, &others)?);
+
+    let mut suites: Vec<Suite> = vec![];
+    for program in programs {
+        let name = if program.package == BLACK_BOX && program.integration { &program.target } else { "unit" };
+        if !wants(wanted, name) {
+            continue;
+        }
+        let step = step(root, &program, long);
+        match suites.iter_mut().find(|suite| suite.name == *name) {
+            Some(suite) => suite.steps.push(step),
+            None => suites.push(Suite { name: name.to_owned(), steps: vec![step] }),
+        }
+    }
+    Ok(suites)
+}
+
+fn step(root: &Path, program: &TestProgram, long: bool) -> Step {
+    let mut command = Command::new(&program.path);
+    // As Cargo would: in the package's directory, with its path in the environment.
+    command.current_dir(&program.directory).env("CARGO_MANIFEST_DIR", &program.directory);
+    command.env("CARGO_TARGET_DIR", target_directory(root));
+    if long {
+        command.arg("--include-ignored");
+    }
+    let name = format!("{} {}", program.package, program.target);
+    Step { name, command, counting: Counting::Output, patience: PATIENCE }
+}
+
+fn browser(root: &Path) -> Suite {
+    let directory = root.join("tests/browser");
+    let mut command = Command::new(target_directory(root).join("release/with-app"));
+    command.current_dir(&directory).args(["node", "--test", "--test-reporter=tap"]);
+    let step = Step { name: "node --test".to_owned(), command, counting: Counting::Output, patience: PATIENCE };
+    Suite { name: "browser".to_owned(), steps: vec![step] }
+}
+
+/// The other side's own software: Node's and Python's, each with an app that calls back to what they listen on.
+fn interop(root: &Path) -> Suite {
+    let python = target_directory(root).join("interop/bin/python");
+    let step = |name: &str, program: &[&OsStr]| {
+        let mut command = Command::new(target_directory(root).join("release/with-app"));
+        command.current_dir(root.join("tests/interop"));
+        command.args(INTEROP.iter().flat_map(|variable| ["--variable", variable]));
+        command.args(program);
+        Step { name: name.to_owned(), command, counting: Counting::Output, patience: PATIENCE }
+    };
+    let node = ["node", "--test", "--test-reporter=tap", "--test-concurrency=1"].map(OsStr::new);
+    let python = [python.as_os_str(), OsStr::new("-m"), OsStr::new("unittest"), OsStr::new("discover")];
+    let steps = vec![step("node --test", &node), step("python -m unittest", &python)];
+    Suite { name: "interop".to_owned(), steps }
+}

@@ -1,0 +1,115 @@
+//! Whole sales: an honest shop passes, each kind of cheat is caught on its line.
+
+use clap::Parser;
+use load::sale::report::Report;
+use load::sale::verdict::Finding;
+use load::sale::{self, Options};
+
+use crate::fake::{self, Fault};
+
+#[derive(Parser)]
+#[command(args_override_self = true)]
+struct Cli {
+    #[command(flatten)]
+    options: Options,
+}
+
+/// A small crowd, in a hurry.
+const SALE: &str = "--admin-token a --cron-token c --env-file /dev/null --seed 1 --start-in 1 --pay-timeout 3 \
+                    --settle 30 --sweep-every 1 --patience 20 --buyers 300 --stock 40 --skus 2 --per-user 2 \
+                    --greedy-share 0.2 --double-share 0.2 --pay-share 0.5 --cancel-share 0.3";
+
+async fn sell(fault: Fault) -> Report {
+    sell_with(fault, "").await
+}
+
+async fn sell_with(fault: Fault, flags: &str) -> Report {
+    let url = fake::start(fault).await;
+    let line = format!("sale {SALE} --url {url} {flags}");
+    sale::run(Cli::parse_from(line.split_whitespace()).options).await.unwrap()
+}
+
+#[track_caller]
+fn assert_broken(report: &Report, ids: &[&str]) {
+    for id in ids {
+        let line = report.verdict.lines.iter().find(|line| line.id == *id).unwrap();
+        assert_eq!(line.finding, Finding::Broken, "{id}\n{}", report.text());
+    }
+    assert_eq!(report.verdict.exit_code(), 1);
+}
+
+#[tokio::test]
+async fn an_honest_shop_passes() {
+    let report = sell(Fault::None).await;
+    assert_eq!(report.verdict.exit_code(), 0, "{}", report.text());
+    assert!(report.visits["accepted"] >= 40, "{}", report.text());
+    assert!(report.visits.contains_key("409 sold_out"), "{}", report.text());
+    assert!(report.visits.contains_key("409 limit_reached"), "{}", report.text());
+    assert!(report.ends.keys().any(|end| end.starts_with("paid")), "{}", report.text());
+    assert!(report.ends.keys().any(|end| end.starts_with("cancelled")), "{}", report.text());
+    assert!(report.ends.keys().any(|end| end.starts_with("expired")), "{}", report.text());
+}
+
+#[tokio::test]
+async fn the_page_shows_the_verdict_and_the_course_of_the_sale() {
+    let page = load::sale::page::html(&sell(Fault::None).await).unwrap();
+    assert_eq!(page.matches("<svg").count(), 3, "{page}");
+    for part in ["Every invariant held.", "left + held + sold = total", "409 sold_out", "Stock", "<polyline"] {
+        assert!(page.contains(part), "no {part} in {page}");
+    }
+    let page = load::sale::page::html(&sell(Fault::Oversells).await).unwrap();
+    assert!(page.contains("An invariant is BROKEN."), "{page}");
+}
+
+#[tokio::test]
+async fn lost_answers_are_asked_for_again_and_are_nobodys_fault() {
+    let report = sell(Fault::LosesAnswers).await;
+    assert_eq!(report.verdict.exit_code(), 0, "{}", report.text());
+    assert!(report.steps.iter().any(|step| step.answers.contains_key("connection lost")), "{}", report.text());
+}
+
+#[tokio::test]
+async fn a_crash_in_the_middle_is_survived() {
+    let report = sell(Fault::DownAtTheStart).await;
+    assert_eq!(report.verdict.exit_code(), 0, "{}", report.text());
+    assert!(report.steps.iter().any(|step| step.answers.contains_key("connection lost")), "{}", report.text());
+    assert!(report.visits.keys().all(|outcome| !outcome.contains("gave up")), "{}", report.text());
+}
+
+#[tokio::test]
+async fn overselling_is_caught() {
+    // Nobody gives a unit back: at the end there are more of them than there were.
+    let everybody_pays = "--pay-share 1 --cancel-share 0";
+    assert_broken(&sell_with(Fault::Oversells, everybody_pays).await, &["I1", "I2"]);
+}
+
+#[tokio::test]
+async fn a_lost_order_is_caught() {
+    assert_broken(&sell(Fault::ForgetsAnOrder).await, &["I4"]);
+}
+
+#[tokio::test]
+async fn a_user_with_too_much_is_caught() {
+    assert_broken(&sell(Fault::IgnoresPerUser).await, &["I3"]);
+}
+
+#[tokio::test]
+async fn a_unit_that_comes_back_twice_is_caught() {
+    assert_broken(&sell(Fault::ReturnsTwice).await, &["I1", "I5"]);
+}
+
+#[tokio::test]
+async fn a_ticket_that_makes_two_orders_is_caught() {
+    assert_broken(&sell(Fault::RepeatsTickets).await, &["I7"]);
+}
+
+#[tokio::test]
+async fn money_without_goods_is_caught() {
+    assert_broken(&sell_with(Fault::TakesMoneyOnly, "--patience 4").await, &["I6"]);
+}
+
+#[tokio::test]
+async fn a_queue_that_never_moves_cannot_be_judged() {
+    let report = sell_with(Fault::Stuck, "--patience 4 --settle 1").await;
+    assert_eq!(report.verdict.exit_code(), 2, "{}", report.text());
+}
