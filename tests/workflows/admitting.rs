@@ -9,13 +9,15 @@ use domain::{
 };
 use workflows::{
     Redis,
-    bans::{self, Banned},
     hot::{
-        admit::{Check, SUSPICIOUS, Visitor, admit, knock},
+        admission::{Check, SUSPICIOUS, Visitor, admit, knock},
         reserve::{Outcome, Reservation, reserve},
     },
     ledger::activities,
-    operate::Operated,
+    operator::{
+        activities::Operated,
+        bans::{self, Banned},
+    },
 };
 
 use crate::{
@@ -171,7 +173,7 @@ async fn a_backlog_longer_than_the_bound_lets_nobody_in_and_takes_nothing() {
 #[tokio::test]
 async fn a_new_start_key_ends_the_old_one_at_once() {
     let world = world("sqlite", 10, 5).await;
-    let desk = workflows::operate::Desk { nonce: "another".to_owned(), ..world.desk() };
+    let desk = workflows::operator::activities::Desk { nonce: "another".to_owned(), ..world.desk() };
     assert!(matches!(desk.rotate_start_key(&world.activity).await.unwrap(), Operated::Done(_)));
     let old = world.reserve(1, "ada", 1).await.unwrap();
     assert_eq!(old.outcome, Outcome::Refused(Code::StartKeyInvalid, 0));

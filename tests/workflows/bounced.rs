@@ -3,14 +3,14 @@
 use domain::{ids::OrderNo, money::Money, order::Status, webhook::Payment};
 use workflows::{
     Redis, Sql,
-    callbacks::{
-        self, Applied,
-        held::{self, Resolved},
-    },
     ledger::{
+        backlog::waiting,
         payments,
         refunds::{self, Book},
-        waiting::waiting,
+    },
+    payments::callbacks::{
+        self, Applied,
+        held::{self, Resolved},
     },
 };
 

@@ -7,16 +7,18 @@ use domain::{
 };
 use workflows::{
     Redis, Sql,
-    asking::ask,
-    callbacks::Applied,
-    checkout::{CheckoutError, checkout},
     ledger::{
         addresses, orders, refunds,
         sessions::{self, GRACE_MS, Last},
     },
-    money::Moved,
-    provider::Provider,
-    sweep,
+    payments::{
+        callbacks::Applied,
+        checkout::{CheckoutError, checkout},
+        commands::Moved,
+        provider::Provider,
+        sessions::ask,
+    },
+    recovery::sweep,
 };
 
 use crate::{

@@ -2,10 +2,10 @@
 
 use domain::{activity::State, order::Status};
 use workflows::{
-    Redis, dead,
-    operate::Operated,
-    rebuild::{Rebuilt, rebuild},
-    write,
+    Redis,
+    operator::activities::Operated,
+    queue::{dead_letters, order_writer},
+    recovery::rebuild::{Rebuilt, rebuild},
 };
 
 use crate::{
@@ -120,7 +120,7 @@ async fn a_late_payment_that_dies_takes_one_unit_or_is_refunded() {
 
 #[tokio::test]
 async fn a_rotation_of_the_start_key_that_dies_is_finished_by_another_one() {
-    use workflows::{hot::glance::glance, ledger::activities, operate::Desk};
+    use workflows::{hot::read_gate::glance, ledger::activities, operator::activities::Desk};
     die_everywhere(
         "operator: a start key rotated",
         1,
@@ -145,7 +145,7 @@ async fn a_rotation_of_the_start_key_that_dies_is_finished_by_another_one() {
 #[tokio::test]
 async fn a_human_check_whose_ticket_was_lost_is_used_up_and_another_one_counts() {
     use domain::{check::Proof, ids::UserId};
-    use workflows::hot::admit::{Check, Visitor, admit, knock};
+    use workflows::hot::admission::{Check, Visitor, admit, knock};
     let visitor = |activity: &domain::ids::ActivityId| Visitor {
         activity: activity.clone(),
         user: UserId::parse("ada").unwrap(),
@@ -208,9 +208,9 @@ async fn a_replay_that_dies_makes_one_order() {
             assert_eq!(world.write().await.unwrap().failed, 1);
             world.desk().restock(&world.activity, &world.sku, 1, None).await.unwrap();
         },
-        async |world| dead::replay(&world.redis, &world.sql, &world.order_no(2), NOW).await.map(|_| ()),
+        async |world| dead_letters::replay(&world.redis, &world.sql, &world.order_no(2), NOW).await.map(|_| ()),
         async |world, point| {
-            dead::replay(&world.redis, &world.sql, &world.order_no(2), NOW).await.unwrap();
+            dead_letters::replay(&world.redis, &world.sql, &world.order_no(2), NOW).await.unwrap();
             world.recover().await;
             assert_eq!(world.status(&world.order_no(2)).await, Some(Status::PendingPayment), "{point}");
             assert_eq!(world.units().await, (0, 2, 0), "{point}");
@@ -239,7 +239,10 @@ async fn a_rebuild_that_dies_is_begun_again_and_counts_every_unit_once() {
         },
         async |world, point| {
             assert_eq!(world.units().await, (1, 2, 2), "{point}");
-            assert!(write::tick(&world.redis, &world.sql, &world.activity, NOW).await.unwrap().taken == 0, "{point}");
+            assert!(
+                order_writer::tick(&world.redis, &world.sql, &world.activity, NOW).await.unwrap().taken == 0,
+                "{point}"
+            );
         },
     )
     .await;
@@ -262,7 +265,10 @@ async fn a_publish_that_dies_is_done_again() {
             let again = world.desk().set_state(&world.activity, State::Published).await.unwrap();
             assert!(matches!(again, Operated::Done(_)), "{again:?}");
             if world.hot_status(&world.order_no(1)).await.is_none()
-                || workflows::audit::audit(&world.redis, &world.sql, &world.activity, 2).await.unwrap().is_none()
+                || workflows::operator::audit::audit(&world.redis, &world.sql, &world.activity, 2)
+                    .await
+                    .unwrap()
+                    .is_none()
             {
                 panic!("published, and not there");
             }

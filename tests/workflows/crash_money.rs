@@ -3,13 +3,15 @@
 
 use domain::order::{Order, Status};
 use workflows::{
-    asking::ask,
-    events::{Target, deliver},
+    http_client::{Incoming, Outgoing, Unanswered, Web},
     ledger::{addresses, events::switch, refunds::Refund},
-    money::Moved,
-    provider::{Closed, Opened, Provider, Refunded, Unknown},
-    sweep,
-    web::{Incoming, Outgoing, Unanswered, Web},
+    payments::{
+        commands::Moved,
+        provider::{Closed, Opened, Provider, Refunded, Unknown},
+        sessions::ask,
+    },
+    queue::outbox::{Target, deliver},
+    recovery::sweep,
 };
 
 use crate::{

@@ -4,12 +4,15 @@ use std::cell::Cell;
 
 use domain::{order::Status, time::Millis};
 use workflows::{
-    Redis, Sql, StoreError, dead,
+    Redis, Sql, StoreError,
     keys::Keys,
     ledger::activities,
-    operate::Operated,
+    operator::activities::Operated,
     ports::{Dialect, Item, Value},
-    write::{self, BATCH, MAX_DELIVERIES},
+    queue::{
+        dead_letters,
+        order_writer::{self, BATCH, MAX_DELIVERIES},
+    },
 };
 
 use crate::{
@@ -52,20 +55,20 @@ async fn a_message_that_can_never_be_written_dies_after_some_deliveries_and_take
             world.reserve(n as u64, user, 1).await.unwrap();
         }
         let sql = Choking { sql: &world.sql, on: "poison", swallows: false, away: Cell::new(false) };
-        assert!(write::tick(&world.redis, &sql, &world.activity, NOW).await.is_err(), "{ledger}");
-        let again = async || write::tick_redelivered(&world.redis, &sql, &world.activity, NOW, 0).await;
+        assert!(order_writer::tick(&world.redis, &sql, &world.activity, NOW).await.is_err(), "{ledger}");
+        let again = async || order_writer::tick_redelivered(&world.redis, &sql, &world.activity, NOW, 0).await;
         for delivery in 2..=MAX_DELIVERIES {
             assert!(again().await.is_err(), "{ledger}: delivery {delivery}");
-            assert_eq!(dead::list(&world.sql, "", 200).await.unwrap().len(), 0, "{ledger}");
+            assert_eq!(dead_letters::list(&world.sql, "", 200).await.unwrap().len(), 0, "{ledger}");
         }
         let last = again().await.unwrap();
         assert_eq!((last.written, last.failed), (2, 1), "{ledger}");
-        let letter = dead::load(&world.sql, &world.order_no(1)).await.unwrap().expect("a dead letter");
+        let letter = dead_letters::load(&world.sql, &world.order_no(1)).await.unwrap().expect("a dead letter");
         assert_eq!(letter.reason, "undeliverable", "{ledger}");
         assert_eq!(world.hot_status(&world.order_no(1)).await, Some(Status::Failed), "{ledger}");
         assert_eq!(world.units().await, (3, 2, 0), "{ledger}");
         // An operator who has mended the ledger puts it back.
-        dead::replay(&world.redis, &world.sql, &world.order_no(1), NOW).await.unwrap();
+        dead_letters::replay(&world.redis, &world.sql, &world.order_no(1), NOW).await.unwrap();
         world.write().await.unwrap();
         assert_eq!(world.units().await, (2, 3, 0), "{ledger}");
     }
@@ -77,14 +80,14 @@ async fn an_order_that_was_written_without_an_answer_is_never_taken_for_failed()
         let world = world(ledger, 5, 1).await;
         world.reserve(0, "poison", 1).await.unwrap();
         let sql = Choking { sql: &world.sql, on: "poison", swallows: true, away: Cell::new(false) };
-        assert!(write::tick(&world.redis, &sql, &world.activity, NOW).await.is_err(), "{ledger}");
-        let again = async || write::tick_redelivered(&world.redis, &sql, &world.activity, NOW, 0).await;
+        assert!(order_writer::tick(&world.redis, &sql, &world.activity, NOW).await.is_err(), "{ledger}");
+        let again = async || order_writer::tick_redelivered(&world.redis, &sql, &world.activity, NOW, 0).await;
         for delivery in 2..=MAX_DELIVERIES {
             assert!(again().await.is_err(), "{ledger}: delivery {delivery}");
         }
         let last = again().await.unwrap();
         assert_eq!((last.taken, last.failed), (1, 0), "{ledger}");
-        assert_eq!(dead::list(&world.sql, "", 200).await.unwrap().len(), 0, "{ledger}");
+        assert_eq!(dead_letters::list(&world.sql, "", 200).await.unwrap().len(), 0, "{ledger}");
         assert_eq!(world.hot_status(&world.order_no(0)).await, Some(Status::PendingPayment), "{ledger}");
         assert_eq!(world.units().await, (4, 1, 0), "{ledger}");
         assert!(messages(&world).await.is_empty(), "{ledger}");
@@ -99,13 +102,13 @@ async fn a_ledger_that_is_away_for_long_kills_no_message() {
             world.reserve(n, &format!("user {n}"), 1).await.unwrap();
         }
         let sql = Choking { sql: &world.sql, on: "nobody", swallows: false, away: Cell::new(true) };
-        assert!(write::tick(&world.redis, &sql, &world.activity, NOW).await.is_err(), "{ledger}");
+        assert!(order_writer::tick(&world.redis, &sql, &world.activity, NOW).await.is_err(), "{ledger}");
         for _ in 0..3 * MAX_DELIVERIES {
-            let again = write::tick_redelivered(&world.redis, &sql, &world.activity, NOW, 0).await;
+            let again = order_writer::tick_redelivered(&world.redis, &sql, &world.activity, NOW, 0).await;
             assert!(again.is_err(), "{ledger}");
         }
         sql.away.set(false);
-        let last = write::tick_redelivered(&world.redis, &sql, &world.activity, NOW, 0).await.unwrap();
+        let last = order_writer::tick_redelivered(&world.redis, &sql, &world.activity, NOW, 0).await.unwrap();
         assert_eq!((last.written, last.failed), (3, 0), "{ledger}");
         assert_eq!(world.units().await, (2, 3, 0), "{ledger}");
     }
@@ -170,8 +173,8 @@ async fn many_writers_at_once_write_each_order_once() {
         let writers = writers.map(async |n| {
             let n = n.await;
             match n % 2 {
-                0 => write::tick(&world.redis, &world.sql, &world.activity, NOW).await,
-                _ => write::tick_redelivered(&world.redis, &world.sql, &world.activity, NOW, 0).await,
+                0 => order_writer::tick(&world.redis, &world.sql, &world.activity, NOW).await,
+                _ => order_writer::tick_redelivered(&world.redis, &world.sql, &world.activity, NOW, 0).await,
             }
         });
         for written in futures::future::join_all(writers).await {
@@ -188,7 +191,7 @@ async fn a_writers_turn_is_bounded_and_says_whether_there_is_more() {
     for n in 0..2 * BATCH as u64 + 1 {
         world.reserve(n, "ada", 1).await.unwrap();
     }
-    let turn = async || write::turn(&world.redis, &world.sql, &world.activity, NOW, 2).await.unwrap();
+    let turn = async || order_writer::turn(&world.redis, &world.sql, &world.activity, NOW, 2).await.unwrap();
     let (first, more) = turn().await;
     assert_eq!((first.written, more), (2 * BATCH, true));
     let (second, more) = turn().await;
@@ -205,7 +208,7 @@ async fn a_batch_that_fails_leaves_the_other_one_of_its_turn_alone() {
             world.reserve(n, "ada", 1).await.unwrap();
         }
         let sql = Choking { sql: &world.sql, on: "poison", swallows: true, away: Cell::new(false) };
-        assert!(write::turn(&world.redis, &sql, &world.activity, NOW, 2).await.is_err(), "{ledger}");
+        assert!(order_writer::turn(&world.redis, &sql, &world.activity, NOW, 2).await.is_err(), "{ledger}");
         let last = world.order_no(all as u64 - 1);
         assert_eq!(world.hot_status(&last).await, Some(Status::PendingPayment), "{ledger}");
         assert_eq!(world.hot_status(&world.order_no(0)).await, Some(Status::Queued), "{ledger}");

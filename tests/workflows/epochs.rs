@@ -5,13 +5,18 @@ use std::cell::Cell;
 use domain::{activity::State, order::Status, problem::Code};
 use workflows::{
     Redis, Sql, StoreError,
-    dead::{self, Replayed},
     hot::reserve::Outcome,
     keys::Keys,
     ledger::epochs,
     ports::{Dialect, Item, Value},
-    rebuild::{Rebuilt, rebuild},
-    sweep, write,
+    queue::{
+        dead_letters::{self, Replayed},
+        order_writer,
+    },
+    recovery::{
+        rebuild::{Rebuilt, rebuild},
+        sweep,
+    },
 };
 
 use crate::{
@@ -45,7 +50,7 @@ pub async fn lose_redis(world: &Real) {
 }
 
 async fn reason_of(world: &Real, n: u64) -> Option<String> {
-    dead::load(&world.sql, &world.order_no(n)).await.unwrap().map(|letter| letter.reason)
+    dead_letters::load(&world.sql, &world.order_no(n)).await.unwrap().map(|letter| letter.reason)
 }
 
 /// A ledger in whose way something comes: `act` runs to its end just before the first order is written.
@@ -69,9 +74,9 @@ impl<F: AsyncFn()> Sql for Meanwhile<'_, F> {
 }
 
 /// What an order writer does that took its messages, and sleeps while `act` runs to its end.
-async fn write_after(world: &Real, act: impl AsyncFn()) -> write::Written {
+async fn write_after(world: &Real, act: impl AsyncFn()) -> order_writer::Written {
     let asleep = Meanwhile { sql: &world.sql, act, done: Cell::new(false) };
-    write::tick(&world.redis, &asleep, &world.activity, NOW).await.unwrap()
+    order_writer::tick(&world.redis, &asleep, &world.activity, NOW).await.unwrap()
 }
 
 #[tokio::test]
@@ -94,14 +99,14 @@ async fn a_writer_that_slept_through_a_loss_and_a_rebuild_leaves_dead_letters() 
         .await;
         assert_eq!((late.written, late.failed), (0, 2), "{ledger}");
         for n in 1..=2 {
-            assert_eq!(reason_of(&world, n).await.as_deref(), Some(write::OLD_EPOCH), "{ledger}");
+            assert_eq!(reason_of(&world, n).await.as_deref(), Some(order_writer::OLD_EPOCH), "{ledger}");
         }
         assert_eq!(world.write().await.unwrap().written, 1, "{ledger}: the order of the new epoch lives");
         assert_eq!(world.status(&world.order_no(1)).await, Some(Status::PendingPayment), "{ledger}");
         assert_eq!(world.hot_status(&world.order_no(1)).await, Some(Status::PendingPayment), "{ledger}");
         assert_eq!(world.units().await, (1, 2, 0), "{ledger}");
         // What was lost can be put back by an operator, as an order of today.
-        let replayed = dead::replay(&world.redis, &world.sql, &world.order_no(2), NOW).await.unwrap();
+        let replayed = dead_letters::replay(&world.redis, &world.sql, &world.order_no(2), NOW).await.unwrap();
         assert_eq!(replayed, Replayed::Queued, "{ledger}");
         world.write().await.unwrap();
         assert_eq!(world.units().await, (0, 3, 0), "{ledger}");
@@ -139,7 +144,7 @@ async fn an_old_redis_that_comes_back_is_closed_by_its_first_message() {
         let written = world.write().await.unwrap();
         assert_eq!((written.written, written.failed), (0, 2), "{ledger}");
         for n in 2..=3 {
-            assert_eq!(reason_of(&world, n).await.as_deref(), Some(write::OLD_EPOCH), "{ledger}");
+            assert_eq!(reason_of(&world, n).await.as_deref(), Some(order_writer::OLD_EPOCH), "{ledger}");
             assert_eq!(world.hot_status(&world.order_no(n)).await, Some(Status::Failed), "{ledger}");
         }
         let refused = world.reserve(4, "user 4", 1).await.unwrap().outcome;
@@ -183,7 +188,7 @@ async fn a_stray_message_of_an_old_epoch_is_a_dead_letter_and_nothing_else() {
                 .unwrap();
         }
         assert_eq!(world.write().await.unwrap().failed, 2, "{ledger}");
-        assert_eq!(reason_of(&world, 1).await.as_deref(), Some(write::OLD_EPOCH), "{ledger}");
+        assert_eq!(reason_of(&world, 1).await.as_deref(), Some(order_writer::OLD_EPOCH), "{ledger}");
         assert_eq!(world.units().await, (3, 0, 0), "{ledger}");
         assert!(
             matches!(world.reserve(2, "bob", 1).await.unwrap().outcome, Outcome::Queued(_)),

@@ -4,9 +4,9 @@ use domain::{order::Status, time::Millis};
 use standardwebhooks::Webhook;
 use workflows::{
     Redis, Sql,
-    events::{Round, Target, deliver},
     keys::Keys,
     ledger::events::{self, switch},
+    queue::outbox::{Round, Target, deliver},
 };
 
 use crate::{

@@ -7,9 +7,9 @@ use std::{
 
 use domain::{money::Money, order::Order};
 use workflows::{
+    http_client::{Incoming, Outgoing, Unanswered, Web},
     ledger::refunds::Refund,
-    provider::{Closed, Opened, Provider, Refunded, Unknown},
-    web::{Incoming, Outgoing, Unanswered, Web},
+    payments::provider::{Closed, Opened, Provider, Refunded, Unknown},
 };
 
 /// The shop's endpoint of events.

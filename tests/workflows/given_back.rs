@@ -5,11 +5,11 @@ use std::cell::Cell;
 use domain::{ids::OrderNo, money::Money, order::Status, webhook::Payment};
 use workflows::{
     Redis, Sql, StoreError,
-    callbacks::{
+    ledger::{payments, refunds},
+    payments::callbacks::{
         self, Applied,
         held::{self, Resolved},
     },
-    ledger::{payments, refunds},
     ports::{Dialect, Value},
 };
 

@@ -1,7 +1,7 @@
 //! Leases (G3): one sweeper at a time, and one that lost its lease does no harm.
 
 use futures::future::join_all;
-use workflows::{ledger::leases, sweep};
+use workflows::{ledger::leases, recovery::sweep};
 
 use crate::world::{LEDGERS, NOW, world};
 

@@ -6,7 +6,7 @@ use workflows::{
     hot::reserve::Outcome,
     keys::Keys,
     ledger::{orders, schema},
-    operate::Operated,
+    operator::activities::Operated,
     settle::{Move, Settled, Standing, settle},
 };
 
@@ -143,9 +143,10 @@ async fn two_writers_write_an_order_once() {
             world.reserve(n, &format!("user {n}"), 1).await.unwrap();
         }
         // One took the messages and died; the other gets them again, and so does the first one's ghost.
-        let taken = workflows::write::tick(&world.redis, &world.sql, &world.activity, NOW).await.unwrap();
+        let taken = workflows::queue::order_writer::tick(&world.redis, &world.sql, &world.activity, NOW).await.unwrap();
         assert_eq!(taken.written, 100);
-        let again = workflows::write::tick_redelivered(&world.redis, &world.sql, &world.activity, NOW, 0).await;
+        let again =
+            workflows::queue::order_writer::tick_redelivered(&world.redis, &world.sql, &world.activity, NOW, 0).await;
         assert_eq!(again.unwrap().taken, 0, "{ledger}: everything was acknowledged");
         assert_eq!(world.units().await, (0, 100, 0), "{ledger}");
         let known = orders::load_many(&world.sql, &[&world.order_no(3), &world.order_no(4)]).await.unwrap();
@@ -180,7 +181,7 @@ async fn a_users_orders_come_newest_first_in_pages() {
 
 #[tokio::test]
 async fn a_failed_order_is_a_dead_letter_and_can_be_put_back() {
-    use workflows::dead::{self, Replayed};
+    use workflows::queue::dead_letters::{self, Replayed};
     for ledger in LEDGERS {
         let world = world(ledger, 1, 1).await;
         let stock = Keys::of(&world.activity).stock(&world.sku);
@@ -189,13 +190,13 @@ async fn a_failed_order_is_a_dead_letter_and_can_be_put_back() {
         world.reserve(2, "bob", 1).await.unwrap();
         assert_eq!(world.write().await.unwrap().failed, 1, "{ledger}");
         let lost = world.order_no(2);
-        let letter = dead::load(&world.sql, &lost).await.unwrap().expect("a dead letter");
+        let letter = dead_letters::load(&world.sql, &lost).await.unwrap().expect("a dead letter");
         assert_eq!(letter.reason, "no_room_in_ledger", "{ledger}");
-        let refused = dead::replay(&world.redis, &world.sql, &lost, NOW).await.unwrap();
+        let refused = dead_letters::replay(&world.redis, &world.sql, &lost, NOW).await.unwrap();
         assert_eq!(refused, Replayed::Refused("sold_out".to_owned()), "{ledger}");
         world.desk().restock(&world.activity, &world.sku, 1, None).await.unwrap();
         for expected in [Replayed::Queued, Replayed::Refused("same".to_owned())] {
-            assert_eq!(dead::replay(&world.redis, &world.sql, &lost, NOW).await.unwrap(), expected, "{ledger}");
+            assert_eq!(dead_letters::replay(&world.redis, &world.sql, &lost, NOW).await.unwrap(), expected, "{ledger}");
         }
         world.write().await.unwrap();
         assert_eq!(world.status(&lost).await, Some(Status::PendingPayment), "{ledger}");
@@ -211,7 +212,7 @@ async fn a_message_that_nobody_can_read_holds_up_nothing() {
         world.redis.command("XADD", vec![stream.into(), "*".into(), "o".into(), "nonsense".into()]).await.unwrap();
         world.reserve(1, "ada", 1).await.unwrap();
         assert_eq!(world.write().await.unwrap().written, 1, "{ledger}");
-        let letters = workflows::dead::list(&world.sql, "", 200).await.unwrap();
+        let letters = workflows::queue::dead_letters::list(&world.sql, "", 200).await.unwrap();
         let mine = letters.iter().filter(|letter| letter.order_no.starts_with(world.activity.as_str()));
         assert_eq!(mine.map(|letter| letter.message.as_str()).collect::<Vec<_>>(), ["nonsense"], "{ledger}");
     }
@@ -220,7 +221,7 @@ async fn a_message_that_nobody_can_read_holds_up_nothing() {
 #[tokio::test]
 async fn a_redis_that_lost_everything_is_rebuilt_from_the_ledger() {
     use domain::activity::State;
-    use workflows::rebuild::{Rebuilt, rebuild};
+    use workflows::recovery::rebuild::{Rebuilt, rebuild};
     for ledger in LEDGERS {
         let world = world(ledger, 10, 3).await;
         let paid = world.order(1, "ada", 2).await;
@@ -264,16 +265,16 @@ async fn an_unpaid_order_is_a_strike() {
             world.order(n, user.as_str(), 1).await;
         }
         world.expire().await.unwrap();
-        assert_eq!(workflows::bans::strikes(&world.sql, &user).await.unwrap().0, 3, "{ledger}");
-        workflows::bans::forgive(&world.sql, &user).await.unwrap();
-        assert_eq!(workflows::bans::strikes(&world.sql, &user).await.unwrap().0, 0, "{ledger}");
+        assert_eq!(workflows::operator::bans::strikes(&world.sql, &user).await.unwrap().0, 3, "{ledger}");
+        workflows::operator::bans::forgive(&world.sql, &user).await.unwrap();
+        assert_eq!(workflows::operator::bans::strikes(&world.sql, &user).await.unwrap().0, 0, "{ledger}");
     }
 }
 
 #[tokio::test]
 async fn a_ban_holds_in_every_sale_and_can_be_lifted() {
     use domain::{ids::UserId, problem::Code};
-    use workflows::bans::{self, Banned};
+    use workflows::operator::bans::{self, Banned};
     let first = world("sqlite", 5, 1).await;
     let who = Banned::User(UserId::parse("mallory").unwrap());
     bans::ban(&first.redis, &first.sql, &who, domain::time::Millis(4_000_000_000_000), "robot").await.unwrap();

@@ -6,7 +6,8 @@ use workflows::{
     keys::{ACTIVITIES, Keys},
     ledger::activities,
     ports::Item,
-    sweep, write,
+    queue::order_writer,
+    recovery::sweep,
 };
 
 use crate::{
@@ -37,7 +38,7 @@ async fn a_sale_whose_keys_ran_out_gets_none_back_from_those_who_look_for_its_or
         lose_redis(&world).await;
         let mut report = sweep::Report::default();
         sweep::drain(&world.redis, &world.sql, &world.activity, NOW, &mut report).await.unwrap();
-        write::turn(&world.redis, &world.sql, &world.activity, NOW, 2).await.unwrap();
+        order_writer::turn(&world.redis, &world.sql, &world.activity, NOW, 2).await.unwrap();
         assert_eq!(world.keys_left().await, [], "{ledger}");
     }
 }

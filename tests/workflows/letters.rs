@@ -1,13 +1,13 @@
 //! Dead letters, page by page (D4, I4): what waits for an operator comes first, and all of it can be reached.
 
 use domain::time::Millis;
-use workflows::{Redis, Sql, dead};
+use workflows::{Redis, Sql, queue::dead_letters};
 
 use crate::world::{LEDGERS, NOW, World, world};
 
 impl<R: Redis, S: Sql> World<R, S> {
     async fn page(&self, before: &str, limit: i64) -> Vec<String> {
-        let page = dead::list(&self.sql, before, limit).await.unwrap();
+        let page = dead_letters::list(&self.sql, before, limit).await.unwrap();
         page.into_iter().map(|letter| letter.order_no).collect()
     }
 }
@@ -19,13 +19,13 @@ async fn every_dead_letter_can_be_reached_and_those_that_wait_come_first() {
         for n in 0..250 {
             // Two in each millisecond; some cannot be read, and have no order's number.
             let letter = (format!("{}.{n:03}-0", world.activity), "nonsense".to_owned(), "unreadable");
-            dead::bury(&world.sql, &[letter], NOW.plus(n / 2)).await.unwrap();
+            dead_letters::bury(&world.sql, &[letter], NOW.plus(n / 2)).await.unwrap();
         }
         let put_back = format!("UPDATE dead_letters SET replayed_at = {} WHERE order_no LIKE '%9-0'", NOW.0 + 1_000);
         world.sql.run(&put_back, vec![]).await.unwrap();
         // One of them died again.
         let again = (format!("{}.009-0", world.activity), "nonsense".to_owned(), "unreadable");
-        dead::bury(&world.sql, &[again], Millis(NOW.0 + 2_000)).await.unwrap();
+        dead_letters::bury(&world.sql, &[again], Millis(NOW.0 + 2_000)).await.unwrap();
 
         let first = world.page("", 200).await;
         assert_eq!(first[0], format!("{}.009-0", world.activity), "{ledger}: the newest");

@@ -4,8 +4,6 @@
 use domain::{ids::OrderNo, order::Status};
 use workflows::{
     Redis, Sql,
-    callbacks::Applied,
-    dead,
     hot::reserve::Outcome,
     keys::Keys,
     ledger::{
@@ -13,7 +11,9 @@ use workflows::{
         payments::{self, Callback, LOST},
         refunds,
     },
-    rebuild::{Rebuilt, rebuild},
+    payments::callbacks::Applied,
+    queue::dead_letters,
+    recovery::rebuild::{Rebuilt, rebuild},
 };
 
 use crate::{
@@ -100,7 +100,7 @@ async fn a_sold_out_sale_keeps_the_order_that_took_a_released_unit() {
             world.mend().await;
             assert_eq!(world.both(&released).await, in_both(Status::Cancelled), "{ledger}");
             assert_eq!(world.both(&kept).await, in_both(Status::PendingPayment), "{ledger}");
-            assert_eq!(dead::list(&world.sql, "", 200).await.unwrap(), [], "{ledger}");
+            assert_eq!(dead_letters::list(&world.sql, "", 200).await.unwrap(), [], "{ledger}");
             assert!(matches!(world.reserve(2, "bob", 1).await.unwrap().outcome, Outcome::Queued(_)), "{ledger}");
             assert!(matches!(world.reserve(3, "cyd", 1).await.unwrap().outcome, Outcome::SoldOut(_)), "{ledger}");
             assert_eq!(world.units().await, (0, 1, 0), "{ledger}");
@@ -197,7 +197,7 @@ async fn what_was_released_since_the_backup_makes_room_for_who_paid_for_it() {
             assert_eq!(world.both(&released).await, in_both(end), "{ledger}");
             assert_eq!(world.both(&paid).await, in_both(Status::Paid), "{ledger}");
             assert_eq!(world.units().await, (0, 0, 1), "{ledger}");
-            assert_eq!(dead::list(&world.sql, "", 200).await.unwrap(), [], "{ledger}");
+            assert_eq!(dead_letters::list(&world.sql, "", 200).await.unwrap(), [], "{ledger}");
             assert_eq!(world.open_refunds().await, 0, "{ledger}");
         }
     }
@@ -223,7 +223,7 @@ async fn a_paid_order_that_finds_no_room_in_the_restored_ledger_is_refunded() {
             assert_eq!(world.both(&held).await, in_both(Status::PendingPayment), "{ledger}");
             world.is_refunded_when_it_is_named(&paid, ledger).await;
             assert_eq!(world.units().await, (0, 1, 0), "{ledger}");
-            assert_eq!(dead::list(&world.sql, "", 200).await.unwrap(), [], "{ledger}");
+            assert_eq!(dead_letters::list(&world.sql, "", 200).await.unwrap(), [], "{ledger}");
         }
     }
 }
@@ -239,7 +239,7 @@ async fn where_room_is_short_who_has_paid_comes_first() {
         assert_eq!(rebuilt(&world).await, Rebuilt::Done { orders: 1, epoch: 2 }, "{ledger}");
         assert_eq!(world.both(&paid).await, in_both(Status::Paid), "{ledger}");
         assert_eq!(world.both(&waiting).await, (None, Some(Status::Failed)), "{ledger}");
-        assert_eq!(dead::list(&world.sql, "", 200).await.unwrap().len(), 1, "{ledger}");
+        assert_eq!(dead_letters::list(&world.sql, "", 200).await.unwrap().len(), 1, "{ledger}");
     }
 }
 

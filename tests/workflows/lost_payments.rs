@@ -4,12 +4,14 @@
 use domain::{ids::OrderNo, order::Status, time::Millis};
 use futures::future::join_all;
 use workflows::{
-    callbacks::{
-        Applied,
-        held::{self, Resolved},
+    ledger::{backlog::waiting, payments::LOST, refunds},
+    payments::{
+        callbacks::{
+            Applied,
+            held::{self, Resolved},
+        },
+        provider::{AnyProvider, Patience, Sandbox, Stripe},
     },
-    ledger::{payments::LOST, refunds, waiting::waiting},
-    provider::{AnyProvider, Patience, Sandbox, Stripe},
 };
 
 use crate::{

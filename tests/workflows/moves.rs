@@ -3,10 +3,12 @@
 use domain::{money::Money, order::Status, webhook::Payment};
 use workflows::{
     Redis, StoreError,
-    callbacks::{self, Applied},
     keys::Keys,
     ledger::payments,
-    money::{self, Moved},
+    payments::{
+        callbacks::{self, Applied},
+        commands::{self, Moved},
+    },
 };
 
 use crate::world::{LEDGERS, NOW, world};
@@ -141,11 +143,11 @@ async fn starting_to_pay_extends_the_hold_once() {
         let world = world(ledger, 3, 1).await;
         let order_no = world.order(1, "ada", 1).await;
         for _ in 0..2 {
-            let started = money::start_payment(&world.redis, &world.sql, &order_no, "/pay", 0, NOW).await.unwrap();
+            let started = commands::start_payment(&world.redis, &world.sql, &order_no, "/pay", 0, NOW).await.unwrap();
             let Moved::Done(order) = started else { panic!("{ledger}: {started:?}") };
             assert_eq!(order.pay_by, Some(NOW.plus(300_000 + 60_000)), "{ledger}");
         }
-        let late = money::start_payment(&world.redis, &world.sql, &order_no, "/pay", 0, NOW.plus(400_000)).await;
+        let late = commands::start_payment(&world.redis, &world.sql, &order_no, "/pay", 0, NOW.plus(400_000)).await;
         assert!(matches!(late.unwrap(), Moved::Conflict(_)), "{ledger}");
     }
 }

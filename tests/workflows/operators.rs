@@ -9,14 +9,14 @@ use domain::{
 };
 use workflows::{
     Redis, Sql, StoreError,
+    cache::warm_up::{Preheated, preheat},
     hot::reserve::Outcome,
     keys::Keys,
     ledger::activities::{self, Activity, Saved},
-    operate::{Desk, Operated},
+    operator::activities::{Desk, Operated},
     ports::{Arg, Item},
-    preheat::{Preheated, preheat},
+    recovery::sweep,
     reply::Reply,
-    sweep,
 };
 
 use crate::{

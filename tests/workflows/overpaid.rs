@@ -4,13 +4,13 @@ use domain::{ids::OrderNo, money::Money, order::Status, webhook::Payment};
 use futures::future::join_all;
 use workflows::{
     Redis, Sql, StoreError,
-    callbacks::{
-        self, Applied,
-        held::{self, Resolved},
-    },
     ledger::{
         payments,
         refunds::{self, Book},
+    },
+    payments::callbacks::{
+        self, Applied,
+        held::{self, Resolved},
     },
 };
 

@@ -8,7 +8,7 @@ use domain::{
     problem::Code,
 };
 use workflows::{
-    Redis, Sql, dead,
+    Redis, Sql,
     hot::reserve::Outcome,
     ledger::{
         activities, epochs,
@@ -16,11 +16,14 @@ use workflows::{
         payments::LOST,
         refunds,
     },
-    money,
-    operate::Operated,
+    operator::activities::Operated,
+    payments::commands,
     ports::Dialect,
-    rebuild::{Rebuilt, rebuild},
-    sweep, write,
+    queue::{dead_letters, order_writer},
+    recovery::{
+        rebuild::{Rebuilt, rebuild},
+        sweep,
+    },
 };
 
 use crate::{
@@ -101,7 +104,7 @@ async fn what_a_later_epoch_than_the_ledgers_accepts_is_written_and_its_moves_re
         assert_eq!(world.hot_status(&world.order_no(2)).await, Some(Status::Cancelled), "{ledger}");
         assert_eq!(world.units().await, (1, 1, 1), "{ledger}");
         assert_eq!(world.sweep_fence().await, (0, 0), "{ledger}: once");
-        assert_eq!(dead::list(&world.sql, "", 200).await.unwrap(), [], "{ledger}");
+        assert_eq!(dead_letters::list(&world.sql, "", 200).await.unwrap(), [], "{ledger}");
     }
 }
 
@@ -116,7 +119,7 @@ async fn a_rebuild_begins_a_later_epoch_than_either_and_writes_what_is_queued() 
         assert_eq!(rebuilt(&world).await, Rebuilt::Done { orders: 1, epoch: 3 }, "{ledger}");
         resume(&world).await;
         assert_eq!(world.units().await, (2, 1, 0), "{ledger}");
-        assert_eq!(dead::list(&world.sql, "", 200).await.unwrap(), [], "{ledger}");
+        assert_eq!(dead_letters::list(&world.sql, "", 200).await.unwrap(), [], "{ledger}");
     }
 }
 
@@ -149,7 +152,7 @@ async fn a_sale_restocked_and_sold_since_the_backup_keeps_its_restock_when_it_is
         pause(&world).await;
         assert_eq!(rebuilt(&world).await, Rebuilt::Done { orders: 3, epoch: 2 }, "{ledger}");
         resume(&world).await;
-        assert_eq!(dead::list(&world.sql, "", 200).await.unwrap(), [], "{ledger}");
+        assert_eq!(dead_letters::list(&world.sql, "", 200).await.unwrap(), [], "{ledger}");
         assert_eq!(world.units().await, (0, 3, 0), "{ledger}");
     }
 }
@@ -191,7 +194,7 @@ async fn orders_that_the_ledger_lost_are_put_back_by_a_rebuild_and_never_sold_ag
                 world.refunding_order(4, "dee").await,
                 world.order(5, "eve", 1).await,
             ];
-            money::start_payment(&world.redis, &world.sql, &pending, "/pay", 0, NOW).await.unwrap();
+            commands::start_payment(&world.redis, &world.sql, &pending, "/pay", 0, NOW).await.unwrap();
             world.cancel(&cancelled).await.unwrap();
             world.reserve(6, "fay", 1).await.unwrap();
             world.restore_an_older_ledger(&[&pending, &paid, &refunding, &cancelled]).await;
@@ -245,7 +248,8 @@ async fn a_sale_that_the_ledger_lost_altogether_is_made_again_and_its_orders_are
         // What is sold before anybody sees it waits: a ledger that does not know the sale says nothing of its orders.
         world.reserve(3, "cyd", 1).await.unwrap();
         for _ in 0..8 {
-            let again = write::tick_redelivered(&world.redis, &world.sql, &world.activity, NOW, 0).await.unwrap();
+            let again =
+                order_writer::tick_redelivered(&world.redis, &world.sql, &world.activity, NOW, 0).await.unwrap();
             assert_eq!(again.failed + world.write().await.unwrap().failed, 0, "{ledger}");
         }
         assert_eq!(world.hot_status(&world.order_no(3)).await, Some(Status::Queued), "{ledger}");
@@ -316,13 +320,13 @@ async fn an_order_that_finds_no_room_in_the_restored_ledger_is_a_dead_letter() {
         pause(&world).await;
         world.sql.run("UPDATE skus SET total = 0", vec![]).await.unwrap();
         rebuilt(&world).await;
-        let letters = dead::list(&world.sql, "", 200).await.unwrap();
+        let letters = dead_letters::list(&world.sql, "", 200).await.unwrap();
         assert_eq!(letters.iter().map(|letter| letter.reason.as_str()).collect::<Vec<_>>(), ["no_room_in_ledger"]);
         assert_eq!(world.hot_status(&lost).await, Some(Status::Failed), "{ledger}: its buyer sees it");
         // Where there is room again, it can be put back.
         world.desk().restock(&world.activity, &world.sku, 1, None).await.unwrap();
-        let replayed = dead::replay(&world.redis, &world.sql, &lost, NOW).await.unwrap();
-        assert_eq!(replayed, dead::Replayed::Queued, "{ledger}");
+        let replayed = dead_letters::replay(&world.redis, &world.sql, &lost, NOW).await.unwrap();
+        assert_eq!(replayed, dead_letters::Replayed::Queued, "{ledger}");
         world.write().await.unwrap();
         assert_eq!(world.units().await, (0, 1, 0), "{ledger}");
     }

@@ -8,7 +8,7 @@ use workflows::{
     hot::reserve::Outcome,
     keys::{ACTIVITIES, Keys},
     ledger::activities,
-    operate::Operated,
+    operator::activities::Operated,
     ports::{Arg, Item},
 };
 

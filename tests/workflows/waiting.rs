@@ -2,12 +2,12 @@
 
 use workflows::{
     Redis,
-    callbacks::held,
-    events::{Target, deliver},
     ledger::{
+        backlog::{Waiting, waiting},
         events::switch,
-        waiting::{Waiting, waiting},
     },
+    payments::callbacks::held,
+    queue::outbox::{Target, deliver},
 };
 
 use crate::{
@@ -57,9 +57,9 @@ async fn what_waits_is_counted_until_it_waits_no_more() {
         assert_eq!(world.write().await.unwrap().failed, 1, "{ledger}");
         assert_eq!(count().await.dead_letters, 1, "{ledger}");
         world.desk().restock(&world.activity, &world.sku, 1, None).await.unwrap();
-        let dead = workflows::dead::list(&world.sql, "", 200).await.unwrap().remove(0);
+        let dead = workflows::queue::dead_letters::list(&world.sql, "", 200).await.unwrap().remove(0);
         let dead = domain::ids::OrderNo::parse(&dead.order_no).unwrap();
-        workflows::dead::replay(&world.redis, &world.sql, &dead, NOW.plus(1)).await.unwrap();
+        workflows::queue::dead_letters::replay(&world.redis, &world.sql, &dead, NOW.plus(1)).await.unwrap();
         assert_eq!(count().await.dead_letters, 0, "{ledger}: put back");
     }
 }

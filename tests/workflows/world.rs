@@ -19,15 +19,22 @@ use domain::{
 };
 use ulid::Ulid;
 use workflows::{
-    Redis, Sql, StoreError, audit,
-    callbacks::{self, Applied},
+    Redis, Sql, StoreError,
     hot::reserve::{Decision, Outcome, Reservation, reserve},
-    ledger::{activities, orders, refunds, schema},
-    money::{self, Moved},
-    operate::{Desk, Operated},
+    ledger::{activities, orders, schema},
+    operator::{
+        activities::{Desk, Operated},
+        audit,
+    },
+    payments::{
+        callbacks::{self, Applied},
+        commands::{self, Moved},
+        provider::Provider,
+        refunds,
+    },
     ports::Value,
-    provider::Provider,
-    refunding, sweep, write,
+    queue::order_writer,
+    recovery::sweep,
 };
 
 use crate::stores::{RealLedger, RealRedis};
@@ -190,22 +197,22 @@ impl<R: Redis, S: Sql> World<R, S> {
 
     /// The buyer cancels.
     pub async fn cancel(&self, order_no: &OrderNo) -> Result<Moved, StoreError> {
-        money::cancel(&self.redis, &self.sql, order_no, NOW).await
+        commands::cancel(&self.redis, &self.sql, order_no, NOW).await
     }
 
     /// The buyer wants the money back.
     pub async fn ask_refund(&self, order_no: &OrderNo) -> Result<Moved, StoreError> {
-        money::request_refund(&self.redis, &self.sql, order_no, NOW).await
+        commands::request_refund(&self.redis, &self.sql, order_no, NOW).await
     }
 
     /// What a sweep does about refunds, `ms` after everything happened.
-    pub async fn send_refunds<P: Provider>(&self, provider: &P, ms: i64) -> Result<refunding::Round, StoreError> {
-        refunding::send(&self.redis, &self.sql, provider, NOW.plus(ms), 10).await
+    pub async fn send_refunds<P: Provider>(&self, provider: &P, ms: i64) -> Result<refunds::Round, StoreError> {
+        refunds::send(&self.redis, &self.sql, provider, NOW.plus(ms), 10).await
     }
 
     /// One batch of the order writer.
-    pub async fn write(&self) -> Result<write::Written, StoreError> {
-        write::tick(&self.redis, &self.sql, &self.activity, NOW).await
+    pub async fn write(&self) -> Result<order_writer::Written, StoreError> {
+        order_writer::tick(&self.redis, &self.sql, &self.activity, NOW).await
     }
 
     /// What a provider says when an order was paid.
@@ -262,8 +269,8 @@ impl<R: Redis, S: Sql> World<R, S> {
     pub async fn recover(&self) {
         let later = NOW.plus(7_200_000);
         for _ in 0..20 {
-            let again = write::tick_redelivered(&self.redis, &self.sql, &self.activity, NOW, 0).await.unwrap();
-            let fresh = write::tick(&self.redis, &self.sql, &self.activity, NOW).await.unwrap();
+            let again = order_writer::tick_redelivered(&self.redis, &self.sql, &self.activity, NOW, 0).await.unwrap();
+            let fresh = order_writer::tick(&self.redis, &self.sql, &self.activity, NOW).await.unwrap();
             let settled = sweep::settle(&self.redis, &self.sql, later, &mut 0).await.unwrap();
             let finished = callbacks::finish(&self.redis, &self.sql, later, 100, &mut 0).await.unwrap();
             if again.taken + fresh.taken + settled + finished == 0 {
@@ -296,6 +303,6 @@ impl<R: Redis, S: Sql> World<R, S> {
 
     /// Refunds that are still to be done.
     pub async fn open_refunds(&self) -> usize {
-        refunds::take(&self.sql, NOW.plus(10_000_000), 1_000).await.unwrap().len()
+        workflows::ledger::refunds::take(&self.sql, NOW.plus(10_000_000), 1_000).await.unwrap().len()
     }
 }

@@ -1,7 +1,7 @@
 //! The payment provider of the variables.
 
 use domain::problem::{Code, Problem};
-use workflows::provider::{AnyProvider, Patience, Sandbox, Stripe};
+use workflows::payments::provider::{AnyProvider, Patience, Sandbox, Stripe};
 
 use crate::{clock, config, log, web::SpinWeb};
 

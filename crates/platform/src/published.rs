@@ -10,7 +10,7 @@ use domain::{
     time::Millis,
 };
 use serde::{Deserialize, Serialize};
-use workflows::{ledger::activities, sweep};
+use workflows::{ledger::activities, recovery::sweep};
 
 use crate::{
     clock,

@@ -10,9 +10,9 @@ use domain::{
 use serde::{Deserialize, Serialize};
 use workflows::{
     StoreError,
-    hot::glance::{self, Glance},
+    hot::read_gate::{self, Glance},
     ledger::activities,
-    sweep,
+    recovery::sweep,
 };
 
 use crate::{
@@ -69,7 +69,7 @@ impl Sale {
 /// [`Failure`] of Redis; without a gate `not_found`, `ended`, or `not_ready`.
 pub async fn glance(activity: &ActivityId) -> Result<Rc<Read>, Failure> {
     let found = memory::get(&GLANCES, activity.clone(), MAX_AGE_MS, async || {
-        let glance = glance::glance(&SpinRedis, activity).await?;
+        let glance = read_gate::glance(&SpinRedis, activity).await?;
         Ok::<_, Failure>(glance.map(|glance| Rc::new(Read { glance, at: clock::now() })))
     })
     .await?;

@@ -9,7 +9,7 @@ use spin_sdk::{
         http_compat::{RequestOptionsExtension, Response},
     },
 };
-use workflows::web::{Incoming, Outgoing, Unanswered, Web};
+use workflows::http_client::{Incoming, Outgoing, Unanswered, Web};
 
 /// The most that is read of an answer, in bytes.
 const LARGEST_ANSWER: usize = 256 * 1024;

@@ -1,7 +1,7 @@
 //! What visitors and buyers ask of Redis, one round trip each.
 
-pub mod admit;
-pub mod glance;
+pub mod admission;
 pub mod limits;
+pub mod read_gate;
 pub mod reserve;
 pub mod status;

@@ -2,6 +2,7 @@
 
 pub mod activities;
 pub mod addresses;
+pub mod backlog;
 pub mod epochs;
 pub mod events;
 pub mod leases;
@@ -12,4 +13,3 @@ pub mod rows;
 pub mod schema;
 pub mod sessions;
 pub mod switches;
-pub mod waiting;

@@ -3,32 +3,19 @@
 //! Everything goes through two ports, [`ports::Redis`] and [`ports::Sql`], so that the same code runs inside Spin and
 //! in tests against real servers. Redis decides (`lua/`), the ledger remembers (`sql/`).
 
-pub mod asking;
-pub mod audit;
-pub mod bans;
-pub mod callbacks;
-pub mod checkout;
-pub mod dead;
-pub mod events;
+pub mod cache;
 pub mod hot;
+pub mod http_client;
 pub mod keys;
 pub mod ledger;
-pub mod money;
-pub mod operate;
+pub mod operator;
+pub mod payments;
 pub mod ports;
-pub mod preheat;
-pub mod provider;
-pub mod rebuild;
-pub mod refunding;
+pub mod queue;
+pub mod recovery;
 pub mod reply;
-pub mod salvage;
 pub mod script;
 pub mod settle;
-pub mod shed;
-pub mod stream;
-pub mod sweep;
-pub mod web;
-pub mod write;
 
 pub use ports::{Redis, Sql, StoreError};
 

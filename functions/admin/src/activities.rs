@@ -20,7 +20,7 @@ use workflows::{
         activities::{self, Activity},
         events,
     },
-    operate::{Desk, Operated},
+    operator::activities::{Desk, Operated},
     ports::StoreError,
 };
 

@@ -9,11 +9,11 @@ use platform::{
 };
 use serde_json::json;
 use workflows::{
-    callbacks::{
+    ledger::{payments, refunds},
+    payments::callbacks::{
         Applied,
         held::{self, Resolved},
     },
-    ledger::{payments, refunds},
 };
 
 /// `GET …/callbacks`: the held ones, newest first.

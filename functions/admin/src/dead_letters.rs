@@ -10,7 +10,7 @@ use platform::{
     redis::SpinRedis,
 };
 use serde_json::json;
-use workflows::dead::{self, Replayed};
+use workflows::queue::dead_letters::{self, Replayed};
 
 /// `GET …/dead-letters?before=&limit=`: those that wait for an operator first; up to `limit` (200 by default and at most),
 /// after the letter `before`. It may be one that could not be read, and has no order's number.
@@ -29,7 +29,7 @@ pub async fn list(call: &Call) -> Result<Answer, Failure> {
             .filter(|limit| (1..=200).contains(limit))
             .ok_or_else(|| invalid("limit", "must be 1 to 200"))?,
     };
-    Ok(Answer::json(200, &dead::list(&SpinLedger::open().await, before, limit).await?))
+    Ok(Answer::json(200, &dead_letters::list(&SpinLedger::open().await, before, limit).await?))
 }
 
 /// `POST …/:order_no/replay`.
@@ -37,7 +37,7 @@ pub async fn replay(order_no: &str) -> Result<Answer, Failure> {
     let unknown = || not_found("There is no such dead letter, or it cannot be read.");
     let order_no = OrderNo::parse(order_no).map_err(|_| unknown())?;
     let now = SpinRedis.now().await?;
-    match dead::replay(&SpinRedis, &SpinLedger::open().await, &order_no, now).await? {
+    match dead_letters::replay(&SpinRedis, &SpinLedger::open().await, &order_no, now).await? {
         Replayed::Queued => Ok(Answer::json(202, &json!({ "order_no": order_no, "status": "queued" }))),
         Replayed::Refused(word) => {
             let detail = match word.as_str() {

@@ -10,8 +10,8 @@ use platform::{
 use serde::Deserialize;
 use serde_json::json;
 use workflows::{
-    events::PACE,
     ledger::events::{self, Endpoint},
+    queue::outbox::PACE,
 };
 
 /// `GET …/events`: the endpoint, how many events wait, and those that were given up.

@@ -12,9 +12,9 @@ use platform::{
 };
 use serde_json::json;
 use workflows::{
-    audit,
     ledger::activities,
-    rebuild::{self, Rebuilt},
+    operator::audit,
+    recovery::rebuild::{self, Rebuilt},
 };
 
 /// `GET …/stats`: Redis at one instant, and the ledger's orders by status.

@@ -6,11 +6,12 @@ use domain::{ids::ActivityId, time::Millis};
 use platform::{clock, http::Answer, ledger::SpinLedger, log, redis::SpinRedis, store};
 use serde::{Deserialize, Serialize};
 use workflows::{
-    StoreError, audit,
+    StoreError,
     ledger::{
         activities,
-        waiting::{self, Waiting},
+        backlog::{self, Waiting},
     },
+    operator::audit,
 };
 
 /// How long the ledger is not asked again, in milliseconds, however many scrape: audits count every live order.
@@ -135,7 +136,7 @@ async fn seen(now: Millis) -> Result<Copy, StoreError> {
         return Ok(copy);
     }
     let ledger = SpinLedger::open().await;
-    let waiting = waiting::waiting(&ledger).await?;
+    let waiting = backlog::waiting(&ledger).await?;
     let mut audits = Vec::new();
     for sale in activities::standings(&ledger, now).await? {
         let audit = match audit::audit(&SpinRedis, &ledger, &sale.id, sale.per_user).await {

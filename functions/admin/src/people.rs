@@ -13,7 +13,7 @@ use platform::{
 };
 use serde::Deserialize;
 use serde_json::json;
-use workflows::bans::{self, Banned};
+use workflows::operator::bans::{self, Banned};
 
 #[derive(Deserialize)]
 struct Ban {

@@ -9,7 +9,7 @@ use platform::{
 };
 use serde::Deserialize;
 use serde_json::json;
-use workflows::{operate::Desk, shed};
+use workflows::operator::{activities::Desk, shed};
 
 #[derive(Deserialize)]
 struct Shed {

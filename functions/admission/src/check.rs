@@ -11,7 +11,7 @@ use puzzle::{
     sum,
 };
 use serde::Deserialize;
-use workflows::hot::admit::{Check, SUSPICIOUS};
+use workflows::hot::admission::{Check, SUSPICIOUS};
 
 use crate::visit::Visit;
 

@@ -18,8 +18,8 @@ use platform::{
 use serde_json::json;
 use ulid::Ulid;
 use workflows::{
-    bans,
-    hot::admit::{STRIKE, admit},
+    hot::admission::{STRIKE, admit},
+    operator::bans,
 };
 
 use crate::{

@@ -21,7 +21,7 @@ use platform::{
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use workflows::hot::{
-    admit::{Visitor, knock},
+    admission::{Visitor, knock},
     limits::Policy,
 };
 

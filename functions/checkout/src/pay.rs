@@ -16,7 +16,7 @@ use platform::{
 };
 use serde::Deserialize;
 use serde_json::json;
-use workflows::{
+use workflows::payments::{
     checkout::{CheckoutError, checkout},
     provider::Patience,
 };

@@ -6,13 +6,13 @@ use platform::{
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use workflows::money;
+use workflows::payments::commands;
 
 use crate::routes::moved;
 
 /// Asks for the money back: durable work, done when the provider confirms.
 pub async fn post(order_no: &OrderNo) -> Result<Answer, Failure> {
     let now = SpinRedis.now().await?;
-    let asked = money::request_refund(&SpinRedis, &SpinLedger::open().await, order_no, now).await?;
+    let asked = commands::request_refund(&SpinRedis, &SpinLedger::open().await, order_no, now).await?;
     Ok(Answer::json(202, &moved(asked, "refunded")?))
 }

@@ -12,7 +12,7 @@ use platform::{
     redis::SpinRedis,
 };
 use spin_sdk::http::Method;
-use workflows::{hot::status::status, ledger::orders, money::Moved};
+use workflows::{hot::status::status, ledger::orders, payments::commands::Moved};
 
 use crate::{cancel, pay, refund};
 

@@ -4,7 +4,7 @@ use domain::time::Millis;
 use platform::{config, http::Failure, ledger::SpinLedger, redis::SpinRedis};
 use workflows::{
     ledger::{addresses, events, payments},
-    sweep::{self, ERASE_LEASE_KEY, Report},
+    recovery::sweep::{self, ERASE_LEASE_KEY, Report},
 };
 
 /// How often, in milliseconds: the lease is left to run out.

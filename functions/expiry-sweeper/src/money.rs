@@ -2,7 +2,10 @@
 
 use domain::time::Millis;
 use platform::{http::Failure, ledger::SpinLedger, log, provider, redis::SpinRedis};
-use workflows::{asking, callbacks, provider::Patience, refunding, sweep::Report};
+use workflows::{
+    payments::{callbacks, provider::Patience, refunds, sessions},
+    recovery::sweep::Report,
+};
 
 /// Payment sessions that are asked about at once.
 const SESSIONS: i64 = 16;
@@ -26,12 +29,12 @@ pub async fn round(
     report.callbacks += finished;
     let finished = finished + *waiting - before;
     let Ok(provider) = provider::provider(Patience::SWEEPER).await else { return Ok(finished > 0) };
-    let asked = asking::ask(&SpinRedis, ledger, &provider, now, SESSIONS).await?;
+    let asked = sessions::ask(&SpinRedis, ledger, &provider, now, SESSIONS).await?;
     for (order_no, because) in &asked.unanswered {
         let fields = [("order_no", order_no.to_string().into()), ("because", because.as_str().into())];
         log::error("the payment provider does not say; it is asked again", &fields);
     }
-    let refunds = refunding::send(&SpinRedis, ledger, &provider, now, REFUNDS).await?;
+    let refunds = refunds::send(&SpinRedis, ledger, &provider, now, REFUNDS).await?;
     for refund in &refunds.untaken {
         let fields = [("order_no", refund.order_no.as_str().into()), ("because", refund.because.as_str().into())];
         log::error("refund not taken by the provider; it is tried again", &fields);

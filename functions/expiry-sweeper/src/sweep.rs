@@ -15,7 +15,7 @@ use spin_sdk::http::Method;
 use ulid::Ulid;
 use workflows::{
     ledger::leases::{self, Lease},
-    sweep::{self, LEASE, LEASE_MS, Report},
+    recovery::sweep::{self, LEASE, LEASE_MS, Report},
 };
 
 use crate::{erase, events, money};

@@ -14,7 +14,7 @@ use platform::{
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use workflows::{dead, hot::status::status, ledger::orders};
+use workflows::{hot::status::status, ledger::orders, queue::dead_letters};
 
 /// Who may see the order: whoever holds its ticket, or its user.
 enum Viewer {
@@ -38,7 +38,7 @@ pub async fn get(call: &Call, order_no: &str) -> Result<Answer, Failure> {
             let order = match orders::load(&ledger, &order_no).await? {
                 Some(entry) => entry.order,
                 // It failed so long ago that Redis forgot it: its dead letter remains (I4).
-                None => dead::order(&ledger, &order_no).await?.ok_or_else(unknown)?,
+                None => dead_letters::order(&ledger, &order_no).await?.ok_or_else(unknown)?,
             };
             (now, order)
         }

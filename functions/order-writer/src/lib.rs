@@ -5,7 +5,7 @@
 use domain::ids::ActivityId;
 use platform::{ledger::SpinLedger, log, redis::SpinRedis};
 use spin_sdk::{redis::Payload, redis_subscriber};
-use workflows::{DOORBELL, Redis, StoreError, hot::reserve::doorbell, write};
+use workflows::{DOORBELL, Redis, StoreError, hot::reserve::doorbell, queue::order_writer};
 
 /// Batches per wake-up at most: other sales want their turn.
 const BATCHES: usize = 10;
@@ -23,7 +23,7 @@ async fn handle(message: Payload) -> anyhow::Result<()> {
 /// One turn; where there is more, it rings for itself, behind the sales that have rung meanwhile.
 async fn drain(activity: &ActivityId) -> Result<(), StoreError> {
     let now = SpinRedis.now().await?;
-    let (_, more) = write::turn(&SpinRedis, &SpinLedger::open_for_work().await, activity, now, BATCHES).await?;
+    let (_, more) = order_writer::turn(&SpinRedis, &SpinLedger::open_for_work().await, activity, now, BATCHES).await?;
     if more {
         SpinRedis.command("PUBLISH", vec![DOORBELL.into(), activity.as_str().into()]).await?;
     }

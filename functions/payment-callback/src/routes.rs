@@ -14,9 +14,9 @@ use platform::{
 };
 use spin_sdk::http::Method;
 use workflows::{
-    callbacks::{self, Applied},
     hot::status::status,
     ledger::orders,
+    payments::callbacks::{self, Applied},
 };
 
 use crate::{standard, stripe};

@@ -9,9 +9,9 @@ use domain::{
 
 use super::{orders, rows::Row, switches};
 use crate::{
-    dead,
     hot::status::{some_text, some_time},
     ports::{Dialect, Sql, StoreError, Value},
+    queue::dead_letters,
 };
 
 /// How long an event is left to the sweeper that took it, in milliseconds.
@@ -68,7 +68,7 @@ pub async fn take<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<Taken>
         // An order that failed is no row of the ledger: its dead letter has it.
         let order = match known {
             Some(order) => Some(order),
-            None => dead::order(sql, &order_no).await?,
+            None => dead_letters::order(sql, &order_no).await?,
         };
         let Some(mut order) = order else { continue };
         order.status = status;

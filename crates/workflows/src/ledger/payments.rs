@@ -176,7 +176,7 @@ pub async fn pay<S: Sql>(sql: &S, callback: &Callback, from: &str, now: Millis) 
     Ok(read_all(sql.run(&statement, params).await?)?.pop())
 }
 
-/// The payment of an order that was paid in a ledger which is lost (see [`crate::salvage`]).
+/// The payment of an order that was paid in a ledger which is lost (see [`crate::recovery::backfill`]).
 pub const LOST: &str = "lost";
 
 /// Gives the payment of an order back its id; `false` where the order has one. A trigger names it in the order's refund,

@@ -6,7 +6,7 @@
 //! gate says `restoring`, moves of the ledger wait; each finds its record afterwards, counted as it was read.
 //!
 //! What Redis knows and the ledger does not, because it was restored from a backup, is written again first
-//! ([`crate::salvage`]).
+//! ([`crate::recovery::backfill`]).
 //!
 //! Dying anywhere leaves a sale that sells nothing; doing it again begins a later epoch.
 
@@ -14,7 +14,7 @@ use domain::{activity::State, ids::ActivityId, order::Status, time::Millis};
 use serde::Serialize;
 
 use crate::{
-    bans,
+    cache::warm_up::{Preheated, preheat_unfinished},
     hot::reserve::fingerprint,
     keys::Keys,
     ledger::{
@@ -22,13 +22,13 @@ use crate::{
         epochs,
         orders::{self, Entry},
     },
+    operator::{bans, shed},
     ports::{Arg, Redis, Sql, StoreError},
-    preheat::{Preheated, preheat_unfinished},
+    queue::order_writer,
+    recovery::backfill::salvage,
     reply::Reply,
-    salvage::salvage,
     script::{FINISH, FORGET, RESTORE},
     settle::CLOSED_KEPT_SECONDS,
-    shed, write,
 };
 
 /// Orders in one call.
@@ -110,8 +110,8 @@ async fn attempt<R: Redis, S: Sql>(
     let old = activity.epoch.max(seen);
     // What Redis still has of the queue is written first: the ledger is to know everything.
     for _ in 0..ROUNDS {
-        let again = write::tick_redelivered(redis, sql, id, now, 0).await?;
-        if again.taken + write::tick(redis, sql, id, now).await?.taken == 0 {
+        let again = order_writer::tick_redelivered(redis, sql, id, now, 0).await?;
+        if again.taken + order_writer::tick(redis, sql, id, now).await?.taken == 0 {
             break;
         }
     }

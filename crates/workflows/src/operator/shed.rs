@@ -8,8 +8,8 @@ use crate::{
     keys::Keys,
     ledger::switches,
     ports::{Redis, Sql, StoreError},
+    recovery::sweep,
     script::SHED,
-    sweep,
 };
 
 /// The switch in the ledger.

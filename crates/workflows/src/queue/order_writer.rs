@@ -9,15 +9,18 @@ use domain::{ids::ActivityId, order::Status, time::Millis};
 use futures::future::join;
 
 use crate::{
-    WRITERS, dead,
+    WRITERS,
     keys::Keys,
     ledger::{
         activities, epochs,
         orders::{self, NewOrder},
     },
     ports::{Redis, Sql, StoreError},
+    queue::{
+        dead_letters,
+        stream::{self, Message},
+    },
     settle::{Move, Settled, Standing, settle},
-    stream::{self, Message},
 };
 
 /// Messages in one batch.
@@ -194,7 +197,7 @@ async fn write<R: Redis, S: Sql>(
         }
     }
     // I4: what fails is seen by an operator before anybody is told.
-    dead::bury(sql, &letters, now).await?;
+    dead_letters::bury(sql, &letters, now).await?;
     let settled = settle(redis, activity, &moves).await?;
     report.written = moves
         .iter()
@@ -221,7 +224,7 @@ async fn give_up<R: Redis, S: Sql>(
         settle(redis, activity, &[known.to_move(message.entry.clone())]).await?;
         return Ok(Written { taken: 1, ..Written::default() });
     }
-    dead::bury(sql, &[(order.order_no.to_string(), stream::to_message(order), UNDELIVERABLE)], now).await?;
+    dead_letters::bury(sql, &[(order.order_no.to_string(), stream::to_message(order), UNDELIVERABLE)], now).await?;
     settle(redis, activity, &[failure(order, UNDELIVERABLE, &message.entry)]).await?;
     Ok(Written { taken: 1, failed: 1, ..Written::default() })
 }
@@ -257,7 +260,7 @@ async fn discard_unreadable<R: Redis, S: Sql>(
     for message in messages {
         let Err(text) = &message.order else { continue };
         let letter = (format!("{activity}.{}", message.entry), text.clone(), "unreadable");
-        dead::bury(sql, &[letter], now).await?;
+        dead_letters::bury(sql, &[letter], now).await?;
         let stream = Keys::of(activity).named("orders");
         redis.command("XACK", vec![stream.clone().into(), WRITERS.into(), message.entry.clone().into()]).await?;
         redis.command("XDEL", vec![stream.into(), message.entry.clone().into()]).await?;

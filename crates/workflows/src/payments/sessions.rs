@@ -7,11 +7,12 @@ use domain::{ids::OrderNo, time::Millis, webhook::Payment};
 use futures::future::join_all;
 
 use crate::{
-    callbacks,
     ledger::sessions::{self, Due},
-    money,
+    payments::{
+        callbacks, commands,
+        provider::{Closed, Provider},
+    },
     ports::{Redis, Sql, StoreError},
-    provider::{Closed, Provider},
 };
 
 /// What a round did.
@@ -39,7 +40,7 @@ pub async fn ask<R: Redis, S: Sql, P: Provider>(
     let mut round = Round { asked: due.len(), unanswered: Vec::new() };
     for (Due { order_no, session }, answer) in due.iter().zip(answers) {
         match answer {
-            Ok(Closed::Unpaid) => money::session_ended(redis, sql, order_no, session).await?,
+            Ok(Closed::Unpaid) => commands::session_ended(redis, sql, order_no, session).await?,
             // Its answer is as good as its callback, and the same thing is done about it.
             Ok(Closed::Paid { payment, money }) => {
                 let event = Payment {

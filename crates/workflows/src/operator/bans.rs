@@ -10,8 +10,8 @@ use crate::{
     keys::Keys,
     ledger::rows::Row,
     ports::{Redis, Sql, StoreError},
+    recovery::sweep,
     script::BAN,
-    sweep,
 };
 
 /// Orders left unpaid until a user loses the right to take part.

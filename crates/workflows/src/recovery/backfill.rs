@@ -15,7 +15,6 @@ use domain::{
 use futures::future::join_all;
 
 use crate::{
-    dead,
     hot::status::status,
     keys::Keys,
     ledger::{
@@ -23,11 +22,14 @@ use crate::{
         payments::{self, Callback, LOST, TOO_LATE},
     },
     ports::{Arg, Redis, Sql, StoreError},
+    queue::{
+        dead_letters,
+        order_writer::{self, NO_ROOM},
+        stream,
+    },
     reply::Reply,
     script::LOOK,
     settle::CLOSED_KEPT_SECONDS,
-    stream,
-    write::{self, NO_ROOM},
 };
 
 /// Orders looked at in one call.
@@ -121,7 +123,7 @@ async fn write_again<R: Redis, S: Sql>(
     let new: Vec<_> = orders.iter().map(|order| to_write(order, epoch)).collect();
     let new: Vec<_> = new.iter().collect();
     if held {
-        write::insert(sql, activity, &new, now).await?;
+        order_writer::insert(sql, activity, &new, now).await?;
     }
     let standings = orders::standings(sql, activity, &new).await?;
     let (keys, mut letters, mut records) = (Keys::of(activity), Vec::new(), Vec::new());
@@ -139,7 +141,7 @@ async fn write_again<R: Redis, S: Sql>(
             }
         }
     }
-    dead::bury(sql, &letters, now).await?;
+    dead_letters::bury(sql, &letters, now).await?;
     // Its buyer sees it, and an operator can put it back. What it held is counted anew.
     for record in records {
         let fields = [&record, "status", "failed", "live", "0", "reason", NO_ROOM].map(Arg::from).into();

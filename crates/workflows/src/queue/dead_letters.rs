@@ -14,8 +14,8 @@ use crate::{
     keys::Keys,
     ledger::rows::Row,
     ports::{Dialect, Redis, Sql, StoreError},
+    queue::stream,
     script::REVIVE,
-    stream,
 };
 
 /// A dead letter.

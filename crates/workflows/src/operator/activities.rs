@@ -7,17 +7,16 @@ use domain::{
 };
 
 use crate::{
-    bans,
+    cache::warm_up::{self, Preheated, preheat},
     keys::Keys,
     ledger::{
         activities::{self, Activity, Saved},
         epochs,
     },
+    operator::{bans, shed},
     ports::{Redis, Sql, StoreError},
-    preheat::{self, Preheated, preheat},
-    rebuild::{Rebuilt, rebuild},
+    recovery::rebuild::{Rebuilt, rebuild},
     reply::Reply,
-    shed,
 };
 
 /// How often a sale that others rebuild at the same time is preheated.
@@ -173,7 +172,7 @@ impl<R: Redis, S: Sql> Desk<'_, R, S> {
             return self.save_and_heat(&new, &old).await.map(Into::into);
         }
         // Redis decides what can still be taken off sale: it goes first, with nothing but that.
-        match preheat::lower(self.redis, &lowered, self.ticket_secret, &lower).await? {
+        match warm_up::lower(self.redis, &lowered, self.ticket_secret, &lower).await? {
             Preheated::Done | Preheated::Missing => {}
             Preheated::Stale => return Ok(Operated::Conflict(AT_ONCE.to_owned())),
             Preheated::Below(sku) => {

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::{Closed, Opened, Provider, Refunded, Unknown};
 use crate::{
+    http_client::{Outgoing, Web},
     ledger::refunds::Refund,
-    web::{Outgoing, Web},
 };
 
 /// How long the sandbox has to answer, in milliseconds.

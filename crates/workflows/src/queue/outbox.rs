@@ -10,9 +10,9 @@ use domain::{
 use futures::future::join_all;
 
 use crate::{
+    http_client::{Incoming, Outgoing, Unanswered, Web},
     ledger::events::{self, Ended, Endpoint, Taken},
     ports::{Sql, StoreError},
-    web::{Incoming, Outgoing, Unanswered, Web},
 };
 
 /// How long an endpoint has to answer, in milliseconds.

@@ -17,7 +17,7 @@ use crate::{
         payments::{self, Callback},
         refunds::{self, Book},
     },
-    money::{bring_along, session_ended},
+    payments::commands::{bring_along, session_ended},
     ports::{Redis, Sql, StoreError},
     script::RETAKE,
 };

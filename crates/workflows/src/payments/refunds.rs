@@ -6,13 +6,15 @@ use domain::{time::Millis, webhook::Payment};
 use futures::future::join_all;
 
 use crate::{
-    callbacks,
     ledger::{
         payments::LOST,
         refunds::{self, Refund, Tried},
     },
+    payments::{
+        callbacks,
+        provider::{Provider, Refunded, Unknown},
+    },
     ports::{Redis, Sql, StoreError},
-    provider::{Provider, Refunded, Unknown},
 };
 
 /// How long after a failure a new refund is tried, in milliseconds.
@@ -40,7 +42,7 @@ pub struct Round {
 }
 
 /// One round: up to `limit` refunds whose time has come, all at once. One whose payment has lost its id is kept from the
-/// provider, who could only refuse it, until the provider names the payment (see [`crate::salvage`]).
+/// provider, who could only refuse it, until the provider names the payment (see [`crate::recovery::backfill`]).
 ///
 /// # Errors
 /// [`StoreError`].

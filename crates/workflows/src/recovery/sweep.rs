@@ -8,6 +8,7 @@ use futures::future::join_all;
 use serde::Serialize;
 
 use crate::{
+    cache::warm_up::{Preheated, preheat_older},
     keys::{ACTIVITIES, Keys},
     ledger::{
         activities, epochs,
@@ -15,13 +16,14 @@ use crate::{
         orders::{self, Entry},
         rows::Row,
     },
-    money,
+    payments::commands,
     ports::{Item, Redis, Sql, StoreError},
-    preheat::{Preheated, preheat_older},
+    queue::{
+        order_writer,
+        stream::{self, Fenced},
+    },
     reply::Reply,
     script,
-    stream::{self, Fenced},
-    write,
 };
 
 /// The lease under which sweepers work (G3).
@@ -174,7 +176,7 @@ async fn bring_along_by_activity<R: Redis, S: Sql>(redis: &R, sql: &S, entries: 
         by_activity.entry(entry.order.activity().clone()).or_default().push(entry.clone());
     }
     for entries in by_activity.values() {
-        seen += money::bring_along(redis, sql, entries).await?;
+        seen += commands::bring_along(redis, sql, entries).await?;
     }
     Ok(seen)
 }
@@ -285,10 +287,10 @@ pub async fn drain<R: Redis, S: Sql>(
     now: Millis,
     report: &mut Report,
 ) -> Result<bool, StoreError> {
-    let again = write::tick_redelivered(redis, sql, activity, now, write::REDELIVER_AFTER_MS).await?;
-    let fresh = write::tick(redis, sql, activity, now).await?;
+    let again = order_writer::tick_redelivered(redis, sql, activity, now, order_writer::REDELIVER_AFTER_MS).await?;
+    let fresh = order_writer::tick(redis, sql, activity, now).await?;
     report.redelivered += again.written;
     report.written += fresh.written;
     report.failed += again.failed + fresh.failed;
-    Ok(again.taken == write::BATCH || fresh.taken == write::BATCH)
+    Ok(again.taken == order_writer::BATCH || fresh.taken == order_writer::BATCH)
 }

@@ -8,8 +8,8 @@ use crate::{
     keys::Keys,
     ledger::rows::Row,
     ports::{Redis, Sql, StoreError},
+    recovery::sweep,
     script::FIGURES,
-    sweep,
 };
 
 /// A SKU's units in Redis at one instant.

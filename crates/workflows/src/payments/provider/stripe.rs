@@ -14,8 +14,8 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{Closed, Opened, Provider, Refunded, Unknown};
 use crate::{
+    http_client::{Incoming, Outgoing, Web},
     ledger::refunds::Refund,
-    web::{Incoming, Outgoing, Web},
 };
 
 /// How much of Stripe's silence one call bears.

@@ -11,9 +11,11 @@ use crate::{
         addresses,
         sessions::{self, Last},
     },
-    money::{self, Moved},
+    payments::{
+        commands::{self, Moved},
+        provider::{Opened, Provider, Unknown},
+    },
     ports::{Redis, Sql, StoreError},
-    provider::{Opened, Provider, Unknown},
 };
 
 /// Why a checkout came to no end.
@@ -45,11 +47,11 @@ pub async fn checkout<R: Redis, S: Sql, P: Provider>(
 ) -> Result<Moved, CheckoutError> {
     let order_no = &order.order_no;
     if !addresses::save(sql, order_no, sealed, now).await? {
-        return Ok(money::stands(sql, order_no, now).await?);
+        return Ok(commands::stands(sql, order_no, now).await?);
     }
     for _ in 0..ROUNDS {
         let (url, attempt) = session(sql, provider, order).await?;
-        match money::start_payment(redis, sql, order_no, &url, attempt, now).await? {
+        match commands::start_payment(redis, sql, order_no, &url, attempt, now).await? {
             // It ended meanwhile.
             Moved::Done(order) if order.checkout_url.is_none() => {}
             moved => return Ok(moved),

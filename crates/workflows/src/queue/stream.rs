@@ -13,10 +13,10 @@ use crate::{
     keys::Keys,
     ledger::orders::NewOrder,
     ports::{Arg, Item, Redis, StoreError},
+    queue::order_writer::OLD_EPOCH,
     reply::Reply,
     script::{FENCE, REST},
     settle::CLOSED_KEPT_SECONDS,
-    write::OLD_EPOCH,
 };
 
 /// All writers share one consumer name: who works on what shows in idle time alone, and no names pile up.

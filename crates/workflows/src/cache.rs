@@ -1,0 +1,3 @@
+//! Gate and stock in Redis, loaded from the ledger.
+
+pub mod warm_up;
