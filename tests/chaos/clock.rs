@@ -7,7 +7,7 @@ use dev::{scratch::Scratch, throwaway::Throwaway};
 use serde_json::json;
 use time::OffsetDateTime;
 
-use support::{Buyer, Claims, Sale, TestApp, eventually, sale::units};
+use support::{Buyer, Claims, Sale, TestApp, activity::units, eventually};
 
 /// The library that lies about the time: Debian's package `libfaketime`.
 fn library() -> PathBuf {

@@ -19,7 +19,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
-use support::{Buyer, Sale, TestApp, eventually, sale::units};
+use support::{Buyer, Sale, TestApp, activity::units, eventually};
 
 const UNITS: i64 = 120;
 const BUYERS: usize = 200;

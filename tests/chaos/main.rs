@@ -8,4 +8,4 @@
 
 mod clock;
 mod kills;
-mod twins;
+mod replicas;

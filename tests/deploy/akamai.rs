@@ -8,7 +8,7 @@ use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use support::{TestApp, sale::units};
+use support::{TestApp, activity::units};
 
 /// How often somebody calls the sweeper.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@ use dev::{nginx::Nginx, root, scratch::Scratch};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use support::{Http, TestApp, sale::units};
+use support::{Http, TestApp, activity::units};
 
 /// An app that trusts one hop, asked through nginx.
 struct Behind {

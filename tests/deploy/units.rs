@@ -24,7 +24,7 @@ use dev::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use support::{Claims, Http, eventually, sale::description};
+use support::{Claims, Http, activity::description, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

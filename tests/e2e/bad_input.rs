@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use support::{
     Answer, Buyer, Sale, TestApp,
-    sale::{description, new_id},
+    activity::{description, new_id},
 };
 
 /// A number that looks like an order's and is not.

@@ -4,7 +4,7 @@ use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use support::{Buyer, Sale, TestApp, eventually, money::sign};
+use support::{Buyer, Sale, TestApp, eventually, payments::sign};
 
 /// An order that waits for payment.
 async fn ordered(app: &TestApp) -> (Sale, Buyer, String) {

@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use support::{Buyer, Sale, TestApp, eventually, sale::units};
+use support::{Buyer, Sale, TestApp, activity::units, eventually};
 
 const BUYERS: usize = 600;
 

@@ -12,7 +12,7 @@ use puzzle::{slider, sum};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
-use support::{Answer, TestApp, sale::units};
+use support::{Answer, TestApp, activity::units};
 
 fn altcha(payload: &Payload) -> Value {
     json!({ "altcha": BASE64_STANDARD.encode(serde_json::to_string(payload).expect("json")) })
@@ -144,7 +144,7 @@ async fn work_gets_dearer_as_more_people_want_a_ticket_than_there_are_units() {
     // A thousand users hold a ticket: counted in Redis, as the tickets themselves are.
     let users: Vec<String> = (0..1_000).map(|at| format!("u{at}")).collect();
     let mut redis = app.redis().await;
-    let key = format!("{{{}}}:seekers", sale.id);
+    let key = format!("{{{}}}:visitors", sale.id);
     let _: () = redis::cmd("PFADD").arg(key).arg(users).query_async(&mut redis).await.expect("counted");
     let dear = support::eventually("a dearer challenge", async || {
         let seen = largest(app.challenge(&sale, &app.sign_in("ada"), &json!({"altcha": 1})).await);

@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 
 use support::{
     Buyer, Claims, TestApp,
-    sale::{description, in_seconds, new_id},
+    activity::{description, in_seconds, new_id},
 };
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use support::{Answer, Buyer, TestApp, eventually, sale::units};
+use support::{Answer, Buyer, TestApp, activity::units, eventually};
 
 /// How long an answer may take while the ledger is silent: a buyer's, an operator's or a job's.
 const BUYERS: Duration = Duration::from_secs(12);

@@ -11,7 +11,7 @@ mod crash;
 mod human_checks;
 mod identity;
 mod ledger_failure;
-mod money;
+mod payments;
 mod races;
 mod redis_failure;
 mod replies;

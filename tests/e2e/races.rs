@@ -6,7 +6,7 @@ use futures::{FutureExt, future::join_all};
 use serde_json::{Value, json};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-use support::{Buyer, Sale, TestApp, eventually, sale::units};
+use support::{Buyer, Sale, TestApp, activity::units, eventually};
 
 /// Orders that race at the same time in one round.
 const ORDERS: usize = 24;

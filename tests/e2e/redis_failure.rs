@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use support::{Answer, Buyer, Sale, TestApp, eventually, sale::units};
+use support::{Answer, Buyer, Sale, TestApp, activity::units, eventually};
 
 /// How long an answer may take while Redis is in trouble.
 const PATIENCE: Duration = Duration::from_secs(12);

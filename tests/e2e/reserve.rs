@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use futures::future::join_all;
 use serde_json::json;
 
-use support::{TestApp, eventually, sale::units};
+use support::{TestApp, activity::units, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_unit_is_sold_once_to_a_thousand_buyers() {

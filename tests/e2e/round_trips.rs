@@ -5,7 +5,7 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use support::{Buyer, Sale, TestApp, sale::units};
+use support::{Buyer, Sale, TestApp, activity::units};
 
 /// Every command that clients send to Redis while it watches. What a script calls is part of the script's round trip.
 struct Watch {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use dev::{throwaway::Throwaway, variables::Variables};
 use serde_json::json;
 
-use support::{Claims, Http, eventually, sale::description};
+use support::{Claims, Http, activity::description, eventually};
 
 /// The secrets without which there is no sale.
 const SECRETS: [&str; 6] = ["jwt_key", "ticket_secret", "admin_token", "cron_token", "address_key", "webhook_secrets"];

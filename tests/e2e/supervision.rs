@@ -24,7 +24,7 @@ use nix::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use support::{Claims, Http, eventually, sale::description};
+use support::{Claims, Http, activity::description, eventually};
 
 /// A running `up` with its data in a directory of its own.
 struct Up {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use support::{TestApp, eventually, sale::units};
+use support::{TestApp, activity::units, eventually};
 
 #[tokio::test]
 async fn only_the_cron_token_sweeps() {

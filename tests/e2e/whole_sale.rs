@@ -4,8 +4,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use support::{
-    Buyer, TestApp, eventually,
-    sale::{description, in_seconds, new_id, units},
+    Buyer, TestApp,
+    activity::{description, in_seconds, new_id, units},
+    eventually,
 };
 
 #[tokio::test]

@@ -3,20 +3,20 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that panics has failed")]
 #![allow(clippy::wrong_self_convention, reason = "`answer.is(200)` reads as what it asserts")]
 
+pub mod activity;
 mod app;
 mod http;
 mod human_checks;
 mod identity;
 mod ledger;
-pub mod money;
-mod patience;
-pub mod sale;
+pub mod payments;
+mod poll;
 mod tickets;
 
 pub use self::{
+    activity::{Buyer, Sale},
     app::TestApp,
     http::{Answer, Http},
     identity::Claims,
-    patience::eventually,
-    sale::{Buyer, Sale},
+    poll::eventually,
 };

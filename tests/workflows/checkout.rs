@@ -14,7 +14,7 @@ use workflows::{
     payments::{
         callbacks::Applied,
         checkout::{CheckoutError, checkout},
-        commands::Moved,
+        commands::CommandOutcome,
         provider::Provider,
         sessions::ask,
     },
@@ -23,7 +23,7 @@ use workflows::{
 
 use crate::{
     fakes::{Refunding, Till},
-    world::{LEDGERS, NOW, World, world},
+    fixture::{LEDGERS, NOW, World, world},
 };
 
 /// When every order of these tests is due: time to pay, and its extension.
@@ -36,7 +36,7 @@ impl<R: Redis, S: Sql> World<R, S> {
         till: &P,
         order_no: &OrderNo,
         sealed: &str,
-    ) -> Result<Moved, CheckoutError> {
+    ) -> Result<CommandOutcome, CheckoutError> {
         let order = orders::load(&self.sql, order_no).await?.expect("an order").order;
         checkout(&self.redis, &self.sql, till, &order, sealed, NOW).await
     }
@@ -45,7 +45,7 @@ impl<R: Redis, S: Sql> World<R, S> {
     pub async fn checked_out(&self, till: &Till, n: u64, user: &str) -> (OrderNo, Box<Order>) {
         let order_no = self.order(n, user, 1).await;
         match self.checkout(till, &order_no, "sealed").await.unwrap() {
-            Moved::Done(order) => (order_no, order),
+            CommandOutcome::Done(order) => (order_no, order),
             other => panic!("{other:?}"),
         }
     }
@@ -69,7 +69,9 @@ async fn checking_out_again_gives_the_same_session_and_keeps_the_last_address() 
     for ledger in LEDGERS {
         let (world, till) = (world(ledger, 5, 1).await, Till::default());
         let (order_no, first) = world.checked_out(&till, 1, "ada").await;
-        let Moved::Done(again) = world.checkout(&till, &order_no, "sealed again").await.unwrap() else { panic!() };
+        let CommandOutcome::Done(again) = world.checkout(&till, &order_no, "sealed again").await.unwrap() else {
+            panic!()
+        };
         assert_eq!((&first.checkout_url, first.pay_by), (&again.checkout_url, again.pay_by), "{ledger}");
         assert!(first.checkout_url.as_ref().unwrap().starts_with("https://till.example/cs-"), "{ledger}");
         assert_eq!(till.calls.get(), 1, "{ledger}: asked once");
@@ -84,7 +86,7 @@ async fn many_checkouts_at_once_give_one_session() {
         let order_no = world.order(1, "ada", 1).await;
         let all = (0..20).map(|_| world.checkout(&till, &order_no, "sealed"));
         for moved in futures::future::join_all(all).await {
-            let Moved::Done(order) = moved.unwrap() else { panic!("{ledger}") };
+            let CommandOutcome::Done(order) = moved.unwrap() else { panic!("{ledger}") };
             assert_eq!(order.pay_by, Some(DUE), "{ledger}: extended once");
         }
         assert_eq!(till.sessions.borrow().len(), 1, "{ledger}");
@@ -97,7 +99,10 @@ async fn an_order_that_cannot_be_paid_keeps_no_address_and_opens_no_session() {
         let (world, till) = (world(ledger, 5, 1).await, Till::default());
         let order_no = world.order(1, "ada", 1).await;
         world.cancel(&order_no).await.unwrap();
-        assert!(matches!(world.checkout(&till, &order_no, "sealed").await.unwrap(), Moved::Conflict(_)), "{ledger}");
+        assert!(
+            matches!(world.checkout(&till, &order_no, "sealed").await.unwrap(), CommandOutcome::Conflict(_)),
+            "{ledger}"
+        );
         assert_eq!(addresses::load(&world.sql, &order_no).await.unwrap(), None, "{ledger}");
         assert_eq!(till.calls.get(), 0, "{ledger}");
     }
@@ -113,7 +118,10 @@ async fn a_provider_that_says_nothing_leaves_the_order_waiting() {
         assert!(matches!(silent, Err(CheckoutError::Provider(_))), "{ledger}");
         assert_eq!(world.status(&order_no).await, Some(Status::PendingPayment), "{ledger}");
         till.silent.set(false);
-        assert!(matches!(world.checkout(&till, &order_no, "sealed").await.unwrap(), Moved::Done(_)), "{ledger}");
+        assert!(
+            matches!(world.checkout(&till, &order_no, "sealed").await.unwrap(), CommandOutcome::Done(_)),
+            "{ledger}"
+        );
         assert_eq!(till.sessions.borrow().len(), 1, "{ledger}: the first answer was lost, its session was not");
     }
 }
@@ -204,13 +212,17 @@ async fn a_session_that_ended_early_is_shown_to_nobody_and_followed_by_another()
         assert!(mine.iter().all(|order| order.checkout_url.is_none()), "{ledger}: the list of orders");
         assert_eq!(world.status(&order_no).await, Some(Status::PendingPayment), "{ledger}: it still has time");
 
-        let Moved::Done(second) = world.checkout(&till, &order_no, "sealed").await.unwrap() else { panic!("{ledger}") };
+        let CommandOutcome::Done(second) = world.checkout(&till, &order_no, "sealed").await.unwrap() else {
+            panic!("{ledger}")
+        };
         assert_ne!(second.checkout_url, first.checkout_url, "{ledger}");
         assert_eq!(second.pay_by, first.pay_by, "{ledger}: extended once");
         assert_eq!(world.hot_url(&order_no).await, second.checkout_url, "{ledger}");
         // News of the first one again, under another name: the second one stays.
         world.ended(&order_no, &ended, "again").await.unwrap();
-        let Moved::Done(same) = world.checkout(&till, &order_no, "sealed").await.unwrap() else { panic!("{ledger}") };
+        let CommandOutcome::Done(same) = world.checkout(&till, &order_no, "sealed").await.unwrap() else {
+            panic!("{ledger}")
+        };
         assert_eq!(same.checkout_url, second.checkout_url, "{ledger}");
         assert_eq!(world.hot_url(&order_no).await, second.checkout_url, "{ledger}");
         assert_eq!(till.sessions.borrow().len(), 2, "{ledger}");
@@ -231,8 +243,10 @@ async fn many_checkouts_at_once_after_a_session_ended_open_one_other() {
         );
         let (ended, all) = futures::join!(ended, all);
         ended.unwrap();
-        assert!(all.into_iter().all(|moved| matches!(moved, Ok(Moved::Done(_)))), "{ledger}");
-        let Moved::Done(order) = world.checkout(&till, &order_no, "sealed").await.unwrap() else { panic!("{ledger}") };
+        assert!(all.into_iter().all(|moved| matches!(moved, Ok(CommandOutcome::Done(_)))), "{ledger}");
+        let CommandOutcome::Done(order) = world.checkout(&till, &order_no, "sealed").await.unwrap() else {
+            panic!("{ledger}")
+        };
         assert_eq!(order.checkout_url, Some(format!("https://till.example/cs-{order_no}-2")), "{ledger}");
         assert_eq!(world.hot_url(&order_no).await, order.checkout_url, "{ledger}");
         assert_eq!(till.sessions.borrow().len(), 2, "{ledger}: the first, and one other");
@@ -251,7 +265,9 @@ async fn news_that_a_session_ended_may_come_before_it_is_kept() {
         let lost = till.session(&order_no.to_string());
         till.end(&order_no.to_string());
         world.ended(&order_no, &lost, "e").await.unwrap();
-        let Moved::Done(order) = world.checkout(&till, &order_no, "sealed").await.unwrap() else { panic!("{ledger}") };
+        let CommandOutcome::Done(order) = world.checkout(&till, &order_no, "sealed").await.unwrap() else {
+            panic!("{ledger}")
+        };
         assert_eq!(order.checkout_url, Some(format!("https://till.example/cs-{order_no}-2")), "{ledger}");
         assert_eq!(world.hot_url(&order_no).await, order.checkout_url, "{ledger}");
     }
@@ -270,7 +286,9 @@ async fn a_session_ended_by_a_question_at_the_last_moment_is_followed_by_another
         // The sweeper asks when the time is up; the buyer's request was a moment before that.
         ask(&world.redis, &world.sql, &till, due, 10).await.unwrap();
         assert_eq!(till.ended.borrow().len(), 1, "{ledger}");
-        let Moved::Done(order) = world.checkout(&till, &order_no, "sealed").await.unwrap() else { panic!("{ledger}") };
+        let CommandOutcome::Done(order) = world.checkout(&till, &order_no, "sealed").await.unwrap() else {
+            panic!("{ledger}")
+        };
         assert_eq!(order.pay_by, Some(DUE), "{ledger}: extended");
         assert_eq!(order.checkout_url, Some(format!("https://till.example/cs-{order_no}-2")), "{ledger}");
         assert_eq!(sweep::expire(&world.redis, &world.sql, due, None).await.unwrap(), 0, "{ledger}");

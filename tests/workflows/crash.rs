@@ -3,14 +3,14 @@
 use domain::{activity::State, order::Status};
 use workflows::{
     Redis,
-    operator::activities::Operated,
+    operator::activities::OperationOutcome,
     queue::{dead_letters, order_writer},
     recovery::rebuild::{Rebuilt, rebuild},
 };
 
 use crate::{
-    dying::{die_everywhere, die_everywhere_and_mend},
-    world::{NOW, SECRET},
+    crash_points::{die_everywhere, die_everywhere_and_mend},
+    fixture::{NOW, SECRET},
 };
 
 #[tokio::test]
@@ -120,20 +120,20 @@ async fn a_late_payment_that_dies_takes_one_unit_or_is_refunded() {
 
 #[tokio::test]
 async fn a_rotation_of_the_start_key_that_dies_is_finished_by_another_one() {
-    use workflows::{hot::read_gate::glance, ledger::activities, operator::activities::Desk};
+    use workflows::{hot::read_gate::read_gate, ledger::activities, operator::activities::OperatorContext};
     die_everywhere(
         "operator: a start key rotated",
         1,
         async |_| {},
         async |world| {
-            let desk = Desk { nonce: "first".to_owned(), ..world.desk() };
+            let desk = OperatorContext { nonce: "first".to_owned(), ..world.desk() };
             desk.rotate_start_key(&world.activity).await.map(|_| ())
         },
         async |world, point| {
-            let desk = Desk { nonce: "second".to_owned(), ..world.desk() };
+            let desk = OperatorContext { nonce: "second".to_owned(), ..world.desk() };
             desk.rotate_start_key(&world.activity).await.unwrap();
-            let key = domain::gate::start_key(crate::world::SECRET, &world.activity, "second");
-            let glance = glance(&world.redis, &world.activity).await.unwrap().unwrap();
+            let key = domain::gate::start_key(crate::fixture::SECRET, &world.activity, "second");
+            let glance = read_gate(&world.redis, &world.activity).await.unwrap().unwrap();
             assert_eq!(Some(glance.gate.start_key), key, "{point}");
             let kept = activities::load(&world.sql, &world.activity).await.unwrap().unwrap();
             assert_eq!((kept.nonce.as_str(), kept.version), ("second", glance.version), "{point}");
@@ -145,7 +145,7 @@ async fn a_rotation_of_the_start_key_that_dies_is_finished_by_another_one() {
 #[tokio::test]
 async fn a_human_check_whose_ticket_was_lost_is_used_up_and_another_one_counts() {
     use domain::{check::Proof, ids::UserId};
-    use workflows::hot::admission::{Check, Visitor, admit, knock};
+    use workflows::hot::admission::{Check, Visitor, admit, precheck};
     let visitor = |activity: &domain::ids::ActivityId| Visitor {
         activity: activity.clone(),
         user: UserId::parse("ada").unwrap(),
@@ -158,12 +158,12 @@ async fn a_human_check_whose_ticket_was_lost_is_used_up_and_another_one_counts()
         1,
         async |_| {},
         async |world| {
-            knock(&world.redis, &visitor(&world.activity), "ticket").await?;
+            precheck(&world.redis, &visitor(&world.activity), "ticket").await?;
             admit(&world.redis, &visitor(&world.activity), &passed("one"), NOW).await.map(|_| ())
         },
         async |world, point| {
             let visitor = visitor(&world.activity);
-            assert!(knock(&world.redis, &visitor, "ticket").await.unwrap().outcome.is_ok(), "{point}");
+            assert!(precheck(&world.redis, &visitor, "ticket").await.unwrap().outcome.is_ok(), "{point}");
             // The first check may or may not have been used up; once more it is not good, and a second one is.
             admit(&world.redis, &visitor, &passed("one"), NOW).await.unwrap();
             assert!(!admit(&world.redis, &visitor, &passed("one"), NOW).await.unwrap(), "{point}");
@@ -263,7 +263,7 @@ async fn a_publish_that_dies_is_done_again() {
         async |world| world.desk().set_state(&world.activity, State::Published).await.map(|_| ()),
         async |world| {
             let again = world.desk().set_state(&world.activity, State::Published).await.unwrap();
-            assert!(matches!(again, Operated::Done(_)), "{again:?}");
+            assert!(matches!(again, OperationOutcome::Done(_)), "{again:?}");
             if world.hot_status(&world.order_no(1)).await.is_none()
                 || workflows::operator::audit::audit(&world.redis, &world.sql, &world.activity, 2)
                     .await

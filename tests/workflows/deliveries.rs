@@ -7,7 +7,7 @@ use workflows::{
     Redis, Sql, StoreError,
     keys::Keys,
     ledger::activities,
-    operator::activities::Operated,
+    operator::activities::OperationOutcome,
     ports::{Dialect, Item, Value},
     queue::{
         dead_letters,
@@ -16,8 +16,8 @@ use workflows::{
 };
 
 use crate::{
+    fixture::{LEDGERS, NOW, World, world},
     stores::{RealLedger, RealRedis},
-    world::{LEDGERS, NOW, World, world},
 };
 
 type Real = World<RealRedis, RealLedger>;
@@ -224,7 +224,10 @@ async fn an_end_that_an_operator_moves_far_back_loses_no_order() {
         world.reserve(1, "ada", 1).await.unwrap();
         let mut spec = activities::load(&world.sql, &world.activity).await.unwrap().unwrap().spec;
         spec.ends_at = Millis(1);
-        assert!(matches!(world.desk().put(&world.activity, spec, None).await.unwrap(), Operated::Done(_)), "{ledger}");
+        assert!(
+            matches!(world.desk().put(&world.activity, spec, None).await.unwrap(), OperationOutcome::Done(_)),
+            "{ledger}"
+        );
         assert_eq!(world.write().await.unwrap().written, 1, "{ledger}");
         assert_eq!(world.units().await, (2, 1, 0), "{ledger}");
     }

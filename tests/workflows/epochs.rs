@@ -20,9 +20,9 @@ use workflows::{
 };
 
 use crate::{
-    between::at_every_moment,
+    fixture::{LEDGERS, NOW, SECRET, World, world},
+    interleaving::at_every_moment,
     stores::{RealLedger, RealRedis},
-    world::{LEDGERS, NOW, SECRET, World, world},
 };
 
 pub type Real = World<RealRedis, RealLedger>;

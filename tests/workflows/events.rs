@@ -11,7 +11,7 @@ use workflows::{
 
 use crate::{
     fakes::{Endpoint, header},
-    world::{LEDGERS, NOW, World, world},
+    fixture::{LEDGERS, NOW, World, world},
 };
 
 const SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";

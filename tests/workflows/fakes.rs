@@ -7,7 +7,7 @@ use std::{
 
 use domain::{money::Money, order::Order};
 use workflows::{
-    http_client::{Incoming, Outgoing, Unanswered, Web},
+    http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
     ledger::refunds::Refund,
     payments::provider::{Closed, Opened, Provider, Refunded, Unknown},
 };
@@ -16,7 +16,7 @@ use workflows::{
 #[derive(Default)]
 pub struct Endpoint {
     /// Every request that came.
-    pub seen: RefCell<Vec<Outgoing>>,
+    pub seen: RefCell<Vec<HttpRequest>>,
     /// What it answers next, the last one first; empty for 204 for ever. 0 is silence.
     pub answers: RefCell<Vec<(u16, &'static str)>>,
 }
@@ -39,24 +39,24 @@ impl Endpoint {
 }
 
 /// A header of a request.
-pub fn header<'a>(request: &'a Outgoing, name: &str) -> &'a str {
+pub fn header<'a>(request: &'a HttpRequest, name: &str) -> &'a str {
     request.headers.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
 }
 
-impl Web for Endpoint {
-    async fn send(&self, request: Outgoing) -> Result<Incoming, Unanswered> {
+impl HttpClient for Endpoint {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, NoResponse> {
         self.seen.borrow_mut().push(request);
         let (status, retry_after) = self.answers.borrow_mut().pop().unwrap_or((204, ""));
         if status == 0 {
-            return Err(Unanswered("silence".to_owned()));
+            return Err(NoResponse("silence".to_owned()));
         }
         let headers = vec![("retry-after".to_owned(), retry_after.to_owned())];
-        Ok(Incoming { status, headers, body: Vec::new() })
+        Ok(HttpResponse { status, headers, body: Vec::new() })
     }
 }
 
-impl Web for &Endpoint {
-    async fn send(&self, request: Outgoing) -> Result<Incoming, Unanswered> {
+impl HttpClient for &Endpoint {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, NoResponse> {
         Endpoint::send(self, request).await
     }
 }

@@ -3,7 +3,7 @@
 use futures::future::join_all;
 use workflows::{ledger::leases, recovery::sweep};
 
-use crate::world::{LEDGERS, NOW, world};
+use crate::fixture::{LEDGERS, NOW, world};
 
 #[tokio::test]
 async fn of_twenty_sweepers_at_once_one_works() {

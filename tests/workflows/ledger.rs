@@ -6,13 +6,13 @@ use workflows::{
     hot::reserve::Outcome,
     keys::Keys,
     ledger::{orders, schema},
-    operator::activities::Operated,
-    settle::{Move, Settled, Standing, settle},
+    operator::activities::OperationOutcome,
+    settle::{OrderState, Settled, Transition, apply_transitions},
 };
 
 use crate::{
     epochs::{pause, resume},
-    world::{LEDGERS, NOW, world},
+    fixture::{LEDGERS, NOW, world},
 };
 
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn an_order_that_somebody_else_wrote_does_not_fail_any_more() {
     for ledger in LEDGERS {
         let world = world(ledger, 1, 1).await;
         let order_no = world.order(1, "ada", 1).await;
-        let standing = Standing {
+        let standing = OrderState {
             epoch: 1,
             status: Status::Failed,
             live: false,
@@ -78,8 +78,12 @@ async fn an_order_that_somebody_else_wrote_does_not_fail_any_more() {
             paid_at: Millis(0),
             reason: "undeliverable".to_owned(),
         };
-        let late = Move { order_no: order_no.clone(), standing, entry: String::new() };
-        assert_eq!(settle(&world.redis, &world.activity, &[late]).await.unwrap(), [Settled::Stale], "{ledger}");
+        let late = Transition { order_no: order_no.clone(), state: standing, stream_id: String::new() };
+        assert_eq!(
+            apply_transitions(&world.redis, &world.activity, &[late]).await.unwrap(),
+            [Settled::Stale],
+            "{ledger}"
+        );
         assert_eq!(world.hot_status(&order_no).await, Some(Status::PendingPayment), "{ledger}");
     }
 }
@@ -125,12 +129,12 @@ async fn a_total_never_goes_below_what_is_held_and_sold() {
         }
         let restock = async |by| world.desk().restock(&world.activity, &world.sku, by, None).await.unwrap();
         for by in [-2, 1_000_000_000, i64::MAX] {
-            assert!(matches!(restock(by).await, Operated::Conflict(_)), "{ledger}: {by}");
+            assert!(matches!(restock(by).await, OperationOutcome::Conflict(_)), "{ledger}: {by}");
         }
         assert_eq!(world.units().await, (1, 4, 0), "{ledger}");
-        assert!(matches!(restock(-1).await, Operated::Done(_)), "{ledger}");
+        assert!(matches!(restock(-1).await, OperationOutcome::Done(_)), "{ledger}");
         assert_eq!(world.units().await, (0, 4, 0), "{ledger}");
-        assert!(matches!(restock(6).await, Operated::Done(_)), "{ledger}");
+        assert!(matches!(restock(6).await, OperationOutcome::Done(_)), "{ledger}");
         assert_eq!(world.units().await, (6, 4, 0), "{ledger}");
     }
 }
@@ -230,7 +234,7 @@ async fn a_redis_that_lost_everything_is_rebuilt_from_the_ledger() {
         let gone = world.order(3, "cyd", 3).await;
         world.cancel(&gone).await.unwrap();
         let again =
-            async || rebuild(&world.redis, &world.sql, &world.activity, crate::world::SECRET, NOW).await.unwrap();
+            async || rebuild(&world.redis, &world.sql, &world.activity, crate::fixture::SECRET, NOW).await.unwrap();
         assert_eq!(again().await, Rebuilt::Open, "{ledger}: not while it is open");
         world.desk().set_state(&world.activity, State::Paused).await.unwrap();
         let before = world.units().await;

@@ -7,7 +7,7 @@ use workflows::{
     script::LIMITS,
 };
 
-use crate::world::world;
+use crate::fixture::world;
 
 /// The script's own code, with a clock that the test moves. Buckets outlive the test's real milliseconds.
 const DRIVER: &str = "

@@ -18,8 +18,8 @@ use workflows::{
 
 use crate::{
     epochs::Real,
+    fixture::{NOW, another_connection, world},
     stores::RealLedger,
-    world::{NOW, another_connection, world},
 };
 
 /// What is on sale: several SKUs, whose names are not in the order in which the sale lists them.

@@ -4,7 +4,7 @@
 use domain::{ids::OrderNo, order::Status, time::Millis};
 use futures::future::join_all;
 use workflows::{
-    ledger::{backlog::waiting, payments::LOST, refunds},
+    ledger::{backlog::load, payments::LOST, refunds},
     payments::{
         callbacks::{
             Applied,
@@ -15,10 +15,10 @@ use workflows::{
 };
 
 use crate::{
-    dying::die_everywhere,
+    crash_points::die_everywhere,
     epochs::{Real, pause, rebuilt, resume},
     fakes::{Endpoint, Refunding, Till},
-    world::{LEDGERS, NOW, SECRET, world},
+    fixture::{LEDGERS, NOW, SECRET, world},
 };
 
 impl Real {
@@ -47,12 +47,12 @@ async fn a_refund_of_a_lost_payment_waits_for_its_id_where_operators_see_it_and_
         let open = refunds::open(&world.sql).await.unwrap();
         assert_eq!((open[0].payment.as_str(), open[0].failures), (LOST, 0), "{ledger}: that is no failure");
         assert!(open[0].last_error.ends_with("let the provider send its callback of the payment again"), "{open:?}");
-        assert_eq!(waiting(&world.sql).await.unwrap().stuck_refunds, 1, "{ledger}");
+        assert_eq!(load(&world.sql).await.unwrap().stuck_refunds, 1, "{ledger}");
         // The provider names the payment, twice: that is no second payment, and the refund is due at once.
         assert_eq!(world.paid(&order_no, "again").await.unwrap(), Applied::Changed, "{ledger}");
         assert_eq!(world.paid(&order_no, "and again").await.unwrap(), Applied::Duplicate, "{ledger}");
         assert_eq!(refunds::open(&world.sql).await.unwrap().len(), 1, "{ledger}");
-        assert_eq!(waiting(&world.sql).await.unwrap().stuck_refunds, 0, "{ledger}");
+        assert_eq!(load(&world.sql).await.unwrap().stuck_refunds, 0, "{ledger}");
         assert_eq!(send(1).await.tried, 1, "{ledger}");
         assert_eq!(till.refunds.borrow().keys().collect::<Vec<_>>(), [&(format!("pay-{order_no}"), 0)], "{ledger}");
         assert_eq!(world.status(&order_no).await, Some(Status::Refunded), "{ledger}");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use domain::order::Status;
 use proptest::{prelude::*, test_runner::Config};
 
-use crate::world::{LEDGERS, World, world};
+use crate::fixture::{LEDGERS, World, world};
 
 const USERS: [&str; 4] = ["ada", "bob", "cyd", "dee"];
 const PER_USER: i64 = 3;

@@ -9,28 +9,28 @@ use domain::{
 };
 use workflows::{
     Redis, Sql, StoreError,
-    cache::warm_up::{Preheated, preheat},
+    cache::warm_up::{WarmUpOutcome, warm_up},
     hot::reserve::Outcome,
     keys::Keys,
     ledger::activities::{self, Activity, Saved},
-    operator::activities::{Desk, Operated},
+    operator::activities::{OperationOutcome, OperatorContext},
     ports::{Arg, Item},
     recovery::sweep,
     reply::Reply,
 };
 
 use crate::{
-    between::{Interrupted, at_every_moment},
     epochs::{Real, lose_redis, pause, resume},
+    fixture::{LEDGERS, NOW, SECRET, world},
+    interleaving::{Interrupted, at_every_moment},
     stores::RealRedis,
-    world::{LEDGERS, NOW, SECRET, world},
 };
 
 /// When a change that was made at [`NOW`] is no longer under way.
 const LATER: Millis = Millis(NOW.0 + 10_000);
 
-fn desk<'a, R, S>(redis: &'a R, sql: &'a S) -> Desk<'a, R, S> {
-    Desk { redis, sql, ticket_secret: SECRET, now: NOW, nonce: "nonce".to_owned() }
+fn desk<'a, R, S>(redis: &'a R, sql: &'a S) -> OperatorContext<'a, R, S> {
+    OperatorContext { redis, sql, ticket_secret: SECRET, now: NOW, nonce: "nonce".to_owned() }
 }
 
 impl Real {
@@ -96,7 +96,7 @@ async fn two_lowerings_at_once_leave_what_the_ledger_says() {
         },
         async |world| {
             let lowered = world.desk().restock(&world.activity, &world.sku, -4, None).await.unwrap();
-            assert!(matches!(lowered, Operated::Done(_)), "{lowered:?}");
+            assert!(matches!(lowered, OperationOutcome::Done(_)), "{lowered:?}");
         },
         async |world, moment| {
             let total = world.agreed(moment).await.1;
@@ -142,11 +142,11 @@ async fn of_two_who_lower_a_total_alike_at_once_one_is_not_undone_by_the_other()
         },
         async |redis, sql, world| {
             let lowered = desk(redis, sql).restock(&world.activity, &world.sku, -4, Some(10)).await.unwrap();
-            done.set(done.get() + i32::from(matches!(lowered, Operated::Done(_))));
+            done.set(done.get() + i32::from(matches!(lowered, OperationOutcome::Done(_))));
         },
         async |world| {
             let lowered = world.desk().restock(&world.activity, &world.sku, -4, Some(10)).await.unwrap();
-            done.set(done.get() + i32::from(matches!(lowered, Operated::Done(_))));
+            done.set(done.get() + i32::from(matches!(lowered, OperationOutcome::Done(_))));
         },
         async |world, moment| {
             let total = world.agreed(moment).await.1;
@@ -189,7 +189,7 @@ async fn a_sweeper_that_read_half_a_change_leaves_the_whole_one() {
         async |world| {
             world.sql.run("UPDATE skus SET total = 5", Vec::new()).await.unwrap();
             let whole = activities::load(&world.sql, &world.activity).await.unwrap().unwrap();
-            assert_eq!(preheat(&world.redis, &whole, SECRET).await.unwrap(), Preheated::Done);
+            assert_eq!(warm_up(&world.redis, &whole, SECRET).await.unwrap(), WarmUpOutcome::Done);
         },
         async |world, moment| assert_eq!(world.agreed(moment).await, (State::Published, 5)),
     )
@@ -205,7 +205,7 @@ async fn a_pause_while_others_make_the_gate_stays() {
     };
     let pausing = async |redis: &Interrupted<'_, _>, sql: &Interrupted<'_, _>, world: &Real| {
         let paused = desk(redis, sql).set_state(&world.activity, State::Paused).await.unwrap();
-        assert!(matches!(paused, Operated::Done(_) | Operated::Conflict(_)), "{paused:?}");
+        assert!(matches!(paused, OperationOutcome::Done(_) | OperationOutcome::Conflict(_)), "{paused:?}");
     };
     at_every_moment(lost, pausing, resume, async |world, moment| {
         world.agreed(moment).await;
@@ -227,7 +227,7 @@ async fn a_change_that_the_ledger_refuses_leaves_the_sale_as_it_was() {
         "Another title".clone_into(&mut new.title);
         new.skus[0].total = 1;
         let refused = world.desk().put(&world.activity, new, None).await.unwrap();
-        assert!(matches!(refused, Operated::Conflict(_)), "{ledger}: {refused:?}");
+        assert!(matches!(refused, OperationOutcome::Conflict(_)), "{ledger}: {refused:?}");
         assert_eq!(activities::load(&world.sql, &world.activity).await.unwrap().unwrap().spec, old, "{ledger}");
         assert_eq!(world.agreed(ledger).await, (State::Published, 2));
     }
@@ -240,10 +240,10 @@ async fn a_draft_is_published_and_never_resumed() {
         let (desk, draft) = (world.desk(), ActivityId::parse("half-written").unwrap());
         let load = async |id| activities::load(&world.sql, id).await.unwrap().unwrap();
         desk.put(&draft, load(&world.activity).await.spec, None).await.unwrap();
-        assert!(matches!(desk.resume(&draft).await.unwrap(), Operated::Conflict(_)), "{ledger}");
+        assert!(matches!(desk.resume(&draft).await.unwrap(), OperationOutcome::Conflict(_)), "{ledger}");
         assert_eq!(load(&draft).await.state, State::Draft, "{ledger}");
         pause(&world).await;
-        assert!(matches!(desk.resume(&world.activity).await.unwrap(), Operated::Done(_)), "{ledger}");
+        assert!(matches!(desk.resume(&world.activity).await.unwrap(), OperationOutcome::Done(_)), "{ledger}");
         assert_eq!(world.agreed(ledger).await.0, State::Published);
     }
 }
@@ -258,9 +258,9 @@ async fn what_buyers_may_hold_is_not_lowered_once_they_may() {
             spec.per_user = per_user;
             world.desk().put(&world.activity, spec, None).await.unwrap()
         };
-        assert!(matches!(put(1).await, Operated::Conflict(_)), "{ledger}");
+        assert!(matches!(put(1).await, OperationOutcome::Conflict(_)), "{ledger}");
         assert_eq!(world.write().await.unwrap().failed, 0, "{ledger}");
-        assert!(matches!(put(3).await, Operated::Done(_)), "{ledger}");
+        assert!(matches!(put(3).await, OperationOutcome::Done(_)), "{ledger}");
         assert!(matches!(world.reserve(2, "ada", 1).await.unwrap().outcome, Outcome::Queued(_)), "{ledger}");
     }
 }
@@ -281,19 +281,19 @@ async fn a_sale_that_counts_too_much_is_paused_and_restocked_all_the_same() {
         let desk = world.desk();
         for state in [State::Paused, State::Published] {
             let became = desk.set_state(&world.activity, state).await.unwrap();
-            assert!(matches!(became, Operated::Done(_)), "{ledger}: {became:?}");
+            assert!(matches!(became, OperationOutcome::Done(_)), "{ledger}: {became:?}");
         }
         let lowered = desk.restock(&world.activity, &world.sku, -1, None).await.unwrap();
-        assert!(matches!(lowered, Operated::Conflict(_)), "{ledger}: {lowered:?}");
+        assert!(matches!(lowered, OperationOutcome::Conflict(_)), "{ledger}: {lowered:?}");
         let decision = world.reserve(3, "cyd", 1).await.unwrap();
         assert!(matches!(decision.outcome, Outcome::SoldOut(_)), "{ledger}: {decision:?}");
         assert!(
-            matches!(desk.restock(&world.activity, &world.sku, 1, None).await.unwrap(), Operated::Done(_)),
+            matches!(desk.restock(&world.activity, &world.sku, 1, None).await.unwrap(), OperationOutcome::Done(_)),
             "{ledger}"
         );
         count("-1").await;
         assert!(
-            matches!(desk.restock(&world.activity, &world.sku, 1, None).await.unwrap(), Operated::Done(_)),
+            matches!(desk.restock(&world.activity, &world.sku, 1, None).await.unwrap(), OperationOutcome::Done(_)),
             "{ledger}"
         );
         assert_eq!(world.units().await, (2, 2, 0), "{ledger}");
@@ -320,7 +320,7 @@ async fn a_change_that_did_not_get_to_redis_is_brought_there_by_the_sweeper() {
         let half = desk(&scriptless, &world.sql);
         // Added once, whatever Redis says: who is told that it failed asks again.
         let restocked = half.restock(&world.activity, &world.sku, 3, None).await.unwrap();
-        assert!(matches!(restocked, Operated::Done(_)), "{ledger}: {restocked:?}");
+        assert!(matches!(restocked, OperationOutcome::Done(_)), "{ledger}: {restocked:?}");
         assert!(half.set_state(&world.activity, State::Paused).await.is_err(), "{ledger}");
         let mut report = sweep::Report::default();
         let all = std::slice::from_ref(&world.activity);
@@ -343,11 +343,11 @@ async fn a_restock_that_is_asked_for_twice_adds_once_where_it_says_from_what() {
     for ledger in LEDGERS {
         let world = world(ledger, 2, 1).await;
         let restock = async |from| world.desk().restock(&world.activity, &world.sku, 3, Some(from)).await.unwrap();
-        assert!(matches!(restock(2).await, Operated::Done(_)), "{ledger}");
-        let Operated::Conflict(detail) = restock(2).await else { panic!("{ledger}: added twice") };
+        assert!(matches!(restock(2).await, OperationOutcome::Done(_)), "{ledger}");
+        let OperationOutcome::Conflict(detail) = restock(2).await else { panic!("{ledger}: added twice") };
         assert!(detail.contains("is 5, not 2"), "{ledger}: {detail}");
         assert_eq!(world.agreed(ledger).await, (State::Published, 5));
-        assert!(matches!(restock(5).await, Operated::Done(_)), "{ledger}");
+        assert!(matches!(restock(5).await, OperationOutcome::Done(_)), "{ledger}");
     }
 }
 
@@ -358,12 +358,12 @@ async fn a_description_of_a_version_changes_no_later_one() {
         let Activity { spec, version, .. } = activities::load(&world.sql, &world.activity).await.unwrap().unwrap();
         world.desk().restock(&world.activity, &world.sku, 3, None).await.unwrap();
         let put = async |read| world.desk().put(&world.activity, spec.clone(), Some(read)).await.unwrap();
-        assert!(matches!(put(version).await, Operated::Conflict(_)), "{ledger}");
+        assert!(matches!(put(version).await, OperationOutcome::Conflict(_)), "{ledger}");
         assert_eq!(world.agreed(ledger).await, (State::Published, 5));
-        assert!(matches!(put(version + 1).await, Operated::Done(_)), "{ledger}");
+        assert!(matches!(put(version + 1).await, OperationOutcome::Done(_)), "{ledger}");
         let new = ActivityId::parse("another").unwrap();
         assert!(
-            matches!(world.desk().put(&new, spec.clone(), Some(1)).await.unwrap(), Operated::Conflict(_)),
+            matches!(world.desk().put(&new, spec.clone(), Some(1)).await.unwrap(), OperationOutcome::Conflict(_)),
             "{ledger}"
         );
     }
@@ -389,7 +389,7 @@ async fn thousands_of_bans_reach_a_sale_in_few_calls() {
         world.sql.run(&statement, Vec::new()).await.unwrap();
         let counting = Counting(&world.redis, Cell::new(0));
         let paused = desk(&counting, &world.sql).set_state(&world.activity, State::Paused).await.unwrap();
-        assert!(matches!(paused, Operated::Done(_)), "{ledger}: {paused:?}");
+        assert!(matches!(paused, OperationOutcome::Done(_)), "{ledger}: {paused:?}");
         assert!(counting.1.get() < 20, "{ledger}: {} calls", counting.1.get());
         for robot in [0, 999, 1_000, 2_499] {
             let ban = Keys::of(&world.activity).ban_user(&UserId::parse(&format!("robot-{robot}")).unwrap());

@@ -62,7 +62,7 @@ impl Address {
 /// Seals addresses and opens them again: XChaCha20-Poly1305 with a random nonce, bound to the order's number.
 ///
 /// Its secret may be two while rotating, newest first: the newest seals, each opens what it sealed.
-pub struct Vault(Vec<Key>);
+pub struct AddressCipher(Vec<Key>);
 
 struct Key {
     /// What sealed texts call it.
@@ -70,7 +70,7 @@ struct Key {
     cipher: XChaCha20Poly1305,
 }
 
-impl Vault {
+impl AddressCipher {
     /// The vault of the variable `address_key`: secrets separated by spaces. `None` where there is none.
     #[must_use]
     pub fn new(secrets: &str) -> Option<Self> {
@@ -136,11 +136,11 @@ mod tests {
     fn a_sealed_address_opens_for_its_order_and_key_only() {
         let ours = order_no("demo.01ARZ3NDEKTSV4RRFFQ69G5FAV");
         let theirs = order_no("demo.01BX5ZZKBKACTAV9WEVGEMMVRZ");
-        let vault = Vault::new("a secret of some length").expect("a vault");
+        let vault = AddressCipher::new("a secret of some length").expect("a vault");
         let sealed = vault.seal(&ours, &address(), [7; 24]).expect("sealed");
         assert_eq!(vault.open(&ours, &sealed), Some(address()));
         assert_eq!(vault.open(&theirs, &sealed), None, "bound to its order");
-        assert_eq!(Vault::new("another secret").expect("a vault").open(&ours, &sealed), None);
+        assert_eq!(AddressCipher::new("another secret").expect("a vault").open(&ours, &sealed), None);
         let at = sealed.len() - 9;
         let other = if &sealed[at..=at] == "A" { "B" } else { "A" };
         assert_eq!(vault.open(&ours, &format!("{}{other}{}", &sealed[..at], &sealed[at + 1..])), None, "one bit off");
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn nothing_of_an_address_shows_in_what_is_kept_or_printed() {
         let ours = order_no("demo.01ARZ3NDEKTSV4RRFFQ69G5FAV");
-        let vault = Vault::new("a secret of some length").expect("a vault");
+        let vault = AddressCipher::new("a secret of some length").expect("a vault");
         let sealed = vault.seal(&ours, &address(), [7; 24]).expect("sealed");
         let again = vault.seal(&ours, &address(), [8; 24]).expect("sealed");
         assert!(!sealed.contains("Ada") && sealed != again);
@@ -163,7 +163,7 @@ mod tests {
     fn a_key_can_be_rotated() {
         let ours = order_no("demo.01ARZ3NDEKTSV4RRFFQ69G5FAV");
         let [old, new, both] = ["old-secret", "new-secret", "new-secret old-secret"].map(|secrets| {
-            let vault = Vault::new(secrets).expect("a vault");
+            let vault = AddressCipher::new(secrets).expect("a vault");
             let sealed = vault.seal(&ours, &address(), [1; 24]).expect("sealed");
             (vault, sealed)
         });

@@ -60,8 +60,8 @@ pub enum CheckError {
 
 /// How dear a proof of work is: 1 when calm, up to [`DEAREST`] when many more people want a ticket than there are units.
 #[must_use]
-pub fn price(seekers: i64, units: i64) -> i64 {
-    if units < 0 { 1 } else { (seekers / units.max(1)).clamp(1, DEAREST) }
+pub fn price(visitors: i64, units: i64) -> i64 {
+    if units < 0 { 1 } else { (visitors / units.max(1)).clamp(1, DEAREST) }
 }
 
 /// The keys of all checks, from the ticket secrets: the first asks, all verify (rotation).

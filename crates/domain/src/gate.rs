@@ -43,9 +43,9 @@ const COMFORTABLE: i64 = 5_000;
 /// How far the first requests are spread (A5), by who holds a ticket and what is on sale: enough for a comfortable
 /// rate, and longer where nearly all must lose: who comes late then learns from the gate that nothing is left.
 #[must_use]
-pub fn jitter_ms(seekers: i64, units: i64) -> i64 {
-    let hopeless = units >= 0 && seekers / 10 > units;
-    (seekers.saturating_mul(1_000) / COMFORTABLE).clamp(100, if hopeless { 3_000 } else { 1_000 })
+pub fn jitter_ms(visitors: i64, units: i64) -> i64 {
+    let hopeless = units >= 0 && visitors / 10 > units;
+    (visitors.saturating_mul(1_000) / COMFORTABLE).clamp(100, if hopeless { 3_000 } else { 1_000 })
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ thread_local! {
 }
 
 /// Counts a bad ticket or token that came from `ip` for a sale.
-pub fn note(activity: &ActivityId, ip: String) {
+pub fn record(activity: &ActivityId, ip: String) {
     COUNTS.with_borrow_mut(|counts| {
         if counts.len() >= MOST {
             counts.clear();

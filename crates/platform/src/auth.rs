@@ -11,16 +11,16 @@ use domain::{
 };
 
 use crate::{
+    async_once::{self, AsyncOnce},
     config,
     http::{Call, Failure},
     log,
-    once::{self, Slot},
 };
 
 thread_local! {
-    static VERIFIER: RefCell<Slot<Verifier>> = const { RefCell::new(Slot::Empty) };
-    static TICKETS: RefCell<Slot<TicketKeys>> = const { RefCell::new(Slot::Empty) };
-    static CHECKS: RefCell<Slot<CheckKeys>> = const { RefCell::new(Slot::Empty) };
+    static VERIFIER: RefCell<AsyncOnce<Verifier>> = const { RefCell::new(AsyncOnce::Empty) };
+    static TICKETS: RefCell<AsyncOnce<TicketKeys>> = const { RefCell::new(AsyncOnce::Empty) };
+    static CHECKS: RefCell<AsyncOnce<CheckKeys>> = const { RefCell::new(AsyncOnce::Empty) };
 }
 
 /// The user of the call's JSON Web Token (B1).
@@ -45,7 +45,7 @@ pub async fn sign_in(call: &Call) -> Result<Result<Claims, TokenError>, Failure>
     let token = call.bearer().ok_or_else(|| {
         Problem::new(Code::Unauthenticated, "Send 'Authorization: Bearer' with the token of your sign-in.")
     })?;
-    let verifier = once::get_or_make(&VERIFIER, async || {
+    let verifier = async_once::get_or_init(&VERIFIER, async || {
         let (algorithm, key) = (config::get("jwt_algorithm").await, config::get("jwt_key").await);
         let (issuer, audience) = (config::get("jwt_issuer").await, config::get("jwt_audience").await);
         Verifier::new(&algorithm, &key, &issuer, &audience).map_err(|because| {
@@ -63,7 +63,7 @@ pub async fn sign_in(call: &Call) -> Result<Result<Claims, TokenError>, Failure>
 /// # Errors
 /// `not_ready` where the secret is missing or weak.
 pub async fn tickets() -> Result<Rc<TicketKeys>, Problem> {
-    once::get_or_make(&TICKETS, async || Ok(TicketKeys::new(&config::secret("ticket_secret").await?))).await
+    async_once::get_or_init(&TICKETS, async || Ok(TicketKeys::new(&config::secret("ticket_secret").await?))).await
 }
 
 /// The keys of human checks, which come from the same secret.
@@ -71,7 +71,7 @@ pub async fn tickets() -> Result<Rc<TicketKeys>, Problem> {
 /// # Errors
 /// `not_ready` where the secret is missing or weak.
 pub async fn checks() -> Result<Rc<CheckKeys>, Problem> {
-    once::get_or_make(&CHECKS, async || Ok(CheckKeys::new(&config::secret("ticket_secret").await?))).await
+    async_once::get_or_init(&CHECKS, async || Ok(CheckKeys::new(&config::secret("ticket_secret").await?))).await
 }
 
 /// Lets a call pass that carries the token of the variable `name`.

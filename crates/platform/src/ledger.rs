@@ -18,9 +18,9 @@ use workflows::{
 };
 
 use crate::{
+    async_once::{self, AsyncOnce},
     config,
-    once::{self, Slot},
-    patience::within,
+    timeout::with_timeout,
 };
 
 /// How long a statement, or the making of a connection, may take while somebody waits for the answer.
@@ -36,8 +36,8 @@ enum Connection {
 }
 
 thread_local! {
-    static CONNECTION: RefCell<Slot<Connection>> = const { RefCell::new(Slot::Empty) };
-    static UP_TO_DATE: RefCell<Slot<()>> = const { RefCell::new(Slot::Empty) };
+    static CONNECTION: RefCell<AsyncOnce<Connection>> = const { RefCell::new(AsyncOnce::Empty) };
+    static UP_TO_DATE: RefCell<AsyncOnce<()>> = const { RefCell::new(AsyncOnce::Empty) };
 }
 
 /// The ledger of the variable `ledger`.
@@ -87,11 +87,12 @@ impl SpinLedger {
     /// would say so.
     async fn bring_up_to_date(&self) -> Result<(), StoreError> {
         let migrate = async || Box::pin(schema::migrate(&Migrating(self))).await;
-        once::get_or_make(&UP_TO_DATE, migrate).await.map(|_| ())
+        async_once::get_or_init(&UP_TO_DATE, migrate).await.map(|_| ())
     }
 
     async fn ask(&self, statement: &str, params: Vec<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
-        let connection = self.in_time(once::get_or_make(&CONNECTION, async || connect(self.dialect).await)).await?;
+        let connection =
+            self.in_time(async_once::get_or_init(&CONNECTION, async || connect(self.dialect).await)).await?;
         let answer = self.in_time(async {
             match &*connection {
                 Connection::Sqlite(connection) => run_sqlite(connection, statement, params).await,
@@ -100,7 +101,7 @@ impl SpinLedger {
         });
         let answer = answer.await;
         if matches!(answer, Err(StoreError::LedgerUnavailable(_))) {
-            once::forget(&CONNECTION, &connection);
+            async_once::reset(&CONNECTION, &connection);
         }
         answer
     }
@@ -113,7 +114,7 @@ impl SpinLedger {
         }
         match self.dialect {
             Dialect::Sqlite => work.await,
-            Dialect::Postgres => within(self.patience, work).await.unwrap_or_else(|| {
+            Dialect::Postgres => with_timeout(self.patience, work).await.unwrap_or_else(|| {
                 self.silent.set(true);
                 Err(silent())
             }),

@@ -3,22 +3,22 @@
 //! **Invariant:** every response leaves through [`http::serve`], the only place that knows how to send one well.
 
 pub mod abuse;
-pub mod alarm;
+pub mod activity_cache;
+pub mod address_cipher;
+pub mod async_once;
 pub mod auth;
-pub mod client;
+pub mod client_address;
 pub mod clock;
 pub mod config;
 pub mod http;
+pub mod http_client;
+pub mod key_value;
 pub mod ledger;
 pub mod limits;
 pub mod log;
-pub mod memory;
-pub mod once;
-pub mod patience;
+pub mod notify;
 pub mod provider;
 pub mod published;
 pub mod redis;
-pub mod sales;
-pub mod store;
-pub mod vault;
-pub mod web;
+pub mod timeout;
+pub mod ttl_cache;

@@ -3,16 +3,16 @@
 use domain::problem::{Code, Problem};
 use workflows::payments::provider::{AnyProvider, Patience, Sandbox, Stripe};
 
-use crate::{clock, config, log, web::SpinWeb};
+use crate::{clock, config, http_client::SpinHttpClient, log};
 
 /// The provider that `payment_provider` names, with what it needs, for somebody with so much `patience`.
 ///
 /// # Errors
 /// `not_ready`, with the cause in the log.
-pub async fn provider(patience: Patience) -> Result<AnyProvider<SpinWeb>, Problem> {
+pub async fn provider(patience: Patience) -> Result<AnyProvider<SpinHttpClient>, Problem> {
     match &*config::get("payment_provider").await {
         "sandbox" => Ok(AnyProvider::Sandbox(Sandbox {
-            web: SpinWeb,
+            web: SpinHttpClient,
             url: "http://sandbox.spin.internal".to_owned(),
             ticket_secret: config::get("ticket_secret").await.to_string(),
             cron_token: config::get("cron_token").await.to_string(),
@@ -23,7 +23,7 @@ pub async fn provider(patience: Patience) -> Result<AnyProvider<SpinWeb>, Proble
                 return Err(wrong("stripe_api_key", "is empty"));
             }
             Ok(AnyProvider::Stripe(Stripe {
-                web: SpinWeb,
+                web: SpinHttpClient,
                 api: config::get("stripe_api").await.trim_end_matches('/').to_owned(),
                 key: key.trim().to_owned(),
                 shop: config::get("shop_url").await.trim_end_matches('/').to_owned(),

@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 use workflows::{ledger::activities, recovery::sweep};
 
 use crate::{
+    activity_cache::random,
     clock,
     http::{Failure, not_found},
+    key_value,
     ledger::SpinLedger,
-    memory::{self, Copies, MAX_AGE_MS},
     redis::SpinRedis,
-    sales::random,
-    store,
+    ttl_cache::{self, MAX_AGE_MS, TtlCache},
 };
 
 /// Where the copy is kept, and the lease of whoever makes a new one.
@@ -36,7 +36,7 @@ const STALE_MS: i64 = 15_000;
 const WAIT: (Duration, usize) = (Duration::from_millis(50), 10);
 
 thread_local! {
-    static PUBLISHED: Copies<(), Rc<Published>> = RefCell::default();
+    static PUBLISHED: TtlCache<(), Rc<Published>> = RefCell::default();
 }
 
 /// Every sale that was published, and when it ends; closed ones have ended in 1970.
@@ -48,7 +48,7 @@ struct Published {
 
 /// Why a sale has no gate: it never was, it is over, or Redis does not have it yet, or no more.
 pub async fn without_gate(activity: &ActivityId) -> Failure {
-    let published = match memory::get(&PUBLISHED, (), MAX_AGE_MS, load).await {
+    let published = match ttl_cache::get(&PUBLISHED, (), MAX_AGE_MS, load).await {
         Ok(published) => published,
         Err(failure) => return failure,
     };
@@ -66,7 +66,7 @@ async fn load() -> Result<Rc<Published>, Failure> {
     let owner = format!("{:032x}", random());
     if !sweep::lease_of(&SpinRedis, LEASE, &owner, FRESH_MS).await? {
         for _ in 0..WAIT.1 {
-            let copy = store::get(COPY).await.and_then(|bytes| serde_json::from_slice::<Published>(&bytes).ok());
+            let copy = key_value::get(COPY).await.and_then(|bytes| serde_json::from_slice::<Published>(&bytes).ok());
             if let Some(copy) = copy.filter(|copy| clock::now().0 - copy.at.0 < STALE_MS) {
                 return Ok(Rc::new(copy));
             }
@@ -76,7 +76,7 @@ async fn load() -> Result<Rc<Published>, Failure> {
     let ends = activities::published(&SpinLedger::open().await).await?;
     let published = Published { at: clock::now(), ends };
     if let Ok(bytes) = serde_json::to_vec(&published) {
-        store::set(COPY, &bytes).await;
+        key_value::set(COPY, &bytes).await;
     }
     Ok(Rc::new(published))
 }

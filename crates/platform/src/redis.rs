@@ -17,16 +17,16 @@ use workflows::{
 };
 
 use crate::{
+    async_once::{self, AsyncOnce},
     config,
-    once::{self, Slot},
-    patience::within,
+    timeout::with_timeout,
 };
 
 /// How long a call, or the making of a connection, may take.
-const PATIENCE: Duration = Duration::from_millis(1_500);
+const REDIS_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 thread_local! {
-    static CONNECTION: RefCell<Slot<Connection>> = const { RefCell::new(Slot::Empty) };
+    static CONNECTION: RefCell<AsyncOnce<Connection>> = const { RefCell::new(AsyncOnce::Empty) };
 }
 
 /// The Redis of the variable `redis_url`.
@@ -48,19 +48,20 @@ impl Redis for SpinRedis {
     async fn command(&self, name: &str, args: Vec<Arg>) -> Result<Vec<Item>, StoreError> {
         let connection = connection().await?;
         let again = args.clone();
-        match within(PATIENCE, call(&connection, name, args)).await {
+        match with_timeout(REDIS_TIMEOUT, call(&connection, name, args)).await {
             Some(Err(StoreError::RedisUnavailable(_))) => {
-                once::forget(&CONNECTION, &connection);
+                async_once::reset(&CONNECTION, &connection);
                 let connection = self::connection().await?;
-                let answer = within(PATIENCE, call(&connection, name, again)).await.unwrap_or_else(|| Err(silent()));
+                let answer =
+                    with_timeout(REDIS_TIMEOUT, call(&connection, name, again)).await.unwrap_or_else(|| Err(silent()));
                 if matches!(answer, Err(StoreError::RedisUnavailable(_))) {
-                    once::forget(&CONNECTION, &connection);
+                    async_once::reset(&CONNECTION, &connection);
                 }
                 answer
             }
             Some(answer) => answer,
             None => {
-                once::forget(&CONNECTION, &connection);
+                async_once::reset(&CONNECTION, &connection);
                 Err(silent())
             }
         }
@@ -69,16 +70,16 @@ impl Redis for SpinRedis {
 
 /// It may have happened, or may still.
 fn silent() -> StoreError {
-    StoreError::RedisUnavailable(format!("no answer within {} ms", PATIENCE.as_millis()))
+    StoreError::RedisUnavailable(format!("no answer within {} ms", REDIS_TIMEOUT.as_millis()))
 }
 
 async fn connection() -> Result<Rc<Connection>, StoreError> {
-    let made = once::get_or_make(&CONNECTION, async || {
+    let made = async_once::get_or_init(&CONNECTION, async || {
         let url = config::get("redis_url").await;
         Connection::open(&*url).await.map_err(|error| StoreError::RedisUnavailable(error.to_string()))
     });
     // Whoever waits for another's connection waits no longer than for one of their own.
-    within(PATIENCE, made).await.unwrap_or_else(|| Err(silent()))
+    with_timeout(REDIS_TIMEOUT, made).await.unwrap_or_else(|| Err(silent()))
 }
 
 async fn call(connection: &Connection, name: &str, args: Vec<Arg>) -> Result<Vec<Item>, StoreError> {

@@ -1,4 +1,4 @@
--- Puts orders back into Redis as the ledger has them, after forget.lua forgot the sale (G5), and counts what they hold.
+-- Puts orders back into Redis as the ledger has them, after reset.lua forgot the sale (G5), and counts what they hold.
 -- An order is counted once, as its record says, so that a move which comes afterwards finds the figures that fit.
 --
 -- KEYS  1 gate, 2 stats, 3 winners, then one order record for each

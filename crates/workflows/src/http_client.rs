@@ -6,7 +6,7 @@ use domain::time::{Millis, retry_after_ms};
 
 /// A request to somebody else's server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outgoing {
+pub struct HttpRequest {
     /// `GET` or `POST`.
     pub method: &'static str,
     /// Where to.
@@ -21,7 +21,7 @@ pub struct Outgoing {
 
 /// What the server answered. Redirects are answers like any other: nobody follows them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Incoming {
+pub struct HttpResponse {
     /// Its status.
     pub status: u16,
     /// Its headers, their names in lower case.
@@ -33,15 +33,15 @@ pub struct Incoming {
 /// No answer came: whether the request was received is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no answer: {0}")]
-pub struct Unanswered(pub String);
+pub struct NoResponse(pub String);
 
 /// Something that sends requests.
-pub trait Web {
+pub trait HttpClient {
     /// Sends one request and waits for the answer.
-    fn send(&self, request: Outgoing) -> impl Future<Output = Result<Incoming, Unanswered>>;
+    fn send(&self, request: HttpRequest) -> impl Future<Output = Result<HttpResponse, NoResponse>>;
 }
 
-impl Incoming {
+impl HttpResponse {
     /// A header's text.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {

@@ -25,7 +25,7 @@ impl Keys {
         &self.prefix
     }
 
-    /// A key by its name: `gate`, `orders`, `queue`, `stats`, `awake`, `winners`, `seekers`.
+    /// A key by its name: `gate`, `orders`, `queue`, `stats`, `awake`, `winners`, `visitors`.
     #[must_use]
     pub fn named(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)

@@ -39,33 +39,33 @@ scripts! {
     /// Decides one reservation.
     RESERVE = "parts/limits" "reserve";
     /// Lets somebody ask for a challenge or a ticket, or not.
-    KNOCK = "parts/limits" "knock";
+    PRECHECK = "parts/limits" "precheck";
     /// Uses a human check up.
     ADMIT = "parts/limits" "admit";
     /// Brings Redis along with moves of the ledger.
     SETTLE = "settle";
     /// Takes released units again for a late payment.
-    RETAKE = "retake";
+    REACQUIRE = "reacquire";
     /// Notes a started payment.
-    HOLD = "hold";
+    SET_SESSION = "set_session";
     /// One order as it stands.
     STATUS = "status";
     /// The gate and what is left.
-    GLANCE = "glance";
+    READ_GATE = "read_gate";
     /// Brings gate and stock into line with the ledger.
-    PREHEAT = "preheat";
+    WARM_UP = "warm_up";
     /// The order writer lies down.
-    REST = "rest";
+    WRITER_IDLE = "writer_idle";
     /// Everything countable of a sale.
-    FIGURES = "figures";
+    STATS = "stats";
     /// Puts a failed order back into the queue.
-    REVIVE = "revive";
+    REQUEUE = "requeue";
     /// Forgets a sale that is to be rebuilt.
-    FORGET = "forget";
+    RESET = "reset";
     /// Puts orders of the ledger back into Redis.
     RESTORE = "restore";
     /// How orders stand that an epoch counts.
-    LOOK = "look";
+    READ_ORDERS = "read_orders";
     /// Ends a rebuild.
     FINISH = "finish";
     /// Closes a gate of an older epoch, and clears messages of other epochs.

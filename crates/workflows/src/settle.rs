@@ -21,18 +21,18 @@ pub const BATCH: usize = 500;
 
 /// What the ledger has decided of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Move {
+pub struct Transition {
     /// Which order.
     pub order_no: OrderNo,
     /// Where it stands now.
-    pub standing: Standing,
+    pub state: OrderState,
     /// The stream message to acknowledge with it, if it came by one.
-    pub entry: String,
+    pub stream_id: String,
 }
 
 /// Where an order stands in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct OrderState {
     /// The sale's epoch when the ledger was read.
     pub epoch: i64,
     /// Its status.
@@ -66,7 +66,11 @@ pub enum Settled {
 ///
 /// # Errors
 /// [`StoreError`] of Redis; what was not settled stays marked in the ledger and is settled by the sweeper.
-pub async fn settle<R: Redis>(redis: &R, activity: &ActivityId, moves: &[Move]) -> Result<Vec<Settled>, StoreError> {
+pub async fn apply_transitions<R: Redis>(
+    redis: &R,
+    activity: &ActivityId,
+    moves: &[Transition],
+) -> Result<Vec<Settled>, StoreError> {
     let keys = Keys::of(activity);
     let mut settled = Vec::with_capacity(moves.len());
     for batch in moves.chunks(BATCH) {
@@ -76,8 +80,8 @@ pub async fn settle<R: Redis>(redis: &R, activity: &ActivityId, moves: &[Move]) 
             CLOSED_KEPT_SECONDS.to_string().into_bytes(),
             WRITERS.as_bytes().to_vec(),
         ];
-        for alike in batch.chunk_by(|one, next| one.standing == next.standing) {
-            let Standing { epoch, status, live, pay_by, paid_at, reason } = &alike[0].standing;
+        for alike in batch.chunk_by(|one, next| one.state == next.state) {
+            let OrderState { epoch, status, live, pay_by, paid_at, reason } = &alike[0].state;
             args.push(alike.len().to_string().into_bytes());
             args.push(epoch.to_string().into_bytes());
             args.push(status.as_str().as_bytes().to_vec());
@@ -87,7 +91,7 @@ pub async fn settle<R: Redis>(redis: &R, activity: &ActivityId, moves: &[Move]) 
             args.push(reason.as_bytes().to_vec());
             for step in alike {
                 names.push(keys.order(step.order_no.ulid()));
-                args.push(step.entry.as_bytes().to_vec());
+                args.push(step.stream_id.as_bytes().to_vec());
             }
         }
         for word in SETTLE.run(redis, names, args).await?.text()?.split(' ') {

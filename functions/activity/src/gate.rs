@@ -6,9 +6,8 @@ use domain::{
     ids::ActivityId,
 };
 use platform::{
-    clock,
+    activity_cache, clock,
     http::{Answer, Failure, not_found},
-    sales,
 };
 
 const CACHE: &str = "public, max-age=0, s-maxage=1";
@@ -28,16 +27,16 @@ pub async fn script(activity: &str) -> Result<Answer, Failure> {
 
 async fn document(activity: &str) -> Result<GateDocument, Failure> {
     let activity = ActivityId::parse(activity).map_err(|_| not_found("There is no such sale."))?;
-    let read = sales::glance(&activity).await?;
+    let read = activity_cache::glance(&activity).await?;
     // Redis's clock, carried on by ours since it was read.
-    let now = sales::server_time(&read, clock::now());
+    let now = activity_cache::server_time(&read, clock::now());
     let phase = read.gate.phase(now);
     Ok(GateDocument {
         phase,
         server_time: now,
         starts_at: read.gate.starts_at,
         ends_at: read.gate.ends_at,
-        jitter_ms: gate::jitter_ms(read.seekers, read.units()),
+        jitter_ms: gate::jitter_ms(read.visitors, read.units()),
         sold_out: read.skus.iter().filter(|sku| sku.left == Some(0)).map(|sku| sku.sku.clone()).collect(),
         start_key: (phase == Phase::Open && !read.gate.shed).then(|| read.gate.start_key.clone()),
     })

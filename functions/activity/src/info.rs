@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use domain::ids::ActivityId;
 use platform::{
+    activity_cache::{self, CachedActivity, Read},
     clock,
     http::{Answer, Failure, not_found},
-    sales::{self, Read, Sale},
 };
 use serde_json::json;
 use workflows::StoreError;
@@ -18,12 +18,12 @@ pub async fn get(activity: &str) -> Result<Answer, Failure> {
         Ok((sale, glance)) => (sale, Some(glance)),
         // While Redis is away the sale is shown as it was last described: what is left, nobody can tell.
         Err(failure @ Failure::Store(StoreError::RedisUnavailable(_))) => {
-            (sales::copy(&activity).await.ok_or(failure)?, None)
+            (activity_cache::copy(&activity).await.ok_or(failure)?, None)
         }
         Err(failure) => return Err(failure),
     };
     let spec = &sale.spec;
-    let now = glance.as_ref().map_or_else(clock::now, |glance| sales::server_time(glance, clock::now()));
+    let now = glance.as_ref().map_or_else(clock::now, |glance| activity_cache::server_time(glance, clock::now()));
     let (state, starts_at, ends_at) = match &glance {
         Some(glance) => (glance.gate.state, glance.gate.starts_at, glance.gate.ends_at),
         None => (sale.state(), spec.starts_at, spec.ends_at),
@@ -57,7 +57,7 @@ pub async fn get(activity: &str) -> Result<Answer, Failure> {
     Ok(Answer::json(200, &document).header("cache-control", "public, max-age=0, s-maxage=1"))
 }
 
-async fn both(activity: &ActivityId) -> Result<(Rc<Sale>, Rc<Read>), Failure> {
-    let glance = sales::glance(activity).await?;
-    Ok((sales::sale(activity).await?, glance))
+async fn both(activity: &ActivityId) -> Result<(Rc<CachedActivity>, Rc<Read>), Failure> {
+    let glance = activity_cache::glance(activity).await?;
+    Ok((activity_cache::sale(activity).await?, glance))
 }

@@ -6,18 +6,18 @@ use platform::{
     clock,
     http::{Answer, Failure},
     ledger::SpinLedger,
-    memory::{self, Copies, MAX_AGE_MS},
+    ttl_cache::{self, MAX_AGE_MS, TtlCache},
 };
 use serde_json::json;
 use workflows::ledger::activities::{self, Activity};
 
 thread_local! {
-    static SALES: Copies<(), Rc<Vec<Activity>>> = RefCell::default();
+    static SALES: TtlCache<(), Rc<Vec<Activity>>> = RefCell::default();
 }
 
 /// The list, newest start first.
 pub async fn get() -> Result<Answer, Failure> {
-    let sales = memory::get(&SALES, (), MAX_AGE_MS, async || {
+    let sales = ttl_cache::get(&SALES, (), MAX_AGE_MS, async || {
         Ok::<_, Failure>(Rc::new(activities::list(&SpinLedger::open().await, false).await?))
     })
     .await?;

@@ -7,11 +7,10 @@ use domain::{
     problem::{Code, FieldError, Problem},
 };
 use platform::{
-    config,
+    activity_cache, config,
     http::{Answer, Call, Failure, not_found},
     ledger::SpinLedger,
     redis::SpinRedis,
-    sales,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -20,7 +19,7 @@ use workflows::{
         activities::{self, Activity},
         events,
     },
-    operator::activities::{Desk, Operated},
+    operator::activities::{OperationOutcome, OperatorContext},
     ports::StoreError,
 };
 
@@ -104,7 +103,7 @@ pub async fn restock(call: &Call, id: &ActivityId, sku: &SkuId) -> Result<Answer
     let ledger = SpinLedger::open().await;
     let answer = desk(&ledger, &secret).await?.restock(id, sku, by, from).await?;
     match answer {
-        Operated::Done(activity) => {
+        OperationOutcome::Done(activity) => {
             let sku = activity.spec.skus.iter().find(|known| known.sku == *sku);
             Ok(Answer::json(200, &json!(sku)))
         }
@@ -112,17 +111,20 @@ pub async fn restock(call: &Call, id: &ActivityId, sku: &SkuId) -> Result<Answer
     }
 }
 
-async fn desk<'a>(ledger: &'a SpinLedger, secret: &'a str) -> Result<Desk<'a, SpinRedis, SpinLedger>, Failure> {
+async fn desk<'a>(
+    ledger: &'a SpinLedger,
+    secret: &'a str,
+) -> Result<OperatorContext<'a, SpinRedis, SpinLedger>, Failure> {
     let now = SpinRedis.now().await?;
-    let nonce = format!("{:032x}", sales::random());
-    Ok(Desk { redis: &SpinRedis, sql: ledger, ticket_secret: secret, now, nonce })
+    let nonce = format!("{:032x}", activity_cache::random());
+    Ok(OperatorContext { redis: &SpinRedis, sql: ledger, ticket_secret: secret, now, nonce })
 }
 
-fn operated(operated: Operated) -> Result<Answer, Failure> {
+fn operated(operated: OperationOutcome) -> Result<Answer, Failure> {
     match operated {
-        Operated::Done(activity) => Ok(Answer::json(200, &document(&activity))),
-        Operated::Unknown => Err(not_found("There is no such sale or SKU.")),
-        Operated::Conflict(detail) => Err(Problem::new(Code::StateConflict, detail).into()),
+        OperationOutcome::Done(activity) => Ok(Answer::json(200, &document(&activity))),
+        OperationOutcome::Unknown => Err(not_found("There is no such sale or SKU.")),
+        OperationOutcome::Conflict(detail) => Err(Problem::new(Code::StateConflict, detail).into()),
     }
 }
 

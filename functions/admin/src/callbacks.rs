@@ -2,7 +2,7 @@
 
 use domain::problem::{Code, Problem};
 use platform::{
-    client,
+    client_address,
     http::{Answer, Failure, not_found},
     ledger::SpinLedger,
     redis::SpinRedis,
@@ -28,7 +28,7 @@ pub async fn refunds() -> Result<Answer, Failure> {
 
 /// `POST …/callbacks/:id/replay`, `/refund` or `/dismiss`.
 pub async fn resolve(id: &str, how: &str) -> Result<Answer, Failure> {
-    let (id, now, ledger) = (client::decoded(id), SpinRedis.now().await?, SpinLedger::open().await);
+    let (id, now, ledger) = (client_address::decoded(id), SpinRedis.now().await?, SpinLedger::open().await);
     let resolved = match how {
         "replay" => held::replay(&SpinRedis, &ledger, &id, now).await?,
         "refund" => held::refund(&ledger, &id).await?,

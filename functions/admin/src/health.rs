@@ -7,9 +7,9 @@ use domain::{
 use platform::{
     config,
     http::{Answer, Failure},
+    key_value,
     ledger::SpinLedger,
     redis::SpinRedis,
-    store,
 };
 use serde_json::{Value, json};
 use workflows::{Redis, Sql, StoreError, ledger::schema, ports::Item};
@@ -82,8 +82,8 @@ async fn ledger() -> Result<(), String> {
 }
 
 async fn key_value() -> Result<(), String> {
-    store::set("ready", b"1").await;
-    if store::get("ready").await.is_some() { Ok(()) } else { Err("not reachable".to_owned()) }
+    key_value::set("ready", b"1").await;
+    if key_value::get("ready").await.is_some() { Ok(()) } else { Err("not reachable".to_owned()) }
 }
 
 async fn secrets() -> Result<(), String> {

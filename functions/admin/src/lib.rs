@@ -1,16 +1,16 @@
 //! Serves operators: sales, figures, audit, health, metrics.
 
 mod activities;
+mod bans;
 mod callbacks;
 mod dead_letters;
 mod events;
-mod figures;
 mod health;
 mod metrics;
 mod orders;
-mod people;
 mod routes;
 mod shed;
+mod stats;
 
 use platform::http::serve;
 use spin_sdk::{

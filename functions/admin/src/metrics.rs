@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use domain::{ids::ActivityId, time::Millis};
-use platform::{clock, http::Answer, ledger::SpinLedger, log, redis::SpinRedis, store};
+use platform::{clock, http::Answer, key_value, ledger::SpinLedger, log, redis::SpinRedis};
 use serde::{Deserialize, Serialize};
 use workflows::{
     StoreError,
     ledger::{
         activities,
-        backlog::{self, Waiting},
+        backlog::{self, Backlog},
     },
     operator::audit,
 };
@@ -57,7 +57,7 @@ async fn sales() -> Result<Vec<Metric>, StoreError> {
         ("stampede_orders_written_total", "counter", "Orders that left the queue.", String::new()),
         ("stampede_refusals_total", "counter", "Refusals that Redis decided, by code.", String::new()),
     ];
-    for (activity, figures) in audit::all_figures(&SpinRedis).await? {
+    for (activity, figures) in audit::all_stats(&SpinRedis).await? {
         let mut add = |at: usize, labels: String, value: i64| {
             let (name, ..) = metrics[at];
             let _ = writeln!(metrics[at].3, "{name}{{activity=\"{activity}\"{labels}}} {value}");
@@ -119,7 +119,7 @@ struct Copy {
 /// What waits, and the audits of the sales that have a gate.
 #[derive(Serialize, Deserialize)]
 struct Seen {
-    waiting: Waiting,
+    waiting: Backlog,
     audits: Vec<(ActivityId, Brief)>,
 }
 
@@ -131,12 +131,12 @@ struct Brief {
 }
 
 async fn seen(now: Millis) -> Result<Copy, StoreError> {
-    let copy = store::get(COPY).await.and_then(|bytes| serde_json::from_slice::<Copy>(&bytes).ok());
+    let copy = key_value::get(COPY).await.and_then(|bytes| serde_json::from_slice::<Copy>(&bytes).ok());
     if let Some(copy) = copy.filter(|copy| (0..FRESH_MS).contains(&(now.0 - copy.at.0))) {
         return Ok(copy);
     }
     let ledger = SpinLedger::open().await;
-    let waiting = backlog::waiting(&ledger).await?;
+    let waiting = backlog::load(&ledger).await?;
     let mut audits = Vec::new();
     for sale in activities::standings(&ledger, now).await? {
         let audit = match audit::audit(&SpinRedis, &ledger, &sale.id, sale.per_user).await {
@@ -151,7 +151,7 @@ async fn seen(now: Millis) -> Result<Copy, StoreError> {
     }
     let copy = Copy { at: now, seen: Seen { waiting, audits } };
     if let Ok(bytes) = serde_json::to_vec(&copy) {
-        store::set(COPY, &bytes).await;
+        key_value::set(COPY, &bytes).await;
     }
     Ok(copy)
 }

@@ -1,10 +1,11 @@
 //! One order as operators see it: with its buyer, its address, and everything that money did.
 
-use domain::{address::Vault, ids::OrderNo};
+use domain::{address::AddressCipher, ids::OrderNo};
 use platform::{
+    address_cipher,
     http::{Answer, Call, Failure, not_found},
     ledger::SpinLedger,
-    log, vault,
+    log,
 };
 use serde_json::{Value, json};
 use workflows::ledger::{addresses, events, orders, payments, refunds};
@@ -13,7 +14,7 @@ use workflows::ledger::{addresses, events, orders, payments, refunds};
 pub async fn get(call: &Call, order_no: &str) -> Result<Answer, Failure> {
     let unknown = || not_found("The ledger has no such order.");
     let order_no = OrderNo::parse(order_no).map_err(|_| unknown())?;
-    let (vault, ledger) = (vault::vault().await?, SpinLedger::open().await);
+    let (vault, ledger) = (address_cipher::address_cipher().await?, SpinLedger::open().await);
     let entry = orders::load(&ledger, &order_no).await?.ok_or_else(unknown)?;
     let mut document = json!(entry.order);
     document["user"] = json!(entry.order.user);
@@ -26,7 +27,12 @@ pub async fn get(call: &Call, order_no: &str) -> Result<Answer, Failure> {
 }
 
 /// The address in clear, or nothing where there is none (any more), or its key is gone.
-async fn address(call: &Call, vault: &Vault, ledger: &SpinLedger, order_no: &OrderNo) -> Result<Value, Failure> {
+async fn address(
+    call: &Call,
+    vault: &AddressCipher,
+    ledger: &SpinLedger,
+    order_no: &OrderNo,
+) -> Result<Value, Failure> {
     let Some(sealed) = addresses::load(ledger, order_no).await? else { return Ok(Value::Null) };
     let address = vault.open(order_no, &sealed);
     let fields = [

@@ -11,7 +11,7 @@ use platform::{
 };
 use spin_sdk::http::Method;
 
-use crate::{activities, callbacks, dead_letters, events, figures, health, metrics, orders, people, shed};
+use crate::{activities, bans, callbacks, dead_letters, events, health, metrics, orders, shed, stats};
 
 /// Finds the answer.
 pub async fn route(call: &Call) -> Result<Answer, Failure> {
@@ -52,9 +52,9 @@ async fn operate(call: &Call) -> Result<Answer, Failure> {
             let sku = SkuId::parse(sku).map_err(|_| not_found("There is no such SKU."))?;
             activities::restock(call, &activity(id)?, &sku).await
         }
-        (&Method::GET, ["activities", id, "stats"]) => figures::stats(&activity(id)?).await,
-        (&Method::GET, ["activities", id, "audit"]) => figures::audit(&activity(id)?).await,
-        (&Method::POST, ["activities", id, "rebuild"]) => figures::rebuild(&activity(id)?).await,
+        (&Method::GET, ["activities", id, "stats"]) => stats::stats(&activity(id)?).await,
+        (&Method::GET, ["activities", id, "audit"]) => stats::audit(&activity(id)?).await,
+        (&Method::POST, ["activities", id, "rebuild"]) => stats::rebuild(&activity(id)?).await,
         (&Method::GET, ["dead-letters"]) => dead_letters::list(call).await,
         (&Method::POST, ["dead-letters", order_no, "replay"]) => dead_letters::replay(order_no).await,
         (&Method::GET, ["orders", order_no]) => orders::get(call, order_no).await,
@@ -66,10 +66,10 @@ async fn operate(call: &Call) -> Result<Answer, Failure> {
         (&Method::GET, ["events"]) => events::list().await,
         (&Method::POST, ["events", "replay"]) => events::replay(call).await,
         (&Method::POST, ["events", "enable"]) => events::enable().await,
-        (&Method::PUT, ["bans", kind @ ("user" | "ip"), name]) => people::ban(call, &people::who(kind, name)?).await,
-        (&Method::DELETE, ["bans", kind @ ("user" | "ip"), name]) => people::lift(&people::who(kind, name)?).await,
-        (&Method::GET, ["strikes", user]) => people::strikes(user).await,
-        (&Method::DELETE, ["strikes", user]) => people::forgive(user).await,
+        (&Method::PUT, ["bans", kind @ ("user" | "ip"), name]) => bans::ban(call, &bans::who(kind, name)?).await,
+        (&Method::DELETE, ["bans", kind @ ("user" | "ip"), name]) => bans::lift(&bans::who(kind, name)?).await,
+        (&Method::GET, ["strikes", user]) => bans::strikes(user).await,
+        (&Method::DELETE, ["strikes", user]) => bans::forgive(user).await,
         (&Method::GET, ["shed"]) => shed::get().await,
         (&Method::PUT, ["shed"]) => shed::put(call).await,
         (_, ["activities"]) => Err(method_not_allowed("GET")),

@@ -9,7 +9,7 @@ use platform::{
 };
 use serde::Deserialize;
 use serde_json::json;
-use workflows::operator::{activities::Desk, shed};
+use workflows::operator::{activities::OperatorContext, shed};
 
 #[derive(Deserialize)]
 struct Shed {
@@ -28,7 +28,7 @@ pub async fn put(call: &Call) -> Result<Answer, Failure> {
     let secret = config::secret("ticket_secret").await?;
     let ledger = SpinLedger::open().await;
     let now = SpinRedis.now().await?;
-    let desk = Desk { redis: &SpinRedis, sql: &ledger, ticket_secret: &secret, now, nonce: String::new() };
+    let desk = OperatorContext { redis: &SpinRedis, sql: &ledger, ticket_secret: &secret, now, nonce: String::new() };
     let sales = desk.shed(on).await?;
     Ok(Answer::json(200, &json!({ "on": on, "activities": sales })))
 }

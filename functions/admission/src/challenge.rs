@@ -10,15 +10,15 @@ use domain::{
     problem::{FieldError, Problem},
 };
 use platform::{
-    auth,
+    activity_cache, auth,
     http::{Answer, Call, Failure, not_found},
-    limits, sales,
+    limits,
 };
 use puzzle::{slider, sum};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::visit::{self, Visit};
+use crate::visitor::{self, Visit};
 
 /// What a page may choose.
 #[derive(Default, Deserialize)]
@@ -31,7 +31,7 @@ struct Wish {
 
 /// Answers a challenge for this user and sale.
 pub async fn post(call: &Call, activity: ActivityId) -> Result<Answer, Failure> {
-    let wish: Wish = visit::body(call)?;
+    let wish: Wish = visitor::body(call)?;
     if wish.altcha.is_some_and(|version| version != 1 && version != 2) {
         return Err(Problem::invalid(vec![FieldError::new("/altcha", "must be 1 or 2")]).into());
     }
@@ -48,8 +48,8 @@ pub async fn post(call: &Call, activity: ActivityId) -> Result<Answer, Failure> 
 }
 
 async fn work(visit: &Visit, version: Option<u8>, factor: i64) -> Result<Value, Failure> {
-    let price = (price(visit.glance.seekers, visit.glance.units()) * factor).min(DEAREST);
-    let (keys, random, to) = (auth::checks().await?, sales::random(), visit.subject());
+    let price = (price(visit.glance.visitors, visit.glance.units()) * factor).min(DEAREST);
+    let (keys, random, to) = (auth::checks().await?, activity_cache::random(), visit.subject());
     let challenge = match version {
         Some(1) => keys.ask_v1(to, price, random, visit.now).map(|challenge| json!(challenge)),
         #[allow(clippy::cast_possible_truncation, reason = "random bits")]
@@ -59,7 +59,7 @@ async fn work(visit: &Visit, version: Option<u8>, factor: i64) -> Result<Value, 
 }
 
 async fn puzzle(visit: &Visit, kind: Kind) -> Result<Value, Failure> {
-    let asked = auth::checks().await?.ask_puzzle(visit.subject(), kind, sales::random(), visit.now);
+    let asked = auth::checks().await?.ask_puzzle(visit.subject(), kind, activity_cache::random(), visit.now);
     let drawn = asked.and_then(|puzzle| {
         let mut captcha = match kind {
             Kind::Slider => {

@@ -13,7 +13,7 @@ use puzzle::{
 use serde::Deserialize;
 use workflows::hot::admission::{Check, SUSPICIOUS};
 
-use crate::visit::Visit;
+use crate::visitor::Visit;
 
 /// The answer to a check: what ALTCHA's widget made, or the answer to a puzzle.
 #[derive(Default, Deserialize)]

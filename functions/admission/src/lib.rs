@@ -4,7 +4,7 @@ mod challenge;
 mod check;
 mod routes;
 mod ticket;
-mod visit;
+mod visitor;
 
 use platform::http::serve;
 use spin_sdk::{

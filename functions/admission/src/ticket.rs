@@ -8,12 +8,11 @@ use domain::{
     time::Millis,
 };
 use platform::{
-    auth,
+    activity_cache, auth,
     http::{Answer, Call, Failure},
     ledger::SpinLedger,
     limits,
     redis::SpinRedis,
-    sales,
 };
 use serde_json::json;
 use ulid::Ulid;
@@ -24,12 +23,12 @@ use workflows::{
 
 use crate::{
     check::{self, Solution},
-    visit::{self, Visit},
+    visitor::{self, Visit},
 };
 
 /// Answers `201` and a ticket, or why not.
 pub async fn post(call: &Call, activity: ActivityId) -> Result<Answer, Failure> {
-    let solution: Solution = visit::body(call)?;
+    let solution: Solution = visitor::body(call)?;
     let tickets = auth::tickets().await?;
     let visit = Visit::of(call, activity, "ticket").await?;
     let now = visit.now;
@@ -49,7 +48,7 @@ pub async fn post(call: &Call, activity: ActivityId) -> Result<Answer, Failure> 
         return Err(check::failed(verdict.because).into());
     }
     let expires_at = Millis(now.plus(LIFETIME_MS).0.min(visit.glance.gate.ends_at.0) / 1000 * 1000);
-    let ulid = Ulid::from_parts(now.0.unsigned_abs(), sales::random());
+    let ulid = Ulid::from_parts(now.0.unsigned_abs(), activity_cache::random());
     let Visit { claims, visitor, policies, .. } = visit;
     let ticket = Ticket { activity: visitor.activity, ulid, expires_at, level: claims.level, user: claims.sub };
     let text = tickets.issue(&ticket).ok_or_else(|| Failure::Unexpected("no ticket secret".to_owned()))?;

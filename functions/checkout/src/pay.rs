@@ -8,11 +8,11 @@ use domain::{
     time::seconds_up,
 };
 use platform::{
+    address_cipher,
     http::{Answer, Call, Failure},
     ledger::SpinLedger,
     log, provider,
     redis::SpinRedis,
-    vault,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -38,7 +38,7 @@ pub async fn post(call: &Call, order: &Order) -> Result<Answer, Failure> {
         let detail = format!("The order is {}: it cannot be paid.", order.status.as_str());
         return Err(Problem::new(Code::StateConflict, detail).into());
     }
-    let sealed = vault::seal(&order.order_no, &address).await?;
+    let sealed = address_cipher::seal(&order.order_no, &address).await?;
     let provider = provider::provider(Patience::BUYER).await?;
     let checked_out = checkout(&SpinRedis, &SpinLedger::open().await, &provider, &order, &sealed, now).await;
     let order = moved(checked_out.map_err(|error| failure(call, &order, error))?, "paid")?;

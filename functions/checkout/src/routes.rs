@@ -12,7 +12,7 @@ use platform::{
     redis::SpinRedis,
 };
 use spin_sdk::http::Method;
-use workflows::{hot::status::status, ledger::orders, payments::commands::Moved};
+use workflows::{hot::status::status, ledger::orders, payments::commands::CommandOutcome};
 
 use crate::{cancel, pay, refund};
 
@@ -41,11 +41,13 @@ pub async fn route(call: &Call) -> Result<Answer, Failure> {
 }
 
 /// The order that moved, or why it did not.
-pub fn moved(moved: Moved, wanted: &str) -> Result<Order, Failure> {
+pub fn moved(moved: CommandOutcome, wanted: &str) -> Result<Order, Failure> {
     let detail = match moved {
-        Moved::Done(order) => return Ok(*order),
-        Moved::Conflict(order) => format!("The order is {}: it cannot be {wanted}.", order.status.as_str()),
-        Moved::Unknown => format!("The order is still queued: it cannot be {wanted} yet. Poll until it is pending."),
+        CommandOutcome::Done(order) => return Ok(*order),
+        CommandOutcome::Conflict(order) => format!("The order is {}: it cannot be {wanted}.", order.status.as_str()),
+        CommandOutcome::Unknown => {
+            format!("The order is still queued: it cannot be {wanted} yet. Poll until it is pending.")
+        }
     };
     Err(Problem::new(Code::StateConflict, detail).into())
 }

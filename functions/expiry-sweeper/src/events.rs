@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use platform::{clock, config, http::Failure, ledger::SpinLedger, redis::SpinRedis, web::SpinWeb};
+use platform::{clock, config, http::Failure, http_client::SpinHttpClient, ledger::SpinLedger, redis::SpinRedis};
 use workflows::{
     ledger::events::switch,
     queue::outbox::{self, TIMEOUT_MS, Target},
@@ -26,7 +26,7 @@ pub async fn deliver(ledger: &SpinLedger, owner: &str, started: Instant, report:
     let (url, secrets) = (config::get("events_url").await, config::get("events_secret").await);
     let target = Target { url: &url, secrets: &secrets };
     while sweep::lease_of(&SpinRedis, EVENTS_LEASE_KEY, owner, ROUND_MS).await? {
-        let round = outbox::deliver(&SpinWeb, ledger, target, clock::now).await?;
+        let round = outbox::deliver(&SpinHttpClient, ledger, target, clock::now).await?;
         report.events += round.delivered;
         report.events_failed += round.failed;
         if !round.more {

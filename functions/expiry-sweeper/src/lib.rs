@@ -1,8 +1,8 @@
 //! Finishes what time or a crash left behind, called by cron.
 
-mod erase;
 mod events;
-mod money;
+mod payments;
+mod retention;
 mod sweep;
 
 use platform::http::serve;

@@ -4,11 +4,10 @@ use std::time::{Duration, Instant};
 
 use domain::{ids::ActivityId, time::Millis};
 use platform::{
-    auth, config,
+    activity_cache, auth, config,
     http::{Answer, Call, Failure, method_not_allowed},
     ledger::SpinLedger,
     redis::SpinRedis,
-    sales,
 };
 use serde_json::json;
 use spin_sdk::http::Method;
@@ -18,7 +17,7 @@ use workflows::{
     recovery::sweep::{self, LEASE, LEASE_MS, Report},
 };
 
-use crate::{erase, events, money};
+use crate::{events, payments, retention};
 
 /// How long one call works at most.
 pub const BUDGET: Duration = Duration::from_secs(10);
@@ -31,7 +30,7 @@ pub async fn post(call: &Call) -> Result<Answer, Failure> {
     auth::operator(call, "cron_token").await?;
     let now = SpinRedis.now().await?;
     let ledger = SpinLedger::open_for_work().await;
-    let owner = Ulid::from_parts(now.0.unsigned_abs(), sales::random()).to_string();
+    let owner = Ulid::from_parts(now.0.unsigned_abs(), activity_cache::random()).to_string();
     let Some(lease) = leases::take(&ledger, LEASE, &owner, now, LEASE_MS).await? else {
         return Ok(Answer::json(200, &json!({ "swept": false, "because": "another sweeper is at work" })));
     };
@@ -75,7 +74,7 @@ impl Shift {
         self.drain(&activities, BUDGET / 2).await?;
         self.rounds(BUDGET).await?;
         if !self.report.more {
-            erase::erase(&self.ledger, owner, self.now, &mut self.report).await?;
+            retention::erase(&self.ledger, owner, self.now, &mut self.report).await?;
             self.mark("erase");
         }
         self.report.left = sweep::left(&SpinRedis, &self.ledger, &activities, self.now).await?;
@@ -116,7 +115,7 @@ impl Shift {
             self.mark("expire");
             let settled = sweep::settle(&SpinRedis, &self.ledger, self.now, &mut fenced).await?;
             self.mark("settle");
-            let moved = money::round(&self.ledger, self.now, &mut waiting, &mut self.report).await?;
+            let moved = payments::round(&self.ledger, self.now, &mut waiting, &mut self.report).await?;
             self.mark("money");
             self.report.expired += expired;
             self.report.settled += settled;

@@ -1,6 +1,6 @@
 //! `POST /api/activities/:activity/orders`: the hot path.
 
-mod memory;
+mod gate_cache;
 mod order;
 
 use platform::http::serve;

@@ -9,23 +9,23 @@ use domain::{
     ticket::TicketError,
 };
 use platform::{
-    abuse, auth, client, clock,
+    abuse, auth, client_address, clock,
     http::{Answer, Call, Failure, method_not_allowed, not_found},
     limits,
-    patience::within,
     redis::SpinRedis,
+    timeout::with_timeout,
 };
 use serde::Deserialize;
 use spin_sdk::http::Method;
 use workflows::hot::{
     limits::Policy,
-    reserve::{Decision, Outcome, Reservation, reserve},
+    reserve::{Outcome, Reservation, ReserveReply, reserve},
 };
 
-use crate::memory::{self, Advice};
+use crate::gate_cache::{self, Decision};
 
 /// How long others wait for one who looks at the gate; then they ask Redis themselves.
-const LOOK_FOR: Duration = Duration::from_millis(500);
+const REFRESH_TIMEOUT: Duration = Duration::from_millis(500);
 
 #[derive(Deserialize)]
 struct Body {
@@ -51,15 +51,15 @@ pub async fn post(call: &Call) -> Result<Answer, Failure> {
         return Err(Problem::invalid(vec![FieldError::new("/quantity", "must be 1 to 1,000,000")]).into());
     }
     let now = clock::now();
-    let ip = client::address(call).await;
+    let ip = client_address::address(call).await;
     let ticket = auth::tickets().await?.admit(&body.ticket, &activity, now).map_err(|error| {
         // An old ticket is a mistake, a forged one is not.
         if error == TicketError::Forged {
-            abuse::note(&activity, ip.clone());
+            abuse::record(&activity, ip.clone());
         }
         Problem::new(Code::TicketInvalid, error.to_string())
     })?;
-    let mut wish = Reservation {
+    let mut request = Reservation {
         order_no: ticket.order_no(),
         user: ticket.user,
         sku,
@@ -69,26 +69,26 @@ pub async fn post(call: &Call) -> Result<Answer, Failure> {
         abused: Vec::new(),
     };
     let looking = loop {
-        match memory::advise(&wish, clock::now()) {
-            Advice::Refuse(code, wait_ms) => return Err(refusal(code, wait_ms, &[]).into()),
-            Advice::Ask => break None,
-            Advice::Look(guard) => break Some(guard),
+        match gate_cache::decide(&request, clock::now()) {
+            Decision::Refuse(code, wait_ms) => return Err(refusal(code, wait_ms, &[]).into()),
+            Decision::Ask => break None,
+            Decision::Refresh(guard) => break Some(guard),
             // Whoever looks may be kept waiting by Redis: queueing up behind them would add their wait to ours.
-            Advice::Wait(seen) => {
-                if within(LOOK_FOR, seen).await.is_none() {
+            Decision::Wait(seen) => {
+                if with_timeout(REFRESH_TIMEOUT, seen).await.is_none() {
                     break None;
                 }
             }
         }
     };
-    wish.abused = abuse::take(&activity);
-    let decision = reserve(&SpinRedis, &wish, looking.is_some()).await?;
-    memory::learn(&wish, &decision, clock::now());
+    request.abused = abuse::take(&activity);
+    let decision = reserve(&SpinRedis, &request, looking.is_some()).await?;
+    gate_cache::update(&request, &decision, clock::now());
     drop(looking);
     answer(decision)
 }
 
-fn answer(decision: Decision) -> Result<Answer, Failure> {
+fn answer(decision: ReserveReply) -> Result<Answer, Failure> {
     let policies = &decision.policies;
     match decision.outcome {
         Outcome::Queued(order) => {

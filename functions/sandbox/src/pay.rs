@@ -7,9 +7,8 @@ use domain::{
     webhook::sign_standard,
 };
 use platform::{
-    clock, config,
+    activity_cache, clock, config,
     http::{Answer, Call, Failure, not_found},
-    sales,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -73,7 +72,7 @@ pub async fn notify(kind: &str, id: &str, data: serde_json::Value) -> Result<(),
     let secrets = config::get("webhook_secrets").await;
     let secret = secrets.split_ascii_whitespace().next().unwrap_or_default();
     let id = if id.is_empty() {
-        format!("evt_{}", Ulid::from_parts(now.0.unsigned_abs(), sales::random()))
+        format!("evt_{}", Ulid::from_parts(now.0.unsigned_abs(), activity_cache::random()))
     } else {
         id.to_owned()
     };

@@ -2,7 +2,7 @@
 
 import { randomBytes } from "node:crypto";
 
-import { eventually, untilReady } from "../../support/patience.mjs";
+import { eventually, untilReady } from "../../support/retry.mjs";
 
 export { eventually };
 

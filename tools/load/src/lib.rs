@@ -8,7 +8,7 @@ pub mod bench;
 pub mod http;
 pub mod identity;
 pub mod meter;
-pub mod sale;
+pub mod simulation;
 pub mod table;
 pub mod target;
 pub mod wire;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use load::bench::own_app::OwnApp;
-use load::{bench, sale};
+use load::{bench, simulation};
 use tokio::runtime::Runtime;
 
 /// Load for Stampede: a whole sale with a verdict, and measurements.
@@ -18,7 +18,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Sale(Box<sale::Options>),
+    Sale(Box<simulation::Options>),
     Bench(Box<bench::Options>),
 }
 
@@ -39,12 +39,12 @@ fn run(cli: Cli) -> Result<u8> {
     }
 }
 
-fn sell(options: sale::Options) -> Result<u8> {
+fn sell(options: simulation::Options) -> Result<u8> {
     let directory = options.report.clone();
     let one_thread = one_thread()?;
     let report = match options.robots {
-        true => one_thread.block_on(sale::compare(&options))?,
-        false => one_thread.block_on(sale::run(options))?,
+        true => one_thread.block_on(simulation::compare(&options))?,
+        false => one_thread.block_on(simulation::run(options))?,
     };
     println!("{}", report.text());
     if let Some(directory) = directory {

@@ -7,7 +7,7 @@ use crate::{
     keys::{ACTIVITIES, Keys},
     ledger::activities::Activity,
     ports::{Arg, Redis, StoreError},
-    script::PREHEAT,
+    script::WARM_UP,
 };
 
 /// How long Redis keeps a sale after its end, or after an operator's last change if that is later, in milliseconds:
@@ -16,7 +16,7 @@ const KEPT_AFTER_END_MS: i64 = 7 * 24 * 3_600 * 1_000;
 
 /// What came of preheating.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Preheated {
+pub enum WarmUpOutcome {
     /// Redis is in line.
     Done,
     /// Redis has a newer version or epoch already, or another change of this version.
@@ -31,7 +31,11 @@ pub enum Preheated {
 ///
 /// # Errors
 /// [`StoreError`] of Redis.
-pub async fn preheat<R: Redis>(redis: &R, activity: &Activity, ticket_secret: &str) -> Result<Preheated, StoreError> {
+pub async fn warm_up<R: Redis>(
+    redis: &R,
+    activity: &Activity,
+    ticket_secret: &str,
+) -> Result<WarmUpOutcome, StoreError> {
     bring_into_line(redis, activity, ticket_secret, "", &[]).await
 }
 
@@ -40,11 +44,11 @@ pub async fn preheat<R: Redis>(redis: &R, activity: &Activity, ticket_secret: &s
 ///
 /// # Errors
 /// [`StoreError`] of Redis.
-pub(crate) async fn preheat_older<R: Redis>(
+pub(crate) async fn warm_up_older<R: Redis>(
     redis: &R,
     activity: &Activity,
     ticket_secret: &str,
-) -> Result<Preheated, StoreError> {
+) -> Result<WarmUpOutcome, StoreError> {
     bring_into_line(redis, activity, ticket_secret, "first", &[]).await
 }
 
@@ -54,16 +58,16 @@ pub(crate) async fn lower<R: Redis>(
     activity: &Activity,
     ticket_secret: &str,
     lowered: &[SkuId],
-) -> Result<Preheated, StoreError> {
+) -> Result<WarmUpOutcome, StoreError> {
     bring_into_line(redis, activity, ticket_secret, "first", lowered).await
 }
 
 /// Preheats with the gate that a rebuild has begun and not finished.
-pub(crate) async fn preheat_unfinished<R: Redis>(
+pub(crate) async fn warm_up_unfinished<R: Redis>(
     redis: &R,
     activity: &Activity,
     ticket_secret: &str,
-) -> Result<Preheated, StoreError> {
+) -> Result<WarmUpOutcome, StoreError> {
     bring_into_line(redis, activity, ticket_secret, "rebuild", &[]).await
 }
 
@@ -73,7 +77,7 @@ async fn bring_into_line<R: Redis>(
     ticket_secret: &str,
     moment: &str,
     lowered: &[SkuId],
-) -> Result<Preheated, StoreError> {
+) -> Result<WarmUpOutcome, StoreError> {
     let keys = Keys::of(&activity.id);
     let spec = &activity.spec;
     let start_key = gate::start_key(ticket_secret, &activity.id, &activity.nonce)
@@ -112,15 +116,15 @@ async fn bring_into_line<R: Redis>(
         args.push(if lowered.contains(&sku.sku) { "1".into() } else { "".into() });
     }
     let names = ["gate", "orders", "stats", "queue", "winners"].map(|name| keys.named(name)).into();
-    let mut reply = PREHEAT.run(redis, names, args).await?;
+    let mut reply = WARM_UP.run(redis, names, args).await?;
     let preheated = match reply.text()?.as_str() {
-        "done" => Preheated::Done,
-        "stale" => return Ok(Preheated::Stale),
-        "missing" => return Ok(Preheated::Missing),
+        "done" => WarmUpOutcome::Done,
+        "stale" => return Ok(WarmUpOutcome::Stale),
+        "missing" => return Ok(WarmUpOutcome::Missing),
         _ => {
             let sku = reply.text()?;
             let sku = SkuId::parse(&sku).map_err(|_| StoreError::Unreadable(format!("preheat answered {sku:?}")))?;
-            return Ok(Preheated::Below(sku));
+            return Ok(WarmUpOutcome::Below(sku));
         }
     };
     redis.command("SADD", vec![ACTIVITIES.into(), activity.id.as_str().into()]).await?;

@@ -1,4 +1,4 @@
-//! Letting people in: who may ask (`lua/knock.lua`), and whose human check counts (`lua/admit.lua`).
+//! Letting people in: who may ask (`lua/precheck.lua`), and whose human check counts (`lua/admit.lua`).
 
 use domain::{
     check::Proof,
@@ -11,7 +11,7 @@ use super::limits::{self, Policy};
 use crate::{
     keys::Keys,
     ports::{Redis, StoreError},
-    script::{ADMIT, KNOCK},
+    script::{ADMIT, PRECHECK},
 };
 
 /// From this score on somebody looks suspicious: twenty requests too many, two wrong checks, or a ban of today.
@@ -35,7 +35,7 @@ pub struct Visitor {
 
 /// What is said to a visitor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reception {
+pub struct Admission {
     /// Limits as they stand.
     pub policies: Vec<Policy>,
     /// How suspicious the visitor is, or why not to go on, with milliseconds to wait.
@@ -46,7 +46,7 @@ pub struct Reception {
 ///
 /// # Errors
 /// [`StoreError`] of Redis.
-pub async fn knock<R: Redis>(redis: &R, visitor: &Visitor, desk: &str) -> Result<Reception, StoreError> {
+pub async fn precheck<R: Redis>(redis: &R, visitor: &Visitor, desk: &str) -> Result<Admission, StoreError> {
     let Visitor { activity, user, ip, abused } = visitor;
     let keys = Keys::of(activity);
     let mut names = vec![
@@ -58,11 +58,11 @@ pub async fn knock<R: Redis>(redis: &R, visitor: &Visitor, desk: &str) -> Result
         keys.abuse_user(user),
         keys.abuse_ip(ip),
         keys.named("stats"),
-        keys.named("seekers"),
+        keys.named("visitors"),
     ];
     let mut args = vec![user.as_str().into()];
     limits::tell(&keys, abused, &mut names, &mut args);
-    let mut reply = KNOCK.run(redis, names, args).await?;
+    let mut reply = PRECHECK.run(redis, names, args).await?;
     let word = reply.text()?;
     reply.int()?;
     let policies = limits::policies(&reply.text()?);
@@ -77,7 +77,7 @@ pub async fn knock<R: Redis>(redis: &R, visitor: &Visitor, desk: &str) -> Result
             None => return Err(StoreError::Unreadable(format!("knock answered {word:?}"))),
         },
     };
-    Ok(Reception { policies, outcome })
+    Ok(Admission { policies, outcome })
 }
 
 /// What came of a visitor's human check.

@@ -1,4 +1,4 @@
-//! The gate and what is left, for readers (`lua/glance.lua`).
+//! The gate and what is left, for readers (`lua/read_gate.lua`).
 
 use domain::{
     activity::State,
@@ -10,7 +10,7 @@ use super::reserve::GateFacts;
 use crate::{
     keys::Keys,
     ports::{Redis, StoreError},
-    script::GLANCE,
+    script::READ_GATE,
 };
 
 /// What is left of a SKU.
@@ -26,20 +26,20 @@ pub struct Left {
 
 /// The gate as readers see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Glance {
+pub struct GateSnapshot {
     /// Redis's clock when it was read.
     pub now: Millis,
     /// The gate's facts.
     pub gate: GateFacts,
     /// About how many users hold a ticket.
-    pub seekers: i64,
+    pub visitors: i64,
     /// The version of the description that the gate was made from.
     pub version: i64,
     /// What is left.
     pub skus: Vec<Left>,
 }
 
-impl Glance {
+impl GateSnapshot {
     /// Units on sale over all SKUs; -1 where there is no end of them.
     #[must_use]
     pub fn units(&self) -> i64 {
@@ -51,10 +51,10 @@ impl Glance {
 ///
 /// # Errors
 /// [`StoreError`] of Redis.
-pub async fn glance<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option<Glance>, StoreError> {
+pub async fn read_gate<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option<GateSnapshot>, StoreError> {
     let keys = Keys::of(activity);
-    let mut reply = GLANCE
-        .run(redis, vec![keys.named("gate"), keys.named("seekers")], vec![keys.prefix().as_bytes().to_vec()])
+    let mut reply = READ_GATE
+        .run(redis, vec![keys.named("gate"), keys.named("visitors")], vec![keys.prefix().as_bytes().to_vec()])
         .await?;
     let now = Millis(reply.int()?);
     if reply.left() == 0 {
@@ -64,7 +64,7 @@ pub async fn glance<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option
     let state = State::parse(&reply.text()?).ok_or_else(|| unreadable("state"))?;
     let (starts_at, ends_at) = (Millis(reply.int()?), Millis(reply.int()?));
     let start_key = reply.text()?;
-    let seekers = reply.int()?;
+    let visitors = reply.int()?;
     let shed = reply.text()? == "1";
     let version = reply.int()?;
     let mut skus = Vec::new();
@@ -73,5 +73,11 @@ pub async fn glance<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option
         let left = reply.text()?;
         skus.push(Left { sku, left: left.parse().ok(), total: reply.int()? });
     }
-    Ok(Some(Glance { now, gate: GateFacts { state, starts_at, ends_at, shed, start_key }, seekers, version, skus }))
+    Ok(Some(GateSnapshot {
+        now,
+        gate: GateFacts { state, starts_at, ends_at, shed, start_key },
+        visitors,
+        version,
+        skus,
+    }))
 }

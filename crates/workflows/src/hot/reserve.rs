@@ -72,7 +72,7 @@ pub enum Outcome {
 
 /// The whole answer of one call.
 #[derive(Debug, Clone)]
-pub struct Decision {
+pub struct ReserveReply {
     /// Redis's clock.
     pub now: Millis,
     /// Limits as they stand.
@@ -87,40 +87,40 @@ pub struct Decision {
 ///
 /// # Errors
 /// [`StoreError`] of Redis; then the reservation may have happened: asking again with the same ticket tells.
-pub async fn reserve<R: Redis>(redis: &R, wish: &Reservation, look: bool) -> Result<Decision, StoreError> {
-    let keys = Keys::of(wish.order_no.activity());
-    let ulid = wish.order_no.ulid();
+pub async fn reserve<R: Redis>(redis: &R, request: &Reservation, with_gate: bool) -> Result<ReserveReply, StoreError> {
+    let keys = Keys::of(request.order_no.activity());
+    let ulid = request.order_no.ulid();
     let mut names = vec![
         keys.named("gate"),
         keys.order(ulid),
-        keys.stock(&wish.sku),
-        keys.holders(&wish.sku),
+        keys.stock(&request.sku),
+        keys.holders(&request.sku),
         keys.named("orders"),
         keys.named("queue"),
         keys.named("stats"),
         keys.named("awake"),
         keys.named("winners"),
-        keys.ban_user(&wish.user),
-        keys.ban_ip(&wish.ip),
-        keys.rate("user", wish.user.as_str()),
-        keys.rate("ip", &wish.ip),
+        keys.ban_user(&request.user),
+        keys.ban_ip(&request.ip),
+        keys.rate("user", request.user.as_str()),
+        keys.rate("ip", &request.ip),
         keys.rate("all", ""),
-        keys.abuse_user(&wish.user),
-        keys.abuse_ip(&wish.ip),
+        keys.abuse_user(&request.user),
+        keys.abuse_ip(&request.ip),
     ];
     let mut args = vec![
-        wish.start_key.clone().into_bytes(),
-        wish.sku.as_str().as_bytes().to_vec(),
-        wish.quantity.to_string().into_bytes(),
-        wish.user.as_str().as_bytes().to_vec(),
+        request.start_key.clone().into_bytes(),
+        request.sku.as_str().as_bytes().to_vec(),
+        request.quantity.to_string().into_bytes(),
+        request.user.as_str().as_bytes().to_vec(),
         ulid.to_string().into_bytes(),
-        wish.order_no.activity().as_str().as_bytes().to_vec(),
+        request.order_no.activity().as_str().as_bytes().to_vec(),
         DOORBELL.as_bytes().to_vec(),
         fingerprint(ulid).to_vec(),
-        vec![if look { b'1' } else { b'0' }],
+        vec![if with_gate { b'1' } else { b'0' }],
     ];
-    limits::tell(&keys, &wish.abused, &mut names, &mut args);
-    decision(RESERVE.run(redis, names, args).await?, wish)
+    limits::tell(&keys, &request.abused, &mut names, &mut args);
+    decision(RESERVE.run(redis, names, args).await?, request)
 }
 
 /// What the list of winners keeps of an order: the last four of its random bytes.
@@ -130,13 +130,13 @@ pub fn fingerprint(ulid: ulid::Ulid) -> [u8; 4] {
     [bytes[12], bytes[13], bytes[14], bytes[15]]
 }
 
-fn decision(mut reply: Reply, wish: &Reservation) -> Result<Decision, StoreError> {
+fn decision(mut reply: Reply, request: &Reservation) -> Result<ReserveReply, StoreError> {
     let word = reply.text()?;
     let now = Millis(reply.int()?);
     let policies = limits::policies(&reply.text()?);
     let gate = gate(&reply.text()?);
     let outcome = match word.as_str() {
-        "queued" | "replayed" => Outcome::Queued(Box::new(order(&mut reply, wish)?)),
+        "queued" | "replayed" => Outcome::Queued(Box::new(order(&mut reply, request)?)),
         "sold_out" => Outcome::SoldOut(reply.bytes()?.as_chunks::<4>().0.to_vec()),
         "rate_limited" => {
             reply.text()?;
@@ -149,17 +149,17 @@ fn decision(mut reply: Reply, wish: &Reservation) -> Result<Decision, StoreError
             None => return Err(StoreError::Unreadable(format!("reserve answered {word:?}"))),
         },
     };
-    Ok(Decision { now, policies, gate, outcome })
+    Ok(ReserveReply { now, policies, gate, outcome })
 }
 
-fn order(reply: &mut Reply, wish: &Reservation) -> Result<Order, StoreError> {
+fn order(reply: &mut Reply, request: &Reservation) -> Result<Order, StoreError> {
     reply.int()?;
     Ok(Order {
-        order_no: wish.order_no.clone(),
-        user: wish.user.clone(),
+        order_no: request.order_no.clone(),
+        user: request.user.clone(),
         status: Status::Queued,
-        sku: wish.sku.clone(),
-        quantity: wish.quantity,
+        sku: request.sku.clone(),
+        quantity: request.quantity,
         ahead: reply.int()?,
         estimated_wait_ms: reply.int()?,
         money: reply.money()?,

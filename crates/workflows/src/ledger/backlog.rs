@@ -9,7 +9,7 @@ use crate::ports::{Sql, StoreError};
 
 /// What waits.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Waiting {
+pub struct Backlog {
     /// Events that are to be sent (E7).
     pub events: i64,
     /// When the oldest of them happened; 1970 for none.
@@ -28,7 +28,7 @@ pub struct Waiting {
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn waiting<S: Sql>(sql: &S) -> Result<Waiting, StoreError> {
+pub async fn load<S: Sql>(sql: &S) -> Result<Backlog, StoreError> {
     let refunds = |which: &str| {
         format!(
             "(SELECT COUNT(*) FROM refunds WHERE state <> 'confirmed' {which}) \
@@ -45,7 +45,7 @@ pub async fn waiting<S: Sql>(sql: &S) -> Result<Waiting, StoreError> {
     );
     let rows = sql.run(&statement, Vec::new()).await?;
     let mut row = Row::new(rows.into_iter().next().unwrap_or_default());
-    Ok(Waiting {
+    Ok(Backlog {
         events: row.int()?,
         oldest_event_at: Millis(row.int()?),
         refunds: row.int()?,

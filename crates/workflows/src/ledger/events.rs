@@ -95,7 +95,7 @@ pub enum Ended {
 ///
 /// # Errors
 /// [`StoreError`] of the ledger: then they are tried again.
-pub async fn note<S: Sql>(sql: &S, ended: &[(&Event, Ended)]) -> Result<(), StoreError> {
+pub async fn record_attempts<S: Sql>(sql: &S, ended: &[(&Event, Ended)]) -> Result<(), StoreError> {
     if ended.is_empty() {
         return Ok(());
     }

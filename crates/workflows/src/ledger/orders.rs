@@ -13,12 +13,12 @@ use crate::{
     hot::status::{some_text, some_time},
     ledger::leases::Lease,
     ports::{Dialect, Sql, StoreError, Value},
-    settle::{Move, Standing},
+    settle::{OrderState, Transition},
 };
 
 /// An order as the ledger has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct OrderRow {
     /// The order.
     pub order: Order,
     /// Whether it holds units.
@@ -31,11 +31,11 @@ pub struct Entry {
     pub epoch: i64,
 }
 
-impl Entry {
+impl OrderRow {
     /// What Redis must be told of it.
     #[must_use]
-    pub fn to_move(&self, entry: String) -> Move {
-        let standing = Standing {
+    pub fn to_transition(&self, entry: String) -> Transition {
+        let standing = OrderState {
             epoch: self.epoch,
             status: self.order.status,
             live: self.live,
@@ -43,7 +43,7 @@ impl Entry {
             paid_at: self.order.paid_at.unwrap_or_default(),
             reason: self.order.reason.clone().unwrap_or_default(),
         };
-        Move { order_no: self.order.order_no.clone(), standing, entry }
+        Transition { order_no: self.order.order_no.clone(), state: standing, stream_id: entry }
     }
 }
 
@@ -54,7 +54,7 @@ pub(crate) const COLUMNS: &str = "order_no, user_id, sku, quantity, amount, curr
        THEN '' ELSE checkout_url END, updated_at, payment, \
      COALESCE((SELECT p.epoch FROM epochs p WHERE p.activity = orders.activity), 0)";
 
-fn read(row: Vec<Value>) -> Result<Entry, StoreError> {
+fn read(row: Vec<Value>) -> Result<OrderRow, StoreError> {
     let mut row = Row::new(row);
     let order_no = row.parsed(OrderNo::parse)?;
     let user = row.parsed(UserId::parse)?;
@@ -82,10 +82,10 @@ fn read(row: Vec<Value>) -> Result<Entry, StoreError> {
         ahead: 0,
         estimated_wait_ms: 0,
     };
-    Ok(Entry { order, live, updated_at, payment: row.text()?, epoch: row.int()? })
+    Ok(OrderRow { order, live, updated_at, payment: row.text()?, epoch: row.int()? })
 }
 
-pub(crate) fn read_all(rows: Vec<Vec<Value>>) -> Result<Vec<Entry>, StoreError> {
+pub(crate) fn read_all(rows: Vec<Vec<Value>>) -> Result<Vec<OrderRow>, StoreError> {
     rows.into_iter().map(read).collect()
 }
 
@@ -179,11 +179,11 @@ pub async fn insert_released<S: Sql>(sql: &S, order: &NewOrder, now: Millis) -> 
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn standings<S: Sql>(
+pub async fn load_states<S: Sql>(
     sql: &S,
     activity: &ActivityId,
     orders: &[&NewOrder],
-) -> Result<Vec<Option<Standing>>, StoreError> {
+) -> Result<Vec<Option<OrderState>>, StoreError> {
     let numbers: Vec<_> = orders.iter().map(|order| &order.order_no).collect();
     let (places, each) = match sql.dialect() {
         Dialect::Sqlite => ("json_group_array(e.key)", "json_each(?1) AS e"),
@@ -203,7 +203,7 @@ pub async fn standings<S: Sql>(
     for row in rows {
         let mut row = Row::new(row);
         let places: Vec<usize> = row.parsed(|text| serde_json::from_str(text))?;
-        let standing = Standing {
+        let standing = OrderState {
             epoch: row.int()?,
             status: row.parsed(|text| Status::parse(text).ok_or(()))?,
             live: row.int()? == 1,
@@ -224,7 +224,7 @@ pub async fn standings<S: Sql>(
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<Entry>, StoreError> {
+pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!("SELECT {COLUMNS} FROM orders WHERE order_no = ?1");
     Ok(read_all(sql.run(&statement, vec![order_no.to_string().into()]).await?)?.pop())
 }
@@ -233,7 +233,7 @@ pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<Entry>, 
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn load_many<S: Sql>(sql: &S, orders: &[&OrderNo]) -> Result<Vec<Entry>, StoreError> {
+pub async fn load_many<S: Sql>(sql: &S, orders: &[&OrderNo]) -> Result<Vec<OrderRow>, StoreError> {
     let names: Vec<_> = orders.iter().map(ToString::to_string).collect();
     let each = match sql.dialect() {
         Dialect::Sqlite => "SELECT value FROM json_each(?1)",
@@ -267,7 +267,12 @@ pub async fn of_user<S: Sql>(
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn page<S: Sql>(sql: &S, activity: &ActivityId, after: &str, limit: i64) -> Result<Vec<Entry>, StoreError> {
+pub async fn page<S: Sql>(
+    sql: &S,
+    activity: &ActivityId,
+    after: &str,
+    limit: i64,
+) -> Result<Vec<OrderRow>, StoreError> {
     let statement = format!(
         "SELECT {COLUMNS} FROM orders WHERE order_no > ?1 AND order_no LIKE ?2 AND activity = ?3 \
          ORDER BY order_no LIMIT CAST(?4 AS BIGINT)"
@@ -280,7 +285,7 @@ pub async fn page<S: Sql>(sql: &S, activity: &ActivityId, after: &str, limit: i6
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn cancel<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<Entry>, StoreError> {
+pub async fn cancel<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<OrderRow>, StoreError> {
     release(sql, order_no, Status::Cancelled, "cancelled_by_buyer", now).await
 }
 
@@ -294,7 +299,7 @@ pub async fn release<S: Sql>(
     to: Status,
     reason: &str,
     now: Millis,
-) -> Result<Option<Entry>, StoreError> {
+) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
         "UPDATE orders SET status = ?3, live = 0, reason = ?4, updated_at = ?2, unsettled = 1 \
          WHERE order_no = ?1 AND status = 'pending_payment' RETURNING {COLUMNS}"
@@ -309,7 +314,12 @@ pub async fn release<S: Sql>(
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn expire<S: Sql>(sql: &S, now: Millis, limit: i64, lease: Option<&Lease>) -> Result<Vec<Entry>, StoreError> {
+pub async fn expire<S: Sql>(
+    sql: &S,
+    now: Millis,
+    limit: i64,
+    lease: Option<&Lease>,
+) -> Result<Vec<OrderRow>, StoreError> {
     let lock = match sql.dialect() {
         Dialect::Sqlite => "",
         Dialect::Postgres => "FOR UPDATE SKIP LOCKED",
@@ -339,7 +349,7 @@ pub async fn start_payment<S: Sql>(
     order_no: &OrderNo,
     checkout_url: &str,
     now: Millis,
-) -> Result<Option<Entry>, StoreError> {
+) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
         "UPDATE orders SET checkout_url = ?2, \
          pay_by = pay_by + CASE WHEN extended = 0 \
@@ -355,7 +365,7 @@ pub async fn start_payment<S: Sql>(
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn unsettled<S: Sql>(sql: &S, before: Millis, limit: i64, skip: i64) -> Result<Vec<Entry>, StoreError> {
+pub async fn unsettled<S: Sql>(sql: &S, before: Millis, limit: i64, skip: i64) -> Result<Vec<OrderRow>, StoreError> {
     let statement = format!(
         "SELECT {COLUMNS} FROM orders WHERE unsettled = 1 AND updated_at <= ?1 ORDER BY updated_at, order_no \
          LIMIT CAST(?2 AS BIGINT) OFFSET CAST(?3 AS BIGINT)"
@@ -367,7 +377,7 @@ pub async fn unsettled<S: Sql>(sql: &S, before: Millis, limit: i64, skip: i64) -
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn mark_settled<S: Sql>(sql: &S, entries: &[Entry]) -> Result<(), StoreError> {
+pub async fn mark_settled<S: Sql>(sql: &S, entries: &[OrderRow]) -> Result<(), StoreError> {
     if entries.is_empty() {
         return Ok(());
     }

@@ -4,7 +4,7 @@ use domain::{ids::OrderNo, money::Money, time::Millis, webhook::Payment};
 use serde::Serialize;
 
 use super::{
-    orders::{COLUMNS, Entry, read_all},
+    orders::{COLUMNS, OrderRow, read_all},
     rows::Row,
 };
 use crate::ports::{Sql, StoreError, Value};
@@ -55,7 +55,7 @@ fn read(row: Vec<Value>) -> Result<Callback, StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn note<S: Sql>(sql: &S, event: &Payment, now: Millis) -> Result<Callback, StoreError> {
+pub async fn record_callback<S: Sql>(sql: &S, event: &Payment, now: Millis) -> Result<Callback, StoreError> {
     let params = vec![
         kept(&event.id),
         kept(&event.kind),
@@ -167,7 +167,12 @@ pub async fn erase<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<usize,
 ///
 /// # Errors
 /// [`StoreError::LedgerRefused`] where a released order finds no room (I2).
-pub async fn pay<S: Sql>(sql: &S, callback: &Callback, from: &str, now: Millis) -> Result<Option<Entry>, StoreError> {
+pub async fn pay<S: Sql>(
+    sql: &S,
+    callback: &Callback,
+    from: &str,
+    now: Millis,
+) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
         "UPDATE orders SET status = 'paid', live = 1, reason = '', payment = ?2, paid_at = ?3, updated_at = ?3, \
          unsettled = 1 WHERE order_no = ?1 AND status = ?4 RETURNING {COLUMNS}"
@@ -194,7 +199,7 @@ pub async fn name<S: Sql>(sql: &S, callback: &Callback) -> Result<bool, StoreErr
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn request_refund<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<Entry>, StoreError> {
+pub async fn request_refund<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
         "UPDATE orders SET status = 'refunding', reason = 'refund_requested', updated_at = ?2, unsettled = 1 \
          WHERE order_no = ?1 AND status = 'paid' RETURNING {COLUMNS}"
@@ -209,7 +214,7 @@ pub const TOO_LATE: &str = "paid_too_late";
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn refund_late<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<Option<Entry>, StoreError> {
+pub async fn refund_late<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
         "UPDATE orders SET status = 'refunding', reason = '{TOO_LATE}', payment = ?2, paid_at = ?3, \
          updated_at = ?3, unsettled = 1 \
@@ -223,7 +228,7 @@ pub async fn refund_late<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> R
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn refunded<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<Entry>, StoreError> {
+pub async fn refunded<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
         "UPDATE orders SET status = 'refunded', updated_at = ?2, unsettled = 1, \
          live = CASE WHEN (SELECT a.refund_restocks FROM activities a WHERE a.id = orders.activity) = 1 \

@@ -120,7 +120,7 @@ pub enum Tried {
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn note<S: Sql>(sql: &S, of: &Refund, tried: &Tried) -> Result<(), StoreError> {
+pub async fn record_attempt<S: Sql>(sql: &S, of: &Refund, tried: &Tried) -> Result<(), StoreError> {
     let (set, text, then) = match tried {
         Tried::Taken(refund) => ("state = 'sent', refund = ?3, last_error = ''", refund, Millis(0)),
         Tried::Failed(error, then) => {

@@ -107,7 +107,12 @@ pub async fn close<S: Sql>(sql: &S, order_no: &OrderNo, session: &str) -> Result
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn note<S: Sql>(sql: &S, order_no: &OrderNo, session: &str, error: &str) -> Result<(), StoreError> {
+pub async fn record_no_answer<S: Sql>(
+    sql: &S,
+    order_no: &OrderNo,
+    session: &str,
+    error: &str,
+) -> Result<(), StoreError> {
     let statement = "UPDATE sessions SET last_error = ?2, \
          state = CASE WHEN attempts >= CAST(?3 AS BIGINT) THEN 'closed' ELSE state END \
          WHERE order_no = ?1 AND session = ?4 AND state = 'open'";

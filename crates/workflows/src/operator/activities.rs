@@ -7,7 +7,7 @@ use domain::{
 };
 
 use crate::{
-    cache::warm_up::{self, Preheated, preheat},
+    cache::warm_up::{self, WarmUpOutcome, warm_up},
     keys::Keys,
     ledger::{
         activities::{self, Activity, Saved},
@@ -29,7 +29,7 @@ const REBUILT_AT_ONCE: &str = "Somebody rebuilds the sale at the same time: look
 
 /// What came of an operator's wish.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Operated {
+pub enum OperationOutcome {
     /// Done.
     Done(Box<Activity>),
     /// There is no such sale.
@@ -47,18 +47,18 @@ enum Tried {
     Half(String),
 }
 
-impl From<Tried> for Operated {
+impl From<Tried> for OperationOutcome {
     fn from(tried: Tried) -> Self {
         match tried {
-            Tried::Done(activity) => Operated::Done(activity),
-            Tried::Gone => Operated::Conflict(AT_ONCE.to_owned()),
-            Tried::Half(detail) => Operated::Conflict(detail),
+            Tried::Done(activity) => OperationOutcome::Done(activity),
+            Tried::Gone => OperationOutcome::Conflict(AT_ONCE.to_owned()),
+            Tried::Half(detail) => OperationOutcome::Conflict(detail),
         }
     }
 }
 
 /// What operations need beside the stores.
-pub struct Desk<'a, R, S> {
+pub struct OperatorContext<'a, R, S> {
     /// Redis.
     pub redis: &'a R,
     /// The ledger.
@@ -71,17 +71,17 @@ pub struct Desk<'a, R, S> {
     pub nonce: String,
 }
 
-impl<R: Redis, S: Sql> Desk<'_, R, S> {
+impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     /// Creates a sale as a draft, replaces a draft, or changes a published sale where that is safe. With the version that
     /// was `read`, only where nobody has changed it since: a description holds totals, and would undo a restock.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn put(&self, id: &ActivityId, spec: Spec, read: Option<i64>) -> Result<Operated, StoreError> {
+    pub async fn put(&self, id: &ActivityId, spec: Spec, read: Option<i64>) -> Result<OperationOutcome, StoreError> {
         let old = activities::load(self.sql, id).await?;
         let version = old.as_ref().map_or(0, |old| old.version);
         if let Some(read) = read.filter(|read| *read != version) {
-            return Ok(Operated::Conflict(match read {
+            return Ok(OperationOutcome::Conflict(match read {
                 0 => "There is a sale of this name: choose another, or edit that.".to_owned(),
                 _ => format!("The sale was changed since you read it, and is version {version} now: read it again."),
             }));
@@ -112,28 +112,30 @@ impl<R: Redis, S: Sql> Desk<'_, R, S> {
         sku: &SkuId,
         by: i64,
         from: Option<i64>,
-    ) -> Result<Operated, StoreError> {
-        let Some(old) = activities::load(self.sql, id).await? else { return Ok(Operated::Unknown) };
+    ) -> Result<OperationOutcome, StoreError> {
+        let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::Unknown) };
         let mut spec = old.spec.clone();
-        let Some(known) = spec.skus.iter_mut().find(|known| known.sku == *sku) else { return Ok(Operated::Unknown) };
+        let Some(known) = spec.skus.iter_mut().find(|known| known.sku == *sku) else {
+            return Ok(OperationOutcome::Unknown);
+        };
         if known.total < 0 {
-            return Ok(Operated::Conflict("The SKU is unlimited: there is nothing to restock.".to_owned()));
+            return Ok(OperationOutcome::Conflict("The SKU is unlimited: there is nothing to restock.".to_owned()));
         }
         if let Some(from) = from.filter(|from| *from != known.total) {
             let detail =
                 format!("The total of SKU {sku} is {}, not {from}: look whether it was restocked.", known.total);
-            return Ok(Operated::Conflict(detail));
+            return Ok(OperationOutcome::Conflict(detail));
         }
         match known.total.checked_add(by).filter(|total| (0..=LARGEST_TOTAL).contains(total)) {
             Some(total) => known.total = total,
-            None => return Ok(Operated::Conflict("The total would be below 0 or above 10^9.".to_owned())),
+            None => return Ok(OperationOutcome::Conflict("The total would be below 0 or above 10^9.".to_owned())),
         }
         let version = old.version;
         match self.change(old, spec.clone()).await {
             // The ledger has the units, and the sweeper brings Redis along: asked again, it would add them again.
             Err(error @ (StoreError::RedisUnavailable(_) | StoreError::RedisRefused(_))) if by > 0 => {
                 match activities::load(self.sql, id).await? {
-                    Some(now) if now.version > version && now.spec == spec => Ok(Operated::Done(Box::new(now))),
+                    Some(now) if now.version > version && now.spec == spec => Ok(OperationOutcome::Done(Box::new(now))),
                     _ => Err(error),
                 }
             }
@@ -141,25 +143,32 @@ impl<R: Redis, S: Sql> Desk<'_, R, S> {
         }
     }
 
-    async fn change(&self, old: Activity, spec: Spec) -> Result<Operated, StoreError> {
+    async fn change(&self, old: Activity, spec: Spec) -> Result<OperationOutcome, StoreError> {
         let new = Activity { spec, ..self.next(&old).await? };
         match old.state {
             State::Draft => return self.save(&new, Some(&old)).await.map(Into::into),
-            State::Closed => return Ok(Operated::Conflict("The sale is closed: it cannot be changed.".to_owned())),
+            State::Closed => {
+                return Ok(OperationOutcome::Conflict("The sale is closed: it cannot be changed.".to_owned()));
+            }
             State::Published | State::Paused => {}
         }
         if new.spec.per_user < old.spec.per_user {
             let detail = "Buyers may hold more already: per_user cannot be lowered once the sale is published.";
-            return Ok(Operated::Conflict(detail.to_owned()));
+            return Ok(OperationOutcome::Conflict(detail.to_owned()));
         }
         let mut lowered = Activity { spec: old.spec.clone(), version: new.version, epoch: new.epoch, ..old.clone() };
         let mut lower = Vec::new();
         for sku in &mut lowered.spec.skus {
             match new.spec.skus.iter().find(|other| other.sku == sku.sku).map(|other| other.total) {
-                None => return Ok(Operated::Conflict(format!("SKU {} is on sale: it cannot be removed.", sku.sku))),
+                None => {
+                    return Ok(OperationOutcome::Conflict(format!(
+                        "SKU {} is on sale: it cannot be removed.",
+                        sku.sku
+                    )));
+                }
                 Some(total) if (total < 0) != (sku.total < 0) => {
                     let detail = format!("SKU {}: a total cannot become or cease to be unlimited.", sku.sku);
-                    return Ok(Operated::Conflict(detail));
+                    return Ok(OperationOutcome::Conflict(detail));
                 }
                 Some(total) if total < sku.total => {
                     sku.total = total;
@@ -173,11 +182,11 @@ impl<R: Redis, S: Sql> Desk<'_, R, S> {
         }
         // Redis decides what can still be taken off sale: it goes first, with nothing but that.
         match warm_up::lower(self.redis, &lowered, self.ticket_secret, &lower).await? {
-            Preheated::Done | Preheated::Missing => {}
-            Preheated::Stale => return Ok(Operated::Conflict(AT_ONCE.to_owned())),
-            Preheated::Below(sku) => {
+            WarmUpOutcome::Done | WarmUpOutcome::Missing => {}
+            WarmUpOutcome::Stale => return Ok(OperationOutcome::Conflict(AT_ONCE.to_owned())),
+            WarmUpOutcome::Below(sku) => {
                 let detail = format!("The total of SKU {sku} would be below what is held and sold.");
-                return Ok(Operated::Conflict(detail));
+                return Ok(OperationOutcome::Conflict(detail));
             }
         }
         let tried = self.save_and_heat(&new, &old).await?;
@@ -211,8 +220,8 @@ impl<R: Redis, S: Sql> Desk<'_, R, S> {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn set_state(&self, id: &ActivityId, state: State) -> Result<Operated, StoreError> {
-        let Some(old) = activities::load(self.sql, id).await? else { return Ok(Operated::Unknown) };
+    pub async fn set_state(&self, id: &ActivityId, state: State) -> Result<OperationOutcome, StoreError> {
+        let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::Unknown) };
         let legal = matches!(
             (old.state, state),
             (State::Draft | State::Published | State::Paused, State::Published)
@@ -221,7 +230,7 @@ impl<R: Redis, S: Sql> Desk<'_, R, S> {
         );
         if !legal {
             let detail = format!("The sale is {}: it cannot become {}.", old.state.as_str(), state.as_str());
-            return Ok(Operated::Conflict(detail));
+            return Ok(OperationOutcome::Conflict(detail));
         }
         let new = Activity { state, ..self.next(&old).await? };
         self.save_all_but_totals(&new, &old).await
@@ -231,10 +240,10 @@ impl<R: Redis, S: Sql> Desk<'_, R, S> {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn resume(&self, id: &ActivityId) -> Result<Operated, StoreError> {
+    pub async fn resume(&self, id: &ActivityId) -> Result<OperationOutcome, StoreError> {
         match activities::load(self.sql, id).await? {
             Some(sale) if sale.state == State::Draft => {
-                Ok(Operated::Conflict("The sale is draft: publish it.".to_owned()))
+                Ok(OperationOutcome::Conflict("The sale is draft: publish it.".to_owned()))
             }
             _ => self.set_state(id, State::Published).await,
         }
@@ -244,8 +253,8 @@ impl<R: Redis, S: Sql> Desk<'_, R, S> {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn rotate_start_key(&self, id: &ActivityId) -> Result<Operated, StoreError> {
-        let Some(old) = activities::load(self.sql, id).await? else { return Ok(Operated::Unknown) };
+    pub async fn rotate_start_key(&self, id: &ActivityId) -> Result<OperationOutcome, StoreError> {
+        let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::Unknown) };
         let new = Activity { nonce: self.nonce.clone(), ..self.next(&old).await? };
         match new.state {
             State::Published | State::Paused => self.save_all_but_totals(&new, &old).await,
@@ -309,11 +318,11 @@ impl<R: Redis, S: Sql> Desk<'_, R, S> {
     }
 
     /// The same for a change of anything but totals: those that somebody else changed at the same time may stay.
-    async fn save_all_but_totals(&self, activity: &Activity, read: &Activity) -> Result<Operated, StoreError> {
+    async fn save_all_but_totals(&self, activity: &Activity, read: &Activity) -> Result<OperationOutcome, StoreError> {
         match self.save(activity, Some(read)).await? {
             Tried::Half(_) => match activities::load(self.sql, &activity.id).await? {
                 Some(now) if now.version == activity.version => self.heat(now).await.map(Into::into),
-                _ => Ok(Operated::Conflict(AT_ONCE.to_owned())),
+                _ => Ok(OperationOutcome::Conflict(AT_ONCE.to_owned())),
             },
             Tried::Done(saved) => self.heat(*saved).await.map(Into::into),
             Tried::Gone => Ok(Tried::Gone.into()),
@@ -323,10 +332,10 @@ impl<R: Redis, S: Sql> Desk<'_, R, S> {
     /// Brings Redis into line with what was saved.
     async fn heat(&self, mut activity: Activity) -> Result<Tried, StoreError> {
         for _ in 0..HEATS {
-            match preheat(self.redis, &activity, self.ticket_secret).await? {
-                Preheated::Done => {}
+            match warm_up(self.redis, &activity, self.ticket_secret).await? {
+                WarmUpOutcome::Done => {}
                 // The first gate of a sale, and one after Redis lost it, are made alike.
-                Preheated::Missing => {
+                WarmUpOutcome::Missing => {
                     match rebuild(self.redis, self.sql, &activity.id, self.ticket_secret, self.now).await? {
                         Rebuilt::Done { epoch, .. } => activity.epoch = epoch,
                         // Somebody else has just made one.
@@ -339,14 +348,14 @@ impl<R: Redis, S: Sql> Desk<'_, R, S> {
                     continue;
                 }
                 // Somebody changed the sale after us, and brings Redis along; or rebuilt it from what was before us.
-                Preheated::Stale => match activities::load(self.sql, &activity.id).await? {
+                WarmUpOutcome::Stale => match activities::load(self.sql, &activity.id).await? {
                     Some(now) if now.version == activity.version && now.epoch > activity.epoch => {
                         activity.epoch = now.epoch;
                         continue;
                     }
                     _ => {}
                 },
-                Preheated::Below(sku) => return Err(StoreError::Unreadable(format!("{sku} was not to be judged"))),
+                WarmUpOutcome::Below(sku) => return Err(StoreError::Unreadable(format!("{sku} was not to be judged"))),
             }
             bans::copy(self.redis, self.sql, &activity.id, self.now).await?;
             return Ok(Tried::Done(Box::new(activity)));

@@ -9,12 +9,12 @@ use crate::{
     ledger::rows::Row,
     ports::{Redis, Sql, StoreError},
     recovery::sweep,
-    script::FIGURES,
+    script::STATS,
 };
 
 /// A SKU's units in Redis at one instant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct SkuFigures {
+pub struct SkuStats {
     /// The SKU.
     pub sku: String,
     /// Units on sale; -1 is unlimited.
@@ -33,7 +33,7 @@ pub struct SkuFigures {
 
 /// A sale in Redis at one instant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Figures {
+pub struct ActivityStats {
     /// When.
     pub server_time: Millis,
     /// Orders that ever entered the queue.
@@ -47,7 +47,7 @@ pub struct Figures {
     /// Orders written per second, as last measured.
     pub drain_rate: i64,
     /// Units by SKU.
-    pub skus: Vec<SkuFigures>,
+    pub skus: Vec<SkuStats>,
     /// Refusals by code, as far as Redis was asked.
     pub refusals: std::collections::BTreeMap<String, i64>,
 }
@@ -56,10 +56,10 @@ pub struct Figures {
 ///
 /// # Errors
 /// [`StoreError`] of Redis.
-pub async fn figures<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option<Figures>, StoreError> {
+pub async fn stats<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option<ActivityStats>, StoreError> {
     let keys = Keys::of(activity);
     let names = ["gate", "stats", "queue", "orders"].map(|name| keys.named(name)).into();
-    let mut reply = FIGURES.run(redis, names, vec![keys.prefix().into()]).await?;
+    let mut reply = STATS.run(redis, names, vec![keys.prefix().into()]).await?;
     let server_time = Millis(reply.int()?);
     if reply.left() == 0 {
         return Ok(None);
@@ -70,29 +70,29 @@ pub async fn figures<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Optio
         let sku = reply.text()?;
         let left = reply.text()?.parse().ok();
         let (held, pending, sold) = (reply.int()?, reply.int()?, reply.int()?);
-        skus.push(SkuFigures { sku, left, held, queued: held - pending, pending, sold, total: reply.int()? });
+        skus.push(SkuStats { sku, left, held, queued: held - pending, pending, sold, total: reply.int()? });
     }
     let mut refusals = std::collections::BTreeMap::new();
     while reply.left() > 0 {
         refusals.insert(reply.text()?, reply.int()?);
     }
     let queue = (enqueued - written).max(0);
-    Ok(Some(Figures { server_time, enqueued, written, queue, stream, drain_rate, skus, refusals }))
+    Ok(Some(ActivityStats { server_time, enqueued, written, queue, stream, drain_rate, skus, refusals }))
 }
 
 /// Reads the figures of every sale that has a gate.
 ///
 /// # Errors
 /// [`StoreError`] of Redis.
-pub async fn all_figures<R: Redis>(redis: &R) -> Result<Vec<(ActivityId, Figures)>, StoreError> {
+pub async fn all_stats<R: Redis>(redis: &R) -> Result<Vec<(ActivityId, ActivityStats)>, StoreError> {
     let sales = sweep::activities(redis).await?;
-    let read = join_all(sales.iter().map(|sale| figures(redis, sale))).await;
+    let read = join_all(sales.iter().map(|sale| stats(redis, sale))).await;
     sales.into_iter().zip(read).filter_map(|(sale, read)| Some(read.transpose()?.map(|read| (sale, read)))).collect()
 }
 
 /// A SKU in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LedgerFigures {
+pub struct SkuLedgerStats {
     /// The SKU.
     pub sku: String,
     /// Units on sale.
@@ -111,9 +111,9 @@ pub struct LedgerFigures {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SkuAudit {
     /// Redis at one instant.
-    pub redis: SkuFigures,
+    pub redis: SkuStats,
     /// The ledger just before or after it.
-    pub ledger: Option<LedgerFigures>,
+    pub ledger: Option<SkuLedgerStats>,
     /// I1: `left + held + sold = total`, `left ≥ 0`.
     pub i1: bool,
     /// I2: the ledger holds no more live units than the total, and its count is right.
@@ -150,8 +150,8 @@ pub async fn audit<R: Redis, S: Sql>(
     activity: &ActivityId,
     per_user: i64,
 ) -> Result<Option<Audit>, StoreError> {
-    let ledger = ledger_figures(sql, activity).await?;
-    let Some(figures) = figures(redis, activity).await? else { return Ok(None) };
+    let ledger = ledger_stats(sql, activity).await?;
+    let Some(figures) = stats(redis, activity).await? else { return Ok(None) };
     let skus: Vec<_> = figures
         .skus
         .into_iter()
@@ -179,7 +179,7 @@ pub async fn audit<R: Redis, S: Sql>(
     }))
 }
 
-async fn ledger_figures<S: Sql>(sql: &S, activity: &ActivityId) -> Result<Vec<LedgerFigures>, StoreError> {
+async fn ledger_stats<S: Sql>(sql: &S, activity: &ActivityId) -> Result<Vec<SkuLedgerStats>, StoreError> {
     let statement = "SELECT s.sku, s.total, s.live, \
         (SELECT CAST(COALESCE(SUM(o.quantity), 0) AS BIGINT) FROM orders o \
            WHERE o.activity = s.activity AND o.sku = s.sku AND o.live = 1), \
@@ -192,7 +192,7 @@ async fn ledger_figures<S: Sql>(sql: &S, activity: &ActivityId) -> Result<Vec<Le
     rows.into_iter()
         .map(|row| {
             let mut row = Row::new(row);
-            Ok(LedgerFigures {
+            Ok(SkuLedgerStats {
                 sku: row.text()?,
                 total: row.int()?,
                 live: row.int()?,

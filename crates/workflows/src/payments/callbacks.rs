@@ -13,13 +13,13 @@ use domain::{
 use crate::{
     keys::Keys,
     ledger::{
-        orders::{self, Entry},
+        orders::{self, OrderRow},
         payments::{self, Callback},
         refunds::{self, Book},
     },
-    payments::commands::{bring_along, session_ended},
+    payments::commands::{session_ended, settle},
     ports::{Redis, Sql, StoreError},
-    script::RETAKE,
+    script::REACQUIRE,
 };
 
 /// What came of a callback.
@@ -39,7 +39,7 @@ pub enum Applied {
 /// # Errors
 /// [`StoreError`]; the provider is to try again.
 pub async fn apply<R: Redis, S: Sql>(redis: &R, sql: &S, event: &Payment, now: Millis) -> Result<Applied, StoreError> {
-    let callback = payments::note(sql, event, now).await?;
+    let callback = payments::record_callback(sql, event, now).await?;
     if !callback.outcome.is_empty() {
         return Ok(Applied::Duplicate);
     }
@@ -98,7 +98,7 @@ async fn paid<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     callback: &Callback,
-    entry: Entry,
+    entry: OrderRow,
     now: Millis,
 ) -> Result<(Applied, &'static str), StoreError> {
     // It goes back to its payer: it pays nothing any more, however often it is told.
@@ -109,8 +109,8 @@ async fn paid<R: Redis, S: Sql>(
     if callback.money != order.money {
         return Ok((Applied::Held, "wrong_amount"));
     }
-    let settled = |entry: Entry, outcome| async move {
-        bring_along(redis, sql, std::slice::from_ref(&entry)).await?;
+    let settled = |entry: OrderRow, outcome| async move {
+        settle(redis, sql, std::slice::from_ref(&entry)).await?;
         Ok((Applied::Changed, outcome))
     };
     match order.status {
@@ -168,7 +168,7 @@ async fn money_back<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     callback: &Callback,
-    entry: Entry,
+    entry: OrderRow,
     now: Millis,
 ) -> Result<(Applied, &'static str), StoreError> {
     let Callback { order_no, payment, refund, .. } = callback;
@@ -189,7 +189,7 @@ async fn money_back<R: Redis, S: Sql>(
     refunds::confirm(sql, Book::Orders, order_no, payment, refund).await?;
     match payments::refunded(sql, &order.order_no, now).await? {
         Some(entry) => {
-            bring_along(redis, sql, std::slice::from_ref(&entry)).await?;
+            settle(redis, sql, std::slice::from_ref(&entry)).await?;
             Ok((Applied::Changed, "refunded"))
         }
         None => Ok((Applied::Duplicate, "no_change")),
@@ -201,7 +201,7 @@ async fn money_back<R: Redis, S: Sql>(
 async fn money_not_back<S: Sql>(
     sql: &S,
     callback: &Callback,
-    entry: Entry,
+    entry: OrderRow,
     now: Millis,
 ) -> Result<(Applied, &'static str), StoreError> {
     let Callback { order_no, payment, refund, .. } = callback;
@@ -229,7 +229,7 @@ async fn late<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<(Applied, &'static str), StoreError> {
     // Redis must have seen the release before it can take the unit again.
-    follow(redis, sql, &order.order_no).await?;
+    settle_order(redis, sql, &order.order_no).await?;
     let keys = Keys::of(order.activity());
     let names = vec![
         keys.named("gate"),
@@ -248,14 +248,14 @@ async fn late<R: Redis, S: Sql>(
         order.created_at.0.to_string().into(),
         order.status.as_str().into(),
     ];
-    let word = RETAKE.run(redis, names, args).await?.text()?;
+    let word = REACQUIRE.run(redis, names, args).await?.text()?;
     if word == "later" {
         return Err(StoreError::Rebuilding);
     }
     if word == "taken" {
         match payments::pay(sql, callback, order.status.as_str(), now).await {
             Ok(Some(entry)) => {
-                bring_along(redis, sql, std::slice::from_ref(&entry)).await?;
+                settle(redis, sql, std::slice::from_ref(&entry)).await?;
                 return Ok((Applied::Changed, "paid_late"));
             }
             // The ledger has no room, or the order moved: what comes next knows which.
@@ -264,7 +264,7 @@ async fn late<R: Redis, S: Sql>(
         }
     }
     let moved = payments::refund_late(sql, callback, now).await?;
-    follow(redis, sql, &order.order_no).await?;
+    settle_order(redis, sql, &order.order_no).await?;
     match (moved, orders::load(sql, &order.order_no).await?) {
         (Some(_), _) => Ok((Applied::Changed, "refund_started")),
         // Somebody was first, perhaps with other money.
@@ -276,9 +276,9 @@ async fn late<R: Redis, S: Sql>(
 }
 
 /// Brings Redis along with an order as the ledger has it now.
-async fn follow<R: Redis, S: Sql>(redis: &R, sql: &S, order_no: &OrderNo) -> Result<(), StoreError> {
+async fn settle_order<R: Redis, S: Sql>(redis: &R, sql: &S, order_no: &OrderNo) -> Result<(), StoreError> {
     match orders::load(sql, order_no).await? {
-        Some(entry) => bring_along(redis, sql, std::slice::from_ref(&entry)).await.map(|_| ()),
+        Some(entry) => settle(redis, sql, std::slice::from_ref(&entry)).await.map(|_| ()),
         None => Ok(()),
     }
 }

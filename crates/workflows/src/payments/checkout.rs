@@ -12,7 +12,7 @@ use crate::{
         sessions::{self, Last},
     },
     payments::{
-        commands::{self, Moved},
+        commands::{self, CommandOutcome},
         provider::{Opened, Provider, Unknown},
     },
     ports::{Redis, Sql, StoreError},
@@ -44,7 +44,7 @@ pub async fn checkout<R: Redis, S: Sql, P: Provider>(
     order: &Order,
     sealed: &str,
     now: Millis,
-) -> Result<Moved, CheckoutError> {
+) -> Result<CommandOutcome, CheckoutError> {
     let order_no = &order.order_no;
     if !addresses::save(sql, order_no, sealed, now).await? {
         return Ok(commands::stands(sql, order_no, now).await?);
@@ -53,7 +53,7 @@ pub async fn checkout<R: Redis, S: Sql, P: Provider>(
         let (url, attempt) = session(sql, provider, order).await?;
         match commands::start_payment(redis, sql, order_no, &url, attempt, now).await? {
             // It ended meanwhile.
-            Moved::Done(order) if order.checkout_url.is_none() => {}
+            CommandOutcome::Done(order) if order.checkout_url.is_none() => {}
             moved => return Ok(moved),
         }
     }

@@ -10,17 +10,17 @@ use domain::{
 use crate::{
     keys::Keys,
     ledger::{
-        orders::{self, Entry},
+        orders::{self, OrderRow},
         payments, sessions,
     },
     ports::{Redis, Sql, StoreError},
-    script::HOLD,
-    settle::{Settled, settle},
+    script::SET_SESSION,
+    settle::{Settled, apply_transitions},
 };
 
 /// What came of a buyer's wish.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Moved {
+pub enum CommandOutcome {
     /// The order moved, or was there already.
     Done(Box<Order>),
     /// The order is in a state that does not allow it.
@@ -34,10 +34,10 @@ pub enum Moved {
 ///
 /// # Errors
 /// [`StoreError`]; the sweeper finishes it.
-pub async fn bring_along<R: Redis, S: Sql>(redis: &R, sql: &S, entries: &[Entry]) -> Result<usize, StoreError> {
+pub async fn settle<R: Redis, S: Sql>(redis: &R, sql: &S, entries: &[OrderRow]) -> Result<usize, StoreError> {
     let Some(first) = entries.first() else { return Ok(0) };
-    let moves: Vec<_> = entries.iter().map(|entry| entry.to_move(String::new())).collect();
-    let settled = settle(redis, first.order.activity(), &moves).await?;
+    let moves: Vec<_> = entries.iter().map(|entry| entry.to_transition(String::new())).collect();
+    let settled = apply_transitions(redis, first.order.activity(), &moves).await?;
     // What was read in another epoch, or during a rebuild, is read again by the sweeper.
     let seen = entries.iter().zip(settled).filter(|(_, settled)| *settled != Settled::Fenced);
     let seen: Vec<_> = seen.map(|(entry, _)| entry.clone()).collect();
@@ -54,12 +54,12 @@ pub async fn cancel<R: Redis, S: Sql>(
     sql: &S,
     order_no: &OrderNo,
     now: Millis,
-) -> Result<Moved, StoreError> {
+) -> Result<CommandOutcome, StoreError> {
     match orders::cancel(sql, order_no, now).await? {
         Some(entry) => {
             // The ledger has decided: a failure from here on is finished by the sweeper, not shown to the buyer.
-            let _ = bring_along(redis, sql, std::slice::from_ref(&entry)).await;
-            Ok(Moved::Done(Box::new(entry.order)))
+            let _ = settle(redis, sql, std::slice::from_ref(&entry)).await;
+            Ok(CommandOutcome::Done(Box::new(entry.order)))
         }
         None => after(sql, order_no, Status::Cancelled).await,
     }
@@ -77,15 +77,15 @@ pub async fn start_payment<R: Redis, S: Sql>(
     checkout_url: &str,
     attempt: i64,
     now: Millis,
-) -> Result<Moved, StoreError> {
+) -> Result<CommandOutcome, StoreError> {
     let Some(entry) = orders::start_payment(sql, order_no, checkout_url, now).await? else {
         return stands(sql, order_no, now).await;
     };
     let pay_by = entry.order.pay_by.unwrap_or_default().0.to_string();
     let url = entry.order.checkout_url.as_deref();
     let sessions = 2 * attempt + i64::from(url.is_none());
-    hold(redis, order_no, url.unwrap_or_default(), pay_by, sessions).await?;
-    Ok(Moved::Done(Box::new(entry.order)))
+    set_session(redis, order_no, url.unwrap_or_default(), pay_by, sessions).await?;
+    Ok(CommandOutcome::Done(Box::new(entry.order)))
 }
 
 /// A session ended before it was paid: its order can get another one while it has time, and nobody is sent to this one
@@ -102,12 +102,12 @@ pub async fn session_ended<R: Redis, S: Sql>(
     let last = sessions::last(sql, order_no).await?;
     // Of an earlier session there is nothing to be said any more; of one that is not kept yet, see `sessions::keep`.
     let Some(last) = last.filter(|last| last.open && last.session == session) else { return Ok(()) };
-    hold(redis, order_no, "", String::new(), 2 * last.attempt + 1).await?;
+    set_session(redis, order_no, "", String::new(), 2 * last.attempt + 1).await?;
     sessions::close(sql, order_no, session).await
 }
 
-/// Tells Redis where an order is paid (`lua/hold.lua`).
-async fn hold<R: Redis>(
+/// Tells Redis where an order is paid (`lua/set_session.lua`).
+async fn set_session<R: Redis>(
     redis: &R,
     order_no: &OrderNo,
     url: &str,
@@ -115,17 +115,17 @@ async fn hold<R: Redis>(
     sessions: i64,
 ) -> Result<(), StoreError> {
     let key = Keys::of(order_no.activity()).order(order_no.ulid());
-    HOLD.run(redis, vec![key], vec![url.into(), pay_by.into(), sessions.to_string().into()]).await.map(|_| ())
+    SET_SESSION.run(redis, vec![key], vec![url.into(), pay_by.into(), sessions.to_string().into()]).await.map(|_| ())
 }
 
 /// How an order stands that cannot be paid (any more).
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn stands<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Moved, StoreError> {
+pub async fn stands<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<CommandOutcome, StoreError> {
     match orders::load(sql, order_no).await? {
-        Some(entry) => Ok(Moved::Conflict(Box::new(entry.order.seen_at(now)))),
-        None => Ok(Moved::Unknown),
+        Some(entry) => Ok(CommandOutcome::Conflict(Box::new(entry.order.seen_at(now)))),
+        None => Ok(CommandOutcome::Unknown),
     }
 }
 
@@ -138,27 +138,27 @@ pub async fn request_refund<R: Redis, S: Sql>(
     sql: &S,
     order_no: &OrderNo,
     now: Millis,
-) -> Result<Moved, StoreError> {
+) -> Result<CommandOutcome, StoreError> {
     match payments::request_refund(sql, order_no, now).await? {
         Some(entry) => {
-            let _ = bring_along(redis, sql, std::slice::from_ref(&entry)).await;
-            Ok(Moved::Done(Box::new(entry.order)))
+            let _ = settle(redis, sql, std::slice::from_ref(&entry)).await;
+            Ok(CommandOutcome::Done(Box::new(entry.order)))
         }
         None => match orders::load(sql, order_no).await? {
             Some(entry) if matches!(entry.order.status, Status::Refunding | Status::Refunded) => {
-                Ok(Moved::Done(Box::new(entry.order)))
+                Ok(CommandOutcome::Done(Box::new(entry.order)))
             }
-            Some(entry) => Ok(Moved::Conflict(Box::new(entry.order))),
-            None => Ok(Moved::Unknown),
+            Some(entry) => Ok(CommandOutcome::Conflict(Box::new(entry.order))),
+            None => Ok(CommandOutcome::Unknown),
         },
     }
 }
 
 /// The order as it is, after a move that this call did not make: fine if it is where it should be.
-async fn after<S: Sql>(sql: &S, order_no: &OrderNo, wanted: Status) -> Result<Moved, StoreError> {
+async fn after<S: Sql>(sql: &S, order_no: &OrderNo, wanted: Status) -> Result<CommandOutcome, StoreError> {
     match orders::load(sql, order_no).await? {
-        Some(entry) if entry.order.status == wanted => Ok(Moved::Done(Box::new(entry.order))),
-        Some(entry) => Ok(Moved::Conflict(Box::new(entry.order))),
-        None => Ok(Moved::Unknown),
+        Some(entry) if entry.order.status == wanted => Ok(CommandOutcome::Done(Box::new(entry.order))),
+        Some(entry) => Ok(CommandOutcome::Conflict(Box::new(entry.order))),
+        None => Ok(CommandOutcome::Unknown),
     }
 }

@@ -96,7 +96,7 @@ pub enum AnyProvider<W> {
     Stripe(Stripe<W>),
 }
 
-impl<W: crate::http_client::Web> Provider for AnyProvider<W> {
+impl<W: crate::http_client::HttpClient> Provider for AnyProvider<W> {
     async fn open(&self, order: &Order, attempt: i64) -> Result<Opened, Unknown> {
         match self {
             Self::Sandbox(sandbox) => sandbox.open(order, attempt).await,

@@ -58,11 +58,11 @@ pub async fn send<R: Redis, S: Sql, P: Provider>(
     let answers = join_all(due.iter().map(|refund| provider.refund(refund))).await;
     let mut round = Round { tried: due.len(), untaken: Vec::new() };
     for refund in nameless {
-        refunds::note(sql, &refund, &Tried::Unknown(PAYMENT_LOST.to_owned(), now)).await?;
+        refunds::record_attempt(sql, &refund, &Tried::Unknown(PAYMENT_LOST.to_owned(), now)).await?;
         round.untaken.push(Untaken { order_no: refund.order_no, because: PAYMENT_LOST.to_owned() });
     }
     for (refund, answer) in due.iter().zip(answers) {
-        if let Err(because) = settle(redis, sql, refund, answer, now).await? {
+        if let Err(because) = record_answer(redis, sql, refund, answer, now).await? {
             round.untaken.push(Untaken { order_no: refund.order_no.clone(), because });
         }
     }
@@ -70,7 +70,7 @@ pub async fn send<R: Redis, S: Sql, P: Provider>(
 }
 
 /// Writes down what the provider answered; the inner error is for the log.
-async fn settle<R: Redis, S: Sql>(
+async fn record_answer<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     of: &Refund,
@@ -78,18 +78,18 @@ async fn settle<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<Result<(), String>, StoreError> {
     match answer {
-        Ok(Refunded::Taken { refund }) => refunds::note(sql, of, &Tried::Taken(refund)).await.map(Ok),
+        Ok(Refunded::Taken { refund }) => refunds::record_attempt(sql, of, &Tried::Taken(refund)).await.map(Ok),
         // Its answer is as good as its callback, and the same thing is done about it.
         Ok(Refunded::Done { refund }) => {
             callbacks::apply(redis, sql, &confirmed(of, refund), now).await.map(|_| Ok(()))
         }
         Ok(Refunded::Failed(because)) => {
-            refunds::note(sql, of, &Tried::Failed(because.clone(), now.plus(AFTER_FAILURE_MS))).await?;
+            refunds::record_attempt(sql, of, &Tried::Failed(because.clone(), now.plus(AFTER_FAILURE_MS))).await?;
             Ok(Err(because))
         }
         Err(Unknown { text, retry_after_ms }) => {
             let then = now.plus(retry_after_ms.unwrap_or_default());
-            refunds::note(sql, of, &Tried::Unknown(text.clone(), then)).await?;
+            refunds::record_attempt(sql, of, &Tried::Unknown(text.clone(), then)).await?;
             Ok(Err(text))
         }
     }

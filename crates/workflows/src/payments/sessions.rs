@@ -58,9 +58,11 @@ pub async fn ask<R: Redis, S: Sql, P: Provider>(
                 }
                 sessions::close(sql, order_no, session).await?;
             }
-            Ok(Closed::Underway) => sessions::note(sql, order_no, session, "the money is on its way").await?,
+            Ok(Closed::Underway) => {
+                sessions::record_no_answer(sql, order_no, session, "the money is on its way").await?
+            }
             Err(unknown) => {
-                sessions::note(sql, order_no, session, &unknown.text).await?;
+                sessions::record_no_answer(sql, order_no, session, &unknown.text).await?;
                 round.unanswered.push((order_no.clone(), unknown.text));
             }
         }

@@ -15,7 +15,7 @@ use crate::{
     ledger::rows::Row,
     ports::{Dialect, Redis, Sql, StoreError},
     queue::stream,
-    script::REVIVE,
+    script::REQUEUE,
 };
 
 /// A dead letter.
@@ -157,7 +157,7 @@ pub async fn replay<R: Redis, S: Sql>(
         order.money.currency.into(),
         order.created_at.0.to_string().into(),
     ];
-    match REVIVE.run(redis, names, args).await?.text()?.as_str() {
+    match REQUEUE.run(redis, names, args).await?.text()?.as_str() {
         "queued" => {
             let statement = "UPDATE dead_letters SET replayed_at = ?2 WHERE order_no = ?1";
             sql.run(statement, vec![order_no.to_string().into(), now.0.into()]).await?;

@@ -20,7 +20,7 @@ use crate::{
         dead_letters,
         stream::{self, Message},
     },
-    settle::{Move, Settled, Standing, settle},
+    settle::{OrderState, Settled, Transition, apply_transitions},
 };
 
 /// Messages in one batch.
@@ -94,7 +94,7 @@ pub async fn tick_redelivered<R: Redis, S: Sql>(
         return Ok(Written::default());
     }
     let worn = stream::delivered_more_than(redis, activity, &messages, MAX_DELIVERIES).await?;
-    let (worn, fresh): (Vec<_>, Vec<_>) = messages.into_iter().partition(|message| worn.contains(&message.entry));
+    let (worn, fresh): (Vec<_>, Vec<_>) = messages.into_iter().partition(|message| worn.contains(&message.stream_id));
     let mut report = write(redis, sql, activity, &fresh, now).await?;
     for message in &worn {
         report += match write(redis, sql, activity, std::slice::from_ref(message), now).await {
@@ -141,7 +141,7 @@ pub async fn turn<R: Redis, S: Sql>(
     }
     // A rate is worth noting when enough was written to measure one.
     let rate = (report.written >= BATCH).then(|| (report.written as f64 / started.elapsed().as_secs_f64()) as i64);
-    Ok((report, !stream::rest(redis, activity, rate).await?))
+    Ok((report, !stream::writer_idle(redis, activity, rate).await?))
 }
 
 async fn write<R: Redis, S: Sql>(
@@ -162,7 +162,7 @@ async fn write<R: Redis, S: Sql>(
 
     // What the ledger has was inserted now, or earlier: either way Redis hears what became of it. What it does not have
     // does not fit, or comes from an older epoch, in which Redis was another.
-    let standings = orders::standings(sql, activity, &orders).await?;
+    let standings = orders::load_states(sql, activity, &orders).await?;
     let lost = standings.iter().any(Option::is_none);
     let epoch = if lost { epochs::current(sql, activity).await? } else { 0 };
     if lost && epoch == 0 {
@@ -176,7 +176,11 @@ async fn write<R: Redis, S: Sql>(
         if let Some(mut standing) = standing {
             // A ledger that came back from a backup is of an older epoch than the gate that counts the order.
             standing.epoch = standing.epoch.max(order.epoch);
-            moves.push(Move { order_no: order.order_no.clone(), standing, entry: message.entry.clone() });
+            moves.push(Transition {
+                order_no: order.order_no.clone(),
+                state: standing,
+                stream_id: message.stream_id.clone(),
+            });
             continue;
         }
         report.failed += 1;
@@ -193,16 +197,16 @@ async fn write<R: Redis, S: Sql>(
         if old {
             outdated.push((message, order));
         } else {
-            moves.push(failure(order, reason, &message.entry));
+            moves.push(failure(order, reason, &message.stream_id));
         }
     }
     // I4: what fails is seen by an operator before anybody is told.
     dead_letters::bury(sql, &letters, now).await?;
-    let settled = settle(redis, activity, &moves).await?;
+    let settled = apply_transitions(redis, activity, &moves).await?;
     report.written = moves
         .iter()
         .zip(settled)
-        .filter(|(step, settled)| *settled == Settled::Moved && step.standing.status != Status::Failed)
+        .filter(|(step, settled)| *settled == Settled::Moved && step.state.status != Status::Failed)
         .count();
     if !outdated.is_empty() {
         stream::fence(redis, activity, epoch, &outdated).await?;
@@ -221,11 +225,11 @@ async fn give_up<R: Redis, S: Sql>(
     let Ok(order) = &message.order else { return Ok(Written::default()) };
     // D8: its row may be there although no answer ever came. Then it did not fail.
     if let Some(known) = orders::load(sql, &order.order_no).await? {
-        settle(redis, activity, &[known.to_move(message.entry.clone())]).await?;
+        apply_transitions(redis, activity, &[known.to_transition(message.stream_id.clone())]).await?;
         return Ok(Written { taken: 1, ..Written::default() });
     }
     dead_letters::bury(sql, &[(order.order_no.to_string(), stream::to_message(order), UNDELIVERABLE)], now).await?;
-    settle(redis, activity, &[failure(order, UNDELIVERABLE, &message.entry)]).await?;
+    apply_transitions(redis, activity, &[failure(order, UNDELIVERABLE, &message.stream_id)]).await?;
     Ok(Written { taken: 1, failed: 1, ..Written::default() })
 }
 
@@ -259,18 +263,18 @@ async fn discard_unreadable<R: Redis, S: Sql>(
 ) -> Result<(), StoreError> {
     for message in messages {
         let Err(text) = &message.order else { continue };
-        let letter = (format!("{activity}.{}", message.entry), text.clone(), "unreadable");
+        let letter = (format!("{activity}.{}", message.stream_id), text.clone(), "unreadable");
         dead_letters::bury(sql, &[letter], now).await?;
         let stream = Keys::of(activity).named("orders");
-        redis.command("XACK", vec![stream.clone().into(), WRITERS.into(), message.entry.clone().into()]).await?;
-        redis.command("XDEL", vec![stream.into(), message.entry.clone().into()]).await?;
+        redis.command("XACK", vec![stream.clone().into(), WRITERS.into(), message.stream_id.clone().into()]).await?;
+        redis.command("XDEL", vec![stream.into(), message.stream_id.clone().into()]).await?;
     }
     Ok(())
 }
 
 /// What Redis must be told of an order that failed; `entry` is its message, if it came by one.
-fn failure(order: &NewOrder, reason: &str, entry: &str) -> Move {
-    let standing = Standing {
+fn failure(order: &NewOrder, reason: &str, entry: &str) -> Transition {
+    let standing = OrderState {
         epoch: order.epoch,
         status: Status::Failed,
         live: false,
@@ -278,5 +282,5 @@ fn failure(order: &NewOrder, reason: &str, entry: &str) -> Move {
         paid_at: Millis(0),
         reason: reason.to_owned(),
     };
-    Move { order_no: order.order_no.clone(), standing, entry: entry.to_owned() }
+    Transition { order_no: order.order_no.clone(), state: standing, stream_id: entry.to_owned() }
 }

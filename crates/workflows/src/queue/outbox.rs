@@ -10,7 +10,7 @@ use domain::{
 use futures::future::join_all;
 
 use crate::{
-    http_client::{Incoming, Outgoing, Unanswered, Web},
+    http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
     ledger::events::{self, Ended, Endpoint, Taken},
     ports::{Sql, StoreError},
 };
@@ -54,7 +54,7 @@ pub struct Round {
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn deliver<W: Web, S: Sql>(
+pub async fn deliver<W: HttpClient, S: Sql>(
     web: &W,
     sql: &S,
     target: Target<'_>,
@@ -82,7 +82,7 @@ pub async fn deliver<W: Web, S: Sql>(
             (&taken.event, ended)
         })
         .collect();
-    events::note(sql, &ended).await?;
+    events::record_attempts(sql, &ended).await?;
     let next = adapt(endpoint, &answers, now);
     if next != endpoint {
         events::set_endpoint(sql, target.url, &next).await?;
@@ -92,10 +92,10 @@ pub async fn deliver<W: Web, S: Sql>(
 }
 
 /// What came of one attempt.
-type Answer = Result<Incoming, Unanswered>;
+type Answer = Result<HttpResponse, NoResponse>;
 
-async fn send<W: Web>(web: &W, target: Target<'_>, taken: &Taken, now: Millis) -> Answer {
-    let unsigned = || Unanswered("events_secret holds no secret that can sign".to_owned());
+async fn send<W: HttpClient>(web: &W, target: Target<'_>, taken: &Taken, now: Millis) -> Answer {
+    let unsigned = || NoResponse("events_secret holds no secret that can sign".to_owned());
     let Message { id, timestamp, signature, body } = taken.event.message(target.secrets, now).ok_or_else(unsigned)?;
     let headers = vec![
         ("content-type", "application/json".to_owned()),
@@ -104,7 +104,7 @@ async fn send<W: Web>(web: &W, target: Target<'_>, taken: &Taken, now: Millis) -
         ("webhook-timestamp", timestamp),
         ("webhook-signature", signature),
     ];
-    web.send(Outgoing { method: "POST", url: target.url.to_owned(), headers, body, timeout_ms: TIMEOUT_MS }).await
+    web.send(HttpRequest { method: "POST", url: target.url.to_owned(), headers, body, timeout_ms: TIMEOUT_MS }).await
 }
 
 fn judge(taken: &Taken, answer: &Answer, now: Millis) -> Ended {
@@ -147,7 +147,7 @@ mod tests {
 
     fn answer(status: u16, retry_after: &str) -> Answer {
         let headers = vec![("retry-after".to_owned(), retry_after.to_owned())];
-        Ok(Incoming { status, headers, body: Vec::new() })
+        Ok(HttpResponse { status, headers, body: Vec::new() })
     }
 
     fn well(pace: i64) -> Endpoint {
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_silent_endpoint_is_left_alone_for_a_moment() {
-        let silent = || Err(Unanswered("timeout".to_owned()));
+        let silent = || Err(NoResponse("timeout".to_owned()));
         assert_eq!(adapt(well(16), &[silent(), silent()], NOW).rest_until, NOW.plus(SILENT_MS));
         assert_eq!(adapt(well(16), &[silent(), answer(200, "")], NOW), well(16));
         assert_eq!(adapt(well(16), &[], NOW), well(16), "nothing was sent");

@@ -15,7 +15,7 @@ use crate::{
     ports::{Arg, Item, Redis, StoreError},
     queue::order_writer::OLD_EPOCH,
     reply::Reply,
-    script::{FENCE, REST},
+    script::{FENCE, WRITER_IDLE},
     settle::CLOSED_KEPT_SECONDS,
 };
 
@@ -26,7 +26,7 @@ const CONSUMER: &str = "writer";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// Its id in the stream.
-    pub entry: String,
+    pub stream_id: String,
     /// The order, or the text that could not be read.
     pub order: Result<NewOrder, String>,
 }
@@ -92,7 +92,7 @@ fn parse(activity: &ActivityId, items: &[Item]) -> Vec<Message> {
         }
         let text = String::from_utf8_lossy(text).into_owned();
         messages.push(Message {
-            entry: String::from_utf8_lossy(entry).into_owned(),
+            stream_id: String::from_utf8_lossy(entry).into_owned(),
             order: new_order(activity, &text).ok_or(text),
         });
         at += 3;
@@ -134,7 +134,7 @@ pub async fn delivered_more_than<R: Redis>(
     let (Some(first), Some(last)) = (messages.first(), messages.last()) else { return Ok(HashSet::new()) };
     let stream = Keys::of(activity).named("orders");
     let count = messages.len().to_string();
-    let args = [&stream, WRITERS, &first.entry, &last.entry, &count, CONSUMER];
+    let args = [&stream, WRITERS, &first.stream_id, &last.stream_id, &count, CONSUMER];
     let mut reply = Reply::new(redis.command("XPENDING", args.map(Arg::from).into()).await?);
     let mut worn = HashSet::new();
     while reply.left() >= 4 {
@@ -177,7 +177,7 @@ pub async fn fence<R: Redis>(
     for (message, order) in outdated {
         names.push(keys.order(order.order_no.ulid()));
         args.push(order.epoch.to_string().into());
-        args.push(message.entry.as_str().into());
+        args.push(message.stream_id.as_str().into());
     }
     let mut reply = FENCE.run(redis, names, args).await?;
     Ok(match reply.text()?.as_str() {
@@ -195,10 +195,10 @@ pub async fn fence<R: Redis>(
 ///
 /// # Errors
 /// [`StoreError`] of Redis.
-pub async fn rest<R: Redis>(redis: &R, activity: &ActivityId, rate: Option<i64>) -> Result<bool, StoreError> {
+pub async fn writer_idle<R: Redis>(redis: &R, activity: &ActivityId, rate: Option<i64>) -> Result<bool, StoreError> {
     let keys = Keys::of(activity);
     let names = vec![keys.named("orders"), keys.named("awake"), keys.named("queue")];
     let rate = rate.map(|rate| rate.to_string()).unwrap_or_default();
-    let mut reply = REST.run(redis, names, vec![WRITERS.into(), rate.into_bytes()]).await?;
+    let mut reply = WRITER_IDLE.run(redis, names, vec![WRITERS.into(), rate.into_bytes()]).await?;
     Ok(reply.text()? == "rested")
 }

@@ -28,7 +28,7 @@ use crate::{
         stream,
     },
     reply::Reply,
-    script::LOOK,
+    script::READ_ORDERS,
     settle::CLOSED_KEPT_SECONDS,
 };
 
@@ -40,7 +40,7 @@ const BATCH: usize = 500;
 ///
 /// # Errors
 /// [`StoreError::LedgerRefused`] where the ledger lacks the SKU of an order that was paid; doing it again goes on.
-pub async fn salvage<R: Redis, S: Sql>(
+pub async fn backfill<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     activity: &ActivityId,
@@ -53,7 +53,7 @@ pub async fn salvage<R: Redis, S: Sql>(
         let known = orders::load_many(sql, &numbers.iter().collect::<Vec<_>>()).await?;
         let known: HashMap<_, _> = known.into_iter().map(|entry| (entry.order.order_no.clone(), entry.order)).collect();
         let records = numbers.iter().map(|number| keys.order(number.ulid())).collect();
-        let mut seen = LOOK.run(redis, records, vec![epoch.to_string().into()]).await?;
+        let mut seen = READ_ORDERS.run(redis, records, vec![epoch.to_string().into()]).await?;
         for number in numbers {
             let (status, holds, url) = (seen.text()?, seen.text()? == "1", seen.text()?);
             let Some(status) = Status::parse(&status) else { continue };
@@ -125,15 +125,15 @@ async fn write_again<R: Redis, S: Sql>(
     if held {
         order_writer::insert(sql, activity, &new, now).await?;
     }
-    let standings = orders::standings(sql, activity, &new).await?;
+    let standings = orders::load_states(sql, activity, &new).await?;
     let (keys, mut letters, mut records) = (Keys::of(activity), Vec::new(), Vec::new());
     for ((order, new), standing) in orders.iter().zip(new).zip(standings) {
         match (standing, order.status) {
-            (Some(standing), _) => follow(sql, order, standing.status, now).await?,
+            (Some(standing), _) => advance(sql, order, standing.status, now).await?,
             (None, Status::Paid | Status::Refunding | Status::Refunded) => {
                 orders::insert_released(sql, new, now).await?;
                 payments::refund_late(sql, &lost(order), now).await?;
-                follow(sql, order, Status::Refunding, now).await?;
+                advance(sql, order, Status::Refunding, now).await?;
             }
             (None, _) => {
                 letters.push((order.order_no.to_string(), stream::to_message(new), NO_ROOM));
@@ -163,7 +163,7 @@ fn lost(order: &Order) -> Callback {
 
 /// Moves an order of the ledger on from `status` to where Redis has it; one that was paid and finds no room any more, to
 /// its refund.
-async fn follow<S: Sql>(sql: &S, order: &Order, mut status: Status, now: Millis) -> Result<(), StoreError> {
+async fn advance<S: Sql>(sql: &S, order: &Order, mut status: Status, now: Millis) -> Result<(), StoreError> {
     use Status::{Cancelled, Expired, Paid, PendingPayment, Refunded, Refunding};
     let (order_no, reason) = (&order.order_no, order.reason.as_deref().unwrap_or_default());
     loop {

@@ -14,20 +14,20 @@ use domain::{activity::State, ids::ActivityId, order::Status, time::Millis};
 use serde::Serialize;
 
 use crate::{
-    cache::warm_up::{Preheated, preheat_unfinished},
+    cache::warm_up::{WarmUpOutcome, warm_up_unfinished},
     hot::reserve::fingerprint,
     keys::Keys,
     ledger::{
         activities::{self, Activity},
         epochs,
-        orders::{self, Entry},
+        orders::{self, OrderRow},
     },
     operator::{bans, shed},
     ports::{Arg, Redis, Sql, StoreError},
     queue::order_writer,
-    recovery::backfill::salvage,
+    recovery::backfill::backfill,
     reply::Reply,
-    script::{FINISH, FORGET, RESTORE},
+    script::{FINISH, RESET, RESTORE},
     settle::CLOSED_KEPT_SECONDS,
 };
 
@@ -116,21 +116,21 @@ async fn attempt<R: Redis, S: Sql>(
         }
     }
     if seen > 0 {
-        match salvage(redis, sql, id, seen, now).await {
+        match backfill(redis, sql, id, seen, now).await {
             Err(StoreError::LedgerRefused(_)) => return Ok(Some(Rebuilt::SkuLost)),
             other => other?,
         }
     }
-    if let Some(refused) = forget(redis, &keys, &activity, None).await? {
+    if let Some(refused) = reset(redis, &keys, &activity, None).await? {
         return Ok(Some(refused));
     }
     let Some(epoch) = epochs::raise(sql, id, old, seen).await? else { return Ok(None) };
-    if let Some(refused) = forget(redis, &keys, &activity, Some(epoch)).await? {
+    if let Some(refused) = reset(redis, &keys, &activity, Some(epoch)).await? {
         return Ok(Some(refused));
     }
     // Read anew: from here on every change of the sale comes after the new epoch.
     let Some(activity) = activities::load(sql, id).await? else { return Ok(Some(Rebuilt::Unknown)) };
-    if activity.epoch != epoch || preheat_unfinished(redis, &activity, ticket_secret).await? == Preheated::Missing {
+    if activity.epoch != epoch || warm_up_unfinished(redis, &activity, ticket_secret).await? == WarmUpOutcome::Missing {
         return Ok(Some(Rebuilt::Fenced));
     }
     bans::copy(redis, sql, id, now).await?;
@@ -153,7 +153,7 @@ async fn attempt<R: Redis, S: Sql>(
 }
 
 /// Takes the gate away; with the new epoch, everything else too. Answers why not, where it was refused.
-async fn forget<R: Redis>(
+async fn reset<R: Redis>(
     redis: &R,
     keys: &Keys,
     activity: &Activity,
@@ -163,7 +163,7 @@ async fn forget<R: Redis>(
     let epoch = epoch.map(|epoch| epoch.to_string()).unwrap_or_default();
     let mut args: Vec<Arg> = vec![keys.prefix().into(), epoch.into()];
     args.extend(activity.spec.skus.iter().map(|sku| sku.sku.as_str().into()));
-    Ok(match FORGET.run(redis, names, args).await?.text()?.as_str() {
+    Ok(match RESET.run(redis, names, args).await?.text()?.as_str() {
         "forgotten" => None,
         "open" => Some(Rebuilt::Open),
         "queued" => Some(Rebuilt::Queued),
@@ -172,7 +172,7 @@ async fn forget<R: Redis>(
 }
 
 /// Puts a page of orders back; answers how many, or -1 where a later rebuild is at work.
-async fn restore<R: Redis>(redis: &R, keys: &Keys, epoch: i64, page: &[Entry]) -> Result<i64, StoreError> {
+async fn restore<R: Redis>(redis: &R, keys: &Keys, epoch: i64, page: &[OrderRow]) -> Result<i64, StoreError> {
     let mut names: Vec<_> = ["gate", "stats", "winners"].map(|name| keys.named(name)).into();
     let mut args: Vec<Arg> =
         vec![keys.prefix().into(), CLOSED_KEPT_SECONDS.to_string().into(), epoch.to_string().into()];

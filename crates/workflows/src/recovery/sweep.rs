@@ -8,12 +8,12 @@ use futures::future::join_all;
 use serde::Serialize;
 
 use crate::{
-    cache::warm_up::{Preheated, preheat_older},
+    cache::warm_up::{WarmUpOutcome, warm_up_older},
     keys::{ACTIVITIES, Keys},
     ledger::{
         activities, epochs,
         leases::Lease,
-        orders::{self, Entry},
+        orders::{self, OrderRow},
         rows::Row,
     },
     payments::commands,
@@ -169,14 +169,18 @@ pub async fn settle<R: Redis, S: Sql>(
     Ok(settled)
 }
 
-async fn bring_along_by_activity<R: Redis, S: Sql>(redis: &R, sql: &S, entries: &[Entry]) -> Result<usize, StoreError> {
+async fn bring_along_by_activity<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    entries: &[OrderRow],
+) -> Result<usize, StoreError> {
     let mut seen = 0;
-    let mut by_activity: BTreeMap<ActivityId, Vec<Entry>> = BTreeMap::new();
+    let mut by_activity: BTreeMap<ActivityId, Vec<OrderRow>> = BTreeMap::new();
     for entry in entries {
         by_activity.entry(entry.order.activity().clone()).or_default().push(entry.clone());
     }
     for entries in by_activity.values() {
-        seen += commands::bring_along(redis, sql, entries).await?;
+        seen += commands::settle(redis, sql, entries).await?;
     }
     Ok(seen)
 }
@@ -209,8 +213,8 @@ pub async fn fence<R: Redis, S: Sql>(
             Fenced::Same(version) if version < sale.version && now >= sale.changed_at.plus(UNDER_WAY_MS) => {
                 let Some(activity) = activities::load(sql, &sale.id).await? else { continue };
                 // What Redis refuses now, it may take at the next sweep; the others are not held up.
-                let preheated = preheat_older(redis, &activity, ticket_secret).await;
-                report.preheated += usize::from(preheated == Ok(Preheated::Done));
+                let preheated = warm_up_older(redis, &activity, ticket_secret).await;
+                report.preheated += usize::from(preheated == Ok(WarmUpOutcome::Done));
             }
             Fenced::Same(_) => {}
         }

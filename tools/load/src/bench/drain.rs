@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::closed_loop::Sample;
 use crate::app::App;
-use crate::sale::samples::stats;
-use crate::sale::setup::{ADMIN_PATIENCE, Terms};
+use crate::simulation::samples::stats;
+use crate::simulation::setup::{ADMIN_PATIENCE, Terms};
 
 /// Pause between two looks: the error of a measurement of a second is two in a hundred at most.
 const PACE: Duration = Duration::from_millis(20);

@@ -15,8 +15,8 @@ use super::supply::{Prepared, Supply};
 use crate::app::App;
 use crate::http::{Call, bearer};
 use crate::meter::Step;
-use crate::sale::gate::{Pollers, opening};
-use crate::sale::setup::{ADMIN_PATIENCE, Rules, Terms, publish};
+use crate::simulation::gate::{Pollers, opening};
+use crate::simulation::setup::{ADMIN_PATIENCE, Rules, Terms, publish};
 use crate::wire::Ticket;
 
 /// An open sale.

@@ -12,7 +12,7 @@ use super::report::{Report, Results};
 use super::rounds::Bench;
 use super::server::Server;
 use crate::app::App;
-use crate::sale::{buyers, setup};
+use crate::simulation::{buyers, setup};
 
 /// Backlogs that the order writer drains.
 const BACKLOGS: u32 = 3;

@@ -1,9 +1,9 @@
 //! Whole sales: an honest shop passes, each kind of cheat is caught on its line.
 
 use clap::Parser;
-use load::sale::report::Report;
-use load::sale::verdict::Finding;
-use load::sale::{self, Options};
+use load::simulation::report::Report;
+use load::simulation::verdict::Finding;
+use load::simulation::{self, Options};
 
 use crate::fake::{self, Fault};
 
@@ -26,7 +26,7 @@ async fn sell(fault: Fault) -> Report {
 async fn sell_with(fault: Fault, flags: &str) -> Report {
     let url = fake::start(fault).await;
     let line = format!("sale {SALE} --url {url} {flags}");
-    sale::run(Cli::parse_from(line.split_whitespace()).options).await.unwrap()
+    simulation::run(Cli::parse_from(line.split_whitespace()).options).await.unwrap()
 }
 
 #[track_caller]
@@ -52,12 +52,12 @@ async fn an_honest_shop_passes() {
 
 #[tokio::test]
 async fn the_page_shows_the_verdict_and_the_course_of_the_sale() {
-    let page = load::sale::page::html(&sell(Fault::None).await).unwrap();
+    let page = load::simulation::page::html(&sell(Fault::None).await).unwrap();
     assert_eq!(page.matches("<svg").count(), 3, "{page}");
     for part in ["Every invariant held.", "left + held + sold = total", "409 sold_out", "Stock", "<polyline"] {
         assert!(page.contains(part), "no {part} in {page}");
     }
-    let page = load::sale::page::html(&sell(Fault::Oversells).await).unwrap();
+    let page = load::simulation::page::html(&sell(Fault::Oversells).await).unwrap();
     assert!(page.contains("An invariant is BROKEN."), "{page}");
 }
 

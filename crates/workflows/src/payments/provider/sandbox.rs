@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{Closed, Opened, Provider, Refunded, Unknown};
 use crate::{
-    http_client::{Outgoing, Web},
+    http_client::{HttpClient, HttpRequest},
     ledger::refunds::Refund,
 };
 
@@ -24,7 +24,7 @@ pub struct Sandbox<W> {
     pub cron_token: String,
 }
 
-impl<W: Web> Provider for Sandbox<W> {
+impl<W: HttpClient> Provider for Sandbox<W> {
     async fn open(&self, order: &Order, _: i64) -> Result<Opened, Unknown> {
         let session = Session { order_no: order.order_no.clone(), money: order.money.clone() };
         let text = session.sign(&self.ticket_secret).ok_or_else(|| Unknown::new("no session could be signed"))?;
@@ -41,7 +41,7 @@ impl<W: Web> Provider for Sandbox<W> {
             "order_no": refund.order_no, "payment": refund.payment,
             "amount": refund.money.amount, "currency": refund.money.currency, "failures": refund.failures,
         });
-        let request = Outgoing {
+        let request = HttpRequest {
             method: "POST",
             url: format!("{}/sandbox/refunds", self.url),
             headers: vec![

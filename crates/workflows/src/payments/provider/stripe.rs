@@ -14,7 +14,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{Closed, Opened, Provider, Refunded, Unknown};
 use crate::{
-    http_client::{Incoming, Outgoing, Web},
+    http_client::{HttpClient, HttpRequest, HttpResponse},
     ledger::refunds::Refund,
 };
 
@@ -81,7 +81,7 @@ struct RefusalDetail {
     message: Option<String>,
 }
 
-impl<W: Web> Provider for Stripe<W> {
+impl<W: HttpClient> Provider for Stripe<W> {
     async fn open(&self, order: &Order, attempt: i64) -> Result<Opened, Unknown> {
         let key = match attempt {
             1 => format!("checkout_{}", order.order_no),
@@ -138,7 +138,7 @@ fn closed(session: &Object) -> Closed {
     }
 }
 
-impl<W: Web> Stripe<W> {
+impl<W: HttpClient> Stripe<W> {
     /// The form of an order's session. Everything in it follows from what never changes before the order has one, so
     /// that a second try is the same request. By a later attempt the hold may have been extended, or be about to be: that
     /// session names no end of its own, and ours comes first.
@@ -189,7 +189,7 @@ impl<W: Web> Stripe<W> {
         Err(Unknown::new("Stripe was not asked"))
     }
 
-    fn request(&self, method: &'static str, path: &str, form: &str, idempotency: &str) -> Outgoing {
+    fn request(&self, method: &'static str, path: &str, form: &str, idempotency: &str) -> HttpRequest {
         let mut headers = vec![
             ("authorization", format!("Bearer {}", self.key)),
             ("stripe-version", API_VERSION.to_owned()),
@@ -201,12 +201,12 @@ impl<W: Web> Stripe<W> {
             headers.push(("idempotency-key", idempotency.to_owned()));
         }
         let url = format!("{}{path}", self.api);
-        Outgoing { method, url, headers, body: form.to_owned(), timeout_ms: self.patience.timeout_ms }
+        HttpRequest { method, url, headers, body: form.to_owned(), timeout_ms: self.patience.timeout_ms }
     }
 }
 
 /// Whether the same call may be answered better in a moment: Stripe says so itself, or by the status.
-fn comes_again(answer: &Incoming) -> bool {
+fn comes_again(answer: &HttpResponse) -> bool {
     match answer.header("stripe-should-retry") {
         Some("true") => true,
         Some("false") => false,

@@ -1,0 +1,68 @@
+//! The network through Spin: requests to the hosts that the manifest allows.
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use spin_sdk::{
+    http::{FullBody, send},
+    wasip3::{
+        http::types::RequestOptions,
+        http_compat::{RequestOptionsExtension, Response},
+    },
+};
+use workflows::http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse};
+
+/// The most that is read of an answer, in bytes.
+const LARGEST_ANSWER: usize = 256 * 1024;
+
+/// Spin's outbound HTTP. It follows no redirects.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SpinHttpClient;
+
+impl HttpClient for SpinHttpClient {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, NoResponse> {
+        let unanswered = |error: &dyn std::fmt::Display| NoResponse(error.to_string());
+        let mut builder = http::Request::builder().method(request.method).uri(&request.url);
+        for (name, value) in &request.headers {
+            builder = builder.header(*name, value);
+        }
+        if !request.body.is_empty() {
+            builder = builder.header("content-length", request.body.len());
+        }
+        let outgoing = builder
+            .extension(RequestOptionsExtension(options(request.timeout_ms)))
+            .body(FullBody::new(Bytes::from(request.body)))
+            .map_err(|error| unanswered(&error))?;
+        let response = send(outgoing).await.map_err(|error| unanswered(&error))?;
+        let status = response.status().as_u16();
+        let headers = response.headers().iter();
+        let headers =
+            headers.filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())));
+        Ok(HttpResponse { status, headers: headers.collect(), body: read(response).await? })
+    }
+}
+
+/// Each step of a call has the whole time.
+fn options(timeout_ms: i64) -> RequestOptions {
+    let nanoseconds = u64::try_from(timeout_ms).unwrap_or_default().saturating_mul(1_000_000);
+    let options = RequestOptions::new();
+    // An engine that does not know one of these has a timeout of its own.
+    let _ = options.set_connect_timeout(Some(nanoseconds));
+    let _ = options.set_first_byte_timeout(Some(nanoseconds));
+    let _ = options.set_between_bytes_timeout(Some(nanoseconds));
+    options
+}
+
+async fn read(response: Response) -> Result<Vec<u8>, NoResponse> {
+    let mut body = response.into_body();
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| NoResponse(format!("the answer broke off: {error}")))?;
+        if let Ok(data) = frame.into_data() {
+            bytes.extend_from_slice(&data);
+        }
+        if bytes.len() > LARGEST_ANSWER {
+            break;
+        }
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,120 @@
+//! Who comes, when, for what, and what they do when they win: all drawn from one seed.
+
+use fastrand::Rng;
+use serde::Serialize;
+
+use super::options::Options;
+use super::payment_mix::Manner;
+
+/// What a winner does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Intent {
+    /// Pays.
+    Pay,
+    /// Cancels.
+    Cancel,
+    /// Walks away; the order expires.
+    Leave,
+}
+
+/// One reservation that will be tried, with one ticket.
+#[derive(Debug, Clone)]
+pub struct Visit {
+    /// Which buyer.
+    pub buyer: usize,
+    /// Which SKU.
+    pub sku: usize,
+    /// How many units.
+    pub quantity: u32,
+    /// When within the spread of the start: 0 at once, 1 last.
+    pub moment: f64,
+    /// What happens after a win.
+    pub intent: Intent,
+    /// How they pay who mean to.
+    pub manner: Manner,
+    /// Whether the request is sent twice at once.
+    pub doubled: bool,
+}
+
+/// Draws the crowd. Greedy buyers make two visits for the same SKU.
+pub fn crowd(options: &Options, seed: u64) -> Vec<Visit> {
+    let mut rng = Rng::with_seed(seed);
+    let mut visits = Vec::with_capacity(options.buyers as usize);
+    for buyer in 0..options.buyers as usize {
+        let visit = Visit {
+            buyer,
+            sku: rng.usize(0..options.skus as usize),
+            quantity: rng.u32(1..=options.quantity_max()),
+            moment: rng.f64(),
+            intent: intent(&mut rng, options),
+            doubled: rng.f64() < options.double_share,
+            manner: options.manners.draw(&mut rng),
+        };
+        if rng.f64() < options.greedy_share {
+            // For all they may have at once, so that both together are always too many.
+            let greedy = Visit { quantity: options.per_user, ..visit };
+            visits.push(Visit { intent: intent(&mut rng, options), ..greedy.clone() });
+            visits.push(greedy);
+        } else {
+            visits.push(visit);
+        }
+    }
+    visits
+}
+
+fn intent(rng: &mut Rng, options: &Options) -> Intent {
+    let draw = rng.f64();
+    if draw < options.pay_share {
+        Intent::Pay
+    } else if draw < options.pay_share + options.cancel_share {
+        Intent::Cancel
+    } else {
+        Intent::Leave
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn options(line: &str) -> Options {
+        Cli::parse_from(std::iter::once("sale").chain(line.split_whitespace())).options
+    }
+
+    #[test]
+    fn the_same_seed_draws_the_same_crowd() {
+        let options = options("--buyers 200 --skus 3 --per-user 4");
+        assert_eq!(format!("{:?}", crowd(&options, 7)), format!("{:?}", crowd(&options, 7)));
+        assert_ne!(format!("{:?}", crowd(&options, 7)), format!("{:?}", crowd(&options, 8)));
+    }
+
+    #[test]
+    fn shares_are_kept_and_greedy_buyers_ask_for_more_than_they_may_have() {
+        let options = options("--buyers 10000 --per-user 3 --pay-share 0.5 --cancel-share 0.2 --greedy-share 0.1");
+        let visits = crowd(&options, 1);
+        assert!((10_800..11_200).contains(&visits.len()), "{}", visits.len());
+        let paying = visits.iter().filter(|visit| visit.intent == Intent::Pay).count();
+        assert!((0.47..0.53).contains(&(paying as f64 / visits.len() as f64)), "{paying}");
+        let mut twice = visits.windows(2).filter(|pair| pair[0].buyer == pair[1].buyer);
+        assert!(
+            twice.all(|pair| { pair[0].sku == pair[1].sku && pair[0].quantity + pair[1].quantity > options.per_user })
+        );
+    }
+
+    #[test]
+    fn a_sale_that_makes_no_sense_is_refused() {
+        assert!(options("--pay-share 0.9 --cancel-share 0.2").check().is_err());
+        assert!(options("--per-user 2 --quantity-max 3").check().is_err());
+        assert!(options("--late 60 --twice 50").check().is_err());
+        assert!(options("--buyers 10 --late 60 --twice 40").check().is_ok());
+    }
+}

@@ -1,0 +1,147 @@
+//! The report: a table of steps, the winners, the verdict line by line; all of it as JSON, and as a page with plots.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use comfy_table::{Attribute, Cell, Color, Table};
+use serde::Serialize;
+
+use super::observations::OrderSeen;
+use super::page;
+use super::samples::Sample;
+use super::verdict::{Finding, Verdict};
+use crate::meter::{Step, Summary};
+use crate::table;
+
+/// Everything that a reader of the run may want.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// The activity of the run.
+    pub activity: String,
+    /// Where it ran.
+    pub url: String,
+    /// Repeats the crowd.
+    pub seed: u64,
+    /// What was asked for.
+    pub sale: SaleFigures,
+    /// Width of a step of the timelines, in milliseconds.
+    pub timeline_step_ms: u64,
+    /// Time from the beginning of the run to the opening of the gate, in milliseconds.
+    pub opened_at_ms: u64,
+    /// How late the gate was seen open, by the server's clock, in milliseconds.
+    pub opened_late_ms: u64,
+    /// Steps with latencies and answers.
+    pub steps: Vec<Summary>,
+    /// Stock while the sale ran.
+    pub stock: Vec<Sample>,
+    /// Visits by outcome.
+    pub visits: BTreeMap<String, u64>,
+    /// Orders by what their buyers wanted and how they ended.
+    pub ends: BTreeMap<String, u64>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Every order.
+    pub orders: Vec<OrderSeen>,
+}
+
+/// The size of a sale.
+#[derive(Debug, Serialize)]
+pub struct SaleFigures {
+    /// Buyers.
+    pub buyers: u32,
+    /// SKUs.
+    pub skus: u32,
+    /// Units of each.
+    pub stock: u32,
+    /// Units per user.
+    pub per_user: u32,
+    /// Seconds to pay.
+    pub pay_timeout: u32,
+}
+
+impl Report {
+    /// Writes `sale.json` and `sale.html` into `directory`.
+    pub fn write(&self, directory: &Path) -> Result<()> {
+        let files = [("sale.json", serde_json::to_vec_pretty(self)?), ("sale.html", page::html(self)?.into_bytes())];
+        for (name, content) in files {
+            let path = directory.join(name);
+            std::fs::create_dir_all(directory)
+                .and_then(|()| std::fs::write(&path, content))
+                .with_context(|| format!("cannot write {}: choose another --report", path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// The slowest in a hundred reservations of honest buyers, in milliseconds.
+    pub fn reserve_p99_ms(&self) -> f64 {
+        self.steps.iter().find(|step| step.step == Step::Reserve).map_or(0.0, |step| step.p99_ms)
+    }
+
+    /// The report as text for a terminal.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{}", steps_table(&self.steps));
+        let _ = writeln!(
+            text,
+            "The gate was seen open {} ms after the start; latency counts from the moment a request was due.\n",
+            self.opened_late_ms
+        );
+        let _ = writeln!(text, "visits  {}", list(&self.visits));
+        let _ = writeln!(text, "orders  {}\n", list(&self.ends));
+        let _ = writeln!(text, "{}", verdict_table(&self.verdict));
+        let _ = write!(text, "{}", closing(&self.verdict));
+        text
+    }
+}
+
+fn steps_table(steps: &[Summary]) -> Table {
+    let mut table = table::new(&["step", "requests", "/s", "p50 ms", "p99 ms", "max ms", "answers"]);
+    for step in steps {
+        table.add_row([
+            Cell::new(step.step.name()),
+            table::number(step.requests),
+            table::number(format!("{:.0}", step.per_second)),
+            table::number(format!("{:.1}", step.p50_ms)),
+            table::number(format!("{:.1}", step.p99_ms)),
+            table::number(format!("{:.1}", step.max_ms)),
+            Cell::new(
+                step.answers.iter().map(|(label, count)| format!("{label}: {count}")).collect::<Vec<_>>().join(", "),
+            ),
+        ]);
+    }
+    table
+}
+
+fn verdict_table(verdict: &Verdict) -> Table {
+    let mut table = table::new(&["", "promise", "verdict", "numbers"]);
+    for line in &verdict.lines {
+        let (word, color) = match line.finding {
+            Finding::Ok => ("ok", Color::Green),
+            Finding::Unknown => ("UNKNOWN", Color::Yellow),
+            Finding::Broken => ("BROKEN", Color::Red),
+        };
+        table.add_row([
+            Cell::new(line.id),
+            Cell::new(line.promise),
+            Cell::new(word).fg(color).add_attribute(Attribute::Bold),
+            Cell::new(&line.numbers),
+        ]);
+    }
+    table
+}
+
+pub(super) fn closing(verdict: &Verdict) -> &'static str {
+    match verdict.finding() {
+        Finding::Ok => "Every invariant held.",
+        Finding::Unknown => "The sale could not be judged: see the lines that are UNKNOWN.",
+        Finding::Broken => "An invariant is BROKEN.",
+    }
+}
+
+fn list(counts: &BTreeMap<String, u64>) -> String {
+    let parts: Vec<String> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
+}
