@@ -3,26 +3,30 @@
 
 use std::{fs, path::PathBuf};
 
-use dev::{scratch::Scratch, throwaway::Throwaway};
+use dev::{temp_dir::TempDir, test_stack::TestStack};
 use serde_json::json;
 use time::OffsetDateTime;
 
-use support::{Buyer, Claims, Sale, TestApp, activity::units, eventually};
+use support::{Buyer, Claims, TestActivity, TestApp, activity::single_sku, eventually};
 
 /// The library that lies about the time: Debian's package `libfaketime`.
-fn library() -> PathBuf {
-    let places = ["/usr/lib/x86_64-linux-gnu/faketime", "/usr/lib/aarch64-linux-gnu/faketime", "/usr/lib/faketime"];
-    let found = places.iter().map(|place| PathBuf::from(place).join("libfaketimeMT.so.1")).find(|path| path.is_file());
+fn faketime_library() -> PathBuf {
+    let directories =
+        ["/usr/lib/x86_64-linux-gnu/faketime", "/usr/lib/aarch64-linux-gnu/faketime", "/usr/lib/faketime"];
+    let found = directories
+        .iter()
+        .map(|directory| PathBuf::from(directory).join("libfaketimeMT.so.1"))
+        .find(|path| path.is_file());
     found.expect("libfaketime: scripts/install faketime")
 }
 
 /// Somebody with a token that is good by any of the clocks.
-async fn buyer(app: &TestApp, sale: &Sale, user: &str) -> Buyer {
-    let until = OffsetDateTime::now_utc().unix_timestamp() + 4 * 3_600;
-    let jwt = Claims::of(user, &app.variables).with("exp", json!(until)).sign(&app.variables);
+async fn create_long_lived_buyer(app: &TestApp, activity: &TestActivity, user: &str) -> Buyer {
+    let expires_at = OffsetDateTime::now_utc().unix_timestamp() + 4 * 3_600;
+    let jwt = Claims::for_user(user, &app.variables).with_claim("exp", json!(expires_at)).sign(&app.variables);
     let ticket = eventually("a ticket", async || {
-        let answer = app.ticket(&sale.id, &jwt).await;
-        if answer.status == 201 { Ok(answer.text("ticket")) } else { Err(answer.body) }
+        let response = app.request_ticket(&activity.id, &jwt).await;
+        if response.status == 201 { Ok(response.text("ticket")) } else { Err(response.body) }
     })
     .await;
     Buyer { user: user.to_owned(), jwt, ticket }
@@ -30,14 +34,14 @@ async fn buyer(app: &TestApp, sale: &Sale, user: &str) -> Buyer {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clock_that_jumps_an_hour_and_back_expires_nothing_early_and_sells_on() {
-    let scratch = Scratch::new().expect("a directory");
-    let clock = scratch.path().join("clock");
-    let jump = |by: &str| fs::write(&clock, format!("{by}\n")).expect("the clock");
-    jump("+0");
-    let app = TestApp::started(Throwaway::start_with(&[], |settings| {
+async fn a_clock_that_jumps_an_hour_and_back_expires_no_order_early_and_reservations_resume() {
+    let temp_dir = TempDir::new().expect("a directory");
+    let clock = temp_dir.path().join("clock");
+    let set_offset = |offset: &str| fs::write(&clock, format!("{offset}\n")).expect("the clock");
+    set_offset("+0");
+    let app = TestApp::from_stack(TestStack::start_with(&[], |settings| {
         for (name, value) in [
-            ("LD_PRELOAD", library().to_string_lossy().into_owned()),
+            ("LD_PRELOAD", faketime_library().to_string_lossy().into_owned()),
             ("FAKETIME_TIMESTAMP_FILE", clock.to_string_lossy().into_owned()),
             ("FAKETIME_NO_CACHE", "1".to_owned()),
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
@@ -46,41 +50,41 @@ async fn a_clock_that_jumps_an_hour_and_back_expires_nothing_early_and_sells_on(
             settings.environment.push((name.to_owned(), value));
         }
     }));
-    let sale = app.sale(json!({"skus": units(10), "pay_timeout_seconds": 600})).await;
+    let activity = app.create_activity(json!({"skus": single_sku(10), "pay_timeout_seconds": 600})).await;
     let (mut orders, mut refused) = (vec![], vec![]);
-    for (at, by) in ["+0", "+3600", "-3600", "+0"].into_iter().enumerate() {
-        jump(by);
-        let buyer = buyer(&app, &sale, &format!("buyer-{at}")).await;
-        let answer = eventually("the jump to be felt", async || {
-            let answer = app.reserve(&sale, &buyer, "a", 1).await;
+    for (index, offset) in ["+0", "+3600", "-3600", "+0"].into_iter().enumerate() {
+        set_offset(offset);
+        let buyer = create_long_lived_buyer(&app, &activity, &format!("buyer-{index}")).await;
+        let response = eventually("the jump to be felt", async || {
+            let response = app.reserve(&activity, &buyer, "a", 1).await;
             // A ticket is good for half an hour: an hour ahead, every one of them looks old, and nothing is sold.
-            let expected = if by == "+3600" { 401 } else { 202 };
-            if answer.status == expected { Ok(answer) } else { Err(answer.body) }
+            let expected = if offset == "+3600" { 401 } else { 202 };
+            if response.status == expected { Ok(response) } else { Err(response.body) }
         })
         .await;
-        match answer.status {
-            202 => orders.push((answer.text("order_no"), buyer)),
+        match response.status {
+            202 => orders.push((response.text("order_no"), buyer)),
             _ => refused.push(buyer),
         }
         app.sweep().await;
         for (order_no, buyer) in &orders {
-            let order = app.wait_for(order_no, &buyer.jwt, "pending_payment").await;
+            let order = app.wait_for_status(order_no, &buyer.jwt, "pending_payment").await;
             let pay_by = order["pay_by"].as_str().expect("pay_by");
             let pay_by = OffsetDateTime::parse(pay_by, &time::format_description::well_known::Rfc3339).expect("a time");
-            let ahead = (pay_by - OffsetDateTime::now_utc()).whole_seconds();
-            assert!((1..=600).contains(&ahead), "with the clock at {by}: {order}");
+            let remaining = (pay_by - OffsetDateTime::now_utc()).whole_seconds();
+            assert!((1..=600).contains(&remaining), "with the clock at {offset}: {order}");
             // A ticket replays its order or is refused; it never makes another one.
-            let again = app.reserve(&sale, buyer, "a", 1).await;
-            match again.status {
-                202 => assert_eq!(again.text("order_no"), *order_no),
-                _ => drop(again.is_problem(401, "ticket_invalid")),
+            let replayed = app.reserve(&activity, buyer, "a", 1).await;
+            match replayed.status {
+                202 => assert_eq!(replayed.text("order_no"), *order_no),
+                _ => drop(replayed.is_problem(401, "ticket_invalid")),
             }
         }
     }
     // The clock is right again: the ticket that looked old is good.
     assert_eq!(refused.len(), 1);
     for buyer in &refused {
-        app.reserve(&sale, buyer, "a", 1).await.is(202);
+        app.reserve(&activity, buyer, "a", 1).await.is(202);
     }
-    assert_eq!(app.settled(&sale).await, [6, 4, 0]);
+    assert_eq!(app.settle_and_count(&activity).await, [6, 4, 0]);
 }

@@ -4,7 +4,7 @@
 //! `STAMPEDE_SEED` runs that one alone. Stream deliveries that come twice, late and out of order are in the suite
 //! `scripts`, where they can be made to.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that panics has failed")]
-#![allow(clippy::wrong_self_convention, reason = "`answer.is(200)` reads as what it asserts")]
+#![allow(clippy::wrong_self_convention, reason = "`response.is(200)` reads as what it asserts")]
 
 mod clock;
 mod kills;

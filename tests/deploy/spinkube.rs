@@ -107,16 +107,16 @@ fn documents() -> [Value; 3] {
     documents.collect::<Vec<_>>().try_into().expect("three documents")
 }
 
-fn parsed<T: DeserializeOwned>(document: &Value) -> T {
+fn parse<T: DeserializeOwned>(document: &Value) -> T {
     serde_json::from_value(document.clone()).unwrap_or_else(|error| panic!("{error}: {document:#}"))
 }
 
 #[test]
-fn both_apps_are_what_the_operator_knows_and_run_what_the_manifest_has() {
+fn both_apps_match_the_operators_schema_and_run_the_components_of_the_manifest() {
     let root = root::find().expect("the project");
     let manifest = Manifest::read(&root).expect("a manifest");
     let [http, writer, _] = documents();
-    let (http, writer): (SpinApp, SpinApp) = (parsed(&http), parsed(&writer));
+    let (http, writer): (SpinApp, SpinApp) = (parse(&http), parse(&writer));
     for app in [&http, &writer] {
         assert_eq!((app.api_version.as_str(), app.kind.as_str()), ("core.spinkube.dev/v1alpha1", "SpinApp"));
         assert_eq!(app.spec.executor, "containerd-shim-spin");
@@ -126,8 +126,8 @@ fn both_apps_are_what_the_operator_knows_and_run_what_the_manifest_has() {
     }
     assert_eq!(http.spec.image, writer.spec.image);
     assert_ne!(http.metadata.name, writer.metadata.name);
-    assert_eq!(http.spec.components, manifest.components_of("http"));
-    assert_eq!(writer.spec.components, manifest.components_of("redis"));
+    assert_eq!(http.spec.components, manifest.components_for("http"));
+    assert_eq!(writer.spec.components, manifest.components_for("redis"));
 
     let checks: Vec<_> =
         http.spec.checks.iter().map(|(kind, check)| (kind.as_str(), check.http_get.path.as_str())).collect();
@@ -142,14 +142,14 @@ fn both_apps_are_what_the_operator_knows_and_run_what_the_manifest_has() {
 }
 
 #[test]
-fn both_apps_get_every_variable_from_the_secret_and_must_have_those_without_a_default() {
+fn both_apps_get_every_variable_from_the_secret_and_require_those_without_a_default() {
     let declared: toml::Table = fs::read_to_string(root::find().expect("the project").join("spin.toml"))
         .expect("a manifest")
         .parse()
         .expect("TOML");
     let declared = declared["variables"].as_table().expect("variables");
     let [http, writer, job] = documents();
-    for app in [parsed::<SpinApp>(&http), parsed::<SpinApp>(&writer)] {
+    for app in [parse::<SpinApp>(&http), parse::<SpinApp>(&writer)] {
         let names: Vec<&String> = app.spec.variables.iter().map(|variable| &variable.name).collect();
         assert_eq!(names, declared.keys().collect::<Vec<_>>());
         for Variable { name, value_from } in &app.spec.variables {
@@ -188,9 +188,9 @@ async fn the_job_sweeps_eleven_times_and_fails_when_a_call_does() {
     {
         let mut shell = Command::new("sh");
         shell.args(["-c", &script]).env("URL", &url).env("PAUSE", "0.05").env("TOKEN", token);
-        let ran = tokio::task::spawn_blocking(move || shell.output().expect("sh")).await.expect("an end");
-        let said = String::from_utf8_lossy(&ran.stdout);
-        assert_eq!(ran.status.success(), succeeds, "{ran:?}");
-        assert_eq!(said.lines().filter(|line| line.contains(word)).count(), 11, "{said}");
+        let output = tokio::task::spawn_blocking(move || shell.output().expect("sh")).await.expect("an end");
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.success(), succeeds, "{output:?}");
+        assert_eq!(stdout.lines().filter(|line| line.contains(word)).count(), 11, "{stdout}");
     }
 }

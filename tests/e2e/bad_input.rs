@@ -5,49 +5,49 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use support::{
-    Answer, Buyer, Sale, TestApp,
-    activity::{description, new_id},
+    Buyer, Response, TestActivity, TestApp,
+    activity::{description, unique_id},
 };
 
 /// A number that looks like an order's and is not.
-const NOBODYS: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
+const UNKNOWN_ULID: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
 
 /// A sale, a buyer with an order, and one with a ticket that was not used.
-struct Scene {
+struct Fixture {
     app: TestApp,
-    sale: Sale,
+    activity: TestActivity,
     buyer: Buyer,
     order_no: String,
-    fresh: Buyer,
+    second_buyer: Buyer,
 }
 
-impl Scene {
-    async fn set() -> Self {
+impl Fixture {
+    async fn create() -> Self {
         let app = TestApp::shared();
-        let sale = app.sale(json!({"per_user": 2})).await;
-        let buyer = app.buyer(&sale, "ada").await;
-        let order_no = app.order(&sale, &buyer).await;
-        let fresh = app.buyer(&sale, "ben").await;
-        Self { app, sale, buyer, order_no, fresh }
+        let activity = app.create_activity(json!({"per_user": 2})).await;
+        let buyer = app.create_buyer(&activity, "ada").await;
+        let order_no = app.place_order(&activity, &buyer).await;
+        let second_buyer = app.create_buyer(&activity, "ben").await;
+        Self { app, activity, buyer, order_no, second_buyer }
     }
 
-    fn orders(&self) -> String {
-        format!("/api/activities/{}/orders", self.sale.id)
+    fn orders_path(&self) -> String {
+        format!("/api/activities/{}/orders", self.activity.id)
     }
 
     /// Every route with a body: method, path, token, and a body that is good.
     fn routes_with_bodies(&self) -> Vec<(Method, String, String, Value)> {
-        let (id, order_no) = (&self.sale.id, &self.order_no);
+        let (id, order_no) = (&self.activity.id, &self.order_no);
         let admin = self.app.variables.get("admin_token").to_owned();
-        let activity = format!("/api/admin/activities/{id}");
-        let wish = TestApp::reservation(&self.sale, &self.fresh, "a", 1);
+        let admin_path = format!("/api/admin/activities/{id}");
+        let reservation = TestApp::reservation_body(&self.activity, &self.second_buyer, "a", 1);
         vec![
-            (Method::POST, self.orders(), String::new(), wish),
+            (Method::POST, self.orders_path(), String::new(), reservation),
             (Method::POST, format!("/api/activities/{id}/ticket"), self.buyer.jwt.clone(), json!({})),
             (Method::POST, format!("/api/activities/{id}/challenge"), self.buyer.jwt.clone(), json!({})),
             (Method::POST, format!("/api/orders/{order_no}/checkout"), self.buyer.jwt.clone(), json!({"address": {}})),
-            (Method::PUT, activity.clone(), admin.clone(), description(&json!({}))),
-            (Method::POST, format!("{activity}/skus/a/restock"), admin.clone(), json!({"by": 1})),
+            (Method::PUT, admin_path.clone(), admin.clone(), description(&json!({}))),
+            (Method::POST, format!("{admin_path}/skus/a/restock"), admin.clone(), json!({"by": 1})),
             (
                 Method::PUT,
                 "/api/admin/bans/user/mallory".to_owned(),
@@ -67,14 +67,14 @@ impl Scene {
 
     /// Everything of the sale that a request could change, in Redis and in the ledger.
     async fn state(&self) -> Vec<String> {
-        let mut redis = self.app.redis().await;
-        let mut keys: Vec<String> = redis.keys(format!("{{{}}}:*", self.sale.id)).await.expect("keys");
+        let mut redis = self.app.connect_redis().await;
+        let mut keys: Vec<String> = redis.keys(format!("{{{}}}:*", self.activity.id)).await.expect("keys");
         keys.sort();
         let mut state = vec![];
         for key in keys {
             // What was refused is counted, being asked for a rate leaves a trace, and who works says so: that is no order.
-            let passing = [":stats", ":awake"].iter().any(|name| key.ends_with(name));
-            if passing || [":rate:", ":ban:", ":abuse:"].iter().any(|kind| key.contains(kind)) {
+            let is_transient = [":stats", ":awake"].iter().any(|name| key.ends_with(name));
+            if is_transient || [":rate:", ":ban:", ":abuse:"].iter().any(|kind| key.contains(kind)) {
                 continue;
             }
             if key.ends_with(":orders") {
@@ -87,8 +87,9 @@ impl Scene {
             let dump: Vec<u8> = redis::cmd("DUMP").arg(&key).query_async(&mut redis).await.expect("a value");
             state.push(format!("{key} {dump:x?}"));
         }
-        state.push(format!("{} orders", self.app.ledger_orders(&self.sale.id, "1 = 1").await));
-        let description = self.app.admin(Method::GET, &format!("/activities/{}", self.sale.id), &Value::Null).await;
+        state.push(format!("{} orders", self.app.count_orders(&self.activity.id, "1 = 1").await));
+        let description =
+            self.app.call_admin(Method::GET, &format!("/activities/{}", self.activity.id), &Value::Null).await;
         state.push(description.is(200).body);
         state
     }
@@ -96,75 +97,86 @@ impl Scene {
 
 #[tokio::test]
 async fn a_body_that_is_not_json_is_refused_on_every_route_and_writes_nothing() {
-    let scene = Scene::set().await;
-    let before = scene.state().await;
-    for (method, path, token, good) in scene.routes_with_bodies() {
+    let fixture = Fixture::create().await;
+    let before = fixture.state().await;
+    for (method, path, token, valid_body) in fixture.routes_with_bodies() {
         let headers = [("authorization", format!("Bearer {token}"))];
-        let send =
-            async |body: Vec<u8>| scene.app.http.raw(method.clone(), &path, &headers, body).await.expect("an answer");
-        let cut = good.to_string();
-        let cut = &cut[..cut.len() - 1];
-        for body in [cut, "{", "[]", "null", "7", "\"text\"", "{}{}", "{'a':1}", "\u{0}", "{\"sku\":\"\\ud800\"}"] {
-            let answer = send(body.as_bytes().to_vec()).await;
+        let send = async |body: Vec<u8>| {
+            fixture.app.http.send_with_headers(method.clone(), &path, &headers, body).await.expect("an answer")
+        };
+        let truncated = valid_body.to_string();
+        let truncated = &truncated[..truncated.len() - 1];
+        for body in [truncated, "{", "[]", "null", "7", "\"text\"", "{}{}", "{'a':1}", "\u{0}", "{\"sku\":\"\\ud800\"}"]
+        {
+            let response = send(body.as_bytes().to_vec()).await;
             assert_eq!(
-                (answer.status, answer.code().as_str()),
+                (response.status, response.code().as_str()),
                 (400, "invalid_request"),
-                "{body:?} to {path}: {answer:?}"
+                "{body:?} to {path}: {response:?}"
             );
         }
-        let answer = send(b"{\"a\":\"\xff\xfe\"}".to_vec()).await;
-        assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_request"), "no UTF-8 to {path}: {answer:?}");
-        if good != json!({}) {
-            let answer = send(vec![]).await;
+        let response = send(b"{\"a\":\"\xff\xfe\"}".to_vec()).await;
+        assert_eq!(
+            (response.status, response.code().as_str()),
+            (400, "invalid_request"),
+            "no UTF-8 to {path}: {response:?}"
+        );
+        if valid_body != json!({}) {
+            let response = send(vec![]).await;
             assert_eq!(
-                (answer.status, answer.code().as_str()),
+                (response.status, response.code().as_str()),
                 (400, "invalid_request"),
-                "nothing to {path}: {answer:?}"
+                "nothing to {path}: {response:?}"
             );
         }
-        let deep = "[".repeat(8_000);
-        let answer = send(deep.into_bytes()).await;
-        assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_request"), "depth to {path}: {answer:?}");
+        let nested = "[".repeat(8_000);
+        let response = send(nested.into_bytes()).await;
+        assert_eq!(
+            (response.status, response.code().as_str()),
+            (400, "invalid_request"),
+            "depth to {path}: {response:?}"
+        );
     }
-    assert_eq!(scene.state().await, before);
+    assert_eq!(fixture.state().await, before);
 }
 
 #[tokio::test]
 async fn a_body_of_more_than_sixteen_kibibytes_is_refused_on_every_route() {
-    let scene = Scene::set().await;
-    let before = scene.state().await;
-    for (method, path, token, mut good) in scene.routes_with_bodies() {
-        good["padding"] = json!("x".repeat(17 * 1024));
-        let answer = scene.app.http.send(method, &path, &token, &good).await;
-        assert_eq!((answer.status, answer.code().as_str()), (413, "payload_too_large"), "{path}: {answer:?}");
+    let fixture = Fixture::create().await;
+    let before = fixture.state().await;
+    for (method, path, token, mut valid_body) in fixture.routes_with_bodies() {
+        valid_body["padding"] = json!("x".repeat(17 * 1024));
+        let response = fixture.app.http.send(method, &path, &token, &valid_body).await;
+        assert_eq!((response.status, response.code().as_str()), (413, "payload_too_large"), "{path}: {response:?}");
     }
     // Without a length that says so beforehand.
     let chunks = futures::stream::iter((0..20).map(|_| Ok::<_, std::io::Error>(vec![b' '; 1024])));
     let body = reqwest::Body::wrap_stream(chunks);
-    let answer = scene.app.http.raw(Method::POST, &scene.orders(), &[], body).await.expect("an answer");
-    answer.is_problem(413, "payload_too_large");
+    let response =
+        fixture.app.http.send_with_headers(Method::POST, &fixture.orders_path(), &[], body).await.expect("an answer");
+    response.is_problem(413, "payload_too_large");
     // Exactly sixteen are fine.
-    let mut wish = TestApp::reservation(&scene.sale, &scene.fresh, "a", 1);
-    wish["padding"] = json!("");
-    let padding = 16 * 1024 - wish.to_string().len();
-    wish["padding"] = json!("x".repeat(padding));
-    assert_eq!(wish.to_string().len(), 16 * 1024);
-    assert_eq!(scene.state().await, before);
-    scene.app.http.post(&scene.orders(), "", &wish).await.is(202);
+    let mut reservation = TestApp::reservation_body(&fixture.activity, &fixture.second_buyer, "a", 1);
+    reservation["padding"] = json!("");
+    let padding = 16 * 1024 - reservation.to_string().len();
+    reservation["padding"] = json!("x".repeat(padding));
+    assert_eq!(reservation.to_string().len(), 16 * 1024);
+    assert_eq!(fixture.state().await, before);
+    fixture.app.http.post(&fixture.orders_path(), "", &reservation).await.is(202);
 }
 
 #[tokio::test]
-async fn a_reservation_with_a_wrong_member_is_pointed_at_and_writes_nothing() {
-    let scene = Scene::set().await;
-    let before = scene.state().await;
-    let good = TestApp::reservation(&scene.sale, &scene.fresh, "a", 1);
-    let try_with = async |member: &str, value: Value| -> Answer {
-        let mut wish = good.clone();
-        match (value.is_null(), wish.as_object_mut()) {
+async fn a_reservation_with_an_invalid_member_is_refused_with_a_pointer_and_writes_nothing() {
+    let fixture = Fixture::create().await;
+    let before = fixture.state().await;
+    let valid_body = TestApp::reservation_body(&fixture.activity, &fixture.second_buyer, "a", 1);
+    let reserve_with = async |member: &str, value: Value| -> Response {
+        let mut reservation = valid_body.clone();
+        match (value.is_null(), reservation.as_object_mut()) {
             (true, Some(members)) => drop(members.remove(member)),
-            _ => wish[member] = value,
+            _ => reservation[member] = value,
         }
-        scene.app.http.post(&scene.orders(), "", &wish).await
+        fixture.app.http.post(&fixture.orders_path(), "", &reservation).await
     };
     for quantity in [
         json!(0),
@@ -178,9 +190,9 @@ async fn a_reservation_with_a_wrong_member_is_pointed_at_and_writes_nothing() {
         json!([1]),
         json!({"n": 1}),
     ] {
-        let answer = try_with("quantity", quantity.clone()).await;
-        assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_request"), "{quantity}: {answer:?}");
-        answer.points_at("/quantity");
+        let response = reserve_with("quantity", quantity.clone()).await;
+        assert_eq!((response.status, response.code().as_str()), (400, "invalid_request"), "{quantity}: {response:?}");
+        response.points_at("/quantity");
     }
     for sku in [
         json!(7),
@@ -192,50 +204,50 @@ async fn a_reservation_with_a_wrong_member_is_pointed_at_and_writes_nothing() {
         json!("{x}:stock"),
         json!(["a"]),
     ] {
-        let answer = try_with("sku", sku.clone()).await;
-        assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_request"), "{sku}: {answer:?}");
-        answer.points_at("/sku");
+        let response = reserve_with("sku", sku.clone()).await;
+        assert_eq!((response.status, response.code().as_str()), (400, "invalid_request"), "{sku}: {response:?}");
+        response.points_at("/sku");
     }
-    try_with("ticket", json!(7)).await.is_problem(400, "invalid_request").points_at("/ticket");
-    try_with("start_key", json!(7)).await.is_problem(400, "invalid_request").points_at("/start_key");
+    reserve_with("ticket", json!(7)).await.is_problem(400, "invalid_request").points_at("/ticket");
+    reserve_with("start_key", json!(7)).await.is_problem(400, "invalid_request").points_at("/start_key");
     for member in ["sku", "quantity", "ticket"] {
-        try_with(member, Value::Null).await.is_problem(400, "invalid_request");
+        reserve_with(member, Value::Null).await.is_problem(400, "invalid_request");
     }
     for key in [json!(""), json!("wrong"), json!("k".repeat(10_000)), Value::Null] {
-        try_with("start_key", key).await.is_problem(403, "start_key_invalid");
+        reserve_with("start_key", key).await.is_problem(403, "start_key_invalid");
     }
-    try_with("sku", json!("nothing-like-that")).await.is_problem(404, "not_found");
-    try_with("quantity", json!(1_000_000)).await.is_problem(409, "limit_reached");
-    try_with("quantity", json!(3)).await.is_problem(409, "limit_reached");
-    assert_eq!(scene.state().await, before);
-    try_with("extra", json!("is ignored")).await.is(202);
+    reserve_with("sku", json!("nothing-like-that")).await.is_problem(404, "not_found");
+    reserve_with("quantity", json!(1_000_000)).await.is_problem(409, "limit_reached");
+    reserve_with("quantity", json!(3)).await.is_problem(409, "limit_reached");
+    assert_eq!(fixture.state().await, before);
+    reserve_with("extra", json!("is ignored")).await.is(202);
 }
 
 #[tokio::test]
-async fn what_does_not_exist_is_not_found() {
-    let scene = Scene::set().await;
-    let (app, jwt) = (&scene.app, &scene.buyer.jwt);
-    let before = scene.state().await;
-    for activity in ["nowhere", "no%20where", "%00", "%7Bx%7D", "A", "..%2Fadmin", &"x".repeat(5_000), "%E4%BD%A0"] {
+async fn unknown_resources_are_not_found() {
+    let fixture = Fixture::create().await;
+    let (app, jwt) = (&fixture.app, &fixture.buyer.jwt);
+    let before = fixture.state().await;
+    for activity_id in ["nowhere", "no%20where", "%00", "%7Bx%7D", "A", "..%2Fadmin", &"x".repeat(5_000), "%E4%BD%A0"] {
         for path in ["", "/gate.json", "/gate.js"] {
-            app.http.get(&format!("/api/activities/{activity}{path}"), "").await.is_problem(404, "not_found");
+            app.http.get(&format!("/api/activities/{activity_id}{path}"), "").await.is_problem(404, "not_found");
         }
-        app.ticket(activity, jwt).await.is_problem(404, "not_found");
-        let wish = TestApp::reservation(&scene.sale, &scene.fresh, "a", 1);
-        let answer = app.http.post(&format!("/api/activities/{activity}/orders"), "", &wish).await;
+        app.request_ticket(activity_id, jwt).await.is_problem(404, "not_found");
+        let reservation = TestApp::reservation_body(&fixture.activity, &fixture.second_buyer, "a", 1);
+        let response = app.http.post(&format!("/api/activities/{activity_id}/orders"), "", &reservation).await;
         // A ticket of another sale is looked at before any store.
-        assert!(["not_found", "ticket_invalid"].contains(&answer.code().as_str()), "{answer:?}");
+        assert!(["not_found", "ticket_invalid"].contains(&response.code().as_str()), "{response:?}");
     }
-    let of_this_sale = format!("{}.{NOBODYS}", scene.sale.id);
-    let lower = scene.order_no.to_lowercase();
-    for order_no in [&of_this_sale, "nowhere.x", "x", "%00", NOBODYS, "a.b.c", &lower, &"9".repeat(5_000)] {
-        app.status(order_no, jwt).await.is_problem(404, "not_found");
+    let unknown_order = format!("{}.{UNKNOWN_ULID}", fixture.activity.id);
+    let lowercase = fixture.order_no.to_lowercase();
+    for order_no in [&unknown_order, "nowhere.x", "x", "%00", UNKNOWN_ULID, "a.b.c", &lowercase, &"9".repeat(5_000)] {
+        app.get_order(order_no, jwt).await.is_problem(404, "not_found");
         app.checkout(order_no, jwt).await.is_problem(404, "not_found");
         app.cancel(order_no, jwt).await.is_problem(404, "not_found");
         app.refund(order_no, jwt).await.is_problem(404, "not_found");
     }
-    for session in ["x", "%00", &"9".repeat(5_000), &format!("{of_this_sale}.1000.EUR.x")] {
-        app.press(session, "paid").await.is_problem(404, "not_found");
+    for session in ["x", "%00", &"9".repeat(5_000), &format!("{unknown_order}.1000.EUR.x")] {
+        app.submit_payment(session, "paid").await.is_problem(404, "not_found");
     }
     for path in [
         "/api",
@@ -246,34 +258,34 @@ async fn what_does_not_exist_is_not_found() {
         "/api/activities/a/b/c",
         "/sandbox/nothing",
     ] {
-        let answer = app.http.get(path, app.variables.get("admin_token")).await;
-        assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"), "{answer:?}");
+        let response = app.http.get(path, app.variables.get("admin_token")).await;
+        assert_eq!((response.status, response.code().as_str()), (404, "not_found"), "{response:?}");
     }
-    assert_eq!(scene.state().await, before);
+    assert_eq!(fixture.state().await, before);
 }
 
 #[tokio::test]
-async fn a_method_that_a_route_does_not_have_is_refused_with_those_it_has() {
-    let scene = Scene::set().await;
-    let before = scene.state().await;
-    let (id, order_no) = (&scene.sale.id, &scene.order_no);
-    let admin = scene.app.variables.get("admin_token");
+async fn an_unsupported_method_is_refused_with_an_allow_header() {
+    let fixture = Fixture::create().await;
+    let before = fixture.state().await;
+    let (id, order_no) = (&fixture.activity.id, &fixture.order_no);
+    let admin = fixture.app.variables.get("admin_token");
     for (path, token, allowed) in [
         ("/api/activities".to_owned(), "", vec![Method::GET]),
         (format!("/api/activities/{id}"), "", vec![Method::GET]),
         (format!("/api/activities/{id}/gate.json"), "", vec![Method::GET]),
         (format!("/api/activities/{id}/gate.js"), "", vec![Method::GET]),
-        (format!("/api/activities/{id}/challenge"), &scene.buyer.jwt, vec![Method::POST]),
-        (format!("/api/activities/{id}/ticket"), &scene.buyer.jwt, vec![Method::POST]),
+        (format!("/api/activities/{id}/challenge"), &fixture.buyer.jwt, vec![Method::POST]),
+        (format!("/api/activities/{id}/ticket"), &fixture.buyer.jwt, vec![Method::POST]),
         (format!("/api/activities/{id}/orders"), "", vec![Method::POST]),
-        (format!("/api/orders/{order_no}"), &scene.buyer.jwt, vec![Method::GET]),
-        ("/api/orders".to_owned(), &scene.buyer.jwt, vec![Method::GET]),
-        (format!("/api/orders/{order_no}/checkout"), &scene.buyer.jwt, vec![Method::POST]),
-        (format!("/api/orders/{order_no}/cancel"), &scene.buyer.jwt, vec![Method::POST]),
-        (format!("/api/orders/{order_no}/refund"), &scene.buyer.jwt, vec![Method::POST]),
+        (format!("/api/orders/{order_no}"), &fixture.buyer.jwt, vec![Method::GET]),
+        ("/api/orders".to_owned(), &fixture.buyer.jwt, vec![Method::GET]),
+        (format!("/api/orders/{order_no}/checkout"), &fixture.buyer.jwt, vec![Method::POST]),
+        (format!("/api/orders/{order_no}/cancel"), &fixture.buyer.jwt, vec![Method::POST]),
+        (format!("/api/orders/{order_no}/refund"), &fixture.buyer.jwt, vec![Method::POST]),
         ("/api/payments/webhook".to_owned(), "", vec![Method::POST]),
         ("/api/payments/stripe".to_owned(), "", vec![Method::POST]),
-        ("/api/tasks/sweep".to_owned(), scene.app.variables.get("cron_token"), vec![Method::POST]),
+        ("/api/tasks/sweep".to_owned(), fixture.app.variables.get("cron_token"), vec![Method::POST]),
         (format!("/api/admin/activities/{id}"), admin, vec![Method::GET, Method::PUT]),
         (format!("/api/admin/activities/{id}/publish"), admin, vec![Method::POST]),
         (format!("/api/admin/activities/{id}/stats"), admin, vec![Method::GET]),
@@ -292,20 +304,20 @@ async fn a_method_that_a_route_does_not_have_is_refused_with_those_it_has() {
             if allowed.contains(&method) {
                 continue;
             }
-            let answer = scene.app.http.send(method, &path, token, &Value::Null).await;
-            assert_eq!((answer.status, answer.code().as_str()), (405, "method_not_allowed"), "{answer:?}");
+            let response = fixture.app.http.send(method, &path, token, &Value::Null).await;
+            assert_eq!((response.status, response.code().as_str()), (405, "method_not_allowed"), "{response:?}");
             for method in &allowed {
-                assert!(answer.header("allow").contains(method.as_str()), "{answer:?}");
+                assert!(response.header("allow").contains(method.as_str()), "{response:?}");
             }
         }
     }
-    assert_eq!(scene.state().await, before);
+    assert_eq!(fixture.state().await, before);
 }
 
 #[tokio::test]
-async fn a_description_that_breaks_a_rule_is_refused_and_replaces_nothing() {
-    let scene = Scene::set().await;
-    let before = scene.state().await;
+async fn an_invalid_activity_description_is_refused_and_replaces_nothing() {
+    let fixture = Fixture::create().await;
+    let before = fixture.state().await;
     let sku = |member: &str, value: Value| {
         let mut sku = json!({"sku": "a", "name": "A", "price": 1, "currency": "EUR", "total": 10});
         sku[member] = value;
@@ -342,44 +354,48 @@ async fn a_description_that_breaks_a_rule_is_refused_and_replaces_nothing() {
         (json!({"skus": sku("total", json!(9_223_372_036_854_775_808_u64))}), "/skus/0/total"),
         (json!({"skus": [sku("name", json!("A"))[0], sku("name", json!("B"))[0]]}), "/skus/1/sku"),
     ] {
-        let path = format!("/activities/{}", scene.sale.id);
-        let answer = scene.app.admin(Method::PUT, &path, &description(&changes)).await;
-        assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_request"), "{changes}: {answer:?}");
-        answer.points_at(pointer);
+        let path = format!("/activities/{}", fixture.activity.id);
+        let response = fixture.app.call_admin(Method::PUT, &path, &description(&changes)).await;
+        assert_eq!((response.status, response.code().as_str()), (400, "invalid_request"), "{changes}: {response:?}");
+        response.points_at(pointer);
     }
-    assert_eq!(scene.state().await, before);
+    assert_eq!(fixture.state().await, before);
     for id in ["A", "a b", "-a", "%00", &"a".repeat(41)] {
-        let answer = scene.app.admin(Method::PUT, &format!("/activities/{id}"), &description(&json!({}))).await;
-        assert!(matches!(answer.status, 400 | 404), "{answer:?}");
+        let response =
+            fixture.app.call_admin(Method::PUT, &format!("/activities/{id}"), &description(&json!({}))).await;
+        assert!(matches!(response.status, 400 | 404), "{response:?}");
     }
 }
 
 #[tokio::test]
-async fn operating_on_what_is_not_there_or_with_nonsense_is_refused() {
-    let scene = Scene::set().await;
-    let before = scene.state().await;
-    let (app, id) = (&scene.app, &scene.sale.id);
-    for what in ["publish", "pause", "resume", "close", "rebuild"] {
-        let answer = app.admin(Method::POST, &format!("/activities/{}/{what}", new_id("nowhere")), &Value::Null).await;
-        answer.is_problem(404, "not_found");
+async fn admin_calls_with_unknown_ids_or_invalid_bodies_are_refused() {
+    let fixture = Fixture::create().await;
+    let before = fixture.state().await;
+    let (app, id) = (&fixture.app, &fixture.activity.id);
+    for action in ["publish", "pause", "resume", "close", "rebuild"] {
+        let response =
+            app.call_admin(Method::POST, &format!("/activities/{}/{action}", unique_id("nowhere")), &Value::Null).await;
+        response.is_problem(404, "not_found");
     }
-    for what in ["stats", "audit"] {
-        app.admin(Method::GET, &format!("/activities/nowhere/{what}"), &Value::Null).await.is_problem(404, "not_found");
+    for action in ["stats", "audit"] {
+        app.call_admin(Method::GET, &format!("/activities/nowhere/{action}"), &Value::Null)
+            .await
+            .is_problem(404, "not_found");
     }
     let restock = format!("/activities/{id}/skus/a/restock");
     for by in [json!("1"), json!(1.5), json!(0), json!(null), json!(9_223_372_036_854_775_808_u64)] {
-        app.admin(Method::POST, &restock, &json!({ "by": by }))
+        app.call_admin(Method::POST, &restock, &json!({ "by": by }))
             .await
             .is_problem(400, "invalid_request")
             .points_at("/by");
     }
     // One unit is held: ten less would make the total smaller than that.
-    app.admin(Method::POST, &restock, &json!({"by": -10})).await.is_problem(409, "state_conflict");
-    app.admin(Method::POST, &format!("/activities/{id}/skus/zzz/restock"), &json!({"by": 1}))
+    app.call_admin(Method::POST, &restock, &json!({"by": -10})).await.is_problem(409, "state_conflict");
+    app.call_admin(Method::POST, &format!("/activities/{id}/skus/zzz/restock"), &json!({"by": 1}))
         .await
         .is_problem(404, "not_found");
     for body in [json!({"on": "yes"}), json!({"on": 1}), json!({})] {
-        app.admin(Method::PUT, "/shed", &body).await.is_problem(400, "invalid_request");
+        app.call_admin(Method::PUT, "/shed", &body).await.is_problem(400, "invalid_request");
     }
     for body in [
         json!({"seconds": 0, "reason": "x"}),
@@ -387,45 +403,47 @@ async fn operating_on_what_is_not_there_or_with_nonsense_is_refused() {
         json!({"seconds": "x"}),
         json!({}),
     ] {
-        app.admin(Method::PUT, "/bans/user/mallory", &body).await.is_problem(400, "invalid_request");
+        app.call_admin(Method::PUT, "/bans/user/mallory", &body).await.is_problem(400, "invalid_request");
     }
-    app.admin(Method::PUT, "/bans/ip/not-an-address", &json!({"seconds": 5, "reason": "x"}))
+    app.call_admin(Method::PUT, "/bans/ip/not-an-address", &json!({"seconds": 5, "reason": "x"}))
         .await
         .is_problem(400, "invalid_request");
     for ip in ["10.0.0.1%2F64", "192.0.2.7%2F64%2F64", "::ffff:192.0.2.7%2F64", "2001:db8::%2F48"] {
         let body = json!({"seconds": 5, "reason": "x"});
-        let answer = app.admin(Method::PUT, &format!("/bans/ip/{ip}"), &body).await;
-        let detail = answer.is_problem(400, "invalid_request").text("detail");
+        let response = app.call_admin(Method::PUT, &format!("/bans/ip/{ip}"), &body).await;
+        let detail = response.is_problem(400, "invalid_request").text("detail");
         assert!(detail.starts_with("The path names no address"), "{detail}");
     }
     // PostgreSQL takes no NUL.
-    app.admin(Method::PUT, "/bans/user/mallory", &json!({"seconds": 5, "reason": "\0"}))
+    app.call_admin(Method::PUT, "/bans/user/mallory", &json!({"seconds": 5, "reason": "\0"}))
         .await
         .is_problem(400, "invalid_request")
         .points_at("/reason");
-    for what in ["replay", "refund", "dismiss"] {
-        app.admin(Method::POST, &format!("/callbacks/%00/{what}"), &Value::Null).await.is_problem(404, "not_found");
+    for action in ["replay", "refund", "dismiss"] {
+        app.call_admin(Method::POST, &format!("/callbacks/%00/{action}"), &Value::Null)
+            .await
+            .is_problem(404, "not_found");
     }
-    let nowhere = app.admin(Method::GET, "/activities/nowhere/stats", &Value::Null).await;
-    assert_eq!(nowhere.text("detail"), "There is no such sale.");
-    let unknown = format!("/dead-letters/{id}.{NOBODYS}/replay");
-    app.admin(Method::POST, &unknown, &Value::Null).await.is_problem(404, "not_found");
-    app.admin(Method::POST, "/dead-letters/nonsense/replay", &Value::Null).await.is_problem(404, "not_found");
-    assert_eq!(scene.state().await, before);
+    let stats = app.call_admin(Method::GET, "/activities/nowhere/stats", &Value::Null).await;
+    assert_eq!(stats.text("detail"), "There is no such sale.");
+    let unknown = format!("/dead-letters/{id}.{UNKNOWN_ULID}/replay");
+    app.call_admin(Method::POST, &unknown, &Value::Null).await.is_problem(404, "not_found");
+    app.call_admin(Method::POST, "/dead-letters/nonsense/replay", &Value::Null).await.is_problem(404, "not_found");
+    assert_eq!(fixture.state().await, before);
 }
 
 #[tokio::test]
-async fn nonsense_in_a_query_or_a_header_is_refused_or_ignored_and_never_an_error() {
-    let scene = Scene::set().await;
-    let jwt = &scene.buyer.jwt;
+async fn an_invalid_query_or_header_is_refused_or_ignored_without_a_server_error() {
+    let fixture = Fixture::create().await;
+    let jwt = &fixture.buyer.jwt;
     for query in
         ["limit=0", "limit=-1", "limit=x", "limit=1000000000", "limit=9223372036854775808", "before=x", "before=%00"]
     {
-        let answer = scene.app.http.get(&format!("/api/orders?{query}"), jwt).await;
-        assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_request"), "{query}: {answer:?}");
+        let response = fixture.app.http.get(&format!("/api/orders?{query}"), jwt).await;
+        assert_eq!((response.status, response.code().as_str()), (400, "invalid_request"), "{query}: {response:?}");
     }
     for query in ["", "limit=", "before=", "limit=1", "nothing=1&limit=2", "&&&=&"] {
-        scene.app.http.get(&format!("/api/orders?{query}"), jwt).await.is(200);
+        fixture.app.http.get(&format!("/api/orders?{query}"), jwt).await.is(200);
     }
     for (name, value) in [
         ("x-forwarded-for", "not an address, 1.2.3.4, ::1, \t"),
@@ -436,9 +454,14 @@ async fn nonsense_in_a_query_or_a_header_is_refused_or_ignored_and_never_an_erro
         ("authorization", "Basic YWRhOmFkYQ=="),
     ] {
         let headers = [(name, value.to_owned())];
-        let wish = TestApp::reservation(&scene.sale, &scene.buyer, "a", 1).to_string();
-        let answer = scene.app.http.raw(Method::POST, &scene.orders(), &headers, wish).await.expect("an answer");
-        let answer = answer.is(202);
-        assert_ne!(answer.header("x-request-id"), value, "echoed as it came: {answer:?}");
+        let reservation = TestApp::reservation_body(&fixture.activity, &fixture.buyer, "a", 1).to_string();
+        let response = fixture
+            .app
+            .http
+            .send_with_headers(Method::POST, &fixture.orders_path(), &headers, reservation)
+            .await
+            .expect("an answer");
+        let response = response.is(202);
+        assert_ne!(response.header("x-request-id"), value, "echoed as it came: {response:?}");
     }
 }

@@ -4,26 +4,26 @@ use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use support::{Buyer, Sale, TestApp, eventually, payments::sign};
+use support::{Buyer, TestActivity, TestApp, eventually, payments::sign_webhook};
 
 /// An order that waits for payment.
-async fn ordered(app: &TestApp) -> (Sale, Buyer, String) {
-    let sale = app.sale(json!({})).await;
-    let buyer = app.buyer(&sale, "ada").await;
-    let order_no = app.order(&sale, &buyer).await;
-    (sale, buyer, order_no)
+async fn create_pending_order(app: &TestApp) -> (TestActivity, Buyer, String) {
+    let activity = app.create_activity(json!({})).await;
+    let buyer = app.create_buyer(&activity, "ada").await;
+    let order_no = app.place_order(&activity, &buyer).await;
+    (activity, buyer, order_no)
 }
 
-async fn held(app: &TestApp, order_no: &str) -> Vec<Value> {
-    let all = app.admin(Method::GET, "/callbacks", &Value::Null).await.is(200).json();
+async fn held_callbacks(app: &TestApp, order_no: &str) -> Vec<Value> {
+    let all = app.call_admin(Method::GET, "/callbacks", &Value::Null).await.is(200).json();
     let all = all.as_array().expect("a list").clone();
     all.into_iter().filter(|callback| callback["order_no"] == order_no).collect()
 }
 
 #[tokio::test]
-async fn a_wrong_address_is_pointed_at_and_opens_nothing() {
+async fn an_invalid_address_is_refused_with_a_pointer_and_opens_no_session() {
     let app = TestApp::shared();
-    let (_, buyer, order_no) = ordered(&app).await;
+    let (_, buyer, order_no) = create_pending_order(&app).await;
     let path = format!("/api/orders/{order_no}/checkout");
     for (body, pointer) in [
         (json!({}), ""),
@@ -35,13 +35,13 @@ async fn a_wrong_address_is_pointed_at_and_opens_nothing() {
     }
     let huge = json!({"address": {"city": "x".repeat(20_000)}});
     app.http.post(&path, &buyer.jwt, &huge).await.is_problem(413, "payload_too_large");
-    assert!(app.status(&order_no, &buyer.jwt).await.json()["checkout_url"].is_null());
+    assert!(app.get_order(&order_no, &buyer.jwt).await.json()["checkout_url"].is_null());
 }
 
 #[tokio::test]
-async fn a_foreign_a_cancelled_and_an_unknown_order_cannot_be_checked_out() {
+async fn a_foreign_cancelled_or_unknown_order_cannot_be_checked_out() {
     let app = TestApp::shared();
-    let (_, buyer, order_no) = ordered(&app).await;
+    let (_, buyer, order_no) = create_pending_order(&app).await;
     app.checkout(&order_no, &app.sign_in("eve")).await.is_problem(404, "not_found");
     app.cancel(&order_no, &buyer.jwt).await.is(200);
     app.checkout(&order_no, &buyer.jwt).await.is_problem(409, "state_conflict");
@@ -49,82 +49,82 @@ async fn a_foreign_a_cancelled_and_an_unknown_order_cannot_be_checked_out() {
 }
 
 #[tokio::test]
-async fn many_checkouts_at_once_give_one_session() {
+async fn concurrent_checkouts_open_one_session() {
     let app = TestApp::shared();
-    let (_, buyer, order_no) = ordered(&app).await;
-    let answers = join_all((0..20).map(|_| app.checkout(&order_no, &buyer.jwt))).await;
-    let first = answers[0].clone().is(200).json();
-    for answer in answers {
-        assert_eq!(answer.is(200).json(), first);
+    let (_, buyer, order_no) = create_pending_order(&app).await;
+    let responses = join_all((0..20).map(|_| app.checkout(&order_no, &buyer.jwt))).await;
+    let first = responses[0].clone().is(200).json();
+    for response in responses {
+        assert_eq!(response.is(200).json(), first);
     }
 }
 
 #[tokio::test]
-async fn an_address_is_sealed_in_the_ledger_and_shown_to_operators_alone() {
+async fn an_address_is_encrypted_in_the_ledger_and_shown_only_to_operators() {
     let app = TestApp::shared();
-    let (_, buyer, order_no) = ordered(&app).await;
+    let (_, buyer, order_no) = create_pending_order(&app).await;
     app.checkout(&order_no, &buyer.jwt).await.is(200);
     let path = format!("/orders/{order_no}");
-    let seen = app.admin(Method::GET, &path, &Value::Null).await.is(200).json();
-    assert_eq!((&seen["user"], &seen["address"]["city"]), (&json!("ada"), &json!("London")), "{seen}");
+    let shown = app.call_admin(Method::GET, &path, &Value::Null).await.is(200).json();
+    assert_eq!((&shown["user"], &shown["address"]["city"]), (&json!("ada"), &json!("London")), "{shown}");
     let plain = format!("SELECT COUNT(*) FROM addresses WHERE order_no = '{order_no}' AND sealed LIKE '%London%'");
-    assert_eq!(app.ledger_number(&plain).await, 0);
-    let kept = format!("SELECT COUNT(*) FROM addresses WHERE order_no = '{order_no}'");
-    assert_eq!(app.ledger_number(&kept).await, 1);
+    assert_eq!(app.query_ledger_i64(&plain).await, 0);
+    let stored = format!("SELECT COUNT(*) FROM addresses WHERE order_no = '{order_no}'");
+    assert_eq!(app.query_ledger_i64(&stored).await, 1);
     assert!(!app.with_app(|app| app.output()).contains("Mill Lane"), "an address in the log");
-    assert!(app.status(&order_no, &buyer.jwt).await.json()["address"].is_null());
+    assert!(app.get_order(&order_no, &buyer.jwt).await.json()["address"].is_null());
     app.http.get(&format!("/api/admin{path}"), &buyer.jwt).await.is_problem(401, "unauthenticated");
 }
 
 #[tokio::test]
-async fn a_thousand_duplicates_at_once_pay_once() {
+async fn a_thousand_duplicate_callbacks_pay_once() {
     let app = TestApp::shared();
-    let (sale, buyer, order_no) = ordered(&app).await;
-    let body = TestApp::callback("payment.succeeded", &order_no, "s");
+    let (activity, buyer, order_no) = create_pending_order(&app).await;
+    let body = TestApp::callback_body("payment.succeeded", &order_no, "s");
     let id = format!("evt-{order_no}");
     for _ in 0..25 {
-        for answer in join_all((0..40).map(|_| app.call_back(&id, &body))).await {
-            answer.is(204);
+        for response in join_all((0..40).map(|_| app.send_callback(&id, &body))).await {
+            response.is(204);
         }
     }
-    app.wait_for(&order_no, &buyer.jwt, "paid").await;
-    assert_eq!(app.settled(&sale).await, [9, 0, 1]);
+    app.wait_for_status(&order_no, &buyer.jwt, "paid").await;
+    assert_eq!(app.settle_and_count(&activity).await, [9, 0, 1]);
 }
 
 #[tokio::test]
-async fn money_that_came_twice_goes_back() {
+async fn a_second_payment_is_refunded() {
     let app = TestApp::shared();
-    let (sale, buyer, order_no) = ordered(&app).await;
-    let session = app.session(&order_no, &buyer.jwt).await;
+    let (activity, buyer, order_no) = create_pending_order(&app).await;
+    let session = app.open_session(&order_no, &buyer.jwt).await;
     for again in [0, 1, 1] {
         let body = json!({"outcome": "paid", "again": again});
         app.http.post(&format!("/sandbox/pay/{session}"), "", &body).await.is(200);
     }
     let refund = eventually("the second payment to be back", async || {
         app.sweep().await;
-        let seen = app.admin(Method::GET, &format!("/orders/{order_no}"), &Value::Null).await.json();
-        let refund = seen["refunds"][0].clone();
-        if refund["state"] == "confirmed" { Ok(refund) } else { Err(seen) }
+        let shown = app.call_admin(Method::GET, &format!("/orders/{order_no}"), &Value::Null).await.json();
+        let refund = shown["refunds"][0].clone();
+        if refund["state"] == "confirmed" { Ok(refund) } else { Err(shown) }
     })
     .await;
     assert_eq!((&refund["book"], &refund["amount"]), (&json!("overpayments"), &json!(1000)));
-    app.wait_for(&order_no, &buyer.jwt, "paid").await;
-    assert_eq!(app.settled(&sale).await, [9, 0, 1]);
+    app.wait_for_status(&order_no, &buyer.jwt, "paid").await;
+    assert_eq!(app.settle_and_count(&activity).await, [9, 0, 1]);
 }
 
 #[tokio::test]
-async fn a_held_callback_is_given_back_or_put_away_once() {
+async fn a_held_callback_is_refunded_or_dismissed_once() {
     let app = TestApp::shared();
-    let (_, buyer, order_no) = ordered(&app).await;
+    let (_, buyer, order_no) = create_pending_order(&app).await;
     for event in ["a", "b"] {
-        let mut body = TestApp::callback("payment.succeeded", &order_no, "s");
+        let mut body = TestApp::callback_body("payment.succeeded", &order_no, "s");
         body["data"]["amount"] = json!(999);
         body["data"]["payment"] = json!(format!("pay_{event}_{order_no}"));
-        app.call_back(&format!("evt-{event}-{order_no}"), &body).await.is(204);
+        app.send_callback(&format!("evt-{event}-{order_no}"), &body).await.is(204);
     }
-    assert_eq!(held(&app, &order_no).await.len(), 2);
-    let resolve = async |event: &str, how: &str| {
-        app.admin(Method::POST, &format!("/callbacks/evt-{event}-{order_no}/{how}"), &Value::Null).await
+    assert_eq!(held_callbacks(&app, &order_no).await.len(), 2);
+    let resolve = async |event: &str, action: &str| {
+        app.call_admin(Method::POST, &format!("/callbacks/evt-{event}-{order_no}/{action}"), &Value::Null).await
     };
     assert_eq!(resolve("a", "replay").await.is(200).text("outcome"), "held");
     resolve("a", "refund").await.is(200);
@@ -132,26 +132,26 @@ async fn a_held_callback_is_given_back_or_put_away_once() {
     for event in ["a", "b", "c"] {
         resolve(event, "dismiss").await.is_problem(404, "not_found");
     }
-    assert!(held(&app, &order_no).await.is_empty());
+    assert!(held_callbacks(&app, &order_no).await.is_empty());
     eventually("no refund to be open", async || {
         app.sweep().await;
-        let open = app.admin(Method::GET, "/refunds", &Value::Null).await.is(200).json();
+        let open = app.call_admin(Method::GET, "/refunds", &Value::Null).await.is(200).json();
         let mine = open.as_array().expect("a list").iter().any(|refund| refund["order_no"] == order_no.as_str());
         if mine { Err(open) } else { Ok(()) }
     })
     .await;
-    app.wait_for(&order_no, &buyer.jwt, "pending_payment").await;
+    app.wait_for_status(&order_no, &buyer.jwt, "pending_payment").await;
 }
 
 #[tokio::test]
-async fn money_for_an_unknown_order_is_a_dead_letter_and_no_error() {
+async fn a_payment_for_an_unknown_order_is_held_without_a_server_error() {
     let app = TestApp::shared();
-    let made = time::OffsetDateTime::now_utc().unix_timestamp_nanos().unsigned_abs();
-    let order_no = format!("nowhere.{}", ulid::Ulid::from_parts(1, made));
-    let body = TestApp::callback("payment.succeeded", &order_no, "s");
-    app.call_back(&format!("evt-{order_no}"), &body).await.is(204);
-    let letters = held(&app, &order_no).await;
-    assert_eq!((letters.len(), &letters[0]["outcome"]), (1, &json!("unknown_order")));
+    let random_part = time::OffsetDateTime::now_utc().unix_timestamp_nanos().unsigned_abs();
+    let order_no = format!("nowhere.{}", ulid::Ulid::from_parts(1, random_part));
+    let body = TestApp::callback_body("payment.succeeded", &order_no, "s");
+    app.send_callback(&format!("evt-{order_no}"), &body).await.is(204);
+    let callbacks = held_callbacks(&app, &order_no).await;
+    assert_eq!((callbacks.len(), &callbacks[0]["outcome"]), (1, &json!("unknown_order")));
 }
 
 #[tokio::test]
@@ -163,11 +163,11 @@ async fn a_callback_of_ten_megabytes_is_refused() {
     let headers = [
         ("webhook-id", "evt-huge".to_owned()),
         ("webhook-timestamp", now.to_string()),
-        ("webhook-signature", sign(&secret, "evt-huge", now, &body)),
+        ("webhook-signature", sign_webhook(&secret, "evt-huge", now, &body)),
     ];
     // Whoever is refused by the length alone may find the connection closed over the rest.
-    if let Ok(answer) = app.http.raw(Method::POST, "/api/payments/webhook", &headers, body).await {
-        answer.is_problem(413, "payload_too_large");
+    if let Ok(response) = app.http.send_with_headers(Method::POST, "/api/payments/webhook", &headers, body).await {
+        response.is_problem(413, "payload_too_large");
     }
     app.http.get("/healthz", "").await.is(200);
 }

@@ -2,8 +2,9 @@
 //!
 //! Most tests share one app and keep to sales of their own; what breaks things starts an app of its own.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that panics has failed")]
-#![allow(clippy::wrong_self_convention, reason = "`answer.is(200)` reads as what it asserts")]
+#![allow(clippy::wrong_self_convention, reason = "`response.is(200)` reads as what it asserts")]
 
+mod activity_lifecycle;
 mod admission;
 mod bad_input;
 mod checkout;
@@ -14,10 +15,9 @@ mod ledger_failure;
 mod payments;
 mod races;
 mod redis_failure;
-mod replies;
 mod reserve;
+mod responses;
 mod round_trips;
 mod start_up;
 mod supervision;
 mod sweeper;
-mod whole_sale;

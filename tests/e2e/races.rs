@@ -6,7 +6,7 @@ use futures::{FutureExt, future::join_all};
 use serde_json::{Value, json};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-use support::{Buyer, Sale, TestApp, activity::units, eventually};
+use support::{Buyer, TestActivity, TestApp, activity::single_sku, eventually};
 
 /// Orders that race at the same time in one round.
 const ORDERS: usize = 24;
@@ -14,21 +14,21 @@ const ORDERS: usize = 24;
 const ROUNDS: u64 = 4;
 
 /// An order that waits for money.
-struct Runner {
+struct PendingOrder {
     buyer: Buyer,
     order_no: String,
     session: String,
 }
 
 /// A sale with a short time to pay, all of it held by buyers with a payment session.
-async fn line_up(app: &TestApp, seconds: i64) -> (Sale, Vec<Runner>) {
-    let changes = json!({"skus": units(ORDERS as i64), "pay_timeout_seconds": seconds});
-    let sale = app.sale(changes).await;
-    let buyers = app.buyers(&sale, ORDERS).await;
-    let runners = buyers.into_iter().map(async |buyer| {
-        let order_no = app.reserve(&sale, &buyer, "a", 1).await.is(202).text("order_no");
+async fn create_pending_orders(app: &TestApp, seconds: i64) -> (TestActivity, Vec<PendingOrder>) {
+    let changes = json!({"skus": single_sku(ORDERS as i64), "pay_timeout_seconds": seconds});
+    let activity = app.create_activity(changes).await;
+    let buyers = app.create_buyers(&activity, ORDERS).await;
+    let orders = buyers.into_iter().map(async |buyer| {
+        let order_no = app.reserve(&activity, &buyer, "a", 1).await.is(202).text("order_no");
         eventually("the order to be written", async || {
-            let order = app.status(&order_no, &buyer.ticket).await.is(200);
+            let order = app.get_order(&order_no, &buyer.ticket).await.is(200);
             if order.text("status") == "queued" { Err(order.body) } else { Ok(()) }
         })
         .await;
@@ -36,23 +36,23 @@ async fn line_up(app: &TestApp, seconds: i64) -> (Sale, Vec<Runner>) {
         // On a machine that stood still an order may be due by now: it races without a page.
         let session = match opened.status {
             409 => {
-                assert_eq!(app.status(&order_no, &buyer.ticket).await.text("status"), "expired", "{opened:?}");
+                assert_eq!(app.get_order(&order_no, &buyer.ticket).await.text("status"), "expired", "{opened:?}");
                 "none".to_owned()
             }
             _ => opened.is(200).text("checkout_url").rsplit('/').next().expect("a session").to_owned(),
         };
-        Runner { buyer, order_no, session }
+        PendingOrder { buyer, order_no, session }
     });
-    let runners = join_all(runners).await;
-    let with_a_page = runners.iter().filter(|runner| runner.session != "none").count();
-    println!("{with_a_page} of {ORDERS} race with a page");
-    (sale, runners)
+    let orders = join_all(orders).await;
+    let with_session = orders.iter().filter(|pending| pending.session != "none").count();
+    println!("{with_session} of {ORDERS} race with a page");
+    (activity, orders)
 }
 
 /// Waits until half of the orders are due, so that a moment later or earlier makes a difference.
-async fn half_due(app: &TestApp, runners: &[Runner]) {
-    let mut pay_by = join_all(runners.iter().map(async |runner| {
-        let order = app.status(&runner.order_no, &runner.buyer.ticket).await.is(200).json();
+async fn wait_until_half_are_due(app: &TestApp, orders: &[PendingOrder]) {
+    let mut pay_by = join_all(orders.iter().map(async |pending| {
+        let order = app.get_order(&pending.order_no, &pending.buyer.ticket).await.is(200).json();
         // One that has no time left shows none.
         order["pay_by"]
             .as_str()
@@ -65,31 +65,35 @@ async fn half_due(app: &TestApp, runners: &[Runner]) {
 }
 
 /// What became of the orders.
-async fn ends(app: &TestApp, runners: &[Runner]) -> Vec<Value> {
-    join_all(runners.iter().map(async |runner| app.status(&runner.order_no, &runner.buyer.jwt).await.is(200).json()))
-        .await
+async fn load_orders(app: &TestApp, orders: &[PendingOrder]) -> Vec<Value> {
+    join_all(
+        orders.iter().map(async |pending| app.get_order(&pending.order_no, &pending.buyer.jwt).await.is(200).json()),
+    )
+    .await
 }
 
-async fn after(offset: u64) {
+async fn delay_ms(offset: u64) {
     tokio::time::sleep(Duration::from_millis(offset)).await;
 }
 
-async fn succeed(app: &TestApp, runner: &Runner) -> u16 {
-    let body = TestApp::callback("payment.succeeded", &runner.order_no, &runner.session);
-    app.call_back(&format!("evt-{}", runner.order_no), &body).await.status
+async fn send_payment_succeeded(app: &TestApp, pending: &PendingOrder) -> u16 {
+    let body = TestApp::callback_body("payment.succeeded", &pending.order_no, &pending.session);
+    app.send_callback(&format!("evt-{}", pending.order_no), &body).await.status
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cancel_and_pay_at_once_leave_money_with_an_order_or_a_refund() {
+async fn concurrent_cancel_and_payment_end_in_a_paid_order_or_a_refund() {
     let app = TestApp::shared();
     for round in 0..ROUNDS {
-        let (sale, runners) = line_up(&app, 600).await;
-        let races = runners.iter().enumerate().map(async |(at, runner)| {
-            let (cancel, pay) = (app.cancel(&runner.order_no, &runner.buyer.jwt), succeed(&app, runner));
-            let head_start = at as u64 * round % 7;
-            futures::join!(cancel, after(head_start).then(|()| pay))
+        let (activity, orders) = create_pending_orders(&app, 600).await;
+        let races = orders.iter().enumerate().map(async |(index, pending)| {
+            let (cancel, pay) =
+                (app.cancel(&pending.order_no, &pending.buyer.jwt), send_payment_succeeded(&app, pending));
+            let offset = index as u64 * round % 7;
+            futures::join!(cancel, delay_ms(offset).then(|()| pay))
         });
-        for ((cancelled, called_back), order) in join_all(races).await.into_iter().zip(ends(&app, &runners).await) {
+        for ((cancelled, called_back), order) in join_all(races).await.into_iter().zip(load_orders(&app, &orders).await)
+        {
             assert_eq!(called_back, 204);
             match cancelled.status {
                 200 => {
@@ -98,114 +102,118 @@ async fn cancel_and_pay_at_once_leave_money_with_an_order_or_a_refund() {
                 _ => assert_eq!((cancelled.code().as_str(), &order["status"]), ("state_conflict", &json!("paid"))),
             }
         }
-        let [left, held, sold] = app.settled(&sale).await;
-        let paid = app.ledger_count(&sale, "paid").await;
+        let [left, held, sold] = app.settle_and_count(&activity).await;
+        let paid = app.count_orders_with_status(&activity, "paid").await;
         assert_eq!([left + sold, held, sold], [ORDERS as i64, 0, paid]);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cancel_and_expire_at_once_return_the_unit_once() {
+async fn concurrent_cancel_and_expiry_return_the_unit_once() {
     let app = TestApp::shared();
     for round in 0..ROUNDS {
-        let (sale, runners) = line_up(&app, 2).await;
-        half_due(&app, &runners).await;
-        let races = runners.iter().enumerate().map(async |(at, runner)| {
-            after(at as u64 * round % 5).await;
-            app.cancel(&runner.order_no, &runner.buyer.jwt).await
+        let (activity, orders) = create_pending_orders(&app, 2).await;
+        wait_until_half_are_due(&app, &orders).await;
+        let races = orders.iter().enumerate().map(async |(index, pending)| {
+            delay_ms(index as u64 * round % 5).await;
+            app.cancel(&pending.order_no, &pending.buyer.jwt).await
         });
-        let (cancelled, ..) = futures::join!(join_all(races), app.sweep(), after(round).then(|()| app.sweep()));
-        for (cancelled, order) in cancelled.into_iter().zip(ends(&app, &runners).await) {
+        let (cancelled, ..) = futures::join!(join_all(races), app.sweep(), delay_ms(round).then(|()| app.sweep()));
+        for (cancelled, order) in cancelled.into_iter().zip(load_orders(&app, &orders).await) {
             let end = if cancelled.status == 200 { "cancelled" } else { "expired" };
             assert_eq!(order["status"], end, "{cancelled:?}");
         }
-        assert_eq!(app.settled(&sale).await, [ORDERS as i64, 0, 0]);
+        assert_eq!(app.settle_and_count(&activity).await, [ORDERS as i64, 0, 0]);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cancel_expire_and_pay_at_the_same_instant_keep_the_books() {
+async fn concurrent_cancel_expiry_and_payment_keep_the_accounts_consistent() {
     let app = TestApp::shared();
     for round in 0..ROUNDS {
-        let (sale, runners) = line_up(&app, 2).await;
-        half_due(&app, &runners).await;
-        let races = runners.iter().enumerate().map(async |(at, runner)| {
-            let (cancel, pay) = (app.cancel(&runner.order_no, &runner.buyer.jwt), succeed(&app, runner));
-            let (a, b) = (at as u64 * round % 5, at as u64 * round % 3);
-            futures::join!(after(a).then(|()| cancel), after(b).then(|()| pay))
+        let (activity, orders) = create_pending_orders(&app, 2).await;
+        wait_until_half_are_due(&app, &orders).await;
+        let races = orders.iter().enumerate().map(async |(index, pending)| {
+            let (cancel, pay) =
+                (app.cancel(&pending.order_no, &pending.buyer.jwt), send_payment_succeeded(&app, pending));
+            let (a, b) = (index as u64 * round % 5, index as u64 * round % 3);
+            futures::join!(delay_ms(a).then(|()| cancel), delay_ms(b).then(|()| pay))
         });
-        let sweeps = (0..3).map(async |at| after(at * round).then(|()| app.sweep()).await);
+        let sweeps = (0..3).map(async |index| delay_ms(index * round).then(|()| app.sweep()).await);
         let (raced, _) = futures::join!(join_all(races), join_all(sweeps));
-        for ((_, called_back), order) in raced.into_iter().zip(ends(&app, &runners).await) {
+        for ((_, called_back), order) in raced.into_iter().zip(load_orders(&app, &orders).await) {
             assert_eq!(called_back, 204);
             // The provider has the money: there is an order or a refund for it, whoever was first.
             let status = order["status"].as_str().unwrap_or_default();
             assert!(["paid", "refunding", "refunded"].contains(&status), "{order}");
         }
-        let [left, held, sold] = app.settled(&sale).await;
-        let paid = app.ledger_count(&sale, "paid").await;
+        let [left, held, sold] = app.settle_and_count(&activity).await;
+        let paid = app.count_orders_with_status(&activity, "paid").await;
         assert_eq!([left + sold, held, sold], [ORDERS as i64, 0, paid]);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_late_payment_takes_the_unit_again_while_there_is_one_and_is_refunded_otherwise() {
+async fn a_late_payment_reacquires_a_unit_or_is_refunded() {
     let app = TestApp::shared();
-    let sale = app.sale(json!({"skus": units(2)})).await;
-    let mut runners = vec![];
-    for buyer in app.buyers(&sale, 2).await {
-        let order_no = app.order(&sale, &buyer).await;
-        let session = app.session(&order_no, &buyer.jwt).await;
+    let activity = app.create_activity(json!({"skus": single_sku(2)})).await;
+    let mut orders = vec![];
+    for buyer in app.create_buyers(&activity, 2).await {
+        let order_no = app.place_order(&activity, &buyer).await;
+        let session = app.open_session(&order_no, &buyer.jwt).await;
         app.cancel(&order_no, &buyer.jwt).await.is(200);
-        runners.push(Runner { buyer, order_no, session });
+        orders.push(PendingOrder { buyer, order_no, session });
     }
     // Both units are free. One is sold to somebody else; one is left for two late payments.
-    let other = app.buyer(&sale, "other").await;
-    app.order(&sale, &other).await;
-    let answers = join_all(runners.iter().map(|runner| succeed(&app, runner))).await;
-    assert_eq!(answers, [204, 204]);
-    let statuses: Vec<_> = ends(&app, &runners).await.iter().map(|order| order["status"].clone()).collect();
+    let other = app.create_buyer(&activity, "other").await;
+    app.place_order(&activity, &other).await;
+    let responses = join_all(orders.iter().map(|pending| send_payment_succeeded(&app, pending))).await;
+    assert_eq!(responses, [204, 204]);
+    let statuses: Vec<_> = load_orders(&app, &orders).await.iter().map(|order| order["status"].clone()).collect();
     assert!(statuses.contains(&json!("paid")), "{statuses:?}");
     // Another test's sweep may have ended it already.
     let refunded = [json!("refunding"), json!("refunded")];
     assert!(statuses.iter().any(|status| refunded.contains(status)), "{statuses:?}");
-    assert_eq!(app.settled(&sale).await, [0, 1, 1]);
+    assert_eq!(app.settle_and_count(&activity).await, [0, 1, 1]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_button_pressed_by_many_hands_pays_once() {
+async fn concurrent_submissions_of_one_payment_pay_once() {
     let app = TestApp::shared();
-    let sale = app.sale(json!({})).await;
-    let buyer = app.buyer(&sale, "ada").await;
-    let order_no = app.order(&sale, &buyer).await;
-    let session = app.session(&order_no, &buyer.jwt).await;
-    let presses = join_all((0..20).map(|_| app.press(&session, "paid"))).await;
-    assert!(presses.iter().all(|answer| answer.status < 300), "{presses:?}");
-    app.wait_for(&order_no, &buyer.jwt, "paid").await;
+    let activity = app.create_activity(json!({})).await;
+    let buyer = app.create_buyer(&activity, "ada").await;
+    let order_no = app.place_order(&activity, &buyer).await;
+    let session = app.open_session(&order_no, &buyer.jwt).await;
+    let responses = join_all((0..20).map(|_| app.submit_payment(&session, "paid"))).await;
+    assert!(responses.iter().all(|response| response.status < 300), "{responses:?}");
+    app.wait_for_status(&order_no, &buyer.jwt, "paid").await;
     let refunds = join_all((0..20).map(|_| app.refund(&order_no, &buyer.jwt))).await;
-    assert!(refunds.iter().any(|answer| answer.status == 202), "{refunds:?}");
-    assert!(refunds.iter().all(|answer| answer.status == 202 || answer.code() == "state_conflict"), "{refunds:?}");
+    assert!(refunds.iter().any(|response| response.status == 202), "{refunds:?}");
+    assert!(
+        refunds.iter().all(|response| response.status == 202 || response.code() == "state_conflict"),
+        "{refunds:?}"
+    );
     eventually("the money to be back", async || {
         app.sweep().await;
-        let order = app.status(&order_no, &buyer.jwt).await.json();
+        let order = app.get_order(&order_no, &buyer.jwt).await.json();
         if order["status"] == "refunded" { Ok(()) } else { Err(order) }
     })
     .await;
-    assert_eq!(app.settled(&sale).await, [10, 0, 0]);
+    assert_eq!(app.settle_and_count(&activity).await, [10, 0, 0]);
 }
 
 /// The buyer of a cancelled order sees it as what it is, from the first moment on.
 #[tokio::test]
 async fn a_second_cancel_changes_nothing() {
     let app = TestApp::shared();
-    let sale = app.sale(json!({})).await;
-    let buyer = app.buyer(&sale, "ada").await;
-    let order_no = app.order(&sale, &buyer).await;
+    let activity = app.create_activity(json!({})).await;
+    let buyer = app.create_buyer(&activity, "ada").await;
+    let order_no = app.place_order(&activity, &buyer).await;
     assert_eq!(app.cancel(&order_no, &buyer.jwt).await.is(200).text("status"), "cancelled");
     let second = app.cancel(&order_no, &buyer.jwt).await;
     assert!(
         second.status == 200 && second.text("status") == "cancelled" || second.code() == "state_conflict",
         "{second:?}"
     );
-    assert_eq!(app.settled(&sale).await, [10, 0, 0]);
+    assert_eq!(app.settle_and_count(&activity).await, [10, 0, 0]);
 }

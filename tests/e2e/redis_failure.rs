@@ -6,128 +6,131 @@ use std::{
     time::{Duration, Instant},
 };
 
-use dev::{manifest::Manifest, ports, proxy::Proxy, redis::Redis, scratch::Scratch, throwaway::Throwaway};
+use dev::{manifest::Manifest, ports, proxy::Proxy, redis::Redis, temp_dir::TempDir, test_stack::TestStack};
 use futures::future::join_all;
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use support::{Answer, Buyer, Sale, TestApp, activity::units, eventually};
+use support::{Buyer, Response, TestActivity, TestApp, activity::single_sku, eventually};
 
 /// How long an answer may take while Redis is in trouble.
-const PATIENCE: Duration = Duration::from_secs(12);
+const MAX_RESPONSE_TIME: Duration = Duration::from_secs(12);
 
 /// An app without the Redis trigger, which would take the process along, before whose Redis stands a proxy.
-fn behind_a_proxy() -> (TestApp, Arc<OnceLock<Proxy>>) {
+fn start_behind_proxy() -> (TestApp, Arc<OnceLock<Proxy>>) {
     let proxy = Arc::new(OnceLock::new());
-    let placed = Arc::clone(&proxy);
-    let app = TestApp::started(Throwaway::start_with(&[], move |settings| {
-        settings.components = Manifest::read(&settings.root).expect("a manifest").components_of("http");
+    let proxy_cell = Arc::clone(&proxy);
+    let app = TestApp::from_stack(TestStack::start_with(&[], move |settings| {
+        settings.components = Manifest::read(&settings.root).expect("a manifest").components_for("http");
         let variables = &mut settings.variables;
         let port = variables.get("redis_url").rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-        let proxy = Proxy::before(port.expect("a port")).expect("a proxy");
+        let proxy = Proxy::start(port.expect("a port")).expect("a proxy");
         variables.set_redis(&format!("redis://127.0.0.1:{}", proxy.port())).expect("a URL");
-        assert!(placed.set(proxy).is_ok());
+        assert!(proxy_cell.set(proxy).is_ok());
     }));
     (app, proxy)
 }
 
 /// What a sale has when trouble comes: an order in the ledger, and a buyer who has yet to order.
-struct Scene {
-    sale: Sale,
-    winner: Buyer,
+struct Fixture {
+    activity: TestActivity,
+    first_buyer: Buyer,
     order_no: String,
-    next: Buyer,
+    second_buyer: Buyer,
 }
 
-async fn scene(app: &TestApp) -> Scene {
-    let sale = app.sale(json!({"skus": units(10)})).await;
-    let (winner, next) = (app.buyer(&sale, "winner").await, app.buyer(&sale, "next").await);
-    let order_no = app.reserve(&sale, &winner, "a", 1).await.is(202).text("order_no");
+async fn create_fixture(app: &TestApp) -> Fixture {
+    let activity = app.create_activity(json!({"skus": single_sku(10)})).await;
+    let (first_buyer, second_buyer) =
+        (app.create_buyer(&activity, "winner").await, app.create_buyer(&activity, "next").await);
+    let order_no = app.reserve(&activity, &first_buyer, "a", 1).await.is(202).text("order_no");
     eventually("the order to be written", async || {
         app.sweep().await;
-        let order = app.status(&order_no, &winner.ticket).await;
+        let order = app.get_order(&order_no, &first_buyer.ticket).await;
         if order.text("status") == "pending_payment" { Ok(()) } else { Err(order.body) }
     })
     .await;
-    Scene { sale, winner, order_no, next }
+    Fixture { activity, first_buyer, order_no, second_buyer }
 }
 
 /// One request to a route that cannot do without Redis.
-async fn ask(app: &TestApp, scene: &Scene, route: &str) -> Answer {
-    let Scene { sale, winner, order_no, next } = scene;
-    let begun = Instant::now();
-    let answer = match route {
-        "reserve" => app.reserve(sale, next, "a", 1).await,
-        "status" => app.status(order_no, &winner.ticket).await,
-        "ticket" => app.ticket(&sale.id, &next.jwt).await,
-        "challenge" => app.http.post(&format!("/api/activities/{}/challenge", sale.id), &next.jwt, &json!({})).await,
-        "gate script" => app.http.get(&format!("/api/activities/{}/gate.js", sale.id), "").await,
-        "gate" => app.http.get(&format!("/api/activities/{}/gate.json", sale.id), "").await,
-        "info" => app.http.get(&format!("/api/activities/{}", sale.id), "").await,
-        "checkout" => app.checkout(order_no, &winner.jwt).await,
-        "cancel" => app.cancel(order_no, &winner.jwt).await,
-        "refund" => app.refund(order_no, &winner.jwt).await,
+async fn request_route(app: &TestApp, fixture: &Fixture, route: &str) -> Response {
+    let Fixture { activity, first_buyer, order_no, second_buyer } = fixture;
+    let start = Instant::now();
+    let response = match route {
+        "reserve" => app.reserve(activity, second_buyer, "a", 1).await,
+        "status" => app.get_order(order_no, &first_buyer.ticket).await,
+        "ticket" => app.request_ticket(&activity.id, &second_buyer.jwt).await,
+        "challenge" => {
+            app.http.post(&format!("/api/activities/{}/challenge", activity.id), &second_buyer.jwt, &json!({})).await
+        }
+        "gate script" => app.http.get(&format!("/api/activities/{}/gate.js", activity.id), "").await,
+        "gate" => app.http.get(&format!("/api/activities/{}/gate.json", activity.id), "").await,
+        "info" => app.http.get(&format!("/api/activities/{}", activity.id), "").await,
+        "checkout" => app.checkout(order_no, &first_buyer.jwt).await,
+        "cancel" => app.cancel(order_no, &first_buyer.jwt).await,
+        "refund" => app.refund(order_no, &first_buyer.jwt).await,
         "sweep" => app.http.post("/api/tasks/sweep", app.variables.get("cron_token"), &Value::Null).await,
-        "stats" => app.admin(Method::GET, &format!("/activities/{}/stats", sale.id), &Value::Null).await,
-        "audit" => app.admin(Method::GET, &format!("/activities/{}/audit", sale.id), &Value::Null).await,
+        "stats" => app.call_admin(Method::GET, &format!("/activities/{}/stats", activity.id), &Value::Null).await,
+        "audit" => app.call_admin(Method::GET, &format!("/activities/{}/audit", activity.id), &Value::Null).await,
         "ready" => app.http.get("/readyz", "").await,
         other => panic!("no route {other}"),
     };
-    let took = begun.elapsed();
-    assert!(took < PATIENCE, "{route} took {took:?}: {answer:?}");
-    answer
+    let elapsed = start.elapsed();
+    assert!(elapsed < MAX_RESPONSE_TIME, "{route} took {elapsed:?}: {response:?}");
+    response
 }
 
-const ALL: [&str; 11] =
+const REDIS_ROUTES: [&str; 11] =
     ["reserve", "status", "ticket", "gate", "checkout", "cancel", "refund", "sweep", "stats", "audit", "ready"];
 
 /// Every one of the routes answers `503` as soon as its memory of a second is over; what needs no Redis goes on.
-async fn all_say_so(app: &TestApp, scene: &Scene, routes: &[&str]) {
-    let said = routes.iter().map(async |route| {
+async fn assert_unavailable(app: &TestApp, fixture: &Fixture, routes: &[&str]) {
+    let checks = routes.iter().map(async |route| {
         eventually(&format!("{route} to say that Redis is in trouble"), async || {
-            let answer = ask(app, scene, route).await;
-            assert!(matches!(answer.status, 200 | 201 | 409 | 503), "{route}: {answer:?}");
-            if answer.status == 503 { Ok(answer.is_problem(503, "not_ready")) } else { Err(answer.body) }
+            let response = request_route(app, fixture, route).await;
+            assert!(matches!(response.status, 200 | 201 | 409 | 503), "{route}: {response:?}");
+            if response.status == 503 { Ok(response.is_problem(503, "not_ready")) } else { Err(response.body) }
         })
         .await;
     });
-    join_all(said).await;
+    join_all(checks).await;
     app.http.get("/healthz", "").await.is(200);
     app.http.get("/", "").await.is(200);
 }
 
 /// It works again by itself: the order of before is there, the buyer who waited has one now, and the books agree.
-async fn all_is_well(app: &TestApp, scene: &Scene, expected: [i64; 3]) {
+async fn assert_recovered(app: &TestApp, fixture: &Fixture, expected: [i64; 3]) {
     eventually("the app to be ready", async || {
-        let answer = ask(app, scene, "ready").await;
-        if answer.status == 200 { Ok(()) } else { Err(answer.body) }
+        let response = request_route(app, fixture, "ready").await;
+        if response.status == 200 { Ok(()) } else { Err(response.body) }
     })
     .await;
     let order_no = eventually("reservations to work again", async || {
-        let answer = app.reserve(&scene.sale, &scene.next, "a", 1).await;
-        if answer.status == 202 { Ok(answer.text("order_no")) } else { Err(answer.body) }
+        let response = app.reserve(&fixture.activity, &fixture.second_buyer, "a", 1).await;
+        if response.status == 202 { Ok(response.text("order_no")) } else { Err(response.body) }
     })
     .await;
-    assert_eq!(app.settled(&scene.sale).await, expected);
-    app.wait_for(&order_no, &scene.next.ticket, "pending_payment").await;
-    let before = app.status(&scene.order_no, &scene.winner.ticket).await.is(200);
+    assert_eq!(app.settle_and_count(&fixture.activity).await, expected);
+    app.wait_for_status(&order_no, &fixture.second_buyer.ticket, "pending_payment").await;
+    let before = app.get_order(&fixture.order_no, &fixture.first_buyer.ticket).await.is(200);
     assert_eq!(before.text("status"), "pending_payment", "{before:?}");
-    for route in ALL.into_iter().chain(["info"]) {
-        let status = ask(app, scene, route).await.status;
+    for route in REDIS_ROUTES.into_iter().chain(["info"]) {
+        let status = request_route(app, fixture, route).await.status;
         // Cancelling and refunding come last: the order is cancelled by now.
         assert!(matches!(status, 200..=202 | 409), "{route}: {status}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unreachable_redis_is_said_and_survived() {
-    let (app, proxy) = behind_a_proxy();
+async fn an_unreachable_redis_is_reported_and_recovered_from() {
+    let (app, proxy) = start_behind_proxy();
     let proxy = proxy.get().expect("a proxy");
-    let scene = scene(&app).await;
+    let fixture = create_fixture(&app).await;
     for _ in 0..2 {
-        proxy.cut();
-        all_say_so(&app, &scene, &ALL).await;
+        proxy.disable();
+        assert_unavailable(&app, &fixture, &REDIS_ROUTES).await;
         // Who watches over it reads what the ledger says.
         let metrics = app.http.get("/metrics", "").await.is(200);
         for line in
@@ -135,22 +138,22 @@ async fn an_unreachable_redis_is_said_and_survived() {
         {
             assert!(metrics.body.contains(line), "{line}: {}", metrics.body);
         }
-        proxy.mend();
+        proxy.enable();
         eventually("the order to be seen again", async || {
-            let answer = ask(&app, &scene, "status").await;
-            if answer.status == 200 { Ok(()) } else { Err(answer.body) }
+            let response = request_route(&app, &fixture, "status").await;
+            if response.status == 200 { Ok(()) } else { Err(response.body) }
         })
         .await;
     }
-    all_is_well(&app, &scene, [8, 2, 0]).await;
+    assert_recovered(&app, &fixture, [8, 2, 0]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sale_is_shown_without_its_stock_while_redis_is_away() {
-    let (app, proxy) = behind_a_proxy();
+async fn an_activity_is_shown_without_its_stock_while_redis_is_unreachable() {
+    let (app, proxy) = start_behind_proxy();
     let proxy = proxy.get().expect("a proxy");
-    let sale = app.sale(json!({"title": "Spring", "skus": units(10)})).await;
-    let path = format!("/api/activities/{}", sale.id);
+    let activity = app.create_activity(json!({"title": "Spring", "skus": single_sku(10)})).await;
+    let path = format!("/api/activities/{}", activity.id);
     let shown = async |what: &str, left: Value| {
         eventually(what, async || {
             let info = app.http.get(&path, "").await.is(200).json();
@@ -162,81 +165,81 @@ async fn a_sale_is_shown_without_its_stock_while_redis_is_away() {
         .await;
     };
     shown("the stock", json!(10)).await;
-    proxy.cut();
+    proxy.disable();
     shown("nobody to know the stock", Value::Null).await;
     app.http.get("/api/activities/no-such-sale", "").await.is_problem(503, "not_ready");
-    proxy.mend();
+    proxy.enable();
     shown("the stock again", json!(10)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slow_redis_is_said_in_time_and_a_reservation_that_was_unknown_is_one_order() {
-    let (app, proxy) = behind_a_proxy();
+async fn a_slow_redis_is_reported_in_time_and_a_retried_reservation_makes_one_order() {
+    let (app, proxy) = start_behind_proxy();
     let proxy = proxy.get().expect("a proxy");
-    let scene = scene(&app).await;
+    let fixture = create_fixture(&app).await;
     // Longer than anybody waits, also where those who wait are late.
-    proxy.delay(Duration::from_secs(5));
-    all_say_so(&app, &scene, &ALL).await;
+    proxy.set_delay(Duration::from_secs(5));
+    assert_unavailable(&app, &fixture, &REDIS_ROUTES).await;
     // The same ticket, again and again, while nobody knows what became of it.
-    let tries = join_all((0..8).map(|_| ask(&app, &scene, "reserve"))).await;
-    assert!(tries.iter().all(|answer| matches!(answer.status, 202 | 503)), "{tries:?}");
+    let responses = join_all((0..8).map(|_| request_route(&app, &fixture, "reserve"))).await;
+    assert!(responses.iter().all(|response| matches!(response.status, 202 | 503)), "{responses:?}");
     // Two seconds are hardly longer than anybody waits: where a machine is late, some hear how it is.
-    proxy.delay(Duration::from_secs(2));
-    let routes = ALL.into_iter().filter(|route| *route != "cancel");
-    let told: Vec<_> = join_all(routes.map(|route| ask(&app, &scene, route))).await;
-    assert!(told.iter().all(|answer| matches!(answer.status, 200..=202 | 409 | 503)), "{told:?}");
-    assert!(told.iter().any(|answer| answer.status == 503), "{told:?}");
-    proxy.delay(Duration::ZERO);
-    all_is_well(&app, &scene, [8, 2, 0]).await;
+    proxy.set_delay(Duration::from_secs(2));
+    let routes = REDIS_ROUTES.into_iter().filter(|route| *route != "cancel");
+    let responses: Vec<_> = join_all(routes.map(|route| request_route(&app, &fixture, route))).await;
+    assert!(responses.iter().all(|response| matches!(response.status, 200..=202 | 409 | 503)), "{responses:?}");
+    assert!(responses.iter().any(|response| response.status == 503), "{responses:?}");
+    proxy.set_delay(Duration::ZERO);
+    assert_recovered(&app, &fixture, [8, 2, 0]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_frozen_redis_holds_nobody_up() {
-    let (app, _proxy) = behind_a_proxy();
-    let scene = scene(&app).await;
+async fn a_frozen_redis_delays_no_response() {
+    let (app, _proxy) = start_behind_proxy();
+    let fixture = create_fixture(&app).await;
     app.with_redis(|redis| redis.process().signal(Signal::SIGSTOP));
-    all_say_so(&app, &scene, &ALL).await;
+    assert_unavailable(&app, &fixture, &REDIS_ROUTES).await;
     app.with_redis(|redis| redis.process().signal(Signal::SIGCONT));
-    all_is_well(&app, &scene, [8, 2, 0]).await;
+    assert_recovered(&app, &fixture, [8, 2, 0]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restarted_redis_has_everything_and_the_app_finds_it() {
-    let (app, _proxy) = behind_a_proxy();
-    let scene = scene(&app).await;
-    let waiting = app.buyers(&scene.sale, 3).await;
+async fn the_app_reconnects_to_a_restarted_redis_that_kept_its_data() {
+    let (app, _proxy) = start_behind_proxy();
+    let fixture = create_fixture(&app).await;
+    let waiting = app.create_buyers(&fixture.activity, 3).await;
     for buyer in &waiting {
-        app.reserve(&scene.sale, buyer, "a", 1).await.is(202);
+        app.reserve(&fixture.activity, buyer, "a", 1).await.is(202);
     }
     app.with_redis(|redis| redis.kill());
-    all_say_so(&app, &scene, &ALL).await;
+    assert_unavailable(&app, &fixture, &REDIS_ROUTES).await;
     app.with_redis(|redis| redis.restart()).expect("redis-server");
-    all_is_well(&app, &scene, [5, 5, 0]).await;
+    assert_recovered(&app, &fixture, [5, 5, 0]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_redis_takes_no_order_and_shows_those_it_has() {
-    let (app, _proxy) = behind_a_proxy();
-    let scene = scene(&app).await;
-    let mut redis = app.redis().await;
-    let mut limit = async |bytes: &str| {
+async fn a_full_redis_accepts_no_reservation_and_still_serves_reads() {
+    let (app, _proxy) = start_behind_proxy();
+    let fixture = create_fixture(&app).await;
+    let mut redis = app.connect_redis().await;
+    let mut set_maxmemory = async |bytes: &str| {
         redis::cmd("CONFIG").arg(&["SET", "maxmemory", bytes]).query_async::<()>(&mut redis).await.expect("set");
     };
-    limit("1mb").await;
-    all_say_so(&app, &scene, &["reserve", "ready"]).await;
-    let said = ask(&app, &scene, "ready").await.is_problem(503, "not_ready").json();
-    assert!(said["checks"]["redis"].as_str().is_some_and(|redis| redis.starts_with("is full")), "{said}");
-    ask(&app, &scene, "status").await.is(200);
-    ask(&app, &scene, "gate").await.is(200);
-    limit("0").await;
-    all_is_well(&app, &scene, [8, 2, 0]).await;
+    set_maxmemory("1mb").await;
+    assert_unavailable(&app, &fixture, &["reserve", "ready"]).await;
+    let readiness = request_route(&app, &fixture, "ready").await.is_problem(503, "not_ready").json();
+    assert!(readiness["checks"]["redis"].as_str().is_some_and(|redis| redis.starts_with("is full")), "{readiness}");
+    request_route(&app, &fixture, "status").await.is(200);
+    request_route(&app, &fixture, "gate").await.is(200);
+    set_maxmemory("0").await;
+    assert_recovered(&app, &fixture, [8, 2, 0]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_lacks_replicas_or_wants_a_password_is_said_and_survived() {
-    let (app, proxy) = behind_a_proxy();
+async fn missing_replicas_or_a_redis_password_are_reported_and_recovered_from() {
+    let (app, proxy) = start_behind_proxy();
     let proxy = proxy.get().expect("a proxy");
-    let scene = scene(&app).await;
+    let fixture = create_fixture(&app).await;
     // Not through the proxy.
     let client = redis::Client::open(app.with_redis(|redis| redis.url())).expect("a URL");
     let mut redis = client.get_multiplexed_async_connection().await.expect("Redis");
@@ -244,109 +247,113 @@ async fn a_redis_that_lacks_replicas_or_wants_a_password_is_said_and_survived() 
         redis::cmd("CONFIG").arg(&["SET", name, value]).query_async::<()>(&mut redis).await.expect("set");
     };
     set("min-replicas-to-write", "1").await;
-    all_say_so(&app, &scene, &["reserve"]).await;
+    assert_unavailable(&app, &fixture, &["reserve"]).await;
     set("min-replicas-to-write", "0").await;
     // Who is connected stays; those who come have to sign in.
     set("requirepass", "secret").await;
-    proxy.cut();
-    proxy.mend();
-    all_say_so(&app, &scene, &ALL).await;
-    let said = ask(&app, &scene, "ready").await.is_problem(503, "not_ready").json();
-    assert!(said["checks"]["redis"].as_str().is_some_and(|redis| redis.starts_with("asks for a password")), "{said}");
+    proxy.disable();
+    proxy.enable();
+    assert_unavailable(&app, &fixture, &REDIS_ROUTES).await;
+    let readiness = request_route(&app, &fixture, "ready").await.is_problem(503, "not_ready").json();
+    assert!(
+        readiness["checks"]["redis"].as_str().is_some_and(|redis| redis.starts_with("asks for a password")),
+        "{readiness}"
+    );
     set("requirepass", "").await;
-    all_is_well(&app, &scene, [8, 2, 0]).await;
+    assert_recovered(&app, &fixture, [8, 2, 0]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_takes_no_order_until_it_is_the_master() {
-    let (app, proxy) = behind_a_proxy();
+async fn a_replica_accepts_no_reservation_until_it_is_promoted() {
+    let (app, proxy) = start_behind_proxy();
     let proxy = proxy.get().expect("a proxy");
-    let scene = scene(&app).await;
-    let scratch = Scratch::new().expect("a directory");
-    let (port, master) = (ports::free().expect("a port"), app.with_redis(|redis| redis.port()).to_string());
-    let replica = Redis::start_with(scratch.path(), port, None, &["--replicaof", "127.0.0.1", &master]);
+    let fixture = create_fixture(&app).await;
+    let temp_dir = TempDir::new().expect("a directory");
+    let (port, master) = (ports::pick_unused().expect("a port"), app.with_redis(|redis| redis.port()).to_string());
+    let replica = Redis::start_with(temp_dir.path(), port, None, &["--replicaof", "127.0.0.1", &master]);
     let mut replica = replica.expect("redis-server");
     let client = redis::Client::open(replica.url()).expect("a URL");
     let mut connection = client.get_multiplexed_async_connection().await.expect("the replica");
     eventually("the replica to have everything", async || {
         let info: String = redis::cmd("INFO").arg("replication").query_async(&mut connection).await.expect("INFO");
-        let order = format!("{{{}}}:order:{}", scene.sale.id, scene.order_no.rsplit('.').next().expect("a ULID"));
+        let order =
+            format!("{{{}}}:order:{}", fixture.activity.id, fixture.order_no.rsplit('.').next().expect("a ULID"));
         let has: bool = redis::cmd("EXISTS").arg(order).query_async(&mut connection).await.expect("EXISTS");
         if info.contains("master_link_status:up") && has { Ok(()) } else { Err(info) }
     })
     .await;
 
-    proxy.point_to(port);
-    all_say_so(&app, &scene, &["reserve", "ready"]).await;
-    ask(&app, &scene, "status").await.is(200);
+    proxy.retarget(port);
+    assert_unavailable(&app, &fixture, &["reserve", "ready"]).await;
+    request_route(&app, &fixture, "status").await.is(200);
     // Failed over: the old master is gone, the replica is told.
     app.with_redis(|redis| redis.kill());
     redis::cmd("REPLICAOF").arg(&["NO", "ONE"]).query_async::<()>(&mut connection).await.expect("promoted");
     let order_no = eventually("reservations to work again", async || {
-        let answer = app.reserve(&scene.sale, &scene.next, "a", 1).await;
-        if answer.status == 202 { Ok(answer.text("order_no")) } else { Err(answer.body) }
+        let response = app.reserve(&fixture.activity, &fixture.second_buyer, "a", 1).await;
+        if response.status == 202 { Ok(response.text("order_no")) } else { Err(response.body) }
     })
     .await;
     eventually("the order to be written", async || {
         app.sweep().await;
-        let order = app.status(&order_no, &scene.next.ticket).await;
+        let order = app.get_order(&order_no, &fixture.second_buyer.ticket).await;
         if order.text("status") == "pending_payment" { Ok(()) } else { Err(order.body) }
     })
     .await;
-    let audit = app.audit(&scene.sale.id).await;
+    let audit = app.audit(&fixture.activity.id).await;
     assert_eq!((&audit["ok"], &audit["drift"]), (&json!(true), &json!(0)), "{audit}");
     replica.kill();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_lost_everything_is_rebuilt_and_begins_a_new_epoch() {
-    let (app, _proxy) = behind_a_proxy();
-    let scene = scene(&app).await;
+async fn an_emptied_redis_is_rebuilt_with_a_new_epoch() {
+    let (app, _proxy) = start_behind_proxy();
+    let fixture = create_fixture(&app).await;
     // This one was told 202, and is in the stream alone: it is lost with it, and its buyer asks again.
-    let lost = app.reserve(&scene.sale, &scene.next, "a", 1).await.is(202).text("order_no");
-    let mut redis = app.redis().await;
+    let lost = app.reserve(&fixture.activity, &fixture.second_buyer, "a", 1).await.is(202).text("order_no");
+    let mut redis = app.connect_redis().await;
     redis::cmd("FLUSHALL").query_async::<()>(&mut redis).await.expect("flushed");
-    all_say_so(&app, &scene, &["reserve", "ticket", "challenge", "gate", "gate script", "info"]).await;
+    assert_unavailable(&app, &fixture, &["reserve", "ticket", "challenge", "gate", "gate script", "info"]).await;
     let list = app.http.get("/api/activities", "").await.is(200);
-    assert!(list.body.contains(&scene.sale.id), "{list:?}");
+    assert!(list.body.contains(&fixture.activity.id), "{list:?}");
     // What never was is still not there, and what has ended needs nobody to come back.
     app.http.get("/api/activities/no-such-sale/gate.json", "").await.is_problem(404, "not_found");
-    app.status(&lost, &scene.next.ticket).await.is_problem(404, "not_found");
-    let path = format!("/activities/{}", scene.sale.id);
-    let rebuilt = app.admin(Method::POST, &format!("{path}/rebuild"), &Value::Null).await.is(200).json();
+    app.get_order(&lost, &fixture.second_buyer.ticket).await.is_problem(404, "not_found");
+    let path = format!("/activities/{}", fixture.activity.id);
+    let rebuilt = app.call_admin(Method::POST, &format!("{path}/rebuild"), &Value::Null).await.is(200).json();
     assert_eq!(rebuilt, json!({"outcome": "done", "orders": 1, "epoch": 2}));
-    all_is_well(&app, &scene, [8, 2, 0]).await;
-    let again = app.reserve(&scene.sale, &scene.next, "a", 1).await.is(202).text("order_no");
-    assert_eq!(again, lost, "the same ticket, the same number");
+    assert_recovered(&app, &fixture, [8, 2, 0]).await;
+    let replayed = app.reserve(&fixture.activity, &fixture.second_buyer, "a", 1).await.is(202).text("order_no");
+    assert_eq!(replayed, lost, "the same ticket, the same number");
     // While it sells it cannot be rebuilt.
-    app.admin(Method::POST, &format!("{path}/rebuild"), &Value::Null).await.is_problem(409, "state_conflict");
+    app.call_admin(Method::POST, &format!("{path}/rebuild"), &Value::Null).await.is_problem(409, "state_conflict");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sale_that_has_ended_needs_no_gate_to_say_so() {
-    let (app, _proxy) = behind_a_proxy();
-    let sale = app.sale(json!({})).await;
-    app.admin(Method::POST, &format!("/activities/{}/close", sale.id), &Value::Null).await.is(200);
-    let mut redis = app.redis().await;
+async fn an_ended_activity_is_reported_without_its_gate() {
+    let (app, _proxy) = start_behind_proxy();
+    let activity = app.create_activity(json!({})).await;
+    app.call_admin(Method::POST, &format!("/activities/{}/close", activity.id), &Value::Null).await.is(200);
+    let mut redis = app.connect_redis().await;
     redis::cmd("FLUSHALL").query_async::<()>(&mut redis).await.expect("flushed");
     eventually("the sale to have ended", async || {
-        let gate = app.http.get(&format!("/api/activities/{}/gate.json", sale.id), "").await;
+        let gate = app.http.get(&format!("/api/activities/{}/gate.json", activity.id), "").await;
         if gate.status == 410 { Ok(gate.is_problem(410, "ended")) } else { Err(gate.body) }
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ledger_of_a_later_version_is_not_ready() {
-    let app = TestApp::own();
+async fn a_ledger_with_a_newer_schema_is_not_ready() {
+    let app = TestApp::dedicated();
     if app.variables.get("ledger") != "sqlite" {
         return;
     }
     let ledger = rusqlite::Connection::open(app.ledger_file()).expect("the ledger");
     ledger.busy_timeout(Duration::from_secs(10)).expect("patience");
     ledger.execute("INSERT INTO schema_versions (version) VALUES (9999)", []).expect("a row");
-    let said = app.http.get("/readyz", "").await.is_problem(503, "not_ready");
-    assert!(said.body.contains("the schema is version 9999, this app needs"), "{said:?}");
+    let readiness = app.http.get("/readyz", "").await.is_problem(503, "not_ready");
+    assert!(readiness.body.contains("the schema is version 9999, this app needs"), "{readiness:?}");
     ledger.execute("DELETE FROM schema_versions WHERE version = 9999", []).expect("a row");
     app.http.get("/readyz", "").await.is(200);
 }

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use support::{TestApp, activity::units, eventually};
+use support::{TestApp, activity::single_sku, eventually};
 
 #[tokio::test]
-async fn only_the_cron_token_sweeps() {
+async fn the_sweep_route_accepts_only_the_cron_token() {
     let app = TestApp::shared();
     for token in ["", "wrong", app.variables.get("admin_token"), &app.sign_in("ada")] {
         app.http.post("/api/tasks/sweep", token, &Value::Null).await.is_problem(401, "unauthenticated");
@@ -18,70 +18,72 @@ async fn only_the_cron_token_sweeps() {
 }
 
 #[tokio::test]
-async fn an_unpaid_order_is_expired_for_anyone_who_looks_before_any_sweep() {
+async fn an_unpaid_order_is_shown_as_expired_before_any_sweep() {
     let app = TestApp::shared();
-    let sale = app.sale(json!({"pay_timeout_seconds": 1})).await;
-    let buyer = app.buyer(&sale, "ada").await;
-    let order_no = app.reserve(&sale, &buyer, "a", 1).await.is(202).text("order_no");
-    app.wait_for(&order_no, &buyer.ticket, "expired").await;
+    let activity = app.create_activity(json!({"pay_timeout_seconds": 1})).await;
+    let buyer = app.create_buyer(&activity, "ada").await;
+    let order_no = app.reserve(&activity, &buyer, "a", 1).await.is(202).text("order_no");
+    app.wait_for_status(&order_no, &buyer.ticket, "expired").await;
     app.checkout(&order_no, &buyer.jwt).await.is_problem(409, "state_conflict");
-    assert_eq!(app.settled(&sale).await, [10, 0, 0]);
-    app.wait_for(&order_no, &buyer.ticket, "expired").await;
+    assert_eq!(app.settle_and_count(&activity).await, [10, 0, 0]);
+    app.wait_for_status(&order_no, &buyer.ticket, "expired").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_sweepers_at_once_return_every_unit_once() {
+async fn concurrent_sweepers_return_every_unit_once() {
     let app = TestApp::shared();
-    let sale = app.sale(json!({"pay_timeout_seconds": 1, "skus": units(300)})).await;
-    let buyers = app.buyers(&sale, 200).await;
-    let orders: Vec<_> = join_all(buyers.iter().map(|buyer| app.reserve(&sale, buyer, "a", 1))).await;
+    let activity = app.create_activity(json!({"pay_timeout_seconds": 1, "skus": single_sku(300)})).await;
+    let buyers = app.create_buyers(&activity, 200).await;
+    let orders: Vec<_> = join_all(buyers.iter().map(|buyer| app.reserve(&activity, buyer, "a", 1))).await;
     let last = orders.last().expect("an order").text("order_no");
-    app.wait_for(&last, &buyers[199].ticket, "expired").await;
+    app.wait_for_status(&last, &buyers[199].ticket, "expired").await;
     // Another test's sweeper may hold the lease: then all twelve leave the work to it.
     eventually("every order to be swept", async || {
         join_all((0..12).map(|_| app.sweep())).await;
-        let expired = app.ledger_count(&sale, "expired").await;
+        let expired = app.count_orders_with_status(&activity, "expired").await;
         if expired == 200 { Ok(()) } else { Err(expired) }
     })
     .await;
-    assert_eq!(app.settled(&sale).await, [300, 0, 0]);
+    assert_eq!(app.settle_and_count(&activity).await, [300, 0, 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn starting_to_pay_extends_the_hold_once() {
+async fn starting_checkout_extends_the_hold_once() {
     let app = TestApp::shared();
-    let sale = app.sale(json!({"pay_timeout_seconds": 300, "pay_extension_seconds": 60})).await;
-    let buyer = app.buyer(&sale, "ada").await;
-    let order_no = app.order(&sale, &buyer).await;
-    let before = app.status(&order_no, &buyer.jwt).await.text("pay_by");
+    let activity = app.create_activity(json!({"pay_timeout_seconds": 300, "pay_extension_seconds": 60})).await;
+    let buyer = app.create_buyer(&activity, "ada").await;
+    let order_no = app.place_order(&activity, &buyer).await;
+    let before = app.get_order(&order_no, &buyer.jwt).await.text("pay_by");
     let first = app.checkout(&order_no, &buyer.jwt).await.is(200).text("pay_by");
     assert!(first > before, "{before} → {first}");
     let second = app.checkout(&order_no, &buyer.jwt).await.is(200).text("pay_by");
     assert_eq!(first, second);
-    assert_eq!(app.status(&order_no, &buyer.jwt).await.text("pay_by"), first);
+    assert_eq!(app.get_order(&order_no, &buyer.jwt).await.text("pay_by"), first);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_due_orders_are_swept() {
     const ORDERS: usize = 10_000;
-    let app = TestApp::own();
-    let sale = app.sale(json!({"pay_timeout_seconds": 1, "skus": units(ORDERS as i64), "per_user": ORDERS})).await;
+    let app = TestApp::dedicated();
+    let activity = app
+        .create_activity(json!({"pay_timeout_seconds": 1, "skus": single_sku(ORDERS as i64), "per_user": ORDERS}))
+        .await;
     for _ in 0..ORDERS / 100 {
-        let some = (0..100).map(async |_| {
-            let buyer = app.buyer(&sale, "bulk").await;
-            app.reserve(&sale, &buyer, "a", 1).await.is(202);
+        let batch = (0..100).map(async |_| {
+            let buyer = app.create_buyer(&activity, "bulk").await;
+            app.reserve(&activity, &buyer, "a", 1).await.is(202);
         });
-        join_all(some).await;
+        join_all(batch).await;
     }
     eventually("all of them to be written", async || {
-        let written = app.ledger_orders(&sale.id, "1 = 1").await;
+        let written = app.count_orders(&activity.id, "1 = 1").await;
         if written == ORDERS as i64 { Ok(()) } else { Err(written) }
     })
     .await;
-    let now_ms = "SELECT CAST(COALESCE(MAX(pay_by), 0) AS BIGINT) FROM orders";
-    let last = app.ledger_number(now_ms).await;
+    let last_pay_by = "SELECT CAST(COALESCE(MAX(pay_by), 0) AS BIGINT) FROM orders";
+    let last = app.query_ledger_i64(last_pay_by).await;
     eventually("all of them to be due", async || {
-        let now = app.stats(&sale.id).await["server_time"].as_str().map(str::to_owned).unwrap_or_default();
+        let now = app.stats(&activity.id).await["server_time"].as_str().map(str::to_owned).unwrap_or_default();
         let now = time::OffsetDateTime::parse(&now, &time::format_description::well_known::Rfc3339).expect("a time");
         if now.unix_timestamp() * 1000 > last { Ok(()) } else { Err(now) }
     })
@@ -89,15 +91,15 @@ async fn ten_thousand_due_orders_are_swept() {
 
     let start = Instant::now();
     let mut calls = 0;
-    while app.ledger_count(&sale, "pending_payment").await > 0 {
+    while app.count_orders_with_status(&activity, "pending_payment").await > 0 {
         app.sweep().await;
         calls += 1;
         assert!(calls < 50, "no end");
     }
-    let took = start.elapsed();
-    println!("{ORDERS} orders swept in {took:?} by {calls} calls");
+    let elapsed = start.elapsed();
+    println!("{ORDERS} orders swept in {elapsed:?} by {calls} calls");
     // The goal of 2 s is measured by the bench on a quiet machine; here it only ends.
-    assert!(took < Duration::from_secs(60), "{took:?}");
-    assert_eq!(app.settled(&sale).await, [ORDERS as i64, 0, 0]);
-    assert_eq!(app.ledger_count(&sale, "expired").await, ORDERS as i64);
+    assert!(elapsed < Duration::from_secs(60), "{elapsed:?}");
+    assert_eq!(app.settle_and_count(&activity).await, [ORDERS as i64, 0, 0]);
+    assert_eq!(app.count_orders_with_status(&activity, "expired").await, ORDERS as i64);
 }

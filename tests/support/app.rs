@@ -2,77 +2,79 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use dev::{app::App, redis::Redis, throwaway::Throwaway, variables::Variables};
+use dev::{app::App, redis::Redis, test_stack::TestStack, variables::Variables};
 use redis::aio::MultiplexedConnection;
 use reqwest::Method;
 use serde_json::Value;
 
-use super::{Answer, Http};
+use super::{HttpClient, Response};
 
 /// Lines of the app's output that a failing test shows.
-const LAST_WORDS: usize = 80;
+const FAILURE_OUTPUT_LINES: usize = 80;
 
 /// An app, shared or of the test's own, with a client of the test's own.
 pub struct TestApp {
-    pub http: Http,
+    pub http: HttpClient,
     pub variables: Variables,
-    stampede: Arc<Mutex<Throwaway>>,
+    stack: Arc<Mutex<TestStack>>,
 }
 
 impl TestApp {
     /// The app that most tests share; each keeps to sales of its own.
     pub fn shared() -> Self {
-        static SHARED: OnceLock<Arc<Mutex<Throwaway>>> = OnceLock::new();
-        Self::around(Arc::clone(SHARED.get_or_init(|| Arc::new(Mutex::new(ready(Throwaway::start(|_| {})))))))
+        static SHARED: OnceLock<Arc<Mutex<TestStack>>> = OnceLock::new();
+        Self::from_shared_stack(Arc::clone(
+            SHARED.get_or_init(|| Arc::new(Mutex::new(expect_ready(TestStack::start(|_| {}))))),
+        ))
     }
 
     /// An app of the test's own, which it may break.
-    pub fn own() -> Self {
-        Self::with(|_| {})
+    pub fn dedicated() -> Self {
+        Self::with_variables(|_| {})
     }
 
     /// The same with variables of its own.
-    pub fn with(adjust: impl FnOnce(&mut Variables)) -> Self {
-        Self::started(Throwaway::start(adjust))
+    pub fn with_variables(adjust: impl FnOnce(&mut Variables)) -> Self {
+        Self::from_stack(TestStack::start(adjust))
     }
 
     /// One that was started in another way.
-    pub fn started(started: anyhow::Result<Throwaway>) -> Self {
-        Self::around(Arc::new(Mutex::new(ready(started))))
+    pub fn from_stack(started: anyhow::Result<TestStack>) -> Self {
+        Self::from_shared_stack(Arc::new(Mutex::new(expect_ready(started))))
     }
 
-    fn around(stampede: Arc<Mutex<Throwaway>>) -> Self {
-        let guard = lock(&stampede);
+    fn from_shared_stack(stack: Arc<Mutex<TestStack>>) -> Self {
+        let guard = lock(&stack);
         let (url, variables) = (guard.app.url().to_owned(), guard.app.settings().variables.clone());
         drop(guard);
-        Self { http: Http::new(&url), variables, stampede }
+        Self { http: HttpClient::new(&url), variables, stack }
     }
 
     /// The engine's processes, for tests that kill and start them.
-    pub fn with_app<T>(&self, act: impl FnOnce(&mut App) -> T) -> T {
-        act(&mut lock(&self.stampede).app)
+    pub fn with_app<T>(&self, action: impl FnOnce(&mut App) -> T) -> T {
+        action(&mut lock(&self.stack).app)
     }
 
     /// Ends the app as a crash would, starts it again and waits until it is ready.
     pub fn restart(&self) {
-        let mut stampede = lock(&self.stampede);
-        let ready = stampede.app.restart().and_then(|()| stampede.wait_until_ready());
+        let mut stack = lock(&self.stack);
+        let ready = stack.app.restart().and_then(|()| stack.wait_until_ready());
         ready.unwrap_or_else(|error| panic!("the app does not come back: {error:#}"));
     }
 
     /// The Redis server's process, for tests that hold it up.
-    pub fn with_redis<T>(&self, act: impl FnOnce(&mut Redis) -> T) -> T {
-        act(&mut lock(&self.stampede).redis)
+    pub fn with_redis<T>(&self, action: impl FnOnce(&mut Redis) -> T) -> T {
+        action(&mut lock(&self.stack).redis)
     }
 
     /// A connection to its Redis.
-    pub async fn redis(&self) -> MultiplexedConnection {
+    pub async fn connect_redis(&self) -> MultiplexedConnection {
         let client = redis::Client::open(self.variables.get("redis_url")).expect("a URL");
         client.get_multiplexed_async_connection().await.expect("Redis")
     }
 
     /// A call of the admin API.
-    pub async fn admin(&self, method: Method, path: &str, body: &Value) -> Answer {
+    pub async fn call_admin(&self, method: Method, path: &str, body: &Value) -> Response {
         self.http.send(method, &format!("/api/admin{path}"), self.variables.get("admin_token"), body).await
     }
 
@@ -83,26 +85,29 @@ impl TestApp {
 
     /// The ledger's file, where it is SQLite.
     pub fn ledger_file(&self) -> std::path::PathBuf {
-        lock(&self.stampede).app.settings().ledger_file()
+        lock(&self.stack).app.settings().ledger_file()
     }
 }
 
 impl Drop for TestApp {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let output = lock(&self.stampede).app.output();
+            let output = lock(&self.stack).app.output();
             let lines: Vec<&str> = output.lines().collect();
-            eprintln!("the app's last words:\n{}", lines[lines.len().saturating_sub(LAST_WORDS)..].join("\n"));
+            eprintln!(
+                "the app's last words:\n{}",
+                lines[lines.len().saturating_sub(FAILURE_OUTPUT_LINES)..].join("\n")
+            );
         }
     }
 }
 
-fn ready(started: anyhow::Result<Throwaway>) -> Throwaway {
-    let ready = started.and_then(|mut stampede| stampede.wait_until_ready().map(|()| stampede));
+fn expect_ready(started: anyhow::Result<TestStack>) -> TestStack {
+    let ready = started.and_then(|mut stack| stack.wait_until_ready().map(|()| stack));
     ready.unwrap_or_else(|error| panic!("{error:#}"))
 }
 
-fn lock(stampede: &Mutex<Throwaway>) -> MutexGuard<'_, Throwaway> {
+fn lock(stack: &Mutex<TestStack>) -> MutexGuard<'_, TestStack> {
     // A test that failed while it held the app has poisoned nothing that the others need.
-    stampede.lock().unwrap_or_else(PoisonError::into_inner)
+    stack.lock().unwrap_or_else(PoisonError::into_inner)
 }

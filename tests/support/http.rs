@@ -5,32 +5,32 @@ use serde_json::Value;
 
 /// A client for one app.
 #[derive(Clone)]
-pub struct Http {
+pub struct HttpClient {
     client: Client,
-    base: String,
-    dying: bool,
+    base_url: String,
+    tolerates_shutdown: bool,
 }
 
-impl Http {
-    pub fn new(base: &str) -> Self {
+impl HttpClient {
+    pub fn new(base_url: &str) -> Self {
         let client = Client::builder().pool_max_idle_per_host(2_000).no_proxy().build().expect("a client");
-        Self::with_client(client, base)
+        Self::with_client(client, base_url)
     }
 
     /// The same with a client that was made in another way.
     #[allow(dead_code, reason = "the suite of the kits'")]
-    pub fn with_client(client: Client, base: &str) -> Self {
-        Self { client, base: base.to_owned(), dying: false }
+    pub fn with_client(client: Client, base_url: &str) -> Self {
+        Self { client, base_url: base_url.to_owned(), tolerates_shutdown: false }
     }
 
     /// The same for an app that is killed meanwhile: an engine that ends answers `500` and nothing for what it was at.
     #[allow(dead_code, reason = "the chaos suite's")]
-    pub fn while_dying(&self) -> Self {
-        Self { dying: true, ..self.clone() }
+    pub fn tolerating_shutdown(&self) -> Self {
+        Self { tolerates_shutdown: true, ..self.clone() }
     }
 
     /// A request; `token` and `body` may be empty.
-    pub async fn send(&self, method: Method, path: &str, token: &str, body: &Value) -> Answer {
+    pub async fn send(&self, method: Method, path: &str, token: &str, body: &Value) -> Response {
         self.try_send(method, path, token, body).await.unwrap_or_else(|error| panic!("{path}: {error:?}"))
     }
 
@@ -41,7 +41,7 @@ impl Http {
         path: &str,
         token: &str,
         body: &Value,
-    ) -> Result<Answer, reqwest::Error> {
+    ) -> Result<Response, reqwest::Error> {
         let mut headers = vec![];
         if !token.is_empty() {
             headers.push(("authorization", format!("Bearer {token}")));
@@ -50,54 +50,54 @@ impl Http {
             headers.push(("content-type", "application/json".to_owned()));
         }
         let text = if body.is_null() { String::new() } else { body.to_string() };
-        self.raw(method, path, &headers, text).await
+        self.send_with_headers(method, path, &headers, text).await
     }
 
     /// A request with exactly these headers and this body.
-    pub async fn raw(
+    pub async fn send_with_headers(
         &self,
         method: Method,
         path: &str,
         headers: &[(&str, String)],
         body: impl Into<reqwest::Body>,
-    ) -> Result<Answer, reqwest::Error> {
-        let mut request = self.client.request(method.clone(), format!("{}{path}", self.base)).body(body);
+    ) -> Result<Response, reqwest::Error> {
+        let mut request = self.client.request(method.clone(), format!("{}{path}", self.base_url)).body(body);
         for (name, value) in headers {
             request = request.header(*name, value);
         }
-        let response = request.send().await?;
-        let answer = Answer {
-            asked: format!("{method} {path}"),
-            status: response.status().as_u16(),
-            headers: response.headers().clone(),
-            body: response.text().await?,
+        let received = request.send().await?;
+        let response = Response {
+            request: format!("{method} {path}"),
+            status: received.status().as_u16(),
+            headers: received.headers().clone(),
+            body: received.text().await?,
         };
-        if !(self.dying && answer.is_an_engines_last()) {
-            answer.keeps_the_promises_of_all_answers();
+        if !(self.tolerates_shutdown && response.is_engine_shutdown()) {
+            response.assert_common_contract();
         }
-        Ok(answer)
+        Ok(response)
     }
 
-    pub async fn get(&self, path: &str, token: &str) -> Answer {
+    pub async fn get(&self, path: &str, token: &str) -> Response {
         self.send(Method::GET, path, token, &Value::Null).await
     }
 
-    pub async fn post(&self, path: &str, token: &str, body: &Value) -> Answer {
+    pub async fn post(&self, path: &str, token: &str, body: &Value) -> Response {
         self.send(Method::POST, path, token, body).await
     }
 }
 
 /// An answer.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct Response {
     #[allow(dead_code, reason = "failures show it")]
-    pub asked: String,
+    pub request: String,
     pub status: u16,
     pub headers: HeaderMap,
     pub body: String,
 }
 
-impl Answer {
+impl Response {
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
@@ -149,11 +149,11 @@ impl Answer {
     }
 
     /// Whether an engine that ends said this, not the app.
-    pub fn is_an_engines_last(&self) -> bool {
+    pub fn is_engine_shutdown(&self) -> bool {
         self.status == 500 && self.body.is_empty() && self.header("x-request-id").is_empty()
     }
 
-    fn keeps_the_promises_of_all_answers(&self) {
+    fn assert_common_contract(&self) {
         assert!(!self.header("x-request-id").is_empty(), "no x-request-id: {self:?}");
         assert!(!self.headers.contains_key("transfer-encoding"), "chunked: {self:?}");
         let bodiless = matches!(self.status, 204 | 304);

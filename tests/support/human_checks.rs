@@ -1,27 +1,28 @@
 //! Human checks (B5), and tickets that they open.
 
 use altcha::{Challenge, Payload, SolveChallengeOptions, solve_challenge};
-use domain::check::CheckKeys;
+use domain::human_check::CheckKeys;
 use serde_json::{Value, json};
 
-use super::{Answer, Sale, TestApp};
+use super::{Response, TestActivity, TestApp};
 
 impl TestApp {
-    pub async fn challenge(&self, sale: &Sale, jwt: &str, wish: &Value) -> Answer {
-        self.http.post(&format!("/api/activities/{}/challenge", sale.id), jwt, wish).await
+    pub async fn request_challenge(&self, activity: &TestActivity, jwt: &str, body: &Value) -> Response {
+        self.http.post(&format!("/api/activities/{}/challenge", activity.id), jwt, body).await
     }
 
     /// What a widget sends once it has solved a challenge for this user.
-    pub async fn work(&self, sale: &Sale, jwt: &str) -> Payload {
-        let challenge: Challenge = serde_json::from_value(self.challenge(sale, jwt, &json!({})).await.is(200).json())
-            .expect("a challenge as ALTCHA reads it");
+    pub async fn solve_proof_of_work(&self, activity: &TestActivity, jwt: &str) -> Payload {
+        let challenge: Challenge =
+            serde_json::from_value(self.request_challenge(activity, jwt, &json!({})).await.is(200).json())
+                .expect("a challenge as ALTCHA reads it");
         let solution = solve_challenge(SolveChallengeOptions::new(&challenge)).expect("solvable").expect("in time");
         Payload { challenge, solution }
     }
 
     /// Asks for a ticket with the answer to a check.
-    pub async fn ticket_with(&self, sale: &Sale, jwt: &str, body: &Value) -> Answer {
-        self.http.post(&format!("/api/activities/{}/ticket", sale.id), jwt, body).await
+    pub async fn request_ticket_with(&self, activity: &TestActivity, jwt: &str, body: &Value) -> Response {
+        self.http.post(&format!("/api/activities/{}/ticket", activity.id), jwt, body).await
     }
 
     /// The app's own keys, to know what a picture shows and to make checks of another time.

@@ -11,7 +11,7 @@ pub struct Claims(Value);
 
 impl Claims {
     /// Those of a user, good for an hour.
-    pub fn of(user: &str, variables: &Variables) -> Self {
+    pub fn for_user(user: &str, variables: &Variables) -> Self {
         Self(json!({
             "sub": user,
             "iss": variables.get("jwt_issuer"),
@@ -21,7 +21,7 @@ impl Claims {
     }
 
     /// The same with another claim; `null` takes it away.
-    pub fn with(mut self, name: &str, value: Value) -> Self {
+    pub fn with_claim(mut self, name: &str, value: Value) -> Self {
         match (value.is_null(), self.0.as_object_mut()) {
             (true, Some(claims)) => drop(claims.remove(name)),
             _ => self.0[name] = value,

@@ -7,7 +7,7 @@ use super::TestApp;
 
 impl TestApp {
     /// One number from the ledger, whichever it is.
-    pub async fn ledger_number(&self, query: &str) -> i64 {
+    pub async fn query_ledger_i64(&self, query: &str) -> i64 {
         match self.variables.get("ledger") {
             "sqlite" => {
                 let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
@@ -27,7 +27,8 @@ impl TestApp {
     }
 
     /// Orders of a sale in the ledger.
-    pub async fn ledger_orders(&self, activity: &str, condition: &str) -> i64 {
-        self.ledger_number(&format!("SELECT COUNT(*) FROM orders WHERE activity = '{activity}' AND {condition}")).await
+    pub async fn count_orders(&self, activity_id: &str, condition: &str) -> i64 {
+        self.query_ledger_i64(&format!("SELECT COUNT(*) FROM orders WHERE activity = '{activity_id}' AND {condition}"))
+            .await
     }
 }

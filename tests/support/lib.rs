@@ -1,7 +1,7 @@
 //! What all tests share: an app with verbs, answers that can be asked, patience.
 #![allow(missing_docs, reason = "for the tests of this package")]
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that panics has failed")]
-#![allow(clippy::wrong_self_convention, reason = "`answer.is(200)` reads as what it asserts")]
+#![allow(clippy::wrong_self_convention, reason = "`response.is(200)` reads as what it asserts")]
 
 pub mod activity;
 mod app;
@@ -14,9 +14,9 @@ mod poll;
 mod tickets;
 
 pub use self::{
-    activity::{Buyer, Sale},
+    activity::{Buyer, TestActivity},
     app::TestApp,
-    http::{Answer, Http},
+    http::{HttpClient, Response},
     identity::Claims,
     poll::eventually,
 };

@@ -4,17 +4,17 @@ use serde_json::{Value, json};
 use standardwebhooks::Webhook;
 use time::OffsetDateTime;
 
-use super::{Answer, Sale, TestApp, activity::in_seconds};
+use super::{Response, TestActivity, TestApp, activity::seconds_from_now};
 
 impl TestApp {
     /// Opens a payment session.
-    pub async fn checkout(&self, order_no: &str, jwt: &str) -> Answer {
+    pub async fn checkout(&self, order_no: &str, jwt: &str) -> Response {
         let body = json!({"address": {"name": "Ada", "line1": "1 Mill Lane", "city": "London", "postal_code": "N1", "country": "GB"}});
         self.http.post(&format!("/api/orders/{order_no}/checkout"), jwt, &body).await
     }
 
     /// Opens a payment session, and answers its id.
-    pub async fn session(&self, order_no: &str, jwt: &str) -> String {
+    pub async fn open_session(&self, order_no: &str, jwt: &str) -> String {
         let url = self.checkout(order_no, jwt).await.is(200).text("checkout_url");
         let session = url.rsplit('/').next().unwrap_or_default();
         assert!(!session.is_empty(), "{url}");
@@ -22,52 +22,60 @@ impl TestApp {
     }
 
     /// Presses a button of the sandbox's payment page: `paid` or `declined`.
-    pub async fn press(&self, session: &str, outcome: &str) -> Answer {
+    pub async fn submit_payment(&self, session: &str, outcome: &str) -> Response {
         self.http.post(&format!("/sandbox/pay/{session}"), "", &json!({ "outcome": outcome })).await
     }
 
     /// Pays an order the whole way.
     pub async fn pay(&self, order_no: &str, jwt: &str) {
-        let session = self.session(order_no, jwt).await;
-        let answer = self.press(&session, "paid").await;
-        assert!(answer.status < 300, "{answer:?}");
+        let session = self.open_session(order_no, jwt).await;
+        let response = self.submit_payment(&session, "paid").await;
+        assert!(response.status < 300, "{response:?}");
     }
 
     /// What a provider says about an order of one unit of a test sale.
-    pub fn callback(kind: &str, order_no: &str, session: &str) -> Value {
+    pub fn callback_body(event_type: &str, order_no: &str, session: &str) -> Value {
         let payment = format!("pay_{order_no}");
         let data =
             json!({"order_no": order_no, "session": session, "payment": payment, "amount": 1000, "currency": "EUR"});
-        json!({"type": kind, "timestamp": in_seconds(0), "data": data})
+        json!({"type": event_type, "timestamp": seconds_from_now(0), "data": data})
     }
 
     /// Sends a callback, signed with the app's own secret at this moment.
-    pub async fn call_back(&self, id: &str, body: &Value) -> Answer {
+    pub async fn send_callback(&self, id: &str, body: &Value) -> Response {
         let now = OffsetDateTime::now_utc().unix_timestamp();
         let secrets = self.variables.get("webhook_secrets");
         let secret = secrets.split(' ').next().unwrap_or_default();
-        self.call_back_signed(id, now, &sign(secret, id, now, &body.to_string()), &body.to_string()).await
+        self.send_callback_with_signature(id, now, &sign_webhook(secret, id, now, &body.to_string()), &body.to_string())
+            .await
     }
 
     /// Sends a callback with any signature.
-    pub async fn call_back_signed(&self, id: &str, timestamp: i64, signature: &str, body: &str) -> Answer {
+    pub async fn send_callback_with_signature(
+        &self,
+        id: &str,
+        timestamp: i64,
+        signature: &str,
+        body: &str,
+    ) -> Response {
         let headers = [
             ("content-type", "application/json".to_owned()),
             ("webhook-id", id.to_owned()),
             ("webhook-timestamp", timestamp.to_string()),
             ("webhook-signature", signature.to_owned()),
         ];
-        let sent = self.http.raw(reqwest::Method::POST, "/api/payments/webhook", &headers, body.to_owned());
+        let sent =
+            self.http.send_with_headers(reqwest::Method::POST, "/api/payments/webhook", &headers, body.to_owned());
         sent.await.expect("an answer")
     }
 
     /// Orders of a sale by status, in the ledger.
-    pub async fn ledger_count(&self, sale: &Sale, status: &str) -> i64 {
-        self.ledger_orders(&sale.id, &format!("status = '{status}'")).await
+    pub async fn count_orders_with_status(&self, activity: &TestActivity, status: &str) -> i64 {
+        self.count_orders(&activity.id, &format!("status = '{status}'")).await
     }
 }
 
 /// The signature of a Standard Webhooks message.
-pub fn sign(secret: &str, id: &str, timestamp: i64, body: &str) -> String {
+pub fn sign_webhook(secret: &str, id: &str, timestamp: i64, body: &str) -> String {
     Webhook::new(secret).expect("a secret").sign(id, timestamp, body.as_bytes()).expect("a signature")
 }

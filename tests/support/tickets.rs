@@ -3,22 +3,27 @@
 use reqwest::Method;
 use serde_json::Value;
 
-use super::{Answer, Sale, TestApp};
+use super::{Response, TestActivity, TestApp};
 
 impl TestApp {
     /// Asks for a ticket as if it came over proxies.
-    pub async fn ticket_from(&self, sale: &Sale, jwt: &str, forwarded: &str) -> Answer {
-        self.ticket_claiming(sale, jwt, &[("x-forwarded-for", forwarded)]).await
+    pub async fn request_ticket_through(&self, activity: &TestActivity, jwt: &str, forwarded_for: &str) -> Response {
+        self.request_ticket_with_headers(activity, jwt, &[("x-forwarded-for", forwarded_for)]).await
     }
 
-    pub async fn ticket_claiming(&self, sale: &Sale, jwt: &str, more: &[(&str, &str)]) -> Answer {
+    pub async fn request_ticket_with_headers(
+        &self,
+        activity: &TestActivity,
+        jwt: &str,
+        extra: &[(&str, &str)],
+    ) -> Response {
         let mut headers = vec![("authorization", format!("Bearer {jwt}"))];
-        headers.extend(more.iter().map(|(name, value)| (*name, (*value).to_owned())));
-        let path = format!("/api/activities/{}/ticket", sale.id);
-        self.http.raw(Method::POST, &path, &headers, "").await.expect("an answer")
+        headers.extend(extra.iter().map(|(name, value)| (*name, (*value).to_owned())));
+        let path = format!("/api/activities/{}/ticket", activity.id);
+        self.http.send_with_headers(Method::POST, &path, &headers, "").await.expect("an answer")
     }
 
-    pub async fn rotate_start_key(&self, sale: &Sale) -> Answer {
-        self.admin(Method::POST, &format!("/activities/{}/rotate-start-key", sale.id), &Value::Null).await
+    pub async fn rotate_start_key(&self, activity: &TestActivity) -> Response {
+        self.call_admin(Method::POST, &format!("/activities/{}/rotate-start-key", activity.id), &Value::Null).await
     }
 }

@@ -1,8 +1,8 @@
 //! `lua/precheck.lua` and `lua/admit.lua`: who may ask, and whose human check counts (B4–B6).
 
 use domain::{
-    activity::{Limit, Limits, State},
-    check::Proof,
+    activity::{ActivityState, Limit, Limits},
+    human_check::Proof,
     ids::UserId,
     problem::Code,
     time::Millis,
@@ -10,26 +10,26 @@ use domain::{
 use workflows::{
     Redis,
     hot::{
-        admission::{Check, SUSPICIOUS, Visitor, admit, precheck},
-        reserve::{Outcome, Reservation, reserve},
+        admission::{CheckOutcome, SUSPICION_THRESHOLD, Visitor, admit, precheck},
+        reserve::{ReserveOutcome, ReserveRequest, reserve},
     },
     ledger::activities,
     operator::{
         activities::OperationOutcome,
-        bans::{self, Banned},
+        bans::{self, BanSubject},
     },
 };
 
 use crate::{
-    fixture::{NOW, World, world},
+    fixture::{Fixture, NOW, new_fixture},
     stores::{RealLedger, RealRedis},
 };
 
-type RealWorld = World<RealRedis, RealLedger>;
+type RealFixture = Fixture<RealRedis, RealLedger>;
 
-fn visitor(world: &RealWorld, user: &str, ip: &str) -> Visitor {
+fn visitor(fixture: &RealFixture, user: &str, ip: &str) -> Visitor {
     let user = UserId::parse(user).unwrap();
-    Visitor { activity: world.activity.clone(), user, ip: ip.to_owned(), abused: Vec::new() }
+    Visitor { activity: fixture.activity.clone(), user, ip: ip.to_owned(), abuse_by_ip: Vec::new() }
 }
 
 fn proof(id: &str) -> Proof {
@@ -37,151 +37,158 @@ fn proof(id: &str) -> Proof {
 }
 
 /// A sale where a user may ask this often in a minute.
-async fn limited(user: i64) -> RealWorld {
-    let world = world("sqlite", 10, 1).await;
-    let mut spec = activities::load(&world.sql, &world.activity).await.unwrap().unwrap().spec;
-    let limits = Limits { user: Some(Some(Limit { count: user, seconds: 60 })), ip: Some(None), all: Some(None) };
+async fn rate_limited(count: i64) -> RealFixture {
+    let fixture = new_fixture("sqlite", 10, 1).await;
+    let mut spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
+    let limits = Limits { user: Some(Some(Limit { count, seconds: 60 })), ip: Some(None), all: Some(None) };
     spec.limits = limits;
-    assert!(matches!(world.desk().put(&world.activity, spec, None).await.unwrap(), OperationOutcome::Done(_)));
-    world
+    assert!(matches!(fixture.operator().put(&fixture.activity, spec, None).await.unwrap(), OperationOutcome::Done(_)));
+    fixture
 }
 
 #[tokio::test]
-async fn too_many_wishes_are_limited_and_then_banned_for_a_while() {
-    let world = limited(5).await;
-    let eager = visitor(&world, "eager", "192.0.2.1");
-    let mut seen = Vec::new();
+async fn too_many_requests_are_rate_limited_and_then_banned() {
+    let fixture = rate_limited(5).await;
+    let eager = visitor(&fixture, "eager", "192.0.2.1");
+    let mut outcomes = Vec::new();
     for _ in 0..5 + 60 + 1 {
-        seen.push(precheck(&world.redis, &eager, "ticket").await.unwrap().outcome);
+        outcomes.push(precheck(&fixture.redis, &eager, "ticket").await.unwrap().outcome);
     }
-    assert_eq!(seen[..5], [Ok(0); 5]);
+    assert_eq!(outcomes[..5], [Ok(0); 5]);
     assert!(
-        seen[5..65].iter().all(|outcome| matches!(outcome, Err((Code::RateLimited, wait)) if *wait > 0)),
-        "{seen:?}"
+        outcomes[5..65].iter().all(|outcome| matches!(outcome, Err((Code::RateLimited, wait)) if *wait > 0)),
+        "{outcomes:?}"
     );
-    assert_eq!(seen[65], Err((Code::Banned, 0)));
+    assert_eq!(outcomes[65], Err((Code::Banned, 0)));
     // A ban holds for reservations too, and for nobody else.
-    assert_eq!(world.reserve(1, "eager", 1).await.unwrap().outcome, Outcome::Refused(Code::Banned, 0));
-    let neighbour = visitor(&world, "calm", "192.0.2.1");
-    assert!(precheck(&world.redis, &neighbour, "ticket").await.unwrap().outcome.is_ok());
+    assert_eq!(fixture.reserve(1, "eager", 1).await.unwrap().outcome, ReserveOutcome::Refused(Code::Banned, 0));
+    let neighbour = visitor(&fixture, "calm", "192.0.2.1");
+    assert!(precheck(&fixture.redis, &neighbour, "ticket").await.unwrap().outcome.is_ok());
     // It ends by itself, or when an operator lifts it; what remains is a bad name.
-    bans::lift(&world.redis, &world.sql, &Banned::User(eager.user.clone())).await.unwrap();
+    bans::lift(&fixture.redis, &fixture.sql, &BanSubject::User(eager.user.clone())).await.unwrap();
     let score =
-        precheck(&world.redis, &Visitor { ip: "192.0.2.9".to_owned(), ..eager }, "challenge").await.unwrap().outcome;
-    assert!(score.is_ok_and(|score| score >= SUSPICIOUS), "{score:?}");
+        precheck(&fixture.redis, &Visitor { ip: "192.0.2.9".to_owned(), ..eager }, "challenge").await.unwrap().outcome;
+    assert!(score.is_ok_and(|score| score >= SUSPICION_THRESHOLD), "{score:?}");
 }
 
 #[tokio::test]
-async fn challenges_tickets_and_reservations_have_buckets_of_their_own() {
-    let world = limited(1).await;
-    let ada = visitor(&world, "ada", "192.0.2.1");
-    for desk in ["challenge", "ticket"] {
-        assert!(precheck(&world.redis, &ada, desk).await.unwrap().outcome.is_ok(), "{desk}");
-        let again = precheck(&world.redis, &ada, desk).await.unwrap();
-        assert!(matches!(again.outcome, Err((Code::RateLimited, _))), "{desk}: {again:?}");
-        assert_eq!((again.policies[0].name.as_str(), again.policies[0].left), ("user", 0));
+async fn challenges_tickets_and_reservations_have_separate_rate_limits() {
+    let fixture = rate_limited(1).await;
+    let ada = visitor(&fixture, "ada", "192.0.2.1");
+    for endpoint in ["challenge", "ticket"] {
+        assert!(precheck(&fixture.redis, &ada, endpoint).await.unwrap().outcome.is_ok(), "{endpoint}");
+        let again = precheck(&fixture.redis, &ada, endpoint).await.unwrap();
+        assert!(matches!(again.outcome, Err((Code::RateLimited, _))), "{endpoint}: {again:?}");
+        assert_eq!((again.rate_limits[0].name.as_str(), again.rate_limits[0].remaining), ("user", 0));
     }
-    assert!(matches!(world.reserve(1, "ada", 1).await.unwrap().outcome, Outcome::Queued(_)));
+    assert!(matches!(fixture.reserve(1, "ada", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)));
 }
 
 #[tokio::test]
-async fn a_check_counts_once_for_all_who_use_it_at_once() {
-    let world = world("sqlite", 10, 1).await;
-    let ada = visitor(&world, "ada", "192.0.2.1");
-    let passed = Check::Passed(proof("one"));
-    let tries = futures::future::join_all((0..5).map(|_| admit(&world.redis, &ada, &passed, NOW))).await;
-    assert_eq!(tries.into_iter().filter(|admitted| *admitted.as_ref().unwrap()).count(), 1);
+async fn concurrent_uses_of_one_human_check_count_once() {
+    let fixture = new_fixture("sqlite", 10, 1).await;
+    let ada = visitor(&fixture, "ada", "192.0.2.1");
+    let passed = CheckOutcome::Passed(proof("one"));
+    let attempts = futures::future::join_all((0..5).map(|_| admit(&fixture.redis, &ada, &passed, NOW))).await;
+    assert_eq!(attempts.into_iter().filter(|admitted| *admitted.as_ref().unwrap()).count(), 1);
     // A puzzle that was answered wrongly cannot be answered rightly afterwards.
-    assert!(!admit(&world.redis, &ada, &Check::Failed(Some(proof("two"))), NOW).await.unwrap());
-    assert!(!admit(&world.redis, &ada, &Check::Passed(proof("two")), NOW).await.unwrap());
+    assert!(!admit(&fixture.redis, &ada, &CheckOutcome::Failed(Some(proof("two"))), NOW).await.unwrap());
+    assert!(!admit(&fixture.redis, &ada, &CheckOutcome::Passed(proof("two")), NOW).await.unwrap());
 }
 
 #[tokio::test]
-async fn guessing_leads_to_a_ban_after_six_guesses() {
-    let world = world("sqlite", 10, 1).await;
-    let robot = visitor(&world, "robot", "192.0.2.1");
+async fn six_failed_human_checks_lead_to_a_ban() {
+    let fixture = new_fixture("sqlite", 10, 1).await;
+    let robot = visitor(&fixture, "robot", "192.0.2.1");
     for guess in 0..6 {
-        assert!(precheck(&world.redis, &robot, "ticket").await.unwrap().outcome.is_ok(), "guess {guess}");
-        let wrong = Check::Failed(Some(proof(&guess.to_string())));
-        assert!(!admit(&world.redis, &robot, &wrong, NOW).await.unwrap());
+        assert!(precheck(&fixture.redis, &robot, "ticket").await.unwrap().outcome.is_ok(), "guess {guess}");
+        let wrong = CheckOutcome::Failed(Some(proof(&guess.to_string())));
+        assert!(!admit(&fixture.redis, &robot, &wrong, NOW).await.unwrap());
     }
-    assert_eq!(precheck(&world.redis, &robot, "ticket").await.unwrap().outcome, Err((Code::Banned, 0)));
+    assert_eq!(precheck(&fixture.redis, &robot, "ticket").await.unwrap().outcome, Err((Code::Banned, 0)));
 }
 
 #[tokio::test]
-async fn bad_tickets_are_told_with_a_good_one_and_ban_their_address_alone() {
-    let world = world("sqlite", 10, 5).await;
-    let told = |abused: i64, n: u64| Reservation {
-        order_no: world.order_no(n),
+async fn invalid_tickets_are_reported_with_the_next_valid_request_and_ban_only_their_address() {
+    let fixture = new_fixture("sqlite", 10, 5).await;
+    let reporting = |abused: i64, n: u64| ReserveRequest {
+        order_no: fixture.order_no(n),
         user: UserId::parse("ada").unwrap(),
-        sku: world.sku.clone(),
+        sku: fixture.sku.clone(),
         quantity: 1,
-        start_key: world.start_key.clone(),
+        start_key: fixture.start_key.clone(),
         ip: "192.0.2.1".to_owned(),
-        abused: vec![("203.0.113.7".to_owned(), abused), ("203.0.113.8".to_owned(), 1)],
+        abuse_by_ip: vec![("203.0.113.7".to_owned(), abused), ("203.0.113.8".to_owned(), 1)],
     };
-    let robot = visitor(&world, "robot", "203.0.113.7");
-    assert!(matches!(reserve(&world.redis, &told(599, 1), false).await.unwrap().outcome, Outcome::Queued(_)));
-    assert!(precheck(&world.redis, &robot, "ticket").await.unwrap().outcome.is_ok());
-    assert!(matches!(reserve(&world.redis, &told(1, 2), false).await.unwrap().outcome, Outcome::Queued(_)));
-    assert_eq!(precheck(&world.redis, &robot, "ticket").await.unwrap().outcome, Err((Code::Banned, 0)));
-    let neighbour = visitor(&world, "calm", "203.0.113.8");
-    assert!(precheck(&world.redis, &neighbour, "ticket").await.unwrap().outcome.is_ok());
+    let robot = visitor(&fixture, "robot", "203.0.113.7");
+    assert!(matches!(
+        reserve(&fixture.redis, &reporting(599, 1), false).await.unwrap().outcome,
+        ReserveOutcome::Queued(_)
+    ));
+    assert!(precheck(&fixture.redis, &robot, "ticket").await.unwrap().outcome.is_ok());
+    assert!(matches!(
+        reserve(&fixture.redis, &reporting(1, 2), false).await.unwrap().outcome,
+        ReserveOutcome::Queued(_)
+    ));
+    assert_eq!(precheck(&fixture.redis, &robot, "ticket").await.unwrap().outcome, Err((Code::Banned, 0)));
+    let neighbour = visitor(&fixture, "calm", "203.0.113.8");
+    assert!(precheck(&fixture.redis, &neighbour, "ticket").await.unwrap().outcome.is_ok());
     // A visit tells as well.
-    let teller = Visitor { abused: vec![("203.0.113.9".to_owned(), 600)], ..neighbour };
-    assert!(precheck(&world.redis, &teller, "ticket").await.unwrap().outcome.is_ok());
-    let other = visitor(&world, "x", "203.0.113.9");
-    assert_eq!(precheck(&world.redis, &other, "ticket").await.unwrap().outcome, Err((Code::Banned, 0)));
+    let reporter = Visitor { abuse_by_ip: vec![("203.0.113.9".to_owned(), 600)], ..neighbour };
+    assert!(precheck(&fixture.redis, &reporter, "ticket").await.unwrap().outcome.is_ok());
+    let other = visitor(&fixture, "x", "203.0.113.9");
+    assert_eq!(precheck(&fixture.redis, &other, "ticket").await.unwrap().outcome, Err((Code::Banned, 0)));
 }
 
 #[tokio::test]
-async fn an_operators_ban_is_not_cut_short_by_one_of_our_own() {
-    let world = world("sqlite", 10, 5).await;
+async fn an_automatic_ban_does_not_shorten_an_operators_ban() {
+    let fixture = new_fixture("sqlite", 10, 5).await;
     // An address of its own: operators ban in every sale.
-    let robot = visitor(&world, "robot", "198.51.100.77");
+    let robot = visitor(&fixture, "robot", "198.51.100.77");
     let far = Millis(4_000_000_000_000);
-    bans::ban(&world.redis, &world.sql, &Banned::Ip(robot.ip.clone()), far, "a robot").await.unwrap();
-    let teller = Visitor { abused: vec![(robot.ip.clone(), 600)], ..visitor(&world, "calm", "192.0.2.1") };
-    precheck(&world.redis, &teller, "ticket").await.unwrap();
-    let key = workflows::keys::Keys::of(&world.activity).ban_ip(&robot.ip);
-    let ends = world.redis.command("PEXPIRETIME", vec![key.into()]).await.unwrap();
-    assert_eq!(ends, [workflows::ports::Item::Int(far.0)]);
+    bans::ban(&fixture.redis, &fixture.sql, &BanSubject::Ip(robot.ip.clone()), far, "a robot").await.unwrap();
+    let reporter = Visitor { abuse_by_ip: vec![(robot.ip.clone(), 600)], ..visitor(&fixture, "calm", "192.0.2.1") };
+    precheck(&fixture.redis, &reporter, "ticket").await.unwrap();
+    let key = workflows::keys::Keys::of(&fixture.activity).ban_ip(&robot.ip);
+    let ends = fixture.redis.command("PEXPIRETIME", vec![key.into()]).await.unwrap();
+    assert_eq!(ends, [workflows::ports::RedisValue::Int(far.0)]);
 }
 
 #[tokio::test]
-async fn a_backlog_longer_than_the_bound_lets_nobody_in_and_takes_nothing() {
-    let world = world("sqlite", 10, 5).await;
-    let queue = workflows::keys::Keys::of(&world.activity).named("queue");
+async fn new_reservations_are_refused_while_the_queue_is_longer_than_the_maximum_wait() {
+    let fixture = new_fixture("sqlite", 10, 5).await;
+    let queue = workflows::keys::Keys::of(&fixture.activity).named("queue");
     // Sixty seconds is the bound: ten orders a second are written, and 601 wait.
     let set = |waiting: &str| {
         let args = ["enqueued", waiting, "written", "0", "rate", "10"];
-        world
+        fixture
             .redis
             .command("HSET", [queue.clone()].into_iter().chain(args.map(str::to_owned)).map(Into::into).collect())
     };
     set("601").await.unwrap();
-    let refused = world.reserve(1, "ada", 1).await.unwrap().outcome;
-    assert_eq!(refused, Outcome::Refused(Code::Overloaded, 100));
+    let refused = fixture.reserve(1, "ada", 1).await.unwrap().outcome;
+    assert_eq!(refused, ReserveOutcome::Refused(Code::Overloaded, 100));
     set("600").await.unwrap();
-    assert!(matches!(world.reserve(1, "ada", 1).await.unwrap().outcome, Outcome::Queued(_)));
+    assert!(matches!(fixture.reserve(1, "ada", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)));
     // Whoever is in line already is told their place again, however long it has grown.
     set("100000").await.unwrap();
-    assert!(matches!(world.reserve(1, "ada", 1).await.unwrap().outcome, Outcome::Queued(_)));
-    assert_eq!(world.units().await.0, 9);
+    assert!(matches!(fixture.reserve(1, "ada", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)));
+    assert_eq!(fixture.units().await.0, 9);
 }
 
 #[tokio::test]
-async fn a_new_start_key_ends_the_old_one_at_once() {
-    let world = world("sqlite", 10, 5).await;
-    let desk = workflows::operator::activities::OperatorContext { nonce: "another".to_owned(), ..world.desk() };
-    assert!(matches!(desk.rotate_start_key(&world.activity).await.unwrap(), OperationOutcome::Done(_)));
-    let old = world.reserve(1, "ada", 1).await.unwrap();
-    assert_eq!(old.outcome, Outcome::Refused(Code::StartKeyInvalid, 0));
-    let key = domain::gate::start_key(crate::fixture::SECRET, &world.activity, "another").unwrap();
+async fn a_new_start_key_invalidates_the_old_one_at_once() {
+    let fixture = new_fixture("sqlite", 10, 5).await;
+    let operator =
+        workflows::operator::activities::OperatorContext { nonce: "another".to_owned(), ..fixture.operator() };
+    assert!(matches!(operator.rotate_start_key(&fixture.activity).await.unwrap(), OperationOutcome::Done(_)));
+    let old = fixture.reserve(1, "ada", 1).await.unwrap();
+    assert_eq!(old.outcome, ReserveOutcome::Refused(Code::StartKeyInvalid, 0));
+    let key = domain::gate::start_key(crate::fixture::TICKET_SECRET, &fixture.activity, "another").unwrap();
     assert_eq!(old.gate.map(|gate| gate.start_key), Some(key));
     // It stays when the sale is paused, resumed and published again.
-    for state in [State::Paused, State::Published] {
-        world.desk().set_state(&world.activity, state).await.unwrap();
+    for state in [ActivityState::Paused, ActivityState::Published] {
+        fixture.operator().set_state(&fixture.activity, state).await.unwrap();
     }
-    assert_eq!(world.reserve(1, "ada", 1).await.unwrap().outcome, Outcome::Refused(Code::StartKeyInvalid, 0));
+    assert_eq!(fixture.reserve(1, "ada", 1).await.unwrap().outcome, ReserveOutcome::Refused(Code::StartKeyInvalid, 0));
 }

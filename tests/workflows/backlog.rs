@@ -4,62 +4,63 @@ use workflows::{
     Redis,
     ledger::{
         backlog::{Backlog, load},
-        events::switch,
+        events::set_enabled,
     },
     payments::callbacks::held,
-    queue::outbox::{Target, deliver},
+    queue::outbox::{WebhookTarget, deliver_due},
 };
 
 use crate::{
-    fakes::{Endpoint, Refunding, Till},
-    fixture::{LEDGERS, NOW, world},
+    fakes::{FakeEndpoint, FakeProvider, RefundBehavior},
+    fixture::{LEDGERS, NOW, new_fixture},
 };
 
 #[tokio::test]
-async fn what_waits_is_counted_until_it_waits_no_more() {
+async fn pending_work_is_counted_until_it_is_done() {
     for ledger in LEDGERS {
-        let (world, till, shop) = (world(ledger, 2, 1).await, Till::default(), Endpoint::default());
-        let count = async || load(&world.sql).await.unwrap();
+        let (fixture, provider, endpoint) =
+            (new_fixture(ledger, 2, 1).await, FakeProvider::default(), FakeEndpoint::default());
+        let count = async || load(&fixture.sql).await.unwrap();
         assert_eq!(count().await, Backlog::default(), "{ledger}: nothing waits");
 
-        switch(&world.sql, true).await.unwrap();
-        let order_no = world.paid_order(1, "ada").await;
+        set_enabled(&fixture.sql, true).await.unwrap();
+        let order_no = fixture.paid_order(1, "ada").await;
         let events = Backlog { events: 2, oldest_event_at: NOW, ..Backlog::default() };
         assert_eq!(count().await, events, "{ledger}: pending_payment and paid");
-        let target = Target { url: "https://shop.example", secrets: "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD" };
+        let target = WebhookTarget { url: "https://shop.example", secrets: "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD" };
         for _ in 0..2 {
-            deliver(&shop, &world.sql, target, || NOW).await.unwrap();
+            deliver_due(&endpoint, &fixture.sql, target, || NOW).await.unwrap();
         }
-        switch(&world.sql, false).await.unwrap();
+        set_enabled(&fixture.sql, false).await.unwrap();
         assert_eq!(count().await, Backlog::default(), "{ledger}: all were sent");
 
-        world.ask_refund(&order_no).await.unwrap();
-        world.another_payment(&order_no, "twice").await.unwrap();
+        fixture.request_refund(&order_no).await.unwrap();
+        fixture.payment_succeeded_with_id(&order_no, "twice").await.unwrap();
         assert_eq!(count().await, Backlog { refunds: 2, ..Backlog::default() }, "{ledger}: both books");
-        till.refunding.set(Refunding::Never);
-        world.send_refunds(&till, 0).await.unwrap();
+        provider.refund_behavior.set(RefundBehavior::Fail);
+        fixture.send_refunds(&provider, 0).await.unwrap();
         assert_eq!(count().await, Backlog { refunds: 2, stuck_refunds: 2, ..Backlog::default() }, "{ledger}");
-        till.refunding.set(Refunding::AtOnce);
-        world.send_refunds(&till, 100_000).await.unwrap();
+        provider.refund_behavior.set(RefundBehavior::Succeed);
+        fixture.send_refunds(&provider, 100_000).await.unwrap();
         assert_eq!(count().await, Backlog::default(), "{ledger}: the money is back");
 
-        world.apply("payment.succeeded", &order_no, "wrong", 1).await.unwrap();
-        world.apply("payment.succeeded", &world.order_no(7), "unknown", 100).await.unwrap();
+        fixture.apply_callback("payment.succeeded", &order_no, "wrong", 1).await.unwrap();
+        fixture.apply_callback("payment.succeeded", &fixture.order_no(7), "unknown", 100).await.unwrap();
         assert_eq!(count().await.held_callbacks, 2, "{ledger}");
-        held::dismiss(&world.sql, &format!("unknown-{}", world.order_no(7))).await.unwrap();
+        held::dismiss(&fixture.sql, &format!("unknown-{}", fixture.order_no(7))).await.unwrap();
         assert_eq!(count().await.held_callbacks, 1, "{ledger}");
 
-        let stock = workflows::keys::Keys::of(&world.activity).stock(&world.sku);
-        world.redis.command("SET", vec![stock.into(), "3".into()]).await.unwrap();
+        let stock = workflows::keys::Keys::of(&fixture.activity).stock(&fixture.sku);
+        fixture.redis.command("SET", vec![stock.into(), "3".into()]).await.unwrap();
         for n in 2..=4 {
-            world.reserve(n, &format!("user {n}"), 1).await.unwrap();
+            fixture.reserve(n, &format!("user {n}"), 1).await.unwrap();
         }
-        assert_eq!(world.write().await.unwrap().failed, 1, "{ledger}");
+        assert_eq!(fixture.write_batch().await.unwrap().failed, 1, "{ledger}");
         assert_eq!(count().await.dead_letters, 1, "{ledger}");
-        world.desk().restock(&world.activity, &world.sku, 1, None).await.unwrap();
-        let dead = workflows::queue::dead_letters::list(&world.sql, "", 200).await.unwrap().remove(0);
-        let dead = domain::ids::OrderNo::parse(&dead.order_no).unwrap();
-        workflows::queue::dead_letters::replay(&world.redis, &world.sql, &dead, NOW.plus(1)).await.unwrap();
+        fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
+        let dead_letter = workflows::queue::dead_letters::list(&fixture.sql, "", 200).await.unwrap().remove(0);
+        let dead_letter = domain::ids::OrderNo::parse(&dead_letter.order_no).unwrap();
+        workflows::queue::dead_letters::replay(&fixture.redis, &fixture.sql, &dead_letter, NOW.plus(1)).await.unwrap();
         assert_eq!(count().await.dead_letters, 0, "{ledger}: put back");
     }
 }

@@ -1,34 +1,42 @@
 //! Dying at every call to a store, before and after it took effect: what is left is always finished (D3, E3, G3; I1–I6).
 
-use domain::{activity::State, order::Status};
+use domain::{activity::ActivityState, order::OrderStatus};
 use workflows::{
     Redis,
     operator::activities::OperationOutcome,
     queue::{dead_letters, order_writer},
-    recovery::rebuild::{Rebuilt, rebuild},
+    recovery::rebuild::{RebuildOutcome, rebuild},
 };
 
 use crate::{
-    crash_points::{die_everywhere, die_everywhere_and_mend},
-    fixture::{NOW, SECRET},
+    crash_points::{crash_at_every_call, crash_at_every_call_and_recover},
+    fixture::{NOW, TICKET_SECRET},
 };
 
 #[tokio::test]
-async fn a_writer_that_dies_loses_and_doubles_nothing() {
-    die_everywhere(
+async fn a_crashed_writer_loses_and_duplicates_no_order() {
+    crash_at_every_call(
         "order writer: a batch",
         5,
-        async |world| {
+        async |fixture| {
             for n in 0..3 {
-                world.reserve(n, &format!("user {n}"), 1).await.unwrap();
+                fixture.reserve(n, &format!("user {n}"), 1).await.unwrap();
             }
         },
-        async |world| world.write().await.map(|_| ()),
-        async |world, point| {
-            assert_eq!(world.units().await, (2, 3, 0), "{point}");
+        async |fixture| fixture.write_batch().await.map(|_| ()),
+        async |fixture, point| {
+            assert_eq!(fixture.units().await, (2, 3, 0), "{point}");
             for n in 0..3 {
-                assert_eq!(world.status(&world.order_no(n)).await, Some(Status::PendingPayment), "{point}");
-                assert_eq!(world.hot_status(&world.order_no(n)).await, Some(Status::PendingPayment), "{point}");
+                assert_eq!(
+                    fixture.ledger_status(&fixture.order_no(n)).await,
+                    Some(OrderStatus::PendingPayment),
+                    "{point}"
+                );
+                assert_eq!(
+                    fixture.redis_status(&fixture.order_no(n)).await,
+                    Some(OrderStatus::PendingPayment),
+                    "{point}"
+                );
             }
         },
     )
@@ -36,81 +44,83 @@ async fn a_writer_that_dies_loses_and_doubles_nothing() {
 }
 
 #[tokio::test]
-async fn a_sweeper_that_dies_returns_every_unit_once() {
-    die_everywhere(
+async fn a_crashed_sweeper_returns_every_unit_once() {
+    crash_at_every_call(
         "sweeper: a batch of due orders",
         3,
-        async |world| {
+        async |fixture| {
             for n in 0..3 {
-                world.order(n, &format!("user {n}"), 1).await;
+                fixture.pending_order(n, &format!("user {n}"), 1).await;
             }
         },
-        async |world| world.expire().await.map(|_| ()),
-        async |world, point| {
-            world.expire().await.unwrap();
-            assert_eq!(world.units().await, (3, 0, 0), "{point}");
+        async |fixture| fixture.expire_orders().await.map(|_| ()),
+        async |fixture, point| {
+            fixture.expire_orders().await.unwrap();
+            assert_eq!(fixture.units().await, (3, 0, 0), "{point}");
         },
     )
     .await;
 }
 
 #[tokio::test]
-async fn a_cancel_that_dies_is_done_or_not() {
-    die_everywhere(
+async fn a_crashed_cancel_is_complete_or_has_no_effect() {
+    crash_at_every_call(
         "checkout: a cancel",
         1,
-        async |world| {
-            world.order(1, "ada", 1).await;
+        async |fixture| {
+            fixture.pending_order(1, "ada", 1).await;
         },
-        async |world| world.cancel(&world.order_no(1)).await.map(|_| ()),
-        async |world, point| match world.status(&world.order_no(1)).await {
-            Some(Status::Cancelled) => assert_eq!(world.units().await, (1, 0, 0), "{point}"),
-            status => assert_eq!((status, world.units().await), (Some(Status::PendingPayment), (0, 1, 0)), "{point}"),
+        async |fixture| fixture.cancel(&fixture.order_no(1)).await.map(|_| ()),
+        async |fixture, point| match fixture.ledger_status(&fixture.order_no(1)).await {
+            Some(OrderStatus::Cancelled) => assert_eq!(fixture.units().await, (1, 0, 0), "{point}"),
+            status => {
+                assert_eq!((status, fixture.units().await), (Some(OrderStatus::PendingPayment), (0, 1, 0)), "{point}")
+            }
         },
     )
     .await;
 }
 
 #[tokio::test]
-async fn a_payment_callback_that_dies_is_finished_when_it_comes_again() {
-    die_everywhere(
+async fn a_crashed_payment_callback_is_completed_when_it_is_redelivered() {
+    crash_at_every_call(
         "payment callback: in time",
         1,
-        async |world| {
-            world.order(1, "ada", 1).await;
+        async |fixture| {
+            fixture.pending_order(1, "ada", 1).await;
         },
-        async |world| world.paid(&world.order_no(1), "e").await.map(|_| ()),
-        async |world, point| {
-            world.paid(&world.order_no(1), "e").await.unwrap();
-            assert_eq!(world.status(&world.order_no(1)).await, Some(Status::Paid), "{point}");
-            assert_eq!(world.units().await, (0, 0, 1), "{point}");
+        async |fixture| fixture.payment_succeeded(&fixture.order_no(1), "e").await.map(|_| ()),
+        async |fixture, point| {
+            fixture.payment_succeeded(&fixture.order_no(1), "e").await.unwrap();
+            assert_eq!(fixture.ledger_status(&fixture.order_no(1)).await, Some(OrderStatus::Paid), "{point}");
+            assert_eq!(fixture.units().await, (0, 0, 1), "{point}");
         },
     )
     .await;
 }
 
 #[tokio::test]
-async fn a_late_payment_that_dies_takes_one_unit_or_is_refunded() {
+async fn a_crashed_late_payment_takes_one_unit_or_is_refunded() {
     for free in [true, false] {
-        die_everywhere(
+        crash_at_every_call(
             if free { "payment callback: late, a unit is free" } else { "payment callback: late, no unit is free" },
             1,
-            async |world| {
-                world.order(1, "ada", 1).await;
-                world.expire().await.unwrap();
+            async |fixture| {
+                fixture.pending_order(1, "ada", 1).await;
+                fixture.expire_orders().await.unwrap();
                 if !free {
-                    world.order(2, "bob", 1).await;
+                    fixture.pending_order(2, "bob", 1).await;
                 }
             },
-            async |world| world.paid(&world.order_no(1), "e").await.map(|_| ()),
-            async |world, point| {
-                world.paid(&world.order_no(1), "e").await.unwrap();
-                let status = world.status(&world.order_no(1)).await;
+            async |fixture| fixture.payment_succeeded(&fixture.order_no(1), "e").await.map(|_| ()),
+            async |fixture, point| {
+                fixture.payment_succeeded(&fixture.order_no(1), "e").await.unwrap();
+                let status = fixture.ledger_status(&fixture.order_no(1)).await;
                 if free {
-                    assert_eq!((status, world.units().await), (Some(Status::Paid), (0, 0, 1)), "{point}");
+                    assert_eq!((status, fixture.units().await), (Some(OrderStatus::Paid), (0, 0, 1)), "{point}");
                 } else {
-                    assert_eq!((status, world.units().await), (Some(Status::Refunding), (0, 1, 0)), "{point}");
-                    assert_eq!(world.open_refunds().await, 1, "{point}");
+                    assert_eq!((status, fixture.units().await), (Some(OrderStatus::Refunding), (0, 1, 0)), "{point}");
+                    assert_eq!(fixture.open_refund_count().await, 1, "{point}");
                 }
             },
         )
@@ -119,128 +129,129 @@ async fn a_late_payment_that_dies_takes_one_unit_or_is_refunded() {
 }
 
 #[tokio::test]
-async fn a_rotation_of_the_start_key_that_dies_is_finished_by_another_one() {
+async fn a_crashed_start_key_rotation_is_completed_by_the_next_rotation() {
     use workflows::{hot::read_gate::read_gate, ledger::activities, operator::activities::OperatorContext};
-    die_everywhere(
+    crash_at_every_call(
         "operator: a start key rotated",
         1,
         async |_| {},
-        async |world| {
-            let desk = OperatorContext { nonce: "first".to_owned(), ..world.desk() };
-            desk.rotate_start_key(&world.activity).await.map(|_| ())
+        async |fixture| {
+            let operator = OperatorContext { nonce: "first".to_owned(), ..fixture.operator() };
+            operator.rotate_start_key(&fixture.activity).await.map(|_| ())
         },
-        async |world, point| {
-            let desk = OperatorContext { nonce: "second".to_owned(), ..world.desk() };
-            desk.rotate_start_key(&world.activity).await.unwrap();
-            let key = domain::gate::start_key(crate::fixture::SECRET, &world.activity, "second");
-            let glance = read_gate(&world.redis, &world.activity).await.unwrap().unwrap();
-            assert_eq!(Some(glance.gate.start_key), key, "{point}");
-            let kept = activities::load(&world.sql, &world.activity).await.unwrap().unwrap();
-            assert_eq!((kept.nonce.as_str(), kept.version), ("second", glance.version), "{point}");
+        async |fixture, point| {
+            let operator = OperatorContext { nonce: "second".to_owned(), ..fixture.operator() };
+            operator.rotate_start_key(&fixture.activity).await.unwrap();
+            let key = domain::gate::start_key(crate::fixture::TICKET_SECRET, &fixture.activity, "second");
+            let snapshot = read_gate(&fixture.redis, &fixture.activity).await.unwrap().unwrap();
+            assert_eq!(Some(snapshot.gate.start_key), key, "{point}");
+            let stored = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap();
+            assert_eq!((stored.nonce.as_str(), stored.version), ("second", snapshot.version), "{point}");
         },
     )
     .await;
 }
 
 #[tokio::test]
-async fn a_human_check_whose_ticket_was_lost_is_used_up_and_another_one_counts() {
-    use domain::{check::Proof, ids::UserId};
-    use workflows::hot::admission::{Check, Visitor, admit, precheck};
+async fn a_human_check_counts_once_after_a_crash_and_a_new_check_is_accepted() {
+    use domain::{human_check::Proof, ids::UserId};
+    use workflows::hot::admission::{CheckOutcome, Visitor, admit, precheck};
     let visitor = |activity: &domain::ids::ActivityId| Visitor {
         activity: activity.clone(),
         user: UserId::parse("ada").unwrap(),
         ip: "192.0.2.1".to_owned(),
-        abused: Vec::new(),
+        abuse_by_ip: Vec::new(),
     };
-    let passed = |id: &str| Check::Passed(Proof { id: id.to_owned(), expires_at: NOW.plus(60_000) });
-    die_everywhere(
-        "admission: a human check used up",
+    let passed = |id: &str| CheckOutcome::Passed(Proof { id: id.to_owned(), expires_at: NOW.plus(60_000) });
+    crash_at_every_call(
+        "admission: a human check used",
         1,
         async |_| {},
-        async |world| {
-            precheck(&world.redis, &visitor(&world.activity), "ticket").await?;
-            admit(&world.redis, &visitor(&world.activity), &passed("one"), NOW).await.map(|_| ())
+        async |fixture| {
+            precheck(&fixture.redis, &visitor(&fixture.activity), "ticket").await?;
+            admit(&fixture.redis, &visitor(&fixture.activity), &passed("one"), NOW).await.map(|_| ())
         },
-        async |world, point| {
-            let visitor = visitor(&world.activity);
-            assert!(precheck(&world.redis, &visitor, "ticket").await.unwrap().outcome.is_ok(), "{point}");
+        async |fixture, point| {
+            let visitor = visitor(&fixture.activity);
+            assert!(precheck(&fixture.redis, &visitor, "ticket").await.unwrap().outcome.is_ok(), "{point}");
             // The first check may or may not have been used up; once more it is not good, and a second one is.
-            admit(&world.redis, &visitor, &passed("one"), NOW).await.unwrap();
-            assert!(!admit(&world.redis, &visitor, &passed("one"), NOW).await.unwrap(), "{point}");
-            assert!(admit(&world.redis, &visitor, &passed("two"), NOW).await.unwrap(), "{point}");
+            admit(&fixture.redis, &visitor, &passed("one"), NOW).await.unwrap();
+            assert!(!admit(&fixture.redis, &visitor, &passed("one"), NOW).await.unwrap(), "{point}");
+            assert!(admit(&fixture.redis, &visitor, &passed("two"), NOW).await.unwrap(), "{point}");
         },
     )
     .await;
 }
 
 #[tokio::test]
-async fn a_refund_that_dies_is_done_once() {
-    die_everywhere(
-        "refund: asked for and confirmed",
+async fn a_crashed_refund_is_done_once() {
+    crash_at_every_call(
+        "refund: requested and confirmed",
         2,
-        async |world| {
-            world.paid_order(1, "ada").await;
+        async |fixture| {
+            fixture.paid_order(1, "ada").await;
         },
-        async |world| {
-            world.ask_refund(&world.order_no(1)).await?;
-            world.apply("refund.succeeded", &world.order_no(1), "r", 100).await.map(|_| ())
+        async |fixture| {
+            fixture.request_refund(&fixture.order_no(1)).await?;
+            fixture.apply_callback("refund.succeeded", &fixture.order_no(1), "r", 100).await.map(|_| ())
         },
-        async |world, point| {
-            world.ask_refund(&world.order_no(1)).await.unwrap();
-            world.apply("refund.succeeded", &world.order_no(1), "r2", 100).await.unwrap();
-            assert_eq!(world.status(&world.order_no(1)).await, Some(Status::Refunded), "{point}");
-            assert_eq!(world.units().await, (2, 0, 0), "{point}");
+        async |fixture, point| {
+            fixture.request_refund(&fixture.order_no(1)).await.unwrap();
+            fixture.apply_callback("refund.succeeded", &fixture.order_no(1), "r2", 100).await.unwrap();
+            assert_eq!(fixture.ledger_status(&fixture.order_no(1)).await, Some(OrderStatus::Refunded), "{point}");
+            assert_eq!(fixture.units().await, (2, 0, 0), "{point}");
         },
     )
     .await;
 }
 
 #[tokio::test]
-async fn a_replay_that_dies_makes_one_order() {
-    die_everywhere(
-        "operator: a dead letter put back",
+async fn a_crashed_replay_makes_one_order() {
+    crash_at_every_call(
+        "operator: a dead letter replayed",
         1,
-        async |world| {
-            let stock = workflows::keys::Keys::of(&world.activity).stock(&world.sku);
-            world.redis.command("SET", vec![stock.into(), "2".into()]).await.unwrap();
-            world.reserve(1, "ada", 1).await.unwrap();
-            world.reserve(2, "bob", 1).await.unwrap();
-            assert_eq!(world.write().await.unwrap().failed, 1);
-            world.desk().restock(&world.activity, &world.sku, 1, None).await.unwrap();
+        async |fixture| {
+            let stock = workflows::keys::Keys::of(&fixture.activity).stock(&fixture.sku);
+            fixture.redis.command("SET", vec![stock.into(), "2".into()]).await.unwrap();
+            fixture.reserve(1, "ada", 1).await.unwrap();
+            fixture.reserve(2, "bob", 1).await.unwrap();
+            assert_eq!(fixture.write_batch().await.unwrap().failed, 1);
+            fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
         },
-        async |world| dead_letters::replay(&world.redis, &world.sql, &world.order_no(2), NOW).await.map(|_| ()),
-        async |world, point| {
-            dead_letters::replay(&world.redis, &world.sql, &world.order_no(2), NOW).await.unwrap();
-            world.recover().await;
-            assert_eq!(world.status(&world.order_no(2)).await, Some(Status::PendingPayment), "{point}");
-            assert_eq!(world.units().await, (0, 2, 0), "{point}");
+        async |fixture| dead_letters::replay(&fixture.redis, &fixture.sql, &fixture.order_no(2), NOW).await.map(|_| ()),
+        async |fixture, point| {
+            dead_letters::replay(&fixture.redis, &fixture.sql, &fixture.order_no(2), NOW).await.unwrap();
+            fixture.recover().await;
+            assert_eq!(fixture.ledger_status(&fixture.order_no(2)).await, Some(OrderStatus::PendingPayment), "{point}");
+            assert_eq!(fixture.units().await, (0, 2, 0), "{point}");
         },
     )
     .await;
 }
 
 #[tokio::test]
-async fn a_rebuild_that_dies_is_begun_again_and_counts_every_unit_once() {
-    die_everywhere_and_mend(
+async fn a_crashed_rebuild_can_be_repeated_and_counts_every_unit_once() {
+    crash_at_every_call_and_recover(
         "operator: a rebuild",
         5,
-        async |world| {
-            let paid = world.order(1, "ada", 2).await;
-            world.paid(&paid, "e").await.unwrap();
-            world.order(2, "bob", 1).await;
-            world.reserve(3, "cyd", 1).await.unwrap();
-            world.desk().set_state(&world.activity, State::Paused).await.unwrap();
+        async |fixture| {
+            let paid = fixture.pending_order(1, "ada", 2).await;
+            fixture.payment_succeeded(&paid, "e").await.unwrap();
+            fixture.pending_order(2, "bob", 1).await;
+            fixture.reserve(3, "cyd", 1).await.unwrap();
+            fixture.operator().set_state(&fixture.activity, ActivityState::Paused).await.unwrap();
         },
-        async |world| rebuild(&world.redis, &world.sql, &world.activity, SECRET, NOW).await.map(|_| ()),
-        async |world| {
-            world.recover().await;
-            let again = rebuild(&world.redis, &world.sql, &world.activity, SECRET, NOW).await.unwrap();
-            assert!(matches!(again, Rebuilt::Done { orders: 3, .. }), "{again:?}");
+        async |fixture| rebuild(&fixture.redis, &fixture.sql, &fixture.activity, TICKET_SECRET, NOW).await.map(|_| ()),
+        async |fixture| {
+            fixture.recover().await;
+            let again = rebuild(&fixture.redis, &fixture.sql, &fixture.activity, TICKET_SECRET, NOW).await.unwrap();
+            assert!(matches!(again, RebuildOutcome::Done { orders: 3, .. }), "{again:?}");
         },
-        async |world, point| {
-            assert_eq!(world.units().await, (1, 2, 2), "{point}");
+        async |fixture, point| {
+            assert_eq!(fixture.units().await, (1, 2, 2), "{point}");
             assert!(
-                order_writer::tick(&world.redis, &world.sql, &world.activity, NOW).await.unwrap().taken == 0,
+                order_writer::write_new(&fixture.redis, &fixture.sql, &fixture.activity, NOW).await.unwrap().messages
+                    == 0,
                 "{point}"
             );
         },
@@ -249,23 +260,23 @@ async fn a_rebuild_that_dies_is_begun_again_and_counts_every_unit_once() {
 }
 
 #[tokio::test]
-async fn a_publish_that_dies_is_done_again() {
-    die_everywhere_and_mend(
-        "operator: a sale published after Redis lost it",
+async fn a_crashed_publish_can_be_repeated() {
+    crash_at_every_call_and_recover(
+        "operator: an activity published after Redis lost it",
         5,
-        async |world| {
-            world.order(1, "ada", 2).await;
-            let keys = workflows::keys::Keys::of(&world.activity);
+        async |fixture| {
+            fixture.pending_order(1, "ada", 2).await;
+            let keys = workflows::keys::Keys::of(&fixture.activity);
             for key in ["gate", "stock:phone", "stats", "queue", "holders:phone", "winners", "orders"] {
-                world.redis.command("DEL", vec![keys.named(key).into()]).await.unwrap();
+                fixture.redis.command("DEL", vec![keys.named(key).into()]).await.unwrap();
             }
         },
-        async |world| world.desk().set_state(&world.activity, State::Published).await.map(|_| ()),
-        async |world| {
-            let again = world.desk().set_state(&world.activity, State::Published).await.unwrap();
+        async |fixture| fixture.operator().set_state(&fixture.activity, ActivityState::Published).await.map(|_| ()),
+        async |fixture| {
+            let again = fixture.operator().set_state(&fixture.activity, ActivityState::Published).await.unwrap();
             assert!(matches!(again, OperationOutcome::Done(_)), "{again:?}");
-            if world.hot_status(&world.order_no(1)).await.is_none()
-                || workflows::operator::audit::audit(&world.redis, &world.sql, &world.activity, 2)
+            if fixture.redis_status(&fixture.order_no(1)).await.is_none()
+                || workflows::operator::audit::audit(&fixture.redis, &fixture.sql, &fixture.activity, 2)
                     .await
                     .unwrap()
                     .is_none()
@@ -273,7 +284,7 @@ async fn a_publish_that_dies_is_done_again() {
                 panic!("published, and not there");
             }
         },
-        async |world, point| assert_eq!(world.units().await, (3, 2, 0), "{point}"),
+        async |fixture, point| assert_eq!(fixture.units().await, (3, 2, 0), "{point}"),
     )
     .await;
 }

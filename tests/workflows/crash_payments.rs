@@ -1,150 +1,150 @@
 //! Dying between money and ledger: a provider's or an endpoint's answer is a point to die at like any call to a store
 //! (E1, E4, E5, E7; I6).
 
-use domain::order::{Order, Status};
+use domain::order::{Order, OrderStatus};
 use workflows::{
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
-    ledger::{addresses, events::switch, refunds::Refund},
+    ledger::{addresses, events::set_enabled, refunds::Refund},
     payments::{
         commands::CommandOutcome,
-        provider::{Closed, Opened, Provider, Refunded, Unknown},
-        sessions::ask,
+        provider::{OpenedSession, Provider, ProviderError, RefundStatus, SessionStatus},
+        sessions::close_due,
     },
-    queue::outbox::{Target, deliver},
+    queue::outbox::{WebhookTarget, deliver_due},
     recovery::sweep,
 };
 
 use crate::{
-    crash_points::{Mortal, Mortals, die_everywhere},
-    fakes::{Endpoint, Refunding, Till},
+    crash_points::{Crashing, CrashingFixture, crash_at_every_call},
+    fakes::{FakeEndpoint, FakeProvider, RefundBehavior},
     fixture::NOW,
 };
 
 /// What a process loses at some call, beside its stores.
-fn mortal<'a, T>(world: &Mortals, outside: &'a T) -> Mortal<&'a T> {
-    Mortal { store: outside, death: world.redis.death.clone() }
+fn crashing<'a, T>(fixture: &CrashingFixture, service: &'a T) -> Crashing<&'a T> {
+    Crashing { store: service, crash_point: fixture.redis.crash_point.clone() }
 }
 
 /// Calls `call`, unless the process dies before it, and forgets the answer where it dies after it.
-async fn mortally<T, A, E>(mortal: &Mortal<T>, call: impl Future<Output = Result<A, E>>, dead: E) -> Result<A, E> {
-    match mortal.death.strikes() {
-        (_, true) => Err(dead),
-        (true, _) if mortal.death.after => call.await.and(Err(dead)),
-        (true, _) => Err(dead),
+async fn call_or_crash<T, A, E>(
+    crashing: &Crashing<T>,
+    call: impl Future<Output = Result<A, E>>,
+    crashed: E,
+) -> Result<A, E> {
+    match crashing.crash_point.count_call() {
+        (_, true) => Err(crashed),
+        (true, _) if crashing.crash_point.takes_effect => call.await.and(Err(crashed)),
+        (true, _) => Err(crashed),
         _ => call.await,
     }
 }
 
-impl Provider for Mortal<&Till> {
-    async fn open(&self, order: &Order, attempt: i64) -> Result<Opened, Unknown> {
-        mortally(self, self.store.open(order, attempt), Unknown::new("the process is dead")).await
+impl Provider for Crashing<&FakeProvider> {
+    async fn open_session(&self, order: &Order, attempt: i64) -> Result<OpenedSession, ProviderError> {
+        call_or_crash(self, self.store.open_session(order, attempt), ProviderError::new("the process is dead")).await
     }
 
-    async fn close(&self, session: &str) -> Result<Closed, Unknown> {
-        mortally(self, self.store.close(session), Unknown::new("the process is dead")).await
+    async fn close_session(&self, session: &str) -> Result<SessionStatus, ProviderError> {
+        call_or_crash(self, self.store.close_session(session), ProviderError::new("the process is dead")).await
     }
 
-    async fn refund(&self, refund: &Refund) -> Result<Refunded, Unknown> {
-        mortally(self, self.store.refund(refund), Unknown::new("the process is dead")).await
+    async fn refund(&self, refund: &Refund) -> Result<RefundStatus, ProviderError> {
+        call_or_crash(self, self.store.refund(refund), ProviderError::new("the process is dead")).await
     }
 }
 
-impl HttpClient for Mortal<&Endpoint> {
+impl HttpClient for Crashing<&FakeEndpoint> {
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, NoResponse> {
-        mortally(self, self.store.send(request), NoResponse("the process is dead".to_owned())).await
+        call_or_crash(self, self.store.send(request), NoResponse("the process is dead".to_owned())).await
     }
 }
 
 #[tokio::test]
-async fn a_checkout_that_dies_leaves_one_session_and_an_order_that_can_be_paid() {
-    let till = Till::default();
-    die_everywhere(
+async fn a_crashed_checkout_leaves_one_session_and_a_payable_order() {
+    let provider = FakeProvider::default();
+    crash_at_every_call(
         "checkout: a session opened at a provider",
         2,
-        async |world| {
-            world.order(1, "ada", 1).await;
+        async |fixture| {
+            fixture.pending_order(1, "ada", 1).await;
         },
-        async |world| {
-            let _ = world.checkout(&mortal(world, &till), &world.order_no(1), "sealed").await;
+        async |fixture| {
+            let _ = fixture.checkout(&crashing(fixture, &provider), &fixture.order_no(1), "sealed").await;
             Ok(())
         },
-        async |world, point| {
-            let order_no = world.order_no(1);
-            let again = world.checkout(&till, &order_no, "sealed").await.unwrap();
+        async |fixture, point| {
+            let order_no = fixture.order_no(1);
+            let again = fixture.checkout(&provider, &order_no, "sealed").await.unwrap();
             assert!(matches!(again, CommandOutcome::Done(_)), "{point}: {again:?}");
-            let session = till.session(&order_no.to_string());
+            let session = provider.last_session(&order_no.to_string());
             let CommandOutcome::Done(order) = again else { return };
-            assert_eq!(order.checkout_url, Some(format!("https://till.example/{session}")), "{point}");
-            assert!(addresses::load(&world.sql, &order_no).await.unwrap().is_some(), "{point}");
+            assert_eq!(order.checkout_url, Some(format!("https://provider.example/{session}")), "{point}");
+            assert!(addresses::load(&fixture.sql, &order_no).await.unwrap().is_some(), "{point}");
             // What can be paid can be asked about.
-            world.paid_without_a_callback(&till, &order_no, point).await;
-            assert_eq!(world.units().await, (1, 0, 1), "{point}");
+            fixture.pay_without_callback(&provider, &order_no, point).await;
+            assert_eq!(fixture.units().await, (1, 0, 1), "{point}");
         },
     )
     .await;
 }
 
 #[tokio::test]
-async fn a_session_that_ends_early_is_followed_by_one_other_wherever_somebody_dies() {
-    let till = Till::default();
-    die_everywhere(
+async fn a_session_that_ended_early_is_replaced_once_even_after_a_crash() {
+    let provider = FakeProvider::default();
+    crash_at_every_call(
         "payment callback: a session ended, and the order checked out again",
         2,
-        async |world| {
-            let (order_no, _) = world.checked_out(&till, 1, "ada").await;
-            till.end(&order_no.to_string());
+        async |fixture| {
+            let (order_no, _) = fixture.checked_out_order(&provider, 1, "ada").await;
+            provider.end_last_session(&order_no.to_string());
         },
-        async |world| {
-            let order_no = world.order_no(1);
-            world.ended(&order_no, &format!("cs-{order_no}-1"), "ended").await?;
-            let _ = world.checkout(&mortal(world, &till), &order_no, "sealed").await;
+        async |fixture| {
+            let order_no = fixture.order_no(1);
+            fixture.session_ended(&order_no, &format!("cs-{order_no}-1"), "ended").await?;
+            let _ = fixture.checkout(&crashing(fixture, &provider), &order_no, "sealed").await;
             Ok(())
         },
-        async |world, point| {
-            let order_no = world.order_no(1);
-            world.ended(&order_no, &format!("cs-{order_no}-1"), "ended").await.unwrap();
-            let CommandOutcome::Done(order) = world.checkout(&till, &order_no, "sealed").await.unwrap() else {
+        async |fixture, point| {
+            let order_no = fixture.order_no(1);
+            fixture.session_ended(&order_no, &format!("cs-{order_no}-1"), "ended").await.unwrap();
+            let CommandOutcome::Done(order) = fixture.checkout(&provider, &order_no, "sealed").await.unwrap() else {
                 panic!("{point}")
             };
-            assert_eq!(order.checkout_url, Some(format!("https://till.example/cs-{order_no}-2")), "{point}");
-            assert_eq!(world.hot_url(&order_no).await, order.checkout_url, "{point}");
-            let sessions = till.sessions.borrow().keys().filter(|(of, _)| *of == order_no.to_string()).count();
+            assert_eq!(order.checkout_url, Some(format!("https://provider.example/cs-{order_no}-2")), "{point}");
+            assert_eq!(fixture.redis_checkout_url(&order_no).await, order.checkout_url, "{point}");
+            let sessions = provider.sessions.borrow().keys().filter(|(of, _)| *of == order_no.to_string()).count();
             assert_eq!(sessions, 2, "{point}");
-            world.paid_without_a_callback(&till, &order_no, point).await;
-            assert_eq!(world.units().await, (1, 0, 1), "{point}");
+            fixture.pay_without_callback(&provider, &order_no, point).await;
+            assert_eq!(fixture.units().await, (1, 0, 1), "{point}");
         },
     )
     .await;
 }
 
 #[tokio::test]
-async fn a_sweeper_that_dies_while_it_asks_releases_nothing_that_was_paid() {
+async fn a_sweeper_that_crashes_while_it_closes_a_session_releases_no_paid_order() {
     for paid in [true, false] {
-        let till = Till::default();
-        die_everywhere(
-            if paid {
-                "sweeper: a provider asked, who has the money"
-            } else {
-                "sweeper: a provider asked, who has none"
-            },
+        let provider = FakeProvider::default();
+        crash_at_every_call(
+            if paid { "sweeper: a provider asked, order paid" } else { "sweeper: a provider asked, order unpaid" },
             2,
-            async |world| {
-                let (order_no, _) = world.checked_out(&till, 1, "ada").await;
+            async |fixture| {
+                let (order_no, _) = fixture.checked_out_order(&provider, 1, "ada").await;
                 if paid {
-                    till.pay(&order_no.to_string());
+                    provider.pay(&order_no.to_string());
                 }
             },
-            async |world| {
+            async |fixture| {
                 let due = NOW.plus(360_000);
-                ask(&world.redis, &world.sql, &mortal(world, &till), due, 10).await?;
-                sweep::expire(&world.redis, &world.sql, due, None).await.map(|_| ())
+                close_due(&fixture.redis, &fixture.sql, &crashing(fixture, &provider), due, 10).await?;
+                sweep::expire(&fixture.redis, &fixture.sql, due, None).await.map(|_| ())
             },
-            async |world, point| {
+            async |fixture, point| {
                 // Before the time is over for which a silent provider is waited for.
-                world.sweep_due(&till, NOW.plus(400_000)).await;
-                let status = world.status(&world.order_no(1)).await;
-                let expected = if paid { (Status::Paid, (1, 0, 1)) } else { (Status::Expired, (2, 0, 0)) };
-                assert_eq!((status, world.units().await), (Some(expected.0), expected.1), "{point}");
+                fixture.sweep_due(&provider, NOW.plus(400_000)).await;
+                let status = fixture.ledger_status(&fixture.order_no(1)).await;
+                let expected = if paid { (OrderStatus::Paid, (1, 0, 1)) } else { (OrderStatus::Expired, (2, 0, 0)) };
+                assert_eq!((status, fixture.units().await), (Some(expected.0), expected.1), "{point}");
             },
         )
         .await;
@@ -152,55 +152,55 @@ async fn a_sweeper_that_dies_while_it_asks_releases_nothing_that_was_paid() {
 }
 
 #[tokio::test]
-async fn a_refund_whose_sender_dies_is_one_refund() {
-    let till = Till::default();
-    till.refunding.set(Refunding::AtOnce);
-    die_everywhere(
+async fn a_refund_whose_sender_crashes_is_made_once() {
+    let provider = FakeProvider::default();
+    provider.refund_behavior.set(RefundBehavior::Succeed);
+    crash_at_every_call(
         "sweeper: a refund sent to a provider",
         2,
-        async |world| {
-            world.refunding_order(1, "ada").await;
+        async |fixture| {
+            fixture.refunding_order(1, "ada").await;
         },
-        async |world| world.send_refunds(&mortal(world, &till), 0).await.map(|_| ()),
-        async |world, point| {
-            world.send_refunds(&till, 100_000).await.unwrap();
-            let order_no = world.order_no(1);
-            assert_eq!(world.status(&order_no).await, Some(Status::Refunded), "{point}");
+        async |fixture| fixture.send_refunds(&crashing(fixture, &provider), 0).await.map(|_| ()),
+        async |fixture, point| {
+            fixture.send_refunds(&provider, 100_000).await.unwrap();
+            let order_no = fixture.order_no(1);
+            assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{point}");
             let payment = format!("pay-{order_no}");
-            let refunds = till.refunds.borrow().keys().filter(|(of, _)| *of == payment).count();
+            let refunds = provider.refunds.borrow().keys().filter(|(of, _)| *of == payment).count();
             assert_eq!(refunds, 1, "{point}: the buyer has the money once");
-            assert_eq!(world.units().await, (2, 0, 0), "{point}");
+            assert_eq!(fixture.units().await, (2, 0, 0), "{point}");
         },
     )
     .await;
 }
 
 #[tokio::test]
-async fn events_whose_sender_dies_all_arrive_in_order() {
-    const TARGET: Target<'static> =
-        Target { url: "https://shop.example", secrets: "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD" };
-    let shop = Endpoint::default();
-    die_everywhere(
+async fn all_events_are_delivered_in_order_after_the_sender_crashes() {
+    const TARGET: WebhookTarget<'static> =
+        WebhookTarget { url: "https://shop.example", secrets: "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD" };
+    let endpoint = FakeEndpoint::default();
+    crash_at_every_call(
         "sweeper: events sent",
         2,
-        async |world| {
-            switch(&world.sql, true).await.unwrap();
-            world.paid_order(1, "ada").await;
-            shop.forget();
+        async |fixture| {
+            set_enabled(&fixture.sql, true).await.unwrap();
+            fixture.paid_order(1, "ada").await;
+            endpoint.clear();
         },
-        async |world| {
+        async |fixture| {
             for _ in 0..3 {
-                deliver(&mortal(world, &shop), &world.sql, TARGET, || NOW).await?;
+                deliver_due(&crashing(fixture, &endpoint), &fixture.sql, TARGET, || NOW).await?;
             }
             Ok(())
         },
-        async |world, point| {
+        async |fixture, point| {
             for minutes in 1..10 {
-                deliver(&shop, &world.sql, TARGET, || NOW.plus(minutes * 60_000)).await.unwrap();
+                deliver_due(&endpoint, &fixture.sql, TARGET, || NOW.plus(minutes * 60_000)).await.unwrap();
             }
-            let mut ids = shop.ids();
+            let mut ids = endpoint.event_ids();
             ids.dedup();
-            let ulid = world.order_no(1).ulid();
+            let ulid = fixture.order_no(1).ulid();
             assert_eq!(ids, [format!("evt_{ulid}_pending_payment"), format!("evt_{ulid}_paid")], "{point}");
         },
     )

@@ -13,184 +13,184 @@ use std::{
 
 use workflows::{
     Redis, Sql, StoreError,
-    ports::{Arg, Dialect, Item, Value},
+    ports::{Dialect, RedisArg, RedisValue, SqlValue},
     script::name_of,
 };
 
 use crate::{
-    fixture::{LEDGERS, World, world},
+    fixture::{Fixture, LEDGERS, new_fixture},
     stores::{RealLedger, RealRedis},
 };
 
 /// When a process dies: `calls` calls from now, before or after that call took effect.
 #[derive(Clone)]
-pub struct Death {
+pub struct CrashPoint {
     calls: Rc<Cell<u32>>,
     /// Whether the last call still took effect.
-    pub after: bool,
+    pub takes_effect: bool,
     points: Rc<RefCell<Vec<String>>>,
 }
 
-impl Death {
+impl CrashPoint {
     /// Whether this call is the last, or the process is dead already.
-    pub fn strikes(&self) -> (bool, bool) {
+    pub fn count_call(&self) -> (bool, bool) {
         let left = self.calls.get();
         self.calls.set(left.saturating_sub(1));
         (left == 1, left == 0)
     }
 
     /// Notes a call as a reader knows it; a script that Redis has yet to learn is called twice and noted once.
-    fn note<T>(&self, point: String, answer: &Result<T, StoreError>) {
-        if !matches!(answer, Err(StoreError::RedisRefused(text)) if text == "NOSCRIPT") {
+    fn record<T>(&self, point: String, result: &Result<T, StoreError>) {
+        if !matches!(result, Err(StoreError::RedisRefused(text)) if text == "NOSCRIPT") {
             self.points.borrow_mut().push(point);
         }
     }
 }
 
 /// A store that its process loses at some call.
-pub struct Mortal<T> {
+pub struct Crashing<T> {
     /// The store.
     pub store: T,
     /// When the process dies.
-    pub death: Death,
+    pub crash_point: CrashPoint,
 }
 
-impl Redis for Mortal<RealRedis> {
-    async fn command(&self, name: &str, args: Vec<Arg>) -> Result<Vec<Item>, StoreError> {
-        let dead = || StoreError::RedisUnavailable("the process is dead".to_owned());
+impl Redis for Crashing<RealRedis> {
+    async fn command(&self, name: &str, args: Vec<RedisArg>) -> Result<Vec<RedisValue>, StoreError> {
+        let crashed = || StoreError::RedisUnavailable("the process is dead".to_owned());
         // How often it takes a scan to read all keys depends on the other tests; dying there is dying before what follows.
-        if name == "SCAN" && self.death.calls.get() > 0 {
+        if name == "SCAN" && self.crash_point.calls.get() > 0 {
             return self.store.command(name, args).await;
         }
-        match self.death.strikes() {
-            (_, true) => Err(dead()),
-            (true, _) if self.death.after => self.store.command(name, args).await.and(Err(dead())),
-            (true, _) => Err(dead()),
+        match self.crash_point.count_call() {
+            (_, true) => Err(crashed()),
+            (true, _) if self.crash_point.takes_effect => self.store.command(name, args).await.and(Err(crashed())),
+            (true, _) => Err(crashed()),
             _ => {
                 let script = args.first().and_then(|script| name_of(script)).map(|script| format!("{script}.lua"));
-                let answer = self.store.command(name, args).await;
-                self.death.note(format!("redis   {}", script.unwrap_or_else(|| name.to_owned())), &answer);
-                answer
+                let result = self.store.command(name, args).await;
+                self.crash_point.record(format!("redis   {}", script.unwrap_or_else(|| name.to_owned())), &result);
+                result
             }
         }
     }
 }
 
-impl Sql for Mortal<RealLedger> {
+impl Sql for Crashing<RealLedger> {
     fn dialect(&self) -> Dialect {
         self.store.dialect()
     }
 
-    async fn run(&self, statement: &str, params: Vec<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
-        let dead = || StoreError::LedgerUnavailable("the process is dead".to_owned());
-        match self.death.strikes() {
-            (_, true) => Err(dead()),
-            (true, _) if self.death.after => self.store.run(statement, params).await.and(Err(dead())),
-            (true, _) => Err(dead()),
+    async fn run(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
+        let crashed = || StoreError::LedgerUnavailable("the process is dead".to_owned());
+        match self.crash_point.count_call() {
+            (_, true) => Err(crashed()),
+            (true, _) if self.crash_point.takes_effect => self.store.run(statement, params).await.and(Err(crashed())),
+            (true, _) => Err(crashed()),
             _ => {
-                let answer = self.store.run(statement, params).await;
-                self.death.note(format!("ledger  {}", gist(statement)), &answer);
-                answer
+                let result = self.store.run(statement, params).await;
+                self.crash_point.record(format!("ledger  {}", summarize(statement)), &result);
+                result
             }
         }
     }
 }
 
 /// A sale in stores that its process loses.
-pub type Mortals = World<Mortal<RealRedis>, Mortal<RealLedger>>;
+pub type CrashingFixture = Fixture<Crashing<RealRedis>, Crashing<RealLedger>>;
 
 /// A statement as a reader knows it: its verb, its table, and what it sets.
-fn gist(statement: &str) -> String {
+fn summarize(statement: &str) -> String {
     let words: Vec<_> = statement.split_whitespace().collect();
     let depth = |at: usize| words[..at].concat().matches('(').count() - words[..at].concat().matches(')').count();
-    let after = |word: &str| {
+    let word_after = |word: &str| {
         let found = (0..words.len()).find(|at| words[*at] == word && depth(*at) == 0);
         found.and_then(|at| words.get(at + 1)).copied()
     };
-    let object = match words[0] {
-        "INSERT" => after("INTO"),
+    let table = match words[0] {
+        "INSERT" => word_after("INTO"),
         "UPDATE" => Some(words[1]),
-        _ => after("FROM"),
+        _ => word_after("FROM"),
     };
-    let set = (words[0] == "UPDATE").then(|| after("SET").unwrap_or_default());
-    [Some(words[0]), object, set].into_iter().flatten().collect::<Vec<_>>().join(" ")
+    let set = (words[0] == "UPDATE").then(|| word_after("SET").unwrap_or_default());
+    [Some(words[0]), table, set].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// Compares the calls of a workflow with the list, or writes them there.
 fn check_points(workflow: &str, points: &[String]) {
-    static FILE: Mutex<()> = Mutex::new(());
-    let _one_at_a_time = FILE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    static FILE_LOCK: Mutex<()> = Mutex::new(());
+    let _guard = FILE_LOCK.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("workflows/crash.points");
     let text = std::fs::read_to_string(&path).unwrap_or_default();
-    let mut list: std::collections::BTreeMap<String, String> = text
+    let mut known: std::collections::BTreeMap<String, String> = text
         .split("\n\n")
         .filter_map(|block| block.trim().split_once('\n'))
         .map(|(name, points)| (name.to_owned(), points.to_owned()))
         .collect();
-    let now = points.iter().map(|point| format!("  {point}")).collect::<Vec<_>>().join("\n");
+    let actual = points.iter().map(|point| format!("  {point}")).collect::<Vec<_>>().join("\n");
     if std::env::var_os("UPDATE_POINTS").is_some() {
-        list.insert(workflow.to_owned(), now);
-        let text: Vec<_> = list.iter().map(|(name, points)| format!("{name}\n{points}\n")).collect();
+        known.insert(workflow.to_owned(), actual);
+        let text: Vec<_> = known.iter().map(|(name, points)| format!("{name}\n{points}\n")).collect();
         std::fs::write(&path, text.join("\n")).unwrap();
     } else {
-        let listed = list.get(workflow).cloned().unwrap_or_default();
-        assert_eq!(now, listed, "{workflow}: not the steps of crash.points; if they are right, UPDATE_POINTS=1");
+        let expected = known.get(workflow).cloned().unwrap_or_default();
+        assert_eq!(actual, expected, "{workflow}: not the steps of crash.points; if they are right, UPDATE_POINTS=1");
     }
 }
 
 /// Prepares a sale, runs `step` dying at each call in turn, recovers, and lets `check` look.
-pub async fn die_everywhere(
+pub async fn crash_at_every_call(
     workflow: &str,
     total: i64,
-    prepare: impl AsyncFn(&World<RealRedis, RealLedger>),
-    step: impl AsyncFn(&Mortals) -> Result<(), StoreError>,
-    check: impl AsyncFn(&World<RealRedis, RealLedger>, &str),
+    prepare: impl AsyncFn(&Fixture<RealRedis, RealLedger>),
+    step: impl AsyncFn(&CrashingFixture) -> Result<(), StoreError>,
+    check: impl AsyncFn(&Fixture<RealRedis, RealLedger>, &str),
 ) {
-    let mend = async |world: &World<RealRedis, RealLedger>| world.recover().await;
-    die_everywhere_and_mend(workflow, total, prepare, step, mend, check).await;
+    let recover = async |fixture: &Fixture<RealRedis, RealLedger>| fixture.recover().await;
+    crash_at_every_call_and_recover(workflow, total, prepare, step, recover, check).await;
 }
 
 /// The same with something else than a sweeper to mend what is left.
-pub async fn die_everywhere_and_mend(
+pub async fn crash_at_every_call_and_recover(
     workflow: &str,
     total: i64,
-    prepare: impl AsyncFn(&World<RealRedis, RealLedger>),
-    step: impl AsyncFn(&Mortals) -> Result<(), StoreError>,
-    mend: impl AsyncFn(&World<RealRedis, RealLedger>),
-    check: impl AsyncFn(&World<RealRedis, RealLedger>, &str),
+    prepare: impl AsyncFn(&Fixture<RealRedis, RealLedger>),
+    step: impl AsyncFn(&CrashingFixture) -> Result<(), StoreError>,
+    recover: impl AsyncFn(&Fixture<RealRedis, RealLedger>),
+    check: impl AsyncFn(&Fixture<RealRedis, RealLedger>, &str),
 ) {
     for ledger in LEDGERS {
-        for after in [false, true] {
-            let mut survived = false;
+        for takes_effect in [false, true] {
+            let mut completed = false;
             for call in 1..60 {
-                let alive = world(ledger, total, 2).await;
-                prepare(&alive).await;
-                let death = Death { calls: Rc::new(Cell::new(call)), after, points: Rc::default() };
-                let World { redis, sql, activity, sku, start_key, per_user } = alive;
-                let mortal = World {
-                    redis: Mortal { store: redis, death: death.clone() },
-                    sql: Mortal { store: sql, death: death.clone() },
+                let fixture = new_fixture(ledger, total, 2).await;
+                prepare(&fixture).await;
+                let crash_point = CrashPoint { calls: Rc::new(Cell::new(call)), takes_effect, points: Rc::default() };
+                let Fixture { redis, sql, activity, sku, start_key, per_user } = fixture;
+                let crashing = Fixture {
+                    redis: Crashing { store: redis, crash_point: crash_point.clone() },
+                    sql: Crashing { store: sql, crash_point: crash_point.clone() },
                     activity,
                     sku,
                     start_key,
                     per_user,
                 };
-                let _ = step(&mortal).await;
-                let lived = death.calls.get() > 0;
-                let World { redis, sql, activity, sku, start_key, per_user } = mortal;
-                let alive = World { redis: redis.store, sql: sql.store, activity, sku, start_key, per_user };
-                mend(&alive).await;
-                alive.units().await;
-                let point = format!("{ledger}, dead {} call {call}", if after { "after" } else { "before" });
-                check(&alive, &point).await;
-                if lived {
+                let _ = step(&crashing).await;
+                let uninterrupted = crash_point.calls.get() > 0;
+                let Fixture { redis, sql, activity, sku, start_key, per_user } = crashing;
+                let fixture = Fixture { redis: redis.store, sql: sql.store, activity, sku, start_key, per_user };
+                recover(&fixture).await;
+                fixture.units().await;
+                let point = format!("{ledger}, dead {} call {call}", if takes_effect { "after" } else { "before" });
+                check(&fixture, &point).await;
+                if uninterrupted {
                     assert!(call > 1, "the step makes no call at all");
-                    check_points(workflow, &death.points.borrow());
-                    survived = true;
+                    check_points(workflow, &crash_point.points.borrow());
+                    completed = true;
                     break;
                 }
             }
-            assert!(survived, "the step never ended by itself");
+            assert!(completed, "the step never ended by itself");
         }
     }
 }

@@ -3,9 +3,9 @@
 use domain::time::Millis;
 use workflows::{Redis, Sql, queue::dead_letters};
 
-use crate::fixture::{LEDGERS, NOW, World, world};
+use crate::fixture::{Fixture, LEDGERS, NOW, new_fixture};
 
-impl<R: Redis, S: Sql> World<R, S> {
+impl<R: Redis, S: Sql> Fixture<R, S> {
     async fn page(&self, before: &str, limit: i64) -> Vec<String> {
         let page = dead_letters::list(&self.sql, before, limit).await.unwrap();
         page.into_iter().map(|letter| letter.order_no).collect()
@@ -13,24 +13,24 @@ impl<R: Redis, S: Sql> World<R, S> {
 }
 
 #[tokio::test]
-async fn every_dead_letter_can_be_reached_and_those_that_wait_come_first() {
+async fn every_dead_letter_is_listed_and_unreplayed_ones_come_first() {
     for ledger in LEDGERS {
-        let world = world(ledger, 1, 1).await;
+        let fixture = new_fixture(ledger, 1, 1).await;
         for n in 0..250 {
             // Two in each millisecond; some cannot be read, and have no order's number.
-            let letter = (format!("{}.{n:03}-0", world.activity), "nonsense".to_owned(), "unreadable");
-            dead_letters::bury(&world.sql, &[letter], NOW.plus(n / 2)).await.unwrap();
+            let letter = (format!("{}.{n:03}-0", fixture.activity), "nonsense".to_owned(), "unreadable");
+            dead_letters::record(&fixture.sql, &[letter], NOW.plus(n / 2)).await.unwrap();
         }
         let put_back = format!("UPDATE dead_letters SET replayed_at = {} WHERE order_no LIKE '%9-0'", NOW.0 + 1_000);
-        world.sql.run(&put_back, vec![]).await.unwrap();
+        fixture.sql.run(&put_back, vec![]).await.unwrap();
         // One of them died again.
-        let again = (format!("{}.009-0", world.activity), "nonsense".to_owned(), "unreadable");
-        dead_letters::bury(&world.sql, &[again], Millis(NOW.0 + 2_000)).await.unwrap();
+        let again = (format!("{}.009-0", fixture.activity), "nonsense".to_owned(), "unreadable");
+        dead_letters::record(&fixture.sql, &[again], Millis(NOW.0 + 2_000)).await.unwrap();
 
-        let first = world.page("", 200).await;
-        assert_eq!(first[0], format!("{}.009-0", world.activity), "{ledger}: the newest");
+        let first = fixture.page("", 200).await;
+        assert_eq!(first[0], format!("{}.009-0", fixture.activity), "{ledger}: the newest");
         assert!(first.iter().skip(1).all(|name| !name.ends_with("9-0")), "{ledger}: those put back come last");
-        let second = world.page(first.last().unwrap(), 200).await;
+        let second = fixture.page(first.last().unwrap(), 200).await;
         assert_eq!((first.len(), second.len()), (200, 50), "{ledger}");
         assert!(second.iter().rev().take(24).all(|name| name.ends_with("9-0")), "{ledger}");
         let mut all: Vec<_> = first.into_iter().chain(second).collect();
@@ -38,14 +38,14 @@ async fn every_dead_letter_can_be_reached_and_those_that_wait_come_first() {
         all.dedup();
         assert_eq!(all.len(), 250, "{ledger}: each once");
 
-        let (mut before, mut small) = (String::new(), Vec::new());
+        let (mut before, mut paged) = (String::new(), Vec::new());
         loop {
-            let page = world.page(&before, 7).await;
+            let page = fixture.page(&before, 7).await;
             let Some(last) = page.last() else { break };
             before = last.clone();
-            small.extend(page);
+            paged.extend(page);
         }
-        assert_eq!(small.len(), 250, "{ledger}: in small pages too");
-        assert_eq!(world.page("nobody.1-0", 200).await, Vec::<String>::new(), "{ledger}: after none is nothing");
+        assert_eq!(paged.len(), 250, "{ledger}: in small pages too");
+        assert_eq!(fixture.page("nobody.1-0", 200).await, Vec::<String>::new(), "{ledger}: after none is nothing");
     }
 }

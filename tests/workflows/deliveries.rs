@@ -2,43 +2,43 @@
 
 use std::cell::Cell;
 
-use domain::{order::Status, time::Millis};
+use domain::{order::OrderStatus, time::Millis};
 use workflows::{
     Redis, Sql, StoreError,
     keys::Keys,
     ledger::activities,
     operator::activities::OperationOutcome,
-    ports::{Dialect, Item, Value},
+    ports::{Dialect, RedisValue, SqlValue},
     queue::{
         dead_letters,
-        order_writer::{self, BATCH, MAX_DELIVERIES},
+        order_writer::{self, BATCH_SIZE, MAX_DELIVERIES},
     },
 };
 
 use crate::{
-    fixture::{LEDGERS, NOW, World, world},
+    fixture::{Fixture, LEDGERS, NOW, new_fixture},
     stores::{RealLedger, RealRedis},
 };
 
-type Real = World<RealRedis, RealLedger>;
+type RealFixture = Fixture<RealRedis, RealLedger>;
 
 /// A ledger that chokes on statements about somebody, before or after they took effect, or is away.
-struct Choking<'a> {
+struct FailingLedger<'a> {
     sql: &'a RealLedger,
-    on: &'static str,
-    swallows: bool,
-    away: Cell<bool>,
+    matching: &'static str,
+    loses_response: bool,
+    unavailable: Cell<bool>,
 }
 
-impl Sql for Choking<'_> {
+impl Sql for FailingLedger<'_> {
     fn dialect(&self) -> Dialect {
         self.sql.dialect()
     }
 
-    async fn run(&self, statement: &str, params: Vec<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
-        let about = |value: &Value| matches!(value, Value::Text(text) if text.contains(self.on));
-        if self.away.get() || (statement.starts_with("INSERT INTO orders") && params.iter().any(about)) {
-            if self.swallows {
+    async fn run(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
+        let is_match = |value: &SqlValue| matches!(value, SqlValue::Text(text) if text.contains(self.matching));
+        if self.unavailable.get() || (statement.starts_with("INSERT INTO orders") && params.iter().any(is_match)) {
+            if self.loses_response {
                 self.sql.run(statement, params).await?;
             }
             return Err(StoreError::LedgerUnavailable("choked".to_owned()));
@@ -48,187 +48,207 @@ impl Sql for Choking<'_> {
 }
 
 #[tokio::test]
-async fn a_message_that_can_never_be_written_dies_after_some_deliveries_and_takes_nobody_along() {
+async fn a_message_that_can_never_be_written_becomes_a_dead_letter_and_the_rest_of_its_batch_is_written() {
     for ledger in LEDGERS {
-        let world = world(ledger, 5, 1).await;
+        let fixture = new_fixture(ledger, 5, 1).await;
         for (n, user) in ["ada", "poison", "cyd"].into_iter().enumerate() {
-            world.reserve(n as u64, user, 1).await.unwrap();
+            fixture.reserve(n as u64, user, 1).await.unwrap();
         }
-        let sql = Choking { sql: &world.sql, on: "poison", swallows: false, away: Cell::new(false) };
-        assert!(order_writer::tick(&world.redis, &sql, &world.activity, NOW).await.is_err(), "{ledger}");
-        let again = async || order_writer::tick_redelivered(&world.redis, &sql, &world.activity, NOW, 0).await;
+        let sql = FailingLedger {
+            sql: &fixture.sql,
+            matching: "poison",
+            loses_response: false,
+            unavailable: Cell::new(false),
+        };
+        assert!(order_writer::write_new(&fixture.redis, &sql, &fixture.activity, NOW).await.is_err(), "{ledger}");
+        let reclaim = async || order_writer::write_reclaimed(&fixture.redis, &sql, &fixture.activity, NOW, 0).await;
         for delivery in 2..=MAX_DELIVERIES {
-            assert!(again().await.is_err(), "{ledger}: delivery {delivery}");
-            assert_eq!(dead_letters::list(&world.sql, "", 200).await.unwrap().len(), 0, "{ledger}");
+            assert!(reclaim().await.is_err(), "{ledger}: delivery {delivery}");
+            assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap().len(), 0, "{ledger}");
         }
-        let last = again().await.unwrap();
+        let last = reclaim().await.unwrap();
         assert_eq!((last.written, last.failed), (2, 1), "{ledger}");
-        let letter = dead_letters::load(&world.sql, &world.order_no(1)).await.unwrap().expect("a dead letter");
+        let letter = dead_letters::load(&fixture.sql, &fixture.order_no(1)).await.unwrap().expect("a dead letter");
         assert_eq!(letter.reason, "undeliverable", "{ledger}");
-        assert_eq!(world.hot_status(&world.order_no(1)).await, Some(Status::Failed), "{ledger}");
-        assert_eq!(world.units().await, (3, 2, 0), "{ledger}");
+        assert_eq!(fixture.redis_status(&fixture.order_no(1)).await, Some(OrderStatus::Failed), "{ledger}");
+        assert_eq!(fixture.units().await, (3, 2, 0), "{ledger}");
         // An operator who has mended the ledger puts it back.
-        dead_letters::replay(&world.redis, &world.sql, &world.order_no(1), NOW).await.unwrap();
-        world.write().await.unwrap();
-        assert_eq!(world.units().await, (2, 3, 0), "{ledger}");
+        dead_letters::replay(&fixture.redis, &fixture.sql, &fixture.order_no(1), NOW).await.unwrap();
+        fixture.write_batch().await.unwrap();
+        assert_eq!(fixture.units().await, (2, 3, 0), "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn an_order_that_was_written_without_an_answer_is_never_taken_for_failed() {
+async fn an_order_whose_insert_lost_its_response_is_never_marked_failed() {
     for ledger in LEDGERS {
-        let world = world(ledger, 5, 1).await;
-        world.reserve(0, "poison", 1).await.unwrap();
-        let sql = Choking { sql: &world.sql, on: "poison", swallows: true, away: Cell::new(false) };
-        assert!(order_writer::tick(&world.redis, &sql, &world.activity, NOW).await.is_err(), "{ledger}");
-        let again = async || order_writer::tick_redelivered(&world.redis, &sql, &world.activity, NOW, 0).await;
+        let fixture = new_fixture(ledger, 5, 1).await;
+        fixture.reserve(0, "poison", 1).await.unwrap();
+        let sql = FailingLedger {
+            sql: &fixture.sql,
+            matching: "poison",
+            loses_response: true,
+            unavailable: Cell::new(false),
+        };
+        assert!(order_writer::write_new(&fixture.redis, &sql, &fixture.activity, NOW).await.is_err(), "{ledger}");
+        let reclaim = async || order_writer::write_reclaimed(&fixture.redis, &sql, &fixture.activity, NOW, 0).await;
         for delivery in 2..=MAX_DELIVERIES {
-            assert!(again().await.is_err(), "{ledger}: delivery {delivery}");
+            assert!(reclaim().await.is_err(), "{ledger}: delivery {delivery}");
         }
-        let last = again().await.unwrap();
-        assert_eq!((last.taken, last.failed), (1, 0), "{ledger}");
-        assert_eq!(dead_letters::list(&world.sql, "", 200).await.unwrap().len(), 0, "{ledger}");
-        assert_eq!(world.hot_status(&world.order_no(0)).await, Some(Status::PendingPayment), "{ledger}");
-        assert_eq!(world.units().await, (4, 1, 0), "{ledger}");
-        assert!(messages(&world).await.is_empty(), "{ledger}");
+        let last = reclaim().await.unwrap();
+        assert_eq!((last.messages, last.failed), (1, 0), "{ledger}");
+        assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap().len(), 0, "{ledger}");
+        assert_eq!(fixture.redis_status(&fixture.order_no(0)).await, Some(OrderStatus::PendingPayment), "{ledger}");
+        assert_eq!(fixture.units().await, (4, 1, 0), "{ledger}");
+        assert!(messages(&fixture).await.is_empty(), "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn a_ledger_that_is_away_for_long_kills_no_message() {
+async fn a_long_ledger_outage_makes_no_dead_letter() {
     for ledger in LEDGERS {
-        let world = world(ledger, 5, 1).await;
+        let fixture = new_fixture(ledger, 5, 1).await;
         for n in 0..3 {
-            world.reserve(n, &format!("user {n}"), 1).await.unwrap();
+            fixture.reserve(n, &format!("user {n}"), 1).await.unwrap();
         }
-        let sql = Choking { sql: &world.sql, on: "nobody", swallows: false, away: Cell::new(true) };
-        assert!(order_writer::tick(&world.redis, &sql, &world.activity, NOW).await.is_err(), "{ledger}");
+        let sql = FailingLedger {
+            sql: &fixture.sql,
+            matching: "nobody",
+            loses_response: false,
+            unavailable: Cell::new(true),
+        };
+        assert!(order_writer::write_new(&fixture.redis, &sql, &fixture.activity, NOW).await.is_err(), "{ledger}");
         for _ in 0..3 * MAX_DELIVERIES {
-            let again = order_writer::tick_redelivered(&world.redis, &sql, &world.activity, NOW, 0).await;
-            assert!(again.is_err(), "{ledger}");
+            let reclaimed = order_writer::write_reclaimed(&fixture.redis, &sql, &fixture.activity, NOW, 0).await;
+            assert!(reclaimed.is_err(), "{ledger}");
         }
-        sql.away.set(false);
-        let last = order_writer::tick_redelivered(&world.redis, &sql, &world.activity, NOW, 0).await.unwrap();
+        sql.unavailable.set(false);
+        let last = order_writer::write_reclaimed(&fixture.redis, &sql, &fixture.activity, NOW, 0).await.unwrap();
         assert_eq!((last.written, last.failed), (3, 0), "{ledger}");
-        assert_eq!(world.units().await, (2, 3, 0), "{ledger}");
+        assert_eq!(fixture.units().await, (2, 3, 0), "{ledger}");
     }
 }
 
 /// The texts of all messages in the stream.
-async fn messages(world: &Real) -> Vec<Vec<u8>> {
-    let stream = Keys::of(&world.activity).named("orders");
-    let items = world.redis.command("XRANGE", vec![stream.into(), "-".into(), "+".into()]).await.unwrap();
+async fn messages(fixture: &RealFixture) -> Vec<Vec<u8>> {
+    let stream = Keys::of(&fixture.activity).named("orders");
+    let items = fixture.redis.command("XRANGE", vec![stream.into(), "-".into(), "+".into()]).await.unwrap();
     items
         .chunks(3)
         .map(|message| match message {
-            [_, _, Item::Bytes(text)] => text.clone(),
+            [_, _, RedisValue::Bytes(text)] => text.clone(),
             other => panic!("{other:?}"),
         })
         .collect()
 }
 
-async fn send_again(world: &Real, text: &[u8]) {
-    let stream = Keys::of(&world.activity).named("orders");
-    world.redis.command("XADD", vec![stream.into(), "*".into(), "o".into(), text.to_vec()]).await.unwrap();
+async fn append_again(fixture: &RealFixture, text: &[u8]) {
+    let stream = Keys::of(&fixture.activity).named("orders");
+    fixture.redis.command("XADD", vec![stream.into(), "*".into(), "o".into(), text.to_vec()]).await.unwrap();
 }
 
 #[tokio::test]
-async fn messages_that_come_twice_out_of_order_and_late_make_one_order_each() {
+async fn duplicate_reordered_and_late_messages_make_one_order_each() {
     for ledger in LEDGERS {
-        let world = world(ledger, 10, 1).await;
+        let fixture = new_fixture(ledger, 10, 1).await;
         for n in 0..4 {
-            world.reserve(n, &format!("user {n}"), 1).await.unwrap();
+            fixture.reserve(n, &format!("user {n}"), 1).await.unwrap();
         }
-        let texts = messages(&world).await;
+        let texts = messages(&fixture).await;
         for text in texts.iter().rev() {
-            send_again(&world, text).await;
+            append_again(&fixture, text).await;
         }
-        world.write().await.unwrap();
-        assert_eq!(world.units().await, (6, 4, 0), "{ledger}");
+        fixture.write_batch().await.unwrap();
+        assert_eq!(fixture.units().await, (6, 4, 0), "{ledger}");
         // Later than everything that became of them: nobody comes back to life.
-        world.cancel(&world.order_no(0)).await.unwrap();
-        world.paid(&world.order_no(1), "e").await.unwrap();
+        fixture.cancel(&fixture.order_no(0)).await.unwrap();
+        fixture.payment_succeeded(&fixture.order_no(1), "e").await.unwrap();
         for text in &texts {
-            send_again(&world, text).await;
+            append_again(&fixture, text).await;
         }
-        world.write().await.unwrap();
-        assert_eq!(world.status(&world.order_no(0)).await, Some(Status::Cancelled), "{ledger}");
-        assert_eq!(world.hot_status(&world.order_no(1)).await, Some(Status::Paid), "{ledger}");
-        assert_eq!(world.units().await, (7, 2, 1), "{ledger}");
+        fixture.write_batch().await.unwrap();
+        assert_eq!(fixture.ledger_status(&fixture.order_no(0)).await, Some(OrderStatus::Cancelled), "{ledger}");
+        assert_eq!(fixture.redis_status(&fixture.order_no(1)).await, Some(OrderStatus::Paid), "{ledger}");
+        assert_eq!(fixture.units().await, (7, 2, 1), "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn many_writers_at_once_write_each_order_once() {
+async fn concurrent_writers_write_each_order_once() {
     for ledger in LEDGERS {
-        let world = world(ledger, 700, 1).await;
+        let fixture = new_fixture(ledger, 700, 1).await;
         for n in 0..700 {
-            world.reserve(n, &format!("user {n}"), 1).await.unwrap();
+            fixture.reserve(n, &format!("user {n}"), 1).await.unwrap();
         }
-        let some: Vec<_> = messages(&world).await.into_iter().take(50).collect();
-        for text in &some {
-            send_again(&world, text).await;
+        let duplicates: Vec<_> = messages(&fixture).await.into_iter().take(50).collect();
+        for text in &duplicates {
+            append_again(&fixture, text).await;
         }
         let writers = (0..6).map(|n| async move { n });
         let writers = writers.map(async |n| {
             let n = n.await;
             match n % 2 {
-                0 => order_writer::tick(&world.redis, &world.sql, &world.activity, NOW).await,
-                _ => order_writer::tick_redelivered(&world.redis, &world.sql, &world.activity, NOW, 0).await,
+                0 => order_writer::write_new(&fixture.redis, &fixture.sql, &fixture.activity, NOW).await,
+                _ => order_writer::write_reclaimed(&fixture.redis, &fixture.sql, &fixture.activity, NOW, 0).await,
             }
         });
         for written in futures::future::join_all(writers).await {
             written.unwrap();
         }
-        world.recover().await;
-        assert_eq!(world.units().await, (0, 700, 0), "{ledger}");
+        fixture.recover().await;
+        assert_eq!(fixture.units().await, (0, 700, 0), "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn a_writers_turn_is_bounded_and_says_whether_there_is_more() {
-    let world = world("sqlite", 5_000, 5_000).await;
-    for n in 0..2 * BATCH as u64 + 1 {
-        world.reserve(n, "ada", 1).await.unwrap();
+async fn a_writers_turn_is_bounded_and_reports_whether_messages_remain() {
+    let fixture = new_fixture("sqlite", 5_000, 5_000).await;
+    for n in 0..2 * BATCH_SIZE as u64 + 1 {
+        fixture.reserve(n, "ada", 1).await.unwrap();
     }
-    let turn = async || order_writer::turn(&world.redis, &world.sql, &world.activity, NOW, 2).await.unwrap();
+    let turn = async || order_writer::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, 2).await.unwrap();
     let (first, more) = turn().await;
-    assert_eq!((first.written, more), (2 * BATCH, true));
+    assert_eq!((first.written, more), (2 * BATCH_SIZE, true));
     let (second, more) = turn().await;
     assert_eq!((second.written, more), (1, false));
 }
 
 #[tokio::test]
-async fn a_batch_that_fails_leaves_the_other_one_of_its_turn_alone() {
+async fn a_failed_batch_does_not_stop_the_other_batch_of_its_turn() {
     for ledger in LEDGERS {
-        let all = BATCH as i64 + 2;
-        let world = world(ledger, all, all).await;
-        world.reserve(0, "poison", 1).await.unwrap();
+        let all = BATCH_SIZE as i64 + 2;
+        let fixture = new_fixture(ledger, all, all).await;
+        fixture.reserve(0, "poison", 1).await.unwrap();
         for n in 1..all as u64 {
-            world.reserve(n, "ada", 1).await.unwrap();
+            fixture.reserve(n, "ada", 1).await.unwrap();
         }
-        let sql = Choking { sql: &world.sql, on: "poison", swallows: true, away: Cell::new(false) };
-        assert!(order_writer::turn(&world.redis, &sql, &world.activity, NOW, 2).await.is_err(), "{ledger}");
-        let last = world.order_no(all as u64 - 1);
-        assert_eq!(world.hot_status(&last).await, Some(Status::PendingPayment), "{ledger}");
-        assert_eq!(world.hot_status(&world.order_no(0)).await, Some(Status::Queued), "{ledger}");
-        world.recover().await;
-        assert_eq!(world.units().await, (0, all, 0), "{ledger}");
+        let sql = FailingLedger {
+            sql: &fixture.sql,
+            matching: "poison",
+            loses_response: true,
+            unavailable: Cell::new(false),
+        };
+        assert!(order_writer::drain(&fixture.redis, &sql, &fixture.activity, NOW, 2).await.is_err(), "{ledger}");
+        let last = fixture.order_no(all as u64 - 1);
+        assert_eq!(fixture.redis_status(&last).await, Some(OrderStatus::PendingPayment), "{ledger}");
+        assert_eq!(fixture.redis_status(&fixture.order_no(0)).await, Some(OrderStatus::Queued), "{ledger}");
+        fixture.recover().await;
+        assert_eq!(fixture.units().await, (0, all, 0), "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn an_end_that_an_operator_moves_far_back_loses_no_order() {
+async fn moving_the_end_of_an_activity_into_the_past_loses_no_order() {
     for ledger in LEDGERS {
-        let world = world(ledger, 3, 1).await;
-        world.reserve(1, "ada", 1).await.unwrap();
-        let mut spec = activities::load(&world.sql, &world.activity).await.unwrap().unwrap().spec;
+        let fixture = new_fixture(ledger, 3, 1).await;
+        fixture.reserve(1, "ada", 1).await.unwrap();
+        let mut spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
         spec.ends_at = Millis(1);
         assert!(
-            matches!(world.desk().put(&world.activity, spec, None).await.unwrap(), OperationOutcome::Done(_)),
+            matches!(fixture.operator().put(&fixture.activity, spec, None).await.unwrap(), OperationOutcome::Done(_)),
             "{ledger}"
         );
-        assert_eq!(world.write().await.unwrap().written, 1, "{ledger}");
-        assert_eq!(world.units().await, (2, 1, 0), "{ledger}");
+        assert_eq!(fixture.write_batch().await.unwrap().written, 1, "{ledger}");
+        assert_eq!(fixture.units().await, (2, 1, 0), "{ledger}");
     }
 }

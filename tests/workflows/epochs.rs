@@ -2,241 +2,250 @@
 
 use std::cell::Cell;
 
-use domain::{activity::State, order::Status, problem::Code};
+use domain::{activity::ActivityState, order::OrderStatus, problem::Code};
 use workflows::{
     Redis, Sql, StoreError,
-    hot::reserve::Outcome,
+    hot::reserve::ReserveOutcome,
     keys::Keys,
     ledger::epochs,
-    ports::{Dialect, Item, Value},
+    ports::{Dialect, RedisValue, SqlValue},
     queue::{
-        dead_letters::{self, Replayed},
+        dead_letters::{self, ReplayOutcome},
         order_writer,
     },
     recovery::{
-        rebuild::{Rebuilt, rebuild},
+        rebuild::{RebuildOutcome, rebuild},
         sweep,
     },
 };
 
 use crate::{
-    fixture::{LEDGERS, NOW, SECRET, World, world},
-    interleaving::at_every_moment,
+    fixture::{Fixture, LEDGERS, NOW, TICKET_SECRET, new_fixture},
+    interleaving::at_every_call,
     stores::{RealLedger, RealRedis},
 };
 
-pub type Real = World<RealRedis, RealLedger>;
+pub type RealFixture = Fixture<RealRedis, RealLedger>;
 
-pub async fn pause(world: &Real) {
-    world.desk().set_state(&world.activity, State::Paused).await.unwrap();
+pub async fn pause(fixture: &RealFixture) {
+    fixture.operator().set_state(&fixture.activity, ActivityState::Paused).await.unwrap();
 }
 
-pub async fn resume(world: &Real) {
-    world.desk().set_state(&world.activity, State::Published).await.unwrap();
+pub async fn resume(fixture: &RealFixture) {
+    fixture.operator().set_state(&fixture.activity, ActivityState::Published).await.unwrap();
 }
 
-pub async fn rebuilt(world: &Real) -> Rebuilt {
-    rebuild(&world.redis, &world.sql, &world.activity, SECRET, NOW).await.unwrap()
+pub async fn rebuild_activity(fixture: &RealFixture) -> RebuildOutcome {
+    rebuild(&fixture.redis, &fixture.sql, &fixture.activity, TICKET_SECRET, NOW).await.unwrap()
 }
 
 /// Everything that Redis has of the sale is gone.
-pub async fn lose_redis(world: &Real) {
-    let pattern = format!("{}*", Keys::of(&world.activity).prefix());
-    let keys = world.redis.command("KEYS", vec![pattern.into()]).await.unwrap();
+pub async fn delete_redis_keys(fixture: &RealFixture) {
+    let pattern = format!("{}*", Keys::of(&fixture.activity).prefix());
+    let keys = fixture.redis.command("KEYS", vec![pattern.into()]).await.unwrap();
     for key in keys {
-        let Item::Bytes(key) = key else { panic!("{key:?}") };
-        world.redis.command("DEL", vec![key]).await.unwrap();
+        let RedisValue::Bytes(key) = key else { panic!("{key:?}") };
+        fixture.redis.command("DEL", vec![key]).await.unwrap();
     }
 }
 
-async fn reason_of(world: &Real, n: u64) -> Option<String> {
-    dead_letters::load(&world.sql, &world.order_no(n)).await.unwrap().map(|letter| letter.reason)
+async fn dead_letter_reason(fixture: &RealFixture, n: u64) -> Option<String> {
+    dead_letters::load(&fixture.sql, &fixture.order_no(n)).await.unwrap().map(|letter| letter.reason)
 }
 
 /// A ledger in whose way something comes: `act` runs to its end just before the first order is written.
-struct Meanwhile<'a, F> {
+struct HookBeforeInsert<'a, F> {
     sql: &'a RealLedger,
-    act: F,
+    action: F,
     done: Cell<bool>,
 }
 
-impl<F: AsyncFn()> Sql for Meanwhile<'_, F> {
+impl<F: AsyncFn()> Sql for HookBeforeInsert<'_, F> {
     fn dialect(&self) -> Dialect {
         self.sql.dialect()
     }
 
-    async fn run(&self, statement: &str, params: Vec<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
+    async fn run(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
         if statement.contains("INSERT INTO orders") && !self.done.replace(true) {
-            (self.act)().await;
+            (self.action)().await;
         }
         self.sql.run(statement, params).await
     }
 }
 
 /// What an order writer does that took its messages, and sleeps while `act` runs to its end.
-async fn write_after(world: &Real, act: impl AsyncFn()) -> order_writer::Written {
-    let asleep = Meanwhile { sql: &world.sql, act, done: Cell::new(false) };
-    order_writer::tick(&world.redis, &asleep, &world.activity, NOW).await.unwrap()
+async fn write_batch_delayed_by(fixture: &RealFixture, action: impl AsyncFn()) -> order_writer::WriteReport {
+    let hooked_ledger = HookBeforeInsert { sql: &fixture.sql, action, done: Cell::new(false) };
+    order_writer::write_new(&fixture.redis, &hooked_ledger, &fixture.activity, NOW).await.unwrap()
 }
 
 #[tokio::test]
-async fn a_writer_that_slept_through_a_loss_and_a_rebuild_leaves_dead_letters() {
+async fn a_writer_delayed_past_a_redis_loss_and_a_rebuild_leaves_dead_letters() {
     for ledger in LEDGERS {
-        let world = world(ledger, 3, 1).await;
-        world.order(0, "zoe", 1).await;
+        let fixture = new_fixture(ledger, 3, 1).await;
+        fixture.pending_order(0, "zoe", 1).await;
         for n in 1..=2 {
-            world.reserve(n, &format!("user {n}"), 1).await.unwrap();
+            fixture.reserve(n, &format!("user {n}"), 1).await.unwrap();
         }
-        let late = write_after(&world, async || {
-            pause(&world).await;
-            lose_redis(&world).await;
-            assert_eq!(rebuilt(&world).await, Rebuilt::Done { orders: 1, epoch: 2 });
-            resume(&world).await;
+        let late = write_batch_delayed_by(&fixture, async || {
+            pause(&fixture).await;
+            delete_redis_keys(&fixture).await;
+            assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 1, epoch: 2 });
+            resume(&fixture).await;
             // The buyer of 1 was told 202 by the Redis that is gone, asks again, and has an order now.
-            let again = world.reserve(1, "user 1", 1).await.unwrap().outcome;
-            assert!(matches!(again, Outcome::Queued(_)), "{again:?}");
+            let again = fixture.reserve(1, "user 1", 1).await.unwrap().outcome;
+            assert!(matches!(again, ReserveOutcome::Queued(_)), "{again:?}");
         })
         .await;
         assert_eq!((late.written, late.failed), (0, 2), "{ledger}");
         for n in 1..=2 {
-            assert_eq!(reason_of(&world, n).await.as_deref(), Some(order_writer::OLD_EPOCH), "{ledger}");
+            assert_eq!(dead_letter_reason(&fixture, n).await.as_deref(), Some(order_writer::OLD_EPOCH), "{ledger}");
         }
-        assert_eq!(world.write().await.unwrap().written, 1, "{ledger}: the order of the new epoch lives");
-        assert_eq!(world.status(&world.order_no(1)).await, Some(Status::PendingPayment), "{ledger}");
-        assert_eq!(world.hot_status(&world.order_no(1)).await, Some(Status::PendingPayment), "{ledger}");
-        assert_eq!(world.units().await, (1, 2, 0), "{ledger}");
+        assert_eq!(fixture.write_batch().await.unwrap().written, 1, "{ledger}: the order of the new epoch lives");
+        assert_eq!(fixture.ledger_status(&fixture.order_no(1)).await, Some(OrderStatus::PendingPayment), "{ledger}");
+        assert_eq!(fixture.redis_status(&fixture.order_no(1)).await, Some(OrderStatus::PendingPayment), "{ledger}");
+        assert_eq!(fixture.units().await, (1, 2, 0), "{ledger}");
         // What was lost can be put back by an operator, as an order of today.
-        let replayed = dead_letters::replay(&world.redis, &world.sql, &world.order_no(2), NOW).await.unwrap();
-        assert_eq!(replayed, Replayed::Queued, "{ledger}");
-        world.write().await.unwrap();
-        assert_eq!(world.units().await, (0, 3, 0), "{ledger}");
+        let replayed = dead_letters::replay(&fixture.redis, &fixture.sql, &fixture.order_no(2), NOW).await.unwrap();
+        assert_eq!(replayed, ReplayOutcome::Queued, "{ledger}");
+        fixture.write_batch().await.unwrap();
+        assert_eq!(fixture.units().await, (0, 3, 0), "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn a_writer_that_slept_through_a_rebuild_finds_its_orders_written() {
+async fn a_writer_delayed_past_a_rebuild_finds_its_orders_written() {
     for ledger in LEDGERS {
-        let world = world(ledger, 5, 1).await;
+        let fixture = new_fixture(ledger, 5, 1).await;
         for n in 1..=3 {
-            world.reserve(n, &format!("user {n}"), 1).await.unwrap();
+            fixture.reserve(n, &format!("user {n}"), 1).await.unwrap();
         }
-        let late = write_after(&world, async || {
-            pause(&world).await;
-            assert_eq!(rebuilt(&world).await, Rebuilt::Done { orders: 3, epoch: 2 });
-            resume(&world).await;
+        let late = write_batch_delayed_by(&fixture, async || {
+            pause(&fixture).await;
+            assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 3, epoch: 2 });
+            resume(&fixture).await;
         })
         .await;
-        assert_eq!((late.taken, late.written, late.failed), (3, 0, 0), "{ledger}");
-        assert_eq!(world.units().await, (2, 3, 0), "{ledger}");
+        assert_eq!((late.messages, late.written, late.failed), (3, 0, 0), "{ledger}");
+        assert_eq!(fixture.units().await, (2, 3, 0), "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn an_old_redis_that_comes_back_is_closed_by_its_first_message() {
+async fn an_old_redis_that_comes_back_is_fenced_by_its_first_message() {
     for ledger in LEDGERS {
-        let world = world(ledger, 5, 1).await;
-        world.order(1, "ada", 1).await;
+        let fixture = new_fixture(ledger, 5, 1).await;
+        fixture.pending_order(1, "ada", 1).await;
         // Another Redis was rebuilt meanwhile: the ledger is an epoch further.
-        epochs::raise(&world.sql, &world.activity, 1, 0).await.unwrap();
+        epochs::raise(&fixture.sql, &fixture.activity, 1, 0).await.unwrap();
         for n in 2..=3 {
-            assert!(matches!(world.reserve(n, &format!("user {n}"), 1).await.unwrap().outcome, Outcome::Queued(_)));
+            assert!(matches!(
+                fixture.reserve(n, &format!("user {n}"), 1).await.unwrap().outcome,
+                ReserveOutcome::Queued(_)
+            ));
         }
-        let written = world.write().await.unwrap();
+        let written = fixture.write_batch().await.unwrap();
         assert_eq!((written.written, written.failed), (0, 2), "{ledger}");
         for n in 2..=3 {
-            assert_eq!(reason_of(&world, n).await.as_deref(), Some(order_writer::OLD_EPOCH), "{ledger}");
-            assert_eq!(world.hot_status(&world.order_no(n)).await, Some(Status::Failed), "{ledger}");
+            assert_eq!(dead_letter_reason(&fixture, n).await.as_deref(), Some(order_writer::OLD_EPOCH), "{ledger}");
+            assert_eq!(fixture.redis_status(&fixture.order_no(n)).await, Some(OrderStatus::Failed), "{ledger}");
         }
-        let refused = world.reserve(4, "user 4", 1).await.unwrap().outcome;
-        assert_eq!(refused, Outcome::Refused(Code::NotReady, 0), "{ledger}");
-        assert_eq!(rebuilt(&world).await, Rebuilt::Done { orders: 1, epoch: 3 }, "{ledger}");
-        assert_eq!(world.units().await, (4, 1, 0), "{ledger}");
-        assert!(matches!(world.reserve(4, "user 4", 1).await.unwrap().outcome, Outcome::Queued(_)), "{ledger}");
+        let refused = fixture.reserve(4, "user 4", 1).await.unwrap().outcome;
+        assert_eq!(refused, ReserveOutcome::Refused(Code::NotReady, 0), "{ledger}");
+        assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 1, epoch: 3 }, "{ledger}");
+        assert_eq!(fixture.units().await, (4, 1, 0), "{ledger}");
+        assert!(
+            matches!(fixture.reserve(4, "user 4", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)),
+            "{ledger}"
+        );
     }
 }
 
 #[tokio::test]
-async fn an_old_redis_that_comes_back_is_closed_by_the_sweeper() {
+async fn an_old_redis_that_comes_back_is_fenced_by_the_sweeper() {
     for ledger in LEDGERS {
-        let world = world(ledger, 5, 1).await;
+        let fixture = new_fixture(ledger, 5, 1).await;
         let mut report = sweep::Report::default();
-        let all = [world.activity.clone()];
-        sweep::fence(&world.redis, &world.sql, &all, SECRET, NOW, &mut report).await.unwrap();
+        let all = [fixture.activity.clone()];
+        sweep::check_gates(&fixture.redis, &fixture.sql, &all, TICKET_SECRET, NOW, &mut report).await.unwrap();
         assert_eq!(report.fenced, 0, "{ledger}: the gate of today stays");
-        epochs::raise(&world.sql, &world.activity, 1, 0).await.unwrap();
-        sweep::fence(&world.redis, &world.sql, &all, SECRET, NOW, &mut report).await.unwrap();
+        epochs::raise(&fixture.sql, &fixture.activity, 1, 0).await.unwrap();
+        sweep::check_gates(&fixture.redis, &fixture.sql, &all, TICKET_SECRET, NOW, &mut report).await.unwrap();
         assert_eq!(report.fenced, 1, "{ledger}");
-        let refused = world.reserve(1, "ada", 1).await.unwrap().outcome;
-        assert_eq!(refused, Outcome::Refused(Code::NotReady, 0), "{ledger}");
+        let refused = fixture.reserve(1, "ada", 1).await.unwrap().outcome;
+        assert_eq!(refused, ReserveOutcome::Refused(Code::NotReady, 0), "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn a_stray_message_of_an_old_epoch_is_a_dead_letter_and_nothing_else() {
+async fn a_stray_message_of_an_old_epoch_becomes_a_dead_letter_and_changes_nothing_else() {
     for ledger in LEDGERS {
-        let world = world(ledger, 3, 1).await;
-        pause(&world).await;
-        assert_eq!(rebuilt(&world).await, Rebuilt::Done { orders: 0, epoch: 2 }, "{ledger}");
-        resume(&world).await;
-        let stream = Keys::of(&world.activity).named("orders");
-        let text = format!("{}\tada\tphone\t1\t100\tEUR\t{}\t1", world.order_no(1).ulid(), NOW.0);
+        let fixture = new_fixture(ledger, 3, 1).await;
+        pause(&fixture).await;
+        assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 0, epoch: 2 }, "{ledger}");
+        resume(&fixture).await;
+        let stream = Keys::of(&fixture.activity).named("orders");
+        let text = format!("{}\tada\tphone\t1\t100\tEUR\t{}\t1", fixture.order_no(1).ulid(), NOW.0);
         for _ in 0..2 {
-            world
+            fixture
                 .redis
                 .command("XADD", vec![stream.clone().into(), "*".into(), "o".into(), text.clone().into()])
                 .await
                 .unwrap();
         }
-        assert_eq!(world.write().await.unwrap().failed, 2, "{ledger}");
-        assert_eq!(reason_of(&world, 1).await.as_deref(), Some(order_writer::OLD_EPOCH), "{ledger}");
-        assert_eq!(world.units().await, (3, 0, 0), "{ledger}");
+        assert_eq!(fixture.write_batch().await.unwrap().failed, 2, "{ledger}");
+        assert_eq!(dead_letter_reason(&fixture, 1).await.as_deref(), Some(order_writer::OLD_EPOCH), "{ledger}");
+        assert_eq!(fixture.units().await, (3, 0, 0), "{ledger}");
         assert!(
-            matches!(world.reserve(2, "bob", 1).await.unwrap().outcome, Outcome::Queued(_)),
+            matches!(fixture.reserve(2, "bob", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)),
             "{ledger}: still open"
         );
     }
 }
 
 #[tokio::test]
-async fn publishing_again_after_a_loss_counts_what_the_ledger_holds() {
+async fn publishing_again_after_a_redis_loss_counts_the_ledgers_orders() {
     for ledger in LEDGERS {
-        let world = world(ledger, 3, 2).await;
-        world.order(1, "ada", 1).await;
-        world.paid_order(2, "bob").await;
-        lose_redis(&world).await;
-        resume(&world).await;
-        assert_eq!(epochs::current(&world.sql, &world.activity).await.unwrap(), 2, "{ledger}: a new epoch");
-        assert_eq!(world.units().await, (1, 1, 1), "{ledger}");
-        assert!(matches!(world.reserve(1, "ada", 1).await.unwrap().outcome, Outcome::Queued(_)), "{ledger}: a replay");
-        assert_eq!(world.units().await, (1, 1, 1), "{ledger}: takes nothing");
+        let fixture = new_fixture(ledger, 3, 2).await;
+        fixture.pending_order(1, "ada", 1).await;
+        fixture.paid_order(2, "bob").await;
+        delete_redis_keys(&fixture).await;
+        resume(&fixture).await;
+        assert_eq!(epochs::load(&fixture.sql, &fixture.activity).await.unwrap(), 2, "{ledger}: a new epoch");
+        assert_eq!(fixture.units().await, (1, 1, 1), "{ledger}");
+        assert!(
+            matches!(fixture.reserve(1, "ada", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)),
+            "{ledger}: a replay"
+        );
+        assert_eq!(fixture.units().await, (1, 1, 1), "{ledger}: takes nothing");
     }
 }
 
 /// Runs `act` at each moment of a rebuild in turn; afterwards the books agree to the unit.
-async fn at_every_moment_of_a_rebuild(act: impl AsyncFn(&Real), expected: (i64, i64, i64)) {
-    let sale = async |ledger: &'static str| {
-        let world = world(ledger, 10, 5).await;
+async fn at_every_call_of_a_rebuild(action: impl AsyncFn(&RealFixture), expected: (i64, i64, i64)) {
+    let setup = async |ledger: &'static str| {
+        let fixture = new_fixture(ledger, 10, 5).await;
         for n in 1..=4 {
-            world.order(n, "ada", 1).await;
+            fixture.pending_order(n, "ada", 1).await;
         }
-        world.paid_order(5, "bob").await;
-        pause(&world).await;
-        world
+        fixture.paid_order(5, "bob").await;
+        pause(&fixture).await;
+        fixture
     };
-    at_every_moment(
-        sale,
-        async |redis, sql, world| {
-            rebuild(redis, sql, &world.activity, SECRET, NOW).await.unwrap();
+    at_every_call(
+        setup,
+        async |redis, sql, fixture| {
+            rebuild(redis, sql, &fixture.activity, TICKET_SECRET, NOW).await.unwrap();
         },
-        act,
-        async |world, moment| {
+        action,
+        async |fixture, point| {
             // Another rebuild may have come between, and this one given way to it.
-            world.recover().await;
-            assert_eq!(world.units().await, expected, "{moment}");
-            resume(world).await;
-            let held = Keys::of(&world.activity).holders(&world.sku);
-            let held = world.redis.command("HGET", vec![held.into(), "ada".into()]).await.unwrap();
-            assert_eq!(held, [Item::Bytes(expected.1.to_string().into_bytes())], "{moment}: ada's units");
+            fixture.recover().await;
+            assert_eq!(fixture.units().await, expected, "{point}");
+            resume(fixture).await;
+            let held = Keys::of(&fixture.activity).holders(&fixture.sku);
+            let held = fixture.redis.command("HGET", vec![held.into(), "ada".into()]).await.unwrap();
+            assert_eq!(held, [RedisValue::Bytes(expected.1.to_string().into_bytes())], "{point}: ada's units");
         },
     )
     .await;
@@ -244,37 +253,40 @@ async fn at_every_moment_of_a_rebuild(act: impl AsyncFn(&Real), expected: (i64, 
 
 /// What finds no gate makes one; whatever comes between, the sale sells then, and what it sells is written.
 #[tokio::test]
-async fn a_gate_that_two_make_at_once_sells() {
-    let lost = async |ledger: &'static str| {
-        let world = world(ledger, 10, 5).await;
-        world.order(1, "ada", 1).await;
-        lose_redis(&world).await;
-        world
+async fn two_concurrent_rebuilds_of_a_lost_gate_leave_an_activity_that_sells() {
+    let setup = async |ledger: &'static str| {
+        let fixture = new_fixture(ledger, 10, 5).await;
+        fixture.pending_order(1, "ada", 1).await;
+        delete_redis_keys(&fixture).await;
+        fixture
     };
-    at_every_moment(
-        lost,
-        async |redis, sql, world| {
-            rebuild(redis, sql, &world.activity, SECRET, NOW).await.unwrap();
+    at_every_call(
+        setup,
+        async |redis, sql, fixture| {
+            rebuild(redis, sql, &fixture.activity, TICKET_SECRET, NOW).await.unwrap();
         },
-        async |world| {
-            resume(world).await;
-            world.order(2, "bob", 1).await;
+        async |fixture| {
+            resume(fixture).await;
+            fixture.pending_order(2, "bob", 1).await;
         },
-        async |world, moment| {
-            assert!(matches!(world.reserve(3, "cyd", 1).await.unwrap().outcome, Outcome::Queued(_)), "{moment}");
-            assert_eq!(world.write().await.unwrap().failed, 0, "{moment}");
-            assert_eq!(world.units().await, (7, 3, 0), "{moment}");
+        async |fixture, point| {
+            assert!(
+                matches!(fixture.reserve(3, "cyd", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)),
+                "{point}"
+            );
+            assert_eq!(fixture.write_batch().await.unwrap().failed, 0, "{point}");
+            assert_eq!(fixture.units().await, (7, 3, 0), "{point}");
         },
     )
     .await;
 }
 
 #[tokio::test]
-async fn an_order_cancelled_at_any_moment_of_a_rebuild_returns_its_unit_once() {
-    at_every_moment_of_a_rebuild(
-        async |world| {
+async fn an_order_cancelled_at_any_call_of_a_rebuild_returns_its_unit_once() {
+    at_every_call_of_a_rebuild(
+        async |fixture| {
             for n in [1, 3] {
-                world.cancel(&world.order_no(n)).await.unwrap();
+                fixture.cancel(&fixture.order_no(n)).await.unwrap();
             }
         },
         (7, 2, 1),
@@ -283,11 +295,11 @@ async fn an_order_cancelled_at_any_moment_of_a_rebuild_returns_its_unit_once() {
 }
 
 #[tokio::test]
-async fn two_rebuilds_at_once_leave_one() {
-    at_every_moment_of_a_rebuild(
-        async |world| {
-            let other = rebuilt(world).await;
-            assert!(matches!(other, Rebuilt::Done { .. } | Rebuilt::Queued), "{other:?}");
+async fn concurrent_rebuilds_leave_consistent_counts() {
+    at_every_call_of_a_rebuild(
+        async |fixture| {
+            let other = rebuild_activity(fixture).await;
+            assert!(matches!(other, RebuildOutcome::Done { .. } | RebuildOutcome::Queued), "{other:?}");
         },
         (5, 4, 1),
     )

@@ -1,78 +1,82 @@
 //! What a sale leaves in Redis when its keys have run out: nothing (F3).
 
-use domain::{activity::State, time::Millis};
+use domain::{activity::ActivityState, time::Millis};
 use workflows::{
     Redis, Sql,
     keys::{ACTIVITIES, Keys},
     ledger::activities,
-    ports::Item,
+    ports::RedisValue,
     queue::order_writer,
     recovery::sweep,
 };
 
 use crate::{
-    epochs::lose_redis,
-    fixture::{LEDGERS, NOW, World, world},
-    load_shedding::alone,
+    epochs::delete_redis_keys,
+    fixture::{Fixture, LEDGERS, NOW, new_fixture},
+    load_shedding::isolated,
 };
 
 /// After the end of every test's sale.
-const LONG_AFTER: Millis = Millis(4_000_000_000_001);
+const AFTER_END: Millis = Millis(4_000_000_000_001);
 
-impl<R: Redis, S: Sql> World<R, S> {
-    async fn keys_left(&self) -> Vec<Item> {
+impl<R: Redis, S: Sql> Fixture<R, S> {
+    async fn remaining_keys(&self) -> Vec<RedisValue> {
         let pattern = format!("{}*", Keys::of(&self.activity).prefix());
         self.redis.command("KEYS", vec![pattern.into()]).await.unwrap()
     }
 
     async fn is_listed(&self) -> bool {
         let args = vec![ACTIVITIES.into(), self.activity.as_str().into()];
-        self.redis.command("SISMEMBER", args).await.unwrap() == [Item::Int(1)]
+        self.redis.command("SISMEMBER", args).await.unwrap() == [RedisValue::Int(1)]
     }
 }
 
 #[tokio::test]
-async fn a_sale_whose_keys_ran_out_gets_none_back_from_those_who_look_for_its_orders() {
+async fn draining_an_activity_whose_keys_expired_creates_no_keys() {
     for ledger in LEDGERS {
-        let world = world(ledger, 2, 1).await;
-        lose_redis(&world).await;
+        let fixture = new_fixture(ledger, 2, 1).await;
+        delete_redis_keys(&fixture).await;
         let mut report = sweep::Report::default();
-        sweep::drain(&world.redis, &world.sql, &world.activity, NOW, &mut report).await.unwrap();
-        order_writer::turn(&world.redis, &world.sql, &world.activity, NOW, 2).await.unwrap();
-        assert_eq!(world.keys_left().await, [], "{ledger}");
+        sweep::drain_batch(&fixture.redis, &fixture.sql, &fixture.activity, NOW, &mut report).await.unwrap();
+        order_writer::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, 2).await.unwrap();
+        assert_eq!(fixture.remaining_keys().await, [], "{ledger}");
     }
 }
 
 #[tokio::test]
 async fn orders_of_a_stream_that_lost_its_group_are_written() {
     for ledger in LEDGERS {
-        let world = world(ledger, 2, 1).await;
-        let stream = Keys::of(&world.activity).named("orders");
-        world.redis.command("DEL", vec![stream.into()]).await.unwrap();
-        assert_eq!(world.write().await.unwrap().taken, 0, "{ledger}");
-        world.reserve(1, "ada", 1).await.unwrap();
-        world.recover().await;
-        assert_eq!(world.units().await, (1, 1, 0), "{ledger}");
+        let fixture = new_fixture(ledger, 2, 1).await;
+        let stream = Keys::of(&fixture.activity).named("orders");
+        fixture.redis.command("DEL", vec![stream.into()]).await.unwrap();
+        assert_eq!(fixture.write_batch().await.unwrap().messages, 0, "{ledger}");
+        fixture.reserve(1, "ada", 1).await.unwrap();
+        fixture.recover().await;
+        assert_eq!(fixture.units().await, (1, 1, 0), "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn a_sale_that_is_over_leaves_the_list_with_its_last_key_and_no_other_does() {
+async fn an_activity_is_unlisted_only_after_it_ended_and_its_keys_expired() {
     for ledger in LEDGERS {
-        let world = alone(world(ledger, 2, 1).await);
-        let forget = async |now| sweep::forget_ended(&world.redis, &world.sql, now).await.unwrap();
-        assert_eq!((forget(LONG_AFTER).await, world.is_listed().await), (0, true), "{ledger}: it has a gate");
-        world.reserve(1, "ada", 1).await.unwrap();
-        let gate = Keys::of(&world.activity).named("gate");
-        world.redis.command("DEL", vec![gate.into()]).await.unwrap();
-        assert_eq!((forget(LONG_AFTER).await, world.is_listed().await), (0, true), "{ledger}: an order is queued");
-        world.write().await.unwrap();
-        assert_eq!((forget(NOW).await, world.is_listed().await), (0, true), "{ledger}: it is not over");
-        assert_eq!((forget(LONG_AFTER).await, world.is_listed().await), (1, false), "{ledger}");
+        let fixture = isolated(new_fixture(ledger, 2, 1).await);
+        let unlist_ended = async |now| sweep::unlist_ended(&fixture.redis, &fixture.sql, now).await.unwrap();
+        assert_eq!((unlist_ended(AFTER_END).await, fixture.is_listed().await), (0, true), "{ledger}: it has a gate");
+        fixture.reserve(1, "ada", 1).await.unwrap();
+        let gate = Keys::of(&fixture.activity).named("gate");
+        fixture.redis.command("DEL", vec![gate.into()]).await.unwrap();
+        assert_eq!(
+            (unlist_ended(AFTER_END).await, fixture.is_listed().await),
+            (0, true),
+            "{ledger}: an order is queued"
+        );
+        fixture.write_batch().await.unwrap();
+        assert_eq!((unlist_ended(NOW).await, fixture.is_listed().await), (0, true), "{ledger}: it is not over");
+        assert_eq!((unlist_ended(AFTER_END).await, fixture.is_listed().await), (1, false), "{ledger}");
         // Whoever publishes it again has it listed again.
-        let spec = activities::load(&world.sql, &world.activity).await.unwrap().unwrap();
-        assert_eq!(spec.state, State::Published);
-        world.desk().set_state(&world.activity, State::Published).await.unwrap();
-        assert!(world.is_listed().await, "{ledger}");
+        let activity = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap();
+        assert_eq!(activity.state, ActivityState::Published);
+        fixture.operator().set_state(&fixture.activity, ActivityState::Published).await.unwrap();
+        assert!(fixture.is_listed().await, "{ledger}");
     }
 }

@@ -8,31 +8,31 @@ use std::{
     },
 };
 
-use dev::{postgres::Postgres, redis::Redis as Server, scratch::Scratch};
+use dev::{postgres::Postgres, redis::Redis as RedisServer, temp_dir::TempDir};
 use domain::{
-    activity::{Sku, Spec, State},
+    activity::{ActivitySpec, ActivityState, Sku},
     ids::{ActivityId, OrderNo, SkuId, UserId},
     money::Money,
-    order::Status,
+    order::OrderStatus,
     time::Millis,
-    webhook::Payment,
+    webhook::ProviderEvent,
 };
 use ulid::Ulid;
 use workflows::{
     Redis, Sql, StoreError,
-    hot::reserve::{Outcome, Reservation, ReserveReply, reserve},
+    hot::reserve::{ReserveOutcome, ReserveReply, ReserveRequest, reserve},
     ledger::{activities, orders, schema},
     operator::{
         activities::{OperationOutcome, OperatorContext},
         audit,
     },
     payments::{
-        callbacks::{self, Applied},
+        callbacks::{self, CallbackOutcome},
         commands::{self, CommandOutcome},
         provider::Provider,
         refunds,
     },
-    ports::Value,
+    ports::SqlValue,
     queue::order_writer,
     recovery::sweep,
 };
@@ -40,20 +40,24 @@ use workflows::{
 use crate::stores::{RealLedger, RealRedis};
 
 /// What start keys are made with.
-pub const SECRET: &str = "kX9v2mQ7Lr4tY8wZ1nB6cD3fG5hJ0pS-";
+pub const TICKET_SECRET: &str = "kX9v2mQ7Lr4tY8wZ1nB6cD3fG5hJ0pS-";
 
 /// Servers that all tests share; each test has a sale of its own.
 struct Servers {
-    redis: Server,
+    redis: RedisServer,
     postgres: Postgres,
-    scratch: Scratch,
+    temp_dir: TempDir,
 }
 
 fn servers() -> &'static Servers {
     static SERVERS: OnceLock<Servers> = OnceLock::new();
     SERVERS.get_or_init(|| {
-        let scratch = Scratch::new().unwrap();
-        Servers { redis: Server::throwaway(scratch.path()).unwrap(), postgres: Postgres::throwaway().unwrap(), scratch }
+        let temp_dir = TempDir::new().unwrap();
+        Servers {
+            redis: RedisServer::ephemeral(temp_dir.path()).unwrap(),
+            postgres: Postgres::ephemeral().unwrap(),
+            temp_dir,
+        }
     })
 }
 
@@ -61,7 +65,7 @@ fn servers() -> &'static Servers {
 pub const LEDGERS: [&str; 2] = ["sqlite", "postgres"];
 
 /// A sale, its stores, and a clock of its own for the ledger.
-pub struct World<R, S> {
+pub struct Fixture<R, S> {
     /// Redis, perhaps one that dies at some call.
     pub redis: R,
     /// The ledger, perhaps one that dies at some call.
@@ -77,18 +81,18 @@ pub struct World<R, S> {
 }
 
 /// A sale of `total` units in a fresh corner of the real stores.
-pub async fn world(ledger: &str, total: i64, per_user: i64) -> World<RealRedis, RealLedger> {
+pub async fn new_fixture(ledger: &str, total: i64, per_user: i64) -> Fixture<RealRedis, RealLedger> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let servers = servers();
     let client = redis::Client::open(servers.redis.url()).unwrap();
     let redis = RealRedis(client.get_multiplexed_async_connection().await.unwrap());
     let sql = match ledger {
-        "sqlite" => RealLedger::sqlite(&Path::join(servers.scratch.path(), format!("{number}.db"))),
+        "sqlite" => RealLedger::sqlite(&Path::join(servers.temp_dir.path(), format!("{number}.db"))),
         _ => RealLedger::postgres(&servers.postgres.url(), &format!("w{number}")).await,
     };
     schema::migrate(&sql).await.unwrap();
-    let world = World {
+    let fixture = Fixture {
         redis,
         sql,
         activity: ActivityId::parse(&format!("sale-{}-{number}", std::process::id())).unwrap(),
@@ -96,7 +100,7 @@ pub async fn world(ledger: &str, total: i64, per_user: i64) -> World<RealRedis, 
         start_key: String::new(),
         per_user,
     };
-    let spec = Spec {
+    let spec = ActivitySpec {
         title: "A sale".to_owned(),
         description: String::new(),
         image: String::new(),
@@ -111,7 +115,7 @@ pub async fn world(ledger: &str, total: i64, per_user: i64) -> World<RealRedis, 
         max_wait_seconds: 60,
         limits: domain::activity::Limits { user: Some(None), ip: Some(None), all: Some(None) },
         skus: vec![Sku {
-            sku: world.sku.clone(),
+            sku: fixture.sku.clone(),
             name: "Phone".to_owned(),
             image: String::new(),
             price: 100,
@@ -119,48 +123,48 @@ pub async fn world(ledger: &str, total: i64, per_user: i64) -> World<RealRedis, 
             total,
         }],
     };
-    assert!(matches!(world.desk().put(&world.activity, spec, None).await.unwrap(), OperationOutcome::Done(_)));
+    assert!(matches!(fixture.operator().put(&fixture.activity, spec, None).await.unwrap(), OperationOutcome::Done(_)));
     assert!(matches!(
-        world.desk().set_state(&world.activity, State::Published).await.unwrap(),
+        fixture.operator().set_state(&fixture.activity, ActivityState::Published).await.unwrap(),
         OperationOutcome::Done(_)
     ));
-    let start_key = domain::gate::start_key(SECRET, &world.activity, "nonce").unwrap();
-    World { start_key, ..world }
+    let start_key = domain::gate::start_key(TICKET_SECRET, &fixture.activity, "nonce").unwrap();
+    Fixture { start_key, ..fixture }
 }
 
-impl World<RealRedis, RealLedger> {
+impl Fixture<RealRedis, RealLedger> {
     /// Goes on with another sale in the same stores, alike; answers the one of before.
-    pub async fn another_sale(&mut self) -> ActivityId {
+    pub async fn publish_second_activity(&mut self) -> ActivityId {
         let spec = activities::load(&self.sql, &self.activity).await.unwrap().unwrap().spec;
         let id = ActivityId::parse(&format!("{}-b", self.activity)).unwrap();
-        let before = std::mem::replace(&mut self.activity, id);
-        assert!(matches!(self.desk().put(&self.activity, spec, None).await.unwrap(), OperationOutcome::Done(_)));
+        let first = std::mem::replace(&mut self.activity, id);
+        assert!(matches!(self.operator().put(&self.activity, spec, None).await.unwrap(), OperationOutcome::Done(_)));
         assert!(matches!(
-            self.desk().set_state(&self.activity, State::Published).await.unwrap(),
+            self.operator().set_state(&self.activity, ActivityState::Published).await.unwrap(),
             OperationOutcome::Done(_)
         ));
-        self.start_key = domain::gate::start_key(SECRET, &self.activity, "nonce").unwrap();
-        before
+        self.start_key = domain::gate::start_key(TICKET_SECRET, &self.activity, "nonce").unwrap();
+        first
     }
 }
 
 /// Another connection to the ledger of a sale on PostgreSQL.
-pub async fn another_connection(world: &World<RealRedis, RealLedger>) -> RealLedger {
-    let rows = world.sql.run("SELECT CAST(current_schema() AS TEXT)", Vec::new()).await.unwrap();
-    let Value::Text(schema) = &rows[0][0] else { panic!("{rows:?}") };
+pub async fn open_connection(fixture: &Fixture<RealRedis, RealLedger>) -> RealLedger {
+    let rows = fixture.sql.run("SELECT CAST(current_schema() AS TEXT)", Vec::new()).await.unwrap();
+    let SqlValue::Text(schema) = &rows[0][0] else { panic!("{rows:?}") };
     RealLedger::postgres(&servers().postgres.url(), schema).await
 }
 
 /// The moment at which everything happens unless a test says otherwise.
 pub const NOW: Millis = Millis(1_000_000_000_000);
 
-impl<R: Redis, S: Sql> World<R, S> {
+impl<R: Redis, S: Sql> Fixture<R, S> {
     /// The operators' desk.
-    pub fn desk(&self) -> OperatorContext<'_, R, S> {
+    pub fn operator(&self) -> OperatorContext<'_, R, S> {
         OperatorContext {
             redis: &self.redis,
             sql: &self.sql,
-            ticket_secret: SECRET,
+            ticket_secret: TICKET_SECRET,
             now: NOW,
             nonce: "nonce".to_owned(),
         }
@@ -173,37 +177,37 @@ impl<R: Redis, S: Sql> World<R, S> {
 
     /// Reserves with ticket `n`.
     pub async fn reserve(&self, n: u64, user: &str, quantity: i64) -> Result<ReserveReply, StoreError> {
-        let wish = Reservation {
+        let reservation = ReserveRequest {
             order_no: self.order_no(n),
             user: UserId::parse(user).unwrap(),
             sku: self.sku.clone(),
             quantity,
             start_key: self.start_key.clone(),
             ip: "127.0.0.1".to_owned(),
-            abused: Vec::new(),
+            abuse_by_ip: Vec::new(),
         };
-        reserve(&self.redis, &wish, true).await
+        reserve(&self.redis, &reservation, true).await
     }
 
     /// Reserves with ticket `n`, and has it written.
-    pub async fn order(&self, n: u64, user: &str, quantity: i64) -> OrderNo {
-        let decision = self.reserve(n, user, quantity).await.unwrap();
-        assert!(matches!(decision.outcome, Outcome::Queued(_)), "{decision:?}");
-        self.write().await.unwrap();
+    pub async fn pending_order(&self, n: u64, user: &str, quantity: i64) -> OrderNo {
+        let reply = self.reserve(n, user, quantity).await.unwrap();
+        assert!(matches!(reply.outcome, ReserveOutcome::Queued(_)), "{reply:?}");
+        self.write_batch().await.unwrap();
         self.order_no(n)
     }
 
     /// An order of one unit that is paid.
     pub async fn paid_order(&self, n: u64, user: &str) -> OrderNo {
-        let order_no = self.order(n, user, 1).await;
-        self.paid(&order_no, "e").await.unwrap();
+        let order_no = self.pending_order(n, user, 1).await;
+        self.payment_succeeded(&order_no, "e").await.unwrap();
         order_no
     }
 
     /// An order of one unit whose buyer wants the money back.
     pub async fn refunding_order(&self, n: u64, user: &str) -> OrderNo {
         let order_no = self.paid_order(n, user).await;
-        assert!(matches!(self.ask_refund(&order_no).await.unwrap(), CommandOutcome::Done(_)));
+        assert!(matches!(self.request_refund(&order_no).await.unwrap(), CommandOutcome::Done(_)));
         order_no
     }
 
@@ -213,67 +217,78 @@ impl<R: Redis, S: Sql> World<R, S> {
     }
 
     /// The buyer wants the money back.
-    pub async fn ask_refund(&self, order_no: &OrderNo) -> Result<CommandOutcome, StoreError> {
+    pub async fn request_refund(&self, order_no: &OrderNo) -> Result<CommandOutcome, StoreError> {
         commands::request_refund(&self.redis, &self.sql, order_no, NOW).await
     }
 
     /// What a sweep does about refunds, `ms` after everything happened.
-    pub async fn send_refunds<P: Provider>(&self, provider: &P, ms: i64) -> Result<refunds::Round, StoreError> {
-        refunds::send(&self.redis, &self.sql, provider, NOW.plus(ms), 10).await
+    pub async fn send_refunds<P: Provider>(&self, provider: &P, ms: i64) -> Result<refunds::SendReport, StoreError> {
+        refunds::send_due(&self.redis, &self.sql, provider, NOW.plus(ms), 10).await
     }
 
     /// One batch of the order writer.
-    pub async fn write(&self) -> Result<order_writer::Written, StoreError> {
-        order_writer::tick(&self.redis, &self.sql, &self.activity, NOW).await
+    pub async fn write_batch(&self) -> Result<order_writer::WriteReport, StoreError> {
+        order_writer::write_new(&self.redis, &self.sql, &self.activity, NOW).await
     }
 
     /// What a provider says when an order was paid.
-    pub async fn paid(&self, order_no: &OrderNo, event: &str) -> Result<Applied, StoreError> {
+    pub async fn payment_succeeded(&self, order_no: &OrderNo, event: &str) -> Result<CallbackOutcome, StoreError> {
         let amount = match orders::load(&self.sql, order_no).await? {
-            Some(entry) => entry.order.money.amount,
+            Some(row) => row.order.money.amount,
             None => 0,
         };
-        self.apply("payment.succeeded", order_no, event, amount).await
+        self.apply_callback("payment.succeeded", order_no, event, amount).await
     }
 
     /// What a provider says when the money of an order is back.
-    pub async fn money_back(&self, order_no: &OrderNo, event: &str) -> Result<Applied, StoreError> {
-        let amount = orders::load(&self.sql, order_no).await?.map_or(0, |entry| entry.order.money.amount);
-        self.apply("refund.succeeded", order_no, event, amount).await
+    pub async fn refund_succeeded(&self, order_no: &OrderNo, event: &str) -> Result<CallbackOutcome, StoreError> {
+        let amount = orders::load(&self.sql, order_no).await?.map_or(0, |row| row.order.money.amount);
+        self.apply_callback("refund.succeeded", order_no, event, amount).await
     }
 
     /// What a provider says when a session has ended unpaid.
-    pub async fn ended(&self, order_no: &OrderNo, session: &str, event: &str) -> Result<Applied, StoreError> {
-        let event = Payment {
+    pub async fn session_ended(
+        &self,
+        order_no: &OrderNo,
+        session: &str,
+        event: &str,
+    ) -> Result<CallbackOutcome, StoreError> {
+        let event = ProviderEvent {
             id: format!("{event}-{order_no}"),
             kind: "session.ended".to_owned(),
             order_no: order_no.to_string(),
             session: session.to_owned(),
-            ..Payment::default()
+            ..ProviderEvent::default()
         };
         callbacks::apply(&self.redis, &self.sql, &event, NOW).await
     }
 
     /// Where whoever polls is sent to pay.
-    pub async fn hot_url(&self, order_no: &OrderNo) -> Option<String> {
-        workflows::hot::status::status(&self.redis, order_no).await.unwrap().1.and_then(|order| order.checkout_url)
+    pub async fn redis_checkout_url(&self, order_no: &OrderNo) -> Option<String> {
+        workflows::hot::status::load_order(&self.redis, order_no).await.unwrap().1.and_then(|order| order.checkout_url)
     }
 
     /// What a provider says, in full.
-    pub async fn apply(&self, kind: &str, order_no: &OrderNo, event: &str, amount: i64) -> Result<Applied, StoreError> {
-        let event = Payment {
+    pub async fn apply_callback(
+        &self,
+        kind: &str,
+        order_no: &OrderNo,
+        event: &str,
+        amount: i64,
+    ) -> Result<CallbackOutcome, StoreError> {
+        let event = ProviderEvent {
             id: format!("{event}-{order_no}"),
             kind: kind.to_owned(),
             order_no: order_no.to_string(),
             payment: format!("pay-{order_no}"),
             money: Money::new(amount, "EUR"),
-            ..Payment::default()
+            ..ProviderEvent::default()
         };
         callbacks::apply(&self.redis, &self.sql, &event, NOW).await
     }
 
     /// Lets every unpaid order run out of time.
-    pub async fn expire(&self) -> Result<usize, StoreError> {
+    pub async fn expire_orders(&self) -> Result<usize, StoreError> {
         sweep::expire(&self.redis, &self.sql, NOW.plus(3_600_000), None).await
     }
 
@@ -281,11 +296,12 @@ impl<R: Redis, S: Sql> World<R, S> {
     pub async fn recover(&self) {
         let later = NOW.plus(7_200_000);
         for _ in 0..20 {
-            let again = order_writer::tick_redelivered(&self.redis, &self.sql, &self.activity, NOW, 0).await.unwrap();
-            let fresh = order_writer::tick(&self.redis, &self.sql, &self.activity, NOW).await.unwrap();
+            let reclaimed =
+                order_writer::write_reclaimed(&self.redis, &self.sql, &self.activity, NOW, 0).await.unwrap();
+            let new = order_writer::write_new(&self.redis, &self.sql, &self.activity, NOW).await.unwrap();
             let settled = sweep::settle(&self.redis, &self.sql, later, &mut 0).await.unwrap();
-            let finished = callbacks::finish(&self.redis, &self.sql, later, 100, &mut 0).await.unwrap();
-            if again.taken + fresh.taken + settled + finished == 0 {
+            let finished = callbacks::apply_pending(&self.redis, &self.sql, later, 100, &mut 0).await.unwrap();
+            if reclaimed.messages + new.messages + settled + finished == 0 {
                 return;
             }
         }
@@ -293,13 +309,13 @@ impl<R: Redis, S: Sql> World<R, S> {
     }
 
     /// Where the ledger has an order.
-    pub async fn status(&self, order_no: &OrderNo) -> Option<Status> {
-        orders::load(&self.sql, order_no).await.unwrap().map(|entry| entry.order.status)
+    pub async fn ledger_status(&self, order_no: &OrderNo) -> Option<OrderStatus> {
+        orders::load(&self.sql, order_no).await.unwrap().map(|row| row.order.status)
     }
 
     /// Where Redis has an order.
-    pub async fn hot_status(&self, order_no: &OrderNo) -> Option<Status> {
-        workflows::hot::status::status(&self.redis, order_no).await.unwrap().1.map(|order| order.status)
+    pub async fn redis_status(&self, order_no: &OrderNo) -> Option<OrderStatus> {
+        workflows::hot::status::load_order(&self.redis, order_no).await.unwrap().1.map(|order| order.status)
     }
 
     /// Left, held and sold, after checking that every invariant holds and, at rest, that the stores agree.
@@ -314,7 +330,7 @@ impl<R: Redis, S: Sql> World<R, S> {
     }
 
     /// Refunds that are still to be done.
-    pub async fn open_refunds(&self) -> usize {
-        workflows::ledger::refunds::take(&self.sql, NOW.plus(10_000_000), 1_000).await.unwrap().len()
+    pub async fn open_refund_count(&self) -> usize {
+        workflows::ledger::refunds::claim_due(&self.sql, NOW.plus(10_000_000), 1_000).await.unwrap().len()
     }
 }

@@ -8,75 +8,76 @@ use std::{
 
 use workflows::{
     Redis, Sql, StoreError,
-    ports::{Arg, Dialect, Item, Value},
+    ports::{Dialect, RedisArg, RedisValue, SqlValue},
 };
 
 use crate::{
-    epochs::Real,
+    epochs::RealFixture,
     fixture::LEDGERS,
     stores::{RealLedger, RealRedis},
 };
 
 /// What runs at one call of the other stores, to its end.
-struct Interruption<'a> {
-    calls: Cell<u32>,
-    act: &'a dyn Fn() -> Pin<Box<dyn Future<Output = ()> + 'a>>,
+struct Interleaving<'a> {
+    calls_left: Cell<u32>,
+    action: &'a dyn Fn() -> Pin<Box<dyn Future<Output = ()> + 'a>>,
     ran: RefCell<bool>,
 }
 
-impl Interruption<'_> {
-    async fn look(&self) {
-        let left = self.calls.get();
-        self.calls.set(left.saturating_sub(1));
+impl Interleaving<'_> {
+    async fn before_call(&self) {
+        let left = self.calls_left.get();
+        self.calls_left.set(left.saturating_sub(1));
         if left == 1 {
-            (self.act)().await;
+            (self.action)().await;
             *self.ran.borrow_mut() = true;
         }
     }
 }
 
-pub struct Interrupted<'a, T>(&'a T, Rc<Interruption<'a>>);
+pub struct Interleaved<'a, T>(&'a T, Rc<Interleaving<'a>>);
 
-impl Redis for Interrupted<'_, RealRedis> {
-    async fn command(&self, name: &str, args: Vec<Arg>) -> Result<Vec<Item>, StoreError> {
-        self.1.look().await;
+impl Redis for Interleaved<'_, RealRedis> {
+    async fn command(&self, name: &str, args: Vec<RedisArg>) -> Result<Vec<RedisValue>, StoreError> {
+        self.1.before_call().await;
         self.0.command(name, args).await
     }
 }
 
-impl Sql for Interrupted<'_, RealLedger> {
+impl Sql for Interleaved<'_, RealLedger> {
     fn dialect(&self) -> Dialect {
         self.0.dialect()
     }
 
-    async fn run(&self, statement: &str, params: Vec<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
-        self.1.look().await;
+    async fn run(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
+        self.1.before_call().await;
         self.0.run(statement, params).await
     }
 }
 
 /// Runs `work` on a sale of its own for each of its calls, and `act`, to its end, just before that call; in the last turn
 /// `act` comes after all of them. Then `judge`, which hears the moment.
-pub async fn at_every_moment(
-    begin: impl AsyncFn(&'static str) -> Real,
-    work: impl AsyncFn(&Interrupted<'_, RealRedis>, &Interrupted<'_, RealLedger>, &Real),
-    act: impl AsyncFn(&Real),
-    judge: impl AsyncFn(&Real, &str),
+pub async fn at_every_call(
+    setup: impl AsyncFn(&'static str) -> RealFixture,
+    workflow: impl AsyncFn(&Interleaved<'_, RealRedis>, &Interleaved<'_, RealLedger>, &RealFixture),
+    action: impl AsyncFn(&RealFixture),
+    check: impl AsyncFn(&RealFixture, &str),
 ) {
     'ledgers: for ledger in LEDGERS {
         for call in 1..80 {
-            let world = begin(ledger).await;
-            let shared = &world;
-            let acting = || -> Pin<Box<dyn Future<Output = ()> + '_>> { Box::pin(act(shared)) };
-            let interruption = Rc::new(Interruption { calls: Cell::new(call), act: &acting, ran: RefCell::new(false) });
-            let redis = Interrupted(&world.redis, Rc::clone(&interruption));
-            let sql = Interrupted(&world.sql, Rc::clone(&interruption));
-            work(&redis, &sql, &world).await;
-            let ran = *interruption.ran.borrow();
+            let fixture = setup(ledger).await;
+            let shared = &fixture;
+            let boxed_action = || -> Pin<Box<dyn Future<Output = ()> + '_>> { Box::pin(action(shared)) };
+            let interleaving =
+                Rc::new(Interleaving { calls_left: Cell::new(call), action: &boxed_action, ran: RefCell::new(false) });
+            let redis = Interleaved(&fixture.redis, Rc::clone(&interleaving));
+            let sql = Interleaved(&fixture.sql, Rc::clone(&interleaving));
+            workflow(&redis, &sql, &fixture).await;
+            let ran = *interleaving.ran.borrow();
             if !ran {
-                act(&world).await;
+                action(&fixture).await;
             }
-            judge(&world, &format!("{ledger}, call {call}")).await;
+            check(&fixture, &format!("{ledger}, call {call}")).await;
             if !ran {
                 assert!(call > 3, "it makes more calls");
                 continue 'ledgers;

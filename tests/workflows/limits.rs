@@ -3,19 +3,19 @@
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 use workflows::{
     Redis,
-    ports::{Arg, Item},
-    script::LIMITS,
+    ports::{RedisArg, RedisValue},
+    script::LIMITS_SOURCE,
 };
 
-use crate::fixture::world;
+use crate::fixture::new_fixture;
 
 /// The script's own code, with a clock that the test moves. Buckets outlive the test's real milliseconds.
 const DRIVER: &str = "
 local policies = {}
 for at, key in ipairs(KEYS) do policies[at] = { 'p' .. at, ARGV[1 + at], key } end
-local standing, name, wait = limit(policies, tonumber(ARGV[1]))
+local limits, name, wait_ms = limit(policies, tonumber(ARGV[1]))
 for _, key in ipairs(KEYS) do redis.call('PERSIST', key) end
-return { standing, name or '', wait or 0 }";
+return { limits, name or '', wait_ms or 0 }";
 
 /// A token bucket, told in tokens: GCRA is the same thing told in times. It fills while nobody looks.
 #[derive(Debug, Clone)]
@@ -23,18 +23,18 @@ struct Bucket {
     count: f64,
     period: f64,
     tokens: f64,
-    seen: f64,
+    refilled_at: f64,
 }
 
 impl Bucket {
     fn new(count: u32, period: u32) -> Self {
-        Self { count: count.into(), period: period.into(), tokens: count.into(), seen: 0.0 }
+        Self { count: count.into(), period: period.into(), tokens: count.into(), refilled_at: 0.0 }
     }
 
-    fn at(&mut self, now: f64) {
+    fn refill(&mut self, now: f64) {
         let rate = self.count / self.period;
-        self.tokens = (self.tokens + (now - self.seen) * rate).min(self.count);
-        self.seen = now;
+        self.tokens = (self.tokens + (now - self.refilled_at) * rate).min(self.count);
+        self.refilled_at = now;
     }
 
     /// Milliseconds until there is a whole token.
@@ -44,10 +44,10 @@ impl Bucket {
 }
 
 /// The script keeps microseconds: this close to a whole token, in milliseconds, both verdicts are right.
-const EDGE: f64 = 0.05;
+const TOLERANCE_MS: f64 = 0.05;
 
 /// All buckets or none: a refusal charges nobody. Answers the first that is empty, and its wait.
-fn model(buckets: &mut [Bucket]) -> Option<(usize, f64)> {
+fn charge(buckets: &mut [Bucket]) -> Option<(usize, f64)> {
     if let Some(at) = buckets.iter().position(|bucket| bucket.wait() > 0.0) {
         return Some((at, buckets[at].wait()));
     }
@@ -56,10 +56,10 @@ fn model(buckets: &mut [Bucket]) -> Option<(usize, f64)> {
 }
 
 #[test]
-fn verdicts_equal_those_of_token_buckets_whenever_requests_come() {
+fn the_script_agrees_with_token_buckets_on_random_arrivals() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let world = runtime.block_on(world("sqlite", 1, 1));
-    let script = format!("{LIMITS}\n{DRIVER}");
+    let fixture = runtime.block_on(new_fixture("sqlite", 1, 1));
+    let script = format!("{LIMITS_SOURCE}\n{DRIVER}");
     let cases = std::cell::Cell::new(0);
     let mut runner = TestRunner::new(ProptestConfig { cases: 150, failure_persistence: None, ..Default::default() });
     // One to three limits, and gaps that are often nothing and sometimes long.
@@ -69,29 +69,30 @@ fn verdicts_equal_those_of_token_buckets_whenever_requests_come() {
         let case = cases.replace(cases.get() + 1);
         let mut buckets: Vec<_> = limits.iter().map(|(count, period)| Bucket::new(*count, *period)).collect();
         let mut now = 1_700_000_000_000.0;
-        buckets.iter_mut().for_each(|bucket| bucket.seen = now);
+        buckets.iter_mut().for_each(|bucket| bucket.refilled_at = now);
         for (step, gap) in gaps.iter().enumerate() {
             now += f64::from(*gap);
-            let mut call: Vec<Arg> = vec![script.as_str().into(), limits.len().to_string().into()];
+            let mut call: Vec<RedisArg> = vec![script.as_str().into(), limits.len().to_string().into()];
             call.extend((0..limits.len()).map(|at| format!("model:{case}:{at}").into_bytes()));
             call.push(format!("{now:.3}").into());
             call.extend(limits.iter().map(|(count, period)| format!("{count}:{period}").into_bytes()));
-            let reply = runtime.block_on(world.redis.command("EVAL", call)).unwrap();
-            let [Item::Bytes(_), Item::Bytes(name), Item::Int(wait)] = &reply[..] else {
+            let reply = runtime.block_on(fixture.redis.command("EVAL", call)).unwrap();
+            let [RedisValue::Bytes(_), RedisValue::Bytes(name), RedisValue::Int(wait)] = &reply[..] else {
                 panic!("{reply:?}");
             };
             let before = buckets.clone();
             let name = String::from_utf8(name.clone()).unwrap();
             let context = format!("step {step} at {now}: {limits:?} {before:?}");
-            buckets.iter_mut().for_each(|bucket| bucket.at(now));
-            let at_the_edge = |bucket: &Bucket| ((1.0 - bucket.tokens) * bucket.period / bucket.count).abs() < EDGE;
-            if buckets.iter().any(at_the_edge) {
+            buckets.iter_mut().for_each(|bucket| bucket.refill(now));
+            let near_whole_token =
+                |bucket: &Bucket| ((1.0 - bucket.tokens) * bucket.period / bucket.count).abs() < TOLERANCE_MS;
+            if buckets.iter().any(near_whole_token) {
                 if name.is_empty() {
                     buckets.iter_mut().for_each(|bucket| bucket.tokens -= 1.0);
                 }
                 continue;
             }
-            match model(&mut buckets) {
+            match charge(&mut buckets) {
                 None => prop_assert_eq!(name, "", "{}", context),
                 Some((at, expected)) => {
                     prop_assert_eq!(name, format!("p{}", at + 1), "{}", context);
@@ -105,19 +106,19 @@ fn verdicts_equal_those_of_token_buckets_whenever_requests_come() {
 }
 
 #[tokio::test]
-async fn nobody_waits_longer_than_the_limit_that_holds_now_says() {
-    let world = world("sqlite", 1, 1).await;
-    let script = format!("{LIMITS}\n{DRIVER}");
-    let ask = async |limit: &str, now: i64| {
-        let call = [script.as_str(), "1", "model:loosened", &now.to_string(), limit].map(Arg::from);
-        match &world.redis.command("EVAL", call.to_vec()).await.unwrap()[..] {
-            [_, _, Item::Int(wait)] => *wait,
+async fn no_wait_is_longer_than_the_current_limit_requires() {
+    let fixture = new_fixture("sqlite", 1, 1).await;
+    let script = format!("{LIMITS_SOURCE}\n{DRIVER}");
+    let wait_ms = async |limit: &str, now: i64| {
+        let call = [script.as_str(), "1", "model:loosened", &now.to_string(), limit].map(RedisArg::from);
+        match &fixture.redis.command("EVAL", call.to_vec()).await.unwrap()[..] {
+            [_, _, RedisValue::Int(wait)] => *wait,
             reply => panic!("{reply:?}"),
         }
     };
     let (strict, loose, now) = ("2:600000", "60:60000", 1_700_000_000_000);
-    assert_eq!([ask(strict, now).await, ask(strict, now).await, ask(strict, now).await], [0, 0, 300_000]);
+    assert_eq!([wait_ms(strict, now).await, wait_ms(strict, now).await, wait_ms(strict, now).await], [0, 0, 300_000]);
     // An operator has loosened it; and a clock that was ten minutes fast is put right.
-    assert_eq!([ask(loose, now).await, ask(loose, now + 1_000).await], [1_000, 0]);
-    assert_eq!([ask(loose, now - 600_000).await, ask(loose, now - 599_000).await], [1_000, 0]);
+    assert_eq!([wait_ms(loose, now).await, wait_ms(loose, now + 1_000).await], [1_000, 0]);
+    assert_eq!([wait_ms(loose, now - 600_000).await, wait_ms(loose, now - 599_000).await], [1_000, 0]);
 }

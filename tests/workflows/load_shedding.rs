@@ -2,39 +2,39 @@
 
 use std::cell::Cell;
 
-use domain::{activity::State, problem::Code};
+use domain::{activity::ActivityState, problem::Code};
 use workflows::{
     Redis, Sql, StoreError,
-    hot::reserve::Outcome,
+    hot::reserve::ReserveOutcome,
     keys::{ACTIVITIES, Keys},
     ledger::activities,
     operator::activities::OperationOutcome,
-    ports::{Arg, Item},
+    ports::{RedisArg, RedisValue},
 };
 
 use crate::{
-    epochs::{lose_redis, pause, rebuilt, resume},
-    fixture::{LEDGERS, World, world},
+    epochs::{delete_redis_keys, pause, rebuild_activity, resume},
+    fixture::{Fixture, LEDGERS, new_fixture},
     stores::{RealLedger, RealRedis},
 };
 
 /// Redis as if this sale were the only one in it; it can be away.
-pub struct Alone {
+pub struct IsolatedRedis {
     redis: RealRedis,
-    name: String,
-    away: Cell<bool>,
+    activity: String,
+    unavailable: Cell<bool>,
 }
 
-impl Redis for Alone {
-    async fn command(&self, name: &str, args: Vec<Arg>) -> Result<Vec<Item>, StoreError> {
-        if self.away.get() {
+impl Redis for IsolatedRedis {
+    async fn command(&self, name: &str, args: Vec<RedisArg>) -> Result<Vec<RedisValue>, StoreError> {
+        if self.unavailable.get() {
             return Err(StoreError::RedisUnavailable("away".to_owned()));
         }
         if name == "SMEMBERS" {
-            let args = vec![ACTIVITIES.into(), self.name.as_str().into()];
+            let args = vec![ACTIVITIES.into(), self.activity.as_str().into()];
             let known = self.redis.command("SISMEMBER", args).await?;
-            return Ok(if known == [Item::Int(1)] {
-                vec![Item::Bytes(self.name.clone().into_bytes())]
+            return Ok(if known == [RedisValue::Int(1)] {
+                vec![RedisValue::Bytes(self.activity.clone().into_bytes())]
             } else {
                 vec![]
             });
@@ -44,91 +44,97 @@ impl Redis for Alone {
 }
 
 /// The sale, alone in its Redis.
-pub fn alone(world: World<RealRedis, RealLedger>) -> World<Alone, RealLedger> {
-    let World { redis, sql, activity, sku, start_key, per_user } = world;
-    let redis = Alone { redis, name: activity.to_string(), away: Cell::new(false) };
-    World { redis, sql, activity, sku, start_key, per_user }
+pub fn isolated(fixture: Fixture<RealRedis, RealLedger>) -> Fixture<IsolatedRedis, RealLedger> {
+    let Fixture { redis, sql, activity, sku, start_key, per_user } = fixture;
+    let redis = IsolatedRedis { redis, activity: activity.to_string(), unavailable: Cell::new(false) };
+    Fixture { redis, sql, activity, sku, start_key, per_user }
 }
 
-impl World<Alone, RealLedger> {
+impl Fixture<IsolatedRedis, RealLedger> {
     /// The same in its own Redis.
-    fn in_its_redis(self) -> World<RealRedis, RealLedger> {
-        let World { redis, sql, activity, sku, start_key, per_user } = self;
-        World { redis: redis.redis, sql, activity, sku, start_key, per_user }
+    fn into_shared(self) -> Fixture<RealRedis, RealLedger> {
+        let Fixture { redis, sql, activity, sku, start_key, per_user } = self;
+        Fixture { redis: redis.redis, sql, activity, sku, start_key, per_user }
     }
 }
 
-async fn sheds<R: Redis, S: Sql>(world: &World<R, S>, n: u64) -> bool {
-    match world.reserve(n, &format!("user {n}"), 1).await.unwrap().outcome {
-        Outcome::Refused(Code::Overloaded, _) => true,
-        Outcome::Queued(_) => false,
+async fn is_shed<R: Redis, S: Sql>(fixture: &Fixture<R, S>, n: u64) -> bool {
+    match fixture.reserve(n, &format!("user {n}"), 1).await.unwrap().outcome {
+        ReserveOutcome::Refused(Code::Overloaded, _) => true,
+        ReserveOutcome::Queued(_) => false,
         other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test]
-async fn shedding_outlives_a_rebuild_and_meets_sales_that_are_published_later() {
+async fn load_shedding_survives_a_rebuild_and_applies_to_activities_published_later() {
     for ledger in LEDGERS {
-        let world = alone(world(ledger, 5, 1).await);
-        assert_eq!(world.desk().shed(true).await.unwrap(), 1, "{ledger}");
-        assert!(sheds(&world, 1).await, "{ledger}");
-        let world = world.in_its_redis();
-        pause(&world).await;
-        rebuilt(&world).await;
-        resume(&world).await;
-        assert!(sheds(&world, 1).await, "{ledger}: after a rebuild");
-        lose_redis(&world).await;
-        resume(&world).await;
-        assert!(sheds(&world, 1).await, "{ledger}: after a loss");
+        let fixture = isolated(new_fixture(ledger, 5, 1).await);
+        assert_eq!(fixture.operator().set_shedding(true).await.unwrap(), 1, "{ledger}");
+        assert!(is_shed(&fixture, 1).await, "{ledger}");
+        let fixture = fixture.into_shared();
+        pause(&fixture).await;
+        rebuild_activity(&fixture).await;
+        resume(&fixture).await;
+        assert!(is_shed(&fixture, 1).await, "{ledger}: after a rebuild");
+        delete_redis_keys(&fixture).await;
+        resume(&fixture).await;
+        assert!(is_shed(&fixture, 1).await, "{ledger}: after a loss");
 
-        let mut spec = activities::load(&world.sql, &world.activity).await.unwrap().unwrap().spec;
+        let mut spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
         spec.title = "Another".to_owned();
-        let activity = domain::ids::ActivityId::parse(&format!("{}-b", world.activity)).unwrap();
-        let world = World { activity, ..world };
-        assert!(matches!(world.desk().put(&world.activity, spec, None).await.unwrap(), OperationOutcome::Done(_)));
+        let activity = domain::ids::ActivityId::parse(&format!("{}-b", fixture.activity)).unwrap();
+        let fixture = Fixture { activity, ..fixture };
         assert!(matches!(
-            world.desk().set_state(&world.activity, State::Published).await.unwrap(),
+            fixture.operator().put(&fixture.activity, spec, None).await.unwrap(),
             OperationOutcome::Done(_)
         ));
-        let start_key = domain::gate::start_key(crate::fixture::SECRET, &world.activity, "nonce").unwrap();
-        let world = alone(World { start_key, ..world });
-        assert!(sheds(&world, 1).await, "{ledger}: a sale that was published meanwhile");
+        assert!(matches!(
+            fixture.operator().set_state(&fixture.activity, ActivityState::Published).await.unwrap(),
+            OperationOutcome::Done(_)
+        ));
+        let start_key = domain::gate::start_key(crate::fixture::TICKET_SECRET, &fixture.activity, "nonce").unwrap();
+        let fixture = isolated(Fixture { start_key, ..fixture });
+        assert!(is_shed(&fixture, 1).await, "{ledger}: a sale that was published meanwhile");
 
-        assert_eq!(world.desk().shed(false).await.unwrap(), 1, "{ledger}");
-        assert!(!sheds(&world, 1).await, "{ledger}");
-        let world = world.in_its_redis();
-        world.write().await.unwrap();
-        pause(&world).await;
-        rebuilt(&world).await;
-        resume(&world).await;
-        assert!(!sheds(&world, 2).await, "{ledger}: off is off");
+        assert_eq!(fixture.operator().set_shedding(false).await.unwrap(), 1, "{ledger}");
+        assert!(!is_shed(&fixture, 1).await, "{ledger}");
+        let fixture = fixture.into_shared();
+        fixture.write_batch().await.unwrap();
+        pause(&fixture).await;
+        rebuild_activity(&fixture).await;
+        resume(&fixture).await;
+        assert!(!is_shed(&fixture, 2).await, "{ledger}: off is off");
     }
 }
 
 #[tokio::test]
-async fn shedding_makes_no_gate_where_there_is_none() {
+async fn load_shedding_creates_no_gate() {
     for ledger in LEDGERS {
-        let world = world(ledger, 5, 1).await;
-        lose_redis(&world).await;
-        let world = alone(world);
-        assert_eq!(world.desk().shed(true).await.unwrap(), 0, "{ledger}: nobody was told");
-        let gate = Keys::of(&world.activity).named("gate");
-        assert_eq!(world.redis.command("EXISTS", vec![gate.into()]).await.unwrap(), [Item::Int(0)], "{ledger}");
+        let fixture = new_fixture(ledger, 5, 1).await;
+        delete_redis_keys(&fixture).await;
+        let fixture = isolated(fixture);
+        assert_eq!(fixture.operator().set_shedding(true).await.unwrap(), 0, "{ledger}: nobody was told");
+        let gate = Keys::of(&fixture.activity).named("gate");
+        assert_eq!(fixture.redis.command("EXISTS", vec![gate.into()]).await.unwrap(), [RedisValue::Int(0)], "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn shedding_while_a_store_is_away_says_so_and_is_asked_again() {
+async fn load_shedding_reports_an_unavailable_store_and_can_be_repeated() {
     for ledger in LEDGERS {
-        let world = alone(world(ledger, 5, 1).await);
-        world.redis.away.set(true);
-        assert!(matches!(world.desk().shed(true).await, Err(StoreError::RedisUnavailable(_))), "{ledger}");
-        world.redis.away.set(false);
-        assert_eq!(world.desk().shed(true).await.unwrap(), 1, "{ledger}");
-        assert!(sheds(&world, 1).await, "{ledger}");
+        let fixture = isolated(new_fixture(ledger, 5, 1).await);
+        fixture.redis.unavailable.set(true);
+        assert!(
+            matches!(fixture.operator().set_shedding(true).await, Err(StoreError::RedisUnavailable(_))),
+            "{ledger}"
+        );
+        fixture.redis.unavailable.set(false);
+        assert_eq!(fixture.operator().set_shedding(true).await.unwrap(), 1, "{ledger}");
+        assert!(is_shed(&fixture, 1).await, "{ledger}");
         // Gates are told although the ledger cannot keep it.
-        world.sql.run("DROP TABLE switches", vec![]).await.unwrap();
-        assert!(world.desk().shed(false).await.is_err(), "{ledger}");
-        assert!(!sheds(&world, 1).await, "{ledger}");
+        fixture.sql.run("DROP TABLE switches", vec![]).await.unwrap();
+        assert!(fixture.operator().set_shedding(false).await.is_err(), "{ledger}");
+        assert!(!is_shed(&fixture, 1).await, "{ledger}");
     }
 }

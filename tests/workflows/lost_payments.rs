@@ -1,97 +1,105 @@
 //! Payments whose ids went with a ledger that came back from a backup: a provider is asked for nothing under a name that
 //! it does not know, and names the payment again by itself (G5; I6).
 
-use domain::{ids::OrderNo, order::Status, time::Millis};
+use domain::{ids::OrderNo, order::OrderStatus, time::Millis};
 use futures::future::join_all;
 use workflows::{
-    ledger::{backlog::load, payments::LOST, refunds},
+    ledger::{backlog::load, payments::LOST_PAYMENT, refunds},
     payments::{
         callbacks::{
-            Applied,
-            held::{self, Resolved},
+            CallbackOutcome,
+            held::{self, ResolveOutcome},
         },
-        provider::{AnyProvider, Patience, Sandbox, Stripe},
+        provider::{AnyProvider, RetryPolicy, Sandbox, Stripe},
     },
 };
 
 use crate::{
-    crash_points::die_everywhere,
-    epochs::{Real, pause, rebuilt, resume},
-    fakes::{Endpoint, Refunding, Till},
-    fixture::{LEDGERS, NOW, SECRET, world},
+    crash_points::crash_at_every_call,
+    epochs::{RealFixture, pause, rebuild_activity, resume},
+    fakes::{FakeEndpoint, FakeProvider, RefundBehavior},
+    fixture::{LEDGERS, NOW, TICKET_SECRET, new_fixture},
 };
 
-impl Real {
+impl RealFixture {
     /// An order that was paid, and whose ledger was lost and put back from Redis: nobody knows its payment's id.
-    async fn paid_and_lost(&self, n: u64, user: &str) -> OrderNo {
+    async fn paid_order_without_payment_id(&self, n: u64, user: &str) -> OrderNo {
         let order_no = self.paid_order(n, user).await;
-        self.restore_an_older_ledger(&[&order_no]).await;
+        self.restore_older_ledger(&[&order_no]).await;
         pause(self).await;
-        rebuilt(self).await;
+        rebuild_activity(self).await;
         resume(self).await;
-        assert_eq!(self.entry(&order_no).await.payment, LOST);
+        assert_eq!(self.order_row(&order_no).await.payment, LOST_PAYMENT);
         order_no
     }
 }
 
 #[tokio::test]
-async fn a_refund_of_a_lost_payment_waits_for_its_id_where_operators_see_it_and_goes_with_it() {
+async fn a_refund_waits_visibly_until_a_callback_supplies_the_lost_payment_id() {
     for ledger in LEDGERS {
-        let (world, till) = (world(ledger, 2, 1).await, Till::default());
-        let order_no = world.paid_and_lost(1, "ada").await;
-        world.ask_refund(&order_no).await.unwrap();
-        till.refunding.set(Refunding::AtOnce);
-        let send = async |ms| world.send_refunds(&till, ms).await.unwrap();
-        let round = send(0).await;
-        assert_eq!((till.calls.get(), round.tried, round.untaken.len()), (0, 0, 1), "{ledger}: it is not sent");
-        let open = refunds::open(&world.sql).await.unwrap();
-        assert_eq!((open[0].payment.as_str(), open[0].failures), (LOST, 0), "{ledger}: that is no failure");
+        let (fixture, provider) = (new_fixture(ledger, 2, 1).await, FakeProvider::default());
+        let order_no = fixture.paid_order_without_payment_id(1, "ada").await;
+        fixture.request_refund(&order_no).await.unwrap();
+        provider.refund_behavior.set(RefundBehavior::Succeed);
+        let send = async |ms| fixture.send_refunds(&provider, ms).await.unwrap();
+        let report = send(0).await;
+        assert_eq!(
+            (provider.calls.get(), report.attempted, report.failed.len()),
+            (0, 0, 1),
+            "{ledger}: it is not sent"
+        );
+        let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
+        assert_eq!((open[0].payment.as_str(), open[0].failures), (LOST_PAYMENT, 0), "{ledger}: that is no failure");
         assert!(open[0].last_error.ends_with("let the provider send its callback of the payment again"), "{open:?}");
-        assert_eq!(load(&world.sql).await.unwrap().stuck_refunds, 1, "{ledger}");
+        assert_eq!(load(&fixture.sql).await.unwrap().stuck_refunds, 1, "{ledger}");
         // The provider names the payment, twice: that is no second payment, and the refund is due at once.
-        assert_eq!(world.paid(&order_no, "again").await.unwrap(), Applied::Changed, "{ledger}");
-        assert_eq!(world.paid(&order_no, "and again").await.unwrap(), Applied::Duplicate, "{ledger}");
-        assert_eq!(refunds::open(&world.sql).await.unwrap().len(), 1, "{ledger}");
-        assert_eq!(load(&world.sql).await.unwrap().stuck_refunds, 0, "{ledger}");
-        assert_eq!(send(1).await.tried, 1, "{ledger}");
-        assert_eq!(till.refunds.borrow().keys().collect::<Vec<_>>(), [&(format!("pay-{order_no}"), 0)], "{ledger}");
-        assert_eq!(world.status(&order_no).await, Some(Status::Refunded), "{ledger}");
-        assert_eq!(world.units().await, (2, 0, 0), "{ledger}");
+        assert_eq!(fixture.payment_succeeded(&order_no, "again").await.unwrap(), CallbackOutcome::Changed, "{ledger}");
+        assert_eq!(
+            fixture.payment_succeeded(&order_no, "and again").await.unwrap(),
+            CallbackOutcome::NoChange,
+            "{ledger}"
+        );
+        assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(), 1, "{ledger}");
+        assert_eq!(load(&fixture.sql).await.unwrap().stuck_refunds, 0, "{ledger}");
+        assert_eq!(send(1).await.attempted, 1, "{ledger}");
+        assert_eq!(provider.refunds.borrow().keys().collect::<Vec<_>>(), [&(format!("pay-{order_no}"), 0)], "{ledger}");
+        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
+        assert_eq!(fixture.units().await, (2, 0, 0), "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn no_provider_hears_of_a_refund_before_it_has_named_the_payment() {
+async fn no_provider_receives_a_refund_before_a_callback_supplies_the_payment_id() {
     for ledger in LEDGERS {
-        let (sandbox, stripe) = (Endpoint::default(), Endpoint::default());
+        let (sandbox, stripe) = (FakeEndpoint::default(), FakeEndpoint::default());
         let providers = [
             AnyProvider::Sandbox(Sandbox {
-                web: &sandbox,
-                url: "http://sandbox.example".to_owned(),
-                ticket_secret: SECRET.to_owned(),
-                cron_token: SECRET.to_owned(),
+                http_client: &sandbox,
+                base_url: "http://sandbox.example".to_owned(),
+                ticket_secret: TICKET_SECRET.to_owned(),
+                cron_token: TICKET_SECRET.to_owned(),
             }),
             AnyProvider::Stripe(Stripe {
-                web: &stripe,
-                api: "https://stripe.example".to_owned(),
-                key: "sk_test".to_owned(),
-                shop: "https://shop.example".to_owned(),
-                patience: Patience::SWEEPER,
+                http_client: &stripe,
+                api_url: "https://stripe.example".to_owned(),
+                api_key: "sk_test".to_owned(),
+                shop_url: "https://shop.example".to_owned(),
+                retry: RetryPolicy::SWEEPER,
                 clock: || NOW,
-                pause: |_| Box::pin(async {}),
+                sleep: |_| Box::pin(async {}),
             }),
         ];
-        for (provider, web) in providers.iter().zip([&sandbox, &stripe]) {
-            let world = world(ledger, 2, 1).await;
-            let order_no = world.paid_and_lost(1, "ada").await;
-            world.ask_refund(&order_no).await.unwrap();
-            let send = async |ms| world.send_refunds(provider, ms).await.unwrap();
+        for (provider, http) in providers.iter().zip([&sandbox, &stripe]) {
+            let fixture = new_fixture(ledger, 2, 1).await;
+            let order_no = fixture.paid_order_without_payment_id(1, "ada").await;
+            fixture.request_refund(&order_no).await.unwrap();
+            let send = async |ms| fixture.send_refunds(provider, ms).await.unwrap();
             send(0).await;
             send(3_600_000).await;
-            assert_eq!(*web.seen.borrow(), [], "{ledger}");
-            world.paid(&order_no, "again").await.unwrap();
+            assert_eq!(*http.requests.borrow(), [], "{ledger}");
+            fixture.payment_succeeded(&order_no, "again").await.unwrap();
             send(0).await;
-            let body = web.seen.borrow().iter().map(|request| request.body.clone()).collect::<Vec<_>>();
+            let body = http.requests.borrow().iter().map(|request| request.body.clone()).collect::<Vec<_>>();
             assert_eq!(body.len(), 1, "{ledger}");
             assert!(body[0].contains(&format!("pay-{order_no}")), "{ledger}: {body:?}");
         }
@@ -99,48 +107,52 @@ async fn no_provider_hears_of_a_refund_before_it_has_named_the_payment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_callbacks_at_once_name_a_lost_payment_once() {
+async fn concurrent_callbacks_supply_a_lost_payment_id_once() {
     for ledger in LEDGERS {
-        let world = world(ledger, 2, 1).await;
-        let order_no = world.paid_and_lost(1, "ada").await;
+        let fixture = new_fixture(ledger, 2, 1).await;
+        let order_no = fixture.paid_order_without_payment_id(1, "ada").await;
         let events: Vec<_> = (0..50).map(|n| format!("again {n}")).collect();
-        let applied = join_all(events.iter().map(|event| world.paid(&order_no, event))).await;
-        let changed = applied.into_iter().filter(|applied| *applied.as_ref().unwrap() == Applied::Changed);
+        let applied = join_all(events.iter().map(|event| fixture.payment_succeeded(&order_no, event))).await;
+        let changed = applied.into_iter().filter(|applied| *applied.as_ref().unwrap() == CallbackOutcome::Changed);
         assert_eq!(changed.count(), 1, "{ledger}");
-        assert_eq!(refunds::open(&world.sql).await.unwrap(), [], "{ledger}: money that came once stays");
-        assert_eq!(world.entry(&order_no).await.payment, format!("pay-{order_no}"), "{ledger}");
+        assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}: money that came once stays");
+        assert_eq!(fixture.order_row(&order_no).await.payment, format!("pay-{order_no}"), "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn a_refund_confirmed_before_its_payment_is_named_is_held_and_replayed() {
+async fn a_refund_confirmed_before_its_payment_id_is_known_is_held_and_replayed() {
     for ledger in LEDGERS {
-        let world = world(ledger, 2, 1).await;
-        let order_no = world.paid_and_lost(1, "ada").await;
-        assert_eq!(world.money_back(&order_no, "r").await.unwrap(), Applied::Held, "{ledger}: of which payment?");
-        world.paid(&order_no, "again").await.unwrap();
-        let replayed = held::replay(&world.redis, &world.sql, &format!("r-{order_no}"), NOW).await.unwrap();
-        assert_eq!(replayed, Resolved::Done(Applied::Changed), "{ledger}");
-        assert_eq!(world.status(&order_no).await, Some(Status::Refunded), "{ledger}");
-        assert_eq!(refunds::open(&world.sql).await.unwrap(), [], "{ledger}: nothing goes back twice");
-        assert_eq!(world.units().await, (2, 0, 0), "{ledger}");
+        let fixture = new_fixture(ledger, 2, 1).await;
+        let order_no = fixture.paid_order_without_payment_id(1, "ada").await;
+        assert_eq!(
+            fixture.refund_succeeded(&order_no, "r").await.unwrap(),
+            CallbackOutcome::Held,
+            "{ledger}: of which payment?"
+        );
+        fixture.payment_succeeded(&order_no, "again").await.unwrap();
+        let replayed = held::replay(&fixture.redis, &fixture.sql, &format!("r-{order_no}"), NOW).await.unwrap();
+        assert_eq!(replayed, ResolveOutcome::Done(CallbackOutcome::Changed), "{ledger}");
+        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
+        assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}: nothing goes back twice");
+        assert_eq!(fixture.units().await, (2, 0, 0), "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn whoever_dies_while_a_lost_payment_is_named_leaves_one_refund_with_its_id() {
-    die_everywhere(
-        "payment callback: a payment named again that the ledger lost",
+async fn a_crashed_callback_that_supplies_a_lost_payment_id_leaves_one_refund_with_that_id() {
+    crash_at_every_call(
+        "payment callback: a payment id that the ledger lost",
         2,
-        async |world| {
-            let order_no = world.paid_and_lost(1, "ada").await;
-            world.ask_refund(&order_no).await.unwrap();
+        async |fixture| {
+            let order_no = fixture.paid_order_without_payment_id(1, "ada").await;
+            fixture.request_refund(&order_no).await.unwrap();
         },
-        async |world| world.paid(&world.order_no(1), "again").await.map(|_| ()),
-        async |world, point| {
-            let order_no = world.order_no(1);
-            world.paid(&order_no, "again").await.unwrap();
-            let open = refunds::open(&world.sql).await.unwrap();
+        async |fixture| fixture.payment_succeeded(&fixture.order_no(1), "again").await.map(|_| ()),
+        async |fixture, point| {
+            let order_no = fixture.order_no(1);
+            fixture.payment_succeeded(&order_no, "again").await.unwrap();
+            let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
             let payments: Vec<_> = open.iter().map(|refund| refund.payment.as_str()).collect();
             assert_eq!(payments, [format!("pay-{order_no}")], "{point}");
             assert_eq!(open[0].next_try_at, Millis(0), "{point}: due at once");

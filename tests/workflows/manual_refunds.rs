@@ -2,184 +2,208 @@
 
 use std::cell::Cell;
 
-use domain::{ids::OrderNo, money::Money, order::Status, webhook::Payment};
+use domain::{ids::OrderNo, money::Money, order::OrderStatus, webhook::ProviderEvent};
 use workflows::{
     Redis, Sql, StoreError,
     ledger::{payments, refunds},
     payments::callbacks::{
-        self, Applied,
-        held::{self, Resolved},
+        self, CallbackOutcome,
+        held::{self, ResolveOutcome},
     },
-    ports::{Dialect, Value},
+    ports::{Dialect, SqlValue},
 };
 
 use crate::{
-    crash_points::die_everywhere,
-    fixture::{LEDGERS, NOW, World, world},
+    crash_points::crash_at_every_call,
+    fixture::{Fixture, LEDGERS, NOW, new_fixture},
     stores::RealLedger,
 };
 
-fn again(order_no: &OrderNo, event: &str) -> Payment {
-    Payment {
+fn payment_event(order_no: &OrderNo, event: &str) -> ProviderEvent {
+    ProviderEvent {
         id: event.to_owned(),
         kind: "payment.succeeded".to_owned(),
         order_no: order_no.to_string(),
         payment: "p".to_owned(),
         money: Money::new(100, "EUR"),
-        ..Payment::default()
+        ..ProviderEvent::default()
     }
 }
 
 /// What a held callback of [`World::held_payment`] is called.
-const HELD: &str = "evt-p";
+const HELD_CALLBACK: &str = "evt-p";
 
-impl<R: Redis, S: Sql> World<R, S> {
+impl<R: Redis, S: Sql> Fixture<R, S> {
     /// An order that waits for money, and a callback of its payment that came before it was written.
-    async fn held_payment(&self) -> OrderNo {
+    async fn order_with_held_payment(&self) -> OrderNo {
         self.reserve(1, "ada", 1).await.unwrap();
         let order_no = self.order_no(1);
-        assert_eq!(self.another_payment(&order_no, "p").await.unwrap(), Applied::Held);
-        self.write().await.unwrap();
+        assert_eq!(self.payment_succeeded_with_id(&order_no, "p").await.unwrap(), CallbackOutcome::Held);
+        self.write_batch().await.unwrap();
         order_no
     }
 
-    async fn replay(&self) -> Resolved {
-        held::replay(&self.redis, &self.sql, HELD, NOW).await.unwrap()
+    async fn replay_held(&self) -> ResolveOutcome {
+        held::replay(&self.redis, &self.sql, HELD_CALLBACK, NOW).await.unwrap()
     }
 
     /// The same payment is told once more, under another name.
-    async fn told_again(&self, order_no: &OrderNo, event: &str) -> Applied {
-        callbacks::apply(&self.redis, &self.sql, &again(order_no, event), NOW).await.unwrap()
+    async fn redeliver_payment(&self, order_no: &OrderNo, event: &str) -> CallbackOutcome {
+        callbacks::apply(&self.redis, &self.sql, &payment_event(order_no, event), NOW).await.unwrap()
     }
 
     /// The payment is an order's or goes back: one of both.
-    async fn kept_or_given_back(&self, order_no: &OrderNo, point: &str) -> bool {
-        let paid = self.status(order_no).await == Some(Status::Paid);
-        let back = refunds::of_order(&self.sql, order_no).await.unwrap();
-        assert_eq!(back.iter().filter(|refund| refund.payment == "p").count(), usize::from(!paid), "{point}: {back:?}");
+    async fn assert_kept_or_refunded(&self, order_no: &OrderNo, point: &str) -> bool {
+        let paid = self.ledger_status(order_no).await == Some(OrderStatus::Paid);
+        let refunds = refunds::list_for_order(&self.sql, order_no).await.unwrap();
+        assert_eq!(
+            refunds.iter().filter(|refund| refund.payment == "p").count(),
+            usize::from(!paid),
+            "{point}: {refunds:?}"
+        );
         paid
     }
 }
 
 #[tokio::test]
-async fn an_operator_who_dies_while_money_is_given_back_leaves_a_paid_order_or_a_refund() {
-    die_everywhere(
-        "operator: the money of a held callback given back",
+async fn a_crashed_manual_refund_leaves_a_paid_order_or_a_refund() {
+    crash_at_every_call(
+        "operator: the payment of a held callback refunded",
         2,
-        async |world| {
-            world.held_payment().await;
+        async |fixture| {
+            fixture.order_with_held_payment().await;
         },
-        async |world| held::refund(&world.sql, HELD).await.map(|_| ()),
-        async |world, point| {
-            world.replay().await;
-            world.kept_or_given_back(&world.order_no(1), point).await;
+        async |fixture| held::refund(&fixture.sql, HELD_CALLBACK).await.map(|_| ()),
+        async |fixture, point| {
+            fixture.replay_held().await;
+            fixture.assert_kept_or_refunded(&fixture.order_no(1), point).await;
         },
     )
     .await;
 }
 
 /// A ledger in whose way somebody comes: `act` runs to its end before its call `at`.
-struct Between<'a, F> {
+struct HookBeforeCall<'a, F> {
     sql: &'a RealLedger,
-    at: Cell<u32>,
-    act: F,
+    calls_left: Cell<u32>,
+    action: F,
 }
 
-impl<F: AsyncFn()> Sql for Between<'_, F> {
+impl<F: AsyncFn()> Sql for HookBeforeCall<'_, F> {
     fn dialect(&self) -> Dialect {
         self.sql.dialect()
     }
 
-    async fn run(&self, statement: &str, params: Vec<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
-        self.at.set(self.at.get().wrapping_sub(1));
-        if self.at.get() == 0 {
-            (self.act)().await;
+    async fn run(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
+        self.calls_left.set(self.calls_left.get().wrapping_sub(1));
+        if self.calls_left.get() == 0 {
+            (self.action)().await;
         }
         self.sql.run(statement, params).await
     }
 }
 
 #[tokio::test]
-async fn a_colleague_who_replays_what_is_being_given_back_comes_before_or_after() {
+async fn a_replay_during_a_manual_refund_runs_before_or_after_it() {
     for ledger in LEDGERS {
-        for at in 1..=4 {
-            let world = world(ledger, 2, 1).await;
-            let order_no = world.held_payment().await;
-            let act = async || assert_ne!(world.replay().await, Resolved::Paid);
-            let between = Between { sql: &world.sql, at: Cell::new(at), act };
-            let given = held::refund(&between, HELD).await.unwrap();
-            world.replay().await;
-            let paid = world.kept_or_given_back(&order_no, &format!("{ledger}, call {at}")).await;
-            assert_eq!(given == Resolved::Done(Applied::Changed), !paid, "{ledger}, call {at}: {given:?}");
+        for call in 1..=4 {
+            let fixture = new_fixture(ledger, 2, 1).await;
+            let order_no = fixture.order_with_held_payment().await;
+            let action = async || assert_ne!(fixture.replay_held().await, ResolveOutcome::OrderPaid);
+            let hooked_ledger = HookBeforeCall { sql: &fixture.sql, calls_left: Cell::new(call), action };
+            let refunded = held::refund(&hooked_ledger, HELD_CALLBACK).await.unwrap();
+            fixture.replay_held().await;
+            let paid = fixture.assert_kept_or_refunded(&order_no, &format!("{ledger}, call {call}")).await;
+            assert_eq!(
+                refunded == ResolveOutcome::Done(CallbackOutcome::Changed),
+                !paid,
+                "{ledger}, call {call}: {refunded:?}"
+            );
         }
     }
 }
 
 #[tokio::test]
-async fn money_that_is_given_back_while_it_is_told_again_goes_one_way() {
+async fn a_payment_redelivered_during_its_manual_refund_is_kept_or_refunded() {
     for ledger in LEDGERS {
-        for at in 1..=8 {
-            let world = world(ledger, 2, 1).await;
-            let order_no = world.held_payment().await;
-            let act = async || {
-                held::refund(&world.sql, HELD).await.unwrap();
+        for call in 1..=8 {
+            let fixture = new_fixture(ledger, 2, 1).await;
+            let order_no = fixture.order_with_held_payment().await;
+            let action = async || {
+                held::refund(&fixture.sql, HELD_CALLBACK).await.unwrap();
             };
-            let between = Between { sql: &world.sql, at: Cell::new(at), act };
+            let hooked_ledger = HookBeforeCall { sql: &fixture.sql, calls_left: Cell::new(call), action };
             // The one that comes too late hears so, and is told again.
-            let told = callbacks::apply(&world.redis, &between, &again(&order_no, "again"), NOW).await;
-            assert!(matches!(told, Ok(_) | Err(StoreError::LedgerUnavailable(_))), "{ledger}, call {at}: {told:?}");
-            world.told_again(&order_no, "again").await;
-            world.kept_or_given_back(&order_no, &format!("{ledger}, call {at}")).await;
+            let applied =
+                callbacks::apply(&fixture.redis, &hooked_ledger, &payment_event(&order_no, "again"), NOW).await;
+            assert!(
+                matches!(applied, Ok(_) | Err(StoreError::LedgerUnavailable(_))),
+                "{ledger}, call {call}: {applied:?}"
+            );
+            fixture.redeliver_payment(&order_no, "again").await;
+            fixture.assert_kept_or_refunded(&order_no, &format!("{ledger}, call {call}")).await;
         }
     }
 }
 
 #[tokio::test]
-async fn money_that_was_given_back_pays_nothing_when_it_is_told_again() {
+async fn a_manually_refunded_payment_pays_nothing_when_it_is_redelivered() {
     for ledger in LEDGERS {
-        let world = world(ledger, 2, 1).await;
-        let order_no = world.held_payment().await;
-        held::refund(&world.sql, HELD).await.unwrap();
-        assert_eq!(world.told_again(&order_no, "again").await, Applied::Duplicate, "{ledger}");
-        assert_eq!(world.status(&order_no).await, Some(Status::PendingPayment), "{ledger}");
-        world.expire().await.unwrap();
-        assert_eq!(world.told_again(&order_no, "late").await, Applied::Duplicate, "{ledger}");
-        assert_eq!(world.status(&order_no).await, Some(Status::Expired), "{ledger}");
-        assert_eq!(world.units().await, (2, 0, 0), "{ledger}: nothing was taken for it");
+        let fixture = new_fixture(ledger, 2, 1).await;
+        let order_no = fixture.order_with_held_payment().await;
+        held::refund(&fixture.sql, HELD_CALLBACK).await.unwrap();
+        assert_eq!(fixture.redeliver_payment(&order_no, "again").await, CallbackOutcome::NoChange, "{ledger}");
+        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::PendingPayment), "{ledger}");
+        fixture.expire_orders().await.unwrap();
+        assert_eq!(fixture.redeliver_payment(&order_no, "late").await, CallbackOutcome::NoChange, "{ledger}");
+        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Expired), "{ledger}");
+        assert_eq!(fixture.units().await, (2, 0, 0), "{ledger}: nothing was taken for it");
         // Its sale is over for this payment, not for another one.
-        assert_eq!(world.another_payment(&order_no, "q").await.unwrap(), Applied::Changed, "{ledger}");
-        assert_eq!(world.status(&order_no).await, Some(Status::Paid), "{ledger}");
-        let back = refunds::of_order(&world.sql, &order_no).await.unwrap();
-        assert_eq!(back.iter().map(|refund| refund.payment.as_str()).collect::<Vec<_>>(), ["p"], "{ledger}");
+        assert_eq!(
+            fixture.payment_succeeded_with_id(&order_no, "q").await.unwrap(),
+            CallbackOutcome::Changed,
+            "{ledger}"
+        );
+        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
+        let refunds = refunds::list_for_order(&fixture.sql, &order_no).await.unwrap();
+        assert_eq!(refunds.iter().map(|refund| refund.payment.as_str()).collect::<Vec<_>>(), ["p"], "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn the_schema_lets_no_payment_that_was_given_back_pay_late_or_name_an_order() {
+async fn the_schema_lets_no_refunded_payment_pay_or_identify_an_order() {
     for ledger in LEDGERS {
-        let world = world(ledger, 2, 1).await;
-        let order_no = world.held_payment().await;
-        let callback = payments::held_one(&world.sql, HELD).await.unwrap().unwrap();
-        held::refund(&world.sql, HELD).await.unwrap();
-        assert_eq!(payments::pay(&world.sql, &callback, "pending_payment", NOW).await.unwrap(), None, "{ledger}");
-        world.expire().await.unwrap();
-        assert_eq!(payments::pay(&world.sql, &callback, "expired", NOW).await.unwrap(), None, "{ledger}");
-        assert_eq!(payments::refund_late(&world.sql, &callback, NOW).await.unwrap(), None, "{ledger}");
-        let lost = payments::Callback { payment: payments::LOST.to_owned(), ..callback.clone() };
-        assert!(payments::pay(&world.sql, &lost, "expired", NOW).await.unwrap().is_some(), "{ledger}");
-        assert!(!payments::name(&world.sql, &callback).await.unwrap(), "{ledger}");
-        assert_eq!(world.status(&order_no).await, Some(Status::Paid), "{ledger}");
+        let fixture = new_fixture(ledger, 2, 1).await;
+        let order_no = fixture.order_with_held_payment().await;
+        let callback = payments::load_held(&fixture.sql, HELD_CALLBACK).await.unwrap().unwrap();
+        held::refund(&fixture.sql, HELD_CALLBACK).await.unwrap();
+        assert_eq!(
+            payments::mark_paid(&fixture.sql, &callback, "pending_payment", NOW).await.unwrap(),
+            None,
+            "{ledger}"
+        );
+        fixture.expire_orders().await.unwrap();
+        assert_eq!(payments::mark_paid(&fixture.sql, &callback, "expired", NOW).await.unwrap(), None, "{ledger}");
+        assert_eq!(payments::refund_late_payment(&fixture.sql, &callback, NOW).await.unwrap(), None, "{ledger}");
+        let lost = payments::Callback { payment: payments::LOST_PAYMENT.to_owned(), ..callback.clone() };
+        assert!(payments::mark_paid(&fixture.sql, &lost, "expired", NOW).await.unwrap().is_some(), "{ledger}");
+        assert!(!payments::restore_payment_id(&fixture.sql, &callback).await.unwrap(), "{ledger}");
+        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn money_that_paid_its_order_meanwhile_is_not_given_back() {
+async fn a_payment_that_paid_its_order_meanwhile_is_not_refunded() {
     for ledger in LEDGERS {
-        let world = world(ledger, 2, 1).await;
-        let order_no = world.held_payment().await;
-        assert_eq!(world.told_again(&order_no, "again").await, Applied::Changed, "{ledger}");
-        assert_eq!(held::refund(&world.sql, HELD).await.unwrap(), Resolved::Paid, "{ledger}");
-        assert!(world.kept_or_given_back(&order_no, ledger).await, "{ledger}");
-        assert_eq!(world.replay().await, Resolved::Done(Applied::Duplicate), "{ledger}: nothing is left to be done");
+        let fixture = new_fixture(ledger, 2, 1).await;
+        let order_no = fixture.order_with_held_payment().await;
+        assert_eq!(fixture.redeliver_payment(&order_no, "again").await, CallbackOutcome::Changed, "{ledger}");
+        assert_eq!(held::refund(&fixture.sql, HELD_CALLBACK).await.unwrap(), ResolveOutcome::OrderPaid, "{ledger}");
+        assert!(fixture.assert_kept_or_refunded(&order_no, ledger).await, "{ledger}");
+        assert_eq!(
+            fixture.replay_held().await,
+            ResolveOutcome::Done(CallbackOutcome::NoChange),
+            "{ledger}: nothing is left to be done"
+        );
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use domain::order::Status;
+use domain::order::OrderStatus;
 use proptest::{prelude::*, test_runner::Config};
 
-use crate::fixture::{LEDGERS, World, world};
+use crate::fixture::{Fixture, LEDGERS, new_fixture};
 
 const USERS: [&str; 4] = ["ada", "bob", "cyd", "dee"];
 const PER_USER: i64 = 3;
@@ -18,8 +18,8 @@ enum Step {
     Pay { ticket: u64, event: u8 },
     Cancel { ticket: u64 },
     Expire,
-    AskRefund { ticket: u64 },
-    Refunded { ticket: u64, event: u8 },
+    RequestRefund { ticket: u64 },
+    RefundSucceeded { ticket: u64, event: u8 },
     Restock { by: i64 },
     Recover,
 }
@@ -35,8 +35,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0..32_u64, 0..2_u8).prop_map(|(ticket, event)| Step::Pay { ticket, event }),
         2 => (0..32_u64).prop_map(|ticket| Step::Cancel { ticket }),
         1 => Just(Step::Expire),
-        1 => (0..32_u64).prop_map(|ticket| Step::AskRefund { ticket }),
-        1 => (0..32_u64, 0..2_u8).prop_map(|(ticket, event)| Step::Refunded { ticket, event }),
+        1 => (0..32_u64).prop_map(|ticket| Step::RequestRefund { ticket }),
+        1 => (0..32_u64, 0..2_u8).prop_map(|(ticket, event)| Step::RefundSucceeded { ticket, event }),
         1 => (-2..=2_i64).prop_filter("0 is no restock", |by| *by != 0).prop_map(|by| Step::Restock { by }),
         1 => Just(Step::Recover),
     ]
@@ -46,23 +46,23 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Default)]
 struct Model {
     total: i64,
-    orders: BTreeMap<u64, (usize, i64, Status, bool)>,
+    orders: BTreeMap<u64, (usize, i64, OrderStatus, bool)>,
 }
 
 impl Model {
-    fn live(&self, of: impl Fn(&(usize, i64, Status, bool)) -> bool) -> i64 {
-        self.orders.values().filter(|order| order.3 && of(order)).map(|order| order.1).sum()
+    fn live_units(&self, filter: impl Fn(&(usize, i64, OrderStatus, bool)) -> bool) -> i64 {
+        self.orders.values().filter(|order| order.3 && filter(order)).map(|order| order.1).sum()
     }
 
     fn left(&self) -> i64 {
-        self.total - self.live(|_| true)
+        self.total - self.live_units(|_| true)
     }
 
-    fn fits(&self, user: usize, quantity: i64) -> bool {
-        self.left() >= quantity && self.live(|order| order.0 == user) + quantity <= PER_USER
+    fn has_room(&self, user: usize, quantity: i64) -> bool {
+        self.left() >= quantity && self.live_units(|order| order.0 == user) + quantity <= PER_USER
     }
 
-    fn set(&mut self, ticket: u64, status: Status, live: bool) {
+    fn set(&mut self, ticket: u64, status: OrderStatus, live: bool) {
         if let Some(order) = self.orders.get_mut(&ticket) {
             (order.2, order.3) = (status, live);
         }
@@ -70,45 +70,45 @@ impl Model {
 
     /// Units held and sold.
     fn units(&self) -> (i64, i64, i64) {
-        let held = self.live(|order| matches!(order.2, Status::Queued | Status::PendingPayment));
-        (self.left(), held, self.live(|_| true) - held)
+        let held = self.live_units(|order| matches!(order.2, OrderStatus::Queued | OrderStatus::PendingPayment));
+        (self.left(), held, self.live_units(|_| true) - held)
     }
 
     fn step(&mut self, step: &Step) {
         let status = |model: &Self, ticket: &u64| model.orders.get(ticket).map(|order| order.2);
         match step {
             Step::Reserve { ticket, user, quantity }
-                if !self.orders.contains_key(ticket) && self.fits(*user, *quantity) =>
+                if !self.orders.contains_key(ticket) && self.has_room(*user, *quantity) =>
             {
-                self.orders.insert(*ticket, (*user, *quantity, Status::Queued, true));
+                self.orders.insert(*ticket, (*user, *quantity, OrderStatus::Queued, true));
             }
             Step::Write | Step::Recover => {
-                for order in self.orders.values_mut().filter(|order| order.2 == Status::Queued) {
-                    order.2 = Status::PendingPayment;
+                for order in self.orders.values_mut().filter(|order| order.2 == OrderStatus::Queued) {
+                    order.2 = OrderStatus::PendingPayment;
                 }
             }
             Step::Pay { ticket, .. } => match status(self, ticket) {
-                Some(Status::PendingPayment) => self.set(*ticket, Status::Paid, true),
-                Some(Status::Cancelled | Status::Expired) => {
+                Some(OrderStatus::PendingPayment) => self.set(*ticket, OrderStatus::Paid, true),
+                Some(OrderStatus::Cancelled | OrderStatus::Expired) => {
                     let (user, quantity, ..) = self.orders[ticket];
-                    let fits = self.fits(user, quantity);
-                    self.set(*ticket, if fits { Status::Paid } else { Status::Refunding }, fits);
+                    let fits = self.has_room(user, quantity);
+                    self.set(*ticket, if fits { OrderStatus::Paid } else { OrderStatus::Refunding }, fits);
                 }
                 _ => {}
             },
-            Step::Cancel { ticket } if status(self, ticket) == Some(Status::PendingPayment) => {
-                self.set(*ticket, Status::Cancelled, false);
+            Step::Cancel { ticket } if status(self, ticket) == Some(OrderStatus::PendingPayment) => {
+                self.set(*ticket, OrderStatus::Cancelled, false);
             }
             Step::Expire => {
-                for order in self.orders.values_mut().filter(|order| order.2 == Status::PendingPayment) {
-                    (order.2, order.3) = (Status::Expired, false);
+                for order in self.orders.values_mut().filter(|order| order.2 == OrderStatus::PendingPayment) {
+                    (order.2, order.3) = (OrderStatus::Expired, false);
                 }
             }
-            Step::AskRefund { ticket } if status(self, ticket) == Some(Status::Paid) => {
-                self.set(*ticket, Status::Refunding, true);
+            Step::RequestRefund { ticket } if status(self, ticket) == Some(OrderStatus::Paid) => {
+                self.set(*ticket, OrderStatus::Refunding, true);
             }
-            Step::Refunded { ticket, .. } if status(self, ticket) == Some(Status::Refunding) => {
-                self.set(*ticket, Status::Refunded, false);
+            Step::RefundSucceeded { ticket, .. } if status(self, ticket) == Some(OrderStatus::Refunding) => {
+                self.set(*ticket, OrderStatus::Refunded, false);
             }
             Step::Restock { by } if self.left() + by >= 0 => self.total += by,
             _ => {}
@@ -116,63 +116,73 @@ impl Model {
     }
 }
 
-type Real = World<crate::stores::RealRedis, crate::stores::RealLedger>;
+type RealFixture = Fixture<crate::stores::RealRedis, crate::stores::RealLedger>;
 
-async fn perform(world: &Real, step: &Step) {
+async fn perform(fixture: &RealFixture, step: &Step) {
     match step {
         Step::Reserve { ticket, user, quantity } => {
-            world.reserve(*ticket, USERS[*user], *quantity).await.unwrap();
+            fixture.reserve(*ticket, USERS[*user], *quantity).await.unwrap();
         }
         Step::Write => {
-            world.write().await.unwrap();
+            fixture.write_batch().await.unwrap();
         }
         // A provider has nothing to say of an order that cannot be paid yet.
         Step::Pay { ticket, event } => {
-            if world.status(&world.order_no(*ticket)).await.is_some() {
-                world.paid(&world.order_no(*ticket), &format!("e{event}")).await.unwrap();
+            if fixture.ledger_status(&fixture.order_no(*ticket)).await.is_some() {
+                fixture.payment_succeeded(&fixture.order_no(*ticket), &format!("e{event}")).await.unwrap();
             }
         }
         Step::Cancel { ticket } => {
-            world.cancel(&world.order_no(*ticket)).await.unwrap();
+            fixture.cancel(&fixture.order_no(*ticket)).await.unwrap();
         }
         Step::Expire => {
-            world.expire().await.unwrap();
+            fixture.expire_orders().await.unwrap();
         }
-        Step::AskRefund { ticket } => {
-            world.ask_refund(&world.order_no(*ticket)).await.unwrap();
+        Step::RequestRefund { ticket } => {
+            fixture.request_refund(&fixture.order_no(*ticket)).await.unwrap();
         }
-        Step::Refunded { ticket, event } => {
-            if world.status(&world.order_no(*ticket)).await == Some(Status::Refunding) {
-                world.money_back(&world.order_no(*ticket), &format!("r{event}")).await.unwrap();
+        Step::RefundSucceeded { ticket, event } => {
+            if fixture.ledger_status(&fixture.order_no(*ticket)).await == Some(OrderStatus::Refunding) {
+                fixture.refund_succeeded(&fixture.order_no(*ticket), &format!("r{event}")).await.unwrap();
             }
         }
         Step::Restock { by } => {
-            world.desk().restock(&world.activity, &world.sku, *by, None).await.unwrap();
+            fixture.operator().restock(&fixture.activity, &fixture.sku, *by, None).await.unwrap();
         }
-        Step::Recover => world.recover().await,
+        Step::Recover => fixture.recover().await,
     }
 }
 
 #[test]
-fn any_life_of_a_sale_agrees_with_the_model() {
+fn any_sequence_of_steps_agrees_with_the_model() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for ledger in LEDGERS {
         let cases = if ledger == "sqlite" { 120 } else { 40 };
         proptest!(Config { cases, failure_persistence: None, ..Config::default() },
             |(total in 1..8_i64, steps in prop::collection::vec(step(), 1..40))| {
                 runtime.block_on(async {
-                    let world = world(ledger, total, PER_USER).await;
+                    let fixture = new_fixture(ledger, total, PER_USER).await;
                     let mut model = Model { total, ..Model::default() };
-                    for (at, step) in steps.iter().enumerate() {
-                        perform(&world, step).await;
+                    for (index, step) in steps.iter().enumerate() {
+                        perform(&fixture, step).await;
                         model.step(step);
-                        let said = || format!("{ledger}, after step {at} {step:?} of {steps:?}");
-                        assert_eq!(world.units().await, model.units(), "{}", said());
+                        let context = || format!("{ledger}, after step {index} {step:?} of {steps:?}");
+                        assert_eq!(fixture.units().await, model.units(), "{}", context());
                         for (ticket, order) in &model.orders {
-                            let order_no = world.order_no(*ticket);
-                            assert_eq!(world.hot_status(&order_no).await, Some(order.2), "ticket {ticket}, {}", said());
-                            if order.2 != Status::Queued {
-                                assert_eq!(world.status(&order_no).await, Some(order.2), "ticket {ticket}, {}", said());
+                            let order_no = fixture.order_no(*ticket);
+                            assert_eq!(
+                                fixture.redis_status(&order_no).await,
+                                Some(order.2),
+                                "ticket {ticket}, {}",
+                                context()
+                            );
+                            if order.2 != OrderStatus::Queued {
+                                assert_eq!(
+                                    fixture.ledger_status(&order_no).await,
+                                    Some(order.2),
+                                    "ticket {ticket}, {}",
+                                    context()
+                                );
                             }
                         }
                     }
@@ -183,7 +193,7 @@ fn any_life_of_a_sale_agrees_with_the_model() {
 }
 
 #[test]
-fn the_model_is_not_asleep() {
+fn the_model_counts_held_and_sold_units() {
     let mut model = Model { total: 1, ..Model::default() };
     model.step(&Step::Reserve { ticket: 0, user: 0, quantity: 1 });
     assert_eq!(model.units(), (0, 1, 0));

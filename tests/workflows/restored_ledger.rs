@@ -2,18 +2,18 @@
 //! accepted since (G5; I1, I2, I4, I6).
 
 use domain::{
-    activity::State,
+    activity::ActivityState,
     ids::{OrderNo, UserId},
-    order::Status,
+    order::OrderStatus,
     problem::Code,
 };
 use workflows::{
     Redis, Sql,
-    hot::reserve::Outcome,
+    hot::reserve::ReserveOutcome,
     ledger::{
         activities, epochs,
         orders::{self, OrderRow},
-        payments::LOST,
+        payments::LOST_PAYMENT,
         refunds,
     },
     operator::activities::OperationOutcome,
@@ -21,25 +21,25 @@ use workflows::{
     ports::Dialect,
     queue::{dead_letters, order_writer},
     recovery::{
-        rebuild::{Rebuilt, rebuild},
+        rebuild::{RebuildOutcome, rebuild},
         sweep,
     },
 };
 
 use crate::{
-    crash_points::die_everywhere_and_mend,
-    epochs::{Real, pause, rebuilt, resume},
-    fixture::{LEDGERS, NOW, SECRET, world},
+    crash_points::crash_at_every_call_and_recover,
+    epochs::{RealFixture, pause, rebuild_activity, resume},
+    fixture::{LEDGERS, NOW, TICKET_SECRET, new_fixture},
 };
 
-impl Real {
+impl RealFixture {
     /// The ledger is of epoch 1 again, and has never heard of `lost`.
-    pub async fn restore_an_older_ledger(&self, lost: &[&OrderNo]) {
-        let of =
+    pub async fn restore_older_ledger(&self, lost: &[&OrderNo]) {
+        let on_table =
             |table: &str| if self.sql.dialect() == Dialect::Sqlite { String::new() } else { format!(" ON {table}") };
         let run = async |statement: &str, params| self.sql.run(statement, params).await.unwrap();
-        run(&format!("DROP TRIGGER IF EXISTS epochs_rise{}", of("epochs")), vec![]).await;
-        run(&format!("DROP TRIGGER IF EXISTS orders_stay{}", of("orders")), vec![]).await;
+        run(&format!("DROP TRIGGER IF EXISTS epochs_rise{}", on_table("epochs")), vec![]).await;
+        run(&format!("DROP TRIGGER IF EXISTS orders_stay{}", on_table("orders")), vec![]).await;
         run("UPDATE epochs SET epoch = 1", vec![]).await;
         run("UPDATE activities SET version = 2, state = 'published'", vec![]).await;
         for order_no in lost {
@@ -56,307 +56,324 @@ impl Real {
     }
 
     /// One unit, sold; then two more came, and were sold, which the ledger has never heard of.
-    async fn sold_a_restock_that_the_ledger_lost(&self) {
-        self.order(1, "ada", 1).await;
-        self.desk().restock(&self.activity, &self.sku, 2, None).await.unwrap();
-        let lost = [self.order(2, "bob", 1).await, self.order(3, "cyd", 1).await];
-        self.restore_an_older_ledger(&lost.each_ref()).await;
+    async fn sell_restock_then_restore_ledger(&self) {
+        self.pending_order(1, "ada", 1).await;
+        self.operator().restock(&self.activity, &self.sku, 2, None).await.unwrap();
+        let lost = [self.pending_order(2, "bob", 1).await, self.pending_order(3, "cyd", 1).await];
+        self.restore_older_ledger(&lost.each_ref()).await;
         self.sql.run("UPDATE skus SET total = 1", vec![]).await.unwrap();
     }
 
-    pub async fn entry(&self, order_no: &OrderNo) -> OrderRow {
+    pub async fn order_row(&self, order_no: &OrderNo) -> OrderRow {
         orders::load(&self.sql, order_no).await.unwrap().expect("an order")
     }
 
-    async fn second_epoch(&self) {
+    async fn start_second_epoch(&self) {
         pause(self).await;
-        assert!(matches!(rebuilt(self).await, Rebuilt::Done { epoch: 2, .. }));
+        assert!(matches!(rebuild_activity(self).await, RebuildOutcome::Done { epoch: 2, .. }));
         resume(self).await;
     }
 
-    pub async fn sweep_fence(&self) -> (usize, usize) {
+    pub async fn check_gates(&self) -> (usize, usize) {
         let mut report = sweep::Report::default();
         let all = std::slice::from_ref(&self.activity);
-        sweep::fence(&self.redis, &self.sql, all, SECRET, NOW, &mut report).await.unwrap();
+        sweep::check_gates(&self.redis, &self.sql, all, TICKET_SECRET, NOW, &mut report).await.unwrap();
         (report.fenced, report.caught_up)
     }
 }
 
 #[tokio::test]
-async fn what_a_later_epoch_than_the_ledgers_accepts_is_written_and_its_moves_reach_redis() {
+async fn orders_of_a_later_epoch_than_the_ledgers_are_written_and_their_transitions_reach_redis() {
     for ledger in LEDGERS {
-        let world = world(ledger, 3, 1).await;
-        world.second_epoch().await;
-        world.restore_an_older_ledger(&[]).await;
+        let fixture = new_fixture(ledger, 3, 1).await;
+        fixture.start_second_epoch().await;
+        fixture.restore_older_ledger(&[]).await;
         for n in 1..=3 {
-            assert!(matches!(world.reserve(n, &format!("user {n}"), 1).await.unwrap().outcome, Outcome::Queued(_)));
+            assert!(matches!(
+                fixture.reserve(n, &format!("user {n}"), 1).await.unwrap().outcome,
+                ReserveOutcome::Queued(_)
+            ));
         }
-        let written = world.write().await.unwrap();
+        let written = fixture.write_batch().await.unwrap();
         assert_eq!((written.written, written.failed), (3, 0), "{ledger}: every 202 is an order");
-        assert_eq!(world.hot_status(&world.order_no(1)).await, Some(Status::PendingPayment), "{ledger}");
+        assert_eq!(fixture.redis_status(&fixture.order_no(1)).await, Some(OrderStatus::PendingPayment), "{ledger}");
         // Redis hears of what happens before the next sweep by that sweep.
-        world.paid(&world.order_no(1), "e").await.unwrap();
-        world.cancel(&world.order_no(2)).await.unwrap();
-        assert_eq!(world.sweep_fence().await, (0, 1), "{ledger}: the gate stays, the ledger catches up");
-        assert_eq!(epochs::current(&world.sql, &world.activity).await.unwrap(), 2, "{ledger}");
-        world.recover().await;
-        assert_eq!(world.hot_status(&world.order_no(1)).await, Some(Status::Paid), "{ledger}");
-        assert_eq!(world.hot_status(&world.order_no(2)).await, Some(Status::Cancelled), "{ledger}");
-        assert_eq!(world.units().await, (1, 1, 1), "{ledger}");
-        assert_eq!(world.sweep_fence().await, (0, 0), "{ledger}: once");
-        assert_eq!(dead_letters::list(&world.sql, "", 200).await.unwrap(), [], "{ledger}");
+        fixture.payment_succeeded(&fixture.order_no(1), "e").await.unwrap();
+        fixture.cancel(&fixture.order_no(2)).await.unwrap();
+        assert_eq!(fixture.check_gates().await, (0, 1), "{ledger}: the gate stays, the ledger catches up");
+        assert_eq!(epochs::load(&fixture.sql, &fixture.activity).await.unwrap(), 2, "{ledger}");
+        fixture.recover().await;
+        assert_eq!(fixture.redis_status(&fixture.order_no(1)).await, Some(OrderStatus::Paid), "{ledger}");
+        assert_eq!(fixture.redis_status(&fixture.order_no(2)).await, Some(OrderStatus::Cancelled), "{ledger}");
+        assert_eq!(fixture.units().await, (1, 1, 1), "{ledger}");
+        assert_eq!(fixture.check_gates().await, (0, 0), "{ledger}: once");
+        assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn a_rebuild_begins_a_later_epoch_than_either_and_writes_what_is_queued() {
+async fn a_rebuild_starts_an_epoch_later_than_both_stores_and_writes_queued_orders() {
     for ledger in LEDGERS {
-        let world = world(ledger, 3, 1).await;
-        world.second_epoch().await;
-        world.restore_an_older_ledger(&[]).await;
-        world.reserve(1, "ada", 1).await.unwrap();
-        pause(&world).await;
-        assert_eq!(rebuilt(&world).await, Rebuilt::Done { orders: 1, epoch: 3 }, "{ledger}");
-        resume(&world).await;
-        assert_eq!(world.units().await, (2, 1, 0), "{ledger}");
-        assert_eq!(dead_letters::list(&world.sql, "", 200).await.unwrap(), [], "{ledger}");
+        let fixture = new_fixture(ledger, 3, 1).await;
+        fixture.start_second_epoch().await;
+        fixture.restore_older_ledger(&[]).await;
+        fixture.reserve(1, "ada", 1).await.unwrap();
+        pause(&fixture).await;
+        assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 1, epoch: 3 }, "{ledger}");
+        resume(&fixture).await;
+        assert_eq!(fixture.units().await, (2, 1, 0), "{ledger}");
+        assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn a_sale_whose_gate_is_ahead_of_the_ledger_can_be_paused_at_once() {
+async fn an_activity_whose_gate_is_ahead_of_the_ledger_can_be_paused_at_once() {
     for ledger in LEDGERS {
-        let world = world(ledger, 3, 1).await;
-        world.second_epoch().await;
+        let fixture = new_fixture(ledger, 3, 1).await;
+        fixture.start_second_epoch().await;
         for _ in 0..3 {
-            pause(&world).await;
-            resume(&world).await;
+            pause(&fixture).await;
+            resume(&fixture).await;
         }
-        world.restore_an_older_ledger(&[]).await;
-        pause(&world).await;
-        let refused = world.reserve(1, "ada", 1).await.unwrap().outcome;
-        assert!(matches!(refused, Outcome::Refused(Code::Paused, _)), "{ledger}: {refused:?}");
-        resume(&world).await;
-        assert!(matches!(world.reserve(1, "ada", 1).await.unwrap().outcome, Outcome::Queued(_)), "{ledger}");
-        world.desk().restock(&world.activity, &world.sku, 2, None).await.unwrap();
-        world.write().await.unwrap();
-        assert_eq!(world.units().await, (4, 1, 0), "{ledger}: a change reaches Redis");
+        fixture.restore_older_ledger(&[]).await;
+        pause(&fixture).await;
+        let refused = fixture.reserve(1, "ada", 1).await.unwrap().outcome;
+        assert!(matches!(refused, ReserveOutcome::Refused(Code::Paused, _)), "{ledger}: {refused:?}");
+        resume(&fixture).await;
+        assert!(matches!(fixture.reserve(1, "ada", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)), "{ledger}");
+        fixture.operator().restock(&fixture.activity, &fixture.sku, 2, None).await.unwrap();
+        fixture.write_batch().await.unwrap();
+        assert_eq!(fixture.units().await, (4, 1, 0), "{ledger}: a change reaches Redis");
     }
 }
 
 #[tokio::test]
-async fn a_sale_restocked_and_sold_since_the_backup_keeps_its_restock_when_it_is_paused() {
+async fn an_activity_restocked_and_sold_since_the_backup_keeps_its_restock_when_it_is_paused() {
     for ledger in LEDGERS {
-        let world = world(ledger, 1, 1).await;
-        world.sold_a_restock_that_the_ledger_lost().await;
-        pause(&world).await;
-        assert_eq!(rebuilt(&world).await, Rebuilt::Done { orders: 3, epoch: 2 }, "{ledger}");
-        resume(&world).await;
-        assert_eq!(dead_letters::list(&world.sql, "", 200).await.unwrap(), [], "{ledger}");
-        assert_eq!(world.units().await, (0, 3, 0), "{ledger}");
+        let fixture = new_fixture(ledger, 1, 1).await;
+        fixture.sell_restock_then_restore_ledger().await;
+        pause(&fixture).await;
+        assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 3, epoch: 2 }, "{ledger}");
+        resume(&fixture).await;
+        assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
+        assert_eq!(fixture.units().await, (0, 3, 0), "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn an_operator_who_restocks_first_after_a_backup_names_the_total_and_nothing_is_oversold() {
+async fn a_restock_after_a_restored_backup_sets_the_total_and_oversells_nothing() {
     for ledger in LEDGERS {
-        let world = world(ledger, 1, 1).await;
-        world.sold_a_restock_that_the_ledger_lost().await;
-        let desk = world.desk();
-        let restock = async |by| desk.restock(&world.activity, &world.sku, by, None).await.unwrap();
-        let done = |operated: OperationOutcome| {
+        let fixture = new_fixture(ledger, 1, 1).await;
+        fixture.sell_restock_then_restore_ledger().await;
+        let operator = fixture.operator();
+        let restock = async |by| operator.restock(&fixture.activity, &fixture.sku, by, None).await.unwrap();
+        let assert_done = |operated: OperationOutcome| {
             assert!(matches!(operated, OperationOutcome::Done(_)), "{ledger}: {operated:?}")
         };
         // Two, of which three are sold.
-        done(restock(1).await);
+        assert_done(restock(1).await);
         assert!(matches!(restock(-1).await, OperationOutcome::Conflict(_)), "{ledger}");
-        done(desk.set_state(&world.activity, State::Paused).await.unwrap());
-        assert!(matches!(world.reserve(4, "dee", 1).await.unwrap().outcome, Outcome::Refused(Code::Paused, _)));
-        done(desk.set_state(&world.activity, State::Published).await.unwrap());
-        assert!(matches!(world.reserve(4, "dee", 1).await.unwrap().outcome, Outcome::SoldOut(_)), "{ledger}");
-        done(restock(2).await);
-        assert!(matches!(world.reserve(5, "eve", 1).await.unwrap().outcome, Outcome::Queued(_)), "{ledger}");
-        done(desk.rotate_start_key(&world.activity).await.unwrap());
-        pause(&world).await;
-        assert_eq!(rebuilt(&world).await, Rebuilt::Done { orders: 4, epoch: 2 }, "{ledger}");
-        assert_eq!(world.units().await, (0, 4, 0), "{ledger}");
+        assert_done(operator.set_state(&fixture.activity, ActivityState::Paused).await.unwrap());
+        assert!(matches!(
+            fixture.reserve(4, "dee", 1).await.unwrap().outcome,
+            ReserveOutcome::Refused(Code::Paused, _)
+        ));
+        assert_done(operator.set_state(&fixture.activity, ActivityState::Published).await.unwrap());
+        assert!(matches!(fixture.reserve(4, "dee", 1).await.unwrap().outcome, ReserveOutcome::SoldOut(_)), "{ledger}");
+        assert_done(restock(2).await);
+        assert!(matches!(fixture.reserve(5, "eve", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)), "{ledger}");
+        assert_done(operator.rotate_start_key(&fixture.activity).await.unwrap());
+        pause(&fixture).await;
+        assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 4, epoch: 2 }, "{ledger}");
+        assert_eq!(fixture.units().await, (0, 4, 0), "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn orders_that_the_ledger_lost_are_put_back_by_a_rebuild_and_never_sold_again() {
+async fn orders_that_the_ledger_lost_are_backfilled_and_their_units_not_sold_again() {
     for ledger in LEDGERS {
         for caught_up in [true, false] {
-            let world = world(ledger, 6, 1).await;
-            world.second_epoch().await;
-            let kept = world.order(1, "ada", 1).await;
+            let fixture = new_fixture(ledger, 6, 1).await;
+            fixture.start_second_epoch().await;
+            let kept = fixture.pending_order(1, "ada", 1).await;
             let [pending, paid, refunding, cancelled] = [
-                world.order(2, "bob", 1).await,
-                world.paid_order(3, "cyd").await,
-                world.refunding_order(4, "dee").await,
-                world.order(5, "eve", 1).await,
+                fixture.pending_order(2, "bob", 1).await,
+                fixture.paid_order(3, "cyd").await,
+                fixture.refunding_order(4, "dee").await,
+                fixture.pending_order(5, "eve", 1).await,
             ];
-            commands::start_payment(&world.redis, &world.sql, &pending, "/pay", 0, NOW).await.unwrap();
-            world.cancel(&cancelled).await.unwrap();
-            world.reserve(6, "fay", 1).await.unwrap();
-            world.restore_an_older_ledger(&[&pending, &paid, &refunding, &cancelled]).await;
+            commands::start_payment(&fixture.redis, &fixture.sql, &pending, "/pay", 0, NOW).await.unwrap();
+            fixture.cancel(&cancelled).await.unwrap();
+            fixture.reserve(6, "fay", 1).await.unwrap();
+            fixture.restore_older_ledger(&[&pending, &paid, &refunding, &cancelled]).await;
             if caught_up {
-                world.sweep_fence().await;
+                fixture.check_gates().await;
             }
-            pause(&world).await;
-            assert_eq!(rebuilt(&world).await, Rebuilt::Done { orders: 5, epoch: 3 }, "{ledger}");
-            resume(&world).await;
-            assert_eq!(world.units().await, (1, 3, 2), "{ledger}");
+            pause(&fixture).await;
+            assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 5, epoch: 3 }, "{ledger}");
+            resume(&fixture).await;
+            assert_eq!(fixture.units().await, (1, 3, 2), "{ledger}");
             for (order_no, status) in [
-                (&kept, Status::PendingPayment),
-                (&pending, Status::PendingPayment),
-                (&paid, Status::Paid),
-                (&refunding, Status::Refunding),
+                (&kept, OrderStatus::PendingPayment),
+                (&pending, OrderStatus::PendingPayment),
+                (&paid, OrderStatus::Paid),
+                (&refunding, OrderStatus::Refunding),
             ] {
-                assert_eq!(world.entry(order_no).await.order.status, status, "{ledger}: {order_no}");
-                assert_eq!(world.hot_status(order_no).await, Some(status), "{ledger}: {order_no}");
+                assert_eq!(fixture.order_row(order_no).await.order.status, status, "{ledger}: {order_no}");
+                assert_eq!(fixture.redis_status(order_no).await, Some(status), "{ledger}: {order_no}");
             }
-            assert_eq!(world.entry(&pending).await.order.checkout_url.as_deref(), Some("/pay"), "{ledger}");
-            assert_eq!(world.entry(&paid).await.order.user, UserId::parse("cyd").unwrap(), "{ledger}");
+            assert_eq!(fixture.order_row(&pending).await.order.checkout_url.as_deref(), Some("/pay"), "{ledger}");
+            assert_eq!(fixture.order_row(&paid).await.order.user, UserId::parse("cyd").unwrap(), "{ledger}");
             // An operator sees the refund whose payment nobody knows any more.
-            let open = refunds::open(&world.sql).await.unwrap();
-            assert_eq!(open.iter().map(|refund| refund.payment.as_str()).collect::<Vec<_>>(), [LOST], "{ledger}");
+            let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
+            assert_eq!(
+                open.iter().map(|refund| refund.payment.as_str()).collect::<Vec<_>>(),
+                [LOST_PAYMENT],
+                "{ledger}"
+            );
             // The provider tells again of what was paid: it names the payment, and is no second one.
-            world.paid(&paid, "again").await.unwrap();
-            assert_eq!(world.entry(&paid).await.payment, format!("pay-{paid}"), "{ledger}");
-            assert_eq!(refunds::open(&world.sql).await.unwrap().len(), 1, "{ledger}");
-            world.another_payment(&paid, "second").await.unwrap();
-            assert_eq!(refunds::open(&world.sql).await.unwrap().len(), 2, "{ledger}: money that came twice goes back");
+            fixture.payment_succeeded(&paid, "again").await.unwrap();
+            assert_eq!(fixture.order_row(&paid).await.payment, format!("pay-{paid}"), "{ledger}");
+            assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(), 1, "{ledger}");
+            fixture.payment_succeeded_with_id(&paid, "second").await.unwrap();
+            assert_eq!(
+                refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(),
+                2,
+                "{ledger}: money that came twice goes back"
+            );
             // One unit is left, and no more.
-            assert!(matches!(world.reserve(7, "gus", 1).await.unwrap().outcome, Outcome::Queued(_)), "{ledger}");
-            let sold_out = world.reserve(8, "hal", 1).await.unwrap().outcome;
-            assert!(matches!(sold_out, Outcome::SoldOut(_)), "{ledger}: {sold_out:?}");
+            assert!(
+                matches!(fixture.reserve(7, "gus", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)),
+                "{ledger}"
+            );
+            let sold_out = fixture.reserve(8, "hal", 1).await.unwrap().outcome;
+            assert!(matches!(sold_out, ReserveOutcome::SoldOut(_)), "{ledger}: {sold_out:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_sale_that_the_ledger_lost_altogether_is_made_again_and_its_orders_are_put_back() {
+async fn an_activity_that_the_ledger_lost_is_recreated_and_its_orders_are_backfilled() {
     for ledger in LEDGERS {
-        let world = world(ledger, 4, 1).await;
-        world.second_epoch().await;
-        let (pending, paid) = (world.order(1, "ada", 1).await, world.paid_order(2, "bob").await);
-        let spec = activities::load(&world.sql, &world.activity).await.unwrap().unwrap().spec;
-        world.restore_an_older_ledger(&[&pending, &paid]).await;
+        let fixture = new_fixture(ledger, 4, 1).await;
+        fixture.start_second_epoch().await;
+        let (pending, paid) = (fixture.pending_order(1, "ada", 1).await, fixture.paid_order(2, "bob").await);
+        let spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
+        fixture.restore_older_ledger(&[&pending, &paid]).await;
         for (table, id) in [("skus", "activity"), ("epochs", "activity"), ("activities", "id")] {
             let statement = format!("DELETE FROM {table} WHERE {id} = ?1");
-            world.sql.run(&statement, vec![world.activity.as_str().into()]).await.unwrap();
+            fixture.sql.run(&statement, vec![fixture.activity.as_str().into()]).await.unwrap();
         }
         // What is sold before anybody sees it waits: a ledger that does not know the sale says nothing of its orders.
-        world.reserve(3, "cyd", 1).await.unwrap();
+        fixture.reserve(3, "cyd", 1).await.unwrap();
         for _ in 0..8 {
             let again =
-                order_writer::tick_redelivered(&world.redis, &world.sql, &world.activity, NOW, 0).await.unwrap();
-            assert_eq!(again.failed + world.write().await.unwrap().failed, 0, "{ledger}");
+                order_writer::write_reclaimed(&fixture.redis, &fixture.sql, &fixture.activity, NOW, 0).await.unwrap();
+            assert_eq!(again.failed + fixture.write_batch().await.unwrap().failed, 0, "{ledger}");
         }
-        assert_eq!(world.hot_status(&world.order_no(3)).await, Some(Status::Queued), "{ledger}");
-        assert_eq!(world.sweep_fence().await, (0, 0), "{ledger}");
+        assert_eq!(fixture.redis_status(&fixture.order_no(3)).await, Some(OrderStatus::Queued), "{ledger}");
+        assert_eq!(fixture.check_gates().await, (0, 0), "{ledger}");
 
         assert!(
-            matches!(world.desk().put(&world.activity, spec, None).await.unwrap(), OperationOutcome::Done(_)),
+            matches!(fixture.operator().put(&fixture.activity, spec, None).await.unwrap(), OperationOutcome::Done(_)),
             "{ledger}"
         );
-        resume(&world).await;
-        pause(&world).await;
-        assert_eq!(rebuilt(&world).await, Rebuilt::Done { orders: 3, epoch: 3 }, "{ledger}");
-        resume(&world).await;
-        assert_eq!(world.units().await, (1, 2, 1), "{ledger}");
-        assert_eq!(world.status(&paid).await, Some(Status::Paid), "{ledger}");
+        resume(&fixture).await;
+        pause(&fixture).await;
+        assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 3, epoch: 3 }, "{ledger}");
+        resume(&fixture).await;
+        assert_eq!(fixture.units().await, (1, 2, 1), "{ledger}");
+        assert_eq!(fixture.ledger_status(&paid).await, Some(OrderStatus::Paid), "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn an_order_that_the_ledger_has_as_it_was_before_it_was_paid_stays_paid() {
+async fn a_paid_order_that_the_restored_ledger_has_as_unpaid_stays_paid() {
     for ledger in LEDGERS {
-        let world = world(ledger, 2, 1).await;
-        let order_no = world.paid_order(1, "ada").await;
-        world.restore_an_older_ledger(&[&order_no]).await;
-        let copy = "INSERT INTO orders (order_no, activity, sku, user_id, quantity, amount, currency, status, live, \
+        let fixture = new_fixture(ledger, 2, 1).await;
+        let order_no = fixture.paid_order(1, "ada").await;
+        fixture.restore_older_ledger(&[&order_no]).await;
+        let insert = "INSERT INTO orders (order_no, activity, sku, user_id, quantity, amount, currency, status, live, \
              created_at, updated_at) VALUES (?1, ?2, 'phone', 'ada', 1, 100, 'EUR', 'pending_payment', 1, 1, 1)";
-        let params = vec![order_no.to_string().into(), world.activity.as_str().into()];
-        world.sql.run(copy, params).await.unwrap();
-        pause(&world).await;
-        assert_eq!(rebuilt(&world).await, Rebuilt::Done { orders: 1, epoch: 2 }, "{ledger}");
-        assert_eq!(world.status(&order_no).await, Some(Status::Paid), "{ledger}");
-        assert_eq!(world.units().await, (1, 0, 1), "{ledger}");
+        let params = vec![order_no.to_string().into(), fixture.activity.as_str().into()];
+        fixture.sql.run(insert, params).await.unwrap();
+        pause(&fixture).await;
+        assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 1, epoch: 2 }, "{ledger}");
+        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
+        assert_eq!(fixture.units().await, (1, 0, 1), "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn an_order_that_the_ledger_lost_within_an_epoch_is_put_back_too() {
+async fn an_order_that_the_ledger_lost_within_an_epoch_is_backfilled_too() {
     for ledger in LEDGERS {
-        let world = world(ledger, 2, 1).await;
-        let lost = world.paid_order(1, "ada").await;
-        world.restore_an_older_ledger(&[&lost]).await;
-        pause(&world).await;
-        assert_eq!(rebuilt(&world).await, Rebuilt::Done { orders: 1, epoch: 2 }, "{ledger}");
-        assert_eq!(world.status(&lost).await, Some(Status::Paid), "{ledger}");
-        assert_eq!(world.units().await, (1, 0, 1), "{ledger}");
+        let fixture = new_fixture(ledger, 2, 1).await;
+        let lost = fixture.paid_order(1, "ada").await;
+        fixture.restore_older_ledger(&[&lost]).await;
+        pause(&fixture).await;
+        assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 1, epoch: 2 }, "{ledger}");
+        assert_eq!(fixture.ledger_status(&lost).await, Some(OrderStatus::Paid), "{ledger}");
+        assert_eq!(fixture.units().await, (1, 0, 1), "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn what_an_older_epoch_accepted_is_not_salvaged() {
+async fn an_order_of_an_older_epoch_is_not_backfilled() {
     for ledger in LEDGERS {
-        let world = world(ledger, 2, 1).await;
-        let lost = world.order(1, "ada", 1).await;
-        world.restore_an_older_ledger(&[&lost]).await;
+        let fixture = new_fixture(ledger, 2, 1).await;
+        let lost = fixture.pending_order(1, "ada", 1).await;
+        fixture.restore_older_ledger(&[&lost]).await;
         // A rebuild from before there was any salvage: Redis of today does not count the order.
-        let keys = workflows::keys::Keys::of(&world.activity);
-        world.desk().set_state(&world.activity, State::Paused).await.unwrap();
+        let keys = workflows::keys::Keys::of(&fixture.activity);
+        fixture.operator().set_state(&fixture.activity, ActivityState::Paused).await.unwrap();
         let record = keys.order(lost.ulid());
-        world.redis.command("HSET", vec![record.into(), "epoch".into(), "0".into()]).await.unwrap();
-        assert_eq!(rebuilt(&world).await, Rebuilt::Done { orders: 0, epoch: 2 }, "{ledger}");
-        assert_eq!(world.units().await, (2, 0, 0), "{ledger}");
+        fixture.redis.command("HSET", vec![record.into(), "epoch".into(), "0".into()]).await.unwrap();
+        assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 0, epoch: 2 }, "{ledger}");
+        assert_eq!(fixture.units().await, (2, 0, 0), "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn an_order_that_finds_no_room_in_the_restored_ledger_is_a_dead_letter() {
+async fn an_order_without_a_free_unit_in_the_restored_ledger_becomes_a_dead_letter() {
     for ledger in LEDGERS {
-        let world = world(ledger, 1, 1).await;
-        let lost = world.order(1, "ada", 1).await;
-        world.restore_an_older_ledger(&[&lost]).await;
-        pause(&world).await;
-        world.sql.run("UPDATE skus SET total = 0", vec![]).await.unwrap();
-        rebuilt(&world).await;
-        let letters = dead_letters::list(&world.sql, "", 200).await.unwrap();
+        let fixture = new_fixture(ledger, 1, 1).await;
+        let lost = fixture.pending_order(1, "ada", 1).await;
+        fixture.restore_older_ledger(&[&lost]).await;
+        pause(&fixture).await;
+        fixture.sql.run("UPDATE skus SET total = 0", vec![]).await.unwrap();
+        rebuild_activity(&fixture).await;
+        let letters = dead_letters::list(&fixture.sql, "", 200).await.unwrap();
         assert_eq!(letters.iter().map(|letter| letter.reason.as_str()).collect::<Vec<_>>(), ["no_room_in_ledger"]);
-        assert_eq!(world.hot_status(&lost).await, Some(Status::Failed), "{ledger}: its buyer sees it");
+        assert_eq!(fixture.redis_status(&lost).await, Some(OrderStatus::Failed), "{ledger}: its buyer sees it");
         // Where there is room again, it can be put back.
-        world.desk().restock(&world.activity, &world.sku, 1, None).await.unwrap();
-        let replayed = dead_letters::replay(&world.redis, &world.sql, &lost, NOW).await.unwrap();
-        assert_eq!(replayed, dead_letters::Replayed::Queued, "{ledger}");
-        world.write().await.unwrap();
-        assert_eq!(world.units().await, (0, 1, 0), "{ledger}");
+        fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
+        let replayed = dead_letters::replay(&fixture.redis, &fixture.sql, &lost, NOW).await.unwrap();
+        assert_eq!(replayed, dead_letters::ReplayOutcome::Queued, "{ledger}");
+        fixture.write_batch().await.unwrap();
+        assert_eq!(fixture.units().await, (0, 1, 0), "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn a_rebuild_that_dies_while_it_puts_lost_orders_back_is_begun_again() {
-    die_everywhere_and_mend(
-        "operator: a rebuild after the ledger came back from a backup",
+async fn a_rebuild_that_crashes_while_it_backfills_orders_can_be_repeated() {
+    crash_at_every_call_and_recover(
+        "operator: a rebuild after the ledger was restored from a backup",
         4,
-        async |world| {
-            world.second_epoch().await;
-            let pending = world.order(1, "ada", 1).await;
-            let paid = world.paid_order(2, "bob").await;
-            world.restore_an_older_ledger(&[&pending, &paid]).await;
-            pause(world).await;
+        async |fixture| {
+            fixture.start_second_epoch().await;
+            let pending = fixture.pending_order(1, "ada", 1).await;
+            let paid = fixture.paid_order(2, "bob").await;
+            fixture.restore_older_ledger(&[&pending, &paid]).await;
+            pause(fixture).await;
         },
-        async |world| rebuild(&world.redis, &world.sql, &world.activity, SECRET, NOW).await.map(|_| ()),
-        async |world| {
-            world.recover().await;
-            assert!(matches!(rebuilt(world).await, Rebuilt::Done { orders: 2, .. }));
+        async |fixture| rebuild(&fixture.redis, &fixture.sql, &fixture.activity, TICKET_SECRET, NOW).await.map(|_| ()),
+        async |fixture| {
+            fixture.recover().await;
+            assert!(matches!(rebuild_activity(fixture).await, RebuildOutcome::Done { orders: 2, .. }));
         },
-        async |world, point| {
-            assert_eq!(world.units().await, (2, 1, 1), "{point}");
-            assert_eq!(world.status(&world.order_no(2)).await, Some(Status::Paid), "{point}");
+        async |fixture, point| {
+            assert_eq!(fixture.units().await, (2, 1, 1), "{point}");
+            assert_eq!(fixture.ledger_status(&fixture.order_no(2)).await, Some(OrderStatus::Paid), "{point}");
         },
     )
     .await;

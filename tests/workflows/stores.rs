@@ -2,11 +2,11 @@
 
 use std::sync::Mutex;
 
-use redis::{Value as RedisValue, aio::MultiplexedConnection};
+use redis::{Value as DriverValue, aio::MultiplexedConnection};
 use tokio_postgres::types::{ToSql, Type};
 use workflows::{
     Redis, Sql, StoreError,
-    ports::{Arg, Dialect, Item, Value},
+    ports::{Dialect, RedisArg, RedisValue, SqlValue},
 };
 
 /// Redis through its driver.
@@ -14,30 +14,30 @@ use workflows::{
 pub struct RealRedis(pub MultiplexedConnection);
 
 impl Redis for RealRedis {
-    async fn command(&self, name: &str, args: Vec<Arg>) -> Result<Vec<Item>, StoreError> {
+    async fn command(&self, name: &str, args: Vec<RedisArg>) -> Result<Vec<RedisValue>, StoreError> {
         let mut command = redis::cmd(name);
         args.iter().for_each(|arg| {
             command.arg(arg);
         });
-        match command.query_async::<RedisValue>(&mut self.0.clone()).await {
+        match command.query_async::<DriverValue>(&mut self.0.clone()).await {
             Ok(value) => {
                 let mut items = Vec::new();
                 flatten(value, &mut items);
                 Ok(items)
             }
-            Err(error) => Err(StoreError::of_redis(error.to_string())),
+            Err(error) => Err(StoreError::from_redis_error(error.to_string())),
         }
     }
 }
 
-fn flatten(value: RedisValue, items: &mut Vec<Item>) {
+fn flatten(value: DriverValue, items: &mut Vec<RedisValue>) {
     match value {
-        RedisValue::Nil => items.push(Item::Nil),
-        RedisValue::Int(number) => items.push(Item::Int(number)),
-        RedisValue::BulkString(bytes) => items.push(Item::Bytes(bytes)),
-        RedisValue::SimpleString(text) => items.push(Item::Bytes(text.into_bytes())),
-        RedisValue::Okay => items.push(Item::Bytes(b"OK".to_vec())),
-        RedisValue::Array(values) => values.into_iter().for_each(|value| flatten(value, items)),
+        DriverValue::Nil => items.push(RedisValue::Nil),
+        DriverValue::Int(number) => items.push(RedisValue::Int(number)),
+        DriverValue::BulkString(bytes) => items.push(RedisValue::Bytes(bytes)),
+        DriverValue::SimpleString(text) => items.push(RedisValue::Bytes(text.into_bytes())),
+        DriverValue::Okay => items.push(RedisValue::Bytes(b"OK".to_vec())),
+        DriverValue::Array(values) => values.into_iter().for_each(|value| flatten(value, items)),
         other => panic!("Spin would refuse {other:?}"),
     }
 }
@@ -63,8 +63,8 @@ impl RealLedger {
     pub async fn postgres(url: &str, schema: &str) -> Self {
         let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
         tokio::spawn(connection);
-        let own = format!("CREATE SCHEMA IF NOT EXISTS {schema}; SET search_path TO {schema}");
-        client.batch_execute(&own).await.unwrap();
+        let use_schema = format!("CREATE SCHEMA IF NOT EXISTS {schema}; SET search_path TO {schema}");
+        client.batch_execute(&use_schema).await.unwrap();
         Self::Postgres(client)
     }
 }
@@ -77,7 +77,7 @@ impl Sql for RealLedger {
         }
     }
 
-    async fn run(&self, statement: &str, params: Vec<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
+    async fn run(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
         match self {
             Self::Sqlite(connection) => run_sqlite(&connection.lock().unwrap(), statement, params),
             Self::Postgres(client) => run_postgres(client, statement, params).await,
@@ -88,13 +88,13 @@ impl Sql for RealLedger {
 fn run_sqlite(
     connection: &rusqlite::Connection,
     statement: &str,
-    params: Vec<Value>,
-) -> Result<Vec<Vec<Value>>, StoreError> {
-    use rusqlite::types::Value as Native;
+    params: Vec<SqlValue>,
+) -> Result<Vec<Vec<SqlValue>>, StoreError> {
+    use rusqlite::types::Value as SqliteValue;
     let params = params.into_iter().map(|param| match param {
-        Value::Null => Native::Null,
-        Value::Int(number) => Native::Integer(number),
-        Value::Text(text) => Native::Text(text),
+        SqlValue::Null => SqliteValue::Null,
+        SqlValue::Int(number) => SqliteValue::Integer(number),
+        SqlValue::Text(text) => SqliteValue::Text(text),
     });
     let run = || {
         let mut statement = connection.prepare(statement)?;
@@ -102,11 +102,11 @@ fn run_sqlite(
         let mut rows = statement.query(rusqlite::params_from_iter(params))?;
         let mut all = Vec::new();
         while let Some(row) = rows.next()? {
-            let value = |at| {
-                Ok(match row.get(at)? {
-                    Native::Integer(number) => Value::Int(number),
-                    Native::Text(text) => Value::Text(text),
-                    _ => Value::Null,
+            let value = |column| {
+                Ok(match row.get(column)? {
+                    SqliteValue::Integer(number) => SqlValue::Int(number),
+                    SqliteValue::Text(text) => SqlValue::Text(text),
+                    _ => SqlValue::Null,
                 })
             };
             all.push((0..columns).map(value).collect::<rusqlite::Result<Vec<_>>>()?);
@@ -116,7 +116,7 @@ fn run_sqlite(
     run().map_err(|error: rusqlite::Error| {
         let text = error.to_string();
         if text.contains("no such table") {
-            StoreError::LedgerEmpty(text)
+            StoreError::LedgerNotMigrated(text)
         } else if text.contains("constraint") || text.contains("illegal move") || text.contains("never deleted") {
             StoreError::LedgerRefused(text)
         } else {
@@ -128,16 +128,16 @@ fn run_sqlite(
 async fn run_postgres(
     client: &tokio_postgres::Client,
     statement: &str,
-    params: Vec<Value>,
-) -> Result<Vec<Vec<Value>>, StoreError> {
+    params: Vec<SqlValue>,
+) -> Result<Vec<Vec<SqlValue>>, StoreError> {
     let statement = statement.replace('?', "$");
     let params: Vec<Box<dyn ToSql + Sync>> = params
         .into_iter()
         .map(|param| -> Box<dyn ToSql + Sync> {
             match param {
-                Value::Null => Box::new(None::<String>),
-                Value::Int(number) => Box::new(number),
-                Value::Text(text) => Box::new(text),
+                SqlValue::Null => Box::new(None::<String>),
+                SqlValue::Int(number) => Box::new(number),
+                SqlValue::Text(text) => Box::new(text),
             }
         })
         .collect();
@@ -145,7 +145,7 @@ async fn run_postgres(
     let rows = client.query(&statement, &params).await.map_err(|error| {
         let text = format!("{error:?} in {statement}");
         match error.code().map(|code| code.code()) {
-            Some("42P01") => StoreError::LedgerEmpty(text),
+            Some("42P01") => StoreError::LedgerNotMigrated(text),
             Some("23505" | "23514" | "23503" | "P0001" | "42710" | "42P07") => StoreError::LedgerRefused(text),
             _ => StoreError::LedgerUnavailable(text),
         }
@@ -154,10 +154,10 @@ async fn run_postgres(
         .iter()
         .map(|row| {
             (0..row.len())
-                .map(|at| match *row.columns()[at].type_() {
-                    Type::INT8 => row.get::<_, Option<i64>>(at).map_or(Value::Null, Value::Int),
-                    Type::INT4 => row.get::<_, Option<i32>>(at).map_or(Value::Null, |n| Value::Int(n.into())),
-                    Type::TEXT => row.get::<_, Option<String>>(at).map_or(Value::Null, Value::Text),
+                .map(|column| match *row.columns()[column].type_() {
+                    Type::INT8 => row.get::<_, Option<i64>>(column).map_or(SqlValue::Null, SqlValue::Int),
+                    Type::INT4 => row.get::<_, Option<i32>>(column).map_or(SqlValue::Null, |n| SqlValue::Int(n.into())),
+                    Type::TEXT => row.get::<_, Option<String>>(column).map_or(SqlValue::Null, SqlValue::Text),
                     ref other => panic!("a column of type {other}"),
                 })
                 .collect()

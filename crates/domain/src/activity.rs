@@ -3,17 +3,17 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    body::{self, Object},
+    body::{self, JsonObject},
     ids::{SkuId, UserId},
     problem::FieldError,
     time::Millis,
 };
 
 /// Units of a SKU at most.
-pub const LARGEST_TOTAL: i64 = 1_000_000_000;
+pub const MAX_TOTAL: i64 = 1_000_000_000;
 
 /// An order's amount at most, in minor units: what Lua and JavaScript count exactly.
-const LARGEST_AMOUNT: i64 = (1 << 53) - 1;
+const MAX_AMOUNT: i64 = (1 << 53) - 1;
 
 /// A quota: `count` requests in `seconds`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,19 +28,19 @@ pub struct Limit {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Per user.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "double_option", skip_serializing_if = "Option::is_none")]
     pub user: Option<Option<Limit>>,
     /// Per client address.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "double_option", skip_serializing_if = "Option::is_none")]
     pub ip: Option<Option<Limit>>,
     /// For the whole interface.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "double_option", skip_serializing_if = "Option::is_none")]
     pub all: Option<Option<Limit>>,
 }
 
 /// Tells `null` (present, no limit) from absent (the default).
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Limit>>, D::Error> {
-    Option::<Object<Limit>>::deserialize(deserializer).map(|limit| Some(limit.map(|Object(limit)| limit)))
+fn double_option<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Limit>>, D::Error> {
+    Option::<JsonObject<Limit>>::deserialize(deserializer).map(|limit| Some(limit.map(|JsonObject(limit)| limit)))
 }
 
 impl Limits {
@@ -128,7 +128,7 @@ pub struct Sku {
 
 /// What an operator sends to create or change a sale.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spec {
+pub struct ActivitySpec {
     /// The headline.
     pub title: String,
     /// A paragraph.
@@ -157,7 +157,7 @@ pub struct Spec {
     #[serde(default, deserialize_with = "body::object")]
     pub eligibility: Eligibility,
     /// Whether a refunded unit goes back on sale.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub refund_restocks: bool,
     /// Limits of reservations.
     #[serde(default, deserialize_with = "body::object")]
@@ -182,20 +182,20 @@ fn default_per_user() -> i64 {
     1
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
-impl Spec {
+impl ActivitySpec {
     /// Units on sale over all SKUs; -1 where there is no end of them.
     #[must_use]
-    pub fn units(&self) -> i64 {
+    pub fn total_units(&self) -> i64 {
         if self.skus.iter().any(|sku| sku.total < 0) { -1 } else { self.skus.iter().map(|sku| sku.total).sum() }
     }
 
     /// Every rule that the description breaks; empty when it is good.
     #[must_use]
-    pub fn errors(&self) -> Vec<FieldError> {
+    pub fn validate(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let mut check = |ok: bool, pointer: &str, detail: &str| {
             if !ok {
@@ -223,17 +223,17 @@ impl Spec {
             }
         }
         for (index, sku) in self.skus.iter().enumerate() {
-            let at = |member: &str| format!("/skus/{index}/{member}");
-            let repeated = self.skus[..index].iter().any(|other| other.sku == sku.sku);
-            check(!repeated, &at("sku"), "is named twice");
-            check((1..=200).contains(&sku.name.chars().count()), &at("name"), "must be 1 to 200 characters");
-            check(sku.image.len() <= 2_000, &at("image"), "must be at most 2,000 bytes");
-            check((0..=1_000_000_000_000).contains(&sku.price), &at("price"), "must be 0 to 10^12 minor units");
-            let most = sku.price.saturating_mul(self.per_user);
-            check(most <= LARGEST_AMOUNT, &at("price"), "times per_user must be less than 2^53 minor units");
+            let pointer_to = |member: &str| format!("/skus/{index}/{member}");
+            let duplicate = self.skus[..index].iter().any(|other| other.sku == sku.sku);
+            check(!duplicate, &pointer_to("sku"), "is named twice");
+            check((1..=200).contains(&sku.name.chars().count()), &pointer_to("name"), "must be 1 to 200 characters");
+            check(sku.image.len() <= 2_000, &pointer_to("image"), "must be at most 2,000 bytes");
+            check((0..=1_000_000_000_000).contains(&sku.price), &pointer_to("price"), "must be 0 to 10^12 minor units");
+            let max_amount = sku.price.saturating_mul(self.per_user);
+            check(max_amount <= MAX_AMOUNT, &pointer_to("price"), "times per_user must be less than 2^53 minor units");
             let currency = sku.currency.len() == 3 && sku.currency.bytes().all(|b| b.is_ascii_uppercase());
-            check(currency, &at("currency"), "must be an ISO 4217 code, such as EUR");
-            check((-1..=LARGEST_TOTAL).contains(&sku.total), &at("total"), "must be -1 (unlimited) or 0 to 10^9");
+            check(currency, &pointer_to("currency"), "must be an ISO 4217 code, such as EUR");
+            check((-1..=MAX_TOTAL).contains(&sku.total), &pointer_to("total"), "must be -1 (unlimited) or 0 to 10^9");
         }
         errors
     }
@@ -242,7 +242,7 @@ impl Spec {
 /// What has been decided about a sale, apart from its clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum ActivityState {
     /// Not published: nobody but operators sees it.
     Draft,
     /// Published.
@@ -253,30 +253,32 @@ pub enum State {
     Closed,
 }
 
-impl State {
+impl ActivityState {
     /// The word in the ledger and in Redis.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            State::Draft => "draft",
-            State::Published => "published",
-            State::Paused => "paused",
-            State::Closed => "closed",
+            ActivityState::Draft => "draft",
+            ActivityState::Published => "published",
+            ActivityState::Paused => "paused",
+            ActivityState::Closed => "closed",
         }
     }
 
     /// Reads the word.
     #[must_use]
-    pub fn parse(word: &str) -> Option<State> {
-        [State::Draft, State::Published, State::Paused, State::Closed].into_iter().find(|s| s.as_str() == word)
+    pub fn parse(word: &str) -> Option<ActivityState> {
+        [ActivityState::Draft, ActivityState::Published, ActivityState::Paused, ActivityState::Closed]
+            .into_iter()
+            .find(|s| s.as_str() == word)
     }
 
     /// What a visitor sees at `now`.
     #[must_use]
     pub fn phase(self, now: Millis, starts_at: Millis, ends_at: Millis) -> Phase {
-        if self == State::Closed || now >= ends_at {
+        if self == ActivityState::Closed || now >= ends_at {
             Phase::Ended
-        } else if self == State::Paused {
+        } else if self == ActivityState::Paused {
             Phase::Paused
         } else if now < starts_at {
             Phase::Scheduled
@@ -304,7 +306,7 @@ pub enum Phase {
 mod tests {
     use super::*;
 
-    fn spec() -> Spec {
+    fn spec() -> ActivitySpec {
         crate::body::parse(
             br#"{"title":"Spring","starts_at":"2026-01-01T00:00:00Z","ends_at":"2026-01-02T00:00:00Z",
                  "limits":{"ip":null,"all":{"count":5,"seconds":1}},
@@ -314,46 +316,46 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_has_a_default() {
+    fn omitted_fields_have_defaults() {
         let spec = spec();
-        assert_eq!(spec.errors(), []);
+        assert_eq!(spec.validate(), []);
         assert_eq!((spec.pay_timeout_seconds, spec.per_user, spec.refund_restocks), (300, 1, true));
-        assert_eq!((spec.max_wait_seconds, spec.units()), (60, 10));
+        assert_eq!((spec.max_wait_seconds, spec.total_units()), (60, 10));
     }
 
     #[test]
-    fn no_limit_and_the_default_limit_differ() {
+    fn null_is_no_limit_and_absent_is_the_default() {
         let limits = spec().limits;
         assert_eq!(limits.user(), Some(Limits::DEFAULT_USER));
         assert_eq!(limits.ip, Some(None));
         assert_eq!(limits.all(), Some(Limit { count: 5, seconds: 1 }));
-        let again: Limits = serde_json::from_str(&serde_json::to_string(&limits).expect("json")).expect("limits");
-        assert_eq!(again, limits);
+        let reloaded: Limits = serde_json::from_str(&serde_json::to_string(&limits).expect("json")).expect("limits");
+        assert_eq!(reloaded, limits);
     }
 
     #[test]
-    fn a_broken_rule_is_pointed_at() {
+    fn each_violation_is_reported_with_its_pointer() {
         let mut wrong = spec();
         wrong.skus[0].total = -2;
         wrong.skus[0].currency = "eur".to_owned();
         wrong.ends_at = wrong.starts_at;
         wrong.limits.user = Some(Some(Limit { count: 0, seconds: 1 }));
-        let pointers: Vec<_> = wrong.errors().into_iter().map(|error| error.pointer).collect();
+        let pointers: Vec<_> = wrong.validate().into_iter().map(|error| error.pointer).collect();
         assert_eq!(pointers, ["/ends_at", "/limits/user", "/skus/0/currency", "/skus/0/total"]);
     }
 
     #[test]
-    fn an_amount_that_is_not_counted_exactly_is_refused() {
-        let mut dear = spec();
-        (dear.skus[0].price, dear.per_user) = (1_000_000_000_000, 9_007);
-        assert_eq!(dear.errors(), []);
-        dear.per_user = 9_008;
-        let pointers: Vec<_> = dear.errors().into_iter().map(|error| error.pointer).collect();
+    fn an_amount_of_2_to_the_53_or_more_is_refused() {
+        let mut expensive = spec();
+        (expensive.skus[0].price, expensive.per_user) = (1_000_000_000_000, 9_007);
+        assert_eq!(expensive.validate(), []);
+        expensive.per_user = 9_008;
+        let pointers: Vec<_> = expensive.validate().into_iter().map(|error| error.pointer).collect();
         assert_eq!(pointers, ["/skus/0/price"]);
     }
 
     #[test]
-    fn a_list_in_the_place_of_an_object_is_refused_wherever_it_stands() {
+    fn an_array_in_place_of_an_object_is_refused_at_any_depth() {
         let text = serde_json::to_string(&spec()).expect("json");
         let sku = r#"{"sku":"a","name":"A","image":"","price":100,"currency":"EUR","total":10}"#;
         for (object, list, pointer) in [
@@ -366,21 +368,21 @@ mod tests {
             (sku, r#"["a","A","",100,"EUR",10]"#, "/skus/0"),
         ] {
             assert!(text.contains(object), "{text}");
-            let problem = body::parse::<Spec>(text.replace(object, list).as_bytes()).expect_err(list);
+            let problem = body::parse::<ActivitySpec>(text.replace(object, list).as_bytes()).expect_err(list);
             assert_eq!(problem.errors[0].pointer, pointer, "{}", problem.detail);
             assert!(problem.detail.ends_with("invalid type: sequence, expected an object"), "{}", problem.detail);
         }
     }
 
     #[test]
-    fn a_sale_opens_at_its_start_and_ends_at_its_end() {
+    fn an_activity_opens_at_its_start_and_ends_at_its_end() {
         let (starts, ends) = (Millis(10), Millis(20));
-        let phase = |now| State::Published.phase(Millis(now), starts, ends);
+        let phase = |now| ActivityState::Published.phase(Millis(now), starts, ends);
         assert_eq!(
             [phase(9), phase(10), phase(19), phase(20)],
             [Phase::Scheduled, Phase::Open, Phase::Open, Phase::Ended]
         );
-        assert_eq!(State::Paused.phase(Millis(15), starts, ends), Phase::Paused);
-        assert_eq!(State::Closed.phase(Millis(15), starts, ends), Phase::Ended);
+        assert_eq!(ActivityState::Paused.phase(Millis(15), starts, ends), Phase::Paused);
+        assert_eq!(ActivityState::Closed.phase(Millis(15), starts, ends), Phase::Ended);
     }
 }

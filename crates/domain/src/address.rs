@@ -14,13 +14,13 @@ use sha2::Sha256;
 use crate::{ids::OrderNo, problem::FieldError};
 
 /// Characters of one line at most.
-const LONGEST: usize = 200;
+const MAX_LINE_CHARS: usize = 200;
 
 /// Lines at most.
-const MOST: usize = 20;
+const MAX_LINES: usize = 20;
 
 /// Bytes of a nonce.
-const NONCE: usize = 24;
+const NONCE_BYTES: usize = 24;
 
 /// Where an order is delivered to: lines by name, as the shop's form has them.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,20 +42,20 @@ impl Address {
     pub fn parse(lines: &serde_json::Map<String, serde_json::Value>) -> Result<Self, Vec<FieldError>> {
         let pointer = |name: &str| format!("/address/{}", name.replace('~', "~0").replace('/', "~1"));
         let mut errors = Vec::new();
-        if lines.len() > MOST {
-            errors.push(FieldError::new("/address", format!("must have at most {MOST} lines")));
+        if lines.len() > MAX_LINES {
+            errors.push(FieldError::new("/address", format!("must have at most {MAX_LINES} lines")));
         }
-        let mut kept = BTreeMap::new();
+        let mut accepted = BTreeMap::new();
         for (name, value) in lines {
-            match value.as_str().filter(|text| text.chars().count() <= LONGEST && name.chars().count() <= 40) {
-                Some(text) => drop(kept.insert(name.clone(), text.to_owned())),
+            match value.as_str().filter(|text| text.chars().count() <= MAX_LINE_CHARS && name.chars().count() <= 40) {
+                Some(text) => drop(accepted.insert(name.clone(), text.to_owned())),
                 None => {
-                    let detail = format!("must be text of at most {LONGEST} characters, its name of at most 40");
+                    let detail = format!("must be text of at most {MAX_LINE_CHARS} characters, its name of at most 40");
                     errors.push(FieldError::new(pointer(name), detail));
                 }
             }
         }
-        if errors.is_empty() { Ok(Self(kept)) } else { Err(errors) }
+        if errors.is_empty() { Ok(Self(accepted)) } else { Err(errors) }
     }
 }
 
@@ -74,13 +74,13 @@ impl AddressCipher {
     /// The vault of the variable `address_key`: secrets separated by spaces. `None` where there is none.
     #[must_use]
     pub fn new(secrets: &str) -> Option<Self> {
-        let keys: Option<Vec<_>> = secrets.split_ascii_whitespace().map(Key::of).collect();
+        let keys: Option<Vec<_>> = secrets.split_ascii_whitespace().map(Key::from_secret).collect();
         keys.filter(|keys| !keys.is_empty()).map(Self)
     }
 
     /// The address of an order, sealed: `<key version>.<base64 of nonce and ciphertext>`. A nonce is used once.
     #[must_use]
-    pub fn seal(&self, order_no: &OrderNo, address: &Address, nonce: [u8; NONCE]) -> Option<String> {
+    pub fn seal(&self, order_no: &OrderNo, address: &Address, nonce: [u8; NONCE_BYTES]) -> Option<String> {
         let key = self.0.first()?;
         let (text, order_no) = (serde_json::to_vec(address).ok()?, order_no.to_string());
         let payload = Payload { msg: &text, aad: order_no.as_bytes() };
@@ -94,7 +94,7 @@ impl AddressCipher {
         let (version, text) = sealed.split_once('.')?;
         let key = self.0.iter().find(|key| key.version == version)?;
         let bytes = BASE64_STANDARD_NO_PAD.decode(text).ok()?;
-        let (nonce, sealed) = bytes.split_first_chunk::<NONCE>()?;
+        let (nonce, sealed) = bytes.split_first_chunk::<NONCE_BYTES>()?;
         let order_no = order_no.to_string();
         let payload = Payload { msg: sealed, aad: order_no.as_bytes() };
         serde_json::from_slice(&key.cipher.decrypt(&XNonce::from(*nonce), payload).ok()?).ok()
@@ -102,7 +102,7 @@ impl AddressCipher {
 }
 
 impl Key {
-    fn of(secret: &str) -> Option<Self> {
+    fn from_secret(secret: &str) -> Option<Self> {
         let derive = |purpose: &str| {
             let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).ok()?;
             mac.update(purpose.as_bytes());
@@ -133,28 +133,28 @@ mod tests {
     }
 
     #[test]
-    fn a_sealed_address_opens_for_its_order_and_key_only() {
+    fn a_sealed_address_opens_only_for_its_order_and_key() {
         let ours = order_no("demo.01ARZ3NDEKTSV4RRFFQ69G5FAV");
         let theirs = order_no("demo.01BX5ZZKBKACTAV9WEVGEMMVRZ");
-        let vault = AddressCipher::new("a secret of some length").expect("a vault");
-        let sealed = vault.seal(&ours, &address(), [7; 24]).expect("sealed");
-        assert_eq!(vault.open(&ours, &sealed), Some(address()));
-        assert_eq!(vault.open(&theirs, &sealed), None, "bound to its order");
+        let cipher = AddressCipher::new("a secret of some length").expect("a vault");
+        let sealed = cipher.seal(&ours, &address(), [7; 24]).expect("sealed");
+        assert_eq!(cipher.open(&ours, &sealed), Some(address()));
+        assert_eq!(cipher.open(&theirs, &sealed), None, "bound to its order");
         assert_eq!(AddressCipher::new("another secret").expect("a vault").open(&ours, &sealed), None);
         let at = sealed.len() - 9;
         let other = if &sealed[at..=at] == "A" { "B" } else { "A" };
-        assert_eq!(vault.open(&ours, &format!("{}{other}{}", &sealed[..at], &sealed[at + 1..])), None, "one bit off");
+        assert_eq!(cipher.open(&ours, &format!("{}{other}{}", &sealed[..at], &sealed[at + 1..])), None, "one bit off");
         for nonsense in ["", ".", "x", "x.y", &sealed[..sealed.len() - 4]] {
-            assert_eq!(vault.open(&ours, nonsense), None, "{nonsense:?}");
+            assert_eq!(cipher.open(&ours, nonsense), None, "{nonsense:?}");
         }
     }
 
     #[test]
-    fn nothing_of_an_address_shows_in_what_is_kept_or_printed() {
+    fn neither_sealed_text_nor_debug_output_shows_the_address() {
         let ours = order_no("demo.01ARZ3NDEKTSV4RRFFQ69G5FAV");
-        let vault = AddressCipher::new("a secret of some length").expect("a vault");
-        let sealed = vault.seal(&ours, &address(), [7; 24]).expect("sealed");
-        let again = vault.seal(&ours, &address(), [8; 24]).expect("sealed");
+        let cipher = AddressCipher::new("a secret of some length").expect("a vault");
+        let sealed = cipher.seal(&ours, &address(), [7; 24]).expect("sealed");
+        let again = cipher.seal(&ours, &address(), [8; 24]).expect("sealed");
         assert!(!sealed.contains("Ada") && sealed != again);
         assert_eq!(format!("{:?}", address()), "Address(…)");
     }
@@ -163,9 +163,9 @@ mod tests {
     fn a_key_can_be_rotated() {
         let ours = order_no("demo.01ARZ3NDEKTSV4RRFFQ69G5FAV");
         let [old, new, both] = ["old-secret", "new-secret", "new-secret old-secret"].map(|secrets| {
-            let vault = AddressCipher::new(secrets).expect("a vault");
-            let sealed = vault.seal(&ours, &address(), [1; 24]).expect("sealed");
-            (vault, sealed)
+            let cipher = AddressCipher::new(secrets).expect("a vault");
+            let sealed = cipher.seal(&ours, &address(), [1; 24]).expect("sealed");
+            (cipher, sealed)
         });
         assert_eq!(both.0.open(&ours, &old.1), Some(address()));
         assert_eq!(both.0.open(&ours, &new.1), Some(address()));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_line_is_pointed_at() {
+    fn each_invalid_line_is_reported_with_its_pointer() {
         for (wrong, pointer) in [
             (json!({"name": 7}), "/address/name"),
             (json!({"a/b": "x".repeat(201)}), "/address/a~1b"),

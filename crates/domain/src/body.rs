@@ -21,7 +21,7 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-        let detail = in_words(&error.inner().to_string());
+        let detail = error_detail(&error.inner().to_string());
         Problem::invalid(vec![FieldError::new(pointer(error.path()), detail)])
     })?;
     deserializer
@@ -32,12 +32,12 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 
 /// A member of a body that is an object: a list in its place is refused, as in the place of the whole body.
 #[derive(Debug, Clone)]
-pub struct Object<T>(pub T);
+pub struct JsonObject<T>(pub T);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for JsonObject<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
+        struct ObjectVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
             type Value = T;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
@@ -46,19 +46,19 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
                 T::deserialize(MapAccessDeserializer::new(members))
             }
         }
-        deserializer.deserialize_map(Members(PhantomData)).map(Self)
+        deserializer.deserialize_map(ObjectVisitor(PhantomData)).map(Self)
     }
 }
 
 /// Reads a member as an [`Object`]; for `deserialize_with`.
 pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
-    Object::deserialize(deserializer).map(|Object(value)| value)
+    JsonObject::deserialize(deserializer).map(|JsonObject(value)| value)
 }
 
 /// The same for a list of them.
 pub(crate) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    let objects = Vec::<Object<T>>::deserialize(deserializer)?;
-    Ok(objects.into_iter().map(|Object(value)| value).collect())
+    let objects = Vec::<JsonObject<T>>::deserialize(deserializer)?;
+    Ok(objects.into_iter().map(|JsonObject(value)| value).collect())
 }
 
 /// RFC 6901 for a path of serde.
@@ -74,7 +74,7 @@ fn pointer(path: &Path) -> String {
 }
 
 /// serde_json's words without its line and column, and without the names of our types.
-fn in_words(text: &str) -> String {
+fn error_detail(text: &str) -> String {
     let text = text.split(" at line ").next().unwrap_or(text);
     match text.rsplit_once("expected ") {
         Some((found, "i64" | "u8")) => format!("{found}expected a whole number"),
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_type_is_pointed_at() {
+    fn a_wrong_type_is_reported_with_its_pointer() {
         for (body, pointer) in [
             (r#"{"sku":"a","quantity":"1"}"#, "/quantity"),
             (r#"{"sku":"a","quantity":1.5}"#, "/quantity"),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_without_the_names_of_our_types() {
+    fn error_details_do_not_name_rust_types() {
         for (body, detail) in [
             ("7", "The body is not valid: invalid type: integer `7`, expected an object."),
             ("[]", "The body is not valid: must be an object."),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn no_json_and_too_much_json_are_refused() {
+    fn malformed_json_and_trailing_text_are_refused() {
         for body in ["", "{", "[]", r#" ["a",1]"#, "null", r#"{"sku":"a","quantity":1} x"#] {
             assert!(parse::<Order>(body.as_bytes()).is_err(), "{body:?} was accepted");
         }

@@ -3,14 +3,14 @@
 use serde_json::json;
 
 use crate::{
-    order::{Order, Status},
+    order::{Order, OrderStatus},
     time::Millis,
     webhook::sign_standard,
 };
 
 /// The specification's schedule: how long after each failed attempt the next one comes, in milliseconds. The first
 /// attempt comes at once; after the tenth the event is given up.
-const RETRY_AFTER_MS: [i64; 9] = {
+const RETRY_DELAYS_MS: [i64; 9] = {
     const SECOND: i64 = 1_000;
     const MINUTE: i64 = 60 * SECOND;
     const HOUR: i64 = 60 * MINUTE;
@@ -19,8 +19,8 @@ const RETRY_AFTER_MS: [i64; 9] = {
 
 /// How long to wait after `attempts` failed attempts, in milliseconds; `None` when that was the last.
 #[must_use]
-pub fn retry_after_ms(attempts: i64) -> Option<i64> {
-    usize::try_from(attempts - 1).ok().and_then(|at| RETRY_AFTER_MS.get(at).copied())
+pub fn retry_delay_ms(attempts: i64) -> Option<i64> {
+    usize::try_from(attempts - 1).ok().and_then(|index| RETRY_DELAYS_MS.get(index).copied())
 }
 
 /// Something that happened to an order.
@@ -54,7 +54,7 @@ impl Event {
 
     /// Its type.
     #[must_use]
-    pub fn kind(&self) -> String {
+    pub fn event_type(&self) -> String {
         format!("order.{}", self.order.status.as_str())
     }
 
@@ -62,7 +62,7 @@ impl Event {
     /// where one of them cannot sign.
     #[must_use]
     pub fn message(&self, secrets: &str, now: Millis) -> Option<Message> {
-        let body = json!({ "type": self.kind(), "timestamp": self.happened_at, "data": self.order }).to_string();
+        let body = json!({ "type": self.event_type(), "timestamp": self.happened_at, "data": self.order }).to_string();
         let id = self.id();
         let sign = |secret| sign_standard(secret, &id, now, body.as_bytes());
         let signatures: Option<Vec<_>> = secrets.split_ascii_whitespace().map(sign).collect();
@@ -73,14 +73,14 @@ impl Event {
 
 /// The place of a status in an order's life, which no order passes twice: its events are sent in this order.
 #[must_use]
-pub fn step(status: Status) -> i64 {
+pub fn step(status: OrderStatus) -> i64 {
     match status {
-        Status::Queued | Status::Failed => 0,
-        Status::PendingPayment => 1,
-        Status::Cancelled | Status::Expired => 2,
-        Status::Paid => 3,
-        Status::Refunding => 4,
-        Status::Refunded => 5,
+        OrderStatus::Queued | OrderStatus::Failed => 0,
+        OrderStatus::PendingPayment => 1,
+        OrderStatus::Cancelled | OrderStatus::Expired => 2,
+        OrderStatus::Paid => 3,
+        OrderStatus::Refunding => 4,
+        OrderStatus::Refunded => 5,
     }
 }
 
@@ -94,7 +94,7 @@ mod tests {
 
     const SECRETS: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-    fn event(status: Status) -> Event {
+    fn event(status: OrderStatus) -> Event {
         let order = Order {
             order_no: OrderNo::parse("demo.01ARZ3NDEKTSV4RRFFQ69G5FAV").expect("an order number"),
             user: UserId::parse("ada").expect("a user"),
@@ -114,8 +114,8 @@ mod tests {
     }
 
     #[test]
-    fn every_attempt_has_the_same_id_and_body_and_a_time_of_its_own() {
-        let event = event(Status::Paid);
+    fn attempts_share_id_and_body_but_not_the_timestamp() {
+        let event = event(OrderStatus::Paid);
         let (first, again) = (event.message(SECRETS, Millis(5_000)), event.message(SECRETS, Millis(10_000)));
         let (first, again) = (first.expect("signed"), again.expect("signed"));
         assert_eq!((&first.id, &first.body), (&again.id, &again.body));
@@ -127,15 +127,15 @@ mod tests {
     }
 
     #[test]
-    fn without_a_good_secret_nothing_is_signed() {
+    fn nothing_is_signed_with_an_invalid_secret() {
         for secrets in ["", " ", "whsec_!", "plain"] {
-            assert_eq!(event(Status::Paid).message(secrets, Millis(0)), None, "{secrets:?}");
+            assert_eq!(event(OrderStatus::Paid).message(secrets, Millis(0)), None, "{secrets:?}");
         }
     }
 
     #[test]
-    fn the_schedule_is_the_specifications() {
-        let seconds: Vec<_> = (1..=10).map(|n| retry_after_ms(n).map(|ms| ms / 1_000)).collect();
+    fn the_retry_schedule_is_that_of_the_specification() {
+        let seconds: Vec<_> = (1..=10).map(|n| retry_delay_ms(n).map(|ms| ms / 1_000)).collect();
         let hours = |n: i64| Some(n * 3_600);
         let expected =
             [Some(5), Some(300), Some(1_800), hours(2), hours(5), hours(10), hours(14), hours(20), hours(24), None];
@@ -143,9 +143,9 @@ mod tests {
     }
 
     #[test]
-    fn every_move_goes_to_a_later_step() {
-        for from in Status::ALL {
-            for to in Status::ALL.into_iter().filter(|to| from.may_become(*to) && *to != Status::Failed) {
+    fn every_transition_increases_the_step() {
+        for from in OrderStatus::ALL {
+            for to in OrderStatus::ALL.into_iter().filter(|to| from.can_become(*to) && *to != OrderStatus::Failed) {
                 assert!(step(to) > step(from), "{from:?} → {to:?}");
             }
         }

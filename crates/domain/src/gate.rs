@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::{
     activity::Phase,
     ids::{ActivityId, SkuId},
-    signed::Signer,
+    signer::Signer,
     time::Millis,
 };
 
@@ -38,14 +38,14 @@ pub struct GateDocument {
 }
 
 /// Requests a second that the first moment is spread to.
-const COMFORTABLE: i64 = 5_000;
+const TARGET_REQUESTS_PER_SECOND: i64 = 5_000;
 
 /// How far the first requests are spread (A5), by who holds a ticket and what is on sale: enough for a comfortable
 /// rate, and longer where nearly all must lose: who comes late then learns from the gate that nothing is left.
 #[must_use]
 pub fn jitter_ms(visitors: i64, units: i64) -> i64 {
-    let hopeless = units >= 0 && visitors / 10 > units;
-    (visitors.saturating_mul(1_000) / COMFORTABLE).clamp(100, if hopeless { 3_000 } else { 1_000 })
+    let oversubscribed = units >= 0 && visitors / 10 > units;
+    (visitors.saturating_mul(1_000) / TARGET_REQUESTS_PER_SECOND).clamp(100, if oversubscribed { 3_000 } else { 1_000 })
 }
 
 #[cfg(test)]
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_is_spread_and_a_hopeless_one_more_so() {
+    fn the_jitter_grows_with_visitors_and_when_oversubscribed() {
         assert_eq!([jitter_ms(0, 10), jitter_ms(2_500, 2_500), jitter_ms(1_000_000, 1_000_000)], [100, 500, 1_000]);
         assert_eq!(
             [jitter_ms(10_000, 100), jitter_ms(1_000_000, 100), jitter_ms(1_000_000, -1)],
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_that_is_not_open_carries_no_key() {
+    fn a_gate_document_omits_an_absent_start_key() {
         let gate = GateDocument {
             phase: Phase::Scheduled,
             server_time: Millis(0),

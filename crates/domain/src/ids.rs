@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sku_has_no_control_characters_and_no_great_length() {
+    fn a_sku_id_refuses_other_characters_and_long_texts() {
         assert!(SkuId::parse("Phone_Black-128").is_ok());
         for wrong in ["", "_a", "a\n", "a\u{0}", "a:b", "a.b", &"a".repeat(10_000)] {
             assert!(SkuId::parse(wrong).is_err());
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_number_reads_back_and_has_one_spelling() {
+    fn an_order_number_round_trips_and_has_one_spelling() {
         let text = "demo.01ARZ3NDEKTSV4RRFFQ69G5FAV";
         assert_eq!(OrderNo::parse(text).map(|no| no.to_string()), Ok(text.to_owned()));
         for wrong in ["demo", "demo.", "demo.x", "demo.01arz3ndektsv4rrffq69g5fav", ".01ARZ3NDEKTSV4RRFFQ69G5FAV"] {

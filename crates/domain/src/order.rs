@@ -11,7 +11,7 @@ use crate::{
 /// Where an order stands (design: the only moves are those of [`Status::may_become`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum OrderStatus {
     /// Decided by Redis, not yet in the ledger.
     Queued,
     /// In the ledger, waiting for money.
@@ -30,44 +30,44 @@ pub enum Status {
     Refunded,
 }
 
-impl Status {
+impl OrderStatus {
     /// All of them, in the order of the life of an order.
-    pub const ALL: [Status; 8] = [
-        Status::Queued,
-        Status::PendingPayment,
-        Status::Paid,
-        Status::Cancelled,
-        Status::Expired,
-        Status::Failed,
-        Status::Refunding,
-        Status::Refunded,
+    pub const ALL: [OrderStatus; 8] = [
+        OrderStatus::Queued,
+        OrderStatus::PendingPayment,
+        OrderStatus::Paid,
+        OrderStatus::Cancelled,
+        OrderStatus::Expired,
+        OrderStatus::Failed,
+        OrderStatus::Refunding,
+        OrderStatus::Refunded,
     ];
 
     /// The word in Redis, in the ledger and on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Status::Queued => "queued",
-            Status::PendingPayment => "pending_payment",
-            Status::Paid => "paid",
-            Status::Cancelled => "cancelled",
-            Status::Expired => "expired",
-            Status::Failed => "failed",
-            Status::Refunding => "refunding",
-            Status::Refunded => "refunded",
+            OrderStatus::Queued => "queued",
+            OrderStatus::PendingPayment => "pending_payment",
+            OrderStatus::Paid => "paid",
+            OrderStatus::Cancelled => "cancelled",
+            OrderStatus::Expired => "expired",
+            OrderStatus::Failed => "failed",
+            OrderStatus::Refunding => "refunding",
+            OrderStatus::Refunded => "refunded",
         }
     }
 
     /// Reads the word.
     #[must_use]
-    pub fn parse(word: &str) -> Option<Status> {
-        Status::ALL.into_iter().find(|status| status.as_str() == word)
+    pub fn parse(word: &str) -> Option<OrderStatus> {
+        OrderStatus::ALL.into_iter().find(|status| status.as_str() == word)
     }
 
     /// Whether `next` is a legal next state.
     #[must_use]
-    pub fn may_become(self, next: Status) -> bool {
-        use Status::{Cancelled, Expired, Failed, Paid, PendingPayment, Queued, Refunded, Refunding};
+    pub fn can_become(self, next: OrderStatus) -> bool {
+        use OrderStatus::{Cancelled, Expired, Failed, Paid, PendingPayment, Queued, Refunded, Refunding};
         matches!(
             (self, next),
             (Queued, PendingPayment | Failed)
@@ -81,7 +81,7 @@ impl Status {
     /// Whether nothing more will happen to the order by itself.
     #[must_use]
     pub fn is_closed(self) -> bool {
-        matches!(self, Status::Cancelled | Status::Expired | Status::Failed | Status::Refunded)
+        matches!(self, OrderStatus::Cancelled | OrderStatus::Expired | OrderStatus::Failed | OrderStatus::Refunded)
     }
 }
 
@@ -93,7 +93,7 @@ pub struct Order {
     /// Whose it is.
     pub user: UserId,
     /// Where it stands.
-    pub status: Status,
+    pub status: OrderStatus,
     /// What was bought.
     pub sku: SkuId,
     /// How many units.
@@ -117,9 +117,9 @@ pub struct Order {
 }
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct OrderDocument<'a> {
     order_no: &'a OrderNo,
-    status: Status,
+    status: OrderStatus,
     sku: &'a SkuId,
     quantity: i64,
     #[serde(flatten)]
@@ -146,9 +146,9 @@ impl Order {
 
     /// The order as somebody sees it at `now`: an unpaid one is expired the moment its time is up (E3).
     #[must_use]
-    pub fn seen_at(mut self, now: Millis) -> Self {
-        if self.status == Status::PendingPayment && self.pay_by.is_some_and(|pay_by| pay_by <= now) {
-            self.status = Status::Expired;
+    pub fn effective_at(mut self, now: Millis) -> Self {
+        if self.status == OrderStatus::PendingPayment && self.pay_by.is_some_and(|pay_by| pay_by <= now) {
+            self.status = OrderStatus::Expired;
             self.reason = Some("not_paid_in_time".to_owned());
         }
         self
@@ -158,8 +158,8 @@ impl Order {
 /// As clients see it: what does not apply is left out.
 impl Serialize for Order {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let pending = self.status == Status::PendingPayment;
-        let document = Document {
+        let pending = self.status == OrderStatus::PendingPayment;
+        let document = OrderDocument {
             order_no: &self.order_no,
             status: self.status,
             sku: &self.sku,
@@ -182,23 +182,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_status_reads_back() {
-        for status in Status::ALL {
-            assert_eq!(Status::parse(status.as_str()), Some(status));
+    fn every_status_round_trips() {
+        for status in OrderStatus::ALL {
+            assert_eq!(OrderStatus::parse(status.as_str()), Some(status));
         }
-        assert_eq!(Status::parse("lost"), None);
+        assert_eq!(OrderStatus::parse("lost"), None);
     }
 
     #[test]
-    fn paid_is_final_against_cancel_and_expiry() {
-        assert!(!Status::Paid.may_become(Status::Cancelled));
-        assert!(!Status::Paid.may_become(Status::Expired));
-        assert!(!Status::Refunded.may_become(Status::Paid));
-        assert!(Status::Expired.may_become(Status::Paid));
+    fn a_paid_order_is_neither_cancelled_nor_expired() {
+        assert!(!OrderStatus::Paid.can_become(OrderStatus::Cancelled));
+        assert!(!OrderStatus::Paid.can_become(OrderStatus::Expired));
+        assert!(!OrderStatus::Refunded.can_become(OrderStatus::Paid));
+        assert!(OrderStatus::Expired.can_become(OrderStatus::Paid));
     }
 
     #[test]
-    fn nothing_becomes_queued_again() {
-        assert!(Status::ALL.into_iter().all(|status| !status.may_become(Status::Queued)));
+    fn no_status_becomes_queued() {
+        assert!(OrderStatus::ALL.into_iter().all(|status| !status.can_become(OrderStatus::Queued)));
     }
 }

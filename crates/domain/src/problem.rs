@@ -127,9 +127,9 @@ pub struct Problem {
     /// Seconds for `Retry-After`; a `503` and a `429` always carry it.
     pub retry_after: Option<i64>,
     /// The policies that were violated, for `429`.
-    pub violated: Vec<String>,
+    pub violated_policies: Vec<String>,
     /// More members of the document.
-    pub more: Vec<(&'static str, serde_json::Value)>,
+    pub extensions: Vec<(&'static str, serde_json::Value)>,
     /// More headers, such as `RateLimit`.
     pub headers: Vec<(&'static str, String)>,
 }
@@ -143,8 +143,8 @@ impl Problem {
             detail: detail.into(),
             errors: Vec::new(),
             retry_after,
-            violated: Vec::new(),
-            more: Vec::new(),
+            violated_policies: Vec::new(),
+            extensions: Vec::new(),
             headers: Vec::new(),
         }
     }
@@ -190,10 +190,10 @@ impl Problem {
         if !self.errors.is_empty() {
             document["errors"] = serde_json::json!(self.errors);
         }
-        if !self.violated.is_empty() {
-            document["violated-policies"] = serde_json::json!(self.violated);
+        if !self.violated_policies.is_empty() {
+            document["violated-policies"] = serde_json::json!(self.violated_policies);
         }
-        for (name, value) in &self.more {
+        for (name, value) in &self.extensions {
             document[*name] = value.clone();
         }
         document.to_string()
@@ -205,21 +205,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_reads_back() {
+    fn every_code_round_trips() {
         for code in Code::ALL {
             assert_eq!(Code::parse(code.as_str()), Some(*code));
         }
     }
 
     #[test]
-    fn busy_answers_say_when_to_come_back() {
+    fn every_429_and_503_has_a_retry_after() {
         for code in Code::ALL.iter().filter(|code| matches!(code.status(), 429 | 503)) {
             assert!(Problem::new(*code, "").retry_after.is_some(), "{} has no Retry-After", code.as_str());
         }
     }
 
     #[test]
-    fn a_wrong_member_is_pointed_at() {
+    fn an_invalid_member_is_reported_with_its_pointer() {
         let json = Problem::invalid(vec![FieldError::new("/quantity", "must be 1 or more")]).to_json();
         assert!(json.contains(r#""pointer":"/quantity""#) && json.contains(r#""code":"invalid_request""#));
     }

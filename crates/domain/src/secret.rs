@@ -1,24 +1,24 @@
 //! Which secrets are strong enough to serve with (G7).
 
 /// Fewest bytes of a secret.
-pub const LEAST_BYTES: usize = 32;
+pub const MIN_BYTES: usize = 32;
 
 /// Says why a secret may not be used, or `None` when it may.
 ///
 /// Only shape can be judged: length, variety, and words that people leave in examples.
 #[must_use]
 pub fn weakness(secret: &str) -> Option<&'static str> {
-    const LEFT_OVER: [&str; 6] = ["changeme", "change-me", "password", "secret", "example", "default"];
+    const PLACEHOLDERS: [&str; 6] = ["changeme", "change-me", "password", "secret", "example", "default"];
     let lower = secret.to_ascii_lowercase();
     let mut seen = [false; 256];
     secret.bytes().for_each(|byte| seen[usize::from(byte)] = true);
     if secret.is_empty() {
         Some("is empty")
-    } else if secret.len() < LEAST_BYTES {
+    } else if secret.len() < MIN_BYTES {
         Some("is shorter than 32 bytes")
     } else if seen.iter().filter(|seen| **seen).count() < 8 {
         Some("repeats fewer than 8 different bytes")
-    } else if LEFT_OVER.iter().any(|word| lower.contains(word)) {
+    } else if PLACEHOLDERS.iter().any(|word| lower.contains(word)) {
         Some("looks like a value from an example")
     } else {
         None

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 
-use crate::{body, money::Money, problem::Problem, webhook::Payment};
+use crate::{body, money::Money, problem::Problem, webhook::ProviderEvent};
 
 /// The version of Stripe's API that is spoken.
 pub const API_VERSION: &str = "2026-10-28.endive";
@@ -36,7 +36,7 @@ pub struct Object {
     pub metadata: Option<HashMap<String, String>>,
     /// Where a session is paid.
     pub url: Option<String>,
-    payment_intent: Option<Reference>,
+    payment_intent: Option<Expandable>,
     /// Whether a session is `paid`, `unpaid`, or needs no payment.
     pub payment_status: Option<String>,
     /// A session's price, in minor units.
@@ -57,7 +57,7 @@ pub struct Object {
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Reference {
+enum Expandable {
     Id(String),
     Object { id: String },
 }
@@ -67,7 +67,7 @@ impl Object {
     #[must_use]
     pub fn payment(&self) -> String {
         match &self.payment_intent {
-            Some(Reference::Id(id) | Reference::Object { id }) => id.clone(),
+            Some(Expandable::Id(id) | Expandable::Object { id }) => id.clone(),
             None => String::new(),
         }
     }
@@ -75,8 +75,8 @@ impl Object {
     /// The order that it is about.
     #[must_use]
     pub fn order_no(&self) -> String {
-        let named = self.metadata.as_ref().and_then(|metadata| metadata.get("order_no"));
-        self.client_reference_id.as_ref().or(named).cloned().unwrap_or_default()
+        let from_metadata = self.metadata.as_ref().and_then(|metadata| metadata.get("order_no"));
+        self.client_reference_id.as_ref().or(from_metadata).cloned().unwrap_or_default()
     }
 
     /// Its money, the currency as we write it.
@@ -91,9 +91,9 @@ impl Object {
 ///
 /// # Errors
 /// `invalid_request` for what is no event.
-pub fn event(bytes: &[u8]) -> Result<Option<Payment>, Problem> {
-    let kind = body::parse::<Kind>(bytes)?.r#type;
-    if !KNOWN.contains(&kind.as_str()) {
+pub fn parse_event(bytes: &[u8]) -> Result<Option<ProviderEvent>, Problem> {
+    let kind = body::parse::<EventType>(bytes)?.r#type;
+    if !HANDLED_TYPES.contains(&kind.as_str()) {
         return Ok(None);
     }
     let Event { id, r#type, data: Data { object } } = body::parse(bytes)?;
@@ -114,15 +114,15 @@ pub fn event(bytes: &[u8]) -> Result<Option<Payment>, Problem> {
     // A charge has an id of its own; only a refund's tells one try from another.
     let refund = if object.id.starts_with("re_") { object.id.clone() } else { String::new() };
     let session = if kind == "session.ended" { object.id } else { String::new() };
-    Ok(Some(Payment { id, kind: kind.to_owned(), order_no, payment, money, refund, session }))
+    Ok(Some(ProviderEvent { id, kind: kind.to_owned(), order_no, payment, money, refund, session }))
 }
 
 #[derive(Deserialize)]
-struct Kind {
+struct EventType {
     r#type: String,
 }
 
-const KNOWN: [&str; 9] = [
+const HANDLED_TYPES: [&str; 9] = [
     "checkout.session.completed",
     "checkout.session.async_payment_succeeded",
     "checkout.session.async_payment_failed",
@@ -142,41 +142,41 @@ mod tests {
 
     fn kind(r#type: &str, object: &Value) -> Option<String> {
         let body = json!({"id": "evt_1", "type": r#type, "data": {"object": object}}).to_string();
-        event(body.as_bytes()).expect("an event").map(|event| event.kind)
+        parse_event(body.as_bytes()).expect("an event").map(|event| event.kind)
     }
 
     #[test]
-    fn a_paid_session_pays_and_an_unpaid_one_does_not() {
+    fn only_a_paid_session_is_a_payment() {
         let session = json!({"id": "cs_1", "client_reference_id": "a.b", "payment_intent": "pi_1",
             "payment_status": "paid", "amount_total": 500, "currency": "eur", "status": "complete"});
         let body =
             json!({"id": "evt_1", "type": "checkout.session.completed", "data": {"object": session}}).to_string();
-        let expected = Payment {
+        let expected = ProviderEvent {
             id: "evt_1".to_owned(),
             kind: "payment.succeeded".to_owned(),
             order_no: "a.b".to_owned(),
             payment: "pi_1".to_owned(),
             money: Money::new(500, "EUR"),
-            ..Payment::default()
+            ..ProviderEvent::default()
         };
-        assert_eq!(event(body.as_bytes()).expect("an event"), Some(expected));
+        assert_eq!(parse_event(body.as_bytes()).expect("an event"), Some(expected));
         assert_eq!(kind("checkout.session.completed", &json!({"payment_status": "unpaid"})), None);
         let later = kind("checkout.session.async_payment_succeeded", &json!({"payment_status": "paid"}));
         assert_eq!(later.as_deref(), Some("payment.succeeded"));
     }
 
     #[test]
-    fn a_session_that_nobody_can_pay_any_more_has_ended_and_is_named() {
+    fn a_failed_or_expired_session_has_ended_and_carries_its_id() {
         for name in ["checkout.session.async_payment_failed", "checkout.session.expired"] {
             let session = json!({"id": "cs_1", "client_reference_id": "a.b", "payment_status": "unpaid"});
             let body = json!({"id": "evt_1", "type": name, "data": {"object": session}}).to_string();
-            let ended = event(body.as_bytes()).expect("an event").expect("one that matters");
+            let ended = parse_event(body.as_bytes()).expect("an event").expect("one that matters");
             assert_eq!((ended.kind.as_str(), ended.session.as_str()), ("session.ended", "cs_1"));
         }
     }
 
     #[test]
-    fn a_refund_counts_when_all_of_it_went_back() {
+    fn only_a_full_refund_counts() {
         let charge = |refunded, amount| json!({"refunded": refunded, "amount": 500, "amount_refunded": amount});
         assert_eq!(kind("charge.refunded", &charge(true, 500)).as_deref(), Some("refund.succeeded"));
         assert_eq!(kind("charge.refunded", &charge(false, 100)), None);
@@ -189,13 +189,13 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_read_from_expanded_objects_and_odd_members_do_no_harm() {
+    fn ids_are_read_from_expanded_objects_and_unknown_members_are_ignored() {
         let object: Object =
             serde_json::from_value(json!({"payment_intent": {"id": "pi_2", "x": 1}, "metadata": {"order_no": "a.b"}}))
                 .expect("an object");
         assert_eq!((object.payment().as_str(), object.order_no().as_str()), ("pi_2", "a.b"));
         assert_eq!(kind("customer.created", &json!({"metadata": null, "status": 7})), None);
-        assert!(event(b"{}").is_err() && event(b"").is_err());
-        assert!(event(br#"{"type":"refund.updated"}"#).is_err());
+        assert!(parse_event(b"{}").is_err() && parse_event(b"").is_err());
+        assert!(parse_event(br#"{"type":"refund.updated"}"#).is_err());
     }
 }

@@ -8,15 +8,15 @@ use ulid::Ulid;
 
 use crate::{
     ids::{ActivityId, OrderNo, UserId},
-    signed::Signer,
+    signer::Signer,
     time::Millis,
 };
 
 /// The longest ticket that is looked at, in bytes.
-pub const LONGEST: usize = 300;
+pub const MAX_BYTES: usize = 300;
 
 /// How long a ticket lives at most, in milliseconds.
-pub const LIFETIME_MS: i64 = 30 * 60 * 1000;
+pub const MAX_LIFETIME_MS: i64 = 30 * 60 * 1000;
 
 /// How long before the start tickets are issued, in milliseconds.
 pub const ISSUED_BEFORE_START_MS: i64 = 30 * 60 * 1000;
@@ -92,8 +92,8 @@ impl TicketKeys {
     ///
     /// # Errors
     /// [`TicketError`], forged before all else.
-    pub fn admit(&self, text: &str, activity: &ActivityId, now: Millis) -> Result<Ticket, TicketError> {
-        let ticket = self.identify(text)?;
+    pub fn verify(&self, text: &str, activity: &ActivityId, now: Millis) -> Result<Ticket, TicketError> {
+        let ticket = self.verify_signature(text)?;
         if ticket.activity != *activity {
             Err(TicketError::OtherActivity)
         } else if ticket.expires_at <= now {
@@ -107,8 +107,8 @@ impl TicketKeys {
     ///
     /// # Errors
     /// [`TicketError::Forged`].
-    pub fn identify(&self, text: &str) -> Result<Ticket, TicketError> {
-        if text.len() > LONGEST {
+    pub fn verify_signature(&self, text: &str) -> Result<Ticket, TicketError> {
+        if text.len() > MAX_BYTES {
             return Err(TicketError::Forged);
         }
         let (body, signature) = text.rsplit_once('.').ok_or(TicketError::Forged)?;
@@ -118,7 +118,7 @@ impl TicketKeys {
         if version != "1" || !signed {
             return Err(TicketError::Forged);
         }
-        let read = || {
+        let parse = || {
             Some(Ticket {
                 activity: ActivityId::parse(activity).ok()?,
                 ulid: Ulid::from_string(ulid).ok()?,
@@ -127,7 +127,7 @@ impl TicketKeys {
                 user: UserId::parse(&String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(user).ok()?).ok()?).ok()?,
             })
         };
-        read().ok_or(TicketError::Forged)
+        parse().ok_or(TicketError::Forged)
     }
 }
 
@@ -148,16 +148,16 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_reads_back_until_it_expires() {
+    fn a_ticket_is_valid_until_it_expires() {
         let keys = TicketKeys::new(SECRET);
         let text = keys.issue(&ticket()).expect("a secret");
-        assert_eq!(keys.admit(&text, &ticket().activity, Millis(999_999)), Ok(ticket()));
-        assert_eq!(keys.admit(&text, &ticket().activity, Millis(1_000_000)), Err(TicketError::Expired));
-        assert_eq!(keys.identify(&text), Ok(ticket()));
+        assert_eq!(keys.verify(&text, &ticket().activity, Millis(999_999)), Ok(ticket()));
+        assert_eq!(keys.verify(&text, &ticket().activity, Millis(1_000_000)), Err(TicketError::Expired));
+        assert_eq!(keys.verify_signature(&text), Ok(ticket()));
     }
 
     #[test]
-    fn the_longest_names_fit() {
+    fn the_longest_ids_fit_into_a_ticket() {
         let keys = TicketKeys::new(SECRET);
         let longest = Ticket {
             activity: ActivityId::parse(&"a".repeat(40)).expect("id"),
@@ -167,8 +167,8 @@ mod tests {
             ..ticket()
         };
         let text = keys.issue(&longest).expect("a secret");
-        assert!(text.len() <= LONGEST, "{} bytes", text.len());
-        assert_eq!(keys.identify(&text), Ok(longest));
+        assert!(text.len() <= MAX_BYTES, "{} bytes", text.len());
+        assert_eq!(keys.verify_signature(&text), Ok(longest));
     }
 
     #[test]
@@ -180,11 +180,14 @@ mod tests {
             bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(bytes).expect("ascii");
             // The last character of a base64 text carries unused bits; a strict decoder refuses those too.
-            assert_eq!(keys.identify(&changed), Err(TicketError::Forged), "at {at}");
+            assert_eq!(keys.verify_signature(&changed), Err(TicketError::Forged), "at {at}");
         }
-        assert_eq!(keys.identify(&text[..text.len() - 1]), Err(TicketError::Forged));
-        assert_eq!(TicketKeys::new("another secret, and a long one too").identify(&text), Err(TicketError::Forged));
-        assert_eq!(TicketKeys::new("").identify(&text), Err(TicketError::Forged));
+        assert_eq!(keys.verify_signature(&text[..text.len() - 1]), Err(TicketError::Forged));
+        assert_eq!(
+            TicketKeys::new("another secret, and a long one too").verify_signature(&text),
+            Err(TicketError::Forged)
+        );
+        assert_eq!(TicketKeys::new("").verify_signature(&text), Err(TicketError::Forged));
     }
 
     #[test]
@@ -192,14 +195,14 @@ mod tests {
         let keys = TicketKeys::new(SECRET);
         let text = keys.issue(&ticket()).expect("a secret");
         let other = ActivityId::parse("other").expect("id");
-        assert_eq!(keys.admit(&text, &other, Millis(0)), Err(TicketError::OtherActivity));
+        assert_eq!(keys.verify(&text, &other, Millis(0)), Err(TicketError::OtherActivity));
     }
 
     #[test]
     fn an_old_secret_verifies_while_the_new_one_signs() {
         let old = TicketKeys::new(SECRET).issue(&ticket()).expect("a secret");
         let both = TicketKeys::new(&format!("Zt5-new-new-9Qw7e2r4u6i8o0p1a3s5d7f {SECRET}"));
-        assert!(both.identify(&old).is_ok());
-        assert!(TicketKeys::new(SECRET).identify(&both.issue(&ticket()).expect("a secret")).is_err());
+        assert!(both.verify_signature(&old).is_ok());
+        assert!(TicketKeys::new(SECRET).verify_signature(&both.issue(&ticket()).expect("a secret")).is_err());
     }
 }

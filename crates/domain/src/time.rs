@@ -31,20 +31,20 @@ impl Millis {
 
     /// Whole seconds until `later`, rounded up, at least `least`: what `Retry-After` carries.
     #[must_use]
-    pub fn seconds_until(self, later: Self, least: i64) -> i64 {
-        seconds_up(later.0.saturating_sub(self.0)).max(least)
+    pub fn seconds_until(self, later: Self, min: i64) -> i64 {
+        ceil_seconds(later.0.saturating_sub(self.0)).max(min)
     }
 }
 
 /// Milliseconds as whole seconds, rounded up.
 #[must_use]
-pub fn seconds_up(ms: i64) -> i64 {
+pub fn ceil_seconds(ms: i64) -> i64 {
     ms.max(0).saturating_add(999) / 1000
 }
 
 /// The milliseconds that a `Retry-After` asks to wait at `now`: it is seconds, or an HTTP date.
 #[must_use]
-pub fn retry_after_ms(text: &str, now: Millis) -> Option<i64> {
+pub fn parse_retry_after(text: &str, now: Millis) -> Option<i64> {
     let text = text.trim();
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         return text.parse::<i64>().ok()?.checked_mul(1_000);
@@ -80,32 +80,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_reads_back_to_the_millisecond() {
+    fn a_timestamp_round_trips_to_the_millisecond() {
         let moment = Millis(1_795_219_200_123);
         assert_eq!(Millis::parse(&moment.to_string()), Ok(moment));
         assert!(moment.to_string().ends_with('Z'));
     }
 
     #[test]
-    fn an_offset_is_understood_and_nonsense_is_not() {
+    fn offsets_are_accepted_and_invalid_times_are_refused() {
         assert_eq!(Millis::parse("1970-01-01T01:00:00+01:00"), Ok(Millis(0)));
         assert!(Millis::parse("tomorrow").is_err());
         assert!(Millis::parse("2026-02-30T00:00:00Z").is_err());
     }
 
     #[test]
-    fn a_wait_is_seconds_or_a_date() {
+    fn retry_after_is_seconds_or_an_http_date() {
         let now = Millis(1_445_412_470_000);
-        assert_eq!(retry_after_ms(" 120 ", now), Some(120_000));
-        assert_eq!(retry_after_ms("Wed, 21 Oct 2015 07:28:00 GMT", now), Some(10_000));
-        assert_eq!(retry_after_ms("Wed, 21 Oct 2015 07:27:00 GMT", now), Some(0));
+        assert_eq!(parse_retry_after(" 120 ", now), Some(120_000));
+        assert_eq!(parse_retry_after("Wed, 21 Oct 2015 07:28:00 GMT", now), Some(10_000));
+        assert_eq!(parse_retry_after("Wed, 21 Oct 2015 07:27:00 GMT", now), Some(0));
         for nonsense in ["", "-1", "1.5", "soon", "99999999999999999999"] {
-            assert_eq!(retry_after_ms(nonsense, now), None, "{nonsense:?}");
+            assert_eq!(parse_retry_after(nonsense, now), None, "{nonsense:?}");
         }
     }
 
     #[test]
-    fn a_part_of_a_second_counts_as_one() {
+    fn seconds_are_rounded_up() {
         assert_eq!(Millis(0).seconds_until(Millis(1), 0), 1);
         assert_eq!(Millis(0).seconds_until(Millis(1000), 0), 1);
         assert_eq!(Millis(5000).seconds_until(Millis(0), 1), 1);

@@ -54,7 +54,7 @@ pub fn sign_standard(secret: &str, id: &str, now: Millis, body: &[u8]) -> Option
 
 /// What a provider says of a payment or a refund, from whichever signature it came with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Payment {
+pub struct ProviderEvent {
     /// The provider's id of the event.
     pub id: String,
     /// `payment.succeeded`, `payment.failed`, `refund.succeeded`, `refund.failed` or `session.ended`.
@@ -95,11 +95,11 @@ pub fn verify_stripe(secret: &str, header: &str, body: &[u8], now: Millis) -> bo
     mac.update(timestamp.as_bytes());
     mac.update(b".");
     mac.update(body);
-    signatures.into_iter().filter_map(unhex).any(|signature| mac.clone().verify_slice(&signature).is_ok())
+    signatures.into_iter().filter_map(decode_hex).any(|signature| mac.clone().verify_slice(&signature).is_ok())
 }
 
 /// Bytes of an even-length lower- or upper-case hexadecimal text.
-fn unhex(text: &str) -> Option<Vec<u8>> {
+fn decode_hex(text: &str) -> Option<Vec<u8>> {
     let digits = text.len().is_multiple_of(2) && text.bytes().all(|b| b.is_ascii_hexdigit());
     digits.then(|| (0..text.len()).step_by(2).filter_map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect())
 }
@@ -124,14 +124,14 @@ mod tests {
     }
 
     #[test]
-    fn the_published_vector_is_met() {
+    fn the_published_test_vector_matches() {
         let id = "msg_27UH4WbU6Z5A5EzD8u03UvzRbpk";
         let signature = sign_standard(SECRET, id, Millis(1_649_367_553_000), BODY);
         assert_eq!(signature.as_deref(), Some("v1,tZ1I4/hDygAJgO5TYxiSd6Sd0kDW6hPenDe+bTa3Kkw="));
     }
 
     #[test]
-    fn a_good_entry_passes_between_wrong_ones() {
+    fn one_valid_signature_among_invalid_ones_suffices() {
         let now = now();
         let good = sign_standard(SECRET, "msg_1", Millis(now * 1000), BODY).expect("signed");
         let wrong = sign_standard(OTHER, "msg_1", Millis(now * 1000), BODY).expect("signed");
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_empty_old_and_odd_signatures_fail() {
+    fn truncated_empty_and_old_signatures_and_malformed_timestamps_fail() {
         let now = now();
         let sign = |at: i64| sign_standard(SECRET, "msg_1", Millis(at * 1000), BODY).expect("signed");
         let good = sign(now);

@@ -8,10 +8,10 @@ use std::{cell::RefCell, collections::HashMap};
 use domain::ids::ActivityId;
 
 /// Addresses remembered at most; beyond that all are forgotten.
-const MOST: usize = 256;
+const MAX_ENTRIES: usize = 256;
 
 /// Addresses told of in one call at most.
-const MOST_TOLD: usize = 8;
+const MAX_REPORTED: usize = 8;
 
 thread_local! {
     static COUNTS: RefCell<HashMap<(ActivityId, String), i64>> = RefCell::default();
@@ -20,7 +20,7 @@ thread_local! {
 /// Counts a bad ticket or token that came from `ip` for a sale.
 pub fn record(activity: &ActivityId, ip: String) {
     COUNTS.with_borrow_mut(|counts| {
-        if counts.len() >= MOST {
+        if counts.len() >= MAX_ENTRIES {
             counts.clear();
         }
         *counts.entry((activity.clone(), ip)).or_default() += 1;
@@ -34,7 +34,7 @@ pub fn take(activity: &ActivityId) -> Vec<(String, i64)> {
         if counts.is_empty() {
             return Vec::new();
         }
-        let known = counts.keys().filter(|(of, _)| of == activity).take(MOST_TOLD).cloned().collect::<Vec<_>>();
-        known.into_iter().filter_map(|key| Some((key.1.clone(), counts.remove(&key)?))).collect()
+        let keys = counts.keys().filter(|(of, _)| of == activity).take(MAX_REPORTED).cloned().collect::<Vec<_>>();
+        keys.into_iter().filter_map(|key| Some((key.1.clone(), counts.remove(&key)?))).collect()
     })
 }

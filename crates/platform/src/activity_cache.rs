@@ -3,7 +3,7 @@
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
 use domain::{
-    activity::{Spec, State},
+    activity::{ActivitySpec, ActivityState},
     ids::ActivityId,
     time::Millis,
 };
@@ -17,7 +17,7 @@ use workflows::{
 
 use crate::{
     clock,
-    http::{Failure, not_found},
+    http::{ApiError, not_found},
     key_value,
     ledger::SpinLedger,
     published,
@@ -29,14 +29,14 @@ use crate::{
 const FRESH_MS: i64 = 60_000;
 
 /// How long one rebuilder has, in milliseconds.
-const REBUILD_MS: i64 = 3_000;
+const REFRESH_LEASE_MS: i64 = 3_000;
 
 /// What those do who find nothing: look again every 50 ms, up to 500 ms.
-const WAIT: (Duration, usize) = (Duration::from_millis(50), 10);
+const POLL: (Duration, usize) = (Duration::from_millis(50), 10);
 
 thread_local! {
-    static GLANCES: TtlCache<ActivityId, Option<Rc<Read>>> = RefCell::default();
-    static SALES: TtlCache<ActivityId, Option<Rc<CachedActivity>>> = RefCell::default();
+    static GATES: TtlCache<ActivityId, Option<Rc<CachedGate>>> = RefCell::default();
+    static ACTIVITIES: TtlCache<ActivityId, Option<Rc<CachedActivity>>> = RefCell::default();
 }
 
 /// A sale's description, as key-value keeps it.
@@ -45,7 +45,7 @@ pub struct CachedActivity {
     /// Its id.
     pub id: ActivityId,
     /// Its description.
-    pub spec: Spec,
+    pub spec: ActivitySpec,
     /// The version of the description.
     pub version: i64,
     /// What operators decided, as a word.
@@ -57,8 +57,8 @@ pub struct CachedActivity {
 impl CachedActivity {
     /// What operators decided.
     #[must_use]
-    pub fn state(&self) -> State {
-        State::parse(&self.state).unwrap_or(State::Draft)
+    pub fn state(&self) -> ActivityState {
+        ActivityState::parse(&self.state).unwrap_or(ActivityState::Draft)
     }
 }
 
@@ -67,17 +67,17 @@ impl CachedActivity {
 ///
 /// # Errors
 /// [`Failure`] of Redis; without a gate `not_found`, `ended`, or `not_ready`.
-pub async fn glance(activity: &ActivityId) -> Result<Rc<Read>, Failure> {
-    let found = ttl_cache::get(&GLANCES, activity.clone(), MAX_AGE_MS, async || {
-        let glance = read_gate::read_gate(&SpinRedis, activity).await?;
-        Ok::<_, Failure>(glance.map(|glance| Rc::new(Read { glance, at: clock::now() })))
+pub async fn gate(activity: &ActivityId) -> Result<Rc<CachedGate>, ApiError> {
+    let found = ttl_cache::get_or_fetch(&GATES, activity.clone(), MAX_AGE_MS, async || {
+        let snapshot = read_gate::read_gate(&SpinRedis, activity).await?;
+        Ok::<_, ApiError>(snapshot.map(|snapshot| Rc::new(CachedGate { snapshot, read_at: clock::now() })))
     })
     .await?;
     match found {
-        Some(read) => Ok(read),
+        Some(gate) => Ok(gate),
         None => {
-            GLANCES.with_borrow_mut(|copies| copies.remove(activity));
-            Err(published::without_gate(activity).await)
+            GATES.with_borrow_mut(|cache| cache.remove(activity));
+            Err(published::missing_gate_error(activity).await)
         }
     }
 }
@@ -86,17 +86,19 @@ pub async fn glance(activity: &ActivityId) -> Result<Rc<Read>, Failure> {
 ///
 /// # Errors
 /// [`Failure`] of a store, and those of [`glance`].
-pub async fn sale(activity: &ActivityId) -> Result<Rc<CachedActivity>, Failure> {
-    let version = glance(activity).await?.version;
-    let found = ttl_cache::get(&SALES, activity.clone(), MAX_AGE_MS, async || load(activity, version).await).await?;
+pub async fn activity(activity: &ActivityId) -> Result<Rc<CachedActivity>, ApiError> {
+    let version = gate(activity).await?.version;
+    let found =
+        ttl_cache::get_or_fetch(&ACTIVITIES, activity.clone(), MAX_AGE_MS, async || load(activity, version).await)
+            .await?;
     found.ok_or_else(|| not_found("There is no such sale."))
 }
 
 /// A published sale's description as it was last copied, whatever has become of it since.
-pub async fn copy(activity: &ActivityId) -> Option<Rc<CachedActivity>> {
-    let copy =
+pub async fn cached(activity: &ActivityId) -> Option<Rc<CachedActivity>> {
+    let cached_copy =
         key_value::get(&key(activity)).await.and_then(|bytes| serde_json::from_slice::<CachedActivity>(&bytes).ok());
-    copy.filter(|sale| sale.state() != State::Draft).map(Rc::new)
+    cached_copy.filter(|cached| cached.state() != ActivityState::Draft).map(Rc::new)
 }
 
 fn key(activity: &ActivityId) -> String {
@@ -104,45 +106,47 @@ fn key(activity: &ActivityId) -> String {
 }
 
 /// From key-value where the copy is fresh, else from the ledger: one rebuilds, the others take the stale copy (F2).
-async fn load(activity: &ActivityId, version: i64) -> Result<Option<Rc<CachedActivity>>, Failure> {
-    for _ in 0..WAIT.1 {
+async fn load(activity: &ActivityId, version: i64) -> Result<Option<Rc<CachedActivity>>, ApiError> {
+    for _ in 0..POLL.1 {
         // A copy of another version would show what an operator has just changed: wait for the new one.
-        let copy = copy(activity).await.filter(|copy| copy.version == version);
-        if let Some(copy) = copy.as_ref().filter(|copy| copy.fresh_until > clock::now()) {
-            return Ok(Some(copy.clone()));
+        let cached_copy = cached(activity).await.filter(|cached_copy| cached_copy.version == version);
+        if let Some(cached_copy) = cached_copy.as_ref().filter(|cached_copy| cached_copy.fresh_until > clock::now()) {
+            return Ok(Some(cached_copy.clone()));
         }
         let owner = ulid::Ulid::from_parts(clock::now().0.unsigned_abs(), random()).to_string();
-        let lock = format!("{{{activity}}}:rebuild");
-        if sweep::lease_of(&SpinRedis, &lock, &owner, REBUILD_MS).await? {
-            return match (rebuild(activity).await, copy) {
+        let lease_key = format!("{{{activity}}}:rebuild");
+        if sweep::hold_lease(&SpinRedis, &lease_key, &owner, REFRESH_LEASE_MS).await? {
+            return match (refresh(activity).await, cached_copy) {
                 // While the ledger is away the lease is kept: somebody tries again when it ends.
-                (Err(Failure::Store(StoreError::LedgerUnavailable(_))), Some(copy)) => Ok(Some(copy)),
-                (built, _) => sweep::lease_of(&SpinRedis, &lock, &owner, 0).await.map_err(Failure::from).and(built),
+                (Err(ApiError::Store(StoreError::LedgerUnavailable(_))), Some(cached_copy)) => Ok(Some(cached_copy)),
+                (refreshed, _) => {
+                    sweep::hold_lease(&SpinRedis, &lease_key, &owner, 0).await.map_err(ApiError::from).and(refreshed)
+                }
             };
         }
-        if copy.is_some() {
-            return Ok(copy);
+        if cached_copy.is_some() {
+            return Ok(cached_copy);
         }
-        spin_sdk::time::sleep(WAIT.0).await;
+        spin_sdk::time::sleep(POLL.0).await;
     }
-    rebuild(activity).await
+    refresh(activity).await
 }
 
-async fn rebuild(activity: &ActivityId) -> Result<Option<Rc<CachedActivity>>, Failure> {
+async fn refresh(activity: &ActivityId) -> Result<Option<Rc<CachedActivity>>, ApiError> {
     let Some(found) = activities::load(&SpinLedger::open().await, activity).await? else { return Ok(None) };
     // Expiries carry jitter, so that copies made together are not rebuilt together (F4).
     let jitter = i64::try_from(random() % 10_000).unwrap_or_default();
-    let sale = CachedActivity {
+    let cached = CachedActivity {
         id: found.id,
         spec: found.spec,
         version: found.version,
         state: found.state.as_str().to_owned(),
         fresh_until: clock::now().plus(FRESH_MS + jitter),
     };
-    if let Ok(bytes) = serde_json::to_vec(&sale) {
+    if let Ok(bytes) = serde_json::to_vec(&cached) {
         key_value::set(&key(activity), &bytes).await;
     }
-    Ok(Some(Rc::new(sale)))
+    Ok(Some(Rc::new(cached)))
 }
 
 /// Random bits; the clock's where the machine has none to give.
@@ -156,20 +160,20 @@ pub fn random() -> u128 {
 }
 
 /// A gate, and when it was read by the instance's clock.
-pub struct Read {
-    glance: GateSnapshot,
-    at: Millis,
+pub struct CachedGate {
+    snapshot: GateSnapshot,
+    read_at: Millis,
 }
 
-impl std::ops::Deref for Read {
+impl std::ops::Deref for CachedGate {
     type Target = GateSnapshot;
     fn deref(&self) -> &GateSnapshot {
-        &self.glance
+        &self.snapshot
     }
 }
 
 /// Redis's clock at our `now`, carried on from when the gate was read.
 #[must_use]
-pub fn server_time(read: &Read, now: Millis) -> Millis {
-    read.glance.now.plus(now.0 - read.at.0)
+pub fn server_time(gate: &CachedGate, now: Millis) -> Millis {
+    gate.snapshot.now.plus(now.0 - gate.read_at.0)
 }

@@ -20,39 +20,39 @@ pub enum AsyncOnce<T> {
 /// Those of `make`.
 pub async fn get_or_init<T: 'static, E, F: Future<Output = Result<T, E>>>(
     slot: &'static LocalKey<RefCell<AsyncOnce<T>>>,
-    make: impl FnOnce() -> F,
+    init: impl FnOnce() -> F,
 ) -> Result<Rc<T>, E> {
     loop {
-        let made = slot.with_borrow_mut(|slot| match slot {
-            AsyncOnce::Ready(thing) => Ok(thing.clone()),
-            AsyncOnce::Initialising(waiting) => {
-                let (alarm, made) = notify::pair();
-                waiting.push(alarm);
-                Err(Some(made))
+        let ready = slot.with_borrow_mut(|slot| match slot {
+            AsyncOnce::Ready(value) => Ok(value.clone()),
+            AsyncOnce::Initialising(waiters) => {
+                let (notifier, ready) = notify::channel();
+                waiters.push(notifier);
+                Err(Some(ready))
             }
             AsyncOnce::Empty => {
                 *slot = AsyncOnce::Initialising(Vec::new());
                 Err(None)
             }
         });
-        match made {
-            Ok(thing) => return Ok(thing),
-            Err(Some(made)) => made.await,
+        match ready {
+            Ok(value) => return Ok(value),
+            Err(Some(ready)) => ready.await,
             Err(None) => break,
         }
     }
     // Dropped half-way (the client went away), the slot is empty again, and one of those who wait makes the thing.
     let guard = ResetOnDrop(slot);
-    let thing = Rc::new(make().await?);
+    let value = Rc::new(init().await?);
     std::mem::forget(guard);
-    slot.set(AsyncOnce::Ready(thing.clone()));
-    Ok(thing)
+    slot.set(AsyncOnce::Ready(value.clone()));
+    Ok(value)
 }
 
 /// Forgets `thing`, unless somebody has made a newer one already.
-pub fn reset<T>(slot: &'static LocalKey<RefCell<AsyncOnce<T>>>, thing: &Rc<T>) {
+pub fn reset<T>(slot: &'static LocalKey<RefCell<AsyncOnce<T>>>, value: &Rc<T>) {
     slot.with_borrow_mut(|slot| {
-        if matches!(slot, AsyncOnce::Ready(kept) if Rc::ptr_eq(kept, thing)) {
+        if matches!(slot, AsyncOnce::Ready(current) if Rc::ptr_eq(current, value)) {
             *slot = AsyncOnce::Empty;
         }
     });

@@ -3,37 +3,37 @@
 use std::{cell::RefCell, rc::Rc};
 
 use domain::{
-    check::CheckKeys,
+    human_check::CheckKeys,
+    jwt::{Claims, TokenError, Verifier},
     problem::{Code, Problem},
-    signed::Signer,
+    signer::Signer,
     ticket::TicketKeys,
-    token::{Claims, TokenError, Verifier},
 };
 
 use crate::{
     async_once::{self, AsyncOnce},
     config,
-    http::{Call, Failure},
+    http::{ApiError, Request},
     log,
 };
 
 thread_local! {
     static VERIFIER: RefCell<AsyncOnce<Verifier>> = const { RefCell::new(AsyncOnce::Empty) };
-    static TICKETS: RefCell<AsyncOnce<TicketKeys>> = const { RefCell::new(AsyncOnce::Empty) };
-    static CHECKS: RefCell<AsyncOnce<CheckKeys>> = const { RefCell::new(AsyncOnce::Empty) };
+    static TICKET_KEYS: RefCell<AsyncOnce<TicketKeys>> = const { RefCell::new(AsyncOnce::Empty) };
+    static CHECK_KEYS: RefCell<AsyncOnce<CheckKeys>> = const { RefCell::new(AsyncOnce::Empty) };
 }
 
 /// The user of the call's JSON Web Token (B1).
 ///
 /// # Errors
 /// `unauthenticated`; `not_ready` where tokens cannot be verified.
-pub async fn user(call: &Call) -> Result<Claims, Failure> {
-    sign_in(call).await?.map_err(refused)
+pub async fn user(request: &Request) -> Result<Claims, ApiError> {
+    verify_token(request).await?.map_err(unauthenticated)
 }
 
 /// The refusal of a token that does not hold.
 #[must_use]
-pub fn refused(_: TokenError) -> Failure {
+pub fn unauthenticated(_: TokenError) -> ApiError {
     Problem::new(Code::Unauthenticated, "The token does not hold, or no longer: sign in again.").into()
 }
 
@@ -41,8 +41,8 @@ pub fn refused(_: TokenError) -> Failure {
 ///
 /// # Errors
 /// `unauthenticated` without a token; `not_ready` where tokens cannot be verified.
-pub async fn sign_in(call: &Call) -> Result<Result<Claims, TokenError>, Failure> {
-    let token = call.bearer().ok_or_else(|| {
+pub async fn verify_token(request: &Request) -> Result<Result<Claims, TokenError>, ApiError> {
+    let token = request.bearer().ok_or_else(|| {
         Problem::new(Code::Unauthenticated, "Send 'Authorization: Bearer' with the token of your sign-in.")
     })?;
     let verifier = async_once::get_or_init(&VERIFIER, async || {
@@ -62,28 +62,28 @@ pub async fn sign_in(call: &Call) -> Result<Result<Claims, TokenError>, Failure>
 ///
 /// # Errors
 /// `not_ready` where the secret is missing or weak.
-pub async fn tickets() -> Result<Rc<TicketKeys>, Problem> {
-    async_once::get_or_init(&TICKETS, async || Ok(TicketKeys::new(&config::secret("ticket_secret").await?))).await
+pub async fn ticket_keys() -> Result<Rc<TicketKeys>, Problem> {
+    async_once::get_or_init(&TICKET_KEYS, async || Ok(TicketKeys::new(&config::secret("ticket_secret").await?))).await
 }
 
 /// The keys of human checks, which come from the same secret.
 ///
 /// # Errors
 /// `not_ready` where the secret is missing or weak.
-pub async fn checks() -> Result<Rc<CheckKeys>, Problem> {
-    async_once::get_or_init(&CHECKS, async || Ok(CheckKeys::new(&config::secret("ticket_secret").await?))).await
+pub async fn check_keys() -> Result<Rc<CheckKeys>, Problem> {
+    async_once::get_or_init(&CHECK_KEYS, async || Ok(CheckKeys::new(&config::secret("ticket_secret").await?))).await
 }
 
 /// Lets a call pass that carries the token of the variable `name`.
 ///
 /// # Errors
 /// `unauthenticated`; `not_ready` where the token is missing or weak.
-pub async fn operator(call: &Call, name: &'static str) -> Result<(), Failure> {
+pub async fn require_token(request: &Request, name: &'static str) -> Result<(), ApiError> {
     let expected = config::secret(name).await?;
-    let given = call.bearer().unwrap_or_default();
+    let given = request.bearer().unwrap_or_default();
     // Compared by their signatures: equal time whatever was sent.
-    let same = Signer::new(&expected, "bearer").is_some_and(|signer| signer.verify(given, &signer.sign(&expected)));
-    if same {
+    let matches = Signer::new(&expected, "bearer").is_some_and(|signer| signer.verify(given, &signer.sign(&expected)));
+    if matches {
         Ok(())
     } else {
         Err(Problem::new(Code::Unauthenticated, format!("Send the {name} as Bearer token.")).into())

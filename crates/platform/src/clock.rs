@@ -12,6 +12,6 @@ pub fn now() -> Millis {
 }
 
 /// Waits so many milliseconds.
-pub async fn pause(ms: i64) {
+pub async fn sleep(ms: i64) {
     spin_sdk::time::sleep(Duration::from_millis(u64::try_from(ms).unwrap_or_default())).await;
 }

@@ -11,18 +11,18 @@ use spin_sdk::variables;
 use crate::log;
 
 thread_local! {
-    static READ: RefCell<HashMap<&'static str, Rc<str>>> = RefCell::default();
+    static VALUES: RefCell<HashMap<&'static str, Rc<str>>> = RefCell::default();
 }
 
 /// The value of a variable; empty where it is not set.
 pub async fn get(name: &'static str) -> Rc<str> {
-    if let Some(value) = READ.with_borrow(|read| read.get(name).cloned()) {
+    if let Some(value) = VALUES.with_borrow(|values| values.get(name).cloned()) {
         return value;
     }
     match variables::get(name).await {
         Ok(value) => {
             let value: Rc<str> = value.into();
-            READ.with_borrow_mut(|read| read.insert(name, value.clone()));
+            VALUES.with_borrow_mut(|values| values.insert(name, value.clone()));
             value
         }
         Err(_) => Rc::from(""),

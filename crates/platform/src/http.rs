@@ -12,18 +12,18 @@ use domain::{
     time::Millis,
 };
 use spin_sdk::{
-    http::{FullBody, HeaderMap, IntoResponse, Method, Request},
-    wasip3::http::types::{ErrorCode, Response},
+    http::{FullBody, HeaderMap, IntoResponse, Method, Request as SpinRequest},
+    wasip3::http::types::{ErrorCode, Response as WasiResponse},
 };
 use workflows::StoreError;
 
 use crate::{clock, log};
 
 /// The largest body that is read, in bytes.
-pub const LARGEST_BODY: usize = 16 * 1024;
+pub const MAX_BODY_BYTES: usize = 16 * 1024;
 
 /// A request, read to its end.
-pub struct Call {
+pub struct Request {
     /// Its method.
     pub method: Method,
     /// Its path, without the query.
@@ -38,7 +38,7 @@ pub struct Call {
     pub request_id: String,
 }
 
-impl Call {
+impl Request {
     /// A header's text.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
@@ -55,7 +55,7 @@ impl Call {
     /// Whether the client has what `etag` names: `If-None-Match` (RFC 9110, 13.1.2), compared weakly, any of a list, or
     /// `*`.
     #[must_use]
-    pub fn has(&self, etag: &str) -> bool {
+    pub fn matches_etag(&self, etag: &str) -> bool {
         self.headers
             .get_all("if-none-match")
             .iter()
@@ -80,7 +80,7 @@ impl Call {
 
 /// A response to be sent.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct Response {
     /// Its status.
     pub status: u16,
     /// Its headers, apart from those that every response has.
@@ -89,7 +89,7 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-impl Answer {
+impl Response {
     /// A JSON document.
     pub fn json(status: u16, document: &impl serde::Serialize) -> Self {
         let body = serde_json::to_vec(document).unwrap_or_default();
@@ -117,20 +117,20 @@ impl Answer {
     }
 }
 
-impl From<Problem> for Answer {
+impl From<Problem> for Response {
     fn from(problem: Problem) -> Self {
-        let mut answer = Answer::text(problem.code.status(), "application/problem+json", problem.to_json())
+        let mut response = Response::text(problem.code.status(), "application/problem+json", problem.to_json())
             .header("cache-control", "no-store");
         if let Some(seconds) = problem.retry_after {
-            answer = answer.header("retry-after", seconds.to_string());
+            response = response.header("retry-after", seconds.to_string());
         }
         if problem.code == Code::Unauthenticated {
-            answer = answer.header("www-authenticate", "Bearer");
+            response = response.header("www-authenticate", "Bearer");
         }
         for (name, value) in problem.headers {
-            answer = answer.header(name, value);
+            response = response.header(name, value);
         }
-        answer
+        response
     }
 }
 
@@ -139,7 +139,7 @@ impl From<Problem> for Answer {
 /// `Problem` is for what a client can act on. `Store` and `Unexpected` are logged once, here, and never answered in
 /// detail: a store that is away is `not_ready`, anything else `internal`.
 #[derive(Debug)]
-pub enum Failure {
+pub enum ApiError {
     /// A refusal with a code.
     Problem(Box<Problem>),
     /// A store that did not do what it was asked.
@@ -148,32 +148,32 @@ pub enum Failure {
     Unexpected(String),
 }
 
-impl From<Problem> for Failure {
+impl From<Problem> for ApiError {
     fn from(problem: Problem) -> Self {
-        Failure::Problem(Box::new(problem))
+        ApiError::Problem(Box::new(problem))
     }
 }
 
-impl From<StoreError> for Failure {
+impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        Failure::Store(error)
+        ApiError::Store(error)
     }
 }
 
-impl Failure {
-    fn into_problem(self, call: &str) -> Problem {
+impl ApiError {
+    fn into_problem(self, request_id: &str) -> Problem {
         let (event, text, problem) = match self {
-            Failure::Problem(problem) => return *problem,
-            Failure::Store(
+            ApiError::Problem(problem) => return *problem,
+            ApiError::Store(
                 error @ (StoreError::RedisUnavailable(_) | StoreError::LedgerUnavailable(_) | StoreError::Rebuilding),
             ) => {
                 let detail = "A store is not reachable. Nothing is lost: ask again, for an order with the same ticket.";
                 ("store unavailable", error.to_string(), Problem::new(Code::NotReady, detail).retry_after(2))
             }
-            Failure::Store(error) => ("store error", error.to_string(), internal()),
-            Failure::Unexpected(text) => ("unexpected", text, internal()),
+            ApiError::Store(error) => ("store error", error.to_string(), internal()),
+            ApiError::Unexpected(text) => ("unexpected", text, internal()),
         };
-        log::error(event, &[("because", text.into()), ("request_id", call.into())]);
+        log::error(event, &[("because", text.into()), ("request_id", request_id.into())]);
         problem
     }
 }
@@ -184,13 +184,13 @@ fn internal() -> Problem {
 
 /// No such route, or nothing there.
 #[must_use]
-pub fn not_found(detail: &str) -> Failure {
+pub fn not_found(detail: &str) -> ApiError {
     Problem::new(Code::NotFound, detail).into()
 }
 
 /// The route has no such method; `allow` lists those that it has, apart from `HEAD`, which comes with `GET`.
 #[must_use]
-pub fn method_not_allowed(allow: &str) -> Failure {
+pub fn method_not_allowed(allow: &str) -> ApiError {
     let allow = allow.replace("GET", "GET, HEAD");
     let mut problem = Problem::new(Code::MethodNotAllowed, format!("This route takes {allow}."));
     problem.headers.push(("allow", allow));
@@ -210,21 +210,21 @@ pub fn retry_after(ms: i64) -> String {
 /// # Errors
 /// None of ours: what the type asks for is what the engine wants.
 pub async fn serve(
-    request: Request,
-    handle: impl AsyncFnOnce(&Call) -> Result<Answer, Failure>,
-) -> Result<Response, ErrorCode> {
+    request: SpinRequest,
+    handle: impl AsyncFnOnce(&Request) -> Result<Response, ApiError>,
+) -> Result<WasiResponse, ErrorCode> {
     let (parts, body) = request.into_parts();
     let request_id = request_id(&parts.headers);
-    let declared = parts.headers.get("content-length").and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
+    let content_length = parts.headers.get("content-length").and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
     // A request of another component has a body without saying how long it is.
-    let has_body = declared.map_or(!matches!(parts.method, Method::GET | Method::HEAD), |length| length > 0);
+    let has_body = content_length.map_or(!matches!(parts.method, Method::GET | Method::HEAD), |length| length > 0);
     let body = match has_body {
         false => Ok(Bytes::new()),
-        true => read(body, declared).await,
+        true => read_body(body, content_length).await,
     };
-    let answer = match body {
+    let response = match body {
         Ok(body) => {
-            let call = Call {
+            let request = Request {
                 method: if parts.method == Method::HEAD { Method::GET } else { parts.method },
                 path: parts.uri.path().to_owned(),
                 query: parts.uri.query().unwrap_or_default().to_owned(),
@@ -232,47 +232,48 @@ pub async fn serve(
                 body,
                 request_id,
             };
-            let answer = handle(&call).await.unwrap_or_else(|failure| failure.into_problem(&call.request_id).into());
-            return send(answer, &call.request_id).await;
+            let response =
+                handle(&request).await.unwrap_or_else(|error| error.into_problem(&request.request_id).into());
+            return into_wasi_response(response, &request.request_id).await;
         }
-        Err(problem) => Answer::from(problem),
+        Err(problem) => Response::from(problem),
     };
-    send(answer, &request_id).await
+    into_wasi_response(response, &request_id).await
 }
 
 /// Sends an answer the one good way.
-async fn send(answer: Answer, request_id: &str) -> Result<Response, ErrorCode> {
+async fn into_wasi_response(response: Response, request_id: &str) -> Result<WasiResponse, ErrorCode> {
     let mut builder = http::Response::builder()
-        .status(answer.status)
-        .header("content-length", answer.body.len())
+        .status(response.status)
+        .header("content-length", response.body.len())
         .header("x-request-id", request_id);
-    for (name, value) in answer.headers {
+    for (name, value) in response.headers {
         builder = builder.header(name, value);
     }
     let response = builder
-        .body(FullBody::new(answer.body))
+        .body(FullBody::new(response.body))
         .map_err(|error| ErrorCode::InternalError(Some(error.to_string())))?
         .into_response()?;
     spin_sdk::wit_bindgen::yield_async().await;
     Ok(response)
 }
 
-async fn read<B>(body: B, declared: Option<usize>) -> Result<Bytes, Problem>
+async fn read_body<B>(body: B, content_length: Option<usize>) -> Result<Bytes, Problem>
 where
     B: http_body_util::BodyExt<Data = Bytes> + Unpin,
 {
     let too_large = || Problem::new(Code::PayloadTooLarge, "A body has at most 16 KiB.");
-    if declared.is_some_and(|length| length > LARGEST_BODY) {
+    if content_length.is_some_and(|length| length > MAX_BODY_BYTES) {
         return Err(too_large());
     }
     let mut body = body;
-    let mut bytes = Vec::with_capacity(declared.unwrap_or_default());
+    let mut bytes = Vec::with_capacity(content_length.unwrap_or_default());
     while let Some(frame) = body.frame().await {
-        let cut = |_| Problem::new(Code::InvalidRequest, "The body ended before its time.");
-        if let Ok(data) = frame.map_err(cut)?.into_data() {
+        let truncated = |_| Problem::new(Code::InvalidRequest, "The body ended before its time.");
+        if let Ok(data) = frame.map_err(truncated)?.into_data() {
             bytes.extend_from_slice(&data);
         }
-        if bytes.len() > LARGEST_BODY {
+        if bytes.len() > MAX_BODY_BYTES {
             return Err(too_large());
         }
     }
@@ -292,8 +293,9 @@ fn request_id(headers: &HeaderMap) -> String {
         };
     }
     let sent = headers.get("x-request-id").and_then(|value| value.to_str().ok());
-    let fits = |id: &&str| (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    if let Some(id) = sent.filter(fits) {
+    let is_valid =
+        |id: &&str| (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    if let Some(id) = sent.filter(is_valid) {
         return id.to_owned();
     }
     let count = COUNT.get() + 1;

@@ -12,7 +12,7 @@ use spin_sdk::{
 use workflows::http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse};
 
 /// The most that is read of an answer, in bytes.
-const LARGEST_ANSWER: usize = 256 * 1024;
+const MAX_BODY_BYTES: usize = 256 * 1024;
 
 /// Spin's outbound HTTP. It follows no redirects.
 #[derive(Debug, Clone, Copy, Default)]
@@ -20,7 +20,7 @@ pub struct SpinHttpClient;
 
 impl HttpClient for SpinHttpClient {
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, NoResponse> {
-        let unanswered = |error: &dyn std::fmt::Display| NoResponse(error.to_string());
+        let no_response = |error: &dyn std::fmt::Display| NoResponse(error.to_string());
         let mut builder = http::Request::builder().method(request.method).uri(&request.url);
         for (name, value) in &request.headers {
             builder = builder.header(*name, value);
@@ -28,16 +28,16 @@ impl HttpClient for SpinHttpClient {
         if !request.body.is_empty() {
             builder = builder.header("content-length", request.body.len());
         }
-        let outgoing = builder
+        let request = builder
             .extension(RequestOptionsExtension(options(request.timeout_ms)))
             .body(FullBody::new(Bytes::from(request.body)))
-            .map_err(|error| unanswered(&error))?;
-        let response = send(outgoing).await.map_err(|error| unanswered(&error))?;
+            .map_err(|error| no_response(&error))?;
+        let response = send(request).await.map_err(|error| no_response(&error))?;
         let status = response.status().as_u16();
         let headers = response.headers().iter();
         let headers =
             headers.filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())));
-        Ok(HttpResponse { status, headers: headers.collect(), body: read(response).await? })
+        Ok(HttpResponse { status, headers: headers.collect(), body: read_body(response).await? })
     }
 }
 
@@ -52,7 +52,7 @@ fn options(timeout_ms: i64) -> RequestOptions {
     options
 }
 
-async fn read(response: Response) -> Result<Vec<u8>, NoResponse> {
+async fn read_body(response: Response) -> Result<Vec<u8>, NoResponse> {
     let mut body = response.into_body();
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
@@ -60,7 +60,7 @@ async fn read(response: Response) -> Result<Vec<u8>, NoResponse> {
         if let Ok(data) = frame.into_data() {
             bytes.extend_from_slice(&data);
         }
-        if bytes.len() > LARGEST_ANSWER {
+        if bytes.len() > MAX_BODY_BYTES {
             break;
         }
     }

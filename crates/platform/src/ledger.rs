@@ -14,7 +14,7 @@ use spin_sdk::{pg, sqlite};
 use workflows::{
     Sql, StoreError,
     ledger::schema,
-    ports::{Dialect, Value},
+    ports::{Dialect, SqlValue},
 };
 
 use crate::{
@@ -24,10 +24,10 @@ use crate::{
 };
 
 /// How long a statement, or the making of a connection, may take while somebody waits for the answer.
-const PATIENCE: Duration = Duration::from_secs(3);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The same for statements that do a lot at once: batches of the writer and the sweeper, rebuilds, migrations.
-const LONG_PATIENCE: Duration = Duration::from_secs(10);
+const BATCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection, kept for the life of the instance.
 enum Connection {
@@ -37,16 +37,16 @@ enum Connection {
 
 thread_local! {
     static CONNECTION: RefCell<AsyncOnce<Connection>> = const { RefCell::new(AsyncOnce::Empty) };
-    static UP_TO_DATE: RefCell<AsyncOnce<()>> = const { RefCell::new(AsyncOnce::Empty) };
+    static MIGRATED: RefCell<AsyncOnce<()>> = const { RefCell::new(AsyncOnce::Empty) };
 }
 
 /// The ledger of the variable `ledger`.
 #[derive(Debug, Clone)]
 pub struct SpinLedger {
     dialect: Dialect,
-    patience: Duration,
+    timeout: Duration,
     /// It did not answer in time, and is asked no more.
-    silent: Cell<bool>,
+    timed_out: Cell<bool>,
 }
 
 impl SpinLedger {
@@ -54,12 +54,12 @@ impl SpinLedger {
     pub async fn open() -> Self {
         let postgres = config::get("ledger").await.starts_with("postgres");
         let dialect = if postgres { Dialect::Postgres } else { Dialect::Sqlite };
-        Self { dialect, patience: PATIENCE, silent: Cell::new(false) }
+        Self { dialect, timeout: REQUEST_TIMEOUT, timed_out: Cell::new(false) }
     }
 
     /// The same for work that may take longer.
-    pub async fn open_for_work() -> Self {
-        Self { patience: LONG_PATIENCE, ..Self::open().await }
+    pub async fn open_for_batch() -> Self {
+        Self { timeout: BATCH_TIMEOUT, ..Self::open().await }
     }
 }
 
@@ -68,16 +68,16 @@ impl Sql for SpinLedger {
         self.dialect
     }
 
-    async fn run(&self, statement: &str, params: Vec<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
+    async fn run(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
         if !statement.contains("schema_versions") {
-            self.in_time(self.bring_up_to_date()).await?;
+            self.within_timeout(self.migrate_once()).await?;
         }
-        match self.ask(statement, params.clone()).await {
-            Err(StoreError::LedgerEmpty(_)) if !statement.contains("schema_versions") => {
-                Box::pin(schema::migrate(&Migrating(self))).await?;
-                self.ask(statement, params).await
+        match self.execute(statement, params.clone()).await {
+            Err(StoreError::LedgerNotMigrated(_)) if !statement.contains("schema_versions") => {
+                Box::pin(schema::migrate(&WithoutMigration(self))).await?;
+                self.execute(statement, params).await
             }
-            answer => answer,
+            result => result,
         }
     }
 }
@@ -85,53 +85,54 @@ impl Sql for SpinLedger {
 impl SpinLedger {
     /// Once for each instance: a ledger that an older app made is missing what its triggers now do, and no statement
     /// would say so.
-    async fn bring_up_to_date(&self) -> Result<(), StoreError> {
-        let migrate = async || Box::pin(schema::migrate(&Migrating(self))).await;
-        async_once::get_or_init(&UP_TO_DATE, migrate).await.map(|_| ())
+    async fn migrate_once(&self) -> Result<(), StoreError> {
+        let migrate = async || Box::pin(schema::migrate(&WithoutMigration(self))).await;
+        async_once::get_or_init(&MIGRATED, migrate).await.map(|_| ())
     }
 
-    async fn ask(&self, statement: &str, params: Vec<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
+    async fn execute(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
         let connection =
-            self.in_time(async_once::get_or_init(&CONNECTION, async || connect(self.dialect).await)).await?;
-        let answer = self.in_time(async {
+            self.within_timeout(async_once::get_or_init(&CONNECTION, async || connect(self.dialect).await)).await?;
+        let result = self.within_timeout(async {
             match &*connection {
                 Connection::Sqlite(connection) => run_sqlite(connection, statement, params).await,
                 Connection::Postgres(connection) => run_postgres(connection, statement, params).await,
             }
         });
-        let answer = answer.await;
-        if matches!(answer, Err(StoreError::LedgerUnavailable(_))) {
+        let result = result.await;
+        if matches!(result, Err(StoreError::LedgerUnavailable(_))) {
             async_once::reset(&CONNECTION, &connection);
         }
-        answer
+        result
     }
 
     /// What comes of `work`, unless that takes too long, or something has before.
-    async fn in_time<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-        let silent = || StoreError::LedgerUnavailable(format!("no answer within {} ms", self.patience.as_millis()));
-        if self.silent.get() {
-            return Err(silent());
+    async fn within_timeout<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        let timeout_error =
+            || StoreError::LedgerUnavailable(format!("no answer within {} ms", self.timeout.as_millis()));
+        if self.timed_out.get() {
+            return Err(timeout_error());
         }
         match self.dialect {
             Dialect::Sqlite => work.await,
-            Dialect::Postgres => with_timeout(self.patience, work).await.unwrap_or_else(|| {
-                self.silent.set(true);
-                Err(silent())
+            Dialect::Postgres => with_timeout(self.timeout, work).await.unwrap_or_else(|| {
+                self.timed_out.set(true);
+                Err(timeout_error())
             }),
         }
     }
 }
 
 /// The ledger while it is brought up to date: its statements go straight through.
-struct Migrating<'a>(&'a SpinLedger);
+struct WithoutMigration<'a>(&'a SpinLedger);
 
-impl Sql for Migrating<'_> {
+impl Sql for WithoutMigration<'_> {
     fn dialect(&self) -> Dialect {
         self.0.dialect
     }
 
-    async fn run(&self, statement: &str, params: Vec<Value>) -> Result<Vec<Vec<Value>>, StoreError> {
-        self.0.ask(statement, params).await
+    async fn run(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
+        self.0.execute(statement, params).await
     }
 }
 
@@ -151,12 +152,12 @@ async fn connect(dialect: Dialect) -> Result<Connection, StoreError> {
 async fn run_sqlite(
     connection: &sqlite::Connection,
     statement: &str,
-    params: Vec<Value>,
-) -> Result<Vec<Vec<Value>>, StoreError> {
+    params: Vec<SqlValue>,
+) -> Result<Vec<Vec<SqlValue>>, StoreError> {
     let params = params.into_iter().map(|param| match param {
-        Value::Null => sqlite::Value::Null,
-        Value::Int(number) => sqlite::Value::Integer(number),
-        Value::Text(text) => sqlite::Value::Text(text),
+        SqlValue::Null => sqlite::Value::Null,
+        SqlValue::Int(number) => sqlite::Value::Integer(number),
+        SqlValue::Text(text) => sqlite::Value::Text(text),
     });
     let rows = async { connection.execute(statement, params).await?.collect().await };
     let rows = rows.await.map_err(|error| classify(error.to_string()))?;
@@ -164,11 +165,11 @@ async fn run_sqlite(
         .into_iter()
         .map(|row| {
             let value = |value| match value {
-                sqlite::Value::Integer(number) => Value::Int(number),
-                sqlite::Value::Text(text) => Value::Text(text),
-                sqlite::Value::Real(number) => Value::Text(number.to_string()),
-                sqlite::Value::Blob(bytes) => Value::Text(String::from_utf8_lossy(&bytes).into_owned()),
-                sqlite::Value::Null => Value::Null,
+                sqlite::Value::Integer(number) => SqlValue::Int(number),
+                sqlite::Value::Text(text) => SqlValue::Text(text),
+                sqlite::Value::Real(number) => SqlValue::Text(number.to_string()),
+                sqlite::Value::Blob(bytes) => SqlValue::Text(String::from_utf8_lossy(&bytes).into_owned()),
+                sqlite::Value::Null => SqlValue::Null,
             };
             row.values.into_iter().map(value).collect()
         })
@@ -178,14 +179,14 @@ async fn run_sqlite(
 async fn run_postgres(
     connection: &pg::Connection,
     statement: &str,
-    params: Vec<Value>,
-) -> Result<Vec<Vec<Value>>, StoreError> {
+    params: Vec<SqlValue>,
+) -> Result<Vec<Vec<SqlValue>>, StoreError> {
     let params: Vec<_> = params
         .into_iter()
         .map(|param| match param {
-            Value::Null => pg::ParameterValue::DbNull,
-            Value::Int(number) => pg::ParameterValue::Int64(number),
-            Value::Text(text) => pg::ParameterValue::Str(text),
+            SqlValue::Null => pg::ParameterValue::DbNull,
+            SqlValue::Int(number) => pg::ParameterValue::Int64(number),
+            SqlValue::Text(text) => pg::ParameterValue::Str(text),
         })
         .collect();
     // PostgreSQL writes `$1` where SQLite writes `?1`; no statement has a question mark for anything else.
@@ -200,10 +201,10 @@ async fn run_postgres(
     };
     let rows = rows.await.map_err(|error| classify(without_url(&format!("{error:?}"))))?;
     let value = |value| match value {
-        pg::DbValue::Int64(number) => Value::Int(number),
-        pg::DbValue::Int32(number) => Value::Int(i64::from(number)),
-        pg::DbValue::Str(text) => Value::Text(text),
-        _ => Value::Null,
+        pg::DbValue::Int64(number) => SqlValue::Int(number),
+        pg::DbValue::Int32(number) => SqlValue::Int(i64::from(number)),
+        pg::DbValue::Str(text) => SqlValue::Text(text),
+        _ => SqlValue::Null,
     };
     Ok(rows.into_iter().map(|row| row.into_iter().map(value).collect()).collect())
 }
@@ -211,10 +212,10 @@ async fn run_postgres(
 /// Sorts errors by their text: both engines give no more than that.
 fn classify(text: String) -> StoreError {
     let lower = text.to_ascii_lowercase();
-    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-    if has(&["no such table", "no such column", "42p01", "undefined_table", "undefinedtable"]) {
-        StoreError::LedgerEmpty(text)
-    } else if has(&[
+    let contains_any = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    if contains_any(&["no such table", "no such column", "42p01", "undefined_table", "undefinedtable"]) {
+        StoreError::LedgerNotMigrated(text)
+    } else if contains_any(&[
         "constraint",
         "illegal move",
         "never deleted",

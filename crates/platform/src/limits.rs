@@ -2,33 +2,33 @@
 
 use domain::{
     problem::{Code, Problem},
-    time::seconds_up,
+    time::ceil_seconds,
 };
-use workflows::hot::limits::Policy;
+use workflows::hot::limits::RateLimit;
 
 /// `RateLimit` and `RateLimit-Policy`; nothing where there is no limit.
 #[must_use]
-pub fn headers(policies: &[Policy]) -> Vec<(&'static str, String)> {
-    if policies.is_empty() {
+pub fn headers(rate_limits: &[RateLimit]) -> Vec<(&'static str, String)> {
+    if rate_limits.is_empty() {
         return Vec::new();
     }
-    let list = |item: fn(&Policy) -> String| policies.iter().map(item).collect::<Vec<_>>().join(", ");
+    let list = |item: fn(&RateLimit) -> String| rate_limits.iter().map(item).collect::<Vec<_>>().join(", ");
     vec![
-        ("ratelimit-policy", list(|p| format!("\"{}\";q={};w={}", p.name, p.quota, p.window))),
-        ("ratelimit", list(|p| format!("\"{}\";r={};t={}", p.name, p.left, p.reset))),
+        ("ratelimit-policy", list(|p| format!("\"{}\";q={};w={}", p.name, p.quota, p.window_seconds))),
+        ("ratelimit", list(|p| format!("\"{}\";r={};t={}", p.name, p.remaining, p.reset_seconds))),
     ]
 }
 
 /// A refusal that carries the limits, and names those that were violated.
 #[must_use]
-pub fn refusal(mut problem: Problem, wait_ms: i64, policies: &[Policy]) -> Problem {
+pub fn refusal(mut problem: Problem, wait_ms: i64, rate_limits: &[RateLimit]) -> Problem {
     if wait_ms > 0 && matches!(problem.code, Code::RateLimited | Code::Overloaded | Code::NotOpen) {
-        problem = problem.retry_after(seconds_up(wait_ms));
+        problem = problem.retry_after(ceil_seconds(wait_ms));
     }
     if problem.code == Code::RateLimited {
-        let spent = policies.iter().filter(|policy| policy.left == 0);
-        problem.violated = spent.map(|policy| policy.name.clone()).collect();
+        let exhausted = rate_limits.iter().filter(|limit| limit.remaining == 0);
+        problem.violated_policies = exhausted.map(|limit| limit.name.clone()).collect();
     }
-    problem.headers.extend(headers(policies));
+    problem.headers.extend(headers(rate_limits));
     problem
 }

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use serde_json::{Value, json};
 
 /// Writes one line: a level, what happened, and fields such as `order_no` and `request_id`.
-pub fn line(level: &str, event: &str, fields: &[(&str, Value)]) {
+pub fn write(level: &str, event: &str, fields: &[(&str, Value)]) {
     let mut object = json!({ "time": crate::clock::now().to_string(), "level": level, "event": event });
     for (name, value) in fields {
         object[*name] = value.clone();
@@ -16,10 +16,10 @@ pub fn line(level: &str, event: &str, fields: &[(&str, Value)]) {
 
 /// Something that should not happen.
 pub fn error(event: &str, fields: &[(&str, Value)]) {
-    line("error", event, fields);
+    write("error", event, fields);
 }
 
 /// Something an operator did, or may want to know.
 pub fn info(event: &str, fields: &[(&str, Value)]) {
-    line("info", event, fields);
+    write("info", event, fields);
 }

@@ -9,7 +9,7 @@ use spin_sdk::{wasip3::wit_stream, wit_bindgen::StreamWriter};
 
 /// Dropped, it wakes its sleeper.
 pub struct Notifier {
-    _end: StreamWriter<u8>,
+    _writer: StreamWriter<u8>,
 }
 
 /// Over when its alarm is dropped.
@@ -17,10 +17,10 @@ pub type Notified = Pin<Box<dyn Future<Output = ()>>>;
 
 /// An alarm and what it ends.
 #[must_use]
-pub fn pair() -> (Notifier, Notified) {
+pub fn channel() -> (Notifier, Notified) {
     let (writer, mut reader) = wit_stream::new::<u8>();
-    let sleep = async move {
+    let notified = async move {
         reader.read(Vec::with_capacity(1)).await;
     };
-    (Notifier { _end: writer }, Box::pin(sleep))
+    (Notifier { _writer: writer }, Box::pin(notified))
 }

@@ -1,7 +1,7 @@
 //! The payment provider of the variables.
 
 use domain::problem::{Code, Problem};
-use workflows::payments::provider::{AnyProvider, Patience, Sandbox, Stripe};
+use workflows::payments::provider::{AnyProvider, RetryPolicy, Sandbox, Stripe};
 
 use crate::{clock, config, http_client::SpinHttpClient, log};
 
@@ -9,34 +9,34 @@ use crate::{clock, config, http_client::SpinHttpClient, log};
 ///
 /// # Errors
 /// `not_ready`, with the cause in the log.
-pub async fn provider(patience: Patience) -> Result<AnyProvider<SpinHttpClient>, Problem> {
+pub async fn from_config(retry: RetryPolicy) -> Result<AnyProvider<SpinHttpClient>, Problem> {
     match &*config::get("payment_provider").await {
         "sandbox" => Ok(AnyProvider::Sandbox(Sandbox {
-            web: SpinHttpClient,
-            url: "http://sandbox.spin.internal".to_owned(),
+            http_client: SpinHttpClient,
+            base_url: "http://sandbox.spin.internal".to_owned(),
             ticket_secret: config::get("ticket_secret").await.to_string(),
             cron_token: config::get("cron_token").await.to_string(),
         })),
         "stripe" => {
             let key = config::get("stripe_api_key").await;
             if key.trim().is_empty() {
-                return Err(wrong("stripe_api_key", "is empty"));
+                return Err(misconfigured("stripe_api_key", "is empty"));
             }
             Ok(AnyProvider::Stripe(Stripe {
-                web: SpinHttpClient,
-                api: config::get("stripe_api").await.trim_end_matches('/').to_owned(),
-                key: key.trim().to_owned(),
-                shop: config::get("shop_url").await.trim_end_matches('/').to_owned(),
-                patience,
+                http_client: SpinHttpClient,
+                api_url: config::get("stripe_api").await.trim_end_matches('/').to_owned(),
+                api_key: key.trim().to_owned(),
+                shop_url: config::get("shop_url").await.trim_end_matches('/').to_owned(),
+                retry: retry,
                 clock: clock::now,
-                pause: |ms| Box::pin(clock::pause(ms)),
+                sleep: |ms| Box::pin(clock::sleep(ms)),
             }))
         }
-        _ => Err(wrong("payment_provider", "is neither sandbox nor stripe")),
+        _ => Err(misconfigured("payment_provider", "is neither sandbox nor stripe")),
     }
 }
 
-fn wrong(variable: &'static str, because: &'static str) -> Problem {
-    log::error("refusing to serve", &[("variable", variable.into()), ("because", because.into())]);
-    Problem::new(Code::NotReady, format!("The variable {variable} {because}.")).retry_after(60)
+fn misconfigured(variable: &'static str, reason: &'static str) -> Problem {
+    log::error("refusing to serve", &[("variable", variable.into()), ("because", reason.into())]);
+    Problem::new(Code::NotReady, format!("The variable {variable} {reason}.")).retry_after(60)
 }

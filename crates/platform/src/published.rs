@@ -15,7 +15,7 @@ use workflows::{ledger::activities, recovery::sweep};
 use crate::{
     activity_cache::random,
     clock,
-    http::{Failure, not_found},
+    http::{ApiError, not_found},
     key_value,
     ledger::SpinLedger,
     redis::SpinRedis,
@@ -23,8 +23,8 @@ use crate::{
 };
 
 /// Where the copy is kept, and the lease of whoever makes a new one.
-const COPY: &str = "published";
-const LEASE: &str = "stampede:published";
+const COPY_KEY: &str = "published";
+const LEASE_KEY: &str = "stampede:published";
 
 /// How long the ledger is not asked again, in milliseconds.
 const FRESH_MS: i64 = 5_000;
@@ -33,7 +33,7 @@ const FRESH_MS: i64 = 5_000;
 const STALE_MS: i64 = 15_000;
 
 /// What those do who find none: look again every 50 ms, up to 500 ms, and then ask themselves.
-const WAIT: (Duration, usize) = (Duration::from_millis(50), 10);
+const POLL: (Duration, usize) = (Duration::from_millis(50), 10);
 
 thread_local! {
     static PUBLISHED: TtlCache<(), Rc<Published>> = RefCell::default();
@@ -47,10 +47,10 @@ struct Published {
 }
 
 /// Why a sale has no gate: it never was, it is over, or Redis does not have it yet, or no more.
-pub async fn without_gate(activity: &ActivityId) -> Failure {
-    let published = match ttl_cache::get(&PUBLISHED, (), MAX_AGE_MS, load).await {
+pub async fn missing_gate_error(activity: &ActivityId) -> ApiError {
+    let published = match ttl_cache::get_or_fetch(&PUBLISHED, (), MAX_AGE_MS, load).await {
         Ok(published) => published,
-        Err(failure) => return failure,
+        Err(error) => return error,
     };
     match published.ends.get(activity) {
         None => not_found("There is no such sale."),
@@ -62,21 +62,22 @@ pub async fn without_gate(activity: &ActivityId) -> Failure {
     }
 }
 
-async fn load() -> Result<Rc<Published>, Failure> {
+async fn load() -> Result<Rc<Published>, ApiError> {
     let owner = format!("{:032x}", random());
-    if !sweep::lease_of(&SpinRedis, LEASE, &owner, FRESH_MS).await? {
-        for _ in 0..WAIT.1 {
-            let copy = key_value::get(COPY).await.and_then(|bytes| serde_json::from_slice::<Published>(&bytes).ok());
-            if let Some(copy) = copy.filter(|copy| clock::now().0 - copy.at.0 < STALE_MS) {
-                return Ok(Rc::new(copy));
+    if !sweep::hold_lease(&SpinRedis, LEASE_KEY, &owner, FRESH_MS).await? {
+        for _ in 0..POLL.1 {
+            let cached_copy =
+                key_value::get(COPY_KEY).await.and_then(|bytes| serde_json::from_slice::<Published>(&bytes).ok());
+            if let Some(cached_copy) = cached_copy.filter(|cached_copy| clock::now().0 - cached_copy.at.0 < STALE_MS) {
+                return Ok(Rc::new(cached_copy));
             }
-            spin_sdk::time::sleep(WAIT.0).await;
+            spin_sdk::time::sleep(POLL.0).await;
         }
     }
-    let ends = activities::published(&SpinLedger::open().await).await?;
+    let ends = activities::published_end_times(&SpinLedger::open().await).await?;
     let published = Published { at: clock::now(), ends };
     if let Ok(bytes) = serde_json::to_vec(&published) {
-        key_value::set(COPY, &bytes).await;
+        key_value::set(COPY_KEY, &bytes).await;
     }
     Ok(Rc::new(published))
 }

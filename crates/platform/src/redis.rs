@@ -13,7 +13,7 @@ use domain::time::Millis;
 use spin_sdk::redis::{Connection, Error, RedisParameter, RedisResult};
 use workflows::{
     Redis, StoreError,
-    ports::{Arg, Item},
+    ports::{RedisArg, RedisValue},
 };
 
 use crate::{
@@ -45,57 +45,58 @@ impl SpinRedis {
 }
 
 impl Redis for SpinRedis {
-    async fn command(&self, name: &str, args: Vec<Arg>) -> Result<Vec<Item>, StoreError> {
+    async fn command(&self, name: &str, args: Vec<RedisArg>) -> Result<Vec<RedisValue>, StoreError> {
         let connection = connection().await?;
-        let again = args.clone();
-        match with_timeout(REDIS_TIMEOUT, call(&connection, name, args)).await {
+        let retry_args = args.clone();
+        match with_timeout(REDIS_TIMEOUT, execute(&connection, name, args)).await {
             Some(Err(StoreError::RedisUnavailable(_))) => {
                 async_once::reset(&CONNECTION, &connection);
                 let connection = self::connection().await?;
-                let answer =
-                    with_timeout(REDIS_TIMEOUT, call(&connection, name, again)).await.unwrap_or_else(|| Err(silent()));
-                if matches!(answer, Err(StoreError::RedisUnavailable(_))) {
+                let result = with_timeout(REDIS_TIMEOUT, execute(&connection, name, retry_args))
+                    .await
+                    .unwrap_or_else(|| Err(timeout_error()));
+                if matches!(result, Err(StoreError::RedisUnavailable(_))) {
                     async_once::reset(&CONNECTION, &connection);
                 }
-                answer
+                result
             }
-            Some(answer) => answer,
+            Some(result) => result,
             None => {
                 async_once::reset(&CONNECTION, &connection);
-                Err(silent())
+                Err(timeout_error())
             }
         }
     }
 }
 
 /// It may have happened, or may still.
-fn silent() -> StoreError {
+fn timeout_error() -> StoreError {
     StoreError::RedisUnavailable(format!("no answer within {} ms", REDIS_TIMEOUT.as_millis()))
 }
 
 async fn connection() -> Result<Rc<Connection>, StoreError> {
-    let made = async_once::get_or_init(&CONNECTION, async || {
+    let opening = async_once::get_or_init(&CONNECTION, async || {
         let url = config::get("redis_url").await;
         Connection::open(&*url).await.map_err(|error| StoreError::RedisUnavailable(error.to_string()))
     });
     // Whoever waits for another's connection waits no longer than for one of their own.
-    with_timeout(REDIS_TIMEOUT, made).await.unwrap_or_else(|| Err(silent()))
+    with_timeout(REDIS_TIMEOUT, opening).await.unwrap_or_else(|| Err(timeout_error()))
 }
 
-async fn call(connection: &Connection, name: &str, args: Vec<Arg>) -> Result<Vec<Item>, StoreError> {
+async fn execute(connection: &Connection, name: &str, args: Vec<RedisArg>) -> Result<Vec<RedisValue>, StoreError> {
     let args = args.into_iter().map(RedisParameter::Binary);
     match connection.execute(name, args).await {
-        Ok(items) => Ok(items.into_iter().map(item).collect()),
-        Err(Error::Other(text)) => Err(StoreError::of_redis(text)),
+        Ok(values) => Ok(values.into_iter().map(to_redis_value).collect()),
+        Err(Error::Other(text)) => Err(StoreError::from_redis_error(text)),
         Err(error) => Err(StoreError::RedisRefused(error.to_string())),
     }
 }
 
-fn item(item: RedisResult) -> Item {
-    match item {
-        RedisResult::Nil => Item::Nil,
-        RedisResult::Int64(number) => Item::Int(number),
-        RedisResult::Status(text) => Item::Bytes(text.into_bytes()),
-        RedisResult::Binary(bytes) => Item::Bytes(bytes),
+fn to_redis_value(value: RedisResult) -> RedisValue {
+    match value {
+        RedisResult::Nil => RedisValue::Nil,
+        RedisResult::Int64(number) => RedisValue::Int(number),
+        RedisResult::Status(text) => RedisValue::Bytes(text.into_bytes()),
+        RedisResult::Binary(bytes) => RedisValue::Bytes(bytes),
     }
 }

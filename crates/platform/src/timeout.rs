@@ -20,36 +20,36 @@ use crate::notify::{self, Notified, Notifier};
 const TICK: Duration = Duration::from_millis(250);
 
 thread_local! {
-    static CLOCK: Clock = const {
-        Clock { ticks: Cell::new(0), begun: Cell::new(0), running: Cell::new(false), waiting: RefCell::new(BTreeMap::new()) }
+    static TIMER: Timer = const {
+        Timer { ticks: Cell::new(0), next_id: Cell::new(0), running: Cell::new(false), waiters: RefCell::new(BTreeMap::new()) }
     };
 }
 
-struct Clock {
+struct Timer {
     ticks: Cell<u64>,
     /// Waits begun.
-    begun: Cell<u64>,
+    next_id: Cell<u64>,
     running: Cell<bool>,
     /// The tick at which a wait has lasted too long, and what wakes it then, by the wait's number.
-    waiting: RefCell<BTreeMap<u64, (u64, Notifier)>>,
+    waiters: RefCell<BTreeMap<u64, (u64, Notifier)>>,
 }
 
 /// What `work` answers, unless that takes longer than `patience`, which may last a tick more.
-pub async fn with_timeout<T>(timeout: Duration, work: impl Future<Output = T>) -> Option<T> {
-    let mut work = pin!(work);
+pub async fn with_timeout<T>(timeout: Duration, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
     let mut wait = None;
     poll_fn(|context| {
-        if let Poll::Ready(answer) = work.as_mut().poll(context) {
-            return Poll::Ready(Some(answer));
+        if let Poll::Ready(output) = future.as_mut().poll(context) {
+            return Poll::Ready(Some(output));
         }
-        let wait = wait.get_or_insert_with(|| Wait::begin(timeout));
-        while wait.woken.as_mut().poll(context).is_ready() {
-            if wait.is_over() {
+        let wait = wait.get_or_insert_with(|| Wait::start(timeout));
+        while wait.notified.as_mut().poll(context).is_ready() {
+            if wait.is_elapsed() {
                 return Poll::Ready(None);
             }
-            wait.go_on();
+            wait.rearm();
         }
-        if !CLOCK.with(|clock| clock.running.replace(true)) {
+        if !TIMER.with(|timer| timer.running.replace(true)) {
             wit_bindgen::spawn(run());
             // What is spawned starts when its request is polled again.
             context.waker().wake_by_ref();
@@ -61,50 +61,50 @@ pub async fn with_timeout<T>(timeout: Duration, work: impl Future<Output = T>) -
 
 /// A wait, by number; woken when it is over, or when the clock has stopped.
 struct Wait {
-    number: u64,
-    until: u64,
-    woken: Notified,
+    id: u64,
+    deadline: u64,
+    notified: Notified,
 }
 
 impl Wait {
-    fn begin(timeout: Duration) -> Self {
+    fn start(timeout: Duration) -> Self {
         let ticks = u64::try_from(timeout.as_millis().div_ceil(TICK.as_millis())).unwrap_or(u64::MAX);
-        let number = CLOCK.with(|clock| clock.begun.replace(clock.begun.get() + 1));
+        let id = TIMER.with(|timer| timer.next_id.replace(timer.next_id.get() + 1));
         // The tick under way does not count: part of it is over.
-        let until = CLOCK.with(|clock| clock.ticks.get() + ticks + 1);
-        Self { number, until, woken: notify_at(number, until) }
+        let deadline = TIMER.with(|timer| timer.ticks.get() + ticks + 1);
+        Self { id, deadline, notified: notify_at(id, deadline) }
     }
 
-    fn is_over(&self) -> bool {
-        CLOCK.with(|clock| clock.ticks.get() >= self.until)
+    fn is_elapsed(&self) -> bool {
+        TIMER.with(|timer| timer.ticks.get() >= self.deadline)
     }
 
-    fn go_on(&mut self) {
-        self.woken = notify_at(self.number, self.until);
+    fn rearm(&mut self) {
+        self.notified = notify_at(self.id, self.deadline);
     }
 }
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        CLOCK.with(|clock| clock.waiting.borrow_mut().remove(&self.number));
+        TIMER.with(|timer| timer.waiters.borrow_mut().remove(&self.id));
     }
 }
 
-fn notify_at(number: u64, until: u64) -> Notified {
-    let (alarm, woken) = notify::pair();
-    CLOCK.with(|clock| clock.waiting.borrow_mut().insert(number, (until, alarm)));
-    woken
+fn notify_at(id: u64, deadline: u64) -> Notified {
+    let (notifier, notified) = notify::channel();
+    TIMER.with(|timer| timer.waiters.borrow_mut().insert(id, (deadline, notifier)));
+    notified
 }
 
 /// Ticks until nobody waits.
 async fn run() {
     let _stopped = StopOnDrop;
-    while CLOCK.with(|clock| !clock.waiting.borrow().is_empty()) {
+    while TIMER.with(|timer| !timer.waiters.borrow().is_empty()) {
         spin_sdk::time::sleep(TICK).await;
-        CLOCK.with(|clock| {
-            let now = clock.ticks.get() + 1;
-            clock.ticks.set(now);
-            clock.waiting.borrow_mut().retain(|_, (until, _)| *until > now);
+        TIMER.with(|timer| {
+            let now = timer.ticks.get() + 1;
+            timer.ticks.set(now);
+            timer.waiters.borrow_mut().retain(|_, (deadline, _)| *deadline > now);
         });
     }
 }
@@ -115,10 +115,10 @@ struct StopOnDrop;
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
-        let waiting = CLOCK.with(|clock| {
-            clock.running.set(false);
-            clock.waiting.take()
+        let waiters = TIMER.with(|timer| {
+            timer.running.set(false);
+            timer.waiters.take()
         });
-        drop(waiting);
+        drop(waiters);
     }
 }

@@ -25,7 +25,7 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(1);
 /// A kept copy.
 pub struct CachedValue<T> {
     /// When it was fetched.
-    pub at: Millis,
+    pub fetched_at: Millis,
     /// What was fetched.
     pub value: T,
 }
@@ -46,8 +46,8 @@ pub enum Entry<T> {
 ///
 /// # Errors
 /// Those of `fetch`.
-pub async fn get<K, T, E, F>(
-    copies: &'static LocalKey<TtlCache<K, T>>,
+pub async fn get_or_fetch<K, T, E, F>(
+    cache: &'static LocalKey<TtlCache<K, T>>,
     key: K,
     max_age_ms: i64,
     fetch: impl FnOnce() -> F,
@@ -59,25 +59,27 @@ where
 {
     loop {
         let now = clock::now();
-        let found = copies.with_borrow_mut(|copies| match copies.get_mut(&key) {
+        let found = cache.with_borrow_mut(|cache| match cache.get_mut(&key) {
             // A copy from the future is from a clock that has jumped: its age is not known.
-            Some(Entry::Cached(copy)) if (0..=max_age_ms).contains(&(now.0 - copy.at.0)) => Ok(copy.value.clone()),
+            Some(Entry::Cached(cached)) if (0..=max_age_ms).contains(&(now.0 - cached.fetched_at.0)) => {
+                Ok(cached.value.clone())
+            }
             // Too old: this request fetches, and others read on for a moment. Were there no end to that, a silent Redis
             // would leave them with what was true long ago.
-            Some(Entry::Cached(copy)) => {
-                copy.at = Millis(now.0 - max_age_ms + STALE_WHILE_REFRESH_MS);
+            Some(Entry::Cached(cached)) => {
+                cached.fetched_at = Millis(now.0 - max_age_ms + STALE_WHILE_REFRESH_MS);
                 Err(None)
             }
-            Some(Entry::Fetching(waiting)) => {
-                let (alarm, fetched) = notify::pair();
-                waiting.push(alarm);
+            Some(Entry::Fetching(waiters)) => {
+                let (notifier, fetched) = notify::channel();
+                waiters.push(notifier);
                 Err(Some(fetched))
             }
             None => {
-                if copies.len() >= MAX_ENTRIES {
-                    copies.clear();
+                if cache.len() >= MAX_ENTRIES {
+                    cache.clear();
                 }
-                copies.insert(key.clone(), Entry::Fetching(Vec::new()));
+                cache.insert(key.clone(), Entry::Fetching(Vec::new()));
                 Err(None)
             }
         });
@@ -91,11 +93,11 @@ where
             Err(None) => break,
         }
     }
-    let guard = EvictOnDrop(copies, key.clone());
+    let guard = EvictOnDrop(cache, key.clone());
     let value = fetch().await?;
     std::mem::forget(guard);
-    copies.with_borrow_mut(|copies| {
-        copies.insert(key, Entry::Cached(CachedValue { at: clock::now(), value: value.clone() }))
+    cache.with_borrow_mut(|cache| {
+        cache.insert(key, Entry::Cached(CachedValue { fetched_at: clock::now(), value: value.clone() }))
     });
     Ok(value)
 }
@@ -105,6 +107,6 @@ struct EvictOnDrop<K: std::hash::Hash + Eq + 'static, T: 'static>(&'static Local
 
 impl<K: std::hash::Hash + Eq, T> Drop for EvictOnDrop<K, T> {
     fn drop(&mut self) {
-        self.0.with_borrow_mut(|copies| copies.remove(&self.1));
+        self.0.with_borrow_mut(|cache| cache.remove(&self.1));
     }
 }

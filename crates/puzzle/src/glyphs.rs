@@ -11,8 +11,8 @@ enum Stroke {
 use Stroke::{Curve, Line};
 
 /// The strokes of a sign; `None` for what cannot be written.
-pub fn path(sign: char) -> Option<Path> {
-    let strokes: &[(f32, f32, &[Stroke])] = match sign {
+pub fn path(character: char) -> Option<Path> {
+    let strokes: &[(f32, f32, &[Stroke])] = match character {
         '0' => &[(0.3, 0.0, &[Curve(0.7, 0.0, 0.7, 1.0, 0.3, 1.0), Curve(-0.1, 1.0, -0.1, 0.0, 0.3, 0.0)])],
         '1' => &[(0.1, 0.2, &[Line(0.35, 0.0), Line(0.35, 1.0)])],
         '2' => &[(0.02, 0.2, &[Curve(0.1, -0.1, 0.6, -0.1, 0.56, 0.28), Line(0.0, 1.0), Line(0.6, 1.0)])],

@@ -5,5 +5,5 @@
 pub mod slider;
 pub mod sum;
 
+mod background;
 mod glyphs;
-mod scenery;

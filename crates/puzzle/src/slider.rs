@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use tiny_skia::{FillRule, FilterQuality, Mask, Paint, Path, PathBuilder, Pixmap, PixmapPaint, Stroke, Transform};
 
-use crate::scenery;
+use crate::background;
 
 /// Width of the picture, in pixels.
 pub const WIDTH: u16 = 320;
@@ -12,16 +12,16 @@ pub const WIDTH: u16 = 320;
 pub const HEIGHT: u16 = 160;
 
 /// Width and height of the piece, in pixels.
-pub const PIECE: u16 = 56;
+pub const PIECE_SIZE: u16 = 56;
 
 /// How far beside the gap is still in it, in pixels.
 const TOLERANCE: i64 = 5;
 
 /// The quickest slide of a hand, in milliseconds.
-const QUICKEST_MS: i64 = 250;
+const MIN_DURATION_MS: i64 = 250;
 
 /// Most samples of a track.
-const MOST_SAMPLES: usize = 400;
+const MAX_SAMPLES: usize = 400;
 
 /// A puzzle.
 pub struct Slider {
@@ -43,17 +43,17 @@ pub struct Slide {
 }
 
 /// Where the gap of a seed is.
-fn gap(rng: &mut Rng) -> (u16, u16) {
-    (rng.u16(PIECE + 20..WIDTH - PIECE - 4), rng.u16(4..HEIGHT - PIECE - 4))
+fn gap_position(rng: &mut Rng) -> (u16, u16) {
+    (rng.u16(PIECE_SIZE + 20..WIDTH - PIECE_SIZE - 4), rng.u16(4..HEIGHT - PIECE_SIZE - 4))
 }
 
 /// Draws the puzzle of a seed; `None` where the machine has no memory for it.
 #[must_use]
 pub fn draw(seed: u64) -> Option<Slider> {
     let mut rng = Rng::with_seed(seed);
-    let (x, y) = gap(&mut rng);
+    let (x, y) = gap_position(&mut rng);
     let mut image = Pixmap::new(WIDTH.into(), HEIGHT.into())?;
-    scenery::paint(&mut image, &mut rng);
+    background::paint(&mut image, &mut rng);
     let (piece, outline) = cut(&image, x, y)?;
 
     let mut dark = Paint { anti_alias: true, ..Paint::default() };
@@ -62,7 +62,7 @@ pub fn draw(seed: u64) -> Option<Slider> {
     edge.set_color_rgba8(255, 255, 255, 150);
     let at = |x: u16, y: u16| Transform::from_translate(x.into(), y.into());
     // A fainter gap of another size, to mislead who only looks for something dark.
-    let (decoy_x, decoy_y) = (rng.u16(4..WIDTH - PIECE), rng.u16(4..HEIGHT - PIECE));
+    let (decoy_x, decoy_y) = (rng.u16(4..WIDTH - PIECE_SIZE), rng.u16(4..HEIGHT - PIECE_SIZE));
     let mut faint = Paint { anti_alias: true, ..Paint::default() };
     faint.set_color_rgba8(8, 10, 24, 60);
     image.fill_path(&outline, &faint, FillRule::Winding, at(decoy_x, decoy_y).pre_scale(0.8, 0.8), None);
@@ -74,8 +74,8 @@ pub fn draw(seed: u64) -> Option<Slider> {
 /// The piece at a place of the picture, and its outline.
 fn cut(image: &Pixmap, x: u16, y: u16) -> Option<(Pixmap, Path)> {
     let outline = outline()?;
-    let mut piece = Pixmap::new(PIECE.into(), PIECE.into())?;
-    let mut mask = Mask::new(PIECE.into(), PIECE.into())?;
+    let mut piece = Pixmap::new(PIECE_SIZE.into(), PIECE_SIZE.into())?;
+    let mut mask = Mask::new(PIECE_SIZE.into(), PIECE_SIZE.into())?;
     mask.fill_path(&outline, FillRule::Winding, true, Transform::identity());
     let paint = PixmapPaint { quality: FilterQuality::Nearest, ..PixmapPaint::default() };
     piece.draw_pixmap(-i32::from(x), -i32::from(y), image.as_ref(), &paint, Transform::identity(), Some(&mask));
@@ -87,7 +87,7 @@ fn cut(image: &Pixmap, x: u16, y: u16) -> Option<(Pixmap, Path)> {
 
 /// A square with a knob at its top and one at its right.
 fn outline() -> Option<Path> {
-    let (near, far) = (2.0, f32::from(PIECE) - 2.0);
+    let (near, far) = (2.0, f32::from(PIECE_SIZE) - 2.0);
     let (top, right) = (near + 11.0, far - 11.0);
     let (middle_x, middle_y) = (f32::midpoint(near, right), f32::midpoint(top, far));
     let mut path = PathBuilder::new();
@@ -106,23 +106,23 @@ fn outline() -> Option<Path> {
 /// Whether a slide ends in the gap of a seed, and went there as a hand does, within the `elapsed_ms` since the puzzle
 /// was made.
 #[must_use]
-pub fn judge(seed: u64, slide: &Slide, elapsed_ms: i64) -> bool {
-    let (x, _) = gap(&mut Rng::with_seed(seed));
-    (slide.x - i64::from(x)).abs() <= TOLERANCE && by_hand(slide, elapsed_ms)
+pub fn verify(seed: u64, slide: &Slide, elapsed_ms: i64) -> bool {
+    let (x, _) = gap_position(&mut Rng::with_seed(seed));
+    (slide.x - i64::from(x)).abs() <= TOLERANCE && is_human_track(slide, elapsed_ms)
 }
 
 /// A hand takes its time, passes places on its way, and is never as even as a machine.
-fn by_hand(slide: &Slide, elapsed_ms: i64) -> bool {
+fn is_human_track(slide: &Slide, elapsed_ms: i64) -> bool {
     let track = &slide.track;
     let (Some(first), Some(last)) = (track.first(), track.last()) else { return false };
-    let took = last.0 - first.0;
+    let duration_ms = last.0 - first.0;
     let steps: Vec<_> = track.windows(2).map(|pair| (pair[1].0 - pair[0].0, pair[1].1 - pair[0].1)).collect();
     let uneven = steps.iter().any(|step| Some(step) != steps.first());
-    (4..=MOST_SAMPLES).contains(&track.len())
+    (4..=MAX_SAMPLES).contains(&track.len())
         && track.iter().all(|(t, x)| *t >= 0 && (0..=i64::from(WIDTH)).contains(x))
         && steps.iter().all(|(dt, _)| *dt >= 0)
         && last.1 == slide.x
-        && (QUICKEST_MS..=elapsed_ms).contains(&took)
+        && (MIN_DURATION_MS..=elapsed_ms).contains(&duration_ms)
         && uneven
 }
 
@@ -136,20 +136,20 @@ mod tests {
     }
 
     fn solution(seed: u64) -> i64 {
-        gap(&mut Rng::with_seed(seed)).0.into()
+        gap_position(&mut Rng::with_seed(seed)).0.into()
     }
 
     #[test]
-    fn a_slide_into_the_gap_is_right_and_beside_it_is_not() {
+    fn a_slide_is_correct_only_within_the_tolerance() {
         for seed in 0..200 {
             let x = solution(seed);
-            assert!(judge(seed, &slide(x), 1_000) && judge(seed, &slide(x - 5), 1_000), "{seed}");
-            assert!(!judge(seed, &slide(x + 6), 1_000) && !judge(seed, &slide(x - 6), 1_000), "{seed}");
+            assert!(verify(seed, &slide(x), 1_000) && verify(seed, &slide(x - 5), 1_000), "{seed}");
+            assert!(!verify(seed, &slide(x + 6), 1_000) && !verify(seed, &slide(x - 6), 1_000), "{seed}");
         }
     }
 
     #[test]
-    fn a_slide_that_no_hand_makes_is_wrong() {
+    fn a_machine_made_slide_is_refused() {
         let x = solution(1);
         let good = slide(x);
         let with = |track: Vec<(i64, i64)>| Slide { track, ..good.clone() };
@@ -168,18 +168,18 @@ mod tests {
             ("outside the picture", outside),
             ("endless", good.track.iter().copied().cycle().take(5_000).collect()),
         ] {
-            assert!(!judge(1, &with(track), 1_000), "{what}");
+            assert!(!verify(1, &with(track), 1_000), "{what}");
         }
-        assert!(judge(1, &good, 1_000));
-        assert!(!judge(1, &good, 200), "longer than the puzzle has existed");
+        assert!(verify(1, &good, 1_000));
+        assert!(!verify(1, &good, 200), "longer than the puzzle has existed");
     }
 
     #[test]
-    fn a_puzzle_is_two_pictures_of_a_bearable_size() {
+    fn a_puzzle_is_two_png_images_of_bounded_size() {
         let puzzle = draw(7).expect("a puzzle");
         assert!(puzzle.image.starts_with(b"\x89PNG") && puzzle.piece.starts_with(b"\x89PNG"));
         assert!(puzzle.image.len() < 80_000, "{} bytes", puzzle.image.len());
-        assert!(puzzle.y + PIECE < HEIGHT);
+        assert!(puzzle.y + PIECE_SIZE < HEIGHT);
         assert_ne!(draw(8).expect("a puzzle").image, puzzle.image);
     }
 }

@@ -12,7 +12,7 @@ pub const WIDTH: u16 = 220;
 pub const HEIGHT: u16 = 72;
 
 /// A sum: the first number, whether the second is added, the second.
-fn lots(rng: &mut Rng) -> (i64, bool, i64) {
+fn operands(rng: &mut Rng) -> (i64, bool, i64) {
     let (large, small) = (rng.i64(11..90), rng.i64(2..10));
     (large, rng.bool(), small)
 }
@@ -21,7 +21,7 @@ fn lots(rng: &mut Rng) -> (i64, bool, i64) {
 #[must_use]
 pub fn draw(seed: u64) -> Option<Vec<u8>> {
     let mut rng = Rng::with_seed(seed);
-    let (large, plus, small) = lots(&mut rng);
+    let (large, plus, small) = operands(&mut rng);
     let text = format!("{large}{}{small}=", if plus { '+' } else { '-' });
     let mut image = Pixmap::new(WIDTH.into(), HEIGHT.into())?;
     image.fill(Color::from_rgba8(245, 243, 238, 255));
@@ -29,11 +29,11 @@ pub fn draw(seed: u64) -> Option<Vec<u8>> {
         curve(&mut image, &mut rng);
     }
     let step = f32::from(WIDTH) / (text.chars().count() as f32 + 0.6);
-    for (at, sign) in text.chars().enumerate() {
-        let Some(path) = glyphs::path(sign) else { continue };
+    for (index, character) in text.chars().enumerate() {
+        let Some(path) = glyphs::path(character) else { continue };
         let size = 34.0 + rng.f32() * 10.0;
-        let (x, y) = ((at as f32 + 0.8) * step + rng.f32() * 5.0, f32::from(HEIGHT) / 2.0 + rng.f32() * 12.0 - 6.0);
-        let place = Transform::from_translate(x, y)
+        let (x, y) = ((index as f32 + 0.8) * step + rng.f32() * 5.0, f32::from(HEIGHT) / 2.0 + rng.f32() * 12.0 - 6.0);
+        let transform = Transform::from_translate(x, y)
             .pre_concat(Transform::from_rotate(rng.f32() * 36.0 - 18.0))
             .pre_concat(Transform::from_skew(rng.f32() * 0.5 - 0.25, 0.0))
             .pre_scale(size, size)
@@ -44,7 +44,7 @@ pub fn draw(seed: u64) -> Option<Vec<u8>> {
             line_join: LineJoin::Round,
             ..Stroke::default()
         };
-        image.stroke_path(&path, &ink(&mut rng, 235), &stroke, place, None);
+        image.stroke_path(&path, &ink(&mut rng, 235), &stroke, transform, None);
     }
     curve(&mut image, &mut rng);
     image.encode_png().ok()
@@ -52,15 +52,15 @@ pub fn draw(seed: u64) -> Option<Vec<u8>> {
 
 /// The answer to the sum of a seed.
 #[must_use]
-pub fn judge(seed: u64, answer: i64) -> bool {
-    let (large, plus, small) = lots(&mut Rng::with_seed(seed));
+pub fn verify(seed: u64, answer: i64) -> bool {
+    let (large, plus, small) = operands(&mut Rng::with_seed(seed));
     answer == if plus { large + small } else { large - small }
 }
 
 fn curve(image: &mut Pixmap, rng: &mut Rng) {
     let (width, height) = (f32::from(WIDTH), f32::from(HEIGHT));
-    let mut somewhere = || (rng.f32() * width, rng.f32() * height);
-    let [(x1, y1), (x2, y2), (x3, y3), (x4, y4)] = [somewhere(), somewhere(), somewhere(), somewhere()];
+    let mut random_point = || (rng.f32() * width, rng.f32() * height);
+    let [(x1, y1), (x2, y2), (x3, y3), (x4, y4)] = [random_point(), random_point(), random_point(), random_point()];
     let mut path = PathBuilder::new();
     path.move_to(x1, y1);
     path.cubic_to(x2, y2, x3, y3, x4, y4);
@@ -81,14 +81,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_answer_is_right() {
+    fn exactly_one_answer_is_correct() {
         for seed in 0..200 {
-            assert_eq!((-200..200).filter(|answer| judge(seed, *answer)).count(), 1, "{seed}");
+            assert_eq!((-200..200).filter(|answer| verify(seed, *answer)).count(), 1, "{seed}");
         }
     }
 
     #[test]
-    fn a_sum_is_a_picture_of_a_bearable_size() {
+    fn a_sum_is_a_png_image_of_bounded_size() {
         let picture = draw(3).expect("a picture");
         assert!(picture.starts_with(b"\x89PNG") && picture.len() < 40_000, "{} bytes", picture.len());
     }

@@ -6,11 +6,11 @@
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local ttl = tonumber(ARGV[2])
-local fresh = ttl > 0 and redis.call('SET', KEYS[3], ARGV[1], 'NX', 'PX', ttl)
-if ARGV[1] == 'failed' or not fresh then
+local ttl_ms = tonumber(ARGV[2])
+local first_use = ttl_ms > 0 and redis.call('SET', KEYS[3], ARGV[1], 'NX', 'PX', ttl_ms)
+if ARGV[1] == 'failed' or not first_use then
   -- One wrong answer is as bad as ten requests too many: guessing a picture must not pay.
-  abuse(USER_ABUSE, KEYS[1], KEYS[2], 10, now)
+  record_abuse(USER_ABUSE_RULE, KEYS[1], KEYS[2], 10, now)
   redis.call('HINCRBY', KEYS[4], 'refused:human_check_failed', 1)
   return { 'failed' }
 end

@@ -4,5 +4,5 @@
 -- ARGV  until when each holds (ms)
 -- Reply banned
 
-for at, key in ipairs(KEYS) do redis.call('SET', key, '1', 'PXAT', ARGV[at]) end
+for i, key in ipairs(KEYS) do redis.call('SET', key, '1', 'PXAT', ARGV[i]) end
 return { 'banned' }

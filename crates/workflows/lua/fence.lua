@@ -7,25 +7,25 @@
 --       its epoch and stream id
 -- Reply missing (no whole gate), closed, same (the gate is of this epoch) or later; then the gate's epoch and version
 
-local known = redis.call('HMGET', KEYS[1], 'epoch', 'version', 'restoring')
-local gate, word = tonumber(known[1] or ARGV[1]), 'same'
-if gate > tonumber(ARGV[1]) then word = 'later' end
-if not known[1] or known[3] then word = 'missing' end
-if gate < tonumber(ARGV[1]) then
+local gate = redis.call('HMGET', KEYS[1], 'epoch', 'version', 'restoring')
+local gate_epoch, word = tonumber(gate[1] or ARGV[1]), 'same'
+if gate_epoch > tonumber(ARGV[1]) then word = 'later' end
+if not gate[1] or gate[3] then word = 'missing' end
+if gate_epoch < tonumber(ARGV[1]) then
   redis.call('DEL', KEYS[1])
   word = 'closed'
 end
-for at = 4, #KEYS do
-  local epoch, entry = ARGV[5 + (at - 4) * 2], ARGV[6 + (at - 4) * 2]
-  local known = redis.call('HMGET', KEYS[at], 'status', 'epoch')
+for i = 4, #KEYS do
+  local message_epoch, stream_id = ARGV[5 + (i - 4) * 2], ARGV[6 + (i - 4) * 2]
+  local order = redis.call('HMGET', KEYS[i], 'status', 'epoch')
   -- The same ticket may have made a new order since: that one lives.
-  if known[1] == 'queued' and known[2] == epoch then
-    redis.call('HSET', KEYS[at], 'status', 'failed', 'live', '0', 'reason', ARGV[4])
-    redis.call('EXPIRE', KEYS[at], ARGV[3])
+  if order[1] == 'queued' and order[2] == message_epoch then
+    redis.call('HSET', KEYS[i], 'status', 'failed', 'live', '0', 'reason', ARGV[4])
+    redis.call('EXPIRE', KEYS[i], ARGV[3])
   end
-  if redis.call('XACK', KEYS[2], ARGV[2], entry) == 1 then
-    redis.call('XDEL', KEYS[2], entry)
+  if redis.call('XACK', KEYS[2], ARGV[2], stream_id) == 1 then
+    redis.call('XDEL', KEYS[2], stream_id)
     redis.call('HINCRBY', KEYS[3], 'written', 1)
   end
 end
-return { word, gate, tonumber(known[2] or 0) }
+return { word, gate_epoch, tonumber(gate[2] or 0) }

@@ -9,11 +9,11 @@ local gate = redis.call('HMGET', KEYS[1], 'epoch', 'restoring', 'keep_until', 's
 if gate[1] ~= ARGV[2] or not gate[2] then return { 'fenced' } end
 for sku in string.gmatch(gate[4] or '', '%S+') do
   local total = tonumber(redis.call('HGET', KEYS[1], 'total:' .. sku))
-  local known = redis.call('HMGET', KEYS[2], 'held:' .. sku, 'sold:' .. sku)
-  local left = total < 0 and -1 or math.max(0, total - tonumber(known[1] or 0) - tonumber(known[2] or 0))
+  local counts = redis.call('HMGET', KEYS[2], 'held:' .. sku, 'sold:' .. sku)
+  local left = total < 0 and -1 or math.max(0, total - tonumber(counts[1] or 0) - tonumber(counts[2] or 0))
   redis.call('SET', prefix .. 'stock:' .. sku, string.format('%.0f', left), 'PXAT', gate[3])
   redis.call('PEXPIREAT', prefix .. 'holders:' .. sku, gate[3])
 end
 redis.call('HDEL', KEYS[1], 'restoring')
-for at = 1, #KEYS do redis.call('PEXPIREAT', KEYS[at], gate[3]) end
+for i = 1, #KEYS do redis.call('PEXPIREAT', KEYS[i], gate[3]) end
 return { 'done' }

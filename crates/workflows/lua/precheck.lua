@@ -10,27 +10,31 @@
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-for at = 2, #ARGV do abuse(ADDRESS_ABUSE, KEYS[6 + at * 2], KEYS[7 + at * 2], tonumber(ARGV[at]), now) end
+for i = 2, #ARGV do record_abuse(ADDRESS_ABUSE_RULE, KEYS[6 + i * 2], KEYS[7 + i * 2], tonumber(ARGV[i]), now) end
 
-local g = redis.call('HMGET', KEYS[1], 'state', 'limit_user', 'limit_ip', 'keep_until')
-if not g[1] then return { 'not_ready', now, '' } end
+local gate = redis.call('HMGET', KEYS[1], 'state', 'limit_user', 'limit_ip', 'keep_until')
+if not gate[1] then return { 'not_ready', now, '' } end
 if redis.call('EXISTS', KEYS[2], KEYS[3]) > 0 then
   redis.call('HINCRBY', KEYS[8], 'refused:banned', 1)
   return { 'banned', now, '' }
 end
-local policies = { { 'user', g[2], KEYS[4] }, { 'ip', g[3], KEYS[5] } }
-local limits, name, wait = limit(policies, time[1] * 1000 + time[2] / 1000)
-if name then
-  if name == 'user' then abuse(USER_ABUSE, KEYS[6], KEYS[2], 1, now) else abuse(ADDRESS_ABUSE, KEYS[7], KEYS[3], 1, now) end
+local policies = { { 'user', gate[2], KEYS[4] }, { 'ip', gate[3], KEYS[5] } }
+local limits, limit_name, wait_ms = limit(policies, time[1] * 1000 + time[2] / 1000)
+if limit_name then
+  if limit_name == 'user' then
+    record_abuse(USER_ABUSE_RULE, KEYS[6], KEYS[2], 1, now)
+  else
+    record_abuse(ADDRESS_ABUSE_RULE, KEYS[7], KEYS[3], 1, now)
+  end
   redis.call('HINCRBY', KEYS[8], 'refused:rate_limited', 1)
-  return { 'rate_limited', now, limits, name, wait }
+  return { 'rate_limited', now, limits, limit_name, wait_ms }
 end
-if redis.call('PFADD', KEYS[9], ARGV[1]) == 1 and g[4] then redis.call('PEXPIREAT', KEYS[9], g[4]) end
+if redis.call('PFADD', KEYS[9], ARGV[1]) == 1 and gate[4] then redis.call('PEXPIREAT', KEYS[9], gate[4]) end
 
 -- Recent abuse counts singly, a ban of the last day fifty times; behind an address there can be a city.
-local function suspicion(record)
-  local known = redis.call('HMGET', record, 'count', 'since', 'bans')
-  local recent = now - tonumber(known[2] or 0) <= 600000 and tonumber(known[1] or 0) or 0
-  return recent + 50 * tonumber(known[3] or 0)
+local function suspicion(key)
+  local record = redis.call('HMGET', key, 'count', 'since', 'bans')
+  local recent = now - tonumber(record[2] or 0) <= 600000 and tonumber(record[1] or 0) or 0
+  return recent + 50 * tonumber(record[3] or 0)
 end
 return { 'welcome', now, limits, suspicion(KEYS[6]) + math.floor(suspicion(KEYS[7]) / 10) }

@@ -6,18 +6,20 @@
 --       later (the sale is being rebuilt: nobody can say)
 
 if redis.call('HEXISTS', KEYS[1], 'restoring') == 1 then return { 'later' } end
-local known = redis.call('HMGET', KEYS[2], 'status', 'live')
-if known[1] == 'paid' then return { 'taken' } end
+local order = redis.call('HMGET', KEYS[2], 'status', 'live')
+if order[1] == 'paid' then return { 'taken' } end
 -- A released order's record is kept for an hour only; money may come days later.
-local status = known[1] or ARGV[8]
+local status = order[1] or ARGV[8]
 if status ~= 'expired' and status ~= 'cancelled' then return { 'gone' } end
 local sku, quantity, user = ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local left = tonumber(redis.call('GET', KEYS[3]))
 local gate = redis.call('HMGET', KEYS[1], 'per_user', 'keep_until', 'epoch')
-local holds = tonumber(redis.call('HGET', KEYS[4], user) or 0)
-if not left or (left >= 0 and left < quantity) or holds + quantity > tonumber(gate[1] or 0) then return { 'gone' } end
+local held_by_user = tonumber(redis.call('HGET', KEYS[4], user) or 0)
+if not left or (left >= 0 and left < quantity) or held_by_user + quantity > tonumber(gate[1] or 0) then
+  return { 'gone' }
+end
 if left >= 0 then redis.call('DECRBY', KEYS[3], quantity) end
-if not known[1] then
+if not order[1] then
   redis.call('HSET', KEYS[2], 'user', user, 'sku', sku, 'quantity', quantity, 'amount', ARGV[5], 'currency', ARGV[6],
     'created_at', ARGV[7], 'sequence', 0, 'ahead', 0, 'wait_ms', 0, 'pay_by', 0, 'epoch', gate[3])
 end

@@ -5,12 +5,12 @@
 -- Reply for each: status, "1" where it holds units, checkout_url; three times "" where it has no record of the epoch
 
 local reply = {}
-for at, key in ipairs(KEYS) do
-  local known = redis.call('HMGET', key, 'epoch', 'status', 'live', 'checkout_url')
-  local counted = known[1] == ARGV[1]
-  local holds = known[3] == '1' or known[2] == 'queued' or known[2] == 'pending_payment'
-  reply[at * 3 - 2] = counted and known[2] or ''
-  reply[at * 3 - 1] = counted and holds and '1' or ''
-  reply[at * 3] = counted and known[4] or ''
+for i, key in ipairs(KEYS) do
+  local order = redis.call('HMGET', key, 'epoch', 'status', 'live', 'checkout_url')
+  local same_epoch = order[1] == ARGV[1]
+  local holds_units = order[3] == '1' or order[2] == 'queued' or order[2] == 'pending_payment'
+  reply[i * 3 - 2] = same_epoch and order[2] or ''
+  reply[i * 3 - 1] = same_epoch and holds_units and '1' or ''
+  reply[i * 3] = same_epoch and order[4] or ''
 end
 return reply

@@ -17,23 +17,23 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local sku, quantity, user, ulid = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
 
-local g = redis.call('HMGET', KEYS[1], 'state', 'starts_at', 'ends_at', 'start_key', 'shed', 'per_user',
+local gate = redis.call('HMGET', KEYS[1], 'state', 'starts_at', 'ends_at', 'start_key', 'shed', 'per_user',
   'limit_user', 'limit_ip', 'limit_all', 'max_wait_ms', 'price:' .. sku, 'currency:' .. sku, 'epoch')
-local state, starts_at, ends_at, start_key, shed = g[1], tonumber(g[2]), tonumber(g[3]), g[4], g[5]
-local epoch = g[13]
+local state, starts_at, ends_at, start_key, shed = gate[1], tonumber(gate[2]), tonumber(gate[3]), gate[4], gate[5]
+local epoch = gate[13]
 
 local limits = ''
-local function gate()
+local function gate_text()
   if ARGV[9] ~= '1' or not state then return '' end
-  return table.concat({ state, g[2], g[3], shed or '0', start_key }, '|')
+  return table.concat({ state, gate[2], gate[3], shed or '0', start_key }, '|')
 end
 local function refuse(word, ...)
   if state then redis.call('HINCRBY', KEYS[7], 'refused:' .. word, 1) end
-  return { word, now, limits, gate(), ... }
+  return { word, now, limits, gate_text(), ... }
 end
 
 -- Bad tickets cost no call of their own: an instance tells of them with the next good one.
-for at = 10, #ARGV do abuse(ADDRESS_ABUSE, KEYS[at * 2 - 3], KEYS[at * 2 - 2], tonumber(ARGV[at]), now) end
+for i = 10, #ARGV do record_abuse(ADDRESS_ABUSE_RULE, KEYS[i * 2 - 3], KEYS[i * 2 - 2], tonumber(ARGV[i]), now) end
 
 -- Cheapest refusal first.
 if not state or not epoch then return refuse('not_ready') end
@@ -44,27 +44,28 @@ if shed == '1' then return refuse('overloaded', 5000) end
 if ARGV[1] ~= start_key then return refuse('start_key_invalid') end
 if redis.call('EXISTS', KEYS[10], KEYS[11]) > 0 then return refuse('banned') end
 
-local policies = { { 'user', g[7], KEYS[12] }, { 'ip', g[8], KEYS[13] }, { 'all', g[9], KEYS[14] } }
-local standing, name, wait = limit(policies, time[1] * 1000 + time[2] / 1000)
-limits = standing
-if name then
-  if name == 'user' then abuse(USER_ABUSE, KEYS[15], KEYS[10], 1, now) end
-  if name == 'ip' then abuse(ADDRESS_ABUSE, KEYS[16], KEYS[11], 1, now) end
-  return refuse('rate_limited', name, wait)
+local policies = { { 'user', gate[7], KEYS[12] }, { 'ip', gate[8], KEYS[13] }, { 'all', gate[9], KEYS[14] } }
+local report, limit_name, retry_ms = limit(policies, time[1] * 1000 + time[2] / 1000)
+limits = report
+if limit_name then
+  if limit_name == 'user' then record_abuse(USER_ABUSE_RULE, KEYS[15], KEYS[10], 1, now) end
+  if limit_name == 'ip' then record_abuse(ADDRESS_ABUSE_RULE, KEYS[16], KEYS[11], 1, now) end
+  return refuse('rate_limited', limit_name, retry_ms)
 end
 
 -- The ticket is the idempotency key: its order's record is the outcome.
-local first = redis.call('HMGET', KEYS[2], 'sku', 'quantity', 'sequence', 'ahead', 'wait_ms', 'amount', 'currency',
+local existing = redis.call('HMGET', KEYS[2], 'sku', 'quantity', 'sequence', 'ahead', 'wait_ms', 'amount', 'currency',
   'created_at')
-if first[1] then
-  if first[1] ~= sku or tonumber(first[2]) ~= quantity then return refuse('ticket_conflict') end
-  return { 'replayed', now, limits, gate(), first[3], first[4], first[5], first[6], first[7], first[8] }
+if existing[1] then
+  if existing[1] ~= sku or tonumber(existing[2]) ~= quantity then return refuse('ticket_conflict') end
+  return { 'replayed', now, limits, gate_text(), existing[3], existing[4], existing[5], existing[6], existing[7],
+    existing[8] }
 end
 
-if not g[11] then return refuse('not_found') end
-local per_user = tonumber(g[6])
-local holds = tonumber(redis.call('HGET', KEYS[4], user) or 0)
-if holds + quantity > per_user then return refuse('limit_reached') end
+if not gate[11] then return refuse('not_found') end
+local per_user = tonumber(gate[6])
+local held_by_user = tonumber(redis.call('HGET', KEYS[4], user) or 0)
+if held_by_user + quantity > per_user then return refuse('limit_reached') end
 
 local left = tonumber(redis.call('GET', KEYS[3]))
 if not left then return refuse('not_ready') end
@@ -76,19 +77,19 @@ local queue = redis.call('HMGET', KEYS[6], 'enqueued', 'written', 'rate')
 local ahead = math.max(0, tonumber(queue[1] or 0) - tonumber(queue[2] or 0))
 local rate = math.max(1, tonumber(queue[3] or 5000))
 local wait_ms = math.ceil(ahead * 1000 / rate)
-local max_wait_ms = tonumber(g[10] or 0)
+local max_wait_ms = tonumber(gate[10] or 0)
 if max_wait_ms > 0 and wait_ms > max_wait_ms then return refuse('overloaded', wait_ms - max_wait_ms) end
 
 -- It wins: everything below happens together or not at all.
-local amount = string.format('%.0f', tonumber(g[11]) * quantity)
+local amount = string.format('%.0f', tonumber(gate[11]) * quantity)
 if left >= 0 then redis.call('DECRBY', KEYS[3], quantity) end
 redis.call('HINCRBY', KEYS[4], user, quantity)
 redis.call('HINCRBY', KEYS[7], 'held:' .. sku, quantity)
 local sequence = redis.call('HINCRBY', KEYS[6], 'enqueued', 1)
 redis.call('HSET', KEYS[2], 'status', 'queued', 'user', user, 'sku', sku, 'quantity', quantity, 'amount', amount,
-  'currency', g[12], 'created_at', now, 'sequence', sequence, 'ahead', ahead, 'wait_ms', wait_ms,
+  'currency', gate[12], 'created_at', now, 'sequence', sequence, 'ahead', ahead, 'wait_ms', wait_ms,
   'epoch', epoch)
-redis.call('XADD', KEYS[5], '*', 'o', table.concat({ ulid, user, sku, quantity, amount, g[12], now, epoch }, '\t'))
+redis.call('XADD', KEYS[5], '*', 'o', table.concat({ ulid, user, sku, quantity, amount, gate[12], now, epoch }, '\t'))
 redis.call('APPEND', KEYS[9], ARGV[8])
 if redis.call('SET', KEYS[8], '1', 'NX', 'PX', 2000) then redis.call('PUBLISH', ARGV[7], ARGV[6]) end
-return { 'queued', now, limits, gate(), sequence, ahead, wait_ms, amount, g[12], now }
+return { 'queued', now, limits, gate_text(), sequence, ahead, wait_ms, amount, gate[12], now }

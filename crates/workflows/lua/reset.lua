@@ -11,14 +11,14 @@ local gate = redis.call('HMGET', KEYS[1], 'state', 'epoch', 'restoring')
 local state, epoch = gate[1], tonumber(gate[2] or 0)
 if ARGV[2] ~= '' and epoch > tonumber(ARGV[2]) then return { 'fenced' } end
 local outdated = ARGV[2] ~= '' and epoch < tonumber(ARGV[2])
-local sells = state and gate[2] and not gate[3] and not outdated
-if sells and state ~= 'paused' and state ~= 'closed' then return { 'open' } end
+local is_selling = state and gate[2] and not gate[3] and not outdated
+if is_selling and state ~= 'paused' and state ~= 'closed' then return { 'open' } end
 if redis.call('XLEN', KEYS[2]) > 0 then return { 'queued' } end
 redis.call('DEL', KEYS[1])
 if ARGV[2] == '' then return { 'forgotten' } end
-for at = 2, #KEYS do redis.call('DEL', KEYS[at]) end
-for at = 3, #ARGV do
-  redis.call('DEL', ARGV[1] .. 'stock:' .. ARGV[at], ARGV[1] .. 'holders:' .. ARGV[at])
+for i = 2, #KEYS do redis.call('DEL', KEYS[i]) end
+for i = 3, #ARGV do
+  redis.call('DEL', ARGV[1] .. 'stock:' .. ARGV[i], ARGV[1] .. 'holders:' .. ARGV[i])
 end
 redis.call('HSET', KEYS[1], 'epoch', ARGV[2], 'restoring', '1')
 return { 'forgotten' }

@@ -7,21 +7,21 @@
 --       checkout_url
 -- Reply how many were put back; -1 (fenced: a later rebuild is at work)
 
-local prefix, keep, epoch = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local prefix, closed_ttl, epoch = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local gate = redis.call('HMGET', KEYS[1], 'keep_until', 'epoch', 'restoring')
 if gate[2] ~= epoch or not gate[3] then return { -1 } end
 local keep_until = gate[1]
 local closed = { cancelled = true, expired = true, failed = true, refunded = true }
-for at = 4, #KEYS do
-  local base = 3 + (at - 4) * 13
+for i = 4, #KEYS do
+  local base = 3 + (i - 4) * 13
   local function arg(n) return ARGV[base + n] end
   local status, live, user, sku, units = arg(2), arg(3), arg(4), arg(5), arg(6)
-  local fresh = redis.call('HGET', KEYS[at], 'epoch') ~= epoch
-  redis.call('HSET', KEYS[at], 'status', status, 'live', live, 'user', user, 'sku', sku, 'quantity', units,
+  local is_new = redis.call('HGET', KEYS[i], 'epoch') ~= epoch
+  redis.call('HSET', KEYS[i], 'status', status, 'live', live, 'user', user, 'sku', sku, 'quantity', units,
     'amount', arg(7), 'currency', arg(8), 'created_at', arg(9), 'pay_by', arg(10), 'paid_at', arg(11),
     'reason', arg(12), 'sequence', 0, 'ahead', 0, 'wait_ms', 0, 'epoch', epoch, 'checkout_url', arg(13))
-  if fresh then redis.call('APPEND', KEYS[3], arg(1)) end
-  if fresh and live == '1' then
+  if is_new then redis.call('APPEND', KEYS[3], arg(1)) end
+  if is_new and live == '1' then
     redis.call('HINCRBY', prefix .. 'holders:' .. sku, user, units)
     if status == 'pending_payment' then
       redis.call('HINCRBY', KEYS[2], 'held:' .. sku, units)
@@ -31,9 +31,9 @@ for at = 4, #KEYS do
     end
   end
   if closed[status] then
-    redis.call('EXPIRE', KEYS[at], keep)
+    redis.call('EXPIRE', KEYS[i], closed_ttl)
   elseif keep_until then
-    redis.call('PEXPIREAT', KEYS[at], keep_until)
+    redis.call('PEXPIREAT', KEYS[i], keep_until)
   end
 end
 return { #KEYS - 3 }

@@ -6,8 +6,8 @@
 --       come: grows with each that opens or ends
 -- Reply moved, stale (the order is not waiting for money, or its sessions have come further)
 
-local known = redis.call('HMGET', KEYS[1], 'status', 'sessions')
-if known[1] ~= 'pending_payment' or tonumber(known[2] or 0) > tonumber(ARGV[3]) then return { 'stale' } end
+local order = redis.call('HMGET', KEYS[1], 'status', 'sessions')
+if order[1] ~= 'pending_payment' or tonumber(order[2] or 0) > tonumber(ARGV[3]) then return { 'stale' } end
 redis.call('HSET', KEYS[1], 'checkout_url', ARGV[1], 'sessions', ARGV[3])
 if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], 'pay_by', ARGV[2]) end
 return { 'moved' }

@@ -10,94 +10,94 @@
 --       this epoch), fenced
 
 local call = redis.call
-local prefix, keep, group = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local prefix, closed_ttl, group = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local gate = call('HMGET', KEYS[1], 'keep_until', 'epoch', 'restoring')
 local keep_until, epoch, restoring = gate[1], gate[2], gate[3]
 
-local function any(words)
+local function set_of(words)
   local set = {}
   for word in string.gmatch(words, '%S+') do set[word] = true end
   return set
 end
-local follows = {
-  queued = any('pending_payment paid cancelled expired failed refunding refunded'),
-  pending_payment = any('paid cancelled expired refunding refunded'),
-  cancelled = any('paid refunding refunded'),
-  expired = any('paid refunding refunded'),
-  failed = any(''),
-  paid = any('refunding refunded'),
-  refunding = any('refunded'),
-  refunded = any(''),
+local allowed_next = {
+  queued = set_of('pending_payment paid cancelled expired failed refunding refunded'),
+  pending_payment = set_of('paid cancelled expired refunding refunded'),
+  cancelled = set_of('paid refunding refunded'),
+  expired = set_of('paid refunding refunded'),
+  failed = set_of(''),
+  paid = set_of('refunding refunded'),
+  refunding = set_of('refunded'),
+  refunded = set_of(''),
 }
 local closed = { cancelled = true, expired = true, failed = true, refunded = true }
 
 -- Where an order's units are: held (not yet paid), sold, or out (returned).
-local function class(status, live)
+local function unit_state(status, live)
   if status == 'queued' or status == 'pending_payment' then return 'held' end
   if status == 'paid' then return 'sold' end
   if live == '1' and (status == 'refunding' or status == 'refunded') then return 'sold' end
   return 'out'
 end
 
-local function count(field, sku, units)
+local function add_stat(field, sku, units)
   if units ~= 0 then call('HINCRBY', KEYS[4], field .. ':' .. sku, units) end
 end
 
-local function hold(sku, user, units)
+local function add_to_holder(sku, user, units)
   local holders = prefix .. 'holders:' .. sku
   if call('HINCRBY', holders, user, units) <= 0 then call('HDEL', holders, user) end
 end
 
 -- The key of what is left of a SKU, that number, and what the counted units leave of the total; nothing where it is
 -- unlimited or not ready.
-local function stock_of(sku)
+local function read_stock(sku)
   local stock = prefix .. 'stock:' .. sku
   local left = tonumber(call('GET', stock))
   if not left or left < 0 then return end
-  local known = call('HMGET', KEYS[4], 'held:' .. sku, 'sold:' .. sku)
+  local counts = call('HMGET', KEYS[4], 'held:' .. sku, 'sold:' .. sku)
   local total = tonumber(call('HGET', KEYS[1], 'total:' .. sku) or 0)
-  return stock, left, total - tonumber(known[1] or 0) - tonumber(known[2] or 0)
+  return stock, left, total - tonumber(counts[1] or 0) - tonumber(counts[2] or 0)
 end
 
-local function set(stock, left) call('SET', stock, string.format('%.0f', left), 'KEEPTTL') end
+local function set_stock(stock, left) call('SET', stock, string.format('%.0f', left), 'KEEPTTL') end
 
 -- Returned units go back on sale, never above the total.
-local function put_back(sku, units)
-  local stock, left, room = stock_of(sku)
-  if stock then set(stock, math.max(left, math.min(left + units, room))) end
+local function return_units(sku, units)
+  local stock, left, room = read_stock(sku)
+  if stock then set_stock(stock, math.max(left, math.min(left + units, room))) end
 end
 
 -- The ledger had no room: Redis has forgotten units that somebody holds, or shows more than there are. They count as
 -- sold, and nobody is sold them again; a rebuild counts them anew (G4).
 local function withhold(sku, units)
-  local stock, left, room = stock_of(sku)
+  local stock, left, room = read_stock(sku)
   if not stock then return end
-  count('sold', sku, math.min(units, math.max(0, room)))
-  set(stock, math.min(left, math.max(0, room - units)))
+  add_stat('sold', sku, math.min(units, math.max(0, room)))
+  set_stock(stock, math.min(left, math.max(0, room - units)))
 end
 
 -- What many orders of a batch change is changed once: `pending` by SKU, and the messages that are done.
-local replies, pending, done = {}, {}, {}
+local replies, pending, stream_ids = {}, {}, {}
 
-local function settle(key, read_in, status, live, pay_by, paid_at, reason)
-  local known = call('HMGET', key, 'status', 'live', 'sku', 'quantity', 'user', 'epoch')
-  if restoring or (epoch and epoch ~= read_in) then return 'fenced' end
-  if not known[1] or (epoch and epoch ~= known[6]) then return 'absent' end
-  if known[1] == status then return 'same' end
-  if not follows[known[1]][status] then return 'stale' end
-  local sku, units, user = known[3], tonumber(known[4]), known[5]
-  local from, to = class(known[1], known[2]), class(status, live)
+local function settle(key, read_epoch, status, live, pay_by, paid_at, reason)
+  local order = call('HMGET', key, 'status', 'live', 'sku', 'quantity', 'user', 'epoch')
+  if restoring or (epoch and epoch ~= read_epoch) then return 'fenced' end
+  if not order[1] or (epoch and epoch ~= order[6]) then return 'absent' end
+  if order[1] == status then return 'same' end
+  if not allowed_next[order[1]][status] then return 'stale' end
+  local sku, units, user = order[3], tonumber(order[4]), order[5]
+  local from, to = unit_state(order[1], order[2]), unit_state(status, live)
   pending[sku] = pending[sku] or 0
-  if known[1] == 'pending_payment' then pending[sku] = pending[sku] - units end
+  if order[1] == 'pending_payment' then pending[sku] = pending[sku] - units end
   if status == 'pending_payment' then pending[sku] = pending[sku] + units end
   if from ~= to then
-    if from ~= 'out' then count(from, sku, -units) end
-    if to ~= 'out' then count(to, sku, units) end
+    if from ~= 'out' then add_stat(from, sku, -units) end
+    if to ~= 'out' then add_stat(to, sku, units) end
     if to == 'out' then
-      hold(sku, user, -units)
-      if reason == 'no_room_in_ledger' then withhold(sku, units) else put_back(sku, units) end
+      add_to_holder(sku, user, -units)
+      if reason == 'no_room_in_ledger' then withhold(sku, units) else return_units(sku, units) end
     elseif from == 'out' then
-      hold(sku, user, units)
+      add_to_holder(sku, user, units)
       local stock = prefix .. 'stock:' .. sku
       if tonumber(call('GET', stock) or 0) >= units then call('DECRBY', stock, units) end
     end
@@ -109,29 +109,29 @@ local function settle(key, read_in, status, live, pay_by, paid_at, reason)
     call('HSET', key, 'status', status, 'live', live, 'pay_by', pay_by, 'paid_at', paid_at, 'reason', reason)
   end
   if closed[status] then
-    call('EXPIRE', key, keep)
+    call('EXPIRE', key, closed_ttl)
   elseif keep_until then
     call('PEXPIREAT', key, keep_until)
   end
   return 'moved'
 end
 
-local key, arg = 5, 4
-while key <= #KEYS do
-  for at = arg + 7, arg + 6 + ARGV[arg] do
-    local word = settle(KEYS[key], unpack(ARGV, arg + 1, arg + 6))
-    if word ~= 'fenced' and ARGV[at] ~= '' then done[#done + 1] = ARGV[at] end
+local key_index, arg_index = 5, 4
+while key_index <= #KEYS do
+  for i = arg_index + 7, arg_index + 6 + ARGV[arg_index] do
+    local word = settle(KEYS[key_index], unpack(ARGV, arg_index + 1, arg_index + 6))
+    if word ~= 'fenced' and ARGV[i] ~= '' then stream_ids[#stream_ids + 1] = ARGV[i] end
     replies[#replies + 1] = word
-    key = key + 1
+    key_index = key_index + 1
   end
-  arg = arg + 7 + ARGV[arg]
+  arg_index = arg_index + 7 + ARGV[arg_index]
 end
 
-for sku, units in pairs(pending) do count('pending', sku, units) end
-if done[1] then
-  call('XACK', KEYS[2], group, unpack(done))
+for sku, units in pairs(pending) do add_stat('pending', sku, units) end
+if stream_ids[1] then
+  call('XACK', KEYS[2], group, unpack(stream_ids))
   -- A message leaves the stream once, whoever acknowledges it.
-  local written = call('XDEL', KEYS[2], unpack(done))
+  local written = call('XDEL', KEYS[2], unpack(stream_ids))
   if written > 0 then call('HINCRBY', KEYS[3], 'written', written) end
 end
 

@@ -7,29 +7,29 @@
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local names = redis.call('HGET', KEYS[1], 'skus')
-if not names then return { now } end
+local skus = redis.call('HGET', KEYS[1], 'skus')
+if not skus then return { now } end
 local queue = redis.call('HMGET', KEYS[3], 'enqueued', 'written', 'rate')
 local reply = { now, tonumber(queue[1] or 0), tonumber(queue[2] or 0), tonumber(queue[3] or 0),
   redis.call('XLEN', KEYS[4]), 0 }
-local number = 0
-for sku in string.gmatch(names, '%S+') do
-  number = number + 1
-  local s = redis.call('HMGET', KEYS[2], 'held:' .. sku, 'pending:' .. sku, 'sold:' .. sku)
+local sku_count = 0
+for sku in string.gmatch(skus, '%S+') do
+  sku_count = sku_count + 1
+  local counts = redis.call('HMGET', KEYS[2], 'held:' .. sku, 'pending:' .. sku, 'sold:' .. sku)
   reply[#reply + 1] = sku
   reply[#reply + 1] = redis.call('GET', ARGV[1] .. 'stock:' .. sku)
-  reply[#reply + 1] = tonumber(s[1] or 0)
-  reply[#reply + 1] = tonumber(s[2] or 0)
-  reply[#reply + 1] = tonumber(s[3] or 0)
+  reply[#reply + 1] = tonumber(counts[1] or 0)
+  reply[#reply + 1] = tonumber(counts[2] or 0)
+  reply[#reply + 1] = tonumber(counts[3] or 0)
   reply[#reply + 1] = redis.call('HGET', KEYS[1], 'total:' .. sku)
 end
-reply[6] = number
+reply[6] = sku_count
 local stats = redis.call('HGETALL', KEYS[2])
-for at = 1, #stats, 2 do
-  local code = string.match(stats[at], '^refused:(.+)$')
+for i = 1, #stats, 2 do
+  local code = string.match(stats[i], '^refused:(.+)$')
   if code then
     reply[#reply + 1] = code
-    reply[#reply + 1] = tonumber(stats[at + 1])
+    reply[#reply + 1] = tonumber(stats[i + 1])
   end
 end
 return reply

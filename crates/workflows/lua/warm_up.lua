@@ -17,39 +17,40 @@ local time = redis.call('TIME')
 local keep_until = string.format('%.0f', math.max(tonumber(ARGV[4]), time[1] * 1000) + tonumber(ARGV[5]))
 local gate = redis.call('HMGET', KEYS[1], 'epoch', 'version', 'restoring')
 local epoch = tonumber(gate[1] or 0)
-local unfinished = gate[3] and ARGV[7] ~= 'rebuild'
-if epoch == 0 or epoch < tonumber(ARGV[6]) or unfinished then return { 'missing' } end
-local known = tonumber(gate[2] or 0)
-local late = known > version or (known == version and ARGV[7] == 'first')
-if epoch > tonumber(ARGV[6]) or late then return { 'stale' } end
-local fields = tonumber(ARGV[8])
-local first = 9 + fields * 2
+local being_rebuilt = gate[3] and ARGV[7] ~= 'rebuild'
+if epoch == 0 or epoch < tonumber(ARGV[6]) or being_rebuilt then return { 'missing' } end
+local gate_version = tonumber(gate[2] or 0)
+local superseded = gate_version > version or (gate_version == version and ARGV[7] == 'first')
+if epoch > tonumber(ARGV[6]) or superseded then return { 'stale' } end
+local field_count = tonumber(ARGV[8])
+local first_sku_arg = 9 + field_count * 2
 
 local skus, plan = {}, {}
-for at = first, #ARGV, 5 do
-  local sku, total = ARGV[at], tonumber(ARGV[at + 1])
-  local known = redis.call('HMGET', KEYS[3], 'held:' .. sku, 'sold:' .. sku)
-  local left = total < 0 and -1 or total - tonumber(known[1] or 0) - tonumber(known[2] or 0)
+for i = first_sku_arg, #ARGV, 5 do
+  local sku, total = ARGV[i], tonumber(ARGV[i + 1])
+  local counts = redis.call('HMGET', KEYS[3], 'held:' .. sku, 'sold:' .. sku)
+  local left = total < 0 and -1 or total - tonumber(counts[1] or 0) - tonumber(counts[2] or 0)
   if total >= 0 and left < 0 then
-    if ARGV[at + 4] == '1' then return { 'below', sku } end
+    if ARGV[i + 4] == '1' then return { 'below', sku } end
     -- Redis may count units that the ledger is about to refuse (after a lost second), or that a restored ledger lost.
     -- Nothing is left then, and whatever else the operator wants goes through.
     left = 0
   end
   skus[#skus + 1] = sku
-  plan[#plan + 1] = { sku = sku, total = ARGV[at + 1], price = ARGV[at + 2], currency = ARGV[at + 3], left = left }
+  plan[#plan + 1] = { sku = sku, total = ARGV[i + 1], price = ARGV[i + 2], currency = ARGV[i + 3], left = left }
 end
 
-for at = 9, first - 1, 2 do redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 1]) end
+for i = 9, first_sku_arg - 1, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
 redis.call('HSET', KEYS[1], 'version', version, 'keep_until', keep_until, 'skus', table.concat(skus, ' '))
-for _, p in ipairs(plan) do
-  redis.call('HSET', KEYS[1], 'total:' .. p.sku, p.total, 'price:' .. p.sku, p.price, 'currency:' .. p.sku, p.currency)
+for _, entry in ipairs(plan) do
+  redis.call('HSET', KEYS[1], 'total:' .. entry.sku, entry.total, 'price:' .. entry.sku, entry.price,
+    'currency:' .. entry.sku, entry.currency)
   -- During a rebuild nothing is on sale: its last step knows what is left.
   if not gate[3] then
-    redis.call('SET', prefix .. 'stock:' .. p.sku, string.format('%.0f', p.left), 'PXAT', keep_until)
-    redis.call('PEXPIREAT', prefix .. 'holders:' .. p.sku, keep_until)
+    redis.call('SET', prefix .. 'stock:' .. entry.sku, string.format('%.0f', entry.left), 'PXAT', keep_until)
+    redis.call('PEXPIREAT', prefix .. 'holders:' .. entry.sku, keep_until)
   end
 end
 redis.pcall('XGROUP', 'CREATE', KEYS[2], group, '0', 'MKSTREAM')
-for at = 1, #KEYS do redis.call('PEXPIREAT', KEYS[at], keep_until) end
+for i = 1, #KEYS do redis.call('PEXPIREAT', KEYS[i], keep_until) end
 return { 'done' }

@@ -9,12 +9,12 @@ local stream = redis.pcall('XINFO', 'STREAM', KEYS[1])
 local groups = redis.pcall('XINFO', 'GROUPS', KEYS[1])
 if stream.err or groups.err then return { 'rested' } end
 local function field(reply, name)
-  for at = 1, #reply, 2 do
-    if reply[at] == name then return reply[at + 1] end
+  for i = 1, #reply, 2 do
+    if reply[i] == name then return reply[i + 1] end
   end
 end
-for _, known in ipairs(groups) do
-  if field(known, 'name') == ARGV[1] and field(known, 'last-delivered-id') ~= field(stream, 'last-generated-id') then
+for _, group in ipairs(groups) do
+  if field(group, 'name') == ARGV[1] and field(group, 'last-delivered-id') ~= field(stream, 'last-generated-id') then
     redis.call('SET', KEYS[2], '1', 'PX', 2000)
     return { 'more' }
   end

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use domain::time::{Millis, retry_after_ms};
+use domain::time::{Millis, parse_retry_after};
 
 /// A request to somebody else's server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl HttpResponse {
     /// A header's text.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     /// Whether the server did what it was asked.
@@ -57,6 +57,6 @@ impl HttpResponse {
     /// How long the server asks to be left alone, in milliseconds.
     #[must_use]
     pub fn retry_after_ms(&self, now: Millis) -> Option<i64> {
-        self.header("retry-after").and_then(|text| retry_after_ms(text, now))
+        self.header("retry-after").and_then(|text| parse_retry_after(text, now))
     }
 }

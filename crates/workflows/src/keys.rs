@@ -63,8 +63,8 @@ impl Keys {
 
     /// The bucket of a rate limit.
     #[must_use]
-    pub fn rate(&self, policy: &str, name: &str) -> String {
-        format!("{}rate:{policy}:{name}", self.prefix)
+    pub fn rate_limit(&self, policy: &str, subject: &str) -> String {
+        format!("{}rate:{policy}:{subject}", self.prefix)
     }
 
     /// What a user did lately that they should not.
@@ -81,7 +81,7 @@ impl Keys {
 
     /// A human check that was used.
     #[must_use]
-    pub fn check(&self, id: &str) -> String {
+    pub fn human_check(&self, id: &str) -> String {
         format!("{}check:{id}", self.prefix)
     }
 }

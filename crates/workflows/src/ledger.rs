@@ -9,7 +9,7 @@ pub mod leases;
 pub mod orders;
 pub mod payments;
 pub mod refunds;
-pub mod rows;
+pub mod row_reader;
 pub mod schema;
 pub mod sessions;
 pub mod switches;

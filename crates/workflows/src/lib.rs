@@ -20,7 +20,7 @@ pub mod settle;
 pub use ports::{Redis, Sql, StoreError};
 
 /// The Redis channel of the doorbell.
-pub const DOORBELL: &str = "stampede:doorbell";
+pub const DOORBELL_CHANNEL: &str = "stampede:doorbell";
 
 /// The stream group of the order writers.
-pub const WRITERS: &str = "writers";
+pub const WRITER_GROUP: &str = "writers";

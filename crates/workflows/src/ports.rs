@@ -16,7 +16,7 @@ pub enum StoreError {
     LedgerUnavailable(String),
     /// The ledger has no tables yet.
     #[error("the ledger has no schema: {0}")]
-    LedgerEmpty(String),
+    LedgerNotMigrated(String),
     /// The sale is being rebuilt: nobody can say now.
     #[error("the sale is being rebuilt")]
     Rebuilding,
@@ -25,7 +25,7 @@ pub enum StoreError {
     LedgerRefused(String),
     /// An answer that does not have the agreed shape.
     #[error("an answer that cannot be read: {0}")]
-    Unreadable(String),
+    Malformed(String),
 }
 
 impl StoreError {
@@ -33,11 +33,11 @@ impl StoreError {
     /// code in it counts, since the rest quotes keys, and those hold names that operators chose. What is not known to
     /// be an answer is none: unknown is not failed.
     #[must_use]
-    pub fn of_redis(text: String) -> Self {
+    pub fn from_redis_error(text: String) -> Self {
         // "NOGROUP: No such key …", or with words of the client before what it knows:
         // "An error was signalled by the server - ResponseError: unknown command …".
-        let (head, detail) = text.split_once(": ").unwrap_or((&text, ""));
-        match head.rsplit(' ').next().unwrap_or_default() {
+        let (prefix, detail) = text.split_once(": ").unwrap_or((&text, ""));
+        match prefix.rsplit(' ').next().unwrap_or_default() {
             "NoScriptError" => Self::RedisRefused("NOSCRIPT".to_owned()),
             // It ends the connection with that, as with a long command of somebody who has to sign in first.
             "ResponseError" if detail.starts_with("Protocol error") => Self::RedisUnavailable(text),
@@ -48,11 +48,11 @@ impl StoreError {
 }
 
 /// An argument of a Redis command.
-pub type Arg = Vec<u8>;
+pub type RedisArg = Vec<u8>;
 
 /// One element of a flattened Redis reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Item {
+pub enum RedisValue {
     /// Nothing.
     Nil,
     /// A number.
@@ -64,12 +64,12 @@ pub enum Item {
 /// A Redis server.
 pub trait Redis {
     /// Runs one command. Nested replies come flattened, as Spin gives them.
-    fn command(&self, name: &str, args: Vec<Arg>) -> impl Future<Output = Result<Vec<Item>, StoreError>>;
+    fn command(&self, name: &str, args: Vec<RedisArg>) -> impl Future<Output = Result<Vec<RedisValue>, StoreError>>;
 }
 
 /// A parameter of a statement, or a value of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
+pub enum SqlValue {
     /// SQL null.
     Null,
     /// `INTEGER` or `BIGINT`.
@@ -78,27 +78,27 @@ pub enum Value {
     Text(String),
 }
 
-impl From<i64> for Value {
+impl From<i64> for SqlValue {
     fn from(value: i64) -> Self {
-        Value::Int(value)
+        SqlValue::Int(value)
     }
 }
 
-impl From<bool> for Value {
+impl From<bool> for SqlValue {
     fn from(value: bool) -> Self {
-        Value::Int(i64::from(value))
+        SqlValue::Int(i64::from(value))
     }
 }
 
-impl From<&str> for Value {
+impl From<&str> for SqlValue {
     fn from(value: &str) -> Self {
-        Value::Text(value.to_owned())
+        SqlValue::Text(value.to_owned())
     }
 }
 
-impl From<String> for Value {
+impl From<String> for SqlValue {
     fn from(value: String) -> Self {
-        Value::Text(value)
+        SqlValue::Text(value)
     }
 }
 
@@ -117,37 +117,41 @@ pub trait Sql {
     fn dialect(&self) -> Dialect;
 
     /// Runs one statement and returns its rows, all of them.
-    fn run(&self, statement: &str, params: Vec<Value>) -> impl Future<Output = Result<Vec<Vec<Value>>, StoreError>>;
+    fn run(
+        &self,
+        statement: &str,
+        params: Vec<SqlValue>,
+    ) -> impl Future<Output = Result<Vec<Vec<SqlValue>>, StoreError>>;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const SIGNALLED: &str = "An error was signalled by the server";
+    const CLIENT_PREFIX: &str = "An error was signalled by the server";
 
     #[test]
-    fn an_answer_of_redis_is_known_by_its_code_whatever_the_keys_are_called() {
+    fn redis_errors_are_classified_by_their_code_not_by_key_names() {
         for name in ["showroom", "busy-bees", "loading-dock", "noscript-sale", "readonly", "misconf"] {
             for text in [
                 format!(
                     "NOGROUP: No such key '{{{name}}}:orders' or consumer group 'writers' in XREADGROUP with GROUP option"
                 ),
                 format!("WRONGTYPE: Operation against a key holding the wrong kind of value {{{name}}}:gate"),
-                format!("{SIGNALLED} - ResponseError: Invalid stream ID in {{{name}}}:orders: NOAUTH"),
+                format!("{CLIENT_PREFIX} - ResponseError: Invalid stream ID in {{{name}}}:orders: NOAUTH"),
                 "BUSYGROUP: Consumer Group name already exists".to_owned(),
-                format!("{SIGNALLED} - CrossSlot: Keys in request don't hash to the same slot"),
-                format!("{SIGNALLED}- ResponseError"),
+                format!("{CLIENT_PREFIX} - CrossSlot: Keys in request don't hash to the same slot"),
+                format!("{CLIENT_PREFIX}- ResponseError"),
             ] {
-                assert_eq!(StoreError::of_redis(text.clone()), StoreError::RedisRefused(text));
+                assert_eq!(StoreError::from_redis_error(text.clone()), StoreError::RedisRefused(text));
             }
         }
-        let text = format!("{SIGNALLED} - NoScriptError: No matching script. Please use EVAL.");
-        assert_eq!(StoreError::of_redis(text), StoreError::RedisRefused("NOSCRIPT".to_owned()));
+        let text = format!("{CLIENT_PREFIX} - NoScriptError: No matching script. Please use EVAL.");
+        assert_eq!(StoreError::from_redis_error(text), StoreError::RedisRefused("NOSCRIPT".to_owned()));
     }
 
     #[test]
-    fn a_redis_that_cannot_be_asked_is_unavailable() {
+    fn errors_that_leave_the_outcome_unknown_mean_unavailable() {
         for text in [
             "OOM: command not allowed when used memory > 'maxmemory'. script: 3f, on @user_script:34.",
             "MISCONF: Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
@@ -167,7 +171,7 @@ mod tests {
             "broken pipe",
             "",
         ] {
-            assert_eq!(StoreError::of_redis(text.to_owned()), StoreError::RedisUnavailable(text.to_owned()));
+            assert_eq!(StoreError::from_redis_error(text.to_owned()), StoreError::RedisUnavailable(text.to_owned()));
         }
     }
 }

@@ -2,23 +2,23 @@
 
 use domain::money::Money;
 
-use crate::ports::{Item, StoreError};
+use crate::ports::{RedisValue, StoreError};
 
 /// A reply, read from its first element on.
 pub struct Reply {
-    items: std::vec::IntoIter<Item>,
+    items: std::vec::IntoIter<RedisValue>,
 }
 
 impl Reply {
     /// A reply from its elements.
     #[must_use]
-    pub fn new(items: Vec<Item>) -> Self {
+    pub fn new(items: Vec<RedisValue>) -> Self {
         Self { items: items.into_iter() }
     }
 
     /// Elements not yet read.
     #[must_use]
-    pub fn left(&self) -> usize {
+    pub fn remaining(&self) -> usize {
         self.items.len()
     }
 
@@ -28,10 +28,10 @@ impl Reply {
     /// The reply ended.
     pub fn bytes(&mut self) -> Result<Vec<u8>, StoreError> {
         match self.items.next() {
-            Some(Item::Bytes(bytes)) => Ok(bytes),
-            Some(Item::Int(number)) => Ok(number.to_string().into_bytes()),
-            Some(Item::Nil) => Ok(Vec::new()),
-            None => Err(StoreError::Unreadable("a reply is shorter than agreed".to_owned())),
+            Some(RedisValue::Bytes(bytes)) => Ok(bytes),
+            Some(RedisValue::Int(number)) => Ok(number.to_string().into_bytes()),
+            Some(RedisValue::Nil) => Ok(Vec::new()),
+            None => Err(StoreError::Malformed("a reply is shorter than agreed".to_owned())),
         }
     }
 
@@ -40,7 +40,7 @@ impl Reply {
     /// # Errors
     /// The reply ended, or holds no text.
     pub fn text(&mut self) -> Result<String, StoreError> {
-        String::from_utf8(self.bytes()?).map_err(|_| StoreError::Unreadable("a reply holds no text".to_owned()))
+        String::from_utf8(self.bytes()?).map_err(|_| StoreError::Malformed("a reply holds no text".to_owned()))
     }
 
     /// The next element as a number, nothing being 0.
@@ -48,7 +48,7 @@ impl Reply {
     /// # Errors
     /// The reply ended, or holds no number.
     pub fn int(&mut self) -> Result<i64, StoreError> {
-        if let Some(Item::Int(number)) = self.items.as_slice().first() {
+        if let Some(RedisValue::Int(number)) = self.items.as_slice().first() {
             let number = *number;
             self.items.next();
             return Ok(number);
@@ -57,7 +57,7 @@ impl Reply {
         if text.is_empty() {
             return Ok(0);
         }
-        text.parse().map_err(|_| StoreError::Unreadable(format!("{text:?} in a reply is no number")))
+        text.parse().map_err(|_| StoreError::Malformed(format!("{text:?} in a reply is no number")))
     }
 
     /// The next two elements, an amount and its currency.

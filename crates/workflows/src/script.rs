@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use sha1::{Digest, Sha1};
 
 use crate::{
-    ports::{Arg, Redis, StoreError},
+    ports::{Redis, RedisArg, StoreError},
     reply::Reply,
 };
 
@@ -33,7 +33,7 @@ macro_rules! scripts {
 }
 
 /// What every script that limits begins with: for tests that call it by itself.
-pub const LIMITS: &str = include_str!("../lua/parts/limits.lua");
+pub const LIMITS_SOURCE: &str = include_str!("../lua/parts/limits.lua");
 
 scripts! {
     /// Decides one reservation.
@@ -81,9 +81,9 @@ scripts! {
 /// The name of the script that `EVALSHA` or `EVAL` is asked for: what a log or a test calls it.
 #[must_use]
 pub fn name_of(sha_or_source: &[u8]) -> Option<&'static str> {
-    let asked =
+    let matches =
         |script: &&&Script| script.sha().as_bytes() == sha_or_source || script.source.as_bytes() == sha_or_source;
-    ALL.iter().find(asked).map(|script| script.name)
+    ALL.iter().find(matches).map(|script| script.name)
 }
 
 impl Script {
@@ -95,18 +95,18 @@ impl Script {
     ///
     /// # Errors
     /// [`StoreError`] of Redis.
-    pub async fn run<R: Redis>(&self, redis: &R, keys: Vec<String>, args: Vec<Arg>) -> Result<Reply, StoreError> {
-        let mut call: Vec<Arg> = Vec::with_capacity(2 + keys.len() + args.len());
-        call.push(self.sha().to_owned().into_bytes());
-        call.push(keys.len().to_string().into_bytes());
-        call.extend(keys.into_iter().map(String::into_bytes));
-        call.extend(args);
-        let again = call.clone();
-        match redis.command("EVALSHA", call).await {
+    pub async fn run<R: Redis>(&self, redis: &R, keys: Vec<String>, args: Vec<RedisArg>) -> Result<Reply, StoreError> {
+        let mut params: Vec<RedisArg> = Vec::with_capacity(2 + keys.len() + args.len());
+        params.push(self.sha().to_owned().into_bytes());
+        params.push(keys.len().to_string().into_bytes());
+        params.extend(keys.into_iter().map(String::into_bytes));
+        params.extend(args);
+        let retry_params = params.clone();
+        match redis.command("EVALSHA", params).await {
             Err(StoreError::RedisRefused(text)) if text == "NOSCRIPT" => {
-                let mut call = again;
-                call[0] = self.source.as_bytes().to_vec();
-                redis.command("EVAL", call).await.map(Reply::new)
+                let mut params = retry_params;
+                params[0] = self.source.as_bytes().to_vec();
+                redis.command("EVAL", params).await.map(Reply::new)
             }
             other => other.map(Reply::new),
         }

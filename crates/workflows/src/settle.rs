@@ -2,22 +2,22 @@
 
 use domain::{
     ids::{ActivityId, OrderNo},
-    order::Status,
+    order::OrderStatus,
     time::Millis,
 };
 
 use crate::{
-    WRITERS,
+    WRITER_GROUP,
     keys::Keys,
     ports::{Redis, StoreError},
     script::SETTLE,
 };
 
 /// Seconds for which Redis keeps a closed order: longer than a ticket lives, so that a ticket never comes back to life.
-pub const CLOSED_KEPT_SECONDS: i64 = 3_600;
+pub const CLOSED_ORDER_TTL_SECONDS: i64 = 3_600;
 
 /// Moves in one call at most.
-pub const BATCH: usize = 500;
+pub const BATCH_SIZE: usize = 500;
 
 /// What the ledger has decided of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct OrderState {
     /// The sale's epoch when the ledger was read.
     pub epoch: i64,
     /// Its status.
-    pub status: Status,
+    pub status: OrderStatus,
     /// Whether it holds units.
     pub live: bool,
     /// Until when it can be paid.
@@ -49,15 +49,15 @@ pub struct OrderState {
 
 /// What Redis made of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Settled {
+pub enum SettleOutcome {
     /// It moved.
-    Moved,
+    Applied,
     /// It was there already.
-    Same,
+    AlreadyApplied,
     /// Redis knows something newer.
     Stale,
     /// Redis has no record of the order.
-    Absent,
+    NoRecord,
     /// Redis was rebuilt since the ledger was read, or is being rebuilt: read it again.
     Fenced,
 }
@@ -69,41 +69,41 @@ pub enum Settled {
 pub async fn apply_transitions<R: Redis>(
     redis: &R,
     activity: &ActivityId,
-    moves: &[Transition],
-) -> Result<Vec<Settled>, StoreError> {
+    transitions: &[Transition],
+) -> Result<Vec<SettleOutcome>, StoreError> {
     let keys = Keys::of(activity);
-    let mut settled = Vec::with_capacity(moves.len());
-    for batch in moves.chunks(BATCH) {
-        let mut names: Vec<_> = ["gate", "orders", "queue", "stats"].map(|name| keys.named(name)).into();
+    let mut outcomes = Vec::with_capacity(transitions.len());
+    for batch in transitions.chunks(BATCH_SIZE) {
+        let mut script_keys: Vec<_> = ["gate", "orders", "queue", "stats"].map(|name| keys.named(name)).into();
         let mut args = vec![
             keys.prefix().as_bytes().to_vec(),
-            CLOSED_KEPT_SECONDS.to_string().into_bytes(),
-            WRITERS.as_bytes().to_vec(),
+            CLOSED_ORDER_TTL_SECONDS.to_string().into_bytes(),
+            WRITER_GROUP.as_bytes().to_vec(),
         ];
-        for alike in batch.chunk_by(|one, next| one.state == next.state) {
-            let OrderState { epoch, status, live, pay_by, paid_at, reason } = &alike[0].state;
-            args.push(alike.len().to_string().into_bytes());
+        for group in batch.chunk_by(|one, next| one.state == next.state) {
+            let OrderState { epoch, status, live, pay_by, paid_at, reason } = &group[0].state;
+            args.push(group.len().to_string().into_bytes());
             args.push(epoch.to_string().into_bytes());
             args.push(status.as_str().as_bytes().to_vec());
             args.push(vec![if *live { b'1' } else { b'0' }]);
             args.push(pay_by.0.to_string().into_bytes());
             args.push(paid_at.0.to_string().into_bytes());
             args.push(reason.as_bytes().to_vec());
-            for step in alike {
-                names.push(keys.order(step.order_no.ulid()));
-                args.push(step.stream_id.as_bytes().to_vec());
+            for transition in group {
+                script_keys.push(keys.order(transition.order_no.ulid()));
+                args.push(transition.stream_id.as_bytes().to_vec());
             }
         }
-        for word in SETTLE.run(redis, names, args).await?.text()?.split(' ') {
-            settled.push(match word {
-                "moved" => Settled::Moved,
-                "same" => Settled::Same,
-                "stale" => Settled::Stale,
-                "absent" => Settled::Absent,
-                "fenced" => Settled::Fenced,
-                word => return Err(StoreError::Unreadable(format!("settle answered {word:?}"))),
+        for word in SETTLE.run(redis, script_keys, args).await?.text()?.split(' ') {
+            outcomes.push(match word {
+                "moved" => SettleOutcome::Applied,
+                "same" => SettleOutcome::AlreadyApplied,
+                "stale" => SettleOutcome::Stale,
+                "absent" => SettleOutcome::NoRecord,
+                "fenced" => SettleOutcome::Fenced,
+                word => return Err(StoreError::Malformed(format!("settle answered {word:?}"))),
             });
         }
     }
-    Ok(settled)
+    Ok(outcomes)
 }

@@ -4,23 +4,23 @@ mod gate;
 mod info;
 mod list;
 
-use platform::http::{Answer, Call, Failure, method_not_allowed, not_found, serve};
+use platform::http::{ApiError, Request, Response, method_not_allowed, not_found, serve};
 use spin_sdk::{
-    http::{Method, Request},
+    http::{Method, Request as SpinRequest},
     http_service,
-    wasip3::http::types::{ErrorCode, Response},
+    wasip3::http::types::{ErrorCode, Response as WasiResponse},
 };
 
 #[http_service]
-async fn handle(request: Request) -> Result<Response, ErrorCode> {
+async fn handle(request: SpinRequest) -> Result<WasiResponse, ErrorCode> {
     serve(request, route).await
 }
 
-async fn route(call: &Call) -> Result<Answer, Failure> {
-    if call.method != Method::GET {
+async fn route(request: &Request) -> Result<Response, ApiError> {
+    if request.method != Method::GET {
         return Err(method_not_allowed("GET"));
     }
-    match call.segments()[..] {
+    match request.segments()[..] {
         ["api", "activities"] => list::get().await,
         ["api", "activities", activity] => info::get(activity).await,
         ["api", "activities", activity, "gate.json"] => gate::json(activity).await,

@@ -4,7 +4,7 @@ use std::{cell::RefCell, rc::Rc};
 
 use platform::{
     clock,
-    http::{Answer, Failure},
+    http::{ApiError, Response},
     ledger::SpinLedger,
     ttl_cache::{self, MAX_AGE_MS, TtlCache},
 };
@@ -12,26 +12,26 @@ use serde_json::json;
 use workflows::ledger::activities::{self, Activity};
 
 thread_local! {
-    static SALES: TtlCache<(), Rc<Vec<Activity>>> = RefCell::default();
+    static ACTIVITIES: TtlCache<(), Rc<Vec<Activity>>> = RefCell::default();
 }
 
 /// The list, newest start first.
-pub async fn get() -> Result<Answer, Failure> {
-    let sales = ttl_cache::get(&SALES, (), MAX_AGE_MS, async || {
-        Ok::<_, Failure>(Rc::new(activities::list(&SpinLedger::open().await, false).await?))
+pub async fn get() -> Result<Response, ApiError> {
+    let published = ttl_cache::get_or_fetch(&ACTIVITIES, (), MAX_AGE_MS, async || {
+        Ok::<_, ApiError>(Rc::new(activities::list(&SpinLedger::open().await, false).await?))
     })
     .await?;
     let now = clock::now();
-    let list: Vec<_> = sales
+    let list: Vec<_> = published
         .iter()
-        .map(|sale| {
-            let spec = &sale.spec;
+        .map(|activity| {
+            let spec = &activity.spec;
             json!({
-                "id": sale.id, "title": spec.title, "image": spec.image,
-                "phase": sale.state.phase(now, spec.starts_at, spec.ends_at),
+                "id": activity.id, "title": spec.title, "image": spec.image,
+                "phase": activity.state.phase(now, spec.starts_at, spec.ends_at),
                 "starts_at": spec.starts_at, "ends_at": spec.ends_at, "server_time": now,
             })
         })
         .collect();
-    Ok(Answer::json(200, &list).header("cache-control", "public, max-age=0, s-maxage=1"))
+    Ok(Response::json(200, &list).header("cache-control", "public, max-age=0, s-maxage=1"))
 }

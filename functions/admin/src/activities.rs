@@ -1,14 +1,14 @@
 //! Sales: created, changed, published, paused, resumed, closed, restocked.
 
 use domain::{
-    activity::{Spec, State},
+    activity::{ActivitySpec, ActivityState},
     body,
     ids::{ActivityId, SkuId},
     problem::{Code, FieldError, Problem},
 };
 use platform::{
     activity_cache, config,
-    http::{Answer, Call, Failure, not_found},
+    http::{ApiError, Request, Response, not_found},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
@@ -24,67 +24,67 @@ use workflows::{
 };
 
 /// All sales, drafts included.
-pub async fn list() -> Result<Answer, Failure> {
+pub async fn list() -> Result<Response, ApiError> {
     let found = activities::list(&SpinLedger::open().await, true).await?;
-    Ok(Answer::json(200, &found.iter().map(document).collect::<Vec<_>>()))
+    Ok(Response::json(200, &found.iter().map(document).collect::<Vec<_>>()))
 }
 
 /// One sale.
-pub async fn get(id: &ActivityId) -> Result<Answer, Failure> {
+pub async fn get(id: &ActivityId) -> Result<Response, ApiError> {
     let found = activities::load(&SpinLedger::open().await, id).await?;
-    Ok(Answer::json(200, &document(&found.ok_or_else(|| not_found("There is no such sale."))?)))
+    Ok(Response::json(200, &document(&found.ok_or_else(|| not_found("There is no such sale."))?)))
 }
 
 /// `PUT`: creates or replaces a draft, or changes a published sale where that is safe.
-pub async fn put(call: &Call, id: &str) -> Result<Answer, Failure> {
+pub async fn put(request: &Request, id: &str) -> Result<Response, ApiError> {
     let id = ActivityId::parse(id)
         .map_err(|error| Problem::new(Code::InvalidRequest, format!("The path names no sale: {error}.")))?;
-    let spec: Spec = body::parse(&call.body)?;
-    let errors = spec.errors();
+    let spec: ActivitySpec = body::parse(&request.body)?;
+    let errors = spec.validate();
     if !errors.is_empty() {
         return Err(Problem::invalid(errors).into());
     }
     let secret = config::secret("ticket_secret").await?;
     let ledger = SpinLedger::open().await;
-    operated(desk(&ledger, &secret).await?.put(&id, spec, version_read(call)?).await?)
+    into_response(operator_context(&ledger, &secret).await?.put(&id, spec, expected_version(request)?).await?)
 }
 
 /// The version that a change is meant for, where `If-Match` says one.
-fn version_read(call: &Call) -> Result<Option<i64>, Problem> {
-    let Some(tag) = call.header("if-match").filter(|tag| *tag != "*") else { return Ok(None) };
+fn expected_version(request: &Request) -> Result<Option<i64>, Problem> {
+    let Some(tag) = request.header("if-match").filter(|tag| *tag != "*") else { return Ok(None) };
     let version = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')?.parse().ok());
     let detail = "If-Match holds the sale's version as you read it, in quotes, such as \"7\".";
     version.map(Some).ok_or_else(|| Problem::new(Code::InvalidRequest, detail))
 }
 
 /// Publishes, pauses or closes.
-pub async fn set_state(id: &ActivityId, state: State) -> Result<Answer, Failure> {
+pub async fn set_state(id: &ActivityId, state: ActivityState) -> Result<Response, ApiError> {
     let secret = config::secret("ticket_secret").await?;
-    let ledger = SpinLedger::open_for_work().await;
-    if state == State::Published {
-        tell_outbox(&ledger).await?;
+    let ledger = SpinLedger::open_for_batch().await;
+    if state == ActivityState::Published {
+        switch_outbox(&ledger).await?;
     }
-    operated(desk(&ledger, &secret).await?.set_state(id, state).await?)
+    into_response(operator_context(&ledger, &secret).await?.set_state(id, state).await?)
 }
 
 /// `POST …/resume`.
-pub async fn resume(id: &ActivityId) -> Result<Answer, Failure> {
+pub async fn resume(id: &ActivityId) -> Result<Response, ApiError> {
     let secret = config::secret("ticket_secret").await?;
-    let ledger = SpinLedger::open_for_work().await;
-    tell_outbox(&ledger).await?;
-    operated(desk(&ledger, &secret).await?.resume(id).await?)
+    let ledger = SpinLedger::open_for_batch().await;
+    switch_outbox(&ledger).await?;
+    into_response(operator_context(&ledger, &secret).await?.resume(id).await?)
 }
 
 /// No sale opens before the outbox knows whether anybody is to be told (E7).
-async fn tell_outbox(ledger: &SpinLedger) -> Result<(), StoreError> {
-    events::switch(ledger, !config::get("events_url").await.is_empty()).await
+async fn switch_outbox(ledger: &SpinLedger) -> Result<(), StoreError> {
+    events::set_enabled(ledger, !config::get("events_url").await.is_empty()).await
 }
 
 /// `POST …/rotate-start-key`.
-pub async fn rotate_start_key(id: &ActivityId) -> Result<Answer, Failure> {
+pub async fn rotate_start_key(id: &ActivityId) -> Result<Response, ApiError> {
     let secret = config::secret("ticket_secret").await?;
     let ledger = SpinLedger::open().await;
-    operated(desk(&ledger, &secret).await?.rotate_start_key(id).await?)
+    into_response(operator_context(&ledger, &secret).await?.rotate_start_key(id).await?)
 }
 
 #[derive(Deserialize)]
@@ -94,36 +94,36 @@ struct Restock {
 }
 
 /// `POST …/skus/:sku/restock`.
-pub async fn restock(call: &Call, id: &ActivityId, sku: &SkuId) -> Result<Answer, Failure> {
-    let Restock { by, from } = body::parse(&call.body)?;
+pub async fn restock(request: &Request, id: &ActivityId, sku: &SkuId) -> Result<Response, ApiError> {
+    let Restock { by, from } = body::parse(&request.body)?;
     if by == 0 || by.abs() > 1_000_000_000 {
         return Err(Problem::invalid(vec![FieldError::new("/by", "must be -10^9 to 10^9, and not 0")]).into());
     }
     let secret = config::secret("ticket_secret").await?;
     let ledger = SpinLedger::open().await;
-    let answer = desk(&ledger, &secret).await?.restock(id, sku, by, from).await?;
-    match answer {
+    let outcome = operator_context(&ledger, &secret).await?.restock(id, sku, by, from).await?;
+    match outcome {
         OperationOutcome::Done(activity) => {
             let sku = activity.spec.skus.iter().find(|known| known.sku == *sku);
-            Ok(Answer::json(200, &json!(sku)))
+            Ok(Response::json(200, &json!(sku)))
         }
-        other => operated(other),
+        other => into_response(other),
     }
 }
 
-async fn desk<'a>(
+async fn operator_context<'a>(
     ledger: &'a SpinLedger,
     secret: &'a str,
-) -> Result<OperatorContext<'a, SpinRedis, SpinLedger>, Failure> {
+) -> Result<OperatorContext<'a, SpinRedis, SpinLedger>, ApiError> {
     let now = SpinRedis.now().await?;
     let nonce = format!("{:032x}", activity_cache::random());
     Ok(OperatorContext { redis: &SpinRedis, sql: ledger, ticket_secret: secret, now, nonce })
 }
 
-fn operated(operated: OperationOutcome) -> Result<Answer, Failure> {
-    match operated {
-        OperationOutcome::Done(activity) => Ok(Answer::json(200, &document(&activity))),
-        OperationOutcome::Unknown => Err(not_found("There is no such sale or SKU.")),
+fn into_response(outcome: OperationOutcome) -> Result<Response, ApiError> {
+    match outcome {
+        OperationOutcome::Done(activity) => Ok(Response::json(200, &document(&activity))),
+        OperationOutcome::NotFound => Err(not_found("There is no such sale or SKU.")),
         OperationOutcome::Conflict(detail) => Err(Problem::new(Code::StateConflict, detail).into()),
     }
 }

@@ -7,13 +7,13 @@ use domain::{
 };
 use platform::{
     client_address,
-    http::{Answer, Call, Failure},
+    http::{ApiError, Request, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
 use serde::Deserialize;
 use serde_json::json;
-use workflows::operator::bans::{self, Banned};
+use workflows::operator::bans::{self, BanSubject};
 
 #[derive(Deserialize)]
 struct Ban {
@@ -23,18 +23,20 @@ struct Ban {
 }
 
 /// Whom the last two parts of a path name.
-pub fn who(kind: &str, name: &str) -> Result<Banned, Failure> {
+pub fn parse_target(kind: &str, name: &str) -> Result<BanSubject, ApiError> {
     match kind {
-        "user" => UserId::parse(&client_address::decoded(name)).map(Banned::User).map_err(|error| nobody(&error)),
-        _ => client_address::normal(&client_address::decoded(name))
-            .map(Banned::Ip)
-            .ok_or_else(|| wrong("The path names no address: one is IPv4, IPv6, or an IPv6 network that ends in /64.")),
+        "user" => UserId::parse(&client_address::percent_decode(name))
+            .map(BanSubject::User)
+            .map_err(|error| invalid_user(&error)),
+        _ => client_address::normalize(&client_address::percent_decode(name)).map(BanSubject::Ip).ok_or_else(|| {
+            invalid_path("The path names no address: one is IPv4, IPv6, or an IPv6 network that ends in /64.")
+        }),
     }
 }
 
 /// `PUT`: bans for a time.
-pub async fn ban(call: &Call, who: &Banned) -> Result<Answer, Failure> {
-    let Ban { seconds, reason } = body::parse(&call.body)?;
+pub async fn ban(request: &Request, target: &BanSubject) -> Result<Response, ApiError> {
+    let Ban { seconds, reason } = body::parse(&request.body)?;
     if !(1..=315_360_000).contains(&seconds) {
         return Err(Problem::invalid(vec![FieldError::new("/seconds", "must be 1 to 315,360,000")]).into());
     }
@@ -43,38 +45,38 @@ pub async fn ban(call: &Call, who: &Banned) -> Result<Answer, Failure> {
         return Err(Problem::invalid(vec![FieldError::new("/reason", "must be text without NUL")]).into());
     }
     let until = SpinRedis.now().await?.plus(seconds * 1000);
-    bans::ban(&SpinRedis, &SpinLedger::open().await, who, until, &reason).await?;
-    Ok(Answer::json(200, &json!({ "until": until, "reason": reason })))
+    bans::ban(&SpinRedis, &SpinLedger::open().await, target, until, &reason).await?;
+    Ok(Response::json(200, &json!({ "until": until, "reason": reason })))
 }
 
 /// `DELETE`: lifts a ban.
-pub async fn lift(who: &Banned) -> Result<Answer, Failure> {
-    bans::lift(&SpinRedis, &SpinLedger::open().await, who).await?;
-    Ok(Answer::empty(204))
+pub async fn lift(target: &BanSubject) -> Result<Response, ApiError> {
+    bans::lift(&SpinRedis, &SpinLedger::open().await, target).await?;
+    Ok(Response::empty(204))
 }
 
 /// `GET …/strikes/:user`.
-pub async fn strikes(user: &str) -> Result<Answer, Failure> {
+pub async fn strikes(user: &str) -> Result<Response, ApiError> {
     let user = user_id(user)?;
-    let (count, last_at) = bans::strikes(&SpinLedger::open().await, &user).await?;
+    let (count, last_at) = bans::load_strikes(&SpinLedger::open().await, &user).await?;
     let last_at = (count > 0).then_some(last_at);
-    Ok(Answer::json(200, &json!({ "user": user, "count": count, "last_at": last_at, "limit": bans::STRIKES })))
+    Ok(Response::json(200, &json!({ "user": user, "count": count, "last_at": last_at, "limit": bans::STRIKE_LIMIT })))
 }
 
 /// `DELETE …/strikes/:user`.
-pub async fn forgive(user: &str) -> Result<Answer, Failure> {
-    bans::forgive(&SpinLedger::open().await, &user_id(user)?).await?;
-    Ok(Answer::empty(204))
+pub async fn clear_strikes(user: &str) -> Result<Response, ApiError> {
+    bans::clear_strikes(&SpinLedger::open().await, &user_id(user)?).await?;
+    Ok(Response::empty(204))
 }
 
-fn user_id(text: &str) -> Result<UserId, Failure> {
-    UserId::parse(&client_address::decoded(text)).map_err(|error| nobody(&error))
+fn user_id(text: &str) -> Result<UserId, ApiError> {
+    UserId::parse(&client_address::percent_decode(text)).map_err(|error| invalid_user(&error))
 }
 
-fn nobody(error: &InvalidId) -> Failure {
-    wrong(&format!("The path names no user: {error}."))
+fn invalid_user(error: &InvalidId) -> ApiError {
+    invalid_path(&format!("The path names no user: {error}."))
 }
 
-fn wrong(detail: &str) -> Failure {
+fn invalid_path(detail: &str) -> ApiError {
     Problem::new(Code::InvalidRequest, detail).into()
 }

@@ -5,23 +5,23 @@ use domain::{
     problem::{Code, FieldError, Problem},
 };
 use platform::{
-    http::{Answer, Call, Failure, not_found},
+    http::{ApiError, Request, Response, not_found},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
 use serde_json::json;
-use workflows::queue::dead_letters::{self, Replayed};
+use workflows::queue::dead_letters::{self, ReplayOutcome};
 
 /// `GET …/dead-letters?before=&limit=`: those that wait for an operator first; up to `limit` (200 by default and at most),
 /// after the letter `before`. It may be one that could not be read, and has no order's number.
-pub async fn list(call: &Call) -> Result<Answer, Failure> {
+pub async fn list(request: &Request) -> Result<Response, ApiError> {
     let invalid = |name: &str, detail: &str| Problem::invalid(vec![FieldError::new(format!("?{name}"), detail)]);
-    let before = call.query_param("before").unwrap_or_default();
-    let name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
-    if before.len() > 100 || !before.bytes().all(name) {
+    let before = request.query_param("before").unwrap_or_default();
+    let is_id_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
+    if before.len() > 100 || !before.bytes().all(is_id_byte) {
         return Err(invalid("before", "must be the order_no of a dead letter").into());
     }
-    let limit = match call.query_param("limit").filter(|text| !text.is_empty()) {
+    let limit = match request.query_param("limit").filter(|text| !text.is_empty()) {
         None => 200,
         Some(text) => text
             .parse()
@@ -29,17 +29,17 @@ pub async fn list(call: &Call) -> Result<Answer, Failure> {
             .filter(|limit| (1..=200).contains(limit))
             .ok_or_else(|| invalid("limit", "must be 1 to 200"))?,
     };
-    Ok(Answer::json(200, &dead_letters::list(&SpinLedger::open().await, before, limit).await?))
+    Ok(Response::json(200, &dead_letters::list(&SpinLedger::open().await, before, limit).await?))
 }
 
 /// `POST …/:order_no/replay`.
-pub async fn replay(order_no: &str) -> Result<Answer, Failure> {
+pub async fn replay(order_no: &str) -> Result<Response, ApiError> {
     let unknown = || not_found("There is no such dead letter, or it cannot be read.");
     let order_no = OrderNo::parse(order_no).map_err(|_| unknown())?;
     let now = SpinRedis.now().await?;
     match dead_letters::replay(&SpinRedis, &SpinLedger::open().await, &order_no, now).await? {
-        Replayed::Queued => Ok(Answer::json(202, &json!({ "order_no": order_no, "status": "queued" }))),
-        Replayed::Refused(word) => {
+        ReplayOutcome::Queued => Ok(Response::json(202, &json!({ "order_no": order_no, "status": "queued" }))),
+        ReplayOutcome::Refused(word) => {
             let detail = match word.as_str() {
                 "same" => "The order is not failed: it was put back before, or never left.",
                 "sold_out" => "No unit is left for the order: restock first.",
@@ -48,6 +48,6 @@ pub async fn replay(order_no: &str) -> Result<Answer, Failure> {
             };
             Err(Problem::new(Code::StateConflict, detail).into())
         }
-        Replayed::Unknown => Err(unknown()),
+        ReplayOutcome::NotFound => Err(unknown()),
     }
 }

@@ -3,7 +3,7 @@
 use domain::{body, ids::OrderNo};
 use platform::{
     config,
-    http::{Answer, Call, Failure},
+    http::{ApiError, Request, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
@@ -11,38 +11,39 @@ use serde::Deserialize;
 use serde_json::json;
 use workflows::{
     ledger::events::{self, Endpoint},
-    queue::outbox::PACE,
+    queue::outbox::MAX_CONCURRENCY,
 };
 
 /// `GET …/events`: the endpoint, how many events wait, and those that were given up.
-pub async fn list() -> Result<Answer, Failure> {
+pub async fn list() -> Result<Response, ApiError> {
     let (ledger, url) = (SpinLedger::open().await, config::get("events_url").await);
     let document = json!({
-        "endpoint": events::endpoint(&ledger, &url, PACE).await?,
-        "waiting": events::waiting(&ledger).await?,
-        "failed": events::failed(&ledger).await?,
+        "endpoint": events::load_endpoint(&ledger, &url, MAX_CONCURRENCY).await?,
+        "waiting": events::count_waiting(&ledger).await?,
+        "failed": events::list_failed(&ledger).await?,
     });
-    Ok(Answer::json(200, &document))
+    Ok(Response::json(200, &document))
 }
 
 #[derive(Deserialize)]
-struct Which {
+struct ReplayBody {
     #[serde(default)]
     order_no: Option<OrderNo>,
 }
 
 /// `POST …/events/replay`: sends the events of one order again, or all that were given up.
-pub async fn replay(call: &Call) -> Result<Answer, Failure> {
-    let which: Which = if call.body.is_empty() { Which { order_no: None } } else { body::parse(&call.body)? };
+pub async fn replay(request: &Request) -> Result<Response, ApiError> {
+    let body: ReplayBody =
+        if request.body.is_empty() { ReplayBody { order_no: None } } else { body::parse(&request.body)? };
     let now = SpinRedis.now().await?;
-    let replayed = events::replay(&SpinLedger::open().await, which.order_no.as_ref(), now).await?;
-    Ok(Answer::json(202, &json!({ "replayed": replayed })))
+    let replayed = events::replay(&SpinLedger::open().await, body.order_no.as_ref(), now).await?;
+    Ok(Response::json(202, &json!({ "replayed": replayed })))
 }
 
 /// `POST …/events/enable`: the endpoint that said that it is gone, or that it is busy, is well again.
-pub async fn enable() -> Result<Answer, Failure> {
+pub async fn enable() -> Result<Response, ApiError> {
     let (ledger, url) = (SpinLedger::open().await, config::get("events_url").await);
-    let well = Endpoint { disabled_at: None, rest_until: domain::time::Millis(0), pace: PACE };
-    events::set_endpoint(&ledger, &url, &well).await?;
-    Ok(Answer::json(200, &well))
+    let healthy = Endpoint { disabled_at: None, rest_until: domain::time::Millis(0), pace: MAX_CONCURRENCY };
+    events::save_endpoint(&ledger, &url, &healthy).await?;
+    Ok(Response::json(200, &healthy))
 }

@@ -6,38 +6,38 @@ use domain::{
 };
 use platform::{
     config,
-    http::{Answer, Failure},
+    http::{ApiError, Response},
     key_value,
     ledger::SpinLedger,
     redis::SpinRedis,
 };
 use serde_json::{Value, json};
-use workflows::{Redis, Sql, StoreError, ledger::schema, ports::Item};
+use workflows::{Redis, Sql, StoreError, ledger::schema, ports::RedisValue};
 
 /// `GET /healthz`: this instance answers.
-pub fn live() -> Answer {
-    Answer::json(200, &json!({ "status": "ok" }))
+pub fn live() -> Response {
+    Response::json(200, &json!({ "status": "ok" }))
 }
 
 /// `GET /readyz`: `200` when every store and secret is fit to sell with, else `503` with what is wrong.
-pub async fn ready() -> Result<Answer, Failure> {
+pub async fn ready() -> Result<Response, ApiError> {
     let checks = [
         ("redis", redis().await),
         ("ledger", ledger().await),
         ("key_value", key_value().await),
         ("secrets", secrets().await),
     ];
-    let wrong: Vec<_> =
+    let failures: Vec<_> =
         checks.iter().filter_map(|(name, check)| Some(format!("{name}: {}", check.as_ref().err()?))).collect();
     let checks: serde_json::Map<String, Value> = checks
         .into_iter()
         .map(|(name, check)| (name.to_owned(), Value::from(check.err().unwrap_or_else(|| "ok".to_owned()))))
         .collect();
-    if wrong.is_empty() {
-        return Ok(Answer::json(200, &json!({ "status": "ready", "checks": checks })));
+    if failures.is_empty() {
+        return Ok(Response::json(200, &json!({ "status": "ready", "checks": checks })));
     }
-    let mut problem = Problem::new(Code::NotReady, format!("{}.", wrong.join("; "))).retry_after(2);
-    problem.more.push(("checks", checks.into()));
+    let mut problem = Problem::new(Code::NotReady, format!("{}.", failures.join("; "))).retry_after(2);
+    problem.extensions.push(("checks", checks.into()));
     Err(problem.into())
 }
 
@@ -47,10 +47,10 @@ async fn redis() -> Result<(), String> {
         StoreError::RedisUnavailable(text) if text.contains("NOAUTH") || text.contains("AuthenticationFailed") => {
             "asks for a password, or for another one: put it into the variable redis_url".to_owned()
         }
-        _ => short(&error),
+        _ => summary(&error),
     })?;
     let text = items.iter().find_map(|item| match item {
-        Item::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        RedisValue::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
         _ => None,
     });
     let text = text.unwrap_or_default();
@@ -66,8 +66,8 @@ async fn redis() -> Result<(), String> {
     }
     let bytes = |name| setting(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or_default();
     match (bytes("used_memory"), bytes("maxmemory")) {
-        (used, most) if most > 0 && used >= most => {
-            Err(format!("is full: it uses {used} bytes, and maxmemory is {most}: raise it"))
+        (used, limit) if limit > 0 && used >= limit => {
+            Err(format!("is full: it uses {used} bytes, and maxmemory is {limit}: raise it"))
         }
         _ => Ok(()),
     }
@@ -75,10 +75,16 @@ async fn redis() -> Result<(), String> {
 
 async fn ledger() -> Result<(), String> {
     let ledger = SpinLedger::open().await;
-    schema::migrate(&ledger).await.map_err(|error| short(&error))?;
-    let (have, want) =
-        (schema::version(&ledger).await.map_err(|error| short(&error))?, schema::wanted(ledger.dialect()));
-    if have == want { Ok(()) } else { Err(format!("the schema is version {have}, this app needs {want}")) }
+    schema::migrate(&ledger).await.map_err(|error| summary(&error))?;
+    let (current, required) = (
+        schema::current_version(&ledger).await.map_err(|error| summary(&error))?,
+        schema::required_version(ledger.dialect()),
+    );
+    if current == required {
+        Ok(())
+    } else {
+        Err(format!("the schema is version {current}, this app needs {required}"))
+    }
 }
 
 async fn key_value() -> Result<(), String> {
@@ -121,7 +127,7 @@ async fn secrets() -> Result<(), String> {
 }
 
 /// Which store, not its internals: those are in the log of whoever failed.
-fn short(error: &StoreError) -> String {
+fn summary(error: &StoreError) -> String {
     match error {
         StoreError::RedisUnavailable(_) | StoreError::LedgerUnavailable(_) => "not reachable".to_owned(),
         _ => "answers with an error".to_owned(),

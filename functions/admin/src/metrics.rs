@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use domain::{ids::ActivityId, time::Millis};
-use platform::{clock, http::Answer, key_value, ledger::SpinLedger, log, redis::SpinRedis};
+use platform::{clock, http::Response, key_value, ledger::SpinLedger, log, redis::SpinRedis};
 use serde::{Deserialize, Serialize};
 use workflows::{
     StoreError,
@@ -18,19 +18,19 @@ use workflows::{
 const FRESH_MS: i64 = 3_000;
 
 /// Where the copy of what it said is kept.
-const COPY: &str = "metrics:ledger";
+const COPY_KEY: &str = "metrics:ledger";
 
 /// A metric: its name, its kind, what it says, and its samples.
 type Metric = (&'static str, &'static str, &'static str, String);
 
 /// Figures of every sale that has a gate, and what waits in the ledger. What a store that is away would say is missing.
-pub async fn get() -> Answer {
+pub async fn get() -> Response {
     let mut metrics = Vec::new();
     let mut up = String::new();
-    for (store, said) in [("redis", sales().await), ("ledger", ledger().await)] {
-        let _ = writeln!(up, "stampede_store_up{{store=\"{store}\"}} {}", i64::from(said.is_ok()));
-        match said {
-            Ok(said) => metrics.extend(said),
+    for (store, result) in [("redis", activity_metrics().await), ("ledger", ledger_metrics().await)] {
+        let _ = writeln!(up, "stampede_store_up{{store=\"{store}\"}} {}", i64::from(result.is_ok()));
+        match result {
+            Ok(result) => metrics.extend(result),
             Err(error) => {
                 log::error(
                     "metrics without a store",
@@ -44,10 +44,10 @@ pub async fn get() -> Answer {
     for (name, kind, help, lines) in metrics.iter().filter(|(.., lines)| !lines.is_empty()) {
         let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{lines}");
     }
-    Answer::text(200, "text/plain; version=0.0.4; charset=utf-8", text).header("cache-control", "no-store")
+    Response::text(200, "text/plain; version=0.0.4; charset=utf-8", text).header("cache-control", "no-store")
 }
 
-async fn sales() -> Result<Vec<Metric>, StoreError> {
+async fn activity_metrics() -> Result<Vec<Metric>, StoreError> {
     let mut metrics = [
         ("stampede_stock_left", "gauge", "Units left.", String::new()),
         ("stampede_units_held", "gauge", "Units queued or waiting for payment.", String::new()),
@@ -57,12 +57,12 @@ async fn sales() -> Result<Vec<Metric>, StoreError> {
         ("stampede_orders_written_total", "counter", "Orders that left the queue.", String::new()),
         ("stampede_refusals_total", "counter", "Refusals that Redis decided, by code.", String::new()),
     ];
-    for (activity, figures) in audit::all_stats(&SpinRedis).await? {
+    for (activity, stats) in audit::all_stats(&SpinRedis).await? {
         let mut add = |at: usize, labels: String, value: i64| {
             let (name, ..) = metrics[at];
             let _ = writeln!(metrics[at].3, "{name}{{activity=\"{activity}\"{labels}}} {value}");
         };
-        for sku in &figures.skus {
+        for sku in &stats.skus {
             let label = format!(",sku=\"{}\"", sku.sku);
             if let Some(left) = sku.left {
                 add(0, label.clone(), left);
@@ -70,10 +70,10 @@ async fn sales() -> Result<Vec<Metric>, StoreError> {
             add(1, label.clone(), sku.held);
             add(2, label, sku.sold);
         }
-        add(3, String::new(), figures.queue);
-        add(4, String::new(), figures.enqueued);
-        add(5, String::new(), figures.written);
-        for (code, count) in &figures.refusals {
+        add(3, String::new(), stats.queue);
+        add(4, String::new(), stats.enqueued);
+        add(5, String::new(), stats.written);
+        for (code, count) in &stats.refusals {
             add(6, format!(",code=\"{code}\""), *count);
         }
     }
@@ -81,10 +81,10 @@ async fn sales() -> Result<Vec<Metric>, StoreError> {
 }
 
 /// What waits in the ledger, and whether it agrees with Redis.
-async fn ledger() -> Result<Vec<Metric>, StoreError> {
+async fn ledger_metrics() -> Result<Vec<Metric>, StoreError> {
     let now = clock::now();
-    let Seen { waiting, audits } = seen(now).await?.seen;
-    let since = if waiting.events == 0 { now } else { waiting.oldest_event_at };
+    let LedgerState { waiting, audits } = load_ledger_state(now).await?.seen;
+    let oldest = if waiting.events == 0 { now } else { waiting.oldest_event_at };
     let gauge = |name, help, value: i64| (name, "gauge", help, format!("{name} {value}\n"));
     let (mut ok, mut drift) = (String::new(), String::new());
     for (activity, audit) in &audits {
@@ -100,7 +100,7 @@ async fn ledger() -> Result<Vec<Metric>, StoreError> {
         gauge(
             "stampede_events_oldest_age_seconds",
             "Age of the oldest event waiting to be sent; 0 where none waits.",
-            (now.0 - since.0).max(0) / 1_000,
+            (now.0 - oldest.0).max(0) / 1_000,
         ),
         gauge("stampede_refunds_open", "Refunds that no provider has confirmed.", waiting.refunds),
         gauge("stampede_refunds_stuck", "Open refunds whose last try failed.", waiting.stuck_refunds),
@@ -111,35 +111,36 @@ async fn ledger() -> Result<Vec<Metric>, StoreError> {
 
 /// A copy of what was seen in the ledger.
 #[derive(Serialize, Deserialize)]
-struct Copy {
+struct CachedLedgerState {
     at: Millis,
-    seen: Seen,
+    seen: LedgerState,
 }
 
 /// What waits, and the audits of the sales that have a gate.
 #[derive(Serialize, Deserialize)]
-struct Seen {
+struct LedgerState {
     waiting: Backlog,
-    audits: Vec<(ActivityId, Brief)>,
+    audits: Vec<(ActivityId, AuditSummary)>,
 }
 
 /// What is told of an audit.
 #[derive(Serialize, Deserialize)]
-struct Brief {
+struct AuditSummary {
     ok: bool,
     drift: Vec<(String, i64)>,
 }
 
-async fn seen(now: Millis) -> Result<Copy, StoreError> {
-    let copy = key_value::get(COPY).await.and_then(|bytes| serde_json::from_slice::<Copy>(&bytes).ok());
-    if let Some(copy) = copy.filter(|copy| (0..FRESH_MS).contains(&(now.0 - copy.at.0))) {
-        return Ok(copy);
+async fn load_ledger_state(now: Millis) -> Result<CachedLedgerState, StoreError> {
+    let cached =
+        key_value::get(COPY_KEY).await.and_then(|bytes| serde_json::from_slice::<CachedLedgerState>(&bytes).ok());
+    if let Some(cached) = cached.filter(|cached| (0..FRESH_MS).contains(&(now.0 - cached.at.0))) {
+        return Ok(cached);
     }
     let ledger = SpinLedger::open().await;
     let waiting = backlog::load(&ledger).await?;
     let mut audits = Vec::new();
-    for sale in activities::standings(&ledger, now).await? {
-        let audit = match audit::audit(&SpinRedis, &ledger, &sale.id, sale.per_user).await {
+    for activity in activities::expected_gates(&ledger, now).await? {
+        let audit = match audit::audit(&SpinRedis, &ledger, &activity.id, activity.per_user).await {
             Ok(Some(audit)) => audit,
             Ok(None) => continue,
             // No sale can be compared, and what waits is told all the same.
@@ -147,11 +148,11 @@ async fn seen(now: Millis) -> Result<Copy, StoreError> {
             Err(error) => return Err(error),
         };
         let drift = audit.skus.into_iter().map(|sku| (sku.redis.sku, sku.drift)).collect();
-        audits.push((sale.id, Brief { ok: audit.ok, drift }));
+        audits.push((activity.id, AuditSummary { ok: audit.ok, drift }));
     }
-    let copy = Copy { at: now, seen: Seen { waiting, audits } };
-    if let Ok(bytes) = serde_json::to_vec(&copy) {
-        key_value::set(COPY, &bytes).await;
+    let cached = CachedLedgerState { at: now, seen: LedgerState { waiting, audits } };
+    if let Ok(bytes) = serde_json::to_vec(&cached) {
+        key_value::set(COPY_KEY, &bytes).await;
     }
-    Ok(copy)
+    Ok(cached)
 }

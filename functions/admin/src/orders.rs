@@ -3,7 +3,7 @@
 use domain::{address::AddressCipher, ids::OrderNo};
 use platform::{
     address_cipher,
-    http::{Answer, Call, Failure, not_found},
+    http::{ApiError, Request, Response, not_found},
     ledger::SpinLedger,
     log,
 };
@@ -11,34 +11,34 @@ use serde_json::{Value, json};
 use workflows::ledger::{addresses, events, orders, payments, refunds};
 
 /// `GET …/orders/:order_no`. Whoever reads an address leaves a line in the log, without the address.
-pub async fn get(call: &Call, order_no: &str) -> Result<Answer, Failure> {
+pub async fn get(request: &Request, order_no: &str) -> Result<Response, ApiError> {
     let unknown = || not_found("The ledger has no such order.");
     let order_no = OrderNo::parse(order_no).map_err(|_| unknown())?;
-    let (vault, ledger) = (address_cipher::address_cipher().await?, SpinLedger::open().await);
-    let entry = orders::load(&ledger, &order_no).await?.ok_or_else(unknown)?;
-    let mut document = json!(entry.order);
-    document["user"] = json!(entry.order.user);
-    document["payment"] = json!(Some(&entry.payment).filter(|payment| !payment.is_empty()));
-    document["address"] = address(call, &vault, &ledger, &order_no).await?;
-    document["callbacks"] = json!(payments::of_order(&ledger, &order_no).await?);
-    document["refunds"] = json!(refunds::of_order(&ledger, &order_no).await?);
-    document["events"] = json!(events::of_order(&ledger, &order_no).await?);
-    Ok(Answer::json(200, &document))
+    let (cipher, ledger) = (address_cipher::from_config().await?, SpinLedger::open().await);
+    let row = orders::load(&ledger, &order_no).await?.ok_or_else(unknown)?;
+    let mut document = json!(row.order);
+    document["user"] = json!(row.order.user);
+    document["payment"] = json!(Some(&row.payment).filter(|payment| !payment.is_empty()));
+    document["address"] = open_address(request, &cipher, &ledger, &order_no).await?;
+    document["callbacks"] = json!(payments::list_for_order(&ledger, &order_no).await?);
+    document["refunds"] = json!(refunds::list_for_order(&ledger, &order_no).await?);
+    document["events"] = json!(events::list_for_order(&ledger, &order_no).await?);
+    Ok(Response::json(200, &document))
 }
 
 /// The address in clear, or nothing where there is none (any more), or its key is gone.
-async fn address(
-    call: &Call,
-    vault: &AddressCipher,
+async fn open_address(
+    request: &Request,
+    cipher: &AddressCipher,
     ledger: &SpinLedger,
     order_no: &OrderNo,
-) -> Result<Value, Failure> {
+) -> Result<Value, ApiError> {
     let Some(sealed) = addresses::load(ledger, order_no).await? else { return Ok(Value::Null) };
-    let address = vault.open(order_no, &sealed);
+    let address = cipher.open(order_no, &sealed);
     let fields = [
         ("order_no", order_no.to_string().into()),
         ("opened", address.is_some().into()),
-        ("request_id", call.request_id.as_str().into()),
+        ("request_id", request.request_id.as_str().into()),
     ];
     log::info("address read", &fields);
     Ok(json!(address))

@@ -1,12 +1,12 @@
 //! Which request is answered where. Every change is an audit line in the log.
 
 use domain::{
-    activity::State,
+    activity::ActivityState,
     ids::{ActivityId, SkuId},
 };
 use platform::{
     auth,
-    http::{Answer, Call, Failure, method_not_allowed, not_found},
+    http::{ApiError, Request, Response, method_not_allowed, not_found},
     log,
 };
 use spin_sdk::http::Method;
@@ -14,8 +14,8 @@ use spin_sdk::http::Method;
 use crate::{activities, bans, callbacks, dead_letters, events, health, metrics, orders, shed, stats};
 
 /// Finds the answer.
-pub async fn route(call: &Call) -> Result<Answer, Failure> {
-    match (&call.method, &call.segments()[..]) {
+pub async fn route(request: &Request) -> Result<Response, ApiError> {
+    match (&request.method, &request.segments()[..]) {
         (&Method::GET, ["healthz"]) => return Ok(health::live()),
         (&Method::GET, ["readyz"]) => return health::ready().await,
         (&Method::GET, ["metrics"]) => return Ok(metrics::get().await),
@@ -23,55 +23,65 @@ pub async fn route(call: &Call) -> Result<Answer, Failure> {
         (_, ["api", "admin", ..]) => {}
         _ => return Err(not_found("No such route.")),
     }
-    auth::operator(call, "admin_token").await?;
-    let answer = operate(call).await?;
-    if call.method != Method::GET {
+    auth::require_token(request, "admin_token").await?;
+    let response = route_admin(request).await?;
+    if request.method != Method::GET {
         let fields = [
-            ("method", call.method.as_str().into()),
-            ("path", call.path.as_str().into()),
-            ("status", i64::from(answer.status).into()),
-            ("request_id", call.request_id.as_str().into()),
+            ("method", request.method.as_str().into()),
+            ("path", request.path.as_str().into()),
+            ("status", i64::from(response.status).into()),
+            ("request_id", request.request_id.as_str().into()),
         ];
         log::info("audit", &fields);
     }
-    Ok(answer)
+    Ok(response)
 }
 
-async fn operate(call: &Call) -> Result<Answer, Failure> {
-    let segments = call.segments();
-    match (&call.method, &segments[2..]) {
+async fn route_admin(request: &Request) -> Result<Response, ApiError> {
+    let segments = request.segments();
+    match (&request.method, &segments[2..]) {
         (&Method::GET, ["activities"]) => activities::list().await,
-        (&Method::GET, ["activities", id]) => activities::get(&activity(id)?).await,
-        (&Method::PUT, ["activities", id]) => activities::put(call, id).await,
-        (&Method::POST, ["activities", id, "publish"]) => activities::set_state(&activity(id)?, State::Published).await,
-        (&Method::POST, ["activities", id, "resume"]) => activities::resume(&activity(id)?).await,
-        (&Method::POST, ["activities", id, "pause"]) => activities::set_state(&activity(id)?, State::Paused).await,
-        (&Method::POST, ["activities", id, "close"]) => activities::set_state(&activity(id)?, State::Closed).await,
-        (&Method::POST, ["activities", id, "rotate-start-key"]) => activities::rotate_start_key(&activity(id)?).await,
+        (&Method::GET, ["activities", id]) => activities::get(&activity_id(id)?).await,
+        (&Method::PUT, ["activities", id]) => activities::put(request, id).await,
+        (&Method::POST, ["activities", id, "publish"]) => {
+            activities::set_state(&activity_id(id)?, ActivityState::Published).await
+        }
+        (&Method::POST, ["activities", id, "resume"]) => activities::resume(&activity_id(id)?).await,
+        (&Method::POST, ["activities", id, "pause"]) => {
+            activities::set_state(&activity_id(id)?, ActivityState::Paused).await
+        }
+        (&Method::POST, ["activities", id, "close"]) => {
+            activities::set_state(&activity_id(id)?, ActivityState::Closed).await
+        }
+        (&Method::POST, ["activities", id, "rotate-start-key"]) => {
+            activities::rotate_start_key(&activity_id(id)?).await
+        }
         (&Method::POST, ["activities", id, "skus", sku, "restock"]) => {
             let sku = SkuId::parse(sku).map_err(|_| not_found("There is no such SKU."))?;
-            activities::restock(call, &activity(id)?, &sku).await
+            activities::restock(request, &activity_id(id)?, &sku).await
         }
-        (&Method::GET, ["activities", id, "stats"]) => stats::stats(&activity(id)?).await,
-        (&Method::GET, ["activities", id, "audit"]) => stats::audit(&activity(id)?).await,
-        (&Method::POST, ["activities", id, "rebuild"]) => stats::rebuild(&activity(id)?).await,
-        (&Method::GET, ["dead-letters"]) => dead_letters::list(call).await,
+        (&Method::GET, ["activities", id, "stats"]) => stats::stats(&activity_id(id)?).await,
+        (&Method::GET, ["activities", id, "audit"]) => stats::audit(&activity_id(id)?).await,
+        (&Method::POST, ["activities", id, "rebuild"]) => stats::rebuild(&activity_id(id)?).await,
+        (&Method::GET, ["dead-letters"]) => dead_letters::list(request).await,
         (&Method::POST, ["dead-letters", order_no, "replay"]) => dead_letters::replay(order_no).await,
-        (&Method::GET, ["orders", order_no]) => orders::get(call, order_no).await,
+        (&Method::GET, ["orders", order_no]) => orders::get(request, order_no).await,
         (&Method::GET, ["callbacks"]) => callbacks::list().await,
-        (&Method::POST, ["callbacks", id, how @ ("replay" | "refund" | "dismiss")]) => {
-            callbacks::resolve(id, how).await
+        (&Method::POST, ["callbacks", id, action @ ("replay" | "refund" | "dismiss")]) => {
+            callbacks::resolve(id, action).await
         }
         (&Method::GET, ["refunds"]) => callbacks::refunds().await,
         (&Method::GET, ["events"]) => events::list().await,
-        (&Method::POST, ["events", "replay"]) => events::replay(call).await,
+        (&Method::POST, ["events", "replay"]) => events::replay(request).await,
         (&Method::POST, ["events", "enable"]) => events::enable().await,
-        (&Method::PUT, ["bans", kind @ ("user" | "ip"), name]) => bans::ban(call, &bans::who(kind, name)?).await,
-        (&Method::DELETE, ["bans", kind @ ("user" | "ip"), name]) => bans::lift(&bans::who(kind, name)?).await,
+        (&Method::PUT, ["bans", kind @ ("user" | "ip"), name]) => {
+            bans::ban(request, &bans::parse_target(kind, name)?).await
+        }
+        (&Method::DELETE, ["bans", kind @ ("user" | "ip"), name]) => bans::lift(&bans::parse_target(kind, name)?).await,
         (&Method::GET, ["strikes", user]) => bans::strikes(user).await,
-        (&Method::DELETE, ["strikes", user]) => bans::forgive(user).await,
+        (&Method::DELETE, ["strikes", user]) => bans::clear_strikes(user).await,
         (&Method::GET, ["shed"]) => shed::get().await,
-        (&Method::PUT, ["shed"]) => shed::put(call).await,
+        (&Method::PUT, ["shed"]) => shed::put(request).await,
         (_, ["activities"]) => Err(method_not_allowed("GET")),
         (_, ["activities", _]) => Err(method_not_allowed("GET, PUT")),
         (_, ["activities", _, "publish" | "resume" | "pause" | "close" | "rotate-start-key"]) => {
@@ -92,6 +102,6 @@ async fn operate(call: &Call) -> Result<Answer, Failure> {
     }
 }
 
-fn activity(id: &str) -> Result<ActivityId, Failure> {
+fn activity_id(id: &str) -> Result<ActivityId, ApiError> {
     ActivityId::parse(id).map_err(|_| not_found("There is no such sale."))
 }

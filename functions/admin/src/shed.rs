@@ -3,7 +3,7 @@
 use domain::body;
 use platform::{
     config,
-    http::{Answer, Call, Failure},
+    http::{ApiError, Request, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
@@ -12,23 +12,24 @@ use serde_json::json;
 use workflows::operator::{activities::OperatorContext, shed};
 
 #[derive(Deserialize)]
-struct Shed {
+struct Body {
     on: bool,
 }
 
 /// Whether it is on.
-pub async fn get() -> Result<Answer, Failure> {
+pub async fn get() -> Result<Response, ApiError> {
     let on = shed::is_on(&SpinLedger::open().await).await?;
-    Ok(Answer::json(200, &json!({ "on": on })))
+    Ok(Response::json(200, &json!({ "on": on })))
 }
 
 /// Turns it on or off.
-pub async fn put(call: &Call) -> Result<Answer, Failure> {
-    let Shed { on } = body::parse(&call.body)?;
+pub async fn put(request: &Request) -> Result<Response, ApiError> {
+    let Body { on } = body::parse(&request.body)?;
     let secret = config::secret("ticket_secret").await?;
     let ledger = SpinLedger::open().await;
     let now = SpinRedis.now().await?;
-    let desk = OperatorContext { redis: &SpinRedis, sql: &ledger, ticket_secret: &secret, now, nonce: String::new() };
-    let sales = desk.shed(on).await?;
-    Ok(Answer::json(200, &json!({ "on": on, "activities": sales })))
+    let context =
+        OperatorContext { redis: &SpinRedis, sql: &ledger, ticket_secret: &secret, now, nonce: String::new() };
+    let activities = context.set_shedding(on).await?;
+    Ok(Response::json(200, &json!({ "on": on, "activities": activities })))
 }

@@ -6,7 +6,7 @@ use domain::{
 };
 use platform::{
     config,
-    http::{Answer, Failure, not_found},
+    http::{ApiError, Response, not_found},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
@@ -14,47 +14,47 @@ use serde_json::json;
 use workflows::{
     ledger::activities,
     operator::audit,
-    recovery::rebuild::{self, Rebuilt},
+    recovery::rebuild::{self, RebuildOutcome},
 };
 
 /// `GET …/stats`: Redis at one instant, and the ledger's orders by status.
-pub async fn stats(id: &ActivityId) -> Result<Answer, Failure> {
-    let ledger = SpinLedger::open_for_work().await;
-    let Some(figures) = audit::stats(&SpinRedis, id).await? else {
-        let known = activities::load(&ledger, id).await?;
-        return Err(known.map_or_else(|| not_found("There is no such sale."), |_| unpublished()));
+pub async fn stats(id: &ActivityId) -> Result<Response, ApiError> {
+    let ledger = SpinLedger::open_for_batch().await;
+    let Some(stats) = audit::stats(&SpinRedis, id).await? else {
+        let activity = activities::load(&ledger, id).await?;
+        return Err(activity.map_or_else(|| not_found("There is no such sale."), |_| missing_gate()));
     };
     let orders = audit::orders_by_status(&ledger, id).await?;
-    let mut document = json!(figures);
+    let mut document = json!(stats);
     document["orders"] = json!(orders);
-    Ok(Answer::json(200, &document))
+    Ok(Response::json(200, &document))
 }
 
 /// `GET …/audit`: the invariants.
-pub async fn audit(id: &ActivityId) -> Result<Answer, Failure> {
-    let ledger = SpinLedger::open_for_work().await;
+pub async fn audit(id: &ActivityId) -> Result<Response, ApiError> {
+    let ledger = SpinLedger::open_for_batch().await;
     let activity = activities::load(&ledger, id).await?.ok_or_else(|| not_found("There is no such sale."))?;
-    let audit = audit::audit(&SpinRedis, &ledger, id, activity.spec.per_user).await?.ok_or_else(unpublished)?;
-    Ok(Answer::json(200, &audit))
+    let audit = audit::audit(&SpinRedis, &ledger, id, activity.spec.per_user).await?.ok_or_else(missing_gate)?;
+    Ok(Response::json(200, &audit))
 }
 
 /// `POST …/rebuild`: Redis anew from the ledger, while the sale is paused or closed (G5).
-pub async fn rebuild(id: &ActivityId) -> Result<Answer, Failure> {
+pub async fn rebuild(id: &ActivityId) -> Result<Response, ApiError> {
     let secret = config::secret("ticket_secret").await?;
     let now = SpinRedis.now().await?;
-    let rebuilt = rebuild::rebuild(&SpinRedis, &SpinLedger::open_for_work().await, id, &secret, now).await?;
+    let rebuilt = rebuild::rebuild(&SpinRedis, &SpinLedger::open_for_batch().await, id, &secret, now).await?;
     let detail = match rebuilt {
-        Rebuilt::Done { .. } => return Ok(Answer::json(200, &rebuilt)),
-        Rebuilt::Unknown => return Err(not_found("There is no such sale.")),
-        Rebuilt::Draft => "The sale was never published: there is nothing to rebuild.",
-        Rebuilt::Open => "The sale is open: pause it first.",
-        Rebuilt::Queued => "Orders are still in the queue: wait until they are written, and try again.",
-        Rebuilt::SkuLost => "An order was paid whose SKU the ledger lost: put the SKU back first.",
-        Rebuilt::Fenced => "Another rebuild is at work.",
+        RebuildOutcome::Done { .. } => return Ok(Response::json(200, &rebuilt)),
+        RebuildOutcome::Unknown => return Err(not_found("There is no such sale.")),
+        RebuildOutcome::Draft => "The sale was never published: there is nothing to rebuild.",
+        RebuildOutcome::Open => "The sale is open: pause it first.",
+        RebuildOutcome::Queued => "Orders are still in the queue: wait until they are written, and try again.",
+        RebuildOutcome::SkuLost => "An order was paid whose SKU the ledger lost: put the SKU back first.",
+        RebuildOutcome::Fenced => "Another rebuild is at work.",
     };
     Err(Problem::new(Code::StateConflict, detail).into())
 }
 
-fn unpublished() -> Failure {
+fn missing_gate() -> ApiError {
     not_found("The sale has no gate in Redis: publish it.")
 }

@@ -1,10 +1,10 @@
 //! Lets the right people in: a signed-in user gets a ticket, and solves a human check first where the sale asks for one.
 
 mod challenge;
-mod check;
+mod human_check;
+mod precheck;
 mod routes;
 mod ticket;
-mod visitor;
 
 use platform::http::serve;
 use spin_sdk::{

@@ -4,12 +4,12 @@ use domain::{
     activity::HumanCheck,
     ids::ActivityId,
     problem::{Code, Problem},
-    ticket::{LIFETIME_MS, Ticket},
+    ticket::{MAX_LIFETIME_MS, Ticket},
     time::Millis,
 };
 use platform::{
     activity_cache, auth,
-    http::{Answer, Call, Failure},
+    http::{ApiError, Request, Response},
     ledger::SpinLedger,
     limits,
     redis::SpinRedis,
@@ -17,41 +17,46 @@ use platform::{
 use serde_json::json;
 use ulid::Ulid;
 use workflows::{
-    hot::admission::{STRIKE, admit},
+    hot::admission::{STRIKE_SUSPICION, admit},
     operator::bans,
 };
 
 use crate::{
-    check::{self, Solution},
-    visitor::{self, Visit},
+    human_check::{self, Solution},
+    precheck::{self, Precheck},
 };
 
 /// Answers `201` and a ticket, or why not.
-pub async fn post(call: &Call, activity: ActivityId) -> Result<Answer, Failure> {
-    let solution: Solution = visitor::body(call)?;
-    let tickets = auth::tickets().await?;
-    let visit = Visit::of(call, activity, "ticket").await?;
-    let now = visit.now;
-    let (strikes, last_at) = bans::strikes(&SpinLedger::open().await, &visit.claims.sub).await?;
-    let strikes = if last_at.plus(bans::STRIKE_LASTS_MS) > now { strikes } else { 0 };
-    if strikes >= bans::STRIKES {
+pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, ApiError> {
+    let solution: Solution = precheck::optional_body(request)?;
+    let tickets = auth::ticket_keys().await?;
+    let precheck = Precheck::run(request, activity, "ticket").await?;
+    let now = precheck.now;
+    let (strikes, last_at) = bans::load_strikes(&SpinLedger::open().await, &precheck.claims.sub).await?;
+    let strikes = if last_at.plus(bans::STRIKE_TTL_MS) > now { strikes } else { 0 };
+    if strikes >= bans::STRIKE_LIMIT {
         let detail = "Too many of your orders were left unpaid. Ask the shop to forgive you.";
         return Err(Problem::new(Code::NotEligible, detail).into());
     }
-    let verdict = match visit.sale.spec.human_check {
+    let check_result = match precheck.activity.spec.human_check {
         HumanCheck::None => None,
-        _ => check::judge(&*auth::checks().await?, &visit, &solution, visit.score + STRIKE * strikes)?,
+        _ => human_check::verify(
+            &*auth::check_keys().await?,
+            &precheck,
+            &solution,
+            precheck.score + STRIKE_SUSPICION * strikes,
+        )?,
     };
-    if let Some(verdict) = verdict
-        && !admit(&SpinRedis, &visit.visitor, &verdict.check, now).await?
+    if let Some(check_result) = check_result
+        && !admit(&SpinRedis, &precheck.visitor, &check_result.outcome, now).await?
     {
-        return Err(check::failed(verdict.because).into());
+        return Err(human_check::check_failed(check_result.detail).into());
     }
-    let expires_at = Millis(now.plus(LIFETIME_MS).0.min(visit.glance.gate.ends_at.0) / 1000 * 1000);
+    let expires_at = Millis(now.plus(MAX_LIFETIME_MS).0.min(precheck.snapshot.gate.ends_at.0) / 1000 * 1000);
     let ulid = Ulid::from_parts(now.0.unsigned_abs(), activity_cache::random());
-    let Visit { claims, visitor, policies, .. } = visit;
+    let Precheck { claims, visitor, rate_limits, .. } = precheck;
     let ticket = Ticket { activity: visitor.activity, ulid, expires_at, level: claims.level, user: claims.sub };
-    let text = tickets.issue(&ticket).ok_or_else(|| Failure::Unexpected("no ticket secret".to_owned()))?;
-    let answer = Answer::json(201, &json!({ "ticket": text, "expires_at": expires_at }));
-    Ok(limits::headers(&policies).into_iter().fold(answer, |answer, (name, value)| answer.header(name, value)))
+    let text = tickets.issue(&ticket).ok_or_else(|| ApiError::Unexpected("no ticket secret".to_owned()))?;
+    let response = Response::json(201, &json!({ "ticket": text, "expires_at": expires_at }));
+    Ok(limits::headers(&rate_limits).into_iter().fold(response, |response, (name, value)| response.header(name, value)))
 }

@@ -2,17 +2,17 @@
 
 use domain::ids::OrderNo;
 use platform::{
-    http::{Answer, Failure},
+    http::{ApiError, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
 use workflows::payments::commands;
 
-use crate::routes::moved;
+use crate::routes::order_or_conflict;
 
 /// Cancels an order that waits for money; its units go back on sale at once.
-pub async fn post(order_no: &OrderNo) -> Result<Answer, Failure> {
+pub async fn post(order_no: &OrderNo) -> Result<Response, ApiError> {
     let now = SpinRedis.now().await?;
     let cancelled = commands::cancel(&SpinRedis, &SpinLedger::open().await, order_no, now).await?;
-    Ok(Answer::json(200, &moved(cancelled, "cancelled")?))
+    Ok(Response::json(200, &order_or_conflict(cancelled, "cancelled")?))
 }

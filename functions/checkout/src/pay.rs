@@ -3,13 +3,13 @@
 use domain::{
     address::Address,
     body,
-    order::{Order, Status},
+    order::{Order, OrderStatus},
     problem::{Code, Problem},
-    time::seconds_up,
+    time::ceil_seconds,
 };
 use platform::{
     address_cipher,
-    http::{Answer, Call, Failure},
+    http::{ApiError, Request, Response},
     ledger::SpinLedger,
     log, provider,
     redis::SpinRedis,
@@ -18,10 +18,10 @@ use serde::Deserialize;
 use serde_json::json;
 use workflows::payments::{
     checkout::{CheckoutError, checkout},
-    provider::Patience,
+    provider::RetryPolicy,
 };
 
-use crate::routes::moved;
+use crate::routes::order_or_conflict;
 
 #[derive(Deserialize)]
 struct Body {
@@ -29,35 +29,35 @@ struct Body {
 }
 
 /// Answers where to pay, and until when. Asking again gives the same session.
-pub async fn post(call: &Call, order: &Order) -> Result<Answer, Failure> {
-    let body: Body = body::parse(&call.body)?;
+pub async fn post(request: &Request, order: &Order) -> Result<Response, ApiError> {
+    let body: Body = body::parse(&request.body)?;
     let address = Address::parse(&body.address).map_err(Problem::invalid)?;
     let now = SpinRedis.now().await?;
-    let order = order.clone().seen_at(now);
-    if order.status != Status::PendingPayment {
+    let order = order.clone().effective_at(now);
+    if order.status != OrderStatus::PendingPayment {
         let detail = format!("The order is {}: it cannot be paid.", order.status.as_str());
         return Err(Problem::new(Code::StateConflict, detail).into());
     }
     let sealed = address_cipher::seal(&order.order_no, &address).await?;
-    let provider = provider::provider(Patience::BUYER).await?;
+    let provider = provider::from_config(RetryPolicy::BUYER).await?;
     let checked_out = checkout(&SpinRedis, &SpinLedger::open().await, &provider, &order, &sealed, now).await;
-    let order = moved(checked_out.map_err(|error| failure(call, &order, error))?, "paid")?;
-    Ok(Answer::json(200, &json!({ "checkout_url": order.checkout_url, "pay_by": order.pay_by })))
+    let order = order_or_conflict(checked_out.map_err(|error| checkout_error(request, &order, error))?, "paid")?;
+    Ok(Response::json(200, &json!({ "checkout_url": order.checkout_url, "pay_by": order.pay_by })))
 }
 
 /// A provider that did not say is asked again when the buyer comes again: nothing failed (D8).
-fn failure(call: &Call, order: &Order, error: CheckoutError) -> Failure {
+fn checkout_error(request: &Request, order: &Order, error: CheckoutError) -> ApiError {
     let unknown = match error {
         CheckoutError::Store(error) => return error.into(),
         CheckoutError::Provider(unknown) => unknown,
     };
     let fields = [
         ("order_no", order.order_no.to_string().into()),
-        ("because", unknown.text.into()),
-        ("request_id", call.request_id.as_str().into()),
+        ("because", unknown.message.into()),
+        ("request_id", request.request_id.as_str().into()),
     ];
     log::error("the payment provider opened no session", &fields);
-    let seconds = seconds_up(unknown.retry_after_ms.unwrap_or_default()).clamp(2, 60);
+    let seconds = ceil_seconds(unknown.retry_after_ms.unwrap_or_default()).clamp(2, 60);
     let detail = "The payment provider did not answer. Your order is held: try again in a moment.";
     Problem::new(Code::NotReady, detail).retry_after(seconds).into()
 }

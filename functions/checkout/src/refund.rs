@@ -2,17 +2,17 @@
 
 use domain::ids::OrderNo;
 use platform::{
-    http::{Answer, Failure},
+    http::{ApiError, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
 use workflows::payments::commands;
 
-use crate::routes::moved;
+use crate::routes::order_or_conflict;
 
 /// Asks for the money back: durable work, done when the provider confirms.
-pub async fn post(order_no: &OrderNo) -> Result<Answer, Failure> {
+pub async fn post(order_no: &OrderNo) -> Result<Response, ApiError> {
     let now = SpinRedis.now().await?;
-    let asked = commands::request_refund(&SpinRedis, &SpinLedger::open().await, order_no, now).await?;
-    Ok(Answer::json(202, &moved(asked, "refunded")?))
+    let requested = commands::request_refund(&SpinRedis, &SpinLedger::open().await, order_no, now).await?;
+    Ok(Response::json(202, &order_or_conflict(requested, "refunded")?))
 }

@@ -2,41 +2,41 @@
 
 use std::time::Instant;
 
-use platform::{clock, config, http::Failure, http_client::SpinHttpClient, ledger::SpinLedger, redis::SpinRedis};
+use platform::{clock, config, http::ApiError, http_client::SpinHttpClient, ledger::SpinLedger, redis::SpinRedis};
 use workflows::{
-    ledger::events::switch,
-    queue::outbox::{self, TIMEOUT_MS, Target},
+    ledger::events::set_enabled,
+    queue::outbox::{self, TIMEOUT_MS, WebhookTarget},
     recovery::sweep::{self, EVENTS_LEASE_KEY, Report},
 };
 
-use crate::sweep::BUDGET;
+use crate::sweep::TIME_BUDGET;
 
 /// How long a round may take, in milliseconds: one timeout, and what the ledger needs.
-const ROUND_MS: i64 = TIMEOUT_MS + 10_000;
+const ROUND_LEASE_MS: i64 = TIMEOUT_MS + 10_000;
 
 /// Turns the outbox on where the shop has an endpoint, and off where it has none: nothing piles up for nobody.
-pub async fn turn(ledger: &SpinLedger) -> Result<bool, Failure> {
+pub async fn switch_outbox(ledger: &SpinLedger) -> Result<bool, ApiError> {
     let on = !config::get("events_url").await.is_empty();
-    switch(ledger, on).await?;
+    set_enabled(ledger, on).await?;
     Ok(on)
 }
 
 /// Round after round until nothing is due, or the time is up.
-pub async fn deliver(ledger: &SpinLedger, owner: &str, started: Instant, report: &mut Report) -> Result<(), Failure> {
+pub async fn deliver(ledger: &SpinLedger, owner: &str, started: Instant, report: &mut Report) -> Result<(), ApiError> {
     let (url, secrets) = (config::get("events_url").await, config::get("events_secret").await);
-    let target = Target { url: &url, secrets: &secrets };
-    while sweep::lease_of(&SpinRedis, EVENTS_LEASE_KEY, owner, ROUND_MS).await? {
-        let round = outbox::deliver(&SpinHttpClient, ledger, target, clock::now).await?;
+    let target = WebhookTarget { url: &url, secrets: &secrets };
+    while sweep::hold_lease(&SpinRedis, EVENTS_LEASE_KEY, owner, ROUND_LEASE_MS).await? {
+        let round = outbox::deliver_due(&SpinHttpClient, ledger, target, clock::now).await?;
         report.events += round.delivered;
         report.events_failed += round.failed;
         if !round.more {
             break;
         }
-        if started.elapsed() > BUDGET {
+        if started.elapsed() > TIME_BUDGET {
             report.more = true;
             break;
         }
     }
-    sweep::lease_of(&SpinRedis, EVENTS_LEASE_KEY, owner, 0).await?;
+    sweep::hold_lease(&SpinRedis, EVENTS_LEASE_KEY, owner, 0).await?;
     Ok(())
 }

@@ -6,21 +6,21 @@ use domain::{
 };
 use platform::{
     auth, clock,
-    http::{Answer, Call, Failure},
+    http::{ApiError, Request, Response},
     ledger::SpinLedger,
 };
 use workflows::ledger::orders;
 
 /// A page: up to `limit` (20 by default, 100 at most) orders older than the order `before`.
-pub async fn get(call: &Call) -> Result<Answer, Failure> {
-    let user = auth::user(call).await?.sub;
+pub async fn get(request: &Request) -> Result<Response, ApiError> {
+    let user = auth::user(request).await?.sub;
     let invalid = |name: &str, detail: &str| Problem::invalid(vec![FieldError::new(format!("?{name}"), detail)]);
-    let before = call
+    let before = request
         .query_param("before")
         .filter(|text| !text.is_empty())
         .map(|text| OrderNo::parse(text).map_err(|_| invalid("before", "must be an order number")))
         .transpose()?;
-    let limit = match call.query_param("limit").filter(|text| !text.is_empty()) {
+    let limit = match request.query_param("limit").filter(|text| !text.is_empty()) {
         None => 20,
         Some(text) => text
             .parse::<i64>()
@@ -29,7 +29,7 @@ pub async fn get(call: &Call) -> Result<Answer, Failure> {
             .ok_or_else(|| invalid("limit", "must be 1 to 100"))?,
     };
     let now = clock::now();
-    let page = orders::of_user(&SpinLedger::open().await, &user, before.as_ref(), limit).await?;
-    let page: Vec<_> = page.into_iter().map(|order| order.seen_at(now)).collect();
-    Ok(Answer::json(200, &page).header("cache-control", "private, no-cache"))
+    let page = orders::list_for_user(&SpinLedger::open().await, &user, before.as_ref(), limit).await?;
+    let page: Vec<_> = page.into_iter().map(|order| order.effective_at(now)).collect();
+    Ok(Response::json(200, &page).header("cache-control", "private, no-cache"))
 }

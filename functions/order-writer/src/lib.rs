@@ -5,14 +5,14 @@
 use domain::ids::ActivityId;
 use platform::{ledger::SpinLedger, log, redis::SpinRedis};
 use spin_sdk::{redis::Payload, redis_subscriber};
-use workflows::{DOORBELL, Redis, StoreError, hot::reserve::doorbell, queue::order_writer};
+use workflows::{DOORBELL_CHANNEL, Redis, StoreError, hot::reserve::parse_doorbell, queue::order_writer};
 
 /// Batches per wake-up at most: other sales want their turn.
-const BATCHES: usize = 10;
+const MAX_BATCHES: usize = 10;
 
 #[redis_subscriber]
 async fn handle(message: Payload) -> anyhow::Result<()> {
-    let Some(activity) = doorbell(&message) else { return Ok(()) };
+    let Some(activity) = parse_doorbell(&message) else { return Ok(()) };
     if let Err(error) = drain(&activity).await {
         let fields = [("activity", activity.as_str().into()), ("because", error.to_string().into())];
         log::error("order writer stopped early; the sweeper goes on", &fields);
@@ -23,9 +23,10 @@ async fn handle(message: Payload) -> anyhow::Result<()> {
 /// One turn; where there is more, it rings for itself, behind the sales that have rung meanwhile.
 async fn drain(activity: &ActivityId) -> Result<(), StoreError> {
     let now = SpinRedis.now().await?;
-    let (_, more) = order_writer::turn(&SpinRedis, &SpinLedger::open_for_work().await, activity, now, BATCHES).await?;
+    let (_, more) =
+        order_writer::drain(&SpinRedis, &SpinLedger::open_for_batch().await, activity, now, MAX_BATCHES).await?;
     if more {
-        SpinRedis.command("PUBLISH", vec![DOORBELL.into(), activity.as_str().into()]).await?;
+        SpinRedis.command("PUBLISH", vec![DOORBELL_CHANNEL.into(), activity.as_str().into()]).await?;
     }
     Ok(())
 }

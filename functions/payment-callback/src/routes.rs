@@ -2,58 +2,58 @@
 
 use domain::{
     ids::OrderNo,
-    order::Status,
+    order::OrderStatus,
     problem::{Code, Problem},
-    webhook::Payment,
+    webhook::ProviderEvent,
 };
 use platform::{
-    http::{Answer, Call, Failure, method_not_allowed, not_found},
+    http::{ApiError, Request, Response, method_not_allowed, not_found},
     ledger::SpinLedger,
     log,
     redis::SpinRedis,
 };
 use spin_sdk::http::Method;
 use workflows::{
-    hot::status::status,
+    hot::status::load_order,
     ledger::orders,
-    payments::callbacks::{self, Applied},
+    payments::callbacks::{self, CallbackOutcome},
 };
 
 use crate::{standard, stripe};
 
 /// Finds the answer.
-pub async fn route(call: &Call) -> Result<Answer, Failure> {
-    if call.method != Method::POST {
+pub async fn route(request: &Request) -> Result<Response, ApiError> {
+    if request.method != Method::POST {
         return Err(method_not_allowed("POST"));
     }
-    let event = match call.segments()[..] {
-        ["api", "payments", "webhook"] => standard::event(call).await?,
-        ["api", "payments", "stripe"] => stripe::event(call).await?,
+    let event = match request.segments()[..] {
+        ["api", "payments", "webhook"] => standard::event(request).await?,
+        ["api", "payments", "stripe"] => stripe::event(request).await?,
         _ => return Err(not_found("No such route.")),
     };
     // An event of a type that means nothing to us is fine.
     if let Some(event) = event {
-        apply(call, &event).await?;
+        apply(request, &event).await?;
     }
-    Ok(Answer::empty(204))
+    Ok(Response::empty(204))
 }
 
-async fn apply(call: &Call, event: &Payment) -> Result<(), Failure> {
+async fn apply(request: &Request, event: &ProviderEvent) -> Result<(), ApiError> {
     let ledger = SpinLedger::open().await;
     // Money for an order that is still on its way to the ledger: the provider is to come again in a moment.
     if let Ok(order_no) = OrderNo::parse(&event.order_no)
         && orders::load(&ledger, &order_no).await?.is_none()
-        && status(&SpinRedis, &order_no).await?.1.is_some_and(|order| order.status == Status::Queued)
+        && load_order(&SpinRedis, &order_no).await?.1.is_some_and(|order| order.status == OrderStatus::Queued)
     {
         return Err(Problem::new(Code::NotReady, "The order is being written. Send this again.").into());
     }
     let now = SpinRedis.now().await?;
     let applied = callbacks::apply(&SpinRedis, &ledger, event, now).await?;
-    if applied == Applied::Held {
+    if applied == CallbackOutcome::Held {
         let fields = [
             ("order_no", event.order_no.as_str().into()),
             ("callback", event.id.as_str().into()),
-            ("request_id", call.request_id.as_str().into()),
+            ("request_id", request.request_id.as_str().into()),
         ];
         log::error("payment callback held for an operator", &fields);
     }
@@ -61,6 +61,6 @@ async fn apply(call: &Call, event: &Payment) -> Result<(), Failure> {
 }
 
 /// The signature does not hold.
-pub fn unsigned() -> Failure {
+pub fn signature_invalid() -> ApiError {
     Problem::new(Code::SignatureInvalid, "The signature does not hold for this body, secret and time.").into()
 }

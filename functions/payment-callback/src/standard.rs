@@ -3,25 +3,25 @@
 use domain::{
     body,
     money::Money,
-    webhook::{Payment, WebhookHeaders, verify_standard},
+    webhook::{ProviderEvent, WebhookHeaders, verify_standard},
 };
 use platform::{
     config,
-    http::{Call, Failure},
+    http::{ApiError, Request},
 };
 use serde::Deserialize;
 
-use crate::routes::unsigned;
+use crate::routes::signature_invalid;
 
 const TYPES: [&str; 4] = ["payment.succeeded", "payment.failed", "refund.succeeded", "refund.failed"];
 
 #[derive(Deserialize)]
-struct Event {
+struct EventType {
     r#type: String,
 }
 
 #[derive(Deserialize)]
-struct Full {
+struct EventBody {
     data: Data,
 }
 
@@ -36,28 +36,28 @@ struct Data {
 }
 
 /// The verified event, or `None` for a type that means nothing to us.
-pub async fn event(call: &Call) -> Result<Option<Payment>, Failure> {
+pub async fn event(request: &Request) -> Result<Option<ProviderEvent>, ApiError> {
     let secrets = config::get("webhook_secrets").await;
     let headers = WebhookHeaders {
-        id: call.header("webhook-id"),
-        timestamp: call.header("webhook-timestamp"),
-        signature: call.header("webhook-signature"),
+        id: request.header("webhook-id"),
+        timestamp: request.header("webhook-timestamp"),
+        signature: request.header("webhook-signature"),
     };
-    if !verify_standard(&secrets, &headers, &call.body) {
-        return Err(unsigned());
+    if !verify_standard(&secrets, &headers, &request.body) {
+        return Err(signature_invalid());
     }
-    let kind = body::parse::<Event>(&call.body)?.r#type;
+    let kind = body::parse::<EventType>(&request.body)?.r#type;
     if !TYPES.contains(&kind.as_str()) {
         return Ok(None);
     }
-    let data = body::parse::<Full>(&call.body)?.data;
-    Ok(Some(Payment {
+    let data = body::parse::<EventBody>(&request.body)?.data;
+    Ok(Some(ProviderEvent {
         id: headers.id.unwrap_or_default().to_owned(),
         kind,
         order_no: data.order_no,
         payment: data.payment,
         money: Money::new(data.amount, data.currency),
         refund: data.refund.unwrap_or_default(),
-        ..Payment::default()
+        ..ProviderEvent::default()
     }))
 }

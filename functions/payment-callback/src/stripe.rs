@@ -2,22 +2,22 @@
 
 use domain::{
     stripe,
-    webhook::{Payment, verify_stripe},
+    webhook::{ProviderEvent, verify_stripe},
 };
 use platform::{
     clock, config,
-    http::{Call, Failure},
+    http::{ApiError, Request},
 };
 
-use crate::routes::unsigned;
+use crate::routes::signature_invalid;
 
 /// The verified event, or `None` for one that means nothing to us. Two live secrets while rotating.
-pub async fn event(call: &Call) -> Result<Option<Payment>, Failure> {
+pub async fn event(request: &Request) -> Result<Option<ProviderEvent>, ApiError> {
     let secrets = config::get("stripe_secret").await;
-    let header = call.header("stripe-signature").unwrap_or_default();
+    let header = request.header("stripe-signature").unwrap_or_default();
     let now = clock::now();
-    if !secrets.split_ascii_whitespace().any(|secret| verify_stripe(secret, header, &call.body, now)) {
-        return Err(unsigned());
+    if !secrets.split_ascii_whitespace().any(|secret| verify_stripe(secret, header, &request.body, now)) {
+        return Err(signature_invalid());
     }
-    Ok(stripe::event(&call.body)?)
+    Ok(stripe::parse_event(&request.body)?)
 }

@@ -18,7 +18,7 @@ use platform::{
     notify::{self, Notified, Notifier},
     ttl_cache::{MAX_AGE_MS, STALE_WHILE_REFRESH_MS},
 };
-use workflows::hot::reserve::{GateFacts, Outcome, Reservation, ReserveReply, fingerprint};
+use workflows::hot::reserve::{Gate, ReserveOutcome, ReserveReply, ReserveRequest, fingerprint};
 
 /// Sales remembered at most, and bans of a sale.
 const MAX_ENTRIES: usize = 64;
@@ -38,7 +38,7 @@ pub enum Decision {
 #[derive(Default)]
 struct GateCache {
     /// The gate, when it was read, and Redis's clock less ours.
-    gate: Option<(GateFacts, Millis, i64)>,
+    gate: Option<(Gate, Millis, i64)>,
     sold_out: HashMap<SkuId, SoldOut>,
     /// Who was refused for a ban, and when: hammering on costs no call (B6).
     banned: HashMap<(UserId, String), Millis>,
@@ -49,10 +49,10 @@ struct GateCache {
 impl GateCache {
     /// Looks, or waits for who is looking.
     fn refresh(&mut self, activity: &ActivityId) -> Decision {
-        if let Some(waiting) = &mut self.refreshing {
-            let (alarm, seen) = notify::pair();
-            waiting.push(alarm);
-            return Decision::Wait(seen);
+        if let Some(waiters) = &mut self.refreshing {
+            let (notifier, refreshed) = notify::channel();
+            waiters.push(notifier);
+            return Decision::Wait(refreshed);
         }
         self.refreshing = Some(Vec::new());
         Decision::Refresh(RefreshGuard(activity.clone()))
@@ -74,47 +74,47 @@ pub struct RefreshGuard(ActivityId);
 
 impl Drop for RefreshGuard {
     fn drop(&mut self) {
-        CACHE.with_borrow_mut(|all| {
-            if let Some(memory) = all.get_mut(&self.0) {
-                memory.refreshing = None;
+        CACHE.with_borrow_mut(|cache| {
+            if let Some(entry) = cache.get_mut(&self.0) {
+                entry.refreshing = None;
             }
         });
     }
 }
 
 /// What memory says of a wish at `now`.
-pub fn decide(request: &Reservation, now: Millis) -> Decision {
+pub fn decide(request: &ReserveRequest, now: Millis) -> Decision {
     let activity = request.order_no.activity();
-    CACHE.with_borrow_mut(|all| {
-        if all.len() >= MAX_ENTRIES && !all.contains_key(activity) {
-            all.clear();
+    CACHE.with_borrow_mut(|cache| {
+        if cache.len() >= MAX_ENTRIES && !cache.contains_key(activity) {
+            cache.clear();
         }
-        let memory = all.entry(activity.clone()).or_default();
+        let entry = cache.entry(activity.clone()).or_default();
         // What is from the future is from a clock that has jumped: its age is not known. While somebody looks, the others
         // read on for a moment.
-        let most = if memory.refreshing.is_some() { MAX_AGE_MS + STALE_WHILE_REFRESH_MS } else { MAX_AGE_MS };
-        let fresh = |at: Millis| (0..=most).contains(&(now.0 - at.0));
-        let Some((gate, _, offset)) = memory.gate.as_ref().filter(|(_, at, _)| fresh(*at)) else {
-            return memory.refresh(activity);
+        let max_age_ms = if entry.refreshing.is_some() { MAX_AGE_MS + STALE_WHILE_REFRESH_MS } else { MAX_AGE_MS };
+        let is_fresh = |at: Millis| (0..=max_age_ms).contains(&(now.0 - at.0));
+        let Some((gate, _, offset)) = entry.gate.as_ref().filter(|(_, at, _)| is_fresh(*at)) else {
+            return entry.refresh(activity);
         };
-        if let Some((code, wait_ms)) = closed(gate, now.plus(*offset), &request.start_key) {
+        if let Some((code, wait_ms)) = gate_refusal(gate, now.plus(*offset), &request.start_key) {
             return Decision::Refuse(code, wait_ms);
         }
-        if !memory.banned.is_empty() {
-            memory.banned.retain(|_, at| fresh(*at));
-            if memory.banned.contains_key(&(request.user.clone(), request.ip.clone())) {
+        if !entry.banned.is_empty() {
+            entry.banned.retain(|_, at| is_fresh(*at));
+            if entry.banned.contains_key(&(request.user.clone(), request.ip.clone())) {
                 return Decision::Refuse(Code::Banned, 0);
             }
         }
-        match memory.sold_out.get(&request.sku) {
+        match entry.sold_out.get(&request.sku) {
             Some(sold)
                 if request.quantity >= sold.quantity
                     && !sold.winners.contains(&fingerprint(request.order_no.ulid())) =>
             {
-                if fresh(sold.at) {
+                if is_fresh(sold.at) {
                     Decision::Refuse(Code::SoldOut, 0)
                 } else {
-                    memory.refresh(activity)
+                    entry.refresh(activity)
                 }
             }
             _ => Decision::Ask,
@@ -123,7 +123,7 @@ pub fn decide(request: &Reservation, now: Millis) -> Decision {
 }
 
 /// Why the gate is closed to a start key at Redis's `now`.
-fn closed(gate: &GateFacts, now: Millis, start_key: &str) -> Option<(Code, i64)> {
+fn gate_refusal(gate: &Gate, now: Millis, start_key: &str) -> Option<(Code, i64)> {
     match gate.phase(now) {
         Phase::Ended => Some((Code::Ended, 0)),
         Phase::Paused => Some((Code::Paused, 0)),
@@ -134,25 +134,25 @@ fn closed(gate: &GateFacts, now: Millis, start_key: &str) -> Option<(Code, i64)>
 }
 
 /// Remembers what an answer of Redis showed.
-pub fn update(request: &Reservation, reply: &ReserveReply, now: Millis) {
-    CACHE.with_borrow_mut(|all| {
-        let Some(memory) = all.get_mut(request.order_no.activity()) else { return };
+pub fn update(request: &ReserveRequest, reply: &ReserveReply, now: Millis) {
+    CACHE.with_borrow_mut(|cache| {
+        let Some(entry) = cache.get_mut(request.order_no.activity()) else { return };
         if let Some(gate) = &reply.gate {
-            memory.gate = Some((gate.clone(), now, reply.now.0 - now.0));
+            entry.gate = Some((gate.clone(), now, reply.now.0 - now.0));
         }
         match &reply.outcome {
-            Outcome::SoldOut(winners) => {
+            ReserveOutcome::SoldOut(winners) => {
                 let winners = winners.iter().copied().collect();
-                memory.sold_out.insert(request.sku.clone(), SoldOut { at: now, quantity: request.quantity, winners });
+                entry.sold_out.insert(request.sku.clone(), SoldOut { at: now, quantity: request.quantity, winners });
             }
             // A new order means that there is stock again.
-            Outcome::Queued(_) => {
-                memory.sold_out.remove(&request.sku);
+            ReserveOutcome::Queued(_) => {
+                entry.sold_out.remove(&request.sku);
             }
-            Outcome::Refused(Code::Banned, _) if memory.banned.len() < MAX_ENTRIES => {
-                memory.banned.insert((request.user.clone(), request.ip.clone()), now);
+            ReserveOutcome::Refused(Code::Banned, _) if entry.banned.len() < MAX_ENTRIES => {
+                entry.banned.insert((request.user.clone(), request.ip.clone()), now);
             }
-            Outcome::Refused(..) => {}
+            ReserveOutcome::Refused(..) => {}
         }
     });
 }

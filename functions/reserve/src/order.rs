@@ -10,7 +10,7 @@ use domain::{
 };
 use platform::{
     abuse, auth, client_address, clock,
-    http::{Answer, Call, Failure, method_not_allowed, not_found},
+    http::{ApiError, Request, Response, method_not_allowed, not_found},
     limits,
     redis::SpinRedis,
     timeout::with_timeout,
@@ -18,8 +18,8 @@ use platform::{
 use serde::Deserialize;
 use spin_sdk::http::Method;
 use workflows::hot::{
-    limits::Policy,
-    reserve::{Outcome, Reservation, ReserveReply, reserve},
+    limits::RateLimit,
+    reserve::{ReserveOutcome, ReserveReply, ReserveRequest, reserve},
 };
 
 use crate::gate_cache::{self, Decision};
@@ -37,74 +37,74 @@ struct Body {
 }
 
 /// Answers `202` and the order, or why not.
-pub async fn post(call: &Call) -> Result<Answer, Failure> {
-    let ["api", "activities", activity, "orders"] = call.segments()[..] else {
+pub async fn post(request: &Request) -> Result<Response, ApiError> {
+    let ["api", "activities", activity, "orders"] = request.segments()[..] else {
         return Err(not_found("No such route."));
     };
-    if call.method != Method::POST {
+    if request.method != Method::POST {
         return Err(method_not_allowed("POST"));
     }
     let activity = ActivityId::parse(activity).map_err(|_| not_found("There is no such sale."))?;
-    let body: Body = body::parse(&call.body)?;
+    let body: Body = body::parse(&request.body)?;
     let sku = SkuId::parse(&body.sku).map_err(|e| Problem::invalid(vec![FieldError::new("/sku", e.to_string())]))?;
     if !(1..=1_000_000).contains(&body.quantity) {
         return Err(Problem::invalid(vec![FieldError::new("/quantity", "must be 1 to 1,000,000")]).into());
     }
     let now = clock::now();
-    let ip = client_address::address(call).await;
-    let ticket = auth::tickets().await?.admit(&body.ticket, &activity, now).map_err(|error| {
+    let ip = client_address::address(request).await;
+    let ticket = auth::ticket_keys().await?.verify(&body.ticket, &activity, now).map_err(|error| {
         // An old ticket is a mistake, a forged one is not.
         if error == TicketError::Forged {
             abuse::record(&activity, ip.clone());
         }
         Problem::new(Code::TicketInvalid, error.to_string())
     })?;
-    let mut request = Reservation {
+    let mut reserve_request = ReserveRequest {
         order_no: ticket.order_no(),
         user: ticket.user,
         sku,
         quantity: body.quantity,
         start_key: body.start_key,
         ip,
-        abused: Vec::new(),
+        abuse_by_ip: Vec::new(),
     };
-    let looking = loop {
-        match gate_cache::decide(&request, clock::now()) {
+    let refresh_guard = loop {
+        match gate_cache::decide(&reserve_request, clock::now()) {
             Decision::Refuse(code, wait_ms) => return Err(refusal(code, wait_ms, &[]).into()),
             Decision::Ask => break None,
             Decision::Refresh(guard) => break Some(guard),
             // Whoever looks may be kept waiting by Redis: queueing up behind them would add their wait to ours.
-            Decision::Wait(seen) => {
-                if with_timeout(REFRESH_TIMEOUT, seen).await.is_none() {
+            Decision::Wait(refreshed) => {
+                if with_timeout(REFRESH_TIMEOUT, refreshed).await.is_none() {
                     break None;
                 }
             }
         }
     };
-    request.abused = abuse::take(&activity);
-    let decision = reserve(&SpinRedis, &request, looking.is_some()).await?;
-    gate_cache::update(&request, &decision, clock::now());
-    drop(looking);
-    answer(decision)
+    reserve_request.abuse_by_ip = abuse::take(&activity);
+    let reply = reserve(&SpinRedis, &reserve_request, refresh_guard.is_some()).await?;
+    gate_cache::update(&reserve_request, &reply, clock::now());
+    drop(refresh_guard);
+    into_response(reply)
 }
 
-fn answer(decision: ReserveReply) -> Result<Answer, Failure> {
-    let policies = &decision.policies;
-    match decision.outcome {
-        Outcome::Queued(order) => {
+fn into_response(reply: ReserveReply) -> Result<Response, ApiError> {
+    let rate_limits = &reply.rate_limits;
+    match reply.outcome {
+        ReserveOutcome::Queued(order) => {
             let location = format!("/api/orders/{}", order.order_no);
-            let mut answer = Answer::json(202, &order).header("location", location).header("retry-after", "1");
-            for (name, value) in limits::headers(policies) {
-                answer = answer.header(name, value);
+            let mut response = Response::json(202, &order).header("location", location).header("retry-after", "1");
+            for (name, value) in limits::headers(rate_limits) {
+                response = response.header(name, value);
             }
-            Ok(answer)
+            Ok(response)
         }
-        Outcome::Refused(code, wait_ms) => Err(refusal(code, wait_ms, policies).into()),
-        Outcome::SoldOut(_) => Err(refusal(Code::SoldOut, 0, policies).into()),
+        ReserveOutcome::Refused(code, wait_ms) => Err(refusal(code, wait_ms, rate_limits).into()),
+        ReserveOutcome::SoldOut(_) => Err(refusal(Code::SoldOut, 0, rate_limits).into()),
     }
 }
 
-fn refusal(code: Code, wait_ms: i64, policies: &[Policy]) -> Problem {
+fn refusal(code: Code, wait_ms: i64, rate_limits: &[RateLimit]) -> Problem {
     let detail = match code {
         Code::NotReady => "The stock of this sale is not loaded. An operator must publish it.",
         Code::Ended => "The sale has ended.",
@@ -119,5 +119,5 @@ fn refusal(code: Code, wait_ms: i64, policies: &[Policy]) -> Problem {
         Code::SoldOut => "There are not enough units left. Units come back when others cancel or do not pay.",
         _ => "This sale has no such SKU.",
     };
-    limits::refusal(Problem::new(code, detail), wait_ms, policies)
+    limits::refusal(Problem::new(code, detail), wait_ms, rate_limits)
 }

@@ -3,12 +3,12 @@
 use domain::{
     body,
     problem::{Code, FieldError, Problem},
-    session::Session,
+    sandbox_session::SandboxSession,
     webhook::sign_standard,
 };
 use platform::{
     activity_cache, clock, config,
-    http::{Answer, Call, Failure, not_found},
+    http::{ApiError, Request, Response, not_found},
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -24,21 +24,21 @@ struct Body {
 }
 
 /// The page.
-pub async fn page(session: &str) -> Result<Answer, Failure> {
-    let session = read(session).await?;
+pub async fn page(session: &str) -> Result<Response, ApiError> {
+    let session = verify_session(session).await?;
     // Everything filled in is made of digits, letters, '.' and '-': nothing to escape.
     let page = include_str!("pay.html")
         .replace("{order_no}", &session.order_no.to_string())
         .replace("{amount}", &format!("{}.{:02}", session.money.amount / 100, session.money.amount % 100))
         .replace("{currency}", &session.money.currency);
-    Ok(Answer::text(200, "text/html; charset=utf-8", page).header("cache-control", "no-store"))
+    Ok(Response::text(200, "text/html; charset=utf-8", page).header("cache-control", "no-store"))
 }
 
 /// Pays or declines: signs and sends what a provider would.
-pub async fn post(call: &Call, session: &str) -> Result<Answer, Failure> {
-    let text = session;
-    let session = read(session).await?;
-    let body: Body = body::parse(&call.body)?;
+pub async fn post(request: &Request, session: &str) -> Result<Response, ApiError> {
+    let token = session;
+    let session = verify_session(session).await?;
+    let body: Body = body::parse(&request.body)?;
     let kind = match body.outcome.as_str() {
         "paid" => "payment.succeeded",
         "declined" => "payment.failed",
@@ -47,26 +47,26 @@ pub async fn post(call: &Call, session: &str) -> Result<Answer, Failure> {
             return Err(Problem::invalid(vec![error]).into());
         }
     };
-    let which = if body.again == 0 { String::new() } else { format!("_{}", body.again) };
+    let suffix = if body.again == 0 { String::new() } else { format!("_{}", body.again) };
     let data = json!({
-        "order_no": session.order_no, "session": text, "payment": format!("pay_{}{which}", session.order_no.ulid()),
+        "order_no": session.order_no, "session": token, "payment": format!("pay_{}{suffix}", session.order_no.ulid()),
         "amount": session.money.amount, "currency": session.money.currency,
     });
     // One payment, one event: pressing the button again sends the same one.
-    notify(kind, &format!("evt_{kind}_{}{which}", session.order_no), data).await?;
-    Ok(Answer::json(200, &json!({ "outcome": kind, "order_no": session.order_no })))
+    send_webhook(kind, &format!("evt_{kind}_{}{suffix}", session.order_no), data).await?;
+    Ok(Response::json(200, &json!({ "outcome": kind, "order_no": session.order_no })))
 }
 
-async fn read(session: &str) -> Result<Session, Failure> {
+async fn verify_session(session: &str) -> Result<SandboxSession, ApiError> {
     let secret = config::secret("ticket_secret").await?;
-    Session::read(&secret, session).ok_or_else(|| not_found("There is no such payment session."))
+    SandboxSession::verify(&secret, session).ok_or_else(|| not_found("There is no such payment session."))
 }
 
 /// Sends a Standard Webhooks message to the payment callback.
 ///
 /// # Errors
 /// `not_ready` where it was not taken.
-pub async fn notify(kind: &str, id: &str, data: serde_json::Value) -> Result<(), Failure> {
+pub async fn send_webhook(kind: &str, id: &str, data: serde_json::Value) -> Result<(), ApiError> {
     let now = clock::now();
     let body = json!({ "type": kind, "timestamp": now, "data": data }).to_string();
     let secrets = config::get("webhook_secrets").await;
@@ -77,15 +77,15 @@ pub async fn notify(kind: &str, id: &str, data: serde_json::Value) -> Result<(),
         id.to_owned()
     };
     let signature = sign_standard(secret, &id, now, body.as_bytes())
-        .ok_or_else(|| Failure::Unexpected("webhook_secrets holds no usable secret".to_owned()))?;
+        .ok_or_else(|| ApiError::Unexpected("webhook_secrets holds no usable secret".to_owned()))?;
     let request = http::Request::post("http://payment-callback.spin.internal/api/payments/webhook")
         .header("content-type", "application/json")
         .header("webhook-id", id)
         .header("webhook-timestamp", (now.0 / 1000).to_string())
         .header("webhook-signature", signature)
         .body(FullBody::new(bytes::Bytes::from(body)))
-        .map_err(|error| Failure::Unexpected(error.to_string()))?;
-    let response = send(request).await.map_err(|error| Failure::Unexpected(error.to_string()))?;
+        .map_err(|error| ApiError::Unexpected(error.to_string()))?;
+    let response = send(request).await.map_err(|error| ApiError::Unexpected(error.to_string()))?;
     if response.status().is_success() {
         Ok(())
     } else {

@@ -3,12 +3,12 @@
 use domain::body;
 use platform::{
     auth,
-    http::{Answer, Call, Failure},
+    http::{ApiError, Request, Response},
 };
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::pay::notify;
+use crate::pay::send_webhook;
 
 #[derive(Deserialize)]
 struct Body {
@@ -20,15 +20,15 @@ struct Body {
 }
 
 /// Refunds at once, and says so as a provider would.
-pub async fn post(call: &Call) -> Result<Answer, Failure> {
-    auth::operator(call, "cron_token").await?;
-    let body: Body = body::parse(&call.body)?;
+pub async fn post(request: &Request) -> Result<Response, ApiError> {
+    auth::require_token(request, "cron_token").await?;
+    let body: Body = body::parse(&request.body)?;
     // A try after a failure is another refund.
-    let name = format!("{}_{}", body.payment, body.failures);
+    let id = format!("{}_{}", body.payment, body.failures);
     let data = json!({
-        "order_no": body.order_no, "payment": body.payment, "refund": format!("re_{name}"),
+        "order_no": body.order_no, "payment": body.payment, "refund": format!("re_{id}"),
         "amount": body.amount, "currency": body.currency,
     });
-    notify("refund.succeeded", &format!("evt_refund_{name}"), data).await?;
-    Ok(Answer::json(200, &json!({ "status": "pending" })))
+    send_webhook("refund.succeeded", &format!("evt_refund_{id}"), data).await?;
+    Ok(Response::json(200, &json!({ "status": "pending" })))
 }

@@ -2,22 +2,22 @@
 
 use platform::{
     config,
-    http::{Answer, Call, Failure, method_not_allowed, not_found},
+    http::{ApiError, Request, Response, method_not_allowed, not_found},
 };
 use spin_sdk::http::Method;
 
 use crate::{pay, refunds, sign_in};
 
 /// Finds the answer.
-pub async fn route(call: &Call) -> Result<Answer, Failure> {
+pub async fn route(request: &Request) -> Result<Response, ApiError> {
     if &*config::get("sandbox").await != "on" {
         return Err(not_found("No such route."));
     }
-    match (&call.method, &call.segments()[..]) {
-        (&Method::POST, ["sandbox", "sign-in"]) => sign_in::post(call).await,
+    match (&request.method, &request.segments()[..]) {
+        (&Method::POST, ["sandbox", "sign-in"]) => sign_in::post(request).await,
         (&Method::GET, ["sandbox", "pay", session]) => pay::page(session).await,
-        (&Method::POST, ["sandbox", "pay", session]) => pay::post(call, session).await,
-        (&Method::POST, ["sandbox", "refunds"]) => refunds::post(call).await,
+        (&Method::POST, ["sandbox", "pay", session]) => pay::post(request, session).await,
+        (&Method::POST, ["sandbox", "refunds"]) => refunds::post(request).await,
         (_, ["sandbox", "sign-in" | "refunds"]) => Err(method_not_allowed("POST")),
         (_, ["sandbox", "pay", _]) => Err(method_not_allowed("GET, POST")),
         _ => Err(not_found("No such route.")),

@@ -8,13 +8,13 @@ use domain::{
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use platform::{
     clock, config,
-    http::{Answer, Call, Failure},
+    http::{ApiError, Request, Response},
 };
 use serde::Deserialize;
 use serde_json::json;
 
 /// Seconds that a sign-in lasts.
-const LASTS: i64 = 12 * 3_600;
+const TOKEN_LIFETIME_SECONDS: i64 = 12 * 3_600;
 
 #[derive(Deserialize)]
 struct Body {
@@ -26,18 +26,18 @@ struct Body {
 }
 
 /// Answers a token. Only HS256 has a key that can sign here.
-pub async fn post(call: &Call) -> Result<Answer, Failure> {
-    let body: Body = body::parse(&call.body)?;
+pub async fn post(request: &Request) -> Result<Response, ApiError> {
+    let body: Body = body::parse(&request.body)?;
     if &*config::get("jwt_algorithm").await != "HS256" {
         let detail = "The sandbox signs with HS256 only; take a token from your identity provider.";
         return Err(Problem::new(Code::NotReady, detail).into());
     }
     let key = config::secret("jwt_key").await?;
     let claims = json!({
-        "sub": body.user, "level": body.level, "member": body.member, "exp": clock::now().0 / 1000 + LASTS,
+        "sub": body.user, "level": body.level, "member": body.member, "exp": clock::now().0 / 1000 + TOKEN_LIFETIME_SECONDS,
         "iss": &*config::get("jwt_issuer").await, "aud": &*config::get("jwt_audience").await,
     });
     let token = encode(&Header::new(Algorithm::HS256), &claims, &EncodingKey::from_secret(key.as_bytes()))
-        .map_err(|error| Failure::Unexpected(error.to_string()))?;
-    Ok(Answer::json(200, &json!({ "token": token })))
+        .map_err(|error| ApiError::Unexpected(error.to_string()))?;
+    Ok(Response::json(200, &json!({ "token": token })))
 }

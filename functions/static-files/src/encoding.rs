@@ -35,12 +35,12 @@ impl Encoding {
 /// last: whoever forbids it gets it all the same, which RFC 9110 allows and
 /// which helps more than a `406`.
 pub fn accepted(accept_encoding: &str) -> impl Iterator<Item = Encoding> {
-    let brotli = takes(accept_encoding, "br").then_some(Encoding::Brotli);
-    let gzip = takes(accept_encoding, "gzip").then_some(Encoding::Gzip);
+    let brotli = is_accepted(accept_encoding, "br").then_some(Encoding::Brotli);
+    let gzip = is_accepted(accept_encoding, "gzip").then_some(Encoding::Gzip);
     brotli.into_iter().chain(gzip).chain([Encoding::Identity])
 }
 
-fn takes(accept_encoding: &str, coding: &str) -> bool {
+fn is_accepted(accept_encoding: &str, coding: &str) -> bool {
     let quality = |wanted: &str| {
         accept_encoding.split(',').find_map(|item| {
             let mut parts = item.split(';').map(str::trim);
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_named_or_has_no_quality_is_not_used() {
+    fn a_coding_that_is_not_listed_or_has_quality_zero_is_not_used() {
         assert_eq!(first(""), Identity);
         assert_eq!(first("identity"), Identity);
         assert_eq!(first("br;q=0, gzip ; q=0.000"), Identity);

@@ -1,10 +1,10 @@
 //! Serves the pages and their assets: what `scripts/assets` built, mounted at `/`.
 
-mod answer;
 mod encoding;
+mod file_cache;
 mod media;
+mod respond;
 mod security;
-mod shelf;
 
 use std::cell::RefCell;
 
@@ -14,15 +14,15 @@ use spin_sdk::{
     http_service,
 };
 
-use crate::shelf::Shelf;
+use crate::file_cache::FileCache;
 
 thread_local! {
     // Not request state: the mounted files change only with a deployment, and that brings new instances. The shelf
     // bounds what it keeps.
-    static SHELF: RefCell<Shelf> = RefCell::new(Shelf::new("/"));
+    static FILE_CACHE: RefCell<FileCache> = RefCell::new(FileCache::new("/"));
 }
 
 #[http_service]
 async fn serve(request: Request) -> impl IntoResponse {
-    http::serve(request, async |call| SHELF.with_borrow_mut(|shelf| answer::answer(shelf, call))).await
+    http::serve(request, async |request| FILE_CACHE.with_borrow_mut(|cache| respond::respond(cache, request))).await
 }

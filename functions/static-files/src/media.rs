@@ -2,7 +2,7 @@
 
 /// What a file's name says about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Media {
+pub struct MediaType {
     /// The value of `content-type`.
     pub content_type: &'static str,
     /// Whether `.br` and `.gz` variants may lie beside it.
@@ -11,7 +11,7 @@ pub struct Media {
 
 /// The media of the file at `path`; `None` for what is not served, which
 /// includes the variants under their own names.
-pub fn media(path: &str) -> Option<Media> {
+pub fn media(path: &str) -> Option<MediaType> {
     let (_, extension) = path.rsplit_once('.')?;
     let (content_type, has_variants) = match extension {
         "html" => ("text/html; charset=utf-8", true),
@@ -29,7 +29,7 @@ pub fn media(path: &str) -> Option<Media> {
         "woff2" => ("font/woff2", false),
         _ => return None,
     };
-    Some(Media { content_type, has_variants })
+    Some(MediaType { content_type, has_variants })
 }
 
 /// Whether the name carries a hash of the content, as `assets` gives them:

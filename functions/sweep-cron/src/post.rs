@@ -10,7 +10,7 @@ use wasip2::http::{
 /// # Errors
 /// What went wrong, in words without the token.
 pub fn post(app: &str, path: &str, token: &str) -> Result<u16, String> {
-    let (scheme, authority) = parts(app).ok_or("app_url must be http://host:port or https://host")?;
+    let (scheme, authority) = scheme_and_authority(app).ok_or("app_url must be http://host:port or https://host")?;
     let headers = [("authorization", format!("Bearer {token}")), ("content-length", "0".to_owned())];
     let headers = headers.map(|(name, value)| (name.to_owned(), value.into_bytes()));
     let request = OutgoingRequest::new(Fields::from_list(&headers).map_err(|error| error.to_string())?);
@@ -21,10 +21,10 @@ pub fn post(app: &str, path: &str, token: &str) -> Result<u16, String> {
         .and_then(|()| request.set_path_with_query(Some(path)))
         .and_then(|()| request.body());
     let body = set.map_err(|()| "app_url is no address".to_owned())?;
-    let answer = handle(request, None).map_err(|error| error.to_string())?;
+    let future_response = handle(request, None).map_err(|error| error.to_string())?;
     OutgoingBody::finish(body, None).map_err(|error| error.to_string())?;
-    answer.subscribe().block();
-    match answer.get() {
+    future_response.subscribe().block();
+    match future_response.get() {
         Some(Ok(Ok(response))) => Ok(response.status()),
         Some(Ok(Err(error))) => Err(error.to_string()),
         _ => Err("no answer".to_owned()),
@@ -32,7 +32,7 @@ pub fn post(app: &str, path: &str, token: &str) -> Result<u16, String> {
 }
 
 /// Scheme and authority of `http://host:port`.
-fn parts(url: &str) -> Option<(Scheme, &str)> {
+fn scheme_and_authority(url: &str) -> Option<(Scheme, &str)> {
     let (scheme, rest) = url.trim_end_matches('/').split_once("://")?;
     let scheme = match scheme {
         "http" => Scheme::Http,
@@ -48,10 +48,10 @@ mod tests {
 
     #[test]
     fn an_address_has_a_scheme_and_a_host_and_nothing_else() {
-        assert!(matches!(parts("http://127.0.0.1:3000/"), Some((Scheme::Http, "127.0.0.1:3000"))));
-        assert!(matches!(parts("https://shop.example"), Some((Scheme::Https, "shop.example"))));
+        assert!(matches!(scheme_and_authority("http://127.0.0.1:3000/"), Some((Scheme::Http, "127.0.0.1:3000"))));
+        assert!(matches!(scheme_and_authority("https://shop.example"), Some((Scheme::Https, "shop.example"))));
         for wrong in ["shop.example", "ftp://shop.example", "https://", "https://shop.example/a"] {
-            assert!(parts(wrong).is_none(), "{wrong}");
+            assert!(scheme_and_authority(wrong).is_none(), "{wrong}");
         }
     }
 }

@@ -9,19 +9,19 @@ use flate2::{Compression, write::GzEncoder};
 use crate::tree::Tree;
 
 /// What a packet carries anyway: below it, compressing saves nothing.
-const SMALLEST: usize = 256;
+const MIN_BYTES: usize = 256;
 
 const COMPRESSIBLE: &[&str] = &["html", "css", "js", "svg", "json", "txt", "webmanifest"];
 
 /// The same tree with the variants that are smaller than their originals.
-pub fn with_variants(tree: Tree) -> anyhow::Result<Tree> {
+pub fn with_compressed_variants(tree: Tree) -> anyhow::Result<Tree> {
     let mut served = Tree::new();
     for (path, bytes) in tree {
         let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
-        if COMPRESSIBLE.contains(&extension) && bytes.len() >= SMALLEST {
-            for (suffix, small) in [("br", brotli(&bytes)?), ("gz", gzip(&bytes)?)] {
-                if small.len() < bytes.len() {
-                    served.insert(format!("{path}.{suffix}"), small);
+        if COMPRESSIBLE.contains(&extension) && bytes.len() >= MIN_BYTES {
+            for (suffix, compressed) in [("br", brotli(&bytes)?), ("gz", gzip(&bytes)?)] {
+                if compressed.len() < bytes.len() {
+                    served.insert(format!("{path}.{suffix}"), compressed);
                 }
             }
         }
@@ -31,10 +31,10 @@ pub fn with_variants(tree: Tree) -> anyhow::Result<Tree> {
 }
 
 fn brotli(bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let mut small = Vec::new();
-    let strongest = BrotliEncoderParams { size_hint: bytes.len(), ..Default::default() };
-    brotli::BrotliCompress(&mut &bytes[..], &mut small, &strongest).context("brotli failed")?;
-    Ok(small)
+    let mut compressed = Vec::new();
+    let params = BrotliEncoderParams { size_hint: bytes.len(), ..Default::default() };
+    brotli::BrotliCompress(&mut &bytes[..], &mut compressed, &params).context("brotli failed")?;
+    Ok(compressed)
 }
 
 fn gzip(bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn both_variants_unpack_to_the_original() {
         let text = "a line that repeats itself\n".repeat(100).into_bytes();
-        let served = with_variants(Tree::from([("a.css".into(), text.clone())])).unwrap();
+        let served = with_compressed_variants(Tree::from([("a.css".into(), text.clone())])).unwrap();
         let mut plain = Vec::new();
         brotli::BrotliDecompress(&mut &served["a.css.br"][..], &mut plain).unwrap();
         assert_eq!(plain, text);
@@ -64,10 +64,12 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_get_smaller_has_no_variant() {
-        let served =
-            with_variants(Tree::from([("tiny.css".into(), b"a{}".to_vec()), ("picture.png".into(), vec![0; 4096])]))
-                .unwrap();
+    fn a_file_that_does_not_shrink_has_no_variant() {
+        let served = with_compressed_variants(Tree::from([
+            ("tiny.css".into(), b"a{}".to_vec()),
+            ("picture.png".into(), vec![0; 4096]),
+        ]))
+        .unwrap();
         assert_eq!(served.len(), 2, "{:?}", served.keys());
     }
 }

@@ -13,24 +13,24 @@ use crate::tree::Tree;
 /// An asset's hash is taken after its own references are rewritten: when a
 /// module changes, so does the name of everything that imports it.
 pub fn link(sources: &Tree) -> anyhow::Result<Tree> {
-    let mut linker = Linker { sources, done: BTreeMap::new(), open: Vec::new() };
+    let mut linker = Linker { sources, linked: BTreeMap::new(), in_progress: Vec::new() };
     let mut linked = Tree::new();
     for path in sources.keys() {
-        let done = linker.link(path)?;
-        linked.insert(done.path.clone(), done.bytes.clone());
+        let file = linker.link(path)?;
+        linked.insert(file.path.clone(), file.bytes.clone());
     }
     Ok(linked)
 }
 
 struct Linker<'s> {
     sources: &'s Tree,
-    done: BTreeMap<String, Linked>,
+    linked: BTreeMap<String, LinkedFile>,
     /// The files on the way to the one being linked: a cycle shows here.
-    open: Vec<String>,
+    in_progress: Vec<String>,
 }
 
 #[derive(Clone)]
-struct Linked {
+struct LinkedFile {
     path: String,
     bytes: Vec<u8>,
     /// The modules that must be there before this one can run, by served path.
@@ -38,39 +38,39 @@ struct Linked {
 }
 
 impl Linker<'_> {
-    fn link(&mut self, path: &str) -> anyhow::Result<Linked> {
-        if let Some(done) = self.done.get(path) {
-            return Ok(done.clone());
+    fn link(&mut self, path: &str) -> anyhow::Result<LinkedFile> {
+        if let Some(linked) = self.linked.get(path) {
+            return Ok(linked.clone());
         }
-        if self.open.iter().any(|open| open == path) {
+        if self.in_progress.iter().any(|open| open == path) {
             bail!(
                 "{} → {path} is a circle: a hashed name cannot be computed; \
                  move what both need into a module of its own",
-                self.open.join(" → ")
+                self.in_progress.join(" → ")
             );
         }
         let bytes = self
             .sources
             .get(path)
-            .with_context(|| match self.open.last() {
+            .with_context(|| match self.in_progress.last() {
                 Some(from) => format!("{from} refers to {path}, which does not exist"),
                 None => format!("{path} does not exist"),
             })?
             .clone();
-        self.open.push(path.to_owned());
+        self.in_progress.push(path.to_owned());
         let linked = self.link_file(path, bytes)?;
-        self.open.pop();
-        self.done.insert(path.to_owned(), linked.clone());
+        self.in_progress.pop();
+        self.linked.insert(path.to_owned(), linked.clone());
         Ok(linked)
     }
 
-    fn link_file(&mut self, path: &str, bytes: Vec<u8>) -> anyhow::Result<Linked> {
+    fn link_file(&mut self, path: &str, bytes: Vec<u8>) -> anyhow::Result<LinkedFile> {
         let mut imports = BTreeSet::new();
         let mut preloads = BTreeSet::new();
         let bytes = match String::from_utf8(bytes) {
             Err(binary) => binary.into_bytes(),
             Ok(text) => {
-                let mut names = Vec::new();
+                let mut targets = Vec::new();
                 for reference in references::find(path, &text)? {
                     let target = self.link(&reference.path)?;
                     match reference.usage {
@@ -81,19 +81,19 @@ impl Linker<'_> {
                         Usage::Script => preloads.extend(target.imports),
                         Usage::Other => {}
                     }
-                    names.push((reference, target.path));
+                    targets.push((reference, target.path));
                 }
-                with_preloads(with_names(&text, &names), &preloads).into_bytes()
+                insert_preloads(rewrite_references(&text, &targets), &preloads).into_bytes()
             }
         };
-        Ok(Linked { path: served_path(path, &bytes), bytes, imports })
+        Ok(LinkedFile { path: served_path(path, &bytes), bytes, imports })
     }
 }
 
-fn with_names(text: &str, names: &[(Reference, String)]) -> String {
-    let mut rewritten = String::with_capacity(text.len() + names.len() * 17);
+fn rewrite_references(text: &str, targets: &[(Reference, String)]) -> String {
+    let mut rewritten = String::with_capacity(text.len() + targets.len() * 17);
     let mut end = 0;
-    for (reference, path) in names {
+    for (reference, path) in targets {
         rewritten.push_str(&text[end..reference.range.start]);
         // From the root: correct wherever the page or the module is.
         rewritten.push('/');
@@ -106,7 +106,7 @@ fn with_names(text: &str, names: &[(Reference, String)]) -> String {
 
 /// Names the imports of a page's script in its head, so that the browser asks
 /// for all of them at once instead of one level after the other.
-fn with_preloads(text: String, preloads: &BTreeSet<String>) -> String {
+fn insert_preloads(text: String, preloads: &BTreeSet<String>) -> String {
     let links: String =
         preloads.iter().map(|path| format!("<link rel=\"modulepreload\" href=\"/{path}\">\n")).collect();
     match text.find("</head>") {
@@ -135,7 +135,7 @@ mod tests {
         files.iter().map(|(path, text)| ((*path).into(), (*text).into())).collect()
     }
 
-    fn name_of<'t>(linked: &'t Tree, stem: &str) -> &'t str {
+    fn path_of<'t>(linked: &'t Tree, stem: &str) -> &'t str {
         linked.keys().find(|path| path.starts_with(stem)).unwrap()
     }
 
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn an_asset_carries_its_hash_and_a_page_keeps_its_name() {
         let linked = link(&tree(&[("index.html", PAGE), ("assets/main.js", "1")])).unwrap();
-        let main = name_of(&linked, "assets/main.");
+        let main = path_of(&linked, "assets/main.");
         assert_eq!(main.len(), "assets/main.0123456789abcdef.js".len());
         assert!(text_of(&linked, "index.html").contains(&format!("src=\"/{main}\"")));
     }
@@ -158,7 +158,7 @@ mod tests {
         let main = r#"import { x } from "./x.js";"#;
         let before = link(&tree(&[("assets/main.js", main), ("assets/x.js", "1")])).unwrap();
         let after = link(&tree(&[("assets/main.js", main), ("assets/x.js", "2")])).unwrap();
-        assert_ne!(name_of(&before, "assets/main."), name_of(&after, "assets/main."));
+        assert_ne!(path_of(&before, "assets/main."), path_of(&after, "assets/main."));
     }
 
     #[test]
@@ -173,18 +173,18 @@ mod tests {
         .unwrap();
         let page = text_of(&linked, "index.html");
         assert_eq!(page.matches("modulepreload").count(), 2, "{page}");
-        assert!(page.contains(name_of(&linked, "assets/y.")), "{page}");
+        assert!(page.contains(path_of(&linked, "assets/y.")), "{page}");
     }
 
     #[test]
-    fn a_circle_is_refused_by_name() {
+    fn a_reference_cycle_is_refused() {
         let error =
             link(&tree(&[("assets/a.js", r#"import "./b.js";"#), ("assets/b.js", r#"import "./a.js";"#)])).unwrap_err();
         assert!(error.to_string().contains("circle"), "{error}");
     }
 
     #[test]
-    fn a_missing_file_is_refused_with_who_wanted_it() {
+    fn a_missing_file_is_refused_with_the_file_that_refers_to_it() {
         let error = link(&tree(&[("index.html", PAGE)])).unwrap_err();
         let text = error.to_string();
         assert!(text.contains("index.html refers to assets/main.js"), "{text}");

@@ -48,10 +48,16 @@ fn main() -> ExitCode {
 fn build(source: &Path, target: &Path) -> anyhow::Result<String> {
     let sources = tree::read(source).with_context(|| format!("cannot read the sources in {}", source.display()))?;
     let linked = link::link(&sources)?;
-    let plain: usize = linked.values().map(Vec::len).sum();
-    let pages = linked.len();
-    let served = compress::with_variants(linked)?;
+    let plain_bytes: usize = linked.values().map(Vec::len).sum();
+    let files = linked.len();
+    let served = compress::with_compressed_variants(linked)?;
     tree::write(target, &served).with_context(|| format!("cannot write the result to {}", target.display()))?;
-    let small: usize = served.iter().filter(|(path, _)| path.ends_with(".br")).map(|(_, bytes)| bytes.len()).sum();
-    Ok(format!("{}: {pages} files, {} KiB, {} KiB as br", target.display(), plain.div_ceil(1024), small.div_ceil(1024)))
+    let brotli_bytes: usize =
+        served.iter().filter(|(path, _)| path.ends_with(".br")).map(|(_, bytes)| bytes.len()).sum();
+    Ok(format!(
+        "{}: {files} files, {} KiB, {} KiB as br",
+        target.display(),
+        plain_bytes.div_ceil(1024),
+        brotli_bytes.div_ceil(1024)
+    ))
 }

@@ -74,7 +74,7 @@ pub fn find(path: &str, text: &str) -> anyhow::Result<Vec<Reference>> {
         let Some(name) = captures.name("double").or_else(|| captures.name("single")) else {
             continue;
         };
-        let usage = match (first_group(&captures, "import"), first_group(&captures, "script")) {
+        let usage = match (group(&captures, "import"), group(&captures, "script")) {
             (Some(_), _) => Usage::Import,
             (_, Some(tag)) if tag.starts_with("<script") => Usage::Script,
             _ => Usage::Other,
@@ -84,7 +84,7 @@ pub fn find(path: &str, text: &str) -> anyhow::Result<Vec<Reference>> {
     Ok(found)
 }
 
-fn first_group<'t>(captures: &regex::Captures<'t>, group: &str) -> Option<&'t str> {
+fn group<'t>(captures: &regex::Captures<'t>, group: &str) -> Option<&'t str> {
     captures.name(group).map(|found| found.as_str())
 }
 
@@ -111,7 +111,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn found(path: &str, text: &str) -> Vec<(String, Usage)> {
+    fn references_in(path: &str, text: &str) -> Vec<(String, Usage)> {
         let references = find(path, text).unwrap();
         references.into_iter().map(|found| (found.path, found.usage)).collect()
     }
@@ -126,7 +126,7 @@ mod tests {
             new Worker(new URL("./e.js", import.meta.url));
             fetch("/api/orders"); const from = "x";"#;
         assert_eq!(
-            found("assets/js/main.js", text),
+            references_in("assets/js/main.js", text),
             [
                 ("assets/js/a.js".into(), Usage::Import),
                 ("assets/b.js".into(), Usage::Import),
@@ -142,7 +142,7 @@ mod tests {
         let text = r#"<link rel="stylesheet" href="/assets/a.css"><a href="/sale">x</a>
             <script type="module" src="/assets/js/main.js"></script>"#;
         assert_eq!(
-            found("index.html", text),
+            references_in("index.html", text),
             [("assets/a.css".into(), Usage::Other), ("assets/js/main.js".into(), Usage::Script),]
         );
     }
@@ -151,7 +151,7 @@ mod tests {
     fn a_style_refers_by_url_and_import() {
         let text = r#"@import "./base.css"; a { background: url("../img/a.svg") }"#;
         assert_eq!(
-            found("assets/css/main.css", text),
+            references_in("assets/css/main.css", text),
             [("assets/css/base.css".into(), Usage::Other), ("assets/img/a.svg".into(), Usage::Other),]
         );
     }

@@ -29,25 +29,25 @@ pub fn write(root: &Path, tree: &Tree) -> anyhow::Result<()> {
     for (path, bytes) in assets.into_iter().chain(pages) {
         write_file(&root.join(path), bytes)?;
     }
-    let mut present = Tree::new();
-    read_folder(root, "", &mut present)?;
-    for stale in present.keys().filter(|path| !tree.contains_key(*path)) {
+    let mut existing = Tree::new();
+    read_folder(root, "", &mut existing)?;
+    for stale in existing.keys().filter(|path| !tree.contains_key(*path)) {
         fs::remove_file(root.join(stale)).with_context(|| format!("cannot remove {stale}"))?;
     }
     Ok(())
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    if fs::read(path).is_ok_and(|present| present == bytes) {
+    if fs::read(path).is_ok_and(|existing| existing == bytes) {
         return Ok(());
     }
     let parent = path.parent().context("a file has a folder")?;
     fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
     // Renamed into place: a reader sees the old file or the new one, never half.
-    let mut half = path.as_os_str().to_owned();
-    half.push(".part");
-    fs::write(&half, bytes).with_context(|| format!("cannot write {}", path.display()))?;
-    fs::rename(&half, path).with_context(|| format!("cannot write {}", path.display()))
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".part");
+    fs::write(&partial, bytes).with_context(|| format!("cannot write {}", path.display()))?;
+    fs::rename(&partial, path).with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn read_folder(folder: &Path, prefix: &str, tree: &mut Tree) -> anyhow::Result<()> {

@@ -6,18 +6,18 @@ use anyhow::{Context, Result};
 use toml::{Table, Value};
 
 /// Where it belongs: beside `spin.toml`, since an engine takes files from below its manifest only.
-pub const FILE: &str = "spin.akamai.toml";
+pub const MANIFEST_FILE: &str = "spin.akamai.toml";
 
-const HEAD: &str = "# Made from spin.toml by deploy/akamai/manifest: change that one.\n";
+const HEADER: &str = "# Made from spin.toml by deploy/akamai/manifest: change that one.\n";
 /// What the ledger's variables say by default is about SQLite.
-const LEDGER: [&str; 2] = ["ledger", "ledger_host"];
+const LEDGER_VARIABLES: [&str; 2] = ["ledger", "ledger_host"];
 
 /// The manifest, from the text of `spin.toml`.
 ///
 /// # Errors
 /// When that is no manifest.
-pub fn manifest(whole: &str) -> Result<String> {
-    let mut manifest: Table = whole.parse().context("spin.toml is no TOML")?;
+pub fn manifest(spin_toml: &str) -> Result<String> {
+    let mut manifest: Table = spin_toml.parse().context("spin.toml is no TOML")?;
     table(&mut manifest, "application")?.remove("trigger");
     let triggers = table(&mut manifest, "trigger")?;
     triggers.retain(|kind, _| kind == "http");
@@ -29,12 +29,12 @@ pub fn manifest(whole: &str) -> Result<String> {
         component.as_table_mut().context("a component is no table")?.remove("sqlite_databases");
     }
     let variables = table(&mut manifest, "variables")?;
-    for name in LEDGER {
+    for name in LEDGER_VARIABLES {
         let variable = table(variables, name)?;
         variable.remove("default");
         variable.insert("required".to_owned(), true.into());
     }
-    Ok(format!("{HEAD}{}", toml::to_string(&manifest)?))
+    Ok(format!("{HEADER}{}", toml::to_string(&manifest)?))
 }
 
 fn table<'a>(parent: &'a mut Table, name: &str) -> Result<&'a mut Table> {
@@ -48,28 +48,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_differs_from_the_apps_own_in_what_the_platform_lacks_and_in_nothing_else() {
+    fn the_manifest_differs_only_in_what_the_platform_lacks() {
         let text = fs::read_to_string(crate::root::find().expect("the project").join("spin.toml")).expect("a manifest");
-        let made: Table = manifest(&text).expect("a manifest").parse().expect("TOML");
-        let mut whole: Table = text.parse().expect("TOML");
-        assert_eq!(made["trigger"].as_table().expect("triggers").keys().collect::<Vec<_>>(), ["http"]);
-        assert_eq!(made["trigger"]["http"], whole["trigger"]["http"]);
-        assert!(made["application"].get("trigger").is_none());
-        assert_eq!(made["application"]["name"], whole["application"]["name"]);
+        let generated: Table = manifest(&text).expect("a manifest").parse().expect("TOML");
+        let mut original: Table = text.parse().expect("TOML");
+        assert_eq!(generated["trigger"].as_table().expect("triggers").keys().collect::<Vec<_>>(), ["http"]);
+        assert_eq!(generated["trigger"]["http"], original["trigger"]["http"]);
+        assert!(generated["application"].get("trigger").is_none());
+        assert_eq!(generated["application"]["name"], original["application"]["name"]);
 
-        let components = whole["component"].as_table_mut().expect("components");
+        let components = original["component"].as_table_mut().expect("components");
         assert!(components.remove("order-writer").is_some());
         let with_sqlite = components.iter_mut().filter_map(|(_, it)| it.as_table_mut()?.remove("sqlite_databases"));
         assert!(with_sqlite.count() > 3, "the app's own manifest has no SQLite to leave out");
-        assert_eq!(made["component"], whole["component"]);
+        assert_eq!(generated["component"], original["component"]);
 
-        for (name, variable) in made["variables"].as_table().expect("variables") {
-            if LEDGER.contains(&name.as_str()) {
+        for (name, variable) in generated["variables"].as_table().expect("variables") {
+            if LEDGER_VARIABLES.contains(&name.as_str()) {
                 assert!(variable.get("default").is_none() && variable["required"] == Value::Boolean(true), "{name}");
             } else {
-                assert_eq!(Some(variable), whole["variables"].get(name), "{name}");
+                assert_eq!(Some(variable), original["variables"].get(name), "{name}");
             }
         }
-        assert_eq!(made["variables"].as_table().map(Table::len), whole["variables"].as_table().map(Table::len));
+        assert_eq!(generated["variables"].as_table().map(Table::len), original["variables"].as_table().map(Table::len));
     }
 }

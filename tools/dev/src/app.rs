@@ -14,14 +14,14 @@ use nix::sys::signal::Signal;
 use crate::{
     engine::{Engine, target_directory},
     http::Client,
-    limits,
-    poll::{self, Look},
+    open_files,
+    poll::{self, Probe},
     process::Process,
     variables::Variables,
 };
 
 /// The first start compiles every component for this machine.
-pub const PATIENCE: Duration = Duration::from_secs(300);
+pub const START_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How to start the app.
 #[derive(Debug, Clone)]
@@ -58,7 +58,7 @@ impl Settings {
     /// # Errors
     /// When the directory is not writable or the engine is missing.
     pub fn spawn(&self) -> Result<Process> {
-        limits::raise_open_files();
+        open_files::raise_open_file_limit();
         let directory = std::path::absolute(&self.directory)?;
         fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
         let config = directory.join("runtime-config.toml");
@@ -69,7 +69,7 @@ impl Settings {
         command.args(self.components.iter().flat_map(|id| ["-c", id]));
         command.args(["--listen", &self.listen.to_string()]);
         command.arg("--state-dir").arg(&directory).arg("--runtime-config-file").arg(&config);
-        self.variables.pass_to(&mut command);
+        self.variables.apply_to(&mut command);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         Process::spawn("the app", &mut command, self.log.as_deref())
     }
@@ -87,7 +87,7 @@ fn runtime_config(directory: &Path) -> String {
 
 /// The address in a line that says where the app is served.
 #[must_use]
-pub fn served_at(line: &str) -> Option<String> {
+pub fn parse_serving_line(line: &str) -> Option<String> {
     let url = line.strip_prefix("Serving ")?;
     url.starts_with("http://").then(|| url.trim_end_matches('/').to_owned())
 }
@@ -106,7 +106,7 @@ impl App {
     /// When it does not come up; its output is in the message.
     pub fn start(settings: Settings) -> Result<Self> {
         let mut process = settings.spawn()?;
-        let url = process.wait_for_line("the line `Serving http://…`", PATIENCE, served_at)?;
+        let url = process.wait_for_line("the line `Serving http://…`", START_TIMEOUT, parse_serving_line)?;
         Ok(Self { settings, process, url })
     }
 
@@ -139,14 +139,14 @@ impl App {
     /// The last answer, and the app's output.
     pub fn wait_until_ready(&mut self) -> Result<()> {
         let client = Client::new(&self.url, Duration::from_secs(10));
-        let ready = poll::until("GET /readyz to answer 200", PATIENCE, || {
+        let ready = poll::until("GET /readyz to answer 200", START_TIMEOUT, || {
             if let Some(status) = self.process.exited() {
                 bail!("the app ended with {status}");
             }
             Ok(match client.get("/readyz") {
-                Ok(answer) if answer.status == 200 => Look::Done(()),
-                Ok(answer) => Look::Waiting(format!("{} {}", answer.status, answer.body)),
-                Err(error) => Look::Waiting(format!("{error:#}")),
+                Ok(answer) if answer.status == 200 => Probe::Ready(()),
+                Ok(answer) => Probe::Pending(format!("{} {}", answer.status, answer.body)),
+                Err(error) => Probe::Pending(format!("{error:#}")),
             })
         });
         ready.with_context(|| format!("the app wrote:\n{}", self.output()))
@@ -176,7 +176,7 @@ impl App {
         let address = self.url.trim_start_matches("http://");
         self.settings.listen = address.parse().with_context(|| format!("{address} is not an address"))?;
         self.process = self.settings.spawn()?;
-        self.url = self.process.wait_for_line("the line `Serving http://…`", PATIENCE, served_at)?;
+        self.url = self.process.wait_for_line("the line `Serving http://…`", START_TIMEOUT, parse_serving_line)?;
         Ok(())
     }
 }
@@ -187,13 +187,13 @@ mod tests {
 
     #[test]
     fn the_start_up_line_names_the_address() {
-        assert_eq!(served_at("Serving http://127.0.0.1:3000").as_deref(), Some("http://127.0.0.1:3000"));
-        assert_eq!(served_at("  admin: http://127.0.0.1:3000/api/admin/..."), None);
-        assert_eq!(served_at("Serving hope"), None);
+        assert_eq!(parse_serving_line("Serving http://127.0.0.1:3000").as_deref(), Some("http://127.0.0.1:3000"));
+        assert_eq!(parse_serving_line("  admin: http://127.0.0.1:3000/api/admin/..."), None);
+        assert_eq!(parse_serving_line("Serving hope"), None);
     }
 
     #[test]
-    fn the_stores_are_files_of_the_directory() {
+    fn the_stores_are_files_in_the_directory() {
         let config: toml::Table = runtime_config(Path::new("/tmp/a \"b\"")).parse().expect("TOML");
         assert_eq!(config["sqlite_database"]["default"]["path"].as_str(), Some("/tmp/a \"b\"/ledger.db"));
         assert_eq!(config["key_value_store"]["default"]["type"].as_str(), Some("spin"));

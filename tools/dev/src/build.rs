@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{
     engine::{Engine, target_directory},
-    manifest::{Manifest, Step, TARGET},
+    manifest::{BuildStep, Manifest, TARGET},
 };
 
 /// Builds everything that `engine` needs to run the app. Quick when nothing changed.
@@ -23,8 +23,8 @@ pub fn all(root: &Path, engine: &Engine) -> Result<()> {
         cargo(root, ["-p", "local-host"])?;
     }
     let plan = Manifest::read(root)?.plan();
-    for step in &plan.others {
-        run_unless_fresh(root, step)?;
+    for step in &plan.steps {
+        run_if_stale(root, step)?;
     }
     if plan.packages.is_empty() {
         return Ok(());
@@ -46,7 +46,7 @@ fn run(command: &mut Command) -> Result<()> {
 }
 
 /// Runs a step unless it succeeded after everything it watches was last changed.
-fn run_unless_fresh(root: &Path, step: &Step) -> Result<()> {
+fn run_if_stale(root: &Path, step: &BuildStep) -> Result<()> {
     let stamp = target_directory(root).join("built").join(&step.component);
     if is_fresh(root, step, &stamp) {
         return Ok(());
@@ -62,23 +62,24 @@ fn run_unless_fresh(root: &Path, step: &Step) -> Result<()> {
     Ok(())
 }
 
-fn is_fresh(root: &Path, step: &Step, stamp: &Path) -> bool {
+fn is_fresh(root: &Path, step: &BuildStep, stamp: &Path) -> bool {
     let Ok(built) = fs::metadata(stamp).and_then(|stamp| stamp.modified()) else { return false };
-    let served = step.files.iter().all(|files| fixed_part(root, files).exists());
-    let newest = step.watch.iter().filter_map(|glob| newest(&fixed_part(root, glob))).max();
-    served && newest.is_some_and(|newest| newest < built)
+    let outputs_exist = step.files.iter().all(|files| literal_prefix(root, files).exists());
+    let newest = step.watch.iter().filter_map(|glob| newest_mtime(&literal_prefix(root, glob))).max();
+    outputs_exist && newest.is_some_and(|newest| newest < built)
 }
 
 /// The path of a glob up to its first pattern.
-fn fixed_part(root: &Path, glob: &str) -> PathBuf {
+fn literal_prefix(root: &Path, glob: &str) -> PathBuf {
     let fixed = glob.split('/').take_while(|part| !part.contains(['*', '?', '[', '{']));
     fixed.fold(root.to_owned(), |path, part| path.join(part))
 }
 
 /// When the newest file or directory at or below a path changed; a directory changes when a file goes.
-fn newest(path: &Path) -> Option<SystemTime> {
+fn newest_mtime(path: &Path) -> Option<SystemTime> {
     let own = fs::symlink_metadata(path).and_then(|metadata| metadata.modified()).ok();
-    let below = fs::read_dir(path).into_iter().flatten().flatten().filter_map(|entry| newest(&entry.path())).max();
+    let below =
+        fs::read_dir(path).into_iter().flatten().flatten().filter_map(|entry| newest_mtime(&entry.path())).max();
     own.max(below)
 }
 
@@ -87,31 +88,31 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::scratch::Scratch;
+    use crate::temp_dir::TempDir;
 
     #[test]
-    fn a_step_runs_when_what_it_watches_changed_and_not_otherwise() {
-        let scratch = Scratch::new().expect("a directory");
-        let root = scratch.path();
+    fn a_step_runs_only_after_a_watched_file_changed_or_its_output_is_gone() {
+        let temp_dir = TempDir::new().expect("a directory");
+        let root = temp_dir.path();
         fs::create_dir_all(root.join("static/css")).expect("a directory");
         fs::write(root.join("static/css/page.css"), "a").expect("a file");
-        let step = Step {
+        let step = BuildStep {
             component: format!("of-a-test-{}", std::process::id()),
             command: "mkdir -p out && echo run >> runs".to_owned(),
             watch: vec!["static/**/*".to_owned()],
             files: vec!["out".to_owned()],
         };
         let runs = || {
-            run_unless_fresh(root, &step).expect("built");
+            run_if_stale(root, &step).expect("built");
             fs::read_to_string(root.join("runs")).expect("runs").lines().count()
         };
         // Dated by hand: the clock of a file system ticks too slowly for a test.
-        let date = |path: &str, time| fs::File::open(root.join(path)).and_then(|file| file.set_modified(time));
+        let set_mtime = |path: &str, time| fs::File::open(root.join(path)).and_then(|file| file.set_modified(time));
         for path in ["static", "static/css", "static/css/page.css"] {
-            date(path, SystemTime::now() - Duration::from_secs(10)).expect("an older file");
+            set_mtime(path, SystemTime::now() - Duration::from_secs(10)).expect("an older file");
         }
         assert_eq!((runs(), runs()), (1, 1));
-        date("static/css/page.css", SystemTime::now()).expect("a newer file");
+        set_mtime("static/css/page.css", SystemTime::now()).expect("a newer file");
         assert_eq!((runs(), runs()), (2, 2));
         fs::remove_dir(root.join("out")).expect("removed");
         assert_eq!(runs(), 3);

@@ -20,7 +20,7 @@ pub enum Engine {
 }
 
 /// The first version whose Rust components are WASIp3.
-const LEAST: (u32, u32) = (4, 1);
+const MIN_SPIN_VERSION: (u32, u32) = (4, 1);
 
 impl Engine {
     /// What is asked for by name (`spin` or `local`), else what the environment asks for, else what there is.
@@ -28,18 +28,18 @@ impl Engine {
     /// # Errors
     /// When the name is another, or Spin is asked for and missing or too old.
     pub fn discover(name: Option<&str>) -> Result<Self> {
-        let asked =
+        let requested =
             name.map(str::to_owned).or_else(|| env::var("STAMPEDE_ENGINE").ok()).filter(|name| !name.is_empty());
-        match (asked.as_deref(), spin_version()) {
+        match (requested.as_deref(), spin_version()) {
             (Some("local"), _) => Ok(Self::Local),
-            (Some("spin"), Some(version)) if version >= LEAST => Ok(Self::Spin),
+            (Some("spin"), Some(version)) if version >= MIN_SPIN_VERSION => Ok(Self::Spin),
             (Some("spin"), found) => {
                 let found = found.map_or("there is none".to_owned(), |(major, minor)| format!("it is {major}.{minor}"));
                 bail!(
                     "the engine spin needs a `spin` of 4.1 or later on the PATH, and {found}: install it, or use local"
                 )
             }
-            (None, Some(version)) if version >= LEAST => Ok(Self::Spin),
+            (None, Some(version)) if version >= MIN_SPIN_VERSION => Ok(Self::Spin),
             (None, _) => Ok(Self::Local),
             (Some(other), _) => bail!("the engine {other:?} is unknown: use spin or local"),
         }
@@ -86,10 +86,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pre_release_of_the_least_version_counts() {
-        assert!(parse_version("spin 4.1.0-pre0 (f87b2c1 2026-04-01)\n") >= Some(LEAST));
-        assert!(parse_version("spin 4.0.2 (abc 2026-01-01)\n") < Some(LEAST));
-        assert!(parse_version("spin 10.0.0\n") >= Some(LEAST));
+    fn a_pre_release_of_the_minimum_version_is_accepted() {
+        assert!(parse_version("spin 4.1.0-pre0 (f87b2c1 2026-04-01)\n") >= Some(MIN_SPIN_VERSION));
+        assert!(parse_version("spin 4.0.2 (abc 2026-01-01)\n") < Some(MIN_SPIN_VERSION));
+        assert!(parse_version("spin 10.0.0\n") >= Some(MIN_SPIN_VERSION));
         assert_eq!(parse_version("Spin Version 6.5.2 -- 6 December 2019\n"), None);
     }
 

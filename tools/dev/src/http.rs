@@ -18,7 +18,7 @@ pub struct Client {
 
 /// An answer: status and body.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct HttpResponse {
     /// The status code.
     pub status: u16,
     /// The body as text.
@@ -37,16 +37,16 @@ impl Client {
     ///
     /// # Errors
     /// When there is no answer.
-    pub fn get(&self, path: &str) -> Result<Answer> {
+    pub fn get(&self, path: &str) -> Result<HttpResponse> {
         let url = format!("{}{path}", self.base);
-        read(&url, self.agent.get(&url).call())
+        read_response(&url, self.agent.get(&url).call())
     }
 
     /// A request with a bearer token and, where it is not null, a JSON body.
     ///
     /// # Errors
     /// When there is no answer.
-    pub fn send(&self, method: &str, path: &str, token: &str, body: &Value) -> Result<Answer> {
+    pub fn send(&self, method: &str, path: &str, token: &str, body: &Value) -> Result<HttpResponse> {
         let url = format!("{}{path}", self.base);
         let mut request =
             Request::builder().method(method).uri(&url).header("authorization", format!("Bearer {token}"));
@@ -56,12 +56,12 @@ impl Client {
             request = request.header("content-type", "application/json");
             body.to_string()
         };
-        read(&url, self.agent.run(request.body(text)?))
+        read_response(&url, self.agent.run(request.body(text)?))
     }
 }
 
-fn read(url: &str, response: Result<Response<ureq::Body>, ureq::Error>) -> Result<Answer> {
+fn read_response(url: &str, response: Result<Response<ureq::Body>, ureq::Error>) -> Result<HttpResponse> {
     let mut response = response.with_context(|| format!("{url} does not answer"))?;
     let body = response.body_mut().read_to_string().with_context(|| format!("{url} broke off its answer"))?;
-    Ok(Answer { status: response.status().as_u16(), body })
+    Ok(HttpResponse { status: response.status().as_u16(), body })
 }

@@ -50,16 +50,16 @@ enum Commands {
 
 /// Everything that has to be done.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct BuildPlan {
     /// Packages of one `cargo build --release --target wasm32-wasip2`.
     pub packages: Vec<String>,
     /// The other commands.
-    pub others: Vec<Step>,
+    pub steps: Vec<BuildStep>,
 }
 
 /// A command that is not Cargo's, which knows itself what is fresh.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct BuildStep {
     /// The component it is for.
     pub component: String,
     /// A command line for the shell.
@@ -90,7 +90,7 @@ impl Manifest {
 
     /// The components that triggers of one type call: `http`, `redis`.
     #[must_use]
-    pub fn components_of(&self, kind: &str) -> Vec<String> {
+    pub fn components_for(&self, kind: &str) -> Vec<String> {
         let called = self.triggers.get(kind).into_iter().flatten().map(|trigger| trigger.component.clone());
         called.collect::<BTreeSet<_>>().into_iter().collect()
     }
@@ -102,8 +102,8 @@ impl Manifest {
 
     /// The build commands, those of Cargo merged into one: eleven calls would take eleven times its start-up.
     #[must_use]
-    pub fn plan(&self) -> Plan {
-        let mut plan = Plan::default();
+    pub fn plan(&self) -> BuildPlan {
+        let mut plan = BuildPlan::default();
         for (id, component) in &self.components {
             let Some(build) = &component.build else { continue };
             let commands = match &build.command {
@@ -111,13 +111,13 @@ impl Manifest {
                 Commands::Many(commands) => commands,
             };
             for command in commands.iter().flat_map(|command| command.split("&&")).map(str::trim) {
-                match package(command) {
+                match cargo_package(command) {
                     Some(package) => plan.packages.push(package.to_owned()),
-                    None => plan.others.push(Step {
+                    None => plan.steps.push(BuildStep {
                         component: id.clone(),
                         command: command.to_owned(),
                         watch: build.watch.clone(),
-                        files: component.files.iter().filter_map(source).collect(),
+                        files: component.files.iter().filter_map(source_path).collect(),
                     }),
                 }
             }
@@ -127,7 +127,7 @@ impl Manifest {
 }
 
 /// The package of `cargo build -p <package> --target wasm32-wasip2 --release`, in any order; `None` for all else.
-fn package(command: &str) -> Option<&str> {
+fn cargo_package(command: &str) -> Option<&str> {
     let mut words = command.strip_prefix("cargo build ")?.split_whitespace();
     let (mut package, mut target, mut release) = (None, false, false);
     while let Some(word) = words.next() {
@@ -141,7 +141,7 @@ fn package(command: &str) -> Option<&str> {
     package.filter(|_| target && release)
 }
 
-fn source(file: &toml::Value) -> Option<String> {
+fn source_path(file: &toml::Value) -> Option<String> {
     file.get("source").unwrap_or(file).as_str().map(str::to_owned)
 }
 
@@ -150,17 +150,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_component_belongs_to_the_triggers_that_call_it() {
+    fn components_are_found_by_trigger_type() {
         let manifest = Manifest::read(&crate::root::find().expect("the project")).expect("a manifest");
-        assert_eq!(manifest.components_of("redis"), ["order-writer"]);
+        assert_eq!(manifest.components_for("redis"), ["order-writer"]);
         assert_eq!(manifest.channels().collect::<Vec<_>>(), ["stampede:doorbell"]);
-        let http = manifest.components_of("http");
+        let http = manifest.components_for("http");
         assert_eq!(http.len() + 1, manifest.components.len());
         assert!(http.iter().all(|id| manifest.components.contains_key(id)), "{http:?}");
     }
 
     #[test]
-    fn the_calls_of_cargo_become_one_and_the_rest_stays() {
+    fn cargo_builds_are_merged_and_other_commands_kept() {
         let manifest: Manifest = toml::from_str(
             r#"
             spin_manifest_version = 2
@@ -181,7 +181,7 @@ mod tests {
         .expect("a manifest");
         let plan = manifest.plan();
         assert_eq!(plan.packages, ["admin", "static-files"]);
-        let [odd, assets] = &plan.others[..] else { panic!("{plan:?}") };
+        let [odd, assets] = &plan.steps[..] else { panic!("{plan:?}") };
         assert_eq!(odd.component, "odd");
         assert_eq!((assets.command.as_str(), &assets.files[..]), ("scripts/assets", &["target/static".to_owned()][..]));
     }

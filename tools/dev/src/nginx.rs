@@ -11,20 +11,20 @@ use anyhow::{Context, Result, ensure};
 use nix::unistd::Uid;
 
 use crate::{
-    poll::{self, Look},
+    poll::{self, Probe},
     ports,
     process::Process,
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Where the kit's files are.
-const KIT: &str = "deploy/self-hosted/nginx";
+const NGINX_DIRECTORY: &str = "deploy/self-hosted/nginx";
 
 /// A server in a directory of its own.
 pub struct Nginx {
     process: Process,
     port: u16,
-    redirect: u16,
+    redirect_port: u16,
 }
 
 impl Nginx {
@@ -32,40 +32,45 @@ impl Nginx {
     ///
     /// # Errors
     /// When nginx is missing, or does not take the site.
-    pub fn start(directory: &Path, root: &Path, apps: &[u16]) -> Result<Self> {
-        Self::start_listening(directory, root, apps, |port| format!("listen 127.0.0.1:{port} backlog=4096;\n"))
+    pub fn start(directory: &Path, root: &Path, app_ports: &[u16]) -> Result<Self> {
+        Self::start_with_listen(directory, root, app_ports, |port| format!("listen 127.0.0.1:{port} backlog=4096;\n"))
     }
 
     /// The same with the kit's own lines for TLS, and the certificate `fullchain.pem` with `privkey.pem` in `directory`.
     ///
     /// # Errors
     /// As [`Nginx::start`].
-    pub fn start_with_tls(directory: &Path, root: &Path, apps: &[u16]) -> Result<Self> {
-        let path = root.join(KIT).join("stampede-listen.conf");
+    pub fn start_with_tls(directory: &Path, root: &Path, app_ports: &[u16]) -> Result<Self> {
+        let path = root.join(NGINX_DIRECTORY).join("stampede-listen.conf");
         let lines = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let here = directory.to_string_lossy().into_owned();
-        let other = ports::free()?;
-        Self::start_listening(directory, root, apps, |port| {
+        let ipv6_port = ports::pick_unused()?;
+        Self::start_with_listen(directory, root, app_ports, |port| {
             let lines = lines.replace("listen 443", &format!("listen 127.0.0.1:{port}"));
-            lines.replace("[::]:443", &format!("127.0.0.1:{other}")).replace("/etc/ssl/stampede", &here)
+            lines.replace("[::]:443", &format!("127.0.0.1:{ipv6_port}")).replace("/etc/ssl/stampede", &here)
         })
     }
 
-    fn start_listening(directory: &Path, root: &Path, apps: &[u16], listen: impl Fn(u16) -> String) -> Result<Self> {
-        let (port, redirect, spare) = (ports::free()?, ports::free()?, ports::free()?);
-        let path = root.join(KIT).join("stampede.conf");
+    fn start_with_listen(
+        directory: &Path,
+        root: &Path,
+        app_ports: &[u16],
+        listen: impl Fn(u16) -> String,
+    ) -> Result<Self> {
+        let (port, redirect_port, unused_port) = (ports::pick_unused()?, ports::pick_unused()?, ports::pick_unused()?);
+        let path = root.join(NGINX_DIRECTORY).join("stampede.conf");
         let site = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let here = directory.to_string_lossy();
         let mut lines = String::new();
         for line in site.lines() {
             match line.trim().strip_prefix("server 127.0.0.1:3000") {
-                Some(rest) => lines.extend(apps.iter().map(|app| format!("server 127.0.0.1:{app}{rest}\n"))),
+                Some(rest) => lines.extend(app_ports.iter().map(|app| format!("server 127.0.0.1:{app}{rest}\n"))),
                 None => lines.extend([line, "\n"]),
             }
         }
         let site = lines
-            .replace("listen 80;", &format!("listen 127.0.0.1:{redirect};"))
-            .replace("listen [::]:80;", &format!("listen 127.0.0.1:{spare};"))
+            .replace("listen 80;", &format!("listen 127.0.0.1:{redirect_port};"))
+            .replace("listen [::]:80;", &format!("listen 127.0.0.1:{unused_port};"))
             .replace("/opt/stampede", &root.to_string_lossy())
             // A test that holds requests up holds them for longer where the machine is slow.
             .replace("proxy_read_timeout 10s;", "proxy_read_timeout 60s;");
@@ -74,17 +79,17 @@ impl Nginx {
             .fold(site, |site, path| site.replace(path, &here));
         fs::write(directory.join("stampede.conf"), site)?;
         fs::write(directory.join("stampede-listen.conf"), listen(port))?;
-        let whole = directory.join("nginx.conf");
-        fs::write(&whole, main_context(directory))?;
+        let config = directory.join("nginx.conf");
+        fs::write(&config, main_context(directory))?;
         let mut command = Command::new(program()?);
-        command.arg("-p").arg(directory).arg("-c").arg(&whole);
+        command.arg("-p").arg(directory).arg("-c").arg(&config);
         let mut process = Process::spawn("nginx", &mut command, None)?;
-        let ready = poll::until("nginx to listen", PATIENCE, || {
+        let ready = poll::until("nginx to listen", START_TIMEOUT, || {
             ensure!(process.exited().is_none(), "nginx has ended");
-            Ok(if ports::answers(port) { Look::Done(()) } else { Look::Waiting("closed") })
+            Ok(if ports::accepts_connections(port) { Probe::Ready(()) } else { Probe::Pending("closed") })
         });
         ready.with_context(|| format!("nginx wrote:\n{}", process.complete_output()))?;
-        Ok(Self { process, port, redirect })
+        Ok(Self { process, port, redirect_port })
     }
 
     /// Its port.
@@ -102,7 +107,7 @@ impl Nginx {
     /// Where it sends everybody to TLS.
     #[must_use]
     pub fn redirect_url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.redirect)
+        format!("http://127.0.0.1:{}", self.redirect_port)
     }
 
     /// What it wrote.
@@ -117,14 +122,14 @@ fn main_context(directory: &Path) -> String {
     let here = directory.display();
     // Workers that are nobody could not read a directory of root's.
     let user = if Uid::effective().is_root() { "user root;\n" } else { "" };
-    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+    let temp_paths: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .iter()
         .map(|kind| format!("    {kind}_temp_path {here}/{kind};\n"))
         .collect();
     format!(
         "{user}daemon off;\nworker_processes 2;\npid {here}/nginx.pid;\nerror_log stderr notice;\n\
         events {{\n    worker_connections 4096;\n}}\n\
-        http {{\n    access_log off;\n{temporary}    include {here}/stampede.conf;\n}}\n"
+        http {{\n    access_log off;\n{temp_paths}    include {here}/stampede.conf;\n}}\n"
     )
 }
 

@@ -12,30 +12,34 @@ use anyhow::{Result, bail};
 pub const INTERVAL: Duration = Duration::from_millis(20);
 
 /// One look.
-pub enum Look<T, S> {
+pub enum Probe<T, S> {
     /// It is there.
-    Done(T),
+    Ready(T),
     /// Not yet; this is what there is instead.
-    Waiting(S),
+    Pending(S),
 }
 
 /// Looks again and again until it is there.
 ///
 /// # Errors
 /// What was waited for, for how long, and the last state that was seen; or the error of a look, at once.
-pub fn until<T, S: Display>(what: &str, patience: Duration, mut look: impl FnMut() -> Result<Look<T, S>>) -> Result<T> {
+pub fn until<T, S: Display>(
+    what: &str,
+    timeout: Duration,
+    mut probe: impl FnMut() -> Result<Probe<T, S>>,
+) -> Result<T> {
     let start = Instant::now();
     // The last look begins when the time is over: it may have stood still for longer than that.
-    let mut last = false;
+    let mut is_last = false;
     loop {
-        match look()? {
-            Look::Done(value) => return Ok(value),
-            Look::Waiting(state) if last => {
-                bail!("waited {:.1} s for {what}; last seen: {state}", patience.as_secs_f64())
+        match probe()? {
+            Probe::Ready(value) => return Ok(value),
+            Probe::Pending(state) if is_last => {
+                bail!("waited {:.1} s for {what}; last seen: {state}", timeout.as_secs_f64())
             }
-            Look::Waiting(_) => sleep(INTERVAL),
+            Probe::Pending(_) => sleep(INTERVAL),
         }
-        last = start.elapsed() > patience;
+        is_last = start.elapsed() > timeout;
     }
 }
 
@@ -44,20 +48,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_state_is_in_the_message() {
-        let mut looks = 0;
+    fn a_timeout_reports_the_last_state() {
+        let mut probes = 0;
         let error = until("the moon", Duration::from_millis(50), || {
-            looks += 1;
-            Ok(Look::<(), _>::Waiting(format!("cloud {looks}")))
+            probes += 1;
+            Ok(Probe::<(), _>::Pending(format!("cloud {probes}")))
         })
         .expect_err("it never comes");
-        assert_eq!(error.to_string(), format!("waited 0.1 s for the moon; last seen: cloud {looks}"));
-        assert!(looks > 1);
+        assert_eq!(error.to_string(), format!("waited 0.1 s for the moon; last seen: cloud {probes}"));
+        assert!(probes > 1);
     }
 
     #[test]
-    fn what_is_there_is_returned_at_once() {
-        let seen = until("a thing", Duration::ZERO, || Ok(Look::<_, &str>::Done(7))).expect("it is there");
+    fn a_ready_value_is_returned_at_once() {
+        let seen = until("a thing", Duration::ZERO, || Ok(Probe::<_, &str>::Ready(7))).expect("it is there");
         assert_eq!(seen, 7);
     }
 }

@@ -14,15 +14,15 @@ use nix::{
     unistd::{Uid, User},
 };
 
-use crate::{ports, process::Process, scratch::Scratch};
+use crate::{ports, process::Process, temp_dir::TempDir};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A server with its data in a directory of its own; nobody needs a password.
 pub struct Postgres {
     process: Process,
     port: u16,
-    _scratch: Scratch,
+    _temp_dir: TempDir,
 }
 
 impl Postgres {
@@ -30,28 +30,28 @@ impl Postgres {
     ///
     /// # Errors
     /// When PostgreSQL is not installed or does not come up.
-    pub fn throwaway() -> Result<Self> {
-        let (scratch, port) = (Scratch::new()?, ports::free()?);
-        let data = scratch.path().join("data");
-        let programs = programs()?;
-        let owner = unprivileged()?;
+    pub fn ephemeral() -> Result<Self> {
+        let (temp_dir, port) = (TempDir::new()?, ports::pick_unused()?);
+        let data = temp_dir.path().join("data");
+        let bin = bin_directory()?;
+        let owner = unprivileged_user()?;
         if let Some(owner) = &owner {
-            chown(scratch.path(), Some(owner.uid.as_raw()), Some(owner.gid.as_raw()))
-                .with_context(|| format!("cannot give {} to {}", scratch.path().display(), owner.name))?;
+            chown(temp_dir.path(), Some(owner.uid.as_raw()), Some(owner.gid.as_raw()))
+                .with_context(|| format!("cannot give {} to {}", temp_dir.path().display(), owner.name))?;
         }
-        let mut initdb = as_user(owner.as_ref(), &programs.join("initdb"));
+        let mut initdb = command_as(owner.as_ref(), &bin.join("initdb"));
         initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync", "--pgdata"]);
-        let made = initdb.arg(&data).output().context("cannot run initdb")?;
-        ensure!(made.status.success(), "initdb failed: {}", String::from_utf8_lossy(&made.stderr));
-        let mut server = as_user(owner.as_ref(), &programs.join("postgres"));
+        let output = initdb.arg(&data).output().context("cannot run initdb")?;
+        ensure!(output.status.success(), "initdb failed: {}", String::from_utf8_lossy(&output.stderr));
+        let mut server = command_as(owner.as_ref(), &bin.join("postgres"));
         server.arg("-D").arg(&data).args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1"]);
         // Durable enough for a test: it survives the app's crash, not the machine's.
         server.args(["-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=200"]);
         let mut process = Process::spawn("postgres", &mut server, None)?;
-        process.wait_for_line("PostgreSQL to accept connections", PATIENCE, |line| {
+        process.wait_for_line("PostgreSQL to accept connections", START_TIMEOUT, |line| {
             line.contains("ready to accept connections").then_some(())
         })?;
-        Ok(Self { process, port, _scratch: scratch })
+        Ok(Self { process, port, _temp_dir: temp_dir })
     }
 
     /// Where it listens.
@@ -61,25 +61,25 @@ impl Postgres {
     }
 
     /// Holds up everybody who asks it, without a word.
-    pub fn freeze(&self) {
-        self.process.signal_family(Signal::SIGSTOP);
+    pub fn pause(&self) {
+        self.process.signal_with_children(Signal::SIGSTOP);
     }
 
     /// Lets it go on.
-    pub fn thaw(&self) {
-        self.process.signal_family(Signal::SIGCONT);
+    pub fn resume(&self) {
+        self.process.signal_with_children(Signal::SIGCONT);
     }
 }
 
 impl Drop for Postgres {
     fn drop(&mut self) {
         // Who is held up does not see that the server ends.
-        self.thaw();
+        self.resume();
     }
 }
 
 /// The directory of the newest `initdb`: on the PATH, or where Debian and Homebrew put it.
-fn programs() -> Result<PathBuf> {
+fn bin_directory() -> Result<PathBuf> {
     let on_path = env::var_os("PATH").map(|path| env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
     let parents = ["/usr/lib/postgresql", "/opt/homebrew/opt", "/usr/local/opt"];
     let mut versions: Vec<PathBuf> = parents
@@ -96,7 +96,7 @@ fn programs() -> Result<PathBuf> {
 }
 
 /// PostgreSQL refuses to run as root: then it runs as the user that its package made.
-fn unprivileged() -> Result<Option<User>> {
+fn unprivileged_user() -> Result<Option<User>> {
     if !Uid::effective().is_root() {
         return Ok(None);
     }
@@ -104,7 +104,7 @@ fn unprivileged() -> Result<Option<User>> {
     Ok(Some(user.context("root cannot run PostgreSQL, and there is no user postgres: install the package postgresql")?))
 }
 
-fn as_user(user: Option<&User>, program: &Path) -> Command {
+fn command_as(user: Option<&User>, program: &Path) -> Command {
     let mut command = match user {
         None => Command::new(program),
         Some(user) => {
@@ -124,8 +124,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_throwaway_server_accepts_connections() {
-        let postgres = Postgres::throwaway().expect("PostgreSQL");
-        assert!(ports::answers(postgres.port));
+    fn an_ephemeral_server_accepts_connections() {
+        let postgres = Postgres::ephemeral().expect("PostgreSQL");
+        assert!(ports::accepts_connections(postgres.port));
     }
 }

@@ -14,13 +14,13 @@ use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, kill};
 
 use self::{
-    group::{Group, Guard},
+    group::{Group, Watchdog},
     output::Output,
 };
-use crate::poll::{self, Look};
+use crate::poll::{self, Probe};
 
 /// How long a process may take to end when it is asked to.
-const PATIENCE: Duration = Duration::from_secs(10);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A process in a group of its own. It ends with this value, and with this program, however that ends.
 pub struct Process {
@@ -28,7 +28,7 @@ pub struct Process {
     child: Child,
     group: Group,
     output: Output,
-    _guard: Guard,
+    _watchdog: Watchdog,
 }
 
 impl Process {
@@ -40,10 +40,10 @@ impl Process {
         let program = command.get_program().to_string_lossy().into_owned();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn().with_context(|| format!("cannot start {program}: is it installed?"))?;
-        let group = Group::led_by(&child);
+        let group = Group::of_leader(&child);
         let output = Output::drain(&mut child, log)?;
-        let guard = Guard::over(&group)?;
-        Ok(Self { name: name.to_owned(), child, group, output, _guard: guard })
+        let watchdog = Watchdog::start(&group)?;
+        Ok(Self { name: name.to_owned(), child, group, output, _watchdog: watchdog })
     }
 
     /// The id of the process that was started; its children share its group.
@@ -65,7 +65,7 @@ impl Process {
 
     /// What it wrote, once it has ended: waits until its streams are closed, so that the last lines are there.
     pub fn complete_output(&mut self) -> String {
-        self.output.wait_until_complete(PATIENCE);
+        self.output.wait_until_complete(EXIT_TIMEOUT);
         self.output()
     }
 
@@ -73,21 +73,21 @@ impl Process {
     ///
     /// # Errors
     /// When the process ends first or the time is over; the output is in the message.
-    pub fn wait_for_line<T>(&mut self, what: &str, patience: Duration, find: impl Fn(&str) -> Option<T>) -> Result<T> {
-        let found = poll::until(what, patience, || {
+    pub fn wait_for_line<T>(&mut self, what: &str, timeout: Duration, find: impl Fn(&str) -> Option<T>) -> Result<T> {
+        let found = poll::until(what, timeout, || {
             // Its end counts when what it wrote before has been read.
             let exited = self.exited().filter(|_| self.output.is_complete());
             match (self.output.find(&find), exited) {
-                (Some(found), _) => Ok(Look::Done(found)),
+                (Some(found), _) => Ok(Probe::Ready(found)),
                 (None, Some(status)) => bail!("{} ended with {status} before {what}", self.name),
-                (None, None) => Ok(Look::Waiting("no such line")),
+                (None, None) => Ok(Probe::Pending("no such line")),
             }
         });
         found.with_context(|| format!("{} wrote:\n{}", self.name, self.output()))
     }
 
     /// Looks for a line that `find` accepts, without waiting.
-    pub fn line<T>(&self, find: impl Fn(&str) -> Option<T>) -> Option<T> {
+    pub fn find_line<T>(&self, find: impl Fn(&str) -> Option<T>) -> Option<T> {
         self.output.find(find)
     }
 
@@ -97,14 +97,14 @@ impl Process {
     }
 
     /// Sends a signal to the whole group, and to children in groups of their own.
-    pub fn signal_family(&self, signal: Signal) {
+    pub fn signal_with_children(&self, signal: Signal) {
         self.group.signal(signal);
         self.group.signal_children(signal);
     }
 
     /// Sends a signal to those members of the group whose command line contains `words`; answers how many there are.
-    pub fn signal_members(&self, words: &str, signal: Signal) -> usize {
-        let members = self.group.members(words);
+    pub fn signal_members(&self, pattern: &str, signal: Signal) -> usize {
+        let members = self.group.members(pattern);
         for member in &members {
             // One that ended meanwhile needs no signal.
             let _ = kill(*member, signal);
@@ -116,17 +116,17 @@ impl Process {
     pub fn kill(&mut self) {
         self.group.signal(Signal::SIGKILL);
         let _ = self.child.wait();
-        self.group.wait_until_gone(PATIENCE);
-        self.output.wait_until_complete(PATIENCE);
+        self.group.wait_until_gone(EXIT_TIMEOUT);
+        self.output.wait_until_complete(EXIT_TIMEOUT);
     }
 
     /// Asks the group to end, waits, and then makes it.
     pub fn stop(&mut self) {
         self.group.signal(Signal::SIGTERM);
         self.group.signal(Signal::SIGCONT);
-        let _ = poll::until("the end", PATIENCE, || {
+        let _ = poll::until("the end", EXIT_TIMEOUT, || {
             let gone = self.exited().is_some() && !self.group.is_alive();
-            Ok(if gone { Look::Done(()) } else { Look::Waiting("alive") })
+            Ok(if gone { Probe::Ready(()) } else { Probe::Pending("alive") })
         });
         self.kill();
     }
@@ -143,7 +143,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::scratch::Scratch;
+    use crate::temp_dir::TempDir;
 
     fn shell(script: &str) -> Command {
         let mut command = Command::new("sh");
@@ -157,10 +157,10 @@ mod tests {
     }
 
     #[test]
-    fn its_children_end_with_it_even_after_it_was_killed_alone() {
+    fn kill_ends_the_children_of_a_leader_that_died_alone() {
         let mut process = Process::spawn("parent", &mut shell("sleep 60 & echo child $!; wait"), None).expect("sh");
         let child = process
-            .wait_for_line("the child", PATIENCE, |line| line.strip_prefix("child ").map(str::to_owned))
+            .wait_for_line("the child", EXIT_TIMEOUT, |line| line.strip_prefix("child ").map(str::to_owned))
             .expect("a line");
         kill(nix::unistd::Pid::from_raw(process.id().cast_signed()), Signal::SIGKILL).expect("kill");
         process.child.wait().expect("the parent's end");
@@ -170,20 +170,21 @@ mod tests {
     }
 
     #[test]
-    fn what_it_wrote_before_it_failed_is_in_the_message() {
+    fn a_failure_reports_the_output_before_it() {
         let mut process = Process::spawn("liar", &mut shell("echo no luck >&2; exit 3"), None).expect("sh");
-        let error = process.wait_for_line("luck", PATIENCE, |line| (line == "luck").then_some(())).expect_err("none");
+        let error =
+            process.wait_for_line("luck", EXIT_TIMEOUT, |line| (line == "luck").then_some(())).expect_err("none");
         let error = format!("{error:#}");
         assert!(error.contains("no luck") && error.contains("exit status: 3"), "{error}");
     }
 
     #[test]
-    fn it_is_asked_before_it_is_made_to_end() {
-        let scratch = Scratch::new().expect("a directory");
-        let log = scratch.path().join("log");
+    fn stop_sends_sigterm_before_sigkill() {
+        let temp_dir = TempDir::new().expect("a directory");
+        let log = temp_dir.path().join("log");
         let script = "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done";
         let mut process = Process::spawn("polite", &mut shell(script), Some(&log)).expect("sh");
-        process.wait_for_line("ready", PATIENCE, |line| (line == "ready").then_some(())).expect("a line");
+        process.wait_for_line("ready", EXIT_TIMEOUT, |line| (line == "ready").then_some(())).expect("a line");
         process.stop();
         let log = fs::read_to_string(&log).expect("a log");
         assert!(log.starts_with("ready\n") && log.contains("bye\n"), "{log}");

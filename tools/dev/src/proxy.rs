@@ -26,7 +26,7 @@ struct Shared {
 
 struct State {
     target: u16,
-    open: bool,
+    enabled: bool,
     delay: Duration,
     streams: Vec<TcpStream>,
 }
@@ -36,10 +36,10 @@ impl Proxy {
     ///
     /// # Errors
     /// When there is no port left.
-    pub fn before(target: u16) -> Result<Self> {
+    pub fn start(target: u16) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on 127.0.0.1")?;
         let address = listener.local_addr()?;
-        let state = State { target, open: true, delay: Duration::ZERO, streams: vec![] };
+        let state = State { target, enabled: true, delay: Duration::ZERO, streams: vec![] };
         let shared = Arc::new(Shared { ended: AtomicBool::new(false), state: Mutex::new(state) });
         let accepting = Arc::clone(&shared);
         thread::spawn(move || {
@@ -61,34 +61,34 @@ impl Proxy {
     }
 
     /// Ends every connection, and takes no new one.
-    pub fn cut(&self) {
+    pub fn disable(&self) {
         let mut state = lock(&self.shared);
-        state.open = false;
-        end_all(&mut state);
+        state.enabled = false;
+        close_all(&mut state);
     }
 
     /// Takes connections again.
-    pub fn mend(&self) {
-        lock(&self.shared).open = true;
+    pub fn enable(&self) {
+        lock(&self.shared).enabled = true;
     }
 
     /// Holds back every answer for so long.
-    pub fn delay(&self, delay: Duration) {
+    pub fn set_delay(&self, delay: Duration) {
         lock(&self.shared).delay = delay;
     }
 
     /// Ends every connection; the next ones go to another port.
-    pub fn point_to(&self, target: u16) {
+    pub fn retarget(&self, target: u16) {
         let mut state = lock(&self.shared);
         state.target = target;
-        end_all(&mut state);
+        close_all(&mut state);
     }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::SeqCst);
-        end_all(&mut lock(&self.shared));
+        close_all(&mut lock(&self.shared));
         // Wakes the listener, which sees that it is over.
         let _ = TcpStream::connect(self.address);
     }
@@ -96,7 +96,7 @@ impl Drop for Proxy {
 
 fn connect(shared: &Arc<Shared>, client: TcpStream) -> Result<()> {
     let mut state = lock(shared);
-    if !state.open {
+    if !state.enabled {
         return Ok(());
     }
     let server = TcpStream::connect((Ipv4Addr::LOCALHOST, state.target))?;
@@ -106,12 +106,12 @@ fn connect(shared: &Arc<Shared>, client: TcpStream) -> Result<()> {
     }
     let (to_server, to_client) = (server.try_clone()?, client.try_clone()?);
     let answers = Arc::clone(shared);
-    thread::spawn(move || pump(client, to_server, || Duration::ZERO));
-    thread::spawn(move || pump(server, to_client, || lock(&answers).delay));
+    thread::spawn(move || forward(client, to_server, || Duration::ZERO));
+    thread::spawn(move || forward(server, to_client, || lock(&answers).delay));
     Ok(())
 }
 
-fn pump(mut from: TcpStream, mut to: TcpStream, delay: impl Fn() -> Duration) {
+fn forward(mut from: TcpStream, mut to: TcpStream, delay: impl Fn() -> Duration) {
     let mut buffer = [0; 16 * 1024];
     while let Ok(bytes @ 1..) = from.read(&mut buffer) {
         thread::sleep(delay());
@@ -123,7 +123,7 @@ fn pump(mut from: TcpStream, mut to: TcpStream, delay: impl Fn() -> Duration) {
     let _ = to.shutdown(Shutdown::Both);
 }
 
-fn end_all(state: &mut State) {
+fn close_all(state: &mut State) {
     for stream in state.streams.drain(..) {
         let _ = stream.shutdown(Shutdown::Both);
     }
@@ -140,42 +140,42 @@ mod tests {
     use super::*;
 
     /// A server that sends back what it gets, in capitals where it is `loud`.
-    fn echo(loud: bool) -> u16 {
+    fn echo(uppercase: bool) -> u16 {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let port = listener.local_addr().expect("an address").port();
         thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {
                 let mut byte = [0];
                 while let Ok(1) = stream.read(&mut byte) {
-                    let _ = stream.write_all(&[if loud { byte[0].to_ascii_uppercase() } else { byte[0] }]);
+                    let _ = stream.write_all(&[if uppercase { byte[0].to_ascii_uppercase() } else { byte[0] }]);
                 }
             }
         });
         port
     }
 
-    fn ask(stream: &mut TcpStream) -> std::io::Result<u8> {
+    fn round_trip(stream: &mut TcpStream) -> std::io::Result<u8> {
         let mut byte = [0];
         stream.write_all(b"a").and_then(|()| stream.read_exact(&mut byte)).map(|()| byte[0])
     }
 
     #[test]
-    fn it_delays_cuts_mends_and_points_elsewhere() {
-        let proxy = Proxy::before(echo(false)).expect("a proxy");
+    fn it_can_be_delayed_disabled_enabled_and_retargeted() {
+        let proxy = Proxy::start(echo(false)).expect("a proxy");
         let connect = || TcpStream::connect((Ipv4Addr::LOCALHOST, proxy.port())).expect("a connection");
         let mut stream = connect();
-        assert_eq!(ask(&mut stream).ok(), Some(b'a'));
-        proxy.delay(Duration::from_millis(300));
+        assert_eq!(round_trip(&mut stream).ok(), Some(b'a'));
+        proxy.set_delay(Duration::from_millis(300));
         let start = Instant::now();
-        assert_eq!(ask(&mut stream).ok(), Some(b'a'));
+        assert_eq!(round_trip(&mut stream).ok(), Some(b'a'));
         assert!(start.elapsed() >= Duration::from_millis(300));
-        proxy.delay(Duration::ZERO);
-        proxy.cut();
-        assert!(ask(&mut stream).is_err());
-        assert!(ask(&mut connect()).is_err());
-        proxy.mend();
-        assert_eq!(ask(&mut connect()).ok(), Some(b'a'));
-        proxy.point_to(echo(true));
-        assert_eq!(ask(&mut connect()).ok(), Some(b'A'));
+        proxy.set_delay(Duration::ZERO);
+        proxy.disable();
+        assert!(round_trip(&mut stream).is_err());
+        assert!(round_trip(&mut connect()).is_err());
+        proxy.enable();
+        assert_eq!(round_trip(&mut connect()).ok(), Some(b'a'));
+        proxy.retarget(echo(true));
+        assert_eq!(round_trip(&mut connect()).ok(), Some(b'A'));
     }
 }

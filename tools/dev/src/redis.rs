@@ -12,13 +12,13 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    poll::{self, Look},
+    poll::{self, Probe},
     ports,
     process::Process,
 };
 
 /// Loading a large append-only file takes a while.
-const PATIENCE: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A server that keeps its data in a directory.
 pub struct Redis {
@@ -65,8 +65,8 @@ impl Redis {
     ///
     /// # Errors
     /// As [`Redis::start`].
-    pub fn throwaway(directory: &Path) -> Result<Self> {
-        Self::start(directory, ports::free()?, None)
+    pub fn ephemeral(directory: &Path) -> Result<Self> {
+        Self::start(directory, ports::pick_unused()?, None)
     }
 
     /// Where it listens.
@@ -80,7 +80,7 @@ impl Redis {
     /// # Errors
     /// When it does not answer.
     pub fn used_memory(&self) -> Result<u64> {
-        let answer = inline(self.port, "INFO memory", |answer| answer.contains("\r\nused_memory_human:"))?;
+        let answer = inline_command(self.port, "INFO memory", |answer| answer.contains("\r\nused_memory_human:"))?;
         let bytes = answer.lines().find_map(|line| line.strip_prefix("used_memory:"));
         bytes.and_then(|bytes| bytes.trim().parse().ok()).context("INFO shows no used_memory")
     }
@@ -91,12 +91,12 @@ impl Redis {
     /// When nobody does.
     pub fn wait_for_subscriber(&self, channel: &str) -> Result<()> {
         // Its name and a number: `*2`, `$17`, `stampede:doorbell`, `:1`.
-        let whole = |answer: &str| answer.lines().count() == 4 && answer.ends_with("\r\n");
-        poll::until(&format!("somebody to listen to {channel}"), PATIENCE, || {
-            Ok(match inline(self.port, &format!("PUBSUB NUMSUB {channel}"), whole) {
-                Ok(answer) if whole(&answer) && !answer.ends_with(":0\r\n") => Look::Done(()),
-                Ok(answer) => Look::Waiting(answer),
-                Err(error) => Look::Waiting(error.to_string()),
+        let is_complete = |answer: &str| answer.lines().count() == 4 && answer.ends_with("\r\n");
+        poll::until(&format!("somebody to listen to {channel}"), START_TIMEOUT, || {
+            Ok(match inline_command(self.port, &format!("PUBSUB NUMSUB {channel}"), is_complete) {
+                Ok(answer) if is_complete(&answer) && !answer.ends_with(":0\r\n") => Probe::Ready(()),
+                Ok(answer) => Probe::Pending(answer),
+                Err(error) => Probe::Pending(error.to_string()),
             })
         })
     }
@@ -133,11 +133,11 @@ pub fn url(port: u16) -> String {
 /// # Errors
 /// When it ends or says something else for too long; its output is in the message.
 pub fn wait_until_ready(process: &mut Process, port: u16) -> Result<()> {
-    let ready = poll::until("redis-server to answer", PATIENCE, || match (ping(port), process.exited()) {
+    let ready = poll::until("redis-server to answer", START_TIMEOUT, || match (ping(port), process.exited()) {
         (_, Some(status)) => bail!("redis-server ended with {status}"),
-        (Ok(answer), None) if answer.starts_with("+PONG") => Ok(Look::Done(())),
-        (Ok(answer), None) => Ok(Look::Waiting(answer)),
-        (Err(error), None) => Ok(Look::Waiting(error.to_string())),
+        (Ok(answer), None) if answer.starts_with("+PONG") => Ok(Probe::Ready(())),
+        (Ok(answer), None) => Ok(Probe::Pending(answer)),
+        (Err(error), None) => Ok(Probe::Pending(error.to_string())),
     });
     ready.with_context(|| format!("redis-server wrote:\n{}", process.output()))
 }
@@ -157,17 +157,17 @@ pub fn spawn(directory: &Path, port: u16, log: Option<&Path>, settings: &[String
 
 /// One inline `PING`: `+PONG`, or what else the server says, such as `-LOADING`.
 fn ping(port: u16) -> std::io::Result<String> {
-    inline(port, "PING", |answer| answer.contains("\r\n")).map(|answer| answer.trim_end().to_owned())
+    inline_command(port, "PING", |answer| answer.contains("\r\n")).map(|answer| answer.trim_end().to_owned())
 }
 
 /// One inline command, its answer read until it is `whole`.
-fn inline(port: u16, command: &str, whole: impl Fn(&str) -> bool) -> std::io::Result<String> {
+fn inline_command(port: u16, command: &str, is_complete: impl Fn(&str) -> bool) -> std::io::Result<String> {
     let timeout = Duration::from_secs(1);
     let mut stream = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), timeout)?;
     stream.set_read_timeout(Some(timeout))?;
     stream.write_all(format!("{command}\r\n").as_bytes())?;
     let (mut answer, mut buffer) = (String::new(), [0; 4096]);
-    while !whole(&answer) {
+    while !is_complete(&answer) {
         let bytes = stream.read(&mut buffer)?;
         if bytes == 0 {
             break;
@@ -180,7 +180,7 @@ fn inline(port: u16, command: &str, whole: impl Fn(&str) -> bool) -> std::io::Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Scratch;
+    use crate::temp_dir::TempDir;
 
     /// One command, its answer as text.
     fn call(redis: &Redis, command: &str) -> String {
@@ -192,9 +192,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_survives_a_crash() {
-        let scratch = Scratch::new().expect("a directory");
-        let mut redis = Redis::throwaway(scratch.path()).expect("redis-server");
+    fn written_data_survives_a_crash() {
+        let temp_dir = TempDir::new().expect("a directory");
+        let mut redis = Redis::ephemeral(temp_dir.path()).expect("redis-server");
         assert!(call(&redis, "SET stock 7").starts_with("+OK"));
         assert!(call(&redis, "CONFIG GET maxmemory-policy").contains("noeviction"));
         redis.kill();

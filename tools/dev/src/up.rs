@@ -1,7 +1,7 @@
 //! `up`: everything on one machine, supervised until Ctrl-C.
 
+mod data_directory;
 mod demo;
-mod directory;
 mod options;
 mod run;
 mod service;

@@ -9,7 +9,7 @@ use base64::{
 };
 
 /// What the environment calls a variable: this, and the name in capitals.
-const PREFIX: &str = "SPIN_VARIABLE_";
+const ENV_PREFIX: &str = "SPIN_VARIABLE_";
 
 /// Values by variable name. They travel by environment, never by command line: other users see that.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,10 +34,10 @@ impl Variables {
             variables.set(name, value);
         }
         for name in ["jwt_key", "ticket_secret", "admin_token", "cron_token", "address_key"] {
-            variables.set(name, BASE64_URL_SAFE_NO_PAD.encode(random()?));
+            variables.set(name, BASE64_URL_SAFE_NO_PAD.encode(random_bytes()?));
         }
         for name in ["webhook_secrets", "stripe_secret", "events_secret"] {
-            variables.set(name, format!("whsec_{}", BASE64_STANDARD.encode(random()?)));
+            variables.set(name, format!("whsec_{}", BASE64_STANDARD.encode(random_bytes()?)));
         }
         Ok(variables)
     }
@@ -68,7 +68,7 @@ impl Variables {
     /// # Errors
     /// When it is not a `redis://` or `rediss://` URL.
     pub fn set_redis(&mut self, url: &str) -> Result<()> {
-        self.set("redis_host", host_of(url, &["redis", "rediss"])?);
+        self.set("redis_host", allow_list_host(url, &["redis", "rediss"])?);
         self.set("redis_url", url);
         Ok(())
     }
@@ -81,7 +81,7 @@ impl Variables {
         let host = match ledger {
             // The allow-list wants a host; nobody listens on this one.
             "sqlite" => "postgres://127.0.0.1:1".to_owned(),
-            url => host_of(url, &["postgres", "postgresql"])?.replacen("postgresql:", "postgres:", 1),
+            url => allow_list_host(url, &["postgres", "postgresql"])?.replacen("postgresql:", "postgres:", 1),
         };
         self.set("ledger_host", host);
         self.set("ledger", ledger);
@@ -89,9 +89,9 @@ impl Variables {
     }
 
     /// Hands them to a command.
-    pub fn pass_to(&self, command: &mut Command) {
+    pub fn apply_to(&self, command: &mut Command) {
         for (name, value) in &self.0 {
-            command.env(variable(name), value);
+            command.env(env_name(name), value);
         }
     }
 
@@ -99,7 +99,7 @@ impl Variables {
     #[must_use]
     pub fn to_lines(&self) -> String {
         self.0.iter().fold(String::new(), |mut lines, (name, value)| {
-            let _ = writeln!(lines, "{}={value}", variable(name));
+            let _ = writeln!(lines, "{}={value}", env_name(name));
             lines
         })
     }
@@ -113,26 +113,27 @@ impl Variables {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let pair = line.strip_prefix(PREFIX).and_then(|rest| rest.split_once('='));
-            let (name, value) = pair.with_context(|| format!("line {} is not {PREFIX}<NAME>=<value>", index + 1))?;
+            let pair = line.strip_prefix(ENV_PREFIX).and_then(|rest| rest.split_once('='));
+            let (name, value) =
+                pair.with_context(|| format!("line {} is not {ENV_PREFIX}<NAME>=<value>", index + 1))?;
             self.set(&name.to_ascii_lowercase(), value);
         }
         Ok(())
     }
 }
 
-fn variable(name: &str) -> String {
-    format!("{PREFIX}{}", name.to_ascii_uppercase())
+fn env_name(name: &str) -> String {
+    format!("{ENV_PREFIX}{}", name.to_ascii_uppercase())
 }
 
-fn random() -> Result<[u8; 32]> {
+fn random_bytes() -> Result<[u8; 32]> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|error| anyhow!("the system gives no random bytes: {error}"))?;
     Ok(bytes)
 }
 
 /// `scheme://host:port` of a URL: what an allow-list accepts, without user, password and path.
-fn host_of(url: &str, schemes: &[&str]) -> Result<String> {
+fn allow_list_host(url: &str, schemes: &[&str]) -> Result<String> {
     let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| schemes.contains(scheme)) else {
         bail!("{url:?} is not a URL that starts with {}://", schemes.join(":// or "));
     };
@@ -158,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_secret_is_its_own_and_long() {
+    fn every_secret_is_unique_and_long() {
         let (one, two) = (Variables::generate().expect("random"), Variables::generate().expect("random"));
         let secrets = [
             "jwt_key",
@@ -178,18 +179,18 @@ mod tests {
     }
 
     #[test]
-    fn the_file_reads_back() {
+    fn the_lines_round_trip() {
         let mut variables = Variables::generate().expect("random");
         variables.set("redis_url", "redis://127.0.0.1:7000/?a=b=c");
-        let mut again = Variables::default();
-        again.read_lines(&format!("# secrets\n\n{}", variables.to_lines())).expect("its own lines");
-        assert_eq!(again, variables);
-        let error = again.read_lines("# one\nexport X=1\n").expect_err("not such a line");
+        let mut reloaded = Variables::default();
+        reloaded.read_lines(&format!("# secrets\n\n{}", variables.to_lines())).expect("its own lines");
+        assert_eq!(reloaded, variables);
+        let error = reloaded.read_lines("# one\nexport X=1\n").expect_err("not such a line");
         assert_eq!(error.to_string(), "line 2 is not SPIN_VARIABLE_<NAME>=<value>");
     }
 
     #[test]
-    fn the_host_carries_no_password_and_no_path() {
+    fn the_allow_list_host_has_no_password_and_no_path() {
         let mut variables = Variables::default();
         for (url, host) in [
             ("redis://127.0.0.1:7000", "redis://127.0.0.1:7000"),

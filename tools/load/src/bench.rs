@@ -4,13 +4,13 @@ pub mod closed_loop;
 pub mod drain;
 pub mod endurance;
 pub mod options;
-pub mod own_app;
 pub mod prepare;
 pub mod report;
+pub mod request_source;
 pub mod rounds;
 pub mod run;
 pub mod server;
-pub mod supply;
+pub mod spawned_app;
 
 pub use options::Options;
 pub use run::run;

@@ -17,9 +17,9 @@ use crate::wire::Problem;
 
 /// A client of one app.
 pub struct Client {
-    base: String,
+    base_url: String,
     inner: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    slots: Semaphore,
+    permits: Semaphore,
     timeout: Duration,
 }
 
@@ -40,7 +40,7 @@ pub struct Call {
 
 /// What the app said.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct Response {
     /// The HTTP status.
     pub status: u16,
     /// How long to wait before the next try.
@@ -53,13 +53,13 @@ pub struct Answer {
 
 /// Nothing came back. Only `Refused` is certain not to have reached the app.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoAnswer {
+pub enum RequestError {
     /// No connection could be made.
     #[error("no connection")]
-    Refused,
+    ConnectFailed,
     /// The connection ended before the answer.
     #[error("connection lost")]
-    Lost,
+    ConnectionLost,
     /// Nothing within the time limit.
     #[error("timeout")]
     Timeout,
@@ -68,11 +68,11 @@ pub enum NoAnswer {
 impl Client {
     /// A client for the app at `base` with at most `connections` sockets and `timeout` per request,
     /// counted from the moment it has a socket.
-    pub fn new(base: &str, connections: usize, timeout: Duration) -> Result<Self> {
-        let uri: Uri = base.parse().with_context(|| format!("{base} is not a URL"))?;
+    pub fn new(base_url: &str, connections: usize, timeout: Duration) -> Result<Self> {
+        let uri: Uri = base_url.parse().with_context(|| format!("{base_url} is not a URL"))?;
         anyhow::ensure!(
             uri.host().is_some() && matches!(uri.scheme_str(), Some("http" | "https")),
-            "{base} is not a URL such as http://127.0.0.1:3000"
+            "{base_url} is not a URL such as http://127.0.0.1:3000"
         );
         let mut tcp = HttpConnector::new();
         tcp.set_nodelay(true);
@@ -89,28 +89,31 @@ impl Client {
             .pool_idle_timeout(Duration::from_secs(30))
             .pool_max_idle_per_host(connections)
             .build(connector);
-        Ok(Self { base: base.trim_end_matches('/').to_owned(), inner, slots: Semaphore::new(connections), timeout })
+        Ok(Self {
+            base_url: base_url.trim_end_matches('/').to_owned(),
+            inner,
+            permits: Semaphore::new(connections),
+            timeout,
+        })
     }
 
     /// Sends once. Waiting for a free socket is not limited: that wait is part of the rush.
-    pub async fn send(&self, call: &Call) -> Result<Answer, NoAnswer> {
-        let request = self.request(call).map_err(|_| NoAnswer::Refused)?;
-        let _slot = self.slots.acquire().await.map_err(|_| NoAnswer::Refused)?;
+    pub async fn send(&self, call: &Call) -> Result<Response, RequestError> {
+        let request = self.request(call).map_err(|_| RequestError::ConnectFailed)?;
+        let _permit = self.permits.acquire().await.map_err(|_| RequestError::ConnectFailed)?;
         match tokio::time::timeout(self.timeout, self.exchange(request)).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(NoAnswer::Timeout),
+            Err(_) => Err(RequestError::Timeout),
         }
     }
 
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Answer, NoAnswer> {
-        let response = self
-            .inner
-            .request(request)
-            .await
-            .map_err(|error| if error.is_connect() { NoAnswer::Refused } else { NoAnswer::Lost })?;
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response, RequestError> {
+        let response = self.inner.request(request).await.map_err(|error| {
+            if error.is_connect() { RequestError::ConnectFailed } else { RequestError::ConnectionLost }
+        })?;
         let (head, body) = response.into_parts();
-        let body = body.collect().await.map_err(|_| NoAnswer::Lost)?.to_bytes();
-        Ok(Answer {
+        let body = body.collect().await.map_err(|_| RequestError::ConnectionLost)?.to_bytes();
+        Ok(Response {
             status: head.status.as_u16(),
             retry_after: head
                 .headers
@@ -123,7 +126,7 @@ impl Client {
     }
 
     fn request(&self, call: &Call) -> http::Result<Request<Full<Bytes>>> {
-        let mut request = Request::builder().method(&call.method).uri(format!("{}{}", self.base, call.path));
+        let mut request = Request::builder().method(&call.method).uri(format!("{}{}", self.base_url, call.path));
         if let Some(value) = &call.authorization {
             request = request.header(AUTHORIZATION, value);
         }
@@ -145,22 +148,22 @@ impl Call {
 
     /// A `POST` with a JSON body (or none, for `()`).
     pub fn post(path: impl Into<String>, body: &serde_json::Value) -> Self {
-        Self { method: Method::POST, body: json(body), ..Self::get(path) }
+        Self { method: Method::POST, body: json_body(body), ..Self::get(path) }
     }
 
     /// A `PUT` with a JSON body.
     pub fn put(path: impl Into<String>, body: &serde_json::Value) -> Self {
-        Self { method: Method::PUT, body: json(body), ..Self::get(path) }
+        Self { method: Method::PUT, body: json_body(body), ..Self::get(path) }
     }
 
     /// With `Authorization: Bearer …`, prepared by [`bearer`].
-    pub fn with(mut self, authorization: &HeaderValue) -> Self {
+    pub fn with_authorization(mut self, authorization: &HeaderValue) -> Self {
         self.authorization = Some(authorization.clone());
         self
     }
 }
 
-impl Answer {
+impl Response {
     /// The stable code of a problem, where the body is one.
     pub fn code(&self) -> Option<String> {
         if self.status < 400 {
@@ -181,19 +184,19 @@ impl Answer {
     pub fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_slice(&self.body).with_context(|| {
             let text = String::from_utf8_lossy(&self.body);
-            format!("not the answer that the contract promises: {}", clip(&text))
+            format!("not the answer that the contract promises: {}", truncate(&text))
         })
     }
 
     /// Fails with what the app said, unless the status is 2xx.
-    pub fn success(self, what: &str) -> Result<Self> {
+    pub fn error_for_status(self, what: &str) -> Result<Self> {
         if (200..300).contains(&self.status) {
             return Ok(self);
         }
         let detail = serde_json::from_slice::<Problem>(&self.body)
             .ok()
             .and_then(|problem| problem.detail)
-            .unwrap_or_else(|| clip(&String::from_utf8_lossy(&self.body)).to_owned());
+            .unwrap_or_else(|| truncate(&String::from_utf8_lossy(&self.body)).to_owned());
         anyhow::bail!("{what} was answered {}: {detail}", self.label())
     }
 }
@@ -206,11 +209,11 @@ pub fn bearer(token: &str) -> Result<HeaderValue> {
     Ok(value)
 }
 
-fn json(body: &serde_json::Value) -> Bytes {
+fn json_body(body: &serde_json::Value) -> Bytes {
     if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) }
 }
 
-fn clip(text: &str) -> &str {
+fn truncate(text: &str) -> &str {
     let end = text.char_indices().nth(300).map_or(text.len(), |(index, _)| index);
     &text[..end]
 }

@@ -7,13 +7,13 @@ use serde::Serialize;
 use crate::target::JwtSettings;
 
 /// How long a minted token lasts, in seconds: longer than any generated sale.
-const LIFE_SECONDS: i64 = 6 * 3600;
+const TOKEN_LIFETIME_SECONDS: i64 = 6 * 3600;
 
 /// Signs tokens without asking the app.
-pub struct Mint {
+pub struct TokenSigner {
     key: EncodingKey,
     settings: JwtSettings,
-    expires: i64,
+    expires_at: i64,
 }
 
 #[derive(Serialize)]
@@ -25,18 +25,22 @@ struct Claims<'a> {
     aud: &'a str,
 }
 
-impl Mint {
+impl TokenSigner {
     /// A mint whose tokens expire six hours after `now` (unix seconds).
     pub fn new(settings: JwtSettings, now: i64) -> Self {
-        Self { key: EncodingKey::from_secret(settings.key.as_bytes()), settings, expires: now + LIFE_SECONDS }
+        Self {
+            key: EncodingKey::from_secret(settings.key.as_bytes()),
+            settings,
+            expires_at: now + TOKEN_LIFETIME_SECONDS,
+        }
     }
 
     /// A token for `user`.
-    pub fn token(&self, user: &str) -> Result<String> {
+    pub fn sign(&self, user: &str) -> Result<String> {
         let claims = Claims {
             sub: user,
-            iat: self.expires - LIFE_SECONDS,
-            exp: self.expires,
+            iat: self.expires_at - TOKEN_LIFETIME_SECONDS,
+            exp: self.expires_at,
             iss: &self.settings.issuer,
             aud: &self.settings.audience,
         };
@@ -51,21 +55,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_minted_token_carries_user_issuer_audience_and_a_valid_signature() {
+    fn a_signed_token_carries_user_issuer_audience_and_a_valid_signature() {
         let settings = JwtSettings {
             key: "a key that is long enough for HS256".to_owned(),
             issuer: "https://shop.example".to_owned(),
             audience: "stampede".to_owned(),
         };
         let now = time::OffsetDateTime::now_utc().unix_timestamp();
-        let token = Mint::new(settings.clone(), now).token("ada").unwrap();
+        let token = TokenSigner::new(settings.clone(), now).sign("ada").unwrap();
 
-        let mut rules = Validation::new(Algorithm::HS256);
-        rules.set_audience(&["stampede"]);
-        rules.set_issuer(&["https://shop.example"]);
+        let mut validation = Validation::new(Algorithm::HS256);
+        validation.set_audience(&["stampede"]);
+        validation.set_issuer(&["https://shop.example"]);
         let key = DecodingKey::from_secret(settings.key.as_bytes());
-        let claims: serde_json::Value = jsonwebtoken::decode(&token, &key, &rules).unwrap().claims;
+        let claims: serde_json::Value = jsonwebtoken::decode(&token, &key, &validation).unwrap().claims;
         assert_eq!(claims["sub"], "ada");
-        assert_eq!(claims["exp"], now + LIFE_SECONDS);
+        assert_eq!(claims["exp"], now + TOKEN_LIFETIME_SECONDS);
     }
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use load::bench::own_app::OwnApp;
+use load::bench::spawned_app::SpawnedApp;
 use load::{bench, simulation};
 use tokio::runtime::Runtime;
 
@@ -34,17 +34,17 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<u8> {
     match cli.command {
-        Command::Sale(options) => sell(*options),
-        Command::Bench(options) => measure(*options),
+        Command::Sale(options) => run_sale(*options),
+        Command::Bench(options) => run_bench(*options),
     }
 }
 
-fn sell(options: simulation::Options) -> Result<u8> {
+fn run_sale(options: simulation::Options) -> Result<u8> {
     let directory = options.report.clone();
-    let one_thread = one_thread()?;
+    let runtime = single_threaded_runtime()?;
     let report = match options.robots {
-        true => one_thread.block_on(simulation::compare(&options))?,
-        false => one_thread.block_on(simulation::run(options))?,
+        true => runtime.block_on(simulation::compare(&options))?,
+        false => runtime.block_on(simulation::run(options))?,
     };
     println!("{}", report.text());
     if let Some(directory) = directory {
@@ -54,16 +54,16 @@ fn sell(options: simulation::Options) -> Result<u8> {
     Ok(report.verdict.exit_code())
 }
 
-fn measure(mut options: bench::Options) -> Result<u8> {
-    options.check()?;
+fn run_bench(mut options: bench::Options) -> Result<u8> {
+    options.validate()?;
     let directory = options.report.clone();
-    let own = if options.target.url.is_none() { Some(OwnApp::start(!options.no_build)?) } else { None };
-    if let Some(own) = &own {
-        own.point(&mut options.target);
+    let spawned_app = if options.target.url.is_none() { Some(SpawnedApp::start(!options.no_build)?) } else { None };
+    if let Some(spawned_app) = &spawned_app {
+        spawned_app.configure(&mut options.target);
     }
-    let report = one_thread()?.block_on(bench::run(options, own.as_ref())).inspect_err(|_| {
-        if let Some(own) = &own {
-            eprintln!("{}", own.output());
+    let report = single_threaded_runtime()?.block_on(bench::run(options, spawned_app.as_ref())).inspect_err(|_| {
+        if let Some(spawned_app) = &spawned_app {
+            eprintln!("{}", spawned_app.output());
         }
     })?;
     println!("{}", report.text());
@@ -75,6 +75,6 @@ fn measure(mut options: bench::Options) -> Result<u8> {
 }
 
 /// The app under load gets the other cores.
-fn one_thread() -> Result<Runtime> {
+fn single_threaded_runtime() -> Result<Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }

@@ -64,14 +64,14 @@ impl Step {
 /// All steps of one run.
 pub struct Meter {
     origin: Instant,
-    blank: Histogram<u64>,
-    steps: Mutex<BTreeMap<Step, Tally>>,
+    empty_histogram: Histogram<u64>,
+    steps: Mutex<BTreeMap<Step, StepStats>>,
 }
 
-struct Tally {
+struct StepStats {
     latency: Histogram<u64>,
-    first: Instant,
-    last: Instant,
+    first_due: Instant,
+    last_response: Instant,
     answers: BTreeMap<String, u64>,
     timeline: BTreeMap<u64, Bucket>,
 }
@@ -85,7 +85,7 @@ struct Bucket {
 
 /// One row of the table.
 #[derive(Debug, Clone, Serialize)]
-pub struct Summary {
+pub struct StepSummary {
     /// The step.
     pub step: Step,
     /// Requests that were sent.
@@ -120,7 +120,7 @@ pub struct Latency {
 impl Meter {
     /// An empty meter; the timeline counts from now.
     pub fn new() -> Result<Self> {
-        Ok(Self { origin: Instant::now(), blank: histogram()?, steps: Mutex::default() })
+        Ok(Self { origin: Instant::now(), empty_histogram: histogram()?, steps: Mutex::default() })
     }
 
     /// The moment from which the timeline counts.
@@ -129,7 +129,7 @@ impl Meter {
     }
 
     /// Milliseconds of the timeline.
-    pub fn now_ms(&self) -> u64 {
+    pub fn elapsed_ms(&self) -> u64 {
         u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
@@ -144,42 +144,42 @@ impl Meter {
         let bucket = u64::try_from(bucket).unwrap_or(u64::MAX);
 
         let mut steps = self.lock();
-        let tally = steps.entry(step).or_insert_with(|| Tally::new(self.blank.clone(), due));
-        tally.latency.saturating_record(micros.max(1));
-        tally.first = tally.first.min(due);
-        tally.last = tally.last.max(now);
-        count(&mut tally.answers, label);
-        let bucket = tally.timeline.entry(bucket).or_default();
-        count(&mut bucket.answers, label);
+        let stats = steps.entry(step).or_insert_with(|| StepStats::new(self.empty_histogram.clone(), due));
+        stats.latency.saturating_record(micros.max(1));
+        stats.first_due = stats.first_due.min(due);
+        stats.last_response = stats.last_response.max(now);
+        increment(&mut stats.answers, label);
+        let bucket = stats.timeline.entry(bucket).or_default();
+        increment(&mut bucket.answers, label);
         bucket.micros.push(u32::try_from(micros).unwrap_or(u32::MAX));
     }
 
     /// A row per step that was used.
-    pub fn summaries(&self) -> Vec<Summary> {
-        self.lock().iter().map(|(step, tally)| tally.summary(*step)).collect()
+    pub fn summaries(&self) -> Vec<StepSummary> {
+        self.lock().iter().map(|(step, stats)| stats.summary(*step)).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Step, Tally>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Step, StepStats>> {
         self.steps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Tally {
-    fn new(latency: Histogram<u64>, first: Instant) -> Self {
-        Self { latency, first, last: first, answers: BTreeMap::new(), timeline: BTreeMap::new() }
+impl StepStats {
+    fn new(latency: Histogram<u64>, first_due: Instant) -> Self {
+        Self { latency, first_due, last_response: first_due, answers: BTreeMap::new(), timeline: BTreeMap::new() }
     }
 
-    fn summary(&self, step: Step) -> Summary {
+    fn summary(&self, step: Step) -> StepSummary {
         let requests = self.latency.len();
-        let seconds = (self.last - self.first).as_secs_f64().max(1e-6);
-        Summary {
+        let seconds = (self.last_response - self.first_due).as_secs_f64().max(1e-6);
+        StepSummary {
             step,
             requests,
             per_second: requests as f64 / seconds,
-            p50_ms: millis(self.latency.value_at_quantile(0.5)),
-            p90_ms: millis(self.latency.value_at_quantile(0.9)),
-            p99_ms: millis(self.latency.value_at_quantile(0.99)),
-            max_ms: millis(self.latency.max()),
+            p50_ms: micros_to_ms(self.latency.value_at_quantile(0.5)),
+            p90_ms: micros_to_ms(self.latency.value_at_quantile(0.9)),
+            p99_ms: micros_to_ms(self.latency.value_at_quantile(0.99)),
+            max_ms: micros_to_ms(self.latency.max()),
             answers: self.answers.clone(),
             timeline: self.timeline.iter().map(|(at, bucket)| (*at, bucket.answers.clone())).collect(),
             latencies: self.timeline.iter().map(|(at, bucket)| (*at, bucket.latency())).collect(),
@@ -191,11 +191,11 @@ impl Bucket {
     fn latency(&self) -> Latency {
         let mut micros = self.micros.clone();
         micros.sort_unstable();
-        let ranked = |percent: usize| {
+        let percentile = |percent: usize| {
             let rank = (micros.len() * percent).div_ceil(100).max(1) - 1;
-            micros.get(rank).map_or(0.0, |micros| millis(u64::from(*micros)))
+            micros.get(rank).map_or(0.0, |micros| micros_to_ms(u64::from(*micros)))
         };
-        Latency { p50_ms: ranked(50), p99_ms: ranked(99) }
+        Latency { p50_ms: percentile(50), p99_ms: percentile(99) }
     }
 }
 
@@ -205,11 +205,11 @@ pub fn histogram() -> Result<Histogram<u64>> {
 }
 
 /// Microseconds as milliseconds.
-pub fn millis(micros: u64) -> f64 {
+pub fn micros_to_ms(micros: u64) -> f64 {
     micros as f64 / 1000.0
 }
 
-fn count(map: &mut BTreeMap<String, u64>, label: &str) {
+fn increment(map: &mut BTreeMap<String, u64>, label: &str) {
     match map.get_mut(label) {
         Some(count) => *count += 1,
         None => {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenth_of_a_second_is_ranked_by_itself() {
+    fn percentiles_are_computed_per_bucket() {
         let hundred = Bucket { micros: (1..=100).rev().map(|ms| ms * 1000).collect(), ..Bucket::default() };
         assert_eq!(hundred.latency(), Latency { p50_ms: 50.0, p99_ms: 99.0 });
         let one = Bucket { micros: vec![7_000], ..Bucket::default() };

@@ -2,6 +2,7 @@
 
 pub mod buyers;
 pub mod compare;
+pub mod context;
 pub mod gate;
 pub mod observations;
 pub mod options;
@@ -17,12 +18,11 @@ pub mod report;
 pub mod reserve;
 pub mod robots;
 pub mod run;
-pub mod rush;
 pub mod samples;
-pub mod session;
 pub mod settle;
 pub mod setup;
 pub mod verdict;
+pub mod visits;
 
 pub use compare::compare;
 pub use options::Options;

@@ -4,16 +4,16 @@ use std::fmt::Display;
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 
-const LOOK: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
 /// An empty table.
 pub fn new(header: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_style(LOOK).set_content_arrangement(ContentArrangement::Dynamic).set_header(header);
+    table.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic).set_header(header);
     table
 }
 
 /// A cell that is aligned to the right.
-pub fn number(value: impl Display) -> Cell {
+pub fn number_cell(value: impl Display) -> Cell {
     Cell::new(value).set_alignment(CellAlignment::Right)
 }

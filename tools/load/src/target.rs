@@ -76,32 +76,32 @@ impl TargetOptions {
             Ok(text) => parse_env(&text),
             Err(_) => BTreeMap::new(),
         };
-        let pick = |flag: &Option<String>, name: &str| {
+        let lookup = |flag: &Option<String>, name: &str| {
             flag.clone()
                 .or_else(|| std::env::var(format!("SPIN_VARIABLE_{name}")).ok())
                 .or_else(|| file.get(&format!("SPIN_VARIABLE_{name}")).cloned())
                 .filter(|value| !value.is_empty())
         };
-        let admin_token = pick(&self.admin_token, "ADMIN_TOKEN").with_context(|| {
+        let admin_token = lookup(&self.admin_token, "ADMIN_TOKEN").with_context(|| {
             format!(
                 "no admin token: {} has none. Start the app with scripts/up, point --env-file to its \
                  secrets, or pass --admin-token",
                 self.env_file.display()
             )
         })?;
-        let algorithm = pick(&None, "JWT_ALGORITHM").unwrap_or_else(|| "HS256".to_owned());
+        let algorithm = lookup(&None, "JWT_ALGORITHM").unwrap_or_else(|| "HS256".to_owned());
         let jwt =
-            pick(&self.jwt_key, "JWT_KEY").filter(|_| self.jwt_key.is_some() || algorithm == "HS256").map(|key| {
+            lookup(&self.jwt_key, "JWT_KEY").filter(|_| self.jwt_key.is_some() || algorithm == "HS256").map(|key| {
                 JwtSettings {
                     key,
-                    issuer: pick(&self.jwt_issuer, "JWT_ISSUER").unwrap_or_else(|| APP_NAME.to_owned()),
-                    audience: pick(&self.jwt_audience, "JWT_AUDIENCE").unwrap_or_else(|| APP_NAME.to_owned()),
+                    issuer: lookup(&self.jwt_issuer, "JWT_ISSUER").unwrap_or_else(|| APP_NAME.to_owned()),
+                    audience: lookup(&self.jwt_audience, "JWT_AUDIENCE").unwrap_or_else(|| APP_NAME.to_owned()),
                 }
             });
         Ok(Target {
             url: self.url.as_deref().unwrap_or(DEFAULT_URL).trim_end_matches('/').to_owned(),
             admin_token,
-            cron_token: pick(&self.cron_token, "CRON_TOKEN"),
+            cron_token: lookup(&self.cron_token, "CRON_TOKEN"),
             jwt,
         })
     }

@@ -10,7 +10,7 @@ use time::serde::rfc3339;
 /// The states of an order, in the contract's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum OrderStatus {
     /// Reserved, not yet in the ledger.
     Queued,
     /// In the ledger, waiting for money.
@@ -28,11 +28,11 @@ pub enum Status {
     /// Could not be written; it is among the dead letters or was refused by the ledger.
     Failed,
     /// A word that the contract does not know.
-    #[serde(other)]
-    Unheard,
+    #[serde(other, rename = "unheard")]
+    Unrecognised,
 }
 
-impl Status {
+impl OrderStatus {
     /// Whether the order certainly owns its units. One that is `refunding` may, or it was paid too late to get any.
     pub fn owns_units(self) -> bool {
         self.is_held() || self == Self::Paid
@@ -49,7 +49,7 @@ impl Status {
     }
 }
 
-impl fmt::Display for Status {
+impl fmt::Display for OrderStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Queued => "queued",
@@ -60,7 +60,7 @@ impl fmt::Display for Status {
             Self::Cancelled => "cancelled",
             Self::Expired => "expired",
             Self::Failed => "failed",
-            Self::Unheard => "an unknown state",
+            Self::Unrecognised => "an unknown state",
         })
     }
 }
@@ -93,7 +93,7 @@ pub struct Order {
     /// `<activity>.<ULID>`.
     pub order_no: String,
     /// Where it stands.
-    pub status: Status,
+    pub status: OrderStatus,
     /// What was reserved.
     pub sku: String,
     /// How many units.
@@ -108,21 +108,21 @@ pub struct Order {
 
 /// Answer of the sandbox's sign-in.
 #[derive(Debug, Deserialize)]
-pub struct SignedIn {
+pub struct SignInResponse {
     /// A JWT.
     pub token: String,
 }
 
 /// Answer of the ticket route.
 #[derive(Debug, Deserialize)]
-pub struct Ticket {
+pub struct TicketResponse {
     /// The ticket.
     pub ticket: String,
 }
 
 /// Answer of the checkout route.
 #[derive(Debug, Deserialize)]
-pub struct Checkout {
+pub struct CheckoutResponse {
     /// Where the buyer pays.
     pub checkout_url: String,
 }

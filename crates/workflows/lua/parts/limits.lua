@@ -3,51 +3,51 @@
 -- Looks at all limits before any is charged. `policies` are { name, "count:ms" or nil for none, key }.
 -- Returns how they stand ("name;count;seconds;left;reset" joined by "|"), and the name and ms to wait of one that says
 -- no.
-local function limit(policies, clock)
-  local standing, charged = '', {}
+local function limit(policies, now_ms)
+  local report, charges = '', {}
   for _, policy in ipairs(policies) do
-    local count, period = string.match(policy[2] or '', '^(%d+):(%d+)$')
+    local count, period_ms = string.match(policy[2] or '', '^(%d+):(%d+)$')
     if count then
-      count, period = tonumber(count), tonumber(period)
-      local interval = period / count
-      local known = tonumber(redis.call('GET', policy[3]) or 0)
+      count, period_ms = tonumber(count), tonumber(period_ms)
+      local interval_ms = period_ms / count
+      local tat = tonumber(redis.call('GET', policy[3]) or 0)
       -- No bucket is emptier than empty: this one is from a stricter limit, or from a clock that was fast.
-      if known > clock + period + 1 then
-        known = clock + period
-        redis.call('SET', policy[3], string.format('%.3f', known), 'PX', math.ceil(period) + 1)
+      if tat > now_ms + period_ms + 1 then
+        tat = now_ms + period_ms
+        redis.call('SET', policy[3], string.format('%.3f', tat), 'PX', math.ceil(period_ms) + 1)
       end
-      local arrival = math.max(known, clock) + interval
-      local wait = arrival - period - clock
-      local left = math.max(0, math.floor(-wait / interval + 1e-6))
-      local reset = math.ceil((arrival - clock) / 1000)
-      if wait > 1e-6 then left, reset = 0, math.ceil(wait / 1000) end
-      standing = standing .. (standing == '' and '' or '|')
-        .. table.concat({ policy[1], count, math.ceil(period / 1000), left, reset }, ';')
-      if wait > 1e-6 then return standing, policy[1], math.ceil(wait) end
-      charged[#charged + 1] = { policy[3], arrival }
+      local next_tat = math.max(tat, now_ms) + interval_ms
+      local wait_ms = next_tat - period_ms - now_ms
+      local remaining = math.max(0, math.floor(-wait_ms / interval_ms + 1e-6))
+      local reset_seconds = math.ceil((next_tat - now_ms) / 1000)
+      if wait_ms > 1e-6 then remaining, reset_seconds = 0, math.ceil(wait_ms / 1000) end
+      report = report .. (report == '' and '' or '|')
+        .. table.concat({ policy[1], count, math.ceil(period_ms / 1000), remaining, reset_seconds }, ';')
+      if wait_ms > 1e-6 then return report, policy[1], math.ceil(wait_ms) end
+      charges[#charges + 1] = { policy[3], next_tat }
     end
   end
-  for _, charge in ipairs(charged) do
-    redis.call('SET', charge[1], string.format('%.3f', charge[2]), 'PX', math.ceil(charge[2] - clock) + 1)
+  for _, charge in ipairs(charges) do
+    redis.call('SET', charge[1], string.format('%.3f', charge[2]), 'PX', math.ceil(charge[2] - now_ms) + 1)
   end
-  return standing
+  return report
 end
 
 -- Abuse that leads to a ban: so much within a minute, for so many ms. A user is a person; behind an address there can
 -- be a city.
-local USER_ABUSE, ADDRESS_ABUSE = { 60, 600000 }, { 600, 60000 }
+local USER_ABUSE_RULE, ADDRESS_ABUSE_RULE = { 60, 600000 }, { 600, 60000 }
 
 -- Counts abuse in `record`, and bans by the key `ban` when it becomes too much. Records last a day: who was banned
 -- looks suspicious for that long.
-local function abuse(bound, record, ban, weight, now)
-  local known = redis.call('HMGET', record, 'count', 'since')
-  local count, since = tonumber(known[1] or 0), tonumber(known[2] or 0)
+local function record_abuse(rule, record_key, ban_key, weight, now)
+  local record = redis.call('HMGET', record_key, 'count', 'since')
+  local count, since = tonumber(record[1] or 0), tonumber(record[2] or 0)
   if now - since > 60000 then count, since = 0, now end
   count = count + weight
-  if count >= bound[1] then
-    if redis.call('SET', ban, '1', 'NX', 'PX', bound[2]) then redis.call('HINCRBY', record, 'bans', 1) end
+  if count >= rule[1] then
+    if redis.call('SET', ban_key, '1', 'NX', 'PX', rule[2]) then redis.call('HINCRBY', record_key, 'bans', 1) end
     count = 0
   end
-  redis.call('HSET', record, 'count', count, 'since', since)
-  redis.call('PEXPIRE', record, 86400000)
+  redis.call('HSET', record_key, 'count', count, 'since', since)
+  redis.call('PEXPIRE', record_key, 86400000)
 end

@@ -3,16 +3,16 @@
 use domain::{activity::Limit, gate, ids::SkuId};
 
 use crate::{
-    WRITERS,
+    WRITER_GROUP,
     keys::{ACTIVITIES, Keys},
     ledger::activities::Activity,
-    ports::{Arg, Redis, StoreError},
+    ports::{Redis, RedisArg, StoreError},
     script::WARM_UP,
 };
 
 /// How long Redis keeps a sale after its end, or after an operator's last change if that is later, in milliseconds:
 /// refunds still move units in that time.
-const KEPT_AFTER_END_MS: i64 = 7 * 24 * 3_600 * 1_000;
+const RETENTION_AFTER_END_MS: i64 = 7 * 24 * 3_600 * 1_000;
 
 /// What came of preheating.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,9 +22,9 @@ pub enum WarmUpOutcome {
     /// Redis has a newer version or epoch already, or another change of this version.
     Stale,
     /// There is no whole gate of this epoch: it takes a rebuild to make one.
-    Missing,
+    NoGate,
     /// The total of this SKU is to be lowered below what is held and sold; nothing was changed.
-    Below(SkuId),
+    BelowHeldAndSold(SkuId),
 }
 
 /// Preheats one sale whose gate is there, as the ledger has it.
@@ -36,7 +36,7 @@ pub async fn warm_up<R: Redis>(
     activity: &Activity,
     ticket_secret: &str,
 ) -> Result<WarmUpOutcome, StoreError> {
-    bring_into_line(redis, activity, ticket_secret, "", &[]).await
+    run_warm_up(redis, activity, ticket_secret, "", &[]).await
 }
 
 /// Preheats a gate of an older version. Who comes by may have read half a change, and leaves this version as it is to
@@ -44,44 +44,44 @@ pub async fn warm_up<R: Redis>(
 ///
 /// # Errors
 /// [`StoreError`] of Redis.
-pub(crate) async fn warm_up_older<R: Redis>(
+pub(crate) async fn warm_up_if_older<R: Redis>(
     redis: &R,
     activity: &Activity,
     ticket_secret: &str,
 ) -> Result<WarmUpOutcome, StoreError> {
-    bring_into_line(redis, activity, ticket_secret, "first", &[]).await
+    run_warm_up(redis, activity, ticket_secret, "first", &[]).await
 }
 
 /// Takes units off sale before the ledger does: the totals of `lowered` must not get below what is held and sold.
-pub(crate) async fn lower<R: Redis>(
+pub(crate) async fn lower_totals<R: Redis>(
     redis: &R,
     activity: &Activity,
     ticket_secret: &str,
     lowered: &[SkuId],
 ) -> Result<WarmUpOutcome, StoreError> {
-    bring_into_line(redis, activity, ticket_secret, "first", lowered).await
+    run_warm_up(redis, activity, ticket_secret, "first", lowered).await
 }
 
 /// Preheats with the gate that a rebuild has begun and not finished.
-pub(crate) async fn warm_up_unfinished<R: Redis>(
+pub(crate) async fn warm_up_during_rebuild<R: Redis>(
     redis: &R,
     activity: &Activity,
     ticket_secret: &str,
 ) -> Result<WarmUpOutcome, StoreError> {
-    bring_into_line(redis, activity, ticket_secret, "rebuild", &[]).await
+    run_warm_up(redis, activity, ticket_secret, "rebuild", &[]).await
 }
 
-async fn bring_into_line<R: Redis>(
+async fn run_warm_up<R: Redis>(
     redis: &R,
     activity: &Activity,
     ticket_secret: &str,
-    moment: &str,
+    mode: &str,
     lowered: &[SkuId],
 ) -> Result<WarmUpOutcome, StoreError> {
     let keys = Keys::of(&activity.id);
     let spec = &activity.spec;
     let start_key = gate::start_key(ticket_secret, &activity.id, &activity.nonce)
-        .ok_or_else(|| StoreError::Unreadable("there is no ticket secret to make a start key from".to_owned()))?;
+        .ok_or_else(|| StoreError::Malformed("there is no ticket secret to make a start key from".to_owned()))?;
     let fields: Vec<(&str, String)> = vec![
         ("state", activity.state.as_str().to_owned()),
         ("starts_at", spec.starts_at.0.to_string()),
@@ -90,18 +90,18 @@ async fn bring_into_line<R: Redis>(
         ("max_wait_ms", (spec.max_wait_seconds * 1000).to_string()),
         ("per_user", spec.per_user.to_string()),
         ("pay_timeout_ms", (spec.pay_timeout_seconds * 1000).to_string()),
-        ("limit_user", limit(spec.limits.user())),
-        ("limit_ip", limit(spec.limits.ip())),
-        ("limit_all", limit(spec.limits.all())),
+        ("limit_user", limit_arg(spec.limits.user())),
+        ("limit_ip", limit_arg(spec.limits.ip())),
+        ("limit_all", limit_arg(spec.limits.all())),
     ];
-    let mut args: Vec<Arg> = vec![
+    let mut args: Vec<RedisArg> = vec![
         keys.prefix().into(),
         activity.version.to_string().into(),
-        WRITERS.into(),
+        WRITER_GROUP.into(),
         spec.ends_at.0.to_string().into(),
-        KEPT_AFTER_END_MS.to_string().into(),
+        RETENTION_AFTER_END_MS.to_string().into(),
         activity.epoch.to_string().into(),
-        moment.into(),
+        mode.into(),
         fields.len().to_string().into(),
     ];
     for (name, value) in fields {
@@ -115,23 +115,23 @@ async fn bring_into_line<R: Redis>(
         args.push(sku.currency.as_str().into());
         args.push(if lowered.contains(&sku.sku) { "1".into() } else { "".into() });
     }
-    let names = ["gate", "orders", "stats", "queue", "winners"].map(|name| keys.named(name)).into();
-    let mut reply = WARM_UP.run(redis, names, args).await?;
-    let preheated = match reply.text()?.as_str() {
+    let script_keys = ["gate", "orders", "stats", "queue", "winners"].map(|name| keys.named(name)).into();
+    let mut reply = WARM_UP.run(redis, script_keys, args).await?;
+    let outcome = match reply.text()?.as_str() {
         "done" => WarmUpOutcome::Done,
         "stale" => return Ok(WarmUpOutcome::Stale),
-        "missing" => return Ok(WarmUpOutcome::Missing),
+        "missing" => return Ok(WarmUpOutcome::NoGate),
         _ => {
             let sku = reply.text()?;
-            let sku = SkuId::parse(&sku).map_err(|_| StoreError::Unreadable(format!("preheat answered {sku:?}")))?;
-            return Ok(WarmUpOutcome::Below(sku));
+            let sku = SkuId::parse(&sku).map_err(|_| StoreError::Malformed(format!("preheat answered {sku:?}")))?;
+            return Ok(WarmUpOutcome::BelowHeldAndSold(sku));
         }
     };
     redis.command("SADD", vec![ACTIVITIES.into(), activity.id.as_str().into()]).await?;
-    Ok(preheated)
+    Ok(outcome)
 }
 
 /// A limit as the script reads it: count and milliseconds, empty for none.
-fn limit(limit: Option<Limit>) -> String {
+fn limit_arg(limit: Option<Limit>) -> String {
     limit.map(|limit| format!("{}:{}", limit.count, limit.seconds * 1000)).unwrap_or_default()
 }

@@ -1,13 +1,13 @@
 //! Letting people in: who may ask (`lua/precheck.lua`), and whose human check counts (`lua/admit.lua`).
 
 use domain::{
-    check::Proof,
+    human_check::Proof,
     ids::{ActivityId, UserId},
     problem::Code,
     time::Millis,
 };
 
-use super::limits::{self, Policy};
+use super::limits::{self, RateLimit};
 use crate::{
     keys::Keys,
     ports::{Redis, StoreError},
@@ -15,10 +15,10 @@ use crate::{
 };
 
 /// From this score on somebody looks suspicious: twenty requests too many, two wrong checks, or a ban of today.
-pub const SUSPICIOUS: i64 = 20;
+pub const SUSPICION_THRESHOLD: i64 = 20;
 
 /// What an order left unpaid adds to a score.
-pub const STRIKE: i64 = 10;
+pub const STRIKE_SUSPICION: i64 = 10;
 
 /// Somebody who asks for a challenge or a ticket.
 #[derive(Debug, Clone)]
@@ -30,14 +30,14 @@ pub struct Visitor {
     /// The client's address, as limits count it.
     pub ip: String,
     /// Addresses that sent bad tokens or tickets since the last call, and how many (B6).
-    pub abused: Vec<(String, i64)>,
+    pub abuse_by_ip: Vec<(String, i64)>,
 }
 
 /// What is said to a visitor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admission {
     /// Limits as they stand.
-    pub policies: Vec<Policy>,
+    pub rate_limits: Vec<RateLimit>,
     /// How suspicious the visitor is, or why not to go on, with milliseconds to wait.
     pub outcome: Result<i64, (Code, i64)>,
 }
@@ -46,26 +46,26 @@ pub struct Admission {
 ///
 /// # Errors
 /// [`StoreError`] of Redis.
-pub async fn precheck<R: Redis>(redis: &R, visitor: &Visitor, desk: &str) -> Result<Admission, StoreError> {
-    let Visitor { activity, user, ip, abused } = visitor;
+pub async fn precheck<R: Redis>(redis: &R, visitor: &Visitor, endpoint: &str) -> Result<Admission, StoreError> {
+    let Visitor { activity, user, ip, abuse_by_ip } = visitor;
     let keys = Keys::of(activity);
-    let mut names = vec![
+    let mut script_keys = vec![
         keys.named("gate"),
         keys.ban_user(user),
         keys.ban_ip(ip),
-        keys.rate(&format!("{desk}:user"), user.as_str()),
-        keys.rate(&format!("{desk}:ip"), ip),
+        keys.rate_limit(&format!("{endpoint}:user"), user.as_str()),
+        keys.rate_limit(&format!("{endpoint}:ip"), ip),
         keys.abuse_user(user),
         keys.abuse_ip(ip),
         keys.named("stats"),
         keys.named("visitors"),
     ];
     let mut args = vec![user.as_str().into()];
-    limits::tell(&keys, abused, &mut names, &mut args);
-    let mut reply = PRECHECK.run(redis, names, args).await?;
+    limits::push_abuse(&keys, abuse_by_ip, &mut script_keys, &mut args);
+    let mut reply = PRECHECK.run(redis, script_keys, args).await?;
     let word = reply.text()?;
     reply.int()?;
-    let policies = limits::policies(&reply.text()?);
+    let rate_limits = limits::parse_rate_limits(&reply.text()?);
     let outcome = match word.as_str() {
         "welcome" => Ok(reply.int()?),
         "rate_limited" => {
@@ -74,15 +74,15 @@ pub async fn precheck<R: Redis>(redis: &R, visitor: &Visitor, desk: &str) -> Res
         }
         word => match Code::parse(word) {
             Some(code) => Err((code, 0)),
-            None => return Err(StoreError::Unreadable(format!("knock answered {word:?}"))),
+            None => return Err(StoreError::Malformed(format!("knock answered {word:?}"))),
         },
     };
-    Ok(Admission { policies, outcome })
+    Ok(Admission { rate_limits, outcome })
 }
 
 /// What came of a visitor's human check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Check {
+pub enum CheckOutcome {
     /// It was passed.
     Passed(Proof),
     /// It was not; where it was one of ours, it is used up.
@@ -93,20 +93,25 @@ pub enum Check {
 ///
 /// # Errors
 /// [`StoreError`] of Redis; then the check may be used up, and another one must be solved.
-pub async fn admit<R: Redis>(redis: &R, visitor: &Visitor, check: &Check, now: Millis) -> Result<bool, StoreError> {
+pub async fn admit<R: Redis>(
+    redis: &R,
+    visitor: &Visitor,
+    check: &CheckOutcome,
+    now: Millis,
+) -> Result<bool, StoreError> {
     let keys = Keys::of(&visitor.activity);
     let (word, proof) = match check {
-        Check::Passed(proof) => ("passed", Some(proof)),
-        Check::Failed(proof) => ("failed", proof.as_ref()),
+        CheckOutcome::Passed(proof) => ("passed", Some(proof)),
+        CheckOutcome::Failed(proof) => ("failed", proof.as_ref()),
     };
-    let names = vec![
+    let script_keys = vec![
         keys.abuse_user(&visitor.user),
         keys.ban_user(&visitor.user),
-        keys.check(proof.map_or("none", |proof| proof.id.as_str())),
+        keys.human_check(proof.map_or("none", |proof| proof.id.as_str())),
         keys.named("stats"),
     ];
     // A second more than it lives: clocks differ a little.
     let ttl = proof.map_or(0, |proof| (proof.expires_at.0 - now.0).max(0) + 1_000);
     let args = vec![word.into(), ttl.to_string().into()];
-    Ok(ADMIT.run(redis, names, args).await?.text()? == "admitted")
+    Ok(ADMIT.run(redis, script_keys, args).await?.text()? == "admitted")
 }

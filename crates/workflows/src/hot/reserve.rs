@@ -1,16 +1,16 @@
 //! Reserving: one call that decides and writes everything (`lua/reserve.lua`).
 
 use domain::{
-    activity::{Phase, State},
+    activity::{ActivityState, Phase},
     ids::{ActivityId, OrderNo, SkuId, UserId},
-    order::{Order, Status},
+    order::{Order, OrderStatus},
     problem::Code,
     time::Millis,
 };
 
 use crate::{
-    DOORBELL,
-    hot::limits::{self, Policy},
+    DOORBELL_CHANNEL,
+    hot::limits::{self, RateLimit},
     keys::Keys,
     ports::{Redis, StoreError},
     reply::Reply,
@@ -19,7 +19,7 @@ use crate::{
 
 /// A reservation that passed everything CPU alone can check.
 #[derive(Debug, Clone)]
-pub struct Reservation {
+pub struct ReserveRequest {
     /// The order that it makes: its number is its ticket's.
     pub order_no: OrderNo,
     /// Who buys.
@@ -33,14 +33,14 @@ pub struct Reservation {
     /// The client's address, as limits count it.
     pub ip: String,
     /// Addresses that sent bad tickets since the last call, and how many (B6).
-    pub abused: Vec<(String, i64)>,
+    pub abuse_by_ip: Vec<(String, i64)>,
 }
 
 /// The gate as an instance remembers it for a moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GateFacts {
+pub struct Gate {
     /// What operators decided.
-    pub state: State,
+    pub state: ActivityState,
     /// When it opens.
     pub starts_at: Millis,
     /// When it ends.
@@ -51,7 +51,7 @@ pub struct GateFacts {
     pub start_key: String,
 }
 
-impl GateFacts {
+impl Gate {
     /// What a visitor sees at `now`.
     #[must_use]
     pub fn phase(&self, now: Millis) -> Phase {
@@ -61,7 +61,7 @@ impl GateFacts {
 
 /// What became of a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReserveOutcome {
     /// It holds units now, or did so the first time this ticket came.
     Queued(Box<Order>),
     /// Refused, with milliseconds to wait where that helps.
@@ -76,21 +76,25 @@ pub struct ReserveReply {
     /// Redis's clock.
     pub now: Millis,
     /// Limits as they stand.
-    pub policies: Vec<Policy>,
+    pub rate_limits: Vec<RateLimit>,
     /// The gate, where it was asked for and there is one.
-    pub gate: Option<GateFacts>,
+    pub gate: Option<Gate>,
     /// What became of it.
-    pub outcome: Outcome,
+    pub outcome: ReserveOutcome,
 }
 
 /// Reserves. With `look`, the answer brings the gate along, so that memory is fed without a call of its own.
 ///
 /// # Errors
 /// [`StoreError`] of Redis; then the reservation may have happened: asking again with the same ticket tells.
-pub async fn reserve<R: Redis>(redis: &R, request: &Reservation, with_gate: bool) -> Result<ReserveReply, StoreError> {
+pub async fn reserve<R: Redis>(
+    redis: &R,
+    request: &ReserveRequest,
+    with_gate: bool,
+) -> Result<ReserveReply, StoreError> {
     let keys = Keys::of(request.order_no.activity());
     let ulid = request.order_no.ulid();
-    let mut names = vec![
+    let mut script_keys = vec![
         keys.named("gate"),
         keys.order(ulid),
         keys.stock(&request.sku),
@@ -102,9 +106,9 @@ pub async fn reserve<R: Redis>(redis: &R, request: &Reservation, with_gate: bool
         keys.named("winners"),
         keys.ban_user(&request.user),
         keys.ban_ip(&request.ip),
-        keys.rate("user", request.user.as_str()),
-        keys.rate("ip", &request.ip),
-        keys.rate("all", ""),
+        keys.rate_limit("user", request.user.as_str()),
+        keys.rate_limit("ip", &request.ip),
+        keys.rate_limit("all", ""),
         keys.abuse_user(&request.user),
         keys.abuse_ip(&request.ip),
     ];
@@ -115,12 +119,12 @@ pub async fn reserve<R: Redis>(redis: &R, request: &Reservation, with_gate: bool
         request.user.as_str().as_bytes().to_vec(),
         ulid.to_string().into_bytes(),
         request.order_no.activity().as_str().as_bytes().to_vec(),
-        DOORBELL.as_bytes().to_vec(),
+        DOORBELL_CHANNEL.as_bytes().to_vec(),
         fingerprint(ulid).to_vec(),
         vec![if with_gate { b'1' } else { b'0' }],
     ];
-    limits::tell(&keys, &request.abused, &mut names, &mut args);
-    decision(RESERVE.run(redis, names, args).await?, request)
+    limits::push_abuse(&keys, &request.abuse_by_ip, &mut script_keys, &mut args);
+    parse_reply(RESERVE.run(redis, script_keys, args).await?, request)
 }
 
 /// What the list of winners keeps of an order: the last four of its random bytes.
@@ -130,34 +134,34 @@ pub fn fingerprint(ulid: ulid::Ulid) -> [u8; 4] {
     [bytes[12], bytes[13], bytes[14], bytes[15]]
 }
 
-fn decision(mut reply: Reply, request: &Reservation) -> Result<ReserveReply, StoreError> {
+fn parse_reply(mut reply: Reply, request: &ReserveRequest) -> Result<ReserveReply, StoreError> {
     let word = reply.text()?;
     let now = Millis(reply.int()?);
-    let policies = limits::policies(&reply.text()?);
-    let gate = gate(&reply.text()?);
+    let rate_limits = limits::parse_rate_limits(&reply.text()?);
+    let gate = parse_gate(&reply.text()?);
     let outcome = match word.as_str() {
-        "queued" | "replayed" => Outcome::Queued(Box::new(order(&mut reply, request)?)),
-        "sold_out" => Outcome::SoldOut(reply.bytes()?.as_chunks::<4>().0.to_vec()),
+        "queued" | "replayed" => ReserveOutcome::Queued(Box::new(parse_order(&mut reply, request)?)),
+        "sold_out" => ReserveOutcome::SoldOut(reply.bytes()?.as_chunks::<4>().0.to_vec()),
         "rate_limited" => {
             reply.text()?;
-            Outcome::Refused(Code::RateLimited, reply.int()?)
+            ReserveOutcome::Refused(Code::RateLimited, reply.int()?)
         }
-        "not_open" => Outcome::Refused(Code::NotOpen, reply.int()?),
-        "overloaded" => Outcome::Refused(Code::Overloaded, reply.int()?),
+        "not_open" => ReserveOutcome::Refused(Code::NotOpen, reply.int()?),
+        "overloaded" => ReserveOutcome::Refused(Code::Overloaded, reply.int()?),
         word => match Code::parse(word) {
-            Some(code) => Outcome::Refused(code, 0),
-            None => return Err(StoreError::Unreadable(format!("reserve answered {word:?}"))),
+            Some(code) => ReserveOutcome::Refused(code, 0),
+            None => return Err(StoreError::Malformed(format!("reserve answered {word:?}"))),
         },
     };
-    Ok(ReserveReply { now, policies, gate, outcome })
+    Ok(ReserveReply { now, rate_limits, gate, outcome })
 }
 
-fn order(reply: &mut Reply, request: &Reservation) -> Result<Order, StoreError> {
+fn parse_order(reply: &mut Reply, request: &ReserveRequest) -> Result<Order, StoreError> {
     reply.int()?;
     Ok(Order {
         order_no: request.order_no.clone(),
         user: request.user.clone(),
-        status: Status::Queued,
+        status: OrderStatus::Queued,
         sku: request.sku.clone(),
         quantity: request.quantity,
         ahead: reply.int()?,
@@ -171,11 +175,11 @@ fn order(reply: &mut Reply, request: &Reservation) -> Result<Order, StoreError> 
     })
 }
 
-fn gate(text: &str) -> Option<GateFacts> {
+fn parse_gate(text: &str) -> Option<Gate> {
     let [state, starts_at, ends_at, shed, start_key]: [&str; 5] =
         text.split('|').collect::<Vec<_>>().try_into().ok()?;
-    Some(GateFacts {
-        state: State::parse(state)?,
+    Some(Gate {
+        state: ActivityState::parse(state)?,
         starts_at: Millis(starts_at.parse().ok()?),
         ends_at: Millis(ends_at.parse().ok()?),
         shed: shed == "1",
@@ -185,6 +189,6 @@ fn gate(text: &str) -> Option<GateFacts> {
 
 /// The activity that a doorbell names.
 #[must_use]
-pub fn doorbell(message: &[u8]) -> Option<ActivityId> {
+pub fn parse_doorbell(message: &[u8]) -> Option<ActivityId> {
     ActivityId::parse(std::str::from_utf8(message).ok()?).ok()
 }

@@ -2,7 +2,7 @@
 
 use domain::{
     ids::{OrderNo, SkuId, UserId},
-    order::{Order, Status},
+    order::{Order, OrderStatus},
     time::Millis,
 };
 
@@ -16,18 +16,18 @@ use crate::{
 ///
 /// # Errors
 /// [`StoreError`] of Redis.
-pub async fn status<R: Redis>(redis: &R, order_no: &OrderNo) -> Result<(Millis, Option<Order>), StoreError> {
+pub async fn load_order<R: Redis>(redis: &R, order_no: &OrderNo) -> Result<(Millis, Option<Order>), StoreError> {
     let keys = Keys::of(order_no.activity());
-    let names = vec![keys.order(order_no.ulid()), keys.named("queue")];
-    let mut reply = STATUS.run(redis, names, Vec::new()).await?;
+    let script_keys = vec![keys.order(order_no.ulid()), keys.named("queue")];
+    let mut reply = STATUS.run(redis, script_keys, Vec::new()).await?;
     let now = Millis(reply.int()?);
-    if reply.left() == 0 {
+    if reply.remaining() == 0 {
         return Ok((now, None));
     }
-    let unreadable = |what: &str| StoreError::Unreadable(format!("the {what} of {order_no} in Redis"));
-    let status = Status::parse(&reply.text()?).ok_or_else(|| unreadable("status"))?;
-    let user = UserId::parse(&reply.text()?).map_err(|_| unreadable("user"))?;
-    let sku = SkuId::parse(&reply.text()?).map_err(|_| unreadable("SKU"))?;
+    let malformed = |what: &str| StoreError::Malformed(format!("the {what} of {order_no} in Redis"));
+    let status = OrderStatus::parse(&reply.text()?).ok_or_else(|| malformed("status"))?;
+    let user = UserId::parse(&reply.text()?).map_err(|_| malformed("user"))?;
+    let sku = SkuId::parse(&reply.text()?).map_err(|_| malformed("SKU"))?;
     let order = Order {
         order_no: order_no.clone(),
         user,
@@ -36,10 +36,10 @@ pub async fn status<R: Redis>(redis: &R, order_no: &OrderNo) -> Result<(Millis, 
         quantity: reply.int()?,
         money: reply.money()?,
         created_at: Millis(reply.int()?),
-        pay_by: some_time(reply.int()?),
-        paid_at: some_time(reply.int()?),
-        reason: some_text(reply.text()?),
-        checkout_url: some_text(reply.text()?),
+        pay_by: non_zero_time(reply.int()?),
+        paid_at: non_zero_time(reply.int()?),
+        reason: non_empty(reply.text()?),
+        checkout_url: non_empty(reply.text()?),
         ahead: reply.int()?,
         estimated_wait_ms: reply.int()?,
     };
@@ -47,11 +47,11 @@ pub async fn status<R: Redis>(redis: &R, order_no: &OrderNo) -> Result<(Millis, 
 }
 
 /// 0 is no time.
-pub(crate) fn some_time(ms: i64) -> Option<Millis> {
+pub(crate) fn non_zero_time(ms: i64) -> Option<Millis> {
     (ms > 0).then_some(Millis(ms))
 }
 
 /// An empty text is none.
-pub(crate) fn some_text(text: String) -> Option<String> {
+pub(crate) fn non_empty(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }

@@ -2,7 +2,7 @@
 
 use domain::{ids::OrderNo, time::Millis};
 
-use super::rows::Row;
+use super::row_reader::RowReader;
 use crate::ports::{Sql, StoreError};
 
 /// Keeps the sealed address of an order that can be paid, in place of an earlier one; `false` where it cannot be.
@@ -25,7 +25,7 @@ pub async fn save<S: Sql>(sql: &S, order_no: &OrderNo, sealed: &str, now: Millis
 /// [`StoreError`] of the ledger.
 pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<String>, StoreError> {
     let rows = sql.run("SELECT sealed FROM addresses WHERE order_no = ?1", vec![order_no.to_string().into()]).await?;
-    rows.into_iter().next().map(|row| Row::new(row).text()).transpose()
+    rows.into_iter().next().map(|row| RowReader::new(row).text()).transpose()
 }
 
 /// Erases up to `limit` addresses of orders that have not moved since `before` and need none any more.

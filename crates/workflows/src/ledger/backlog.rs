@@ -4,7 +4,7 @@
 use domain::time::Millis;
 use serde::{Deserialize, Serialize};
 
-use super::{payments::HELD, rows::Row};
+use super::{payments::HELD_OUTCOMES, row_reader::RowReader};
 use crate::ports::{Sql, StoreError};
 
 /// What waits.
@@ -29,22 +29,22 @@ pub struct Backlog {
 /// # Errors
 /// [`StoreError`] of the ledger.
 pub async fn load<S: Sql>(sql: &S) -> Result<Backlog, StoreError> {
-    let refunds = |which: &str| {
+    let refunds = |filter: &str| {
         format!(
-            "(SELECT COUNT(*) FROM refunds WHERE state <> 'confirmed' {which}) \
-             + (SELECT COUNT(*) FROM overpayments WHERE state <> 'confirmed' {which})"
+            "(SELECT COUNT(*) FROM refunds WHERE state <> 'confirmed' {filter}) \
+             + (SELECT COUNT(*) FROM overpayments WHERE state <> 'confirmed' {filter})"
         )
     };
     let statement = format!(
         "SELECT (SELECT COUNT(*) FROM events WHERE state = 'waiting'), \
          (SELECT COALESCE(MIN(happened_at), 0) FROM events WHERE state = 'waiting'), {}, {}, \
-         (SELECT COUNT(*) FROM callbacks WHERE outcome IN {HELD}), \
+         (SELECT COUNT(*) FROM callbacks WHERE outcome IN {HELD_OUTCOMES}), \
          (SELECT COUNT(*) FROM dead_letters WHERE replayed_at < died_at)",
         refunds(""),
         refunds("AND last_error <> ''"),
     );
     let rows = sql.run(&statement, Vec::new()).await?;
-    let mut row = Row::new(rows.into_iter().next().unwrap_or_default());
+    let mut row = RowReader::new(rows.into_iter().next().unwrap_or_default());
     Ok(Backlog {
         events: row.int()?,
         oldest_event_at: Millis(row.int()?),

@@ -3,37 +3,37 @@
 use domain::{
     event::{self, Event},
     ids::OrderNo,
-    order::Status,
+    order::OrderStatus,
     time::Millis,
 };
 
-use super::{orders, rows::Row, switches};
+use super::{orders, row_reader::RowReader, switches};
 use crate::{
-    hot::status::{some_text, some_time},
-    ports::{Dialect, Sql, StoreError, Value},
+    hot::status::{non_empty, non_zero_time},
+    ports::{Dialect, Sql, SqlValue, StoreError},
     queue::dead_letters,
 };
 
 /// How long an event is left to the sweeper that took it, in milliseconds.
-const TAKEN_MS: i64 = 60_000;
+const CLAIM_MS: i64 = 60_000;
 
 /// How long delivered events are kept, for a replay.
-const DELIVERED_KEPT_MS: i64 = 7 * 24 * 3_600 * 1_000;
+const DELIVERED_RETENTION_MS: i64 = 7 * 24 * 3_600 * 1_000;
 
 /// How long events are kept that were never delivered.
-const UNDELIVERED_KEPT_MS: i64 = 30 * 24 * 3_600 * 1_000;
+const UNDELIVERED_RETENTION_MS: i64 = 30 * 24 * 3_600 * 1_000;
 
 /// Turns the outbox on or off: while it is off, orders move without a word.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn switch<S: Sql>(sql: &S, on: bool) -> Result<(), StoreError> {
-    switches::turn(sql, "events", on).await
+pub async fn set_enabled<S: Sql>(sql: &S, on: bool) -> Result<(), StoreError> {
+    switches::set(sql, "events", on).await
 }
 
 /// An event that was taken to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken {
+pub struct ClaimedEvent {
     /// What happened.
     pub event: Event,
     /// This attempt's number, from 1.
@@ -45,48 +45,49 @@ pub struct Taken {
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn take<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<Taken>, StoreError> {
+pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<ClaimedEvent>, StoreError> {
     let statement = "UPDATE events SET attempts = attempts + 1, next_try_at = CAST(?1 AS BIGINT) + CAST(?3 AS BIGINT) \
          WHERE state = 'waiting' AND next_try_at <= ?1 AND (order_no, step) IN (SELECT d.order_no, d.step FROM events d \
            WHERE d.state = 'waiting' AND d.next_try_at <= ?1 AND NOT EXISTS (SELECT 1 FROM events e \
              WHERE e.order_no = d.order_no AND e.step < d.step AND e.state = 'waiting') \
            ORDER BY d.next_try_at, d.order_no LIMIT CAST(?2 AS BIGINT)) \
          RETURNING order_no, status, reason, pay_by, paid_at, happened_at, attempts";
-    let rows = sql.run(statement, vec![now.0.into(), limit.into(), TAKEN_MS.into()]).await?;
-    let mut happened = Vec::with_capacity(rows.len());
+    let rows = sql.run(statement, vec![now.0.into(), limit.into(), CLAIM_MS.into()]).await?;
+    let mut claimed_rows = Vec::with_capacity(rows.len());
     for row in rows {
-        let mut row = Row::new(row);
-        let order_no = row.parsed(OrderNo::parse)?;
-        let status = row.parsed(|text| Status::parse(text).ok_or(()))?;
-        happened.push((order_no, status, row.text()?, row.int()?, row.int()?, row.int()?, row.int()?));
+        let mut row = RowReader::new(row);
+        let order_no = row.parse(OrderNo::parse)?;
+        let status = row.parse(|text| OrderStatus::parse(text).ok_or(()))?;
+        claimed_rows.push((order_no, status, row.text()?, row.int()?, row.int()?, row.int()?, row.int()?));
     }
-    let numbers: Vec<_> = happened.iter().map(|(order_no, ..)| order_no).collect();
-    let known = if numbers.is_empty() { Vec::new() } else { orders::load_many(sql, &numbers).await? };
-    let mut taken = Vec::with_capacity(happened.len());
-    for (order_no, status, reason, pay_by, paid_at, happened_at, attempt) in happened {
-        let known = known.iter().find(|entry| entry.order.order_no == order_no).map(|entry| entry.order.clone());
+    let order_numbers: Vec<_> = claimed_rows.iter().map(|(order_no, ..)| order_no).collect();
+    let known_orders =
+        if order_numbers.is_empty() { Vec::new() } else { orders::load_many(sql, &order_numbers).await? };
+    let mut claimed = Vec::with_capacity(claimed_rows.len());
+    for (order_no, status, reason, pay_by, paid_at, happened_at, attempt) in claimed_rows {
+        let ledger_order = known_orders.iter().find(|row| row.order.order_no == order_no).map(|row| row.order.clone());
         // An order that failed is no row of the ledger: its dead letter has it.
-        let order = match known {
+        let order = match ledger_order {
             Some(order) => Some(order),
-            None => dead_letters::order(sql, &order_no).await?,
+            None => dead_letters::load_failed_order(sql, &order_no).await?,
         };
         let Some(mut order) = order else { continue };
         order.status = status;
-        order.reason = some_text(reason);
-        (order.pay_by, order.paid_at) = (some_time(pay_by), some_time(paid_at));
+        order.reason = non_empty(reason);
+        (order.pay_by, order.paid_at) = (non_zero_time(pay_by), non_zero_time(paid_at));
         order.checkout_url = None;
-        taken.push(Taken { event: Event { order, happened_at: Millis(happened_at) }, attempt });
+        claimed.push(ClaimedEvent { event: Event { order, happened_at: Millis(happened_at) }, attempt });
     }
-    Ok(taken)
+    Ok(claimed)
 }
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
+pub enum DeliveryAttempt {
     /// The endpoint has it.
     Delivered,
     /// It is tried again then; the text says why.
-    Later(Millis, String),
+    RetryAt(Millis, String),
     /// It is given up; the text says why.
     Failed(String),
 }
@@ -95,20 +96,20 @@ pub enum Ended {
 ///
 /// # Errors
 /// [`StoreError`] of the ledger: then they are tried again.
-pub async fn record_attempts<S: Sql>(sql: &S, ended: &[(&Event, Ended)]) -> Result<(), StoreError> {
-    if ended.is_empty() {
+pub async fn record_attempts<S: Sql>(sql: &S, attempts: &[(&Event, DeliveryAttempt)]) -> Result<(), StoreError> {
+    if attempts.is_empty() {
         return Ok(());
     }
-    let rows: Vec<_> = ended
+    let rows: Vec<_> = attempts
         .iter()
-        .map(|(event, ended)| {
-            let (state, next, error) = match ended {
-                Ended::Delivered => ("delivered", 0, ""),
-                Ended::Later(next, error) => ("waiting", next.0, error.as_str()),
-                Ended::Failed(error) => ("failed", 0, error.as_str()),
+        .map(|(event, attempt)| {
+            let (state, next_try_at, error) = match attempt {
+                DeliveryAttempt::Delivered => ("delivered", 0, ""),
+                DeliveryAttempt::RetryAt(retry_at, error) => ("waiting", retry_at.0, error.as_str()),
+                DeliveryAttempt::Failed(error) => ("failed", 0, error.as_str()),
             };
             let order = &event.order;
-            serde_json::json!([order.order_no.to_string(), event::step(order.status), state, next, error])
+            serde_json::json!([order.order_no.to_string(), event::step(order.status), state, next_try_at, error])
         })
         .collect();
     let statement = match sql.dialect() {
@@ -140,7 +141,7 @@ pub async fn replay<S: Sql>(sql: &S, order_no: Option<&OrderNo>, now: Millis) ->
 
 /// An event as operators see it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Line {
+pub struct EventRecord {
     /// Its id, as the endpoint knows it.
     pub id: String,
     /// Its order.
@@ -159,14 +160,14 @@ pub struct Line {
     pub last_error: String,
 }
 
-const LINE: &str = "order_no, status, state, happened_at, attempts, next_try_at, last_error";
+const EVENT_COLUMNS: &str = "order_no, status, state, happened_at, attempts, next_try_at, last_error";
 
-fn read(row: Vec<Value>) -> Result<Line, StoreError> {
-    let mut row = Row::new(row);
+fn parse_row(row: Vec<SqlValue>) -> Result<EventRecord, StoreError> {
+    let mut row = RowReader::new(row);
     let order_no = row.text()?;
     let status = row.text()?;
     let ulid = order_no.split_once('.').map_or("", |(_, ulid)| ulid);
-    Ok(Line {
+    Ok(EventRecord {
         id: format!("evt_{ulid}_{status}"),
         r#type: format!("order.{status}"),
         state: row.text()?,
@@ -182,27 +183,28 @@ fn read(row: Vec<Value>) -> Result<Line, StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn failed<S: Sql>(sql: &S) -> Result<Vec<Line>, StoreError> {
-    let statement = format!("SELECT {LINE} FROM events WHERE state = 'failed' ORDER BY happened_at DESC LIMIT 200");
-    sql.run(&statement, Vec::new()).await?.into_iter().map(read).collect()
+pub async fn list_failed<S: Sql>(sql: &S) -> Result<Vec<EventRecord>, StoreError> {
+    let statement =
+        format!("SELECT {EVENT_COLUMNS} FROM events WHERE state = 'failed' ORDER BY happened_at DESC LIMIT 200");
+    sql.run(&statement, Vec::new()).await?.into_iter().map(parse_row).collect()
 }
 
 /// The events of one order, in order.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn of_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<Line>, StoreError> {
-    let statement = format!("SELECT {LINE} FROM events WHERE order_no = ?1 ORDER BY step");
-    sql.run(&statement, vec![order_no.to_string().into()]).await?.into_iter().map(read).collect()
+pub async fn list_for_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<EventRecord>, StoreError> {
+    let statement = format!("SELECT {EVENT_COLUMNS} FROM events WHERE order_no = ?1 ORDER BY step");
+    sql.run(&statement, vec![order_no.to_string().into()]).await?.into_iter().map(parse_row).collect()
 }
 
 /// Events that wait to be delivered.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn waiting<S: Sql>(sql: &S) -> Result<i64, StoreError> {
+pub async fn count_waiting<S: Sql>(sql: &S) -> Result<i64, StoreError> {
     let rows = sql.run("SELECT COUNT(*) FROM events WHERE state = 'waiting'", Vec::new()).await?;
-    rows.into_iter().next().map_or(Ok(0), |row| Row::new(row).int())
+    rows.into_iter().next().map_or(Ok(0), |row| RowReader::new(row).int())
 }
 
 /// Erases up to `limit` events whose time to be kept is over.
@@ -211,15 +213,17 @@ pub async fn waiting<S: Sql>(sql: &S) -> Result<i64, StoreError> {
 /// [`StoreError`] of the ledger.
 pub async fn erase<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<usize, StoreError> {
     let mut erased = 0;
-    for (state, kept_ms) in
-        [("delivered", DELIVERED_KEPT_MS), ("failed", UNDELIVERED_KEPT_MS), ("waiting", UNDELIVERED_KEPT_MS)]
-    {
+    for (state, retention_ms) in [
+        ("delivered", DELIVERED_RETENTION_MS),
+        ("failed", UNDELIVERED_RETENTION_MS),
+        ("waiting", UNDELIVERED_RETENTION_MS),
+    ] {
         // What waits has a next try at most a day ahead: the index of what waits finds it.
         let statement = format!(
             "DELETE FROM events WHERE (order_no, step) IN (SELECT d.order_no, d.step FROM events d \
              WHERE d.state = '{state}' AND d.happened_at <= ?1 LIMIT CAST(?2 AS BIGINT)) RETURNING step"
         );
-        erased += sql.run(&statement, vec![now.plus(-kept_ms).0.into(), limit.into()]).await?.len();
+        erased += sql.run(&statement, vec![now.plus(-retention_ms).0.into(), limit.into()]).await?.len();
     }
     Ok(erased)
 }
@@ -239,20 +243,20 @@ pub struct Endpoint {
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn endpoint<S: Sql>(sql: &S, url: &str, pace: i64) -> Result<Endpoint, StoreError> {
+pub async fn load_endpoint<S: Sql>(sql: &S, url: &str, default_pace: i64) -> Result<Endpoint, StoreError> {
     let statement = "SELECT disabled_at, rest_until, pace FROM endpoints WHERE url = ?1";
     let Some(row) = sql.run(statement, vec![url.into()]).await?.into_iter().next() else {
-        return Ok(Endpoint { disabled_at: None, rest_until: Millis(0), pace });
+        return Ok(Endpoint { disabled_at: None, rest_until: Millis(0), pace: default_pace });
     };
-    let mut row = Row::new(row);
-    Ok(Endpoint { disabled_at: some_time(row.int()?), rest_until: Millis(row.int()?), pace: row.int()? })
+    let mut row = RowReader::new(row);
+    Ok(Endpoint { disabled_at: non_zero_time(row.int()?), rest_until: Millis(row.int()?), pace: row.int()? })
 }
 
 /// Keeps what is known of an endpoint.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn set_endpoint<S: Sql>(sql: &S, url: &str, endpoint: &Endpoint) -> Result<(), StoreError> {
+pub async fn save_endpoint<S: Sql>(sql: &S, url: &str, endpoint: &Endpoint) -> Result<(), StoreError> {
     let statement = "INSERT INTO endpoints (url, disabled_at, rest_until, pace) VALUES (?1, ?2, ?3, ?4) \
          ON CONFLICT (url) DO UPDATE SET disabled_at = excluded.disabled_at, rest_until = excluded.rest_until, \
          pace = excluded.pace";

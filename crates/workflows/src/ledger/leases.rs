@@ -3,8 +3,8 @@
 
 use domain::time::Millis;
 
-use super::rows::Row;
-use crate::ports::{Sql, StoreError, Value};
+use super::row_reader::RowReader;
+use crate::ports::{Sql, SqlValue, StoreError};
 
 /// A lease that was taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,13 +19,13 @@ pub struct Lease {
 
 impl Lease {
     /// SQL that is true while the lease is ours; its two parameters begin at `?first`.
-    pub(crate) fn condition(first: usize) -> String {
-        let second = first + 1;
-        format!("EXISTS (SELECT 1 FROM leases l WHERE l.name = ?{first} AND l.token = ?{second})")
+    pub(crate) fn condition(first_param: usize) -> String {
+        let second_param = first_param + 1;
+        format!("EXISTS (SELECT 1 FROM leases l WHERE l.name = ?{first_param} AND l.token = ?{second_param})")
     }
 
     /// The parameters of [`Lease::condition`].
-    pub(crate) fn params(&self) -> [Value; 2] {
+    pub(crate) fn params(&self) -> [SqlValue; 2] {
         [self.name.into(), self.token.into()]
     }
 }
@@ -35,19 +35,19 @@ impl Lease {
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn take<S: Sql>(
+pub async fn acquire<S: Sql>(
     sql: &S,
     name: &'static str,
     owner: &str,
     now: Millis,
-    ms: i64,
+    ttl_ms: i64,
 ) -> Result<Option<Lease>, StoreError> {
     let statement = "INSERT INTO leases (name, owner, token, until) VALUES (?1, ?2, 1, CAST(?4 AS BIGINT)) \
          ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, token = leases.token + 1, until = excluded.until \
          WHERE leases.until <= CAST(?3 AS BIGINT) OR leases.until > excluded.until RETURNING token, resume_after";
-    let params = vec![name.into(), owner.into(), now.0.into(), now.plus(ms).0.into()];
+    let params = vec![name.into(), owner.into(), now.0.into(), now.plus(ttl_ms).0.into()];
     let Some(row) = sql.run(statement, params).await?.into_iter().next() else { return Ok(None) };
-    let mut row = Row::new(row);
+    let mut row = RowReader::new(row);
     Ok(Some(Lease { name, token: row.int()?, resume_after: row.text()? }))
 }
 
@@ -55,7 +55,7 @@ pub async fn take<S: Sql>(
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn keep<S: Sql>(sql: &S, lease: &Lease, until: Millis) -> Result<bool, StoreError> {
+pub async fn renew<S: Sql>(sql: &S, lease: &Lease, until: Millis) -> Result<bool, StoreError> {
     let statement = "UPDATE leases SET until = ?3, resume_after = ?4 WHERE name = ?1 AND token = ?2 RETURNING token";
     let [name, token] = lease.params();
     let params = vec![name, token, until.0.into(), lease.resume_after.as_str().into()];

@@ -3,16 +3,16 @@
 use domain::{
     ids::{ActivityId, OrderNo, SkuId, UserId},
     money::Money,
-    order::{Order, Status},
+    order::{Order, OrderStatus},
     time::Millis,
 };
 use serde_json::json;
 
-use super::{rows::Row, sessions};
+use super::{row_reader::RowReader, sessions};
 use crate::{
-    hot::status::{some_text, some_time},
+    hot::status::{non_empty, non_zero_time},
     ledger::leases::Lease,
-    ports::{Dialect, Sql, StoreError, Value},
+    ports::{Dialect, Sql, SqlValue, StoreError},
     settle::{OrderState, Transition},
 };
 
@@ -34,8 +34,8 @@ pub struct OrderRow {
 impl OrderRow {
     /// What Redis must be told of it.
     #[must_use]
-    pub fn to_transition(&self, entry: String) -> Transition {
-        let standing = OrderState {
+    pub fn to_transition(&self, stream_id: String) -> Transition {
+        let state = OrderState {
             epoch: self.epoch,
             status: self.order.status,
             live: self.live,
@@ -43,7 +43,7 @@ impl OrderRow {
             paid_at: self.order.paid_at.unwrap_or_default(),
             reason: self.order.reason.clone().unwrap_or_default(),
         };
-        Transition { order_no: self.order.order_no.clone(), state: standing, stream_id: entry }
+        Transition { order_no: self.order.order_no.clone(), state, stream_id }
     }
 }
 
@@ -54,18 +54,18 @@ pub(crate) const COLUMNS: &str = "order_no, user_id, sku, quantity, amount, curr
        THEN '' ELSE checkout_url END, updated_at, payment, \
      COALESCE((SELECT p.epoch FROM epochs p WHERE p.activity = orders.activity), 0)";
 
-fn read(row: Vec<Value>) -> Result<OrderRow, StoreError> {
-    let mut row = Row::new(row);
-    let order_no = row.parsed(OrderNo::parse)?;
-    let user = row.parsed(UserId::parse)?;
-    let sku = row.parsed(SkuId::parse)?;
+fn parse_row(row: Vec<SqlValue>) -> Result<OrderRow, StoreError> {
+    let mut row = RowReader::new(row);
+    let order_no = row.parse(OrderNo::parse)?;
+    let user = row.parse(UserId::parse)?;
+    let sku = row.parse(SkuId::parse)?;
     let (quantity, money) = (row.int()?, row.money()?);
-    let status = row.parsed(|text| Status::parse(text).ok_or(()))?;
+    let status = row.parse(|text| OrderStatus::parse(text).ok_or(()))?;
     let live = row.int()? == 1;
-    let reason = some_text(row.text()?);
+    let reason = non_empty(row.text()?);
     let created_at = Millis(row.int()?);
-    let (pay_by, paid_at) = (some_time(row.int()?), some_time(row.int()?));
-    let checkout_url = some_text(row.text()?);
+    let (pay_by, paid_at) = (non_zero_time(row.int()?), non_zero_time(row.int()?));
+    let checkout_url = non_empty(row.text()?);
     let updated_at = Millis(row.int()?);
     let order = Order {
         order_no,
@@ -85,8 +85,8 @@ fn read(row: Vec<Value>) -> Result<OrderRow, StoreError> {
     Ok(OrderRow { order, live, updated_at, payment: row.text()?, epoch: row.int()? })
 }
 
-pub(crate) fn read_all(rows: Vec<Vec<Value>>) -> Result<Vec<OrderRow>, StoreError> {
-    rows.into_iter().map(read).collect()
+pub(crate) fn parse_rows(rows: Vec<Vec<SqlValue>>) -> Result<Vec<OrderRow>, StoreError> {
+    rows.into_iter().map(parse_row).collect()
 }
 
 /// A message of the stream, ready to be written.
@@ -120,11 +120,11 @@ pub async fn insert<S: Sql>(
     orders: &[&NewOrder],
     now: Millis,
 ) -> Result<(), StoreError> {
-    let row = |order: &&NewOrder| {
+    let to_json = |order: &&NewOrder| {
         let NewOrder { order_no, user, sku, quantity, money: Money { amount, currency }, created_at, epoch } = order;
         json!([order_no, sku, user, quantity, amount, currency, created_at.0, epoch])
     };
-    let rows: Vec<_> = orders.iter().map(row).collect();
+    let rows: Vec<_> = orders.iter().map(to_json).collect();
     let statement = match sql.dialect() {
         Dialect::Sqlite => INSERT_SQLITE,
         Dialect::Postgres => INSERT_POSTGRES,
@@ -184,8 +184,8 @@ pub async fn load_states<S: Sql>(
     activity: &ActivityId,
     orders: &[&NewOrder],
 ) -> Result<Vec<Option<OrderState>>, StoreError> {
-    let numbers: Vec<_> = orders.iter().map(|order| &order.order_no).collect();
-    let (places, each) = match sql.dialect() {
+    let order_numbers: Vec<_> = orders.iter().map(|order| &order.order_no).collect();
+    let (positions_expr, json_rows) = match sql.dialect() {
         Dialect::Sqlite => ("json_group_array(e.key)", "json_each(?1) AS e"),
         Dialect::Postgres => (
             "CAST(json_agg(e.place - 1) AS TEXT)",
@@ -193,31 +193,31 @@ pub async fn load_states<S: Sql>(
         ),
     };
     let statement = format!(
-        "SELECT {places}, COALESCE((SELECT p.epoch FROM epochs p WHERE p.activity = ?2), 0), \
+        "SELECT {positions_expr}, COALESCE((SELECT p.epoch FROM epochs p WHERE p.activity = ?2), 0), \
            o.status, o.live, o.pay_by, o.paid_at, o.reason \
-         FROM orders AS o JOIN {each} ON o.order_no = e.value \
+         FROM orders AS o JOIN {json_rows} ON o.order_no = e.value \
          GROUP BY o.status, o.live, o.pay_by, o.paid_at, o.reason"
     );
-    let rows = sql.run(&statement, vec![json!(numbers).to_string().into(), activity.as_str().into()]).await?;
-    let mut standings = vec![None; orders.len()];
+    let rows = sql.run(&statement, vec![json!(order_numbers).to_string().into(), activity.as_str().into()]).await?;
+    let mut states = vec![None; orders.len()];
     for row in rows {
-        let mut row = Row::new(row);
-        let places: Vec<usize> = row.parsed(|text| serde_json::from_str(text))?;
-        let standing = OrderState {
+        let mut row = RowReader::new(row);
+        let positions: Vec<usize> = row.parse(|text| serde_json::from_str(text))?;
+        let state = OrderState {
             epoch: row.int()?,
-            status: row.parsed(|text| Status::parse(text).ok_or(()))?,
+            status: row.parse(|text| OrderStatus::parse(text).ok_or(()))?,
             live: row.int()? == 1,
             pay_by: Millis(row.int()?),
             paid_at: Millis(row.int()?),
             reason: row.text()?,
         };
-        for place in places {
-            if let Some(found) = standings.get_mut(place) {
-                *found = Some(standing.clone());
+        for position in positions {
+            if let Some(slot) = states.get_mut(position) {
+                *slot = Some(state.clone());
             }
         }
     }
-    Ok(standings)
+    Ok(states)
 }
 
 /// Loads one order.
@@ -226,7 +226,7 @@ pub async fn load_states<S: Sql>(
 /// [`StoreError`] of the ledger.
 pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!("SELECT {COLUMNS} FROM orders WHERE order_no = ?1");
-    Ok(read_all(sql.run(&statement, vec![order_no.to_string().into()]).await?)?.pop())
+    Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into()]).await?)?.pop())
 }
 
 /// Loads those of `orders` that exist.
@@ -234,20 +234,20 @@ pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<OrderRow
 /// # Errors
 /// [`StoreError`] of the ledger.
 pub async fn load_many<S: Sql>(sql: &S, orders: &[&OrderNo]) -> Result<Vec<OrderRow>, StoreError> {
-    let names: Vec<_> = orders.iter().map(ToString::to_string).collect();
-    let each = match sql.dialect() {
+    let order_numbers: Vec<_> = orders.iter().map(ToString::to_string).collect();
+    let json_values = match sql.dialect() {
         Dialect::Sqlite => "SELECT value FROM json_each(?1)",
         Dialect::Postgres => "SELECT jsonb_array_elements_text((?1::text)::jsonb)",
     };
-    let statement = format!("SELECT {COLUMNS} FROM orders WHERE order_no IN ({each})");
-    read_all(sql.run(&statement, vec![json!(names).to_string().into()]).await?)
+    let statement = format!("SELECT {COLUMNS} FROM orders WHERE order_no IN ({json_values})");
+    parse_rows(sql.run(&statement, vec![json!(order_numbers).to_string().into()]).await?)
 }
 
 /// A user's orders, newest first, before `before` where given.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn of_user<S: Sql>(
+pub async fn list_for_user<S: Sql>(
     sql: &S,
     user: &UserId,
     before: Option<&OrderNo>,
@@ -260,14 +260,14 @@ pub async fn of_user<S: Sql>(
     );
     let before = before.map(ToString::to_string).unwrap_or_default();
     let rows = sql.run(&statement, vec![user.as_str().into(), before.into(), limit.into()]).await?;
-    Ok(read_all(rows)?.into_iter().map(|entry| entry.order).collect())
+    Ok(parse_rows(rows)?.into_iter().map(|row| row.order).collect())
 }
 
 /// A page of an activity's orders, by number, after the number `after`.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn page<S: Sql>(
+pub async fn load_page<S: Sql>(
     sql: &S,
     activity: &ActivityId,
     after: &str,
@@ -278,7 +278,7 @@ pub async fn page<S: Sql>(
          ORDER BY order_no LIMIT CAST(?4 AS BIGINT)"
     );
     let params = vec![after.into(), format!("{activity}.%").into(), activity.as_str().into(), limit.into()];
-    read_all(sql.run(&statement, params).await?)
+    parse_rows(sql.run(&statement, params).await?)
 }
 
 /// `pending_payment → cancelled`, by the buyer. Answers the order if this call moved it.
@@ -286,7 +286,7 @@ pub async fn page<S: Sql>(
 /// # Errors
 /// [`StoreError`] of the ledger.
 pub async fn cancel<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<OrderRow>, StoreError> {
-    release(sql, order_no, Status::Cancelled, "cancelled_by_buyer", now).await
+    release(sql, order_no, OrderStatus::Cancelled, "cancelled_by_buyer", now).await
 }
 
 /// `pending_payment → cancelled | expired`, as `to` says. Answers the order if this call moved it.
@@ -296,7 +296,7 @@ pub async fn cancel<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<
 pub async fn release<S: Sql>(
     sql: &S,
     order_no: &OrderNo,
-    to: Status,
+    to: OrderStatus,
     reason: &str,
     now: Millis,
 ) -> Result<Option<OrderRow>, StoreError> {
@@ -305,7 +305,7 @@ pub async fn release<S: Sql>(
          WHERE order_no = ?1 AND status = 'pending_payment' RETURNING {COLUMNS}"
     );
     let params = vec![order_no.to_string().into(), now.0.into(), to.as_str().into(), reason.into()];
-    Ok(read_all(sql.run(&statement, params).await?)?.pop())
+    Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
 }
 
 /// `pending_payment → expired` for up to `limit` orders whose time is up at `now`. An order whose payment session is
@@ -320,23 +320,23 @@ pub async fn expire<S: Sql>(
     limit: i64,
     lease: Option<&Lease>,
 ) -> Result<Vec<OrderRow>, StoreError> {
-    let lock = match sql.dialect() {
+    let lock_clause = match sql.dialect() {
         Dialect::Sqlite => "",
         Dialect::Postgres => "FOR UPDATE SKIP LOCKED",
     };
-    let fence = lease.map_or("1 = 1".to_owned(), |_| Lease::condition(4));
+    let lease_condition = lease.map_or("1 = 1".to_owned(), |_| Lease::condition(4));
     let statement = format!(
         "UPDATE orders SET status = 'expired', live = 0, reason = 'not_paid_in_time', updated_at = ?1, unsettled = 1 \
-         WHERE status = 'pending_payment' AND {fence} AND order_no IN (SELECT d.order_no FROM orders d \
+         WHERE status = 'pending_payment' AND {lease_condition} AND order_no IN (SELECT d.order_no FROM orders d \
            WHERE d.status = 'pending_payment' AND d.pay_by <= ?1 \
              AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.order_no = d.order_no AND s.state = 'open' \
                AND d.pay_by > CAST(?3 AS BIGINT)) \
-           ORDER BY d.pay_by LIMIT CAST(?2 AS BIGINT) {lock}) \
+           ORDER BY d.pay_by LIMIT CAST(?2 AS BIGINT) {lock_clause}) \
          RETURNING {COLUMNS}"
     );
     let mut params = vec![now.0.into(), limit.into(), now.plus(-sessions::GRACE_MS).0.into()];
     params.extend(lease.into_iter().flat_map(Lease::params));
-    read_all(sql.run(&statement, params).await?)
+    parse_rows(sql.run(&statement, params).await?)
 }
 
 /// Starts a payment: notes where to pay, and extends the hold once by the activity's extension (E6). Answers the order
@@ -358,31 +358,35 @@ pub async fn start_payment<S: Sql>(
          WHERE order_no = ?1 AND status = 'pending_payment' AND pay_by > ?3 RETURNING {COLUMNS}"
     );
     let params = vec![order_no.to_string().into(), checkout_url.into(), now.0.into()];
-    Ok(read_all(sql.run(&statement, params).await?)?.pop())
+    Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
 }
 
 /// Orders whose last move Redis may not have seen, unchanged since `before`: up to `limit`, after the first `skip`.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn unsettled<S: Sql>(sql: &S, before: Millis, limit: i64, skip: i64) -> Result<Vec<OrderRow>, StoreError> {
+pub async fn load_unsettled<S: Sql>(
+    sql: &S,
+    before: Millis,
+    limit: i64,
+    skip: i64,
+) -> Result<Vec<OrderRow>, StoreError> {
     let statement = format!(
         "SELECT {COLUMNS} FROM orders WHERE unsettled = 1 AND updated_at <= ?1 ORDER BY updated_at, order_no \
          LIMIT CAST(?2 AS BIGINT) OFFSET CAST(?3 AS BIGINT)"
     );
-    read_all(sql.run(&statement, vec![before.0.into(), limit.into(), skip.into()]).await?)
+    parse_rows(sql.run(&statement, vec![before.0.into(), limit.into(), skip.into()]).await?)
 }
 
 /// Notes that Redis has seen these moves, unless the order moved again since.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn mark_settled<S: Sql>(sql: &S, entries: &[OrderRow]) -> Result<(), StoreError> {
-    if entries.is_empty() {
+pub async fn mark_settled<S: Sql>(sql: &S, rows: &[OrderRow]) -> Result<(), StoreError> {
+    if rows.is_empty() {
         return Ok(());
     }
-    let pairs: Vec<_> =
-        entries.iter().map(|e| json!([e.order.order_no.to_string(), e.order.status.as_str()])).collect();
+    let pairs: Vec<_> = rows.iter().map(|e| json!([e.order.order_no.to_string(), e.order.status.as_str()])).collect();
     let statement = match sql.dialect() {
         Dialect::Sqlite => {
             "UPDATE orders SET unsettled = 0 FROM json_each(?1) AS e \

@@ -1,13 +1,13 @@
 //! Callbacks, and the moves of orders that money makes, in the ledger.
 
-use domain::{ids::OrderNo, money::Money, time::Millis, webhook::Payment};
+use domain::{ids::OrderNo, money::Money, time::Millis, webhook::ProviderEvent};
 use serde::Serialize;
 
 use super::{
-    orders::{COLUMNS, OrderRow, read_all},
-    rows::Row,
+    orders::{COLUMNS, OrderRow, parse_rows},
+    row_reader::RowReader,
 };
-use crate::ports::{Sql, StoreError, Value};
+use crate::ports::{Sql, SqlValue, StoreError};
 
 /// A callback as the ledger has it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -34,10 +34,10 @@ pub struct Callback {
     pub outcome: String,
 }
 
-const CALLBACK: &str = "id, type, order_no, payment, amount, currency, refund, session, received_at, outcome";
+const CALLBACK_COLUMNS: &str = "id, type, order_no, payment, amount, currency, refund, session, received_at, outcome";
 
-fn read(row: Vec<Value>) -> Result<Callback, StoreError> {
-    let mut row = Row::new(row);
+fn parse_row(row: Vec<SqlValue>) -> Result<Callback, StoreError> {
+    let mut row = RowReader::new(row);
     Ok(Callback {
         id: row.text()?,
         kind: row.text()?,
@@ -55,30 +55,30 @@ fn read(row: Vec<Value>) -> Result<Callback, StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn record_callback<S: Sql>(sql: &S, event: &Payment, now: Millis) -> Result<Callback, StoreError> {
+pub async fn record_callback<S: Sql>(sql: &S, event: &ProviderEvent, now: Millis) -> Result<Callback, StoreError> {
     let params = vec![
-        kept(&event.id),
-        kept(&event.kind),
-        kept(&event.order_no),
-        kept(&event.payment),
+        sanitize(&event.id),
+        sanitize(&event.kind),
+        sanitize(&event.order_no),
+        sanitize(&event.payment),
         event.money.amount.into(),
-        kept(&event.money.currency),
+        sanitize(&event.money.currency),
         now.0.into(),
-        kept(&event.refund),
-        kept(&event.session),
+        sanitize(&event.refund),
+        sanitize(&event.session),
     ];
     // The update changes nothing; it makes RETURNING answer for a callback that was there before.
     let statement = format!(
         "INSERT INTO callbacks (id, type, order_no, payment, amount, currency, received_at, refund, session) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) \
-         ON CONFLICT (id) DO UPDATE SET outcome = callbacks.outcome RETURNING {CALLBACK}"
+         ON CONFLICT (id) DO UPDATE SET outcome = callbacks.outcome RETURNING {CALLBACK_COLUMNS}"
     );
     let rows = sql.run(&statement, params).await?;
-    rows.into_iter().next().map_or_else(|| Err(StoreError::Unreadable("no callback was written".to_owned())), read)
+    rows.into_iter().next().map_or_else(|| Err(StoreError::Malformed("no callback was written".to_owned())), parse_row)
 }
 
 /// A provider's text as the ledger can keep it: PostgreSQL takes no NUL, and nobody reads a novel.
-fn kept(text: &str) -> Value {
+fn sanitize(text: &str) -> SqlValue {
     text.chars().filter(|c| *c != '\0').take(200).collect::<String>().into()
 }
 
@@ -86,7 +86,7 @@ fn kept(text: &str) -> Value {
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn close<S: Sql>(sql: &S, id: &str, outcome: &str) -> Result<(), StoreError> {
+pub async fn set_outcome<S: Sql>(sql: &S, id: &str, outcome: &str) -> Result<(), StoreError> {
     sql.run("UPDATE callbacks SET outcome = ?2 WHERE id = ?1", vec![id.into(), outcome.into()]).await.map(|_| ())
 }
 
@@ -94,49 +94,57 @@ pub async fn close<S: Sql>(sql: &S, id: &str, outcome: &str) -> Result<(), Store
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn open<S: Sql>(sql: &S, before: Millis, limit: i64, skip: usize) -> Result<Vec<Callback>, StoreError> {
+pub async fn load_unprocessed<S: Sql>(
+    sql: &S,
+    before: Millis,
+    limit: i64,
+    skip: usize,
+) -> Result<Vec<Callback>, StoreError> {
     let statement = format!(
-        "SELECT {CALLBACK} FROM callbacks WHERE outcome = '' AND received_at <= ?1 ORDER BY received_at, id \
+        "SELECT {CALLBACK_COLUMNS} FROM callbacks WHERE outcome = '' AND received_at <= ?1 ORDER BY received_at, id \
          LIMIT CAST(?2 AS BIGINT) OFFSET CAST(?3 AS BIGINT)"
     );
     let skip = i64::try_from(skip).unwrap_or(i64::MAX);
-    sql.run(&statement, vec![before.0.into(), limit.into(), skip.into()]).await?.into_iter().map(read).collect()
+    sql.run(&statement, vec![before.0.into(), limit.into(), skip.into()]).await?.into_iter().map(parse_row).collect()
 }
 
 /// Outcomes that leave a callback to an operator: its money has no order, or its order not this money (E2), or its money
 /// is not where it was said to be (E4).
-pub(crate) const HELD: &str = "('unknown_order', 'wrong_amount', 'paid_twice', 'unknown_payment', 'refund_bounced')";
+pub(crate) const HELD_OUTCOMES: &str =
+    "('unknown_order', 'wrong_amount', 'paid_twice', 'unknown_payment', 'refund_bounced')";
 
 /// The outcome with which an operator gives the money of a callback back: a trigger writes the refund in the same
 /// statement, and leaves a callback alone whose payment its order was paid with.
-pub const GIVEN_BACK: &str = "refunded_by_operator";
+pub const REFUNDED_BY_OPERATOR: &str = "refunded_by_operator";
 
 /// The newest 200 callbacks that wait for an operator.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn held<S: Sql>(sql: &S) -> Result<Vec<Callback>, StoreError> {
-    let statement =
-        format!("SELECT {CALLBACK} FROM callbacks WHERE outcome IN {HELD} ORDER BY received_at DESC LIMIT 200");
-    sql.run(&statement, Vec::new()).await?.into_iter().map(read).collect()
+pub async fn list_held<S: Sql>(sql: &S) -> Result<Vec<Callback>, StoreError> {
+    let statement = format!(
+        "SELECT {CALLBACK_COLUMNS} FROM callbacks WHERE outcome IN {HELD_OUTCOMES} ORDER BY received_at DESC LIMIT 200"
+    );
+    sql.run(&statement, Vec::new()).await?.into_iter().map(parse_row).collect()
 }
 
 /// A callback, if it waits for an operator.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn held_one<S: Sql>(sql: &S, id: &str) -> Result<Option<Callback>, StoreError> {
-    let statement = format!("SELECT {CALLBACK} FROM callbacks WHERE id = ?1 AND outcome IN {HELD}");
-    sql.run(&statement, vec![kept(id)]).await?.into_iter().next().map(read).transpose()
+pub async fn load_held<S: Sql>(sql: &S, id: &str) -> Result<Option<Callback>, StoreError> {
+    let statement = format!("SELECT {CALLBACK_COLUMNS} FROM callbacks WHERE id = ?1 AND outcome IN {HELD_OUTCOMES}");
+    sql.run(&statement, vec![sanitize(id)]).await?.into_iter().next().map(parse_row).transpose()
 }
 
 /// What providers said of one order.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn of_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<Callback>, StoreError> {
-    let statement = format!("SELECT {CALLBACK} FROM callbacks WHERE order_no = ?1 ORDER BY received_at LIMIT 100");
-    sql.run(&statement, vec![order_no.to_string().into()]).await?.into_iter().map(read).collect()
+pub async fn list_for_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<Callback>, StoreError> {
+    let statement =
+        format!("SELECT {CALLBACK_COLUMNS} FROM callbacks WHERE order_no = ?1 ORDER BY received_at LIMIT 100");
+    sql.run(&statement, vec![order_no.to_string().into()]).await?.into_iter().map(parse_row).collect()
 }
 
 /// Takes a held callback out of the operator's hands, with a new outcome: empty to be applied once more. Answers it if
@@ -144,10 +152,11 @@ pub async fn of_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<Callbac
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn let_go<S: Sql>(sql: &S, id: &str, outcome: &str) -> Result<Option<Callback>, StoreError> {
-    let statement =
-        format!("UPDATE callbacks SET outcome = ?2 WHERE id = ?1 AND outcome IN {HELD} RETURNING {CALLBACK}");
-    sql.run(&statement, vec![kept(id), outcome.into()]).await?.into_iter().next().map(read).transpose()
+pub async fn set_outcome_if_held<S: Sql>(sql: &S, id: &str, outcome: &str) -> Result<Option<Callback>, StoreError> {
+    let statement = format!(
+        "UPDATE callbacks SET outcome = ?2 WHERE id = ?1 AND outcome IN {HELD_OUTCOMES} RETURNING {CALLBACK_COLUMNS}"
+    );
+    sql.run(&statement, vec![sanitize(id), outcome.into()]).await?.into_iter().next().map(parse_row).transpose()
 }
 
 /// Erases up to `limit` callbacks that were dealt with and came before `before`. Held ones stay.
@@ -157,7 +166,7 @@ pub async fn let_go<S: Sql>(sql: &S, id: &str, outcome: &str) -> Result<Option<C
 pub async fn erase<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<usize, StoreError> {
     let statement = format!(
         "DELETE FROM callbacks WHERE id IN (SELECT c.id FROM callbacks c WHERE c.received_at <= ?1 \
-         AND c.outcome <> '' AND c.outcome NOT IN {HELD} LIMIT CAST(?2 AS BIGINT)) RETURNING id"
+         AND c.outcome <> '' AND c.outcome NOT IN {HELD_OUTCOMES} LIMIT CAST(?2 AS BIGINT)) RETURNING id"
     );
     Ok(sql.run(&statement, vec![before.0.into(), limit.into()]).await?.len())
 }
@@ -167,7 +176,7 @@ pub async fn erase<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<usize,
 ///
 /// # Errors
 /// [`StoreError::LedgerRefused`] where a released order finds no room (I2).
-pub async fn pay<S: Sql>(
+pub async fn mark_paid<S: Sql>(
     sql: &S,
     callback: &Callback,
     from: &str,
@@ -178,20 +187,20 @@ pub async fn pay<S: Sql>(
          unsettled = 1 WHERE order_no = ?1 AND status = ?4 RETURNING {COLUMNS}"
     );
     let params = vec![callback.order_no.as_str().into(), callback.payment.as_str().into(), now.0.into(), from.into()];
-    Ok(read_all(sql.run(&statement, params).await?)?.pop())
+    Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
 }
 
 /// The payment of an order that was paid in a ledger which is lost (see [`crate::recovery::backfill`]).
-pub const LOST: &str = "lost";
+pub const LOST_PAYMENT: &str = "lost";
 
 /// Gives the payment of an order back its id; `false` where the order has one. A trigger names it in the order's refund,
 /// which is due then.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn name<S: Sql>(sql: &S, callback: &Callback) -> Result<bool, StoreError> {
+pub async fn restore_payment_id<S: Sql>(sql: &S, callback: &Callback) -> Result<bool, StoreError> {
     let statement = "UPDATE orders SET payment = ?2 WHERE order_no = ?1 AND payment = ?3 RETURNING order_no";
-    let params = vec![callback.order_no.as_str().into(), callback.payment.as_str().into(), LOST.into()];
+    let params = vec![callback.order_no.as_str().into(), callback.payment.as_str().into(), LOST_PAYMENT.into()];
     Ok(!sql.run(statement, params).await?.is_empty())
 }
 
@@ -204,36 +213,40 @@ pub async fn request_refund<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) ->
         "UPDATE orders SET status = 'refunding', reason = 'refund_requested', updated_at = ?2, unsettled = 1 \
          WHERE order_no = ?1 AND status = 'paid' RETURNING {COLUMNS}"
     );
-    Ok(read_all(sql.run(&statement, vec![order_no.to_string().into(), now.0.into()]).await?)?.pop())
+    Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into(), now.0.into()]).await?)?.pop())
 }
 
 /// Why an order is refunded that was paid when it was released, and found no unit.
-pub const TOO_LATE: &str = "paid_too_late";
+pub const PAID_TOO_LATE: &str = "paid_too_late";
 
 /// `cancelled | expired → refunding`, for money that came too late and found no unit.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn refund_late<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<Option<OrderRow>, StoreError> {
+pub async fn refund_late_payment<S: Sql>(
+    sql: &S,
+    callback: &Callback,
+    now: Millis,
+) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
-        "UPDATE orders SET status = 'refunding', reason = '{TOO_LATE}', payment = ?2, paid_at = ?3, \
+        "UPDATE orders SET status = 'refunding', reason = '{PAID_TOO_LATE}', payment = ?2, paid_at = ?3, \
          updated_at = ?3, unsettled = 1 \
          WHERE order_no = ?1 AND status IN ('cancelled', 'expired') RETURNING {COLUMNS}"
     );
     let params = vec![callback.order_no.as_str().into(), callback.payment.as_str().into(), now.0.into()];
-    Ok(read_all(sql.run(&statement, params).await?)?.pop())
+    Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
 }
 
 /// `refunding → refunded`; the units go back on sale where the activity's policy says so. A trigger closes the work.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn refunded<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<OrderRow>, StoreError> {
+pub async fn mark_refunded<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
         "UPDATE orders SET status = 'refunded', updated_at = ?2, unsettled = 1, \
          live = CASE WHEN (SELECT a.refund_restocks FROM activities a WHERE a.id = orders.activity) = 1 \
            THEN 0 ELSE live END \
          WHERE order_no = ?1 AND status = 'refunding' RETURNING {COLUMNS}"
     );
-    Ok(read_all(sql.run(&statement, vec![order_no.to_string().into(), now.0.into()]).await?)?.pop())
+    Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into(), now.0.into()]).await?)?.pop())
 }

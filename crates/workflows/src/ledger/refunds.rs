@@ -6,33 +6,33 @@
 use domain::{ids::OrderNo, money::Money, time::Millis};
 use serde::Serialize;
 
-use super::rows::Row;
-use crate::ports::{Sql, StoreError, Value};
+use super::row_reader::RowReader;
+use crate::ports::{Sql, SqlValue, StoreError};
 
 /// Where a refund is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Book {
+pub enum RefundKind {
     /// Refunds of orders: a trigger opens one when an order is refunding, and closes it when it is refunded.
     Orders,
     /// Money that no order wants.
     Overpayments,
 }
 
-impl Book {
-    const ALL: [Book; 2] = [Book::Orders, Book::Overpayments];
+impl RefundKind {
+    const ALL: [RefundKind; 2] = [RefundKind::Orders, RefundKind::Overpayments];
 
     fn table(self) -> &'static str {
         match self {
-            Book::Orders => "refunds",
-            Book::Overpayments => "overpayments",
+            RefundKind::Orders => "refunds",
+            RefundKind::Overpayments => "overpayments",
         }
     }
 
-    fn key(self) -> &'static str {
+    fn key_column(self) -> &'static str {
         match self {
-            Book::Orders => "order_no",
-            Book::Overpayments => "payment",
+            RefundKind::Orders => "order_no",
+            RefundKind::Overpayments => "payment",
         }
     }
 }
@@ -41,7 +41,8 @@ impl Book {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Refund {
     /// Where it is written.
-    pub book: Book,
+    #[serde(rename = "book")]
+    pub kind: RefundKind,
     /// The order's number; of an overpayment, whatever the provider said.
     pub order_no: String,
     /// The provider's id of the payment.
@@ -65,11 +66,11 @@ pub struct Refund {
 
 const COLUMNS: &str = "order_no, payment, amount, currency, state, refund, failures, attempts, next_try_at, last_error";
 
-fn read_all(book: Book, rows: Vec<Vec<Value>>) -> Result<Vec<Refund>, StoreError> {
-    let read = |row| {
-        let mut row = Row::new(row);
+fn parse_rows(kind: RefundKind, rows: Vec<Vec<SqlValue>>) -> Result<Vec<Refund>, StoreError> {
+    let parse_row = |row| {
+        let mut row = RowReader::new(row);
         Ok(Refund {
-            book,
+            kind,
             order_no: row.text()?,
             payment: row.text()?,
             money: row.money()?,
@@ -81,7 +82,7 @@ fn read_all(book: Book, rows: Vec<Vec<Value>>) -> Result<Vec<Refund>, StoreError
             last_error: row.text()?,
         })
     };
-    rows.into_iter().map(read).collect()
+    rows.into_iter().map(parse_row).collect()
 }
 
 /// Takes up to `limit` refunds of each book whose time has come, and sets their next try ahead, so that no two sweepers
@@ -89,27 +90,27 @@ fn read_all(book: Book, rows: Vec<Vec<Value>>) -> Result<Vec<Refund>, StoreError
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn take<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<Refund>, StoreError> {
-    let mut taken = Vec::new();
-    for book in Book::ALL {
-        let (table, key) = (book.table(), book.key());
+pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<Refund>, StoreError> {
+    let mut claimed = Vec::new();
+    for kind in RefundKind::ALL {
+        let (table, key_column) = (kind.table(), kind.key_column());
         let statement = format!(
             "UPDATE {table} SET attempts = attempts + 1, \
              next_try_at = CAST(?1 AS BIGINT) + 5000 * (attempts + 1) * (attempts + 1) \
-             WHERE state <> 'confirmed' AND next_try_at <= CAST(?1 AS BIGINT) AND {key} IN (SELECT r.{key} \
+             WHERE state <> 'confirmed' AND next_try_at <= CAST(?1 AS BIGINT) AND {key_column} IN (SELECT r.{key_column} \
                FROM {table} r WHERE r.state <> 'confirmed' AND r.next_try_at <= CAST(?1 AS BIGINT) \
                ORDER BY r.next_try_at LIMIT CAST(?2 AS BIGINT)) RETURNING {COLUMNS}"
         );
-        taken.extend(read_all(book, sql.run(&statement, vec![now.0.into(), limit.into()]).await?)?);
+        claimed.extend(parse_rows(kind, sql.run(&statement, vec![now.0.into(), limit.into()]).await?)?);
     }
-    Ok(taken)
+    Ok(claimed)
 }
 
 /// How a try ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Tried {
+pub enum RefundAttempt {
     /// The provider has it under this id.
-    Taken(String),
+    Accepted(String),
     /// The provider could not: the next try is a new refund, then.
     Failed(String, Millis),
     /// The provider did not say; it is asked again, not before then.
@@ -120,21 +121,26 @@ pub enum Tried {
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn record_attempt<S: Sql>(sql: &S, of: &Refund, tried: &Tried) -> Result<(), StoreError> {
-    let (set, text, then) = match tried {
-        Tried::Taken(refund) => ("state = 'sent', refund = ?3, last_error = ''", refund, Millis(0)),
-        Tried::Failed(error, then) => {
-            ("state = 'requested', failures = failures + 1, refund = '', last_error = ?3", error, *then)
+pub async fn record_attempt<S: Sql>(sql: &S, refund: &Refund, attempt: &RefundAttempt) -> Result<(), StoreError> {
+    let (set, text, not_before) = match attempt {
+        RefundAttempt::Accepted(refund_id) => ("state = 'sent', refund = ?3, last_error = ''", refund_id, Millis(0)),
+        RefundAttempt::Failed(error, not_before) => {
+            ("state = 'requested', failures = failures + 1, refund = '', last_error = ?3", error, *not_before)
         }
-        Tried::Unknown(error, then) => ("last_error = ?3", error, *then),
+        RefundAttempt::Unknown(error, not_before) => ("last_error = ?3", error, *not_before),
     };
     let statement = format!(
         "UPDATE {} SET {set}, next_try_at = \
          CASE WHEN next_try_at < CAST(?4 AS BIGINT) THEN CAST(?4 AS BIGINT) ELSE next_try_at END \
          WHERE order_no = ?1 AND payment = ?2 AND state <> 'confirmed'",
-        of.book.table()
+        refund.kind.table()
     );
-    let params = vec![of.order_no.as_str().into(), of.payment.as_str().into(), text.as_str().into(), then.0.into()];
+    let params = vec![
+        refund.order_no.as_str().into(),
+        refund.payment.as_str().into(),
+        text.as_str().into(),
+        not_before.0.into(),
+    ];
     sql.run(&statement, params).await.map(|_| ())
 }
 
@@ -143,7 +149,7 @@ pub async fn record_attempt<S: Sql>(sql: &S, of: &Refund, tried: &Tried) -> Resu
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn failed<S: Sql>(
+pub async fn record_failure<S: Sql>(
     sql: &S,
     order_no: &str,
     payment: &str,
@@ -151,13 +157,13 @@ pub async fn failed<S: Sql>(
     now: Millis,
 ) -> Result<bool, StoreError> {
     let mut changed = false;
-    for book in Book::ALL {
+    for kind in RefundKind::ALL {
         let statement = format!(
             "UPDATE {} SET state = 'requested', failures = failures + 1, refund = '', next_try_at = ?4, \
              last_error = 'the provider said no' \
              WHERE order_no = ?1 AND payment = ?2 AND state <> 'confirmed' AND refund IN (CAST(?3 AS TEXT), '') \
              RETURNING payment",
-            book.table()
+            kind.table()
         );
         let params = vec![order_no.into(), payment.into(), refund.into(), now.plus(60_000).0.into()];
         changed |= !sql.run(&statement, params).await?.is_empty();
@@ -166,15 +172,15 @@ pub async fn failed<S: Sql>(
 }
 
 /// A confirmed refund, and the last one that was tried: of `?1`, paid with `?2`, and `?3` where the provider named it.
-const BOUNCED: &str = "order_no = ?1 AND payment = ?2 AND state = 'confirmed' \
+const MATCHING_CONFIRMED: &str = "order_no = ?1 AND payment = ?2 AND state = 'confirmed' \
      AND (refund IN (CAST(?3 AS TEXT), '') OR CAST(?3 AS TEXT) = '')";
 
 /// Whether a refund that the provider now says has failed was confirmed before.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn bounced<S: Sql>(sql: &S, order_no: &str, payment: &str, refund: &str) -> Result<bool, StoreError> {
-    Ok(!list(sql, BOUNCED, vec![order_no.into(), payment.into(), refund.into()]).await?.is_empty())
+pub async fn was_confirmed<S: Sql>(sql: &S, order_no: &str, payment: &str, refund: &str) -> Result<bool, StoreError> {
+    Ok(!query(sql, MATCHING_CONFIRMED, vec![order_no.into(), payment.into(), refund.into()]).await?.is_empty())
 }
 
 /// Opens a refund again that [`bounced`]: it can fail now, and be asked for anew. Its order stays where it is.
@@ -182,8 +188,8 @@ pub async fn bounced<S: Sql>(sql: &S, order_no: &str, payment: &str, refund: &st
 /// # Errors
 /// [`StoreError`] of the ledger.
 pub async fn reopen<S: Sql>(sql: &S, order_no: &str, payment: &str, refund: &str) -> Result<(), StoreError> {
-    for book in Book::ALL {
-        let statement = format!("UPDATE {} SET state = 'sent' WHERE {BOUNCED}", book.table());
+    for kind in RefundKind::ALL {
+        let statement = format!("UPDATE {} SET state = 'sent' WHERE {MATCHING_CONFIRMED}", kind.table());
         sql.run(&statement, vec![order_no.into(), payment.into(), refund.into()]).await?;
     }
     Ok(())
@@ -193,7 +199,7 @@ pub async fn reopen<S: Sql>(sql: &S, order_no: &str, payment: &str, refund: &str
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn overpaid<S: Sql>(
+pub async fn record_overpayment<S: Sql>(
     sql: &S,
     order_no: &str,
     payment: &str,
@@ -211,7 +217,7 @@ pub async fn overpaid<S: Sql>(
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn given_back<S: Sql>(sql: &S, payment: &str) -> Result<bool, StoreError> {
+pub async fn is_overpayment<S: Sql>(sql: &S, payment: &str) -> Result<bool, StoreError> {
     Ok(!sql.run("SELECT payment FROM overpayments WHERE payment = ?1", vec![payment.into()]).await?.is_empty())
 }
 
@@ -221,7 +227,7 @@ pub async fn given_back<S: Sql>(sql: &S, payment: &str) -> Result<bool, StoreErr
 /// [`StoreError`] of the ledger.
 pub async fn confirm<S: Sql>(
     sql: &S,
-    book: Book,
+    kind: RefundKind,
     order_no: &str,
     payment: &str,
     refund: &str,
@@ -230,7 +236,7 @@ pub async fn confirm<S: Sql>(
         "UPDATE {} SET state = 'confirmed', last_error = '', \
          refund = CASE WHEN CAST(?3 AS TEXT) = '' THEN refund ELSE CAST(?3 AS TEXT) END \
          WHERE order_no = ?1 AND payment = ?2 RETURNING payment",
-        book.table()
+        kind.table()
     );
     Ok(!sql.run(&statement, vec![order_no.into(), payment.into(), refund.into()]).await?.is_empty())
 }
@@ -239,23 +245,23 @@ pub async fn confirm<S: Sql>(
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn open<S: Sql>(sql: &S) -> Result<Vec<Refund>, StoreError> {
-    list(sql, "state <> 'confirmed' ORDER BY attempts DESC, next_try_at LIMIT 200", Vec::new()).await
+pub async fn list_unconfirmed<S: Sql>(sql: &S) -> Result<Vec<Refund>, StoreError> {
+    query(sql, "state <> 'confirmed' ORDER BY attempts DESC, next_try_at LIMIT 200", Vec::new()).await
 }
 
 /// All refunds that name an order.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn of_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<Refund>, StoreError> {
-    list(sql, "order_no = ?1", vec![order_no.to_string().into()]).await
+pub async fn list_for_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<Refund>, StoreError> {
+    query(sql, "order_no = ?1", vec![order_no.to_string().into()]).await
 }
 
-async fn list<S: Sql>(sql: &S, which: &str, params: Vec<Value>) -> Result<Vec<Refund>, StoreError> {
+async fn query<S: Sql>(sql: &S, condition: &str, params: Vec<SqlValue>) -> Result<Vec<Refund>, StoreError> {
     let mut found = Vec::new();
-    for book in Book::ALL {
-        let statement = format!("SELECT {COLUMNS} FROM {} WHERE {which}", book.table());
-        found.extend(read_all(book, sql.run(&statement, params.clone()).await?)?);
+    for kind in RefundKind::ALL {
+        let statement = format!("SELECT {COLUMNS} FROM {} WHERE {condition}", kind.table());
+        found.extend(parse_rows(kind, sql.run(&statement, params.clone()).await?)?);
     }
     Ok(found)
 }

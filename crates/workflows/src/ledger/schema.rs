@@ -1,6 +1,6 @@
 //! Migrations: numbered, idempotent, run by whoever finds the ledger behind.
 
-use super::rows::Row;
+use super::row_reader::RowReader;
 use crate::ports::{Dialect, Sql, StoreError};
 
 /// The migrations of a dialect, oldest first.
@@ -29,7 +29,7 @@ fn migrations(dialect: Dialect) -> &'static [(i64, &'static str)] {
 
 /// The version that this code needs.
 #[must_use]
-pub fn wanted(dialect: Dialect) -> i64 {
+pub fn required_version(dialect: Dialect) -> i64 {
     migrations(dialect).last().map_or(0, |(version, _)| *version)
 }
 
@@ -37,10 +37,10 @@ pub fn wanted(dialect: Dialect) -> i64 {
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn version<S: Sql>(sql: &S) -> Result<i64, StoreError> {
-    let applied = applied(sql).await?;
+pub async fn current_version<S: Sql>(sql: &S) -> Result<i64, StoreError> {
+    let applied = applied_migrations(sql).await?;
     let latest = applied.iter().copied().max().unwrap_or(0);
-    if latest > wanted(sql.dialect()) {
+    if latest > required_version(sql.dialect()) {
         return Ok(latest);
     }
     let numbers = migrations(sql.dialect()).iter().map(|(number, _)| *number);
@@ -48,10 +48,10 @@ pub async fn version<S: Sql>(sql: &S) -> Result<i64, StoreError> {
 }
 
 /// The migrations that the ledger has. Each is looked at by itself: they may come in any order.
-async fn applied<S: Sql>(sql: &S) -> Result<Vec<i64>, StoreError> {
+async fn applied_migrations<S: Sql>(sql: &S) -> Result<Vec<i64>, StoreError> {
     match sql.run("SELECT version FROM schema_versions", Vec::new()).await {
-        Ok(rows) => rows.into_iter().map(|row| Row::new(row).int()).collect(),
-        Err(StoreError::LedgerEmpty(_)) => Ok(Vec::new()),
+        Ok(rows) => rows.into_iter().map(|row| RowReader::new(row).int()).collect(),
+        Err(StoreError::LedgerNotMigrated(_)) => Ok(Vec::new()),
         Err(error) => Err(error),
     }
 }
@@ -62,10 +62,10 @@ async fn applied<S: Sql>(sql: &S) -> Result<Vec<i64>, StoreError> {
 /// # Errors
 /// [`StoreError`] of the ledger.
 pub async fn migrate<S: Sql>(sql: &S) -> Result<(), StoreError> {
-    let applied = applied(sql).await?;
+    let applied = applied_migrations(sql).await?;
     for (_, text) in migrations(sql.dialect()).iter().filter(|(number, _)| !applied.contains(number)) {
         for statement in statements(text) {
-            run_through_races(sql, statement).await?;
+            run_with_retries(sql, statement).await?;
         }
     }
     Ok(())
@@ -73,7 +73,7 @@ pub async fn migrate<S: Sql>(sql: &S) -> Result<(), StoreError> {
 
 /// PostgreSQL can refuse `IF NOT EXISTS` when two create the same thing at the same instant: the second try finds it.
 /// SQLite has no `IF NOT EXISTS` for a column: that it is there already is what was wanted.
-async fn run_through_races<S: Sql>(sql: &S, statement: &str) -> Result<(), StoreError> {
+async fn run_with_retries<S: Sql>(sql: &S, statement: &str) -> Result<(), StoreError> {
     let mut last = Ok(Vec::new());
     for _ in 0..5 {
         last = sql.run(statement, Vec::new()).await;

@@ -3,7 +3,7 @@
 
 use domain::{ids::OrderNo, time::Millis};
 
-use super::rows::Row;
+use super::row_reader::RowReader;
 use crate::ports::{Sql, StoreError};
 
 /// How long an order that is due waits for the provider's word on its open session, in milliseconds. Money that comes
@@ -11,22 +11,22 @@ use crate::ports::{Sql, StoreError};
 pub const GRACE_MS: i64 = 60_000;
 
 /// How often a provider is asked about a session; after that it has ended by itself.
-const TRIES: i64 = 24;
+const MAX_ATTEMPTS: i64 = 24;
 
 /// A session that is to be asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Due {
+pub struct DueSession {
     /// Of which order.
     pub order_no: OrderNo,
     /// The provider's id.
-    pub session: String,
+    pub id: String,
 }
 
 /// The last session of an order: those before it have ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Last {
+pub struct Session {
     /// The provider's id.
-    pub session: String,
+    pub id: String,
     /// Where it is paid.
     pub url: String,
     /// Which of the order's sessions it is, from 1.
@@ -39,15 +39,15 @@ pub struct Last {
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn last<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<Last>, StoreError> {
+pub async fn load_latest<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<Session>, StoreError> {
     let statement = "SELECT session, url, attempt, CASE WHEN state = 'open' THEN 1 ELSE 0 END FROM sessions \
          WHERE order_no = ?1";
     let rows = sql.run(statement, vec![order_no.to_string().into()]).await?;
-    let read = |row| {
-        let mut row = Row::new(row);
-        Ok(Last { session: row.text()?, url: row.text()?, attempt: row.int()?, open: row.int()? == 1 })
+    let parse_row = |row| {
+        let mut row = RowReader::new(row);
+        Ok(Session { id: row.text()?, url: row.text()?, attempt: row.int()?, open: row.int()? == 1 })
     };
-    rows.into_iter().next().map(read).transpose()
+    rows.into_iter().next().map(parse_row).transpose()
 }
 
 /// Keeps an order's session: its first, or the next one after one that ended; anything else changes nothing. It is
@@ -55,7 +55,7 @@ pub async fn last<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<Last>, S
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn keep<S: Sql>(sql: &S, order_no: &OrderNo, opened: &Last, ask_at: Millis) -> Result<(), StoreError> {
+pub async fn save<S: Sql>(sql: &S, order_no: &OrderNo, opened: &Session, ask_at: Millis) -> Result<(), StoreError> {
     let statement = "INSERT INTO sessions (order_no, session, url, attempt, next_ask_at, state) \
          VALUES (?1, ?2, ?3, CAST(?4 AS BIGINT), CAST(?5 AS BIGINT), CASE WHEN EXISTS (SELECT 1 FROM callbacks c \
            WHERE c.order_no = ?1 AND c.session = ?2 AND c.type = 'session.ended') THEN 'closed' ELSE 'open' END) \
@@ -64,7 +64,7 @@ pub async fn keep<S: Sql>(sql: &S, order_no: &OrderNo, opened: &Last, ask_at: Mi
            last_error = '' WHERE sessions.state = 'closed' AND sessions.attempt < excluded.attempt";
     let params = vec![
         order_no.to_string().into(),
-        opened.session.as_str().into(),
+        opened.id.as_str().into(),
         opened.url.as_str().into(),
         opened.attempt.into(),
         ask_at.0.into(),
@@ -77,7 +77,7 @@ pub async fn keep<S: Sql>(sql: &S, order_no: &OrderNo, opened: &Last, ask_at: Mi
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn take<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<Due>, StoreError> {
+pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<DueSession>, StoreError> {
     let statement = "UPDATE sessions SET attempts = attempts + 1, \
          next_ask_at = CAST(?1 AS BIGINT) + 5000 * (attempts + 1) * (attempts + 1) \
          WHERE state = 'open' AND next_ask_at <= CAST(?1 AS BIGINT) AND order_no IN (SELECT s.order_no FROM sessions s \
@@ -88,8 +88,8 @@ pub async fn take<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<Due>, 
     let rows = sql.run(statement, vec![now.0.into(), limit.into()]).await?;
     rows.into_iter()
         .map(|row| {
-            let mut row = Row::new(row);
-            Ok(Due { order_no: row.parsed(OrderNo::parse)?, session: row.text()? })
+            let mut row = RowReader::new(row);
+            Ok(DueSession { order_no: row.parse(OrderNo::parse)?, id: row.text()? })
         })
         .collect()
 }
@@ -116,5 +116,7 @@ pub async fn record_no_answer<S: Sql>(
     let statement = "UPDATE sessions SET last_error = ?2, \
          state = CASE WHEN attempts >= CAST(?3 AS BIGINT) THEN 'closed' ELSE state END \
          WHERE order_no = ?1 AND session = ?4 AND state = 'open'";
-    sql.run(statement, vec![order_no.to_string().into(), error.into(), TRIES.into(), session.into()]).await.map(|_| ())
+    sql.run(statement, vec![order_no.to_string().into(), error.into(), MAX_ATTEMPTS.into(), session.into()])
+        .await
+        .map(|_| ())
 }

@@ -1,12 +1,12 @@
 //! Switches that operators, or their variables, turn on: for triggers, and for whatever must outlive Redis.
 
-use crate::ports::{Sql, StoreError, Value};
+use crate::ports::{Sql, SqlValue, StoreError};
 
 /// Turns a switch on or off; where it stands so already, nothing is written.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn turn<S: Sql>(sql: &S, name: &str, on: bool) -> Result<(), StoreError> {
+pub async fn set<S: Sql>(sql: &S, name: &str, on: bool) -> Result<(), StoreError> {
     if is_on(sql, name).await? == on {
         return Ok(());
     }
@@ -20,6 +20,6 @@ pub async fn turn<S: Sql>(sql: &S, name: &str, on: bool) -> Result<(), StoreErro
 /// # Errors
 /// [`StoreError`] of the ledger.
 pub async fn is_on<S: Sql>(sql: &S, name: &str) -> Result<bool, StoreError> {
-    let known = sql.run("SELECT is_on FROM switches WHERE name = ?1", vec![name.into()]).await?;
-    Ok(known.first().is_some_and(|row| row == &[Value::from(true)]))
+    let rows = sql.run("SELECT is_on FROM switches WHERE name = ?1", vec![name.into()]).await?;
+    Ok(rows.first().is_some_and(|row| row == &[SqlValue::from(true)]))
 }

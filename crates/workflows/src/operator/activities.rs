@@ -1,7 +1,7 @@
 //! What operators do to a sale: the ledger and Redis are changed in the order that can only undersell in between.
 
 use domain::{
-    activity::{LARGEST_TOTAL, Spec, State},
+    activity::{ActivitySpec, ActivityState, MAX_TOTAL},
     ids::{ActivityId, SkuId},
     time::Millis,
 };
@@ -10,22 +10,22 @@ use crate::{
     cache::warm_up::{self, WarmUpOutcome, warm_up},
     keys::Keys,
     ledger::{
-        activities::{self, Activity, Saved},
+        activities::{self, Activity, SaveOutcome},
         epochs,
     },
     operator::{bans, shed},
     ports::{Redis, Sql, StoreError},
-    recovery::rebuild::{Rebuilt, rebuild},
+    recovery::rebuild::{RebuildOutcome, rebuild},
     reply::Reply,
 };
 
 /// How often a sale that others rebuild at the same time is preheated.
-const HEATS: usize = 4;
+const MAX_WARM_UPS: usize = 4;
 
-const AT_ONCE: &str = "Somebody changed the sale at the same time: look again.";
-const TOTALS_AT_ONCE: &str =
+const CONCURRENT_CHANGE: &str = "Somebody changed the sale at the same time: look again.";
+const CONCURRENT_TOTALS_CHANGE: &str =
     "Somebody changed totals at the same time: they stay, and the rest is changed. Look again.";
-const REBUILT_AT_ONCE: &str = "Somebody rebuilds the sale at the same time: look again.";
+const CONCURRENT_REBUILD: &str = "Somebody rebuilds the sale at the same time: look again.";
 
 /// What came of an operator's wish.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,26 +33,26 @@ pub enum OperationOutcome {
     /// Done.
     Done(Box<Activity>),
     /// There is no such sale.
-    Unknown,
+    NotFound,
     /// Not in this state, or not below what is held and sold; the text says which.
     Conflict(String),
 }
 
 /// What came of writing a change down, and of telling Redis.
-enum Tried {
+enum ChangeOutcome {
     Done(Box<Activity>),
     /// Somebody else was first: nothing of it is in the ledger.
-    Gone,
+    Conflict,
     /// Some of it is, and the text says what hindered the rest.
-    Half(String),
+    Partial(String),
 }
 
-impl From<Tried> for OperationOutcome {
-    fn from(tried: Tried) -> Self {
-        match tried {
-            Tried::Done(activity) => OperationOutcome::Done(activity),
-            Tried::Gone => OperationOutcome::Conflict(AT_ONCE.to_owned()),
-            Tried::Half(detail) => OperationOutcome::Conflict(detail),
+impl From<ChangeOutcome> for OperationOutcome {
+    fn from(outcome: ChangeOutcome) -> Self {
+        match outcome {
+            ChangeOutcome::Done(activity) => OperationOutcome::Done(activity),
+            ChangeOutcome::Conflict => OperationOutcome::Conflict(CONCURRENT_CHANGE.to_owned()),
+            ChangeOutcome::Partial(detail) => OperationOutcome::Conflict(detail),
         }
     }
 }
@@ -77,11 +77,16 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn put(&self, id: &ActivityId, spec: Spec, read: Option<i64>) -> Result<OperationOutcome, StoreError> {
+    pub async fn put(
+        &self,
+        id: &ActivityId,
+        spec: ActivitySpec,
+        expected_version: Option<i64>,
+    ) -> Result<OperationOutcome, StoreError> {
         let old = activities::load(self.sql, id).await?;
         let version = old.as_ref().map_or(0, |old| old.version);
-        if let Some(read) = read.filter(|read| *read != version) {
-            return Ok(OperationOutcome::Conflict(match read {
+        if let Some(expected) = expected_version.filter(|expected| *expected != version) {
+            return Ok(OperationOutcome::Conflict(match expected {
                 0 => "There is a sale of this name: choose another, or edit that.".to_owned(),
                 _ => format!("The sale was changed since you read it, and is version {version} now: read it again."),
             }));
@@ -90,15 +95,15 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
             let new = Activity {
                 id: id.clone(),
                 spec,
-                state: State::Draft,
+                state: ActivityState::Draft,
                 nonce: self.nonce.clone(),
                 version: 1,
                 epoch: 0,
-                live: Vec::new(),
+                live_units: Vec::new(),
             };
             return self.save(&new, None).await.map(Into::into);
         };
-        self.change(old, spec).await
+        self.change_spec(old, spec).await
     }
 
     /// Adds `by` units to a SKU (or, below 0, takes unsold ones away). With `from`, only where its total is still that:
@@ -111,31 +116,33 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         id: &ActivityId,
         sku: &SkuId,
         by: i64,
-        from: Option<i64>,
+        expected_total: Option<i64>,
     ) -> Result<OperationOutcome, StoreError> {
-        let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::Unknown) };
+        let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::NotFound) };
         let mut spec = old.spec.clone();
-        let Some(known) = spec.skus.iter_mut().find(|known| known.sku == *sku) else {
-            return Ok(OperationOutcome::Unknown);
+        let Some(target) = spec.skus.iter_mut().find(|other| other.sku == *sku) else {
+            return Ok(OperationOutcome::NotFound);
         };
-        if known.total < 0 {
+        if target.total < 0 {
             return Ok(OperationOutcome::Conflict("The SKU is unlimited: there is nothing to restock.".to_owned()));
         }
-        if let Some(from) = from.filter(|from| *from != known.total) {
+        if let Some(expected) = expected_total.filter(|expected| *expected != target.total) {
             let detail =
-                format!("The total of SKU {sku} is {}, not {from}: look whether it was restocked.", known.total);
+                format!("The total of SKU {sku} is {}, not {expected}: look whether it was restocked.", target.total);
             return Ok(OperationOutcome::Conflict(detail));
         }
-        match known.total.checked_add(by).filter(|total| (0..=LARGEST_TOTAL).contains(total)) {
-            Some(total) => known.total = total,
+        match target.total.checked_add(by).filter(|total| (0..=MAX_TOTAL).contains(total)) {
+            Some(total) => target.total = total,
             None => return Ok(OperationOutcome::Conflict("The total would be below 0 or above 10^9.".to_owned())),
         }
-        let version = old.version;
-        match self.change(old, spec.clone()).await {
+        let old_version = old.version;
+        match self.change_spec(old, spec.clone()).await {
             // The ledger has the units, and the sweeper brings Redis along: asked again, it would add them again.
             Err(error @ (StoreError::RedisUnavailable(_) | StoreError::RedisRefused(_))) if by > 0 => {
                 match activities::load(self.sql, id).await? {
-                    Some(now) if now.version > version && now.spec == spec => Ok(OperationOutcome::Done(Box::new(now))),
+                    Some(current) if current.version > old_version && current.spec == spec => {
+                        Ok(OperationOutcome::Done(Box::new(current)))
+                    }
                     _ => Err(error),
                 }
             }
@@ -143,22 +150,23 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         }
     }
 
-    async fn change(&self, old: Activity, spec: Spec) -> Result<OperationOutcome, StoreError> {
-        let new = Activity { spec, ..self.next(&old).await? };
+    async fn change_spec(&self, old: Activity, spec: ActivitySpec) -> Result<OperationOutcome, StoreError> {
+        let new = Activity { spec, ..self.next_version(&old).await? };
         match old.state {
-            State::Draft => return self.save(&new, Some(&old)).await.map(Into::into),
-            State::Closed => {
+            ActivityState::Draft => return self.save(&new, Some(&old)).await.map(Into::into),
+            ActivityState::Closed => {
                 return Ok(OperationOutcome::Conflict("The sale is closed: it cannot be changed.".to_owned()));
             }
-            State::Published | State::Paused => {}
+            ActivityState::Published | ActivityState::Paused => {}
         }
         if new.spec.per_user < old.spec.per_user {
             let detail = "Buyers may hold more already: per_user cannot be lowered once the sale is published.";
             return Ok(OperationOutcome::Conflict(detail.to_owned()));
         }
-        let mut lowered = Activity { spec: old.spec.clone(), version: new.version, epoch: new.epoch, ..old.clone() };
-        let mut lower = Vec::new();
-        for sku in &mut lowered.spec.skus {
+        let mut lowered_only =
+            Activity { spec: old.spec.clone(), version: new.version, epoch: new.epoch, ..old.clone() };
+        let mut lowered_skus = Vec::new();
+        for sku in &mut lowered_only.spec.skus {
             match new.spec.skus.iter().find(|other| other.sku == sku.sku).map(|other| other.total) {
                 None => {
                     return Ok(OperationOutcome::Conflict(format!(
@@ -172,68 +180,70 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
                 }
                 Some(total) if total < sku.total => {
                     sku.total = total;
-                    lower.push(sku.sku.clone());
+                    lowered_skus.push(sku.sku.clone());
                 }
                 Some(_) => {}
             }
         }
-        if lower.is_empty() {
-            return self.save_and_heat(&new, &old).await.map(Into::into);
+        if lowered_skus.is_empty() {
+            return self.save_and_warm_up(&new, &old).await.map(Into::into);
         }
         // Redis decides what can still be taken off sale: it goes first, with nothing but that.
-        match warm_up::lower(self.redis, &lowered, self.ticket_secret, &lower).await? {
-            WarmUpOutcome::Done | WarmUpOutcome::Missing => {}
-            WarmUpOutcome::Stale => return Ok(OperationOutcome::Conflict(AT_ONCE.to_owned())),
-            WarmUpOutcome::Below(sku) => {
+        match warm_up::lower_totals(self.redis, &lowered_only, self.ticket_secret, &lowered_skus).await? {
+            WarmUpOutcome::Done | WarmUpOutcome::NoGate => {}
+            WarmUpOutcome::Stale => return Ok(OperationOutcome::Conflict(CONCURRENT_CHANGE.to_owned())),
+            WarmUpOutcome::BelowHeldAndSold(sku) => {
                 let detail = format!("The total of SKU {sku} would be below what is held and sold.");
                 return Ok(OperationOutcome::Conflict(detail));
             }
         }
-        let tried = self.save_and_heat(&new, &old).await?;
-        match tried {
-            Tried::Done(_) => {}
-            Tried::Gone => self.take_back(None, &new).await?,
-            Tried::Half(_) => self.take_back(Some(&old), &new).await?,
+        let outcome = self.save_and_warm_up(&new, &old).await?;
+        match outcome {
+            ChangeOutcome::Done(_) => {}
+            ChangeOutcome::Conflict => self.undo_lowered_totals(None, &new).await?,
+            ChangeOutcome::Partial(_) => self.undo_lowered_totals(Some(&old), &new).await?,
         }
-        Ok(tried.into())
+        Ok(outcome.into())
     }
 
     /// Redis went ahead in vain: both stores get the sale as it was `before` it was `tried`, where the ledger has some of
     /// that, or as somebody else left it, whose version may have the same number.
-    async fn take_back(&self, before: Option<&Activity>, tried: &Activity) -> Result<(), StoreError> {
-        let Some(now) = activities::load(self.sql, &tried.id).await? else { return Ok(()) };
-        let kept = before.filter(|_| now.version == tried.version).unwrap_or(&now).clone();
-        let mut kept = Activity { version: now.version.max(tried.version) + 1, ..kept };
-        let total =
-            |of: &Activity, sku: &SkuId| of.spec.skus.iter().find(|known| known.sku == *sku).map(|sku| sku.total);
-        for sku in &mut kept.spec.skus {
+    async fn undo_lowered_totals(&self, previous: Option<&Activity>, attempted: &Activity) -> Result<(), StoreError> {
+        let Some(current) = activities::load(self.sql, &attempted.id).await? else { return Ok(()) };
+        let base = previous.filter(|_| current.version == attempted.version).unwrap_or(&current).clone();
+        let mut restored = Activity { version: current.version.max(attempted.version) + 1, ..base };
+        let total_of =
+            |of: &Activity, sku: &SkuId| of.spec.skus.iter().find(|other| other.sku == *sku).map(|sku| sku.total);
+        for sku in &mut restored.spec.skus {
             // What the ledger has, unless that is what was tried.
-            match total(&now, &sku.sku) {
-                Some(theirs) if total(tried, &sku.sku) != Some(theirs) => sku.total = theirs,
+            match total_of(&current, &sku.sku) {
+                Some(current_total) if total_of(attempted, &sku.sku) != Some(current_total) => {
+                    sku.total = current_total
+                }
                 _ => {}
             }
         }
-        self.save_and_heat(&kept, &now).await.map(|_| ())
+        self.save_and_warm_up(&restored, &current).await.map(|_| ())
     }
 
     /// Publishes, pauses or closes a sale, or resumes one that is paused. Publishing again preheats again.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn set_state(&self, id: &ActivityId, state: State) -> Result<OperationOutcome, StoreError> {
-        let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::Unknown) };
-        let legal = matches!(
+    pub async fn set_state(&self, id: &ActivityId, state: ActivityState) -> Result<OperationOutcome, StoreError> {
+        let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::NotFound) };
+        let allowed = matches!(
             (old.state, state),
-            (State::Draft | State::Published | State::Paused, State::Published)
-                | (State::Published | State::Paused, State::Paused | State::Closed)
-                | (State::Closed, State::Closed)
+            (ActivityState::Draft | ActivityState::Published | ActivityState::Paused, ActivityState::Published)
+                | (ActivityState::Published | ActivityState::Paused, ActivityState::Paused | ActivityState::Closed)
+                | (ActivityState::Closed, ActivityState::Closed)
         );
-        if !legal {
+        if !allowed {
             let detail = format!("The sale is {}: it cannot become {}.", old.state.as_str(), state.as_str());
             return Ok(OperationOutcome::Conflict(detail));
         }
-        let new = Activity { state, ..self.next(&old).await? };
-        self.save_all_but_totals(&new, &old).await
+        let new = Activity { state, ..self.next_version(&old).await? };
+        self.save_except_totals(&new, &old).await
     }
 
     /// Resumes a sale that was paused. What was never published is not resumed: a draft may be half written.
@@ -242,10 +252,10 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     /// [`StoreError`].
     pub async fn resume(&self, id: &ActivityId) -> Result<OperationOutcome, StoreError> {
         match activities::load(self.sql, id).await? {
-            Some(sale) if sale.state == State::Draft => {
+            Some(activity) if activity.state == ActivityState::Draft => {
                 Ok(OperationOutcome::Conflict("The sale is draft: publish it.".to_owned()))
             }
-            _ => self.set_state(id, State::Published).await,
+            _ => self.set_state(id, ActivityState::Published).await,
         }
     }
 
@@ -254,11 +264,11 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     /// # Errors
     /// [`StoreError`].
     pub async fn rotate_start_key(&self, id: &ActivityId) -> Result<OperationOutcome, StoreError> {
-        let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::Unknown) };
-        let new = Activity { nonce: self.nonce.clone(), ..self.next(&old).await? };
+        let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::NotFound) };
+        let new = Activity { nonce: self.nonce.clone(), ..self.next_version(&old).await? };
         match new.state {
-            State::Published | State::Paused => self.save_all_but_totals(&new, &old).await,
-            State::Draft | State::Closed => self.save(&new, Some(&old)).await.map(Into::into),
+            ActivityState::Published | ActivityState::Paused => self.save_except_totals(&new, &old).await,
+            ActivityState::Draft | ActivityState::Closed => self.save(&new, Some(&old)).await.map(Into::into),
         }
     }
 
@@ -267,14 +277,14 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     ///
     /// # Errors
     /// [`StoreError`]; doing it again finishes it.
-    pub async fn shed(&self, on: bool) -> Result<usize, StoreError> {
-        shed::turn(self.redis, self.sql, on).await
+    pub async fn set_shedding(&self, on: bool) -> Result<usize, StoreError> {
+        shed::set(self.redis, self.sql, on).await
     }
 
     /// The sale as it is to be changed: its version is later than the ledger's and than the gate's, and its epoch no
     /// older. The gate is ahead where the ledger was restored from a backup: it would take the change for an old one, and
     /// it knows of restocks that the ledger lost.
-    async fn next(&self, old: &Activity) -> Result<Activity, StoreError> {
+    async fn next_version(&self, old: &Activity) -> Result<Activity, StoreError> {
         let mut next = Activity { version: old.version + 1, ..old.clone() };
         let mut args = vec![Keys::of(&old.id).named("gate").into(), "epoch".into(), "version".into()];
         args.extend(old.spec.skus.iter().map(|sku| format!("total:{}", sku.sku).into()));
@@ -283,7 +293,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         let mut gate = Reply::new(gate);
         let (epoch, version) = (gate.int()?, gate.int()?);
         if epoch > old.epoch {
-            epochs::catch_up(self.sql, &old.id, epoch).await?;
+            epochs::raise_to(self.sql, &old.id, epoch).await?;
             next.epoch = epoch;
         }
         if epoch >= old.epoch && version > old.version {
@@ -298,68 +308,78 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         Ok(next)
     }
 
-    async fn save(&self, activity: &Activity, read: Option<&Activity>) -> Result<Tried, StoreError> {
-        match activities::save(self.sql, activity, read, self.now).await {
-            Ok(Saved::Whole) => Ok(Tried::Done(Box::new(activity.clone()))),
-            Ok(Saved::Half) => Ok(Tried::Half(TOTALS_AT_ONCE.to_owned())),
-            Ok(Saved::Gone) => Ok(Tried::Gone),
+    async fn save(&self, activity: &Activity, previous: Option<&Activity>) -> Result<ChangeOutcome, StoreError> {
+        match activities::save(self.sql, activity, previous, self.now).await {
+            Ok(SaveOutcome::Saved) => Ok(ChangeOutcome::Done(Box::new(activity.clone()))),
+            Ok(SaveOutcome::SavedExceptTotals) => Ok(ChangeOutcome::Partial(CONCURRENT_TOTALS_CHANGE.to_owned())),
+            Ok(SaveOutcome::Conflict) => Ok(ChangeOutcome::Conflict),
             Err(StoreError::LedgerRefused(_)) => {
-                Ok(Tried::Half("A total would be below what is held and sold.".to_owned()))
+                Ok(ChangeOutcome::Partial("A total would be below what is held and sold.".to_owned()))
             }
             Err(error) => Err(error),
         }
     }
 
-    async fn save_and_heat(&self, activity: &Activity, read: &Activity) -> Result<Tried, StoreError> {
-        match self.save(activity, Some(read)).await? {
-            Tried::Done(saved) => self.heat(*saved).await,
+    async fn save_and_warm_up(&self, activity: &Activity, previous: &Activity) -> Result<ChangeOutcome, StoreError> {
+        match self.save(activity, Some(previous)).await? {
+            ChangeOutcome::Done(saved) => self.warm_up_or_rebuild(*saved).await,
             other => Ok(other),
         }
     }
 
     /// The same for a change of anything but totals: those that somebody else changed at the same time may stay.
-    async fn save_all_but_totals(&self, activity: &Activity, read: &Activity) -> Result<OperationOutcome, StoreError> {
-        match self.save(activity, Some(read)).await? {
-            Tried::Half(_) => match activities::load(self.sql, &activity.id).await? {
-                Some(now) if now.version == activity.version => self.heat(now).await.map(Into::into),
-                _ => Ok(OperationOutcome::Conflict(AT_ONCE.to_owned())),
+    async fn save_except_totals(
+        &self,
+        activity: &Activity,
+        previous: &Activity,
+    ) -> Result<OperationOutcome, StoreError> {
+        match self.save(activity, Some(previous)).await? {
+            ChangeOutcome::Partial(_) => match activities::load(self.sql, &activity.id).await? {
+                Some(current) if current.version == activity.version => {
+                    self.warm_up_or_rebuild(current).await.map(Into::into)
+                }
+                _ => Ok(OperationOutcome::Conflict(CONCURRENT_CHANGE.to_owned())),
             },
-            Tried::Done(saved) => self.heat(*saved).await.map(Into::into),
-            Tried::Gone => Ok(Tried::Gone.into()),
+            ChangeOutcome::Done(saved) => self.warm_up_or_rebuild(*saved).await.map(Into::into),
+            ChangeOutcome::Conflict => Ok(ChangeOutcome::Conflict.into()),
         }
     }
 
     /// Brings Redis into line with what was saved.
-    async fn heat(&self, mut activity: Activity) -> Result<Tried, StoreError> {
-        for _ in 0..HEATS {
+    async fn warm_up_or_rebuild(&self, mut activity: Activity) -> Result<ChangeOutcome, StoreError> {
+        for _ in 0..MAX_WARM_UPS {
             match warm_up(self.redis, &activity, self.ticket_secret).await? {
                 WarmUpOutcome::Done => {}
                 // The first gate of a sale, and one after Redis lost it, are made alike.
-                WarmUpOutcome::Missing => {
+                WarmUpOutcome::NoGate => {
                     match rebuild(self.redis, self.sql, &activity.id, self.ticket_secret, self.now).await? {
-                        Rebuilt::Done { epoch, .. } => activity.epoch = epoch,
+                        RebuildOutcome::Done { epoch, .. } => activity.epoch = epoch,
                         // Somebody else has just made one.
-                        Rebuilt::Open => {}
-                        Rebuilt::Fenced => return Ok(Tried::Half(REBUILT_AT_ONCE.to_owned())),
+                        RebuildOutcome::Open => {}
+                        RebuildOutcome::Fenced => return Ok(ChangeOutcome::Partial(CONCURRENT_REBUILD.to_owned())),
                         _ => {
-                            return Ok(Tried::Half("The sale has no gate: rebuild it, or ask again.".to_owned()));
+                            return Ok(ChangeOutcome::Partial(
+                                "The sale has no gate: rebuild it, or ask again.".to_owned(),
+                            ));
                         }
                     }
                     continue;
                 }
                 // Somebody changed the sale after us, and brings Redis along; or rebuilt it from what was before us.
                 WarmUpOutcome::Stale => match activities::load(self.sql, &activity.id).await? {
-                    Some(now) if now.version == activity.version && now.epoch > activity.epoch => {
-                        activity.epoch = now.epoch;
+                    Some(current) if current.version == activity.version && current.epoch > activity.epoch => {
+                        activity.epoch = current.epoch;
                         continue;
                     }
                     _ => {}
                 },
-                WarmUpOutcome::Below(sku) => return Err(StoreError::Unreadable(format!("{sku} was not to be judged"))),
+                WarmUpOutcome::BelowHeldAndSold(sku) => {
+                    return Err(StoreError::Malformed(format!("{sku} was not to be judged")));
+                }
             }
-            bans::copy(self.redis, self.sql, &activity.id, self.now).await?;
-            return Ok(Tried::Done(Box::new(activity)));
+            bans::copy_to_redis(self.redis, self.sql, &activity.id, self.now).await?;
+            return Ok(ChangeOutcome::Done(Box::new(activity)));
         }
-        Ok(Tried::Half(REBUILT_AT_ONCE.to_owned()))
+        Ok(ChangeOutcome::Partial(CONCURRENT_REBUILD.to_owned()))
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     keys::Keys,
-    ledger::rows::Row,
+    ledger::row_reader::RowReader,
     ports::{Redis, Sql, StoreError},
     recovery::sweep,
     script::STATS,
@@ -58,10 +58,10 @@ pub struct ActivityStats {
 /// [`StoreError`] of Redis.
 pub async fn stats<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option<ActivityStats>, StoreError> {
     let keys = Keys::of(activity);
-    let names = ["gate", "stats", "queue", "orders"].map(|name| keys.named(name)).into();
-    let mut reply = STATS.run(redis, names, vec![keys.prefix().into()]).await?;
+    let script_keys = ["gate", "stats", "queue", "orders"].map(|name| keys.named(name)).into();
+    let mut reply = STATS.run(redis, script_keys, vec![keys.prefix().into()]).await?;
     let server_time = Millis(reply.int()?);
-    if reply.left() == 0 {
+    if reply.remaining() == 0 {
         return Ok(None);
     }
     let (enqueued, written, drain_rate, stream) = (reply.int()?, reply.int()?, reply.int()?, reply.int()?);
@@ -73,7 +73,7 @@ pub async fn stats<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option<
         skus.push(SkuStats { sku, left, held, queued: held - pending, pending, sold, total: reply.int()? });
     }
     let mut refusals = std::collections::BTreeMap::new();
-    while reply.left() > 0 {
+    while reply.remaining() > 0 {
         refusals.insert(reply.text()?, reply.int()?);
     }
     let queue = (enqueued - written).max(0);
@@ -85,9 +85,13 @@ pub async fn stats<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option<
 /// # Errors
 /// [`StoreError`] of Redis.
 pub async fn all_stats<R: Redis>(redis: &R) -> Result<Vec<(ActivityId, ActivityStats)>, StoreError> {
-    let sales = sweep::activities(redis).await?;
-    let read = join_all(sales.iter().map(|sale| stats(redis, sale))).await;
-    sales.into_iter().zip(read).filter_map(|(sale, read)| Some(read.transpose()?.map(|read| (sale, read)))).collect()
+    let activities = sweep::list_activities(redis).await?;
+    let results = join_all(activities.iter().map(|activity| stats(redis, activity))).await;
+    activities
+        .into_iter()
+        .zip(results)
+        .filter_map(|(activity, result)| Some(result.transpose()?.map(|stats| (activity, stats))))
+        .collect()
 }
 
 /// A SKU in the ledger.
@@ -150,13 +154,13 @@ pub async fn audit<R: Redis, S: Sql>(
     activity: &ActivityId,
     per_user: i64,
 ) -> Result<Option<Audit>, StoreError> {
-    let ledger = ledger_stats(sql, activity).await?;
-    let Some(figures) = stats(redis, activity).await? else { return Ok(None) };
-    let skus: Vec<_> = figures
+    let ledger_rows = ledger_stats(sql, activity).await?;
+    let Some(redis_stats) = stats(redis, activity).await? else { return Ok(None) };
+    let skus: Vec<_> = redis_stats
         .skus
         .into_iter()
         .map(|redis| {
-            let ledger = ledger.iter().find(|ledger| ledger.sku == redis.sku).cloned();
+            let ledger = ledger_rows.iter().find(|ledger| ledger.sku == redis.sku).cloned();
             let i1 = redis
                 .left
                 .is_some_and(|left| redis.total < 0 || (left >= 0 && left + redis.held + redis.sold == redis.total))
@@ -171,9 +175,9 @@ pub async fn audit<R: Redis, S: Sql>(
         })
         .collect();
     Ok(Some(Audit {
-        server_time: figures.server_time,
+        server_time: redis_stats.server_time,
         ok: skus.iter().all(|sku| sku.i1 && sku.i2 && sku.i3),
-        queue: figures.queue,
+        queue: redis_stats.queue,
         drift: skus.iter().map(|sku| sku.drift.abs()).sum(),
         skus,
     }))
@@ -191,7 +195,7 @@ async fn ledger_stats<S: Sql>(sql: &S, activity: &ActivityId) -> Result<Vec<SkuL
     let rows = sql.run(statement, vec![activity.as_str().into()]).await?;
     rows.into_iter()
         .map(|row| {
-            let mut row = Row::new(row);
+            let mut row = RowReader::new(row);
             Ok(SkuLedgerStats {
                 sku: row.text()?,
                 total: row.int()?,
@@ -216,7 +220,7 @@ pub async fn orders_by_status<S: Sql>(
     let rows = sql.run(statement, vec![activity.as_str().into()]).await?;
     rows.into_iter()
         .map(|row| {
-            let mut row = Row::new(row);
+            let mut row = RowReader::new(row);
             Ok((row.text()?, row.int()?))
         })
         .collect()

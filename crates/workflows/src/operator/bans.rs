@@ -8,43 +8,43 @@ use futures::future::try_join_all;
 
 use crate::{
     keys::Keys,
-    ledger::rows::Row,
+    ledger::row_reader::RowReader,
     ports::{Redis, Sql, StoreError},
     recovery::sweep,
     script::BAN,
 };
 
 /// Orders left unpaid until a user loses the right to take part.
-pub const STRIKES: i64 = 10;
+pub const STRIKE_LIMIT: i64 = 10;
 
 /// How long a strike counts after the last one, in milliseconds.
-pub const STRIKE_LASTS_MS: i64 = 30 * 24 * 3_600 * 1_000;
+pub const STRIKE_TTL_MS: i64 = 30 * 24 * 3_600 * 1_000;
 
 /// How many bans a sale is given by one script.
-const BATCH: usize = 1_000;
+const BATCH_SIZE: usize = 1_000;
 
 /// Whom a ban is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Banned {
+pub enum BanSubject {
     /// A user.
     User(UserId),
     /// An address, as limits count it.
     Ip(String),
 }
 
-impl Banned {
-    fn parts(&self) -> (&'static str, &str) {
+impl BanSubject {
+    fn kind_and_name(&self) -> (&'static str, &str) {
         match self {
-            Banned::User(user) => ("user", user.as_str()),
-            Banned::Ip(ip) => ("ip", ip),
+            BanSubject::User(user) => ("user", user.as_str()),
+            BanSubject::Ip(ip) => ("ip", ip),
         }
     }
 
     fn key(&self, activity: &ActivityId) -> String {
         let keys = Keys::of(activity);
         match self {
-            Banned::User(user) => keys.ban_user(user),
-            Banned::Ip(ip) => keys.ban_ip(ip),
+            BanSubject::User(user) => keys.ban_user(user),
+            BanSubject::Ip(ip) => keys.ban_ip(ip),
         }
     }
 }
@@ -56,67 +56,72 @@ impl Banned {
 pub async fn ban<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
-    who: &Banned,
+    subject: &BanSubject,
     until: Millis,
     reason: &str,
 ) -> Result<(), StoreError> {
-    let (kind, name) = who.parts();
+    let (kind, name) = subject.kind_and_name();
     let statement = "INSERT INTO bans (kind, name, until, reason) VALUES (?1, ?2, ?3, ?4) \
          ON CONFLICT (kind, name) DO UPDATE SET until = excluded.until, reason = excluded.reason";
     sql.run(statement, vec![kind.into(), name.into(), until.0.into(), reason.into()]).await?;
-    let activities = sweep::activities(redis).await?;
-    let banned = activities.iter().map(|activity| set(redis, vec![who.key(activity)], vec![until]));
-    try_join_all(banned).await.map(|_| ())
+    let activities = sweep::list_activities(redis).await?;
+    let updates = activities.iter().map(|activity| set_in_redis(redis, vec![subject.key(activity)], vec![until]));
+    try_join_all(updates).await.map(|_| ())
 }
 
 /// Lifts a ban.
 ///
 /// # Errors
 /// [`StoreError`]; doing it again finishes it.
-pub async fn lift<R: Redis, S: Sql>(redis: &R, sql: &S, who: &Banned) -> Result<(), StoreError> {
-    let (kind, name) = who.parts();
+pub async fn lift<R: Redis, S: Sql>(redis: &R, sql: &S, subject: &BanSubject) -> Result<(), StoreError> {
+    let (kind, name) = subject.kind_and_name();
     sql.run("DELETE FROM bans WHERE kind = ?1 AND name = ?2", vec![kind.into(), name.into()]).await?;
-    let activities = sweep::activities(redis).await?;
-    let lifted = activities.iter().map(|activity| redis.command("DEL", vec![who.key(activity).into()]));
-    try_join_all(lifted).await.map(|_| ())
+    let activities = sweep::list_activities(redis).await?;
+    let deletions = activities.iter().map(|activity| redis.command("DEL", vec![subject.key(activity).into()]));
+    try_join_all(deletions).await.map(|_| ())
 }
 
 /// Gives a sale the bans that hold at `now`: a sale published after a ban has it too.
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn copy<R: Redis, S: Sql>(redis: &R, sql: &S, activity: &ActivityId, now: Millis) -> Result<(), StoreError> {
+pub async fn copy_to_redis<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activity: &ActivityId,
+    now: Millis,
+) -> Result<(), StoreError> {
     let rows = sql.run("SELECT kind, name, until FROM bans WHERE until > ?1", vec![now.0.into()]).await?;
-    for rows in rows.chunks(BATCH) {
-        let (mut keys, mut untils) = (Vec::new(), Vec::new());
+    for rows in rows.chunks(BATCH_SIZE) {
+        let (mut keys, mut expiries) = (Vec::new(), Vec::new());
         for row in rows {
-            let mut row = Row::new(row.clone());
+            let mut row = RowReader::new(row.clone());
             let (kind, name) = (row.text()?, row.text()?);
-            let who = match (kind.as_str(), UserId::parse(&name)) {
-                ("user", Ok(user)) => Banned::User(user),
-                _ => Banned::Ip(name),
+            let subject = match (kind.as_str(), UserId::parse(&name)) {
+                ("user", Ok(user)) => BanSubject::User(user),
+                _ => BanSubject::Ip(name),
             };
-            keys.push(who.key(activity));
-            untils.push(Millis(row.int()?));
+            keys.push(subject.key(activity));
+            expiries.push(Millis(row.int()?));
         }
-        set(redis, keys, untils).await?;
+        set_in_redis(redis, keys, expiries).await?;
     }
     Ok(())
 }
 
-async fn set<R: Redis>(redis: &R, keys: Vec<String>, untils: Vec<Millis>) -> Result<(), StoreError> {
-    BAN.run(redis, keys, untils.into_iter().map(|until| until.0.to_string().into()).collect()).await.map(|_| ())
+async fn set_in_redis<R: Redis>(redis: &R, keys: Vec<String>, expiries: Vec<Millis>) -> Result<(), StoreError> {
+    BAN.run(redis, keys, expiries.into_iter().map(|until| until.0.to_string().into()).collect()).await.map(|_| ())
 }
 
 /// Strikes of a user, and the last one; a trigger counts them as orders expire.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn strikes<S: Sql>(sql: &S, user: &UserId) -> Result<(i64, Millis), StoreError> {
+pub async fn load_strikes<S: Sql>(sql: &S, user: &UserId) -> Result<(i64, Millis), StoreError> {
     let rows = sql.run("SELECT count, last_at FROM strikes WHERE user_id = ?1", vec![user.as_str().into()]).await?;
     match rows.into_iter().next() {
         Some(row) => {
-            let mut row = Row::new(row);
+            let mut row = RowReader::new(row);
             Ok((row.int()?, Millis(row.int()?)))
         }
         None => Ok((0, Millis(0))),
@@ -127,6 +132,6 @@ pub async fn strikes<S: Sql>(sql: &S, user: &UserId) -> Result<(i64, Millis), St
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn forgive<S: Sql>(sql: &S, user: &UserId) -> Result<(), StoreError> {
+pub async fn clear_strikes<S: Sql>(sql: &S, user: &UserId) -> Result<(), StoreError> {
     sql.run("DELETE FROM strikes WHERE user_id = ?1", vec![user.as_str().into()]).await.map(|_| ())
 }

@@ -19,12 +19,12 @@ const SWITCH: &str = "shed";
 ///
 /// # Errors
 /// [`StoreError`]; doing it again finishes it. While the ledger is away, gates are told all the same.
-pub async fn turn<R: Redis, S: Sql>(redis: &R, sql: &S, on: bool) -> Result<usize, StoreError> {
+pub async fn set<R: Redis, S: Sql>(redis: &R, sql: &S, on: bool) -> Result<usize, StoreError> {
     // The ledger first: a gate that is made meanwhile is told here, or finds the switch.
-    let kept = switches::turn(sql, SWITCH, on).await;
-    let activities = sweep::activities(redis).await?;
-    let told = try_join_all(activities.iter().map(|activity| tell(redis, activity, on))).await?;
-    kept.map(|()| told.into_iter().filter(|told| *told).count())
+    let ledger_result = switches::set(sql, SWITCH, on).await;
+    let activities = sweep::list_activities(redis).await?;
+    let gates_updated = try_join_all(activities.iter().map(|activity| set_gate_flag(redis, activity, on))).await?;
+    ledger_result.map(|()| gates_updated.into_iter().filter(|updated| *updated).count())
 }
 
 /// Whether load is shed.
@@ -39,14 +39,14 @@ pub async fn is_on<S: Sql>(sql: &S) -> Result<bool, StoreError> {
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn copy<R: Redis, S: Sql>(redis: &R, sql: &S, activity: &ActivityId) -> Result<(), StoreError> {
+pub async fn copy_to_gate<R: Redis, S: Sql>(redis: &R, sql: &S, activity: &ActivityId) -> Result<(), StoreError> {
     if is_on(sql).await? {
-        tell(redis, activity, true).await?;
+        set_gate_flag(redis, activity, true).await?;
     }
     Ok(())
 }
 
-async fn tell<R: Redis>(redis: &R, activity: &ActivityId, on: bool) -> Result<bool, StoreError> {
+async fn set_gate_flag<R: Redis>(redis: &R, activity: &ActivityId, on: bool) -> Result<bool, StoreError> {
     let flag = if on { "1" } else { "0" };
     let mut reply = SHED.run(redis, vec![Keys::of(activity).named("gate")], vec![flag.into()]).await?;
     Ok(reply.text()? == "told")

@@ -9,11 +9,11 @@ use domain::{order::Order, time::Millis};
 use crate::{
     ledger::{
         addresses,
-        sessions::{self, Last},
+        sessions::{self, Session},
     },
     payments::{
         commands::{self, CommandOutcome},
-        provider::{Opened, Provider, Unknown},
+        provider::{OpenedSession, Provider, ProviderError},
     },
     ports::{Redis, Sql, StoreError},
 };
@@ -26,11 +26,11 @@ pub enum CheckoutError {
     Store(#[from] StoreError),
     /// The provider did not say; coming again finds out.
     #[error(transparent)]
-    Provider(#[from] Unknown),
+    Provider(#[from] ProviderError),
 }
 
 /// Sessions that one call opens at most, where each ends before it can be handed out.
-const ROUNDS: u32 = 3;
+const MAX_SESSIONS_PER_CALL: u32 = 3;
 
 /// Checks an order out, as it was a moment ago; `sealed` is its address. Repeating it answers the same session, or, where
 /// that one has ended and the order still has time, the next one.
@@ -42,37 +42,41 @@ pub async fn checkout<R: Redis, S: Sql, P: Provider>(
     sql: &S,
     provider: &P,
     order: &Order,
-    sealed: &str,
+    sealed_address: &str,
     now: Millis,
 ) -> Result<CommandOutcome, CheckoutError> {
     let order_no = &order.order_no;
-    if !addresses::save(sql, order_no, sealed, now).await? {
-        return Ok(commands::stands(sql, order_no, now).await?);
+    if !addresses::save(sql, order_no, sealed_address, now).await? {
+        return Ok(commands::not_payable(sql, order_no, now).await?);
     }
-    for _ in 0..ROUNDS {
-        let (url, attempt) = session(sql, provider, order).await?;
+    for _ in 0..MAX_SESSIONS_PER_CALL {
+        let (url, attempt) = find_or_open_session(sql, provider, order).await?;
         match commands::start_payment(redis, sql, order_no, &url, attempt, now).await? {
             // It ended meanwhile.
             CommandOutcome::Done(order) if order.checkout_url.is_none() => {}
-            moved => return Ok(moved),
+            outcome => return Ok(outcome),
         }
     }
-    Err(Unknown::new("its sessions end as soon as they are opened").into())
+    Err(ProviderError::new("its sessions end as soon as they are opened").into())
 }
 
 /// The session that an order can be paid at, opened where there is none, and which one it is: 0 where it is not kept.
-async fn session<S: Sql, P: Provider>(sql: &S, provider: &P, order: &Order) -> Result<(String, i64), CheckoutError> {
+async fn find_or_open_session<S: Sql, P: Provider>(
+    sql: &S,
+    provider: &P,
+    order: &Order,
+) -> Result<(String, i64), CheckoutError> {
     let order_no = &order.order_no;
-    let attempt = match (sessions::last(sql, order_no).await?, &order.checkout_url) {
-        (Some(last), _) if last.open => return Ok((last.url, last.attempt)),
-        (Some(last), _) => last.attempt + 1,
+    let attempt = match (sessions::load_latest(sql, order_no).await?, &order.checkout_url) {
+        (Some(latest), _) if latest.open => return Ok((latest.url, latest.attempt)),
+        (Some(latest), _) => latest.attempt + 1,
         (None, Some(url)) => return Ok((url.clone(), 0)),
         (None, None) => 1,
     };
-    let Opened { url, session } = provider.open(order, attempt).await?;
-    let Some(session) = session else { return Ok((url, 0)) };
+    let OpenedSession { url, session_id } = provider.open_session(order, attempt).await?;
+    let Some(session_id) = session_id else { return Ok((url, 0)) };
     // Before the buyer hears of it: what can be paid can be asked about.
-    let opened = Last { session, url, attempt, open: true };
-    sessions::keep(sql, order_no, &opened, order.pay_by.unwrap_or_default()).await?;
-    Ok((opened.url, attempt))
+    let session = Session { id: session_id, url, attempt, open: true };
+    sessions::save(sql, order_no, &session, order.pay_by.unwrap_or_default()).await?;
+    Ok((session.url, attempt))
 }

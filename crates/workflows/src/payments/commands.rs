@@ -3,7 +3,7 @@
 
 use domain::{
     ids::OrderNo,
-    order::{Order, Status},
+    order::{Order, OrderStatus},
     time::Millis,
 };
 
@@ -15,7 +15,7 @@ use crate::{
     },
     ports::{Redis, Sql, StoreError},
     script::SET_SESSION,
-    settle::{Settled, apply_transitions},
+    settle::{SettleOutcome, apply_transitions},
 };
 
 /// What came of a buyer's wish.
@@ -26,7 +26,7 @@ pub enum CommandOutcome {
     /// The order is in a state that does not allow it.
     Conflict(Box<Order>),
     /// The ledger does not know the order (yet).
-    Unknown,
+    NotFound,
 }
 
 /// Tells Redis what became of orders of one activity, and notes that it knows. Answers how many it knows of: while the
@@ -34,15 +34,15 @@ pub enum CommandOutcome {
 ///
 /// # Errors
 /// [`StoreError`]; the sweeper finishes it.
-pub async fn settle<R: Redis, S: Sql>(redis: &R, sql: &S, entries: &[OrderRow]) -> Result<usize, StoreError> {
-    let Some(first) = entries.first() else { return Ok(0) };
-    let moves: Vec<_> = entries.iter().map(|entry| entry.to_transition(String::new())).collect();
-    let settled = apply_transitions(redis, first.order.activity(), &moves).await?;
+pub async fn settle_orders<R: Redis, S: Sql>(redis: &R, sql: &S, rows: &[OrderRow]) -> Result<usize, StoreError> {
+    let Some(first_row) = rows.first() else { return Ok(0) };
+    let transitions: Vec<_> = rows.iter().map(|row| row.to_transition(String::new())).collect();
+    let outcomes = apply_transitions(redis, first_row.order.activity(), &transitions).await?;
     // What was read in another epoch, or during a rebuild, is read again by the sweeper.
-    let seen = entries.iter().zip(settled).filter(|(_, settled)| *settled != Settled::Fenced);
-    let seen: Vec<_> = seen.map(|(entry, _)| entry.clone()).collect();
-    orders::mark_settled(sql, &seen).await?;
-    Ok(seen.len())
+    let settled = rows.iter().zip(outcomes).filter(|(_, outcome)| *outcome != SettleOutcome::Fenced);
+    let settled_rows: Vec<_> = settled.map(|(row, _)| row.clone()).collect();
+    orders::mark_settled(sql, &settled_rows).await?;
+    Ok(settled_rows.len())
 }
 
 /// Cancels an order that waits for money.
@@ -56,12 +56,12 @@ pub async fn cancel<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<CommandOutcome, StoreError> {
     match orders::cancel(sql, order_no, now).await? {
-        Some(entry) => {
+        Some(row) => {
             // The ledger has decided: a failure from here on is finished by the sweeper, not shown to the buyer.
-            let _ = settle(redis, sql, std::slice::from_ref(&entry)).await;
-            Ok(CommandOutcome::Done(Box::new(entry.order)))
+            let _ = settle_orders(redis, sql, std::slice::from_ref(&row)).await;
+            Ok(CommandOutcome::Done(Box::new(row.order)))
         }
-        None => after(sql, order_no, Status::Cancelled).await,
+        None => done_if_already(sql, order_no, OrderStatus::Cancelled).await,
     }
 }
 
@@ -78,14 +78,14 @@ pub async fn start_payment<R: Redis, S: Sql>(
     attempt: i64,
     now: Millis,
 ) -> Result<CommandOutcome, StoreError> {
-    let Some(entry) = orders::start_payment(sql, order_no, checkout_url, now).await? else {
-        return stands(sql, order_no, now).await;
+    let Some(row) = orders::start_payment(sql, order_no, checkout_url, now).await? else {
+        return not_payable(sql, order_no, now).await;
     };
-    let pay_by = entry.order.pay_by.unwrap_or_default().0.to_string();
-    let url = entry.order.checkout_url.as_deref();
-    let sessions = 2 * attempt + i64::from(url.is_none());
-    set_session(redis, order_no, url.unwrap_or_default(), pay_by, sessions).await?;
-    Ok(CommandOutcome::Done(Box::new(entry.order)))
+    let pay_by = row.order.pay_by.unwrap_or_default().0.to_string();
+    let url = row.order.checkout_url.as_deref();
+    let session_version = 2 * attempt + i64::from(url.is_none());
+    set_session(redis, order_no, url.unwrap_or_default(), pay_by, session_version).await?;
+    Ok(CommandOutcome::Done(Box::new(row.order)))
 }
 
 /// A session ended before it was paid: its order can get another one while it has time, and nobody is sent to this one
@@ -97,13 +97,13 @@ pub async fn session_ended<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     order_no: &OrderNo,
-    session: &str,
+    session_id: &str,
 ) -> Result<(), StoreError> {
-    let last = sessions::last(sql, order_no).await?;
+    let latest = sessions::load_latest(sql, order_no).await?;
     // Of an earlier session there is nothing to be said any more; of one that is not kept yet, see `sessions::keep`.
-    let Some(last) = last.filter(|last| last.open && last.session == session) else { return Ok(()) };
-    set_session(redis, order_no, "", String::new(), 2 * last.attempt + 1).await?;
-    sessions::close(sql, order_no, session).await
+    let Some(latest) = latest.filter(|latest| latest.open && latest.id == session_id) else { return Ok(()) };
+    set_session(redis, order_no, "", String::new(), 2 * latest.attempt + 1).await?;
+    sessions::close(sql, order_no, session_id).await
 }
 
 /// Tells Redis where an order is paid (`lua/set_session.lua`).
@@ -112,20 +112,23 @@ async fn set_session<R: Redis>(
     order_no: &OrderNo,
     url: &str,
     pay_by: String,
-    sessions: i64,
+    session_version: i64,
 ) -> Result<(), StoreError> {
     let key = Keys::of(order_no.activity()).order(order_no.ulid());
-    SET_SESSION.run(redis, vec![key], vec![url.into(), pay_by.into(), sessions.to_string().into()]).await.map(|_| ())
+    SET_SESSION
+        .run(redis, vec![key], vec![url.into(), pay_by.into(), session_version.to_string().into()])
+        .await
+        .map(|_| ())
 }
 
 /// How an order stands that cannot be paid (any more).
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn stands<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<CommandOutcome, StoreError> {
+pub async fn not_payable<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<CommandOutcome, StoreError> {
     match orders::load(sql, order_no).await? {
-        Some(entry) => Ok(CommandOutcome::Conflict(Box::new(entry.order.seen_at(now)))),
-        None => Ok(CommandOutcome::Unknown),
+        Some(row) => Ok(CommandOutcome::Conflict(Box::new(row.order.effective_at(now)))),
+        None => Ok(CommandOutcome::NotFound),
     }
 }
 
@@ -140,25 +143,29 @@ pub async fn request_refund<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<CommandOutcome, StoreError> {
     match payments::request_refund(sql, order_no, now).await? {
-        Some(entry) => {
-            let _ = settle(redis, sql, std::slice::from_ref(&entry)).await;
-            Ok(CommandOutcome::Done(Box::new(entry.order)))
+        Some(row) => {
+            let _ = settle_orders(redis, sql, std::slice::from_ref(&row)).await;
+            Ok(CommandOutcome::Done(Box::new(row.order)))
         }
         None => match orders::load(sql, order_no).await? {
-            Some(entry) if matches!(entry.order.status, Status::Refunding | Status::Refunded) => {
-                Ok(CommandOutcome::Done(Box::new(entry.order)))
+            Some(row) if matches!(row.order.status, OrderStatus::Refunding | OrderStatus::Refunded) => {
+                Ok(CommandOutcome::Done(Box::new(row.order)))
             }
-            Some(entry) => Ok(CommandOutcome::Conflict(Box::new(entry.order))),
-            None => Ok(CommandOutcome::Unknown),
+            Some(row) => Ok(CommandOutcome::Conflict(Box::new(row.order))),
+            None => Ok(CommandOutcome::NotFound),
         },
     }
 }
 
 /// The order as it is, after a move that this call did not make: fine if it is where it should be.
-async fn after<S: Sql>(sql: &S, order_no: &OrderNo, wanted: Status) -> Result<CommandOutcome, StoreError> {
+async fn done_if_already<S: Sql>(
+    sql: &S,
+    order_no: &OrderNo,
+    target: OrderStatus,
+) -> Result<CommandOutcome, StoreError> {
     match orders::load(sql, order_no).await? {
-        Some(entry) if entry.order.status == wanted => Ok(CommandOutcome::Done(Box::new(entry.order))),
-        Some(entry) => Ok(CommandOutcome::Conflict(Box::new(entry.order))),
-        None => Ok(CommandOutcome::Unknown),
+        Some(row) if row.order.status == target => Ok(CommandOutcome::Done(Box::new(row.order))),
+        Some(row) => Ok(CommandOutcome::Conflict(Box::new(row.order))),
+        None => Ok(CommandOutcome::NotFound),
     }
 }

@@ -11,7 +11,7 @@ use domain::{money::Money, order::Order};
 
 pub use self::{
     sandbox::Sandbox,
-    stripe::{Patience, Stripe},
+    stripe::{RetryPolicy, Stripe},
 };
 use crate::ledger::refunds::Refund;
 
@@ -19,52 +19,52 @@ use crate::ledger::refunds::Refund;
 pub trait Provider {
     /// Opens the payment session of an order, its first one or, where the last one ended, the next `attempt`; doing it
     /// again answers the same one.
-    fn open(&self, order: &Order, attempt: i64) -> impl Future<Output = Result<Opened, Unknown>>;
+    fn open_session(&self, order: &Order, attempt: i64) -> impl Future<Output = Result<OpenedSession, ProviderError>>;
 
     /// Asks how a session stands, and ends it if it was not paid.
-    fn close(&self, session: &str) -> impl Future<Output = Result<Closed, Unknown>>;
+    fn close_session(&self, session_id: &str) -> impl Future<Output = Result<SessionStatus, ProviderError>>;
 
     /// Asks for money back, or asks how that stands.
-    fn refund(&self, refund: &Refund) -> impl Future<Output = Result<Refunded, Unknown>>;
+    fn refund(&self, refund: &Refund) -> impl Future<Output = Result<RefundStatus, ProviderError>>;
 }
 
 /// A payment session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenedSession {
     /// Where the buyer pays.
     pub url: String,
     /// Its id, where the provider has to be asked about it before its order is released.
-    pub session: Option<String>,
+    pub session_id: Option<String>,
 }
 
 /// How a session stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Closed {
+pub enum SessionStatus {
     /// Not paid, and it cannot be any more.
     Unpaid,
     /// Paid.
     Paid {
         /// The provider's id of the payment.
-        payment: String,
+        payment_id: String,
         /// How much.
         money: Money,
     },
     /// The buyer has done their part, and the money is on its way: the provider calls back.
-    Underway,
+    Processing,
 }
 
 /// How a refund stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refunded {
+pub enum RefundStatus {
     /// The provider has it, and calls back.
-    Taken {
+    Pending {
         /// The provider's id of it; empty where there is none.
-        refund: String,
+        refund_id: String,
     },
     /// The money is back.
-    Done {
+    Succeeded {
         /// The provider's id of it.
-        refund: String,
+        refund_id: String,
     },
     /// The provider could not; the next try is a new refund.
     Failed(String),
@@ -72,46 +72,46 @@ pub enum Refunded {
 
 /// The provider did not say: it is asked again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text}")]
-pub struct Unknown {
+#[error("{message}")]
+pub struct ProviderError {
     /// What is known.
-    pub text: String,
+    pub message: String,
     /// How long it asks to be left alone, in milliseconds.
     pub retry_after_ms: Option<i64>,
 }
 
-impl Unknown {
+impl ProviderError {
     /// What is known, and nothing of when to come back.
     #[must_use]
-    pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), retry_after_ms: None }
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), retry_after_ms: None }
     }
 }
 
 /// The provider of the variable `payment_provider`.
-pub enum AnyProvider<W> {
+pub enum AnyProvider<C> {
     /// Play money.
-    Sandbox(Sandbox<W>),
+    Sandbox(Sandbox<C>),
     /// Stripe.
-    Stripe(Stripe<W>),
+    Stripe(Stripe<C>),
 }
 
-impl<W: crate::http_client::HttpClient> Provider for AnyProvider<W> {
-    async fn open(&self, order: &Order, attempt: i64) -> Result<Opened, Unknown> {
+impl<C: crate::http_client::HttpClient> Provider for AnyProvider<C> {
+    async fn open_session(&self, order: &Order, attempt: i64) -> Result<OpenedSession, ProviderError> {
         match self {
-            Self::Sandbox(sandbox) => sandbox.open(order, attempt).await,
-            Self::Stripe(stripe) => stripe.open(order, attempt).await,
+            Self::Sandbox(sandbox) => sandbox.open_session(order, attempt).await,
+            Self::Stripe(stripe) => stripe.open_session(order, attempt).await,
         }
     }
 
-    async fn close(&self, session: &str) -> Result<Closed, Unknown> {
+    async fn close_session(&self, session_id: &str) -> Result<SessionStatus, ProviderError> {
         match self {
-            Self::Sandbox(sandbox) => sandbox.close(session).await,
-            Self::Stripe(stripe) => stripe.close(session).await,
+            Self::Sandbox(sandbox) => sandbox.close_session(session_id).await,
+            Self::Stripe(stripe) => stripe.close_session(session_id).await,
         }
     }
 
-    async fn refund(&self, refund: &Refund) -> Result<Refunded, Unknown> {
+    async fn refund(&self, refund: &Refund) -> Result<RefundStatus, ProviderError> {
         match self {
             Self::Sandbox(sandbox) => sandbox.refund(refund).await,
             Self::Stripe(stripe) => stripe.refund(refund).await,

@@ -2,43 +2,44 @@
 //!
 //! Dying anywhere here leaves a refund that is sent again, under the same name: the provider does it once.
 
-use domain::{time::Millis, webhook::Payment};
+use domain::{time::Millis, webhook::ProviderEvent};
 use futures::future::join_all;
 
 use crate::{
     ledger::{
-        payments::LOST,
-        refunds::{self, Refund, Tried},
+        payments::LOST_PAYMENT,
+        refunds::{self, Refund, RefundAttempt},
     },
     payments::{
         callbacks,
-        provider::{Provider, Refunded, Unknown},
+        provider::{Provider, ProviderError, RefundStatus},
     },
     ports::{Redis, Sql, StoreError},
 };
 
 /// How long after a failure a new refund is tried, in milliseconds.
-const AFTER_FAILURE_MS: i64 = 60_000;
+const RETRY_AFTER_FAILURE_MS: i64 = 60_000;
 
 /// What operators read of a refund that cannot be sent.
-const PAYMENT_LOST: &str = "the ledger lost the payment's id: let the provider send its callback of the payment again";
+const PAYMENT_ID_LOST: &str =
+    "the ledger lost the payment's id: let the provider send its callback of the payment again";
 
 /// A refund that the provider did not take.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Untaken {
+pub struct FailedAttempt {
     /// Of which order.
     pub order_no: String,
     /// Why.
-    pub because: String,
+    pub reason: String,
 }
 
 /// What a round did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Round {
+pub struct SendReport {
     /// Refunds that the provider was asked for.
-    pub tried: usize,
+    pub attempted: usize,
     /// Those that it did not take.
-    pub untaken: Vec<Untaken>,
+    pub failed: Vec<FailedAttempt>,
 }
 
 /// One round: up to `limit` refunds whose time has come, all at once. One whose payment has lost its id is kept from the
@@ -46,63 +47,67 @@ pub struct Round {
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn send<R: Redis, S: Sql, P: Provider>(
+pub async fn send_due<R: Redis, S: Sql, P: Provider>(
     redis: &R,
     sql: &S,
     provider: &P,
     now: Millis,
     limit: i64,
-) -> Result<Round, StoreError> {
-    let due = refunds::take(sql, now, limit).await?;
-    let (nameless, due): (Vec<_>, Vec<_>) = due.into_iter().partition(|refund| refund.payment == LOST);
-    let answers = join_all(due.iter().map(|refund| provider.refund(refund))).await;
-    let mut round = Round { tried: due.len(), untaken: Vec::new() };
-    for refund in nameless {
-        refunds::record_attempt(sql, &refund, &Tried::Unknown(PAYMENT_LOST.to_owned(), now)).await?;
-        round.untaken.push(Untaken { order_no: refund.order_no, because: PAYMENT_LOST.to_owned() });
+) -> Result<SendReport, StoreError> {
+    let due = refunds::claim_due(sql, now, limit).await?;
+    let (without_payment_id, due): (Vec<_>, Vec<_>) =
+        due.into_iter().partition(|refund| refund.payment == LOST_PAYMENT);
+    let results = join_all(due.iter().map(|refund| provider.refund(refund))).await;
+    let mut report = SendReport { attempted: due.len(), failed: Vec::new() };
+    for refund in without_payment_id {
+        refunds::record_attempt(sql, &refund, &RefundAttempt::Unknown(PAYMENT_ID_LOST.to_owned(), now)).await?;
+        report.failed.push(FailedAttempt { order_no: refund.order_no, reason: PAYMENT_ID_LOST.to_owned() });
     }
-    for (refund, answer) in due.iter().zip(answers) {
-        if let Err(because) = record_answer(redis, sql, refund, answer, now).await? {
-            round.untaken.push(Untaken { order_no: refund.order_no.clone(), because });
+    for (refund, result) in due.iter().zip(results) {
+        if let Err(reason) = record_result(redis, sql, refund, result, now).await? {
+            report.failed.push(FailedAttempt { order_no: refund.order_no.clone(), reason });
         }
     }
-    Ok(round)
+    Ok(report)
 }
 
 /// Writes down what the provider answered; the inner error is for the log.
-async fn record_answer<R: Redis, S: Sql>(
+async fn record_result<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
-    of: &Refund,
-    answer: Result<Refunded, Unknown>,
+    due: &Refund,
+    result: Result<RefundStatus, ProviderError>,
     now: Millis,
 ) -> Result<Result<(), String>, StoreError> {
-    match answer {
-        Ok(Refunded::Taken { refund }) => refunds::record_attempt(sql, of, &Tried::Taken(refund)).await.map(Ok),
+    match result {
+        Ok(RefundStatus::Pending { refund_id }) => {
+            refunds::record_attempt(sql, due, &RefundAttempt::Accepted(refund_id)).await.map(Ok)
+        }
         // Its answer is as good as its callback, and the same thing is done about it.
-        Ok(Refunded::Done { refund }) => {
-            callbacks::apply(redis, sql, &confirmed(of, refund), now).await.map(|_| Ok(()))
+        Ok(RefundStatus::Succeeded { refund_id }) => {
+            callbacks::apply(redis, sql, &confirmation_event(due, refund_id), now).await.map(|_| Ok(()))
         }
-        Ok(Refunded::Failed(because)) => {
-            refunds::record_attempt(sql, of, &Tried::Failed(because.clone(), now.plus(AFTER_FAILURE_MS))).await?;
-            Ok(Err(because))
+        Ok(RefundStatus::Failed(reason)) => {
+            refunds::record_attempt(sql, due, &RefundAttempt::Failed(reason.clone(), now.plus(RETRY_AFTER_FAILURE_MS)))
+                .await?;
+            Ok(Err(reason))
         }
-        Err(Unknown { text, retry_after_ms }) => {
-            let then = now.plus(retry_after_ms.unwrap_or_default());
-            refunds::record_attempt(sql, of, &Tried::Unknown(text.clone(), then)).await?;
-            Ok(Err(text))
+        Err(ProviderError { message, retry_after_ms }) => {
+            let next_try_at = now.plus(retry_after_ms.unwrap_or_default());
+            refunds::record_attempt(sql, due, &RefundAttempt::Unknown(message.clone(), next_try_at)).await?;
+            Ok(Err(message))
         }
     }
 }
 
-fn confirmed(of: &Refund, refund: String) -> Payment {
-    Payment {
-        id: format!("answer_refund_{}_{}", of.payment, of.failures),
+fn confirmation_event(due: &Refund, refund_id: String) -> ProviderEvent {
+    ProviderEvent {
+        id: format!("answer_refund_{}_{}", due.payment, due.failures),
         kind: "refund.succeeded".to_owned(),
-        order_no: of.order_no.clone(),
-        payment: of.payment.clone(),
-        money: of.money.clone(),
-        refund,
-        ..Payment::default()
+        order_no: due.order_no.clone(),
+        payment: due.payment.clone(),
+        money: due.money.clone(),
+        refund: refund_id,
+        ..ProviderEvent::default()
     }
 }

@@ -3,23 +3,23 @@
 //! While the provider does not answer, the order waits for [`sessions::GRACE_MS`]. Dying anywhere here leaves a session
 //! that is asked about again.
 
-use domain::{ids::OrderNo, time::Millis, webhook::Payment};
+use domain::{ids::OrderNo, time::Millis, webhook::ProviderEvent};
 use futures::future::join_all;
 
 use crate::{
-    ledger::sessions::{self, Due},
+    ledger::sessions::{self, DueSession},
     payments::{
         callbacks, commands,
-        provider::{Closed, Provider},
+        provider::{Provider, SessionStatus},
     },
     ports::{Redis, Sql, StoreError},
 };
 
 /// What a round did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Round {
+pub struct CloseReport {
     /// Sessions that the provider was asked about.
-    pub asked: usize,
+    pub queried: usize,
     /// Orders that it did not answer for, and why.
     pub unanswered: Vec<(OrderNo, String)>,
 }
@@ -28,44 +28,44 @@ pub struct Round {
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn ask<R: Redis, S: Sql, P: Provider>(
+pub async fn close_due<R: Redis, S: Sql, P: Provider>(
     redis: &R,
     sql: &S,
     provider: &P,
     now: Millis,
     limit: i64,
-) -> Result<Round, StoreError> {
-    let due = sessions::take(sql, now, limit).await?;
-    let answers = join_all(due.iter().map(|due| provider.close(&due.session))).await;
-    let mut round = Round { asked: due.len(), unanswered: Vec::new() };
-    for (Due { order_no, session }, answer) in due.iter().zip(answers) {
-        match answer {
-            Ok(Closed::Unpaid) => commands::session_ended(redis, sql, order_no, session).await?,
+) -> Result<CloseReport, StoreError> {
+    let due = sessions::claim_due(sql, now, limit).await?;
+    let results = join_all(due.iter().map(|due| provider.close_session(&due.id))).await;
+    let mut report = CloseReport { queried: due.len(), unanswered: Vec::new() };
+    for (DueSession { order_no, id: session_id }, result) in due.iter().zip(results) {
+        match result {
+            Ok(SessionStatus::Unpaid) => commands::session_ended(redis, sql, order_no, session_id).await?,
             // Its answer is as good as its callback, and the same thing is done about it.
-            Ok(Closed::Paid { payment, money }) => {
-                let event = Payment {
-                    id: format!("answer_{session}"),
+            Ok(SessionStatus::Paid { payment_id, money }) => {
+                let event = ProviderEvent {
+                    id: format!("answer_{session_id}"),
                     kind: "payment.succeeded".to_owned(),
                     order_no: order_no.to_string(),
-                    payment,
+                    payment: payment_id,
                     money,
-                    ..Payment::default()
+                    ..ProviderEvent::default()
                 };
                 match callbacks::apply(redis, sql, &event, now).await {
                     // It is written down, and finished after the rebuild; the others are not held up.
                     Err(StoreError::Rebuilding) => {}
                     other => other.map(|_| ())?,
                 }
-                sessions::close(sql, order_no, session).await?;
+                sessions::close(sql, order_no, session_id).await?;
             }
-            Ok(Closed::Underway) => {
-                sessions::record_no_answer(sql, order_no, session, "the money is on its way").await?
+            Ok(SessionStatus::Processing) => {
+                sessions::record_no_answer(sql, order_no, session_id, "the money is on its way").await?
             }
-            Err(unknown) => {
-                sessions::record_no_answer(sql, order_no, session, &unknown.text).await?;
-                round.unanswered.push((order_no.clone(), unknown.text));
+            Err(error) => {
+                sessions::record_no_answer(sql, order_no, session_id, &error.message).await?;
+                report.unanswered.push((order_no.clone(), error.message));
             }
         }
     }
-    Ok(round)
+    Ok(report)
 }

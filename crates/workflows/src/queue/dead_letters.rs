@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use domain::{
     ids::OrderNo,
-    order::{Order, Status},
+    order::{Order, OrderStatus},
     time::Millis,
 };
 use serde::Serialize;
 
 use crate::{
-    DOORBELL,
+    DOORBELL_CHANNEL,
     keys::Keys,
-    ledger::rows::Row,
+    ledger::row_reader::RowReader,
     ports::{Dialect, Redis, Sql, StoreError},
     queue::stream,
     script::REQUEUE,
@@ -35,30 +35,30 @@ pub struct DeadLetter {
 
 /// What came of putting one back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Replayed {
+pub enum ReplayOutcome {
     /// It is queued again.
     Queued,
     /// It is not failed, or there is no room for it; the word says which.
     Refused(String),
     /// There is no such dead letter, or its message cannot be read.
-    Unknown,
+    NotFound,
 }
 
 /// Writes dead letters down: number, message, reason. One that dies again shows when and why it died last.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn bury<S: Sql>(sql: &S, letters: &[(String, String, &str)], now: Millis) -> Result<(), StoreError> {
+pub async fn record<S: Sql>(sql: &S, letters: &[(String, String, &str)], now: Millis) -> Result<(), StoreError> {
     if letters.is_empty() {
         return Ok(());
     }
-    let (each, order_no, message, reason) = match sql.dialect() {
+    let (json_rows, order_no, message, reason) = match sql.dialect() {
         Dialect::Sqlite => ("json_each(?1) AS e", "e.value ->> 0", "e.value ->> 1", "e.value ->> 2"),
         Dialect::Postgres => ("jsonb_array_elements((?1::text)::jsonb) AS e", "e ->> 0", "e ->> 1", "e ->> 2"),
     };
     let statement = format!(
         "INSERT INTO dead_letters (order_no, message, reason, died_at) \
-         SELECT {order_no}, {message}, {reason}, CAST(?2 AS BIGINT) FROM {each} WHERE 1 = 1 \
+         SELECT {order_no}, {message}, {reason}, CAST(?2 AS BIGINT) FROM {json_rows} WHERE 1 = 1 \
          ON CONFLICT (order_no) DO UPDATE SET reason = excluded.reason, died_at = excluded.died_at"
     );
     // Once each: a message may have come twice.
@@ -78,7 +78,7 @@ pub async fn list<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<DeadL
          SELECT order_no, message, reason, died_at, replayed_at FROM letters WHERE CAST(?1 AS TEXT) = '' \
            OR (waits, died_at, order_no) < (SELECT b.waits, b.died_at, b.order_no FROM letters b WHERE b.order_no = ?1) \
          ORDER BY waits DESC, died_at DESC, order_no DESC LIMIT CAST(?2 AS BIGINT)";
-    sql.run(statement, vec![before.into(), limit.into()]).await?.into_iter().map(read).collect()
+    sql.run(statement, vec![before.into(), limit.into()]).await?.into_iter().map(parse_row).collect()
 }
 
 /// One dead letter.
@@ -87,19 +87,19 @@ pub async fn list<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<DeadL
 /// [`StoreError`] of the ledger.
 pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<DeadLetter>, StoreError> {
     let statement = "SELECT order_no, message, reason, died_at, replayed_at FROM dead_letters WHERE order_no = ?1";
-    sql.run(statement, vec![order_no.to_string().into()]).await?.into_iter().next().map(read).transpose()
+    sql.run(statement, vec![order_no.to_string().into()]).await?.into_iter().next().map(parse_row).transpose()
 }
 
 /// The failed order of a dead letter.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<Order>, StoreError> {
+pub async fn load_failed_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<Order>, StoreError> {
     let Some(letter) = load(sql, order_no).await? else { return Ok(None) };
-    Ok(stream::new_order(order_no.activity(), &letter.message).map(|new| Order {
+    Ok(stream::decode_order(order_no.activity(), &letter.message).map(|new| Order {
         order_no: new.order_no,
         user: new.user,
-        status: Status::Failed,
+        status: OrderStatus::Failed,
         sku: new.sku,
         quantity: new.quantity,
         money: new.money,
@@ -113,8 +113,8 @@ pub async fn order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<Order>,
     }))
 }
 
-fn read(row: Vec<crate::ports::Value>) -> Result<DeadLetter, StoreError> {
-    let mut row = Row::new(row);
+fn parse_row(row: Vec<crate::ports::SqlValue>) -> Result<DeadLetter, StoreError> {
+    let mut row = RowReader::new(row);
     Ok(DeadLetter {
         order_no: row.text()?,
         message: row.text()?,
@@ -133,13 +133,15 @@ pub async fn replay<R: Redis, S: Sql>(
     sql: &S,
     order_no: &OrderNo,
     now: Millis,
-) -> Result<Replayed, StoreError> {
-    let Some(letter) = load(sql, order_no).await? else { return Ok(Replayed::Unknown) };
-    let Some(order) = stream::new_order(order_no.activity(), &letter.message) else { return Ok(Replayed::Unknown) };
+) -> Result<ReplayOutcome, StoreError> {
+    let Some(letter) = load(sql, order_no).await? else { return Ok(ReplayOutcome::NotFound) };
+    let Some(order) = stream::decode_order(order_no.activity(), &letter.message) else {
+        return Ok(ReplayOutcome::NotFound);
+    };
     // It is accepted anew: the script gives it the epoch of the gate.
-    let Some((message, _)) = letter.message.rsplit_once('\t') else { return Ok(Replayed::Unknown) };
+    let Some((message, _)) = letter.message.rsplit_once('\t') else { return Ok(ReplayOutcome::NotFound) };
     let keys = Keys::of(order_no.activity());
-    let names = vec![
+    let script_keys = vec![
         keys.named("gate"),
         keys.order(order_no.ulid()),
         keys.stock(&order.sku),
@@ -157,13 +159,13 @@ pub async fn replay<R: Redis, S: Sql>(
         order.money.currency.into(),
         order.created_at.0.to_string().into(),
     ];
-    match REQUEUE.run(redis, names, args).await?.text()?.as_str() {
+    match REQUEUE.run(redis, script_keys, args).await?.text()?.as_str() {
         "queued" => {
             let statement = "UPDATE dead_letters SET replayed_at = ?2 WHERE order_no = ?1";
             sql.run(statement, vec![order_no.to_string().into(), now.0.into()]).await?;
-            redis.command("PUBLISH", vec![DOORBELL.into(), order_no.activity().as_str().into()]).await?;
-            Ok(Replayed::Queued)
+            redis.command("PUBLISH", vec![DOORBELL_CHANNEL.into(), order_no.activity().as_str().into()]).await?;
+            Ok(ReplayOutcome::Queued)
         }
-        word => Ok(Replayed::Refused(word.to_owned())),
+        refusal => Ok(ReplayOutcome::Refused(refusal.to_owned())),
     }
 }

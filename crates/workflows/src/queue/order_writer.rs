@@ -5,11 +5,11 @@
 
 use std::{collections::HashMap, ops::AddAssign, time::Instant};
 
-use domain::{ids::ActivityId, order::Status, time::Millis};
+use domain::{ids::ActivityId, order::OrderStatus, time::Millis};
 use futures::future::join;
 
 use crate::{
-    WRITERS,
+    WRITER_GROUP,
     keys::Keys,
     ledger::{
         activities, epochs,
@@ -20,11 +20,11 @@ use crate::{
         dead_letters,
         stream::{self, Message},
     },
-    settle::{OrderState, Settled, Transition, apply_transitions},
+    settle::{OrderState, SettleOutcome, Transition, apply_transitions},
 };
 
 /// Messages in one batch.
-pub const BATCH: usize = 500;
+pub const BATCH_SIZE: usize = 500;
 
 /// How long a message is left to the writer that took it before another may, in milliseconds.
 pub const REDELIVER_AFTER_MS: i64 = 10_000;
@@ -46,18 +46,18 @@ const UNDELIVERABLE: &str = "undeliverable";
 
 /// What one step did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteReport {
     /// Messages taken from the stream.
-    pub taken: usize,
+    pub messages: usize,
     /// Orders that were queued, and are in the ledger now.
     pub written: usize,
     /// Orders that could not be written: they failed, are dead letters, and their units are back.
     pub failed: usize,
 }
 
-impl AddAssign for Written {
+impl AddAssign for WriteReport {
     fn add_assign(&mut self, other: Self) {
-        self.taken += other.taken;
+        self.messages += other.messages;
         self.written += other.written;
         self.failed += other.failed;
     }
@@ -67,14 +67,14 @@ impl AddAssign for Written {
 ///
 /// # Errors
 /// [`StoreError`]; what was taken is redelivered.
-pub async fn tick<R: Redis, S: Sql>(
+pub async fn write_new<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     activity: &ActivityId,
     now: Millis,
-) -> Result<Written, StoreError> {
-    let messages = stream::take(redis, activity, BATCH).await?;
-    write(redis, sql, activity, &messages, now).await
+) -> Result<WriteReport, StoreError> {
+    let messages = stream::read_new(redis, activity, BATCH_SIZE).await?;
+    write_messages(redis, sql, activity, &messages, now).await
 }
 
 /// One batch of messages that some writer took and never finished. Those that were delivered too often are tried one by
@@ -82,24 +82,25 @@ pub async fn tick<R: Redis, S: Sql>(
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn tick_redelivered<R: Redis, S: Sql>(
+pub async fn write_reclaimed<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     activity: &ActivityId,
     now: Millis,
     idle_ms: i64,
-) -> Result<Written, StoreError> {
-    let messages = stream::reclaim(redis, activity, BATCH, idle_ms).await?;
+) -> Result<WriteReport, StoreError> {
+    let messages = stream::reclaim(redis, activity, BATCH_SIZE, idle_ms).await?;
     if messages.is_empty() {
-        return Ok(Written::default());
+        return Ok(WriteReport::default());
     }
-    let worn = stream::delivered_more_than(redis, activity, &messages, MAX_DELIVERIES).await?;
-    let (worn, fresh): (Vec<_>, Vec<_>) = messages.into_iter().partition(|message| worn.contains(&message.stream_id));
-    let mut report = write(redis, sql, activity, &fresh, now).await?;
-    for message in &worn {
-        report += match write(redis, sql, activity, std::slice::from_ref(message), now).await {
-            Err(error @ (StoreError::LedgerUnavailable(_) | StoreError::Unreadable(_))) => {
-                give_up(redis, sql, activity, message, now).await.map_err(|_| error)?
+    let exhausted = stream::delivered_more_than(redis, activity, &messages, MAX_DELIVERIES).await?;
+    let (exhausted, retryable): (Vec<_>, Vec<_>) =
+        messages.into_iter().partition(|message| exhausted.contains(&message.stream_id));
+    let mut report = write_messages(redis, sql, activity, &retryable, now).await?;
+    for message in &exhausted {
+        report += match write_messages(redis, sql, activity, std::slice::from_ref(message), now).await {
+            Err(error @ (StoreError::LedgerUnavailable(_) | StoreError::Malformed(_))) => {
+                dead_letter_exhausted(redis, sql, activity, message, now).await.map_err(|_| error)?
             }
             other => other?,
         };
@@ -112,47 +113,47 @@ pub async fn tick_redelivered<R: Redis, S: Sql>(
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn turn<R: Redis, S: Sql>(
+pub async fn drain<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     activity: &ActivityId,
     now: Millis,
     batches: usize,
-) -> Result<(Written, bool), StoreError> {
+) -> Result<(WriteReport, bool), StoreError> {
     let started = Instant::now();
-    let lane = async || {
-        let mut report = Written::default();
+    let write_until_empty = async || {
+        let mut report = WriteReport::default();
         for _ in 0..batches / 2 {
             let elapsed = i64::try_from(started.elapsed().as_millis()).unwrap_or_default();
-            let step = tick(redis, sql, activity, now.plus(elapsed)).await?;
-            report += step;
-            if step.taken == 0 {
+            let batch = write_new(redis, sql, activity, now.plus(elapsed)).await?;
+            report += batch;
+            if batch.messages == 0 {
                 return Ok((report, true));
             }
         }
         Ok((report, false))
     };
     // Neither is dropped half-way because the other one failed.
-    let (one, other) = join(lane(), lane()).await;
-    let ((mut report, one_ended), (rest, other_ended)) = (one?, other?);
-    report += rest;
-    if !(one_ended || other_ended) {
+    let (first, second) = join(write_until_empty(), write_until_empty()).await;
+    let ((mut report, first_drained), (second_report, second_drained)) = (first?, second?);
+    report += second_report;
+    if !(first_drained || second_drained) {
         return Ok((report, true));
     }
     // A rate is worth noting when enough was written to measure one.
-    let rate = (report.written >= BATCH).then(|| (report.written as f64 / started.elapsed().as_secs_f64()) as i64);
-    Ok((report, !stream::writer_idle(redis, activity, rate).await?))
+    let rate = (report.written >= BATCH_SIZE).then(|| (report.written as f64 / started.elapsed().as_secs_f64()) as i64);
+    Ok((report, !stream::try_mark_idle(redis, activity, rate).await?))
 }
 
-async fn write<R: Redis, S: Sql>(
+async fn write_messages<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     activity: &ActivityId,
     messages: &[Message],
     now: Millis,
-) -> Result<Written, StoreError> {
-    let mut report = Written { taken: messages.len(), ..Written::default() };
-    discard_unreadable(redis, sql, activity, messages, now).await?;
+) -> Result<WriteReport, StoreError> {
+    let mut report = WriteReport { messages: messages.len(), ..WriteReport::default() };
+    dead_letter_unreadable(redis, sql, activity, messages, now).await?;
     let (readable, orders): (Vec<_>, Vec<_>) =
         messages.iter().filter_map(|message| Some((message, message.order.as_ref().ok()?))).unzip();
     if orders.is_empty() {
@@ -162,51 +163,53 @@ async fn write<R: Redis, S: Sql>(
 
     // What the ledger has was inserted now, or earlier: either way Redis hears what became of it. What it does not have
     // does not fit, or comes from an older epoch, in which Redis was another.
-    let standings = orders::load_states(sql, activity, &orders).await?;
-    let lost = standings.iter().any(Option::is_none);
-    let epoch = if lost { epochs::current(sql, activity).await? } else { 0 };
-    if lost && epoch == 0 {
+    let states = orders::load_states(sql, activity, &orders).await?;
+    let any_missing = states.iter().any(Option::is_none);
+    let epoch = if any_missing { epochs::load(sql, activity).await? } else { 0 };
+    if any_missing && epoch == 0 {
         // A ledger that has never heard of the sale says nothing of its orders (D8): they wait for the right one.
         return Ok(report);
     }
-    let rooms = if lost { activities::rooms(sql, activity).await? } else { HashMap::new() };
+    let remaining = if any_missing { activities::remaining_units(sql, activity).await? } else { HashMap::new() };
 
-    let (mut moves, mut letters, mut outdated) = (Vec::with_capacity(orders.len()), Vec::new(), Vec::new());
-    for ((message, order), standing) in readable.into_iter().zip(orders).zip(standings) {
-        if let Some(mut standing) = standing {
+    let (mut transitions, mut letters, mut outdated) = (Vec::with_capacity(orders.len()), Vec::new(), Vec::new());
+    for ((message, order), state) in readable.into_iter().zip(orders).zip(states) {
+        if let Some(mut state) = state {
             // A ledger that came back from a backup is of an older epoch than the gate that counts the order.
-            standing.epoch = standing.epoch.max(order.epoch);
-            moves.push(Transition {
+            state.epoch = state.epoch.max(order.epoch);
+            transitions.push(Transition {
                 order_no: order.order_no.clone(),
-                state: standing,
+                state,
                 stream_id: message.stream_id.clone(),
             });
             continue;
         }
         report.failed += 1;
-        let old = order.epoch < epoch;
-        let fits = rooms.get(&order.sku).is_some_and(|room| order.quantity <= *room);
-        let reason = if old {
+        let from_old_epoch = order.epoch < epoch;
+        let fits = remaining.get(&order.sku).is_some_and(|units| order.quantity <= *units);
+        let reason = if from_old_epoch {
             OLD_EPOCH
         } else if fits {
             LIMIT_REACHED
         } else {
             NO_ROOM
         };
-        letters.push((order.order_no.to_string(), stream::to_message(order), reason));
-        if old {
+        letters.push((order.order_no.to_string(), stream::encode_order(order), reason));
+        if from_old_epoch {
             outdated.push((message, order));
         } else {
-            moves.push(failure(order, reason, &message.stream_id));
+            transitions.push(failed_transition(order, reason, &message.stream_id));
         }
     }
     // I4: what fails is seen by an operator before anybody is told.
-    dead_letters::bury(sql, &letters, now).await?;
-    let settled = apply_transitions(redis, activity, &moves).await?;
-    report.written = moves
+    dead_letters::record(sql, &letters, now).await?;
+    let settled = apply_transitions(redis, activity, &transitions).await?;
+    report.written = transitions
         .iter()
         .zip(settled)
-        .filter(|(step, settled)| *settled == Settled::Moved && step.state.status != Status::Failed)
+        .filter(|(transition, settled)| {
+            *settled == SettleOutcome::Applied && transition.state.status != OrderStatus::Failed
+        })
         .count();
     if !outdated.is_empty() {
         stream::fence(redis, activity, epoch, &outdated).await?;
@@ -215,22 +218,22 @@ async fn write<R: Redis, S: Sql>(
 }
 
 /// A message that cannot be written, and was not, although the ledger takes its dead letter: it fails for good.
-async fn give_up<R: Redis, S: Sql>(
+async fn dead_letter_exhausted<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     activity: &ActivityId,
     message: &Message,
     now: Millis,
-) -> Result<Written, StoreError> {
-    let Ok(order) = &message.order else { return Ok(Written::default()) };
+) -> Result<WriteReport, StoreError> {
+    let Ok(order) = &message.order else { return Ok(WriteReport::default()) };
     // D8: its row may be there although no answer ever came. Then it did not fail.
-    if let Some(known) = orders::load(sql, &order.order_no).await? {
-        apply_transitions(redis, activity, &[known.to_transition(message.stream_id.clone())]).await?;
-        return Ok(Written { taken: 1, ..Written::default() });
+    if let Some(row) = orders::load(sql, &order.order_no).await? {
+        apply_transitions(redis, activity, &[row.to_transition(message.stream_id.clone())]).await?;
+        return Ok(WriteReport { messages: 1, ..WriteReport::default() });
     }
-    dead_letters::bury(sql, &[(order.order_no.to_string(), stream::to_message(order), UNDELIVERABLE)], now).await?;
-    apply_transitions(redis, activity, &[failure(order, UNDELIVERABLE, &message.stream_id)]).await?;
-    Ok(Written { taken: 1, failed: 1, ..Written::default() })
+    dead_letters::record(sql, &[(order.order_no.to_string(), stream::encode_order(order), UNDELIVERABLE)], now).await?;
+    apply_transitions(redis, activity, &[failed_transition(order, UNDELIVERABLE, &message.stream_id)]).await?;
+    Ok(WriteReport { messages: 1, failed: 1, ..WriteReport::default() })
 }
 
 /// Inserts a batch; where the ledger refuses it as a whole, each order by itself, so that one cannot hold up the others.
@@ -254,7 +257,7 @@ pub(crate) async fn insert<S: Sql>(
 }
 
 /// A message that nobody can read holds no order: it is kept for an operator and leaves the stream.
-async fn discard_unreadable<R: Redis, S: Sql>(
+async fn dead_letter_unreadable<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     activity: &ActivityId,
@@ -264,23 +267,25 @@ async fn discard_unreadable<R: Redis, S: Sql>(
     for message in messages {
         let Err(text) = &message.order else { continue };
         let letter = (format!("{activity}.{}", message.stream_id), text.clone(), "unreadable");
-        dead_letters::bury(sql, &[letter], now).await?;
+        dead_letters::record(sql, &[letter], now).await?;
         let stream = Keys::of(activity).named("orders");
-        redis.command("XACK", vec![stream.clone().into(), WRITERS.into(), message.stream_id.clone().into()]).await?;
+        redis
+            .command("XACK", vec![stream.clone().into(), WRITER_GROUP.into(), message.stream_id.clone().into()])
+            .await?;
         redis.command("XDEL", vec![stream.into(), message.stream_id.clone().into()]).await?;
     }
     Ok(())
 }
 
 /// What Redis must be told of an order that failed; `entry` is its message, if it came by one.
-fn failure(order: &NewOrder, reason: &str, entry: &str) -> Transition {
-    let standing = OrderState {
+fn failed_transition(order: &NewOrder, reason: &str, stream_id: &str) -> Transition {
+    let state = OrderState {
         epoch: order.epoch,
-        status: Status::Failed,
+        status: OrderStatus::Failed,
         live: false,
         pay_by: Millis(0),
         paid_at: Millis(0),
         reason: reason.to_owned(),
     };
-    Transition { order_no: order.order_no.clone(), state: standing, stream_id: entry.to_owned() }
+    Transition { order_no: order.order_no.clone(), state, stream_id: stream_id.to_owned() }
 }

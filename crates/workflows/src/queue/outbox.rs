@@ -4,14 +4,14 @@
 //! under the same id.
 
 use domain::{
-    event::{Message, retry_after_ms},
+    event::{Message, retry_delay_ms},
     time::Millis,
 };
 use futures::future::join_all;
 
 use crate::{
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
-    ledger::events::{self, Ended, Endpoint, Taken},
+    ledger::events::{self, ClaimedEvent, DeliveryAttempt, Endpoint},
     ports::{Sql, StoreError},
 };
 
@@ -19,20 +19,20 @@ use crate::{
 pub const TIMEOUT_MS: i64 = 15_000;
 
 /// Events under way at once, to an endpoint that takes them.
-pub const PACE: i64 = 16;
+pub const MAX_CONCURRENCY: i64 = 16;
 
 /// How long an endpoint is left alone that says that it is busy and not for how long, in milliseconds.
-const REST_MS: i64 = 30_000;
+const BUSY_PAUSE_MS: i64 = 30_000;
 
 /// How long an endpoint is left alone that answers nothing at all, in milliseconds.
-const SILENT_MS: i64 = 10_000;
+const UNREACHABLE_PAUSE_MS: i64 = 10_000;
 
 /// The longest rest that an endpoint may ask for, in milliseconds.
-const LONGEST_REST_MS: i64 = 24 * 3_600 * 1_000;
+const MAX_PAUSE_MS: i64 = 24 * 3_600 * 1_000;
 
 /// Where events go, and what signs them.
 #[derive(Debug, Clone, Copy)]
-pub struct Target<'a> {
+pub struct WebhookTarget<'a> {
     /// The shop's endpoint.
     pub url: &'a str,
     /// `whsec_` secrets, separated by spaces.
@@ -41,7 +41,7 @@ pub struct Target<'a> {
 
 /// What a round did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Round {
+pub struct DeliveryReport {
     /// Events that the endpoint has now.
     pub delivered: usize,
     /// Attempts that failed.
@@ -54,49 +54,50 @@ pub struct Round {
 ///
 /// # Errors
 /// [`StoreError`] of the ledger.
-pub async fn deliver<W: HttpClient, S: Sql>(
-    web: &W,
+pub async fn deliver_due<W: HttpClient, S: Sql>(
+    http: &W,
     sql: &S,
-    target: Target<'_>,
+    target: WebhookTarget<'_>,
     clock: impl Fn() -> Millis,
-) -> Result<Round, StoreError> {
-    let endpoint = events::endpoint(sql, target.url, PACE).await?;
+) -> Result<DeliveryReport, StoreError> {
+    let endpoint = events::load_endpoint(sql, target.url, MAX_CONCURRENCY).await?;
     if endpoint.disabled_at.is_some() || endpoint.rest_until > clock() {
-        return Ok(Round::default());
+        return Ok(DeliveryReport::default());
     }
-    let taken = events::take(sql, clock(), endpoint.pace).await?;
-    let sent = taken.iter().map(|taken| send(web, target, taken, clock()));
-    let answers = join_all(sent).await;
+    let claimed = events::claim_due(sql, clock(), endpoint.pace).await?;
+    let requests = claimed.iter().map(|event| send(http, target, event, clock()));
+    let results = join_all(requests).await;
     let now = clock();
-    let mut round = Round { more: taken.len() as i64 == endpoint.pace, ..Round::default() };
-    let ended: Vec<_> = taken
+    let mut report = DeliveryReport { more: claimed.len() as i64 == endpoint.pace, ..DeliveryReport::default() };
+    let attempts: Vec<_> = claimed
         .iter()
-        .zip(&answers)
-        .map(|(taken, answer)| {
-            let ended = judge(taken, answer, now);
-            if ended == Ended::Delivered {
-                round.delivered += 1
+        .zip(&results)
+        .map(|(claimed, result)| {
+            let attempt = evaluate(claimed, result, now);
+            if attempt == DeliveryAttempt::Delivered {
+                report.delivered += 1
             } else {
-                round.failed += 1
+                report.failed += 1
             }
-            (&taken.event, ended)
+            (&claimed.event, attempt)
         })
         .collect();
-    events::record_attempts(sql, &ended).await?;
-    let next = adapt(endpoint, &answers, now);
+    events::record_attempts(sql, &attempts).await?;
+    let next = adjust_endpoint(endpoint, &results, now);
     if next != endpoint {
-        events::set_endpoint(sql, target.url, &next).await?;
-        round.more &= next.disabled_at.is_none() && next.rest_until <= now;
+        events::save_endpoint(sql, target.url, &next).await?;
+        report.more &= next.disabled_at.is_none() && next.rest_until <= now;
     }
-    Ok(round)
+    Ok(report)
 }
 
 /// What came of one attempt.
-type Answer = Result<HttpResponse, NoResponse>;
+type SendResult = Result<HttpResponse, NoResponse>;
 
-async fn send<W: HttpClient>(web: &W, target: Target<'_>, taken: &Taken, now: Millis) -> Answer {
-    let unsigned = || NoResponse("events_secret holds no secret that can sign".to_owned());
-    let Message { id, timestamp, signature, body } = taken.event.message(target.secrets, now).ok_or_else(unsigned)?;
+async fn send<W: HttpClient>(http: &W, target: WebhookTarget<'_>, claimed: &ClaimedEvent, now: Millis) -> SendResult {
+    let no_valid_secret = || NoResponse("events_secret holds no secret that can sign".to_owned());
+    let Message { id, timestamp, signature, body } =
+        claimed.event.message(target.secrets, now).ok_or_else(no_valid_secret)?;
     let headers = vec![
         ("content-type", "application/json".to_owned()),
         ("user-agent", "stampede".to_owned()),
@@ -104,38 +105,40 @@ async fn send<W: HttpClient>(web: &W, target: Target<'_>, taken: &Taken, now: Mi
         ("webhook-timestamp", timestamp),
         ("webhook-signature", signature),
     ];
-    web.send(HttpRequest { method: "POST", url: target.url.to_owned(), headers, body, timeout_ms: TIMEOUT_MS }).await
+    http.send(HttpRequest { method: "POST", url: target.url.to_owned(), headers, body, timeout_ms: TIMEOUT_MS }).await
 }
 
-fn judge(taken: &Taken, answer: &Answer, now: Millis) -> Ended {
-    let error = match answer {
-        Ok(answer) if answer.is_success() => return Ended::Delivered,
+fn evaluate(claimed: &ClaimedEvent, result: &SendResult, now: Millis) -> DeliveryAttempt {
+    let error = match result {
+        Ok(response) if response.is_success() => return DeliveryAttempt::Delivered,
         // The endpoint wants no more of these, this one included.
-        Ok(answer) if answer.status == 410 => return Ended::Failed("410: the endpoint is gone".to_owned()),
-        Ok(answer) => format!("the endpoint answered {}", answer.status),
-        Err(unanswered) => unanswered.to_string(),
+        Ok(response) if response.status == 410 => {
+            return DeliveryAttempt::Failed("410: the endpoint is gone".to_owned());
+        }
+        Ok(response) => format!("the endpoint answered {}", response.status),
+        Err(no_response) => no_response.to_string(),
     };
-    let Some(wait) = retry_after_ms(taken.attempt) else { return Ended::Failed(error) };
-    let asked = answer.as_ref().ok().and_then(|answer| answer.retry_after_ms(now)).unwrap_or_default();
-    Ended::Later(now.plus(wait.max(asked.min(LONGEST_REST_MS))), error)
+    let Some(delay_ms) = retry_delay_ms(claimed.attempt) else { return DeliveryAttempt::Failed(error) };
+    let requested_ms = result.as_ref().ok().and_then(|response| response.retry_after_ms(now)).unwrap_or_default();
+    DeliveryAttempt::RetryAt(now.plus(delay_ms.max(requested_ms.min(MAX_PAUSE_MS))), error)
 }
 
 /// What the answers say of the endpoint: gone, busy, silent, or well.
-fn adapt(endpoint: Endpoint, answers: &[Answer], now: Millis) -> Endpoint {
-    let answered: Vec<_> = answers.iter().filter_map(|answer| answer.as_ref().ok()).collect();
-    if answered.iter().any(|answer| answer.status == 410) {
+fn adjust_endpoint(endpoint: Endpoint, results: &[SendResult], now: Millis) -> Endpoint {
+    let responses: Vec<_> = results.iter().filter_map(|result| result.as_ref().ok()).collect();
+    if responses.iter().any(|response| response.status == 410) {
         return Endpoint { disabled_at: Some(now), ..endpoint };
     }
-    let busy = answered.iter().filter(|answer| matches!(answer.status, 429 | 502 | 504));
-    let asked = busy.map(|answer| answer.retry_after_ms(now).unwrap_or(REST_MS).min(LONGEST_REST_MS)).max();
-    if let Some(rest) = asked {
-        return Endpoint { rest_until: now.plus(rest), pace: (endpoint.pace / 2).max(1), ..endpoint };
+    let busy = responses.iter().filter(|response| matches!(response.status, 429 | 502 | 504));
+    let pause_ms = busy.map(|response| response.retry_after_ms(now).unwrap_or(BUSY_PAUSE_MS).min(MAX_PAUSE_MS)).max();
+    if let Some(pause_ms) = pause_ms {
+        return Endpoint { rest_until: now.plus(pause_ms), pace: (endpoint.pace / 2).max(1), ..endpoint };
     }
-    if answered.is_empty() && !answers.is_empty() {
-        return Endpoint { rest_until: now.plus(SILENT_MS), pace: (endpoint.pace / 2).max(1), ..endpoint };
+    if responses.is_empty() && !results.is_empty() {
+        return Endpoint { rest_until: now.plus(UNREACHABLE_PAUSE_MS), pace: (endpoint.pace / 2).max(1), ..endpoint };
     }
-    let full = answered.len() as i64 == endpoint.pace && answered.iter().all(|answer| answer.is_success());
-    let pace = if full { (endpoint.pace * 2).min(PACE) } else { endpoint.pace };
+    let full = responses.len() as i64 == endpoint.pace && responses.iter().all(|response| response.is_success());
+    let pace = if full { (endpoint.pace * 2).min(MAX_CONCURRENCY) } else { endpoint.pace };
     Endpoint { pace, ..endpoint }
 }
 
@@ -145,47 +148,50 @@ mod tests {
 
     const NOW: Millis = Millis(1_000_000);
 
-    fn answer(status: u16, retry_after: &str) -> Answer {
+    fn response(status: u16, retry_after: &str) -> SendResult {
         let headers = vec![("retry-after".to_owned(), retry_after.to_owned())];
         Ok(HttpResponse { status, headers, body: Vec::new() })
     }
 
-    fn well(pace: i64) -> Endpoint {
+    fn healthy(pace: i64) -> Endpoint {
         Endpoint { disabled_at: None, rest_until: Millis(0), pace }
     }
 
     #[test]
-    fn an_endpoint_that_is_gone_is_sent_nothing_more() {
-        let next = adapt(well(16), &[answer(200, ""), answer(410, "")], NOW);
+    fn an_endpoint_that_answers_410_is_disabled() {
+        let next = adjust_endpoint(healthy(16), &[response(200, ""), response(410, "")], NOW);
         assert_eq!(next.disabled_at, Some(NOW));
     }
 
     #[test]
-    fn a_busy_endpoint_is_left_alone_and_then_sent_less() {
+    fn a_busy_endpoint_is_paused_and_its_concurrency_halved() {
         for status in [429, 502, 504] {
-            let next = adapt(well(16), &[answer(200, ""), answer(status, "120")], NOW);
+            let next = adjust_endpoint(healthy(16), &[response(200, ""), response(status, "120")], NOW);
             assert_eq!((next.rest_until, next.pace), (NOW.plus(120_000), 8), "{status}");
-            assert_eq!(adapt(well(1), &[answer(status, "")], NOW).rest_until, NOW.plus(REST_MS));
+            assert_eq!(adjust_endpoint(healthy(1), &[response(status, "")], NOW).rest_until, NOW.plus(BUSY_PAUSE_MS));
         }
         assert_eq!(
-            adapt(well(16), &[answer(500, "120")], NOW),
-            well(16),
+            adjust_endpoint(healthy(16), &[response(500, "120")], NOW),
+            healthy(16),
             "an error of one event says nothing of others"
         );
     }
 
     #[test]
-    fn a_silent_endpoint_is_left_alone_for_a_moment() {
-        let silent = || Err(NoResponse("timeout".to_owned()));
-        assert_eq!(adapt(well(16), &[silent(), silent()], NOW).rest_until, NOW.plus(SILENT_MS));
-        assert_eq!(adapt(well(16), &[silent(), answer(200, "")], NOW), well(16));
-        assert_eq!(adapt(well(16), &[], NOW), well(16), "nothing was sent");
+    fn an_unreachable_endpoint_is_paused() {
+        let no_response = || Err(NoResponse("timeout".to_owned()));
+        assert_eq!(
+            adjust_endpoint(healthy(16), &[no_response(), no_response()], NOW).rest_until,
+            NOW.plus(UNREACHABLE_PAUSE_MS)
+        );
+        assert_eq!(adjust_endpoint(healthy(16), &[no_response(), response(200, "")], NOW), healthy(16));
+        assert_eq!(adjust_endpoint(healthy(16), &[], NOW), healthy(16), "nothing was sent");
     }
 
     #[test]
-    fn an_endpoint_that_is_well_is_sent_more_again() {
-        assert_eq!(adapt(well(2), &[answer(200, ""), answer(204, "")], NOW).pace, 4);
-        assert_eq!(adapt(well(2), &[answer(200, "")], NOW).pace, 2);
-        assert_eq!(adapt(well(1), &[answer(500, "")], NOW).pace, 1);
+    fn a_healthy_endpoint_gets_its_concurrency_doubled() {
+        assert_eq!(adjust_endpoint(healthy(2), &[response(200, ""), response(204, "")], NOW).pace, 4);
+        assert_eq!(adjust_endpoint(healthy(2), &[response(200, "")], NOW).pace, 2);
+        assert_eq!(adjust_endpoint(healthy(1), &[response(500, "")], NOW).pace, 1);
     }
 }

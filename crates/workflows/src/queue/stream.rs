@@ -9,14 +9,14 @@ use domain::{
 };
 
 use crate::{
-    WRITERS,
+    WRITER_GROUP,
     keys::Keys,
     ledger::orders::NewOrder,
-    ports::{Arg, Item, Redis, StoreError},
+    ports::{Redis, RedisArg, RedisValue, StoreError},
     queue::order_writer::OLD_EPOCH,
     reply::Reply,
     script::{FENCE, WRITER_IDLE},
-    settle::CLOSED_KEPT_SECONDS,
+    settle::CLOSED_ORDER_TTL_SECONDS,
 };
 
 /// All writers share one consumer name: who works on what shows in idle time alone, and no names pile up.
@@ -35,20 +35,20 @@ pub struct Message {
 ///
 /// # Errors
 /// [`StoreError`] of Redis.
-pub async fn take<R: Redis>(redis: &R, activity: &ActivityId, count: usize) -> Result<Vec<Message>, StoreError> {
+pub async fn read_new<R: Redis>(redis: &R, activity: &ActivityId, count: usize) -> Result<Vec<Message>, StoreError> {
     let stream = Keys::of(activity).named("orders");
     let count = count.to_string();
-    let args = ["GROUP", WRITERS, CONSUMER, "COUNT", &count, "STREAMS", &stream, ">"];
-    let read = || redis.command("XREADGROUP", args.map(Arg::from).into());
+    let args = ["GROUP", WRITER_GROUP, CONSUMER, "COUNT", &count, "STREAMS", &stream, ">"];
+    let read = || redis.command("XREADGROUP", args.map(RedisArg::from).into());
     let items = match read().await {
         // The stream was lost and begun anew: its group is made again, from the first message on. Where there is no stream,
         // none is made, which nobody would take away again.
         Err(StoreError::RedisRefused(text)) if text.starts_with("NOGROUP") => {
-            if redis.command("EXISTS", vec![stream.as_str().into()]).await? != [Item::Int(1)] {
+            if redis.command("EXISTS", vec![stream.as_str().into()]).await? != [RedisValue::Int(1)] {
                 return Ok(Vec::new());
             }
-            let args = ["CREATE", stream.as_str(), WRITERS, "0"];
-            match redis.command("XGROUP", args.map(Arg::from).into()).await {
+            let args = ["CREATE", stream.as_str(), WRITER_GROUP, "0"];
+            match redis.command("XGROUP", args.map(RedisArg::from).into()).await {
                 // Somebody else has just made it.
                 Err(StoreError::RedisRefused(text)) if text.starts_with("BUSYGROUP") => {}
                 other => other.map(|_| ())?,
@@ -58,7 +58,7 @@ pub async fn take<R: Redis>(redis: &R, activity: &ActivityId, count: usize) -> R
         other => other?,
     };
     // The flat reply begins with the stream's name.
-    Ok(parse(activity, items.get(1..).unwrap_or_default()))
+    Ok(parse_messages(activity, items.get(1..).unwrap_or_default()))
 }
 
 /// Takes over messages that were delivered at least `idle_ms` ago and never acknowledged.
@@ -73,41 +73,41 @@ pub async fn reclaim<R: Redis>(
 ) -> Result<Vec<Message>, StoreError> {
     let stream = Keys::of(activity).named("orders");
     let (idle, count) = (idle_ms.to_string(), count.to_string());
-    let args = [&stream, WRITERS, CONSUMER, &idle, "0", "COUNT", &count];
-    match redis.command("XAUTOCLAIM", args.map(Arg::from).into()).await {
+    let args = [&stream, WRITER_GROUP, CONSUMER, &idle, "0", "COUNT", &count];
+    match redis.command("XAUTOCLAIM", args.map(RedisArg::from).into()).await {
         Err(StoreError::RedisRefused(text)) if text.starts_with("NOGROUP") => Ok(Vec::new()),
         // The flat reply begins with the cursor and ends with ids that are gone: those have no field after them.
-        other => Ok(parse(activity, other?.get(1..).unwrap_or_default())),
+        other => Ok(parse_messages(activity, other?.get(1..).unwrap_or_default())),
     }
 }
 
 /// Reads `id, "o", text` triples; anything else is skipped.
-fn parse(activity: &ActivityId, items: &[Item]) -> Vec<Message> {
+fn parse_messages(activity: &ActivityId, items: &[RedisValue]) -> Vec<Message> {
     let mut messages = Vec::with_capacity(items.len() / 3);
-    let mut at = 0;
-    while let [Item::Bytes(entry), Item::Bytes(field), Item::Bytes(text), ..] = &items[at..] {
+    let mut index = 0;
+    while let [RedisValue::Bytes(stream_id), RedisValue::Bytes(field), RedisValue::Bytes(text), ..] = &items[index..] {
         if field != b"o" {
-            at += 1;
+            index += 1;
             continue;
         }
         let text = String::from_utf8_lossy(text).into_owned();
         messages.push(Message {
-            stream_id: String::from_utf8_lossy(entry).into_owned(),
-            order: new_order(activity, &text).ok_or(text),
+            stream_id: String::from_utf8_lossy(stream_id).into_owned(),
+            order: decode_order(activity, &text).ok_or(text),
         });
-        at += 3;
+        index += 3;
     }
     messages
 }
 
 /// An order as the stream carries it.
-pub(crate) fn to_message(order: &NewOrder) -> String {
+pub(crate) fn encode_order(order: &NewOrder) -> String {
     let NewOrder { order_no, user, sku, quantity, money: Money { amount, currency }, created_at, epoch } = order;
     format!("{}\t{user}\t{sku}\t{quantity}\t{amount}\t{currency}\t{}\t{epoch}", order_no.ulid(), created_at.0)
 }
 
 /// Reads what [`to_message`] and `lua/reserve.lua` write.
-pub(crate) fn new_order(activity: &ActivityId, text: &str) -> Option<NewOrder> {
+pub(crate) fn decode_order(activity: &ActivityId, text: &str) -> Option<NewOrder> {
     let [ulid, user, sku, quantity, amount, currency, created_at, epoch]: [&str; 8] =
         text.split('\t').collect::<Vec<_>>().try_into().ok()?;
     Some(NewOrder {
@@ -134,29 +134,29 @@ pub async fn delivered_more_than<R: Redis>(
     let (Some(first), Some(last)) = (messages.first(), messages.last()) else { return Ok(HashSet::new()) };
     let stream = Keys::of(activity).named("orders");
     let count = messages.len().to_string();
-    let args = [&stream, WRITERS, &first.stream_id, &last.stream_id, &count, CONSUMER];
-    let mut reply = Reply::new(redis.command("XPENDING", args.map(Arg::from).into()).await?);
-    let mut worn = HashSet::new();
-    while reply.left() >= 4 {
-        let (entry, _, _, deliveries) = (reply.text()?, reply.text()?, reply.int()?, reply.int()?);
+    let args = [&stream, WRITER_GROUP, &first.stream_id, &last.stream_id, &count, CONSUMER];
+    let mut reply = Reply::new(redis.command("XPENDING", args.map(RedisArg::from).into()).await?);
+    let mut exhausted = HashSet::new();
+    while reply.remaining() >= 4 {
+        let (stream_id, _, _, deliveries) = (reply.text()?, reply.text()?, reply.int()?, reply.int()?);
         if deliveries > times {
-            worn.insert(entry);
+            exhausted.insert(stream_id);
         }
     }
-    Ok(worn)
+    Ok(exhausted)
 }
 
 /// How a gate stands to the ledger's epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fenced {
+pub enum FenceOutcome {
     /// There is none, or a rebuild has not finished it.
     Missing,
     /// It is of that epoch, and of this version.
-    Same(i64),
+    Current(i64),
     /// It was of an older one, and is closed now.
     Closed,
     /// It is of a later one, this: the ledger was restored from a backup.
-    Later(i64),
+    Newer(i64),
 }
 
 /// Closes the gate where it is of an older epoch than the ledger's, and clears messages of other epochs, which an
@@ -169,24 +169,28 @@ pub async fn fence<R: Redis>(
     activity: &ActivityId,
     epoch: i64,
     outdated: &[(&Message, &NewOrder)],
-) -> Result<Fenced, StoreError> {
+) -> Result<FenceOutcome, StoreError> {
     let keys = Keys::of(activity);
-    let mut names: Vec<_> = ["gate", "orders", "queue"].map(|name| keys.named(name)).into();
-    let mut args: Vec<Arg> =
-        vec![epoch.to_string().into(), WRITERS.into(), CLOSED_KEPT_SECONDS.to_string().into(), OLD_EPOCH.into()];
+    let mut script_keys: Vec<_> = ["gate", "orders", "queue"].map(|name| keys.named(name)).into();
+    let mut args: Vec<RedisArg> = vec![
+        epoch.to_string().into(),
+        WRITER_GROUP.into(),
+        CLOSED_ORDER_TTL_SECONDS.to_string().into(),
+        OLD_EPOCH.into(),
+    ];
     for (message, order) in outdated {
-        names.push(keys.order(order.order_no.ulid()));
+        script_keys.push(keys.order(order.order_no.ulid()));
         args.push(order.epoch.to_string().into());
         args.push(message.stream_id.as_str().into());
     }
-    let mut reply = FENCE.run(redis, names, args).await?;
+    let mut reply = FENCE.run(redis, script_keys, args).await?;
     Ok(match reply.text()?.as_str() {
-        "missing" => Fenced::Missing,
-        "closed" => Fenced::Closed,
-        "later" => Fenced::Later(reply.int()?),
+        "missing" => FenceOutcome::Missing,
+        "closed" => FenceOutcome::Closed,
+        "later" => FenceOutcome::Newer(reply.int()?),
         _ => {
             reply.int()?;
-            Fenced::Same(reply.int()?)
+            FenceOutcome::Current(reply.int()?)
         }
     })
 }
@@ -195,10 +199,10 @@ pub async fn fence<R: Redis>(
 ///
 /// # Errors
 /// [`StoreError`] of Redis.
-pub async fn writer_idle<R: Redis>(redis: &R, activity: &ActivityId, rate: Option<i64>) -> Result<bool, StoreError> {
+pub async fn try_mark_idle<R: Redis>(redis: &R, activity: &ActivityId, rate: Option<i64>) -> Result<bool, StoreError> {
     let keys = Keys::of(activity);
-    let names = vec![keys.named("orders"), keys.named("awake"), keys.named("queue")];
+    let script_keys = vec![keys.named("orders"), keys.named("awake"), keys.named("queue")];
     let rate = rate.map(|rate| rate.to_string()).unwrap_or_default();
-    let mut reply = WRITER_IDLE.run(redis, names, vec![WRITERS.into(), rate.into_bytes()]).await?;
+    let mut reply = WRITER_IDLE.run(redis, script_keys, vec![WRITER_GROUP.into(), rate.into_bytes()]).await?;
     Ok(reply.text()? == "rested")
 }

@@ -8,19 +8,19 @@ use futures::future::join_all;
 use serde::Serialize;
 
 use crate::{
-    cache::warm_up::{WarmUpOutcome, warm_up_older},
+    cache::warm_up::{WarmUpOutcome, warm_up_if_older},
     keys::{ACTIVITIES, Keys},
     ledger::{
         activities, epochs,
         leases::Lease,
         orders::{self, OrderRow},
-        rows::Row,
+        row_reader::RowReader,
     },
     payments::commands,
-    ports::{Item, Redis, Sql, StoreError},
+    ports::{Redis, RedisValue, Sql, StoreError},
     queue::{
         order_writer,
-        stream::{self, Fenced},
+        stream::{self, FenceOutcome},
     },
     reply::Reply,
     script,
@@ -39,13 +39,13 @@ pub const ERASE_LEASE_KEY: &str = "stampede:erase";
 pub const LEASE_MS: i64 = 15_000;
 
 /// Orders expired in one statement.
-const EXPIRE_BATCH: i64 = 1_000;
+const ORDER_BATCH_SIZE: i64 = 1_000;
 
 /// How long a move is left to whoever made it before the sweeper settles it, in milliseconds.
 const SETTLE_AFTER_MS: i64 = 2_000;
 
 /// How long an operator's change is left to whoever makes it, in milliseconds.
-const UNDER_WAY_MS: i64 = 10_000;
+const CHANGE_GRACE_MS: i64 = 10_000;
 
 /// What a sweep did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -83,14 +83,14 @@ pub struct Report {
     /// Whether the time was up, or the lease lost, before the work was done.
     pub more: bool,
     /// What is left.
-    pub left: Left,
+    pub left: Remaining,
     /// Milliseconds spent on each step.
     pub steps_ms: BTreeMap<&'static str, i64>,
 }
 
 /// What a sweep leaves to the next one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Left {
+pub struct Remaining {
     /// Messages in the streams.
     pub queued: i64,
     /// Orders whose time is up.
@@ -107,8 +107,8 @@ pub struct Left {
 ///
 /// # Errors
 /// [`StoreError`] of Redis.
-pub async fn lease_of<R: Redis>(redis: &R, key: &str, owner: &str, ms: i64) -> Result<bool, StoreError> {
-    let args = vec![owner.into(), ms.to_string().into()];
+pub async fn hold_lease<R: Redis>(redis: &R, key: &str, owner: &str, ttl_ms: i64) -> Result<bool, StoreError> {
+    let args = vec![owner.into(), ttl_ms.to_string().into()];
     Ok(script::LEASE.run(redis, vec![key.to_owned()], args).await?.text()? == "held")
 }
 
@@ -116,12 +116,12 @@ pub async fn lease_of<R: Redis>(redis: &R, key: &str, owner: &str, ms: i64) -> R
 ///
 /// # Errors
 /// [`StoreError`] of Redis.
-pub async fn activities<R: Redis>(redis: &R) -> Result<Vec<ActivityId>, StoreError> {
+pub async fn list_activities<R: Redis>(redis: &R) -> Result<Vec<ActivityId>, StoreError> {
     let items = redis.command("SMEMBERS", vec![ACTIVITIES.into()]).await?;
     Ok(items
         .into_iter()
         .filter_map(|item| match item {
-            Item::Bytes(bytes) => ActivityId::parse(std::str::from_utf8(&bytes).ok()?).ok(),
+            RedisValue::Bytes(bytes) => ActivityId::parse(std::str::from_utf8(&bytes).ok()?).ok(),
             _ => None,
         })
         .collect())
@@ -129,7 +129,7 @@ pub async fn activities<R: Redis>(redis: &R) -> Result<Vec<ActivityId>, StoreErr
 
 /// The same, those after `resume_after` first: whoever was left out last time has their turn (G3).
 #[must_use]
-pub fn in_turn(mut activities: Vec<ActivityId>, resume_after: &str) -> Vec<ActivityId> {
+pub fn rotate_after(mut activities: Vec<ActivityId>, resume_after: &str) -> Vec<ActivityId> {
     activities.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
     let first = activities.partition_point(|activity| activity.as_str() <= resume_after);
     activities.rotate_left(first);
@@ -146,8 +146,8 @@ pub async fn expire<R: Redis, S: Sql>(
     now: Millis,
     lease: Option<&Lease>,
 ) -> Result<usize, StoreError> {
-    let expired = orders::expire(sql, now, EXPIRE_BATCH, lease).await?;
-    bring_along_by_activity(redis, sql, &expired).await?;
+    let expired = orders::expire(sql, now, ORDER_BATCH_SIZE, lease).await?;
+    settle_by_activity(redis, sql, &expired).await?;
     Ok(expired.len())
 }
 
@@ -163,26 +163,22 @@ pub async fn settle<R: Redis, S: Sql>(
     fenced: &mut usize,
 ) -> Result<usize, StoreError> {
     let skip = i64::try_from(*fenced).unwrap_or(i64::MAX);
-    let unsettled = orders::unsettled(sql, now.plus(-SETTLE_AFTER_MS), EXPIRE_BATCH, skip).await?;
-    let settled = bring_along_by_activity(redis, sql, &unsettled).await?;
+    let unsettled = orders::load_unsettled(sql, now.plus(-SETTLE_AFTER_MS), ORDER_BATCH_SIZE, skip).await?;
+    let settled = settle_by_activity(redis, sql, &unsettled).await?;
     *fenced += unsettled.len() - settled;
     Ok(settled)
 }
 
-async fn bring_along_by_activity<R: Redis, S: Sql>(
-    redis: &R,
-    sql: &S,
-    entries: &[OrderRow],
-) -> Result<usize, StoreError> {
-    let mut seen = 0;
+async fn settle_by_activity<R: Redis, S: Sql>(redis: &R, sql: &S, rows: &[OrderRow]) -> Result<usize, StoreError> {
+    let mut settled = 0;
     let mut by_activity: BTreeMap<ActivityId, Vec<OrderRow>> = BTreeMap::new();
-    for entry in entries {
-        by_activity.entry(entry.order.activity().clone()).or_default().push(entry.clone());
+    for row in rows {
+        by_activity.entry(row.order.activity().clone()).or_default().push(row.clone());
     }
-    for entries in by_activity.values() {
-        seen += commands::settle(redis, sql, entries).await?;
+    for rows in by_activity.values() {
+        settled += commands::settle_orders(redis, sql, rows).await?;
     }
-    Ok(seen)
+    Ok(settled)
 }
 
 /// Compares every gate with the ledger. One of an older epoch is closed: an old Redis came back, and what it accepts would
@@ -192,7 +188,7 @@ async fn bring_along_by_activity<R: Redis, S: Sql>(
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn fence<R: Redis, S: Sql>(
+pub async fn check_gates<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     activities: &[ActivityId],
@@ -200,23 +196,28 @@ pub async fn fence<R: Redis, S: Sql>(
     now: Millis,
     report: &mut Report,
 ) -> Result<(), StoreError> {
-    let (known, strange): (Vec<_>, Vec<_>) =
-        activities::standings(sql, now).await?.into_iter().partition(|sale| activities.contains(&sale.id));
-    report.without_gate += strange.iter().filter(|sale| sale.on_sale).count();
+    let (listed, unlisted): (Vec<_>, Vec<_>) =
+        activities::expected_gates(sql, now).await?.into_iter().partition(|expected| activities.contains(&expected.id));
+    report.without_gate += unlisted.iter().filter(|expected| expected.required).count();
     // Redis is asked about all of them at once.
-    let found = join_all(known.iter().map(|sale| stream::fence(redis, &sale.id, sale.epoch, &[]))).await;
-    for (sale, found) in known.iter().zip(found) {
-        match found? {
-            Fenced::Missing => report.without_gate += usize::from(sale.on_sale),
-            Fenced::Closed => report.fenced += 1,
-            Fenced::Later(gate) => report.caught_up += usize::from(epochs::catch_up(sql, &sale.id, gate).await?),
-            Fenced::Same(version) if version < sale.version && now >= sale.changed_at.plus(UNDER_WAY_MS) => {
-                let Some(activity) = activities::load(sql, &sale.id).await? else { continue };
-                // What Redis refuses now, it may take at the next sweep; the others are not held up.
-                let preheated = warm_up_older(redis, &activity, ticket_secret).await;
-                report.preheated += usize::from(preheated == Ok(WarmUpOutcome::Done));
+    let outcomes =
+        join_all(listed.iter().map(|expected| stream::fence(redis, &expected.id, expected.epoch, &[]))).await;
+    for (expected, outcome) in listed.iter().zip(outcomes) {
+        match outcome? {
+            FenceOutcome::Missing => report.without_gate += usize::from(expected.required),
+            FenceOutcome::Closed => report.fenced += 1,
+            FenceOutcome::Newer(gate_epoch) => {
+                report.caught_up += usize::from(epochs::raise_to(sql, &expected.id, gate_epoch).await?)
             }
-            Fenced::Same(_) => {}
+            FenceOutcome::Current(version)
+                if version < expected.version && now >= expected.changed_at.plus(CHANGE_GRACE_MS) =>
+            {
+                let Some(activity) = activities::load(sql, &expected.id).await? else { continue };
+                // What Redis refuses now, it may take at the next sweep; the others are not held up.
+                let warmed_up = warm_up_if_older(redis, &activity, ticket_secret).await;
+                report.preheated += usize::from(warmed_up == Ok(WarmUpOutcome::Done));
+            }
+            FenceOutcome::Current(_) => {}
         }
     }
     Ok(())
@@ -227,44 +228,44 @@ pub async fn fence<R: Redis, S: Sql>(
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn forget_ended<R: Redis, S: Sql>(redis: &R, sql: &S, now: Millis) -> Result<usize, StoreError> {
-    let mut forgotten = 0;
-    for activity in activities(redis).await? {
+pub async fn unlist_ended<R: Redis, S: Sql>(redis: &R, sql: &S, now: Millis) -> Result<usize, StoreError> {
+    let mut unlisted = 0;
+    for activity in list_activities(redis).await? {
         let keys = Keys::of(&activity);
         let has_gate = async || {
             let gate = redis.command("EXISTS", vec![keys.named("gate").into()]).await;
-            gate.map(|exists| exists == [Item::Int(1)])
+            gate.map(|exists| exists == [RedisValue::Int(1)])
         };
         let queued = redis.command("XLEN", vec![keys.named("orders").into()]).await?;
-        if has_gate().await? || queued != [Item::Int(0)] {
+        if has_gate().await? || queued != [RedisValue::Int(0)] {
             continue;
         }
-        let over = "SELECT id FROM activities WHERE id = ?1 AND ends_at <= ?2";
-        if sql.run(over, vec![activity.as_str().into(), now.0.into()]).await?.is_empty() {
+        let ended_query = "SELECT id FROM activities WHERE id = ?1 AND ends_at <= ?2";
+        if sql.run(ended_query, vec![activity.as_str().into(), now.0.into()]).await?.is_empty() {
             continue;
         }
-        let listed = vec![ACTIVITIES.into(), activity.as_str().into()];
-        redis.command("SREM", listed.clone()).await?;
+        let list_entry = vec![ACTIVITIES.into(), activity.as_str().into()];
+        redis.command("SREM", list_entry.clone()).await?;
         // Somebody published it at this moment: its gate comes first, and then its place in the list.
         if has_gate().await? {
-            redis.command("SADD", listed).await?;
+            redis.command("SADD", list_entry).await?;
             continue;
         }
-        forgotten += 1;
+        unlisted += 1;
     }
-    Ok(forgotten)
+    Ok(unlisted)
 }
 
 /// Counts what is left at `now`.
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn left<R: Redis, S: Sql>(
+pub async fn count_remaining<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     activities: &[ActivityId],
     now: Millis,
-) -> Result<Left, StoreError> {
+) -> Result<Remaining, StoreError> {
     let mut queued = 0;
     let length = |activity| redis.command("XLEN", vec![Keys::of(activity).named("orders").into()]);
     for length in join_all(activities.iter().map(length)).await {
@@ -276,25 +277,25 @@ pub async fn left<R: Redis, S: Sql>(
         (SELECT COUNT(*) FROM callbacks WHERE outcome = ''), \
         (SELECT COUNT(*) FROM refunds WHERE state <> 'confirmed')";
     let rows = sql.run(statement, vec![now.0.into()]).await?;
-    let mut row = Row::new(rows.into_iter().next().unwrap_or_default());
-    Ok(Left { queued, due: row.int()?, unsettled: row.int()?, callbacks: row.int()?, refunds: row.int()? })
+    let mut row = RowReader::new(rows.into_iter().next().unwrap_or_default());
+    Ok(Remaining { queued, due: row.int()?, unsettled: row.int()?, callbacks: row.int()?, refunds: row.int()? })
 }
 
 /// Drains one batch of one activity's stream: what was never taken, and what was taken and not finished.
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn drain<R: Redis, S: Sql>(
+pub async fn drain_batch<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     activity: &ActivityId,
     now: Millis,
     report: &mut Report,
 ) -> Result<bool, StoreError> {
-    let again = order_writer::tick_redelivered(redis, sql, activity, now, order_writer::REDELIVER_AFTER_MS).await?;
-    let fresh = order_writer::tick(redis, sql, activity, now).await?;
-    report.redelivered += again.written;
-    report.written += fresh.written;
-    report.failed += again.failed + fresh.failed;
-    Ok(again.taken == order_writer::BATCH || fresh.taken == order_writer::BATCH)
+    let reclaimed = order_writer::write_reclaimed(redis, sql, activity, now, order_writer::REDELIVER_AFTER_MS).await?;
+    let new = order_writer::write_new(redis, sql, activity, now).await?;
+    report.redelivered += reclaimed.written;
+    report.written += new.written;
+    report.failed += reclaimed.failed + new.failed;
+    Ok(reclaimed.messages == order_writer::BATCH_SIZE || new.messages == order_writer::BATCH_SIZE)
 }

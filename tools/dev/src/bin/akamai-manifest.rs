@@ -17,8 +17,8 @@ fn main() -> ExitCode {
 
 fn run() -> Result<()> {
     let root = root::find()?;
-    let whole = fs::read_to_string(root.join("spin.toml")).context("cannot read spin.toml")?;
-    fs::write(root.join(akamai::FILE), akamai::manifest(&whole)?).context("cannot write the manifest")?;
-    println!("{}", akamai::FILE);
+    let spin_toml = fs::read_to_string(root.join("spin.toml")).context("cannot read spin.toml")?;
+    fs::write(root.join(akamai::MANIFEST_FILE), akamai::manifest(&spin_toml)?).context("cannot write the manifest")?;
+    println!("{}", akamai::MANIFEST_FILE);
     Ok(())
 }

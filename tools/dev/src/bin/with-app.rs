@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use dev::{ports, throwaway::Throwaway};
+use dev::{ports, test_stack::TestStack};
 
 fn main() -> ExitCode {
     match run() {
@@ -28,13 +28,14 @@ fn main() -> ExitCode {
 fn run() -> Result<ExitCode> {
     let Options { variables, command } = Options::parse();
     let mut ports = Ports::default();
-    let variables = variables.iter().map(|(name, value)| Ok((name, ports.fill(value)?))).collect::<Result<Vec<_>>>()?;
-    let mut stampede = Throwaway::start(|app| variables.iter().for_each(|(name, value)| app.set(name, value)))?;
-    stampede.wait_until_ready()?;
+    let variables =
+        variables.iter().map(|(name, value)| Ok((name, ports.substitute(value)?))).collect::<Result<Vec<_>>>()?;
+    let mut stack = TestStack::start(|app| variables.iter().for_each(|(name, value)| app.set(name, value)))?;
+    stack.wait_until_ready()?;
     let (program, arguments) = command.split_first().context("usage: with-app COMMAND [ARGUMENT…]")?;
     let mut command = Command::new(program);
-    command.args(arguments).env("STAMPEDE_URL", stampede.app.url());
-    for (name, value) in stampede.app.settings().variables.iter() {
+    command.args(arguments).env("STAMPEDE_URL", stack.app.url());
+    for (name, value) in stack.app.settings().variables.iter() {
         command.env(format!("STAMPEDE_{}", name.to_ascii_uppercase()), value);
     }
     for (name, port) in &ports.0 {
@@ -42,7 +43,7 @@ fn run() -> Result<ExitCode> {
     }
     let status = command.status().with_context(|| format!("cannot run {}", program.display()))?;
     if !status.success() {
-        eprintln!("with-app: the command failed ({status}); the app wrote:\n{}", stampede.app.output());
+        eprintln!("with-app: the command failed ({status}); the app wrote:\n{}", stack.app.output());
     }
     Ok(ExitCode::from(status.code().map_or(1, |code| u8::try_from(code).unwrap_or(1))))
 }
@@ -52,14 +53,14 @@ fn run() -> Result<ExitCode> {
 #[command(name = "with-app")]
 struct Options {
     /// A variable of the app; `{port:NAME}` in it is a free port
-    #[arg(long = "variable", value_name = "NAME=VALUE", value_parser = pair)]
+    #[arg(long = "variable", value_name = "NAME=VALUE", value_parser = parse_variable)]
     variables: Vec<(String, String)>,
     /// The command
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     command: Vec<OsString>,
 }
 
-fn pair(text: &str) -> Result<(String, String)> {
+fn parse_variable(text: &str) -> Result<(String, String)> {
     let (name, value) = text.split_once('=').context("a variable is NAME=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
 }
@@ -70,13 +71,13 @@ struct Ports(BTreeMap<String, u16>);
 
 impl Ports {
     /// A value with its ports filled in.
-    fn fill(&mut self, value: &str) -> Result<String> {
+    fn substitute(&mut self, value: &str) -> Result<String> {
         let Some((before, rest)) = value.split_once("{port:") else { return Ok(value.to_owned()) };
         let (name, after) = rest.split_once('}').with_context(|| format!("{value:?} has no end of {{port:"))?;
         let port = match self.0.get(name) {
             Some(port) => *port,
-            None => *self.0.entry(name.to_owned()).or_insert(ports::free()?),
+            None => *self.0.entry(name.to_owned()).or_insert(ports::pick_unused()?),
         };
-        Ok(format!("{before}{port}{}", self.fill(after)?))
+        Ok(format!("{before}{port}{}", self.substitute(after)?))
     }
 }

@@ -13,14 +13,14 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::poll::{self, Look};
+use crate::poll::{self, Probe};
 
 /// The group that a child leads.
 pub struct Group(Pid);
 
 impl Group {
     /// The group of a child that was spawned as the leader of its own.
-    pub fn led_by(child: &Child) -> Self {
+    pub fn of_leader(child: &Child) -> Self {
         Self(Pid::from_raw(child.id().cast_signed()))
     }
 
@@ -31,41 +31,44 @@ impl Group {
 
     /// Whether a member runs. One that has ended and that nobody has waited for does not.
     pub fn is_alive(&self) -> bool {
-        killpg(self.0, None).is_ok() && listing().iter().any(|entry| entry.runs_in(self.0))
+        killpg(self.0, None).is_ok() && list_processes().iter().any(|entry| entry.runs_in(self.0))
     }
 
     /// The members that run and whose command line contains `words`.
-    pub fn members(&self, words: &str) -> Vec<Pid> {
-        let running = listing().into_iter().filter(|entry| entry.runs_in(self.0));
-        running.filter(|entry| command_line(entry.pid).contains(words)).map(|entry| Pid::from_raw(entry.pid)).collect()
+    pub fn members(&self, pattern: &str) -> Vec<Pid> {
+        let running = list_processes().into_iter().filter(|entry| entry.runs_in(self.0));
+        running
+            .filter(|entry| command_line(entry.pid).contains(pattern))
+            .map(|entry| Pid::from_raw(entry.pid))
+            .collect()
     }
 
     /// Sends a signal to the children of the leader, which may lead groups of their own.
     pub fn signal_children(&self, signal: Signal) {
-        for child in listing().iter().filter(|entry| entry.parent == self.0.as_raw()) {
+        for child in list_processes().iter().filter(|entry| entry.parent == self.0.as_raw()) {
             // One that ended meanwhile needs no signal.
             let _ = kill(Pid::from_raw(child.pid), signal);
         }
     }
 
     /// Waits for the last member's end.
-    pub fn wait_until_gone(&self, patience: Duration) {
-        let _ = poll::until("the end of a process group", patience, || {
-            Ok(if self.is_alive() { Look::Waiting("alive") } else { Look::Done(()) })
+    pub fn wait_until_gone(&self, timeout: Duration) {
+        let _ = poll::until("the end of a process group", timeout, || {
+            Ok(if self.is_alive() { Probe::Pending("alive") } else { Probe::Ready(()) })
         });
     }
 }
 
 /// A process of this machine.
 #[derive(Debug)]
-struct Entry {
+struct ProcessInfo {
     pid: i32,
     parent: i32,
     group: i32,
     state: String,
 }
 
-impl Entry {
+impl ProcessInfo {
     fn runs_in(&self, group: Pid) -> bool {
         self.group == group.as_raw() && !self.state.starts_with('Z')
     }
@@ -79,11 +82,11 @@ impl Entry {
 }
 
 /// Every process: from `/proc` where there is one, else from `ps`.
-fn listing() -> Vec<Entry> {
+fn list_processes() -> Vec<ProcessInfo> {
     let Ok(processes) = fs::read_dir("/proc") else {
         return ps(&["-A", "-o", "pid=,ppid=,pgid=,state="])
             .lines()
-            .filter_map(|line| Entry::parse(&line.split_whitespace().collect::<Vec<_>>()))
+            .filter_map(|line| ProcessInfo::parse(&line.split_whitespace().collect::<Vec<_>>()))
             .collect();
     };
     let stats = processes.flatten().filter_map(|process| fs::read_to_string(process.path().join("stat")).ok());
@@ -91,11 +94,11 @@ fn listing() -> Vec<Entry> {
 }
 
 /// `pid (name) state parent group …`: the name may hold anything, so what counts starts after the last bracket.
-fn parse_stat(stat: &str) -> Option<Entry> {
+fn parse_stat(stat: &str) -> Option<ProcessInfo> {
     let (pid, _) = stat.split_once(' ')?;
     let mut words = stat.rsplit_once(')')?.1.split_whitespace();
     let (state, parent, group) = (words.next()?, words.next()?, words.next()?);
-    Entry::parse(&[pid, parent, group, state])
+    ProcessInfo::parse(&[pid, parent, group, state])
 }
 
 fn command_line(pid: i32) -> String {
@@ -111,11 +114,11 @@ fn ps(arguments: &[&str]) -> String {
 }
 
 /// Ends a group when this program ends, also when it is killed: a shell that waits for the end of a pipe.
-pub struct Guard(Child);
+pub struct Watchdog(Child);
 
-impl Guard {
+impl Watchdog {
     /// Guards a group for as long as the value lives.
-    pub fn over(group: &Group) -> Result<Self> {
+    pub fn start(group: &Group) -> Result<Self> {
         const SCRIPT: &str =
             r#"read -r _; kill -s TERM -- "-$1"; kill -s CONT -- "-$1"; sleep 2; kill -s KILL -- "-$1""#;
         let shell = Command::new("sh")
@@ -129,7 +132,7 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for Watchdog {
     fn drop(&mut self) {
         // It ends before the pipe closes, so it touches nobody: the group's id may be another's soon.
         let _ = self.0.kill();
@@ -142,28 +145,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_dead_do_not_count() {
-        let dead = parse_stat("70 (a) b) Z 1 70 70 0 -1").expect("an entry");
-        assert!(!dead.runs_in(Pid::from_raw(70)));
-        let living = parse_stat("71 (sh) S 1 70 70 0 -1").expect("an entry");
-        assert!(living.runs_in(Pid::from_raw(70)) && !living.runs_in(Pid::from_raw(71)));
+    fn a_zombie_does_not_count_as_running() {
+        let zombie = parse_stat("70 (a) b) Z 1 70 70 0 -1").expect("an entry");
+        assert!(!zombie.runs_in(Pid::from_raw(70)));
+        let sleeping = parse_stat("71 (sh) S 1 70 70 0 -1").expect("an entry");
+        assert!(sleeping.runs_in(Pid::from_raw(70)) && !sleeping.runs_in(Pid::from_raw(71)));
     }
 
     #[test]
-    fn this_process_is_among_the_members_of_its_group() {
+    fn this_process_is_a_member_of_its_group() {
         let group = Group(nix::unistd::getpgrp());
         assert!(group.members("dev").contains(&nix::unistd::getpid()));
         assert!(group.is_alive());
     }
 
     #[test]
-    fn a_group_ends_when_the_program_that_guards_it_is_gone() {
+    fn a_group_ends_when_the_pipe_of_its_watchdog_closes() {
         let mut child = Command::new("sleep").arg("60").process_group(0).spawn().expect("sleep");
-        let group = Group::led_by(&child);
-        let mut guard = Guard::over(&group).expect("a guard");
+        let group = Group::of_leader(&child);
+        let mut watchdog = Watchdog::start(&group).expect("a guard");
         assert!(group.is_alive());
         // What the system does with the pipe of a program that ends.
-        drop(guard.0.stdin.take());
+        drop(watchdog.0.stdin.take());
         group.wait_until_gone(Duration::from_secs(10));
         assert!(!group.is_alive());
         child.wait().expect("its end");

@@ -13,22 +13,22 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use crate::poll::{self, Look};
+use crate::poll::{self, Probe};
 
 /// Lines that are kept in memory.
-const LINES: usize = 4_000;
+const MAX_LINES: usize = 4_000;
 /// Bytes of a log before it is put aside as `<log>.1`.
-const LOG_BYTES: u64 = 20 * 1024 * 1024;
+const MAX_LOG_BYTES: u64 = 20 * 1024 * 1024;
 
 /// Both streams of a process, line by line.
 #[derive(Clone)]
-pub struct Output(Arc<Mutex<Kept>>);
+pub struct Output(Arc<Mutex<Buffer>>);
 
-struct Kept {
+struct Buffer {
     lines: VecDeque<String>,
     log: Option<Log>,
     /// Streams that are still read.
-    open: usize,
+    open_streams: usize,
 }
 
 struct Log {
@@ -41,63 +41,63 @@ impl Output {
     /// Starts to read both streams of `child`.
     pub fn drain(child: &mut Child, log: Option<&Path>) -> Result<Self> {
         let log = log.map(Log::open).transpose()?;
-        let output = Self(Arc::new(Mutex::new(Kept { lines: VecDeque::new(), log, open: 0 })));
+        let output = Self(Arc::new(Mutex::new(Buffer { lines: VecDeque::new(), log, open_streams: 0 })));
         if let Some(stdout) = child.stdout.take() {
-            output.read(stdout);
+            output.drain_stream(stdout);
         }
         if let Some(stderr) = child.stderr.take() {
-            output.read(stderr);
+            output.drain_stream(stderr);
         }
         Ok(output)
     }
 
-    fn read(&self, stream: impl Read + Send + 'static) {
+    fn drain_stream(&self, stream: impl Read + Send + 'static) {
         let output = self.clone();
-        output.kept().open += 1;
+        output.lock().open_streams += 1;
         thread::spawn(move || {
             let mut stream = BufReader::new(stream);
             let mut line = Vec::new();
             while stream.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
-                output.kept().push(String::from_utf8_lossy(&line).trim_end().to_owned());
+                output.lock().push(String::from_utf8_lossy(&line).trim_end().to_owned());
                 line.clear();
             }
-            output.kept().open -= 1;
+            output.lock().open_streams -= 1;
         });
     }
 
     /// Whether everything that will be written has been read.
     pub fn is_complete(&self) -> bool {
-        self.kept().open == 0
+        self.lock().open_streams == 0
     }
 
     /// Waits until everything that will be written has been read.
-    pub fn wait_until_complete(&self, patience: Duration) {
-        let _ = poll::until("the end of the output", patience, || {
-            Ok(if self.is_complete() { Look::Done(()) } else { Look::Waiting("open") })
+    pub fn wait_until_complete(&self, timeout: Duration) {
+        let _ = poll::until("the end of the output", timeout, || {
+            Ok(if self.is_complete() { Probe::Ready(()) } else { Probe::Pending("open") })
         });
     }
 
     /// The first line kept for which `find` has an answer.
     pub fn find<T>(&self, find: impl Fn(&str) -> Option<T>) -> Option<T> {
-        self.kept().lines.iter().find_map(|line| find(line))
+        self.lock().lines.iter().find_map(|line| find(line))
     }
 
     /// The lines kept.
     pub fn text(&self) -> String {
-        self.kept().lines.iter().flat_map(|line| [line, "\n"]).collect()
+        self.lock().lines.iter().flat_map(|line| [line, "\n"]).collect()
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, Buffer> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl Buffer {
     fn push(&mut self, line: String) {
         if let Some(log) = &mut self.log {
             log.write(&line);
         }
-        if self.lines.len() == LINES {
+        if self.lines.len() == MAX_LINES {
             self.lines.pop_front();
         }
         self.lines.push_back(line);
@@ -114,7 +114,7 @@ impl Log {
 
     /// A full disk must not end what is being logged, so errors are dropped.
     fn write(&mut self, line: &str) {
-        if self.bytes > LOG_BYTES
+        if self.bytes > MAX_LOG_BYTES
             && fs::rename(&self.path, self.path.with_extension("log.1")).is_ok()
             && let Ok(new) = Log::open(&self.path)
         {

@@ -20,11 +20,11 @@ impl AddAssign for Counts {
 
 impl Counts {
     /// What one program counted; one that fails without saying in which test has failed once.
-    pub fn of(output: &str, succeeded: bool) -> Self {
+    pub fn parse(output: &str, succeeded: bool) -> Self {
         let mut counts = Self::default();
         for line in output.lines() {
-            counts += libtest(line).or_else(|| node(line)).unwrap_or_default();
-            counts.unittest(line);
+            counts += parse_libtest(line).or_else(|| parse_node(line)).unwrap_or_default();
+            counts.add_unittest(line);
         }
         if !succeeded && counts.failed == 0 {
             counts.failed = 1;
@@ -33,22 +33,22 @@ impl Counts {
     }
 
     /// `Ran 12 tests in 0.1s`, and where some failed `FAILED (failures=1, errors=2)`: Python's `unittest`.
-    fn unittest(&mut self, line: &str) {
+    fn add_unittest(&mut self, line: &str) {
         let ran = line.strip_prefix("Ran ").and_then(|rest| rest.split_once(" test"));
         if let Some(Ok(number)) = ran.map(|(number, _)| number.parse::<u64>()) {
             self.passed += number;
         }
         let Some(parts) = line.strip_prefix("FAILED (").and_then(|rest| rest.strip_suffix(')')) else { return };
         let counted = parts.split(", ").filter_map(|part| part.split_once('='));
-        let of = counted.filter(|(word, _)| matches!(*word, "failures" | "errors"));
-        let failed = of.filter_map(|(_, number)| number.parse::<u64>().ok()).sum();
+        let failures = counted.filter(|(word, _)| matches!(*word, "failures" | "errors"));
+        let failed = failures.filter_map(|(_, number)| number.parse::<u64>().ok()).sum();
         self.failed += failed;
         self.passed = self.passed.saturating_sub(failed);
     }
 }
 
 /// `test result: ok. 12 passed; 0 failed; …`
-fn libtest(line: &str) -> Option<Counts> {
+fn parse_libtest(line: &str) -> Option<Counts> {
     let rest = line.strip_prefix("test result: ")?;
     let number_before = |word: &str| {
         let mut words =
@@ -59,7 +59,7 @@ fn libtest(line: &str) -> Option<Counts> {
 }
 
 /// `# pass 12` or `ℹ pass 12`, and the same with `fail` and `cancelled`: Node's two reporters.
-fn node(line: &str) -> Option<Counts> {
+fn parse_node(line: &str) -> Option<Counts> {
     let rest = line.strip_prefix("# ").or_else(|| line.strip_prefix("ℹ "))?;
     let (word, number) = rest.split_once(' ')?;
     let number = number.parse().ok()?;
@@ -75,21 +75,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_kinds_of_programs_are_understood() {
+    fn counts_of_libtest_node_and_unittest_are_parsed() {
         let rust =
             "running 3 tests\n\ntest result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; 2 filtered out\n";
-        assert_eq!(Counts::of(rust, false), Counts { passed: 12, failed: 3 });
+        assert_eq!(Counts::parse(rust, false), Counts { passed: 12, failed: 3 });
         let node = "# tests 9\n# pass 7\n# fail 1\n# cancelled 1\n# skipped 0\n# duration_ms 5.1\n";
-        assert_eq!(Counts::of(node, false), Counts { passed: 7, failed: 2 });
+        assert_eq!(Counts::parse(node, false), Counts { passed: 7, failed: 2 });
         let python = "Ran 5 tests in 0.015s\n\nFAILED (failures=1, errors=1, skipped=1)\n";
-        assert_eq!(Counts::of(python, false), Counts { passed: 3, failed: 2 });
-        assert_eq!(Counts::of("Ran 1 test in 0.001s\n\nOK\n", true), Counts { passed: 1, failed: 0 });
-        assert_eq!(Counts::of("ℹ tests 2\nℹ pass 2\nℹ fail 0\n", true), Counts { passed: 2, failed: 0 });
+        assert_eq!(Counts::parse(python, false), Counts { passed: 3, failed: 2 });
+        assert_eq!(Counts::parse("Ran 1 test in 0.001s\n\nOK\n", true), Counts { passed: 1, failed: 0 });
+        assert_eq!(Counts::parse("ℹ tests 2\nℹ pass 2\nℹ fail 0\n", true), Counts { passed: 2, failed: 0 });
     }
 
     #[test]
-    fn a_crash_is_a_failure() {
-        assert_eq!(Counts::of("running 3 tests\n", false), Counts { passed: 0, failed: 1 });
-        assert_eq!(Counts::of("test result: ok. 2 passed; 0 failed; 0 ignored", false).failed, 1);
+    fn a_crash_counts_as_one_failure() {
+        assert_eq!(Counts::parse("running 3 tests\n", false), Counts { passed: 0, failed: 1 });
+        assert_eq!(Counts::parse("test result: ok. 2 passed; 0 failed; 0 ignored", false).failed, 1);
     }
 }

@@ -8,11 +8,11 @@ use super::workspace::{Packages, TestProgram, build_tests};
 use crate::{engine::target_directory, manifest::TARGET};
 
 /// The package whose every file of `tests/` is a suite of its own.
-const BLACK_BOX: &str = "tests";
+const TESTS_PACKAGE: &str = "tests";
 /// The engine brings a tree of dependencies of its own; built apart, it shares them with `scripts/up`.
-const ENGINE: &str = "local-host";
+const ENGINE_PACKAGE: &str = "local-host";
 /// What the app is told where the other side's software listens.
-const INTEROP: [&str; 6] = [
+const INTEROP_VARIABLES: [&str; 6] = [
     "payment_provider=stripe",
     "stripe_api=http://127.0.0.1:{port:stripe}",
     "stripe_api_key=sk_test_stampede",
@@ -22,10 +22,10 @@ const INTEROP: [&str; 6] = [
 ];
 
 /// The longest first. What watches the clock runs beside what waits for itself, not beside another crowd.
-const ORDER: [&str; 8] = ["lint", "browser", "workflows", "unit", "deploy", "chaos", "e2e", "interop"];
+const RUN_ORDER: [&str; 8] = ["lint", "browser", "workflows", "unit", "deploy", "chaos", "e2e", "interop"];
 
 /// How long a program may take before it counts as stuck.
-const PATIENCE: Duration = Duration::from_secs(60 * 60);
+const STEP_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 /// A suite.
 pub struct Suite {
@@ -44,44 +44,44 @@ pub struct Step {
     /// How its tests are counted.
     pub counting: Counting,
     /// How long it may take.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// How the tests of a program are counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Counting {
     /// It says so itself.
-    Output,
+    Parsed,
     /// It is one test.
-    One,
+    SingleTest,
 }
 
 /// Builds what the wanted suites need, and lists them: all of them when `wanted` is empty.
 ///
 /// # Errors
 /// When a build fails, or a wanted suite does not exist.
-pub fn suites(root: &Path, wanted: &[String], long: bool) -> Result<Vec<Suite>> {
+pub fn suites(root: &Path, selected: &[String], long: bool) -> Result<Vec<Suite>> {
     let packages = Packages::read(root)?;
     let mut suites = vec![];
-    if wants(wanted, "lint") {
+    if is_selected(selected, "lint") {
         suites.push(lint(root, &packages));
     }
-    if root.join("tests/browser/package.json").is_file() && wants(wanted, "browser") {
+    if root.join("tests/browser/package.json").is_file() && is_selected(selected, "browser") {
         suites.push(browser(root));
     }
-    suites.extend(rust(root, &packages, wanted, long)?);
-    if root.join("tests/interop/package.json").is_file() && wants(wanted, "interop") {
+    suites.extend(rust(root, &packages, selected, long)?);
+    if root.join("tests/interop/package.json").is_file() && is_selected(selected, "interop") {
         suites.push(interop(root));
     }
-    suites.sort_by_key(|suite| ORDER.iter().position(|name| *name == suite.name));
-    for name in wanted {
+    suites.sort_by_key(|suite| RUN_ORDER.iter().position(|name| *name == suite.name));
+    for name in selected {
         ensure!(suites.iter().any(|suite| suite.name == *name), "there is no suite {name:?}");
     }
     Ok(suites)
 }
 
-fn wants(wanted: &[String], name: &str) -> bool {
-    wanted.is_empty() || wanted.iter().any(|wish| wish == name)
+fn is_selected(selected: &[String], name: &str) -> bool {
+    selected.is_empty() || selected.iter().any(|selected_name| selected_name == name)
 }
 
 fn lint(root: &Path, packages: &Packages) -> Suite {
@@ -93,7 +93,7 @@ fn lint(root: &Path, packages: &Packages) -> Suite {
         if arguments[0] == "clippy" {
             command.args(["--", "-D", "warnings"]);
         }
-        Step { name: name.to_owned(), command, counting: Counting::One, patience: PATIENCE }
+        Step { name: name.to_owned(), command, counting: Counting::SingleTest, timeout: STEP_TIMEOUT }
     };
     let clippy = ["clippy", "--release", "--locked"];
     let steps = vec![
@@ -105,22 +105,22 @@ fn lint(root: &Path, packages: &Packages) -> Suite {
 }
 
 /// `unit`, and one suite for each file of the black-box tests.
-fn rust(root: &Path, packages: &Packages, wanted: &[String], long: bool) -> Result<Vec<Suite>> {
-    if !wanted.is_empty() && wanted.iter().all(|name| ["lint", "browser", "interop"].contains(&name.as_str())) {
+fn rust(root: &Path, packages: &Packages, selected: &[String], long: bool) -> Result<Vec<Suite>> {
+    if !selected.is_empty() && selected.iter().all(|name| ["lint", "browser", "interop"].contains(&name.as_str())) {
         return Ok(vec![]);
     }
     let (engine, others): (Vec<&str>, Vec<&str>) =
-        packages.host.iter().map(String::as_str).partition(|name| *name == ENGINE);
+        packages.host.iter().map(String::as_str).partition(|name| *name == ENGINE_PACKAGE);
     let mut programs = vec![];
-    if wants(wanted, "unit") && !engine.is_empty() {
+    if is_selected(selected, "unit") && !engine.is_empty() {
         programs.extend(build_tests(root, &engine)?);
     }
     programs.extend(build_tests(root, &others)?);
 
     let mut suites: Vec<Suite> = vec![];
     for program in programs {
-        let name = if program.package == BLACK_BOX && program.integration { &program.target } else { "unit" };
-        if !wants(wanted, name) {
+        let name = if program.package == TESTS_PACKAGE && program.integration { &program.target } else { "unit" };
+        if !is_selected(selected, name) {
             continue;
         }
         let step = step(root, &program, long);
@@ -141,14 +141,14 @@ fn step(root: &Path, program: &TestProgram, long: bool) -> Step {
         command.arg("--include-ignored");
     }
     let name = format!("{} {}", program.package, program.target);
-    Step { name, command, counting: Counting::Output, patience: PATIENCE }
+    Step { name, command, counting: Counting::Parsed, timeout: STEP_TIMEOUT }
 }
 
 fn browser(root: &Path) -> Suite {
     let directory = root.join("tests/browser");
     let mut command = Command::new(target_directory(root).join("release/with-app"));
     command.current_dir(&directory).args(["node", "--test", "--test-reporter=tap"]);
-    let step = Step { name: "node --test".to_owned(), command, counting: Counting::Output, patience: PATIENCE };
+    let step = Step { name: "node --test".to_owned(), command, counting: Counting::Parsed, timeout: STEP_TIMEOUT };
     Suite { name: "browser".to_owned(), steps: vec![step] }
 }
 
@@ -158,9 +158,9 @@ fn interop(root: &Path) -> Suite {
     let step = |name: &str, program: &[&OsStr]| {
         let mut command = Command::new(target_directory(root).join("release/with-app"));
         command.current_dir(root.join("tests/interop"));
-        command.args(INTEROP.iter().flat_map(|variable| ["--variable", variable]));
+        command.args(INTEROP_VARIABLES.iter().flat_map(|variable| ["--variable", variable]));
         command.args(program);
-        Step { name: name.to_owned(), command, counting: Counting::Output, patience: PATIENCE }
+        Step { name: name.to_owned(), command, counting: Counting::Parsed, timeout: STEP_TIMEOUT }
     };
     let node = ["node", "--test", "--test-reporter=tap", "--test-concurrency=1"].map(OsStr::new);
     let python = [python.as_os_str(), OsStr::new("-m"), OsStr::new("unittest"), OsStr::new("discover")];

@@ -17,14 +17,14 @@ use super::{
 use crate::{
     build,
     engine::Engine,
-    limits,
-    poll::{self, Look},
+    open_files,
+    poll::{self, Probe},
     process::Process,
     root,
 };
 
 /// Suites that run at the same time. Each has servers, ports and directories of its own.
-const AT_ONCE: usize = 2;
+const MAX_PARALLEL: usize = 2;
 
 /// Runs the test suites and counts: one line for each, and the sum last.
 #[derive(Debug, Parser)]
@@ -39,8 +39,8 @@ pub struct Options {
 
 struct Report {
     counts: Counts,
-    took: Duration,
-    complaints: String,
+    elapsed: Duration,
+    failures: String,
 }
 
 /// Builds, runs, prints; whether everything passed.
@@ -48,19 +48,19 @@ struct Report {
 /// # Errors
 /// When something cannot be built.
 pub fn run(options: &Options) -> Result<bool> {
-    limits::raise_open_files();
+    open_files::raise_open_file_limit();
     let root = root::find()?;
     let engine = Engine::discover(None)?;
     println!("building for the engine {engine} …");
     build::all(&root, &engine)?;
     let suites = suites(&root, &options.suites, options.long)?;
 
-    let (sum, waiting) = (Mutex::new(Counts::default()), Mutex::new(VecDeque::from(suites)));
+    let (sum, queue) = (Mutex::new(Counts::default()), Mutex::new(VecDeque::from(suites)));
     thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
+        for _ in 0..MAX_PARALLEL {
             scope.spawn(|| {
                 loop {
-                    let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                    let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
                     let Some(suite) = next else { break };
                     println!("{:<10} running …", suite.name);
                     let name = suite.name.clone();
@@ -68,9 +68,9 @@ pub fn run(options: &Options) -> Result<bool> {
                     let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
                     *sum += report.counts;
                     // Printed while the sum is held, so that two reports do not mix.
-                    print!("{}", report.complaints);
+                    print!("{}", report.failures);
                     let Counts { passed, failed } = report.counts;
-                    println!("{name:<10} {passed} passed, {failed} failed   ({:.0} s)", report.took.as_secs_f64());
+                    println!("{name:<10} {passed} passed, {failed} failed   ({:.0} s)", report.elapsed.as_secs_f64());
                 }
             });
         }
@@ -82,19 +82,19 @@ pub fn run(options: &Options) -> Result<bool> {
 
 fn run_suite(suite: Suite) -> Report {
     let start = Instant::now();
-    let (mut counts, mut complaints) = (Counts::default(), String::new());
+    let (mut counts, mut failures) = (Counts::default(), String::new());
     for mut step in suite.steps {
-        let (of_step, output) = run_step(&mut step);
-        counts += of_step;
-        if of_step.failed > 0 {
-            complaints += &format!("\n── {} of {} failed ──\n{output}\n", step.name, suite.name);
+        let (step_counts, output) = run_step(&mut step);
+        counts += step_counts;
+        if step_counts.failed > 0 {
+            failures += &format!("\n── {} of {} failed ──\n{output}\n", step.name, suite.name);
         }
     }
     if counts == Counts::default() {
         counts.failed = 1;
-        complaints += &format!("\n── {} has no tests ──\n", suite.name);
+        failures += &format!("\n── {} has no tests ──\n", suite.name);
     }
-    Report { counts, took: start.elapsed(), complaints }
+    Report { counts, elapsed: start.elapsed(), failures }
 }
 
 fn run_step(step: &mut Step) -> (Counts, String) {
@@ -102,17 +102,17 @@ fn run_step(step: &mut Step) -> (Counts, String) {
         Ok(process) => process,
         Err(error) => return (Counts { passed: 0, failed: 1 }, format!("{error:#}")),
     };
-    let ended = poll::until("its end", step.patience, || {
-        Ok(process.exited().map_or(Look::Waiting("it still runs"), Look::Done))
+    let ended = poll::until("its end", step.timeout, || {
+        Ok(process.exited().map_or(Probe::Pending("it still runs"), Probe::Ready))
     });
     process.kill();
     let output = process.complete_output();
     match (ended, step.counting) {
-        (Ok(status), Counting::Output) => (Counts::of(&output, status.success()), output),
-        (Ok(status), Counting::One) if status.success() => (Counts { passed: 1, failed: 0 }, output),
-        (Ok(_), Counting::One) => (Counts { passed: 0, failed: 1 }, output),
+        (Ok(status), Counting::Parsed) => (Counts::parse(&output, status.success()), output),
+        (Ok(status), Counting::SingleTest) if status.success() => (Counts { passed: 1, failed: 0 }, output),
+        (Ok(_), Counting::SingleTest) => (Counts { passed: 0, failed: 1 }, output),
         (Err(error), _) => {
-            let counts = Counts::of(&output, false);
+            let counts = Counts::parse(&output, false);
             (counts, format!("{output}\n{error:#}"))
         }
     }

@@ -46,25 +46,25 @@ impl Packages {
         cargo.current_dir(root).args(["metadata", "--no-deps", "--format-version", "1", "--locked"]);
         let output = cargo.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
         ensure!(output.status.success(), "cargo metadata failed");
-        Ok(Self::sort(&serde_json::from_slice::<Metadata>(&output.stdout)?))
+        Ok(Self::classify(&serde_json::from_slice::<Metadata>(&output.stdout)?))
     }
 
-    fn sort(metadata: &Metadata) -> Self {
+    fn classify(metadata: &Metadata) -> Self {
         let mut packages = Self::default();
         for package in &metadata.packages {
-            let list = if needs_sdk(package, metadata) { &mut packages.wasm } else { &mut packages.host };
+            let list = if depends_on_sdk(package, metadata) { &mut packages.wasm } else { &mut packages.host };
             list.push(package.name.clone());
         }
         packages
     }
 }
 
-fn needs_sdk(package: &Package, metadata: &Metadata) -> bool {
+fn depends_on_sdk(package: &Package, metadata: &Metadata) -> bool {
     // What is named for one platform alone does not decide where the package runs.
     let normal = package.dependencies.iter().filter(|it| it.kind.is_none() && it.target.is_none());
     normal.into_iter().any(|dependency| {
         let member = metadata.packages.iter().find(|member| member.name == dependency.name);
-        dependency.name == "spin-sdk" || member.is_some_and(|member| needs_sdk(member, metadata))
+        dependency.name == "spin-sdk" || member.is_some_and(|member| depends_on_sdk(member, metadata))
     })
 }
 
@@ -115,10 +115,10 @@ pub fn build_tests(root: &Path, packages: &[&str]) -> Result<Vec<TestProgram>> {
     let output = cargo.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
     ensure!(output.status.success(), "the tests of {} do not compile", packages.join(", "));
     let messages = String::from_utf8_lossy(&output.stdout);
-    messages.lines().filter_map(|line| program(line).transpose()).collect()
+    messages.lines().filter_map(|line| parse_message(line).transpose()).collect()
 }
 
-fn program(line: &str) -> Result<Option<TestProgram>> {
+fn parse_message(line: &str) -> Result<Option<TestProgram>> {
     let message: Message = serde_json::from_str(line).with_context(|| format!("cargo wrote {line}"))?;
     let parts = (message.executable, message.manifest_path, message.package_id, message.target, message.profile);
     let (Some(path), Some(manifest), Some(package), Some(target), Some(profile)) = parts else { return Ok(None) };
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_needs_the_sdk_runs_inside_webassembly() {
+    fn packages_that_depend_on_the_sdk_run_inside_webassembly() {
         let metadata: Metadata = serde_json::from_str(
             r#"{"packages": [
                 {"name": "domain", "dependencies": [{"name": "serde", "kind": null}]},
@@ -160,19 +160,19 @@ mod tests {
                     [{"name": "spin-sdk", "kind": null, "target": "cfg(target_family = \"wasm\")"}]}]}"#,
         )
         .expect("metadata");
-        let packages = Packages::sort(&metadata);
+        let packages = Packages::classify(&metadata);
         assert_eq!(packages.host, ["domain", "bench", "local-host"]);
         assert_eq!(packages.wasm, ["platform", "reserve"]);
     }
 
     #[test]
-    fn a_package_is_named_by_its_id() {
+    fn package_names_are_read_from_ids() {
         assert_eq!(package_name("path+file:///p/anywhere#domain@0.1.0"), "domain");
         assert_eq!(package_name("path+file:///p/crates/local-host#0.1.0"), "local-host");
     }
 
     #[test]
-    fn only_test_programs_are_run() {
+    fn only_test_programs_are_listed() {
         let artifact = |test: bool| {
             format!(
                 r#"{{"reason":"compiler-artifact","package_id":"path+file:///p/tests#tests@0.1.0",
@@ -180,9 +180,9 @@ mod tests {
                 "profile":{{"test":{test}}},"executable":"/p/target/release/deps/e2e-1"}}"#
             )
         };
-        let found = program(&artifact(true)).expect("JSON").expect("a program");
+        let found = parse_message(&artifact(true)).expect("JSON").expect("a program");
         assert_eq!((found.package.as_str(), found.target.as_str(), found.integration), ("tests", "e2e", true));
-        assert!(program(&artifact(false)).expect("JSON").is_none());
-        assert!(program(r#"{"reason":"build-finished","success":true}"#).expect("JSON").is_none());
+        assert!(parse_message(&artifact(false)).expect("JSON").is_none());
+        assert!(parse_message(r#"{"reason":"build-finished","success":true}"#).expect("JSON").is_none());
     }
 }

@@ -21,16 +21,16 @@ pub fn seed(client: &Client, token: &str) -> Result<String> {
     }
     let now = OffsetDateTime::now_utc().replace_nanosecond(0)?;
     let starts_at = (now + Duration::minutes(1)).format(&Rfc3339)?;
-    let sale = sale(&starts_at, &(now + Duration::days(7)).format(&Rfc3339)?);
+    let activity = demo_activity(&starts_at, &(now + Duration::days(7)).format(&Rfc3339)?);
     let base = format!("/api/admin/activities/{ACTIVITY}");
-    for (method, path, body) in [("PUT", base.clone(), &sale), ("POST", format!("{base}/publish"), &Value::Null)] {
+    for (method, path, body) in [("PUT", base.clone(), &activity), ("POST", format!("{base}/publish"), &Value::Null)] {
         let answer = client.send(method, &path, token, body)?;
         ensure!((200..300).contains(&answer.status), "{method} {path} answered {} {}", answer.status, answer.body);
     }
     Ok(starts_at)
 }
 
-fn sale(starts_at: &str, ends_at: &str) -> Value {
+fn demo_activity(starts_at: &str, ends_at: &str) -> Value {
     json!({
         "title": "Demo sale",
         "description": "A sale to try things on: it opens one minute after the first start and lasts a week.",

@@ -17,27 +17,28 @@ use signal_hook::{
 };
 
 use super::{
-    Options, demo,
-    directory::Directory,
+    Options,
+    data_directory::DataDirectory,
+    demo,
     service::{Event, Service},
     sweeper::Sweeper,
 };
 use crate::{
-    app::{self, Settings, served_at},
+    app::{self, Settings, parse_serving_line},
     build,
     engine::Engine,
     http::Client,
-    poll::{self, Look},
+    poll::{self, Probe},
     ports, redis, root,
     variables::Variables,
 };
 
 /// How often the services are looked at.
-const TICK: Duration = Duration::from_millis(100);
+const TICK_INTERVAL: Duration = Duration::from_millis(100);
 /// How long the app may take to be ready before anything is said of it.
-const QUIET: Duration = Duration::from_secs(5);
+const NOTICE_DELAY: Duration = Duration::from_secs(5);
 /// Lines of a dead service's output that are shown.
-const LAST_WORDS: usize = 15;
+const TAIL_LINES: usize = 15;
 
 /// Starts everything, and returns when it was asked to end and everything has ended.
 ///
@@ -46,16 +47,16 @@ const LAST_WORDS: usize = 15;
 pub fn run(options: &Options) -> Result<()> {
     let root = root::find()?;
     let engine = Engine::discover(options.engine.as_deref())?;
-    let directory = Directory::open(&root.join(&options.directory))?;
+    let directory = DataDirectory::open(&root.join(&options.directory))?;
     if options.fresh {
         directory.clear()?;
     }
     let mut listen = options.listen;
     if listen.port() == 0 {
         // Picked here and not by the engine: a restart must find the same one.
-        listen.set_port(ports::free()?);
+        listen.set_port(ports::pick_unused()?);
     }
-    ports::try_listen(listen).map_err(|error| match error.kind() {
+    ports::try_bind(listen).map_err(|error| match error.kind() {
         ErrorKind::AddrInUse => {
             anyhow!("{listen} is in use: end what listens there, or choose another with --listen")
         }
@@ -66,35 +67,35 @@ pub fn run(options: &Options) -> Result<()> {
     }
 
     let stop = stop_flag()?;
-    let mut variables = directory.variables()?;
+    let mut variables = directory.load_variables()?;
     let mut services = Vec::new();
     variables.set_ledger(options.ledger.as_deref().unwrap_or("sqlite"))?;
     if variables.get("ledger") != "sqlite" {
-        reach(variables.get("ledger_host"), "start that PostgreSQL, or leave out --ledger for SQLite")?;
+        check_reachable(variables.get("ledger_host"), "start that PostgreSQL, or leave out --ledger for SQLite")?;
     }
     match &options.redis {
         Some(url) => {
             variables.set_redis(url)?;
-            reach(variables.get("redis_host"), "start that Redis, or leave out --redis for one of its own")?;
+            check_reachable(variables.get("redis_host"), "start that Redis, or leave out --redis for one of its own")?;
         }
         None => services.push(start_redis(&directory, &mut variables)?),
     }
-    directory.keep(&variables)?;
+    directory.save_variables(&variables)?;
 
     let settings = Settings {
         root,
         engine,
         listen,
-        directory: directory.at("state"),
+        directory: directory.path_to("state"),
         variables: variables.clone(),
-        log: Some(directory.at("logs/app.log")),
+        log: Some(directory.path_to("logs/app.log")),
         manifest: "spin.toml".into(),
         components: vec![],
         environment: vec![],
     };
     println!("starting the app on the engine {} …", settings.engine);
     let start = Box::new(move || settings.spawn());
-    let mut app = Service::start("app", directory.at("pids/app"), Duration::from_millis(500), start)?;
+    let mut app = Service::start("app", directory.path_to("pids/app"), Duration::from_millis(500), start)?;
     let url = wait_until_ready(&mut app, &stop)?;
     services.insert(0, app);
 
@@ -108,12 +109,12 @@ pub fn run(options: &Options) -> Result<()> {
         }
     }
     println!("  Operators   {url}/admin");
-    let kept = options.directory.display();
-    println!("  their token grep ADMIN_TOKEN {kept}/env");
-    println!("  Secrets     {kept}/env      Logs  {kept}/logs/      Ids  {kept}/pids/");
-    println!("  Ctrl-C ends it; the data stays in {kept}/.\n");
+    let data = options.directory.display();
+    println!("  their token grep ADMIN_TOKEN {data}/env");
+    println!("  Secrets     {data}/env      Logs  {data}/logs/      Ids  {data}/pids/");
+    println!("  Ctrl-C ends it; the data stays in {data}/.\n");
 
-    watch(&mut services, &stop);
+    supervise(&mut services, &stop);
     println!("ending …");
     // The app first: it is the one that talks to Redis.
     services.iter_mut().for_each(Service::stop);
@@ -122,9 +123,9 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 /// What was named on the command line has to be there: the app would wait for it, and say little.
-fn reach(url: &str, advice: &str) -> Result<()> {
+fn check_reachable(url: &str, advice: &str) -> Result<()> {
     let host = url.split_once("://").map_or(url, |(_, host)| host);
-    ports::reach(host).map_err(|error| anyhow!("nobody answers at {host} ({error}): {advice}"))
+    ports::try_connect(host).map_err(|error| anyhow!("nobody answers at {host} ({error}): {advice}"))
 }
 
 /// Set by the first Ctrl-C; a second one does not wait for a clean end.
@@ -137,12 +138,12 @@ fn stop_flag() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-fn start_redis(directory: &Directory, variables: &mut Variables) -> Result<Service> {
+fn start_redis(directory: &DataDirectory, variables: &mut Variables) -> Result<Service> {
     let port = directory.redis_port(variables)?;
     variables.set_redis(&redis::url(port))?;
-    let (data, log) = (directory.at("redis"), directory.at("logs/redis.log"));
+    let (data, log) = (directory.path_to("redis"), directory.path_to("logs/redis.log"));
     let start = Box::new(move || redis::spawn(&data, port, Some(&log), &[]));
-    let mut service = Service::start("redis", directory.at("pids/redis"), Duration::from_millis(100), start)?;
+    let mut service = Service::start("redis", directory.path_to("pids/redis"), Duration::from_millis(100), start)?;
     if let Some(process) = service.process() {
         redis::wait_until_ready(process, port)?;
     }
@@ -152,52 +153,56 @@ fn start_redis(directory: &Directory, variables: &mut Variables) -> Result<Servi
 /// Waits for `GET /readyz`, and says what is missing when that takes a while; answers the app's address.
 fn wait_until_ready(app: &mut Service, stop: &AtomicBool) -> Result<String> {
     let process = app.process().context("the app does not run")?;
-    let (begun, mut client, mut said) = (Instant::now(), None, String::new());
-    let ready = poll::until("the app to be ready", app::PATIENCE, || {
+    let (started, mut client, mut reported) = (Instant::now(), None, String::new());
+    let ready = poll::until("the app to be ready", app::START_TIMEOUT, || {
         if stop.load(Ordering::Relaxed) {
             bail!("ended before the app was ready");
         }
         if let Some(status) = process.exited() {
             bail!("the app ended with {status}");
         }
-        let Some(url) = process.line(served_at) else { return Ok(Look::Waiting("no address yet".to_owned())) };
+        let Some(url) = process.find_line(parse_serving_line) else {
+            return Ok(Probe::Pending("no address yet".to_owned()));
+        };
         let client = client.get_or_insert_with(|| Client::new(&url, Duration::from_secs(10)));
-        let seen = match client.get("/readyz") {
-            Ok(answer) if answer.status == 200 => return Ok(Look::Done(url)),
+        let state = match client.get("/readyz") {
+            Ok(answer) if answer.status == 200 => return Ok(Probe::Ready(url)),
             Ok(answer) => format!("GET /readyz answered {} {}", answer.status, answer.body),
             Err(error) => format!("{error:#}"),
         };
-        if begun.elapsed() > QUIET && seen != said {
-            println!("the app is not ready yet: {seen}");
-            said.clone_from(&seen);
+        if started.elapsed() > NOTICE_DELAY && state != reported {
+            println!("the app is not ready yet: {state}");
+            reported.clone_from(&state);
         }
-        Ok(Look::Waiting(seen))
+        Ok(Probe::Pending(state))
     });
-    ready.with_context(|| format!("the app wrote:\n{}", last_lines(&process.output())))
+    ready.with_context(|| format!("the app wrote:\n{}", tail(&process.output())))
 }
 
-fn watch(services: &mut [Service], stop: &AtomicBool) {
-    let mut app_is_new = false;
+fn supervise(services: &mut [Service], stop: &AtomicBool) {
+    let mut app_restarted = false;
     while !stop.load(Ordering::Relaxed) {
         for service in services.iter_mut() {
             let Some(event) = service.tick(Instant::now()) else { continue };
             println!("{}: {event}", service.name());
             match event {
-                Event::Ended { output, .. } => println!("{}", last_lines(&output)),
-                Event::Started if service.name() == "app" => app_is_new = true,
+                Event::Ended { output, .. } => println!("{}", tail(&output)),
+                Event::Started if service.name() == "app" => app_restarted = true,
                 Event::Started | Event::Failed(_) => {}
             }
         }
-        if app_is_new && let Some(url) = services[0].process().and_then(|process| process.line(served_at)) {
+        if app_restarted
+            && let Some(url) = services[0].process().and_then(|process| process.find_line(parse_serving_line))
+        {
             println!("app: serves {url} again");
-            app_is_new = false;
+            app_restarted = false;
         }
-        sleep(TICK);
+        sleep(TICK_INTERVAL);
     }
 }
 
-fn last_lines(output: &str) -> String {
+fn tail(output: &str) -> String {
     let lines: Vec<&str> = output.lines().collect();
-    let from = lines.len().saturating_sub(LAST_WORDS);
+    let from = lines.len().saturating_sub(TAIL_LINES);
     lines[from..].iter().map(|line| format!("  | {line}\n")).collect()
 }

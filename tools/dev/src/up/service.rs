@@ -12,9 +12,9 @@ use anyhow::{Context, Result};
 use crate::process::Process;
 
 /// The longest pause before another try.
-const LONGEST: Duration = Duration::from_secs(30);
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// Who ran this long is healthy: the next pause is the first one again.
-const HEALTHY: Duration = Duration::from_secs(30);
+const HEALTHY_AFTER: Duration = Duration::from_secs(30);
 
 type Start = Box<dyn FnMut() -> Result<Process>>;
 
@@ -23,7 +23,7 @@ pub struct Service {
     name: &'static str,
     start: Start,
     pid_file: PathBuf,
-    first_pause: Duration,
+    initial_backoff: Duration,
     failures: u32,
     state: State,
 }
@@ -40,7 +40,7 @@ pub enum Event {
         /// How.
         status: ExitStatus,
         /// Until the next try.
-        pause: Duration,
+        backoff: Duration,
         /// Its last words.
         output: String,
     },
@@ -55,10 +55,16 @@ impl Service {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub fn start(name: &'static str, pid_file: PathBuf, first_pause: Duration, mut start: Start) -> Result<Self> {
+    pub fn start(name: &'static str, pid_file: PathBuf, initial_backoff: Duration, mut start: Start) -> Result<Self> {
         let process = start()?;
-        let mut service =
-            Self { name, start, pid_file, first_pause, failures: 0, state: State::Waiting { until: Instant::now() } };
+        let mut service = Self {
+            name,
+            start,
+            pid_file,
+            initial_backoff,
+            failures: 0,
+            state: State::Waiting { until: Instant::now() },
+        };
         service.run(process, Instant::now())?;
         Ok(service)
     }
@@ -81,21 +87,21 @@ impl Service {
         match &mut self.state {
             State::Running { process, since } => {
                 let status = process.exited()?;
-                let healthy = now.duration_since(*since) > HEALTHY;
+                let healthy = now.duration_since(*since) > HEALTHY_AFTER;
                 // Its children may live on and hold its port.
                 process.kill();
                 let output = process.output();
                 self.failures = if healthy { 1 } else { self.failures + 1 };
-                let pause = pause(self.first_pause, self.failures);
-                self.state = State::Waiting { until: now + pause };
-                Some(Event::Ended { status, pause, output })
+                let backoff = backoff(self.initial_backoff, self.failures);
+                self.state = State::Waiting { until: now + backoff };
+                Some(Event::Ended { status, backoff, output })
             }
             State::Waiting { until } if now < *until => None,
             State::Waiting { .. } => match (self.start)().and_then(|process| self.run(process, now)) {
                 Ok(()) => Some(Event::Started),
                 Err(error) => {
                     self.failures += 1;
-                    self.state = State::Waiting { until: now + pause(self.first_pause, self.failures) };
+                    self.state = State::Waiting { until: now + backoff(self.initial_backoff, self.failures) };
                     Some(Event::Failed(error))
                 }
             },
@@ -111,7 +117,7 @@ impl Service {
     }
 
     fn run(&mut self, process: Process, now: Instant) -> Result<()> {
-        write_whole(&self.pid_file, &format!("{}\n", process.id()))
+        write_atomically(&self.pid_file, &format!("{}\n", process.id()))
             .with_context(|| format!("cannot write {}", self.pid_file.display()))?;
         self.state = State::Running { process, since: now };
         Ok(())
@@ -119,22 +125,22 @@ impl Service {
 }
 
 /// A reader sees the old text or the new one, never half of it.
-fn write_whole(path: &PathBuf, text: &str) -> io::Result<()> {
+fn write_atomically(path: &PathBuf, text: &str) -> io::Result<()> {
     let new = path.with_extension("new");
     fs::write(&new, text)?;
     fs::rename(new, path)
 }
 
-fn pause(first: Duration, failures: u32) -> Duration {
+fn backoff(initial: Duration, failures: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(10);
-    (first * 2_u32.pow(doublings)).min(LONGEST)
+    (initial * 2_u32.pow(doublings)).min(MAX_BACKOFF)
 }
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ended { status, pause, .. } => {
-                write!(f, "ended ({status}); starting it again in {:.1} s", pause.as_secs_f64())
+            Self::Ended { status, backoff, .. } => {
+                write!(f, "ended ({status}); starting it again in {:.1} s", backoff.as_secs_f64())
             }
             Self::Started => f.write_str("was started again"),
             Self::Failed(error) => write!(f, "could not be started: {error:#}"),
@@ -148,21 +154,22 @@ mod tests {
 
     use super::*;
     use crate::{
-        poll::{self, Look},
-        scratch::Scratch,
+        poll::{self, Probe},
+        temp_dir::TempDir,
     };
 
     #[test]
-    fn the_pause_doubles_up_to_a_bound() {
+    fn the_backoff_doubles_up_to_its_maximum() {
         let first = Duration::from_millis(500);
-        let pauses: Vec<u128> = [1, 2, 3, 7, 50].iter().map(|failures| pause(first, *failures).as_millis()).collect();
-        assert_eq!(pauses, [500, 1000, 2000, 30_000, 30_000]);
+        let backoffs: Vec<u128> =
+            [1, 2, 3, 7, 50].iter().map(|failures| backoff(first, *failures).as_millis()).collect();
+        assert_eq!(backoffs, [500, 1000, 2000, 30_000, 30_000]);
     }
 
     #[test]
-    fn what_ends_is_started_again_under_a_new_id() {
-        let scratch = Scratch::new().expect("a directory");
-        let pid_file = scratch.path().join("app");
+    fn an_ended_process_is_restarted_with_a_new_id() {
+        let temp_dir = TempDir::new().expect("a directory");
+        let pid_file = temp_dir.path().join("app");
         let start = || Process::spawn("sleeper", Command::new("sleep").arg("60"), None);
         let mut service =
             Service::start("app", pid_file.clone(), Duration::from_millis(1), Box::new(start)).expect("started");
@@ -170,7 +177,7 @@ mod tests {
         service.process().expect("running").signal(nix::sys::signal::Signal::SIGKILL);
         let mut next = || {
             poll::until("an event", Duration::from_secs(10), || {
-                Ok(service.tick(Instant::now()).map_or(Look::Waiting("nothing"), Look::Done))
+                Ok(service.tick(Instant::now()).map_or(Probe::Pending("nothing"), Probe::Ready))
             })
             .expect("an event")
         };

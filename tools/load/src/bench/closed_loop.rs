@@ -13,27 +13,27 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use tokio::task::JoinSet;
 
+use super::request_source::RequestSource;
 use super::server::Server;
-use super::supply::Supply;
 use crate::meter;
 
 /// What is sent and what must come back.
-pub struct Work {
+pub struct Workload {
     /// The requests.
-    pub supply: Supply,
+    pub requests: RequestSource,
     /// The only status that counts.
-    pub expect: u16,
+    pub expected_status: u16,
     /// When to stop, for an endless supply.
-    pub limit: Option<Duration>,
+    pub time_limit: Option<Duration>,
     /// How many bodies to keep.
-    pub keep: usize,
+    pub keep_bodies: usize,
 }
 
 /// What one measurement found.
 #[derive(Debug)]
-pub struct Sample {
+pub struct Measurement {
     /// Answers with the expected status.
-    pub answers: u64,
+    pub succeeded: u64,
     /// From the first request to the last answer.
     pub elapsed: Duration,
     /// Latencies in microseconds.
@@ -41,67 +41,67 @@ pub struct Sample {
     /// Everything else, by what it was, with how often.
     pub unexpected: BTreeMap<String, u64>,
     /// Bodies that were kept, by number of the request.
-    pub kept: Vec<(usize, Bytes)>,
+    pub bodies: Vec<(usize, Bytes)>,
     /// Processor time of this process per time on the clock: 1.0 is a whole core.
-    pub own_load: f64,
+    pub generator_cpu: f64,
     /// When the first request was sent.
-    pub began: Instant,
+    pub started_at: Instant,
 }
 
 struct Shared {
-    work: Work,
+    workload: Workload,
     deadline: Option<Instant>,
-    sample: Sample,
+    measurement: Measurement,
 }
 
-impl Sample {
+impl Measurement {
     /// Expected answers per second.
     pub fn per_second(&self) -> f64 {
-        self.answers as f64 / self.elapsed.as_secs_f64().max(1e-9)
+        self.succeeded as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 }
 
 /// Measures on `connections` connections, which are open before the clock starts.
-pub async fn drive(server: &Server, connections: u16, work: Work) -> Result<Sample> {
+pub async fn run_workload(server: &Server, connections: u16, workload: Workload) -> Result<Measurement> {
     let mut senders = Vec::new();
     for _ in 0..connections {
         senders.push(server.connect().await?);
     }
-    let began = Instant::now();
-    let processor = processor_time()?;
+    let started_at = Instant::now();
+    let cpu_before = cpu_time()?;
     let shared = Arc::new(Mutex::new(Shared {
-        deadline: work.limit.map(|limit| began + limit),
-        work,
-        sample: Sample {
-            answers: 0,
+        deadline: workload.time_limit.map(|limit| started_at + limit),
+        workload,
+        measurement: Measurement {
+            succeeded: 0,
             elapsed: Duration::ZERO,
             latency: meter::histogram()?,
             unexpected: BTreeMap::new(),
-            kept: Vec::new(),
-            own_load: 0.0,
-            began,
+            bodies: Vec::new(),
+            generator_cpu: 0.0,
+            started_at,
         },
     }));
-    let mut loops = JoinSet::new();
+    let mut tasks = JoinSet::new();
     for sender in senders {
-        loops.spawn(one_connection(server.clone(), sender, shared.clone()));
+        tasks.spawn(run_connection(server.clone(), sender, shared.clone()));
     }
-    while let Some(ended) = loops.join_next().await {
-        ended.context("a connection's task broke")??;
+    while let Some(result) = tasks.join_next().await {
+        result.context("a connection's task broke")??;
     }
     let shared = Arc::into_inner(shared).context("a connection outlived the measurement")?;
-    let mut sample = shared.into_inner().unwrap_or_else(PoisonError::into_inner).sample;
-    sample.elapsed = began.elapsed();
-    sample.own_load = (processor_time()? - processor).as_secs_f64() / sample.elapsed.as_secs_f64();
-    Ok(sample)
+    let mut measurement = shared.into_inner().unwrap_or_else(PoisonError::into_inner).measurement;
+    measurement.elapsed = started_at.elapsed();
+    measurement.generator_cpu = (cpu_time()? - cpu_before).as_secs_f64() / measurement.elapsed.as_secs_f64();
+    Ok(measurement)
 }
 
-async fn one_connection(
+async fn run_connection(
     server: Server,
     mut sender: SendRequest<Full<Bytes>>,
     shared: Arc<Mutex<Shared>>,
 ) -> Result<()> {
-    while let Some((number, request)) = next(&shared) {
+    while let Some((number, request)) = next_request(&shared) {
         if sender.ready().await.is_err() {
             // Servers may end a kept-alive connection between two requests.
             sender = server.connect().await?;
@@ -109,7 +109,7 @@ async fn one_connection(
         let sent = Instant::now();
         match exchange(&mut sender, request).await {
             Ok((status, body)) => lock(&shared).record(number, sent.elapsed(), status, body),
-            Err(error) => lock(&shared).sample.unexpected_one(format!("no answer: {error}")),
+            Err(error) => lock(&shared).measurement.count_unexpected(format!("no answer: {error}")),
         }
     }
     Ok(())
@@ -117,38 +117,40 @@ async fn one_connection(
 
 async fn exchange(
     sender: &mut SendRequest<Full<Bytes>>,
-    request: super::supply::Prepared,
+    request: super::request_source::PreparedRequest,
 ) -> hyper::Result<(u16, Bytes)> {
     let response = sender.send_request(request).await?;
     let status = response.status().as_u16();
     Ok((status, response.into_body().collect().await?.to_bytes()))
 }
 
-fn next(shared: &Mutex<Shared>) -> Option<(usize, super::supply::Prepared)> {
+fn next_request(shared: &Mutex<Shared>) -> Option<(usize, super::request_source::PreparedRequest)> {
     let mut shared = lock(shared);
     if shared.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
         return None;
     }
-    shared.work.supply.take()
+    shared.workload.requests.take_next()
 }
 
 impl Shared {
     fn record(&mut self, number: usize, latency: Duration, status: u16, body: Bytes) {
-        if status != self.work.expect {
+        if status != self.workload.expected_status {
             let text = String::from_utf8_lossy(&body);
             let text: String = text.chars().take(200).collect();
-            return self.sample.unexpected_one(format!("{status} instead of {}: {text}", self.work.expect));
+            return self
+                .measurement
+                .count_unexpected(format!("{status} instead of {}: {text}", self.workload.expected_status));
         }
-        self.sample.answers += 1;
-        self.sample.latency.saturating_record(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
-        if self.sample.kept.len() < self.work.keep {
-            self.sample.kept.push((number, body));
+        self.measurement.succeeded += 1;
+        self.measurement.latency.saturating_record(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
+        if self.measurement.bodies.len() < self.workload.keep_bodies {
+            self.measurement.bodies.push((number, body));
         }
     }
 }
 
-impl Sample {
-    fn unexpected_one(&mut self, what: String) {
+impl Measurement {
+    fn count_unexpected(&mut self, what: String) {
         // Error texts carry request ids: a handful of them says enough.
         let what = if self.unexpected.len() < 5 { what } else { "and others".to_owned() };
         *self.unexpected.entry(what).or_default() += 1;
@@ -159,7 +161,7 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn processor_time() -> Result<Duration> {
+fn cpu_time() -> Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_SELF).context("the system does not say how busy this process is")?;
     let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
     Ok(Duration::from_micros(micros.try_into().unwrap_or_default()))

@@ -5,17 +5,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
-use super::closed_loop::Sample;
+use super::closed_loop::Measurement;
 use crate::app::App;
-use crate::simulation::samples::stats;
-use crate::simulation::setup::{ADMIN_PATIENCE, Terms};
+use crate::simulation::samples::fetch_stats;
+use crate::simulation::setup::{ADMIN_TIMEOUT, TestActivity};
 
 /// Pause between two looks: the error of a measurement of a second is two in a hundred at most.
-const PACE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long a backlog may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(120);
 /// A smaller backlog says nothing about the writer but that it keeps up.
-const WORTH_MEASURING: u64 = 500;
+const MIN_BACKLOG: u64 = 500;
 
 /// One drained backlog.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -29,26 +29,26 @@ pub struct Drain {
 }
 
 /// Waits until all orders of `filled` (a measurement that has just ended) are in the ledger.
-pub async fn wait(app: &App, terms: &Terms, filled: &Sample) -> Result<Drain> {
-    let enqueued = Instant::now();
+pub async fn wait_until_drained(app: &App, activity: &TestActivity, reservations: &Measurement) -> Result<Drain> {
+    let waiting_since = Instant::now();
     let mut backlog = None;
     loop {
-        let asked = Instant::now();
-        let stats = stats(app, terms, ADMIN_PATIENCE).await.context("the admin API shows no live figures")?;
-        let waiting = stats.queue;
-        let (first, since) = *backlog.get_or_insert((waiting, asked));
-        if waiting == 0 {
+        let asked_at = Instant::now();
+        let stats = fetch_stats(app, activity, ADMIN_TIMEOUT).await.context("the admin API shows no live figures")?;
+        let queued = stats.queue;
+        let (first, since) = *backlog.get_or_insert((queued, asked_at));
+        if queued == 0 {
             return Ok(Drain {
-                orders_per_second: filled.answers as f64 / filled.began.elapsed().as_secs_f64(),
+                orders_per_second: reservations.succeeded as f64 / reservations.started_at.elapsed().as_secs_f64(),
                 backlog: first,
-                drained_per_second: (first >= WORTH_MEASURING).then(|| first as f64 / since.elapsed().as_secs_f64()),
+                drained_per_second: (first >= MIN_BACKLOG).then(|| first as f64 / since.elapsed().as_secs_f64()),
             });
         }
         ensure!(
-            enqueued.elapsed() < PATIENCE,
-            "{waiting} orders still wait for the order writer after {} s: is it running?",
-            PATIENCE.as_secs()
+            waiting_since.elapsed() < DRAIN_TIMEOUT,
+            "{queued} orders still wait for the order writer after {} s: is it running?",
+            DRAIN_TIMEOUT.as_secs()
         );
-        tokio::time::sleep(PACE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

@@ -5,24 +5,24 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
-use super::closed_loop::{Sample, Work, drive};
+use super::closed_loop::{Measurement, Workload, run_workload};
 use super::drain;
-use super::own_app::OwnApp;
-use super::prepare::{self, OpenSale, open_sale, open_sale_to_be_paid_in};
+use super::prepare::{self, OpenActivity, open_activity, open_activity_with_pay_timeout};
 use super::report::{median, range};
+use super::request_source::RequestSource;
 use super::rounds::Bench;
-use super::supply::Supply;
+use super::spawned_app::SpawnedApp;
 
 /// Orders in one sale.
 const ORDERS: usize = 100_000;
 /// Orders that are swept.
-const DUE: usize = 10_000;
+const DUE_ORDERS: usize = 10_000;
 /// Time to pay in the sale that is swept, in seconds.
-const PAY_TIMEOUT: u32 = 3;
+const PAY_TIMEOUT_SECONDS: u32 = 3;
 /// Comparisons of the full sale with an empty one; one alone may be a tenth off.
 const ROUNDS: usize = 12;
 /// Reservations in each.
-const COMPARED: usize = 4_000;
+const COMPARED_RESERVATIONS: usize = 4_000;
 
 /// What was found, beside its goals.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -44,45 +44,47 @@ pub struct Endurance {
 impl Endurance {
     /// For a terminal.
     pub fn text(&self) -> String {
-        let word = |good: bool| if good { "ok" } else { "below" };
+        let label = |good: bool| if good { "ok" } else { "below" };
         format!(
             "endurance     {:.0} bytes of Redis per order over {} orders, goal 600 {}\n              \
              {:.2} ({:.2}–{:.2}) times the reservations of an empty sale beside them, goal 0.95 {}\n              \
              {} due orders swept in {:.2} s, goal 2 {}",
             self.bytes_per_order,
             self.orders,
-            word(self.bytes_per_order <= 600.0),
+            label(self.bytes_per_order <= 600.0),
             self.full_to_empty,
             self.full_to_empty_range.0,
             self.full_to_empty_range.1,
-            word(self.full_to_empty >= 0.95),
+            label(self.full_to_empty >= 0.95),
             self.due,
             self.sweep_seconds,
-            word(self.sweep_seconds <= 2.0),
+            label(self.sweep_seconds <= 2.0),
         )
     }
 }
 
 impl Bench {
     /// Fills one sale, compares it with empty ones, and sweeps another.
-    pub async fn endurance(&self, own: &OwnApp) -> Result<Endurance> {
-        let turns = ORDERS.div_ceil(self.users.len());
-        let per_user = u32::try_from(turns + ROUNDS).context("too few users")?;
-        let full = open_sale(&self.app, 2 * ORDERS as i64, per_user).await?;
-        let before = own.redis_memory()?;
+    pub async fn measure_endurance(&self, spawned_app: &SpawnedApp) -> Result<Endurance> {
+        let passes = ORDERS.div_ceil(self.user_tokens.len());
+        let per_user = u32::try_from(passes + ROUNDS).context("too few users")?;
+        let full = open_activity(&self.app, 2 * ORDERS as i64, per_user).await?;
+        let memory_before = spawned_app.redis_memory()?;
         let mut orders = 0;
-        for _ in 0..turns {
-            orders += self.fill(&full, self.users.len()).await?;
+        for _ in 0..passes {
+            orders += self.add_orders(&full, self.user_tokens.len()).await?;
         }
-        let bytes_per_order = own.redis_memory()?.saturating_sub(before) as f64 / orders as f64;
+        let bytes_per_order = spawned_app.redis_memory()?.saturating_sub(memory_before) as f64 / orders as f64;
 
         let mut ratios = Vec::with_capacity(ROUNDS);
-        let some = COMPARED.min(self.users.len());
+        let user_count = COMPARED_RESERVATIONS.min(self.user_tokens.len());
         for round in 0..ROUNDS {
             // In turn: what the machine does meanwhile, and what the first one leaves to the second, meets both.
-            let empty = open_sale(&self.app, ORDERS as i64, 1).await?;
-            let in_full = async || Ok::<_, anyhow::Error>(self.buy(&full, some).await?.per_second());
-            let in_empty = async || Ok::<_, anyhow::Error>(self.buy(&empty, some).await?.per_second());
+            let empty = open_activity(&self.app, ORDERS as i64, 1).await?;
+            let in_full =
+                async || Ok::<_, anyhow::Error>(self.reserve_and_drain(&full, user_count).await?.per_second());
+            let in_empty =
+                async || Ok::<_, anyhow::Error>(self.reserve_and_drain(&empty, user_count).await?.per_second());
             ratios.push(if round % 2 == 0 {
                 in_full().await? / in_empty().await?
             } else {
@@ -91,10 +93,10 @@ impl Bench {
             });
         }
 
-        let due = open_sale_to_be_paid_in(&self.app, DUE as i64, 1, PAY_TIMEOUT).await?;
-        let due_orders = self.fill(&due, DUE.min(self.users.len())).await?;
-        tokio::time::sleep(Duration::from_secs(u64::from(PAY_TIMEOUT) + 1)).await;
-        let sweep_seconds = self.sweep(due_orders).await?;
+        let due = open_activity_with_pay_timeout(&self.app, DUE_ORDERS as i64, 1, PAY_TIMEOUT_SECONDS).await?;
+        let due_orders = self.add_orders(&due, DUE_ORDERS.min(self.user_tokens.len())).await?;
+        tokio::time::sleep(Duration::from_secs(u64::from(PAY_TIMEOUT_SECONDS) + 1)).await;
+        let sweep_seconds = self.time_sweep(due_orders).await?;
         Ok(Endurance {
             orders,
             bytes_per_order,
@@ -106,28 +108,37 @@ impl Bench {
     }
 
     /// Reserves once for each of the first users; the queue may be long afterwards.
-    async fn buy(&self, sale: &OpenSale, users: usize) -> Result<Sample> {
-        let (_, tickets) = prepare::tickets(&self.server, &self.options, sale, &self.users[..users]).await?;
-        let reservations = prepare::reservations(&self.server, sale, &tickets)?;
-        let work = Work { supply: Supply::once(reservations), expect: 202, limit: None, keep: 0 };
-        let sample = drive(&self.server, self.options.connections, work).await?;
-        ensure!(sample.unexpected.is_empty(), "a reservation was not accepted: {:?}", sample.unexpected);
-        drain::wait(&self.app, &sale.terms, &sample).await?;
-        Ok(sample)
+    async fn reserve_and_drain(&self, opened: &OpenActivity, user_count: usize) -> Result<Measurement> {
+        let (_, tickets) =
+            prepare::fetch_tickets(&self.server, &self.options, opened, &self.user_tokens[..user_count]).await?;
+        let reservations = prepare::reservation_requests(&self.server, opened, &tickets)?;
+        let workload = Workload {
+            requests: RequestSource::once(reservations),
+            expected_status: 202,
+            time_limit: None,
+            keep_bodies: 0,
+        };
+        let measurement = run_workload(&self.server, self.options.connections, workload).await?;
+        ensure!(measurement.unexpected.is_empty(), "a reservation was not accepted: {:?}", measurement.unexpected);
+        drain::wait_until_drained(&self.app, &opened.activity, &measurement).await?;
+        Ok(measurement)
     }
 
-    async fn fill(&self, sale: &OpenSale, users: usize) -> Result<usize> {
-        Ok(usize::try_from(self.buy(sale, users).await?.answers)?)
+    async fn add_orders(&self, opened: &OpenActivity, user_count: usize) -> Result<usize> {
+        Ok(usize::try_from(self.reserve_and_drain(opened, user_count).await?.succeeded)?)
     }
 
     /// Sweeps until so many orders have expired; answers how many seconds that took.
-    async fn sweep(&self, orders: usize) -> Result<f64> {
-        let (begun, mut expired) = (Instant::now(), 0);
+    async fn time_sweep(&self, orders: usize) -> Result<f64> {
+        let (started_at, mut expired) = (Instant::now(), 0);
         while expired < orders {
             let report = self.app.sweep_report().await.context("the sweeper does not answer")?;
             expired += usize::try_from(report["expired"].as_u64().unwrap_or_default())?;
-            ensure!(begun.elapsed() < Duration::from_secs(60), "swept {expired} of {orders} in a minute: {report}");
+            ensure!(
+                started_at.elapsed() < Duration::from_secs(60),
+                "swept {expired} of {orders} in a minute: {report}"
+            );
         }
-        Ok(begun.elapsed().as_secs_f64())
+        Ok(started_at.elapsed().as_secs_f64())
     }
 }

@@ -52,7 +52,7 @@ pub struct Options {
 
 impl Options {
     /// Refuses what measures nothing.
-    pub fn check(&self) -> Result<()> {
+    pub fn validate(&self) -> Result<()> {
         ensure!(self.seconds > 0.0 && self.rounds > 0, "--seconds and --rounds must be above 0");
         ensure!(self.reserves >= u32::from(self.connections), "--reserves must be at least --connections");
         ensure!(self.hello_path.starts_with('/'), "--hello-path must begin with /");

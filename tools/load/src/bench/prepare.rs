@@ -8,78 +8,97 @@ use http::Method;
 use http::header::HeaderValue;
 use serde_json::{Value, json};
 
-use super::closed_loop::{Sample, Work, drive};
+use super::closed_loop::{Measurement, Workload, run_workload};
 use super::options::Options;
+use super::request_source::{PreparedRequest, RequestSource};
 use super::server::Server;
-use super::supply::{Prepared, Supply};
 use crate::app::App;
 use crate::http::{Call, bearer};
 use crate::meter::Step;
-use crate::simulation::gate::{Pollers, opening};
-use crate::simulation::setup::{ADMIN_PATIENCE, Rules, Terms, publish};
-use crate::wire::Ticket;
+use crate::simulation::gate::{GatePollers, wait_until_open};
+use crate::simulation::setup::{ADMIN_TIMEOUT, Rules, TestActivity, publish};
+use crate::wire::TicketResponse;
 
 /// An open sale.
-pub struct OpenSale {
+pub struct OpenActivity {
     /// Its activity.
-    pub terms: Terms,
+    pub activity: TestActivity,
     /// Its start key.
     pub start_key: String,
 }
 
 /// Creates a sale of `stock` units that opens in a second, and waits until it has.
-pub async fn open_sale(app: &App, stock: i64, per_user: u32) -> Result<OpenSale> {
-    open_sale_to_be_paid_in(app, stock, per_user, 3600).await
+pub async fn open_activity(app: &App, stock: i64, per_user: u32) -> Result<OpenActivity> {
+    open_activity_with_pay_timeout(app, stock, per_user, 3600).await
 }
 
 /// The same with so many seconds to pay.
-pub async fn open_sale_to_be_paid_in(app: &App, stock: i64, per_user: u32, pay_timeout: u32) -> Result<OpenSale> {
-    let terms = Terms::new(1, stock);
+pub async fn open_activity_with_pay_timeout(
+    app: &App,
+    stock: i64,
+    per_user: u32,
+    pay_timeout: u32,
+) -> Result<OpenActivity> {
+    let activity = TestActivity::new(1, stock);
     let rules = Rules { start_in: Duration::from_secs(1), pay_timeout, per_user };
-    publish(app, &terms, &rules).await?;
-    let pollers = Pollers::start(app, &terms);
-    let (_, gate) = opening(&mut pollers.view.clone(), ADMIN_PATIENCE).await?;
+    publish(app, &activity, &rules).await?;
+    let pollers = GatePollers::start(app, &activity);
+    let (_, gate) = wait_until_open(&mut pollers.view.clone(), ADMIN_TIMEOUT).await?;
     let start_key = gate.start_key.context("the gate is open and has no start_key")?;
-    Ok(OpenSale { terms, start_key })
+    Ok(OpenActivity { activity, start_key })
 }
 
 /// Gets a ticket for each user, measured.
-pub async fn tickets(
+pub async fn fetch_tickets(
     server: &Server,
     options: &Options,
-    sale: &OpenSale,
+    opened: &OpenActivity,
     users: &[HeaderValue],
-) -> Result<(Sample, Vec<String>)> {
-    let path = sale.terms.path("/ticket");
+) -> Result<(Measurement, Vec<String>)> {
+    let path = opened.activity.path("/ticket");
     let requests = users
         .iter()
         .map(|user| server.request(Method::POST, &path, Some(user), Bytes::from_static(b"{}")))
         .collect::<Result<Vec<_>>>()?;
-    let work = Work { supply: Supply::once(requests), expect: 201, limit: None, keep: users.len() };
-    let sample = drive(server, options.connections, work).await?;
-    let tickets = sample
-        .kept
+    let workload = Workload {
+        requests: RequestSource::once(requests),
+        expected_status: 201,
+        time_limit: None,
+        keep_bodies: users.len(),
+    };
+    let measurement = run_workload(server, options.connections, workload).await?;
+    let tickets = measurement
+        .bodies
         .iter()
-        .map(|(_, body)| Ok(serde_json::from_slice::<Ticket>(body)?.ticket))
+        .map(|(_, body)| Ok(serde_json::from_slice::<TicketResponse>(body)?.ticket))
         .collect::<Result<Vec<_>>>()
         .context("the answer to a ticket request is not the one that the contract promises")?;
-    Ok((sample, tickets))
+    Ok((measurement, tickets))
 }
 
 /// Reservations of one unit, one per ticket.
-pub fn reservations(server: &Server, sale: &OpenSale, tickets: &[String]) -> Result<Vec<Prepared>> {
-    let path = sale.terms.path("/orders");
+pub fn reservation_requests(
+    server: &Server,
+    opened: &OpenActivity,
+    tickets: &[String],
+) -> Result<Vec<PreparedRequest>> {
+    let path = opened.activity.path("/orders");
     tickets
         .iter()
         .map(|ticket| {
-            let body = json!({"sku": sale.terms.skus[0], "quantity": 1, "ticket": ticket, "start_key": sale.start_key});
+            let body =
+                json!({"sku": opened.activity.skus[0], "quantity": 1, "ticket": ticket, "start_key": opened.start_key});
             server.request(Method::POST, &path, None, Bytes::from(body.to_string()))
         })
         .collect()
 }
 
 /// Looks at orders with the tickets that made them.
-pub fn looks(server: &Server, tickets: &[String], accepted: &[(usize, Bytes)]) -> Result<Vec<Prepared>> {
+pub fn status_requests(
+    server: &Server,
+    tickets: &[String],
+    accepted: &[(usize, Bytes)],
+) -> Result<Vec<PreparedRequest>> {
     accepted
         .iter()
         .map(|(number, body)| {
@@ -92,12 +111,13 @@ pub fn looks(server: &Server, tickets: &[String], accepted: &[(usize, Bytes)]) -
 }
 
 /// Sells the only unit of `sale` and makes sure that the next buyer is refused.
-pub async fn sell_out(app: &App, sale: &OpenSale, tickets: &[String]) -> Result<()> {
+pub async fn sell_out(app: &App, opened: &OpenActivity, tickets: &[String]) -> Result<()> {
     for (ticket, expected) in tickets.iter().zip([202, 409]) {
-        let body = json!({"sku": sale.terms.skus[0], "quantity": 1, "ticket": ticket, "start_key": sale.start_key});
-        let call = Call::post(sale.terms.path("/orders"), &body);
-        let answer = app.insist(Step::Reserve, &call, Instant::now() + ADMIN_PATIENCE).await?;
-        ensure!(answer.status == expected, "selling the last unit was answered {}, not {expected}", answer.label());
+        let body =
+            json!({"sku": opened.activity.skus[0], "quantity": 1, "ticket": ticket, "start_key": opened.start_key});
+        let call = Call::post(opened.activity.path("/orders"), &body);
+        let response = app.send_with_retry(Step::Reserve, &call, Instant::now() + ADMIN_TIMEOUT).await?;
+        ensure!(response.status == expected, "selling the last unit was answered {}, not {expected}", response.label());
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use comfy_table::{Cell, Color};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::closed_loop::Sample;
+use super::closed_loop::Measurement;
 use super::drain::Drain;
 use super::endurance::Endurance;
 use crate::{meter, table};
@@ -16,7 +16,7 @@ use crate::{meter, table};
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum MeasurementKind {
     /// Hello world.
     Hello,
     /// Activity info.
@@ -33,7 +33,7 @@ pub enum Kind {
     Status,
 }
 
-impl Kind {
+impl MeasurementKind {
     /// As the table calls it.
     pub fn name(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl Kind {
 /// All measurements so far.
 #[derive(Debug, Default)]
 pub struct Results {
-    series: BTreeMap<Kind, Series>,
+    series: BTreeMap<MeasurementKind, Series>,
     /// The writer beside the rush.
     pub drains: Vec<Drain>,
     /// The writer after it had been held back.
@@ -75,7 +75,7 @@ pub struct Results {
 struct Series {
     rates: Vec<f64>,
     ratios: Vec<f64>,
-    loads: Vec<f64>,
+    generator_cpu: Vec<f64>,
     latency: Option<Histogram<u64>>,
     unexpected: BTreeMap<String, u64>,
 }
@@ -84,7 +84,7 @@ struct Series {
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
     /// What was measured.
-    pub kind: Kind,
+    pub kind: MeasurementKind,
     /// Requests per second: median over the rounds.
     pub per_second: f64,
     /// The lowest and the highest round.
@@ -122,48 +122,48 @@ pub struct Report {
 
 impl Results {
     /// Adds a measurement and answers its rate.
-    pub fn add(&mut self, kind: Kind, sample: Sample) -> f64 {
+    pub fn add(&mut self, kind: MeasurementKind, measurement: Measurement) -> f64 {
         let series = self.series.entry(kind).or_default();
-        let rate = sample.per_second();
+        let rate = measurement.per_second();
         series.rates.push(rate);
-        series.loads.push(sample.own_load);
+        series.generator_cpu.push(measurement.generator_cpu);
         match &mut series.latency {
             // The same bounds everywhere: adding cannot fail.
-            Some(latency) => latency.add(&sample.latency).unwrap_or_default(),
-            empty => *empty = Some(sample.latency),
+            Some(latency) => latency.add(&measurement.latency).unwrap_or_default(),
+            empty => *empty = Some(measurement.latency),
         }
-        series.complain(sample.unexpected);
+        series.add_unexpected(measurement.unexpected);
         rate
     }
 
     /// Counts what went wrong in a run whose rate says nothing.
-    pub fn complain(&mut self, kind: Kind, sample: Sample) {
-        self.series.entry(kind).or_default().complain(sample.unexpected);
+    pub fn add_unexpected(&mut self, kind: MeasurementKind, measurement: Measurement) {
+        self.series.entry(kind).or_default().add_unexpected(measurement.unexpected);
     }
 
     /// Notes a ratio to hello world.
-    pub fn ratio(&mut self, kind: Kind, ratio: f64) {
+    pub fn add_ratio(&mut self, kind: MeasurementKind, ratio: f64) {
         self.series.entry(kind).or_default().ratios.push(ratio);
     }
 
     /// What went wrong so far, for an error message.
-    pub fn complaints(&self) -> String {
+    pub fn unexpected_summary(&self) -> String {
         let all: Vec<String> = self.unexpected().into_iter().map(|(what, count)| format!("{count} × {what}")).collect();
         all.join("; ")
     }
 
     /// Adds up.
     pub fn report(&self) -> Report {
-        let row = |(kind, series): (&Kind, &Series)| Row {
+        let row = |(kind, series): (&MeasurementKind, &Series)| Row {
             kind: *kind,
             per_second: median(&series.rates),
             range: range(&series.rates),
-            p50_ms: quantile(series, 0.5),
-            p99_ms: quantile(series, 0.99),
+            p50_ms: latency_quantile_ms(series, 0.5),
+            p99_ms: latency_quantile_ms(series, 0.99),
             ratio: (!series.ratios.is_empty()).then(|| median(&series.ratios)),
             ratio_range: (!series.ratios.is_empty()).then(|| range(&series.ratios)),
             goal: kind.goal(),
-            own_load: median(&series.loads),
+            own_load: median(&series.generator_cpu),
         };
         Report {
             rows: self.series.iter().map(row).collect(),
@@ -184,7 +184,7 @@ impl Results {
 }
 
 impl Series {
-    fn complain(&mut self, unexpected: BTreeMap<String, u64>) {
+    fn add_unexpected(&mut self, unexpected: BTreeMap<String, u64>) {
         for (what, count) in unexpected {
             *self.unexpected.entry(what).or_default() += count;
         }
@@ -213,20 +213,22 @@ impl Report {
         for row in &self.rows {
             table.add_row([
                 Cell::new(row.kind.name()),
-                table::number(format!("{:.0}", row.per_second)),
-                table::number(format!("{:.0}–{:.0}", row.range.0, row.range.1)),
-                table::number(format!("{:.2}", row.p50_ms)),
-                table::number(format!("{:.2}", row.p99_ms)),
-                table::number(row.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"))),
-                table::number(row.ratio_range.map_or_else(String::new, |(low, high)| format!("{low:.2}–{high:.2}"))),
+                table::number_cell(format!("{:.0}", row.per_second)),
+                table::number_cell(format!("{:.0}–{:.0}", row.range.0, row.range.1)),
+                table::number_cell(format!("{:.2}", row.p50_ms)),
+                table::number_cell(format!("{:.2}", row.p99_ms)),
+                table::number_cell(row.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"))),
+                table::number_cell(
+                    row.ratio_range.map_or_else(String::new, |(low, high)| format!("{low:.2}–{high:.2}")),
+                ),
                 goal_cell(row.goal.map(|goal| format!("{goal:.2}")), row.ratio >= row.goal),
-                table::number(format!("{:.0} %", row.own_load * 100.0)),
+                table::number_cell(format!("{:.0} %", row.own_load * 100.0)),
             ]);
         }
-        let complaints: String =
+        let unexpected_lines: String =
             self.unexpected.iter().map(|(what, count)| format!("\nUNEXPECTED {count} × {what}")).collect();
         let endurance = self.endurance.map(|endurance| format!("\n{}", endurance.text())).unwrap_or_default();
-        format!("{table}\n\n{}{endurance}{complaints}", self.writer())
+        format!("{table}\n\n{}{endurance}{unexpected_lines}", self.writer_text())
     }
 
     /// Writes `bench.json` into `directory`.
@@ -238,42 +240,46 @@ impl Report {
             .with_context(|| format!("cannot write {}: choose another --report", path.display()))
     }
 
-    fn writer(&self) -> String {
+    fn writer_text(&self) -> String {
         if self.drains.is_empty() {
             return "order writer: not measured".to_owned();
         }
-        let beside: Vec<f64> = self.drains.iter().map(|drain| drain.orders_per_second).collect();
-        let left = self.drains.iter().map(|drain| drain.backlog).max().unwrap_or_default();
-        let alone: Vec<f64> = self.backlogs.iter().filter_map(|drain| drain.drained_per_second).collect();
-        let alone = if alone.is_empty() {
+        let during_rush: Vec<f64> = self.drains.iter().map(|drain| drain.orders_per_second).collect();
+        let waiting = self.drains.iter().map(|drain| drain.backlog).max().unwrap_or_default();
+        let on_backlog: Vec<f64> = self.backlogs.iter().filter_map(|drain| drain.drained_per_second).collect();
+        let on_backlog = if on_backlog.is_empty() {
             "not measured on a backlog: that takes an app of the benchmark's own (no --url)".to_owned()
         } else {
-            let size = self.backlogs.iter().map(|drain| drain.backlog).max().unwrap_or_default();
-            let word = if median(&alone) >= self.writer_goal { "ok" } else { "below" };
-            format!("{} orders/s on a backlog of {size}, goal {:.0} {word}", spread(&alone), self.writer_goal)
+            let backlog = self.backlogs.iter().map(|drain| drain.backlog).max().unwrap_or_default();
+            let label = if median(&on_backlog) >= self.writer_goal { "ok" } else { "below" };
+            format!(
+                "{} orders/s on a backlog of {backlog}, goal {:.0} {label}",
+                median_and_range(&on_backlog),
+                self.writer_goal
+            )
         };
         format!(
-            "order writer  {alone}\n              {} orders/s from the first reservation to the empty queue; \
-             {left} orders or fewer waited when the last was answered",
-            spread(&beside)
+            "order writer  {on_backlog}\n              {} orders/s from the first reservation to the empty queue; \
+             {waiting} orders or fewer waited when the last was answered",
+            median_and_range(&during_rush)
         )
     }
 }
 
 /// Median, lowest and highest.
-fn spread(values: &[f64]) -> String {
+fn median_and_range(values: &[f64]) -> String {
     let (low, high) = range(values);
     format!("{:.0} ({low:.0}–{high:.0})", median(values))
 }
 
 fn goal_cell(goal: Option<String>, reached: bool) -> Cell {
     let Some(goal) = goal else { return Cell::new("") };
-    let (word, color) = if reached { ("ok", Color::Green) } else { ("below", Color::Yellow) };
-    table::number(format!("{goal} {word}")).fg(color)
+    let (label, color) = if reached { ("ok", Color::Green) } else { ("below", Color::Yellow) };
+    table::number_cell(format!("{goal} {label}")).fg(color)
 }
 
-fn quantile(series: &Series, quantile: f64) -> f64 {
-    series.latency.as_ref().map_or(0.0, |latency| meter::millis(latency.value_at_quantile(quantile)))
+fn latency_quantile_ms(series: &Series, quantile: f64) -> f64 {
+    series.latency.as_ref().map_or(0.0, |latency| meter::micros_to_ms(latency.value_at_quantile(quantile)))
 }
 
 /// The middle, or the mean of both middles.
@@ -299,15 +305,15 @@ mod tests {
 
     use super::*;
 
-    fn sample(answers: u64, unexpected: &[(&str, u64)]) -> Sample {
-        Sample {
-            answers,
+    fn measurement(answers: u64, unexpected: &[(&str, u64)]) -> Measurement {
+        Measurement {
+            succeeded: answers,
             elapsed: Duration::from_secs(1),
             latency: meter::histogram().unwrap(),
             unexpected: unexpected.iter().map(|(what, count)| ((*what).to_owned(), *count)).collect(),
-            kept: Vec::new(),
-            own_load: 0.5,
-            began: Instant::now(),
+            bodies: Vec::new(),
+            generator_cpu: 0.5,
+            started_at: Instant::now(),
         }
     }
 
@@ -315,8 +321,8 @@ mod tests {
     fn the_median_ignores_an_outlier_and_the_range_shows_it() {
         let mut results = Results::default();
         for rate in [100, 90, 5] {
-            results.add(Kind::Reserve, sample(rate, &[]));
-            results.ratio(Kind::Reserve, rate as f64 / 100.0);
+            results.add(MeasurementKind::Reserve, measurement(rate, &[]));
+            results.add_ratio(MeasurementKind::Reserve, rate as f64 / 100.0);
         }
         let report = results.report();
         assert_eq!(report.rows[0].per_second.round(), 90.0);
@@ -329,7 +335,7 @@ mod tests {
     #[test]
     fn one_unexpected_answer_fails_the_run() {
         let mut results = Results::default();
-        results.add(Kind::Gate, sample(1000, &[("500 instead of 200", 1)]));
+        results.add(MeasurementKind::Gate, measurement(1000, &[("500 instead of 200", 1)]));
         let report = results.report();
         assert_eq!(report.exit_code(), 1);
         assert!(report.text().contains("UNEXPECTED 1 × gate.json: 500 instead of 200"), "{}", report.text());

@@ -8,18 +8,18 @@ use http::Method;
 use http::header::HeaderValue;
 use indicatif::ProgressBar;
 
-use super::closed_loop::{Sample, Work, drive};
+use super::closed_loop::{Measurement, Workload, run_workload};
 use super::drain::{self, Drain};
 use super::options::Options;
-use super::own_app::OwnApp;
-use super::prepare::{self, OpenSale};
-use super::report::{Kind, Results};
+use super::prepare::{self, OpenActivity};
+use super::report::{MeasurementKind, Results};
+use super::request_source::{PreparedRequest, RequestSource};
 use super::server::Server;
-use super::supply::{Prepared, Supply};
+use super::spawned_app::SpawnedApp;
 use crate::app::App;
 
 /// Orders whose status is asked for.
-const LOOKED_AT: usize = 1000;
+const STATUS_ORDERS: usize = 1000;
 
 /// Everything that the rounds use.
 pub struct Bench {
@@ -30,100 +30,127 @@ pub struct Bench {
     /// The app, for what is.
     pub server: Server,
     /// A sale with stock for everybody.
-    pub plenty: OpenSale,
+    pub in_stock: OpenActivity,
     /// A sale without any.
-    pub sold_out: OpenSale,
+    pub sold_out: OpenActivity,
     /// `Bearer <JWT>` of each user of a round.
-    pub users: Vec<HeaderValue>,
+    pub user_tokens: Vec<HeaderValue>,
     /// Refused reservations.
-    pub refused: Vec<Prepared>,
+    pub sold_out_requests: Vec<PreparedRequest>,
 }
 
 impl Bench {
     /// One round: every measurement once, hello world around each.
-    pub async fn round(&self, seconds: f64, reserves: usize, results: &mut Results, bar: &ProgressBar) -> Result<()> {
-        let limit = Some(Duration::from_secs_f64(seconds));
-        let endless = |requests, expect| Work { supply: Supply::endless(requests), expect, limit, keep: 0 };
+    pub async fn run_round(
+        &self,
+        seconds: f64,
+        reserves: usize,
+        results: &mut Results,
+        bar: &ProgressBar,
+    ) -> Result<()> {
+        let time_limit = Some(Duration::from_secs_f64(seconds));
+        let repeating = |requests, expected_status| Workload {
+            requests: RequestSource::repeating(requests),
+            expected_status,
+            time_limit,
+            keep_bodies: 0,
+        };
         let get = |path: &str| anyhow::Ok(vec![self.server.request(Method::GET, path, None, Bytes::new())?]);
-        let hello = || -> Result<Work> { Ok(endless(get(&self.options.hello_path)?, 200)) };
+        let hello = || -> Result<Workload> { Ok(repeating(get(&self.options.hello_path)?, 200)) };
 
-        let mut before = self.measure(Kind::Hello, hello()?, results, bar).await?;
-        for (kind, path) in
-            [(Kind::Activity, self.plenty.terms.path("")), (Kind::Gate, self.plenty.terms.path("/gate.json"))]
-        {
-            let rate = self.measure(kind, endless(get(&path)?, 200), results, bar).await?;
-            before = self.pair(kind, rate, before, hello()?, results, bar).await?;
+        let mut before = self.measure(MeasurementKind::Hello, hello()?, results, bar).await?;
+        for (kind, path) in [
+            (MeasurementKind::Activity, self.in_stock.activity.path("")),
+            (MeasurementKind::Gate, self.in_stock.activity.path("/gate.json")),
+        ] {
+            let rate = self.measure(kind, repeating(get(&path)?, 200), results, bar).await?;
+            before = self.compare_with_hello(kind, rate, before, hello()?, results, bar).await?;
         }
 
-        bar.set_message(Kind::Ticket.name());
-        let (sample, tickets) =
-            prepare::tickets(&self.server, &self.options, &self.plenty, &self.users[..reserves]).await?;
-        let rate = results.add(Kind::Ticket, sample);
-        before = self.pair(Kind::Ticket, rate, before, hello()?, results, bar).await?;
-        ensure!(!tickets.is_empty(), "no ticket was issued: {}", results.complaints());
+        bar.set_message(MeasurementKind::Ticket.name());
+        let (measurement, tickets) =
+            prepare::fetch_tickets(&self.server, &self.options, &self.in_stock, &self.user_tokens[..reserves]).await?;
+        let rate = results.add(MeasurementKind::Ticket, measurement);
+        before = self.compare_with_hello(MeasurementKind::Ticket, rate, before, hello()?, results, bar).await?;
+        ensure!(!tickets.is_empty(), "no ticket was issued: {}", results.unexpected_summary());
 
-        bar.set_message(Kind::Reserve.name());
-        let sample = self.reserve(&tickets).await?;
-        let drain = self.drain(&sample).await?;
-        let looks = prepare::looks(&self.server, &tickets, &sample.kept)?;
-        let rate = results.add(Kind::Reserve, sample);
+        bar.set_message(MeasurementKind::Reserve.name());
+        let measurement = self.reserve(&tickets).await?;
+        let drain = self.wait_for_writer(&measurement).await?;
+        let status_requests = prepare::status_requests(&self.server, &tickets, &measurement.bodies)?;
+        let rate = results.add(MeasurementKind::Reserve, measurement);
         results.drains.extend(drain);
-        before = self.pair(Kind::Reserve, rate, before, hello()?, results, bar).await?;
-        ensure!(!looks.is_empty(), "no reservation was accepted: {}", results.complaints());
+        before = self.compare_with_hello(MeasurementKind::Reserve, rate, before, hello()?, results, bar).await?;
+        ensure!(!status_requests.is_empty(), "no reservation was accepted: {}", results.unexpected_summary());
 
-        for (kind, requests, expect) in [(Kind::SoldOut, self.refused.clone(), 409), (Kind::Status, looks, 200)] {
-            let rate = self.measure(kind, endless(requests, expect), results, bar).await?;
-            before = self.pair(kind, rate, before, hello()?, results, bar).await?;
+        for (kind, requests, expected_status) in [
+            (MeasurementKind::SoldOut, self.sold_out_requests.clone(), 409),
+            (MeasurementKind::Status, status_requests, 200),
+        ] {
+            let rate = self.measure(kind, repeating(requests, expected_status), results, bar).await?;
+            before = self.compare_with_hello(kind, rate, before, hello()?, results, bar).await?;
         }
         Ok(())
     }
 
     /// A backlog that grows while the order writer is held back, and how fast the writer then drains it.
-    pub async fn backlog(&self, own: &OwnApp, results: &mut Results) -> Result<()> {
-        let (sample, tickets) = prepare::tickets(&self.server, &self.options, &self.plenty, &self.users).await?;
-        results.complain(Kind::Ticket, sample);
-        own.hold_writer(true)?;
-        let filled = self.reserve(&tickets).await;
-        own.hold_writer(false)?;
-        let filled = filled?;
-        results.backlogs.extend(self.drain(&filled).await?);
-        results.complain(Kind::Reserve, filled);
+    pub async fn measure_backlog(&self, spawned_app: &SpawnedApp, results: &mut Results) -> Result<()> {
+        let (measurement, tickets) =
+            prepare::fetch_tickets(&self.server, &self.options, &self.in_stock, &self.user_tokens).await?;
+        results.add_unexpected(MeasurementKind::Ticket, measurement);
+        spawned_app.pause_writer(true)?;
+        let reservations = self.reserve(&tickets).await;
+        spawned_app.pause_writer(false)?;
+        let reservations = reservations?;
+        results.backlogs.extend(self.wait_for_writer(&reservations).await?);
+        results.add_unexpected(MeasurementKind::Reserve, reservations);
         Ok(())
     }
 
-    async fn reserve(&self, tickets: &[String]) -> Result<Sample> {
-        let reservations = prepare::reservations(&self.server, &self.plenty, tickets)?;
-        let work = Work { supply: Supply::once(reservations), expect: 202, limit: None, keep: LOOKED_AT };
-        drive(&self.server, self.options.connections, work).await
+    async fn reserve(&self, tickets: &[String]) -> Result<Measurement> {
+        let reservations = prepare::reservation_requests(&self.server, &self.in_stock, tickets)?;
+        let workload = Workload {
+            requests: RequestSource::once(reservations),
+            expected_status: 202,
+            time_limit: None,
+            keep_bodies: STATUS_ORDERS,
+        };
+        run_workload(&self.server, self.options.connections, workload).await
     }
 
-    async fn measure(&self, kind: Kind, work: Work, results: &mut Results, bar: &ProgressBar) -> Result<f64> {
-        bar.set_message(kind.name());
-        let sample = drive(&self.server, self.options.connections, work).await?;
-        bar.inc(1);
-        Ok(results.add(kind, sample))
-    }
-
-    /// Measures hello world once more and notes the ratio to the mean of both neighbours.
-    async fn pair(
+    async fn measure(
         &self,
-        kind: Kind,
-        rate: f64,
-        before: f64,
-        hello: Work,
+        kind: MeasurementKind,
+        workload: Workload,
         results: &mut Results,
         bar: &ProgressBar,
     ) -> Result<f64> {
-        let after = self.measure(Kind::Hello, hello, results, bar).await?;
-        results.ratio(kind, rate / ((before + after) / 2.0));
+        bar.set_message(kind.name());
+        let measurement = run_workload(&self.server, self.options.connections, workload).await?;
+        bar.inc(1);
+        Ok(results.add(kind, measurement))
+    }
+
+    /// Measures hello world once more and notes the ratio to the mean of both neighbours.
+    async fn compare_with_hello(
+        &self,
+        kind: MeasurementKind,
+        rate: f64,
+        before: f64,
+        hello: Workload,
+        results: &mut Results,
+        bar: &ProgressBar,
+    ) -> Result<f64> {
+        let after = self.measure(MeasurementKind::Hello, hello, results, bar).await?;
+        results.add_ratio(kind, rate / ((before + after) / 2.0));
         Ok(after)
     }
 
     /// Waits for the writer, which also keeps its work out of the next measurement.
-    async fn drain(&self, sample: &Sample) -> Result<Option<Drain>> {
-        if sample.answers == 0 {
+    async fn wait_for_writer(&self, measurement: &Measurement) -> Result<Option<Drain>> {
+        if measurement.succeeded == 0 {
             return Ok(None);
         }
-        drain::wait(&self.app, &self.plenty.terms, sample).await.map(Some)
+        drain::wait_until_drained(&self.app, &self.in_stock.activity, measurement).await.map(Some)
     }
 }

@@ -6,11 +6,11 @@ use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::options::Options;
-use super::own_app::OwnApp;
-use super::prepare::{open_sale, reservations, sell_out, tickets};
+use super::prepare::{fetch_tickets, open_activity, reservation_requests, sell_out};
 use super::report::{Report, Results};
 use super::rounds::Bench;
 use super::server::Server;
+use super::spawned_app::SpawnedApp;
 use crate::app::App;
 use crate::simulation::{buyers, setup};
 
@@ -20,11 +20,11 @@ const BACKLOGS: u32 = 3;
 const STEPS_PER_ROUND: u64 = 11;
 
 /// Measures; with an app of its own also how fast the order writer drains a backlog.
-pub async fn run(options: Options, own: Option<&OwnApp>) -> Result<Report> {
-    options.check()?;
+pub async fn run(options: Options, spawned_app: Option<&SpawnedApp>) -> Result<Report> {
+    options.validate()?;
     let target = options.target.resolve()?;
     let app = App::new(&target, options.connections, Duration::from_secs(10))?;
-    setup::greet(&app, &target.url).await?;
+    setup::check_reachable(&app, &target.url).await?;
     let server = Server::new(&target.url)?;
 
     let bar = ProgressBar::new(STEPS_PER_ROUND * u64::from(options.rounds));
@@ -36,34 +36,35 @@ pub async fn run(options: Options, own: Option<&OwnApp>) -> Result<Report> {
     let (rounds, reserves) = (options.rounds, options.reserves as usize);
     // Each user reserves one unit in each round, in the warm-up, and for each backlog.
     let per_user = rounds + 1 + BACKLOGS;
-    let plenty = open_sale(&app, i64::from(options.reserves) * i64::from(per_user), per_user).await?;
-    let sold_out = open_sale(&app, 1, 1).await?;
-    let users = buyers::sign_in(&app, &target, &plenty.terms, reserves, &ProgressBar::hidden()).await?;
-    let (_, some) = tickets(&server, &options, &sold_out, &users[..usize::from(options.connections) + 1]).await?;
-    sell_out(&app, &sold_out, &some).await?;
-    let refused = reservations(&server, &sold_out, &some[1..])?;
+    let in_stock = open_activity(&app, i64::from(options.reserves) * i64::from(per_user), per_user).await?;
+    let sold_out = open_activity(&app, 1, 1).await?;
+    let user_tokens = buyers::sign_in(&app, &target, &in_stock.activity, reserves, &ProgressBar::hidden()).await?;
+    let (_, sold_out_tickets) =
+        fetch_tickets(&server, &options, &sold_out, &user_tokens[..usize::from(options.connections) + 1]).await?;
+    sell_out(&app, &sold_out, &sold_out_tickets).await?;
+    let sold_out_requests = reservation_requests(&server, &sold_out, &sold_out_tickets[1..])?;
 
-    let bench = Bench { options, app, server, plenty, sold_out, users, refused };
+    let bench = Bench { options, app, server, in_stock, sold_out, user_tokens, sold_out_requests };
     let warm_up = reserves.min(2000);
-    bench.round(0.3, warm_up, &mut Results::default(), &ProgressBar::hidden()).await?;
+    bench.run_round(0.3, warm_up, &mut Results::default(), &ProgressBar::hidden()).await?;
     let mut results = Results::default();
     for _ in 0..rounds {
-        bench.round(bench.options.seconds, reserves, &mut results, &bar).await?;
+        bench.run_round(bench.options.seconds, reserves, &mut results, &bar).await?;
     }
-    if let Some(own) = own {
+    if let Some(spawned_app) = spawned_app {
         bar.set_message("order writer");
         for _ in 0..BACKLOGS {
-            bench.backlog(own, &mut results).await?;
+            bench.measure_backlog(spawned_app, &mut results).await?;
         }
-        results.writer_goal = if own.has_postgres() { 10_000.0 } else { 20_000.0 };
+        results.writer_goal = if spawned_app.uses_postgres() { 10_000.0 } else { 20_000.0 };
         if bench.options.endurance {
             bar.set_message("endurance");
-            results.endurance = Some(bench.endurance(own).await?);
+            results.endurance = Some(bench.measure_endurance(spawned_app).await?);
         }
     }
     bar.finish_and_clear();
-    for sale in [&bench.plenty, &bench.sold_out] {
-        setup::close(&bench.app, &sale.terms).await?;
+    for opened in [&bench.in_stock, &bench.sold_out] {
+        setup::close(&bench.app, &opened.activity).await?;
     }
 
     Ok(results.report())

@@ -10,42 +10,45 @@ use indicatif::ProgressBar;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::session::Pass;
-use super::setup::Terms;
+use super::context::IssuedTicket;
+use super::setup::TestActivity;
 use crate::app::App;
 use crate::http::{Call, bearer};
-use crate::identity::Mint;
+use crate::identity::TokenSigner;
 use crate::meter::Step;
 use crate::target::Target;
-use crate::wire::{SignedIn, Ticket};
+use crate::wire::{SignInResponse, TicketResponse};
 
 /// How long one of these calls is repeated.
-const PATIENCE: Duration = Duration::from_secs(60);
+const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Signs `count` buyers in: with the shared key where the app accepts it, else at the sandbox.
 pub async fn sign_in(
     app: &App,
     target: &Target,
-    terms: &Terms,
+    activity: &TestActivity,
     count: usize,
     bar: &ProgressBar,
 ) -> Result<Vec<HeaderValue>> {
     if let Some(settings) = &target.jwt {
-        let mint = Mint::new(settings.clone(), time::OffsetDateTime::now_utc().unix_timestamp());
-        let probe = Call::get("/api/orders?limit=1").with(&bearer(&mint.token(&terms.user(0))?)?);
-        let answer = app.insist(Step::SignIn, &probe, Instant::now() + PATIENCE).await?;
-        if answer.status == 200 {
-            return (0..count).inspect(|_| bar.inc(1)).map(|buyer| bearer(&mint.token(&terms.user(buyer))?)).collect();
+        let signer = TokenSigner::new(settings.clone(), time::OffsetDateTime::now_utc().unix_timestamp());
+        let probe = Call::get("/api/orders?limit=1").with_authorization(&bearer(&signer.sign(&activity.user_id(0))?)?);
+        let response = app.send_with_retry(Step::SignIn, &probe, Instant::now() + RETRY_TIMEOUT).await?;
+        if response.status == 200 {
+            return (0..count)
+                .inspect(|_| bar.inc(1))
+                .map(|buyer| bearer(&signer.sign(&activity.user_id(buyer))?))
+                .collect();
         }
     }
-    let (app, terms, bar) = (app.clone(), terms.clone(), bar.clone());
+    let (app, activity, bar) = (app.clone(), activity.clone(), bar.clone());
     fan_out(count, move |buyer| {
-        let (app, user, bar) = (app.clone(), terms.user(buyer), bar.clone());
+        let (app, user, bar) = (app.clone(), activity.user_id(buyer), bar.clone());
         async move {
             let call = Call::post("/sandbox/sign-in", &json!({"user": user}));
-            let answer = app.insist(Step::SignIn, &call, Instant::now() + PATIENCE).await?;
-            let signed_in: SignedIn = answer
-                .success("signing in at the sandbox")
+            let response = app.send_with_retry(Step::SignIn, &call, Instant::now() + RETRY_TIMEOUT).await?;
+            let signed_in: SignInResponse = response
+                .error_for_status("signing in at the sandbox")
                 .context(
                     "no way to sign buyers in: set SPIN_VARIABLE_JWT_KEY, _ISSUER and _AUDIENCE as the app has them, \
                      or start the app with its sandbox",
@@ -59,18 +62,23 @@ pub async fn sign_in(
 }
 
 /// Gets a ticket for each of `holders` (one `Bearer <JWT>` per ticket).
-pub async fn tickets(app: &App, terms: &Terms, holders: Vec<HeaderValue>, bar: &ProgressBar) -> Result<Vec<Pass>> {
-    let path: Arc<str> = terms.path("/ticket").into();
-    let (app, bar, count) = (app.clone(), bar.clone(), holders.len());
-    let holders = Arc::new(holders);
+pub async fn fetch_tickets(
+    app: &App,
+    activity: &TestActivity,
+    user_tokens: Vec<HeaderValue>,
+    bar: &ProgressBar,
+) -> Result<Vec<IssuedTicket>> {
+    let path: Arc<str> = activity.path("/ticket").into();
+    let (app, bar, count) = (app.clone(), bar.clone(), user_tokens.len());
+    let user_tokens = Arc::new(user_tokens);
     fan_out(count, move |index| {
         let (app, bar) = (app.clone(), bar.clone());
-        let call = Call::post(&*path, &json!({})).with(&holders[index]);
+        let call = Call::post(&*path, &json!({})).with_authorization(&user_tokens[index]);
         async move {
-            let answer = app.insist(Step::Ticket, &call, Instant::now() + PATIENCE).await?;
-            let Ticket { ticket } = answer.success("asking for a ticket")?.parse()?;
+            let response = app.send_with_retry(Step::Ticket, &call, Instant::now() + RETRY_TIMEOUT).await?;
+            let TicketResponse { ticket } = response.error_for_status("asking for a ticket")?.parse()?;
             bar.inc(1);
-            Ok(Pass { bearer: bearer(&ticket)?, ticket })
+            Ok(IssuedTicket { bearer: bearer(&ticket)?, ticket })
         }
     })
     .await

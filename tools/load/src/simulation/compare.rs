@@ -9,32 +9,32 @@ use crate::bench::report::{median, range};
 /// Holds the sales and prints the comparison. The report is that of the last sale, or of the first that is bad.
 pub async fn compare(options: &Options) -> Result<Report> {
     println!("A sale without robots, then the same with them; rounds: {}.", options.rounds);
-    let (mut without, mut with) = (Vec::new(), Vec::new());
+    let (mut p99_without, mut p99_with) = (Vec::new(), Vec::new());
     loop {
         let seed = Some(options.seed.unwrap_or_else(|| fastrand::u64(..)));
-        let calm = run(Options { robots: false, seed, ..options.clone() }).await?;
-        if calm.verdict.exit_code() != 0 {
-            return Ok(calm);
+        let baseline = run(Options { robots: false, seed, ..options.clone() }).await?;
+        if baseline.verdict.exit_code() != 0 {
+            return Ok(baseline);
         }
-        let wild = run(Options { seed, ..options.clone() }).await?;
-        if wild.verdict.exit_code() != 0 {
-            return Ok(wild);
+        let with_robots = run(Options { seed, ..options.clone() }).await?;
+        if with_robots.verdict.exit_code() != 0 {
+            return Ok(with_robots);
         }
-        without.push(calm.reserve_p99_ms());
-        with.push(wild.reserve_p99_ms());
-        if with.len() >= options.rounds as usize {
+        p99_without.push(baseline.reserve_p99_ms());
+        p99_with.push(with_robots.reserve_p99_ms());
+        if p99_with.len() >= options.rounds as usize {
             println!(
                 "Reservations of honest buyers, p99: {} without robots, {} with them ({:+.0} %).",
-                middle(&without),
-                middle(&with),
-                100.0 * (median(&with) / median(&without) - 1.0)
+                median_with_range(&p99_without),
+                median_with_range(&p99_with),
+                100.0 * (median(&p99_with) / median(&p99_without) - 1.0)
             );
-            return Ok(wild);
+            return Ok(with_robots);
         }
     }
 }
 
-fn middle(p99: &[f64]) -> String {
+fn median_with_range(p99: &[f64]) -> String {
     let (low, high) = range(p99);
     format!("{:.1} ms ({low:.1}–{high:.1})", median(p99))
 }

@@ -6,18 +6,18 @@ use anyhow::{Result, bail};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::setup::Terms;
+use super::setup::TestActivity;
 use crate::app::App;
 use crate::http::Call;
 use crate::meter::Step;
 use crate::wire::Gate;
 
 /// How many ask.
-const POLLERS: u32 = 4;
+const POLLER_COUNT: u32 = 4;
 /// How often each asks, as a page would.
-const PACE: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How often each asks in the last moments before the start.
-const SHARP_PACE: Duration = Duration::from_millis(100);
+const FAST_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What is known of the gate.
 #[derive(Debug, Clone, Default)]
@@ -29,32 +29,32 @@ pub struct GateView {
     /// SKUs that need no try now.
     pub sold_out: Vec<String>,
     /// When it was first seen open.
-    pub opened: Option<Instant>,
+    pub opened_at: Option<Instant>,
     /// How far the start is spread.
     pub jitter: Duration,
     /// How late the gate was seen open, by the server's own clock.
-    pub late: Duration,
+    pub opened_late: Duration,
 }
 
 /// Asks until dropped.
-pub struct Pollers {
+pub struct GatePollers {
     /// The newest view.
     pub view: watch::Receiver<GateView>,
     _tasks: JoinSet<()>,
 }
 
-impl Pollers {
+impl GatePollers {
     /// Starts asking.
-    pub fn start(app: &App, terms: &Terms) -> Self {
+    pub fn start(app: &App, activity: &TestActivity) -> Self {
         let (sender, view) = watch::channel(GateView::default());
         let mut tasks = JoinSet::new();
-        for number in 0..POLLERS {
-            let (app, path, sender) = (app.clone(), terms.path("/gate.json"), sender.clone());
+        for number in 0..POLLER_COUNT {
+            let (app, path, sender) = (app.clone(), activity.path("/gate.json"), sender.clone());
             tasks.spawn(async move {
-                tokio::time::sleep(SHARP_PACE / POLLERS * number).await;
+                tokio::time::sleep(FAST_POLL_INTERVAL / POLLER_COUNT * number).await;
                 loop {
-                    let pause = ask(&app, &path, &sender).await;
-                    tokio::time::sleep(pause).await;
+                    let interval = poll(&app, &path, &sender).await;
+                    tokio::time::sleep(interval).await;
                 }
             });
         }
@@ -63,30 +63,30 @@ impl Pollers {
 }
 
 /// Asks once and tells everybody; answers how long to wait.
-async fn ask(app: &App, path: &str, view: &watch::Sender<GateView>) -> Duration {
-    let Ok(answer) = app.once(Step::Gate, Instant::now(), &Call::get(path)).await else { return PACE };
-    let Ok(gate) = answer.parse::<Gate>() else { return PACE };
+async fn poll(app: &App, path: &str, view: &watch::Sender<GateView>) -> Duration {
+    let Ok(response) = app.send(Step::Gate, Instant::now(), &Call::get(path)).await else { return POLL_INTERVAL };
+    let Ok(gate) = response.parse::<Gate>() else { return POLL_INTERVAL };
     view.send_if_modified(|view| view.update(&gate));
     match (gate.starts_at - gate.server_time).try_into() {
-        Ok(to_start) if gate.phase == "scheduled" => pace_before(to_start),
-        _ if gate.phase == "scheduled" => SHARP_PACE,
-        _ => PACE,
+        Ok(to_start) if gate.phase == "scheduled" => interval_before(to_start),
+        _ if gate.phase == "scheduled" => FAST_POLL_INTERVAL,
+        _ => POLL_INTERVAL,
     }
 }
 
-fn pace_before(start: Duration) -> Duration {
-    start.saturating_sub(SHARP_PACE * 2).clamp(SHARP_PACE, PACE)
+fn interval_before(start: Duration) -> Duration {
+    start.saturating_sub(FAST_POLL_INTERVAL * 2).clamp(FAST_POLL_INTERVAL, POLL_INTERVAL)
 }
 
 impl GateView {
     fn update(&mut self, gate: &Gate) -> bool {
         // An instance may remember the gate for a second: once open, "scheduled" is old news.
-        if self.opened.is_some() && gate.phase == "scheduled" {
+        if self.opened_at.is_some() && gate.phase == "scheduled" {
             return false;
         }
-        if self.opened.is_none() && gate.phase == "open" {
-            self.opened = Some(Instant::now());
-            self.late = (gate.server_time - gate.starts_at).try_into().unwrap_or_default();
+        if self.opened_at.is_none() && gate.phase == "open" {
+            self.opened_at = Some(Instant::now());
+            self.opened_late = (gate.server_time - gate.starts_at).try_into().unwrap_or_default();
         }
         let changed = self.phase != gate.phase || self.sold_out != gate.sold_out || self.start_key != gate.start_key;
         self.phase.clone_from(&gate.phase);
@@ -100,21 +100,21 @@ impl GateView {
 }
 
 /// Waits until the gate opens; answers the moment and the spread that it asks for.
-pub async fn opening(view: &mut watch::Receiver<GateView>, patience: Duration) -> Result<(Instant, GateView)> {
-    let seen = tokio::time::timeout(patience, view.wait_for(|view| view.opened.is_some())).await;
+pub async fn wait_until_open(view: &mut watch::Receiver<GateView>, timeout: Duration) -> Result<(Instant, GateView)> {
+    let seen = tokio::time::timeout(timeout, view.wait_for(|view| view.opened_at.is_some())).await;
     let seen = seen.ok().and_then(Result::ok).map(|view| view.clone());
     if let Some(view) = seen
-        && let Some(moment) = view.opened
+        && let Some(moment) = view.opened_at
     {
         return Ok((moment, view));
     }
     let phase = view.borrow().phase.clone();
     let phase = if phase.is_empty() { "never seen".to_owned() } else { phase };
-    bail!("the gate did not open within {} s of its start; it is {phase}", patience.as_secs())
+    bail!("the gate did not open within {} s of its start; it is {phase}", timeout.as_secs())
 }
 
 /// Waits for a start key; `None` when the sale has ended or `deadline` has passed.
-pub async fn start_key(view: &mut watch::Receiver<GateView>, deadline: Instant) -> Option<String> {
+pub async fn wait_for_start_key(view: &mut watch::Receiver<GateView>, deadline: Instant) -> Option<String> {
     let usable = |view: &GateView| view.phase == "ended" || (view.phase == "open" && view.start_key.is_some());
     let seen = tokio::time::timeout_at(deadline.into(), view.wait_for(usable)).await.ok()?.ok()?;
     if seen.phase == "ended" { None } else { seen.start_key.clone() }
@@ -148,9 +148,9 @@ mod tests {
     }
 
     #[test]
-    fn polling_sharpens_towards_the_start() {
-        assert_eq!(pace_before(Duration::from_secs(9)), PACE);
-        assert_eq!(pace_before(Duration::from_millis(700)), Duration::from_millis(500));
-        assert_eq!(pace_before(Duration::from_millis(30)), SHARP_PACE);
+    fn polling_is_faster_close_to_the_start() {
+        assert_eq!(interval_before(Duration::from_secs(9)), POLL_INTERVAL);
+        assert_eq!(interval_before(Duration::from_millis(700)), Duration::from_millis(500));
+        assert_eq!(interval_before(Duration::from_millis(30)), FAST_POLL_INTERVAL);
     }
 }

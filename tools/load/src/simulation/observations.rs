@@ -6,40 +6,40 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 use super::plan::Intent;
-use crate::wire::{LedgerStock, SkuAudit, SkuStock, Status};
+use crate::wire::{LedgerStock, OrderStatus, SkuAudit, SkuStock};
 
 /// Everything that the verdict judges. Times count from the beginning of the run.
 #[derive(Debug, Clone, Default)]
-pub struct Evidence {
+pub struct Observations {
     /// Units that one user may hold of a SKU.
     pub per_user: u32,
     /// Units of each SKU, by SKU.
     pub totals: BTreeMap<String, i64>,
     /// Every order that any buyer was told of.
-    pub orders: Vec<OrderSeen>,
+    pub orders: Vec<ObservedOrder>,
     /// Order numbers by ticket, one entry per answer: replays and double clicks included.
-    pub tickets: Vec<Vec<String>>,
+    pub orders_by_ticket: Vec<Vec<String>>,
     /// Tickets whose buyer was refused for good although an order of theirs existed.
-    pub denied_winners: Vec<String>,
+    pub denied_orders: Vec<String>,
     /// Reservations whose outcome nobody could learn, not even from the list of the user's orders.
-    pub unresolved: u64,
+    pub unknown_outcomes: u64,
     /// Stock as the admin API showed it, again and again while the sale ran.
-    pub samples: Vec<SkuStock>,
+    pub stock_samples: Vec<SkuStock>,
     /// Stock at the end; `None` when the admin API did not answer.
-    pub stock: Option<Vec<SkuStock>>,
+    pub final_stock: Option<Vec<SkuStock>>,
     /// Orders by status at the end, as the admin API counts them.
-    pub counted: Option<BTreeMap<String, u64>>,
+    pub orders_by_status: Option<BTreeMap<String, u64>>,
     /// The app's own audit at the end.
     pub audit: Option<Vec<SkuAudit>>,
     /// Orders of which the operator sees a payment on its way back that they do not want.
-    pub given_back: BTreeSet<String>,
+    pub refunded_overpayments: BTreeSet<String>,
     /// Orders among the dead letters; `None` when the admin API did not show them.
     pub dead_letters: Option<BTreeSet<String>>,
 }
 
 /// One order and what became of it.
 #[derive(Debug, Clone, Serialize)]
-pub struct OrderSeen {
+pub struct ObservedOrder {
     /// `<activity>.<ULID>`.
     pub order_no: String,
     /// Whose it is.
@@ -49,29 +49,29 @@ pub struct OrderSeen {
     /// Units.
     pub quantity: u32,
     /// Times at which it certainly owned its units.
-    pub alive: Vec<Span>,
+    pub alive: Vec<Interval>,
     /// No unpaid order of this age can have expired before.
     #[serde(serialize_with = "as_millis")]
     pub safe_until: Duration,
     /// What its buyer wanted.
     pub intent: Intent,
     /// Whether the provider confirmed the money.
-    pub payment: Claim,
+    pub payment: Confirmation,
     /// Whether the provider confirmed a second payment.
-    pub extra: Claim,
+    pub extra: Confirmation,
     /// Whether the app took a request for the money back.
-    pub refund: Claim,
+    pub refund: Confirmation,
     /// Whether the app confirmed a cancellation.
-    pub cancellation: Claim,
+    pub cancellation: Confirmation,
     /// Whether it was seen paid while it could not have expired.
     pub paid_in_time: Option<bool>,
     /// How it ended.
-    pub end: End,
+    pub end: LastSeen,
 }
 
 /// From one moment to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Span {
+pub struct Interval {
     /// The first moment.
     #[serde(serialize_with = "as_millis")]
     pub from: Duration,
@@ -87,7 +87,7 @@ fn as_millis<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok,
 /// How sure the buyer is that something was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Claim {
+pub enum Confirmation {
     /// It was not asked for, or refused.
     No,
     /// It was asked for, but the answer was lost.
@@ -99,71 +99,71 @@ pub enum Claim {
 /// What the last look at an order showed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "seen", content = "status")]
-pub enum End {
+pub enum LastSeen {
     /// A status.
-    Status(Status),
+    Status(OrderStatus),
     /// `404`: the app does not know it.
     Missing,
     /// The app gave no answer that can be read.
     Unreadable,
 }
 
-impl OrderSeen {
+impl ObservedOrder {
     /// The status, where one was seen.
-    pub fn status(&self) -> Option<Status> {
+    pub fn status(&self) -> Option<OrderStatus> {
         match self.end {
-            End::Status(status) => Some(status),
-            End::Missing | End::Unreadable => None,
+            LastSeen::Status(status) => Some(status),
+            LastSeen::Missing | LastSeen::Unreadable => None,
         }
     }
 
     /// Units that it still owns.
     pub fn live_units(&self) -> i64 {
-        if self.status().is_some_and(Status::owns_units) { self.quantity.into() } else { 0 }
+        if self.status().is_some_and(OrderStatus::owns_units) { self.quantity.into() } else { 0 }
     }
 
     /// Notes a look that was asked for and answered at these moments.
-    pub fn saw(&mut self, end: End, asked: Duration, answered: Duration) {
+    pub fn record(&mut self, end: LastSeen, asked_at: Duration, answered_at: Duration) {
         self.end = end;
         match end {
-            End::Status(status) if status.is_held() => self.lived_until(asked),
-            End::Status(Status::Paid) => self.was_paid(asked, answered),
+            LastSeen::Status(status) if status.is_held() => self.extend_ownership(asked_at),
+            LastSeen::Status(OrderStatus::Paid) => self.record_paid(asked_at, answered_at),
             // Its time ran out, and no earlier than it may.
-            End::Status(Status::Expired) => self.lived_until(self.safe_until),
-            End::Status(_) | End::Missing | End::Unreadable => {}
+            LastSeen::Status(OrderStatus::Expired) => self.extend_ownership(self.safe_until),
+            LastSeen::Status(_) | LastSeen::Missing | LastSeen::Unreadable => {}
         }
     }
 
     /// An unpaid order owns its units without a gap from the beginning.
-    fn lived_until(&mut self, moment: Duration) {
+    fn extend_ownership(&mut self, moment: Duration) {
         if let Some(first) = self.alive.first_mut() {
             first.until = first.until.max(moment);
         }
     }
 
     /// Paid in time, it has owned them all along; paid late, somebody else may have had them in between.
-    fn was_paid(&mut self, asked: Duration, answered: Duration) {
-        if answered > self.safe_until && self.alive.len() == 1 && self.paid_in_time.is_none() {
+    fn record_paid(&mut self, asked_at: Duration, answered_at: Duration) {
+        if answered_at > self.safe_until && self.alive.len() == 1 && self.paid_in_time.is_none() {
             self.paid_in_time = Some(false);
-            self.alive.push(Span { from: answered, until: answered });
+            self.alive.push(Interval { from: answered_at, until: answered_at });
         }
         self.paid_in_time.get_or_insert(true);
         if let Some(last) = self.alive.last_mut() {
-            last.until = last.until.max(asked);
+            last.until = last.until.max(asked_at);
         }
     }
 }
 
-impl Evidence {
+impl Observations {
     /// The ledger's figures per SKU, as the audit shows them.
-    pub fn ledger(&self) -> impl Iterator<Item = (&str, &LedgerStock)> {
+    pub fn ledger_stock(&self) -> impl Iterator<Item = (&str, &LedgerStock)> {
         let skus = self.audit.iter().flatten();
         skus.filter_map(|sku| Some((sku.redis.sku.as_str(), sku.ledger.as_ref()?)))
     }
 
     /// Orders whose end nobody could read.
-    pub fn unreadable(&self) -> usize {
-        self.orders.iter().filter(|order| order.end == End::Unreadable).count()
+    pub fn unreadable_orders(&self) -> usize {
+        self.orders.iter().filter(|order| order.end == LastSeen::Unreadable).count()
     }
 
     /// Live units per SKU, over all orders that buyers know.
@@ -178,42 +178,50 @@ impl Evidence {
 
 /// A sale of 10 units of `a` in which three buyers took five: the starting point of the verdict's tests.
 #[cfg(test)]
-pub(super) fn honest() -> Evidence {
-    let order = |n: u32, quantity, intent, payment, cancellation, status| OrderSeen {
+pub(super) fn correct_sale() -> Observations {
+    let order = |n: u32, quantity, intent, payment, cancellation, status| ObservedOrder {
         order_no: format!("s.{n}"),
         user: format!("user-{n}"),
         sku: "a".to_owned(),
         quantity,
-        alive: vec![Span { from: Duration::from_secs(1), until: Duration::from_secs(2) }],
+        alive: vec![Interval { from: Duration::from_secs(1), until: Duration::from_secs(2) }],
         safe_until: Duration::from_secs(2),
         intent,
         payment,
-        extra: Claim::No,
-        refund: Claim::No,
+        extra: Confirmation::No,
+        refund: Confirmation::No,
         cancellation,
         paid_in_time: None,
-        end: End::Status(status),
+        end: LastSeen::Status(status),
     };
     let stock = |left, held, sold| SkuStock { sku: "a".to_owned(), total: 10, left, held, sold };
-    Evidence {
+    Observations {
         per_user: 2,
         totals: BTreeMap::from([("a".to_owned(), 10)]),
         orders: vec![
-            order(1, 2, Intent::Pay, Claim::Yes, Claim::No, Status::Paid),
-            order(2, 1, Intent::Cancel, Claim::No, Claim::Yes, Status::Cancelled),
-            order(3, 2, Intent::Leave, Claim::No, Claim::No, Status::Expired),
+            order(1, 2, Intent::Pay, Confirmation::Yes, Confirmation::No, OrderStatus::Paid),
+            order(2, 1, Intent::Cancel, Confirmation::No, Confirmation::Yes, OrderStatus::Cancelled),
+            order(3, 2, Intent::Leave, Confirmation::No, Confirmation::No, OrderStatus::Expired),
         ],
-        tickets: vec![vec!["s.1".to_owned(), "s.1".to_owned()], vec!["s.2".to_owned()], vec!["s.3".to_owned()]],
-        samples: vec![stock(10, 0, 0), stock(5, 5, 0), stock(8, 0, 2)],
-        stock: Some(vec![stock(8, 0, 2)]),
-        counted: Some(BTreeMap::from([("paid".to_owned(), 1), ("cancelled".to_owned(), 1), ("expired".to_owned(), 1)])),
+        orders_by_ticket: vec![
+            vec!["s.1".to_owned(), "s.1".to_owned()],
+            vec!["s.2".to_owned()],
+            vec!["s.3".to_owned()],
+        ],
+        stock_samples: vec![stock(10, 0, 0), stock(5, 5, 0), stock(8, 0, 2)],
+        final_stock: Some(vec![stock(8, 0, 2)]),
+        orders_by_status: Some(BTreeMap::from([
+            ("paid".to_owned(), 1),
+            ("cancelled".to_owned(), 1),
+            ("expired".to_owned(), 1),
+        ])),
         audit: Some(vec![SkuAudit {
             redis: stock(8, 0, 2),
             ledger: Some(LedgerStock { live: 2, counted: 2, most_per_user: 2 }),
             drift: 0,
         }]),
         dead_letters: Some(BTreeSet::new()),
-        ..Evidence::default()
+        ..Observations::default()
     }
 }
 
@@ -221,37 +229,50 @@ pub(super) fn honest() -> Evidence {
 mod tests {
     use super::*;
 
-    fn seconds(span: Span) -> (u64, u64) {
+    fn seconds(span: Interval) -> (u64, u64) {
         (span.from.as_secs(), span.until.as_secs())
     }
 
-    fn looks(looks: &[(Status, u64)]) -> Vec<(u64, u64)> {
-        let mut order = honest().orders[0].clone();
-        order.alive = vec![Span { from: Duration::from_secs(1), until: Duration::from_secs(1) }];
+    fn ownership_after(statuses: &[(OrderStatus, u64)]) -> Vec<(u64, u64)> {
+        let mut order = correct_sale().orders[0].clone();
+        order.alive = vec![Interval { from: Duration::from_secs(1), until: Duration::from_secs(1) }];
         order.safe_until = Duration::from_secs(10);
-        for (status, asked) in looks {
-            order.saw(End::Status(*status), Duration::from_secs(*asked), Duration::from_secs(asked + 1));
+        for (status, asked_at) in statuses {
+            order.record(LastSeen::Status(*status), Duration::from_secs(*asked_at), Duration::from_secs(asked_at + 1));
         }
         order.alive.into_iter().map(seconds).collect()
     }
 
     #[test]
-    fn an_order_that_was_paid_in_time_owned_its_units_all_along() {
-        assert_eq!(looks(&[(Status::PendingPayment, 3), (Status::Paid, 5), (Status::Paid, 30)]), [(1, 30)]);
+    fn an_order_paid_in_time_owned_its_units_throughout() {
+        assert_eq!(
+            ownership_after(&[(OrderStatus::PendingPayment, 3), (OrderStatus::Paid, 5), (OrderStatus::Paid, 30)]),
+            [(1, 30)]
+        );
     }
 
     #[test]
-    fn an_order_that_was_paid_late_may_have_lost_them_in_between() {
-        assert_eq!(looks(&[(Status::PendingPayment, 3), (Status::Paid, 20), (Status::Paid, 30)]), [(1, 3), (21, 30)]);
+    fn an_order_paid_late_may_have_lost_its_units_in_between() {
+        assert_eq!(
+            ownership_after(&[(OrderStatus::PendingPayment, 3), (OrderStatus::Paid, 20), (OrderStatus::Paid, 30)]),
+            [(1, 3), (21, 30)]
+        );
     }
 
     #[test]
-    fn an_order_that_expired_owned_them_until_its_time_was_over() {
-        assert_eq!(looks(&[(Status::PendingPayment, 3), (Status::Expired, 20)]), [(1, 10)]);
+    fn an_expired_order_owned_its_units_until_it_could_expire() {
+        assert_eq!(ownership_after(&[(OrderStatus::PendingPayment, 3), (OrderStatus::Expired, 20)]), [(1, 10)]);
     }
 
     #[test]
-    fn an_order_that_is_refunded_proves_nothing_more() {
-        assert_eq!(looks(&[(Status::PendingPayment, 3), (Status::Refunding, 20), (Status::Refunded, 30)]), [(1, 3)]);
+    fn a_refund_does_not_extend_the_ownership() {
+        assert_eq!(
+            ownership_after(&[
+                (OrderStatus::PendingPayment, 3),
+                (OrderStatus::Refunding, 20),
+                (OrderStatus::Refunded, 30)
+            ]),
+            [(1, 3)]
+        );
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use super::payment_mix::Manners;
-use super::robots::ROBOTS;
+use super::payment_mix::PaymentMix;
+use super::robots::ROBOT_COUNT;
 use crate::target::TargetOptions;
 
 /// Drives a whole sale against a running app and judges it.
@@ -48,7 +48,7 @@ pub struct Options {
 
     /// How those pay who do.
     #[command(flatten)]
-    pub manners: Manners,
+    pub payment_mix: PaymentMix,
 
     /// Share of the buyers who come twice, with two tickets, for more than they may have
     #[arg(long, default_value_t = 0.02)]
@@ -117,7 +117,7 @@ pub struct Options {
 
 impl Options {
     /// Refuses what makes no sale, in words that say what to change.
-    pub fn check(&self) -> Result<()> {
+    pub fn validate(&self) -> Result<()> {
         ensure!(self.buyers > 0 && self.skus > 0, "--buyers and --skus must be at least 1");
         ensure!(self.per_user > 0, "--per-user must be at least 1");
         ensure!(
@@ -132,7 +132,7 @@ impl Options {
             "--pay-share and --cancel-share are more than all winners together"
         );
         ensure!(
-            self.manners.sum() <= 100,
+            self.payment_mix.total_percent() <= 100,
             "--decline, --late, --twice and --refund are more than all who pay together"
         );
         ensure!(self.rate.is_none_or(|rate| rate > 0.0), "--rate must be above 0");
@@ -152,12 +152,12 @@ impl Options {
     }
 
     /// Everybody who comes: buyers, and robots where there are some.
-    pub fn everybody(&self) -> usize {
-        self.buyers as usize + if self.robots { ROBOTS } else { 0 }
+    pub fn user_count(&self) -> usize {
+        self.buyers as usize + if self.robots { ROBOT_COUNT } else { 0 }
     }
 
     /// How long a buyer keeps asking.
-    pub fn patience(&self) -> Duration {
+    pub fn retry_timeout(&self) -> Duration {
         Duration::from_secs(self.patience.into())
     }
 }

@@ -5,55 +5,63 @@ use std::time::{Duration, Instant};
 use http::header::HeaderValue;
 use serde_json::json;
 
-use super::observations::{Claim, End, OrderSeen, Span};
+use super::context::RunContext;
+use super::observations::{Confirmation, Interval, LastSeen, ObservedOrder};
 use super::payments::Payer;
 use super::plan::Intent;
-use super::session::Session;
-use crate::app::GaveUp;
-use crate::http::{Answer, Call};
+use crate::app::DeadlineExceeded;
+use crate::http::{Call, Response};
 use crate::meter::Step;
-use crate::wire::{Order, Status};
+use crate::wire::{Order, OrderStatus};
 
 /// Pause between two looks when the app does not say.
-const PACE: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How long after the end of the time to pay a buyer still tries: late money must be handled, but not for ever.
-const LATE: Duration = Duration::from_secs(5);
+const LATE_PAYMENT_WINDOW: Duration = Duration::from_secs(5);
 
 /// Deadlines may be whole seconds.
-const WHOLE_SECONDS: Duration = Duration::from_secs(1);
+const DEADLINE_ROUNDING: Duration = Duration::from_secs(1);
 
 /// Follows an order until its buyer has nothing more to do. It was made after `due` and before `accepted`.
-pub async fn follow(session: &Session, index: usize, order_no: String, due: Instant, accepted: Instant) -> OrderSeen {
-    let visit = &session.visits[index];
-    let time_to_pay = Duration::from_secs(session.options.pay_timeout.into());
-    let accepted_at = session.since_start(accepted);
-    let mut order = OrderSeen {
+pub async fn drive_order(
+    run: &RunContext,
+    index: usize,
+    order_no: String,
+    due: Instant,
+    accepted: Instant,
+) -> ObservedOrder {
+    let visit = &run.visits[index];
+    let pay_timeout = Duration::from_secs(run.options.pay_timeout.into());
+    let accepted_at = run.since_start(accepted);
+    let mut order = ObservedOrder {
         order_no,
-        user: session.user(visit.buyer),
-        sku: session.terms.skus[visit.sku].clone(),
+        user: run.user_id(visit.buyer),
+        sku: run.activity.skus[visit.sku].clone(),
         quantity: visit.quantity,
-        alive: vec![Span { from: accepted_at, until: accepted_at }],
-        safe_until: session.since_start(due) + time_to_pay.saturating_sub(WHOLE_SECONDS),
+        alive: vec![Interval { from: accepted_at, until: accepted_at }],
+        safe_until: run.since_start(due) + pay_timeout.saturating_sub(DEADLINE_ROUNDING),
         intent: visit.intent,
-        payment: Claim::No,
-        extra: Claim::No,
-        refund: Claim::No,
-        cancellation: Claim::No,
+        payment: Confirmation::No,
+        extra: Confirmation::No,
+        refund: Confirmation::No,
+        cancellation: Confirmation::No,
         paid_in_time: None,
-        end: End::Unreadable,
+        end: LastSeen::Unreadable,
     };
-    let mut look = Look::new(session, index);
-    let deadline = accepted + session.options.patience();
-    look.until(&mut order, deadline, |status| status != Status::Queued).await;
-    if order.status() == Some(Status::PendingPayment) {
-        let jwt = &session.users[visit.buyer];
+    let mut poller = StatusPoller::new(run, index);
+    let deadline = accepted + run.options.retry_timeout();
+    poller.poll_until(&mut order, deadline, |status| status != OrderStatus::Queued).await;
+    if order.status() == Some(OrderStatus::PendingPayment) {
+        let user_token = &run.user_tokens[visit.buyer];
         match visit.intent {
             Intent::Pay => {
-                let in_time = deadline.min(accepted + time_to_pay + LATE);
-                Payer { session, jwt, in_time, deadline }.pay(visit.manner, &mut order, &mut look).await;
+                let payment_deadline = deadline.min(accepted + pay_timeout + LATE_PAYMENT_WINDOW);
+                Payer { run, user_token, payment_deadline, deadline }
+                    .pay(visit.payment_behaviour, &mut order, &mut poller)
+                    .await;
             }
-            Intent::Cancel => order.cancellation = cancel(session, &order.order_no, jwt).await,
+            Intent::Cancel => order.cancellation = cancel(run, &order.order_no, user_token).await,
             Intent::Leave => {}
         }
     }
@@ -61,82 +69,93 @@ pub async fn follow(session: &Session, index: usize, order_no: String, due: Inst
 }
 
 /// Looks at an order again and again, with the ticket that made it (or, where that is refused, the user's token).
-pub struct Look<'a> {
-    session: &'a Session,
+pub struct StatusPoller<'a> {
+    run: &'a RunContext,
     index: usize,
-    with_jwt: bool,
+    use_user_token: bool,
     etag: Option<HeaderValue>,
 }
 
-impl<'a> Look<'a> {
+impl<'a> StatusPoller<'a> {
     /// A first look at the order of visit `index`.
-    pub fn new(session: &'a Session, index: usize) -> Self {
-        Self { session, index, with_jwt: false, etag: None }
+    pub fn new(run: &'a RunContext, index: usize) -> Self {
+        Self { run, index, use_user_token: false, etag: None }
     }
 
     /// With the user's token from the start: a ticket may have expired.
-    pub fn as_user(self) -> Self {
-        Self { with_jwt: true, ..self }
+    pub fn with_user_token(self) -> Self {
+        Self { use_user_token: true, ..self }
     }
 
     /// Looks once, and again only while the app does not answer; answers when to look again.
-    pub async fn once(&mut self, order: &mut OrderSeen, deadline: Instant) -> Duration {
-        let asked = self.session.since_start(Instant::now());
-        let answer = self.ask(&order.order_no, deadline).await;
-        let Ok(answer) = answer else {
-            order.end = End::Unreadable;
+    pub async fn poll(&mut self, order: &mut ObservedOrder, deadline: Instant) -> Duration {
+        let asked_at = self.run.since_start(Instant::now());
+        let response = self.fetch(&order.order_no, deadline).await;
+        let Ok(response) = response else {
+            order.end = LastSeen::Unreadable;
             self.etag = None;
-            return PACE;
+            return POLL_INTERVAL;
         };
-        let end = match answer.status {
-            200 => answer.parse::<Order>().map_or(End::Unreadable, |seen| End::Status(seen.status)),
+        let end = match response.status {
+            200 => response.parse::<Order>().map_or(LastSeen::Unreadable, |seen| LastSeen::Status(seen.status)),
             304 => order.end,
-            404 => End::Missing,
-            _ => End::Unreadable,
+            404 => LastSeen::Missing,
+            _ => LastSeen::Unreadable,
         };
-        order.saw(end, asked, self.session.since_start(Instant::now()));
-        if answer.status != 304 {
-            self.etag = answer.etag.filter(|_| order.status().is_some());
+        order.record(end, asked_at, self.run.since_start(Instant::now()));
+        if response.status != 304 {
+            self.etag = response.etag.filter(|_| order.status().is_some());
         }
-        answer.retry_after.unwrap_or(PACE) + Duration::from_millis(fastrand::u64(0..200))
+        response.retry_after.unwrap_or(POLL_INTERVAL) + Duration::from_millis(fastrand::u64(0..200))
     }
 
     /// Looks until `enough`, the order is gone, or `deadline`.
-    pub async fn until(&mut self, order: &mut OrderSeen, deadline: Instant, enough: impl Fn(Status) -> bool) {
+    pub async fn poll_until(
+        &mut self,
+        order: &mut ObservedOrder,
+        deadline: Instant,
+        done: impl Fn(OrderStatus) -> bool,
+    ) {
         loop {
-            let pause = self.once(order, deadline).await;
+            let delay = self.poll(order, deadline).await;
             let seen = match order.end {
-                End::Status(status) => enough(status),
-                End::Missing => true,
-                End::Unreadable => false,
+                LastSeen::Status(status) => done(status),
+                LastSeen::Missing => true,
+                LastSeen::Unreadable => false,
             };
-            if seen || Instant::now() + pause >= deadline {
+            if seen || Instant::now() + delay >= deadline {
                 return;
             }
-            tokio::time::sleep(pause).await;
+            tokio::time::sleep(delay).await;
         }
     }
 
-    async fn ask(&mut self, order_no: &str, deadline: Instant) -> Result<Answer, GaveUp> {
+    async fn fetch(&mut self, order_no: &str, deadline: Instant) -> Result<Response, DeadlineExceeded> {
         loop {
-            let buyer = self.session.visits[self.index].buyer;
-            let key = if self.with_jwt { &self.session.users[buyer] } else { &self.session.passes[self.index].bearer };
-            let call = Call { etag: self.etag.clone(), ..Call::get(format!("/api/orders/{order_no}")).with(key) };
-            let answer = self.session.app.insist(Step::Status, &call, deadline).await?;
-            if answer.status == 401 && !self.with_jwt {
-                self.with_jwt = true;
+            let buyer = self.run.visits[self.index].buyer;
+            let authorization =
+                if self.use_user_token { &self.run.user_tokens[buyer] } else { &self.run.tickets[self.index].bearer };
+            let call = Call {
+                etag: self.etag.clone(),
+                ..Call::get(format!("/api/orders/{order_no}")).with_authorization(authorization)
+            };
+            let response = self.run.app.send_with_retry(Step::Status, &call, deadline).await?;
+            if response.status == 401 && !self.use_user_token {
+                self.use_user_token = true;
                 continue;
             }
-            return Ok(answer);
+            return Ok(response);
         }
     }
 }
 
-async fn cancel(session: &Session, order_no: &str, jwt: &HeaderValue) -> Claim {
-    let deadline = Instant::now() + session.options.patience();
-    let call = Call::post(format!("/api/orders/{order_no}/cancel"), &json!({})).with(jwt);
-    match session.app.insist(Step::Cancel, &call, deadline).await {
-        Ok(answer) if answer.parse::<Order>().is_ok_and(|order| order.status == Status::Cancelled) => Claim::Yes,
-        Ok(_) | Err(_) => Claim::Unknown,
+async fn cancel(run: &RunContext, order_no: &str, user_token: &HeaderValue) -> Confirmation {
+    let deadline = Instant::now() + run.options.retry_timeout();
+    let call = Call::post(format!("/api/orders/{order_no}/cancel"), &json!({})).with_authorization(user_token);
+    match run.app.send_with_retry(Step::Cancel, &call, deadline).await {
+        Ok(response) if response.parse::<Order>().is_ok_and(|order| order.status == OrderStatus::Cancelled) => {
+            Confirmation::Yes
+        }
+        Ok(_) | Err(_) => Confirmation::Unknown,
     }
 }

@@ -4,7 +4,7 @@ use anyhow::Result;
 use maud::{DOCTYPE, PreEscaped, html};
 
 use super::plots;
-use super::report::{Report, closing};
+use super::report::{Report, conclusion};
 use super::verdict::Finding;
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}\
@@ -26,20 +26,20 @@ pub fn html(report: &Report) -> Result<String> {
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                h1 { (closing(&report.verdict)) }
+                h1 { (conclusion(&report.verdict)) }
                 p {
                     (sale.buyers) " buyers, " (sale.skus) " × " (sale.stock) " units, at most " (sale.per_user)
                     " per user, " (sale.pay_timeout) " s to pay; " (report.activity) " at " (report.url) ", seed "
                     (report.seed) "."
                 }
                 table {
-                    @for line in &report.verdict.lines {
-                        @let (word, class) = match line.finding {
+                    @for result in &report.verdict.lines {
+                        @let (label, class) = match result.finding {
                             Finding::Ok => ("ok", "ok"),
                             Finding::Unknown => ("unknown", "unknown"),
                             Finding::Broken => ("broken", "broken"),
                         };
-                        tr { th { (line.id) } td { (line.promise) } td class=(class) { (word) } td { (line.numbers) } }
+                        tr { th { (result.id) } td { (result.promise) } td class=(class) { (label) } td { (result.numbers) } }
                     }
                 }
                 @for plot in &plots { (PreEscaped(plot)) }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// Shares of the buyers who mean to pay, in percent; the rest just pays.
 #[derive(clap::Args, Debug, Clone, Copy)]
-pub struct Manners {
+pub struct PaymentMix {
     /// Percent of those who pay whose money is declined; their orders expire
     #[arg(long, default_value_t = 0, value_parser = percent())]
     pub decline: u8,
@@ -30,9 +30,9 @@ fn percent() -> clap::builder::RangedI64ValueParser<u8> {
 /// How one buyer pays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Manner {
+pub enum PaymentBehaviour {
     /// In time, once.
-    Plain,
+    Normal,
     /// Tries, and is declined.
     Declined,
     /// After the order has expired.
@@ -40,33 +40,33 @@ pub enum Manner {
     /// With two payments.
     Twice,
     /// And wants the money back.
-    Refunded,
+    RefundRequested,
 }
 
-impl Manners {
+impl PaymentMix {
     /// All shares together, in percent.
-    pub fn sum(self) -> u16 {
+    pub fn total_percent(self) -> u16 {
         [self.decline, self.late, self.twice, self.refund].into_iter().map(u16::from).sum()
     }
 
     /// Draws one. Without shares nothing is drawn, so that a seed brings the same crowd as ever.
-    pub fn draw(self, rng: &mut Rng) -> Manner {
-        if self.sum() == 0 {
-            return Manner::Plain;
+    pub fn draw(self, rng: &mut Rng) -> PaymentBehaviour {
+        if self.total_percent() == 0 {
+            return PaymentBehaviour::Normal;
         }
         let mut draw = rng.u16(0..100);
-        for (share, manner) in [
-            (self.decline, Manner::Declined),
-            (self.late, Manner::Late),
-            (self.twice, Manner::Twice),
-            (self.refund, Manner::Refunded),
+        for (share, behaviour) in [
+            (self.decline, PaymentBehaviour::Declined),
+            (self.late, PaymentBehaviour::Late),
+            (self.twice, PaymentBehaviour::Twice),
+            (self.refund, PaymentBehaviour::RefundRequested),
         ] {
             match draw.checked_sub(share.into()) {
-                None => return manner,
+                None => return behaviour,
                 Some(rest) => draw = rest,
             }
         }
-        Manner::Plain
+        PaymentBehaviour::Normal
     }
 }
 
@@ -75,21 +75,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_kept() {
-        let manners = Manners { decline: 10, late: 20, twice: 30, refund: 0 };
+    fn shares_are_respected() {
+        let mix = PaymentMix { decline: 10, late: 20, twice: 30, refund: 0 };
         let mut rng = Rng::with_seed(1);
-        let drawn: Vec<_> = (0..10_000).map(|_| manners.draw(&mut rng)).collect();
-        for (manner, share) in [
-            (Manner::Declined, 10),
-            (Manner::Late, 20),
-            (Manner::Twice, 30),
-            (Manner::Refunded, 0),
-            (Manner::Plain, 40),
+        let drawn: Vec<_> = (0..10_000).map(|_| mix.draw(&mut rng)).collect();
+        for (behaviour, share) in [
+            (PaymentBehaviour::Declined, 10),
+            (PaymentBehaviour::Late, 20),
+            (PaymentBehaviour::Twice, 30),
+            (PaymentBehaviour::RefundRequested, 0),
+            (PaymentBehaviour::Normal, 40),
         ] {
-            let count = drawn.iter().filter(|drawn| **drawn == manner).count();
-            assert!(count.abs_diff(share * 100) < 150, "{manner:?}: {count}");
+            let count = drawn.iter().filter(|drawn| **drawn == behaviour).count();
+            assert!(count.abs_diff(share * 100) < 150, "{behaviour:?}: {count}");
         }
-        let nobody = Manners { decline: 0, late: 0, twice: 0, refund: 0 };
-        assert_eq!(nobody.draw(&mut rng), Manner::Plain);
+        let none = PaymentMix { decline: 0, late: 0, twice: 0, refund: 0 };
+        assert_eq!(none.draw(&mut rng), PaymentBehaviour::Normal);
     }
 }

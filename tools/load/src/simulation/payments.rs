@@ -5,79 +5,82 @@ use std::time::Instant;
 use http::header::HeaderValue;
 use serde_json::json;
 
-use super::observations::{Claim, OrderSeen};
-use super::order::Look;
-use super::payment_mix::Manner;
-use super::session::Session;
+use super::context::RunContext;
+use super::observations::{Confirmation, ObservedOrder};
+use super::order::StatusPoller;
+use super::payment_mix::PaymentBehaviour;
 use crate::http::Call;
 use crate::meter::Step;
-use crate::wire::{Checkout, Order, Status};
+use crate::wire::{CheckoutResponse, Order, OrderStatus};
 
 /// A buyer with an order to pay.
 pub struct Payer<'a> {
     /// The sale.
-    pub session: &'a Session,
+    pub run: &'a RunContext,
     /// `Bearer <JWT>`.
-    pub jwt: &'a HeaderValue,
+    pub user_token: &'a HeaderValue,
     /// Until when money is sent that is meant to be in time.
-    pub in_time: Instant,
+    pub payment_deadline: Instant,
     /// Until when the buyer does anything at all.
     pub deadline: Instant,
 }
 
 impl Payer<'_> {
     /// Opens a payment session and goes about it in the given manner; notes in the order what is certain.
-    pub async fn pay(&self, manner: Manner, order: &mut OrderSeen, look: &mut Look<'_>) {
-        let Some(page) = self.check_out(&order.order_no).await else { return };
-        match manner {
-            Manner::Declined => drop(self.press(&page, "declined", 0, self.in_time).await),
-            Manner::Late => {
-                look.until(order, self.deadline, |status| status != Status::PendingPayment).await;
-                order.payment = self.press(&page, "paid", 0, self.deadline).await;
+    pub async fn pay(&self, behaviour: PaymentBehaviour, order: &mut ObservedOrder, poller: &mut StatusPoller<'_>) {
+        let Some(page) = self.start_checkout(&order.order_no).await else { return };
+        match behaviour {
+            PaymentBehaviour::Declined => drop(self.press_button(&page, "declined", 0, self.payment_deadline).await),
+            PaymentBehaviour::Late => {
+                poller.poll_until(order, self.deadline, |status| status != OrderStatus::PendingPayment).await;
+                order.payment = self.press_button(&page, "paid", 0, self.deadline).await;
             }
-            Manner::Plain => order.payment = self.press(&page, "paid", 0, self.in_time).await,
-            Manner::Twice => {
-                order.payment = self.press(&page, "paid", 0, self.in_time).await;
-                order.extra = self.press(&page, "paid", 1, self.deadline).await;
+            PaymentBehaviour::Normal => {
+                order.payment = self.press_button(&page, "paid", 0, self.payment_deadline).await
             }
-            Manner::Refunded => {
-                order.payment = self.press(&page, "paid", 0, self.in_time).await;
-                look.until(order, self.deadline, |status| status == Status::Paid).await;
-                order.refund = self.ask_back(&order.order_no).await;
+            PaymentBehaviour::Twice => {
+                order.payment = self.press_button(&page, "paid", 0, self.payment_deadline).await;
+                order.extra = self.press_button(&page, "paid", 1, self.deadline).await;
+            }
+            PaymentBehaviour::RefundRequested => {
+                order.payment = self.press_button(&page, "paid", 0, self.payment_deadline).await;
+                poller.poll_until(order, self.deadline, |status| status == OrderStatus::Paid).await;
+                order.refund = self.request_refund(&order.order_no).await;
             }
         }
-        if order.payment != Claim::No {
-            let waiting = |status| !matches!(status, Status::PendingPayment | Status::Expired);
-            look.until(order, self.deadline, waiting).await;
+        if order.payment != Confirmation::No {
+            let payment_recorded = |status| !matches!(status, OrderStatus::PendingPayment | OrderStatus::Expired);
+            poller.poll_until(order, self.deadline, payment_recorded).await;
         }
     }
 
     /// Where to pay, at the sandbox.
-    async fn check_out(&self, order_no: &str) -> Option<String> {
+    async fn start_checkout(&self, order_no: &str) -> Option<String> {
         let address = json!({"name": "Ada Lovelace", "line1": "12 St James's Square", "city": "London",
                              "postal_code": "SW1Y 4JH", "country": "GB"});
-        let call = Call::post(format!("/api/orders/{order_no}/checkout"), &json!({"address": address})).with(self.jwt);
-        let answer = self.session.app.insist(Step::Checkout, &call, self.in_time).await.ok()?;
-        let Checkout { checkout_url } = answer.parse().ok()?;
+        let call = Call::post(format!("/api/orders/{order_no}/checkout"), &json!({"address": address}))
+            .with_authorization(self.user_token);
+        let response = self.run.app.send_with_retry(Step::Checkout, &call, self.payment_deadline).await.ok()?;
+        let CheckoutResponse { checkout_url } = response.parse().ok()?;
         sandbox_path(&checkout_url).map(str::to_owned)
     }
 
     /// Presses a button of the payment page; `again` is another payment of the same session.
-    async fn press(&self, page: &str, outcome: &str, again: u8, deadline: Instant) -> Claim {
-        let call = Call::post(page, &json!({"outcome": outcome, "again": again}));
-        match self.session.app.insist(Step::Pay, &call, deadline).await {
-            Ok(answer) if answer.status < 400 => Claim::Yes,
+    async fn press_button(&self, page: &str, outcome: &str, payment_index: u8, deadline: Instant) -> Confirmation {
+        let call = Call::post(page, &json!({"outcome": outcome, "again": payment_index}));
+        match self.run.app.send_with_retry(Step::Pay, &call, deadline).await {
+            Ok(response) if response.status < 400 => Confirmation::Yes,
             // Perhaps an earlier try got through and its answer was lost.
-            Ok(_) | Err(_) => Claim::Unknown,
+            Ok(_) | Err(_) => Confirmation::Unknown,
         }
     }
 
     /// Asks for the money back.
-    async fn ask_back(&self, order_no: &str) -> Claim {
-        let call = Call::post(format!("/api/orders/{order_no}/refund"), &json!({})).with(self.jwt);
-        match self.session.app.insist(Step::Refund, &call, self.deadline).await {
-            Ok(answer) if answer.parse::<Order>().is_ok() && answer.status == 202 => Claim::Yes,
-            Ok(_) | Err(_) => Claim::Unknown,
+    async fn request_refund(&self, order_no: &str) -> Confirmation {
+        let call = Call::post(format!("/api/orders/{order_no}/refund"), &json!({})).with_authorization(self.user_token);
+        match self.run.app.send_with_retry(Step::Refund, &call, self.deadline).await {
+            Ok(response) if response.parse::<Order>().is_ok() && response.status == 202 => Confirmation::Yes,
+            Ok(_) | Err(_) => Confirmation::Unknown,
         }
     }
 }

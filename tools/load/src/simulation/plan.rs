@@ -4,7 +4,7 @@ use fastrand::Rng;
 use serde::Serialize;
 
 use super::options::Options;
-use super::payment_mix::Manner;
+use super::payment_mix::PaymentBehaviour;
 
 /// What a winner does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -28,17 +28,17 @@ pub struct Visit {
     /// How many units.
     pub quantity: u32,
     /// When within the spread of the start: 0 at once, 1 last.
-    pub moment: f64,
+    pub start_fraction: f64,
     /// What happens after a win.
     pub intent: Intent,
     /// How they pay who mean to.
-    pub manner: Manner,
+    pub payment_behaviour: PaymentBehaviour,
     /// Whether the request is sent twice at once.
-    pub doubled: bool,
+    pub double_click: bool,
 }
 
 /// Draws the crowd. Greedy buyers make two visits for the same SKU.
-pub fn crowd(options: &Options, seed: u64) -> Vec<Visit> {
+pub fn draw_visits(options: &Options, seed: u64) -> Vec<Visit> {
     let mut rng = Rng::with_seed(seed);
     let mut visits = Vec::with_capacity(options.buyers as usize);
     for buyer in 0..options.buyers as usize {
@@ -46,15 +46,15 @@ pub fn crowd(options: &Options, seed: u64) -> Vec<Visit> {
             buyer,
             sku: rng.usize(0..options.skus as usize),
             quantity: rng.u32(1..=options.quantity_max()),
-            moment: rng.f64(),
-            intent: intent(&mut rng, options),
-            doubled: rng.f64() < options.double_share,
-            manner: options.manners.draw(&mut rng),
+            start_fraction: rng.f64(),
+            intent: draw_intent(&mut rng, options),
+            double_click: rng.f64() < options.double_share,
+            payment_behaviour: options.payment_mix.draw(&mut rng),
         };
         if rng.f64() < options.greedy_share {
             // For all they may have at once, so that both together are always too many.
             let greedy = Visit { quantity: options.per_user, ..visit };
-            visits.push(Visit { intent: intent(&mut rng, options), ..greedy.clone() });
+            visits.push(Visit { intent: draw_intent(&mut rng, options), ..greedy.clone() });
             visits.push(greedy);
         } else {
             visits.push(visit);
@@ -63,7 +63,7 @@ pub fn crowd(options: &Options, seed: u64) -> Vec<Visit> {
     visits
 }
 
-fn intent(rng: &mut Rng, options: &Options) -> Intent {
+fn draw_intent(rng: &mut Rng, options: &Options) -> Intent {
     let draw = rng.f64();
     if draw < options.pay_share {
         Intent::Pay
@@ -93,14 +93,14 @@ mod tests {
     #[test]
     fn the_same_seed_draws_the_same_crowd() {
         let options = options("--buyers 200 --skus 3 --per-user 4");
-        assert_eq!(format!("{:?}", crowd(&options, 7)), format!("{:?}", crowd(&options, 7)));
-        assert_ne!(format!("{:?}", crowd(&options, 7)), format!("{:?}", crowd(&options, 8)));
+        assert_eq!(format!("{:?}", draw_visits(&options, 7)), format!("{:?}", draw_visits(&options, 7)));
+        assert_ne!(format!("{:?}", draw_visits(&options, 7)), format!("{:?}", draw_visits(&options, 8)));
     }
 
     #[test]
-    fn shares_are_kept_and_greedy_buyers_ask_for_more_than_they_may_have() {
+    fn shares_are_respected_and_greedy_buyers_exceed_their_limit() {
         let options = options("--buyers 10000 --per-user 3 --pay-share 0.5 --cancel-share 0.2 --greedy-share 0.1");
-        let visits = crowd(&options, 1);
+        let visits = draw_visits(&options, 1);
         assert!((10_800..11_200).contains(&visits.len()), "{}", visits.len());
         let paying = visits.iter().filter(|visit| visit.intent == Intent::Pay).count();
         assert!((0.47..0.53).contains(&(paying as f64 / visits.len() as f64)), "{paying}");
@@ -111,10 +111,10 @@ mod tests {
     }
 
     #[test]
-    fn a_sale_that_makes_no_sense_is_refused() {
-        assert!(options("--pay-share 0.9 --cancel-share 0.2").check().is_err());
-        assert!(options("--per-user 2 --quantity-max 3").check().is_err());
-        assert!(options("--late 60 --twice 50").check().is_err());
-        assert!(options("--buyers 10 --late 60 --twice 40").check().is_ok());
+    fn invalid_options_are_rejected() {
+        assert!(options("--pay-share 0.9 --cancel-share 0.2").validate().is_err());
+        assert!(options("--per-user 2 --quantity-max 3").validate().is_err());
+        assert!(options("--late 60 --twice 50").validate().is_err());
+        assert!(options("--buyers 10 --late 60 --twice 40").validate().is_ok());
     }
 }

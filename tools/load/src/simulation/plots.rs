@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 
 use super::report::Report;
-use crate::meter::{Step, Summary};
+use crate::meter::{Step, StepSummary};
 
 const SIZE: (u32, u32) = (900, 300);
 /// Told apart by those who see no red or green, too.
@@ -20,32 +20,32 @@ const COLORS: [RGBColor; 6] = [
 ];
 
 /// Points of a line: seconds since the opening, and a value.
-type Line = (String, Vec<(f64, f64)>);
+type Series = (String, Vec<(f64, f64)>);
 
 /// Answers to reservations in each step of the timeline, by kind.
 pub fn answers(report: &Report) -> Result<String> {
     let Some(reserve) = step(report, Step::Reserve) else { return Ok(String::new()) };
     let kinds: BTreeSet<&String> = reserve.answers.keys().collect();
     let per_second = 1000.0 / report.timeline_step_ms as f64;
-    let line = |kind: &&String| {
-        let points = whole(&reserve.timeline).map(|(at, answers)| {
+    let series = |kind: &&String| {
+        let points = contiguous(&reserve.timeline).map(|(at, answers)| {
             let count = answers.and_then(|answers| answers.get(*kind)).copied().unwrap_or_default();
             (seconds(report, at * report.timeline_step_ms), count as f64 * per_second)
         });
         ((*kind).clone(), points.collect())
     };
-    draw("Reservations by answer", "a second", &kinds.iter().map(line).collect::<Vec<_>>())
+    draw("Reservations by answer", "a second", &kinds.iter().map(series).collect::<Vec<_>>())
 }
 
 /// Latency of reservations in each step of the timeline.
 pub fn latency(report: &Report) -> Result<String> {
     let Some(reserve) = step(report, Step::Reserve) else { return Ok(String::new()) };
-    let line = |name: &str, pick: fn(&crate::meter::Latency) -> f64| {
+    let series = |name: &str, pick: fn(&crate::meter::Latency) -> f64| {
         let points =
             reserve.latencies.iter().map(|(at, seen)| (seconds(report, at * report.timeline_step_ms), pick(seen)));
         (name.to_owned(), points.collect())
     };
-    draw("Latency of reservations", "ms", &[line("median", |seen| seen.p50_ms), line("99 %", |seen| seen.p99_ms)])
+    draw("Latency of reservations", "ms", &[series("median", |seen| seen.p50_ms), series("99 %", |seen| seen.p99_ms)])
 }
 
 /// Units left, held and sold, over all SKUs.
@@ -57,14 +57,14 @@ pub fn stock(report: &Report) -> Result<String> {
             *sum += units;
         }
     }
-    let line = |name: &str, at: usize| {
+    let series = |name: &str, at: usize| {
         let points = sums.iter().map(|(ms, sum)| (seconds(report, *ms), sum[at] as f64));
         (name.to_owned(), points.collect())
     };
-    draw("Stock", "units", &[line("left", 0), line("held", 1), line("sold", 2)])
+    draw("Stock", "units", &[series("left", 0), series("held", 1), series("sold", 2)])
 }
 
-fn step(report: &Report, step: Step) -> Option<&Summary> {
+fn step(report: &Report, step: Step) -> Option<&StepSummary> {
     report.steps.iter().find(|summary| summary.step == step)
 }
 
@@ -73,17 +73,18 @@ fn seconds(report: &Report, ms: u64) -> f64 {
 }
 
 /// Every step from the first to the last, also those in which nothing came.
-fn whole<T>(timeline: &BTreeMap<u64, T>) -> impl Iterator<Item = (u64, Option<&T>)> {
+fn contiguous<T>(timeline: &BTreeMap<u64, T>) -> impl Iterator<Item = (u64, Option<&T>)> {
     let ends = timeline.keys().next().zip(timeline.keys().next_back());
     ends.into_iter().flat_map(|(first, last)| *first..=*last).map(|at| (at, timeline.get(&at)))
 }
 
-fn draw(title: &str, unit: &str, lines: &[Line]) -> Result<String> {
-    let points = || lines.iter().flat_map(|(_, points)| points);
+fn draw(title: &str, unit: &str, series: &[Series]) -> Result<String> {
+    let points = || series.iter().flat_map(|(_, points)| points);
     let (from, to) = points().fold((0.0_f64, 1.0_f64), |(from, to), (at, _)| (from.min(*at), to.max(*at)));
-    let most = points().fold(1.0_f64, |most, (_, value)| most.max(*value)) * 1.05;
+    let max_y = points().fold(1.0_f64, |max_y, (_, value)| max_y.max(*value)) * 1.05;
     let mut svg = String::new();
-    render(&mut svg, title, unit, lines, (from, to, most)).map_err(|error| anyhow!("cannot draw {title}: {error}"))?;
+    render(&mut svg, title, unit, series, (from, to, max_y))
+        .map_err(|error| anyhow!("cannot draw {title}: {error}"))?;
     Ok(svg)
 }
 
@@ -91,8 +92,8 @@ fn render(
     svg: &mut String,
     title: &str,
     unit: &str,
-    lines: &[Line],
-    (from, to, most): (f64, f64, f64),
+    series: &[Series],
+    (from, to, max_y): (f64, f64, f64),
 ) -> Result<(), Box<dyn std::error::Error>> {
     let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     area.fill(&WHITE)?;
@@ -101,9 +102,9 @@ fn render(
         .margin(10)
         .x_label_area_size(40)
         .y_label_area_size(60)
-        .build_cartesian_2d(from..to, 0.0..most)?;
+        .build_cartesian_2d(from..to, 0.0..max_y)?;
     chart.configure_mesh().light_line_style(TRANSPARENT).x_desc("seconds since the opening").y_desc(unit).draw()?;
-    for (at, (name, points)) in lines.iter().enumerate() {
+    for (at, (name, points)) in series.iter().enumerate() {
         let style = COLORS[at % COLORS.len()].stroke_width(2);
         chart
             .draw_series(LineSeries::new(points.iter().copied(), style))?
@@ -128,9 +129,9 @@ mod tests {
     }
 
     #[test]
-    fn steps_without_answers_are_drawn_as_nothing() {
+    fn steps_without_responses_are_included() {
         let timeline = BTreeMap::from([(3, "a"), (5, "b")]);
-        assert_eq!(whole(&timeline).collect::<Vec<_>>(), [(3, Some(&"a")), (4, None), (5, Some(&"b"))]);
-        assert_eq!(whole(&BTreeMap::<u64, ()>::new()).count(), 0);
+        assert_eq!(contiguous(&timeline).collect::<Vec<_>>(), [(3, Some(&"a")), (4, None), (5, Some(&"b"))]);
+        assert_eq!(contiguous(&BTreeMap::<u64, ()>::new()).count(), 0);
     }
 }

@@ -56,7 +56,7 @@ impl Progress {
     }
 
     /// Says something above the bars.
-    pub fn say(&self, text: &str) {
+    pub fn print(&self, text: &str) {
         if self.bars.is_hidden() {
             eprintln!("{text}");
         } else {

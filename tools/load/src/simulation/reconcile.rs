@@ -9,41 +9,41 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::buyers::fan_out;
-use super::observations::{Claim, End, Evidence, OrderSeen, Span};
-use super::order::Look;
+use super::context::RunContext;
+use super::observations::{Confirmation, Interval, LastSeen, Observations, ObservedOrder};
+use super::order::StatusPoller;
 use super::plan::Intent;
-use super::rush::VisitReport;
-use super::samples::stats;
-use super::session::Session;
-use super::setup::ADMIN_PATIENCE;
+use super::samples::fetch_stats;
+use super::setup::ADMIN_TIMEOUT;
+use super::visits::VisitReport;
 use crate::http::Call;
 use crate::meter::Step;
 use crate::wire::{Audit, Order, SkuStock};
 
 /// How long one order is asked after.
-const LOOK_PATIENCE: Duration = Duration::from_secs(30);
+const STATUS_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What buyers found out afterwards who had not got an answer.
 #[derive(Debug, Default)]
-pub struct Reconciled {
+pub struct RecoveredOrders {
     /// Orders that they have without having been told.
-    pub learned: Vec<OrderSeen>,
+    pub orders: Vec<ObservedOrder>,
     /// Orders whose ticket was refused when it asked again.
-    pub denied: Vec<String>,
+    pub denied_orders: Vec<String>,
     /// Buyers who could not find out.
-    pub unresolved: u64,
+    pub unknown_outcomes: u64,
 }
 
 /// Buyers whose answer was lost look at their own orders, once everything is in the ledger.
-pub async fn reconcile(session: &Session, reports: &[VisitReport]) -> Reconciled {
-    let mut known: BTreeSet<String> = reports.iter().flat_map(|report| report.answers.clone()).collect();
-    let mut found = Reconciled::default();
+pub async fn recover_orders(run: &RunContext, reports: &[VisitReport]) -> RecoveredOrders {
+    let mut known: BTreeSet<String> = reports.iter().flat_map(|report| report.order_nos.clone()).collect();
+    let mut recovered = RecoveredOrders::default();
     for report in reports {
-        if !report.lost || !report.answers.is_empty() {
+        if !report.response_lost || !report.order_nos.is_empty() {
             continue;
         }
-        let Some(orders) = own_orders(session, report.index).await else {
-            found.unresolved += 1;
+        let Some(orders) = list_orders(run, report.index).await else {
+            recovered.unknown_outcomes += 1;
             continue;
         };
         for order in orders {
@@ -51,101 +51,101 @@ pub async fn reconcile(session: &Session, reports: &[VisitReport]) -> Reconciled
                 continue;
             }
             if report.refused {
-                found.denied.push(order.order_no.clone());
+                recovered.denied_orders.push(order.order_no.clone());
             }
-            found.learned.push(order);
+            recovered.orders.push(order);
         }
     }
-    found
+    recovered
 }
 
-async fn own_orders(session: &Session, index: usize) -> Option<Vec<OrderSeen>> {
-    let buyer = session.visits[index].buyer;
-    let call = Call::get("/api/orders?limit=20").with(&session.users[buyer]);
-    let answer = session.app.insist(Step::Status, &call, Instant::now() + LOOK_PATIENCE).await.ok()?;
-    let list: Vec<Order> = answer.success("asking for one's own orders").ok()?.parse().ok()?;
-    let now = session.since_start(Instant::now());
-    let seen = list.into_iter().map(|order| OrderSeen {
+async fn list_orders(run: &RunContext, index: usize) -> Option<Vec<ObservedOrder>> {
+    let buyer = run.visits[index].buyer;
+    let call = Call::get("/api/orders?limit=20").with_authorization(&run.user_tokens[buyer]);
+    let response = run.app.send_with_retry(Step::Status, &call, Instant::now() + STATUS_TIMEOUT).await.ok()?;
+    let list: Vec<Order> = response.error_for_status("asking for one's own orders").ok()?.parse().ok()?;
+    let now = run.since_start(Instant::now());
+    let seen = list.into_iter().map(|order| ObservedOrder {
         order_no: order.order_no,
-        user: session.user(buyer),
+        user: run.user_id(buyer),
         sku: order.sku,
         quantity: order.quantity,
-        alive: vec![Span { from: now, until: now }],
+        alive: vec![Interval { from: now, until: now }],
         safe_until: now,
         intent: Intent::Leave,
-        payment: Claim::No,
-        extra: Claim::No,
-        refund: Claim::No,
-        cancellation: Claim::No,
+        payment: Confirmation::No,
+        extra: Confirmation::No,
+        refund: Confirmation::No,
+        cancellation: Confirmation::No,
         paid_in_time: None,
-        end: End::Status(order.status),
+        end: LastSeen::Status(order.status),
     });
     Some(seen.collect())
 }
 
 /// Looks at every order once more and gathers the evidence.
-pub async fn gather(
-    session: &Arc<Session>,
+pub async fn collect_observations(
+    run: &Arc<RunContext>,
     reports: Vec<VisitReport>,
-    found: Reconciled,
-    samples: Vec<SkuStock>,
-) -> Result<Evidence> {
-    let tickets = reports.iter().map(|report| report.answers.clone()).collect();
-    let mut orders: Vec<(usize, OrderSeen)> =
+    recovered: RecoveredOrders,
+    stock_samples: Vec<SkuStock>,
+) -> Result<Observations> {
+    let orders_by_ticket = reports.iter().map(|report| report.order_nos.clone()).collect();
+    let mut orders: Vec<(usize, ObservedOrder)> =
         reports.into_iter().filter_map(|report| Some((report.index, report.order?))).collect();
-    for order in found.learned {
-        let visit = session.visits.iter().position(|visit| session.user(visit.buyer) == order.user);
+    for order in recovered.orders {
+        let visit = run.visits.iter().position(|visit| run.user_id(visit.buyer) == order.user);
         orders.push((visit.unwrap_or_default(), order));
     }
-    let orders = look_at_all(session, orders).await?;
-    let stats = stats(&session.app, &session.terms, ADMIN_PATIENCE).await;
-    let audit: Option<Audit> = admin_read(session, session.terms.admin_path("/audit")).await;
-    let given_back = given_back(session, &orders).await;
-    let dead_letters: Option<Value> = admin_read(session, "/api/admin/dead-letters".to_owned()).await;
-    Ok(Evidence {
-        per_user: session.options.per_user,
-        totals: session.terms.skus.iter().map(|sku| (sku.clone(), session.terms.total)).collect(),
+    let orders = poll_all(run, orders).await?;
+    let stats = fetch_stats(&run.app, &run.activity, ADMIN_TIMEOUT).await;
+    let audit: Option<Audit> = admin_get(run, run.activity.admin_path("/audit")).await;
+    let refunded_overpayments = refunded_overpayments(run, &orders).await;
+    let dead_letters: Option<Value> = admin_get(run, "/api/admin/dead-letters".to_owned()).await;
+    Ok(Observations {
+        per_user: run.options.per_user,
+        totals: run.activity.skus.iter().map(|sku| (sku.clone(), run.activity.total)).collect(),
         orders,
-        tickets,
-        denied_winners: found.denied,
-        unresolved: found.unresolved,
-        samples,
-        counted: stats.as_ref().map(|stats| without_zeros(&stats.orders)),
-        stock: stats.map(|stats| stats.skus),
+        orders_by_ticket,
+        denied_orders: recovered.denied_orders,
+        unknown_outcomes: recovered.unknown_outcomes,
+        stock_samples,
+        orders_by_status: stats.as_ref().map(|stats| nonzero_counts(&stats.orders)),
+        final_stock: stats.map(|stats| stats.skus),
         audit: audit.map(|audit| audit.skus),
-        given_back,
+        refunded_overpayments,
         dead_letters: dead_letters.map(|letters| order_numbers(&letters)),
     })
 }
 
-async fn look_at_all(session: &Arc<Session>, orders: Vec<(usize, OrderSeen)>) -> Result<Vec<OrderSeen>> {
-    let session = session.clone();
-    session.progress.checking.set_length(orders.len() as u64);
+async fn poll_all(run: &Arc<RunContext>, orders: Vec<(usize, ObservedOrder)>) -> Result<Vec<ObservedOrder>> {
+    let run = run.clone();
+    run.progress.checking.set_length(orders.len() as u64);
     let count = orders.len();
     let orders = Arc::new(orders);
     fan_out(count, move |position| {
-        let (session, orders) = (session.clone(), orders.clone());
+        let (run, orders) = (run.clone(), orders.clone());
         async move {
             let (index, mut order) = orders[position].clone();
-            let mut look = Look::new(&session, index).as_user();
-            look.once(&mut order, Instant::now() + LOOK_PATIENCE).await;
-            session.progress.checking.inc(1);
+            let mut poller = StatusPoller::new(&run, index).with_user_token();
+            poller.poll(&mut order, Instant::now() + STATUS_TIMEOUT).await;
+            run.progress.checking.inc(1);
             Ok(order)
         }
     })
     .await
 }
 
-async fn admin_read<T: DeserializeOwned>(session: &Session, path: String) -> Option<T> {
-    let answer = session.app.admin(Call::get(path), ADMIN_PATIENCE).await.ok()?;
-    answer.success("reading the books").ok()?.parse().ok()
+async fn admin_get<T: DeserializeOwned>(run: &RunContext, path: String) -> Option<T> {
+    let response = run.app.send_admin(Call::get(path), ADMIN_TIMEOUT).await.ok()?;
+    response.error_for_status("reading the books").ok()?.parse().ok()
 }
 
 /// Those of the orders that were paid twice whose second payment goes back, or has gone back.
-async fn given_back(session: &Session, orders: &[OrderSeen]) -> BTreeSet<String> {
+async fn refunded_overpayments(run: &RunContext, orders: &[ObservedOrder]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for order in orders.iter().filter(|order| order.extra == Claim::Yes) {
-        let seen: Option<Value> = admin_read(session, format!("/api/admin/orders/{}", order.order_no)).await;
+    for order in orders.iter().filter(|order| order.extra == Confirmation::Yes) {
+        let seen: Option<Value> = admin_get(run, format!("/api/admin/orders/{}", order.order_no)).await;
         let refunds = seen.as_ref().and_then(|seen| seen["refunds"].as_array());
         if refunds.into_iter().flatten().any(|refund| refund["book"] == "overpayments") {
             found.insert(order.order_no.clone());
@@ -154,7 +154,7 @@ async fn given_back(session: &Session, orders: &[OrderSeen]) -> BTreeSet<String>
     found
 }
 
-fn without_zeros(counts: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+fn nonzero_counts(counts: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     counts.iter().filter(|(_, count)| **count > 0).map(|(status, count)| (status.clone(), *count)).collect()
 }
 

@@ -8,11 +8,11 @@ use anyhow::{Context, Result};
 use comfy_table::{Attribute, Cell, Color, Table};
 use serde::Serialize;
 
-use super::observations::OrderSeen;
+use super::observations::ObservedOrder;
 use super::page;
-use super::samples::Sample;
+use super::samples::StockSample;
 use super::verdict::{Finding, Verdict};
-use crate::meter::{Step, Summary};
+use crate::meter::{Step, StepSummary};
 use crate::table;
 
 /// Everything that a reader of the run may want.
@@ -25,7 +25,7 @@ pub struct Report {
     /// Repeats the crowd.
     pub seed: u64,
     /// What was asked for.
-    pub sale: SaleFigures,
+    pub sale: SaleParameters,
     /// Width of a step of the timelines, in milliseconds.
     pub timeline_step_ms: u64,
     /// Time from the beginning of the run to the opening of the gate, in milliseconds.
@@ -33,9 +33,9 @@ pub struct Report {
     /// How late the gate was seen open, by the server's clock, in milliseconds.
     pub opened_late_ms: u64,
     /// Steps with latencies and answers.
-    pub steps: Vec<Summary>,
+    pub steps: Vec<StepSummary>,
     /// Stock while the sale ran.
-    pub stock: Vec<Sample>,
+    pub stock: Vec<StockSample>,
     /// Visits by outcome.
     pub visits: BTreeMap<String, u64>,
     /// Orders by what their buyers wanted and how they ended.
@@ -43,12 +43,12 @@ pub struct Report {
     /// The verdict.
     pub verdict: Verdict,
     /// Every order.
-    pub orders: Vec<OrderSeen>,
+    pub orders: Vec<ObservedOrder>,
 }
 
 /// The size of a sale.
 #[derive(Debug, Serialize)]
-pub struct SaleFigures {
+pub struct SaleParameters {
     /// Buyers.
     pub buyers: u32,
     /// SKUs.
@@ -89,24 +89,24 @@ impl Report {
             "The gate was seen open {} ms after the start; latency counts from the moment a request was due.\n",
             self.opened_late_ms
         );
-        let _ = writeln!(text, "visits  {}", list(&self.visits));
-        let _ = writeln!(text, "orders  {}\n", list(&self.ends));
+        let _ = writeln!(text, "visits  {}", format_counts(&self.visits));
+        let _ = writeln!(text, "orders  {}\n", format_counts(&self.ends));
         let _ = writeln!(text, "{}", verdict_table(&self.verdict));
-        let _ = write!(text, "{}", closing(&self.verdict));
+        let _ = write!(text, "{}", conclusion(&self.verdict));
         text
     }
 }
 
-fn steps_table(steps: &[Summary]) -> Table {
+fn steps_table(steps: &[StepSummary]) -> Table {
     let mut table = table::new(&["step", "requests", "/s", "p50 ms", "p99 ms", "max ms", "answers"]);
     for step in steps {
         table.add_row([
             Cell::new(step.step.name()),
-            table::number(step.requests),
-            table::number(format!("{:.0}", step.per_second)),
-            table::number(format!("{:.1}", step.p50_ms)),
-            table::number(format!("{:.1}", step.p99_ms)),
-            table::number(format!("{:.1}", step.max_ms)),
+            table::number_cell(step.requests),
+            table::number_cell(format!("{:.0}", step.per_second)),
+            table::number_cell(format!("{:.1}", step.p50_ms)),
+            table::number_cell(format!("{:.1}", step.p99_ms)),
+            table::number_cell(format!("{:.1}", step.max_ms)),
             Cell::new(
                 step.answers.iter().map(|(label, count)| format!("{label}: {count}")).collect::<Vec<_>>().join(", "),
             ),
@@ -117,23 +117,23 @@ fn steps_table(steps: &[Summary]) -> Table {
 
 fn verdict_table(verdict: &Verdict) -> Table {
     let mut table = table::new(&["", "promise", "verdict", "numbers"]);
-    for line in &verdict.lines {
-        let (word, color) = match line.finding {
+    for result in &verdict.lines {
+        let (label, color) = match result.finding {
             Finding::Ok => ("ok", Color::Green),
             Finding::Unknown => ("UNKNOWN", Color::Yellow),
             Finding::Broken => ("BROKEN", Color::Red),
         };
         table.add_row([
-            Cell::new(line.id),
-            Cell::new(line.promise),
-            Cell::new(word).fg(color).add_attribute(Attribute::Bold),
-            Cell::new(&line.numbers),
+            Cell::new(result.id),
+            Cell::new(result.promise),
+            Cell::new(label).fg(color).add_attribute(Attribute::Bold),
+            Cell::new(&result.numbers),
         ]);
     }
     table
 }
 
-pub(super) fn closing(verdict: &Verdict) -> &'static str {
+pub(super) fn conclusion(verdict: &Verdict) -> &'static str {
     match verdict.finding() {
         Finding::Ok => "Every invariant held.",
         Finding::Unknown => "The sale could not be judged: see the lines that are UNKNOWN.",
@@ -141,7 +141,7 @@ pub(super) fn closing(verdict: &Verdict) -> &'static str {
     }
 }
 
-fn list(counts: &BTreeMap<String, u64>) -> String {
+fn format_counts(counts: &BTreeMap<String, u64>) -> String {
     let parts: Vec<String> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
 }

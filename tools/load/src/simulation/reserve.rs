@@ -5,16 +5,16 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde::Serialize;
 
+use super::context::RunContext;
 use super::gate;
 use super::plan::Visit;
-use super::session::Session;
-use crate::app::{Backoff, is_later};
-use crate::http::{Answer, Call, NoAnswer};
+use crate::app::{Backoff, is_retryable};
+use crate::http::{Call, RequestError, Response};
 use crate::meter::Step;
 use crate::wire::Order;
 
 /// Pause after "not open yet" or an old start key: the gate's news need up to a second to reach every instance.
-const GATE_PAUSE: Duration = Duration::from_millis(250);
+const GATE_RETRY_DELAY: Duration = Duration::from_millis(250);
 
 /// How a reservation ended.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ pub struct Attempt {
     /// The end.
     pub outcome: Outcome,
     /// Whether an answer was lost on the way: the app may know more than the buyer.
-    pub lost: bool,
+    pub response_lost: bool,
 }
 
 /// The end of a reservation.
@@ -42,77 +42,81 @@ pub enum Outcome {
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct ReservationBody<'a> {
     sku: &'a str,
     quantity: u32,
     ticket: &'a str,
     start_key: &'a str,
 }
 
-enum Next {
-    End(Outcome),
-    Wait(Duration, String),
+enum NextStep {
+    Finish(Outcome),
+    Retry(Duration, String),
 }
 
 /// Reserves; the first request is due at `due`, and latency counts from there.
-pub async fn reserve(session: &Session, index: usize, due: Instant) -> Attempt {
-    let visit = &session.visits[index];
-    let deadline = due + session.options.patience();
-    let mut view = session.gate.clone();
+pub async fn reserve(run: &RunContext, index: usize, due: Instant) -> Attempt {
+    let visit = &run.visits[index];
+    let deadline = due + run.options.retry_timeout();
+    let mut gate_view = run.gate.clone();
     let mut backoff = Backoff::default();
     let mut due = due;
-    let mut lost = false;
-    let mut told_to_wait = 0;
-    let mut last = "no start key".to_owned();
+    let mut response_lost = false;
+    let mut responses = 0;
+    let mut last_label = "no start key".to_owned();
     loop {
-        let Some(start_key) = gate::start_key(&mut view, deadline).await else {
-            return Attempt { outcome: Outcome::GaveUp(format!("gate shut, {last}")), lost };
+        let Some(start_key) = gate::wait_for_start_key(&mut gate_view, deadline).await else {
+            return Attempt { outcome: Outcome::GaveUp(format!("gate shut, {last_label}")), response_lost };
         };
-        let call = request(session, visit, &session.passes[index].ticket, &start_key);
-        let outcome = session.app.once(Step::Reserve, due, &call).await;
-        let next = match outcome {
-            Ok(answer) => {
-                lost |= matches!(answer.status, 500 | 502 | 504);
-                told_to_wait += 1;
-                after_answer(&answer, &mut backoff, told_to_wait >= session.options.tries)
+        let call = reservation_call(run, visit, &run.tickets[index].ticket, &start_key);
+        let outcome = run.app.send(Step::Reserve, due, &call).await;
+        let next_step = match outcome {
+            Ok(response) => {
+                response_lost |= matches!(response.status, 500 | 502 | 504);
+                responses += 1;
+                next_step(&response, &mut backoff, responses >= run.options.tries)
             }
-            Err(none) => {
-                lost |= none != NoAnswer::Refused;
-                Next::Wait(backoff.pause(), none.to_string())
+            Err(error) => {
+                response_lost |= error != RequestError::ConnectFailed;
+                NextStep::Retry(backoff.next_delay(), error.to_string())
             }
         };
-        match next {
-            Next::End(outcome) => return Attempt { outcome, lost },
-            Next::Wait(pause, label) => {
-                due = Instant::now() + pause;
+        match next_step {
+            NextStep::Finish(outcome) => return Attempt { outcome, response_lost },
+            NextStep::Retry(delay, label) => {
+                due = Instant::now() + delay;
                 if due >= deadline {
-                    return Attempt { outcome: Outcome::GaveUp(label), lost };
+                    return Attempt { outcome: Outcome::GaveUp(label), response_lost };
                 }
-                last = label;
-                tokio::time::sleep(pause).await;
+                last_label = label;
+                tokio::time::sleep(delay).await;
             }
         }
     }
 }
 
-fn after_answer(answer: &Answer, backoff: &mut Backoff, enough: bool) -> Next {
-    if answer.status == 202 {
-        return match answer.parse::<Order>() {
-            Ok(order) => Next::End(Outcome::Accepted { at: Instant::now(), order_no: order.order_no }),
-            Err(error) => Next::End(Outcome::Refused(format!("202 without an order: {error}"))),
+fn next_step(response: &Response, backoff: &mut Backoff, last_try: bool) -> NextStep {
+    if response.status == 202 {
+        return match response.parse::<Order>() {
+            Ok(order) => NextStep::Finish(Outcome::Accepted { at: Instant::now(), order_no: order.order_no }),
+            Err(error) => NextStep::Finish(Outcome::Refused(format!("202 without an order: {error}"))),
         };
     }
-    let code = answer.code();
-    let pause = match code.as_deref() {
-        Some("not_open" | "start_key_invalid") => GATE_PAUSE.mul_f64(1.0 + fastrand::f64()),
-        _ if is_later(answer.status) => backoff.after(answer),
-        _ => return Next::End(Outcome::Refused(answer.label())),
+    let code = response.code();
+    let delay = match code.as_deref() {
+        Some("not_open" | "start_key_invalid") => GATE_RETRY_DELAY.mul_f64(1.0 + fastrand::f64()),
+        _ if is_retryable(response.status) => backoff.delay_after(response),
+        _ => return NextStep::Finish(Outcome::Refused(response.label())),
     };
-    if enough { Next::End(Outcome::GaveUp(answer.label())) } else { Next::Wait(pause, answer.label()) }
+    if last_try {
+        NextStep::Finish(Outcome::GaveUp(response.label()))
+    } else {
+        NextStep::Retry(delay, response.label())
+    }
 }
 
-fn request(session: &Session, visit: &Visit, ticket: &str, start_key: &str) -> Call {
-    let body = Body { sku: &session.terms.skus[visit.sku], quantity: visit.quantity, ticket, start_key };
+fn reservation_call(run: &RunContext, visit: &Visit, ticket: &str, start_key: &str) -> Call {
+    let body = ReservationBody { sku: &run.activity.skus[visit.sku], quantity: visit.quantity, ticket, start_key };
     let body = serde_json::to_vec(&body).map(Bytes::from).unwrap_or_default();
-    Call { body, ..Call::post(session.terms.path("/orders"), &serde_json::Value::Null) }
+    Call { body, ..Call::post(run.activity.path("/orders"), &serde_json::Value::Null) }
 }

@@ -13,78 +13,84 @@ use bytes::Bytes;
 use serde_json::json;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::observations::OrderSeen;
+use super::context::RunContext;
+use super::observations::ObservedOrder;
 use super::options::Options;
-use super::order::follow;
-use super::payment_mix::Manner;
+use super::order::drive_order;
+use super::payment_mix::PaymentBehaviour;
 use super::plan::{Intent, Visit};
-use super::rush::VisitReport;
-use super::session::Session;
-use super::verdict::{Finding, Line};
+use super::verdict::{CheckResult, Finding};
+use super::visits::VisitReport;
 use crate::http::Call;
 use crate::meter::Step;
 use crate::wire::Order;
 
 /// Robots: one that hammers, and a hundred behind one address.
-pub const ROBOTS: usize = 101;
+pub const ROBOT_COUNT: usize = 101;
 
 /// What they do before the start and after it, at most.
-const BEFORE: Duration = Duration::from_secs(2);
-const AFTER: Duration = Duration::from_secs(8);
+const ACTIVE_BEFORE_START: Duration = Duration::from_secs(2);
+const ACTIVE_AFTER_START: Duration = Duration::from_secs(8);
 
 /// Adds a visit, and so a ticket, for each robot.
-pub fn join(visits: &mut Vec<Visit>, options: &Options) {
+pub fn add_visits(visits: &mut Vec<Visit>, options: &Options) {
     let first = options.buyers as usize;
-    visits.extend((first..first + ROBOTS).map(|buyer| Visit {
+    visits.extend((first..first + ROBOT_COUNT).map(|buyer| Visit {
         buyer,
         sku: 0,
         quantity: 1,
-        moment: 0.0,
+        start_fraction: 0.0,
         intent: Intent::Leave,
-        manner: Manner::Plain,
-        doubled: false,
+        payment_behaviour: PaymentBehaviour::Normal,
+        double_click: false,
     }));
 }
 
 /// Robots at work.
-pub struct Swarm {
+pub struct Robots {
     tasks: JoinSet<()>,
-    wins: Wins,
+    orders: RobotOrders,
 }
 
 /// What each robot got, and who follows it.
-type Wins = Arc<Mutex<BTreeMap<usize, JoinHandle<OrderSeen>>>>;
+type RobotOrders = Arc<Mutex<BTreeMap<usize, JoinHandle<ObservedOrder>>>>;
 
-impl Swarm {
+impl Robots {
     /// Lets them loose around the moment of the start.
-    pub fn start(session: &Arc<Session>, starts: Instant) -> Self {
-        let robots: Vec<usize> =
-            (0..session.visits.len()).filter(|index| session.is_robot(session.visits[*index].buyer)).collect();
-        let (mut tasks, wins) = (JoinSet::new(), Wins::default());
-        let (hammer, neighbours) = (robots[..1].to_vec(), robots[1..].to_vec());
-        let from = starts.checked_sub(BEFORE).unwrap_or(starts);
-        let mut add = |from: Instant, until: Instant, each: u64, who: &[usize], trick: Trick| {
-            let each = Duration::from_millis(each);
-            tasks.spawn(send(session.clone(), wins.clone(), [from, until], each, who.to_vec(), trick));
+    pub fn start(run: &Arc<RunContext>, starts_at: Instant) -> Self {
+        let robots: Vec<usize> = (0..run.visits.len()).filter(|index| run.is_robot(run.visits[*index].buyer)).collect();
+        let (mut tasks, orders) = (JoinSet::new(), RobotOrders::default());
+        let (single, group) = (robots[..1].to_vec(), robots[1..].to_vec());
+        let from = starts_at.checked_sub(ACTIVE_BEFORE_START).unwrap_or(starts_at);
+        let mut start_sender = |from: Instant, until: Instant, interval: u64, visits: &[usize], attack: Attack| {
+            let interval = Duration::from_millis(interval);
+            tasks.spawn(send(run.clone(), orders.clone(), [from, until], interval, visits.to_vec(), attack));
         };
         // One user, two hundred a second; a hundred users, as many; the rest is noise.
-        add(from, starts + AFTER, 5, &hammer, Trick::Again);
-        add(starts, starts + AFTER, 5, &neighbours, Trick::Again);
-        add(from, starts, 10, &neighbours, Trick::Early);
-        add(starts, starts + AFTER, 50, &hammer, Trick::OtherBody);
-        add(starts, starts + AFTER, 20, &neighbours, Trick::Forged);
-        Self { tasks, wins }
+        start_sender(from, starts_at + ACTIVE_AFTER_START, 5, &single, Attack::Replay);
+        start_sender(starts_at, starts_at + ACTIVE_AFTER_START, 5, &group, Attack::Replay);
+        start_sender(from, starts_at, 10, &group, Attack::GuessedStartKey);
+        start_sender(starts_at, starts_at + ACTIVE_AFTER_START, 50, &single, Attack::ChangedBody);
+        start_sender(starts_at, starts_at + ACTIVE_AFTER_START, 20, &group, Attack::ForgedTicket);
+        Self { tasks, orders }
     }
 
     /// Waits for them to be done, and tells what they got.
-    pub async fn end(mut self) -> Result<Vec<VisitReport>> {
+    pub async fn finish(mut self) -> Result<Vec<VisitReport>> {
         while self.tasks.join_next().await.is_some() {}
-        let wins = std::mem::take(&mut *lock(&self.wins));
-        let mut reports = Vec::with_capacity(wins.len());
-        for (index, order) in wins {
+        let orders = std::mem::take(&mut *lock(&self.orders));
+        let mut reports = Vec::with_capacity(orders.len());
+        for (index, order) in orders {
             let order = order.await.context("a robot's task broke")?;
-            let (answers, outcome) = (vec![order.order_no.clone()], "accepted (robot)".to_owned());
-            reports.push(VisitReport { index, answers, outcome, lost: false, refused: false, order: Some(order) });
+            let (order_nos, outcome) = (vec![order.order_no.clone()], "accepted (robot)".to_owned());
+            reports.push(VisitReport {
+                index,
+                order_nos,
+                outcome,
+                response_lost: false,
+                refused: false,
+                order: Some(order),
+            });
         }
         Ok(reports)
     }
@@ -95,82 +101,82 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[derive(Clone, Copy)]
-enum Trick {
+enum Attack {
     /// The same wish once more.
-    Again,
+    Replay,
     /// Before the start, with a guess for a key.
-    Early,
+    GuessedStartKey,
     /// A used ticket for something else.
-    OtherBody,
+    ChangedBody,
     /// A ticket with a changed signature.
-    Forged,
+    ForgedTicket,
 }
 
 /// Sends open-loop: a slow app does not slow a robot.
 async fn send(
-    session: Arc<Session>,
-    wins: Wins,
+    run: Arc<RunContext>,
+    orders: RobotOrders,
     [from, until]: [Instant; 2],
-    each: Duration,
-    who: Vec<usize>,
-    trick: Trick,
+    interval: Duration,
+    visits: Vec<usize>,
+    attack: Attack,
 ) {
-    let (mut flying, mut due) = (JoinSet::new(), from);
-    for index in who.into_iter().cycle() {
-        due += each;
+    let (mut in_flight, mut due) = (JoinSet::new(), from);
+    for index in visits.into_iter().cycle() {
+        due += interval;
         if due > until {
             break;
         }
         tokio::time::sleep_until(due.into()).await;
-        while flying.try_join_next().is_some() {}
-        let call = call(&session, index, trick);
-        let (session, wins) = (session.clone(), wins.clone());
-        flying.spawn(async move {
-            let Ok(answer) = session.app.once(Step::Robot, due, &call).await else { return };
-            let Ok(Order { order_no, .. }) = answer.parse() else { return };
+        while in_flight.try_join_next().is_some() {}
+        let call = attack_call(&run, index, attack);
+        let (run, orders) = (run.clone(), orders.clone());
+        in_flight.spawn(async move {
+            let Ok(response) = run.app.send(Step::Robot, due, &call).await else { return };
+            let Ok(Order { order_no, .. }) = response.parse() else { return };
             // The first answer tells of an order; all later ones repeat it.
-            lock(&wins).entry(index).or_insert_with(|| {
+            lock(&orders).entry(index).or_insert_with(|| {
                 let at = Instant::now();
-                tokio::spawn(async move { follow(&session, index, order_no, due, at).await })
+                tokio::spawn(async move { drive_order(&run, index, order_no, due, at).await })
             });
         });
     }
-    while flying.join_next().await.is_some() {}
+    while in_flight.join_next().await.is_some() {}
 }
 
-fn call(session: &Session, index: usize, trick: Trick) -> Call {
-    let visit = &session.visits[index];
-    let ticket = &session.passes[index].ticket;
-    let key = session.gate.borrow().start_key.clone().unwrap_or_else(|| "a-guess-of-22-letters-".to_owned());
-    let (ticket, key, quantity) = match trick {
-        Trick::Again => (ticket.clone(), key, visit.quantity),
-        Trick::Early => (ticket.clone(), format!("{:022}", fastrand::u64(..)), visit.quantity),
-        Trick::OtherBody => (ticket.clone(), key, visit.quantity + 1),
-        Trick::Forged => (ticket.chars().rev().collect(), key, visit.quantity),
+fn attack_call(run: &RunContext, index: usize, attack: Attack) -> Call {
+    let visit = &run.visits[index];
+    let ticket = &run.tickets[index].ticket;
+    let key = run.gate.borrow().start_key.clone().unwrap_or_else(|| "a-guess-of-22-letters-".to_owned());
+    let (ticket, key, quantity) = match attack {
+        Attack::Replay => (ticket.clone(), key, visit.quantity),
+        Attack::GuessedStartKey => (ticket.clone(), format!("{:022}", fastrand::u64(..)), visit.quantity),
+        Attack::ChangedBody => (ticket.clone(), key, visit.quantity + 1),
+        Attack::ForgedTicket => (ticket.chars().rev().collect(), key, visit.quantity),
     };
-    let body = json!({"sku": session.terms.skus[visit.sku], "quantity": quantity, "ticket": ticket, "start_key": key});
-    Call { body: Bytes::from(body.to_string()), ..Call::post(session.terms.path("/orders"), &serde_json::Value::Null) }
+    let body = json!({"sku": run.activity.skus[visit.sku], "quantity": quantity, "ticket": ticket, "start_key": key});
+    Call { body: Bytes::from(body.to_string()), ..Call::post(run.activity.path("/orders"), &serde_json::Value::Null) }
 }
 
 /// Judges what they got: no more than an honest buyer may have, however much they sent.
-pub fn judge(session: &Session, orders: &[OrderSeen]) -> Line {
-    let first = session.options.buyers as usize;
-    let robots: Vec<String> = (first..first + ROBOTS).map(|robot| session.user(robot)).collect();
+pub fn check(run: &RunContext, orders: &[ObservedOrder]) -> CheckResult {
+    let first = run.options.buyers as usize;
+    let robots: Vec<String> = (first..first + ROBOT_COUNT).map(|robot| run.user_id(robot)).collect();
     let units_of = |user: &String| -> i64 {
         orders.iter().filter(|order| order.user == *user).map(|order| i64::from(order.quantity)).sum()
     };
     let units: Vec<i64> = robots.iter().map(units_of).collect();
     let all: i64 = orders.iter().map(|order| i64::from(order.quantity)).sum();
-    let (theirs, most) = (units.iter().sum::<i64>(), units.iter().copied().max().unwrap_or_default());
+    let (robot_units, most) = (units.iter().sum::<i64>(), units.iter().copied().max().unwrap_or_default());
     let finding = if most > 1 { Finding::Broken } else { Finding::Ok };
-    Line {
+    CheckResult {
         id: "B4",
         promise: "a robot gets no more than one wish is worth",
         finding,
         numbers: format!(
-            "{theirs} units for {ROBOTS} robots ({most} at most for one, {} for the hammering one), {} for {first} others",
+            "{robot_units} units for {ROBOT_COUNT} robots ({most} at most for one, {} for the hammering one), {} for {first} others",
             units.first().copied().unwrap_or_default(),
-            all - theirs,
+            all - robot_units,
         ),
     }
 }

@@ -6,119 +6,127 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::gate::{Pollers, opening};
-use super::observations::{Evidence, OrderSeen};
-use super::plan::{Intent, crowd};
+use super::context::RunContext;
+use super::gate::{GatePollers, wait_until_open};
+use super::observations::{Observations, ObservedOrder};
+use super::plan::{Intent, draw_visits};
 use super::progress::Progress;
-use super::report::{Report, SaleFigures};
-use super::rush::{VisitReport, rush};
-use super::samples::{Sample, Sampler};
-use super::session::Session;
-use super::setup::{Rules, Terms};
-use super::verdict::judge;
+use super::report::{Report, SaleParameters};
+use super::samples::{StockSample, StockSampler};
+use super::setup::{Rules, TestActivity};
+use super::verdict::evaluate;
+use super::visits::{VisitReport, run_visits};
 use super::{Options, buyers, reconcile, robots, settle, setup};
 use crate::app::App;
 use crate::meter::BUCKET;
 
 /// How long after its start a gate may open: restarts are survived, a broken clock is not waited for.
-const GATE_PATIENCE: Duration = Duration::from_secs(30);
+const GATE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Drives a sale and judges it.
 pub async fn run(options: Options) -> Result<Report> {
-    options.check()?;
+    options.validate()?;
     let target = options.target.resolve()?;
     let app = App::new(&target, options.connections, Duration::from_secs(options.timeout.into()))?;
-    setup::greet(&app, &target.url).await?;
+    setup::check_reachable(&app, &target.url).await?;
 
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
-    let terms = Terms::new(options.skus, options.stock.into());
-    let mut visits = crowd(&options, seed);
+    let activity = TestActivity::new(options.skus, options.stock.into());
+    let mut visits = draw_visits(&options, seed);
     if options.robots {
-        robots::join(&mut visits, &options);
+        robots::add_visits(&mut visits, &options);
     }
-    let progress = Progress::new(options.everybody(), visits.len());
-    progress.say(&format!(
+    let progress = Progress::new(options.user_count(), visits.len());
+    progress.print(&format!(
         "{}: {} buyers, {} × {} units, at most {} per user, seed {seed}",
-        terms.activity, options.buyers, options.skus, options.stock, options.per_user
+        activity.id, options.buyers, options.skus, options.stock, options.per_user
     ));
 
     progress.begin(&progress.signed_in);
-    let users = buyers::sign_in(&app, &target, &terms, options.everybody(), &progress.signed_in).await?;
+    let user_tokens = buyers::sign_in(&app, &target, &activity, options.user_count(), &progress.signed_in).await?;
     progress.end(&progress.signed_in);
 
-    setup::publish(&app, &terms, &Rules::of(&options)).await?;
-    let starts = Instant::now() + options.start_in();
-    let pollers = Pollers::start(&app, &terms);
+    setup::publish(&app, &activity, &Rules::from_options(&options)).await?;
+    let starts_at = Instant::now() + options.start_in();
+    let pollers = GatePollers::start(&app, &activity);
 
     progress.begin(&progress.tickets);
-    let holders = visits.iter().map(|visit| users[visit.buyer].clone()).collect();
-    let passes = buyers::tickets(&app, &terms, holders, &progress.tickets).await?;
+    let tokens = visits.iter().map(|visit| user_tokens[visit.buyer].clone()).collect();
+    let tickets = buyers::fetch_tickets(&app, &activity, tokens, &progress.tickets).await?;
     progress.end(&progress.tickets);
-    if Instant::now() > starts {
-        progress.say("the tickets took longer than --start-in: the rush begins after the gate has opened");
+    if Instant::now() > starts_at {
+        progress.print("the tickets took longer than --start-in: the rush begins after the gate has opened");
     }
 
-    let session =
-        Arc::new(Session { app, options, terms, visits, users, passes, gate: pollers.view.clone(), progress });
-    let verdict = hold(&session, starts).await?;
-    let report = report(&session, target.url, seed, verdict);
-    if !session.options.keep_open {
-        setup::close(&session.app, &session.terms).await?;
+    let run = Arc::new(RunContext {
+        app,
+        options,
+        activity,
+        visits,
+        user_tokens,
+        tickets,
+        gate: pollers.view.clone(),
+        progress,
+    });
+    let outcome = run_sale(&run, starts_at).await?;
+    let report = build_report(&run, target.url, seed, outcome);
+    if !run.options.keep_open {
+        setup::close(&run.app, &run.activity).await?;
     }
     Ok(report)
 }
 
-struct Course {
-    opened: Instant,
-    late: Duration,
+struct SaleOutcome {
+    opened_at: Instant,
+    opened_late: Duration,
     visits: BTreeMap<String, u64>,
-    stock: Vec<Sample>,
-    evidence: Evidence,
+    stock: Vec<StockSample>,
+    observations: Observations,
 }
 
 /// From the opening of the gate until the books are at rest.
-async fn hold(session: &Arc<Session>, starts: Instant) -> Result<Course> {
-    let progress = &session.progress;
-    let swarm = session.options.robots.then(|| robots::Swarm::start(session, starts));
-    let patience = starts.saturating_duration_since(Instant::now()) + GATE_PATIENCE;
-    let (opened, gate) = opening(&mut session.gate.clone(), patience).await?;
-    let sampler = Sampler::start(&session.app, &session.terms);
+async fn run_sale(run: &Arc<RunContext>, starts_at: Instant) -> Result<SaleOutcome> {
+    let progress = &run.progress;
+    let robots = run.options.robots.then(|| robots::Robots::start(run, starts_at));
+    let timeout = starts_at.saturating_duration_since(Instant::now()) + GATE_TIMEOUT;
+    let (opened_at, gate) = wait_until_open(&mut run.gate.clone(), timeout).await?;
+    let sampler = StockSampler::start(&run.app, &run.activity);
 
     progress.begin(&progress.reserved);
     progress.begin(&progress.orders);
-    let mut reports = rush(session, opened.max(Instant::now()), gate.jitter).await?;
-    if let Some(swarm) = swarm {
-        reports.extend(swarm.end().await?);
+    let mut reports = run_visits(run, opened_at.max(Instant::now()), gate.jitter).await?;
+    if let Some(robots) = robots {
+        reports.extend(robots.finish().await?);
     }
     progress.end(&progress.reserved);
     progress.end(&progress.orders);
-    let visits = outcomes(&reports);
+    let visits = count_outcomes(&reports);
     progress.begin(&progress.settling);
-    if !settle::settle(session).await {
-        progress.say("the books did not come to rest in time: judged as they are");
+    if !settle::wait_until_settled(run).await {
+        progress.print("the books did not come to rest in time: judged as they are");
     }
     progress.end(&progress.settling);
     let stock = sampler.stop();
 
     progress.begin(&progress.checking);
-    let found = reconcile::reconcile(session, &reports).await;
-    let samples = stock.iter().map(|sample| sample.stock.clone()).collect();
-    let evidence = reconcile::gather(session, reports, found, samples).await?;
+    let recovered = reconcile::recover_orders(run, &reports).await;
+    let stock_samples = stock.iter().map(|sample| sample.stock.clone()).collect();
+    let observations = reconcile::collect_observations(run, reports, recovered, stock_samples).await?;
     progress.end(&progress.checking);
-    Ok(Course { opened, late: gate.late, visits, stock, evidence })
+    Ok(SaleOutcome { opened_at, opened_late: gate.opened_late, visits, stock, observations })
 }
 
-fn report(session: &Session, url: String, seed: u64, course: Course) -> Report {
-    let options = &session.options;
-    let mut verdict = judge(&course.evidence);
+fn build_report(run: &RunContext, url: String, seed: u64, outcome: SaleOutcome) -> Report {
+    let options = &run.options;
+    let mut verdict = evaluate(&outcome.observations);
     if options.robots {
-        verdict.lines.push(robots::judge(session, &course.evidence.orders));
+        verdict.lines.push(robots::check(run, &outcome.observations.orders));
     }
     Report {
-        activity: session.terms.activity.clone(),
+        activity: run.activity.id.clone(),
         url,
         seed,
-        sale: SaleFigures {
+        sale: SaleParameters {
             buyers: options.buyers,
             skus: options.skus,
             stock: options.stock,
@@ -126,18 +134,18 @@ fn report(session: &Session, url: String, seed: u64, course: Course) -> Report {
             pay_timeout: options.pay_timeout,
         },
         timeline_step_ms: BUCKET.as_millis() as u64,
-        opened_at_ms: session.since_start(course.opened).as_millis() as u64,
-        opened_late_ms: course.late.as_millis() as u64,
-        steps: session.app.meter.summaries(),
-        stock: course.stock,
-        visits: course.visits,
-        ends: ends(&course.evidence.orders),
+        opened_at_ms: run.since_start(outcome.opened_at).as_millis() as u64,
+        opened_late_ms: outcome.opened_late.as_millis() as u64,
+        steps: run.app.meter.summaries(),
+        stock: outcome.stock,
+        visits: outcome.visits,
+        ends: count_ends(&outcome.observations.orders),
         verdict,
-        orders: course.evidence.orders,
+        orders: outcome.observations.orders,
     }
 }
 
-fn outcomes(reports: &[VisitReport]) -> BTreeMap<String, u64> {
+fn count_outcomes(reports: &[VisitReport]) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for report in reports {
         *counts.entry(report.outcome.clone()).or_default() += 1;
@@ -145,16 +153,16 @@ fn outcomes(reports: &[VisitReport]) -> BTreeMap<String, u64> {
     counts
 }
 
-fn ends(orders: &[OrderSeen]) -> BTreeMap<String, u64> {
+fn count_ends(orders: &[ObservedOrder]) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for order in orders {
-        let wish = match order.intent {
+        let intent = match order.intent {
             Intent::Pay => "to pay",
             Intent::Cancel => "to cancel",
             Intent::Leave => "to leave",
         };
         let end = order.status().map_or_else(|| "unseen".to_owned(), |status| status.to_string());
-        *counts.entry(format!("{end} (meant {wish})")).or_default() += 1;
+        *counts.entry(format!("{end} (meant {intent})")).or_default() += 1;
     }
     counts
 }

@@ -13,39 +13,39 @@ use crate::http::Call;
 use crate::meter::Step;
 
 /// How long an admin call is repeated while the app restarts.
-pub const ADMIN_PATIENCE: Duration = Duration::from_secs(20);
+pub const ADMIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What is on sale.
 #[derive(Debug, Clone)]
-pub struct Terms {
+pub struct TestActivity {
     /// The activity, unique to this run.
-    pub activity: String,
+    pub id: String,
     /// Its SKUs.
     pub skus: Vec<String>,
     /// Units of each.
     pub total: i64,
 }
 
-impl Terms {
+impl TestActivity {
     /// A fresh id, so that earlier runs cannot be mistaken for this one.
     pub fn new(skus: u32, total: i64) -> Self {
-        let run = format!("{:x}{:03x}", OffsetDateTime::now_utc().unix_timestamp(), fastrand::u16(..4096));
-        Self { activity: format!("load-{run}"), skus: (1..=skus).map(|n| format!("sku-{n}")).collect(), total }
+        let run_id = format!("{:x}{:03x}", OffsetDateTime::now_utc().unix_timestamp(), fastrand::u16(..4096));
+        Self { id: format!("load-{run_id}"), skus: (1..=skus).map(|n| format!("sku-{n}")).collect(), total }
     }
 
     /// The id of a buyer of this run.
-    pub fn user(&self, buyer: usize) -> String {
-        format!("{}-{buyer}", self.activity)
+    pub fn user_id(&self, buyer: usize) -> String {
+        format!("{}-{buyer}", self.id)
     }
 
     /// A path below this activity's public routes.
-    pub fn path(&self, rest: &str) -> String {
-        format!("/api/activities/{}{rest}", self.activity)
+    pub fn path(&self, suffix: &str) -> String {
+        format!("/api/activities/{}{suffix}", self.id)
     }
 
     /// A path below this activity's admin routes.
-    pub fn admin_path(&self, rest: &str) -> String {
-        format!("/api/admin/activities/{}{rest}", self.activity)
+    pub fn admin_path(&self, suffix: &str) -> String {
+        format!("/api/admin/activities/{}{suffix}", self.id)
     }
 }
 
@@ -62,49 +62,51 @@ pub struct Rules {
 
 impl Rules {
     /// The rules that the flags describe.
-    pub fn of(options: &Options) -> Self {
+    pub fn from_options(options: &Options) -> Self {
         Self { start_in: options.start_in(), pay_timeout: options.pay_timeout, per_user: options.per_user }
     }
 }
 
 /// Fails at once, with advice, where no app answers.
-pub async fn greet(app: &App, url: &str) -> Result<()> {
-    if app.once(Step::Admin, Instant::now(), &Call::get("/healthz")).await.is_err() {
+pub async fn check_reachable(app: &App, url: &str) -> Result<()> {
+    if app.send(Step::Admin, Instant::now(), &Call::get("/healthz")).await.is_err() {
         bail!("nothing answers at {url}: start the app with scripts/up, or pass --url");
     }
     Ok(())
 }
 
 /// Creates the activity and publishes it.
-pub async fn publish(app: &App, terms: &Terms, rules: &Rules) -> Result<()> {
+pub async fn publish(app: &App, activity: &TestActivity, rules: &Rules) -> Result<()> {
     let starts_at = OffsetDateTime::now_utc() + rules.start_in;
-    let draft = draft(terms, rules, starts_at)?;
-    app.admin(Call::put(terms.admin_path(""), &draft), ADMIN_PATIENCE).await?.success("creating the activity")?;
-    app.admin(Call::post(terms.admin_path("/publish"), &Value::Null), ADMIN_PATIENCE)
+    let draft = draft(activity, rules, starts_at)?;
+    app.send_admin(Call::put(activity.admin_path(""), &draft), ADMIN_TIMEOUT)
         .await?
-        .success("publishing the activity")?;
+        .error_for_status("creating the activity")?;
+    app.send_admin(Call::post(activity.admin_path("/publish"), &Value::Null), ADMIN_TIMEOUT)
+        .await?
+        .error_for_status("publishing the activity")?;
     Ok(())
 }
 
 /// Closes the activity, so that test sales do not pile up in the list.
-pub async fn close(app: &App, terms: &Terms) -> Result<()> {
-    app.admin(Call::post(terms.admin_path("/close"), &Value::Null), ADMIN_PATIENCE)
+pub async fn close(app: &App, activity: &TestActivity) -> Result<()> {
+    app.send_admin(Call::post(activity.admin_path("/close"), &Value::Null), ADMIN_TIMEOUT)
         .await?
-        .success("closing the activity")?;
+        .error_for_status("closing the activity")?;
     Ok(())
 }
 
-fn draft(terms: &Terms, rules: &Rules, starts_at: OffsetDateTime) -> Result<Value> {
+fn draft(activity: &TestActivity, rules: &Rules, starts_at: OffsetDateTime) -> Result<Value> {
     // Whole milliseconds: no reader of the contract has to cope with more.
     let starts_at = starts_at.replace_millisecond(starts_at.millisecond()).context("a time without fractions")?;
     let ends_at = starts_at + Duration::from_secs(3600);
-    let skus: Vec<Value> = terms
+    let skus: Vec<Value> = activity
         .skus
         .iter()
-        .map(|sku| json!({"sku": sku, "name": sku, "image": "", "price": 990, "currency": "EUR", "total": terms.total}))
+        .map(|sku| json!({"sku": sku, "name": sku, "image": "", "price": 990, "currency": "EUR", "total": activity.total}))
         .collect();
     Ok(json!({
-        "title": format!("Load test {}", terms.activity),
+        "title": format!("Load test {}", activity.id),
         "description": "Made by the load generator; closed when it ends.",
         "image": "",
         "starts_at": starts_at.format(&Rfc3339)?,
@@ -126,10 +128,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_draft_names_every_sku_and_lets_one_address_carry_all_buyers() {
-        let terms = Terms::new(2, 7);
+    fn a_draft_lists_every_sku_and_has_no_limit_per_address() {
+        let activity = TestActivity::new(2, 7);
         let rules = Rules { start_in: Duration::ZERO, pay_timeout: 9, per_user: 3 };
-        let draft = draft(&terms, &rules, OffsetDateTime::UNIX_EPOCH).unwrap();
+        let draft = draft(&activity, &rules, OffsetDateTime::UNIX_EPOCH).unwrap();
         assert_eq!(draft["starts_at"], "1970-01-01T00:00:00Z");
         assert_eq!(draft["skus"][1]["sku"], "sku-2");
         assert_eq!(draft["skus"][1]["total"], 7);

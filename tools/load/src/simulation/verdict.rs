@@ -5,8 +5,8 @@
 mod conservation;
 mod delivery;
 mod expiry;
-mod moments;
 mod payments;
+mod peak;
 mod quota;
 mod replays;
 mod returns;
@@ -14,7 +14,7 @@ mod stock;
 
 use serde::Serialize;
 
-use super::observations::Evidence;
+use super::observations::Observations;
 
 /// What a check found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -30,7 +30,7 @@ pub enum Finding {
 
 /// One line of the verdict.
 #[derive(Debug, Clone, Serialize)]
-pub struct Line {
+pub struct CheckResult {
     /// The id in the design or the requirements.
     pub id: &'static str,
     /// What must hold, in words.
@@ -45,21 +45,21 @@ pub struct Line {
 #[derive(Debug, Clone, Serialize)]
 pub struct Verdict {
     /// In the order of the ids.
-    pub lines: Vec<Line>,
+    pub lines: Vec<CheckResult>,
 }
 
 /// Judges a sale.
-pub fn judge(evidence: &Evidence) -> Verdict {
+pub fn evaluate(observations: &Observations) -> Verdict {
     Verdict {
         lines: vec![
-            conservation::judge(evidence),
-            stock::judge(evidence),
-            quota::judge(evidence),
-            delivery::judge(evidence),
-            returns::judge(evidence),
-            payments::judge(evidence),
-            replays::judge(evidence),
-            expiry::judge(evidence),
+            conservation::check(observations),
+            stock::check(observations),
+            quota::check(observations),
+            delivery::check(observations),
+            returns::check(observations),
+            payments::check(observations),
+            replays::check(observations),
+            expiry::check(observations),
         ],
     }
 }
@@ -67,7 +67,7 @@ pub fn judge(evidence: &Evidence) -> Verdict {
 impl Verdict {
     /// The worst finding of all.
     pub fn finding(&self) -> Finding {
-        self.lines.iter().map(|line| line.finding).max().unwrap_or(Finding::Unknown)
+        self.lines.iter().map(|result| result.finding).max().unwrap_or(Finding::Unknown)
     }
 
     /// 0 all held, 1 something is broken, 2 something could not be judged.
@@ -97,20 +97,20 @@ impl Findings {
     }
 
     /// `numbers` is what a line says when nothing is wrong.
-    fn line(self, id: &'static str, promise: &'static str, numbers: String) -> Line {
+    fn into_result(self, id: &'static str, promise: &'static str, numbers: String) -> CheckResult {
         let (finding, numbers) = if !self.broken.is_empty() {
-            (Finding::Broken, few(&self.broken))
+            (Finding::Broken, first_three(&self.broken))
         } else if !self.unknown.is_empty() {
-            (Finding::Unknown, few(&self.unknown))
+            (Finding::Unknown, first_three(&self.unknown))
         } else {
             (Finding::Ok, numbers)
         };
-        Line { id, promise, finding, numbers }
+        CheckResult { id, promise, finding, numbers }
     }
 }
 
 /// The first three, and how many more.
-fn few(items: &[String]) -> String {
+fn first_three(items: &[String]) -> String {
     let shown = items.iter().take(3).map(String::as_str).collect::<Vec<_>>().join("; ");
     match items.len().saturating_sub(3) {
         0 => shown,
@@ -120,33 +120,33 @@ fn few(items: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::observations::honest;
+    use super::super::observations::correct_sale;
     use super::*;
 
     #[test]
-    fn an_honest_sale_holds_on_every_line() {
-        let verdict = judge(&honest());
-        assert!(verdict.lines.iter().all(|line| line.finding == Finding::Ok), "{verdict:#?}");
+    fn a_correct_sale_passes_every_check() {
+        let verdict = evaluate(&correct_sale());
+        assert!(verdict.lines.iter().all(|result| result.finding == Finding::Ok), "{verdict:#?}");
         assert_eq!(verdict.exit_code(), 0);
     }
 
     #[test]
-    fn a_sale_in_which_nobody_won_proves_nothing() {
-        let mut evidence = honest();
-        evidence.orders.clear();
-        evidence.tickets.clear();
-        evidence.counted = Some(Default::default());
-        for stock in evidence.stock.iter_mut().flatten() {
+    fn a_sale_without_orders_is_unknown() {
+        let mut observations = correct_sale();
+        observations.orders.clear();
+        observations.orders_by_ticket.clear();
+        observations.orders_by_status = Some(Default::default());
+        for stock in observations.final_stock.iter_mut().flatten() {
             (stock.left, stock.sold) = (10, 0);
         }
-        assert_eq!(judge(&evidence).exit_code(), 2);
+        assert_eq!(evaluate(&observations).exit_code(), 2);
     }
 
     #[test]
     fn broken_outweighs_unknown() {
-        let mut evidence = honest();
-        evidence.samples[1].left = -1;
-        evidence.counted = None;
-        assert_eq!(judge(&evidence).exit_code(), 1);
+        let mut observations = correct_sale();
+        observations.stock_samples[1].left = -1;
+        observations.orders_by_status = None;
+        assert_eq!(evaluate(&observations).exit_code(), 1);
     }
 }

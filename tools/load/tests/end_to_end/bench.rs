@@ -4,7 +4,7 @@ use clap::Parser;
 use load::bench::report::Report;
 use load::bench::{self, Options};
 
-use crate::fake::{self, Fault};
+use crate::fake_app::{self, Fault};
 
 #[derive(Parser)]
 struct Cli {
@@ -12,8 +12,8 @@ struct Cli {
     options: Options,
 }
 
-async fn measure(fault: Fault) -> Report {
-    let url = fake::start(fault).await;
+async fn run_bench(fault: Fault) -> Report {
+    let url = fake_app::start(fault).await;
     let line = format!(
         "bench --admin-token a --env-file /dev/null --url {url} --seconds 0.2 --rounds 2 --reserves 60 --connections 4"
     );
@@ -22,7 +22,7 @@ async fn measure(fault: Fault) -> Report {
 
 #[tokio::test]
 async fn every_measurement_is_there_with_its_ratio() {
-    let report = measure(Fault::None).await;
+    let report = run_bench(Fault::None).await;
     assert_eq!(report.exit_code(), 0, "{}", report.text());
     assert_eq!(report.rows.len(), 7, "{}", report.text());
     assert!(report.rows.iter().all(|row| row.per_second > 0.0), "{}", report.text());
@@ -31,9 +31,9 @@ async fn every_measurement_is_there_with_its_ratio() {
 }
 
 #[tokio::test]
-async fn a_benchmark_of_errors_fails() {
-    let report = measure(Fault::Ails).await;
+async fn a_benchmark_with_errors_fails() {
+    let report = run_bench(Fault::InfoFails).await;
     assert_eq!(report.exit_code(), 1, "{}", report.text());
-    let complaint = report.unexpected.keys().next().unwrap();
-    assert!(complaint.starts_with("activity info: 500 instead of 200"), "{complaint}");
+    let unexpected = report.unexpected.keys().next().unwrap();
+    assert!(unexpected.starts_with("activity info: 500 instead of 200"), "{unexpected}");
 }

@@ -3,5 +3,5 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod bench;
-mod fake;
+mod fake_app;
 mod sale;

@@ -5,7 +5,7 @@ use load::simulation::report::Report;
 use load::simulation::verdict::Finding;
 use load::simulation::{self, Options};
 
-use crate::fake::{self, Fault};
+use crate::fake_app::{self, Fault};
 
 #[derive(Parser)]
 #[command(args_override_self = true)]
@@ -15,17 +15,17 @@ struct Cli {
 }
 
 /// A small crowd, in a hurry.
-const SALE: &str = "--admin-token a --cron-token c --env-file /dev/null --seed 1 --start-in 1 --pay-timeout 3 \
+const FLAGS: &str = "--admin-token a --cron-token c --env-file /dev/null --seed 1 --start-in 1 --pay-timeout 3 \
                     --settle 30 --sweep-every 1 --patience 20 --buyers 300 --stock 40 --skus 2 --per-user 2 \
                     --greedy-share 0.2 --double-share 0.2 --pay-share 0.5 --cancel-share 0.3";
 
-async fn sell(fault: Fault) -> Report {
-    sell_with(fault, "").await
+async fn run_sale(fault: Fault) -> Report {
+    run_sale_with(fault, "").await
 }
 
-async fn sell_with(fault: Fault, flags: &str) -> Report {
-    let url = fake::start(fault).await;
-    let line = format!("sale {SALE} --url {url} {flags}");
+async fn run_sale_with(fault: Fault, flags: &str) -> Report {
+    let url = fake_app::start(fault).await;
+    let line = format!("sale {FLAGS} --url {url} {flags}");
     simulation::run(Cli::parse_from(line.split_whitespace()).options).await.unwrap()
 }
 
@@ -39,8 +39,8 @@ fn assert_broken(report: &Report, ids: &[&str]) {
 }
 
 #[tokio::test]
-async fn an_honest_shop_passes() {
-    let report = sell(Fault::None).await;
+async fn a_correct_app_passes() {
+    let report = run_sale(Fault::None).await;
     assert_eq!(report.verdict.exit_code(), 0, "{}", report.text());
     assert!(report.visits["accepted"] >= 40, "{}", report.text());
     assert!(report.visits.contains_key("409 sold_out"), "{}", report.text());
@@ -51,26 +51,26 @@ async fn an_honest_shop_passes() {
 }
 
 #[tokio::test]
-async fn the_page_shows_the_verdict_and_the_course_of_the_sale() {
-    let page = load::simulation::page::html(&sell(Fault::None).await).unwrap();
+async fn the_page_shows_the_verdict_and_the_plots() {
+    let page = load::simulation::page::html(&run_sale(Fault::None).await).unwrap();
     assert_eq!(page.matches("<svg").count(), 3, "{page}");
     for part in ["Every invariant held.", "left + held + sold = total", "409 sold_out", "Stock", "<polyline"] {
         assert!(page.contains(part), "no {part} in {page}");
     }
-    let page = load::simulation::page::html(&sell(Fault::Oversells).await).unwrap();
+    let page = load::simulation::page::html(&run_sale(Fault::Oversells).await).unwrap();
     assert!(page.contains("An invariant is BROKEN."), "{page}");
 }
 
 #[tokio::test]
-async fn lost_answers_are_asked_for_again_and_are_nobodys_fault() {
-    let report = sell(Fault::LosesAnswers).await;
+async fn lost_responses_are_retried_and_break_no_invariant() {
+    let report = run_sale(Fault::LosesResponses).await;
     assert_eq!(report.verdict.exit_code(), 0, "{}", report.text());
     assert!(report.steps.iter().any(|step| step.answers.contains_key("connection lost")), "{}", report.text());
 }
 
 #[tokio::test]
-async fn a_crash_in_the_middle_is_survived() {
-    let report = sell(Fault::DownAtTheStart).await;
+async fn an_outage_during_the_sale_breaks_no_invariant() {
+    let report = run_sale(Fault::DownAfterStart).await;
     assert_eq!(report.verdict.exit_code(), 0, "{}", report.text());
     assert!(report.steps.iter().any(|step| step.answers.contains_key("connection lost")), "{}", report.text());
     assert!(report.visits.keys().all(|outcome| !outcome.contains("gave up")), "{}", report.text());
@@ -79,37 +79,37 @@ async fn a_crash_in_the_middle_is_survived() {
 #[tokio::test]
 async fn overselling_is_caught() {
     // Nobody gives a unit back: at the end there are more of them than there were.
-    let everybody_pays = "--pay-share 1 --cancel-share 0";
-    assert_broken(&sell_with(Fault::Oversells, everybody_pays).await, &["I1", "I2"]);
+    let all_pay = "--pay-share 1 --cancel-share 0";
+    assert_broken(&run_sale_with(Fault::Oversells, all_pay).await, &["I1", "I2"]);
 }
 
 #[tokio::test]
 async fn a_lost_order_is_caught() {
-    assert_broken(&sell(Fault::ForgetsAnOrder).await, &["I4"]);
+    assert_broken(&run_sale(Fault::LosesOrder).await, &["I4"]);
 }
 
 #[tokio::test]
-async fn a_user_with_too_much_is_caught() {
-    assert_broken(&sell(Fault::IgnoresPerUser).await, &["I3"]);
+async fn a_user_over_the_limit_is_caught() {
+    assert_broken(&run_sale(Fault::IgnoresPerUser).await, &["I3"]);
 }
 
 #[tokio::test]
-async fn a_unit_that_comes_back_twice_is_caught() {
-    assert_broken(&sell(Fault::ReturnsTwice).await, &["I1", "I5"]);
+async fn a_unit_returned_twice_is_caught() {
+    assert_broken(&run_sale(Fault::ReturnsTwice).await, &["I1", "I5"]);
 }
 
 #[tokio::test]
 async fn a_ticket_that_makes_two_orders_is_caught() {
-    assert_broken(&sell(Fault::RepeatsTickets).await, &["I7"]);
+    assert_broken(&run_sale(Fault::ReusesTickets).await, &["I7"]);
 }
 
 #[tokio::test]
-async fn money_without_goods_is_caught() {
-    assert_broken(&sell_with(Fault::TakesMoneyOnly, "--patience 4").await, &["I6"]);
+async fn a_payment_without_a_paid_order_is_caught() {
+    assert_broken(&run_sale_with(Fault::IgnoresPayments, "--patience 4").await, &["I6"]);
 }
 
 #[tokio::test]
-async fn a_queue_that_never_moves_cannot_be_judged() {
-    let report = sell_with(Fault::Stuck, "--patience 4 --settle 1").await;
+async fn a_stuck_queue_is_unknown() {
+    let report = run_sale_with(Fault::QueueStuck, "--patience 4 --settle 1").await;
     assert_eq!(report.verdict.exit_code(), 2, "{}", report.text());
 }

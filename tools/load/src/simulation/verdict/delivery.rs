@@ -2,43 +2,48 @@
 
 use std::collections::BTreeMap;
 
-use super::{Evidence, Findings, Line};
-use crate::simulation::observations::End;
-use crate::wire::Status;
+use super::{CheckResult, Findings, Observations};
+use crate::simulation::observations::LastSeen;
+use crate::wire::OrderStatus;
 
-pub(super) fn judge(evidence: &Evidence) -> Line {
+pub(super) fn check(observations: &Observations) -> CheckResult {
     let mut findings = Findings::default();
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();
-    let mut dead = 0_u64;
-    for order in &evidence.orders {
+    let mut dead_letter_count = 0_u64;
+    for order in &observations.orders {
         match order.end {
-            End::Status(status @ (Status::Queued | Status::Unheard)) => {
+            LastSeen::Status(status @ (OrderStatus::Queued | OrderStatus::Unrecognised)) => {
                 findings.unknown(format!("{} is still {status}", order.order_no));
             }
-            End::Status(_) => {}
-            End::Missing => match &evidence.dead_letters {
-                Some(letters) if letters.contains(&order.order_no) => dead += 1,
+            LastSeen::Status(_) => {}
+            LastSeen::Missing => match &observations.dead_letters {
+                Some(letters) if letters.contains(&order.order_no) => dead_letter_count += 1,
                 Some(_) => findings.broken(format!("{} was accepted and is gone", order.order_no)),
                 None => findings.unknown(format!("{} is gone, and the dead letters cannot be read", order.order_no)),
             },
-            End::Unreadable => findings.unknown(format!("{} could not be read", order.order_no)),
+            LastSeen::Unreadable => findings.unknown(format!("{} could not be read", order.order_no)),
         }
-        if let End::Status(status) = order.end {
+        if let LastSeen::Status(status) = order.end {
             *seen.entry(status.to_string()).or_default() += 1;
         }
     }
-    compare_with_the_operators_count(evidence, &seen, &mut findings);
-    if evidence.orders.is_empty() {
+    compare_with_stats(observations, &seen, &mut findings);
+    if observations.orders.is_empty() {
         findings.unknown("nobody got an order: nothing was put to the test");
     }
     let ends = seen.iter().map(|(status, count)| format!("{count} {status}")).collect::<Vec<_>>().join(", ");
-    let dead = if dead > 0 { format!(", {dead} dead letters") } else { String::new() };
-    findings.line("I4", "every 202 became an order", format!("{} accepted: {ends}{dead}", evidence.orders.len()))
+    let dead_letter_count =
+        if dead_letter_count > 0 { format!(", {dead_letter_count} dead letters") } else { String::new() };
+    findings.into_result(
+        "I4",
+        "every 202 became an order",
+        format!("{} accepted: {ends}{dead_letter_count}", observations.orders.len()),
+    )
 }
 
 /// The operator must count what the buyers see: fewer orders got lost, more were never announced to anyone.
 /// A failed order is a dead letter and not in the ledger: those are left out.
-fn compare_with_the_operators_count(evidence: &Evidence, seen: &BTreeMap<String, u64>, findings: &mut Findings) {
+fn compare_with_stats(observations: &Observations, seen: &BTreeMap<String, u64>, findings: &mut Findings) {
     let in_ledger = |counts: &BTreeMap<String, u64>| -> BTreeMap<String, u64> {
         counts
             .iter()
@@ -46,25 +51,26 @@ fn compare_with_the_operators_count(evidence: &Evidence, seen: &BTreeMap<String,
             .map(|(status, count)| (status.clone(), *count))
             .collect()
     };
-    let Some(counted) = &evidence.counted else {
+    let Some(counted) = &observations.orders_by_status else {
         return findings.unknown("the admin API counted no orders at the end");
     };
     let (seen, counted) = (in_ledger(seen), in_ledger(counted));
-    let theirs: u64 = counted.values().sum();
-    let ours: u64 = seen.values().sum();
-    if theirs > ours && evidence.unresolved > 0 {
+    let counted_count: u64 = counted.values().sum();
+    let seen_count: u64 = seen.values().sum();
+    if counted_count > seen_count && observations.unknown_outcomes > 0 {
         findings.unknown(format!(
             "{} orders more than buyers know of, and {} buyers could not learn their outcome",
-            theirs - ours,
-            evidence.unresolved
+            counted_count - seen_count,
+            observations.unknown_outcomes
         ));
-    } else if theirs != ours {
-        findings.broken(format!("buyers know of {ours} orders, the operator counts {theirs}"));
+    } else if counted_count != seen_count {
+        findings.broken(format!("buyers know of {seen_count} orders, the operator counts {counted_count}"));
     } else {
         for status in seen.keys().chain(counted.keys()) {
-            let (ours, theirs) = (seen.get(status).unwrap_or(&0), counted.get(status).unwrap_or(&0));
-            if ours != theirs {
-                findings.broken(format!("buyers see {ours} orders {status}, the operator counts {theirs}"));
+            let (seen_count, counted_count) = (seen.get(status).unwrap_or(&0), counted.get(status).unwrap_or(&0));
+            if seen_count != counted_count {
+                findings
+                    .broken(format!("buyers see {seen_count} orders {status}, the operator counts {counted_count}"));
             }
         }
     }
@@ -72,63 +78,63 @@ fn compare_with_the_operators_count(evidence: &Evidence, seen: &BTreeMap<String,
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::observations::honest;
+    use super::super::super::observations::correct_sale;
     use super::super::Finding;
     use super::*;
 
     #[test]
-    fn an_accepted_order_that_is_gone_breaks_it() {
-        let mut evidence = honest();
-        evidence.orders[2].end = End::Missing;
-        let line = judge(&evidence);
-        assert_eq!(line.finding, Finding::Broken);
-        assert!(line.numbers.contains("s.3 was accepted and is gone"), "{}", line.numbers);
+    fn an_accepted_order_that_is_missing_breaks_it() {
+        let mut observations = correct_sale();
+        observations.orders[2].end = LastSeen::Missing;
+        let result = check(&observations);
+        assert_eq!(result.finding, Finding::Broken);
+        assert!(result.numbers.contains("s.3 was accepted and is gone"), "{}", result.numbers);
     }
 
     #[test]
-    fn a_dead_letter_is_not_gone() {
-        let mut evidence = honest();
-        evidence.orders[2].end = End::Missing;
-        evidence.counted.as_mut().unwrap().remove("expired");
-        evidence.dead_letters = None;
-        assert_eq!(judge(&evidence).finding, Finding::Unknown);
-        evidence.dead_letters = Some(["s.3".to_owned()].into());
-        assert_eq!(judge(&evidence).finding, Finding::Ok);
+    fn a_dead_letter_is_not_missing() {
+        let mut observations = correct_sale();
+        observations.orders[2].end = LastSeen::Missing;
+        observations.orders_by_status.as_mut().unwrap().remove("expired");
+        observations.dead_letters = None;
+        assert_eq!(check(&observations).finding, Finding::Unknown);
+        observations.dead_letters = Some(["s.3".to_owned()].into());
+        assert_eq!(check(&observations).finding, Finding::Ok);
     }
 
     #[test]
-    fn a_failed_order_is_not_in_the_ledger() {
-        let mut evidence = honest();
-        evidence.orders[2].end = End::Status(Status::Failed);
-        evidence.counted.as_mut().unwrap().remove("expired");
-        assert_eq!(judge(&evidence).finding, Finding::Ok);
+    fn a_failed_order_is_not_expected_in_the_ledger() {
+        let mut observations = correct_sale();
+        observations.orders[2].end = LastSeen::Status(OrderStatus::Failed);
+        observations.orders_by_status.as_mut().unwrap().remove("expired");
+        assert_eq!(check(&observations).finding, Finding::Ok);
     }
 
     #[test]
-    fn an_order_that_nobody_was_told_of_breaks_it() {
-        let mut evidence = honest();
-        evidence.counted.as_mut().unwrap().insert("pending_payment".to_owned(), 1);
-        assert_eq!(judge(&evidence).finding, Finding::Broken);
-        evidence.unresolved = 1;
-        assert_eq!(judge(&evidence).finding, Finding::Unknown);
+    fn an_order_unknown_to_every_buyer_breaks_it() {
+        let mut observations = correct_sale();
+        observations.orders_by_status.as_mut().unwrap().insert("pending_payment".to_owned(), 1);
+        assert_eq!(check(&observations).finding, Finding::Broken);
+        observations.unknown_outcomes = 1;
+        assert_eq!(check(&observations).finding, Finding::Unknown);
     }
 
     #[test]
-    fn an_operator_who_counts_other_states_breaks_it() {
-        let mut evidence = honest();
-        let counted = evidence.counted.as_mut().unwrap();
+    fn different_counts_per_status_break_it() {
+        let mut observations = correct_sale();
+        let counted = observations.orders_by_status.as_mut().unwrap();
         counted.insert("paid".to_owned(), 2);
         counted.remove("expired");
-        assert_eq!(judge(&evidence).finding, Finding::Broken);
+        assert_eq!(check(&observations).finding, Finding::Broken);
     }
 
     #[test]
     fn an_order_that_is_still_queued_is_unknown() {
-        let mut evidence = honest();
-        evidence.orders[2].end = End::Status(Status::Queued);
-        let counted = evidence.counted.as_mut().unwrap();
+        let mut observations = correct_sale();
+        observations.orders[2].end = LastSeen::Status(OrderStatus::Queued);
+        let counted = observations.orders_by_status.as_mut().unwrap();
         counted.remove("expired");
         counted.insert("queued".to_owned(), 1);
-        assert_eq!(judge(&evidence).finding, Finding::Unknown);
+        assert_eq!(check(&observations).finding, Finding::Unknown);
     }
 }

@@ -1,55 +1,55 @@
 //! E3 and E4: who walks away loses the order in time, and a confirmed cancellation stays one.
 
-use super::{Evidence, Findings, Line};
-use crate::simulation::observations::Claim;
-use crate::wire::Status;
+use super::{CheckResult, Findings, Observations};
+use crate::simulation::observations::Confirmation;
+use crate::wire::OrderStatus;
 
-pub(super) fn judge(evidence: &Evidence) -> Line {
+pub(super) fn check(observations: &Observations) -> CheckResult {
     let mut findings = Findings::default();
     let (mut expired, mut cancelled) = (0, 0);
-    for order in &evidence.orders {
+    for order in &observations.orders {
         match order.status() {
-            Some(Status::PendingPayment) => {
+            Some(OrderStatus::PendingPayment) => {
                 findings.broken(format!("{} is still pending_payment after its time", order.order_no));
             }
-            Some(Status::Expired) => expired += 1,
-            Some(Status::Cancelled) if order.cancellation == Claim::No => {
+            Some(OrderStatus::Expired) => expired += 1,
+            Some(OrderStatus::Cancelled) if order.cancellation == Confirmation::No => {
                 findings.broken(format!("{} is cancelled, but nobody asked for it", order.order_no));
             }
-            Some(Status::Cancelled) => cancelled += 1,
-            Some(status) if order.cancellation == Claim::Yes => {
+            Some(OrderStatus::Cancelled) => cancelled += 1,
+            Some(status) if order.cancellation == Confirmation::Yes => {
                 findings.broken(format!("{} was cancelled and is {status}", order.order_no));
             }
             _ => {}
         }
     }
-    findings.line("E3", "unpaid orders ended in time", format!("{expired} expired, {cancelled} cancelled"))
+    findings.into_result("E3", "unpaid orders ended in time", format!("{expired} expired, {cancelled} cancelled"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::observations::{End, honest};
+    use super::super::super::observations::{LastSeen, correct_sale};
     use super::super::Finding;
     use super::*;
 
     #[test]
     fn an_order_that_never_expires_breaks_it() {
-        let mut evidence = honest();
-        evidence.orders[2].end = End::Status(Status::PendingPayment);
-        assert_eq!(judge(&evidence).finding, Finding::Broken);
+        let mut observations = correct_sale();
+        observations.orders[2].end = LastSeen::Status(OrderStatus::PendingPayment);
+        assert_eq!(check(&observations).finding, Finding::Broken);
     }
 
     #[test]
-    fn a_cancelled_order_that_is_paid_in_the_end_breaks_it() {
-        let mut evidence = honest();
-        evidence.orders[1].end = End::Status(Status::Paid);
-        assert_eq!(judge(&evidence).finding, Finding::Broken);
+    fn a_cancelled_order_that_ends_as_paid_breaks_it() {
+        let mut observations = correct_sale();
+        observations.orders[1].end = LastSeen::Status(OrderStatus::Paid);
+        assert_eq!(check(&observations).finding, Finding::Broken);
     }
 
     #[test]
-    fn a_cancellation_that_nobody_asked_for_breaks_it() {
-        let mut evidence = honest();
-        evidence.orders[2].end = End::Status(Status::Cancelled);
-        assert_eq!(judge(&evidence).finding, Finding::Broken);
+    fn a_cancellation_without_a_request_breaks_it() {
+        let mut observations = correct_sale();
+        observations.orders[2].end = LastSeen::Status(OrderStatus::Cancelled);
+        assert_eq!(check(&observations).finding, Finding::Broken);
     }
 }

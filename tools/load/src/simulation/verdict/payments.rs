@@ -1,116 +1,120 @@
 //! I6: money and goods agree: a confirmed payment is a paid order or a refund, and nothing else is paid.
 
-use super::{Evidence, Findings, Line};
-use crate::simulation::observations::{Claim, End, OrderSeen};
+use super::{CheckResult, Findings, Observations};
+use crate::simulation::observations::{Confirmation, LastSeen, ObservedOrder};
 use crate::simulation::plan::Intent;
-use crate::wire::Status;
+use crate::wire::OrderStatus;
 
-pub(super) fn judge(evidence: &Evidence) -> Line {
+pub(super) fn check(observations: &Observations) -> CheckResult {
     let mut findings = Findings::default();
     let (mut paid, mut refunded) = (0, 0);
-    for order in &evidence.orders {
-        let settled = matches!(order.status(), Some(Status::Paid | Status::Refunding | Status::Refunded));
+    for order in &observations.orders {
+        let has_payment =
+            matches!(order.status(), Some(OrderStatus::Paid | OrderStatus::Refunding | OrderStatus::Refunded));
         match order.payment {
-            Claim::Yes if order.end == End::Unreadable => {
+            Confirmation::Yes if order.end == LastSeen::Unreadable => {
                 findings.unknown(format!("{} was paid for and cannot be read", order.order_no));
             }
-            Claim::Yes if !settled => {
-                findings.broken(format!("{} was paid for and is {}", order.order_no, word(order)))
+            Confirmation::Yes if !has_payment => {
+                findings.broken(format!("{} was paid for and is {}", order.order_no, end_label(order)))
             }
-            Claim::Yes if order.extra == Claim::Yes && !evidence.given_back.contains(&order.order_no) => {
+            Confirmation::Yes
+                if order.extra == Confirmation::Yes
+                    && !observations.refunded_overpayments.contains(&order.order_no) =>
+            {
                 findings.broken(format!("{} was paid for twice, and nothing goes back", order.order_no));
             }
-            Claim::Yes if order.refund == Claim::Yes && order.status() == Some(Status::Paid) => {
+            Confirmation::Yes if order.refund == Confirmation::Yes && order.status() == Some(OrderStatus::Paid) => {
                 findings.broken(format!("{} was to be paid back and is paid", order.order_no));
             }
             // A second payment may have been the only one.
-            Claim::No if settled && order.extra == Claim::No => {
-                findings.broken(format!("{} is {} without money", order.order_no, word(order)))
+            Confirmation::No if has_payment && order.extra == Confirmation::No => {
+                findings.broken(format!("{} is {} without money", order.order_no, end_label(order)))
             }
             _ => {}
         }
         match order.status() {
-            Some(Status::Paid) => paid += 1,
-            Some(Status::Refunding | Status::Refunded) => refunded += 1,
+            Some(OrderStatus::Paid) => paid += 1,
+            Some(OrderStatus::Refunding | OrderStatus::Refunded) => refunded += 1,
             _ => {}
         }
     }
-    let confirmed = evidence.orders.iter().filter(|order| order.payment == Claim::Yes).count();
-    let willing = evidence.orders.iter().filter(|order| order.intent == Intent::Pay).count();
-    if confirmed == 0 && willing > 0 {
-        findings.unknown(format!("{willing} winners meant to pay, and not one could"));
+    let confirmed = observations.orders.iter().filter(|order| order.payment == Confirmation::Yes).count();
+    let intending = observations.orders.iter().filter(|order| order.intent == Intent::Pay).count();
+    if confirmed == 0 && intending > 0 {
+        findings.unknown(format!("{intending} winners meant to pay, and not one could"));
     }
-    findings.line(
+    findings.into_result(
         "I6",
         "paid for = paid or refunded",
         format!(
             "{confirmed} payments confirmed: {paid} paid, {refunded} refunded, {} second ones given back",
-            evidence.given_back.len()
+            observations.refunded_overpayments.len()
         ),
     )
 }
 
-fn word(order: &OrderSeen) -> String {
+fn end_label(order: &ObservedOrder) -> String {
     match order.end {
-        End::Status(status) => status.to_string(),
-        End::Missing => "gone".to_owned(),
-        End::Unreadable => "unreadable".to_owned(),
+        LastSeen::Status(status) => status.to_string(),
+        LastSeen::Missing => "gone".to_owned(),
+        LastSeen::Unreadable => "unreadable".to_owned(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::observations::honest;
+    use super::super::super::observations::correct_sale;
     use super::super::Finding;
     use super::*;
 
     #[test]
-    fn money_without_an_order_breaks_it() {
-        let mut evidence = honest();
-        evidence.orders[0].end = End::Status(Status::Expired);
-        let line = judge(&evidence);
-        assert_eq!(line.finding, Finding::Broken);
-        assert_eq!(line.numbers, "s.1 was paid for and is expired");
+    fn a_payment_without_a_paid_order_breaks_it() {
+        let mut observations = correct_sale();
+        observations.orders[0].end = LastSeen::Status(OrderStatus::Expired);
+        let result = check(&observations);
+        assert_eq!(result.finding, Finding::Broken);
+        assert_eq!(result.numbers, "s.1 was paid for and is expired");
     }
 
     #[test]
-    fn a_second_payment_that_stays_and_a_refund_that_never_comes_break_it() {
-        let mut evidence = honest();
-        evidence.orders[0].extra = Claim::Yes;
-        assert_eq!(judge(&evidence).finding, Finding::Broken);
-        evidence.given_back.insert(evidence.orders[0].order_no.clone());
-        assert_eq!(judge(&evidence).finding, Finding::Ok);
-        evidence.orders[0].refund = Claim::Yes;
-        assert_eq!(judge(&evidence).finding, Finding::Broken);
-        evidence.orders[0].end = End::Status(Status::Refunded);
-        assert_eq!(judge(&evidence).finding, Finding::Ok);
+    fn an_overpayment_or_a_refund_that_is_not_returned_breaks_it() {
+        let mut observations = correct_sale();
+        observations.orders[0].extra = Confirmation::Yes;
+        assert_eq!(check(&observations).finding, Finding::Broken);
+        observations.refunded_overpayments.insert(observations.orders[0].order_no.clone());
+        assert_eq!(check(&observations).finding, Finding::Ok);
+        observations.orders[0].refund = Confirmation::Yes;
+        assert_eq!(check(&observations).finding, Finding::Broken);
+        observations.orders[0].end = LastSeen::Status(OrderStatus::Refunded);
+        assert_eq!(check(&observations).finding, Finding::Ok);
     }
 
     #[test]
-    fn goods_without_money_break_it() {
-        let mut evidence = honest();
-        evidence.orders[2].end = End::Status(Status::Paid);
-        assert_eq!(judge(&evidence).finding, Finding::Broken);
+    fn a_paid_order_without_a_payment_breaks_it() {
+        let mut observations = correct_sale();
+        observations.orders[2].end = LastSeen::Status(OrderStatus::Paid);
+        assert_eq!(check(&observations).finding, Finding::Broken);
     }
 
     #[test]
-    fn a_provider_who_takes_no_money_proves_nothing() {
-        let mut evidence = honest();
-        evidence.orders[0].payment = Claim::Unknown;
-        evidence.orders[0].end = End::Status(Status::Expired);
-        let line = judge(&evidence);
-        assert_eq!(line.finding, Finding::Unknown);
-        assert_eq!(line.numbers, "1 winners meant to pay, and not one could");
+    fn a_sale_without_confirmed_payments_is_unknown() {
+        let mut observations = correct_sale();
+        observations.orders[0].payment = Confirmation::Unknown;
+        observations.orders[0].end = LastSeen::Status(OrderStatus::Expired);
+        let result = check(&observations);
+        assert_eq!(result.finding, Finding::Unknown);
+        assert_eq!(result.numbers, "1 winners meant to pay, and not one could");
     }
 
     #[test]
-    fn a_lost_answer_of_the_provider_may_end_either_way() {
-        let mut evidence = honest();
-        let mut lost = evidence.orders[0].clone();
-        lost.payment = Claim::Unknown;
-        evidence.orders.push(lost);
-        assert_eq!(judge(&evidence).finding, Finding::Ok);
-        evidence.orders[3].end = End::Status(Status::Expired);
-        assert_eq!(judge(&evidence).finding, Finding::Ok);
+    fn a_payment_with_a_lost_response_may_end_either_way() {
+        let mut observations = correct_sale();
+        let mut lost = observations.orders[0].clone();
+        lost.payment = Confirmation::Unknown;
+        observations.orders.push(lost);
+        assert_eq!(check(&observations).finding, Finding::Ok);
+        observations.orders[3].end = LastSeen::Status(OrderStatus::Expired);
+        assert_eq!(check(&observations).finding, Finding::Ok);
     }
 }

@@ -2,73 +2,80 @@
 
 use std::collections::BTreeMap;
 
-use super::{Evidence, Findings, Line, moments};
-use crate::simulation::observations::OrderSeen;
+use super::{CheckResult, Findings, Observations, peak};
+use crate::simulation::observations::ObservedOrder;
 
-pub(super) fn judge(evidence: &Evidence) -> Line {
+pub(super) fn check(observations: &Observations) -> CheckResult {
     let mut findings = Findings::default();
-    let mut holders: BTreeMap<(&str, &str), Vec<&OrderSeen>> = BTreeMap::new();
-    for order in &evidence.orders {
-        holders.entry((&order.user, &order.sku)).or_default().push(order);
+    let mut orders_by_user: BTreeMap<(&str, &str), Vec<&ObservedOrder>> = BTreeMap::new();
+    for order in &observations.orders {
+        orders_by_user.entry((&order.user, &order.sku)).or_default().push(order);
     }
     let mut largest = 0;
-    for ((user, sku), orders) in &holders {
+    for ((user, sku), orders) in &orders_by_user {
         let live: i64 = orders.iter().map(|order| order.live_units()).sum();
-        let most = live.max(moments::most_alive(orders.iter().copied()));
+        let most = live.max(peak::peak_live_units(orders.iter().copied()));
         largest = largest.max(most);
-        if most > evidence.per_user.into() {
-            findings.broken(format!("{user} held {most} units of {sku}, {} are allowed", evidence.per_user));
+        if most > observations.per_user.into() {
+            findings.broken(format!("{user} held {most} units of {sku}, {} are allowed", observations.per_user));
         }
     }
-    for (sku, ledger) in evidence.ledger().filter(|(_, ledger)| ledger.most_per_user > evidence.per_user.into()) {
+    for (sku, ledger) in
+        observations.ledger_stock().filter(|(_, ledger)| ledger.most_per_user > observations.per_user.into())
+    {
         let most = ledger.most_per_user;
-        findings.broken(format!("{sku}: in the ledger a user holds {most} units, {} are allowed", evidence.per_user));
+        findings
+            .broken(format!("{sku}: in the ledger a user holds {most} units, {} are allowed", observations.per_user));
     }
-    if evidence.unreadable() > 0 {
-        findings.unknown(format!("{} orders could not be read", evidence.unreadable()));
+    if observations.unreadable_orders() > 0 {
+        findings.unknown(format!("{} orders could not be read", observations.unreadable_orders()));
     }
-    findings.line(
+    findings.into_result(
         "I3",
         "no user holds more than per_user",
-        format!("{} users hold or held units, {largest} at most, {} allowed", holders.len(), evidence.per_user),
+        format!(
+            "{} users hold or held units, {largest} at most, {} allowed",
+            orders_by_user.len(),
+            observations.per_user
+        ),
     )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::observations::{End, honest};
+    use super::super::super::observations::{LastSeen, correct_sale};
     use super::super::Finding;
     use super::*;
-    use crate::wire::Status;
+    use crate::wire::OrderStatus;
 
     #[test]
     fn a_user_with_too_many_units_breaks_it() {
-        let mut evidence = honest();
-        let mut second = evidence.orders[0].clone();
+        let mut observations = correct_sale();
+        let mut second = observations.orders[0].clone();
         second.order_no = "s.4".to_owned();
         second.quantity = 1;
-        evidence.orders.push(second);
-        let line = judge(&evidence);
-        assert_eq!(line.finding, Finding::Broken);
-        assert_eq!(line.numbers, "user-1 held 3 units of a, 2 are allowed");
+        observations.orders.push(second);
+        let result = check(&observations);
+        assert_eq!(result.finding, Finding::Broken);
+        assert_eq!(result.numbers, "user-1 held 3 units of a, 2 are allowed");
     }
 
     #[test]
-    fn a_ledger_that_shows_too_much_in_one_hand_breaks_it() {
-        let mut evidence = honest();
-        evidence.audit.as_mut().unwrap()[0].ledger.as_mut().unwrap().most_per_user = 3;
-        assert_eq!(judge(&evidence).finding, Finding::Broken);
+    fn a_user_over_the_limit_in_the_ledger_breaks_it() {
+        let mut observations = correct_sale();
+        observations.audit.as_mut().unwrap()[0].ledger.as_mut().unwrap().most_per_user = 3;
+        assert_eq!(check(&observations).finding, Finding::Broken);
     }
 
     #[test]
     fn a_released_order_no_longer_counts() {
-        let mut evidence = honest();
-        let mut second = evidence.orders[0].clone();
+        let mut observations = correct_sale();
+        let mut second = observations.orders[0].clone();
         second.order_no = "s.4".to_owned();
         second.alive[0].from = second.alive[0].until;
         second.alive[0].until *= 2;
-        second.end = End::Status(Status::Expired);
-        evidence.orders.push(second);
-        assert_eq!(judge(&evidence).finding, Finding::Ok);
+        second.end = LastSeen::Status(OrderStatus::Expired);
+        observations.orders.push(second);
+        assert_eq!(check(&observations).finding, Finding::Ok);
     }
 }

@@ -2,59 +2,59 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Evidence, Findings, Line};
+use super::{CheckResult, Findings, Observations};
 
-pub(super) fn judge(evidence: &Evidence) -> Line {
+pub(super) fn check(observations: &Observations) -> CheckResult {
     let mut findings = Findings::default();
-    let mut owners: BTreeMap<&str, usize> = BTreeMap::new();
-    for (ticket, answers) in evidence.tickets.iter().enumerate() {
-        let distinct: BTreeSet<&str> = answers.iter().map(String::as_str).collect();
+    let mut ticket_by_order: BTreeMap<&str, usize> = BTreeMap::new();
+    for (ticket, order_nos) in observations.orders_by_ticket.iter().enumerate() {
+        let distinct: BTreeSet<&str> = order_nos.iter().map(String::as_str).collect();
         if distinct.len() > 1 {
             findings.broken(format!("one ticket made {distinct:?}"));
         }
         for order_no in distinct {
-            if owners.insert(order_no, ticket).is_some() {
+            if ticket_by_order.insert(order_no, ticket).is_some() {
                 findings.broken(format!("{order_no} was given to two tickets"));
             }
         }
     }
-    for order_no in &evidence.denied_winners {
+    for order_no in &observations.denied_orders {
         findings.broken(format!("{order_no} exists, but its ticket was refused when it asked again"));
     }
-    let repeats: usize = evidence.tickets.iter().map(|answers| answers.len().saturating_sub(1)).sum();
-    findings.line(
+    let repeats: usize = observations.orders_by_ticket.iter().map(|order_nos| order_nos.len().saturating_sub(1)).sum();
+    findings.into_result(
         "I7",
         "a ticket makes one order",
-        format!("{} order numbers, {repeats} repeated requests", owners.len()),
+        format!("{} order numbers, {repeats} repeated requests", ticket_by_order.len()),
     )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::observations::honest;
+    use super::super::super::observations::correct_sale;
     use super::super::Finding;
     use super::*;
 
     #[test]
     fn a_ticket_with_two_orders_breaks_it() {
-        let mut evidence = honest();
-        evidence.tickets[0].push("s.9".to_owned());
-        assert_eq!(judge(&evidence).finding, Finding::Broken);
+        let mut observations = correct_sale();
+        observations.orders_by_ticket[0].push("s.9".to_owned());
+        assert_eq!(check(&observations).finding, Finding::Broken);
     }
 
     #[test]
-    fn an_order_number_that_two_buyers_got_breaks_it() {
-        let mut evidence = honest();
-        evidence.tickets[1] = vec!["s.1".to_owned()];
-        let line = judge(&evidence);
-        assert_eq!(line.finding, Finding::Broken);
-        assert_eq!(line.numbers, "s.1 was given to two tickets");
+    fn an_order_number_given_to_two_tickets_breaks_it() {
+        let mut observations = correct_sale();
+        observations.orders_by_ticket[1] = vec!["s.1".to_owned()];
+        let result = check(&observations);
+        assert_eq!(result.finding, Finding::Broken);
+        assert_eq!(result.numbers, "s.1 was given to two tickets");
     }
 
     #[test]
-    fn a_winner_who_is_told_otherwise_after_a_lost_answer_breaks_it() {
-        let mut evidence = honest();
-        evidence.denied_winners.push("s.2".to_owned());
-        assert_eq!(judge(&evidence).finding, Finding::Broken);
+    fn a_refused_replay_of_an_accepted_ticket_breaks_it() {
+        let mut observations = correct_sale();
+        observations.denied_orders.push("s.2".to_owned());
+        assert_eq!(check(&observations).finding, Finding::Broken);
     }
 }

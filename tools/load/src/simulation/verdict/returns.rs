@@ -1,26 +1,26 @@
 //! I5: a unit is returned exactly once per order: what is left is the total minus what is still owned.
 
-use super::{Evidence, Findings, Line};
-use crate::wire::Status;
+use super::{CheckResult, Findings, Observations};
+use crate::wire::OrderStatus;
 
-pub(super) fn judge(evidence: &Evidence) -> Line {
+pub(super) fn check(observations: &Observations) -> CheckResult {
     let mut findings = Findings::default();
     let mut numbers = Vec::new();
-    let refunding = evidence.orders.iter().filter(|order| order.status() == Some(Status::Refunding)).count();
+    let refunding = observations.orders.iter().filter(|order| order.status() == Some(OrderStatus::Refunding)).count();
     if refunding > 0 {
         findings.unknown(format!("{refunding} refunds are still on their way"));
-    } else if evidence.unreadable() > 0 || evidence.unresolved > 0 {
+    } else if observations.unreadable_orders() > 0 || observations.unknown_outcomes > 0 {
         findings.unknown(format!(
             "{} orders could not be read, {} reservations have no known outcome",
-            evidence.unreadable(),
-            evidence.unresolved
+            observations.unreadable_orders(),
+            observations.unknown_outcomes
         ));
-    } else if let Some(stock) = &evidence.stock {
-        let live = evidence.live_units();
+    } else if let Some(stock) = &observations.final_stock {
+        let live = observations.live_units();
         for stock in stock {
             let Some(live) = live.get(stock.sku.as_str()) else { continue };
             let expected = stock.total - live;
-            let returned = returned_units(evidence, &stock.sku);
+            let returned = returned_units(observations, &stock.sku);
             match stock.left - expected {
                 0 => numbers.push(format!("{}: {returned} units returned, {} left", stock.sku, stock.left)),
                 surplus @ 1.. => findings.broken(format!(
@@ -36,7 +36,7 @@ pub(super) fn judge(evidence: &Evidence) -> Line {
     } else {
         findings.unknown("the admin API showed no stock at the end");
     }
-    match &evidence.audit {
+    match &observations.audit {
         None => findings.unknown("the app's audit did not answer"),
         Some(skus) => {
             for sku in skus.iter().filter(|sku| sku.drift != 0) {
@@ -44,11 +44,11 @@ pub(super) fn judge(evidence: &Evidence) -> Line {
             }
         }
     }
-    findings.line("I5", "each unit came back exactly once", super::few(&numbers))
+    findings.into_result("I5", "each unit came back exactly once", super::first_three(&numbers))
 }
 
-fn returned_units(evidence: &Evidence, sku: &str) -> u32 {
-    evidence
+fn returned_units(observations: &Observations, sku: &str) -> u32 {
+    observations
         .orders
         .iter()
         .filter(|order| order.sku == sku && order.status().is_some_and(|status| !status.owns_units()))
@@ -58,50 +58,50 @@ fn returned_units(evidence: &Evidence, sku: &str) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::observations::{End, honest};
+    use super::super::super::observations::{LastSeen, correct_sale};
     use super::super::Finding;
     use super::*;
 
-    fn with_left(left: i64) -> Line {
-        let mut evidence = honest();
-        for stock in evidence.stock.iter_mut().flatten() {
+    fn with_left(left: i64) -> CheckResult {
+        let mut observations = correct_sale();
+        for stock in observations.final_stock.iter_mut().flatten() {
             stock.left = left;
         }
-        judge(&evidence)
+        check(&observations)
     }
 
     #[test]
-    fn a_unit_that_came_back_twice_breaks_it() {
-        let line = with_left(9);
-        assert_eq!(line.finding, Finding::Broken);
-        assert_eq!(line.numbers, "a: 9 left, 8 expected: 1 returned more than once");
+    fn a_unit_returned_twice_breaks_it() {
+        let result = with_left(9);
+        assert_eq!(result.finding, Finding::Broken);
+        assert_eq!(result.numbers, "a: 9 left, 8 expected: 1 returned more than once");
     }
 
     #[test]
-    fn a_unit_that_never_came_back_breaks_it() {
-        let line = with_left(6);
-        assert_eq!(line.finding, Finding::Broken);
-        assert_eq!(line.numbers, "a: 6 left, 8 expected: 2 never returned");
+    fn a_unit_that_is_never_returned_breaks_it() {
+        let result = with_left(6);
+        assert_eq!(result.finding, Finding::Broken);
+        assert_eq!(result.numbers, "a: 6 left, 8 expected: 2 never returned");
     }
 
     #[test]
     fn drift_between_redis_and_ledger_breaks_it() {
-        let mut evidence = honest();
-        evidence.audit.as_mut().unwrap()[0].drift = -1;
-        assert_eq!(judge(&evidence).finding, Finding::Broken);
+        let mut observations = correct_sale();
+        observations.audit.as_mut().unwrap()[0].drift = -1;
+        assert_eq!(check(&observations).finding, Finding::Broken);
     }
 
     #[test]
-    fn it_is_unknown_while_a_refund_is_on_its_way() {
-        let mut evidence = honest();
-        evidence.orders[0].end = End::Status(Status::Refunding);
-        assert_eq!(judge(&evidence).finding, Finding::Unknown);
+    fn it_is_unknown_while_a_refund_is_pending() {
+        let mut observations = correct_sale();
+        observations.orders[0].end = LastSeen::Status(OrderStatus::Refunding);
+        assert_eq!(check(&observations).finding, Finding::Unknown);
     }
 
     #[test]
-    fn it_is_unknown_while_an_order_is() {
-        let mut evidence = honest();
-        evidence.orders[0].end = End::Unreadable;
-        assert_eq!(judge(&evidence).finding, Finding::Unknown);
+    fn it_is_unknown_while_an_order_is_unreadable() {
+        let mut observations = correct_sale();
+        observations.orders[0].end = LastSeen::Unreadable;
+        assert_eq!(check(&observations).finding, Finding::Unknown);
     }
 }

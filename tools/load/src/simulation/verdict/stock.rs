@@ -1,22 +1,22 @@
 //! I2: never more live units than `total`, neither at the end nor at any moment on the way.
 
-use super::{Evidence, Findings, Line, moments};
+use super::{CheckResult, Findings, Observations, peak};
 
-pub(super) fn judge(evidence: &Evidence) -> Line {
+pub(super) fn check(observations: &Observations) -> CheckResult {
     let mut findings = Findings::default();
     let mut numbers = Vec::new();
-    for (sku, live) in evidence.live_units() {
-        let Some(&total) = evidence.totals.get(sku) else {
+    for (sku, live) in observations.live_units() {
+        let Some(&total) = observations.totals.get(sku) else {
             findings.broken(format!("{live} units of {sku}, which was never on sale"));
             continue;
         };
-        let most = moments::most_alive(evidence.orders.iter().filter(|order| order.sku == sku));
-        let ledger = evidence.ledger().find(|(name, _)| *name == sku).map(|(_, ledger)| ledger);
+        let peak = peak::peak_live_units(observations.orders.iter().filter(|order| order.sku == sku));
+        let ledger = observations.ledger_stock().find(|(name, _)| *name == sku).map(|(_, ledger)| ledger);
         if live > total {
             findings.broken(format!("{sku}: {live} units are held or sold, only {total} exist"));
         }
-        if most > total {
-            findings.broken(format!("{sku}: {most} units were alive at one moment, only {total} exist"));
+        if peak > total {
+            findings.broken(format!("{sku}: {peak} units were alive at one moment, only {total} exist"));
         }
         match ledger {
             None => findings.unknown(format!("{sku}: the audit shows no ledger")),
@@ -26,61 +26,61 @@ pub(super) fn judge(evidence: &Evidence) -> Line {
             )),
             Some(_) => {}
         }
-        numbers.push(format!("{sku}: {live} live at the end, {most} at most at once, of {total}"));
+        numbers.push(format!("{sku}: {live} live at the end, {peak} at most at once, of {total}"));
     }
-    if evidence.unreadable() > 0 {
-        findings.unknown(format!("{} orders could not be read", evidence.unreadable()));
+    if observations.unreadable_orders() > 0 {
+        findings.unknown(format!("{} orders could not be read", observations.unreadable_orders()));
     }
-    findings.line("I2", "never more live units than stock", super::few(&numbers))
+    findings.into_result("I2", "never more live units than stock", super::first_three(&numbers))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::observations::{End, honest};
+    use super::super::super::observations::{LastSeen, correct_sale};
     use super::super::Finding;
     use super::*;
-    use crate::wire::Status;
+    use crate::wire::OrderStatus;
 
     #[test]
     fn overselling_breaks_it() {
-        let mut evidence = honest();
-        evidence.orders[0].quantity = 11;
-        let line = judge(&evidence);
-        assert_eq!(line.finding, Finding::Broken);
-        assert!(line.numbers.contains("11 units are held or sold, only 10 exist"), "{}", line.numbers);
+        let mut observations = correct_sale();
+        observations.orders[0].quantity = 11;
+        let result = check(&observations);
+        assert_eq!(result.finding, Finding::Broken);
+        assert!(result.numbers.contains("11 units are held or sold, only 10 exist"), "{}", result.numbers);
     }
 
     #[test]
-    fn overselling_for_a_moment_breaks_it_even_if_the_end_is_right() {
-        let mut evidence = honest();
-        for order in &mut evidence.orders {
+    fn overselling_for_a_moment_breaks_it_even_if_the_final_stock_is_right() {
+        let mut observations = correct_sale();
+        for order in &mut observations.orders {
             order.quantity = 4;
-            order.end = End::Status(Status::Cancelled);
+            order.end = LastSeen::Status(OrderStatus::Cancelled);
         }
-        let line = judge(&evidence);
-        assert_eq!(line.finding, Finding::Broken);
-        assert!(line.numbers.contains("12 units were alive at one moment"), "{}", line.numbers);
+        let result = check(&observations);
+        assert_eq!(result.finding, Finding::Broken);
+        assert!(result.numbers.contains("12 units were alive at one moment"), "{}", result.numbers);
     }
 
     #[test]
-    fn a_ledger_that_holds_too_much_breaks_it() {
-        let mut evidence = honest();
-        let ledger = evidence.audit.as_mut().unwrap()[0].ledger.as_mut().unwrap();
+    fn too_many_live_units_in_the_ledger_break_it() {
+        let mut observations = correct_sale();
+        let ledger = observations.audit.as_mut().unwrap()[0].ledger.as_mut().unwrap();
         (ledger.live, ledger.counted) = (11, 11);
-        assert_eq!(judge(&evidence).finding, Finding::Broken);
+        assert_eq!(check(&observations).finding, Finding::Broken);
     }
 
     #[test]
     fn a_ledger_whose_row_and_orders_disagree_breaks_it() {
-        let mut evidence = honest();
-        evidence.audit.as_mut().unwrap()[0].ledger.as_mut().unwrap().live = 1;
-        assert_eq!(judge(&evidence).finding, Finding::Broken);
+        let mut observations = correct_sale();
+        observations.audit.as_mut().unwrap()[0].ledger.as_mut().unwrap().live = 1;
+        assert_eq!(check(&observations).finding, Finding::Broken);
     }
 
     #[test]
-    fn an_order_that_cannot_be_read_leaves_it_unknown() {
-        let mut evidence = honest();
-        evidence.orders[0].end = End::Unreadable;
-        assert_eq!(judge(&evidence).finding, Finding::Unknown);
+    fn it_is_unknown_while_an_order_is_unreadable() {
+        let mut observations = correct_sale();
+        observations.orders[0].end = LastSeen::Unreadable;
+        assert_eq!(check(&observations).finding, Finding::Unknown);
     }
 }

@@ -1,0 +1,96 @@
+//! Tokens of picture puzzles: what a picture shows is computed from its token and a secret, so that nothing is stored
+//! and the token says nothing of the answer.
+
+use serde::{Deserialize, Serialize};
+
+use super::{CheckError, Key, Proof, Subject};
+use crate::time::Millis;
+
+/// Which puzzle.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PuzzleKind {
+    /// A piece to slide into its gap.
+    #[default]
+    Slider,
+    /// A sum in a picture.
+    Sum,
+}
+
+impl PuzzleKind {
+    fn as_str(self) -> &'static str {
+        match self {
+            PuzzleKind::Slider => "slider",
+            PuzzleKind::Sum => "sum",
+        }
+    }
+}
+
+/// A puzzle that was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Puzzle {
+    /// What the answer must carry.
+    pub token: String,
+    /// Which puzzle.
+    pub kind: PuzzleKind,
+    /// What picture and answer are made from.
+    pub seed: u64,
+    /// What to remember once it was answered, rightly or wrongly.
+    pub proof: Proof,
+}
+
+pub(super) fn issue(key: &Key, subject: Subject<'_>, kind: PuzzleKind, random: u128, expires_at: Millis) -> Puzzle {
+    let body = format!("{}.{random:032x}.{}", kind.as_str(), expires_at.0);
+    let text = signed_text(&body, subject);
+    let token = format!("{body}.{}", key.token_signer.sign(&text));
+    Puzzle { token, kind, seed: derive_seed(key, &text), proof: Proof { id: format!("{random:032x}"), expires_at } }
+}
+
+pub(super) fn verify(key: &Key, token: &str, subject: Subject<'_>, now: Millis) -> Result<Puzzle, CheckError> {
+    let parse = || {
+        let (body, signature) = token.rsplit_once('.')?;
+        let text = signed_text(body, subject);
+        let [kind, id, expires_at]: [&str; 3] = body.split('.').collect::<Vec<_>>().try_into().ok()?;
+        let kind = [PuzzleKind::Slider, PuzzleKind::Sum].into_iter().find(|known| known.as_str() == kind)?;
+        let proof = Proof { id: id.to_owned(), expires_at: Millis(expires_at.parse().ok()?) };
+        let puzzle = Puzzle { token: token.to_owned(), kind, seed: derive_seed(key, &text), proof };
+        key.token_signer.verify(&text, signature).then_some(puzzle)
+    };
+    let puzzle = parse().ok_or(CheckError::Forged)?;
+    if puzzle.proof.expires_at <= now { Err(CheckError::Expired) } else { Ok(puzzle) }
+}
+
+fn signed_text(body: &str, subject: Subject<'_>) -> String {
+    format!("{body} {} {}", subject.activity, subject.user)
+}
+
+fn derive_seed(key: &Key, text: &str) -> u64 {
+    key.seed_signer.hash_u64(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{CheckKeys, LIFETIME_MS};
+    use super::*;
+    use crate::ids::{ActivityId, UserId};
+
+    const SECRET: &str = "kX9v2mQ7Lr4tY8wZ1nB6cD3fG5hJ0pS-";
+
+    #[test]
+    fn a_puzzle_token_is_valid_only_for_its_user_activity_and_lifetime() {
+        let keys = CheckKeys::new(SECRET);
+        let (activity, user) = (ActivityId::parse("demo").expect("id"), UserId::parse("a b.c").expect("id"));
+        let subject = Subject { activity: &activity, user: &user };
+        let puzzle = keys.issue_puzzle(subject, PuzzleKind::Sum, 9, Millis(0)).expect("a puzzle");
+        assert_eq!(keys.verify_puzzle(&puzzle.token, subject, Millis(1)), Ok(puzzle.clone()));
+        assert_eq!(keys.verify_puzzle(&puzzle.token, subject, Millis(LIFETIME_MS)), Err(CheckError::Expired));
+        let eve = UserId::parse("eve").expect("id");
+        let forged = Err(CheckError::Forged);
+        assert_eq!(keys.verify_puzzle(&puzzle.token, Subject { user: &eve, ..subject }, Millis(1)), forged);
+        for wrong in ["", "...", &puzzle.token.replacen("sum", "slider", 1), &puzzle.token[1..]] {
+            assert_eq!(keys.verify_puzzle(wrong, subject, Millis(1)), forged, "{wrong}");
+        }
+        let other = keys.issue_puzzle(subject, PuzzleKind::Sum, 10, Millis(0)).expect("a puzzle");
+        assert_ne!(other.seed, puzzle.seed);
+    }
+}

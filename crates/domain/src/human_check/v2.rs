@@ -1,0 +1,157 @@
+//! ALTCHA 2: `PBKDF2/SHA-256` over a counter that only trying finds.
+//!
+//! The counter is drawn when the challenge is made, so the work has bounds, and the derived key is signed, so that
+//! verifying costs two hashes: a flood of wrong solutions is cheap to refuse.
+
+use std::collections::BTreeMap;
+
+use altcha::{Challenge, CreateChallengeOptions, Payload, VerifySolutionOptions, create_challenge, verify_solution};
+
+use super::{CheckError, Key, Proof};
+use crate::time::Millis;
+
+/// Rounds of one try: about a millisecond in a cheap phone's browser.
+pub const ITERATIONS: u32 = 1_000;
+
+/// Tries of a calm challenge at most; at least half of them are needed.
+pub const BASE_MAX_COUNTER: u64 = 200;
+
+const ALGORITHM: &str = "PBKDF2/SHA-256";
+
+pub(super) fn issue(key: &Key, binding: String, difficulty: i64, random: u64, expires_at: Millis) -> Option<Challenge> {
+    let max_counter = BASE_MAX_COUNTER * difficulty.unsigned_abs();
+    let counter = max_counter / 2 + random % (max_counter / 2);
+    create_challenge(CreateChallengeOptions {
+        algorithm: ALGORITHM.to_owned(),
+        cost: ITERATIONS,
+        counter: u32::try_from(counter).ok(),
+        data: Some(BTreeMap::from([("for".to_owned(), binding.into())])),
+        expires_at: Some(expires_at.0 / 1000),
+        hmac_signature_secret: Some(key.altcha_secret.clone()),
+        hmac_key_signature_secret: Some(key.derived_key_secret.clone()),
+        ..Default::default()
+    })
+    .ok()
+}
+
+pub(super) fn verify(key: &Key, payload: &Payload, binding: &str, now: Millis) -> Result<Proof, CheckError> {
+    let Payload { challenge, solution } = payload;
+    let parameters = &challenge.parameters;
+    let options = VerifySolutionOptions {
+        hmac_key_signature_secret: Some(key.derived_key_secret.clone()),
+        ..VerifySolutionOptions::new(challenge, solution, key.altcha_secret.as_str())
+    };
+    let verification = verify_solution(options).map_err(|_| CheckError::Forged)?;
+    let expires_at = Millis(parameters.expires_at.unwrap_or_default().saturating_mul(1000));
+    if verification.expired || expires_at <= now {
+        return Err(CheckError::Expired);
+    }
+    let is_bound =
+        parameters.data.as_ref().and_then(|data| data.get("for")).and_then(|text| text.as_str()) == Some(binding);
+    // Without its signature the derived key would be computed anew, which is work that a stranger must not order.
+    if verification.invalid_signature != Some(false) || parameters.key_signature.is_none() || !is_bound {
+        return Err(CheckError::Forged);
+    }
+    let proof = Proof { id: parameters.nonce.clone(), expires_at };
+    let prefix_matches = solution.derived_key.to_ascii_lowercase().starts_with(&parameters.key_prefix);
+    if verification.verified && prefix_matches { Ok(proof) } else { Err(CheckError::Unsolved(proof)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use altcha::{Solution, SolveChallengeOptions, solve_challenge};
+    use base64::{Engine, prelude::BASE64_STANDARD};
+
+    use super::super::{CheckKeys, LIFETIME_MS, MAX_PAYLOAD_BYTES, Subject};
+    use super::*;
+    use crate::ids::{ActivityId, UserId};
+
+    const SECRET: &str = "kX9v2mQ7Lr4tY8wZ1nB6cD3fG5hJ0pS-";
+    /// Far away: the library looks at the clock of the machine too.
+    const NOW: Millis = Millis(4_000_000_000_000);
+
+    fn text(payload: &Payload) -> String {
+        BASE64_STANDARD.encode(serde_json::to_string(payload).expect("json"))
+    }
+
+    fn solved() -> (CheckKeys, ActivityId, UserId, Payload) {
+        let keys = CheckKeys::new(SECRET);
+        let (activity, user) = (ActivityId::parse("demo").expect("id"), UserId::parse("张\"伟").expect("id"));
+        let challenge = keys.issue_v2(Subject { activity: &activity, user: &user }, 1, 0, NOW).expect("a challenge");
+        let solution = solve_challenge(SolveChallengeOptions::new(&challenge)).expect("solvable").expect("in time");
+        (keys, activity, user, Payload { challenge, solution })
+    }
+
+    #[test]
+    fn a_solved_challenge_is_valid_only_for_its_user_activity_and_lifetime() {
+        let (keys, activity, user, payload) = solved();
+        let subject = Subject { activity: &activity, user: &user };
+        assert!((100..200).contains(&payload.solution.counter), "{}", payload.solution.counter);
+        let proof = keys.verify_altcha(&text(&payload), subject, NOW).expect("a proof");
+        assert_eq!(proof.id, payload.challenge.parameters.nonce);
+        let (other_activity, other_user) = (ActivityId::parse("other").expect("id"), UserId::parse("eve").expect("id"));
+        for subject in [Subject { activity: &other_activity, ..subject }, Subject { user: &other_user, ..subject }] {
+            assert_eq!(keys.verify_altcha(&text(&payload), subject, NOW), Err(CheckError::Forged));
+        }
+        let late = NOW.plus(LIFETIME_MS);
+        assert_eq!(keys.verify_altcha(&text(&payload), subject, late), Err(CheckError::Expired));
+        let rotated = CheckKeys::new(&format!("Zt5-new-new-9Qw7e2r4u6i8o0p1a3s5d7f {SECRET}"));
+        assert!(rotated.verify_altcha(&text(&payload), subject, NOW).is_ok());
+        let other_keys = CheckKeys::new("another-9Qw7e2r4u6i8o0p1a3s5d7f-xx");
+        assert_eq!(other_keys.verify_altcha(&text(&payload), subject, NOW), Err(CheckError::Forged));
+    }
+
+    #[test]
+    fn a_solution_without_the_work_is_unsolved() {
+        let (keys, activity, user, good) = solved();
+        let subject = Subject { activity: &activity, user: &user };
+        let with = |solution: Solution| Payload { challenge: good.challenge.clone(), solution };
+        let prefix = &good.challenge.parameters.key_prefix;
+        for solution in [
+            Solution { counter: 0, derived_key: String::new(), time: None },
+            Solution { counter: 0, derived_key: "00".repeat(32), time: None },
+            Solution { counter: 0, derived_key: prefix.clone(), time: None },
+            Solution { counter: 0, derived_key: format!("{prefix}{}", "00".repeat(16)), time: None },
+            Solution { derived_key: "no hex".to_owned(), ..good.solution.clone() },
+        ] {
+            let verdict = keys.verify_altcha(&text(&with(solution.clone())), subject, NOW);
+            assert!(matches!(verdict, Err(CheckError::Unsolved(_))), "{solution:?}: {verdict:?}");
+        }
+    }
+
+    #[test]
+    fn a_challenge_that_was_made_easier_is_forged() {
+        let (keys, activity, user, good) = solved();
+        let subject = Subject { activity: &activity, user: &user };
+        let changes: [fn(&mut Challenge); 6] = [
+            |c| c.parameters.cost = 1,
+            |c| c.parameters.key_prefix.clear(),
+            |c| c.parameters.key_signature = None,
+            |c| c.parameters.expires_at = Some(5_000_000_000),
+            |c| c.signature = None,
+            |c| c.signature = Some(String::new()),
+        ];
+        for (at, change) in changes.iter().enumerate() {
+            let mut payload = good.clone();
+            change(&mut payload.challenge);
+            assert_eq!(keys.verify_altcha(&text(&payload), subject, NOW), Err(CheckError::Forged), "change {at}");
+        }
+    }
+
+    #[test]
+    fn a_malformed_payload_is_forged() {
+        let (keys, activity, user, good) = solved();
+        let subject = Subject { activity: &activity, user: &user };
+        let padded = text(&good).replace('=', "") + &"A".repeat(MAX_PAYLOAD_BYTES);
+        let test_mode = BASE64_STANDARD.encode(r#"{"challenge":null,"solution":null,"test":true}"#);
+        let encoded = text(&good);
+        let negative = BASE64_STANDARD.encode(
+            serde_json::to_string(&good)
+                .expect("json")
+                .replace(&format!("\"counter\":{}", good.solution.counter), "\"counter\":-1"),
+        );
+        for wrong in ["", "noise", "e30=", "bnVsbA==", &padded, &test_mode, &negative, &encoded[..encoded.len() - 8]] {
+            assert_eq!(keys.verify_altcha(wrong, subject, NOW), Err(CheckError::Forged), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Something to look at: hills of colour with shapes in front.
+
+use fastrand::Rng;
+use tiny_skia::{
+    Color, FillRule, GradientStop, LinearGradient, Paint, PathBuilder, Pixmap, Point, Rect, SpreadMode, Stroke,
+    Transform,
+};
+
+/// Covers the whole picture.
+pub fn paint(image: &mut Pixmap, rng: &mut Rng) {
+    let (width, height) = (image.width() as f32, image.height() as f32);
+    let (from, to) = (colour(rng, 255), colour(rng, 255));
+    let mut paint = Paint { anti_alias: true, ..Paint::default() };
+    let stops = vec![GradientStop::new(0.0, from), GradientStop::new(1.0, to)];
+    let end = Point::from_xy(width * rng.f32(), height);
+    match LinearGradient::new(Point::from_xy(0.0, 0.0), end, stops, SpreadMode::Reflect, Transform::identity()) {
+        Some(shader) => paint.shader = shader,
+        None => paint.set_color(from),
+    }
+    if let Some(area) = Rect::from_xywh(0.0, 0.0, width, height) {
+        image.fill_rect(area, &paint, Transform::identity(), None);
+    }
+    for _ in 0..26 {
+        let mut paint = Paint { anti_alias: true, ..Paint::default() };
+        let (x, y, size) = (rng.f32() * width, rng.f32() * height, 6.0 + rng.f32() * 34.0);
+        let mut path = PathBuilder::new();
+        match rng.u8(0..3) {
+            0 => path.push_circle(x, y, size),
+            1 => {
+                path.move_to(x, y - size);
+                path.line_to(x + size, y + size * rng.f32());
+                path.line_to(x - size * rng.f32(), y + size);
+                path.close();
+            }
+            _ => {
+                path.move_to(x - 2.0 * size, y + size);
+                path.cubic_to(x, y, x + 3.0 * size, y - size, x - size, y + 2.0 * size);
+            }
+        }
+        let Some(path) = path.finish() else { continue };
+        if rng.bool() {
+            paint.set_color(colour(rng, 150));
+            image.fill_path(&path, &paint, FillRule::Winding, Transform::identity(), None);
+        } else {
+            paint.set_color(colour(rng, 190));
+            let stroke = Stroke { width: 1.0 + rng.f32() * 4.0, ..Stroke::default() };
+            image.stroke_path(&path, &paint, &stroke, Transform::identity(), None);
+        }
+    }
+}
+
+fn colour(rng: &mut Rng, alpha: u8) -> Color {
+    Color::from_rgba8(rng.u8(40..235), rng.u8(40..235), rng.u8(60..245), alpha)
+}

@@ -1,0 +1,101 @@
+//! Judges the human check that came with the wish for a ticket (B5).
+
+use domain::{
+    activity::HumanCheck,
+    body::JsonObject,
+    human_check::{CheckError, CheckKeys, LIFETIME_MS, Proof, PuzzleKind},
+    problem::{Code, Problem},
+};
+use puzzle::{
+    slider::{self, Slide},
+    sum,
+};
+use serde::Deserialize;
+use workflows::hot::admission::{CheckOutcome, SUSPICION_THRESHOLD};
+
+use crate::precheck::Precheck;
+
+/// The answer to a check: what ALTCHA's widget made, or the answer to a puzzle.
+#[derive(Default, Deserialize)]
+pub struct Solution {
+    altcha: Option<String>,
+    captcha: Option<JsonObject<PuzzleSolution>>,
+}
+
+/// The answer to a puzzle.
+#[derive(Deserialize)]
+struct PuzzleSolution {
+    id: String,
+    answer: i64,
+    /// How a piece was slid: milliseconds and pixels.
+    #[serde(default)]
+    track: Vec<(i64, i64)>,
+}
+
+/// What came of the check, and why it failed if it did.
+pub struct CheckResult {
+    /// As Redis takes it.
+    pub outcome: CheckOutcome,
+    /// What to answer where it failed.
+    pub detail: &'static str,
+}
+
+/// Judges, where a check is asked for; `score` is how suspicious the visitor is in all.
+///
+/// # Errors
+/// `human_check_required` where there is nothing to judge.
+pub fn verify(
+    keys: &CheckKeys,
+    precheck: &Precheck,
+    solution: &Solution,
+    score: i64,
+) -> Result<Option<CheckResult>, Problem> {
+    let result = match precheck.activity.spec.human_check {
+        HumanCheck::None => return Ok(None),
+        HumanCheck::Suspicious if score < SUSPICION_THRESHOLD => return Ok(None),
+        HumanCheck::Pow | HumanCheck::Suspicious => {
+            let text = solution.altcha.as_deref().ok_or_else(check_required)?;
+            keys.verify_altcha(text, precheck.subject(), precheck.now)
+        }
+        HumanCheck::Captcha => verify_puzzle(keys, precheck, &solution.captcha.as_ref().ok_or_else(check_required)?.0),
+    };
+    Ok(Some(match result {
+        Ok(proof) => CheckResult {
+            outcome: CheckOutcome::Passed(proof),
+            detail: "The check was used before. Ask for a new one.",
+        },
+        Err(CheckError::Unsolved(proof)) => CheckResult {
+            outcome: CheckOutcome::Failed(Some(proof)),
+            detail: "The check was not solved. Ask for a new one.",
+        },
+        // To be late is human: it is refused, and not held against anybody.
+        Err(CheckError::Expired) => return Err(check_failed("The check has expired. Ask for a new one.")),
+        Err(CheckError::Forged) => CheckResult {
+            outcome: CheckOutcome::Failed(None),
+            detail: "The check is not one that was given to you for this sale. Ask for a new one.",
+        },
+    }))
+}
+
+fn verify_puzzle(keys: &CheckKeys, precheck: &Precheck, solution: &PuzzleSolution) -> Result<Proof, CheckError> {
+    let puzzle = keys.verify_puzzle(&solution.id, precheck.subject(), precheck.now)?;
+    let correct = match puzzle.kind {
+        PuzzleKind::Sum => sum::verify(puzzle.seed, solution.answer),
+        PuzzleKind::Slider => {
+            let elapsed_ms = LIFETIME_MS - (puzzle.proof.expires_at.0 - precheck.now.0);
+            let slide = Slide { x: solution.answer, track: solution.track.clone() };
+            // Clocks of instances differ a little.
+            slider::verify(puzzle.seed, &slide, elapsed_ms + 1_000)
+        }
+    };
+    if correct { Ok(puzzle.proof) } else { Err(CheckError::Unsolved(puzzle.proof)) }
+}
+
+fn check_required() -> Problem {
+    Problem::new(Code::HumanCheckRequired, "Solve a challenge of this sale first.")
+}
+
+/// The check failed because of this.
+pub fn check_failed(detail: &str) -> Problem {
+    Problem::new(Code::HumanCheckFailed, detail)
+}

@@ -1,0 +1,146 @@
+//! The mounted files, and the ones that this instance has read already.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+use crate::encoding::Encoding;
+
+/// How many bytes an instance keeps. The built site is far smaller.
+const MAX_CACHED_BYTES: usize = 4 * 1024 * 1024;
+
+/// Reads files below a folder and keeps them, within a bound.
+pub struct FileCache {
+    root: PathBuf,
+    files: HashMap<String, StoredFile>,
+    cached_bytes: usize,
+    limit: usize,
+}
+
+/// One stored representation of a file.
+#[derive(Clone)]
+pub struct StoredFile {
+    /// As stored, encoded or not.
+    pub bytes: Bytes,
+    /// A strong validator of exactly these bytes: each encoding has its own.
+    pub etag: Rc<str>,
+    /// How `bytes` are encoded.
+    pub encoding: Encoding,
+}
+
+impl FileCache {
+    /// A shelf over the folder `root`.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into(), files: HashMap::new(), cached_bytes: 0, limit: MAX_CACHED_BYTES }
+    }
+
+    /// The first of `encodings` in which the file at `path` is stored.
+    pub fn load(&mut self, path: &str, encodings: impl Iterator<Item = Encoding>) -> Option<StoredFile> {
+        if !is_safe_path(path) {
+            return None;
+        }
+        for encoding in encodings {
+            let name = format!("{path}{}", encoding.suffix());
+            if let Some(cached) = self.files.get(&name) {
+                return Some(cached.clone());
+            }
+            if let Some(file) = self.read(&name, encoding) {
+                self.insert(name, file.clone());
+                return Some(file);
+            }
+        }
+        None
+    }
+
+    fn read(&self, name: &str, encoding: Encoding) -> Option<StoredFile> {
+        let bytes = Bytes::from(fs::read(self.root.join(name)).ok()?);
+        let digest = Sha256::digest(&bytes);
+        let hash: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+        Some(StoredFile { bytes, etag: format!("\"{hash}\"").into(), encoding })
+    }
+
+    fn insert(&mut self, name: String, file: StoredFile) {
+        if file.bytes.len() > self.limit {
+            return;
+        }
+        if self.cached_bytes + file.bytes.len() > self.limit {
+            self.files.clear();
+            self.cached_bytes = 0;
+        }
+        self.cached_bytes += file.bytes.len();
+        self.files.insert(name, file);
+    }
+}
+
+/// Whether `path` can only mean a file below the root: plain names between
+/// single slashes, none of which begins with a dot.
+fn is_safe_path(path: &str) -> bool {
+    path.split('/').all(|part| {
+        !part.is_empty()
+            && !part.starts_with('.')
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn files_outside_the_root_are_not_served() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("site")).unwrap();
+        fs::write(folder.path().join("secret.txt"), "s").unwrap();
+        fs::write(folder.path().join("site/.env"), "s").unwrap();
+        fs::write(folder.path().join("site/open.txt"), "o").unwrap();
+        let mut cache = FileCache::new(folder.path().join("site"));
+        let absolute = folder.path().join("secret.txt");
+        for path in [
+            "../secret.txt",
+            "a/../../secret.txt",
+            "./../secret.txt",
+            ".env",
+            "",
+            "//open.txt",
+            "%2e%2e/secret.txt",
+            "..\\secret.txt",
+            "open.txt\0",
+            absolute.to_str().unwrap(),
+        ] {
+            assert!(cache.load(path, [Encoding::Identity].into_iter()).is_none(), "{path}");
+        }
+        assert!(cache.load("open.txt", [Encoding::Identity].into_iter()).is_some());
+    }
+
+    #[test]
+    fn the_cached_bytes_stay_within_the_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut cache = FileCache { limit: 100, ..FileCache::new(folder.path()) };
+        for number in 0..10 {
+            let name = format!("{number}.txt");
+            fs::write(folder.path().join(&name), [b'x'; 40]).unwrap();
+            assert!(cache.load(&name, [Encoding::Identity].into_iter()).is_some());
+            assert_eq!(cache.cached_bytes, cache.files.values().map(|file| file.bytes.len()).sum::<usize>());
+            assert!(cache.cached_bytes <= 100);
+        }
+        fs::write(folder.path().join("big.txt"), [b'x'; 101]).unwrap();
+        assert!(cache.load("big.txt", [Encoding::Identity].into_iter()).is_some());
+        assert!(!cache.files.contains_key("big.txt"));
+    }
+
+    #[test]
+    fn a_file_is_read_once() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a.txt"), "first").unwrap();
+        let mut cache = FileCache::new(folder.path());
+        let first = cache.load("a.txt", [Encoding::Identity].into_iter()).unwrap();
+        fs::write(folder.path().join("a.txt"), "second").unwrap();
+        let second = cache.load("a.txt", [Encoding::Identity].into_iter()).unwrap();
+        assert_eq!((first.bytes, first.etag), (second.bytes, second.etag));
+    }
+}

@@ -1,0 +1,186 @@
+//! A small site, asked in every way.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+
+use bytes::Bytes;
+use domain::problem::Code;
+use spin_sdk::http::{HeaderMap, HeaderName, HeaderValue};
+use tempfile::TempDir;
+
+use super::*;
+
+const ASSET: &str = "assets/buy.0123456789abcdef.js";
+
+struct Site {
+    _folder: TempDir,
+    cache: FileCache,
+}
+
+impl Site {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("assets")).unwrap();
+        for (path, text) in [
+            ("index.html", "the list"),
+            ("index.html.br", "br of the list"),
+            ("index.html.gz", "gz of the list"),
+            ("sale.html", "the sale"),
+            ("404.html", "nothing here"),
+            (ASSET, "buy()"),
+            ("assets/lamp.png", "a picture"),
+            ("assets/lamp.png.gz", "never served"),
+            ("assets/notes.md", "not served"),
+        ] {
+            fs::write(folder.path().join(path), text).unwrap();
+        }
+        Self { cache: FileCache::new(folder.path()), _folder: folder }
+    }
+
+    fn try_request(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&'static str, &str)],
+    ) -> Result<Response, ApiError> {
+        let headers = headers
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap()))
+            .collect::<HeaderMap>();
+        let request = Request {
+            method: method.parse().unwrap(),
+            path: path.to_owned(),
+            query: String::new(),
+            headers,
+            body: Bytes::new(),
+            request_id: "test".to_owned(),
+        };
+        respond(&mut self.cache, &request)
+    }
+
+    fn request(&mut self, path: &str, headers: &[(&'static str, &str)]) -> Response {
+        let response = self.try_request("GET", path, headers).unwrap();
+        assert!(header(&response, "content-security-policy").contains("default-src 'none'"));
+        assert_eq!(header(&response, "x-content-type-options"), "nosniff");
+        response
+    }
+
+    fn get(&mut self, path: &str) -> Response {
+        self.request(path, &[])
+    }
+}
+
+fn header<'a>(response: &'a Response, name: &str) -> &'a str {
+    let found: Vec<_> = response.headers.iter().filter(|(known, _)| *known == name).collect();
+    assert!(found.len() < 2, "{name} is there twice");
+    found.first().map_or("", |(_, value)| value)
+}
+
+fn code(result: Result<Response, ApiError>) -> Option<Code> {
+    match result {
+        Err(ApiError::Problem(problem)) => Some(problem.code),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_page_is_served_with_and_without_its_extension() {
+    let mut site = Site::new();
+    for (path, body) in
+        [("/", "the list"), ("/index.html", "the list"), ("/sale", "the sale"), ("/sale.html", "the sale")]
+    {
+        let response = site.get(path);
+        assert_eq!((response.status, &response.body[..]), (200, body.as_bytes()));
+        assert_eq!(header(&response, "content-type"), "text/html; charset=utf-8");
+        assert_eq!(header(&response, "cache-control"), "public, max-age=60");
+    }
+}
+
+#[test]
+fn a_hashed_asset_is_immutable_and_a_named_one_is_not() {
+    let mut site = Site::new();
+    let hashed = site.get(&format!("/{ASSET}"));
+    assert_eq!(header(&hashed, "cache-control"), "public, max-age=31536000, immutable");
+    assert_eq!(header(&hashed, "content-type"), "text/javascript; charset=utf-8");
+    assert_eq!(header(&site.get("/assets/lamp.png"), "cache-control"), "public, max-age=60");
+}
+
+#[test]
+fn each_encoding_is_its_own_representation() {
+    let mut site = Site::new();
+    let plain = site.get("/");
+    let br = site.request("/", &[("accept-encoding", "gzip, br")]);
+    let gz = site.request("/", &[("accept-encoding", "gzip")]);
+    assert_eq!(&br.body[..], b"br of the list");
+    assert_eq!(&gz.body[..], b"gz of the list");
+    assert_eq!(header(&plain, "content-encoding"), "");
+    assert_eq!(header(&br, "content-encoding"), "br");
+    assert_eq!(header(&gz, "content-encoding"), "gzip");
+    for response in [&plain, &br, &gz] {
+        assert_eq!(header(response, "vary"), "accept-encoding");
+    }
+    assert_ne!(header(&plain, "etag"), header(&br, "etag"));
+    assert_ne!(header(&br, "etag"), header(&gz, "etag"));
+}
+
+#[test]
+fn a_file_without_variants_is_served_plain() {
+    let mut site = Site::new();
+    let sale = site.request("/sale", &[("accept-encoding", "br, gzip")]);
+    assert_eq!(&sale.body[..], b"the sale");
+    let lamp = site.request("/assets/lamp.png", &[("accept-encoding", "br, gzip")]);
+    assert_eq!(&lamp.body[..], b"a picture");
+    assert_eq!(header(&lamp, "vary"), "");
+}
+
+#[test]
+fn a_matching_etag_gets_304() {
+    let mut site = Site::new();
+    let etag = header(&site.get("/"), "etag").to_owned();
+    for tags in [etag.clone(), format!("W/{etag}"), format!("\"other\", {etag}"), "*".to_owned()] {
+        let response = site.request("/", &[("if-none-match", &tags)]);
+        assert_eq!(response.status, 304, "{tags}");
+        assert!(response.body.is_empty());
+        assert_eq!(header(&response, "etag"), etag);
+        assert_eq!(header(&response, "cache-control"), "public, max-age=60");
+        assert_eq!(header(&response, "vary"), "accept-encoding");
+    }
+}
+
+#[test]
+fn another_etag_gets_the_page() {
+    let mut site = Site::new();
+    let etag = header(&site.get("/"), "etag").to_owned();
+    let inner = etag.trim_matches('"').to_owned();
+    for tags in ["\"other\"", &inner, ""] {
+        assert_eq!(site.request("/", &[("if-none-match", tags)]).status, 200, "{tags}");
+    }
+    let other_encoding = [("if-none-match", etag.as_str()), ("accept-encoding", "br")];
+    assert_eq!(site.request("/", &other_encoding).status, 200);
+}
+
+#[test]
+fn a_missing_file_is_a_404_page() {
+    let mut site = Site::new();
+    for path in ["/nothing", "/sale/", "//", "/index.html.br", "/assets/notes.md", "/../etc/passwd", "/%2e"] {
+        let response = site.get(path);
+        assert_eq!((response.status, &response.body[..]), (404, &b"nothing here"[..]), "{path}");
+        assert_eq!(header(&response, "cache-control"), "public, max-age=10");
+    }
+}
+
+#[test]
+fn an_unknown_api_route_is_a_problem_document() {
+    let mut site = Site::new();
+    for (method, path) in [("GET", "/api/nothing"), ("POST", "/sandbox/sign-in")] {
+        assert_eq!(code(site.try_request(method, path, &[])), Some(Code::NotFound));
+    }
+}
+
+#[test]
+fn methods_other_than_get_are_refused() {
+    let mut site = Site::new();
+    for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
+        assert_eq!(code(site.try_request(method, "/", &[])), Some(Code::MethodNotAllowed));
+    }
+}

@@ -1,0 +1,182 @@
+//! Who passes nginx, and how many at once: the crowd never holds up who pays (B4, B9, G9).
+
+use std::time::Duration;
+
+use dev::open_files;
+use futures::{StreamExt, stream::FuturesUnordered};
+use reqwest::{Client, Method};
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpSocket,
+};
+
+use crate::fake_app::{FakeApp, NginxProxy};
+use support::{HttpClient, eventually};
+
+/// Requests in flight that the site lets the crowd have, and those who poll.
+const CROWD_MAX_CONNS: usize = 600;
+const ORDERS_MAX_CONNS: usize = 150;
+
+const RESERVE_PATH: &str = "/api/activities/demo/orders";
+const ORDER_PATH: &str = "/api/orders/demo.1";
+const PAYMENT_PATHS: [&str; 5] = [
+    "/api/orders/demo.2/checkout",
+    "/api/orders/demo.2/cancel",
+    "/api/orders/demo.2/refund",
+    "/api/payments/webhook",
+    "/api/payments/stripe",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_the_crowd_limit_is_reached_orders_can_still_be_polled_and_paid() {
+    open_files::raise_open_file_limit();
+    let app = FakeApp::start().await;
+    let nginx = NginxProxy::in_front_of(&[&app]);
+    app.hold_requests(&[RESERVE_PATH]);
+    let mut reservations: FuturesUnordered<_> =
+        (0..CROWD_MAX_CONNS + 50).map(|_| async { nginx.http.post(RESERVE_PATH, "", &json!({})).await }).collect();
+    // Those for whom there is no room hear so at once; the others wait.
+    for _ in 0..50 {
+        let refusal = tokio::time::timeout(Duration::from_secs(10), reservations.next()).await;
+        refusal.expect("a refusal").expect("an answer").is_problem(503, "overloaded");
+    }
+    // nginx has taken the others; they are on their way.
+    eventually("the crowd at the app", async || match app.requests_containing(RESERVE_PATH).len() {
+        CROWD_MAX_CONNS => Ok(()),
+        number => Err(number),
+    })
+    .await;
+    nginx.http.get("/api/activities/demo/gate.json", "").await.is_problem(503, "overloaded");
+
+    nginx.http.get(ORDER_PATH, "ada").await.is(200);
+    for path in PAYMENT_PATHS {
+        nginx.http.post(path, "ada", &json!({})).await.is(200);
+    }
+    nginx.http.get("/healthz", "").await.is(200);
+    nginx.http.get("/readyz", "").await.is(200);
+
+    // Even when those who poll have filled their lane, money passes.
+    app.hold_requests(&[RESERVE_PATH, ORDER_PATH]);
+    let mut polls: FuturesUnordered<_> =
+        (0..ORDERS_MAX_CONNS + 5).map(|_| async { nginx.http.get(ORDER_PATH, "ada").await }).collect();
+    for _ in 0..5 {
+        polls.next().await.expect("an answer").is_problem(503, "overloaded");
+    }
+    for path in PAYMENT_PATHS {
+        nginx.http.post(path, "ada", &json!({})).await.is(200);
+    }
+
+    app.hold_requests(&[]);
+    assert_eq!(polls.map(|response| response.is(200)).count().await, ORDERS_MAX_CONNS);
+    assert_eq!(reservations.map(|response| response.is(200)).count().await, CROWD_MAX_CONNS);
+    nginx.http.post(RESERVE_PATH, "", &json!({})).await.is(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_apps_share_the_load_and_one_serves_alone_when_the_other_stops() {
+    let (one, two) = (FakeApp::start().await, FakeApp::start().await);
+    let nginx = NginxProxy::in_front_of(&[&one, &two]);
+    for _ in 0..20 {
+        nginx.http.get(ORDER_PATH, "ada").await.is(200);
+    }
+    let shares = [one.requests_containing(ORDER_PATH).len(), two.requests_containing(ORDER_PATH).len()];
+    assert!(shares.iter().all(|share| *share >= 5), "{shares:?}");
+    two.stop().await;
+    for _ in 0..20 {
+        nginx.http.get(ORDER_PATH, "ada").await.is(200);
+        nginx.http.post(RESERVE_PATH, "", &json!({})).await.is(200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_of_sixteen_kibibytes_passes_and_one_more_byte_does_not() {
+    let app = FakeApp::start().await;
+    let nginx = NginxProxy::in_front_of(&[&app]);
+    for path in [RESERVE_PATH, "/api/payments/webhook", "/sale"] {
+        for (length, fits) in [(16 * 1024, true), (16 * 1024 + 1, false)] {
+            let sent =
+                nginx.http.send_with_headers(Method::POST, path, &[], "x".repeat(length)).await.expect("an answer");
+            if fits {
+                sent.is(200);
+            } else {
+                sent.is_problem(413, "payload_too_large");
+            }
+        }
+        assert_eq!(
+            app.requests_containing(path).iter().map(|request| request.body_length).collect::<Vec<_>>(),
+            [16 * 1024],
+            "{path}"
+        );
+    }
+}
+
+/// A client at another address of this machine: only Linux has more than one.
+#[cfg(target_os = "linux")]
+fn client_from_other_address(nginx: &NginxProxy) -> HttpClient {
+    let other_address = std::net::IpAddr::from([127, 0, 0, 2]);
+    let client = Client::builder().no_proxy().local_address(other_address).build().expect("a client");
+    HttpClient::with_client(client, &nginx.server.url())
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn the_app_receives_the_address_that_nginx_sees_not_a_forged_one() {
+    let app = FakeApp::start().await;
+    let nginx = NginxProxy::in_front_of(&[&app]);
+    let other_client = client_from_other_address(&nginx);
+    for path in [ORDER_PATH, RESERVE_PATH, "/api/payments/webhook", "/sale", "/api/activities/demo"] {
+        for (http, address) in [(&nginx.http, "127.0.0.1"), (&other_client, "127.0.0.2")] {
+            let forged = ["x-forwarded-for", "x-real-ip", "forwarded"].map(|name| (name, "203.0.113.9".to_owned()));
+            // Pages and sales are asked for once: each by a name of its own.
+            let path = if path.ends_with("demo") { format!("{path}-{address}") } else { format!("{path}/{address}") };
+            http.send_with_headers(Method::GET, &path, &forged, "").await.expect("an answer").is(200);
+            let requests = app.requests_containing(&path);
+            assert_eq!(requests.last().expect("a request").header("x-forwarded-for"), address, "{path}");
+        }
+    }
+}
+
+/// The status of `GET` with a target that clients would tidy up, from the other address.
+#[cfg(target_os = "linux")]
+async fn status_of_raw_target(nginx: &NginxProxy, target: &str) -> String {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind("127.0.0.2:0".parse().expect("an address")).expect("an address");
+    let mut stream = socket.connect(([127, 0, 0, 1], nginx.server.port()).into()).await.expect("nginx");
+    let request = format!("GET {target} HTTP/1.1\r\nhost: sale.example\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.expect("an answer");
+    response.split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn operator_routes_are_closed_to_other_addresses() {
+    let app = FakeApp::start().await;
+    let nginx = NginxProxy::in_front_of(&[&app]);
+    let other_client = client_from_other_address(&nginx);
+    let closed = ["/metrics", "/readyz", "/api/admin", "/api/admin/activities/demo/stats", "/api/tasks/sweep"];
+    for path in closed {
+        nginx.http.get(path, "operator").await.is(200);
+        other_client.get(path, "operator").await.is_problem(404, "not_found");
+    }
+    for path in [
+        "/api/%61dmin/bans",
+        "/api/orders/../admin/bans",
+        "/api/orders/%2e%2e/admin/bans",
+        "/api/./admin/bans",
+        "//api/admin/bans",
+        "/api//admin/bans",
+        "/api/admin%2fbans",
+        // Closed where the app reads it as it stands, and open where nginx tidies it up.
+        "/api/admin/../orders/demo.1",
+        "/api/admin/%2e%2e/orders/demo.1",
+        "/metrics/../sale",
+        "/metrics?x=/sale",
+        "http://sale.example/metrics",
+    ] {
+        assert_eq!(status_of_raw_target(&nginx, path).await, "404", "{path}");
+    }
+    assert_eq!(app.requests_containing("/").len(), closed.len(), "{:#?}", app.requests_containing("/"));
+}

@@ -1,0 +1,284 @@
+//! systemd's units: what they start is what the manifest has, what they say systemd understands, and what `install`
+//! copies is enough to run (G9).
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    time::Duration,
+};
+
+use dev::{
+    app::parse_serving_line,
+    engine::{Engine, target_directory},
+    manifest::Manifest,
+    poll::{self, Probe},
+    ports,
+    process::Process,
+    redis::Redis,
+    root,
+    temp_dir::TempDir,
+    variables::Variables,
+};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use support::{Claims, HttpClient, activity::description, eventually};
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+fn project() -> PathBuf {
+    root::find().expect("the project")
+}
+
+fn read_kit_file(file: &str) -> String {
+    let path = project().join("deploy/self-hosted").join(file);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The values of a key of a unit, one for each time that it stands there; lines that end with `\` go on.
+fn unit_values(unit: &str, key: &str) -> Vec<String> {
+    let text = read_kit_file(&format!("systemd/{unit}")).replace("\\\n", " ");
+    let lines = text.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('=').map(str::to_owned));
+    lines.collect()
+}
+
+/// The words of the command that a unit starts.
+fn exec_start(unit: &str) -> Vec<String> {
+    let [line] = &unit_values(unit, "ExecStart")[..] else { panic!("{unit} starts more or less than one command") };
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+fn selected_components(unit: &str) -> Vec<String> {
+    exec_start(unit).windows(2).filter(|pair| pair[0] == "-c").map(|pair| pair[1].clone()).collect()
+}
+
+#[test]
+fn the_units_start_every_component_of_the_manifest_once() {
+    let manifest = Manifest::read(&project()).expect("a manifest");
+    assert_eq!(selected_components("stampede.service"), manifest.components_for("http"));
+    assert_eq!(selected_components("stampede-writer.service"), manifest.components_for("redis"));
+}
+
+#[test]
+fn the_units_always_restart_and_allow_twice_the_connections_of_nginx() {
+    for unit in ["stampede.service", "stampede-writer.service"] {
+        for (key, value) in [
+            ("Restart", "always"),
+            ("StartLimitIntervalSec", "0"),
+            ("EnvironmentFile", "/etc/stampede/env"),
+            ("User", "stampede"),
+            ("ProtectSystem", "strict"),
+            ("NoNewPrivileges", "yes"),
+        ] {
+            assert_eq!(unit_values(unit, key), [value], "{key} of {unit}");
+        }
+        assert!(
+            unit_values(unit, "RestartMaxDelaySec").len() == 1
+                && unit_values(unit, "MemoryDenyWriteExecute").is_empty()
+        );
+    }
+    assert_eq!(unit_values("stampede-sweeper.timer", "OnUnitInactiveSec"), ["5s"]);
+    let environment = unit_values("stampede.service", "Environment").join(" ");
+    let instances = environment.split("SPIN_MAX_INSTANCE_COUNT=").nth(1).expect("a number of instances");
+    let site = read_kit_file("nginx/stampede.conf");
+    let max_conns: Vec<u32> = site
+        .lines()
+        .filter_map(|line| {
+            line.trim().strip_prefix("server 127.0.0.1:3000 max_conns=")?.strip_suffix(';')?.parse().ok()
+        })
+        .collect();
+    assert_eq!(max_conns.len(), 3, "{max_conns:?}");
+    assert!(2 * max_conns.iter().sum::<u32>() < instances.parse().expect("a number"), "{max_conns:?} of {instances}");
+}
+
+#[test]
+fn the_example_environment_lists_every_variable_with_its_default() {
+    let text = fs::read_to_string(project().join("spin.toml")).expect("a manifest");
+    // A table's keys are the variables; `Manifest` reads what belongs to components.
+    let declared: BTreeMap<String, String> = text
+        .lines()
+        .skip_while(|line| *line != "[variables]")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .map(|line| {
+            let (name, rest) = line.split_once(" = ").expect("a variable");
+            let default = rest.split("default = \"").nth(1).and_then(|rest| rest.split('"').next());
+            (format!("SPIN_VARIABLE_{}", name.to_ascii_uppercase()), default.unwrap_or_default().to_owned())
+        })
+        .collect();
+    let example = read_kit_file("env.example");
+    let mut listed = BTreeMap::new();
+    for line in example.lines() {
+        let (is_default, line) = line.strip_prefix('#').map_or((false, line), |rest| (true, rest));
+        if let Some((name, value)) = line.split_once('=').filter(|(name, _)| name.starts_with("SPIN_VARIABLE_")) {
+            if is_default {
+                assert_eq!(declared.get(name).map(String::as_str), Some(value), "{name}");
+            }
+            listed.insert(name.to_owned(), value.to_owned());
+        }
+    }
+    assert_eq!(listed.keys().collect::<Vec<_>>(), declared.keys().collect::<Vec<_>>());
+    for secret in ["JWT_KEY", "TICKET_SECRET", "WEBHOOK_SECRETS", "ADDRESS_KEY", "ADMIN_TOKEN", "CRON_TOKEN"] {
+        assert_eq!(listed[&format!("SPIN_VARIABLE_{secret}")], "", "an example of a secret is somebody's secret");
+    }
+}
+
+/// Puts the kit below a directory.
+fn install(temp_dir: &TempDir) -> PathBuf {
+    let target = temp_dir.path().join("root");
+    let output = Command::new(project().join("deploy/self-hosted/install")).arg(&target).output().expect("install");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    target
+}
+
+#[test]
+fn install_creates_the_cache_directories_of_nginx() {
+    let temp_dir = TempDir::new().expect("a directory");
+    let target = install(&temp_dir);
+    let site = read_kit_file("nginx/stampede.conf");
+    let lines = site.lines().filter_map(|line| line.strip_prefix("proxy_cache_path /"));
+    let cache_directories: Vec<_> = lines.filter_map(|line| Path::new(line.split(' ').next()?).parent()).collect();
+    assert_eq!(cache_directories.len(), 2, "{cache_directories:?}");
+    for directory in cache_directories {
+        assert!(target.join(directory).is_dir(), "nginx does not make /{}", directory.display());
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn systemd_analyze_accepts_every_line_of_the_units() {
+    let temp_dir = TempDir::new().expect("a directory");
+    let target = install(&temp_dir);
+    // What the units start has to be there: this machine may have no `spin`.
+    let spin = target.join("usr/local/bin/spin");
+    fs::create_dir_all(spin.parent().expect("a directory")).expect("a directory");
+    fs::copy("/bin/true", &spin).expect("a program");
+    let target_path = target.to_string_lossy();
+    let mut units = vec![];
+    for entry in fs::read_dir(target.join("etc/systemd/system")).expect("units") {
+        let path = entry.expect("a unit").path();
+        let text = fs::read_to_string(&path).expect("a unit");
+        let text = text.replace("/usr/local/bin/spin", &spin.to_string_lossy());
+        let text = text.replace("/opt/stampede/sweep", &format!("{target_path}/opt/stampede/sweep"));
+        fs::write(&path, text).expect("a unit");
+        units.push(path);
+    }
+    assert_eq!(units.len(), 4, "{units:?}");
+    let verified = Command::new("systemd-analyze").arg("verify").args(&units).output().expect("systemd-analyze");
+    let stderr = String::from_utf8_lossy(&verified.stderr);
+    // Older than the back-off; everything else it says is a complaint about us, or about a unit of this machine.
+    let is_relevant = |line: &&str| {
+        line.contains("stampede") && !line.contains("'RestartSteps'") && !line.contains("'RestartMaxDelaySec'")
+    };
+    let warnings: Vec<&str> = stderr.lines().filter(is_relevant).collect();
+    assert!(verified.status.success() && warnings.is_empty(), "{stderr}");
+}
+
+/// The command of a unit, from where it was installed, on the engine of this machine.
+fn start_unit(unit: &str, target: &Path, variables: &Variables) -> Process {
+    let engine = Engine::discover(None).expect("an engine").program(&target_directory(&project()));
+    let target_path = target.to_string_lossy();
+    let arguments = exec_start(unit).into_iter().map(|argument| {
+        let argument = argument.replace("127.0.0.1:3000", "127.0.0.1:0");
+        let argument = if ["/opt/", "/var/", "/etc/"].iter().any(|path| argument.starts_with(path)) {
+            format!("{target_path}{argument}")
+        } else {
+            argument
+        };
+        if argument == "/usr/local/bin/spin" { engine.to_string_lossy().into_owned() } else { argument }
+    });
+    let arguments: Vec<String> = arguments.collect();
+    let mut command = Command::new(&arguments[0]);
+    command.args(&arguments[1..]).current_dir(target.join("opt/stampede"));
+    for pair in unit_values(unit, "Environment").iter().flat_map(|line| line.split(' ')) {
+        let (name, value) = pair.split_once('=').expect("NAME=VALUE");
+        // Compiled code is kept where the rest of the machine's is: this is no test of a compiler.
+        if name.starts_with("SPIN_") {
+            command.env(name, value);
+        }
+    }
+    variables.apply_to(&mut command);
+    Process::spawn(unit, &mut command, None).expect("a process")
+}
+
+fn run_sweep_script(target: &Path, url: &str, token: &str) -> Output {
+    let mut arguments = exec_start("stampede-sweeper.service");
+    assert_eq!(arguments.pop().as_deref(), Some("http://127.0.0.1:3000"));
+    let program = format!("{}{}", target.display(), arguments[0]);
+    Command::new(program).arg(url).env("SPIN_VARIABLE_CRON_TOKEN", token).output().expect("sweep")
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn the_installed_kit_runs_as_two_services_and_is_swept() {
+    let temp_dir = TempDir::new().expect("a directory");
+    let target = install(&temp_dir);
+    fs::create_dir_all(target.join("var/lib/stampede")).expect("a directory");
+    let mut redis =
+        Redis::start(&temp_dir.path().join("redis"), ports::pick_unused().expect("a port"), None).expect("Redis");
+    let mut variables = Variables::generate().expect("variables");
+    variables.set_redis(&redis.url()).expect("a URL");
+    variables.set_ledger("sqlite").expect("a ledger");
+
+    let mut app = start_unit("stampede.service", &target, &variables);
+    let url =
+        app.wait_for_line("where it serves", TIMEOUT, parse_serving_line).unwrap_or_else(|error| panic!("{error:#}"));
+    let mut writer = start_unit("stampede-writer.service", &target, &variables);
+    let find_channel = |line: &str| line.contains("stampede:doorbell").then_some(());
+    writer.wait_for_line("its channel", TIMEOUT, find_channel).unwrap_or_else(|error| panic!("{error:#}"));
+
+    let http = HttpClient::new(&url);
+    let token = variables.get("admin_token");
+    http.send(Method::PUT, "/api/admin/activities/kit", token, &description(&json!({}))).await.is(200);
+    http.post("/api/admin/activities/kit/publish", token, &Value::Null).await.is(200);
+    let order_no = place_order(&http, &variables, "ada").await;
+    // Nobody sweeps: it is the writer's doing.
+    wait_until_pending(&http, &variables, &order_no, "ada").await;
+
+    let swept = run_sweep_script(&target, &url, variables.get("cron_token"));
+    assert!(swept.status.success() && swept.stderr.is_empty(), "{swept:?}");
+    let refused = run_sweep_script(&target, &url, "wrong");
+    assert!(!refused.status.success(), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("unauthenticated"), "{refused:?}");
+
+    // Redis goes: the writer ends, for systemd to start it again; what answers HTTP stays.
+    redis.kill();
+    let ended = poll::until("the writer's end", TIMEOUT, || {
+        Ok(writer.exited().map_or(Probe::Pending("it runs"), Probe::Ready))
+    });
+    ended.unwrap_or_else(|error| panic!("{error:#}: {}", writer.output()));
+    http.get("/healthz", "").await.is(200);
+    redis.restart().expect("Redis");
+    let mut writer = start_unit("stampede-writer.service", &target, &variables);
+    writer.wait_for_line("its channel", TIMEOUT, find_channel).unwrap_or_else(|error| panic!("{error:#}"));
+    let second_order_no = place_order(&http, &variables, "bob").await;
+    wait_until_pending(&http, &variables, &second_order_no, "bob").await;
+    assert!(app.exited().is_none(), "{}", app.output());
+}
+
+async fn place_order(http: &HttpClient, variables: &Variables, user: &str) -> String {
+    let jwt = Claims::for_user(user, variables).sign(variables);
+    eventually("an order", async || {
+        let ticket = http.post("/api/activities/kit/ticket", &jwt, &json!({})).await;
+        let gate = http.get("/api/activities/kit/gate.json", "").await;
+        if ticket.status != 201 || gate.status != 200 {
+            return Err(ticket.body + &gate.body);
+        }
+        let reservation =
+            json!({"sku": "a", "quantity": 1, "ticket": ticket.text("ticket"), "start_key": gate.text("start_key")});
+        let response = http.post("/api/activities/kit/orders", "", &reservation).await;
+        if response.status == 202 { Ok(response.text("order_no")) } else { Err(response.body) }
+    })
+    .await
+}
+
+async fn wait_until_pending(http: &HttpClient, variables: &Variables, order_no: &str, user: &str) {
+    let jwt = Claims::for_user(user, variables).sign(variables);
+    eventually("the order to be in the ledger", async || {
+        let order = http.get(&format!("/api/orders/{order_no}"), &jwt).await;
+        if order.status == 200 && order.text("status") == "pending_payment" { Ok(()) } else { Err(order.body) }
+    })
+    .await;
+}

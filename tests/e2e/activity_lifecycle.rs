@@ -1,0 +1,249 @@
+//! A sale from its announcement to its end, as people live it.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use support::{
+    Buyer, TestApp,
+    activity::{description, seconds_from_now, single_sku, unique_id},
+    eventually,
+};
+
+#[tokio::test]
+async fn an_activity_goes_from_draft_to_its_last_refund() {
+    let app = TestApp::shared();
+    let id = unique_id("whole");
+    let activity_path = format!("/api/activities/{id}");
+    let admin_path = format!("/activities/{id}");
+    let draft_starting_in =
+        |seconds| description(&json!({"starts_at": seconds_from_now(seconds), "per_user": 2, "skus": single_sku(3)}));
+    let draft = draft_starting_in(600);
+    app.call_admin(Method::PUT, &admin_path, &draft).await.is(200);
+    app.http.get(&activity_path, "").await.is_problem(404, "not_found");
+
+    app.call_admin(Method::POST, &format!("{admin_path}/publish"), &Value::Null).await.is(200);
+    let gate_path = format!("{activity_path}/gate.json");
+    let gate = eventually("the gate to be there", async || {
+        let gate = app.http.get(&gate_path, "").await;
+        if gate.status == 200 { Ok(gate) } else { Err(gate.body) }
+    })
+    .await;
+    assert_eq!(gate.header("cache-control"), "public, max-age=0, s-maxage=1");
+    assert_eq!(gate.json()["phase"], "scheduled");
+    assert!(gate.json().get("start_key").is_none(), "known too early: {gate:?}");
+
+    let signed_in = app.http.post("/sandbox/sign-in", "", &json!({"user": "ada"})).await.is(200);
+    let jwt = signed_in.text("token");
+    let ticket = app.request_ticket(&id, &jwt).await.is(201).text("ticket");
+    let too_early = json!({"sku": "a", "quantity": 2, "ticket": ticket, "start_key": ""});
+    let orders_path = format!("{activity_path}/orders");
+    app.http.post(&orders_path, "", &too_early).await.is_problem(403, "not_open");
+
+    app.call_admin(Method::PUT, &admin_path, &draft_starting_in(2)).await.is(200);
+    let start_key = eventually("the sale to open", async || {
+        let gate = app.http.get(&gate_path, "").await.is(200);
+        if gate.json()["phase"] == "open" { Ok(gate.text("start_key")) } else { Err(gate.body) }
+    })
+    .await;
+    assert!(start_key.len() >= 16, "{start_key:?} can be guessed");
+    let reservation = json!({"sku": "a", "quantity": 2, "ticket": ticket, "start_key": start_key});
+    let accepted = app.http.post(&orders_path, "", &reservation).await.is(202);
+    let order_no = accepted.text("order_no");
+    assert!(order_no.starts_with(&format!("{id}.")), "{order_no}");
+    assert_eq!(accepted.header("location"), format!("/api/orders/{order_no}"));
+    assert_eq!(accepted.header("retry-after"), "1");
+    let first = accepted.json();
+    assert_eq!(
+        (&first["status"], &first["amount"], &first["currency"]),
+        (&json!("queued"), &json!(2000), &json!("EUR"))
+    );
+    for member in ["ahead", "estimated_wait_ms"] {
+        assert!(first[member].is_i64(), "no {member}: {first}");
+    }
+    assert!(first["created_at"].as_str().is_some_and(|time| time.ends_with('Z')), "{first}");
+
+    let pending = app.wait_for_status(&order_no, &ticket, "pending_payment").await;
+    assert!(pending["pay_by"].as_str().is_some_and(|time| time.ends_with('Z')), "{pending}");
+    let mine = app.http.get("/api/orders", &jwt).await.is(200).json();
+    assert!(mine.as_array().is_some_and(|orders| orders.iter().any(|order| order["order_no"] == *order_no)), "{mine}");
+
+    app.pay(&order_no, &jwt).await;
+    let paid = app.wait_for_status(&order_no, &jwt, "paid").await;
+    assert!(paid["paid_at"].is_string(), "{paid}");
+    app.refund(&order_no, &jwt).await.is(202);
+    eventually("the money to be back", async || {
+        app.sweep().await;
+        let order = app.get_order(&order_no, &jwt).await.json();
+        if order["status"] == "refunded" { Ok(()) } else { Err(order) }
+    })
+    .await;
+
+    app.call_admin(Method::POST, &format!("{admin_path}/close"), &Value::Null).await.is(200);
+    eventually("the sale to be over", async || {
+        let gate = app.http.get(&gate_path, "").await.json();
+        if gate["phase"] == "ended" { Ok(()) } else { Err(gate) }
+    })
+    .await;
+    app.request_ticket(&id, &jwt).await.is_problem(410, "ended");
+    let activity = support::TestActivity { id, start_key };
+    assert_eq!(app.settle_and_count(&activity).await, [3, 0, 0]);
+}
+
+#[tokio::test]
+async fn the_gate_script_contains_the_start_key() {
+    let app = TestApp::shared();
+    let activity = app.create_activity(json!({})).await;
+    let script = app.http.get(&format!("/api/activities/{}/gate.js", activity.id), "").await.is(200);
+    assert!(script.header("content-type").starts_with("text/javascript"), "{script:?}");
+    assert!(script.body.contains(&activity.start_key), "{script:?}");
+}
+
+#[tokio::test]
+async fn a_published_activity_is_shown_and_listed() {
+    let app = TestApp::shared();
+    let activity = app.create_activity(json!({"title": "Lamps", "per_user": 3})).await;
+    let shown = app.http.get(&format!("/api/activities/{}", activity.id), "").await.is(200).json();
+    assert_eq!((&shown["title"], &shown["per_user"], &shown["phase"]), (&json!("Lamps"), &json!(3), &json!("open")));
+    let sku = &shown["skus"][0];
+    assert_eq!(
+        (&sku["sku"], &sku["price"], &sku["total"], &sku["left"]),
+        (&json!("a"), &json!(1000), &json!(10), &json!(10))
+    );
+    assert!(sku["as_of"].is_string(), "{shown}");
+    eventually("the sale to be listed", async || {
+        let list = app.http.get("/api/activities", "").await.is(200).json();
+        let listed =
+            list.as_array().is_some_and(|activities| activities.iter().any(|listed| listed["id"] == *activity.id));
+        if listed { Ok(()) } else { Err(list) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_draft_that_ended_long_ago_is_published_as_ended() {
+    let app = TestApp::shared();
+    let id = unique_id("bygone");
+    let days = 24 * 3600;
+    let draft = description(&json!({"starts_at": seconds_from_now(-9 * days), "ends_at": seconds_from_now(-8 * days)}));
+    app.call_admin(Method::PUT, &format!("/activities/{id}"), &draft).await.is(200);
+    app.call_admin(Method::POST, &format!("/activities/{id}/publish"), &Value::Null).await.is(200);
+    let gate = app.http.get(&format!("/api/activities/{id}/gate.json"), "").await.is(200);
+    assert_eq!(gate.text("phase"), "ended");
+}
+
+#[tokio::test]
+async fn a_paused_activity_accepts_no_orders_and_a_resumed_one_does() {
+    let app = TestApp::shared();
+    let activity = app.create_activity(json!({})).await;
+    let buyer = app.create_buyer(&activity, "ada").await;
+    let path = format!("/activities/{}", activity.id);
+    app.call_admin(Method::POST, &format!("{path}/pause"), &Value::Null).await.is(200);
+    eventually("the pause to be seen", async || {
+        // Whatever memory still says, Redis refuses: a reservation is never accepted while the sale is paused.
+        let refused = app.reserve(&activity, &buyer, "a", 1).await.is_problem(503, "paused");
+        let phase = app.http.get(&format!("/api/activities/{}/gate.json", activity.id), "").await.text("phase");
+        if phase == "paused" { Ok(refused) } else { Err(phase) }
+    })
+    .await;
+    app.call_admin(Method::POST, &format!("{path}/resume"), &Value::Null).await.is(200);
+    eventually("the sale to go on", async || {
+        let response = app.reserve(&activity, &buyer, "a", 1).await;
+        if response.status == 202 { Ok(()) } else { Err(response.body) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn restocking_an_open_activity_sells_the_new_units() {
+    let app = TestApp::shared();
+    let activity = app.create_activity(json!({"skus": single_sku(1)})).await;
+    let buyers = app.create_buyers(&activity, 3).await;
+    app.reserve(&activity, &buyers[0], "a", 1).await.is(202);
+    app.reserve(&activity, &buyers[1], "a", 1).await.is_problem(409, "sold_out");
+    app.call_admin(Method::POST, &format!("/activities/{}/skus/a/restock", activity.id), &json!({"by": 1}))
+        .await
+        .is(200);
+    eventually("the new unit to be on sale", async || {
+        let response = app.reserve(&activity, &buyers[1], "a", 1).await;
+        if response.status == 202 { Ok(()) } else { Err(response.body) }
+    })
+    .await;
+    app.reserve(&activity, &buyers[2], "a", 1).await.is_problem(409, "sold_out");
+    assert_eq!(app.settle_and_count(&activity).await, [0, 2, 0]);
+}
+
+#[tokio::test]
+async fn a_total_cannot_be_set_below_the_held_units() {
+    let app = TestApp::shared();
+    let activity = app.create_activity(json!({"skus": single_sku(5)})).await;
+    for buyer in app.create_buyers(&activity, 3).await {
+        app.place_order(&activity, &buyer).await;
+    }
+    let too_low = description(&json!({"skus": single_sku(2)}));
+    app.call_admin(Method::PUT, &format!("/activities/{}", activity.id), &too_low)
+        .await
+        .is_problem(409, "state_conflict");
+    let lowest_allowed = description(&json!({"skus": single_sku(3)}));
+    app.call_admin(Method::PUT, &format!("/activities/{}", activity.id), &lowest_allowed).await.is(200);
+    assert_eq!(app.settle_and_count(&activity).await, [0, 3, 0]);
+}
+
+#[tokio::test]
+async fn while_load_is_shed_orders_are_paid_cancelled_and_polled_but_not_created() {
+    let app = TestApp::dedicated();
+    let activity = app.create_activity(json!({})).await;
+    let buyers = app.create_buyers(&activity, 3).await;
+    let (paid_order, cancelled_order) =
+        (app.place_order(&activity, &buyers[0]).await, app.place_order(&activity, &buyers[1]).await);
+    app.call_admin(Method::PUT, "/shed", &json!({"on": true})).await.is(200);
+    eventually("shedding to be seen", async || {
+        let response = app.reserve(&activity, &buyers[2], "a", 1).await;
+        if response.code() == "overloaded" { Ok(response.is_problem(503, "overloaded")) } else { Err(response.body) }
+    })
+    .await;
+    assert_eq!(app.call_admin(Method::GET, "/shed", &Value::Null).await.is(200).json(), json!({"on": true}));
+    app.pay(&paid_order, &buyers[0].jwt).await;
+    app.wait_for_status(&paid_order, &buyers[0].ticket, "paid").await;
+    app.cancel(&cancelled_order, &buyers[1].jwt).await.is(200);
+    app.call_admin(Method::PUT, "/shed", &json!({"on": false})).await.is(200);
+    let jwt = app.sign_in("late");
+    let ticket = eventually("tickets to be issued again", async || {
+        let response = app.request_ticket(&activity.id, &jwt).await;
+        if response.status == 201 {
+            Ok(response.text("ticket"))
+        } else {
+            Err(response.is_problem(503, "overloaded").body)
+        }
+    })
+    .await;
+    let late = Buyer { user: "late".to_owned(), jwt, ticket };
+    eventually("orders to be made again", async || {
+        let response = app.reserve(&activity, &late, "a", 1).await;
+        if response.status == 202 { Ok(()) } else { Err(response.body) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_letter_is_replayed_once() {
+    let app = TestApp::shared();
+    let activity = app.create_activity(json!({})).await;
+    // A message of an epoch that never was.
+    let ulid = "01KZZZZZZZZZZZZZZZZZZZZZZZ";
+    let message = format!("{ulid}\teve\ta\t1\t1000\tEUR\t1795234720998\t0");
+    let mut redis = app.connect_redis().await;
+    redis::cmd("XADD")
+        .arg(&[&format!("{{{}}}:orders", activity.id), "*", "o", &message])
+        .query_async::<()>(&mut redis)
+        .await
+        .expect("a message");
+    let path = format!("/dead-letters/{}.{ulid}/replay", activity.id);
+    eventually("the message to die and to be put back", async || {
+        app.sweep().await;
+        let response = app.call_admin(Method::POST, &path, &Value::Null).await;
+        if response.status == 202 { Ok(()) } else { Err(response.body) }
+    })
+    .await;
+    let second_replay = app.call_admin(Method::POST, &path, &Value::Null).await.is_problem(409, "state_conflict");
+    assert_eq!(second_replay.text("detail"), "The order is not failed: it was put back before, or never left.");
+}

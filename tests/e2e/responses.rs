@@ -1,0 +1,255 @@
+//! What every answer promises, and how fast a kept-alive connection answers (design §5, §8 fact 1).
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    time::{Duration, Instant},
+};
+
+use futures::future::join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use support::{Response, TestApp, eventually};
+
+#[tokio::test]
+async fn every_route_sends_its_length_and_a_request_id() {
+    // The client of these tests checks every answer of every test; this one visits what the others do not.
+    let app = TestApp::shared();
+    for path in ["/", "/healthz", "/readyz", "/metrics", "/api/activities", "/robots.txt"] {
+        app.http.get(path, "").await.is(200);
+    }
+    app.http.get("/no-such-page.html", "").await;
+}
+
+#[tokio::test]
+async fn a_request_id_from_the_client_is_kept() {
+    let app = TestApp::shared();
+    let headers = [("x-request-id", "abc-123".to_owned())];
+    let response = app.http.send_with_headers(Method::GET, "/healthz", &headers, "").await.expect("an answer");
+    assert_eq!(response.header("x-request-id"), "abc-123");
+    let (one, two) = (app.http.get("/healthz", "").await, app.http.get("/healthz", "").await);
+    assert_ne!(one.header("x-request-id"), two.header("x-request-id"));
+}
+
+#[tokio::test]
+async fn head_returns_the_headers_of_get_without_its_body() {
+    let app = TestApp::shared();
+    let activity = app.create_activity(json!({})).await;
+    for path in ["/healthz".to_owned(), "/metrics".to_owned(), format!("/api/activities/{}", activity.id)] {
+        let head = app.http.send(Method::HEAD, &path, "", &Value::Null).await.is(200);
+        assert_eq!((head.body.as_str(), head.header("content-length") == "0"), ("", false), "{path}: {head:?}");
+    }
+    let refused = app.http.post("/healthz", "", &Value::Null).await;
+    assert_eq!((refused.status, refused.header("allow")), (405, "GET, HEAD"));
+}
+
+#[tokio::test]
+async fn readiness_names_every_store() {
+    let app = TestApp::shared();
+    let ready = app.http.get("/readyz", "").await.is(200);
+    for store in ["redis", "ledger", "key_value"] {
+        assert!(ready.body.contains(store), "{ready:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_metrics_count_an_activity() {
+    let app = TestApp::shared();
+    let activity = app.create_activity(json!({})).await;
+    let buyer = app.create_buyer(&activity, "ada").await;
+    app.place_order(&activity, &buyer).await;
+    let metrics = app.http.get("/metrics", "").await.is(200);
+    assert!(metrics.header("content-type").starts_with("text/plain"), "{metrics:?}");
+    let sample_value = |metrics: &Response, name: &str| {
+        let labels = format!("{name}{{activity=\"{}\"", activity.id);
+        let line = metrics.body.lines().find(|line| line.starts_with(&labels));
+        line.and_then(|line| line.rsplit(' ').next()).map(str::to_owned)
+    };
+    assert_eq!(sample_value(&metrics, "stampede_stock_left").as_deref(), Some("9"), "{}", metrics.body);
+    assert_eq!(sample_value(&metrics, "stampede_units_held").as_deref(), Some("1"), "{}", metrics.body);
+    // The ledger is asked now and then.
+    eventually("an audit in the metrics", async || {
+        let metrics = app.http.get("/metrics", "").await.is(200);
+        let audit = ["stampede_audit_ok", "stampede_drift"].map(|name| sample_value(&metrics, name));
+        if audit == [Some("1".to_owned()), Some("0".to_owned())] { Ok(()) } else { Err(format!("{audit:?}")) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_metrics_count_what_waits_for_an_operator() {
+    let app = TestApp::shared();
+    let held_callbacks = async || {
+        let metrics = app.http.get("/metrics", "").await.is(200);
+        for name in ["events_waiting", "events_oldest_age_seconds", "refunds_open", "refunds_stuck", "dead_letters"] {
+            let sample = format!("# TYPE stampede_{name} gauge\nstampede_{name} ");
+            assert!(metrics.body.contains(&sample), "{sample}: {}", metrics.body);
+        }
+        let line = metrics.body.lines().find_map(|line| line.strip_prefix("stampede_callbacks_held "));
+        line.and_then(|count| count.parse::<i64>().ok()).unwrap_or_else(|| panic!("{}", metrics.body))
+    };
+    let before = held_callbacks().await;
+    let unknown = TestApp::callback_body("payment.succeeded", "nowhere.01ARZ3NDEKTSV4RRFFQ69G5FAV", "s");
+    let mut sequence = 0;
+    eventually("a held callback in the metrics", async || {
+        // Another test may take away as many as it brought.
+        sequence += 1;
+        app.send_callback(&format!("evt_of_the_metrics_{sequence}"), &unknown).await.is(204);
+        let now = held_callbacks().await;
+        if now > before { Ok(()) } else { Err(format!("{before}, then {now}")) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_unchanged_order_is_not_sent_again() {
+    let app = TestApp::shared();
+    let activity = app.create_activity(json!({})).await;
+    let buyer = app.create_buyer(&activity, "ada").await;
+    let order_no = app.place_order(&activity, &buyer).await;
+    let first = app.get_order(&order_no, &buyer.ticket).await.is(200);
+    assert!(first.header("retry-after").parse::<u32>().is_ok(), "{first:?}");
+    let get_if_none_match = async |etag: &str| {
+        let headers = [("authorization", format!("Bearer {}", buyer.ticket)), ("if-none-match", etag.to_owned())];
+        app.http
+            .send_with_headers(Method::GET, &format!("/api/orders/{order_no}"), &headers, "")
+            .await
+            .expect("an answer")
+    };
+    // A proxy that compresses makes the tag a weak one.
+    let etag = first.header("etag");
+    for tags in [etag.to_owned(), format!("W/{etag}"), format!("\"other\", W/{etag}"), "*".to_owned()] {
+        let second = get_if_none_match(&tags).await.is(304);
+        assert!(second.body.is_empty(), "{second:?}");
+    }
+    app.cancel(&order_no, &buyer.jwt).await.is(200);
+    let third = get_if_none_match(first.header("etag")).await.is(200);
+    assert_ne!(third.header("etag"), first.header("etag"));
+}
+
+#[tokio::test]
+async fn a_users_orders_come_newest_first_in_pages() {
+    let app = TestApp::shared();
+    let activity = app.create_activity(json!({"per_user": 5})).await;
+    let jwt = app.sign_in("pager");
+    let mut created = vec![];
+    for _ in 0..5 {
+        let buyer = app.create_buyer(&activity, "pager").await;
+        created.push(app.place_order(&activity, &buyer).await);
+    }
+    created.reverse();
+    let mut listed: Vec<String> = vec![];
+    for _ in 0..3 {
+        let before = listed.last().cloned().unwrap_or_default();
+        let page = app.http.get(&format!("/api/orders?limit=2&before={before}"), &jwt).await.is(200).json();
+        let page = page.as_array().expect("a list").clone();
+        listed.extend(page.iter().filter_map(|order| Some(order["order_no"].as_str()?.to_owned())));
+    }
+    assert_eq!(listed, created);
+}
+
+/// One connection, one request after the other: the time of each, and how many reads its answer took.
+fn measure_latencies(address: &str, request: &str, times: usize) -> Vec<Duration> {
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    stream.set_nodelay(true).expect("no delay");
+    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+    let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
+    let mut latencies = vec![];
+    for _ in 0..times {
+        let start = Instant::now();
+        stream.write_all(request.as_bytes()).expect("sent");
+        let (mut line, mut length) = (String::new(), 0);
+        while reader.read_line(&mut line).expect("a line") > 2 {
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().expect("a length");
+            }
+            line.clear();
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).expect("a body");
+        latencies.push(start.elapsed());
+    }
+    latencies
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_keep_alive_connection_never_waits_for_an_acknowledgement() {
+    let app = TestApp::shared();
+    let activity = app.create_activity(json!({})).await;
+    let buyer = app.create_buyer(&activity, "ada").await;
+    let order_no = app.place_order(&activity, &buyer).await;
+    let address = app.with_app(|app| app.url().trim_start_matches("http://").to_owned());
+    let reservation = TestApp::reservation_body(&activity, &buyer, "a", 1).to_string();
+    let get =
+        |path: &str, token: &str| format!("GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n");
+    let post = |path: &str, body: &str| {
+        format!(
+            "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    for request in [
+        get("/healthz", ""),
+        get("/", ""),
+        get("/api/activities", ""),
+        get(&format!("/api/activities/{}/gate.json", activity.id), ""),
+        get(&format!("/api/orders/{order_no}"), &buyer.ticket),
+        get("/api/orders", &buyer.jwt),
+        get("/api/orders", "wrong"),
+        post(&format!("/api/activities/{}/orders", activity.id), &reservation),
+        post(&format!("/api/activities/{}/orders", activity.id), "{}"),
+    ] {
+        let address = address.clone();
+        let request_line = request.lines().next().unwrap_or_default().to_owned();
+        let mut latencies =
+            tokio::task::spawn_blocking(move || measure_latencies(&address, &request, 100)).await.expect("answers");
+        latencies.sort_unstable();
+        // An answer in two packets waits 40 ms for the first one's acknowledgement, all but the first few times. A busy
+        // machine delays some.
+        assert!(
+            latencies[30] < Duration::from_millis(30),
+            "{request_line}: most answers took {:?} or more",
+            latencies[30]
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_request_smuggling_attempt_does_not_desynchronise_the_connection() {
+    let app = TestApp::shared();
+    let address = app.with_app(|app| app.url().trim_start_matches("http://").to_owned());
+    let response = tokio::task::spawn_blocking(move || {
+        let mut stream = TcpStream::connect(address).expect("a connection");
+        stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+        let request = "POST /api/tasks/sweep HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\
+            Connection: close\r\n\r\n0\r\n\r\n";
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut response = String::new();
+        let _ = stream.read_to_string(&mut response);
+        response
+    });
+    let response = response.await.expect("an answer");
+    assert!(!response.contains(" 500 ") && response.matches("HTTP/1.1").count() <= 1, "{response}");
+    app.http.send(Method::GET, "/healthz", "", &Value::Null).await.is(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_log_line_is_complete() {
+    let app = TestApp::dedicated();
+    let off = json!({"on": false});
+    for _ in 0..10 {
+        join_all((0..30).map(|_| app.call_admin(Method::PUT, "/shed", &off))).await;
+    }
+    // The log comes through a pipe: it may be a moment behind the answers.
+    eventually("the log of every change", async || {
+        let output = app.with_app(|app| app.output());
+        let (complete, broken): (Vec<_>, Vec<_>) = output
+            .lines()
+            .filter(|line| line.contains("\"event\"") || line.contains("\"level\""))
+            .partition(|line| serde_json::from_str::<Value>(line).is_ok());
+        assert!(broken.is_empty(), "{broken:#?}");
+        if complete.len() >= 300 { Ok(()) } else { Err(format!("{} whole", complete.len())) }
+    })
+    .await;
+}

@@ -1,0 +1,121 @@
+//! A writer, a sweeper and an operator at the rows of the same SKUs, on PostgreSQL, which ends who waits for each
+//! other in a circle (C5; I2, I3).
+
+use domain::{
+    ids::{ActivityId, OrderNo, SkuId, UserId},
+    money::Money,
+    time::Millis,
+};
+use ulid::Ulid;
+use workflows::{
+    Sql, StoreError,
+    ledger::{
+        activities,
+        orders::{self, NewOrder},
+    },
+    ports::SqlValue,
+};
+
+use crate::{
+    epochs::RealFixture,
+    fixture::{NOW, new_fixture, open_connection},
+    stores::RealLedger,
+};
+
+/// What is on sale: several SKUs, whose names are not in the order in which the sale lists them.
+const SKUS: [&str; 5] = ["phone", "kettle", "lamp", "axe", "pan"];
+
+/// Units of each.
+const TOTAL: i64 = 300;
+
+/// Orders in a batch.
+const BATCH: u64 = 20;
+
+/// A sale of all of them.
+async fn new_activity() -> RealFixture {
+    let fixture = new_fixture("postgres", TOTAL, 2).await;
+    let read = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap();
+    let (mut changed, first) = (read.clone(), read.spec.skus[0].clone());
+    let named = |sku| domain::activity::Sku { sku: SkuId::parse(sku).unwrap(), ..first.clone() };
+    changed.spec.skus = SKUS.map(named).into();
+    assert_eq!(
+        activities::save(&fixture.sql, &changed, Some(&read), NOW).await.unwrap(),
+        activities::SaveOutcome::Saved
+    );
+    fixture
+}
+
+/// What a writer does: batch after batch, and order by order where a batch is refused.
+async fn write_batches(sql: &RealLedger, activity: &ActivityId, writer: u64, batches: u64) -> Result<(), StoreError> {
+    let mut rng = fastrand::Rng::with_seed(writer);
+    for batch in 0..batches {
+        let order = |n| NewOrder {
+            order_no: OrderNo::new(activity.clone(), Ulid::from_parts(1 + writer, u128::from(batch * BATCH + n))),
+            user: UserId::parse(&format!("user {}", rng.u32(0..600))).unwrap(),
+            sku: SkuId::parse(SKUS[rng.usize(0..SKUS.len())]).unwrap(),
+            quantity: 1,
+            money: Money::new(100, "EUR"),
+            created_at: NOW,
+            epoch: 1,
+        };
+        let batch: Vec<_> = (0..BATCH).map(order).collect();
+        match orders::insert(sql, activity, &batch.iter().collect::<Vec<_>>(), NOW).await {
+            Err(StoreError::LedgerRefused(_)) => {}
+            other => {
+                other?;
+                continue;
+            }
+        }
+        for order in &batch {
+            match orders::insert(sql, activity, &[order], NOW).await {
+                Ok(()) | Err(StoreError::LedgerRefused(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Units that are held, after checking that the ledger counts them right, and oversells to nobody.
+async fn held_units(fixture: &RealFixture) -> i64 {
+    let count = async |statement: &str| match fixture.sql.run(statement, Vec::new()).await.unwrap()[0][0] {
+        SqlValue::Int(number) => number,
+        ref other => panic!("{other:?}"),
+    };
+    let units = "SELECT CAST(COALESCE(SUM(quantity), 0) AS BIGINT) FROM orders WHERE live = 1";
+    let miscounted =
+        format!("SELECT COUNT(*) FROM skus WHERE live > total OR live <> ({units} AND orders.sku = skus.sku)");
+    assert_eq!(count(&miscounted).await, 0, "I2");
+    let over_limit = "SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE live = 1 GROUP BY user_id, sku \
+         HAVING SUM(quantity) > 2) AS greedy";
+    assert_eq!(count(over_limit).await, 0, "I3");
+    count(units).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sweeper_and_an_operator_never_deadlock_with_a_writer() {
+    let fixture = new_activity().await;
+    let [sweeper, operator, writer] = [(); 3].map(|()| open_connection(&fixture));
+    let (sweeper, operator, writer) = (sweeper.await, operator.await, writer.await);
+    let sweeping = async {
+        for _ in 0..300 {
+            orders::expire(&sweeper, Millis(i64::MAX / 2), 7, None).await?;
+        }
+        Ok::<_, StoreError>(())
+    };
+    let operating = async {
+        for _ in 0..100 {
+            let stored = activities::load(&operator, &fixture.activity).await?.expect("a sale");
+            activities::save(&operator, &stored, Some(&stored), NOW).await?;
+        }
+        Ok::<_, StoreError>(())
+    };
+    let (swept, operated, written) =
+        futures::join!(sweeping, operating, write_batches(&writer, &fixture.activity, 1, 100));
+    swept.unwrap();
+    operated.unwrap();
+    written.unwrap();
+    held_units(&fixture).await;
+    while !orders::expire(&sweeper, Millis(i64::MAX / 2), 100, None).await.unwrap().is_empty() {}
+    assert_eq!(held_units(&fixture).await, 0, "every unit came back");
+}

@@ -1,0 +1,153 @@
+//! The directory `.stampede`: what one start leaves for the next.
+
+use std::{
+    fs::{self, File, OpenOptions, Permissions, TryLockError},
+    io::{ErrorKind, Write},
+    net::{Ipv4Addr, SocketAddr},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{ports, variables::Variables};
+
+/// The directory, held by one `up` at a time.
+pub struct DataDirectory {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl DataDirectory {
+    /// Opens the directory, and holds it.
+    ///
+    /// # Errors
+    /// When another `up` holds it.
+    pub fn open(path: &Path) -> Result<Self> {
+        let path = path.to_owned();
+        fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        let lock = OpenOptions::new().create(true).append(true).open(path.join("lock"));
+        let lock = lock.with_context(|| format!("cannot write into {}", path.display()))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let pids = path.join("pids");
+                bail!("another scripts/up is running here: end it with Ctrl-C first (see {})", pids.display())
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+            }
+        }
+        let directory = Self { path, _lock: lock };
+        for name in ["logs", "pids"] {
+            fs::create_dir_all(directory.path_to(name))?;
+        }
+        Ok(directory)
+    }
+
+    /// Removes what earlier starts left.
+    ///
+    /// # Errors
+    /// When something cannot be removed.
+    pub fn clear(&self) -> Result<()> {
+        for name in ["redis", "state", "env"] {
+            let path = self.path_to(name);
+            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            match removed {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(error).with_context(|| format!("cannot remove {}", path.display()));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The path of something in it.
+    pub fn path_to(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// The variables: those kept, with fresh ones where a name is new. What people put into the file stays.
+    ///
+    /// # Errors
+    /// When the file is damaged.
+    pub fn load_variables(&self) -> Result<Variables> {
+        let mut variables = Variables::generate()?;
+        let path = self.path_to("env");
+        match fs::read(&path) {
+            Ok(bytes) => variables
+                .read_lines(&String::from_utf8_lossy(&bytes))
+                .with_context(|| format!("{} is damaged: repair it, or use --fresh", path.display()))?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+        }
+        Ok(variables)
+    }
+
+    /// Keeps the variables, for their owner's eyes only.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn save_variables(&self, variables: &Variables) -> Result<()> {
+        let (path, new) = (self.path_to("env"), self.path_to("env.new"));
+        let write = || {
+            let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new)?;
+            file.set_permissions(Permissions::from_mode(0o600))?;
+            file.write_all(variables.to_lines().as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&new, &path)
+        };
+        write().with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// The port that Redis had before, where it is free, else another.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn redis_port(&self, variables: &Variables) -> Result<u16> {
+        let previous = variables.get("redis_url").strip_prefix("redis://127.0.0.1:").map(str::parse);
+        match previous {
+            Some(Ok(port)) if ports::is_free(SocketAddr::from((Ipv4Addr::LOCALHOST, port))) => Ok(port),
+            _ => ports::pick_unused(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        poll::{self, Probe},
+        temp_dir::TempDir,
+    };
+
+    #[test]
+    fn saved_variables_are_readable_by_their_owner_alone() {
+        let temp_dir = TempDir::new().expect("a directory");
+        let directory = DataDirectory::open(temp_dir.path()).expect("held");
+        let mut variables = directory.load_variables().expect("fresh ones");
+        variables.set("trusted_hops", "2");
+        directory.save_variables(&variables).expect("written");
+        assert_eq!(directory.load_variables().expect("kept ones"), variables);
+        let mode = fs::metadata(directory.path_to("env")).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        directory.clear().expect("cleared");
+        assert_ne!(directory.load_variables().expect("fresh ones"), variables);
+    }
+
+    #[test]
+    fn the_directory_is_locked_by_one_up_at_a_time() {
+        let temp_dir = TempDir::new().expect("a directory");
+        let first = DataDirectory::open(temp_dir.path()).expect("held");
+        assert!(DataDirectory::open(temp_dir.path()).is_err());
+        drop(first);
+        // What another thread starts has all our files for a moment.
+        let again = poll::until("the next start", Duration::from_secs(10), || {
+            Ok(DataDirectory::open(temp_dir.path()).map_or_else(Probe::Pending, Probe::Ready))
+        });
+        assert!(again.is_ok(), "{:#}", again.err().expect("an error"));
+    }
+}

@@ -1,0 +1,107 @@
+//! The rush: every visit at its moment, winners followed to their end.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use tokio::task::JoinSet;
+
+use super::context::RunContext;
+use super::observations::ObservedOrder;
+use super::order::drive_order;
+use super::reserve::{Attempt, Outcome, reserve};
+
+/// What came of one visit.
+#[derive(Debug)]
+pub struct VisitReport {
+    /// Which visit.
+    pub index: usize,
+    /// Order numbers by answer; more than one after a double click.
+    pub order_nos: Vec<String>,
+    /// How it ended, in a word or two.
+    pub outcome: String,
+    /// Whether an answer was lost.
+    pub response_lost: bool,
+    /// Whether the ticket was refused for good at least once.
+    pub refused: bool,
+    /// The order.
+    pub order: Option<ObservedOrder>,
+}
+
+/// Lets everybody in; `opened` is the moment, `jitter` the spread that the gate asked for.
+pub async fn run_visits(run: &Arc<RunContext>, opened_at: Instant, jitter: Duration) -> Result<Vec<VisitReport>> {
+    let mut visits = JoinSet::new();
+    // Robots come on their own.
+    for index in (0..run.visits.len()).filter(|index| !run.is_robot(run.visits[*index].buyer)) {
+        let due = opened_at + start_delay(run, index, jitter);
+        visits.spawn(run_visit(run.clone(), index, due));
+    }
+    let mut reports = Vec::with_capacity(run.visits.len());
+    while let Some(report) = visits.join_next().await {
+        reports.push(report.context("a buyer's task broke")?);
+    }
+    reports.sort_unstable_by_key(|report| report.index);
+    Ok(reports)
+}
+
+fn start_delay(run: &RunContext, index: usize, jitter: Duration) -> Duration {
+    match run.options.rate {
+        Some(rate) => Duration::from_secs_f64(index as f64 / rate),
+        None => jitter.mul_f64(run.visits[index].start_fraction),
+    }
+}
+
+async fn run_visit(run: Arc<RunContext>, index: usize, due: Instant) -> VisitReport {
+    tokio::time::sleep_until(due.into()).await;
+    let attempts = if run.visits[index].double_click {
+        let (first, second) = tokio::join!(reserve(&run, index, due), reserve(&run, index, due));
+        vec![first, second]
+    } else {
+        vec![reserve(&run, index, due).await]
+    };
+    run.progress.reserved.inc(1);
+    let mut report = summarize(index, &attempts);
+    if let Some((order_no, at)) = first_accepted(&attempts) {
+        run.progress.orders.inc_length(1);
+        report.order = Some(drive_order(&run, index, order_no, due, at).await);
+        run.progress.orders.inc(1);
+    }
+    report
+}
+
+fn first_accepted(attempts: &[Attempt]) -> Option<(String, Instant)> {
+    attempts
+        .iter()
+        .filter_map(|attempt| match &attempt.outcome {
+            Outcome::Accepted { at, order_no } => Some((order_no.clone(), *at)),
+            Outcome::Refused(_) | Outcome::GaveUp(_) => None,
+        })
+        .min_by_key(|(_, at)| *at)
+}
+
+fn summarize(index: usize, attempts: &[Attempt]) -> VisitReport {
+    let order_nos: Vec<String> = attempts
+        .iter()
+        .filter_map(|attempt| match &attempt.outcome {
+            Outcome::Accepted { order_no, .. } => Some(order_no.clone()),
+            Outcome::Refused(_) | Outcome::GaveUp(_) => None,
+        })
+        .collect();
+    let outcome = if order_nos.is_empty() {
+        attempts.first().map_or_else(String::new, |attempt| match &attempt.outcome {
+            Outcome::Refused(label) => label.clone(),
+            Outcome::GaveUp(label) => format!("gave up: {label}"),
+            Outcome::Accepted { .. } => String::new(),
+        })
+    } else {
+        "accepted".to_owned()
+    };
+    VisitReport {
+        index,
+        order_nos,
+        outcome,
+        response_lost: attempts.iter().any(|attempt| attempt.response_lost),
+        refused: attempts.iter().any(|attempt| matches!(attempt.outcome, Outcome::Refused(_))),
+        order: None,
+    }
+}

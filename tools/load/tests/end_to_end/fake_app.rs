@@ -1,0 +1,371 @@
+//! A shop in memory that keeps the contract, or breaks it in one chosen way.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use tokio::net::TcpListener;
+
+/// What is wrong with the shop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// Every third answer to a reservation is lost after the order was made.
+    LosesResponses,
+    /// No answer at all for the first second of the sale.
+    DownAfterStart,
+    /// It sells one unit more than it has, and writes the books to match.
+    Oversells,
+    /// It forgets its first order.
+    LosesOrder,
+    /// It ignores the limit per user.
+    IgnoresPerUser,
+    /// It returns the units of the first cancelled order twice.
+    ReturnsTwice,
+    /// A ticket makes an order each time it is used.
+    ReusesTickets,
+    /// A payment is taken, the order expires nevertheless.
+    IgnoresPayments,
+    /// The queue never moves.
+    QueueStuck,
+    /// It cannot tell what is on sale.
+    InfoFails,
+}
+
+struct Order {
+    user: String,
+    ticket: String,
+    sku: String,
+    quantity: i64,
+    status: &'static str,
+    created_at: Instant,
+}
+
+/// All sales by activity.
+type Activities = BTreeMap<String, FakeActivity>;
+
+#[derive(Default)]
+struct FakeActivity {
+    spec: Value,
+    opens_at: Option<OffsetDateTime>,
+    left: BTreeMap<String, i64>,
+    orders: BTreeMap<String, Order>,
+    reservations: u32,
+    returned_twice: bool,
+}
+
+/// What the handler sends, or `None` for a connection that breaks.
+type Reply = Option<(u16, Value)>;
+
+/// Starts a shop and answers its URL.
+pub async fn start(fault: Fault) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let activities = Arc::new(Mutex::new(Activities::default()));
+    tokio::spawn(async move {
+        loop {
+            let (socket, _) = listener.accept().await.unwrap();
+            let activities = activities.clone();
+            let service = service_fn(move |request| handle(activities.clone(), fault, request));
+            tokio::spawn(async move {
+                let _ =
+                    hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service).await;
+            });
+        }
+    });
+    url
+}
+
+async fn handle(
+    activities: Arc<Mutex<Activities>>,
+    fault: Fault,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, std::io::Error> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
+    let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    let bearer = head.headers.get("authorization").and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+    let path = head.uri.path();
+    let reply = match activity_of(path) {
+        Some(activity) => activities.lock().unwrap().entry(activity.to_owned()).or_default().route(
+            fault,
+            &head.method,
+            path,
+            bearer.unwrap_or_default(),
+            &body,
+        ),
+        None => route_without_activity(&mut activities.lock().unwrap(), fault, path, bearer.unwrap_or_default(), &body),
+    };
+    let Some((status, body)) = reply else { return Err(std::io::Error::other("crash")) };
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let response = Response::builder().status(status).header("content-type", "application/json");
+    let response = if status == 202 { response.header("retry-after", "0") } else { response };
+    Ok(response.body(Full::new(Bytes::from(body))).unwrap())
+}
+
+fn activity_of(path: &str) -> Option<&str> {
+    let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+    match segments.as_slice() {
+        ["api", "activities", activity, ..] | ["api", "admin", "activities", activity, ..] => Some(activity),
+        ["api", "orders", order_no, ..] | ["sandbox", "pay", order_no] => order_no.split_once('.').map(|(a, _)| a),
+        _ => None,
+    }
+}
+
+fn route_without_activity(activities: &mut Activities, fault: Fault, path: &str, user: &str, body: &Value) -> Reply {
+    if fault == Fault::DownAfterStart && activities.values().any(FakeActivity::is_down) {
+        return None;
+    }
+    match path {
+        "/healthz" => Some((200, json!({}))),
+        "/sandbox/sign-in" => Some((200, json!({"token": body["user"]}))),
+        "/api/admin/dead-letters" => Some((200, json!({"dead_letters": []}))),
+        "/api/orders" => {
+            Some((200, json!(activities.values().flat_map(|activity| activity.orders_of(user)).collect::<Vec<_>>())))
+        }
+        "/api/tasks/sweep" => {
+            for activity in activities.values_mut() {
+                activity.sweep(fault);
+            }
+            Some((200, json!({})))
+        }
+        _ => problem(404, "not_found"),
+    }
+}
+
+fn problem(status: u16, code: &str) -> Reply {
+    Some((status, json!({"status": status, "code": code, "detail": code})))
+}
+
+impl FakeActivity {
+    fn route(&mut self, fault: Fault, method: &Method, path: &str, bearer: &str, body: &Value) -> Reply {
+        if fault == Fault::DownAfterStart && self.is_down() {
+            return None;
+        }
+        let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+        match (method.as_str(), segments.as_slice()) {
+            ("PUT", ["api", "admin", "activities", _]) => {
+                self.spec = body.clone();
+                Some((200, body.clone()))
+            }
+            ("POST", ["api", "admin", "activities", _, "publish"]) => self.publish(),
+            ("POST", ["api", "admin", "activities", _, "close"]) => Some((200, self.spec.clone())),
+            ("GET", ["api", "admin", "activities", _, "stats"]) => {
+                self.run_order_writer(fault);
+                Some((200, self.stats()))
+            }
+            ("GET", ["api", "admin", "activities", _, "audit"]) => Some((200, self.audit())),
+            ("GET", ["api", "activities", _]) if fault == Fault::InfoFails => problem(500, "internal"),
+            ("GET", ["api", "activities", _]) => Some((200, self.spec.clone())),
+            ("GET", ["api", "activities", _, "gate.json"]) => Some((200, self.gate())),
+            ("POST", ["api", "activities", _, "ticket"]) => {
+                let ticket = format!("ticket-{}-{}", bearer, fastrand::u64(..));
+                Some((201, json!({"ticket": ticket, "expires_at": "2100-01-01T00:00:00Z"})))
+            }
+            ("POST", ["api", "activities", activity, "orders"]) => self.reserve(fault, activity, body),
+            ("GET", ["api", "orders", order_no]) => self.status(fault, order_no, bearer),
+            ("POST", ["api", "orders", order_no, "checkout"]) => {
+                Some((200, json!({"checkout_url": format!("http://elsewhere/sandbox/pay/{order_no}")})))
+            }
+            ("POST", ["sandbox", "pay", order_no]) => self.pay(fault, order_no),
+            ("POST", ["api", "orders", order_no, "cancel"]) => self.cancel(fault, order_no),
+            _ => problem(404, "not_found"),
+        }
+    }
+
+    fn is_down(&self) -> bool {
+        let second = time::Duration::SECOND;
+        self.opens_at.is_some_and(|opens_at| {
+            let now = OffsetDateTime::now_utc();
+            // Open long enough for the crowd to see the gate, then gone.
+            now > opens_at + second / 4 && now < opens_at + second * 2
+        })
+    }
+
+    fn publish(&mut self) -> Reply {
+        self.opens_at = OffsetDateTime::parse(self.spec["starts_at"].as_str()?, &Rfc3339).ok();
+        for sku in self.spec["skus"].as_array()? {
+            self.left.insert(sku["sku"].as_str()?.to_owned(), sku["total"].as_i64()?);
+        }
+        Some((200, self.spec.clone()))
+    }
+
+    fn gate(&self) -> Value {
+        let now = OffsetDateTime::now_utc();
+        let open = self.opens_at.is_some_and(|opens_at| now >= opens_at);
+        let mut gate = json!({
+            "phase": if open { "open" } else { "scheduled" },
+            "server_time": now.format(&Rfc3339).unwrap(),
+            "starts_at": self.spec["starts_at"],
+            "jitter_ms": 500,
+            "sold_out": [],
+        });
+        if open {
+            gate["start_key"] = "the key".into();
+        }
+        gate
+    }
+
+    fn reserve(&mut self, fault: Fault, activity: &str, body: &Value) -> Reply {
+        if body["start_key"] != "the key" {
+            return problem(403, "start_key_invalid");
+        }
+        let ticket = body["ticket"].as_str()?;
+        let sku = body["sku"].as_str()?;
+        let quantity = body["quantity"].as_i64()?;
+        let user = ticket.strip_prefix("ticket-")?.rsplit_once('-')?.0;
+        self.reservations += 1;
+        let replay = self.orders.iter().find(|(_, order)| order.ticket == ticket).map(|(order_no, _)| order_no.clone());
+        let order_no = match replay.filter(|_| fault != Fault::ReusesTickets) {
+            Some(order_no) => order_no,
+            None => {
+                let holds: i64 =
+                    self.live_orders().filter(|order| order.user == user && order.sku == sku).map(|o| o.quantity).sum();
+                if holds + quantity > self.spec["per_user"].as_i64()? && fault != Fault::IgnoresPerUser {
+                    return problem(409, "limit_reached");
+                }
+                let left = self.left.get_mut(sku)?;
+                let limit = if fault == Fault::Oversells { quantity - 3 } else { quantity };
+                if *left < limit {
+                    return problem(409, "sold_out");
+                }
+                *left -= quantity;
+                let order_no = format!("{activity}.{:08}", self.orders.len());
+                let order = Order {
+                    user: user.to_owned(),
+                    ticket: ticket.to_owned(),
+                    sku: sku.to_owned(),
+                    quantity,
+                    status: "queued",
+                    created_at: Instant::now(),
+                };
+                self.orders.insert(order_no.clone(), order);
+                order_no
+            }
+        };
+        if fault == Fault::LosesResponses && self.reservations.is_multiple_of(3) {
+            return None;
+        }
+        Some((202, self.document(&order_no)))
+    }
+
+    fn live_orders(&self) -> impl Iterator<Item = &Order> {
+        self.orders.values().filter(|order| ["queued", "pending_payment", "paid"].contains(&order.status))
+    }
+
+    fn document(&self, order_no: &str) -> Value {
+        let order = &self.orders[order_no];
+        json!({"order_no": order_no, "status": order.status, "sku": order.sku, "quantity": order.quantity})
+    }
+
+    fn orders_of(&self, user: &str) -> Vec<Value> {
+        let own = self.orders.iter().filter(|(_, order)| order.user == user);
+        own.map(|(order_no, _)| self.document(order_no)).collect()
+    }
+
+    /// What the order writer does.
+    fn run_order_writer(&mut self, fault: Fault) {
+        if fault != Fault::QueueStuck {
+            self.orders.values_mut().filter(|order| order.status == "queued").for_each(|order| {
+                order.status = "pending_payment";
+            });
+        }
+    }
+
+    fn status(&mut self, fault: Fault, order_no: &str, bearer: &str) -> Reply {
+        if fault == Fault::LosesOrder && order_no.ends_with(".00000000") {
+            return problem(404, "not_found");
+        }
+        self.run_order_writer(fault);
+        let Some(order) = self.orders.get(order_no) else { return problem(404, "not_found") };
+        if order.ticket != bearer && order.user != bearer {
+            return problem(401, "unauthenticated");
+        }
+        Some((200, self.document(order_no)))
+    }
+
+    fn pay(&mut self, fault: Fault, order_no: &str) -> Reply {
+        let order = self.orders.get_mut(order_no)?;
+        if fault == Fault::IgnoresPayments {
+            return Some((204, Value::Null));
+        }
+        match order.status {
+            "pending_payment" | "paid" => order.status = "paid",
+            _ => return problem(409, "state_conflict"),
+        }
+        Some((204, Value::Null))
+    }
+
+    fn cancel(&mut self, fault: Fault, order_no: &str) -> Reply {
+        if self.orders.get(order_no)?.status != "pending_payment" {
+            return problem(409, "state_conflict");
+        }
+        self.release(fault, order_no, "cancelled");
+        Some((200, self.document(order_no)))
+    }
+
+    fn sweep(&mut self, fault: Fault) {
+        let timeout = Duration::from_secs(self.spec["pay_timeout_seconds"].as_u64().unwrap());
+        let due = self.orders.iter().filter(|(_, order)| {
+            let unpaid = ["queued", "pending_payment"].contains(&order.status);
+            unpaid && order.created_at.elapsed() > timeout && fault != Fault::QueueStuck
+        });
+        let due: Vec<String> = due.map(|(order_no, _)| order_no.clone()).collect();
+        for order_no in due {
+            self.release(fault, &order_no, "expired");
+        }
+    }
+
+    fn release(&mut self, fault: Fault, order_no: &str, status: &'static str) {
+        let order = self.orders.get_mut(order_no).unwrap();
+        order.status = status;
+        let twice = fault == Fault::ReturnsTwice && !std::mem::replace(&mut self.returned_twice, true);
+        *self.left.get_mut(&order.sku).unwrap() += order.quantity * if twice { 2 } else { 1 };
+    }
+
+    fn stats(&self) -> Value {
+        let skus = self.spec["skus"].as_array().unwrap().iter().map(|sku| {
+            let name = sku["sku"].as_str().unwrap();
+            let units = |status: &[&str]| -> i64 {
+                let orders = self.orders.values().filter(|order| order.sku == name && status.contains(&order.status));
+                orders.map(|order| order.quantity).sum()
+            };
+            json!({"sku": name, "total": sku["total"], "left": self.left[name],
+                   "held": units(&["queued", "pending_payment"]), "sold": units(&["paid"])})
+        });
+        let mut orders: BTreeMap<&str, u64> = BTreeMap::new();
+        for order in self.orders.values() {
+            *orders.entry(order.status).or_default() += 1;
+        }
+        json!({"skus": skus.collect::<Vec<_>>(), "orders": orders,
+               "queue": orders.get("queued").unwrap_or(&0)})
+    }
+
+    fn audit(&self) -> Value {
+        let skus = self.stats()["skus"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|sku| {
+                let mut users: BTreeMap<&str, i64> = BTreeMap::new();
+                for order in self.live_orders().filter(|order| order.sku == sku["sku"].as_str().unwrap()) {
+                    *users.entry(&order.user).or_default() += order.quantity;
+                }
+                let live: i64 = users.values().sum();
+                let most = users.values().max().copied().unwrap_or_default();
+                json!({"redis": sku, "ledger": {"live": live, "counted": live, "most_per_user": most}, "drift": 0})
+            })
+            .collect::<Vec<_>>();
+        json!({"skus": skus})
+    }
+}
