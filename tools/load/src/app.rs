@@ -1,4 +1,4 @@
-//! The running app behind its HTTP contract: every request is metered, and repeated where that is safe.
+//! Sends metered requests to the app under test and retries those that are safe to repeat.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,29 +10,29 @@ use crate::http::{Call, Client, RequestError, Response, bearer};
 use crate::meter::{Meter, Step};
 use crate::target::Target;
 
-/// Pauses between tries when the app gives no `Retry-After`: doubled from the first to the last.
+/// Shortest and longest delay between two tries without `Retry-After`; the delay doubles with each try.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(3));
 
-/// Sockets of operator, cron and gate.
+/// Fewest connections of the order client, and all connections of the operator client.
 const OPERATOR_CONNECTIONS: usize = 8;
 
-/// Sockets of robots: nobody queues behind them here.
+/// Connections of the robots. Enough that robots wait in the app's queue, not for a free connection here.
 const ROBOT_CONNECTIONS: usize = 64;
 
-/// The app under load.
+/// The app under test.
 #[derive(Clone)]
 pub struct App {
     visitor_client: Arc<Client>,
     order_client: Arc<Client>,
     operator_client: Arc<Client>,
     robot_client: Arc<Client>,
-    /// What was measured.
+    /// Latencies and responses of all requests so far.
     pub meter: Arc<Meter>,
     admin_authorization: HeaderValue,
     cron_authorization: Option<HeaderValue>,
 }
 
-/// A request that found no answer that can be used before its deadline.
+/// No usable response arrived before the deadline of a retried request.
 #[derive(Debug, thiserror::Error)]
 #[error("gave up after {tries} tries, the last: {last}")]
 pub struct DeadlineExceeded {
@@ -41,9 +41,11 @@ pub struct DeadlineExceeded {
 }
 
 impl App {
-    /// An app that has not been asked anything yet. The crowd shares `connections` sockets. Winners have a fourth as
-    /// many beside them, and operator, cron and gate a few: a queue for sockets is this program's, not the app's, and
-    /// nobody shall stand in it behind people who come for something else. `timeout` limits each request.
+    /// Creates the clients; sends nothing yet.
+    ///
+    /// Visitors (sign-in, ticket, reservation) share `connections` connections. Requests about orders have a quarter as
+    /// many of their own; operator, cron and gate requests have a few. Separate pools, because waiting for a free
+    /// connection is a delay of this program, not of the app. `timeout` limits each request.
     pub fn new(target: &Target, connections: u16, timeout: Duration) -> Result<Self> {
         Ok(Self {
             visitor_client: Arc::new(Client::new(&target.url, connections.into(), timeout)?),
@@ -60,7 +62,7 @@ impl App {
         })
     }
 
-    /// Sends once; latency counts from `due`.
+    /// Sends the request once. Latency counts from `due`.
     pub async fn send(&self, step: Step, due: Instant, call: &Call) -> Result<Response, RequestError> {
         let client = match step {
             Step::SignIn | Step::Ticket | Step::Reserve => &self.visitor_client,
@@ -76,8 +78,8 @@ impl App {
         outcome
     }
 
-    /// Sends an idempotent call until the app gives an answer that is not "later", or `deadline`.
-    /// The app may be killed and started again meanwhile.
+    /// Sends an idempotent request until a response is not retryable or `deadline` passes.
+    /// The app may crash and restart in between.
     pub async fn send_with_retry(
         &self,
         step: Step,
@@ -99,20 +101,20 @@ impl App {
         }
     }
 
-    /// An admin route, repeated for up to `patience`.
+    /// Sends a request to an admin route and retries it for up to `timeout`.
     pub async fn send_admin(&self, call: Call, timeout: Duration) -> Result<Response, DeadlineExceeded> {
         self.send_with_retry(Step::Admin, &call.with_authorization(&self.admin_authorization), Instant::now() + timeout)
             .await
     }
 
-    /// Calls the sweeper once, as cron would; `false` without a cron token.
+    /// Calls the sweeper once, as cron does. Returns `false` without a cron token.
     pub async fn sweep(&self) -> bool {
-        // Whatever it says: the next call of the cron job is a few seconds away.
+        // An error is ignored: cron repeats the call a few seconds later.
         let _ = self.sweep_report().await;
         self.cron_authorization.is_some()
     }
 
-    /// Calls the sweeper once, and answers its report.
+    /// Calls the sweeper once and returns its report; `None` without a cron token or a readable response.
     pub async fn sweep_report(&self) -> Option<serde_json::Value> {
         let call = Call::post("/api/tasks/sweep", &serde_json::Value::Null)
             .with_authorization(self.cron_authorization.as_ref()?);
@@ -121,27 +123,27 @@ impl App {
     }
 }
 
-/// Whether an answer means "try again": limits, overload, restarts, and a proxy without a backend.
+/// Whether the response means "try again": rate limit, overload, restart, or a proxy without a backend.
 pub fn is_retryable(status: u16) -> bool {
     matches!(status, 429 | 500 | 502..=504)
 }
 
-/// Growing pauses with jitter; a `Retry-After` wins.
+/// Exponential backoff with jitter. A `Retry-After` header takes precedence.
 #[derive(Debug, Default)]
 pub struct Backoff {
-    /// How often it was asked.
+    /// Number of tries so far.
     pub tries: u32,
 }
 
 impl Backoff {
-    /// The pause before the next try.
+    /// Delay before the next try.
     pub fn next_delay(&mut self) -> Duration {
         let base = BACKOFF.0.saturating_mul(1 << self.tries.min(8)).min(BACKOFF.1);
         self.tries += 1;
         base.mul_f64(0.5 + fastrand::f64())
     }
 
-    /// The pause that `answer` asks for, spread by a quarter second so that the crowd does not return as one.
+    /// Delay that `response` asks for, plus up to 250 ms so that the buyers do not all return at once.
     pub fn delay_after(&mut self, response: &Response) -> Duration {
         match response.retry_after {
             Some(delay) => {

@@ -1,4 +1,4 @@
-//! Measures what the app can do, each thing as a ratio to hello world in the same run.
+//! Measures throughput and latency, each as a ratio to a hello-world route in the same run.
 
 pub mod closed_loop;
 pub mod drain;

@@ -1,4 +1,6 @@
-//! An HTTP client whose connections are bounded: thousands of buyers share a few hundred sockets.
+//! An HTTP client with a bounded number of connections.
+//!
+//! Thousands of buyers share a few hundred sockets.
 
 use std::time::Duration;
 
@@ -15,7 +17,7 @@ use tokio::sync::Semaphore;
 
 use crate::wire::Problem;
 
-/// A client of one app.
+/// A client for one app.
 pub struct Client {
     base_url: String,
     inner: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
@@ -23,51 +25,51 @@ pub struct Client {
     timeout: Duration,
 }
 
-/// One request, cheap to repeat.
+/// One request, cheap to clone and to send again.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// GET, POST, …
+    /// The HTTP method.
     pub method: Method,
     /// Path and query.
     pub path: String,
-    /// The whole `Authorization` value.
+    /// Value of the `Authorization` header.
     pub authorization: Option<HeaderValue>,
-    /// For `304`.
+    /// Value of `If-None-Match`; the app may then answer `304`.
     pub etag: Option<HeaderValue>,
-    /// JSON.
+    /// JSON, or empty.
     pub body: Bytes,
 }
 
-/// What the app said.
+/// A response of the app.
 #[derive(Debug, Clone)]
 pub struct Response {
     /// The HTTP status.
     pub status: u16,
-    /// How long to wait before the next try.
+    /// Value of `Retry-After`.
     pub retry_after: Option<Duration>,
-    /// The version of the body.
+    /// Value of `ETag`.
     pub etag: Option<HeaderValue>,
     /// The whole body.
     pub body: Bytes,
 }
 
-/// Nothing came back. Only `Refused` is certain not to have reached the app.
+/// No response arrived. Only `ConnectFailed` guarantees that the request did not reach the app.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// No connection could be made.
+    /// No connection could be opened.
     #[error("no connection")]
     ConnectFailed,
-    /// The connection ended before the answer.
+    /// The connection closed before the response was complete.
     #[error("connection lost")]
     ConnectionLost,
-    /// Nothing within the time limit.
+    /// No response within the timeout.
     #[error("timeout")]
     Timeout,
 }
 
 impl Client {
-    /// A client for the app at `base` with at most `connections` sockets and `timeout` per request,
-    /// counted from the moment it has a socket.
+    /// Creates a client for the app at `base_url` with at most `connections` connections.
+    /// `timeout` per request counts from the moment that the request has a connection.
     pub fn new(base_url: &str, connections: usize, timeout: Duration) -> Result<Self> {
         let uri: Uri = base_url.parse().with_context(|| format!("{base_url} is not a URL"))?;
         anyhow::ensure!(
@@ -97,7 +99,7 @@ impl Client {
         })
     }
 
-    /// Sends once. Waiting for a free socket is not limited: that wait is part of the rush.
+    /// Sends the request once. The wait for a free connection has no limit.
     pub async fn send(&self, call: &Call) -> Result<Response, RequestError> {
         let request = self.request(call).map_err(|_| RequestError::ConnectFailed)?;
         let _permit = self.permits.acquire().await.map_err(|_| RequestError::ConnectFailed)?;
@@ -146,17 +148,17 @@ impl Call {
         Self { method: Method::GET, path: path.into(), authorization: None, etag: None, body: Bytes::new() }
     }
 
-    /// A `POST` with a JSON body (or none, for `()`).
+    /// A `POST` with a JSON body; `null` sends no body.
     pub fn post(path: impl Into<String>, body: &serde_json::Value) -> Self {
         Self { method: Method::POST, body: json_body(body), ..Self::get(path) }
     }
 
-    /// A `PUT` with a JSON body.
+    /// A `PUT` with a JSON body; `null` sends no body.
     pub fn put(path: impl Into<String>, body: &serde_json::Value) -> Self {
         Self { method: Method::PUT, body: json_body(body), ..Self::get(path) }
     }
 
-    /// With `Authorization: Bearer …`, prepared by [`bearer`].
+    /// Sets `Authorization` to a value from [`bearer`].
     pub fn with_authorization(mut self, authorization: &HeaderValue) -> Self {
         self.authorization = Some(authorization.clone());
         self
@@ -164,7 +166,7 @@ impl Call {
 }
 
 impl Response {
-    /// The stable code of a problem, where the body is one.
+    /// The stable `code` of a problem document; `None` for any other body.
     pub fn code(&self) -> Option<String> {
         if self.status < 400 {
             return None;
@@ -172,7 +174,7 @@ impl Response {
         serde_json::from_slice::<Problem>(&self.body).ok()?.code
     }
 
-    /// `202`, `409 sold_out`: how the tables count it.
+    /// Status and code, such as `202` or `409 sold_out`. The tables count responses by it.
     pub fn label(&self) -> String {
         match self.code() {
             Some(code) => format!("{} {code}", self.status),
@@ -180,7 +182,7 @@ impl Response {
         }
     }
 
-    /// The body as `T`.
+    /// Parses the body as JSON.
     pub fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_slice(&self.body).with_context(|| {
             let text = String::from_utf8_lossy(&self.body);
@@ -188,7 +190,7 @@ impl Response {
         })
     }
 
-    /// Fails with what the app said, unless the status is 2xx.
+    /// Returns an error with the problem's detail unless the status is 2xx. `what` names the request.
     pub fn error_for_status(self, what: &str) -> Result<Self> {
         if (200..300).contains(&self.status) {
             return Ok(self);

@@ -1,4 +1,6 @@
-//! Buyers' JWTs: minted with the shared key where it is known, else from the sandbox's sign-in.
+//! Signs buyers' JWTs with the app's shared key.
+//!
+//! Without that key, buyers sign in at the sandbox instead.
 
 use anyhow::Result;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
@@ -6,10 +8,10 @@ use serde::Serialize;
 
 use crate::target::JwtSettings;
 
-/// How long a minted token lasts, in seconds: longer than any generated sale.
+/// Lifetime of a token, in seconds: longer than any simulated sale.
 const TOKEN_LIFETIME_SECONDS: i64 = 6 * 3600;
 
-/// Signs tokens without asking the app.
+/// Signs JWTs locally, without a request to the app.
 pub struct TokenSigner {
     key: EncodingKey,
     settings: JwtSettings,
@@ -26,7 +28,7 @@ struct Claims<'a> {
 }
 
 impl TokenSigner {
-    /// A mint whose tokens expire six hours after `now` (unix seconds).
+    /// Creates a signer. Its tokens expire six hours after `now` (Unix seconds).
     pub fn new(settings: JwtSettings, now: i64) -> Self {
         Self {
             key: EncodingKey::from_secret(settings.key.as_bytes()),
@@ -35,7 +37,7 @@ impl TokenSigner {
         }
     }
 
-    /// A token for `user`.
+    /// Signs a token for `user`.
     pub fn sign(&self, user: &str) -> Result<String> {
         let claims = Claims {
             sub: user,

@@ -1,7 +1,7 @@
-//! The load generator: `sale` drives a whole sale black-box and judges it, `bench` measures.
+//! Load generator: `sale` simulates and checks a whole sale, `bench` measures.
 //!
-//! Both know the app by its HTTP contract alone and share no code with it,
-//! so that a mistake in the app's own types cannot hide here too.
+//! Both use only the app's HTTP contract and share no code with the app, so that a mistake in the app's own types does
+//! not go unnoticed here.
 
 pub mod app;
 pub mod bench;

@@ -1,4 +1,4 @@
-//! The `stampede` command.
+//! The `stampede-load` command.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use load::bench::spawned_app::SpawnedApp;
 use load::{bench, simulation};
 use tokio::runtime::Runtime;
 
-/// Load for Stampede: a whole sale with a verdict, and measurements.
+/// Load generator for Stampede: simulates and checks a whole sale, or measures an app.
 #[derive(Parser)]
 #[command(name = "stampede", version)]
 struct Cli {
@@ -74,7 +74,7 @@ fn run_bench(mut options: bench::Options) -> Result<u8> {
     Ok(report.exit_code())
 }
 
-/// The app under load gets the other cores.
+/// One thread for this program leaves the other cores to the app under test.
 fn single_threaded_runtime() -> Result<Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }

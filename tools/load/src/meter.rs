@@ -1,4 +1,4 @@
-//! Counts answers and times them, per step of a sale.
+//! Counts and times responses, per step of a sale.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,10 +8,10 @@ use anyhow::Result;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Width of a bucket of the timeline.
+/// Width of a timeline bucket.
 pub const BUCKET: Duration = Duration::from_millis(100);
 
-/// What a request was for.
+/// The purpose of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
@@ -31,18 +31,18 @@ pub enum Step {
     Pay,
     /// Cancel.
     Cancel,
-    /// A request for a refund.
+    /// Refund request.
     Refund,
     /// The sweeper.
     Sweep,
     /// Admin routes.
     Admin,
-    /// What robots send.
+    /// Any request of a robot.
     Robot,
 }
 
 impl Step {
-    /// As tables call it.
+    /// Name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::SignIn => "sign in",
@@ -61,7 +61,7 @@ impl Step {
     }
 }
 
-/// All steps of one run.
+/// The measurements of all steps of one run.
 pub struct Meter {
     origin: Instant,
     empty_histogram: Histogram<u64>,
@@ -76,64 +76,64 @@ struct StepStats {
     timeline: BTreeMap<u64, Bucket>,
 }
 
-/// What came within a step of the timeline.
+/// The responses within one timeline bucket.
 #[derive(Default)]
 struct Bucket {
     answers: BTreeMap<String, u64>,
     micros: Vec<u32>,
 }
 
-/// One row of the table.
+/// Summary of one step: a row of the table.
 #[derive(Debug, Clone, Serialize)]
 pub struct StepSummary {
     /// The step.
     pub step: Step,
-    /// Requests that were sent.
+    /// Number of requests.
     pub requests: u64,
-    /// From the first that was due to the last answer.
+    /// Requests per second, from the first due time to the last response.
     pub per_second: f64,
-    /// Median latency in milliseconds.
+    /// Median latency, in milliseconds.
     pub p50_ms: f64,
-    /// 90th percentile.
+    /// 90th percentile, in milliseconds.
     pub p90_ms: f64,
-    /// 99th percentile.
+    /// 99th percentile, in milliseconds.
     pub p99_ms: f64,
-    /// The slowest.
+    /// Highest latency, in milliseconds.
     pub max_ms: f64,
-    /// Answers by label (`202`, `409 sold_out`, `timeout`).
+    /// Responses by label (`202`, `409 sold_out`, `timeout`).
     pub answers: BTreeMap<String, u64>,
-    /// Answers by label in tenths of a second since the run began.
+    /// Responses by label, per bucket. The key is the bucket's index (100 ms each) since the start of the run.
     pub timeline: BTreeMap<u64, BTreeMap<String, u64>>,
-    /// Latency in tenths of a second since the run began.
+    /// Latency per bucket, with the same keys.
     pub latencies: BTreeMap<u64, Latency>,
 }
 
-/// Latency of the answers of a tenth of a second, in milliseconds.
+/// Latency of the responses of one bucket, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Latency {
     /// Median.
     pub p50_ms: f64,
-    /// 99th percentile; with fewer than a hundred answers the slowest.
+    /// 99th percentile; with fewer than a hundred responses, the highest.
     pub p99_ms: f64,
 }
 
 impl Meter {
-    /// An empty meter; the timeline counts from now.
+    /// An empty meter. The timeline starts now.
     pub fn new() -> Result<Self> {
         Ok(Self { origin: Instant::now(), empty_histogram: histogram()?, steps: Mutex::default() })
     }
 
-    /// The moment from which the timeline counts.
+    /// The start of the timeline.
     pub fn origin(&self) -> Instant {
         self.origin
     }
 
-    /// Milliseconds of the timeline.
+    /// Milliseconds since the start of the timeline.
     pub fn elapsed_ms(&self) -> u64 {
         u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Records an answer that has just come to a request that was due at `due`.
+    /// Records a response that has just arrived to a request that was due at `due`.
     pub fn record(&self, step: Step, due: Instant, label: &str) {
         self.record_at(Instant::now(), step, due, label);
     }
@@ -154,7 +154,7 @@ impl Meter {
         bucket.micros.push(u32::try_from(micros).unwrap_or(u32::MAX));
     }
 
-    /// A row per step that was used.
+    /// A summary of each step that sent a request.
     pub fn summaries(&self) -> Vec<StepSummary> {
         self.lock().iter().map(|(step, stats)| stats.summary(*step)).collect()
     }
@@ -199,12 +199,12 @@ impl Bucket {
     }
 }
 
-/// A histogram of microseconds up to ten minutes, three significant digits.
+/// A histogram of microseconds up to ten minutes, with three significant digits.
 pub fn histogram() -> Result<Histogram<u64>> {
     Ok(Histogram::new_with_max(600_000_000, 3)?)
 }
 
-/// Microseconds as milliseconds.
+/// Converts microseconds to milliseconds.
 pub fn micros_to_ms(micros: u64) -> f64 {
     micros as f64 / 1000.0
 }

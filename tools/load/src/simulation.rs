@@ -1,4 +1,6 @@
-//! A whole sale: operator, crowd, winners, cron and auditor in one process.
+//! Simulates a whole sale: operator, buyers, cron and auditor in one process.
+//!
+//! A *visit* is one planned reservation with its own ticket. A *winner* is a buyer whose reservation was accepted.
 
 pub mod buyers;
 pub mod compare;

@@ -1,4 +1,4 @@
-//! Tables for a terminal: one rule below the header, numbers to the right.
+//! Tables for a terminal: a rule below the header, numbers right-aligned.
 
 use std::fmt::Display;
 
@@ -13,7 +13,7 @@ pub fn new(header: &[&str]) -> Table {
     table
 }
 
-/// A cell that is aligned to the right.
+/// A right-aligned cell.
 pub fn number_cell(value: impl Display) -> Cell {
     Cell::new(value).set_alignment(CellAlignment::Right)
 }

@@ -1,21 +1,23 @@
-//! Which app is driven and with which secrets: flags, then the environment
-//! (`SPIN_VARIABLE_…`, as the app reads them), then the env file.
+//! Resolves which app is tested and with which secrets.
+//!
+//! Flags take precedence over the environment (`SPIN_VARIABLE_…`, as the app reads them), and the environment over the
+//! env file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-/// Where `scripts/up` puts the app.
+/// Where `scripts/up` starts the app.
 const DEFAULT_URL: &str = "http://127.0.0.1:3000";
 
-/// Issuer and audience of the app where nobody set others (`spin.toml`).
+/// Default issuer and audience of the app (`spin.toml`).
 const APP_NAME: &str = "stampede";
 
-/// The flags that every subcommand shares.
+/// Flags that both subcommands share.
 #[derive(clap::Args, Debug, Clone)]
 pub struct TargetOptions {
-    /// Where the app answers
+    /// URL of the app
     #[arg(long, env = "STAMPEDE_URL")]
     pub url: Option<String>,
 
@@ -27,11 +29,11 @@ pub struct TargetOptions {
     #[arg(long, env = "STAMPEDE_ADMIN_TOKEN", hide_env_values = true)]
     pub admin_token: Option<String>,
 
-    /// Cron token; without one the app has to sweep by itself [default: from the env file]
+    /// Cron token; without one, the app must be swept by other means [default: from the env file]
     #[arg(long, env = "STAMPEDE_CRON_TOKEN", hide_env_values = true)]
     pub cron_token: Option<String>,
 
-    /// HS256 key to sign the buyers in with; without one they sign in at the sandbox, which is slower
+    /// HS256 key to sign buyers in with; without one, they sign in at the sandbox, which is slower
     /// [default: from the env file]
     #[arg(long)]
     pub jwt_key: Option<String>,
@@ -45,7 +47,7 @@ pub struct TargetOptions {
     pub jwt_audience: Option<String>,
 }
 
-/// The app that is driven, with everything that is needed to act as operator, cron and sign-in.
+/// The app under test, with the secrets to act as operator, cron and sign-in.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// Base URL without a trailing slash.
@@ -54,14 +56,14 @@ pub struct Target {
     pub admin_token: String,
     /// Bearer token of `/api/tasks/sweep`.
     pub cron_token: Option<String>,
-    /// How to sign buyers in without asking the app.
+    /// How to sign tokens locally; `None` if buyers sign in at the sandbox.
     pub jwt: Option<JwtSettings>,
 }
 
-/// What a minted HS256 token needs.
+/// Parameters of an HS256 token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JwtSettings {
-    /// The shared key, as the app's variable has it.
+    /// The shared key, as in the app's variable.
     pub key: String,
     /// `iss`.
     pub issuer: String,
@@ -70,7 +72,10 @@ pub struct JwtSettings {
 }
 
 impl TargetOptions {
-    /// Resolves the secrets; fails with advice where the admin token cannot be found.
+    /// Resolves the secrets.
+    ///
+    /// # Errors
+    /// No admin token was found; the message says how to provide one.
     pub fn resolve(&self) -> Result<Target> {
         let file = match std::fs::read_to_string(&self.env_file) {
             Ok(text) => parse_env(&text),
@@ -107,7 +112,7 @@ impl TargetOptions {
     }
 }
 
-/// Reads `NAME=value` lines; `#` comments and one pair of quotes around a value are dropped.
+/// Parses `NAME=value` lines. Ignores `#` comments and one pair of quotes around a value.
 fn parse_env(text: &str) -> BTreeMap<String, String> {
     text.lines()
         .map(str::trim)

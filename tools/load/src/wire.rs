@@ -1,4 +1,6 @@
-//! What the app answers, as far as a buyer or an operator needs it; unknown fields are ignored.
+//! Response bodies of the app, with the fields that are used here.
+//!
+//! Unknown fields are ignored.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,43 +9,44 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::serde::rfc3339;
 
-/// The states of an order, in the contract's words.
+/// The states of an order, as in the HTTP contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OrderStatus {
     /// Reserved, not yet in the ledger.
     Queued,
-    /// In the ledger, waiting for money.
+    /// In the ledger, unpaid.
     PendingPayment,
-    /// Sold.
+    /// Paid.
     Paid,
-    /// Paid, money on its way back.
+    /// Paid; a refund is in progress.
     Refunding,
-    /// Paid back.
+    /// The refund is complete.
     Refunded,
-    /// Given up by the buyer.
+    /// Cancelled by the buyer.
     Cancelled,
     /// Not paid in time.
     Expired,
-    /// Could not be written; it is among the dead letters or was refused by the ledger.
+    /// The ledger refused it, or it is among the dead letters.
     Failed,
-    /// A word that the contract does not know.
+    /// A status that the contract does not define.
     #[serde(other, rename = "unheard")]
     Unrecognised,
 }
 
 impl OrderStatus {
-    /// Whether the order certainly owns its units. One that is `refunding` may, or it was paid too late to get any.
+    /// Whether the order certainly owns its units. A `refunding` order may not: it may have been paid too late to get
+    /// any.
     pub fn owns_units(self) -> bool {
         self.is_held() || self == Self::Paid
     }
 
-    /// Whether the units count as `held`.
+    /// Whether its units count as `held`.
     pub fn is_held(self) -> bool {
         matches!(self, Self::Queued | Self::PendingPayment)
     }
 
-    /// Whether nothing will change any more by itself.
+    /// Whether the status does not change any more without a request.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Paid | Self::Refunded | Self::Cancelled | Self::Expired | Self::Failed)
     }
@@ -73,16 +76,16 @@ pub struct Gate {
     /// The server's clock, RFC 3339.
     #[serde(with = "rfc3339")]
     pub server_time: OffsetDateTime,
-    /// When the sale opens.
+    /// Start of the activity.
     #[serde(with = "rfc3339")]
     pub starts_at: OffsetDateTime,
-    /// How far a page spreads its start.
+    /// The period over which a page spreads its start, in milliseconds.
     #[serde(default)]
     pub jitter_ms: u64,
-    /// SKUs that need no try now.
+    /// SKUs that are sold out for now.
     #[serde(default)]
     pub sold_out: Vec<String>,
-    /// The secret of the start, only while open.
+    /// The secret that a reservation needs; only while open.
     #[serde(default)]
     pub start_key: Option<String>,
 }
@@ -92,13 +95,13 @@ pub struct Gate {
 pub struct Order {
     /// `<activity>.<ULID>`.
     pub order_no: String,
-    /// Where it stands.
+    /// Its status.
     pub status: OrderStatus,
-    /// What was reserved.
+    /// The reserved SKU.
     pub sku: String,
-    /// How many units.
+    /// Number of units.
     pub quantity: u32,
-    /// Until when it must be paid.
+    /// Deadline of the payment.
     #[serde(default, with = "rfc3339::option")]
     pub pay_by: Option<OffsetDateTime>,
     /// Why it failed.
@@ -106,40 +109,40 @@ pub struct Order {
     pub reason: Option<String>,
 }
 
-/// Answer of the sandbox's sign-in.
+/// Response of the sandbox's sign-in.
 #[derive(Debug, Deserialize)]
 pub struct SignInResponse {
     /// A JWT.
     pub token: String,
 }
 
-/// Answer of the ticket route.
+/// Response of the ticket route.
 #[derive(Debug, Deserialize)]
 pub struct TicketResponse {
     /// The ticket.
     pub ticket: String,
 }
 
-/// Answer of the checkout route.
+/// Response of the checkout route.
 #[derive(Debug, Deserialize)]
 pub struct CheckoutResponse {
-    /// Where the buyer pays.
+    /// URL of the payment page.
     pub checkout_url: String,
 }
 
-/// An RFC 9457 problem.
+/// An RFC 9457 problem document.
 #[derive(Debug, Deserialize)]
 pub struct Problem {
     /// The stable code.
     pub code: Option<String>,
-    /// What happened this time.
+    /// A description of this occurrence.
     pub detail: Option<String>,
 }
 
 /// `GET …/stats`.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Stats {
-    /// Live stock.
+    /// Stock per SKU.
     pub skus: Vec<SkuStock>,
     /// Orders that are not in the ledger yet.
     pub queue: u64,
@@ -152,41 +155,41 @@ pub struct Stats {
 pub struct SkuStock {
     /// The SKU.
     pub sku: String,
-    /// Units of the whole sale.
+    /// Units in total.
     pub total: i64,
-    /// Free units.
+    /// Units that can be reserved.
     pub left: i64,
-    /// Reserved, unpaid.
+    /// Units that are reserved and unpaid.
     pub held: i64,
-    /// Paid.
+    /// Units that are paid.
     pub sold: i64,
 }
 
 /// `GET …/audit`.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Audit {
-    /// SKU by SKU.
+    /// One entry per SKU.
     pub skus: Vec<SkuAudit>,
 }
 
-/// What the app's own audit says of a SKU.
+/// The app's own audit of one SKU.
 #[derive(Debug, Clone, Deserialize)]
 pub struct SkuAudit {
-    /// Redis at one moment.
+    /// Stock in Redis.
     pub redis: SkuStock,
-    /// The ledger about then.
+    /// Stock in the ledger, read at about the same time.
     pub ledger: Option<LedgerStock>,
-    /// Units by which they differ.
+    /// Difference between the two, in units.
     pub drift: i64,
 }
 
-/// A SKU in the ledger.
+/// Stock of one SKU in the ledger.
 #[derive(Debug, Clone, Deserialize)]
 pub struct LedgerStock {
-    /// Units of live orders as the SKU's row keeps them.
+    /// Units of live orders, as stored in the SKU's row.
     pub live: i64,
-    /// The same, counted.
+    /// Units of live orders, counted from the orders.
     pub counted: i64,
-    /// The most units of one user.
+    /// The highest number of live units of one user.
     pub most_per_user: i64,
 }

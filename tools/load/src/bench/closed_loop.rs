@@ -1,4 +1,4 @@
-//! The measuring loop: each connection sends its next request when the last answer has come.
+//! Closed-loop load: each connection sends its next request after the last response.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,32 +17,32 @@ use super::request_source::RequestSource;
 use super::server::Server;
 use crate::meter;
 
-/// What is sent and what must come back.
+/// The requests of one measurement and the response that they must get.
 pub struct Workload {
-    /// The requests.
+    /// The requests to send.
     pub requests: RequestSource,
-    /// The only status that counts.
+    /// The only status that counts as success.
     pub expected_status: u16,
-    /// When to stop, for an endless supply.
+    /// When to stop, if the requests repeat.
     pub time_limit: Option<Duration>,
-    /// How many bodies to keep.
+    /// Number of response bodies to keep.
     pub keep_bodies: usize,
 }
 
-/// What one measurement found.
+/// The result of one measurement.
 #[derive(Debug)]
 pub struct Measurement {
-    /// Answers with the expected status.
+    /// Responses with the expected status.
     pub succeeded: u64,
-    /// From the first request to the last answer.
+    /// Time from the first request to the last response.
     pub elapsed: Duration,
     /// Latencies in microseconds.
     pub latency: Histogram<u64>,
-    /// Everything else, by what it was, with how often.
+    /// All other responses and errors, with their number, by description.
     pub unexpected: BTreeMap<String, u64>,
-    /// Bodies that were kept, by number of the request.
+    /// The bodies that were kept, each with the index of its request.
     pub bodies: Vec<(usize, Bytes)>,
-    /// Processor time of this process per time on the clock: 1.0 is a whole core.
+    /// CPU time of this process per elapsed time: 1.0 is one full core.
     pub generator_cpu: f64,
     /// When the first request was sent.
     pub started_at: Instant,
@@ -55,13 +55,13 @@ struct Shared {
 }
 
 impl Measurement {
-    /// Expected answers per second.
+    /// Expected responses per second.
     pub fn per_second(&self) -> f64 {
         self.succeeded as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 }
 
-/// Measures on `connections` connections, which are open before the clock starts.
+/// Sends the requests over `connections` connections, all of which are open before the clock starts.
 pub async fn run_workload(server: &Server, connections: u16, workload: Workload) -> Result<Measurement> {
     let mut senders = Vec::new();
     for _ in 0..connections {
@@ -103,7 +103,7 @@ async fn run_connection(
 ) -> Result<()> {
     while let Some((number, request)) = next_request(&shared) {
         if sender.ready().await.is_err() {
-            // Servers may end a kept-alive connection between two requests.
+            // A server may close a kept-alive connection between two requests.
             sender = server.connect().await?;
         }
         let sent = Instant::now();
@@ -151,7 +151,7 @@ impl Shared {
 
 impl Measurement {
     fn count_unexpected(&mut self, what: String) {
-        // Error texts carry request ids: a handful of them says enough.
+        // Error texts contain request ids, so each is different; the first five are enough.
         let what = if self.unexpected.len() < 5 { what } else { "and others".to_owned() };
         *self.unexpected.entry(what).or_default() += 1;
     }

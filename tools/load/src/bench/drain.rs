@@ -1,4 +1,4 @@
-//! The order writer: how fast a backlog of reservations reaches the ledger.
+//! Measures how fast the order writer moves a backlog into the ledger.
 
 use std::time::{Duration, Instant};
 
@@ -10,25 +10,25 @@ use crate::app::App;
 use crate::simulation::samples::fetch_stats;
 use crate::simulation::setup::{ADMIN_TIMEOUT, TestActivity};
 
-/// Pause between two looks: the error of a measurement of a second is two in a hundred at most.
+/// Pause between two polls. Bounds the error of a one-second measurement to two percent.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// How long a backlog may take.
+/// Maximum time for a backlog to drain.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(120);
-/// A smaller backlog says nothing about the writer but that it keeps up.
+/// Smallest backlog to report a rate for. With a smaller one the writer merely keeps up with the reservations.
 const MIN_BACKLOG: u64 = 500;
 
-/// One drained backlog.
+/// The result of draining one backlog.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Drain {
-    /// Orders from the first reservation to the empty queue, per second.
+    /// Orders per second, from the first reservation to the empty queue.
     pub orders_per_second: f64,
-    /// Orders that waited when the last reservation had been answered.
+    /// Orders in the queue after the last reservation was answered.
     pub backlog: u64,
-    /// How fast those went, with no reservation beside them; `None` where there were too few.
+    /// Orders per second of that backlog, without concurrent reservations. `None` if it was too small.
     pub drained_per_second: Option<f64>,
 }
 
-/// Waits until all orders of `filled` (a measurement that has just ended) are in the ledger.
+/// Waits until all orders of `reservations` (a measurement that has just ended) are in the ledger.
 pub async fn wait_until_drained(app: &App, activity: &TestActivity, reservations: &Measurement) -> Result<Drain> {
     let waiting_since = Instant::now();
     let mut backlog = None;

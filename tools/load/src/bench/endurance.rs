@@ -1,4 +1,4 @@
-//! What a long sale costs: Redis's memory per order, the hot path beside many orders, and sweeping what nobody paid.
+//! Measures a long sale: Redis memory per order, reservations beside many orders, and expiry.
 
 use std::time::{Duration, Instant};
 
@@ -13,36 +13,37 @@ use super::request_source::RequestSource;
 use super::rounds::Bench;
 use super::spawned_app::SpawnedApp;
 
-/// Orders in one sale.
+/// Orders in the full activity.
 const ORDERS: usize = 100_000;
-/// Orders that are swept.
+/// Unpaid orders to sweep.
 const DUE_ORDERS: usize = 10_000;
-/// Time to pay in the sale that is swept, in seconds.
+/// Time to pay in the swept activity, in seconds.
 const PAY_TIMEOUT_SECONDS: u32 = 3;
-/// Comparisons of the full sale with an empty one; one alone may be a tenth off.
+/// Comparisons of the full activity with an empty one. A single comparison may be off by ten percent.
 const ROUNDS: usize = 12;
-/// Reservations in each.
+/// Reservations per comparison, in each of the two activities.
 const COMPARED_RESERVATIONS: usize = 4_000;
 
-/// What was found, beside its goals.
+/// The results, comparable with their goals.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Endurance {
-    /// Orders in the full sale.
+    /// Orders in the full activity.
     pub orders: usize,
-    /// Bytes of Redis for each: goal 600 or fewer.
+    /// Bytes of Redis memory per order. Goal: at most 600.
     pub bytes_per_order: f64,
-    /// Reservations per second in the full sale, as a ratio to an empty one just before or after: goal 0.95 or more.
+    /// Reservations per second in the full activity relative to an empty one measured right before or after (median).
+    /// Goal: at least 0.95.
     pub full_to_empty: f64,
-    /// The lowest and the highest of those ratios.
+    /// Lowest and highest of those ratios.
     pub full_to_empty_range: (f64, f64),
-    /// Orders that were due.
+    /// Orders that were due to expire.
     pub due: usize,
-    /// Seconds until all of them were swept: goal 2 or fewer.
+    /// Seconds until all of them had expired. Goal: at most 2.
     pub sweep_seconds: f64,
 }
 
 impl Endurance {
-    /// For a terminal.
+    /// The results as text for a terminal.
     pub fn text(&self) -> String {
         let label = |good: bool| if good { "ok" } else { "below" };
         format!(
@@ -64,7 +65,7 @@ impl Endurance {
 }
 
 impl Bench {
-    /// Fills one sale, compares it with empty ones, and sweeps another.
+    /// Fills one activity, compares it with empty ones, and sweeps another.
     pub async fn measure_endurance(&self, spawned_app: &SpawnedApp) -> Result<Endurance> {
         let passes = ORDERS.div_ceil(self.user_tokens.len());
         let per_user = u32::try_from(passes + ROUNDS).context("too few users")?;
@@ -79,7 +80,8 @@ impl Bench {
         let mut ratios = Vec::with_capacity(ROUNDS);
         let user_count = COMPARED_RESERVATIONS.min(self.user_tokens.len());
         for round in 0..ROUNDS {
-            // In turn: what the machine does meanwhile, and what the first one leaves to the second, meets both.
+            // Alternate the order, so that other load on the machine and effects of the first measurement on the second
+            // affect both activities equally.
             let empty = open_activity(&self.app, ORDERS as i64, 1).await?;
             let in_full =
                 async || Ok::<_, anyhow::Error>(self.reserve_and_drain(&full, user_count).await?.per_second());
@@ -107,7 +109,7 @@ impl Bench {
         })
     }
 
-    /// Reserves once for each of the first users; the queue may be long afterwards.
+    /// Reserves once for each of the first `user_count` users and waits until the orders are in the ledger.
     async fn reserve_and_drain(&self, opened: &OpenActivity, user_count: usize) -> Result<Measurement> {
         let (_, tickets) =
             prepare::fetch_tickets(&self.server, &self.options, opened, &self.user_tokens[..user_count]).await?;
@@ -128,7 +130,7 @@ impl Bench {
         Ok(usize::try_from(self.reserve_and_drain(opened, user_count).await?.succeeded)?)
     }
 
-    /// Sweeps until so many orders have expired; answers how many seconds that took.
+    /// Calls the sweeper until `orders` orders have expired. Returns the seconds that this took.
     async fn time_sweep(&self, orders: usize) -> Result<f64> {
         let (started_at, mut expired) = (Instant::now(), 0);
         while expired < orders {

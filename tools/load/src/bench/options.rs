@@ -1,4 +1,4 @@
-//! The flags of `stampede bench`.
+//! Command-line flags of `bench`.
 
 use std::path::PathBuf;
 
@@ -8,16 +8,16 @@ use crate::target::TargetOptions;
 
 /// Measures an app: requests per second, each as a ratio to hello world in the same run.
 ///
-/// Without --url it builds and starts an app of its own, with fresh data, and ends it afterwards.
+/// Without --url it builds and starts an app of its own with fresh data, and stops it at the end.
 ///
-/// Ends with 0, 1 when any answer was not the expected one (a benchmark of errors is none), 2 when it could not measure.
+/// Exit status: 0; 1 if any response was unexpected (errors are not a benchmark); 2 if it could not measure.
 #[derive(clap::Args, Debug, Clone)]
 pub struct Options {
-    /// The app.
+    /// The app to measure.
     #[command(flatten)]
     pub target: TargetOptions,
 
-    /// The route that stands for hello world
+    /// The route to use as hello world
     #[arg(long, default_value = "/healthz")]
     pub hello_path: String,
 
@@ -33,15 +33,15 @@ pub struct Options {
     #[arg(long, default_value_t = 5)]
     pub rounds: u32,
 
-    /// Reservations per round (each needs a ticket of its own, so they are counted, not timed)
+    /// Reservations per round (counted, not timed, because each needs its own ticket)
     #[arg(long, default_value_t = 10_000)]
     pub reserves: u32,
 
-    /// Without --url: also measure what a long sale costs (memory per order, 100,000 orders in one sale, sweeping)
+    /// Without --url: also measure a long sale (memory per order, 100,000 orders in one sale, sweeping)
     #[arg(long)]
     pub endurance: bool,
 
-    /// Without --url: build nothing, run what is there
+    /// Without --url: run the existing build, build nothing
     #[arg(long)]
     pub no_build: bool,
 
@@ -51,7 +51,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Refuses what measures nothing.
+    /// Rejects flags that leave nothing to measure.
     pub fn validate(&self) -> Result<()> {
         ensure!(self.seconds > 0.0 && self.rounds > 0, "--seconds and --rounds must be above 0");
         ensure!(self.reserves >= u32::from(self.connections), "--reserves must be at least --connections");

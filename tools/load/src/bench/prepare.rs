@@ -1,4 +1,4 @@
-//! What must exist before a measurement: two open sales, signed-in users, tickets.
+//! Prepares a measurement: two open activities, tickets, and ready-made requests.
 
 use std::time::{Duration, Instant};
 
@@ -19,20 +19,20 @@ use crate::simulation::gate::{GatePollers, wait_until_open};
 use crate::simulation::setup::{ADMIN_TIMEOUT, Rules, TestActivity, publish};
 use crate::wire::TicketResponse;
 
-/// An open sale.
+/// An activity that is open.
 pub struct OpenActivity {
-    /// Its activity.
+    /// The activity.
     pub activity: TestActivity,
     /// Its start key.
     pub start_key: String,
 }
 
-/// Creates a sale of `stock` units that opens in a second, and waits until it has.
+/// Creates an activity with `stock` units and an hour to pay that opens in a second, and waits until it is open.
 pub async fn open_activity(app: &App, stock: i64, per_user: u32) -> Result<OpenActivity> {
     open_activity_with_pay_timeout(app, stock, per_user, 3600).await
 }
 
-/// The same with so many seconds to pay.
+/// As [`open_activity`], with `pay_timeout` seconds to pay.
 pub async fn open_activity_with_pay_timeout(
     app: &App,
     stock: i64,
@@ -48,7 +48,7 @@ pub async fn open_activity_with_pay_timeout(
     Ok(OpenActivity { activity, start_key })
 }
 
-/// Gets a ticket for each user, measured.
+/// Fetches a ticket for each user, as a measurement.
 pub async fn fetch_tickets(
     server: &Server,
     options: &Options,
@@ -93,7 +93,7 @@ pub fn reservation_requests(
         .collect()
 }
 
-/// Looks at orders with the tickets that made them.
+/// Order status requests, each with the ticket that made the order.
 pub fn status_requests(
     server: &Server,
     tickets: &[String],
@@ -110,7 +110,7 @@ pub fn status_requests(
         .collect()
 }
 
-/// Sells the only unit of `sale` and makes sure that the next buyer is refused.
+/// Sells the only unit and checks that the next reservation is refused.
 pub async fn sell_out(app: &App, opened: &OpenActivity, tickets: &[String]) -> Result<()> {
     for (ticket, expected) in tickets.iter().zip([202, 409]) {
         let body =

@@ -1,4 +1,4 @@
-//! Medians over the rounds, with their spread, against the goals of the design.
+//! Reports medians over the rounds, with their range, against the goals of the design.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,28 +13,28 @@ use super::drain::Drain;
 use super::endurance::Endurance;
 use crate::{meter, table};
 
-/// What is measured.
+/// What a measurement measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MeasurementKind {
-    /// Hello world.
+    /// The hello-world route.
     Hello,
     /// Activity info.
     Activity,
     /// `gate.json`.
     Gate,
-    /// A ticket.
+    /// The ticket route.
     Ticket,
-    /// A reservation that wins.
+    /// A reservation that is accepted.
     Reserve,
-    /// A reservation that is refused because nothing is left.
+    /// A reservation that is refused as sold out.
     SoldOut,
     /// Order status.
     Status,
 }
 
 impl MeasurementKind {
-    /// As the table calls it.
+    /// Name in the table.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hello => "hello world",
@@ -47,7 +47,7 @@ impl MeasurementKind {
         }
     }
 
-    /// The least ratio to hello world that the design asks for.
+    /// The lowest ratio to hello world that the design asks for.
     fn goal(self) -> Option<f64> {
         match self {
             Self::Reserve | Self::Status => Some(0.8),
@@ -61,13 +61,13 @@ impl MeasurementKind {
 #[derive(Debug, Default)]
 pub struct Results {
     series: BTreeMap<MeasurementKind, Series>,
-    /// The writer beside the rush.
+    /// The order writer during the reservations of each round.
     pub drains: Vec<Drain>,
-    /// The writer after it had been held back.
+    /// The order writer after a pause that let a backlog grow.
     pub backlogs: Vec<Drain>,
-    /// The least orders per second of the writer that are asked for on this ledger.
+    /// Goal for the order writer on this ledger, in orders per second.
     pub writer_goal: f64,
-    /// What a long sale costs, where that was measured.
+    /// The endurance results, if measured.
     pub endurance: Option<Endurance>,
 }
 
@@ -80,55 +80,55 @@ struct Series {
     unexpected: BTreeMap<String, u64>,
 }
 
-/// One row.
+/// One row of the table.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
     /// What was measured.
     pub kind: MeasurementKind,
     /// Requests per second: median over the rounds.
     pub per_second: f64,
-    /// The lowest and the highest round.
+    /// Lowest and highest rate of a round.
     pub range: (f64, f64),
     /// Median latency over all rounds, in milliseconds.
     pub p50_ms: f64,
-    /// 99th percentile over all rounds.
+    /// 99th percentile over all rounds, in milliseconds.
     pub p99_ms: f64,
     /// Ratio to hello world: median over the rounds.
     pub ratio: Option<f64>,
-    /// The lowest and the highest ratio.
+    /// Lowest and highest ratio.
     pub ratio_range: Option<(f64, f64)>,
-    /// The least ratio that the design asks for.
+    /// The lowest ratio that the design asks for.
     pub goal: Option<f64>,
-    /// Processor time of the generator: 1.0 is a whole core.
+    /// CPU use of the load generator: 1.0 is one full core.
     pub own_load: f64,
 }
 
-/// All rows.
+/// The whole report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// Measurements over HTTP.
     pub rows: Vec<Row>,
-    /// The writer beside the rush, one entry per round.
+    /// The order writer during the reservations, one entry per round.
     pub drains: Vec<Drain>,
-    /// The writer after it had been held back; only in an app of the benchmark's own.
+    /// The order writer after a pause; only for an app that the benchmark started.
     pub backlogs: Vec<Drain>,
-    /// The least orders per second of the writer that are asked for on this ledger.
+    /// Goal for the order writer on this ledger, in orders per second.
     pub writer_goal: f64,
-    /// What a long sale costs, where that was measured.
+    /// The endurance results, if measured.
     pub endurance: Option<Endurance>,
-    /// Answers that should not have come.
+    /// Unexpected responses and errors, with their number.
     pub unexpected: BTreeMap<String, u64>,
 }
 
 impl Results {
-    /// Adds a measurement and answers its rate.
+    /// Adds a measurement and returns its rate, in requests per second.
     pub fn add(&mut self, kind: MeasurementKind, measurement: Measurement) -> f64 {
         let series = self.series.entry(kind).or_default();
         let rate = measurement.per_second();
         series.rates.push(rate);
         series.generator_cpu.push(measurement.generator_cpu);
         match &mut series.latency {
-            // The same bounds everywhere: adding cannot fail.
+            // Cannot fail: all histograms have the same bounds.
             Some(latency) => latency.add(&measurement.latency).unwrap_or_default(),
             empty => *empty = Some(measurement.latency),
         }
@@ -136,23 +136,23 @@ impl Results {
         rate
     }
 
-    /// Counts what went wrong in a run whose rate says nothing.
+    /// Counts the unexpected responses of a measurement whose rate is not reported.
     pub fn add_unexpected(&mut self, kind: MeasurementKind, measurement: Measurement) {
         self.series.entry(kind).or_default().add_unexpected(measurement.unexpected);
     }
 
-    /// Notes a ratio to hello world.
+    /// Adds a ratio to hello world.
     pub fn add_ratio(&mut self, kind: MeasurementKind, ratio: f64) {
         self.series.entry(kind).or_default().ratios.push(ratio);
     }
 
-    /// What went wrong so far, for an error message.
+    /// The unexpected responses so far, for an error message.
     pub fn unexpected_summary(&self) -> String {
         let all: Vec<String> = self.unexpected().into_iter().map(|(what, count)| format!("{count} × {what}")).collect();
         all.join("; ")
     }
 
-    /// Adds up.
+    /// Aggregates all measurements.
     pub fn report(&self) -> Report {
         let row = |(kind, series): (&MeasurementKind, &Series)| Row {
             kind: *kind,
@@ -192,12 +192,12 @@ impl Series {
 }
 
 impl Report {
-    /// 0, or 1 when any answer was unexpected.
+    /// 0, or 1 if any response was unexpected.
     pub fn exit_code(&self) -> u8 {
         u8::from(!self.unexpected.is_empty())
     }
 
-    /// For a terminal.
+    /// The report as text for a terminal.
     pub fn text(&self) -> String {
         let mut table = table::new(&[
             "",
@@ -266,7 +266,7 @@ impl Report {
     }
 }
 
-/// Median, lowest and highest.
+/// Median, lowest and highest, as text.
 fn median_and_range(values: &[f64]) -> String {
     let (low, high) = range(values);
     format!("{:.0} ({low:.0}–{high:.0})", median(values))
@@ -282,7 +282,7 @@ fn latency_quantile_ms(series: &Series, quantile: f64) -> f64 {
     series.latency.as_ref().map_or(0.0, |latency| meter::micros_to_ms(latency.value_at_quantile(quantile)))
 }
 
-/// The middle, or the mean of both middles.
+/// The middle value, or the mean of the two middle values; 0 without values.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -293,7 +293,7 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The lowest and the highest.
+/// Lowest and highest value; zeros without values.
 pub fn range(values: &[f64]) -> (f64, f64) {
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     (if low.is_finite() { low } else { 0.0 }, values.iter().copied().fold(0.0, f64::max))

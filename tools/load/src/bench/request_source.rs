@@ -1,13 +1,13 @@
-//! Prepared requests: the loop only takes the next one.
+//! Hands out requests that are prepared before the clock starts.
 
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
 
-/// A prepared request.
+/// A request that only needs to be sent.
 pub type PreparedRequest = Request<Full<Bytes>>;
 
-/// Requests for one measurement.
+/// The requests of one measurement.
 pub struct RequestSource {
     requests: Vec<PreparedRequest>,
     next: usize,
@@ -15,17 +15,17 @@ pub struct RequestSource {
 }
 
 impl RequestSource {
-    /// The same requests, over and over.
+    /// Repeats the requests without end.
     pub fn repeating(requests: Vec<PreparedRequest>) -> Self {
         Self { requests, next: 0, repeating: true }
     }
 
-    /// Each request once.
+    /// Hands out each request once.
     pub fn once(requests: Vec<PreparedRequest>) -> Self {
         Self { requests, next: 0, repeating: false }
     }
 
-    /// Number and copy of the next request; `None` when all are used up.
+    /// Index and copy of the next request; `None` when all are used up.
     pub fn take_next(&mut self) -> Option<(usize, PreparedRequest)> {
         if self.repeating && self.next >= self.requests.len() {
             self.next = 0;

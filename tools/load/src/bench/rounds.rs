@@ -1,4 +1,4 @@
-//! The rounds: hello world before and after each measurement, so that both see the same machine.
+//! Runs the rounds: hello world before and after each measurement, under the same conditions.
 
 use std::time::Duration;
 
@@ -18,29 +18,29 @@ use super::server::Server;
 use super::spawned_app::SpawnedApp;
 use crate::app::App;
 
-/// Orders whose status is asked for.
+/// Orders to poll the status of, per round.
 const STATUS_ORDERS: usize = 1000;
 
-/// Everything that the rounds use.
+/// What all rounds share.
 pub struct Bench {
-    /// The flags.
+    /// The command-line flags.
     pub options: Options,
-    /// The app, for what is not measured.
+    /// Client for requests that are not measured.
     pub app: App,
-    /// The app, for what is.
+    /// Server for requests that are measured.
     pub server: Server,
-    /// A sale with stock for everybody.
+    /// An activity with stock for all reservations.
     pub in_stock: OpenActivity,
-    /// A sale without any.
+    /// An activity that is sold out.
     pub sold_out: OpenActivity,
-    /// `Bearer <JWT>` of each user of a round.
+    /// `Bearer <JWT>` of each user.
     pub user_tokens: Vec<HeaderValue>,
-    /// Refused reservations.
+    /// Reservations in the sold-out activity.
     pub sold_out_requests: Vec<PreparedRequest>,
 }
 
 impl Bench {
-    /// One round: every measurement once, hello world around each.
+    /// Runs one round: each measurement once, with hello world before and after it.
     pub async fn run_round(
         &self,
         seconds: f64,
@@ -93,7 +93,7 @@ impl Bench {
         Ok(())
     }
 
-    /// A backlog that grows while the order writer is held back, and how fast the writer then drains it.
+    /// Pauses the order writer, lets a backlog grow, and measures how fast the writer drains it.
     pub async fn measure_backlog(&self, spawned_app: &SpawnedApp, results: &mut Results) -> Result<()> {
         let (measurement, tickets) =
             prepare::fetch_tickets(&self.server, &self.options, &self.in_stock, &self.user_tokens).await?;
@@ -131,7 +131,8 @@ impl Bench {
         Ok(results.add(kind, measurement))
     }
 
-    /// Measures hello world once more and notes the ratio to the mean of both neighbours.
+    /// Measures hello world again and records the ratio of `rate` to the mean of hello world before and after.
+    /// Returns the new hello-world rate.
     async fn compare_with_hello(
         &self,
         kind: MeasurementKind,
@@ -146,7 +147,7 @@ impl Bench {
         Ok(after)
     }
 
-    /// Waits for the writer, which also keeps its work out of the next measurement.
+    /// Waits until the order writer is done. Its work would otherwise disturb the next measurement.
     async fn wait_for_writer(&self, measurement: &Measurement) -> Result<Option<Drain>> {
         if measurement.succeeded == 0 {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! The course of a benchmark: prepare, warm up, measure, tell.
+//! Runs a benchmark: prepares, warms up, measures, reports.
 
 use std::time::Duration;
 
@@ -14,12 +14,13 @@ use super::spawned_app::SpawnedApp;
 use crate::app::App;
 use crate::simulation::{buyers, setup};
 
-/// Backlogs that the order writer drains.
+/// Number of backlogs to measure the order writer with.
 const BACKLOGS: u32 = 3;
-/// Measurements over HTTP per round: six, and hello world around each.
+/// Progress bar steps per round: seven hello-world measurements and four others. Tickets and reservations do not
+/// advance the bar.
 const STEPS_PER_ROUND: u64 = 11;
 
-/// Measures; with an app of its own also how fast the order writer drains a backlog.
+/// Measures the app. For a spawned app also measures how fast the order writer drains a backlog.
 pub async fn run(options: Options, spawned_app: Option<&SpawnedApp>) -> Result<Report> {
     options.validate()?;
     let target = options.target.resolve()?;
@@ -34,7 +35,7 @@ pub async fn run(options: Options, spawned_app: Option<&SpawnedApp>) -> Result<R
     );
     bar.set_message("preparing");
     let (rounds, reserves) = (options.rounds, options.reserves as usize);
-    // Each user reserves one unit in each round, in the warm-up, and for each backlog.
+    // Each user reserves one unit per round, one in the warm-up, and one per backlog.
     let per_user = rounds + 1 + BACKLOGS;
     let in_stock = open_activity(&app, i64::from(options.reserves) * i64::from(per_user), per_user).await?;
     let sold_out = open_activity(&app, 1, 1).await?;

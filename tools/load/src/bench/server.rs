@@ -1,4 +1,6 @@
-//! Plain HTTP/1.1 connections without a pool: one socket, one request at a time, as little work as possible.
+//! Plain HTTP/1.1 connections without a pool, to keep the load generator cheap.
+//!
+//! One socket per connection, one request at a time.
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
@@ -9,7 +11,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-/// Where the requests go.
+/// Address of the measured server.
 #[derive(Debug, Clone)]
 pub struct Server {
     address: String,
@@ -17,7 +19,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// The server of a `http://` URL.
+    /// Parses a `http://` URL.
     pub fn new(url: &str) -> Result<Self> {
         let uri: Uri = url.parse().with_context(|| format!("{url} is not a URL"))?;
         ensure!(
@@ -39,12 +41,12 @@ impl Server {
             .with_context(|| format!("nothing answers at {}: start the app with scripts/up", self.address))?;
         socket.set_nodelay(true)?;
         let (sender, connection) = http1::handshake(TokioIo::new(socket)).await?;
-        // Its end shows in the sender.
+        // When the connection ends, the sender returns an error.
         tokio::spawn(connection);
         Ok(sender)
     }
 
-    /// A request that is ready to be sent.
+    /// Builds a request that only needs to be sent.
     pub fn request(
         &self,
         method: Method,

@@ -1,4 +1,4 @@
-//! An app of the benchmark's own: built, started with fresh data, and gone afterwards.
+//! An app that the benchmark builds, starts with fresh data, and stops at the end.
 
 use anyhow::Result;
 use dev::engine::Engine;
@@ -8,24 +8,24 @@ use nix::sys::signal::Signal;
 
 use crate::target::TargetOptions;
 
-/// A running app; it ends when this is dropped.
+/// A running app. Dropping it stops the app.
 pub struct SpawnedApp {
     app: TestStack,
 }
 
 impl SpawnedApp {
-    /// Builds what is missing (unless told to run what is there) and starts it.
+    /// Starts the app; with `build`, builds what is missing first.
     pub fn start(build: bool) -> Result<Self> {
         if build {
             build::all(&root::find()?, &Engine::discover(None)?)?;
         }
-        // As `scripts/up` and the kits run Redis.
+        // The setting that `scripts/up` and the deployment kits use.
         let mut app = TestStack::start_with(&["--appendfsync", "everysec"], |_| {})?;
         app.wait_until_ready()?;
         Ok(Self { app })
     }
 
-    /// Where it answers, and its secrets.
+    /// Sets the URL and the secrets of this app in `target`.
     pub fn configure(&self, target: &mut TargetOptions) {
         let variables = &self.app.app.settings().variables;
         let get = |name| Some(variables.get(name).to_owned());
@@ -37,22 +37,22 @@ impl SpawnedApp {
         target.jwt_audience = get("jwt_audience");
     }
 
-    /// Stops the order writer's process for as long as `held`, so that a backlog can grow.
+    /// Stops (`true`) or continues (`false`) the order writer's process. While it is stopped, a backlog grows.
     pub fn pause_writer(&self, paused: bool) -> Result<()> {
         self.app.app.signal_trigger("redis", if paused { Signal::SIGSTOP } else { Signal::SIGCONT })
     }
 
-    /// Bytes that its Redis uses.
+    /// Memory that the app's Redis uses, in bytes.
     pub fn redis_memory(&self) -> Result<u64> {
         self.app.redis.used_memory()
     }
 
-    /// Whether its ledger is PostgreSQL.
+    /// Whether the ledger is PostgreSQL.
     pub fn uses_postgres(&self) -> bool {
         self.app.postgres.is_some()
     }
 
-    /// What the app has written last, for an error message.
+    /// The last output of the app, for an error message.
     pub fn output(&self) -> String {
         self.app.app.output()
     }

@@ -1,4 +1,4 @@
-//! Before the start: signs every buyer in and gets every visit its ticket.
+//! Prepares the buyers before the start: signs them in and fetches a ticket per visit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,10 +19,10 @@ use crate::meter::Step;
 use crate::target::Target;
 use crate::wire::{SignInResponse, TicketResponse};
 
-/// How long one of these calls is repeated.
+/// How long each of these requests is retried.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Signs `count` buyers in: with the shared key where the app accepts it, else at the sandbox.
+/// Signs `count` buyers in: with the shared key if the app accepts it, otherwise at the sandbox.
 pub async fn sign_in(
     app: &App,
     target: &Target,
@@ -61,7 +61,7 @@ pub async fn sign_in(
     .await
 }
 
-/// Gets a ticket for each of `holders` (one `Bearer <JWT>` per ticket).
+/// Fetches a ticket for each entry of `user_tokens` (each a `Bearer <JWT>`).
 pub async fn fetch_tickets(
     app: &App,
     activity: &TestActivity,
@@ -84,7 +84,7 @@ pub async fn fetch_tickets(
     .await
 }
 
-/// Runs `count` jobs, some hundred at a time (the client bounds the sockets), and keeps their order.
+/// Runs `count` jobs, up to 512 at a time (the client bounds the connections), and returns the results in order.
 pub async fn fan_out<T, F, Fut>(count: usize, job: F) -> Result<Vec<T>>
 where
     T: Send + 'static,

@@ -1,4 +1,6 @@
-//! What robots cost honest buyers: sales without and with them, by turns and with the same crowd.
+//! Measures what robots cost honest buyers: alternates sales without and with them.
+//!
+//! Both sales of a round have the same buyers.
 
 use anyhow::Result;
 
@@ -6,7 +8,7 @@ use super::report::Report;
 use super::{Options, run};
 use crate::bench::report::{median, range};
 
-/// Holds the sales and prints the comparison. The report is that of the last sale, or of the first that is bad.
+/// Runs the sales and prints the comparison. Returns the last report, or the first whose exit code is not 0.
 pub async fn compare(options: &Options) -> Result<Report> {
     println!("A sale without robots, then the same with them; rounds: {}.", options.rounds);
     let (mut p99_without, mut p99_with) = (Vec::new(), Vec::new());

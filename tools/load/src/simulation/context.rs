@@ -1,4 +1,4 @@
-//! What all buyers of one sale share.
+//! State that all buyers of one simulated sale share.
 
 use std::time::{Duration, Instant};
 
@@ -12,27 +12,27 @@ use super::progress::Progress;
 use super::setup::TestActivity;
 use crate::app::App;
 
-/// One running sale.
+/// One simulated sale.
 pub struct RunContext {
-    /// The app.
+    /// The app under test.
     pub app: App,
-    /// The flags.
+    /// The command-line flags.
     pub options: Options,
-    /// What is on sale.
+    /// The activity of this run.
     pub activity: TestActivity,
-    /// Everything that will be tried.
+    /// All planned visits.
     pub visits: Vec<Visit>,
     /// `Bearer <JWT>` per buyer.
     pub user_tokens: Vec<HeaderValue>,
-    /// A ticket per visit.
+    /// One ticket per visit.
     pub tickets: Vec<IssuedTicket>,
-    /// The gate, as the pollers see it.
+    /// The gate's state from the pollers.
     pub gate: watch::Receiver<GateView>,
-    /// What a person sees.
+    /// The progress bars.
     pub progress: Progress,
 }
 
-/// A ticket, as text for the reservation and as a header for polling.
+/// A ticket: as text for the reservation, and as a header for polling.
 #[derive(Debug, Clone)]
 pub struct IssuedTicket {
     /// The ticket.
@@ -42,17 +42,17 @@ pub struct IssuedTicket {
 }
 
 impl RunContext {
-    /// Time since the run began.
+    /// Time from the start of the run to `moment`.
     pub fn since_start(&self, moment: Instant) -> Duration {
         moment.saturating_duration_since(self.app.meter.origin())
     }
 
-    /// Whether a buyer is a robot.
+    /// Whether the buyer with this index is a robot.
     pub fn is_robot(&self, buyer: usize) -> bool {
         buyer >= self.options.buyers as usize
     }
 
-    /// The id of a buyer.
+    /// The user id of the buyer with this index.
     pub fn user_id(&self, buyer: usize) -> String {
         self.activity.user_id(buyer)
     }

@@ -1,4 +1,4 @@
-//! The gate as the crowd sees it: a few pollers ask for everybody, as a cache in front of the app would.
+//! Polls the gate for all buyers, as a cache in front of the app would.
 
 use std::time::{Duration, Instant};
 
@@ -12,39 +12,39 @@ use crate::http::Call;
 use crate::meter::Step;
 use crate::wire::Gate;
 
-/// How many ask.
+/// Number of pollers.
 const POLLER_COUNT: u32 = 4;
-/// How often each asks, as a page would.
+/// Interval of each poller, as of a page.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How often each asks in the last moments before the start.
+/// Interval of each poller shortly before the start.
 const FAST_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What is known of the gate.
+/// The last known state of the gate.
 #[derive(Debug, Clone, Default)]
 pub struct GateView {
-    /// `scheduled`, `open`, `paused`, `ended`; empty before the first answer.
+    /// `scheduled`, `open`, `paused` or `ended`; empty before the first response.
     pub phase: String,
-    /// The newest start key.
+    /// The latest start key.
     pub start_key: Option<String>,
-    /// SKUs that need no try now.
+    /// SKUs that the gate reports as sold out.
     pub sold_out: Vec<String>,
-    /// When it was first seen open.
+    /// When the gate was first seen open.
     pub opened_at: Option<Instant>,
-    /// How far the start is spread.
+    /// The period over which the gate spreads the buyers' start.
     pub jitter: Duration,
-    /// How late the gate was seen open, by the server's own clock.
+    /// How long after its start the gate was first seen open, by the server's clock.
     pub opened_late: Duration,
 }
 
-/// Asks until dropped.
+/// Polls the gate until dropped.
 pub struct GatePollers {
-    /// The newest view.
+    /// The latest state.
     pub view: watch::Receiver<GateView>,
     _tasks: JoinSet<()>,
 }
 
 impl GatePollers {
-    /// Starts asking.
+    /// Starts the pollers.
     pub fn start(app: &App, activity: &TestActivity) -> Self {
         let (sender, view) = watch::channel(GateView::default());
         let mut tasks = JoinSet::new();
@@ -62,7 +62,7 @@ impl GatePollers {
     }
 }
 
-/// Asks once and tells everybody; answers how long to wait.
+/// Polls once and publishes the state. Returns the delay until the next poll.
 async fn poll(app: &App, path: &str, view: &watch::Sender<GateView>) -> Duration {
     let Ok(response) = app.send(Step::Gate, Instant::now(), &Call::get(path)).await else { return POLL_INTERVAL };
     let Ok(gate) = response.parse::<Gate>() else { return POLL_INTERVAL };
@@ -80,7 +80,7 @@ fn interval_before(start: Duration) -> Duration {
 
 impl GateView {
     fn update(&mut self, gate: &Gate) -> bool {
-        // An instance may remember the gate for a second: once open, "scheduled" is old news.
+        // An instance may cache the gate for a second: after "open", "scheduled" is stale.
         if self.opened_at.is_some() && gate.phase == "scheduled" {
             return false;
         }
@@ -99,7 +99,7 @@ impl GateView {
     }
 }
 
-/// Waits until the gate opens; answers the moment and the spread that it asks for.
+/// Waits until the gate is open. Returns when it was first seen open, and its state.
 pub async fn wait_until_open(view: &mut watch::Receiver<GateView>, timeout: Duration) -> Result<(Instant, GateView)> {
     let seen = tokio::time::timeout(timeout, view.wait_for(|view| view.opened_at.is_some())).await;
     let seen = seen.ok().and_then(Result::ok).map(|view| view.clone());
@@ -113,7 +113,7 @@ pub async fn wait_until_open(view: &mut watch::Receiver<GateView>, timeout: Dura
     bail!("the gate did not open within {} s of its start; it is {phase}", timeout.as_secs())
 }
 
-/// Waits for a start key; `None` when the sale has ended or `deadline` has passed.
+/// Waits for a start key. `None` if the activity has ended or `deadline` has passed.
 pub async fn wait_for_start_key(view: &mut watch::Receiver<GateView>, deadline: Instant) -> Option<String> {
     let usable = |view: &GateView| view.phase == "ended" || (view.phase == "open" && view.start_key.is_some());
     let seen = tokio::time::timeout_at(deadline.into(), view.wait_for(usable)).await.ok()?.ok()?;

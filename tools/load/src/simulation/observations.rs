@@ -1,4 +1,4 @@
-//! What a sale left behind, as its buyers and its operator saw it: all that the verdict knows.
+//! What buyers and operator observed of a sale: the input of the verdict.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,74 +8,74 @@ use serde::{Serialize, Serializer};
 use super::plan::Intent;
 use crate::wire::{LedgerStock, OrderStatus, SkuAudit, SkuStock};
 
-/// Everything that the verdict judges. Times count from the beginning of the run.
+/// Everything that the verdict checks. Times count from the start of the run.
 #[derive(Debug, Clone, Default)]
 pub struct Observations {
-    /// Units that one user may hold of a SKU.
+    /// Units of a SKU that one user may hold.
     pub per_user: u32,
-    /// Units of each SKU, by SKU.
+    /// Total units per SKU.
     pub totals: BTreeMap<String, i64>,
-    /// Every order that any buyer was told of.
+    /// Every order that a buyer knows of.
     pub orders: Vec<ObservedOrder>,
-    /// Order numbers by ticket, one entry per answer: replays and double clicks included.
+    /// Order numbers per ticket, one for each `202`, including those of replays and double clicks.
     pub orders_by_ticket: Vec<Vec<String>>,
-    /// Tickets whose buyer was refused for good although an order of theirs existed.
+    /// Orders whose ticket was refused for good although the order existed.
     pub denied_orders: Vec<String>,
-    /// Reservations whose outcome nobody could learn, not even from the list of the user's orders.
+    /// Reservations whose outcome is unknown even after the buyer listed their own orders.
     pub unknown_outcomes: u64,
-    /// Stock as the admin API showed it, again and again while the sale ran.
+    /// Stock that the admin API reported repeatedly during the sale.
     pub stock_samples: Vec<SkuStock>,
-    /// Stock at the end; `None` when the admin API did not answer.
+    /// Stock at the end. `None` if the admin API did not answer.
     pub final_stock: Option<Vec<SkuStock>>,
-    /// Orders by status at the end, as the admin API counts them.
+    /// Orders by status at the end, as the admin API counts them. `None` if it did not answer.
     pub orders_by_status: Option<BTreeMap<String, u64>>,
-    /// The app's own audit at the end.
+    /// The app's own audit at the end. `None` if it did not answer.
     pub audit: Option<Vec<SkuAudit>>,
-    /// Orders of which the operator sees a payment on its way back that they do not want.
+    /// Orders with an overpayment for which the admin API shows a refund.
     pub refunded_overpayments: BTreeSet<String>,
-    /// Orders among the dead letters; `None` when the admin API did not show them.
+    /// Orders among the dead letters. `None` if the admin API did not answer.
     pub dead_letters: Option<BTreeSet<String>>,
 }
 
-/// One order and what became of it.
+/// One order and what was observed of it.
 #[derive(Debug, Clone, Serialize)]
 pub struct ObservedOrder {
     /// `<activity>.<ULID>`.
     pub order_no: String,
-    /// Whose it is.
+    /// The user who made it.
     pub user: String,
     /// The SKU.
     pub sku: String,
-    /// Units.
+    /// Number of units.
     pub quantity: u32,
-    /// Times at which it certainly owned its units.
+    /// Periods in which the order certainly owned its units.
     pub alive: Vec<Interval>,
-    /// No unpaid order of this age can have expired before.
+    /// The order cannot have expired before this time, even if unpaid.
     #[serde(serialize_with = "as_millis")]
     pub safe_until: Duration,
-    /// What its buyer wanted.
+    /// What the buyer intended to do.
     pub intent: Intent,
-    /// Whether the provider confirmed the money.
+    /// Whether the provider confirmed the payment.
     pub payment: Confirmation,
     /// Whether the provider confirmed a second payment.
     pub extra: Confirmation,
-    /// Whether the app took a request for the money back.
+    /// Whether the app accepted a refund request.
     pub refund: Confirmation,
     /// Whether the app confirmed a cancellation.
     pub cancellation: Confirmation,
-    /// Whether it was seen paid while it could not have expired.
+    /// Whether it was first seen paid before it could expire; `None` if it was never seen paid.
     pub paid_in_time: Option<bool>,
-    /// How it ended.
+    /// What the last poll showed.
     pub end: LastSeen,
 }
 
-/// From one moment to another.
+/// A period of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Interval {
-    /// The first moment.
+    /// Start.
     #[serde(serialize_with = "as_millis")]
     pub from: Duration,
-    /// The last moment.
+    /// End.
     #[serde(serialize_with = "as_millis")]
     pub until: Duration,
 }
@@ -84,32 +84,32 @@ fn as_millis<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok,
     serializer.serialize_u64(duration.as_millis().try_into().unwrap_or(u64::MAX))
 }
 
-/// How sure the buyer is that something was done.
+/// How certain the buyer is that an action took effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Confirmation {
-    /// It was not asked for, or refused.
+    /// It was not requested, or it was refused.
     No,
-    /// It was asked for, but the answer was lost.
+    /// It was requested, but the response was lost.
     Unknown,
     /// It was confirmed.
     Yes,
 }
 
-/// What the last look at an order showed.
+/// What the last poll of an order showed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "seen", content = "status")]
 pub enum LastSeen {
-    /// A status.
+    /// The order, with this status.
     Status(OrderStatus),
-    /// `404`: the app does not know it.
+    /// `404`: the app does not know the order.
     Missing,
-    /// The app gave no answer that can be read.
+    /// No readable response.
     Unreadable,
 }
 
 impl ObservedOrder {
-    /// The status, where one was seen.
+    /// The last status, if one was read.
     pub fn status(&self) -> Option<OrderStatus> {
         match self.end {
             LastSeen::Status(status) => Some(status),
@@ -117,31 +117,32 @@ impl ObservedOrder {
         }
     }
 
-    /// Units that it still owns.
+    /// Units that the order still owns.
     pub fn live_units(&self) -> i64 {
         if self.status().is_some_and(OrderStatus::owns_units) { self.quantity.into() } else { 0 }
     }
 
-    /// Notes a look that was asked for and answered at these moments.
+    /// Records a poll that was sent at `asked_at` and answered at `answered_at`.
     pub fn record(&mut self, end: LastSeen, asked_at: Duration, answered_at: Duration) {
         self.end = end;
         match end {
             LastSeen::Status(status) if status.is_held() => self.extend_ownership(asked_at),
             LastSeen::Status(OrderStatus::Paid) => self.record_paid(asked_at, answered_at),
-            // Its time ran out, and no earlier than it may.
+            // It expired, but not before `safe_until`.
             LastSeen::Status(OrderStatus::Expired) => self.extend_ownership(self.safe_until),
             LastSeen::Status(_) | LastSeen::Missing | LastSeen::Unreadable => {}
         }
     }
 
-    /// An unpaid order owns its units without a gap from the beginning.
+    /// An unpaid order owns its units without interruption from the start.
     fn extend_ownership(&mut self, moment: Duration) {
         if let Some(first) = self.alive.first_mut() {
             first.until = first.until.max(moment);
         }
     }
 
-    /// Paid in time, it has owned them all along; paid late, somebody else may have had them in between.
+    /// An order that is paid in time owned its units throughout. One that is paid late may have lost them to another
+    /// order in between.
     fn record_paid(&mut self, asked_at: Duration, answered_at: Duration) {
         if answered_at > self.safe_until && self.alive.len() == 1 && self.paid_in_time.is_none() {
             self.paid_in_time = Some(false);
@@ -155,18 +156,18 @@ impl ObservedOrder {
 }
 
 impl Observations {
-    /// The ledger's figures per SKU, as the audit shows them.
+    /// The ledger's figures per SKU, from the audit.
     pub fn ledger_stock(&self) -> impl Iterator<Item = (&str, &LedgerStock)> {
         let skus = self.audit.iter().flatten();
         skus.filter_map(|sku| Some((sku.redis.sku.as_str(), sku.ledger.as_ref()?)))
     }
 
-    /// Orders whose end nobody could read.
+    /// Number of orders whose last status could not be read.
     pub fn unreadable_orders(&self) -> usize {
         self.orders.iter().filter(|order| order.end == LastSeen::Unreadable).count()
     }
 
-    /// Live units per SKU, over all orders that buyers know.
+    /// Live units per SKU, over all orders that buyers know of.
     pub fn live_units(&self) -> BTreeMap<&str, i64> {
         let mut units: BTreeMap<&str, i64> = self.totals.keys().map(|sku| (sku.as_str(), 0)).collect();
         for order in &self.orders {
@@ -176,7 +177,7 @@ impl Observations {
     }
 }
 
-/// A sale of 10 units of `a` in which three buyers took five: the starting point of the verdict's tests.
+/// A correct sale of 10 units of `a` to three buyers with five units: the baseline of the verdict's tests.
 #[cfg(test)]
 pub(super) fn correct_sale() -> Observations {
     let order = |n: u32, quantity, intent, payment, cancellation, status| ObservedOrder {

@@ -1,4 +1,4 @@
-//! The flags of `stampede sale`.
+//! Command-line flags of `sale`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use super::payment_mix::PaymentMix;
 use super::robots::ROBOT_COUNT;
 use crate::target::TargetOptions;
 
-/// Drives a whole sale against a running app and judges it.
+/// Drives a whole sale against a running app and checks it.
 ///
-/// Ends with 0 when every invariant holds, 1 when one is broken, 2 when it could not be judged.
+/// Exit status: 0 if every invariant holds, 1 if one is broken, 2 if one could not be checked.
 #[derive(clap::Args, Debug, Clone)]
 pub struct Options {
-    /// The app.
+    /// The app under test.
     #[command(flatten)]
     pub target: TargetOptions,
 
-    /// Buyers, each a user of its own
+    /// Buyers, each with a user of its own
     #[arg(long, default_value_t = 5000)]
     pub buyers: u32,
 
@@ -30,11 +30,11 @@ pub struct Options {
     #[arg(long, default_value_t = 1)]
     pub skus: u32,
 
-    /// Units that one user may hold of a SKU
+    /// Units of a SKU that one user may hold
     #[arg(long, default_value_t = 1)]
     pub per_user: u32,
 
-    /// Units of one order: each buyer draws 1 to this [default: as --per-user]
+    /// Maximum units of one order: each buyer draws 1 to this [default: as --per-user]
     #[arg(long)]
     pub quantity_max: Option<u32>,
 
@@ -42,15 +42,15 @@ pub struct Options {
     #[arg(long, default_value_t = 0.7)]
     pub pay_share: f64,
 
-    /// Share of the winners who cancel; the rest leaves and lets the order expire
+    /// Share of the winners who cancel; the others let the order expire
     #[arg(long, default_value_t = 0.15)]
     pub cancel_share: f64,
 
-    /// How those pay who do.
+    /// How the paying winners pay.
     #[command(flatten)]
     pub payment_mix: PaymentMix,
 
-    /// Share of the buyers who come twice, with two tickets, for more than they may have
+    /// Share of the buyers who try twice, with two tickets, for more units than they may hold
     #[arg(long, default_value_t = 0.02)]
     pub greedy_share: f64,
 
@@ -66,57 +66,57 @@ pub struct Options {
     #[arg(long)]
     pub start_in: Option<u32>,
 
-    /// Buyers per second [default: all within the jitter that the gate asks for]
+    /// Buyers per second [default: all within the jitter of the gate]
     #[arg(long)]
     pub rate: Option<f64>,
 
-    /// Keep-alive connections of the crowd; winners have a fourth as many beside it
+    /// Keep-alive connections of the buyers before they win; winners have a fourth as many of their own
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
     pub connections: u16,
 
-    /// How often a buyer who is told to wait comes back before giving up
+    /// Tries of a reservation before the buyer gives up, when the app asks to try again
     #[arg(long, default_value_t = 8)]
     pub tries: u32,
 
-    /// Seconds for one request
+    /// Timeout of one request, in seconds
     #[arg(long, default_value_t = 10)]
     pub timeout: u32,
 
-    /// Seconds that a buyer keeps asking while the app does not answer
+    /// Seconds that a buyer retries while the app does not answer
     #[arg(long, default_value_t = 120)]
     pub patience: u32,
 
-    /// Seconds to wait, after the last order is due, for the books to come to rest
+    /// Seconds to wait, after the last order is due, until no order is queued, unpaid or being refunded
     #[arg(long, default_value_t = 60)]
     pub settle: u32,
 
-    /// Seconds between two calls of the sweeper; 0 leaves that to others
+    /// Seconds between two calls of the sweeper; 0 for no calls (if cron makes them)
     #[arg(long, default_value_t = 2)]
     pub sweep_every: u32,
 
-    /// Repeats the same crowd [default: random, and printed]
+    /// Seed that repeats the same buyers [default: random, and printed]
     #[arg(long)]
     pub seed: Option<u64>,
 
-    /// Lets robots in, after a sale without them to compare with
+    /// Add robots, after a sale without them for comparison
     #[arg(long)]
     pub robots: bool,
 
-    /// With --robots: how often; medians are compared
+    /// With --robots: number of comparisons; their medians are compared
     #[arg(long, default_value_t = 1)]
     pub rounds: u32,
 
-    /// Leaves the activity open afterwards
+    /// Leave the activity open at the end
     #[arg(long)]
     pub keep_open: bool,
 
-    /// Directory for `sale.json` and `sale.html`, the same with plots
+    /// Directory for `sale.json` and `sale.html` (the same with plots)
     #[arg(long)]
     pub report: Option<PathBuf>,
 }
 
 impl Options {
-    /// Refuses what makes no sale, in words that say what to change.
+    /// Rejects flags that make no valid sale. The error says what to change.
     pub fn validate(&self) -> Result<()> {
         ensure!(self.buyers > 0 && self.skus > 0, "--buyers and --skus must be at least 1");
         ensure!(self.per_user > 0, "--per-user must be at least 1");
@@ -140,23 +140,23 @@ impl Options {
         Ok(())
     }
 
-    /// Units of one order at most.
+    /// Maximum units of one order.
     pub fn quantity_max(&self) -> u32 {
         self.quantity_max.unwrap_or(self.per_user)
     }
 
-    /// Time between publishing and the start: enough to hand out the tickets.
+    /// Time between publishing and the start: enough to fetch the tickets.
     pub fn start_in(&self) -> Duration {
         let seconds = self.start_in.unwrap_or(5 + self.buyers / 1500);
         Duration::from_secs(seconds.into())
     }
 
-    /// Everybody who comes: buyers, and robots where there are some.
+    /// Number of users: buyers, and robots if enabled.
     pub fn user_count(&self) -> usize {
         self.buyers as usize + if self.robots { ROBOT_COUNT } else { 0 }
     }
 
-    /// How long a buyer keeps asking.
+    /// How long a buyer retries a request.
     pub fn retry_timeout(&self) -> Duration {
         Duration::from_secs(self.patience.into())
     }

@@ -1,4 +1,4 @@
-//! A winner's way: polls until the order can be paid, then pays (`paying.rs`), cancels, or walks away.
+//! Acts as the buyer of one order: polls it, then pays, cancels or leaves.
 
 use std::time::{Duration, Instant};
 
@@ -14,16 +14,17 @@ use crate::http::{Call, Response};
 use crate::meter::Step;
 use crate::wire::{Order, OrderStatus};
 
-/// Pause between two looks when the app does not say.
+/// Delay between two polls if the response has no `Retry-After`.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long after the end of the time to pay a buyer still tries: late money must be handled, but not for ever.
+/// How long after the pay timeout a buyer still tries to pay. Late payments must be tested, but the tries must end.
 const LATE_PAYMENT_WINDOW: Duration = Duration::from_secs(5);
 
-/// Deadlines may be whole seconds.
+/// Deadlines of the app may be rounded to whole seconds.
 const DEADLINE_ROUNDING: Duration = Duration::from_secs(1);
 
-/// Follows an order until its buyer has nothing more to do. It was made after `due` and before `accepted`.
+/// Polls an order and acts on it until its buyer has nothing more to do.
+/// The order was created between `due` and `accepted`.
 pub async fn drive_order(
     run: &RunContext,
     index: usize,
@@ -68,7 +69,7 @@ pub async fn drive_order(
     order
 }
 
-/// Looks at an order again and again, with the ticket that made it (or, where that is refused, the user's token).
+/// Polls an order with the ticket that made it, or with the user's token if the app refuses the ticket.
 pub struct StatusPoller<'a> {
     run: &'a RunContext,
     index: usize,
@@ -77,17 +78,17 @@ pub struct StatusPoller<'a> {
 }
 
 impl<'a> StatusPoller<'a> {
-    /// A first look at the order of visit `index`.
+    /// A poller for the order of visit `index`.
     pub fn new(run: &'a RunContext, index: usize) -> Self {
         Self { run, index, use_user_token: false, etag: None }
     }
 
-    /// With the user's token from the start: a ticket may have expired.
+    /// Uses the user's token from the start: a ticket may have expired.
     pub fn with_user_token(self) -> Self {
         Self { use_user_token: true, ..self }
     }
 
-    /// Looks once, and again only while the app does not answer; answers when to look again.
+    /// Polls once, with retries while the app does not answer. Returns the delay before the next poll.
     pub async fn poll(&mut self, order: &mut ObservedOrder, deadline: Instant) -> Duration {
         let asked_at = self.run.since_start(Instant::now());
         let response = self.fetch(&order.order_no, deadline).await;
@@ -109,7 +110,7 @@ impl<'a> StatusPoller<'a> {
         response.retry_after.unwrap_or(POLL_INTERVAL) + Duration::from_millis(fastrand::u64(0..200))
     }
 
-    /// Looks until `enough`, the order is gone, or `deadline`.
+    /// Polls until `done` returns true, the order is missing, or `deadline` passes.
     pub async fn poll_until(
         &mut self,
         order: &mut ObservedOrder,

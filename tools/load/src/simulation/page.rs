@@ -1,4 +1,4 @@
-//! The report as a page of its own: verdict, plots, steps.
+//! The report as an HTML page: verdict, plots, steps.
 
 use anyhow::Result;
 use maud::{DOCTYPE, PreEscaped, html};
@@ -12,7 +12,7 @@ table{border-collapse:collapse;width:100%}td,th{padding:.2rem .6rem;text-align:l
 td.n{text-align:right;font-variant-numeric:tabular-nums}svg{max-width:100%;height:auto}.ok{color:#06702e}\
 .broken{color:#b00020;font-weight:bold}.unknown{color:#8a5a00;font-weight:bold}";
 
-/// The whole page; it needs nothing from anywhere else.
+/// The whole page, without external resources.
 pub fn html(report: &Report) -> Result<String> {
     let plots = [plots::answers(report)?, plots::latency(report)?, plots::stock(report)?];
     let sale = &report.sale;

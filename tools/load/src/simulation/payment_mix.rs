@@ -1,24 +1,24 @@
-//! How buyers who mean to pay go about it: most just pay, some are declined, late, pay twice, or want their money back.
+//! Draws how a buyer pays: normally, declined, late, twice, or with a refund.
 
 use fastrand::Rng;
 use serde::Serialize;
 
-/// Shares of the buyers who mean to pay, in percent; the rest just pays.
+/// Shares of the paying buyers, in percent; the rest pays once and in time.
 #[derive(clap::Args, Debug, Clone, Copy)]
 pub struct PaymentMix {
-    /// Percent of those who pay whose money is declined; their orders expire
+    /// Percent of the paying buyers whose payment is declined; their orders expire
     #[arg(long, default_value_t = 0, value_parser = percent())]
     pub decline: u8,
 
-    /// Percent of those who pay who do so after their order has expired
+    /// Percent of the paying buyers who pay after their order has expired
     #[arg(long, default_value_t = 0, value_parser = percent())]
     pub late: u8,
 
-    /// Percent of those who pay who do so twice, with two payments
+    /// Percent of the paying buyers who pay twice, with two payments
     #[arg(long, default_value_t = 0, value_parser = percent())]
     pub twice: u8,
 
-    /// Percent of those who pay who ask for their money back at once
+    /// Percent of the paying buyers who ask for a refund at once
     #[arg(long, default_value_t = 0, value_parser = percent())]
     pub refund: u8,
 }
@@ -31,25 +31,25 @@ fn percent() -> clap::builder::RangedI64ValueParser<u8> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PaymentBehaviour {
-    /// In time, once.
+    /// Once, in time.
     Normal,
-    /// Tries, and is declined.
+    /// The payment is declined.
     Declined,
     /// After the order has expired.
     Late,
-    /// With two payments.
+    /// Twice, with two payments.
     Twice,
-    /// And wants the money back.
+    /// Once, in time, followed by a refund request.
     RefundRequested,
 }
 
 impl PaymentMix {
-    /// All shares together, in percent.
+    /// Sum of all shares, in percent.
     pub fn total_percent(self) -> u16 {
         [self.decline, self.late, self.twice, self.refund].into_iter().map(u16::from).sum()
     }
 
-    /// Draws one. Without shares nothing is drawn, so that a seed brings the same crowd as ever.
+    /// Draws one behaviour. If all shares are 0, draws no random number, so that a seed keeps its buyers.
     pub fn draw(self, rng: &mut Rng) -> PaymentBehaviour {
         if self.total_percent() == 0 {
             return PaymentBehaviour::Normal;

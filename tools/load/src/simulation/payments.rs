@@ -1,4 +1,4 @@
-//! Paying at the sandbox, in every manner.
+//! Pays orders at the sandbox, with each payment behaviour.
 
 use std::time::Instant;
 
@@ -13,20 +13,20 @@ use crate::http::Call;
 use crate::meter::Step;
 use crate::wire::{CheckoutResponse, Order, OrderStatus};
 
-/// A buyer with an order to pay.
+/// Buyer of an order that is to be paid.
 pub struct Payer<'a> {
-    /// The sale.
+    /// The simulated sale.
     pub run: &'a RunContext,
     /// `Bearer <JWT>`.
     pub user_token: &'a HeaderValue,
-    /// Until when money is sent that is meant to be in time.
+    /// Deadline of checkout and of payments that are meant to be in time.
     pub payment_deadline: Instant,
-    /// Until when the buyer does anything at all.
+    /// Deadline of everything else that the buyer does.
     pub deadline: Instant,
 }
 
 impl Payer<'_> {
-    /// Opens a payment session and goes about it in the given manner; notes in the order what is certain.
+    /// Opens a payment session and pays as `behaviour` says. Records in `order` what was confirmed.
     pub async fn pay(&self, behaviour: PaymentBehaviour, order: &mut ObservedOrder, poller: &mut StatusPoller<'_>) {
         let Some(page) = self.start_checkout(&order.order_no).await else { return };
         match behaviour {
@@ -54,7 +54,7 @@ impl Payer<'_> {
         }
     }
 
-    /// Where to pay, at the sandbox.
+    /// Starts checkout. Returns the path of the sandbox's payment page.
     async fn start_checkout(&self, order_no: &str) -> Option<String> {
         let address = json!({"name": "Ada Lovelace", "line1": "12 St James's Square", "city": "London",
                              "postal_code": "SW1Y 4JH", "country": "GB"});
@@ -65,17 +65,17 @@ impl Payer<'_> {
         sandbox_path(&checkout_url).map(str::to_owned)
     }
 
-    /// Presses a button of the payment page; `again` is another payment of the same session.
+    /// Presses a button of the payment page. A `payment_index` above 0 makes another payment in the same session.
     async fn press_button(&self, page: &str, outcome: &str, payment_index: u8, deadline: Instant) -> Confirmation {
         let call = Call::post(page, &json!({"outcome": outcome, "again": payment_index}));
         match self.run.app.send_with_retry(Step::Pay, &call, deadline).await {
             Ok(response) if response.status < 400 => Confirmation::Yes,
-            // Perhaps an earlier try got through and its answer was lost.
+            // An earlier try may have succeeded and its response been lost.
             Ok(_) | Err(_) => Confirmation::Unknown,
         }
     }
 
-    /// Asks for the money back.
+    /// Requests a refund.
     async fn request_refund(&self, order_no: &str) -> Confirmation {
         let call = Call::post(format!("/api/orders/{order_no}/refund"), &json!({})).with_authorization(self.user_token);
         match self.run.app.send_with_retry(Step::Refund, &call, self.deadline).await {
@@ -85,7 +85,7 @@ impl Payer<'_> {
     }
 }
 
-/// The sandbox's page lives in the app itself, whatever name the app gives itself.
+/// The path of the sandbox's payment page. The app serves it itself, so any host name in the URL is ignored.
 fn sandbox_path(checkout_url: &str) -> Option<&str> {
     checkout_url.find("/sandbox/pay/").map(|start| &checkout_url[start..])
 }

@@ -1,4 +1,4 @@
-//! Who comes, when, for what, and what they do when they win: all drawn from one seed.
+//! Plans all visits from one seed: who, when, what, and what a winner does.
 
 use fastrand::Rng;
 use serde::Serialize;
@@ -12,32 +12,32 @@ use super::payment_mix::PaymentBehaviour;
 pub enum Intent {
     /// Pays.
     Pay,
-    /// Cancels.
+    /// Cancels the order.
     Cancel,
-    /// Walks away; the order expires.
+    /// Does nothing; the order expires.
     Leave,
 }
 
-/// One reservation that will be tried, with one ticket.
+/// One planned reservation, with its own ticket.
 #[derive(Debug, Clone)]
 pub struct Visit {
-    /// Which buyer.
+    /// Index of the buyer.
     pub buyer: usize,
-    /// Which SKU.
+    /// Index of the SKU.
     pub sku: usize,
-    /// How many units.
+    /// Number of units.
     pub quantity: u32,
-    /// When within the spread of the start: 0 at once, 1 last.
+    /// Position within the jitter of the start: 0 is first, 1 is last.
     pub start_fraction: f64,
-    /// What happens after a win.
+    /// What the buyer does with an accepted order.
     pub intent: Intent,
-    /// How they pay who mean to.
+    /// How the buyer pays, if they intend to.
     pub payment_behaviour: PaymentBehaviour,
     /// Whether the request is sent twice at once.
     pub double_click: bool,
 }
 
-/// Draws the crowd. Greedy buyers make two visits for the same SKU.
+/// Draws the visits of all buyers. Greedy buyers make two visits for the same SKU.
 pub fn draw_visits(options: &Options, seed: u64) -> Vec<Visit> {
     let mut rng = Rng::with_seed(seed);
     let mut visits = Vec::with_capacity(options.buyers as usize);
@@ -52,7 +52,7 @@ pub fn draw_visits(options: &Options, seed: u64) -> Vec<Visit> {
             payment_behaviour: options.payment_mix.draw(&mut rng),
         };
         if rng.f64() < options.greedy_share {
-            // For all they may have at once, so that both together are always too many.
+            // For as many units as the user may hold, so that the two visits together always exceed the limit.
             let greedy = Visit { quantity: options.per_user, ..visit };
             visits.push(Visit { intent: draw_intent(&mut rng, options), ..greedy.clone() });
             visits.push(greedy);

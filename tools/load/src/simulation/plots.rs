@@ -1,4 +1,4 @@
-//! Plots of a sale: what came, how fast, and what was left, over time.
+//! Plots a sale over time: reservations, latency and stock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::report::Report;
 use crate::meter::{Step, StepSummary};
 
 const SIZE: (u32, u32) = (900, 300);
-/// Told apart by those who see no red or green, too.
+/// Distinguishable with red-green colour blindness.
 const COLORS: [RGBColor; 6] = [
     RGBColor(0, 90, 181),
     RGBColor(213, 94, 0),
@@ -19,10 +19,10 @@ const COLORS: [RGBColor; 6] = [
     RGBColor(0, 0, 0),
 ];
 
-/// Points of a line: seconds since the opening, and a value.
+/// Name and points of a line: seconds since the opening, and a value.
 type Series = (String, Vec<(f64, f64)>);
 
-/// Answers to reservations in each step of the timeline, by kind.
+/// Responses to reservations per timeline bucket, by label.
 pub fn answers(report: &Report) -> Result<String> {
     let Some(reserve) = step(report, Step::Reserve) else { return Ok(String::new()) };
     let kinds: BTreeSet<&String> = reserve.answers.keys().collect();
@@ -37,7 +37,7 @@ pub fn answers(report: &Report) -> Result<String> {
     draw("Reservations by answer", "a second", &kinds.iter().map(series).collect::<Vec<_>>())
 }
 
-/// Latency of reservations in each step of the timeline.
+/// Latency of reservations per timeline bucket.
 pub fn latency(report: &Report) -> Result<String> {
     let Some(reserve) = step(report, Step::Reserve) else { return Ok(String::new()) };
     let series = |name: &str, pick: fn(&crate::meter::Latency) -> f64| {
@@ -48,7 +48,7 @@ pub fn latency(report: &Report) -> Result<String> {
     draw("Latency of reservations", "ms", &[series("median", |seen| seen.p50_ms), series("99 %", |seen| seen.p99_ms)])
 }
 
-/// Units left, held and sold, over all SKUs.
+/// Units left, held and sold, summed over all SKUs.
 pub fn stock(report: &Report) -> Result<String> {
     let mut sums = BTreeMap::<u64, [i64; 3]>::new();
     for sample in &report.stock {
@@ -72,7 +72,7 @@ fn seconds(report: &Report, ms: u64) -> f64 {
     (ms as f64 - report.opened_at_ms as f64) / 1000.0
 }
 
-/// Every step from the first to the last, also those in which nothing came.
+/// Every bucket from the first to the last, including empty ones.
 fn contiguous<T>(timeline: &BTreeMap<u64, T>) -> impl Iterator<Item = (u64, Option<&T>)> {
     let ends = timeline.keys().next().zip(timeline.keys().next_back());
     ends.into_iter().flat_map(|(first, last)| *first..=*last).map(|at| (at, timeline.get(&at)))

@@ -1,28 +1,28 @@
-//! What a person sees while the sale runs: a bar per phase, or a line per phase where there is no terminal.
+//! Shows the progress of a sale: a bar per phase, or a line without a terminal.
 
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-/// All bars of a sale.
+/// The bars of a sale.
 pub struct Progress {
     bars: MultiProgress,
-    /// Buyers signed in.
+    /// Buyers that are signed in.
     pub signed_in: ProgressBar,
-    /// Tickets.
+    /// Tickets that are fetched.
     pub tickets: ProgressBar,
-    /// Visits with an answer.
+    /// Visits whose reservation has an outcome.
     pub reserved: ProgressBar,
-    /// Winners who are done.
+    /// Orders whose buyer is done.
     pub orders: ProgressBar,
-    /// Waiting for the books to come to rest.
+    /// The wait until all orders are settled.
     pub settling: ProgressBar,
-    /// Orders looked at once more.
+    /// Orders that are polled once more.
     pub checking: ProgressBar,
 }
 
 impl Progress {
-    /// Bars for `buyers` who make `visits`; each is shown once it is begun.
+    /// Creates bars for `buyers` buyers and `visits` visits. Each is shown when it begins.
     pub fn new(buyers: usize, visits: usize) -> Self {
         let bars = MultiProgress::new();
         let bar = |name: &'static str, length: usize| {
@@ -39,14 +39,14 @@ impl Progress {
         }
     }
 
-    /// Shows a bar.
+    /// Shows the bar and starts its clock.
     pub fn begin(&self, bar: &ProgressBar) {
         let bar = self.bars.add(bar.clone());
         bar.reset();
         bar.enable_steady_tick(Duration::from_millis(100));
     }
 
-    /// Ends a bar and leaves it on the screen.
+    /// Stops the bar and leaves it on the screen.
     pub fn end(&self, bar: &ProgressBar) {
         bar.disable_steady_tick();
         if bar.is_hidden() {
@@ -55,12 +55,12 @@ impl Progress {
         bar.abandon();
     }
 
-    /// Says something above the bars.
+    /// Prints a line above the bars.
     pub fn print(&self, text: &str) {
         if self.bars.is_hidden() {
             eprintln!("{text}");
         } else {
-            // A terminal that is gone cannot be told anything.
+            // An error means that the terminal is gone.
             let _ = self.bars.println(text);
         }
     }

@@ -1,4 +1,4 @@
-//! The auditor's part: asks after lost answers, looks at every order once more, and reads the operator's books.
+//! Audits a sale at the end: recovers lost orders, polls all orders, queries the admin API.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,21 +20,21 @@ use crate::http::Call;
 use crate::meter::Step;
 use crate::wire::{Audit, Order, SkuStock};
 
-/// How long one order is asked after.
+/// How long the request for one order is retried.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What buyers found out afterwards who had not got an answer.
+/// Orders of buyers whose responses were lost, and what became of their tickets.
 #[derive(Debug, Default)]
 pub struct RecoveredOrders {
-    /// Orders that they have without having been told.
+    /// Orders that their buyers did not know of.
     pub orders: Vec<ObservedOrder>,
-    /// Orders whose ticket was refused when it asked again.
+    /// Orders whose ticket was refused when it was used again.
     pub denied_orders: Vec<String>,
-    /// Buyers who could not find out.
+    /// Number of buyers whose outcome is still unknown.
     pub unknown_outcomes: u64,
 }
 
-/// Buyers whose answer was lost look at their own orders, once everything is in the ledger.
+/// Lists the orders of each buyer whose response was lost. Requires that all orders are in the ledger.
 pub async fn recover_orders(run: &RunContext, reports: &[VisitReport]) -> RecoveredOrders {
     let mut known: BTreeSet<String> = reports.iter().flat_map(|report| report.order_nos.clone()).collect();
     let mut recovered = RecoveredOrders::default();
@@ -83,7 +83,7 @@ async fn list_orders(run: &RunContext, index: usize) -> Option<Vec<ObservedOrder
     Some(seen.collect())
 }
 
-/// Looks at every order once more and gathers the evidence.
+/// Polls every order once more and collects the observations.
 pub async fn collect_observations(
     run: &Arc<RunContext>,
     reports: Vec<VisitReport>,
@@ -141,7 +141,7 @@ async fn admin_get<T: DeserializeOwned>(run: &RunContext, path: String) -> Optio
     response.error_for_status("reading the books").ok()?.parse().ok()
 }
 
-/// Those of the orders that were paid twice whose second payment goes back, or has gone back.
+/// The orders with a second payment for which the admin API shows a refund.
 async fn refunded_overpayments(run: &RunContext, orders: &[ObservedOrder]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for order in orders.iter().filter(|order| order.extra == Confirmation::Yes) {
@@ -158,7 +158,7 @@ fn nonzero_counts(counts: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     counts.iter().filter(|(_, count)| **count > 0).map(|(status, count)| (status.clone(), *count)).collect()
 }
 
-/// Every `order_no` anywhere in a document.
+/// Every `order_no` in a JSON document, at any depth.
 fn order_numbers(document: &Value) -> BTreeSet<String> {
     match document {
         Value::Object(fields) => fields

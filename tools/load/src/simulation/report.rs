@@ -1,4 +1,4 @@
-//! The report: a table of steps, the winners, the verdict line by line; all of it as JSON, and as a page with plots.
+//! Reports a sale as text, as JSON, and as an HTML page with plots.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,49 +15,49 @@ use super::verdict::{Finding, Verdict};
 use crate::meter::{Step, StepSummary};
 use crate::table;
 
-/// Everything that a reader of the run may want.
+/// The whole report.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// The activity of the run.
+    /// Id of the activity.
     pub activity: String,
-    /// Where it ran.
+    /// URL of the app.
     pub url: String,
-    /// Repeats the crowd.
+    /// Seed that repeats the same buyers.
     pub seed: u64,
-    /// What was asked for.
+    /// The parameters of the sale.
     pub sale: SaleParameters,
-    /// Width of a step of the timelines, in milliseconds.
+    /// Width of a timeline bucket, in milliseconds.
     pub timeline_step_ms: u64,
-    /// Time from the beginning of the run to the opening of the gate, in milliseconds.
+    /// Time from the start of the run to the opening of the gate, in milliseconds.
     pub opened_at_ms: u64,
-    /// How late the gate was seen open, by the server's clock, in milliseconds.
+    /// How long after its start the gate was first seen open, by the server's clock, in milliseconds.
     pub opened_late_ms: u64,
-    /// Steps with latencies and answers.
+    /// Latencies and responses per step.
     pub steps: Vec<StepSummary>,
-    /// Stock while the sale ran.
+    /// Stock during the sale.
     pub stock: Vec<StockSample>,
     /// Visits by outcome.
     pub visits: BTreeMap<String, u64>,
-    /// Orders by what their buyers wanted and how they ended.
+    /// Orders by intent and last status.
     pub ends: BTreeMap<String, u64>,
     /// The verdict.
     pub verdict: Verdict,
-    /// Every order.
+    /// All orders.
     pub orders: Vec<ObservedOrder>,
 }
 
-/// The size of a sale.
+/// The parameters of a sale.
 #[derive(Debug, Serialize)]
 pub struct SaleParameters {
-    /// Buyers.
+    /// Number of buyers.
     pub buyers: u32,
-    /// SKUs.
+    /// Number of SKUs.
     pub skus: u32,
-    /// Units of each.
+    /// Units of each SKU.
     pub stock: u32,
-    /// Units per user.
+    /// Units of a SKU that one user may hold.
     pub per_user: u32,
-    /// Seconds to pay.
+    /// Time to pay, in seconds.
     pub pay_timeout: u32,
 }
 
@@ -74,7 +74,7 @@ impl Report {
         Ok(())
     }
 
-    /// The slowest in a hundred reservations of honest buyers, in milliseconds.
+    /// 99th percentile of the latency of honest buyers' reservations, in milliseconds.
     pub fn reserve_p99_ms(&self) -> f64 {
         self.steps.iter().find(|step| step.step == Step::Reserve).map_or(0.0, |step| step.p99_ms)
     }

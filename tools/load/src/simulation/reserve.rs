@@ -1,4 +1,4 @@
-//! One reservation, until it has an outcome: one ticket, as many tries as it takes.
+//! Makes one reservation with one ticket, with retries until it has an outcome.
 
 use std::time::{Duration, Instant};
 
@@ -13,31 +13,31 @@ use crate::http::{Call, RequestError, Response};
 use crate::meter::Step;
 use crate::wire::Order;
 
-/// Pause after "not open yet" or an old start key: the gate's news need up to a second to reach every instance.
+/// Delay after `not_open` or a stale start key: the gate takes up to a second to reach every instance.
 const GATE_RETRY_DELAY: Duration = Duration::from_millis(250);
 
-/// How a reservation ended.
+/// The result of a reservation.
 #[derive(Debug, Clone)]
 pub struct Attempt {
-    /// The end.
+    /// How it ended.
     pub outcome: Outcome,
-    /// Whether an answer was lost on the way: the app may know more than the buyer.
+    /// Whether a response was lost. The app may then have an order that the buyer does not know of.
     pub response_lost: bool,
 }
 
-/// The end of a reservation.
+/// How a reservation ended.
 #[derive(Debug, Clone)]
 pub enum Outcome {
     /// `202`.
     Accepted {
-        /// When it had come.
+        /// When the response arrived.
         at: Instant,
-        /// The order.
+        /// The order number.
         order_no: String,
     },
-    /// Refused for good, with the label of the answer.
+    /// Refused for good, with the label of the response.
     Refused(String),
-    /// Told to wait too often, or too late; with the label of the last answer.
+    /// Out of tries or time, with the label of the last response.
     GaveUp(String),
 }
 
@@ -54,7 +54,7 @@ enum NextStep {
     Retry(Duration, String),
 }
 
-/// Reserves; the first request is due at `due`, and latency counts from there.
+/// Reserves. The first request is due at `due`; its latency counts from there.
 pub async fn reserve(run: &RunContext, index: usize, due: Instant) -> Attempt {
     let visit = &run.visits[index];
     let deadline = due + run.options.retry_timeout();

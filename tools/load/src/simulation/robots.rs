@@ -1,8 +1,8 @@
-//! Robots among the crowd: what they try, and what they got by it.
+//! Simulates robots and checks that they get no more than honest buyers.
 //!
-//! A robot is a user with one ticket, like anybody, and sends much more than one wish: before the start with guessed
-//! keys, two hundred times a second, with used and with forged tickets. All of it goes through sockets of
-//! its own: honest buyers stand in the app's queue with them, not in this program's.
+//! A robot is a user with one ticket who sends far more than one reservation: before the start with guessed start keys,
+//! 200 times a second, with used and with forged tickets. Robots have connections of their own, so that honest buyers
+//! compete with them in the app's queue and not for connections of this program.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,10 +25,10 @@ use crate::http::Call;
 use crate::meter::Step;
 use crate::wire::Order;
 
-/// Robots: one that hammers, and a hundred behind one address.
+/// Number of robots: a single one with many requests, and a group of one hundred behind one address.
 pub const ROBOT_COUNT: usize = 101;
 
-/// What they do before the start and after it, at most.
+/// How long robots send before and after the start.
 const ACTIVE_BEFORE_START: Duration = Duration::from_secs(2);
 const ACTIVE_AFTER_START: Duration = Duration::from_secs(8);
 
@@ -46,17 +46,17 @@ pub fn add_visits(visits: &mut Vec<Visit>, options: &Options) {
     }));
 }
 
-/// Robots at work.
+/// The running robots.
 pub struct Robots {
     tasks: JoinSet<()>,
     orders: RobotOrders,
 }
 
-/// What each robot got, and who follows it.
+/// The order of each robot by visit, and the task that polls it.
 type RobotOrders = Arc<Mutex<BTreeMap<usize, JoinHandle<ObservedOrder>>>>;
 
 impl Robots {
-    /// Lets them loose around the moment of the start.
+    /// Starts the robots; they send around `starts_at`.
     pub fn start(run: &Arc<RunContext>, starts_at: Instant) -> Self {
         let robots: Vec<usize> = (0..run.visits.len()).filter(|index| run.is_robot(run.visits[*index].buyer)).collect();
         let (mut tasks, orders) = (JoinSet::new(), RobotOrders::default());
@@ -66,7 +66,7 @@ impl Robots {
             let interval = Duration::from_millis(interval);
             tasks.spawn(send(run.clone(), orders.clone(), [from, until], interval, visits.to_vec(), attack));
         };
-        // One user, two hundred a second; a hundred users, as many; the rest is noise.
+        // Intervals in milliseconds: 200 requests a second from the single robot, 200 from the group, and a few others.
         start_sender(from, starts_at + ACTIVE_AFTER_START, 5, &single, Attack::Replay);
         start_sender(starts_at, starts_at + ACTIVE_AFTER_START, 5, &group, Attack::Replay);
         start_sender(from, starts_at, 10, &group, Attack::GuessedStartKey);
@@ -75,7 +75,7 @@ impl Robots {
         Self { tasks, orders }
     }
 
-    /// Waits for them to be done, and tells what they got.
+    /// Waits until all robots are done. Returns a report for each that got an order.
     pub async fn finish(mut self) -> Result<Vec<VisitReport>> {
         while self.tasks.join_next().await.is_some() {}
         let orders = std::mem::take(&mut *lock(&self.orders));
@@ -102,17 +102,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[derive(Clone, Copy)]
 enum Attack {
-    /// The same wish once more.
+    /// The same reservation again.
     Replay,
-    /// Before the start, with a guess for a key.
+    /// Before the start, with a guessed start key.
     GuessedStartKey,
-    /// A used ticket for something else.
+    /// A used ticket with another quantity.
     ChangedBody,
-    /// A ticket with a changed signature.
+    /// A ticket with a wrong signature (its characters are reversed).
     ForgedTicket,
 }
 
-/// Sends open-loop: a slow app does not slow a robot.
+/// Sends at a fixed rate (open loop): a slow app does not slow a robot down.
 async fn send(
     run: Arc<RunContext>,
     orders: RobotOrders,
@@ -134,7 +134,7 @@ async fn send(
         in_flight.spawn(async move {
             let Ok(response) = run.app.send(Step::Robot, due, &call).await else { return };
             let Ok(Order { order_no, .. }) = response.parse() else { return };
-            // The first answer tells of an order; all later ones repeat it.
+            // Only the first `202` starts a poller; later ones are replays.
             lock(&orders).entry(index).or_insert_with(|| {
                 let at = Instant::now();
                 tokio::spawn(async move { drive_order(&run, index, order_no, due, at).await })
@@ -158,7 +158,7 @@ fn attack_call(run: &RunContext, index: usize, attack: Attack) -> Call {
     Call { body: Bytes::from(body.to_string()), ..Call::post(run.activity.path("/orders"), &serde_json::Value::Null) }
 }
 
-/// Judges what they got: no more than an honest buyer may have, however much they sent.
+/// Checks that no robot got more than one unit, however many requests it sent.
 pub fn check(run: &RunContext, orders: &[ObservedOrder]) -> CheckResult {
     let first = run.options.buyers as usize;
     let robots: Vec<String> = (first..first + ROBOT_COUNT).map(|robot| run.user_id(robot)).collect();

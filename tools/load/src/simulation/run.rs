@@ -1,4 +1,4 @@
-//! The course of a sale, from the operator's first call to the verdict.
+//! Runs a sale, from the operator's first request to the verdict.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use super::{Options, buyers, reconcile, robots, settle, setup};
 use crate::app::App;
 use crate::meter::BUCKET;
 
-/// How long after its start a gate may open: restarts are survived, a broken clock is not waited for.
+/// How long after its start the gate may open. Covers a restart of the app, but not a wrong clock.
 const GATE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Drives a sale and judges it.
+/// Simulates a sale and checks it.
 pub async fn run(options: Options) -> Result<Report> {
     options.validate()?;
     let target = options.target.resolve()?;
@@ -84,7 +84,7 @@ struct SaleOutcome {
     observations: Observations,
 }
 
-/// From the opening of the gate until the books are at rest.
+/// Runs the sale from the opening of the gate until all orders are settled.
 async fn run_sale(run: &Arc<RunContext>, starts_at: Instant) -> Result<SaleOutcome> {
     let progress = &run.progress;
     let robots = run.options.robots.then(|| robots::Robots::start(run, starts_at));

@@ -1,4 +1,4 @@
-//! Looks at the stock while the sale runs: I1 must hold at every moment, not only at the end.
+//! Samples the stock during the sale, because I1 must hold at every moment.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,20 +11,20 @@ use crate::app::App;
 use crate::http::Call;
 use crate::wire::{SkuStock, Stats};
 
-/// Pause between two looks: often enough to see a rush, rarely enough not to be one.
+/// Pause between two samples: often enough to follow the sale, rarely enough to be no load.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The stock of a SKU at a moment.
+/// Stock of one SKU at one moment.
 #[derive(Debug, Clone, Serialize)]
 pub struct StockSample {
-    /// Milliseconds since the run began.
+    /// Milliseconds since the start of the run.
     pub at_ms: u64,
-    /// What was left, held and sold.
+    /// The stock.
     #[serde(flatten)]
     pub stock: SkuStock,
 }
 
-/// Samples until it is stopped.
+/// Takes samples until it is stopped.
 pub struct StockSampler {
     samples: Arc<Mutex<Vec<StockSample>>>,
     _task: JoinSet<()>,
@@ -49,13 +49,13 @@ impl StockSampler {
         Self { samples, _task: task }
     }
 
-    /// Stops and hands over what was seen.
+    /// Stops and returns the samples.
     pub fn stop(self) -> Vec<StockSample> {
         std::mem::take(&mut *self.samples.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// The activity's live figures, asked for up to `patience`.
+/// The activity's stats from the admin API, retried for up to `timeout`.
 pub async fn fetch_stats(app: &App, activity: &TestActivity, timeout: Duration) -> Option<Stats> {
     let response = app.send_admin(Call::get(activity.admin_path("/stats")), timeout).await.ok()?;
     response.error_for_status("asking for the live figures").ok()?.parse().ok()

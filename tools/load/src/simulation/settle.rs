@@ -1,4 +1,6 @@
-//! After the rush: plays cron and waits until the queue is empty and nobody holds unpaid units any more.
+//! Waits until a sale is settled and calls the sweeper, as cron would.
+//!
+//! Settled: the queue is empty, no unpaid units are held, and no order changes any more by itself.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +9,10 @@ use super::samples::fetch_stats;
 use super::setup::ADMIN_TIMEOUT;
 use crate::wire::Stats;
 
-/// Pause between two looks.
+/// Pause between two polls.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Waits until the books are at rest, or until every order is overdue by `--settle`; `false` in the latter case.
+/// Waits until the sale is settled. Returns `false` if that takes longer than the pay timeout plus `--settle` seconds.
 pub async fn wait_until_settled(run: &RunContext) -> bool {
     let sweep_every = Duration::from_secs(run.options.sweep_every.into());
     let seconds = run.options.pay_timeout + run.options.settle;
@@ -36,7 +38,7 @@ fn is_settled(stats: &Stats) -> bool {
     stats.queue == 0 && stats.skus.iter().all(|sku| sku.held == 0) && open_orders(stats) == 0
 }
 
-/// Orders that will still change by themselves.
+/// Number of orders that will still change without a request.
 fn open_orders(stats: &Stats) -> u64 {
     ["queued", "pending_payment", "refunding"].iter().filter_map(|status| stats.orders.get(*status)).sum()
 }

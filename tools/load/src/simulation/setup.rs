@@ -1,4 +1,4 @@
-//! The operator's part: creates the activity of this run and publishes it; closes it afterwards.
+//! Creates, publishes and closes the activity of a run, as the operator.
 
 use std::time::{Duration, Instant};
 
@@ -12,38 +12,38 @@ use crate::app::App;
 use crate::http::Call;
 use crate::meter::Step;
 
-/// How long an admin call is repeated while the app restarts.
+/// How long an admin request is retried, for instance while the app restarts.
 pub const ADMIN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What is on sale.
+/// The activity that a run creates.
 #[derive(Debug, Clone)]
 pub struct TestActivity {
-    /// The activity, unique to this run.
+    /// Id of the activity, unique to this run.
     pub id: String,
     /// Its SKUs.
     pub skus: Vec<String>,
-    /// Units of each.
+    /// Units of each SKU.
     pub total: i64,
 }
 
 impl TestActivity {
-    /// A fresh id, so that earlier runs cannot be mistaken for this one.
+    /// Generates a new id, so that earlier runs are not mistaken for this one.
     pub fn new(skus: u32, total: i64) -> Self {
         let run_id = format!("{:x}{:03x}", OffsetDateTime::now_utc().unix_timestamp(), fastrand::u16(..4096));
         Self { id: format!("load-{run_id}"), skus: (1..=skus).map(|n| format!("sku-{n}")).collect(), total }
     }
 
-    /// The id of a buyer of this run.
+    /// The user id of the buyer with this index.
     pub fn user_id(&self, buyer: usize) -> String {
         format!("{}-{buyer}", self.id)
     }
 
-    /// A path below this activity's public routes.
+    /// A path below the activity's public routes.
     pub fn path(&self, suffix: &str) -> String {
         format!("/api/activities/{}{suffix}", self.id)
     }
 
-    /// A path below this activity's admin routes.
+    /// A path below the activity's admin routes.
     pub fn admin_path(&self, suffix: &str) -> String {
         format!("/api/admin/activities/{}{suffix}", self.id)
     }
@@ -54,20 +54,20 @@ impl TestActivity {
 pub struct Rules {
     /// Time until it opens.
     pub start_in: Duration,
-    /// Seconds to pay.
+    /// Time to pay, in seconds.
     pub pay_timeout: u32,
-    /// Units per user and SKU.
+    /// Units of a SKU that one user may hold.
     pub per_user: u32,
 }
 
 impl Rules {
-    /// The rules that the flags describe.
+    /// The rules that the command-line flags give.
     pub fn from_options(options: &Options) -> Self {
         Self { start_in: options.start_in(), pay_timeout: options.pay_timeout, per_user: options.per_user }
     }
 }
 
-/// Fails at once, with advice, where no app answers.
+/// Returns an error with advice if no app answers at `url`.
 pub async fn check_reachable(app: &App, url: &str) -> Result<()> {
     if app.send(Step::Admin, Instant::now(), &Call::get("/healthz")).await.is_err() {
         bail!("nothing answers at {url}: start the app with scripts/up, or pass --url");
@@ -88,7 +88,7 @@ pub async fn publish(app: &App, activity: &TestActivity, rules: &Rules) -> Resul
     Ok(())
 }
 
-/// Closes the activity, so that test sales do not pile up in the list.
+/// Closes the activity, so that test activities do not accumulate in the list.
 pub async fn close(app: &App, activity: &TestActivity) -> Result<()> {
     app.send_admin(Call::post(activity.admin_path("/close"), &Value::Null), ADMIN_TIMEOUT)
         .await?
@@ -97,7 +97,7 @@ pub async fn close(app: &App, activity: &TestActivity) -> Result<()> {
 }
 
 fn draft(activity: &TestActivity, rules: &Rules, starts_at: OffsetDateTime) -> Result<Value> {
-    // Whole milliseconds: no reader of the contract has to cope with more.
+    // Truncate to milliseconds: readers of the contract need not support a finer resolution.
     let starts_at = starts_at.replace_millisecond(starts_at.millisecond()).context("a time without fractions")?;
     let ends_at = starts_at + Duration::from_secs(3600);
     let skus: Vec<Value> = activity
@@ -117,7 +117,7 @@ fn draft(activity: &TestActivity, rules: &Rules, starts_at: OffsetDateTime) -> R
         "human_check": "none",
         "eligibility": {"members_only": false, "min_level": 0, "allow": []},
         "refund_restocks": true,
-        // All buyers come from one address.
+        // All buyers share one IP address.
         "limits": {"user": {"count": 60, "seconds": 10}, "ip": null, "all": null},
         "skus": skus,
     }))

@@ -1,6 +1,6 @@
-//! The verdict: every invariant against the evidence, each with the numbers that decide it.
+//! Checks every invariant against the observations, each with the numbers that decide it.
 //!
-//! Unknown is not failed, and not held either: what could not be seen is said to be unknown.
+//! What could not be observed is reported as unknown: neither passed nor failed.
 
 mod conservation;
 mod delivery;
@@ -16,39 +16,39 @@ use serde::Serialize;
 
 use super::observations::Observations;
 
-/// What a check found.
+/// The result of a check, from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
-    /// It held, as far as anyone can see.
+    /// The invariant held in all observations.
     Ok,
-    /// It could not be judged.
+    /// The invariant could not be checked.
     Unknown,
-    /// It did not hold.
+    /// The invariant was violated.
     Broken,
 }
 
-/// One line of the verdict.
+/// The result of checking one invariant.
 #[derive(Debug, Clone, Serialize)]
 pub struct CheckResult {
-    /// The id in the design or the requirements.
+    /// Its id in the design or the requirements.
     pub id: &'static str,
     /// What must hold, in words.
     pub promise: &'static str,
     /// Whether it held.
     pub finding: Finding,
-    /// The numbers.
+    /// The numbers that decide it.
     pub numbers: String,
 }
 
-/// All lines.
+/// The results of all checks.
 #[derive(Debug, Clone, Serialize)]
 pub struct Verdict {
-    /// In the order of the ids.
+    /// One result per invariant.
     pub lines: Vec<CheckResult>,
 }
 
-/// Judges a sale.
+/// Runs all checks.
 pub fn evaluate(observations: &Observations) -> Verdict {
     Verdict {
         lines: vec![
@@ -65,12 +65,12 @@ pub fn evaluate(observations: &Observations) -> Verdict {
 }
 
 impl Verdict {
-    /// The worst finding of all.
+    /// The worst finding.
     pub fn finding(&self) -> Finding {
         self.lines.iter().map(|result| result.finding).max().unwrap_or(Finding::Unknown)
     }
 
-    /// 0 all held, 1 something is broken, 2 something could not be judged.
+    /// 0 if all held, 1 if any is broken, otherwise 2.
     pub fn exit_code(&self) -> u8 {
         match self.finding() {
             Finding::Ok => 0,
@@ -80,7 +80,7 @@ impl Verdict {
     }
 }
 
-/// Collects what speaks against a promise; without anything, it held.
+/// Collects violations and gaps of one invariant. Without any, it held.
 #[derive(Default)]
 struct Findings {
     broken: Vec<String>,
@@ -96,7 +96,7 @@ impl Findings {
         self.unknown.push(what.into());
     }
 
-    /// `numbers` is what a line says when nothing is wrong.
+    /// `numbers` is what the result shows if nothing is wrong.
     fn into_result(self, id: &'static str, promise: &'static str, numbers: String) -> CheckResult {
         let (finding, numbers) = if !self.broken.is_empty() {
             (Finding::Broken, first_three(&self.broken))
@@ -109,7 +109,7 @@ impl Findings {
     }
 }
 
-/// The first three, and how many more.
+/// The first three items, and the number of the others.
 fn first_three(items: &[String]) -> String {
     let shown = items.iter().take(3).map(String::as_str).collect::<Vec<_>>().join("; ");
     match items.len().saturating_sub(3) {

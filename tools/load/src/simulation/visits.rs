@@ -1,4 +1,4 @@
-//! The rush: every visit at its moment, winners followed to their end.
+//! Runs all visits at their planned times, including what winners do with their orders.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,27 +11,27 @@ use super::observations::ObservedOrder;
 use super::order::drive_order;
 use super::reserve::{Attempt, Outcome, reserve};
 
-/// What came of one visit.
+/// The result of one visit.
 #[derive(Debug)]
 pub struct VisitReport {
-    /// Which visit.
+    /// Index of the visit.
     pub index: usize,
-    /// Order numbers by answer; more than one after a double click.
+    /// Order numbers, one for each `202`; two after an accepted double click.
     pub order_nos: Vec<String>,
-    /// How it ended, in a word or two.
+    /// How it ended, as the report counts it, such as `accepted` or `409 sold_out`.
     pub outcome: String,
-    /// Whether an answer was lost.
+    /// Whether a response was lost.
     pub response_lost: bool,
     /// Whether the ticket was refused for good at least once.
     pub refused: bool,
-    /// The order.
+    /// The order, if one was made.
     pub order: Option<ObservedOrder>,
 }
 
-/// Lets everybody in; `opened` is the moment, `jitter` the spread that the gate asked for.
+/// Starts all visits. Each is due at `opened_at` plus its part of `jitter` (or by `--rate`).
 pub async fn run_visits(run: &Arc<RunContext>, opened_at: Instant, jitter: Duration) -> Result<Vec<VisitReport>> {
     let mut visits = JoinSet::new();
-    // Robots come on their own.
+    // Robots send on their own schedule.
     for index in (0..run.visits.len()).filter(|index| !run.is_robot(run.visits[*index].buyer)) {
         let due = opened_at + start_delay(run, index, jitter);
         visits.spawn(run_visit(run.clone(), index, due));

@@ -1,4 +1,4 @@
-//! Benchmarks: every measurement is there, and an error fails the run.
+//! Benchmarks report every measurement, and an error fails the run.
 
 use clap::Parser;
 use load::bench::report::Report;

@@ -1,4 +1,4 @@
-//! A shop in memory that keeps the contract, or breaks it in one chosen way.
+//! An in-memory app that keeps the HTTP contract, or violates it in one chosen way.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,30 +15,30 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::net::TcpListener;
 
-/// What is wrong with the shop.
+/// How the app violates the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing.
+    /// Not at all.
     None,
-    /// Every third answer to a reservation is lost after the order was made.
+    /// Loses every third response to a reservation, after the order was made.
     LosesResponses,
-    /// No answer at all for the first second of the sale.
+    /// Breaks every connection from 0.25 s to 2 s after the start.
     DownAfterStart,
-    /// It sells one unit more than it has, and writes the books to match.
+    /// Sells up to three units more than it has; its own figures agree with that.
     Oversells,
-    /// It forgets its first order.
+    /// Answers `404` for its first order.
     LosesOrder,
-    /// It ignores the limit per user.
+    /// Ignores the limit per user.
     IgnoresPerUser,
-    /// It returns the units of the first cancelled order twice.
+    /// Returns the units of the first cancelled or expired order twice.
     ReturnsTwice,
-    /// A ticket makes an order each time it is used.
+    /// Makes another order each time a ticket is used.
     ReusesTickets,
-    /// A payment is taken, the order expires nevertheless.
+    /// Accepts payments, but lets the orders expire.
     IgnoresPayments,
-    /// The queue never moves.
+    /// Never writes a queued order to the ledger.
     QueueStuck,
-    /// It cannot tell what is on sale.
+    /// Answers `500` to activity info.
     InfoFails,
 }
 
@@ -51,7 +51,7 @@ struct Order {
     created_at: Instant,
 }
 
-/// All sales by activity.
+/// All activities by id.
 type Activities = BTreeMap<String, FakeActivity>;
 
 #[derive(Default)]
@@ -64,10 +64,10 @@ struct FakeActivity {
     returned_twice: bool,
 }
 
-/// What the handler sends, or `None` for a connection that breaks.
+/// Status and body of a response, or `None` to break the connection.
 type Reply = Option<(u16, Value)>;
 
-/// Starts a shop and answers its URL.
+/// Starts the app and returns its URL.
 pub async fn start(fault: Fault) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -187,7 +187,7 @@ impl FakeActivity {
         let second = time::Duration::SECOND;
         self.opens_at.is_some_and(|opens_at| {
             let now = OffsetDateTime::now_utc();
-            // Open long enough for the crowd to see the gate, then gone.
+            // Open long enough for the buyers to see the gate.
             now > opens_at + second / 4 && now < opens_at + second * 2
         })
     }
@@ -273,7 +273,7 @@ impl FakeActivity {
         own.map(|(order_no, _)| self.document(order_no)).collect()
     }
 
-    /// What the order writer does.
+    /// Acts as the order writer: queued orders become `pending_payment`.
     fn run_order_writer(&mut self, fault: Fault) {
         if fault != Fault::QueueStuck {
             self.orders.values_mut().filter(|order| order.status == "queued").for_each(|order| {

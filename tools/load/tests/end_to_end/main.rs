@@ -1,4 +1,4 @@
-//! Against a shop in memory: an honest sale passes, each kind of cheat is caught on its line, benchmarks count no errors.
+//! Tests against an in-memory app: a correct sale passes, each violation is found, benchmarks reject errors.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

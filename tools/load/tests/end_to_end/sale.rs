@@ -1,4 +1,4 @@
-//! Whole sales: an honest shop passes, each kind of cheat is caught on its line.
+//! Sales against an in-memory app: a correct one passes, each violation is found by its check.
 
 use clap::Parser;
 use load::simulation::report::Report;
@@ -14,7 +14,7 @@ struct Cli {
     options: Options,
 }
 
-/// A small crowd, in a hurry.
+/// A small and fast sale.
 const FLAGS: &str = "--admin-token a --cron-token c --env-file /dev/null --seed 1 --start-in 1 --pay-timeout 3 \
                     --settle 30 --sweep-every 1 --patience 20 --buyers 300 --stock 40 --skus 2 --per-user 2 \
                     --greedy-share 0.2 --double-share 0.2 --pay-share 0.5 --cancel-share 0.3";
@@ -78,7 +78,7 @@ async fn an_outage_during_the_sale_breaks_no_invariant() {
 
 #[tokio::test]
 async fn overselling_is_caught() {
-    // Nobody gives a unit back: at the end there are more of them than there were.
+    // If no unit is returned, more units are sold at the end than exist.
     let all_pay = "--pay-share 1 --cancel-share 0";
     assert_broken(&run_sale_with(Fault::Oversells, all_pay).await, &["I1", "I2"]);
 }

@@ -41,8 +41,9 @@ pub(super) fn check(observations: &Observations) -> CheckResult {
     )
 }
 
-/// The operator must count what the buyers see: fewer orders got lost, more were never announced to anyone.
-/// A failed order is a dead letter and not in the ledger: those are left out.
+/// Compares the admin API's counts with the orders that buyers know of.
+/// Fewer in the admin API: orders were lost. More: no buyer was ever told of them.
+/// Failed orders are left out: they are dead letters and not in the ledger.
 fn compare_with_stats(observations: &Observations, seen: &BTreeMap<String, u64>, findings: &mut Findings) {
     let in_ledger = |counts: &BTreeMap<String, u64>| -> BTreeMap<String, u64> {
         counts

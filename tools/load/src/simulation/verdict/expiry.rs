@@ -1,4 +1,4 @@
-//! E3 and E4: who walks away loses the order in time, and a confirmed cancellation stays one.
+//! E3 and E4: unpaid orders expire in time, and a confirmed cancellation is final.
 
 use super::{CheckResult, Findings, Observations};
 use crate::simulation::observations::Confirmation;

@@ -1,4 +1,4 @@
-//! I6: money and goods agree: a confirmed payment is a paid order or a refund, and nothing else is paid.
+//! I6: each confirmed payment has a paid order or a refund, and no other order is paid.
 
 use super::{CheckResult, Findings, Observations};
 use crate::simulation::observations::{Confirmation, LastSeen, ObservedOrder};
@@ -27,7 +27,7 @@ pub(super) fn check(observations: &Observations) -> CheckResult {
             Confirmation::Yes if order.refund == Confirmation::Yes && order.status() == Some(OrderStatus::Paid) => {
                 findings.broken(format!("{} was to be paid back and is paid", order.order_no));
             }
-            // A second payment may have been the only one.
+            // If the first payment failed, the second may have paid the order.
             Confirmation::No if has_payment && order.extra == Confirmation::No => {
                 findings.broken(format!("{} is {} without money", order.order_no, end_label(order)))
             }

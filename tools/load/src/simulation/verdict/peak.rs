@@ -1,13 +1,13 @@
-//! Units that were certainly alive at the same time.
+//! Counts units that were certainly live at the same time.
 
 use std::time::Duration;
 
 use super::super::observations::ObservedOrder;
 
-/// The most units that were alive at one moment.
+/// The highest number of units that were live at one moment.
 ///
-/// Only what is certain counts: from when an answer had come that showed the order alive until another such answer had
-/// been asked for. So this never accuses a sale that only resold a returned unit.
+/// Counts an order only while it was certainly live: from a response that showed it live until the request of another
+/// such response. A returned unit that is sold again is therefore never counted twice.
 pub(super) fn peak_live_units<'a>(orders: impl Iterator<Item = &'a ObservedOrder>) -> i64 {
     let mut changes: Vec<(Duration, i64)> = Vec::new();
     for (order, span) in orders.flat_map(|order| order.alive.iter().map(move |span| (order, span))) {
@@ -16,7 +16,7 @@ pub(super) fn peak_live_units<'a>(orders: impl Iterator<Item = &'a ObservedOrder
             changes.push((span.until, -i64::from(order.quantity)));
         }
     }
-    // At the same instant returns come first: tuples sort negative units before positive ones.
+    // At the same instant returns come first: negative numbers sort before positive ones.
     changes.sort_unstable();
     let mut alive = 0;
     let mut peak = 0;

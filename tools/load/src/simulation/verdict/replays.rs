@@ -1,4 +1,4 @@
-//! I7 and B3: one ticket makes one order, whoever asks how often, and a lost answer can be asked for again.
+//! I7 and B3: a ticket makes one order however often it is sent, and a retry after a lost response returns it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

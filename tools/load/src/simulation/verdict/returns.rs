@@ -1,4 +1,4 @@
-//! I5: a unit is returned exactly once per order: what is left is the total minus what is still owned.
+//! I5: each order returns its units exactly once: left = total − units still owned.
 
 use super::{CheckResult, Findings, Observations};
 use crate::wire::OrderStatus;

@@ -1,4 +1,4 @@
-//! I2: never more live units than `total`, neither at the end nor at any moment on the way.
+//! I2: the live units never exceed `total`, neither at the end nor at any moment before.
 
 use super::{CheckResult, Findings, Observations, peak};
 
