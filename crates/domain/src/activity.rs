@@ -1,4 +1,4 @@
-//! A sale as operators describe it, and the rules that the description must fit.
+//! Description of an activity, its validation rules, and its state.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,80 +9,83 @@ use crate::{
     time::Millis,
 };
 
-/// Units of a SKU at most.
+/// Maximum number of units of a SKU.
 pub const MAX_TOTAL: i64 = 1_000_000_000;
 
-/// An order's amount at most, in minor units: what Lua and JavaScript count exactly.
+/// Maximum amount of an order, in minor units: the largest integer that Lua and JavaScript represent exactly.
 const MAX_AMOUNT: i64 = (1 << 53) - 1;
 
-/// A quota: `count` requests in `seconds`.
+/// A rate limit: `count` requests per `seconds`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
-    /// How many requests, also the largest burst.
+    /// Requests allowed per period, which is also the largest burst.
     pub count: i64,
-    /// In how many seconds.
+    /// Length of the period, in seconds.
     pub seconds: i64,
 }
 
-/// Limits of reservations. Outer `None`: the default; inner `None`: no limit.
+/// Rate limits of reservations.
+///
+/// Outer `None`: the default applies. `Some(None)`: no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Per user.
+    /// For each user.
     #[serde(default, deserialize_with = "double_option", skip_serializing_if = "Option::is_none")]
     pub user: Option<Option<Limit>>,
-    /// Per client address.
+    /// For each client address.
     #[serde(default, deserialize_with = "double_option", skip_serializing_if = "Option::is_none")]
     pub ip: Option<Option<Limit>>,
-    /// For the whole interface.
+    /// For all requests of the activity together.
     #[serde(default, deserialize_with = "double_option", skip_serializing_if = "Option::is_none")]
     pub all: Option<Option<Limit>>,
 }
 
-/// Tells `null` (present, no limit) from absent (the default).
+/// Deserialises `null` to `Some(None)`; an absent member stays `None`.
 fn double_option<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Limit>>, D::Error> {
     Option::<JsonObject<Limit>>::deserialize(deserializer).map(|limit| Some(limit.map(|JsonObject(limit)| limit)))
 }
 
 impl Limits {
-    /// What a user may send where the activity says nothing.
+    /// The limit per user if the activity sets none.
     pub const DEFAULT_USER: Limit = Limit { count: 60, seconds: 60 };
 
-    /// The limit per user that holds.
+    /// The effective limit per user.
     #[must_use]
     pub fn user(&self) -> Option<Limit> {
         self.user.unwrap_or(Some(Self::DEFAULT_USER))
     }
 
-    /// The limit per address that holds: none by default, since carriers put whole cities behind one address.
+    /// The effective limit per client address. None by default, because mobile carriers put many users behind one
+    /// address.
     #[must_use]
     pub fn ip(&self) -> Option<Limit> {
         self.ip.flatten()
     }
 
-    /// The limit of the interface that holds: none by default.
+    /// The effective limit on all requests of the activity together. None by default.
     #[must_use]
     pub fn all(&self) -> Option<Limit> {
         self.all.flatten()
     }
 }
 
-/// Which human check a ticket asks for (B5).
+/// The human check that must be solved before a ticket is issued (B5).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HumanCheck {
-    /// None.
+    /// No check.
     #[default]
     None,
     /// A proof of work.
     Pow,
     /// A picture puzzle.
     Captcha,
-    /// Only of those who look suspicious.
+    /// A proof of work, only for users and addresses above the abuse threshold.
     Suspicious,
 }
 
 impl HumanCheck {
-    /// The word in the ledger.
+    /// The text stored in the ledger.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -94,78 +97,79 @@ impl HumanCheck {
     }
 }
 
-/// Who may take part (B7).
+/// Conditions that a user must meet to get a ticket (B7).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Eligibility {
-    /// Members only.
+    /// Only members.
     #[serde(default)]
     pub members_only: bool,
-    /// The least level.
+    /// The minimum level.
     #[serde(default)]
     pub min_level: i64,
-    /// Only these users, where it is not empty.
+    /// Only these users, unless the list is empty.
     #[serde(default)]
     pub allow: Vec<UserId>,
 }
 
-/// One thing on sale.
+/// A SKU of an activity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sku {
-    /// Its id.
+    /// The SKU's id.
     pub sku: SkuId,
-    /// What people call it.
+    /// The product's name, shown to buyers.
     pub name: String,
-    /// A picture's URL.
+    /// URL of a picture; may be empty.
     #[serde(default)]
     pub image: String,
-    /// The price of a unit, in minor units.
+    /// Price of a unit, in minor units.
     pub price: i64,
-    /// ISO 4217.
+    /// ISO 4217 code.
     pub currency: String,
     /// Units on sale; -1 is unlimited.
     pub total: i64,
 }
 
-/// What an operator sends to create or change a sale.
+/// The body with which an operator creates or changes an activity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActivitySpec {
-    /// The headline.
+    /// The title.
     pub title: String,
-    /// A paragraph.
+    /// A paragraph of text.
     #[serde(default)]
     pub description: String,
-    /// A picture's URL.
+    /// URL of a picture; may be empty.
     #[serde(default)]
     pub image: String,
-    /// When it opens.
+    /// When reservations open.
     pub starts_at: Millis,
-    /// When it ends.
+    /// When reservations end.
     pub ends_at: Millis,
-    /// Seconds to pay.
+    /// Seconds that a buyer has to pay before the order expires.
     #[serde(default = "default_pay_timeout")]
     pub pay_timeout_seconds: i64,
-    /// Seconds by which starting to pay extends the hold, once.
+    /// Seconds by which starting a payment extends the hold, once.
     #[serde(default)]
     pub pay_extension_seconds: i64,
-    /// Units that one user may hold of one SKU.
+    /// Maximum live units of one SKU per user.
     #[serde(default = "default_per_user")]
     pub per_user: i64,
     /// The human check.
     #[serde(default)]
     pub human_check: HumanCheck,
-    /// Who may take part.
+    /// Conditions that a user must meet.
     #[serde(default, deserialize_with = "body::object")]
     pub eligibility: Eligibility,
     /// Whether a refunded unit goes back on sale.
     #[serde(default = "default_true")]
     pub refund_restocks: bool,
-    /// Limits of reservations.
+    /// Rate limits of reservations.
     #[serde(default, deserialize_with = "body::object")]
     pub limits: Limits,
-    /// The longest predicted wait for an order to be written; beyond it nobody is let in (B9).
+    /// Maximum predicted wait, in seconds, until a new order is written to the ledger. Above it, reservations are shed
+    /// (B9).
     #[serde(default = "default_max_wait")]
     pub max_wait_seconds: i64,
-    /// What is on sale.
+    /// The SKUs; 1 to 50.
     #[serde(deserialize_with = "body::objects")]
     pub skus: Vec<Sku>,
 }
@@ -187,13 +191,13 @@ fn default_true() -> bool {
 }
 
 impl ActivitySpec {
-    /// Units on sale over all SKUs; -1 where there is no end of them.
+    /// Units on sale over all SKUs; -1 if any SKU is unlimited.
     #[must_use]
     pub fn total_units(&self) -> i64 {
         if self.skus.iter().any(|sku| sku.total < 0) { -1 } else { self.skus.iter().map(|sku| sku.total).sum() }
     }
 
-    /// Every rule that the description breaks; empty when it is good.
+    /// Returns one error for each violated rule; empty if the description is valid.
     #[must_use]
     pub fn validate(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();
@@ -239,22 +243,22 @@ impl ActivitySpec {
     }
 }
 
-/// What has been decided about a sale, apart from its clock.
+/// What operators decided about an activity. Start and end times are separate: see [`ActivityState::phase`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActivityState {
-    /// Not published: nobody but operators sees it.
+    /// Not published; only operators see it.
     Draft,
     /// Published.
     Published,
     /// Paused by an operator.
     Paused,
-    /// Closed for good.
+    /// Closed permanently.
     Closed,
 }
 
 impl ActivityState {
-    /// The word in the ledger and in Redis.
+    /// The text stored in the ledger and in Redis.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -265,7 +269,7 @@ impl ActivityState {
         }
     }
 
-    /// Reads the word.
+    /// Parses the text of [`ActivityState::as_str`].
     #[must_use]
     pub fn parse(word: &str) -> Option<ActivityState> {
         [ActivityState::Draft, ActivityState::Published, ActivityState::Paused, ActivityState::Closed]
@@ -273,7 +277,7 @@ impl ActivityState {
             .find(|s| s.as_str() == word)
     }
 
-    /// What a visitor sees at `now`.
+    /// The phase that visitors see at `now`.
     #[must_use]
     pub fn phase(self, now: Millis, starts_at: Millis, ends_at: Millis) -> Phase {
         if self == ActivityState::Closed || now >= ends_at {
@@ -288,17 +292,17 @@ impl ActivityState {
     }
 }
 
-/// What a visitor sees of a sale.
+/// The phase of an activity, as visitors see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// It will open.
+    /// Before the start.
     Scheduled,
-    /// It is open.
+    /// Reservations are accepted.
     Open,
-    /// It is paused.
+    /// Paused by an operator.
     Paused,
-    /// It is over.
+    /// Past its end, or closed.
     Ended,
 }
 

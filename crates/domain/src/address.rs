@@ -1,4 +1,6 @@
-//! Addresses (E1): personal data, checked when it comes in and sealed before it is kept.
+//! Delivery addresses (E1): validated on input, encrypted before they are stored.
+//!
+//! Addresses are personal data. They never appear in debug output or in plain text in a store.
 
 use std::collections::BTreeMap;
 
@@ -13,21 +15,21 @@ use sha2::Sha256;
 
 use crate::{ids::OrderNo, problem::FieldError};
 
-/// Characters of one line at most.
+/// Maximum characters of a line's value.
 const MAX_LINE_CHARS: usize = 200;
 
-/// Lines at most.
+/// Maximum number of lines.
 const MAX_LINES: usize = 20;
 
-/// Bytes of a nonce.
+/// Nonce size of XChaCha20-Poly1305, in bytes.
 const NONCE_BYTES: usize = 24;
 
-/// Where an order is delivered to: lines by name, as the shop's form has them.
+/// A delivery address: the lines of the shop's form, by name.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Address(BTreeMap<String, String>);
 
-/// Not even a debug print shows it.
+/// Shows nothing of the address, so that it cannot reach a log.
 impl std::fmt::Debug for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Address(…)")
@@ -35,10 +37,10 @@ impl std::fmt::Debug for Address {
 }
 
 impl Address {
-    /// Reads the member `address` of a body.
+    /// Validates the member `address` of a request body.
     ///
     /// # Errors
-    /// Every wrong line.
+    /// One [`FieldError`] for each invalid line, and one if there are too many lines.
     pub fn parse(lines: &serde_json::Map<String, serde_json::Value>) -> Result<Self, Vec<FieldError>> {
         let pointer = |name: &str| format!("/address/{}", name.replace('~', "~0").replace('/', "~1"));
         let mut errors = Vec::new();
@@ -59,26 +61,27 @@ impl Address {
     }
 }
 
-/// Seals addresses and opens them again: XChaCha20-Poly1305 with a random nonce, bound to the order's number.
+/// Encrypts and decrypts addresses with XChaCha20-Poly1305.
 ///
-/// Its secret may be two while rotating, newest first: the newest seals, each opens what it sealed.
+/// The nonce is random, and the order number is the associated data, so a sealed address opens for its own order only.
+/// During a key rotation there are two secrets, newest first: the newest seals, either opens what it sealed.
 pub struct AddressCipher(Vec<Key>);
 
 struct Key {
-    /// What sealed texts call it.
+    /// Identifies the key in a sealed text, so that [`AddressCipher::open`] finds it.
     version: String,
     cipher: XChaCha20Poly1305,
 }
 
 impl AddressCipher {
-    /// The vault of the variable `address_key`: secrets separated by spaces. `None` where there is none.
+    /// Reads the secrets of the variable `address_key`, separated by spaces. `None` if there is none.
     #[must_use]
     pub fn new(secrets: &str) -> Option<Self> {
         let keys: Option<Vec<_>> = secrets.split_ascii_whitespace().map(Key::from_secret).collect();
         keys.filter(|keys| !keys.is_empty()).map(Self)
     }
 
-    /// The address of an order, sealed: `<key version>.<base64 of nonce and ciphertext>`. A nonce is used once.
+    /// Seals the address of an order: `<key version>.<base64 of nonce and ciphertext>`. A nonce must not be used twice.
     #[must_use]
     pub fn seal(&self, order_no: &OrderNo, address: &Address, nonce: [u8; NONCE_BYTES]) -> Option<String> {
         let key = self.0.first()?;
@@ -88,7 +91,8 @@ impl AddressCipher {
         Some(format!("{}.{}", key.version, BASE64_STANDARD_NO_PAD.encode([&nonce[..], &sealed].concat())))
     }
 
-    /// What was sealed for this order; `None` where it was for another, or with a key that is gone.
+    /// Opens a text that was sealed for this order. `None` if it belongs to another order, its key is no longer
+    /// configured, or it was changed.
     #[must_use]
     pub fn open(&self, order_no: &OrderNo, sealed: &str) -> Option<Address> {
         let (version, text) = sealed.split_once('.')?;

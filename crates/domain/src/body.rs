@@ -1,4 +1,4 @@
-//! JSON bodies: parsed into types, or refused with a pointer to what is wrong.
+//! Parses JSON request bodies; errors point at the wrong member.
 
 use std::{fmt, marker::PhantomData};
 
@@ -10,12 +10,12 @@ use serde_path_to_error::{Path, Segment};
 
 use crate::problem::{FieldError, Problem};
 
-/// Parses a body. Unknown fields are ignored; wrong types are refused with a JSON pointer.
+/// Parses a JSON object. Unknown members are ignored.
 ///
 /// # Errors
-/// `invalid_request`, with the pointer where there is one.
+/// [`Code::InvalidRequest`](crate::problem::Code::InvalidRequest), with a JSON pointer to the member if there is one.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    // A list is read as a type's fields in their order, by serde, and by nobody who writes JSON.
+    // Serde also reads a struct from an array, by the order of its fields; the API accepts objects only.
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         return Err(Problem::invalid(vec![FieldError::new("", "must be an object")]));
     }
@@ -30,7 +30,9 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     Ok(value)
 }
 
-/// A member of a body that is an object: a list in its place is refused, as in the place of the whole body.
+/// A member that must be a JSON object.
+///
+/// Serde also reads a struct from an array; like [`parse`], this refuses arrays.
 #[derive(Debug, Clone)]
 pub struct JsonObject<T>(pub T);
 
@@ -50,18 +52,18 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for JsonObject<T> {
     }
 }
 
-/// Reads a member as an [`Object`]; for `deserialize_with`.
+/// Deserialises a [`JsonObject`] and unwraps it; for `deserialize_with`.
 pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     JsonObject::deserialize(deserializer).map(|JsonObject(value)| value)
 }
 
-/// The same for a list of them.
+/// Like [`object`], for a list of objects.
 pub(crate) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     let objects = Vec::<JsonObject<T>>::deserialize(deserializer)?;
     Ok(objects.into_iter().map(|JsonObject(value)| value).collect())
 }
 
-/// RFC 6901 for a path of serde.
+/// Formats serde's path as an RFC 6901 pointer.
 fn pointer(path: &Path) -> String {
     path.iter()
         .map(|segment| match segment {
@@ -73,7 +75,7 @@ fn pointer(path: &Path) -> String {
         .collect()
 }
 
-/// serde_json's words without its line and column, and without the names of our types.
+/// serde_json's message without line and column, and without the names of Rust types.
 fn error_detail(text: &str) -> String {
     let text = text.split(" at line ").next().unwrap_or(text);
     match text.rsplit_once("expected ") {

@@ -1,4 +1,4 @@
-//! Events out (E7): what the shop's own endpoint is told of an order, as a Standard Webhooks message.
+//! Order events for the shop (E7), as signed Standard Webhooks messages.
 
 use serde_json::json;
 
@@ -8,8 +8,8 @@ use crate::{
     webhook::sign_standard,
 };
 
-/// The specification's schedule: how long after each failed attempt the next one comes, in milliseconds. The first
-/// attempt comes at once; after the tenth the event is given up.
+/// Delay before the next attempt after each failed attempt, in milliseconds: the retry schedule of the Standard
+/// Webhooks specification. The first attempt is immediate; after the tenth failed attempt the event is marked failed.
 const RETRY_DELAYS_MS: [i64; 9] = {
     const SECOND: i64 = 1_000;
     const MINUTE: i64 = 60 * SECOND;
@@ -17,49 +17,52 @@ const RETRY_DELAYS_MS: [i64; 9] = {
     [5 * SECOND, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR]
 };
 
-/// How long to wait after `attempts` failed attempts, in milliseconds; `None` when that was the last.
+/// Delay in milliseconds after `attempts` failed attempts (1 or more). `None` if no attempt is left.
 #[must_use]
 pub fn retry_delay_ms(attempts: i64) -> Option<i64> {
     usize::try_from(attempts - 1).ok().and_then(|index| RETRY_DELAYS_MS.get(index).copied())
 }
 
-/// Something that happened to an order.
+/// A status that an order reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// The order as it was then.
+    /// The order at that moment.
     pub order: Order,
-    /// When it happened.
+    /// When the order reached the status.
     pub happened_at: Millis,
 }
 
-/// A message, signed for one attempt.
+/// A message signed for one delivery attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// `webhook-id`: the same at every attempt.
+    /// Header `webhook-id`: the same for every attempt.
     pub id: String,
-    /// `webhook-timestamp`: this attempt's.
+    /// Header `webhook-timestamp`: the time of this attempt, in seconds since 1970.
     pub timestamp: String,
-    /// `webhook-signature`.
+    /// Header `webhook-signature`.
     pub signature: String,
-    /// The body.
+    /// The JSON body: the same for every attempt.
     pub body: String,
 }
 
 impl Event {
-    /// Its id. No order comes to a status twice, and a full stop would spoil what is signed.
+    /// The event's id: unique, because an order reaches each status at most once.
+    ///
+    /// It contains no full stop, which separates the parts of the signed text.
     #[must_use]
     pub fn id(&self) -> String {
         format!("evt_{}_{}", self.order.order_no.ulid(), self.order.status.as_str())
     }
 
-    /// Its type.
+    /// The event's type, such as `order.paid`.
     #[must_use]
     pub fn event_type(&self) -> String {
         format!("order.{}", self.order.status.as_str())
     }
 
-    /// The message as sent at `now`, signed with each of `secrets` (separated by spaces: two while rotating); `None`
-    /// where one of them cannot sign.
+    /// The message to send at `now`, signed with each of `secrets` (separated by spaces; two during a rotation).
+    ///
+    /// `None` if there is no secret or one of them is malformed.
     #[must_use]
     pub fn message(&self, secrets: &str, now: Millis) -> Option<Message> {
         let body = json!({ "type": self.event_type(), "timestamp": self.happened_at, "data": self.order }).to_string();
@@ -71,7 +74,8 @@ impl Event {
     }
 }
 
-/// The place of a status in an order's life, which no order passes twice: its events are sent in this order.
+/// The position of a status in an order's life. Events of an order are sent in this order; an order has at most one
+/// event for each step.
 #[must_use]
 pub fn step(status: OrderStatus) -> i64 {
     match status {

@@ -1,4 +1,4 @@
-//! The gate (A4): the start key that nobody can know before the start, and the document that carries it.
+//! The gate (A4): start keys, the gate document, and the jitter of the first request.
 
 use serde::Serialize;
 
@@ -9,7 +9,10 @@ use crate::{
     time::Millis,
 };
 
-/// The start key of a sale: a keyed hash over a random `nonce`, which changes when an operator rotates it.
+/// The start key of an activity: a keyed hash of the activity's random `nonce`, so it cannot be known before the gate
+/// shows it.
+///
+/// Rotating the nonce changes the key. `None` if there is no secret.
 #[must_use]
 pub fn start_key(ticket_secret: &str, activity: &ActivityId, nonce: &str) -> Option<String> {
     let newest = ticket_secret.split_ascii_whitespace().next()?;
@@ -17,31 +20,35 @@ pub fn start_key(ticket_secret: &str, activity: &ActivityId, nonce: &str) -> Opt
     Some(signature[..22].to_owned())
 }
 
-/// `gate.json`: the same for everybody, so that a cache in front can answer the crowd.
+/// `gate.json`. It is the same for every client, so that a cache in front of the app can serve it.
 #[derive(Debug, Clone, Serialize)]
 pub struct GateDocument {
-    /// What a visitor sees.
+    /// The activity's phase.
     pub phase: Phase,
-    /// The server's clock.
+    /// The server's clock, which pages use for their countdown.
     pub server_time: Millis,
-    /// When it opens.
+    /// When reservations open.
     pub starts_at: Millis,
-    /// When it ends.
+    /// When reservations end.
     pub ends_at: Millis,
-    /// Spread of the first request, in milliseconds (A5).
+    /// Maximum random delay before a page's first reservation, in milliseconds (A5).
     pub jitter_ms: i64,
-    /// SKUs that need no try now.
+    /// SKUs that have no units left now.
     pub sold_out: Vec<SkuId>,
-    /// What a reservation must carry; only while open.
+    /// The start key that a reservation must carry; present only while the activity is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_key: Option<String>,
 }
 
-/// Requests a second that the first moment is spread to.
+/// Request rate to which the jitter spreads the first reservations.
 const TARGET_REQUESTS_PER_SECOND: i64 = 5_000;
 
-/// How far the first requests are spread (A5), by who holds a ticket and what is on sale: enough for a comfortable
-/// rate, and longer where nearly all must lose: who comes late then learns from the gate that nothing is left.
+/// The maximum delay before the first reservation, in milliseconds (A5), from the number of `visitors` and of `units`
+/// on sale (negative: unlimited).
+///
+/// It spreads the visitors to 5,000 requests per second, over at most one second. If there are more than ten visitors
+/// for each unit, the bound is three seconds: late pages then learn from the gate that everything is sold out, and send
+/// no request.
 #[must_use]
 pub fn jitter_ms(visitors: i64, units: i64) -> i64 {
     let oversubscribed = units >= 0 && visitors / 10 > units;

@@ -1,7 +1,7 @@
-//! Human checks (B5): proofs of work and picture puzzles, bound to a user and a sale, each good for one ticket.
+//! Human checks (B5): proofs of work and picture puzzles, valid for one user, one activity and one ticket.
 //!
-//! Nothing is stored for a check that nobody solves: what is asked is signed, and a puzzle's picture and answer are
-//! computed from a keyed hash of its token. Only what was used is remembered, by [`Proof::id`].
+//! Issuing a check stores nothing: a proof-of-work challenge is signed, and a puzzle's picture and answer are derived
+//! from a keyed hash of its token. Only a used check is recorded, by [`Proof::id`], so that it cannot be used again.
 
 pub mod v1;
 pub mod v2;
@@ -17,54 +17,56 @@ use crate::{
     time::Millis,
 };
 
-/// How long a check may be solved, in milliseconds.
+/// Lifetime of a check, in milliseconds.
 pub const LIFETIME_MS: i64 = 5 * 60 * 1000;
 
-/// The longest payload of a widget that is decoded, in bytes.
+/// Maximum length of a widget's payload, in bytes; longer ones are refused without decoding.
 pub const MAX_PAYLOAD_BYTES: usize = 2_048;
 
-/// By how much demand can raise the cost of a proof of work.
+/// Maximum factor by which demand raises the cost of a proof of work.
 pub const MAX_DIFFICULTY: i64 = 8;
 
-/// Who is checked, and for which sale.
+/// The user who must solve a check, and the activity it is for.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
-    /// The sale.
+    /// The activity.
     pub activity: &'a ActivityId,
     /// The user.
     pub user: &'a UserId,
 }
 
-/// A check that was passed: it counts once.
+/// Identifies a check whose answer was verified, so that it can be recorded as used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proof {
-    /// What to remember, so that it is not used again.
+    /// The id to record.
     pub id: String,
-    /// Until when.
+    /// When the record may be dropped: from then on the check itself has expired.
     pub expires_at: Millis,
 }
 
-/// Why a check was not passed.
+/// Why a check is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckError {
-    /// Not one of ours, or for somebody else.
+    /// Malformed, invalid signature, or issued for another user or activity.
     #[error("The check is not one that was given to you for this sale. Ask for a new one.")]
     Forged,
-    /// Too late.
+    /// Past its lifetime.
     #[error("The check has expired. Ask for a new one.")]
     Expired,
-    /// A check of ours, and a wrong answer; it must not be tried again.
+    /// A genuine check with a wrong answer. Record it as used: it must not be tried again.
     #[error("The check was not solved. Ask for a new one.")]
     Unsolved(Proof),
 }
 
-/// How dear a proof of work is: 1 when calm, up to [`DEAREST`] when many more people want a ticket than there are units.
+/// Cost factor of a proof of work: 1 while there are fewer visitors than twice the units, up to [`MAX_DIFFICULTY`].
+///
+/// Negative `units` mean unlimited stock: the factor is 1.
 #[must_use]
 pub fn difficulty(visitors: i64, units: i64) -> i64 {
     if units < 0 { 1 } else { (visitors / units.max(1)).clamp(1, MAX_DIFFICULTY) }
 }
 
-/// The keys of all checks, from the ticket secrets: the first asks, all verify (rotation).
+/// The keys of all checks, derived from the ticket secrets: the first one signs, all of them verify (rotation).
 pub struct CheckKeys(Vec<Key>);
 
 struct Key {
@@ -75,7 +77,7 @@ struct Key {
     seed_signer: Signer,
 }
 
-/// What a widget sent, whichever version it speaks.
+/// The payload of an ALTCHA widget of either version.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Payload {
@@ -86,7 +88,7 @@ enum Payload {
 impl CheckKeys {
     /// Reads the secrets of the variable `ticket_secret`: one, or two separated by a space, newest first.
     ///
-    /// Checks have no secret of their own: who knows the ticket secret can sign tickets, and needs no checks.
+    /// Checks have no secret of their own: a holder of the ticket secret can sign tickets, and needs no checks.
     #[must_use]
     pub fn new(secrets: &str) -> Self {
         let keys = secrets.split_ascii_whitespace().filter_map(|secret| {
@@ -101,7 +103,9 @@ impl CheckKeys {
         Self(keys.collect())
     }
 
-    /// A proof of work as ALTCHA 2 asks for it, `price` times as dear as a calm one; `random` picks the work.
+    /// Issues an ALTCHA 2 proof of work that costs `difficulty` times the base cost. `random` selects the solution.
+    ///
+    /// `None` if there is no secret.
     #[must_use]
     pub fn issue_v2(
         &self,
@@ -114,17 +118,17 @@ impl CheckKeys {
         v2::issue(key, key.binding(subject), difficulty, random, now.plus(LIFETIME_MS))
     }
 
-    /// The same for widgets that speak ALTCHA 1.
+    /// Like [`CheckKeys::issue_v2`], for ALTCHA 1 widgets.
     #[must_use]
     pub fn issue_v1(&self, subject: Subject<'_>, difficulty: i64, random: u128, now: Millis) -> Option<v1::Challenge> {
         let key = self.0.first()?;
         Some(v1::issue(key, &key.binding(subject), difficulty, random, now.plus(LIFETIME_MS)))
     }
 
-    /// Checks what an ALTCHA widget sent.
+    /// Verifies the payload of an ALTCHA widget.
     ///
     /// # Errors
-    /// [`CheckError`]; whatever cannot be read is forged, a widget's test mode included.
+    /// See [`CheckError`]. A malformed payload, or one of the widget's test mode, is [`CheckError::Forged`].
     pub fn verify_altcha(&self, payload: &str, subject: Subject<'_>, now: Millis) -> Result<Proof, CheckError> {
         use base64::{Engine, prelude::BASE64_STANDARD};
         if payload.len() > MAX_PAYLOAD_BYTES {
@@ -137,21 +141,21 @@ impl CheckKeys {
         }
     }
 
-    /// A picture puzzle.
+    /// Issues a picture puzzle. `None` if there is no secret.
     #[must_use]
     pub fn issue_puzzle(&self, subject: Subject<'_>, kind: PuzzleKind, random: u128, now: Millis) -> Option<Puzzle> {
         Some(puzzle::issue(self.0.first()?, subject, kind, random, now.plus(LIFETIME_MS)))
     }
 
-    /// Reads the token of a puzzle back: what was asked can be computed again from it.
+    /// Verifies a puzzle's token and recomputes the puzzle.
     ///
     /// # Errors
-    /// [`CheckError`], but never `Unsolved`: that is for whoever compares the answer.
+    /// [`CheckError::Forged`] or [`CheckError::Expired`]. Comparing the answer is up to the caller.
     pub fn verify_puzzle(&self, token: &str, subject: Subject<'_>, now: Millis) -> Result<Puzzle, CheckError> {
         self.try_each_key(|key| puzzle::verify(key, token, subject, now))
     }
 
-    /// The answer of the first key that knows what it is asked.
+    /// Returns the first result that is not [`CheckError::Forged`]: that of the key that signed the check.
     fn try_each_key<T>(&self, verify: impl Fn(&Key) -> Result<T, CheckError>) -> Result<T, CheckError> {
         let mut results = self.0.iter().map(verify);
         results.find(|result| !matches!(result, Err(CheckError::Forged))).unwrap_or(Err(CheckError::Forged))
@@ -159,7 +163,7 @@ impl CheckKeys {
 }
 
 impl Key {
-    /// What ties a check to a user and a sale, and says neither's name.
+    /// A keyed hash that binds a check to its user and activity without revealing either.
     fn binding(&self, subject: Subject<'_>) -> String {
         let mut text = self.binding_signer.sign(&format!("{}.{}", subject.activity, subject.user));
         text.truncate(22);

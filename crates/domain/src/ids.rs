@@ -1,16 +1,16 @@
-//! Names of things, as types that can only be made valid.
+//! Validated identifiers: newtypes whose values always fit their rules.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
-/// A name that does not fit its rules; the text says what does.
+/// An identifier breaks its rule; the message states the rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidId(&'static str);
 
-/// Declares a newtype over `String` that only `parse` can make.
+/// Declares a newtype over `String` that is created by `parse` only.
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident, $rule:literal, $valid:expr) => {
         $(#[$doc])*
@@ -19,16 +19,16 @@ macro_rules! text_id {
         pub struct $name(String);
 
         impl $name {
-            /// Accepts a text that fits the rules of this name.
+            /// Validates an identifier.
             ///
             /// # Errors
-            /// [`InvalidId`] with the rule in words.
+            /// [`InvalidId`] if `text` breaks the rule.
             pub fn parse(text: &str) -> Result<Self, InvalidId> {
                 let valid: fn(&str) -> bool = $valid;
                 if valid(text) { Ok(Self(text.to_owned())) } else { Err(InvalidId($rule)) }
             }
 
-            /// The name as text.
+            /// The identifier as text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -57,7 +57,7 @@ macro_rules! text_id {
 }
 
 text_id!(
-    /// A sale: 1–40 of `a-z`, `0-9` and `-`, starting with a letter or digit.
+    /// An activity's id: 1 to 40 of `a-z`, `0-9` and `-`, starting with a letter or digit.
     ActivityId,
     "an activity id is 1 to 40 characters of a-z, 0-9 and '-', and starts with a letter or digit",
     |text| {
@@ -68,7 +68,7 @@ text_id!(
 );
 
 text_id!(
-    /// A thing on sale: 1–40 of letters, digits, `-` and `_`, starting with a letter or digit.
+    /// A SKU's id: 1 to 40 of letters, digits, `-` and `_`, starting with a letter or digit.
     SkuId,
     "a SKU is 1 to 40 characters of A-Z, a-z, 0-9, '-' and '_', and starts with a letter or digit",
     |text| {
@@ -79,15 +79,16 @@ text_id!(
 );
 
 text_id!(
-    /// A buyer, as the identity provider names them: 1–96 bytes without control characters.
+    /// A user's id, as issued by the identity provider: 1 to 96 bytes without control characters.
     UserId,
     "a user id is 1 to 96 bytes without control characters",
     |text| (1..=96).contains(&text.len()) && !text.chars().any(char::is_control)
 );
 
-/// An order's number, `<activity>.<ULID>`: every key of an order can be computed from it.
+/// An order number, `<activity>.<ULID>`. It contains the activity, so every Redis key of an order can be computed from
+/// it.
 ///
-/// The ULID is that of the ticket that made it, so one ticket can only ever make one order (I7).
+/// The ULID is that of the order's ticket, so a ticket makes at most one order (I7).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct OrderNo {
@@ -96,16 +97,16 @@ pub struct OrderNo {
 }
 
 impl OrderNo {
-    /// The order that the ticket `ulid` of an activity makes.
+    /// The number of the order that the ticket `ulid` of an activity makes.
     #[must_use]
     pub fn new(activity: ActivityId, ulid: Ulid) -> Self {
         Self { activity, ulid }
     }
 
-    /// Reads `<activity>.<ULID>`.
+    /// Parses `<activity>.<ULID>`.
     ///
     /// # Errors
-    /// [`InvalidId`] for any other shape, lower-case ULIDs included: a number has one spelling.
+    /// [`InvalidId`] for any other format, including a lower-case ULID: an order number has exactly one spelling.
     pub fn parse(text: &str) -> Result<Self, InvalidId> {
         const RULE: InvalidId = InvalidId("an order number is <activity>.<ULID>");
         let (activity, ulid) = text.split_once('.').ok_or(RULE)?;
@@ -117,13 +118,13 @@ impl OrderNo {
         Ok(Self { activity, ulid: parsed })
     }
 
-    /// The sale that this order belongs to.
+    /// The order's activity.
     #[must_use]
     pub fn activity(&self) -> &ActivityId {
         &self.activity
     }
 
-    /// The part that is unique.
+    /// The ULID, which is unique among all orders.
     #[must_use]
     pub fn ulid(&self) -> Ulid {
         self.ulid

@@ -1,27 +1,27 @@
-//! Who is signed in (B1): JSON Web Tokens, verified with the algorithm pinned.
+//! JSON Web Tokens of signed-in users (B1), verified with a pinned algorithm.
 
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, errors::ErrorKind, jwk::Jwk};
 use serde::{Deserialize, Serialize};
 
 use crate::ids::UserId;
 
-/// Seconds by which clocks may differ.
+/// Tolerated clock difference, in seconds.
 const LEEWAY_SECONDS: u64 = 60;
 
-/// The longest token that is looked at, in bytes.
+/// Maximum length of a token, in bytes; longer texts are refused without verification.
 const MAX_TOKEN_BYTES: usize = 8 * 1024;
 
-/// What a token says of a user.
+/// Claims of a token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claims {
     /// The user.
     pub sub: UserId,
     /// Expiry, in seconds since 1970.
     pub exp: i64,
-    /// The user's level.
+    /// The user's level; 0 if absent.
     #[serde(default)]
     pub level: i64,
-    /// Whether the user is a member.
+    /// Whether the user is a member; false if absent.
     #[serde(default)]
     pub member: bool,
 }
@@ -29,24 +29,24 @@ pub struct Claims {
 /// Why a token is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenError {
-    /// Not a token of our issuer for us.
+    /// Malformed, wrong algorithm, key, issuer or audience, or a required claim is missing.
     Forged,
-    /// One that was, too old.
+    /// The signature is valid, but the token has expired.
     Expired,
 }
 
-/// How tokens are verified, or the reason why they cannot be.
+/// Verifies tokens against one key, algorithm, issuer and audience.
 pub struct Verifier {
     key: DecodingKey,
     validation: Validation,
 }
 
 impl Verifier {
-    /// A verifier from the variables `jwt_algorithm`, `jwt_key` (PEM, JWK, or a secret for HS256), `jwt_issuer` and
-    /// `jwt_audience`.
+    /// Creates a verifier from the variables `jwt_algorithm`, `jwt_key` (PEM, JWK, or a secret for HS256), `jwt_issuer`
+    /// and `jwt_audience`.
     ///
     /// # Errors
-    /// A sentence for the operator.
+    /// A message for the operator that names the wrong variable.
     pub fn new(algorithm: &str, key: &str, issuer: &str, audience: &str) -> Result<Self, String> {
         let invalid_key = |error: jsonwebtoken::errors::Error| {
             format!("the variable jwt_key is not a {algorithm} key as PEM or JWK: {error}")
@@ -79,10 +79,10 @@ impl Verifier {
         Ok(Self { key, validation })
     }
 
-    /// The claims of a token that holds now.
+    /// Returns the claims of a token that is valid now.
     ///
     /// # Errors
-    /// [`TokenError`]; expired is only what we, or whoever signs in for us, once signed.
+    /// See [`TokenError`]. Only a token with a valid signature is reported as expired.
     pub fn verify(&self, token: &str) -> Result<Claims, TokenError> {
         if token.len() > MAX_TOKEN_BYTES {
             return Err(TokenError::Forged);

@@ -1,6 +1,6 @@
-//! What a flash sale is: identities, states, rules, tickets, signatures and wire types.
+//! Identifiers, states, rules, tickets, signatures and wire types of a flash sale.
 //!
-//! Pure: nothing here reads a clock, a socket or a file, so everything is tested on the host in milliseconds.
+//! This crate reads no clock, socket or file: time and randomness are parameters. All of it is tested on the host.
 
 pub mod activity;
 pub mod address;

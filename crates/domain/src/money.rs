@@ -1,18 +1,18 @@
-//! Money.
+//! Amounts of money.
 
 use serde::Serialize;
 
-/// A sum of money.
+/// An amount in a currency.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Money {
-    /// In minor units of the currency, such as cents.
+    /// Amount in minor units of the currency, such as cents.
     pub amount: i64,
-    /// ISO 4217, upper case; from a provider, whatever it said.
+    /// ISO 4217 code in upper case. A value from a provider's callback is not validated.
     pub currency: String,
 }
 
 impl Money {
-    /// So many minor units of a currency.
+    /// Creates an amount from minor units and a currency code.
     #[must_use]
     pub fn new(amount: i64, currency: impl Into<String>) -> Self {
         Self { amount, currency: currency.into() }

@@ -1,4 +1,4 @@
-//! An order: its states, the moves between them, and its document.
+//! Orders: statuses, legal transitions, and the JSON document.
 
 use serde::{Serialize, Serializer};
 
@@ -8,30 +8,30 @@ use crate::{
     time::Millis,
 };
 
-/// Where an order stands (design: the only moves are those of [`Status::may_become`]).
+/// Status of an order. [`OrderStatus::can_become`] lists the legal transitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OrderStatus {
-    /// Decided by Redis, not yet in the ledger.
+    /// Accepted by Redis, not yet in the ledger.
     Queued,
-    /// In the ledger, waiting for money.
+    /// In the ledger, not yet paid.
     PendingPayment,
-    /// Paid for.
+    /// Paid.
     Paid,
-    /// Called off by the buyer.
+    /// Cancelled by the buyer.
     Cancelled,
     /// Not paid in time.
     Expired,
-    /// Could not be written; the reason says why.
+    /// Could not be written to the ledger; [`Order::reason`] says why.
     Failed,
-    /// Money is on its way back.
+    /// A refund was started.
     Refunding,
-    /// Money is back.
+    /// The provider confirmed the refund.
     Refunded,
 }
 
 impl OrderStatus {
-    /// All of them, in the order of the life of an order.
+    /// All statuses, in the order of an order's life.
     pub const ALL: [OrderStatus; 8] = [
         OrderStatus::Queued,
         OrderStatus::PendingPayment,
@@ -43,7 +43,7 @@ impl OrderStatus {
         OrderStatus::Refunded,
     ];
 
-    /// The word in Redis, in the ledger and on the wire.
+    /// The text in Redis, in the ledger and in the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -58,13 +58,13 @@ impl OrderStatus {
         }
     }
 
-    /// Reads the word.
+    /// Parses the text of [`OrderStatus::as_str`].
     #[must_use]
     pub fn parse(word: &str) -> Option<OrderStatus> {
         OrderStatus::ALL.into_iter().find(|status| status.as_str() == word)
     }
 
-    /// Whether `next` is a legal next state.
+    /// Whether the transition to `next` is legal.
     #[must_use]
     pub fn can_become(self, next: OrderStatus) -> bool {
         use OrderStatus::{Cancelled, Expired, Failed, Paid, PendingPayment, Queued, Refunded, Refunding};
@@ -78,39 +78,39 @@ impl OrderStatus {
         )
     }
 
-    /// Whether nothing more will happen to the order by itself.
+    /// Whether the order is cancelled, expired, failed or refunded. Only a late payment can still change it.
     #[must_use]
     pub fn is_closed(self) -> bool {
         matches!(self, OrderStatus::Cancelled | OrderStatus::Expired | OrderStatus::Failed | OrderStatus::Refunded)
     }
 }
 
-/// Everything that is known of an order, from whichever store answered.
+/// An order as read from Redis, key-value or the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
-    /// Its number.
+    /// The order number.
     pub order_no: OrderNo,
-    /// Whose it is.
+    /// The buyer.
     pub user: UserId,
-    /// Where it stands.
+    /// The status.
     pub status: OrderStatus,
-    /// What was bought.
+    /// The SKU.
     pub sku: SkuId,
-    /// How many units.
+    /// Number of units.
     pub quantity: i64,
-    /// The whole price.
+    /// The total price.
     pub money: Money,
     /// When it was reserved.
     pub created_at: Millis,
-    /// Until when it can be paid.
+    /// Payment deadline.
     pub pay_by: Option<Millis>,
     /// When it was paid.
     pub paid_at: Option<Millis>,
-    /// Why it ended as it did.
+    /// Why it has its status, such as `not_paid_in_time`.
     pub reason: Option<String>,
-    /// Where to pay, once a payment was started.
+    /// The provider's payment page, once a payment session was opened.
     pub checkout_url: Option<String>,
-    /// While queued: orders ahead of it.
+    /// While queued: number of orders ahead of it.
     pub ahead: i64,
     /// While queued: estimated wait, in milliseconds.
     pub estimated_wait_ms: i64,
@@ -138,13 +138,14 @@ struct OrderDocument<'a> {
 }
 
 impl Order {
-    /// The sale that it belongs to.
+    /// The order's activity.
     #[must_use]
     pub fn activity(&self) -> &ActivityId {
         self.order_no.activity()
     }
 
-    /// The order as somebody sees it at `now`: an unpaid one is expired the moment its time is up (E3).
+    /// The order as shown at `now`: an unpaid order is shown as expired from its deadline on, even before the sweeper
+    /// has expired it (E3).
     #[must_use]
     pub fn effective_at(mut self, now: Millis) -> Self {
         if self.status == OrderStatus::PendingPayment && self.pay_by.is_some_and(|pay_by| pay_by <= now) {
@@ -155,7 +156,7 @@ impl Order {
     }
 }
 
-/// As clients see it: what does not apply is left out.
+/// The order document of the API. Members that do not apply to the status are omitted.
 impl Serialize for Order {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let pending = self.status == OrderStatus::PendingPayment;

@@ -1,39 +1,39 @@
-//! Every refusal, once: its code, status, title and RFC 9457 document.
+//! API errors: code, status, title and the RFC 9457 document.
 //!
-//! Use a [`Code`] for what a client can act on, [`Problem::new`] to say what happened this time, and
-//! [`Code::Internal`] only for what should not happen: its cause is logged, never answered.
+//! Use a specific [`Code`] for an error that a client can act on, and describe the occurrence in [`Problem::new`]. Use
+//! [`Code::Internal`] only for unexpected errors: their cause is logged and never sent to the client.
 
 use serde::{Serialize, Serializer};
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $status:literal, $title:literal;)*) => {
-        /// The stable code of a refusal.
+        /// The stable code of an API error.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Code { $($(#[$doc])* $name,)* }
 
         impl Code {
-            /// All codes, for documents and figures.
+            /// All codes, for documentation and metrics.
             pub const ALL: &'static [Code] = &[$(Code::$name,)*];
 
-            /// The code as clients see it.
+            /// The code's text in the API.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Code::$name => $text,)* }
             }
 
-            /// The HTTP status that goes with it.
+            /// The HTTP status.
             #[must_use]
             pub fn status(self) -> u16 {
                 match self { $(Code::$name => $status,)* }
             }
 
-            /// The title: the same for every occurrence.
+            /// The title, the same for every occurrence.
             #[must_use]
             pub fn title(self) -> &'static str {
                 match self { $(Code::$name => $title,)* }
             }
 
-            /// Reads a code, as the scripts answer it.
+            /// Parses a code, such as the reply of a Lua script.
             #[must_use]
             pub fn parse(text: &str) -> Option<Code> {
                 match text { $($text => Some(Code::$name),)* _ => None }
@@ -43,53 +43,53 @@ macro_rules! codes {
 }
 
 codes! {
-    /// No such thing, or not yours to see.
+    /// The resource does not exist, or the caller may not see it.
     NotFound = "not_found", 404, "Not found";
-    /// No token, or one that does not hold.
+    /// The token is missing or invalid.
     Unauthenticated = "unauthenticated", 401, "Sign in first";
-    /// Signed in, but not allowed.
+    /// The caller is signed in but not allowed.
     Forbidden = "forbidden", 403, "Not allowed";
-    /// The sale has not started.
+    /// The activity has not started.
     NotOpen = "not_open", 403, "The sale is not open";
-    /// The sale is over.
+    /// The activity has ended.
     Ended = "ended", 410, "The sale has ended";
-    /// An operator paused the sale.
+    /// An operator paused the activity.
     Paused = "paused", 503, "The sale is paused";
-    /// Load is being shed.
+    /// Reservations are being shed.
     Overloaded = "overloaded", 503, "Too busy right now";
-    /// A store or the stock is not ready: fail closed.
+    /// Redis, the ledger or the stock key is not ready; the request is refused instead of risking an oversell.
     NotReady = "not_ready", 503, "Not ready";
     /// The start key is wrong.
     StartKeyInvalid = "start_key_invalid", 403, "The start key is not valid";
-    /// The ticket is forged, expired, or for something else.
+    /// The ticket is forged, expired, or for another activity.
     TicketInvalid = "ticket_invalid", 401, "The ticket is not valid";
-    /// The ticket was used with another body.
+    /// The ticket was used before, with another body.
     TicketConflict = "ticket_conflict", 422, "The ticket was used for another order";
     /// A human check must be solved first.
     HumanCheckRequired = "human_check_required", 403, "A human check is required";
     /// The human check was not solved.
     HumanCheckFailed = "human_check_failed", 403, "The human check failed";
-    /// The sale is not for this user.
+    /// The user does not meet the activity's conditions.
     NotEligible = "not_eligible", 403, "Not eligible for this sale";
     /// The user or address is banned.
     Banned = "banned", 403, "Banned";
-    /// Too many requests.
+    /// A rate limit was exceeded.
     RateLimited = "rate_limited", 429, "Too many requests";
-    /// The user holds as many units as one may.
+    /// The user already has the maximum number of units.
     LimitReached = "limit_reached", 409, "The limit per buyer is reached";
-    /// Nothing left.
+    /// No units are left.
     SoldOut = "sold_out", 409, "Sold out";
-    /// The request does not parse.
+    /// The request is malformed.
     InvalidRequest = "invalid_request", 400, "The request is not valid";
     /// The body is larger than 16 KiB.
     PayloadTooLarge = "payload_too_large", 413, "The body is too large";
-    /// The route has no such method.
+    /// The route does not support this method.
     MethodNotAllowed = "method_not_allowed", 405, "Method not allowed";
     /// The order or activity is not in a state that allows this.
     StateConflict = "state_conflict", 409, "The state does not allow this";
-    /// A callback's signature does not hold.
+    /// A callback's signature is invalid.
     SignatureInvalid = "signature_invalid", 401, "The signature is not valid";
-    /// Our fault; the log has the cause.
+    /// An unexpected error on the server; the log has the cause.
     Internal = "internal", 500, "Something went wrong on our side";
 }
 
@@ -99,43 +99,43 @@ impl Serialize for Code {
     }
 }
 
-/// One wrong member of a body: what is wrong, and where (a JSON pointer).
+/// An invalid member of a request body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FieldError {
-    /// What is wrong with it.
+    /// What is wrong with the member.
     pub detail: String,
-    /// RFC 6901 pointer to it.
+    /// RFC 6901 pointer to the member; empty for the whole body.
     pub pointer: String,
 }
 
 impl FieldError {
-    /// A wrong member at `pointer`.
+    /// Creates an error for the member at `pointer`.
     pub fn new(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { detail: detail.into(), pointer: pointer.into() }
     }
 }
 
-/// A refusal, ready to be answered.
+/// An API error, ready to be sent as a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Its code, which carries status and title.
+    /// The code, which determines status and title.
     pub code: Code,
-    /// What happened this time, and what to do next.
+    /// What happened, and what the client can do.
     pub detail: String,
-    /// Wrong members of the body.
+    /// Invalid members of the body.
     pub errors: Vec<FieldError>,
-    /// Seconds for `Retry-After`; a `503` and a `429` always carry it.
+    /// Seconds for `Retry-After`. Always present for a `503` and a `429`.
     pub retry_after: Option<i64>,
-    /// The policies that were violated, for `429`.
+    /// The rate-limit policies that were exceeded, for a `429`.
     pub violated_policies: Vec<String>,
-    /// More members of the document.
+    /// Further members of the document.
     pub extensions: Vec<(&'static str, serde_json::Value)>,
-    /// More headers, such as `RateLimit`.
+    /// Further response headers, such as `RateLimit`.
     pub headers: Vec<(&'static str, String)>,
 }
 
 impl Problem {
-    /// A refusal with what happened this time.
+    /// Creates an error. A `503` and a `429` get `Retry-After: 1`.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         let retry_after = matches!(code.status(), 503 | 429).then_some(1);
         Self {
@@ -149,7 +149,7 @@ impl Problem {
         }
     }
 
-    /// A body with wrong members.
+    /// [`Code::InvalidRequest`] for the given members; the first one is the detail.
     #[must_use]
     pub fn invalid(errors: Vec<FieldError>) -> Self {
         let detail = match errors.first() {
@@ -160,14 +160,14 @@ impl Problem {
         Self { errors, ..Self::new(Code::InvalidRequest, detail) }
     }
 
-    /// The same with the time to come back, in seconds.
+    /// Sets `Retry-After`, in seconds; at least 1.
     #[must_use]
     pub fn retry_after(mut self, seconds: i64) -> Self {
         self.retry_after = Some(seconds.max(1));
         self
     }
 
-    /// The `type` member: registered types where there are some, else `about:blank`-free URNs of our own.
+    /// The `type` member: the type registered at IANA if there is one, otherwise a URN of this project.
     #[must_use]
     pub fn type_uri(&self) -> String {
         match self.code {

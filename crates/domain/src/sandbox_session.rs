@@ -1,20 +1,22 @@
-//! Payment sessions of the sandbox: signed texts that carry all they say, so that it needs no store.
+//! Payment sessions of the sandbox provider.
+//!
+//! A session is a signed text that contains all its data, so the sandbox stores nothing.
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 
 use crate::{ids::OrderNo, money::Money, signer::Signer};
 
-/// What is to be paid.
+/// The payment that a session asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxSession {
-    /// For which order.
+    /// The order to pay.
     pub order_no: OrderNo,
-    /// How much.
+    /// The amount to pay.
     pub money: Money,
 }
 
 impl SandboxSession {
-    /// The session as a text that only we can make.
+    /// Encodes and signs the session. `None` if there is no secret.
     #[must_use]
     pub fn sign(&self, ticket_secret: &str) -> Option<String> {
         let Money { amount, currency } = &self.money;
@@ -23,7 +25,7 @@ impl SandboxSession {
         Some(format!("{body}.{signature}"))
     }
 
-    /// Reads a session that we made.
+    /// Decodes a session. `None` if its signature is invalid or it is malformed.
     #[must_use]
     pub fn verify(ticket_secret: &str, text: &str) -> Option<Self> {
         let (body, signature) = text.split_once('.')?;

@@ -1,11 +1,11 @@
-//! Which secrets are strong enough to serve with (G7).
+//! Rejects weak secrets (G7).
 
-/// Fewest bytes of a secret.
+/// Minimum length of a secret, in bytes.
 pub const MIN_BYTES: usize = 32;
 
-/// Says why a secret may not be used, or `None` when it may.
+/// Returns why a secret must not be used, or `None` if it is acceptable.
 ///
-/// Only shape can be judged: length, variety, and words that people leave in examples.
+/// Checks length, number of distinct bytes, and placeholder words from examples. It cannot measure randomness.
 #[must_use]
 pub fn weakness(secret: &str) -> Option<&'static str> {
     const PLACEHOLDERS: [&str; 6] = ["changeme", "change-me", "password", "secret", "example", "default"];

@@ -1,18 +1,17 @@
-//! HMAC-SHA256 over text, with domain separation: what tickets and start keys stand on.
+//! HMAC-SHA256 signatures of text, with a derived key for each purpose.
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
-/// A signing secret, kept ready.
+/// An HMAC-SHA256 key, ready for use.
 #[derive(Clone)]
 pub struct Signer(Hmac<Sha256>);
 
 impl Signer {
-    /// A signer of its own for one `purpose`, so that no signature serves two ends.
+    /// Derives a key from `secret` for one `purpose`: a signature made for one purpose is invalid for every other.
     ///
-    /// # Errors
-    /// None in practice: HMAC takes keys of any length.
+    /// Never `None` in practice, because HMAC accepts keys of any length.
     #[must_use]
     pub fn new(secret: &str, purpose: &str) -> Option<Self> {
         let mut root = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).ok()?;
@@ -20,7 +19,7 @@ impl Signer {
         Hmac::new_from_slice(&root.finalize().into_bytes()).ok().map(Self)
     }
 
-    /// The signature of `text`, base64url without padding (43 characters).
+    /// The signature of `text`: base64url without padding, 43 characters.
     #[must_use]
     pub fn sign(&self, text: &str) -> String {
         let mut mac = self.0.clone();
@@ -28,7 +27,7 @@ impl Signer {
         BASE64_URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes())
     }
 
-    /// A number that only who knows the secret can compute from `text`.
+    /// The first 64 bits of the HMAC of `text`, as a number.
     #[must_use]
     pub fn hash_u64(&self, text: &str) -> u64 {
         let mut mac = self.0.clone();
@@ -36,7 +35,7 @@ impl Signer {
         mac.finalize().into_bytes().iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
     }
 
-    /// Whether `signature` is that of `text`, in constant time.
+    /// Whether `signature` is the signature of `text`; compares in constant time.
     #[must_use]
     pub fn verify(&self, text: &str, signature: &str) -> bool {
         let Ok(bytes) = BASE64_URL_SAFE_NO_PAD.decode(signature) else { return false };

@@ -1,7 +1,7 @@
-//! Stripe's shapes, as far as they matter here: what its callbacks and its answers say, in our words.
+//! Reads Stripe's objects and callback events.
 //!
-//! Facts from Stripe's API reference: no order of events is guaranteed, duplicates happen, and ids end up in objects
-//! either as text or, expanded, as the object itself.
+//! From Stripe's API reference: events may arrive in any order and more than once; a reference to another object is its
+//! id or, if expanded, the object itself.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::{body, money::Money, problem::Problem, webhook::ProviderEvent};
 
-/// The version of Stripe's API that is spoken.
+/// The Stripe API version that requests ask for.
 pub const API_VERSION: &str = "2026-10-28.endive";
 
 #[derive(Deserialize)]
@@ -24,32 +24,32 @@ struct Data {
     object: Object,
 }
 
-/// What a Checkout Session, a Refund and a Charge have that matters here.
+/// The fields that are used of a Checkout Session, a Refund or a Charge.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Object {
-    /// Its id.
+    /// The object's id.
     pub id: String,
-    /// The order, where we said so when we made a session.
+    /// The order number, set when the session was opened.
     pub client_reference_id: Option<String>,
-    /// What we said of it.
+    /// Metadata set when the object was created: contains `order_no`.
     pub metadata: Option<HashMap<String, String>>,
-    /// Where a session is paid.
+    /// A session's payment page.
     pub url: Option<String>,
     payment_intent: Option<Expandable>,
-    /// Whether a session is `paid`, `unpaid`, or needs no payment.
+    /// A session's payment: `paid`, `unpaid` or `no_payment_required`.
     pub payment_status: Option<String>,
-    /// A session's price, in minor units.
+    /// A session's amount, in minor units.
     pub amount_total: Option<i64>,
-    /// A refund's or charge's money, in minor units.
+    /// Amount of a refund or charge, in minor units.
     pub amount: Option<i64>,
-    /// What of a charge went back.
+    /// Refunded part of a charge, in minor units.
     pub amount_refunded: Option<i64>,
-    /// Whether all of a charge went back.
+    /// Whether a charge was refunded in full.
     pub refunded: Option<bool>,
-    /// ISO 4217, lower case.
+    /// ISO 4217 code in lower case.
     pub currency: Option<String>,
-    /// `open`, `complete` or `expired` of a session; `pending`, `succeeded`, `failed` … of a refund.
+    /// `open`, `complete` or `expired` for a session; `pending`, `succeeded`, `failed` and others for a refund.
     pub status: Option<String>,
     /// Why a refund failed.
     pub failure_reason: Option<String>,
@@ -63,7 +63,7 @@ enum Expandable {
 }
 
 impl Object {
-    /// The payment that it is about.
+    /// Id of the payment intent; empty if there is none.
     #[must_use]
     pub fn payment(&self) -> String {
         match &self.payment_intent {
@@ -72,14 +72,14 @@ impl Object {
         }
     }
 
-    /// The order that it is about.
+    /// The order number; empty if the object names none.
     #[must_use]
     pub fn order_no(&self) -> String {
         let from_metadata = self.metadata.as_ref().and_then(|metadata| metadata.get("order_no"));
         self.client_reference_id.as_ref().or(from_metadata).cloned().unwrap_or_default()
     }
 
-    /// Its money, the currency as we write it.
+    /// The amount, with the currency in upper case. For a charge this is the refunded amount.
     #[must_use]
     pub fn money(&self) -> Money {
         let amount = self.amount_refunded.or(self.amount_total).or(self.amount).unwrap_or_default();
@@ -87,10 +87,10 @@ impl Object {
     }
 }
 
-/// What a verified callback says; `None` for what means nothing to us.
+/// Parses the body of a verified callback. Returns `None` for an event that changes no order.
 ///
 /// # Errors
-/// `invalid_request` for what is no event.
+/// [`Code::InvalidRequest`](crate::problem::Code::InvalidRequest) if the body is not a Stripe event.
 pub fn parse_event(bytes: &[u8]) -> Result<Option<ProviderEvent>, Problem> {
     let kind = body::parse::<EventType>(bytes)?.r#type;
     if !HANDLED_TYPES.contains(&kind.as_str()) {
@@ -102,7 +102,7 @@ pub fn parse_event(bytes: &[u8]) -> Result<Option<ProviderEvent>, Problem> {
     let kind = match (r#type.as_str(), status) {
         ("checkout.session.completed", _) if paid => "payment.succeeded",
         ("checkout.session.async_payment_succeeded", _) => "payment.succeeded",
-        // It is complete, or its time was up: either way nobody can pay there any more.
+        // The session is complete but its payment failed, or it expired: it can no longer be paid.
         ("checkout.session.async_payment_failed" | "checkout.session.expired", _) => "session.ended",
         ("charge.refunded", _) if object.refunded == Some(true) => "refund.succeeded",
         ("refund.failed", _) => "refund.failed",
@@ -111,7 +111,7 @@ pub fn parse_event(bytes: &[u8]) -> Result<Option<ProviderEvent>, Problem> {
         _ => return Ok(None),
     };
     let (order_no, payment, money) = (object.order_no(), object.payment(), object.money());
-    // A charge has an id of its own; only a refund's tells one try from another.
+    // A charge keeps its id over several refunds; only a refund's own id identifies one refund attempt.
     let refund = if object.id.starts_with("re_") { object.id.clone() } else { String::new() };
     let session = if kind == "session.ended" { object.id } else { String::new() };
     Ok(Some(ProviderEvent { id, kind: kind.to_owned(), order_no, payment, money, refund, session }))

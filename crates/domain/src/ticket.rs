@@ -1,7 +1,8 @@
-//! Tickets (B2, B3): short-lived, bound to user and activity, verified with CPU alone.
+//! Tickets (B2, B3): short-lived, bound to a user and an activity, verified without I/O.
 //!
-//! A ticket is `1.<key>.<activity>.<ULID>.<expiry>.<level>.<user>.<signature>`: the user base64url, the expiry in
-//! seconds, the signature over everything before it. Its ULID becomes the order's: the ticket is the idempotency key.
+//! Format: `1.<key>.<activity>.<ULID>.<expiry>.<level>.<user>.<signature>`. The user is base64url, the expiry is in
+//! seconds since 1970, and the signature covers everything before it. The ticket's ULID becomes the order's, which
+//! makes the ticket the idempotency key of a reservation.
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use ulid::Ulid;
@@ -12,53 +13,53 @@ use crate::{
     time::Millis,
 };
 
-/// The longest ticket that is looked at, in bytes.
+/// Maximum length of a ticket, in bytes; longer texts are refused without verification.
 pub const MAX_BYTES: usize = 300;
 
-/// How long a ticket lives at most, in milliseconds.
+/// Maximum lifetime of a ticket, in milliseconds.
 pub const MAX_LIFETIME_MS: i64 = 30 * 60 * 1000;
 
 /// How long before the start tickets are issued, in milliseconds.
 pub const ISSUED_BEFORE_START_MS: i64 = 30 * 60 * 1000;
 
-/// What a ticket says.
+/// The contents of a ticket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ticket {
-    /// The sale it is for.
+    /// The activity.
     pub activity: ActivityId,
-    /// Its id, and the ULID of the order that it makes.
+    /// The ticket's id, which is also the ULID of its order.
     pub ulid: Ulid,
-    /// The last moment at which it reserves, to the second.
+    /// Expiry, in whole seconds: the ticket reserves before this moment only.
     pub expires_at: Millis,
-    /// The user's level when it was issued.
+    /// The user's level when the ticket was issued.
     pub level: i64,
-    /// Whose it is.
+    /// The user.
     pub user: UserId,
 }
 
 /// Why a ticket is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TicketError {
-    /// Not a ticket, or signed by somebody else.
+    /// Malformed, or its signature is invalid.
     #[error("The ticket is not one of ours. Ask for a new one.")]
     Forged,
-    /// Too old.
+    /// Past its expiry.
     #[error("The ticket has expired. Ask for a new one.")]
     Expired,
-    /// For another sale.
+    /// Issued for another activity.
     #[error("The ticket is for another sale. Ask for one for this sale.")]
     OtherActivity,
 }
 
 impl Ticket {
-    /// The order that this ticket makes.
+    /// The number of the order that this ticket makes.
     #[must_use]
     pub fn order_no(&self) -> OrderNo {
         OrderNo::new(self.activity.clone(), self.ulid)
     }
 }
 
-/// The live ticket secrets: the first signs, all verify (rotation).
+/// The ticket secrets: the first one signs, all of them verify (rotation).
 pub struct TicketKeys(Vec<(String, Signer)>);
 
 impl TicketKeys {
@@ -72,7 +73,7 @@ impl TicketKeys {
         Self(keys.collect())
     }
 
-    /// Signs a ticket with the newest secret; `None` when there is no secret.
+    /// Signs a ticket with the newest secret. `None` if there is no secret.
     #[must_use]
     pub fn issue(&self, ticket: &Ticket) -> Option<String> {
         let (id, signer) = self.0.first()?;
@@ -88,10 +89,10 @@ impl TicketKeys {
         Some(format!("{body}.{signature}"))
     }
 
-    /// Checks a ticket that is to reserve in `activity` at `now`.
+    /// Verifies a ticket for a reservation in `activity` at `now`.
     ///
     /// # Errors
-    /// [`TicketError`], forged before all else.
+    /// See [`TicketError`]. The signature is checked first, so a forged ticket is never reported as expired.
     pub fn verify(&self, text: &str, activity: &ActivityId, now: Millis) -> Result<Ticket, TicketError> {
         let ticket = self.verify_signature(text)?;
         if ticket.activity != *activity {
@@ -103,7 +104,7 @@ impl TicketKeys {
         }
     }
 
-    /// Checks who holds a ticket, whatever its age: it shows its own order for as long as that exists.
+    /// Verifies the signature only: an expired ticket still authorises reading its own order.
     ///
     /// # Errors
     /// [`TicketError::Forged`].
@@ -179,7 +180,7 @@ mod tests {
             let mut bytes = text.clone().into_bytes();
             bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(bytes).expect("ascii");
-            // The last character of a base64 text carries unused bits; a strict decoder refuses those too.
+            // The last character of a base64 text has unused bits; a strict decoder refuses changes to them as well.
             assert_eq!(keys.verify_signature(&changed), Err(TicketError::Forged), "at {at}");
         }
         assert_eq!(keys.verify_signature(&text[..text.len() - 1]), Err(TicketError::Forged));

@@ -1,20 +1,20 @@
-//! Moments in milliseconds, and their text on the wire.
+//! Timestamps in milliseconds, and their formats on the wire.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
 
-/// A moment: milliseconds since 1970-01-01T00:00:00Z. On the wire RFC 3339 with `Z`.
+/// Milliseconds since 1970-01-01T00:00:00Z. Serialised as RFC 3339 in UTC (`Z`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Millis(pub i64);
 
 impl Millis {
-    /// Reads RFC 3339 with any offset.
+    /// Parses RFC 3339 with any offset.
     ///
     /// # Errors
-    /// A sentence that says what is wrong.
+    /// A message for the client if `text` is not RFC 3339 or out of range.
     pub fn parse(text: &str) -> Result<Self, String> {
         let moment = OffsetDateTime::parse(text, &Rfc3339)
             .map_err(|_| "a time is RFC 3339, such as 2026-11-21T20:00:00Z".to_owned())?;
@@ -23,26 +23,26 @@ impl Millis {
             .map_err(|_| "this time is too far away".to_owned())
     }
 
-    /// This moment and `ms` milliseconds.
+    /// The moment `ms` milliseconds later; saturates.
     #[must_use]
     pub fn plus(self, ms: i64) -> Self {
         Self(self.0.saturating_add(ms))
     }
 
-    /// Whole seconds until `later`, rounded up, at least `least`: what `Retry-After` carries.
+    /// Whole seconds until `later`, rounded up and at least `min`: a value for `Retry-After`.
     #[must_use]
     pub fn seconds_until(self, later: Self, min: i64) -> i64 {
         ceil_seconds(later.0.saturating_sub(self.0)).max(min)
     }
 }
 
-/// Milliseconds as whole seconds, rounded up.
+/// Milliseconds as whole seconds, rounded up; a negative value is 0.
 #[must_use]
 pub fn ceil_seconds(ms: i64) -> i64 {
     ms.max(0).saturating_add(999) / 1000
 }
 
-/// The milliseconds that a `Retry-After` asks to wait at `now`: it is seconds, or an HTTP date.
+/// Parses a `Retry-After` header, in seconds or as an HTTP date, to milliseconds from `now`. `None` if it is neither.
 #[must_use]
 pub fn parse_retry_after(text: &str, now: Millis) -> Option<i64> {
     let text = text.trim();

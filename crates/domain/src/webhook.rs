@@ -1,4 +1,4 @@
-//! Signatures of payment callbacks and events: Standard Webhooks 1.0 and Stripe.
+//! Webhook signatures: Standard Webhooks 1.0 and Stripe.
 
 use hmac::{Hmac, Mac};
 use http::{HeaderMap, HeaderValue};
@@ -7,24 +7,24 @@ use standardwebhooks::Webhook;
 
 use crate::{money::Money, time::Millis};
 
-/// Seconds by which a signature's time may differ from ours, both ways.
+/// Maximum difference between a signature's timestamp and the server's clock, in seconds, in both directions.
 pub const TOLERANCE_SECONDS: i64 = 300;
 
-/// The headers of a Standard Webhooks message.
+/// The headers of a Standard Webhooks message; `None` if absent.
 #[derive(Debug, Clone, Default)]
 pub struct WebhookHeaders<'a> {
-    /// `webhook-id`.
+    /// Header `webhook-id`.
     pub id: Option<&'a str>,
-    /// `webhook-timestamp`.
+    /// Header `webhook-timestamp`.
     pub timestamp: Option<&'a str>,
-    /// `webhook-signature`.
+    /// Header `webhook-signature`.
     pub signature: Option<&'a str>,
 }
 
-/// Whether a message is signed by one of `secrets` (separated by spaces: two live ones while rotating).
+/// Whether one of `secrets` (separated by spaces; two during a rotation) signed the message.
 ///
-/// The library checks signature and age; before it, the shape of the headers, so that what it signs is the header's
-/// own text.
+/// The library verifies signature and age. The format of the headers is checked first: the library parses the timestamp
+/// and signs the parsed number, so only a canonical number equals the header's own text.
 #[must_use]
 pub fn verify_standard(secrets: &str, headers: &WebhookHeaders<'_>, body: &[u8]) -> bool {
     let (Some(id), Some(timestamp), Some(signature)) = (headers.id, headers.timestamp, headers.signature) else {
@@ -46,32 +46,33 @@ pub fn verify_standard(secrets: &str, headers: &WebhookHeaders<'_>, body: &[u8])
         .any(|webhook| webhook.verify(body, &map).is_ok())
 }
 
-/// The `webhook-signature` of a message that we send.
+/// The header `webhook-signature` of an outgoing message. `None` if the secret is malformed.
 #[must_use]
 pub fn sign_standard(secret: &str, id: &str, now: Millis, body: &[u8]) -> Option<String> {
     Webhook::new(secret).ok()?.sign(id, now.0 / 1000, body).ok()
 }
 
-/// What a provider says of a payment or a refund, from whichever signature it came with.
+/// A provider's event about a payment, a refund or a session. Stripe's events are translated to this form.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProviderEvent {
     /// The provider's id of the event.
     pub id: String,
     /// `payment.succeeded`, `payment.failed`, `refund.succeeded`, `refund.failed` or `session.ended`.
     pub kind: String,
-    /// The order, as the event names it.
+    /// The order number in the event; not validated.
     pub order_no: String,
     /// The provider's id of the payment.
     pub payment: String,
-    /// How much.
+    /// The amount.
     pub money: Money,
-    /// The provider's id of a refund; empty where there is none.
+    /// The provider's id of the refund; empty if there is none.
     pub refund: String,
-    /// The provider's id of a payment session that ended unpaid; empty for everything else.
+    /// The provider's id of a payment session that ended unpaid; empty for every other kind.
     pub session: String,
 }
 
-/// Whether `header` (`Stripe-Signature`) signs `body` with `secret` at about `now`.
+/// Whether `header` (`Stripe-Signature`) contains a valid signature of `body` whose timestamp is within
+/// [`TOLERANCE_SECONDS`] of `now`.
 #[must_use]
 pub fn verify_stripe(secret: &str, header: &str, body: &[u8], now: Millis) -> bool {
     let mut timestamp = None;
@@ -98,7 +99,7 @@ pub fn verify_stripe(secret: &str, header: &str, body: &[u8], now: Millis) -> bo
     signatures.into_iter().filter_map(decode_hex).any(|signature| mac.clone().verify_slice(&signature).is_ok())
 }
 
-/// Bytes of an even-length lower- or upper-case hexadecimal text.
+/// Decodes hexadecimal digits of either case; `None` for an odd length or another character.
 fn decode_hex(text: &str) -> Option<Vec<u8>> {
     let digits = text.len().is_multiple_of(2) && text.bytes().all(|b| b.is_ascii_hexdigit());
     digits.then(|| (0..text.len()).step_by(2).filter_map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect())

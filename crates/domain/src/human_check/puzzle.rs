@@ -1,19 +1,21 @@
-//! Tokens of picture puzzles: what a picture shows is computed from its token and a secret, so that nothing is stored
-//! and the token says nothing of the answer.
+//! Tokens of picture puzzles.
+//!
+//! Picture and answer are derived from the token and a secret, so nothing is stored and the token does not reveal the
+//! answer.
 
 use serde::{Deserialize, Serialize};
 
 use super::{CheckError, Key, Proof, Subject};
 use crate::time::Millis;
 
-/// Which puzzle.
+/// Kind of a puzzle.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PuzzleKind {
-    /// A piece to slide into its gap.
+    /// Slide a piece into its gap.
     #[default]
     Slider,
-    /// A sum in a picture.
+    /// Solve the arithmetic problem in a picture.
     Sum,
 }
 
@@ -26,16 +28,16 @@ impl PuzzleKind {
     }
 }
 
-/// A puzzle that was asked.
+/// An issued puzzle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Puzzle {
-    /// What the answer must carry.
+    /// The token, which the client sends back with its answer.
     pub token: String,
-    /// Which puzzle.
+    /// The kind.
     pub kind: PuzzleKind,
-    /// What picture and answer are made from.
+    /// Seed of picture and answer.
     pub seed: u64,
-    /// What to remember once it was answered, rightly or wrongly.
+    /// To be recorded as used after an answer, correct or not.
     pub proof: Proof,
 }
 

@@ -1,4 +1,4 @@
-//! ALTCHA 1, for old widgets: the number whose SHA-256 behind a salt is the challenge.
+//! ALTCHA 1, for old widgets: find the number whose SHA-256, after the salt, is the challenge.
 
 use hmac::{Hmac, Mac};
 use serde::{Deserialize, Serialize};
@@ -7,12 +7,12 @@ use sha2::{Digest, Sha256};
 use super::{CheckError, Key, Proof};
 use crate::time::Millis;
 
-/// The largest number of a calm challenge; the one that is asked for is at least half of it.
+/// Largest number of a challenge at difficulty 1. The number to find is at least half of it.
 pub const BASE_MAX_NUMBER: u64 = 20_000;
 
 const ALGORITHM: &str = "SHA-256";
 
-/// What a widget is asked.
+/// The challenge sent to a widget.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Challenge {
     algorithm: &'static str,
@@ -22,7 +22,7 @@ pub struct Challenge {
     signature: String,
 }
 
-/// What a widget answers.
+/// The widget's answer.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Payload {
     algorithm: String,
@@ -36,8 +36,8 @@ pub(super) fn issue(key: &Key, binding: &str, difficulty: i64, random: u128, exp
     let maxnumber = BASE_MAX_NUMBER * difficulty.unsigned_abs();
     let half = maxnumber / 2;
     let number = half + u64::try_from(random % u128::from(half)).unwrap_or_default();
-    // The salt's random part must not tell the number: it is another hash of it. It ends with `&`, so that no digit can
-    // move from the number into the salt's last parameter.
+    // The random part of the salt is a separate hash, because it must not reveal the number. The salt ends with `&`:
+    // otherwise digits could be moved from the number into the salt's last parameter.
     let nonce = &hex(&Sha256::digest(random.to_be_bytes()))[..24];
     let salt = format!("{nonce}?expires={}&for={binding}&", expires_at.0 / 1000);
     let challenge = hash(&salt, number);
@@ -49,7 +49,7 @@ pub(super) fn verify(key: &Key, payload: &Payload, binding: &str, now: Millis) -
     if algorithm != ALGORITHM || !constant_time_eq(signature, &sign(key, challenge)) {
         return Err(CheckError::Forged);
     }
-    // The challenge is ours, so the salt is ours where both fit together; before that nothing in it can be believed.
+    // The signature proves the challenge only. The salt is trusted once its hash with the number equals the challenge.
     let parameters = salt.strip_suffix('&').and_then(|salt| salt.split_once('?')).map(|(_, parameters)| parameters);
     let parameter = |name: &str| {
         parameters.unwrap_or_default().split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
@@ -80,7 +80,7 @@ fn sign(key: &Key, challenge: &str) -> String {
     hex(&mac.finalize().into_bytes())
 }
 
-/// Whether two signatures are the same, in a time that does not tell where they differ.
+/// Compares two signatures in constant time.
 fn constant_time_eq(one: &str, other: &str) -> bool {
     one.len() == other.len() && one.bytes().zip(other.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }

@@ -1,7 +1,7 @@
-//! ALTCHA 2: `PBKDF2/SHA-256` over a counter that only trying finds.
+//! ALTCHA 2: find a counter whose `PBKDF2/SHA-256` key starts with a given prefix.
 //!
-//! The counter is drawn when the challenge is made, so the work has bounds, and the derived key is signed, so that
-//! verifying costs two hashes: a flood of wrong solutions is cheap to refuse.
+//! The counter is chosen when the challenge is issued, so the work is bounded. The derived key is signed, so verifying
+//! costs two hashes, and a flood of wrong solutions is cheap to refuse.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use altcha::{Challenge, CreateChallengeOptions, Payload, VerifySolutionOptions, 
 use super::{CheckError, Key, Proof};
 use crate::time::Millis;
 
-/// Rounds of one try: about a millisecond in a cheap phone's browser.
+/// PBKDF2 iterations per try: about one millisecond in the browser of a low-end phone.
 pub const ITERATIONS: u32 = 1_000;
 
-/// Tries of a calm challenge at most; at least half of them are needed.
+/// Maximum tries of a challenge at difficulty 1; at least half of them are needed.
 pub const BASE_MAX_COUNTER: u64 = 200;
 
 const ALGORITHM: &str = "PBKDF2/SHA-256";
@@ -48,7 +48,7 @@ pub(super) fn verify(key: &Key, payload: &Payload, binding: &str, now: Millis) -
     }
     let is_bound =
         parameters.data.as_ref().and_then(|data| data.get("for")).and_then(|text| text.as_str()) == Some(binding);
-    // Without its signature the derived key would be computed anew, which is work that a stranger must not order.
+    // Without the key's signature, verifying would derive the key again: work that any client could cause.
     if verification.invalid_signature != Some(false) || parameters.key_signature.is_none() || !is_bound {
         return Err(CheckError::Forged);
     }
@@ -67,7 +67,7 @@ mod tests {
     use crate::ids::{ActivityId, UserId};
 
     const SECRET: &str = "kX9v2mQ7Lr4tY8wZ1nB6cD3fG5hJ0pS-";
-    /// Far away: the library looks at the clock of the machine too.
+    /// Far in the future, because the library also compares with the machine's clock.
     const NOW: Millis = Millis(4_000_000_000_000);
 
     fn text(payload: &Payload) -> String {
