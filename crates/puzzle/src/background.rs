@@ -1,4 +1,4 @@
-//! Something to look at: hills of colour with shapes in front.
+//! Draws the random background of a puzzle picture: a gradient and shapes.
 
 use fastrand::Rng;
 use tiny_skia::{
@@ -6,7 +6,7 @@ use tiny_skia::{
     Transform,
 };
 
-/// Covers the whole picture.
+/// Paints the whole picture.
 pub fn paint(image: &mut Pixmap, rng: &mut Rng) {
     let (width, height) = (image.width() as f32, image.height() as f32);
     let (from, to) = (colour(rng, 255), colour(rng, 255));

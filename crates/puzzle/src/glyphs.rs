@@ -1,8 +1,8 @@
-//! Digits and signs as strokes in a box of 0.6 by 1: no font to carry along.
+//! Digits and operators as vector strokes in a box of 0.6 by 1, which avoids a font file.
 
 use tiny_skia::{Path, PathBuilder};
 
-/// One stroke: from a point over curves (two control points and an end) or lines (an end).
+/// A stroke from the current point: a line to a point, or a cubic curve with two control points and an end point.
 enum Stroke {
     Line(f32, f32),
     Curve(f32, f32, f32, f32, f32, f32),
@@ -10,7 +10,7 @@ enum Stroke {
 
 use Stroke::{Curve, Line};
 
-/// The strokes of a sign; `None` for what cannot be written.
+/// The strokes of a character; `None` if it has no glyph.
 pub fn path(character: char) -> Option<Path> {
     let strokes: &[(f32, f32, &[Stroke])] = match character {
         '0' => &[(0.3, 0.0, &[Curve(0.7, 0.0, 0.7, 1.0, 0.3, 1.0), Curve(-0.1, 1.0, -0.1, 0.0, 0.3, 0.0)])],

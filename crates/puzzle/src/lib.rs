@@ -1,6 +1,7 @@
-//! Picture puzzles for human checks (B5): drawn from a seed, and judged by drawing lots from the same seed again.
+//! Picture puzzles for human checks (B5), drawn from a seed.
 //!
-//! Pure: the same seed makes the same puzzle on every machine that runs the same version.
+//! The answer is recomputed from the same seed. The same seed gives the same puzzle on every machine that runs the same
+//! version.
 
 pub mod slider;
 pub mod sum;

@@ -1,4 +1,4 @@
-//! A piece that was cut out of a picture, to be slid back into its gap.
+//! Slider puzzle: slide a piece that was cut out of a picture into its gap.
 
 use fastrand::Rng;
 use tiny_skia::{FillRule, FilterQuality, Mask, Paint, Path, PathBuilder, Pixmap, PixmapPaint, Stroke, Transform};
@@ -14,40 +14,40 @@ pub const HEIGHT: u16 = 160;
 /// Width and height of the piece, in pixels.
 pub const PIECE_SIZE: u16 = 56;
 
-/// How far beside the gap is still in it, in pixels.
+/// Accepted horizontal distance from the gap, in pixels.
 const TOLERANCE: i64 = 5;
 
-/// The quickest slide of a hand, in milliseconds.
+/// Minimum duration of a slide by hand, in milliseconds.
 const MIN_DURATION_MS: i64 = 250;
 
-/// Most samples of a track.
+/// Maximum samples of a track.
 const MAX_SAMPLES: usize = 400;
 
-/// A puzzle.
+/// A drawn puzzle.
 pub struct Slider {
     /// The picture with its gap, as PNG.
     pub image: Vec<u8>,
     /// The piece, as PNG.
     pub piece: Vec<u8>,
-    /// How far below the picture's top the piece is, in pixels.
+    /// Distance of the piece from the picture's top, in pixels.
     pub y: u16,
 }
 
-/// What a visitor did.
+/// A visitor's answer.
 #[derive(Debug, Clone)]
 pub struct Slide {
-    /// Where the piece was left, from the picture's left edge, in pixels.
+    /// Final position of the piece from the picture's left edge, in pixels.
     pub x: i64,
-    /// How it got there: milliseconds and pixels.
+    /// The movement: milliseconds and horizontal positions in pixels.
     pub track: Vec<(i64, i64)>,
 }
 
-/// Where the gap of a seed is.
+/// The position of the gap, from the first two random numbers.
 fn gap_position(rng: &mut Rng) -> (u16, u16) {
     (rng.u16(PIECE_SIZE + 20..WIDTH - PIECE_SIZE - 4), rng.u16(4..HEIGHT - PIECE_SIZE - 4))
 }
 
-/// Draws the puzzle of a seed; `None` where the machine has no memory for it.
+/// Draws the puzzle of a seed. `None` if a picture cannot be allocated or encoded.
 #[must_use]
 pub fn draw(seed: u64) -> Option<Slider> {
     let mut rng = Rng::with_seed(seed);
@@ -61,7 +61,7 @@ pub fn draw(seed: u64) -> Option<Slider> {
     let mut edge = Paint { anti_alias: true, ..Paint::default() };
     edge.set_color_rgba8(255, 255, 255, 150);
     let at = |x: u16, y: u16| Transform::from_translate(x.into(), y.into());
-    // A fainter gap of another size, to mislead who only looks for something dark.
+    // A fainter decoy gap of another size misleads programs that only search for a dark area.
     let (decoy_x, decoy_y) = (rng.u16(4..WIDTH - PIECE_SIZE), rng.u16(4..HEIGHT - PIECE_SIZE));
     let mut faint = Paint { anti_alias: true, ..Paint::default() };
     faint.set_color_rgba8(8, 10, 24, 60);
@@ -71,7 +71,7 @@ pub fn draw(seed: u64) -> Option<Slider> {
     Some(Slider { image: image.encode_png().ok()?, piece: piece.encode_png().ok()?, y })
 }
 
-/// The piece at a place of the picture, and its outline.
+/// Cuts out the piece at a position of the picture; also returns its outline.
 fn cut(image: &Pixmap, x: u16, y: u16) -> Option<(Pixmap, Path)> {
     let outline = outline()?;
     let mut piece = Pixmap::new(PIECE_SIZE.into(), PIECE_SIZE.into())?;
@@ -85,7 +85,7 @@ fn cut(image: &Pixmap, x: u16, y: u16) -> Option<(Pixmap, Path)> {
     Some((piece, outline))
 }
 
-/// A square with a knob at its top and one at its right.
+/// A square with a knob at the top and one at the right.
 fn outline() -> Option<Path> {
     let (near, far) = (2.0, f32::from(PIECE_SIZE) - 2.0);
     let (top, right) = (near + 11.0, far - 11.0);
@@ -103,15 +103,15 @@ fn outline() -> Option<Path> {
     path.finish()
 }
 
-/// Whether a slide ends in the gap of a seed, and went there as a hand does, within the `elapsed_ms` since the puzzle
-/// was made.
+/// Whether a slide ends in the gap of `seed` and moved as by hand, in at most `elapsed_ms`, the time since the puzzle
+/// was issued.
 #[must_use]
 pub fn verify(seed: u64, slide: &Slide, elapsed_ms: i64) -> bool {
     let (x, _) = gap_position(&mut Rng::with_seed(seed));
     (slide.x - i64::from(x)).abs() <= TOLERANCE && is_human_track(slide, elapsed_ms)
 }
 
-/// A hand takes its time, passes places on its way, and is never as even as a machine.
+/// Whether a track looks human: takes time, has samples between start and end, and does not move evenly.
 fn is_human_track(slide: &Slide, elapsed_ms: i64) -> bool {
     let track = &slide.track;
     let (Some(first), Some(last)) = (track.first(), track.last()) else { return false };

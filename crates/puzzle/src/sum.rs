@@ -1,4 +1,4 @@
-//! A sum in a picture.
+//! Arithmetic puzzle: a sum or difference drawn as a picture.
 
 use fastrand::Rng;
 use tiny_skia::{Color, LineCap, LineJoin, Paint, PathBuilder, Pixmap, Stroke, Transform};
@@ -11,13 +11,13 @@ pub const WIDTH: u16 = 220;
 /// Height of the picture, in pixels.
 pub const HEIGHT: u16 = 72;
 
-/// A sum: the first number, whether the second is added, the second.
+/// The first operand, whether the second is added (else subtracted), and the second operand.
 fn operands(rng: &mut Rng) -> (i64, bool, i64) {
     let (large, small) = (rng.i64(11..90), rng.i64(2..10));
     (large, rng.bool(), small)
 }
 
-/// Draws the sum of a seed, as PNG; `None` where the machine has no memory for it.
+/// Draws the puzzle of a seed, as PNG. `None` if the picture cannot be allocated or encoded.
 #[must_use]
 pub fn draw(seed: u64) -> Option<Vec<u8>> {
     let mut rng = Rng::with_seed(seed);
@@ -50,7 +50,7 @@ pub fn draw(seed: u64) -> Option<Vec<u8>> {
     image.encode_png().ok()
 }
 
-/// The answer to the sum of a seed.
+/// Whether `answer` is the result for `seed`.
 #[must_use]
 pub fn verify(seed: u64, answer: i64) -> bool {
     let (large, plus, small) = operands(&mut Rng::with_seed(seed));
