@@ -3,6 +3,7 @@
 pub mod closed_loop;
 pub mod drain;
 pub mod endurance;
+pub mod endurance_results;
 pub mod options;
 pub mod prepare;
 pub mod report;

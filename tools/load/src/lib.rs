@@ -9,6 +9,7 @@ pub mod http;
 pub mod identity;
 pub mod meter;
 pub mod simulation;
+pub mod statistics;
 pub mod table;
 pub mod target;
 pub mod wire;

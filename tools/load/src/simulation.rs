@@ -17,12 +17,14 @@ pub mod plots;
 pub mod progress;
 pub mod reconcile;
 pub mod report;
+pub mod report_files;
 pub mod reserve;
 pub mod robots;
 pub mod run;
 pub mod samples;
 pub mod settle;
 pub mod setup;
+pub mod status_poller;
 pub mod verdict;
 pub mod visits;
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::report::Report;
 use super::{Options, run};
-use crate::bench::report::{median, range};
+use crate::statistics::{median, range};
 
 /// Runs the sales and prints the comparison. Returns the last report, or the first whose exit code is not 0.
 pub async fn compare(options: &Options) -> Result<Report> {

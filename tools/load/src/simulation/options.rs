@@ -6,8 +6,10 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use super::payment_mix::PaymentMix;
-use super::robots::ROBOT_COUNT;
 use crate::target::TargetOptions;
+
+/// Number of robots: a single one with many requests, and a group of one hundred behind one address.
+pub const ROBOT_COUNT: usize = 101;
 
 /// Drives a whole sale against a running app and checks it.
 ///

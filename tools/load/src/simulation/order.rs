@@ -9,13 +9,10 @@ use super::context::RunContext;
 use super::observations::{Confirmation, Interval, LastSeen, ObservedOrder};
 use super::payments::Payer;
 use super::plan::Intent;
-use crate::app::DeadlineExceeded;
-use crate::http::{Call, Response};
+use super::status_poller::StatusPoller;
+use crate::http::Call;
 use crate::meter::Step;
 use crate::wire::{Order, OrderStatus};
-
-/// Delay between two polls if the response has no `Retry-After`.
-const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How long after the pay timeout a buyer still tries to pay. Late payments must be tested, but the tries must end.
 const LATE_PAYMENT_WINDOW: Duration = Duration::from_secs(5);
@@ -67,87 +64,6 @@ pub async fn drive_order(
         }
     }
     order
-}
-
-/// Polls an order with the ticket that made it, or with the user's token if the app refuses the ticket.
-pub struct StatusPoller<'a> {
-    run: &'a RunContext,
-    index: usize,
-    use_user_token: bool,
-    etag: Option<HeaderValue>,
-}
-
-impl<'a> StatusPoller<'a> {
-    /// A poller for the order of visit `index`.
-    pub fn new(run: &'a RunContext, index: usize) -> Self {
-        Self { run, index, use_user_token: false, etag: None }
-    }
-
-    /// Uses the user's token from the start: a ticket may have expired.
-    pub fn with_user_token(self) -> Self {
-        Self { use_user_token: true, ..self }
-    }
-
-    /// Polls once, with retries while the app does not answer. Returns the delay before the next poll.
-    pub async fn poll(&mut self, order: &mut ObservedOrder, deadline: Instant) -> Duration {
-        let asked_at = self.run.since_start(Instant::now());
-        let response = self.fetch(&order.order_no, deadline).await;
-        let Ok(response) = response else {
-            order.end = LastSeen::Unreadable;
-            self.etag = None;
-            return POLL_INTERVAL;
-        };
-        let end = match response.status {
-            200 => response.parse::<Order>().map_or(LastSeen::Unreadable, |seen| LastSeen::Status(seen.status)),
-            304 => order.end,
-            404 => LastSeen::Missing,
-            _ => LastSeen::Unreadable,
-        };
-        order.record(end, asked_at, self.run.since_start(Instant::now()));
-        if response.status != 304 {
-            self.etag = response.etag.filter(|_| order.status().is_some());
-        }
-        response.retry_after.unwrap_or(POLL_INTERVAL) + Duration::from_millis(fastrand::u64(0..200))
-    }
-
-    /// Polls until `done` returns true, the order is missing, or `deadline` passes.
-    pub async fn poll_until(
-        &mut self,
-        order: &mut ObservedOrder,
-        deadline: Instant,
-        done: impl Fn(OrderStatus) -> bool,
-    ) {
-        loop {
-            let delay = self.poll(order, deadline).await;
-            let seen = match order.end {
-                LastSeen::Status(status) => done(status),
-                LastSeen::Missing => true,
-                LastSeen::Unreadable => false,
-            };
-            if seen || Instant::now() + delay >= deadline {
-                return;
-            }
-            tokio::time::sleep(delay).await;
-        }
-    }
-
-    async fn fetch(&mut self, order_no: &str, deadline: Instant) -> Result<Response, DeadlineExceeded> {
-        loop {
-            let buyer = self.run.visits[self.index].buyer;
-            let authorization =
-                if self.use_user_token { &self.run.user_tokens[buyer] } else { &self.run.tickets[self.index].bearer };
-            let call = Call {
-                etag: self.etag.clone(),
-                ..Call::get(format!("/api/orders/{order_no}")).with_authorization(authorization)
-            };
-            let response = self.run.app.send_with_retry(Step::Status, &call, deadline).await?;
-            if response.status == 401 && !self.use_user_token {
-                self.use_user_token = true;
-                continue;
-            }
-            return Ok(response);
-        }
-    }
 }
 
 async fn cancel(run: &RunContext, order_no: &str, user_token: &HeaderValue) -> Confirmation {

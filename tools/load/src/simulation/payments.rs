@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::context::RunContext;
 use super::observations::{Confirmation, ObservedOrder};
-use super::order::StatusPoller;
 use super::payment_mix::PaymentBehaviour;
+use super::status_poller::StatusPoller;
 use crate::http::Call;
 use crate::meter::Step;
 use crate::wire::{CheckoutResponse, Order, OrderStatus};

@@ -2,14 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 
-use anyhow::{Context, Result};
 use comfy_table::{Attribute, Cell, Color, Table};
 use serde::Serialize;
 
 use super::observations::ObservedOrder;
-use super::page;
 use super::samples::StockSample;
 use super::verdict::{Finding, Verdict};
 use crate::meter::{Step, StepSummary};
@@ -62,18 +59,6 @@ pub struct SaleParameters {
 }
 
 impl Report {
-    /// Writes `sale.json` and `sale.html` into `directory`.
-    pub fn write(&self, directory: &Path) -> Result<()> {
-        let files = [("sale.json", serde_json::to_vec_pretty(self)?), ("sale.html", page::html(self)?.into_bytes())];
-        for (name, content) in files {
-            let path = directory.join(name);
-            std::fs::create_dir_all(directory)
-                .and_then(|()| std::fs::write(&path, content))
-                .with_context(|| format!("cannot write {}: choose another --report", path.display()))?;
-        }
-        Ok(())
-    }
-
     /// 99th percentile of the latency of honest buyers' reservations, in milliseconds.
     pub fn reserve_p99_ms(&self) -> f64 {
         self.steps.iter().find(|step| step.step == Step::Reserve).map_or(0.0, |step| step.p99_ms)

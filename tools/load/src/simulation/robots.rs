@@ -15,7 +15,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::context::RunContext;
 use super::observations::ObservedOrder;
-use super::options::Options;
+use super::options::{Options, ROBOT_COUNT};
 use super::order::drive_order;
 use super::payment_mix::PaymentBehaviour;
 use super::plan::{Intent, Visit};
@@ -24,9 +24,6 @@ use super::visits::VisitReport;
 use crate::http::Call;
 use crate::meter::Step;
 use crate::wire::Order;
-
-/// Number of robots: a single one with many requests, and a group of one hundred behind one address.
-pub const ROBOT_COUNT: usize = 101;
 
 /// How long robots send before and after the start.
 const ACTIVE_BEFORE_START: Duration = Duration::from_secs(2);

@@ -5,6 +5,7 @@
 mod conservation;
 mod delivery;
 mod expiry;
+mod findings;
 mod payments;
 mod peak;
 mod quota;
@@ -14,32 +15,8 @@ mod stock;
 
 use serde::Serialize;
 
+pub use self::findings::{CheckResult, Finding};
 use super::observations::Observations;
-
-/// The result of a check, from best to worst.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Finding {
-    /// The invariant held in all observations.
-    Ok,
-    /// The invariant could not be checked.
-    Unknown,
-    /// The invariant was violated.
-    Broken,
-}
-
-/// The result of checking one invariant.
-#[derive(Debug, Clone, Serialize)]
-pub struct CheckResult {
-    /// Its id in the design or the requirements.
-    pub id: &'static str,
-    /// What must hold, in words.
-    pub promise: &'static str,
-    /// Whether it held.
-    pub finding: Finding,
-    /// The numbers that decide it.
-    pub numbers: String,
-}
 
 /// The results of all checks.
 #[derive(Debug, Clone, Serialize)]
@@ -77,44 +54,6 @@ impl Verdict {
             Finding::Broken => 1,
             Finding::Unknown => 2,
         }
-    }
-}
-
-/// Collects violations and gaps of one invariant. Without any, it held.
-#[derive(Default)]
-struct Findings {
-    broken: Vec<String>,
-    unknown: Vec<String>,
-}
-
-impl Findings {
-    fn broken(&mut self, what: impl Into<String>) {
-        self.broken.push(what.into());
-    }
-
-    fn unknown(&mut self, what: impl Into<String>) {
-        self.unknown.push(what.into());
-    }
-
-    /// `numbers` is what the result shows if nothing is wrong.
-    fn into_result(self, id: &'static str, promise: &'static str, numbers: String) -> CheckResult {
-        let (finding, numbers) = if !self.broken.is_empty() {
-            (Finding::Broken, first_three(&self.broken))
-        } else if !self.unknown.is_empty() {
-            (Finding::Unknown, first_three(&self.unknown))
-        } else {
-            (Finding::Ok, numbers)
-        };
-        CheckResult { id, promise, finding, numbers }
-    }
-}
-
-/// The first three items, and the number of the others.
-fn first_three(items: &[String]) -> String {
-    let shown = items.iter().take(3).map(String::as_str).collect::<Vec<_>>().join("; ");
-    match items.len().saturating_sub(3) {
-        0 => shown,
-        more => format!("{shown}; and {more} more"),
     }
 }
 

@@ -1,6 +1,7 @@
 //! I1: `left + held + sold = total` and `left ≥ 0`, in every sample and at the end.
 
-use super::{CheckResult, Findings, Observations};
+use super::findings::{CheckResult, Findings, first_three};
+use crate::simulation::observations::Observations;
 
 pub(super) fn check(observations: &Observations) -> CheckResult {
     let mut findings = Findings::default();
@@ -38,14 +39,14 @@ pub(super) fn check(observations: &Observations) -> CheckResult {
     findings.into_result(
         "I1",
         "left + held + sold = total",
-        format!("{}; {samples} samples on the way", super::first_three(&numbers)),
+        format!("{}; {samples} samples on the way", first_three(&numbers)),
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::super::observations::correct_sale;
-    use super::super::Finding;
+    use super::super::findings::Finding;
     use super::*;
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{CheckResult, Findings, Observations};
-use crate::simulation::observations::LastSeen;
+use super::findings::{CheckResult, Findings};
+use crate::simulation::observations::{LastSeen, Observations};
 use crate::wire::OrderStatus;
 
 pub(super) fn check(observations: &Observations) -> CheckResult {
@@ -80,7 +80,7 @@ fn compare_with_stats(observations: &Observations, seen: &BTreeMap<String, u64>,
 #[cfg(test)]
 mod tests {
     use super::super::super::observations::correct_sale;
-    use super::super::Finding;
+    use super::super::findings::Finding;
     use super::*;
 
     #[test]

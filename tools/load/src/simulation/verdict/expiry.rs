@@ -1,7 +1,7 @@
 //! E3 and E4: unpaid orders expire in time, and a confirmed cancellation is final.
 
-use super::{CheckResult, Findings, Observations};
-use crate::simulation::observations::Confirmation;
+use super::findings::{CheckResult, Findings};
+use crate::simulation::observations::{Confirmation, Observations};
 use crate::wire::OrderStatus;
 
 pub(super) fn check(observations: &Observations) -> CheckResult {
@@ -29,7 +29,7 @@ pub(super) fn check(observations: &Observations) -> CheckResult {
 #[cfg(test)]
 mod tests {
     use super::super::super::observations::{LastSeen, correct_sale};
-    use super::super::Finding;
+    use super::super::findings::Finding;
     use super::*;
 
     #[test]

@@ -1,7 +1,7 @@
 //! I6: each confirmed payment has a paid order or a refund, and no other order is paid.
 
-use super::{CheckResult, Findings, Observations};
-use crate::simulation::observations::{Confirmation, LastSeen, ObservedOrder};
+use super::findings::{CheckResult, Findings};
+use crate::simulation::observations::{Confirmation, LastSeen, Observations, ObservedOrder};
 use crate::simulation::plan::Intent;
 use crate::wire::OrderStatus;
 
@@ -65,7 +65,7 @@ fn end_label(order: &ObservedOrder) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::super::observations::correct_sale;
-    use super::super::Finding;
+    use super::super::findings::Finding;
     use super::*;
 
     #[test]

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{CheckResult, Findings, Observations, peak};
-use crate::simulation::observations::ObservedOrder;
+use super::findings::{CheckResult, Findings};
+use super::peak;
+use crate::simulation::observations::{Observations, ObservedOrder};
 
 pub(super) fn check(observations: &Observations) -> CheckResult {
     let mut findings = Findings::default();
@@ -44,7 +45,7 @@ pub(super) fn check(observations: &Observations) -> CheckResult {
 #[cfg(test)]
 mod tests {
     use super::super::super::observations::{LastSeen, correct_sale};
-    use super::super::Finding;
+    use super::super::findings::Finding;
     use super::*;
     use crate::wire::OrderStatus;
 

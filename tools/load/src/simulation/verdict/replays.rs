@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{CheckResult, Findings, Observations};
+use super::findings::{CheckResult, Findings};
+use crate::simulation::observations::Observations;
 
 pub(super) fn check(observations: &Observations) -> CheckResult {
     let mut findings = Findings::default();
@@ -32,7 +33,7 @@ pub(super) fn check(observations: &Observations) -> CheckResult {
 #[cfg(test)]
 mod tests {
     use super::super::super::observations::correct_sale;
-    use super::super::Finding;
+    use super::super::findings::Finding;
     use super::*;
 
     #[test]

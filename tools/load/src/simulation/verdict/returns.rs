@@ -1,6 +1,7 @@
 //! I5: each order returns its units exactly once: left = total − units still owned.
 
-use super::{CheckResult, Findings, Observations};
+use super::findings::{CheckResult, Findings, first_three};
+use crate::simulation::observations::Observations;
 use crate::wire::OrderStatus;
 
 pub(super) fn check(observations: &Observations) -> CheckResult {
@@ -44,7 +45,7 @@ pub(super) fn check(observations: &Observations) -> CheckResult {
             }
         }
     }
-    findings.into_result("I5", "each unit came back exactly once", super::first_three(&numbers))
+    findings.into_result("I5", "each unit came back exactly once", first_three(&numbers))
 }
 
 fn returned_units(observations: &Observations, sku: &str) -> u32 {
@@ -59,7 +60,7 @@ fn returned_units(observations: &Observations, sku: &str) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::super::super::observations::{LastSeen, correct_sale};
-    use super::super::Finding;
+    use super::super::findings::Finding;
     use super::*;
 
     fn with_left(left: i64) -> CheckResult {

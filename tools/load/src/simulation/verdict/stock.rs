@@ -1,6 +1,8 @@
 //! I2: the live units never exceed `total`, neither at the end nor at any moment before.
 
-use super::{CheckResult, Findings, Observations, peak};
+use super::findings::{CheckResult, Findings, first_three};
+use super::peak;
+use crate::simulation::observations::Observations;
 
 pub(super) fn check(observations: &Observations) -> CheckResult {
     let mut findings = Findings::default();
@@ -31,13 +33,13 @@ pub(super) fn check(observations: &Observations) -> CheckResult {
     if observations.unreadable_orders() > 0 {
         findings.unknown(format!("{} orders could not be read", observations.unreadable_orders()));
     }
-    findings.into_result("I2", "never more live units than stock", super::first_three(&numbers))
+    findings.into_result("I2", "never more live units than stock", first_three(&numbers))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::super::observations::{LastSeen, correct_sale};
-    use super::super::Finding;
+    use super::super::findings::Finding;
     use super::*;
     use crate::wire::OrderStatus;
 
