@@ -1,8 +1,8 @@
-//! Processes that die at a call to a store: every workflow is run again and again, dying one call later each time, before
-//! or after that call took effect, until it comes to its end alive.
+//! Runs a workflow repeatedly and crashes it one call later each time.
 //!
-//! The list of kill points is not kept by hand: what a workflow called until its end is compared with `crash.points`, so
-//! that a reader sees the steps, and a change of them is seen; `UPDATE_POINTS=1` writes it anew.
+//! Each call is crashed twice: before it takes effect, and after it but without its response. The last run completes.
+//! Its calls must equal those listed in `crash.points`, which shows the steps of each workflow to a reader and makes a
+//! change of them visible in review. `UPDATE_POINTS=1` rewrites the file.
 
 use std::{
     cell::{Cell, RefCell},
@@ -22,24 +22,24 @@ use crate::{
     stores::{RealLedger, RealRedis},
 };
 
-/// When a process dies: `calls` calls from now, before or after that call took effect.
+/// When the simulated process crashes: at its `calls`-th call from now. Clones share the count.
 #[derive(Clone)]
 pub struct CrashPoint {
     calls: Rc<Cell<u32>>,
-    /// Whether the last call still took effect.
+    /// Whether the call at which the process crashes takes effect.
     pub takes_effect: bool,
     points: Rc<RefCell<Vec<String>>>,
 }
 
 impl CrashPoint {
-    /// Whether this call is the last, or the process is dead already.
+    /// Counts one call. Returns whether the process crashes at it, and whether it has crashed before.
     pub fn count_call(&self) -> (bool, bool) {
         let left = self.calls.get();
         self.calls.set(left.saturating_sub(1));
         (left == 1, left == 0)
     }
 
-    /// Notes a call as a reader knows it; a script that Redis has yet to learn is called twice and noted once.
+    /// Records a call for `crash.points`. Skips `NOSCRIPT`: the script is called again at once, and recorded then.
     fn record<T>(&self, point: String, result: &Result<T, StoreError>) {
         if !matches!(result, Err(StoreError::RedisRefused(text)) if text == "NOSCRIPT") {
             self.points.borrow_mut().push(point);
@@ -47,18 +47,19 @@ impl CrashPoint {
     }
 }
 
-/// A store that its process loses at some call.
+/// A store, or another service, whose calls fail from the crash point on.
 pub struct Crashing<T> {
-    /// The store.
+    /// The wrapped store.
     pub store: T,
-    /// When the process dies.
+    /// When its calls begin to fail.
     pub crash_point: CrashPoint,
 }
 
 impl Redis for Crashing<RealRedis> {
     async fn command(&self, name: &str, args: Vec<RedisArg>) -> Result<Vec<RedisValue>, StoreError> {
         let crashed = || StoreError::RedisUnavailable("the process is dead".to_owned());
-        // How often it takes a scan to read all keys depends on the other tests; dying there is dying before what follows.
+        // The number of SCAN calls depends on the keys of other tests, so a SCAN is neither counted nor recorded.
+        // A SCAN only reads: a crash at it is the same as a crash before the next call.
         if name == "SCAN" && self.crash_point.calls.get() > 0 {
             return self.store.command(name, args).await;
         }
@@ -96,10 +97,10 @@ impl Sql for Crashing<RealLedger> {
     }
 }
 
-/// A sale in stores that its process loses.
+/// A fixture whose stores fail from the crash point on.
 pub type CrashingFixture = Fixture<Crashing<RealRedis>, Crashing<RealLedger>>;
 
-/// A statement as a reader knows it: its verb, its table, and what it sets.
+/// Summarises a statement: its verb, its table and, for an update, the first column that it sets.
 fn summarize(statement: &str) -> String {
     let words: Vec<_> = statement.split_whitespace().collect();
     let depth = |at: usize| words[..at].concat().matches('(').count() - words[..at].concat().matches(')').count();
@@ -116,7 +117,7 @@ fn summarize(statement: &str) -> String {
     [Some(words[0]), table, set].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// Compares the calls of a workflow with the list, or writes them there.
+/// Compares the calls of a workflow with `crash.points`, or writes them there if `UPDATE_POINTS` is set.
 fn check_points(workflow: &str, points: &[String]) {
     static FILE_LOCK: Mutex<()> = Mutex::new(());
     let _guard = FILE_LOCK.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -138,7 +139,10 @@ fn check_points(workflow: &str, points: &[String]) {
     }
 }
 
-/// Prepares a sale, runs `step` dying at each call in turn, recovers, and lets `check` look.
+/// Runs `step` once for each of its calls and crashes it there; then recovers as the sweeper does and runs `check`.
+///
+/// Every run gets a new fixture with `total` units and goes through `prepare` first. `check` gets a description of the
+/// crash point for its messages. `workflow` is the title in `crash.points`.
 pub async fn crash_at_every_call(
     workflow: &str,
     total: i64,
@@ -150,7 +154,7 @@ pub async fn crash_at_every_call(
     crash_at_every_call_and_recover(workflow, total, prepare, step, recover, check).await;
 }
 
-/// The same with something else than a sweeper to mend what is left.
+/// Like [`crash_at_every_call`], but recovers with `recover` instead of a sweeper.
 pub async fn crash_at_every_call_and_recover(
     workflow: &str,
     total: i64,

@@ -1,4 +1,4 @@
-//! A shop's endpoint and a payment provider that live in memory, remember everything, and do as they are told.
+//! In-memory fakes of the shop's event endpoint and of a payment provider.
 
 use std::{
     cell::{Cell, RefCell},
@@ -12,33 +12,33 @@ use workflows::{
     payments::provider::{OpenedSession, Provider, ProviderError, RefundStatus, SessionStatus},
 };
 
-/// The shop's endpoint of events.
+/// An HTTP endpoint that records requests and returns scripted responses.
 #[derive(Default)]
 pub struct FakeEndpoint {
-    /// Every request that came.
+    /// All requests, in the order of arrival.
     pub requests: RefCell<Vec<HttpRequest>>,
-    /// What it answers next, the last one first; empty for 204 for ever. 0 is silence.
+    /// Next responses as status and `Retry-After`, taken from the end; 204 if empty. Status 0 is no response.
     pub responses: RefCell<Vec<(u16, &'static str)>>,
 }
 
 impl FakeEndpoint {
-    /// Ids and types of the events that were accepted, in the order in which they came.
+    /// The `webhook-id` of each request, in the order of arrival.
     pub fn event_ids(&self) -> Vec<String> {
         self.requests.borrow().iter().map(|request| header(request, "webhook-id").to_owned()).collect()
     }
 
-    /// The documents that came, in order.
+    /// The bodies of all requests, in the order of arrival.
     pub fn documents(&self) -> Vec<serde_json::Value> {
         self.requests.borrow().iter().map(|request| serde_json::from_str(&request.body).unwrap()).collect()
     }
 
-    /// Forgets what came.
+    /// Deletes the recorded requests.
     pub fn clear(&self) {
         self.requests.borrow_mut().clear();
     }
 }
 
-/// A header of a request.
+/// Returns a header of a request, or an empty text.
 pub fn header<'a>(request: &'a HttpRequest, name: &str) -> &'a str {
     request.headers.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
 }
@@ -61,53 +61,53 @@ impl HttpClient for &FakeEndpoint {
     }
 }
 
-/// A session's id, and the payment that it was paid with.
+/// A session's id, and its payment's id once it is paid.
 type Session = (String, Option<String>);
 
-/// A provider of payments.
+/// A payment provider whose behaviour the test sets.
 #[derive(Default)]
 pub struct FakeProvider {
-    /// Sessions by order and attempt.
+    /// Sessions by order number and attempt.
     pub sessions: RefCell<BTreeMap<(String, i64), Session>>,
-    /// Sessions that ended, or were ended.
+    /// Ids of sessions that ended by themselves or were closed.
     pub ended_sessions: RefCell<Vec<String>>,
-    /// Refunds by what makes them one and the same.
+    /// Refund ids by payment and number of failures: a request with the same key is the same refund.
     pub refunds: RefCell<BTreeMap<(String, i64), String>>,
-    /// Calls that came.
+    /// Number of calls.
     pub calls: Cell<u32>,
-    /// Whether it does what it is asked and says nothing.
+    /// Whether calls take effect and their responses are lost.
     pub drops_responses: Cell<bool>,
-    /// How refunds go.
+    /// How it answers refunds.
     pub refund_behavior: Cell<RefundBehavior>,
 }
 
-/// How refunds go.
+/// How [`FakeProvider`] answers a refund.
 #[derive(Clone, Copy, Default, PartialEq)]
 pub enum RefundBehavior {
-    /// Taken; the provider calls back.
+    /// Pending; a callback reports the result.
     #[default]
     Accept,
-    /// Done at once.
+    /// Succeeded at once.
     Succeed,
-    /// Failed.
+    /// Failed at once.
     Fail,
 }
 
 impl FakeProvider {
-    /// The id of an order's last session.
+    /// Returns the id of an order's last session.
     pub fn last_session(&self, order_no: &str) -> String {
         let sessions = self.sessions.borrow();
         let (_, (session, _)) = sessions.iter().rfind(|((order, _), _)| order == order_no).expect("a session");
         session.clone()
     }
 
-    /// An order's last session ends by itself.
+    /// Ends an order's last session as if by timeout.
     pub fn end_last_session(&self, order_no: &str) {
         let session = self.last_session(order_no);
         self.ended_sessions.borrow_mut().push(session);
     }
 
-    /// The buyer pays at the provider's page.
+    /// Pays an order's last session, as the buyer does on the provider's page.
     pub fn pay(&self, order_no: &str) {
         let mut sessions = self.sessions.borrow_mut();
         let (_, (session, payment)) =

@@ -1,4 +1,6 @@
-//! A sale in a real Redis and a real ledger, and the verbs that move it.
+//! The fixture of the workflow tests: one activity in a real Redis and a real ledger.
+//!
+//! Its methods run the workflows of buyers, providers, operators, the order writer and the sweeper.
 
 use std::{
     path::Path,
@@ -39,10 +41,10 @@ use workflows::{
 
 use crate::stores::{RealLedger, RealRedis};
 
-/// What start keys are made with.
+/// Secret of start keys.
 pub const TICKET_SECRET: &str = "kX9v2mQ7Lr4tY8wZ1nB6cD3fG5hJ0pS-";
 
-/// Servers that all tests share; each test has a sale of its own.
+/// Servers that all tests share. Each test has its own activity, and its own database file or schema.
 struct Servers {
     redis: RedisServer,
     postgres: Postgres,
@@ -61,26 +63,26 @@ fn servers() -> &'static Servers {
     })
 }
 
-/// The ledgers that every test runs on.
+/// The ledgers on which tests run.
 pub const LEDGERS: [&str; 2] = ["sqlite", "postgres"];
 
-/// A sale, its stores, and a clock of its own for the ledger.
+/// An activity and its stores.
 pub struct Fixture<R, S> {
-    /// Redis, perhaps one that dies at some call.
+    /// Redis, possibly wrapped to fail or to interleave.
     pub redis: R,
-    /// The ledger, perhaps one that dies at some call.
+    /// The ledger, possibly wrapped alike.
     pub sql: S,
-    /// The sale.
+    /// The activity's id.
     pub activity: ActivityId,
-    /// What is on sale.
+    /// Its only SKU.
     pub sku: SkuId,
-    /// Its start key.
+    /// Its current start key.
     pub start_key: String,
-    /// Units that one user may hold.
+    /// Live units that one user may hold of the SKU.
     pub per_user: i64,
 }
 
-/// A sale of `total` units in a fresh corner of the real stores.
+/// Publishes a new activity with `total` units (-1: unlimited) on a new ledger (`sqlite` or `postgres`).
 pub async fn new_fixture(ledger: &str, total: i64, per_user: i64) -> Fixture<RealRedis, RealLedger> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -133,7 +135,7 @@ pub async fn new_fixture(ledger: &str, total: i64, per_user: i64) -> Fixture<Rea
 }
 
 impl Fixture<RealRedis, RealLedger> {
-    /// Goes on with another sale in the same stores, alike; answers the one of before.
+    /// Publishes a second activity with the same spec and stores, and switches to it. Returns the id of the first.
     pub async fn publish_second_activity(&mut self) -> ActivityId {
         let spec = activities::load(&self.sql, &self.activity).await.unwrap().unwrap().spec;
         let id = ActivityId::parse(&format!("{}-b", self.activity)).unwrap();
@@ -148,18 +150,18 @@ impl Fixture<RealRedis, RealLedger> {
     }
 }
 
-/// Another connection to the ledger of a sale on PostgreSQL.
+/// Opens another connection to the fixture's ledger, which must be PostgreSQL.
 pub async fn open_connection(fixture: &Fixture<RealRedis, RealLedger>) -> RealLedger {
     let rows = fixture.sql.run("SELECT CAST(current_schema() AS TEXT)", Vec::new()).await.unwrap();
     let SqlValue::Text(schema) = &rows[0][0] else { panic!("{rows:?}") };
     RealLedger::postgres(&servers().postgres.url(), schema).await
 }
 
-/// The moment at which everything happens unless a test says otherwise.
+/// The time that the workflows get unless a test sets another. Redis has its own clock.
 pub const NOW: Millis = Millis(1_000_000_000_000);
 
 impl<R: Redis, S: Sql> Fixture<R, S> {
-    /// The operators' desk.
+    /// The operations of an operator on these stores, at [`NOW`].
     pub fn operator(&self) -> OperatorContext<'_, R, S> {
         OperatorContext {
             redis: &self.redis,
@@ -170,12 +172,12 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         }
     }
 
-    /// The number of the order that ticket `n` makes.
+    /// Returns the number of the order that ticket `n` makes.
     pub fn order_no(&self, n: u64) -> OrderNo {
         OrderNo::new(self.activity.clone(), Ulid::from_parts(1, u128::from(n)))
     }
 
-    /// Reserves with ticket `n`.
+    /// Reserves `quantity` units with ticket `n`.
     pub async fn reserve(&self, n: u64, user: &str, quantity: i64) -> Result<ReserveReply, StoreError> {
         let reservation = ReserveRequest {
             order_no: self.order_no(n),
@@ -189,7 +191,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         reserve(&self.redis, &reservation, true).await
     }
 
-    /// Reserves with ticket `n`, and has it written.
+    /// Reserves with ticket `n` and writes the order to the ledger.
     pub async fn pending_order(&self, n: u64, user: &str, quantity: i64) -> OrderNo {
         let reply = self.reserve(n, user, quantity).await.unwrap();
         assert!(matches!(reply.outcome, ReserveOutcome::Queued(_)), "{reply:?}");
@@ -197,41 +199,41 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         self.order_no(n)
     }
 
-    /// An order of one unit that is paid.
+    /// Creates a paid order of one unit.
     pub async fn paid_order(&self, n: u64, user: &str) -> OrderNo {
         let order_no = self.pending_order(n, user, 1).await;
         self.payment_succeeded(&order_no, "e").await.unwrap();
         order_no
     }
 
-    /// An order of one unit whose buyer wants the money back.
+    /// Creates a paid order of one unit whose buyer requested a refund.
     pub async fn refunding_order(&self, n: u64, user: &str) -> OrderNo {
         let order_no = self.paid_order(n, user).await;
         assert!(matches!(self.request_refund(&order_no).await.unwrap(), CommandOutcome::Done(_)));
         order_no
     }
 
-    /// The buyer cancels.
+    /// Cancels an order as its buyer.
     pub async fn cancel(&self, order_no: &OrderNo) -> Result<CommandOutcome, StoreError> {
         commands::cancel(&self.redis, &self.sql, order_no, NOW).await
     }
 
-    /// The buyer wants the money back.
+    /// Requests a refund as the order's buyer.
     pub async fn request_refund(&self, order_no: &OrderNo) -> Result<CommandOutcome, StoreError> {
         commands::request_refund(&self.redis, &self.sql, order_no, NOW).await
     }
 
-    /// What a sweep does about refunds, `ms` after everything happened.
+    /// Sends due refunds as the sweeper does, `ms` milliseconds after [`NOW`].
     pub async fn send_refunds<P: Provider>(&self, provider: &P, ms: i64) -> Result<refunds::SendReport, StoreError> {
         refunds::send_due(&self.redis, &self.sql, provider, NOW.plus(ms), 10).await
     }
 
-    /// One batch of the order writer.
+    /// Runs one batch of the order writer.
     pub async fn write_batch(&self) -> Result<order_writer::WriteReport, StoreError> {
         order_writer::write_new(&self.redis, &self.sql, &self.activity, NOW).await
     }
 
-    /// What a provider says when an order was paid.
+    /// Applies the callback that the order's full amount was paid. The callback's id is `<event>-<order number>`.
     pub async fn payment_succeeded(&self, order_no: &OrderNo, event: &str) -> Result<CallbackOutcome, StoreError> {
         let amount = match orders::load(&self.sql, order_no).await? {
             Some(row) => row.order.money.amount,
@@ -240,13 +242,13 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         self.apply_callback("payment.succeeded", order_no, event, amount).await
     }
 
-    /// What a provider says when the money of an order is back.
+    /// Applies the callback that the order's full amount was refunded.
     pub async fn refund_succeeded(&self, order_no: &OrderNo, event: &str) -> Result<CallbackOutcome, StoreError> {
         let amount = orders::load(&self.sql, order_no).await?.map_or(0, |row| row.order.money.amount);
         self.apply_callback("refund.succeeded", order_no, event, amount).await
     }
 
-    /// What a provider says when a session has ended unpaid.
+    /// Applies the callback that a session ended unpaid.
     pub async fn session_ended(
         &self,
         order_no: &OrderNo,
@@ -263,12 +265,12 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         callbacks::apply(&self.redis, &self.sql, &event, NOW).await
     }
 
-    /// Where whoever polls is sent to pay.
+    /// Returns the checkout URL that polling shows, from Redis.
     pub async fn redis_checkout_url(&self, order_no: &OrderNo) -> Option<String> {
         workflows::hot::status::load_order(&self.redis, order_no).await.unwrap().1.and_then(|order| order.checkout_url)
     }
 
-    /// What a provider says, in full.
+    /// Applies a callback of type `kind` about payment `pay-<order number>`. `amount` is in cents.
     pub async fn apply_callback(
         &self,
         kind: &str,
@@ -287,12 +289,12 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         callbacks::apply(&self.redis, &self.sql, &event, NOW).await
     }
 
-    /// Lets every unpaid order run out of time.
+    /// Expires one batch of due orders, one hour after [`NOW`]. Returns how many.
     pub async fn expire_orders(&self) -> Result<usize, StoreError> {
         sweep::expire(&self.redis, &self.sql, NOW.plus(3_600_000), None).await
     }
 
-    /// Everything that a sweeper does, as if all waiting times had passed.
+    /// Writes, settles and applies what a crash left behind, two hours after [`NOW`], until nothing is left.
     pub async fn recover(&self) {
         let later = NOW.plus(7_200_000);
         for _ in 0..20 {
@@ -308,17 +310,18 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         panic!("the sweeper found work twenty times over");
     }
 
-    /// Where the ledger has an order.
+    /// Returns an order's status in the ledger.
     pub async fn ledger_status(&self, order_no: &OrderNo) -> Option<OrderStatus> {
         orders::load(&self.sql, order_no).await.unwrap().map(|row| row.order.status)
     }
 
-    /// Where Redis has an order.
+    /// Returns an order's status in Redis.
     pub async fn redis_status(&self, order_no: &OrderNo) -> Option<OrderStatus> {
         workflows::hot::status::load_order(&self.redis, order_no).await.unwrap().1.map(|order| order.status)
     }
 
-    /// Left, held and sold, after checking that every invariant holds and, at rest, that the stores agree.
+    /// Returns left, held and sold units in Redis. Asserts that the audit passes, and that the stores agree if no order
+    /// is queued.
     pub async fn units(&self) -> (i64, i64, i64) {
         let audit = audit::audit(&self.redis, &self.sql, &self.activity, self.per_user).await.unwrap().unwrap();
         assert!(audit.ok, "{audit:#?}");
@@ -329,7 +332,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         (sku.redis.left.unwrap(), sku.redis.held, sku.redis.sold)
     }
 
-    /// Refunds that are still to be done.
+    /// Claims all due refunds, 10,000 s after [`NOW`], and returns how many there were.
     pub async fn open_refund_count(&self) -> usize {
         workflows::ledger::refunds::claim_due(&self.sql, NOW.plus(10_000_000), 1_000).await.unwrap().len()
     }

@@ -1,4 +1,4 @@
-//! What comes between any two calls of a workflow to its stores.
+//! Runs another action before each store call of a workflow in turn.
 
 use std::{
     cell::{Cell, RefCell},
@@ -17,7 +17,7 @@ use crate::{
     stores::{RealLedger, RealRedis},
 };
 
-/// What runs at one call of the other stores, to its end.
+/// An action that runs to its end before the `calls_left`-th call from now.
 struct Interleaving<'a> {
     calls_left: Cell<u32>,
     action: &'a dyn Fn() -> Pin<Box<dyn Future<Output = ()> + 'a>>,
@@ -55,8 +55,10 @@ impl Sql for Interleaved<'_, RealLedger> {
     }
 }
 
-/// Runs `work` on a sale of its own for each of its calls, and `act`, to its end, just before that call; in the last turn
-/// `act` comes after all of them. Then `judge`, which hears the moment.
+/// Runs `workflow` once for each of its calls, with `action` just before that call. In the last run `action` follows
+/// all calls. Every run gets a new fixture from `setup`, on each ledger.
+///
+/// `check` runs after both and gets a description of the call for its messages.
 pub async fn at_every_call(
     setup: impl AsyncFn(&'static str) -> RealFixture,
     workflow: impl AsyncFn(&Interleaved<'_, RealRedis>, &Interleaved<'_, RealLedger>, &RealFixture),

@@ -1,4 +1,4 @@
-//! Limits (B4): the script's verdicts against an independent model, on random arrivals.
+//! Tests of rate limits (B4): the Lua code against an independent model, on random arrivals.
 
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 use workflows::{
@@ -9,7 +9,7 @@ use workflows::{
 
 use crate::fixture::new_fixture;
 
-/// The script's own code, with a clock that the test moves. Buckets outlive the test's real milliseconds.
+/// Calls the script's `limit` with a time that the test sets. `PERSIST` removes the TTLs, which elapse in real time.
 const DRIVER: &str = "
 local policies = {}
 for at, key in ipairs(KEYS) do policies[at] = { 'p' .. at, ARGV[1 + at], key } end
@@ -17,7 +17,7 @@ local limits, name, wait_ms = limit(policies, tonumber(ARGV[1]))
 for _, key in ipairs(KEYS) do redis.call('PERSIST', key) end
 return { limits, name or '', wait_ms or 0 }";
 
-/// A token bucket, told in tokens: GCRA is the same thing told in times. It fills while nobody looks.
+/// The model: a token bucket, refilled when it is used. GCRA is the same algorithm in terms of times.
 #[derive(Debug, Clone)]
 struct Bucket {
     count: f64,
@@ -37,16 +37,16 @@ impl Bucket {
         self.refilled_at = now;
     }
 
-    /// Milliseconds until there is a whole token.
+    /// Returns the milliseconds until there is a whole token; 0 if there is one.
     fn wait(&self) -> f64 {
         ((1.0 - self.tokens) * self.period / self.count).max(0.0)
     }
 }
 
-/// The script keeps microseconds: this close to a whole token, in milliseconds, both verdicts are right.
+/// Within this many milliseconds of a whole token both results are correct: the script stores microseconds.
 const TOLERANCE_MS: f64 = 0.05;
 
-/// All buckets or none: a refusal charges nobody. Answers the first that is empty, and its wait.
+/// Takes a token from every bucket, or from none if one is empty. Returns the first empty one's index and wait in ms.
 fn charge(buckets: &mut [Bucket]) -> Option<(usize, f64)> {
     if let Some(at) = buckets.iter().position(|bucket| bucket.wait() > 0.0) {
         return Some((at, buckets[at].wait()));
@@ -62,7 +62,7 @@ fn the_script_agrees_with_token_buckets_on_random_arrivals() {
     let script = format!("{LIMITS_SOURCE}\n{DRIVER}");
     let cases = std::cell::Cell::new(0);
     let mut runner = TestRunner::new(ProptestConfig { cases: 150, failure_persistence: None, ..Default::default() });
-    // One to three limits, and gaps that are often nothing and sometimes long.
+    // One to three limits; gaps between requests that are often 0 ms and sometimes long.
     let gaps = vec(prop_oneof![3 => 0_u32..4, 3 => 1_u32..300, 1 => 1_000_u32..20_000], 1..80);
     let limits = vec((1_u32..8, prop_oneof![Just(1_000_u32), Just(7_000), 500_u32..30_000]), 1..4);
     let outcome = runner.run(&(limits, gaps), |(limits, gaps)| {
@@ -118,7 +118,7 @@ async fn no_wait_is_longer_than_the_current_limit_requires() {
     };
     let (strict, loose, now) = ("2:600000", "60:60000", 1_700_000_000_000);
     assert_eq!([wait_ms(strict, now).await, wait_ms(strict, now).await, wait_ms(strict, now).await], [0, 0, 300_000]);
-    // An operator has loosened it; and a clock that was ten minutes fast is put right.
+    // An operator loosens the limit; then the clock, ten minutes fast until now, is corrected.
     assert_eq!([wait_ms(loose, now).await, wait_ms(loose, now + 1_000).await], [1_000, 0]);
     assert_eq!([wait_ms(loose, now - 600_000).await, wait_ms(loose, now - 599_000).await], [1_000, 0]);
 }

@@ -1,4 +1,4 @@
-//! Lua, SQL and the workflows over them, against a real Redis and both real ledgers.
+//! Workflow tests: Lua scripts, SQL and the workflows on a real Redis, SQLite and PostgreSQL.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! Random lives of a sale against a model of ten lines: after each step the real stores agree with it.
+//! Property test: random steps on an activity, compared with a small model after each step.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::fixture::{Fixture, LEDGERS, new_fixture};
 const USERS: [&str; 4] = ["ada", "bob", "cyd", "dee"];
 const PER_USER: i64 = 3;
 
-/// What may happen next.
+/// One step of a random run.
 #[derive(Debug, Clone)]
 enum Step {
     Reserve { ticket: u64, user: usize, quantity: i64 },
@@ -28,7 +28,7 @@ fn step() -> impl Strategy<Value = Step> {
     let ticket = 0..8_u64;
     prop_oneof![
         5 => (ticket.clone(), 0..USERS.len(), 1..=3_i64).prop_map(|(ticket, user, quantity)| {
-            // A ticket is bound to its user.
+            // Each ticket number belongs to one user.
             Step::Reserve { ticket: ticket * 4 + user as u64, user, quantity }
         }),
         3 => Just(Step::Write),
@@ -42,7 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The model: a total, and orders with a status.
+/// The model: the SKU's total, and each order's user, quantity, status and whether it is live.
 #[derive(Default)]
 struct Model {
     total: i64,
@@ -68,7 +68,7 @@ impl Model {
         }
     }
 
-    /// Units held and sold.
+    /// Left, held and sold units.
     fn units(&self) -> (i64, i64, i64) {
         let held = self.live_units(|order| matches!(order.2, OrderStatus::Queued | OrderStatus::PendingPayment));
         (self.left(), held, self.live_units(|_| true) - held)
@@ -126,7 +126,7 @@ async fn perform(fixture: &RealFixture, step: &Step) {
         Step::Write => {
             fixture.write_batch().await.unwrap();
         }
-        // A provider has nothing to say of an order that cannot be paid yet.
+        // A provider sends no callback for an order that is not in the ledger yet.
         Step::Pay { ticket, event } => {
             if fixture.ledger_status(&fixture.order_no(*ticket)).await.is_some() {
                 fixture.payment_succeeded(&fixture.order_no(*ticket), &format!("e{event}")).await.unwrap();

@@ -1,4 +1,4 @@
-//! Redis, SQLite and PostgreSQL through their own drivers, answering as Spin does.
+//! Redis, SQLite and PostgreSQL through native drivers, with replies and errors as Spin reports them.
 
 use std::sync::Mutex;
 
@@ -9,7 +9,7 @@ use workflows::{
     ports::{Dialect, RedisArg, RedisValue, SqlValue},
 };
 
-/// Redis through its driver.
+/// A Redis connection through its native driver.
 #[derive(Clone)]
 pub struct RealRedis(pub MultiplexedConnection);
 
@@ -42,24 +42,24 @@ fn flatten(value: DriverValue, items: &mut Vec<RedisValue>) {
     }
 }
 
-/// A ledger through its driver.
+/// A ledger connection through its native driver.
 pub enum RealLedger {
-    /// A file.
+    /// A SQLite database file.
     Sqlite(Mutex<rusqlite::Connection>),
-    /// A server.
+    /// A connection to a PostgreSQL server.
     Postgres(tokio_postgres::Client),
 }
 
 impl RealLedger {
-    /// A new SQLite ledger at `path`.
+    /// Opens a new SQLite ledger at `path`.
     pub fn sqlite(path: &std::path::Path) -> Self {
         let connection = rusqlite::Connection::open(path).unwrap();
-        // Here nothing dies but what calls it; waiting for the disk proves nothing.
+        // The tests simulate crashes of the caller only, never of the disk, so waiting for fsync would test nothing.
         connection.pragma_update(None, "synchronous", "off").unwrap();
         Self::Sqlite(Mutex::new(connection))
     }
 
-    /// A PostgreSQL ledger in a schema of its own.
+    /// Connects to a PostgreSQL ledger in its own schema, which is created if missing.
     pub async fn postgres(url: &str, schema: &str) -> Self {
         let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
         tokio::spawn(connection);
