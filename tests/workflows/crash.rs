@@ -1,4 +1,6 @@
-//! Dying at every call to a store, before and after it took effect: what is left is always finished (D3, E3, G3; I1–I6).
+//! Tests that crash a workflow at every store call, before and after the call takes effect (D3, E3, G3; I1–I6).
+//!
+//! A sweeper, a retry or an operator's second try always completes what the crash left behind.
 
 use domain::{activity::ActivityState, order::OrderStatus};
 use workflows::{
@@ -174,7 +176,7 @@ async fn a_human_check_counts_once_after_a_crash_and_a_new_check_is_accepted() {
         async |fixture, point| {
             let visitor = visitor(&fixture.activity);
             assert!(precheck(&fixture.redis, &visitor, "ticket").await.unwrap().outcome.is_ok(), "{point}");
-            // The first check may or may not have been used up; once more it is not good, and a second one is.
+            // The crashed request may have used the first check. After one more use it is refused.
             admit(&fixture.redis, &visitor, &passed("one"), NOW).await.unwrap();
             assert!(!admit(&fixture.redis, &visitor, &passed("one"), NOW).await.unwrap(), "{point}");
             assert!(admit(&fixture.redis, &visitor, &passed("two"), NOW).await.unwrap(), "{point}");

@@ -1,5 +1,6 @@
-//! Dying between money and ledger: a provider's or an endpoint's answer is a point to die at like any call to a store
-//! (E1, E4, E5, E7; I6).
+//! Tests that crash a workflow at every call to a provider or to the shop's endpoint (E1, E4, E5, E7; I6).
+//!
+//! These calls are crash points in the same sequence as the calls to the stores.
 
 use domain::order::{Order, OrderStatus};
 use workflows::{
@@ -20,12 +21,12 @@ use crate::{
     fixture::NOW,
 };
 
-/// What a process loses at some call, beside its stores.
+/// Wraps `service` so that it shares the crash point of the fixture's stores.
 fn crashing<'a, T>(fixture: &CrashingFixture, service: &'a T) -> Crashing<&'a T> {
     Crashing { store: service, crash_point: fixture.redis.crash_point.clone() }
 }
 
-/// Calls `call`, unless the process dies before it, and forgets the answer where it dies after it.
+/// Awaits `call`. Returns `crashed` instead if the process crashes before the call, or after it and loses the response.
 async fn call_or_crash<T, A, E>(
     crashing: &Crashing<T>,
     call: impl Future<Output = Result<A, E>>,
@@ -80,7 +81,7 @@ async fn a_crashed_checkout_leaves_one_session_and_a_payable_order() {
             let CommandOutcome::Done(order) = again else { return };
             assert_eq!(order.checkout_url, Some(format!("https://provider.example/{session}")), "{point}");
             assert!(addresses::load(&fixture.sql, &order_no).await.unwrap().is_some(), "{point}");
-            // What can be paid can be asked about.
+            // The ledger knows the session, so the sweeper can ask the provider about its payment.
             fixture.pay_without_callback(&provider, &order_no, point).await;
             assert_eq!(fixture.units().await, (1, 0, 1), "{point}");
         },
@@ -140,7 +141,7 @@ async fn a_sweeper_that_crashes_while_it_closes_a_session_releases_no_paid_order
                 sweep::expire(&fixture.redis, &fixture.sql, due, None).await.map(|_| ())
             },
             async |fixture, point| {
-                // Before the time is over for which a silent provider is waited for.
+                // Within the grace period of a provider that does not answer.
                 fixture.sweep_due(&provider, NOW.plus(400_000)).await;
                 let status = fixture.ledger_status(&fixture.order_no(1)).await;
                 let expected = if paid { (OrderStatus::Paid, (1, 0, 1)) } else { (OrderStatus::Expired, (2, 0, 0)) };

@@ -1,4 +1,6 @@
-//! Epochs (G5): after a rebuild, whatever still speaks for the Redis of before is refused, visibly (I1, I2, I4).
+//! Tests of epochs (G5): after a rebuild, messages and gates of the previous Redis are fenced (I1, I2, I4).
+//!
+//! Each fenced order is a dead letter that an operator can see.
 
 use std::cell::Cell;
 
@@ -39,7 +41,7 @@ pub async fn rebuild_activity(fixture: &RealFixture) -> RebuildOutcome {
     rebuild(&fixture.redis, &fixture.sql, &fixture.activity, TICKET_SECRET, NOW).await.unwrap()
 }
 
-/// Everything that Redis has of the sale is gone.
+/// Deletes all keys of the activity, as after a loss of Redis.
 pub async fn delete_redis_keys(fixture: &RealFixture) {
     let pattern = format!("{}*", Keys::of(&fixture.activity).prefix());
     let keys = fixture.redis.command("KEYS", vec![pattern.into()]).await.unwrap();
@@ -53,7 +55,7 @@ async fn dead_letter_reason(fixture: &RealFixture, n: u64) -> Option<String> {
     dead_letters::load(&fixture.sql, &fixture.order_no(n)).await.unwrap().map(|letter| letter.reason)
 }
 
-/// A ledger in whose way something comes: `act` runs to its end just before the first order is written.
+/// A ledger that runs `action` to its end just before the first insert of orders.
 struct HookBeforeInsert<'a, F> {
     sql: &'a RealLedger,
     action: F,
@@ -73,7 +75,7 @@ impl<F: AsyncFn()> Sql for HookBeforeInsert<'_, F> {
     }
 }
 
-/// What an order writer does that took its messages, and sleeps while `act` runs to its end.
+/// Runs one batch of an order writer that stalls between reading its messages and writing them, while `action` runs.
 async fn write_batch_delayed_by(fixture: &RealFixture, action: impl AsyncFn()) -> order_writer::WriteReport {
     let hooked_ledger = HookBeforeInsert { sql: &fixture.sql, action, done: Cell::new(false) };
     order_writer::write_new(&fixture.redis, &hooked_ledger, &fixture.activity, NOW).await.unwrap()
@@ -92,7 +94,7 @@ async fn a_writer_delayed_past_a_redis_loss_and_a_rebuild_leaves_dead_letters() 
             delete_redis_keys(&fixture).await;
             assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 1, epoch: 2 });
             resume(&fixture).await;
-            // The buyer of 1 was told 202 by the Redis that is gone, asks again, and has an order now.
+            // The lost Redis answered 202 for order 1. Its buyer repeats the request and gets an order.
             let again = fixture.reserve(1, "user 1", 1).await.unwrap().outcome;
             assert!(matches!(again, ReserveOutcome::Queued(_)), "{again:?}");
         })
@@ -105,7 +107,7 @@ async fn a_writer_delayed_past_a_redis_loss_and_a_rebuild_leaves_dead_letters() 
         assert_eq!(fixture.ledger_status(&fixture.order_no(1)).await, Some(OrderStatus::PendingPayment), "{ledger}");
         assert_eq!(fixture.redis_status(&fixture.order_no(1)).await, Some(OrderStatus::PendingPayment), "{ledger}");
         assert_eq!(fixture.units().await, (1, 2, 0), "{ledger}");
-        // What was lost can be put back by an operator, as an order of today.
+        // An operator can replay the lost order into the current epoch.
         let replayed = dead_letters::replay(&fixture.redis, &fixture.sql, &fixture.order_no(2), NOW).await.unwrap();
         assert_eq!(replayed, ReplayOutcome::Queued, "{ledger}");
         fixture.write_batch().await.unwrap();
@@ -136,7 +138,7 @@ async fn an_old_redis_that_comes_back_is_fenced_by_its_first_message() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 1).await;
         fixture.pending_order(1, "ada", 1).await;
-        // Another Redis was rebuilt meanwhile: the ledger is an epoch further.
+        // Another Redis was rebuilt meanwhile: the ledger's epoch is later.
         epochs::raise(&fixture.sql, &fixture.activity, 1, 0).await.unwrap();
         for n in 2..=3 {
             assert!(matches!(
@@ -221,7 +223,7 @@ async fn publishing_again_after_a_redis_loss_counts_the_ledgers_orders() {
     }
 }
 
-/// Runs `act` at each moment of a rebuild in turn; afterwards the books agree to the unit.
+/// Runs `action` before each call of a rebuild in turn. Asserts `expected` left, held and sold units afterwards.
 async fn at_every_call_of_a_rebuild(action: impl AsyncFn(&RealFixture), expected: (i64, i64, i64)) {
     let setup = async |ledger: &'static str| {
         let fixture = new_fixture(ledger, 10, 5).await;
@@ -239,7 +241,7 @@ async fn at_every_call_of_a_rebuild(action: impl AsyncFn(&RealFixture), expected
         },
         action,
         async |fixture, point| {
-            // Another rebuild may have come between, and this one given way to it.
+            // If `action` was another rebuild, this one may have been fenced.
             fixture.recover().await;
             assert_eq!(fixture.units().await, expected, "{point}");
             resume(fixture).await;
@@ -251,7 +253,7 @@ async fn at_every_call_of_a_rebuild(action: impl AsyncFn(&RealFixture), expected
     .await;
 }
 
-/// What finds no gate makes one; whatever comes between, the sale sells then, and what it sells is written.
+/// Publishing rebuilds a gate that is missing. Afterwards the activity accepts orders, and they are written.
 #[tokio::test]
 async fn two_concurrent_rebuilds_of_a_lost_gate_leave_an_activity_that_sells() {
     let setup = async |ledger: &'static str| {

@@ -1,4 +1,4 @@
-//! What a sale leaves in Redis when its keys have run out: nothing (F3).
+//! Tests that an activity leaves nothing in Redis after its keys expired (F3).
 
 use domain::{activity::ActivityState, time::Millis};
 use workflows::{
@@ -16,7 +16,7 @@ use crate::{
     load_shedding::isolated,
 };
 
-/// After the end of every test's sale.
+/// One millisecond after every test activity ends.
 const AFTER_END: Millis = Millis(4_000_000_000_001);
 
 impl<R: Redis, S: Sql> Fixture<R, S> {
@@ -73,7 +73,7 @@ async fn an_activity_is_unlisted_only_after_it_ended_and_its_keys_expired() {
         fixture.write_batch().await.unwrap();
         assert_eq!((unlist_ended(NOW).await, fixture.is_listed().await), (0, true), "{ledger}: it is not over");
         assert_eq!((unlist_ended(AFTER_END).await, fixture.is_listed().await), (1, false), "{ledger}");
-        // Whoever publishes it again has it listed again.
+        // Publishing the activity again lists it again.
         let activity = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap();
         assert_eq!(activity.state, ActivityState::Published);
         fixture.operator().set_state(&fixture.activity, ActivityState::Published).await.unwrap();

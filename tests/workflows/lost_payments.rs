@@ -1,5 +1,6 @@
-//! Payments whose ids went with a ledger that came back from a backup: a provider is asked for nothing under a name that
-//! it does not know, and names the payment again by itself (G5; I6).
+//! Tests of paid orders whose payment id was lost when the ledger was restored from a backup (G5; I6).
+//!
+//! No provider gets a refund with the placeholder id. The next callback of the payment supplies the id.
 
 use domain::{ids::OrderNo, order::OrderStatus, time::Millis};
 use futures::future::join_all;
@@ -22,7 +23,7 @@ use crate::{
 };
 
 impl RealFixture {
-    /// An order that was paid, and whose ledger was lost and put back from Redis: nobody knows its payment's id.
+    /// Creates a paid order that the ledger lost and a rebuild backfilled from Redis, which does not store payment ids.
     async fn paid_order_without_payment_id(&self, n: u64, user: &str) -> OrderNo {
         let order_no = self.paid_order(n, user).await;
         self.restore_older_ledger(&[&order_no]).await;
@@ -52,7 +53,7 @@ async fn a_refund_waits_visibly_until_a_callback_supplies_the_lost_payment_id() 
         assert_eq!((open[0].payment.as_str(), open[0].failures), (LOST_PAYMENT, 0), "{ledger}: that is no failure");
         assert!(open[0].last_error.ends_with("let the provider send its callback of the payment again"), "{open:?}");
         assert_eq!(load(&fixture.sql).await.unwrap().stuck_refunds, 1, "{ledger}");
-        // The provider names the payment, twice: that is no second payment, and the refund is due at once.
+        // Two callbacks supply the payment id: they are not a second payment, and the refund is due at once.
         assert_eq!(fixture.payment_succeeded(&order_no, "again").await.unwrap(), CallbackOutcome::Changed, "{ledger}");
         assert_eq!(
             fixture.payment_succeeded(&order_no, "and again").await.unwrap(),

@@ -1,5 +1,6 @@
-//! Moves of orders that went with a ledger, which came back from a backup: Redis made them too, and a rebuild makes them
-//! again, what releases units first (G5; I1, I2, I4, I5, I6, I7).
+//! Tests of transitions that the ledger lost when it was restored from a backup (G5; I1, I2, I4, I5, I6, I7).
+//!
+//! A rebuild backfills them from Redis, those that release units first.
 
 use domain::{ids::OrderNo, order::OrderStatus};
 use workflows::{
@@ -22,7 +23,7 @@ use crate::{
     fixture::{LEDGERS, NOW, TICKET_SECRET, new_fixture},
 };
 
-/// What is backed up of a sale's orders.
+/// Tables that [`RealFixture::back_up`] copies.
 const BACKED_UP_TABLES: [&str; 3] = ["orders", "callbacks", "refunds"];
 
 impl RealFixture {
@@ -32,7 +33,7 @@ impl RealFixture {
         }
     }
 
-    /// The ledger is as it was when it was backed up.
+    /// Restores the tables of the last backup; epoch and activity as in [`RealFixture::restore_older_ledger`].
     async fn restore_backup(&self) {
         self.restore_older_ledger(&[]).await;
         for table in BACKED_UP_TABLES.iter().rev() {
@@ -52,7 +53,7 @@ impl RealFixture {
         resume(self).await;
     }
 
-    /// Redis has forgotten an order that was over an hour ago.
+    /// Deletes an order's record in Redis, as when it expires an hour after the order was closed.
     async fn delete_redis_record(&self, order_no: &OrderNo) {
         let record = Keys::of(&self.activity).order(order_no.ulid());
         self.redis.command("DEL", vec![record.into()]).await.unwrap();
@@ -62,7 +63,7 @@ impl RealFixture {
         (self.ledger_status(order_no).await, self.redis_status(order_no).await)
     }
 
-    /// It is to be refunded, once the provider names the payment; it holds nothing.
+    /// Asserts that the order holds no unit, and that operators see its refund until a callback has the payment id.
     async fn assert_refund_waits_for_payment_id(&self, order_no: &OrderNo, ledger: &str) {
         let refunding = Some(OrderStatus::Refunding);
         assert_eq!(self.statuses(order_no).await, (refunding, refunding), "{ledger}");
@@ -77,7 +78,7 @@ impl RealFixture {
     }
 }
 
-/// Both stores say so.
+/// The same status in the ledger and in Redis.
 fn both(status: OrderStatus) -> (Option<OrderStatus>, Option<OrderStatus>) {
     (Some(status), Some(status))
 }
@@ -110,7 +111,7 @@ async fn a_sold_out_activity_keeps_the_order_that_took_a_released_unit() {
                 "{ledger}"
             );
             assert_eq!(fixture.units().await, (0, 1, 0), "{ledger}");
-            // The unit of either can be released once.
+            // The unit is released only once.
             fixture.cancel(&kept).await.unwrap();
             fixture.recover().await;
             assert_eq!(fixture.units().await, (1, 0, 0), "{ledger}");
@@ -282,7 +283,7 @@ async fn a_rebuild_stops_if_the_ledger_lost_the_sku_of_a_paid_order() {
         fixture.sql.run("UPDATE skus SET sku = 'other'", vec![]).await.unwrap();
         assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::SkuLost, "{ledger}");
         fixture.sql.run("UPDATE skus SET sku = 'phone'", vec![]).await.unwrap();
-        // The ledger believes that the sale is open; its gate knows better.
+        // The restored ledger has the activity as published. Its gate is paused, and the rebuild trusts the gate.
         assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 1, epoch: 2 }, "{ledger}");
         assert_eq!(fixture.statuses(&paid).await, both(OrderStatus::Paid), "{ledger}");
         assert_eq!(fixture.units().await, (0, 0, 1), "{ledger}");

@@ -1,5 +1,6 @@
-//! A ledger that was restored from a backup, and is older than Redis: of an earlier epoch, and without orders that were
-//! accepted since (G5; I1, I2, I4, I6).
+//! Tests of a ledger that was restored from a backup and is older than Redis (G5; I1, I2, I4, I6).
+//!
+//! Its epoch is earlier, and it lacks orders and operators' changes made since the backup.
 
 use domain::{
     activity::ActivityState,
@@ -33,7 +34,7 @@ use crate::{
 };
 
 impl RealFixture {
-    /// The ledger is of epoch 1 again, and has never heard of `lost`.
+    /// Sets the ledger back to epoch 1 and to a published activity of version 2, and deletes the orders `lost`.
     pub async fn restore_older_ledger(&self, lost: &[&OrderNo]) {
         let on_table =
             |table: &str| if self.sql.dialect() == Dialect::Sqlite { String::new() } else { format!(" ON {table}") };
@@ -55,7 +56,7 @@ impl RealFixture {
         .await;
     }
 
-    /// One unit, sold; then two more came, and were sold, which the ledger has never heard of.
+    /// Sells one unit, restocks two and sells them; then restores a ledger without the restock and the two orders.
     async fn sell_restock_then_restore_ledger(&self) {
         self.pending_order(1, "ada", 1).await;
         self.operator().restock(&self.activity, &self.sku, 2, None).await.unwrap();
@@ -97,7 +98,7 @@ async fn orders_of_a_later_epoch_than_the_ledgers_are_written_and_their_transiti
         let written = fixture.write_batch().await.unwrap();
         assert_eq!((written.written, written.failed), (3, 0), "{ledger}: every 202 is an order");
         assert_eq!(fixture.redis_status(&fixture.order_no(1)).await, Some(OrderStatus::PendingPayment), "{ledger}");
-        // Redis hears of what happens before the next sweep by that sweep.
+        // Transitions made before the next sweep reach Redis with that sweep.
         fixture.payment_succeeded(&fixture.order_no(1), "e").await.unwrap();
         fixture.cancel(&fixture.order_no(2)).await.unwrap();
         assert_eq!(fixture.check_gates().await, (0, 1), "{ledger}: the gate stays, the ledger catches up");
@@ -170,7 +171,7 @@ async fn a_restock_after_a_restored_backup_sets_the_total_and_oversells_nothing(
         let assert_done = |operated: OperationOutcome| {
             assert!(matches!(operated, OperationOutcome::Done(_)), "{ledger}: {operated:?}")
         };
-        // Two, of which three are sold.
+        // The total is 2 now, and Redis counts 3 units held.
         assert_done(restock(1).await);
         assert!(matches!(restock(-1).await, OperationOutcome::Conflict(_)), "{ledger}");
         assert_done(operator.set_state(&fixture.activity, ActivityState::Paused).await.unwrap());
@@ -224,14 +225,14 @@ async fn orders_that_the_ledger_lost_are_backfilled_and_their_units_not_sold_aga
             }
             assert_eq!(fixture.order_row(&pending).await.order.checkout_url.as_deref(), Some("/pay"), "{ledger}");
             assert_eq!(fixture.order_row(&paid).await.order.user, UserId::parse("cyd").unwrap(), "{ledger}");
-            // An operator sees the refund whose payment nobody knows any more.
+            // An operator sees the refund whose payment id was lost.
             let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
             assert_eq!(
                 open.iter().map(|refund| refund.payment.as_str()).collect::<Vec<_>>(),
                 [LOST_PAYMENT],
                 "{ledger}"
             );
-            // The provider tells again of what was paid: it names the payment, and is no second one.
+            // A redelivered callback supplies the payment id; it is not a second payment.
             fixture.payment_succeeded(&paid, "again").await.unwrap();
             assert_eq!(fixture.order_row(&paid).await.payment, format!("pay-{paid}"), "{ledger}");
             assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(), 1, "{ledger}");
@@ -241,7 +242,7 @@ async fn orders_that_the_ledger_lost_are_backfilled_and_their_units_not_sold_aga
                 2,
                 "{ledger}: money that came twice goes back"
             );
-            // One unit is left, and no more.
+            // Exactly one unit is left.
             assert!(
                 matches!(fixture.reserve(7, "gus", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)),
                 "{ledger}"
@@ -264,7 +265,7 @@ async fn an_activity_that_the_ledger_lost_is_recreated_and_its_orders_are_backfi
             let statement = format!("DELETE FROM {table} WHERE {id} = ?1");
             fixture.sql.run(&statement, vec![fixture.activity.as_str().into()]).await.unwrap();
         }
-        // What is sold before anybody sees it waits: a ledger that does not know the sale says nothing of its orders.
+        // Orders accepted meanwhile stay queued: a ledger that lacks the activity decides nothing about its orders.
         fixture.reserve(3, "cyd", 1).await.unwrap();
         for _ in 0..8 {
             let again =
@@ -323,7 +324,7 @@ async fn an_order_of_an_older_epoch_is_not_backfilled() {
         let fixture = new_fixture(ledger, 2, 1).await;
         let lost = fixture.pending_order(1, "ada", 1).await;
         fixture.restore_older_ledger(&[&lost]).await;
-        // A rebuild from before there was any salvage: Redis of today does not count the order.
+        // The record is of an epoch before the gate's: Redis does not count the order any more.
         let keys = workflows::keys::Keys::of(&fixture.activity);
         fixture.operator().set_state(&fixture.activity, ActivityState::Paused).await.unwrap();
         let record = keys.order(lost.ulid());
@@ -345,7 +346,7 @@ async fn an_order_without_a_free_unit_in_the_restored_ledger_becomes_a_dead_lett
         let letters = dead_letters::list(&fixture.sql, "", 200).await.unwrap();
         assert_eq!(letters.iter().map(|letter| letter.reason.as_str()).collect::<Vec<_>>(), ["no_room_in_ledger"]);
         assert_eq!(fixture.redis_status(&lost).await, Some(OrderStatus::Failed), "{ledger}: its buyer sees it");
-        // Where there is room again, it can be put back.
+        // After a restock the dead letter can be replayed.
         fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
         let replayed = dead_letters::replay(&fixture.redis, &fixture.sql, &lost, NOW).await.unwrap();
         assert_eq!(replayed, dead_letters::ReplayOutcome::Queued, "{ledger}");
