@@ -1,4 +1,4 @@
-//! Refunds that a provider confirmed, and whose money came back to us all the same, on both ledgers (E4; I6).
+//! Tests of bounced refunds: the provider confirms a refund and reports later that it failed, on both ledgers (E4; I6).
 
 use domain::{ids::OrderNo, money::Money, order::OrderStatus, webhook::ProviderEvent};
 use workflows::{
@@ -21,7 +21,7 @@ use crate::{
 };
 
 impl<R: Redis, S: Sql> Fixture<R, S> {
-    /// A provider says that a refund of the order's own payment failed.
+    /// Applies a callback that a refund of `payment` failed. `refund` is the provider's id of the refund.
     async fn refund_failed(&self, order_no: &OrderNo, payment: &str, refund: &str, event: &str) -> CallbackOutcome {
         let event = ProviderEvent {
             id: event.to_owned(),
@@ -80,7 +80,7 @@ async fn a_refund_that_bounces_after_it_was_confirmed_is_held_and_sent_again_by_
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}: confirmed");
         assert_eq!(fixture.units().await, (5, 0, 0), "{ledger}: its unit was put back once");
 
-        // The first one's failure is told again, under other names: the second one is where the money went.
+        // The first refund's failure is reported again, with other event ids. The second refund returned the money.
         assert_eq!(
             fixture.refund_failed(&order_no, &payment, "re_0", "f2").await,
             CallbackOutcome::NoChange,
@@ -143,7 +143,7 @@ async fn a_crashed_replay_of_a_bounced_refund_sends_it_once_more() {
         },
         async |fixture| held::replay(&fixture.redis, &fixture.sql, "f", NOW).await.map(|_| ()),
         async |fixture, point| {
-            // Where it died before anything happened, it is still there to be replayed.
+            // If the replay crashed before it took effect, the callback is still held and can be replayed.
             held::replay(&fixture.redis, &fixture.sql, "f", NOW).await.unwrap();
             fixture.send_refunds(&provider, 7_300_000).await.unwrap();
             assert_eq!(fixture.held_callbacks().await, [], "{point}");

@@ -1,4 +1,6 @@
-//! Checkout, the question before an order is released, and refunds, with a provider in memory, on both ledgers.
+//! Tests of checkout, of closing sessions before an order is released, and of refunds.
+//!
+//! The provider is [`FakeProvider`]. All tests run on both ledgers.
 
 use domain::{
     ids::OrderNo,
@@ -26,11 +28,11 @@ use crate::{
     fixture::{Fixture, LEDGERS, NOW, new_fixture},
 };
 
-/// When every order of these tests is due: time to pay, and its extension.
+/// When every checked-out order of these tests is due: 300 s to pay and 60 s extension.
 const DUE: Millis = Millis(NOW.0 + 360_000);
 
 impl<R: Redis, S: Sql> Fixture<R, S> {
-    /// Checks an order out.
+    /// Checks out an order with an encrypted address.
     pub async fn checkout<P: Provider>(
         &self,
         provider: &P,
@@ -41,7 +43,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         checkout(&self.redis, &self.sql, provider, &order, sealed_address, NOW).await
     }
 
-    /// An order of one unit that is checked out.
+    /// Creates an order of one unit and checks it out.
     pub async fn checked_out_order(&self, provider: &FakeProvider, n: u64, user: &str) -> (OrderNo, Box<Order>) {
         let order_no = self.pending_order(n, user, 1).await;
         match self.checkout(provider, &order_no, "sealed").await.unwrap() {
@@ -50,14 +52,14 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         }
     }
 
-    /// The buyer pays, no callback comes, and the sweeper asks when the order is due.
+    /// Pays at the provider without a callback. Asserts that the sweep at [`DUE`] finds the payment.
     pub async fn pay_without_callback(&self, provider: &FakeProvider, order_no: &OrderNo, context: &str) {
         provider.pay(&order_no.to_string());
         assert_eq!(self.sweep_due(provider, DUE).await, 0, "{context}");
         assert_eq!(self.ledger_status(order_no).await, Some(OrderStatus::Paid), "{context}");
     }
 
-    /// What a sweep does about orders that are due: first asks, then releases.
+    /// Runs the sweep of due orders: closes their sessions, then expires them. Returns how many orders expired.
     pub async fn sweep_due(&self, provider: &FakeProvider, now: Millis) -> usize {
         close_due(&self.redis, &self.sql, provider, now, 100).await.unwrap();
         sweep::expire(&self.redis, &self.sql, now, None).await.unwrap()
@@ -164,7 +166,7 @@ async fn a_due_order_that_was_paid_without_a_callback_becomes_paid() {
         let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
         let (order_no, _) = fixture.checked_out_order(&provider, 1, "ada").await;
         fixture.pay_without_callback(&provider, &order_no, ledger).await;
-        // The callback comes after all.
+        // The callback arrives late.
         assert_eq!(fixture.payment_succeeded(&order_no, "e").await.unwrap(), CallbackOutcome::NoChange, "{ledger}");
         assert_eq!(fixture.units().await, (4, 0, 1), "{ledger}");
     }
@@ -181,7 +183,7 @@ async fn a_due_order_waits_a_bounded_time_for_an_unresponsive_provider() {
         assert_eq!(fixture.sweep_due(&provider, DUE.plus(GRACE_MS - 1)).await, 0, "{ledger}");
         assert_eq!(fixture.sweep_due(&provider, DUE.plus(GRACE_MS)).await, 1, "{ledger}");
         assert_eq!(fixture.units().await, (5, 0, 0), "{ledger}");
-        // It speaks again, and the money was there: the unit is taken again.
+        // The provider answers again and reports the payment: the order reacquires its unit.
         provider.drops_responses.set(false);
         fixture.sweep_due(&provider, DUE.plus(GRACE_MS + 100_000)).await;
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
@@ -226,7 +228,7 @@ async fn a_session_that_ended_early_is_hidden_and_replaced() {
         assert_ne!(second.checkout_url, first.checkout_url, "{ledger}");
         assert_eq!(second.pay_by, first.pay_by, "{ledger}: extended once");
         assert_eq!(fixture.redis_checkout_url(&order_no).await, second.checkout_url, "{ledger}");
-        // News of the first one again, under another name: the second one stays.
+        // A second callback about the first session, with another event id, leaves the second session open.
         fixture.session_ended(&order_no, &ended, "again").await.unwrap();
         let CommandOutcome::Done(same) = fixture.checkout(&provider, &order_no, "sealed").await.unwrap() else {
             panic!("{ledger}")
@@ -266,7 +268,7 @@ async fn a_session_ended_callback_may_arrive_before_the_session_is_stored() {
     for ledger in LEDGERS {
         let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
         let order_no = fixture.pending_order(1, "ada", 1).await;
-        // It was opened, and whoever opened it died.
+        // The provider opens a session, and its response is lost.
         provider.drops_responses.set(true);
         assert!(fixture.checkout(&provider, &order_no, "sealed").await.is_err(), "{ledger}");
         provider.drops_responses.set(false);
@@ -291,7 +293,7 @@ async fn a_session_closed_by_the_sweeper_during_checkout_is_replaced_in_the_exte
         let due = order.pay_by.unwrap();
         let first = Session { id: opened.session_id.unwrap(), url: opened.url, attempt: 1, open: true };
         sessions::save(&fixture.sql, &order_no, &first, due).await.unwrap();
-        // The sweeper asks when the time is up; the buyer's request was a moment before that.
+        // A checkout stored the session just before the order was due. The sweeper closes it before the extension.
         close_due(&fixture.redis, &fixture.sql, &provider, due, 10).await.unwrap();
         assert_eq!(provider.ended_sessions.borrow().len(), 1, "{ledger}");
         let CommandOutcome::Done(order) = fixture.checkout(&provider, &order_no, "sealed").await.unwrap() else {
@@ -367,7 +369,7 @@ async fn a_failed_refund_is_requested_again_and_listed_for_operators() {
         provider.refund_behavior.set(RefundBehavior::Accept);
         assert_eq!(fixture.send_refunds(&provider, 60_000).await.unwrap().attempted, 1, "{ledger}");
         assert_eq!(provider.refunds.borrow().len(), 2, "{ledger}: a new try is a new refund");
-        // News of the first one comes late, and again: the second one is not given up.
+        // A late callback that the first refund failed does not fail the second refund.
         let (of, later) = (order_no.to_string(), NOW.plus(60_000));
         refunds::record_failure(&fixture.sql, &of, &format!("pay-{of}"), "re_0", later).await.unwrap();
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap()[0].failures, 1, "{ledger}");

@@ -1,4 +1,6 @@
-//! Money that an operator gave back pays no order, whoever dies and whoever comes between, on both ledgers (E2, E5; I6).
+//! Tests of manual refunds: a payment that an operator refunded pays no order, on both ledgers (E2, E5; I6).
+//!
+//! This holds at any crash of the refund, and for any concurrent replay or redelivery of the payment's callback.
 
 use std::cell::Cell;
 
@@ -30,11 +32,11 @@ fn payment_event(order_no: &OrderNo, event: &str) -> ProviderEvent {
     }
 }
 
-/// What a held callback of [`World::held_payment`] is called.
+/// The id of the callback that [`Fixture::order_with_held_payment`] holds.
 const HELD_CALLBACK: &str = "evt-p";
 
 impl<R: Redis, S: Sql> Fixture<R, S> {
-    /// An order that waits for money, and a callback of its payment that came before it was written.
+    /// Creates a pending order with a held callback, which arrived before the order was in the ledger.
     async fn order_with_held_payment(&self) -> OrderNo {
         self.reserve(1, "ada", 1).await.unwrap();
         let order_no = self.order_no(1);
@@ -47,12 +49,12 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         held::replay(&self.redis, &self.sql, HELD_CALLBACK, NOW).await.unwrap()
     }
 
-    /// The same payment is told once more, under another name.
+    /// Applies a second callback of the same payment, with another event id.
     async fn redeliver_payment(&self, order_no: &OrderNo, event: &str) -> CallbackOutcome {
         callbacks::apply(&self.redis, &self.sql, &payment_event(order_no, event), NOW).await.unwrap()
     }
 
-    /// The payment is an order's or goes back: one of both.
+    /// Asserts that the payment paid the order or is refunded, not both. Returns whether it paid.
     async fn assert_kept_or_refunded(&self, order_no: &OrderNo, point: &str) -> bool {
         let paid = self.ledger_status(order_no).await == Some(OrderStatus::Paid);
         let refunds = refunds::list_for_order(&self.sql, order_no).await.unwrap();
@@ -82,7 +84,7 @@ async fn a_crashed_manual_refund_leaves_a_paid_order_or_a_refund() {
     .await;
 }
 
-/// A ledger in whose way somebody comes: `act` runs to its end before its call `at`.
+/// A ledger that runs `action` to its end before its `calls_left`-th call from now.
 struct HookBeforeCall<'a, F> {
     sql: &'a RealLedger,
     calls_left: Cell<u32>,
@@ -133,7 +135,7 @@ async fn a_payment_redelivered_during_its_manual_refund_is_kept_or_refunded() {
                 held::refund(&fixture.sql, HELD_CALLBACK).await.unwrap();
             };
             let hooked_ledger = HookBeforeCall { sql: &fixture.sql, calls_left: Cell::new(call), action };
-            // The one that comes too late hears so, and is told again.
+            // A callback that comes too late may fail as unavailable. The provider then redelivers it.
             let applied =
                 callbacks::apply(&fixture.redis, &hooked_ledger, &payment_event(&order_no, "again"), NOW).await;
             assert!(
@@ -158,7 +160,7 @@ async fn a_manually_refunded_payment_pays_nothing_when_it_is_redelivered() {
         assert_eq!(fixture.redeliver_payment(&order_no, "late").await, CallbackOutcome::NoChange, "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Expired), "{ledger}");
         assert_eq!(fixture.units().await, (2, 0, 0), "{ledger}: nothing was taken for it");
-        // Its sale is over for this payment, not for another one.
+        // Another payment can still pay the order.
         assert_eq!(
             fixture.payment_succeeded_with_id(&order_no, "q").await.unwrap(),
             CallbackOutcome::Changed,

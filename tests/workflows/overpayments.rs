@@ -1,4 +1,4 @@
-//! Money that no order wants, and callbacks that wait for an operator, on both ledgers (E2, E5, I6).
+//! Tests of overpayments, and of callbacks that are held for an operator, on both ledgers (E2, E5, I6).
 
 use domain::{ids::OrderNo, money::Money, order::OrderStatus, webhook::ProviderEvent};
 use futures::future::join_all;
@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl<R: Redis, S: Sql> Fixture<R, S> {
-    /// A payment with an id of its own.
+    /// Applies the callback that payment `payment` of 100 cents succeeded for an order.
     pub async fn payment_succeeded_with_id(
         &self,
         order_no: &OrderNo,

@@ -1,4 +1,4 @@
-//! Cancelling, expiring, paying and refunding, on both ledgers (C4, E3–E5; I1, I5, I6).
+//! Tests of cancelling, expiring, paying and refunding orders, on both ledgers (C4, E3–E5; I1, I5, I6).
 
 use domain::{money::Money, order::OrderStatus, webhook::ProviderEvent};
 use workflows::{
@@ -57,7 +57,7 @@ async fn a_payment_wins_against_a_concurrent_cancel_and_expiry() {
             let (cancelled, paid) = (cancelled.unwrap(), paid.unwrap());
             let status = fixture.ledger_status(&order_no).await.unwrap();
             match status {
-                // Money was there: whoever released it first, the unit was free to be taken again.
+                // If the cancel or the expiry came first, the unit was free, and the payment reacquired it.
                 OrderStatus::Paid => assert_eq!(paid, CallbackOutcome::Changed),
                 other => panic!("{ledger}: a payment came, and the order is {other:?} ({cancelled:?})"),
             }
