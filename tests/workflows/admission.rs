@@ -1,4 +1,4 @@
-//! `lua/precheck.lua` and `lua/admit.lua`: who may ask, and whose human check counts (B4–B6).
+//! Tests of `lua/precheck.lua` and `lua/admit.lua`: rate limits, bans and human checks (B4–B6).
 
 use domain::{
     activity::{ActivityState, Limit, Limits},
@@ -36,7 +36,7 @@ fn proof(id: &str) -> Proof {
     Proof { id: id.to_owned(), expires_at: NOW.plus(60_000) }
 }
 
-/// A sale where a user may ask this often in a minute.
+/// An activity that allows each user `count` requests a minute, and has no other limit.
 async fn rate_limited(count: i64) -> RealFixture {
     let fixture = new_fixture("sqlite", 10, 1).await;
     let mut spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
@@ -60,11 +60,11 @@ async fn too_many_requests_are_rate_limited_and_then_banned() {
         "{outcomes:?}"
     );
     assert_eq!(outcomes[65], Err((Code::Banned, 0)));
-    // A ban holds for reservations too, and for nobody else.
+    // The ban refuses reservations too, and affects no other user.
     assert_eq!(fixture.reserve(1, "eager", 1).await.unwrap().outcome, ReserveOutcome::Refused(Code::Banned, 0));
     let neighbour = visitor(&fixture, "calm", "192.0.2.1");
     assert!(precheck(&fixture.redis, &neighbour, "ticket").await.unwrap().outcome.is_ok());
-    // It ends by itself, or when an operator lifts it; what remains is a bad name.
+    // A ban expires, or an operator lifts it. The user's suspicion score stays high.
     bans::lift(&fixture.redis, &fixture.sql, &BanSubject::User(eager.user.clone())).await.unwrap();
     let score =
         precheck(&fixture.redis, &Visitor { ip: "192.0.2.9".to_owned(), ..eager }, "challenge").await.unwrap().outcome;
@@ -91,7 +91,7 @@ async fn concurrent_uses_of_one_human_check_count_once() {
     let passed = CheckOutcome::Passed(proof("one"));
     let attempts = futures::future::join_all((0..5).map(|_| admit(&fixture.redis, &ada, &passed, NOW))).await;
     assert_eq!(attempts.into_iter().filter(|admitted| *admitted.as_ref().unwrap()).count(), 1);
-    // A puzzle that was answered wrongly cannot be answered rightly afterwards.
+    // A check that failed once cannot be passed later.
     assert!(!admit(&fixture.redis, &ada, &CheckOutcome::Failed(Some(proof("two"))), NOW).await.unwrap());
     assert!(!admit(&fixture.redis, &ada, &CheckOutcome::Passed(proof("two")), NOW).await.unwrap());
 }
@@ -133,7 +133,7 @@ async fn invalid_tickets_are_reported_with_the_next_valid_request_and_ban_only_t
     assert_eq!(precheck(&fixture.redis, &robot, "ticket").await.unwrap().outcome, Err((Code::Banned, 0)));
     let neighbour = visitor(&fixture, "calm", "203.0.113.8");
     assert!(precheck(&fixture.redis, &neighbour, "ticket").await.unwrap().outcome.is_ok());
-    // A visit tells as well.
+    // A request for a ticket reports invalid tickets too.
     let reporter = Visitor { abuse_by_ip: vec![("203.0.113.9".to_owned(), 600)], ..neighbour };
     assert!(precheck(&fixture.redis, &reporter, "ticket").await.unwrap().outcome.is_ok());
     let other = visitor(&fixture, "x", "203.0.113.9");
@@ -143,7 +143,7 @@ async fn invalid_tickets_are_reported_with_the_next_valid_request_and_ban_only_t
 #[tokio::test]
 async fn an_automatic_ban_does_not_shorten_an_operators_ban() {
     let fixture = new_fixture("sqlite", 10, 5).await;
-    // An address of its own: operators ban in every sale.
+    // No other test uses this address: an operator's ban applies to every activity in the shared Redis.
     let robot = visitor(&fixture, "robot", "198.51.100.77");
     let far = Millis(4_000_000_000_000);
     bans::ban(&fixture.redis, &fixture.sql, &BanSubject::Ip(robot.ip.clone()), far, "a robot").await.unwrap();
@@ -158,7 +158,7 @@ async fn an_automatic_ban_does_not_shorten_an_operators_ban() {
 async fn new_reservations_are_refused_while_the_queue_is_longer_than_the_maximum_wait() {
     let fixture = new_fixture("sqlite", 10, 5).await;
     let queue = workflows::keys::Keys::of(&fixture.activity).named("queue");
-    // Sixty seconds is the bound: ten orders a second are written, and 601 wait.
+    // The maximum wait is 60 s. At 10 orders written a second, 600 may be queued.
     let set = |waiting: &str| {
         let args = ["enqueued", waiting, "written", "0", "rate", "10"];
         fixture
@@ -170,7 +170,7 @@ async fn new_reservations_are_refused_while_the_queue_is_longer_than_the_maximum
     assert_eq!(refused, ReserveOutcome::Refused(Code::Overloaded, 100));
     set("600").await.unwrap();
     assert!(matches!(fixture.reserve(1, "ada", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)));
-    // Whoever is in line already is told their place again, however long it has grown.
+    // A repeated request of a queued order is answered again, however long the queue is.
     set("100000").await.unwrap();
     assert!(matches!(fixture.reserve(1, "ada", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)));
     assert_eq!(fixture.units().await.0, 9);
@@ -186,7 +186,7 @@ async fn a_new_start_key_invalidates_the_old_one_at_once() {
     assert_eq!(old.outcome, ReserveOutcome::Refused(Code::StartKeyInvalid, 0));
     let key = domain::gate::start_key(crate::fixture::TICKET_SECRET, &fixture.activity, "another").unwrap();
     assert_eq!(old.gate.map(|gate| gate.start_key), Some(key));
-    // It stays when the sale is paused, resumed and published again.
+    // Pausing the activity and publishing it again keep the new start key.
     for state in [ActivityState::Paused, ActivityState::Published] {
         fixture.operator().set_state(&fixture.activity, state).await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! What waits for the shop, a provider or an operator, counted on both ledgers (G6; E4, E7, D4).
+//! Tests of the backlog counts: events, refunds, held callbacks and dead letters, on both ledgers (G6; E4, E7, D4).
 
 use workflows::{
     Redis,

@@ -1,4 +1,4 @@
-//! Dead letters, page by page (D4, I4): what waits for an operator comes first, and all of it can be reached.
+//! Tests of the paged list of dead letters (D4, I4): unreplayed ones come first, and every one is listed.
 
 use domain::time::Millis;
 use workflows::{Redis, Sql, queue::dead_letters};
@@ -17,13 +17,13 @@ async fn every_dead_letter_is_listed_and_unreplayed_ones_come_first() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 1, 1).await;
         for n in 0..250 {
-            // Two in each millisecond; some cannot be read, and have no order's number.
+            // Two in each millisecond, all unreadable: their ids are not order numbers.
             let letter = (format!("{}.{n:03}-0", fixture.activity), "nonsense".to_owned(), "unreadable");
             dead_letters::record(&fixture.sql, &[letter], NOW.plus(n / 2)).await.unwrap();
         }
         let put_back = format!("UPDATE dead_letters SET replayed_at = {} WHERE order_no LIKE '%9-0'", NOW.0 + 1_000);
         fixture.sql.run(&put_back, vec![]).await.unwrap();
-        // One of them died again.
+        // One of the replayed letters becomes a dead letter again.
         let again = (format!("{}.009-0", fixture.activity), "nonsense".to_owned(), "unreadable");
         dead_letters::record(&fixture.sql, &[again], Millis(NOW.0 + 2_000)).await.unwrap();
 

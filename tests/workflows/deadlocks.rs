@@ -1,5 +1,6 @@
-//! A writer, a sweeper and an operator at the rows of the same SKUs, on PostgreSQL, which ends who waits for each
-//! other in a circle (C5; I2, I3).
+//! Tests that a writer, a sweeper and an operator who update the same SKU rows never deadlock (C5; I2, I3).
+//!
+//! PostgreSQL only: it locks rows, and aborts one of the transactions in a deadlock.
 
 use domain::{
     ids::{ActivityId, OrderNo, SkuId, UserId},
@@ -22,16 +23,15 @@ use crate::{
     stores::RealLedger,
 };
 
-/// What is on sale: several SKUs, whose names are not in the order in which the sale lists them.
+/// The SKUs of the activity, listed in another order than that of their names.
 const SKUS: [&str; 5] = ["phone", "kettle", "lamp", "axe", "pan"];
 
-/// Units of each.
+/// Units of each SKU.
 const TOTAL: i64 = 300;
 
-/// Orders in a batch.
 const BATCH: u64 = 20;
 
-/// A sale of all of them.
+/// A published activity with all [`SKUS`].
 async fn new_activity() -> RealFixture {
     let fixture = new_fixture("postgres", TOTAL, 2).await;
     let read = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap();
@@ -45,7 +45,7 @@ async fn new_activity() -> RealFixture {
     fixture
 }
 
-/// What a writer does: batch after batch, and order by order where a batch is refused.
+/// Writes batches as the order writer does, and order by order where the ledger refuses a batch.
 async fn write_batches(sql: &RealLedger, activity: &ActivityId, writer: u64, batches: u64) -> Result<(), StoreError> {
     let mut rng = fastrand::Rng::with_seed(writer);
     for batch in 0..batches {
@@ -76,7 +76,7 @@ async fn write_batches(sql: &RealLedger, activity: &ActivityId, writer: u64, bat
     Ok(())
 }
 
-/// Units that are held, after checking that the ledger counts them right, and oversells to nobody.
+/// Returns the live units. Asserts that each SKU's count equals its live orders, and that I2 and I3 hold.
 async fn held_units(fixture: &RealFixture) -> i64 {
     let count = async |statement: &str| match fixture.sql.run(statement, Vec::new()).await.unwrap()[0][0] {
         SqlValue::Int(number) => number,

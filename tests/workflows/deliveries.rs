@@ -1,4 +1,4 @@
-//! What the stream does to messages: late, twice, out of order, again and again (D3, D4; I4, I7).
+//! Tests of the order writer with late, duplicate, reordered and repeatedly failing messages (D3, D4; I4, I7).
 
 use std::cell::Cell;
 
@@ -22,7 +22,8 @@ use crate::{
 
 type RealFixture = Fixture<RealRedis, RealLedger>;
 
-/// A ledger that chokes on statements about somebody, before or after they took effect, or is away.
+/// A ledger that fails inserts of orders with a value that contains `matching`, or every statement while `unavailable`.
+/// With `loses_response`, the statement takes effect before it fails.
 struct FailingLedger<'a> {
     sql: &'a RealLedger,
     matching: &'static str,
@@ -72,7 +73,7 @@ async fn a_message_that_can_never_be_written_becomes_a_dead_letter_and_the_rest_
         assert_eq!(letter.reason, "undeliverable", "{ledger}");
         assert_eq!(fixture.redis_status(&fixture.order_no(1)).await, Some(OrderStatus::Failed), "{ledger}");
         assert_eq!(fixture.units().await, (3, 2, 0), "{ledger}");
-        // An operator who has mended the ledger puts it back.
+        // The ledger works again, and an operator replays the dead letter.
         dead_letters::replay(&fixture.redis, &fixture.sql, &fixture.order_no(1), NOW).await.unwrap();
         fixture.write_batch().await.unwrap();
         assert_eq!(fixture.units().await, (2, 3, 0), "{ledger}");
@@ -129,7 +130,7 @@ async fn a_long_ledger_outage_makes_no_dead_letter() {
     }
 }
 
-/// The texts of all messages in the stream.
+/// The payloads of all messages in the stream.
 async fn messages(fixture: &RealFixture) -> Vec<Vec<u8>> {
     let stream = Keys::of(&fixture.activity).named("orders");
     let items = fixture.redis.command("XRANGE", vec![stream.into(), "-".into(), "+".into()]).await.unwrap();
@@ -160,7 +161,7 @@ async fn duplicate_reordered_and_late_messages_make_one_order_each() {
         }
         fixture.write_batch().await.unwrap();
         assert_eq!(fixture.units().await, (6, 4, 0), "{ledger}");
-        // Later than everything that became of them: nobody comes back to life.
+        // Messages that arrive after later transitions of their orders: no released order becomes live again.
         fixture.cancel(&fixture.order_no(0)).await.unwrap();
         fixture.payment_succeeded(&fixture.order_no(1), "e").await.unwrap();
         for text in &texts {

@@ -1,4 +1,6 @@
-//! Events out, on both ledgers (E7): every move of an order is told once it is true, in order, under one id.
+//! Tests of outgoing events, on both ledgers (E7).
+//!
+//! Every transition is sent after it is in the ledger, in order for each order, with the same id at each attempt.
 
 use domain::{order::OrderStatus, time::Millis};
 use standardwebhooks::Webhook;
@@ -18,7 +20,7 @@ const WEBHOOK_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 
 const TARGET: WebhookTarget<'static> = WebhookTarget { url: "https://shop.example/events", secrets: WEBHOOK_SECRET };
 
-/// An hour after everything happened, and a little later each time.
+/// One hour after [`NOW`], in milliseconds.
 const LATER: Millis = Millis(NOW.0 + 3_600_000);
 
 async fn deliver_round<R: Redis, S: Sql>(
@@ -29,7 +31,7 @@ async fn deliver_round<R: Redis, S: Sql>(
     deliver_due(endpoint, &fixture.sql, TARGET, || now).await.unwrap()
 }
 
-/// Rounds until nothing is due.
+/// Delivers until no event is due. Returns how many were delivered.
 async fn deliver_all<R: Redis, S: Sql>(fixture: &Fixture<R, S>, endpoint: &FakeEndpoint, now: Millis) -> usize {
     let mut delivered = 0;
     for _ in 0..100 {

@@ -1,4 +1,4 @@
-//! Leases (G3): one sweeper at a time, and one that lost its lease does no harm.
+//! Tests of leases (G3): one sweeper holds the lease, and a sweeper that lost it changes nothing.
 
 use futures::future::join_all;
 use workflows::{ledger::leases, recovery::sweep};

@@ -1,4 +1,4 @@
-//! The ledger's own constraints: the last line, whatever Redis says (C5; I2, I3).
+//! Tests of the ledger's constraints, which hold even if Redis is wrong (C5; I2, I3).
 
 use domain::{order::OrderStatus, time::Millis};
 use workflows::{
@@ -51,7 +51,7 @@ async fn a_unit_that_redis_lost_count_of_is_sold_to_one_buyer_only() {
         let fixture = new_fixture(ledger, 2, 1).await;
         fixture.pending_order(1, "ada", 1).await;
         fixture.pending_order(2, "bob", 1).await;
-        // As after a lost second: Redis has never heard of the second order.
+        // As if Redis lost its last second: it does not count the second order.
         let keys = Keys::of(&fixture.activity);
         for field in ["held:phone", "pending:phone"] {
             let stats = vec![keys.named("stats").into(), field.into(), "-1".into()];
@@ -149,7 +149,7 @@ async fn an_acknowledged_batch_is_not_reclaimed() {
         for n in 0..100 {
             fixture.reserve(n, &format!("user {n}"), 1).await.unwrap();
         }
-        // One took the messages and died; the other gets them again, and so does the first one's ghost.
+        // The first tick writes and acknowledges the batch, so a second writer reclaims nothing.
         let first = workflows::queue::order_writer::write_new(&fixture.redis, &fixture.sql, &fixture.activity, NOW)
             .await
             .unwrap();

@@ -1,4 +1,4 @@
-//! Shedding load (B9), on both ledgers: the ledger has the switch, every gate a copy.
+//! Tests of load shedding (B9), on both ledgers: the ledger holds the switch, every gate a copy.
 
 use std::cell::Cell;
 
@@ -18,7 +18,7 @@ use crate::{
     stores::{RealLedger, RealRedis},
 };
 
-/// Redis as if this sale were the only one in it; it can be away.
+/// Redis that lists only one activity and can be made unavailable.
 pub struct IsolatedRedis {
     redis: RealRedis,
     activity: String,
@@ -43,7 +43,7 @@ impl Redis for IsolatedRedis {
     }
 }
 
-/// The sale, alone in its Redis.
+/// Hides the other tests' activities from the fixture.
 pub fn isolated(fixture: Fixture<RealRedis, RealLedger>) -> Fixture<IsolatedRedis, RealLedger> {
     let Fixture { redis, sql, activity, sku, start_key, per_user } = fixture;
     let redis = IsolatedRedis { redis, activity: activity.to_string(), unavailable: Cell::new(false) };
@@ -51,7 +51,7 @@ pub fn isolated(fixture: Fixture<RealRedis, RealLedger>) -> Fixture<IsolatedRedi
 }
 
 impl Fixture<IsolatedRedis, RealLedger> {
-    /// The same in its own Redis.
+    /// Undoes [`isolated`].
     fn into_shared(self) -> Fixture<RealRedis, RealLedger> {
         let Fixture { redis, sql, activity, sku, start_key, per_user } = self;
         Fixture { redis: redis.redis, sql, activity, sku, start_key, per_user }
@@ -132,7 +132,7 @@ async fn load_shedding_reports_an_unavailable_store_and_can_be_repeated() {
         fixture.redis.unavailable.set(false);
         assert_eq!(fixture.operator().set_shedding(true).await.unwrap(), 1, "{ledger}");
         assert!(is_shed(&fixture, 1).await, "{ledger}");
-        // Gates are told although the ledger cannot keep it.
+        // The gates are updated even if the ledger cannot store the switch.
         fixture.sql.run("DROP TABLE switches", vec![]).await.unwrap();
         assert!(fixture.operator().set_shedding(false).await.is_err(), "{ledger}");
         assert!(!is_shed(&fixture, 1).await, "{ledger}");

@@ -1,4 +1,4 @@
-//! Operators who change a sale while others do, or while Redis and the ledger disagree (C7, C9, B9).
+//! Tests of operators' changes that are concurrent, or made while Redis and the ledger disagree (C7, C9, B9).
 
 use std::cell::{Cell, RefCell};
 
@@ -26,7 +26,7 @@ use crate::{
     stores::RealRedis,
 };
 
-/// When a change that was made at [`NOW`] is no longer under way.
+/// The end of the grace period in which the sweeper leaves a change made at [`NOW`] to its operator.
 const LATER: Millis = Millis(NOW.0 + 10_000);
 
 fn operator<'a, R, S>(redis: &'a R, sql: &'a S) -> OperatorContext<'a, R, S> {
@@ -34,7 +34,7 @@ fn operator<'a, R, S>(redis: &'a R, sql: &'a S) -> OperatorContext<'a, R, S> {
 }
 
 impl RealFixture {
-    /// State and total of the ledger's sale, which the gate has too.
+    /// Returns the activity's state and total in the ledger. Asserts that the gate has the same.
     async fn agreed_state_and_total(&self, point: &str) -> (ActivityState, i64) {
         let stored = activities::load(&self.sql, &self.activity).await.unwrap().unwrap();
         let (state, total) = (stored.state, stored.spec.skus[0].total);
@@ -69,7 +69,7 @@ async fn a_failed_reduction_undoes_no_pause_that_has_not_reached_redis_yet() {
         async |redis, sql, fixture| {
             operator(redis, sql).restock(&fixture.activity, &fixture.sku, -1, None).await.unwrap();
         },
-        // The ledger's half of a pause: Redis has yet to hear of it.
+        // The first half of a pause: it is in the ledger, and not yet in Redis.
         async |fixture| {
             let read = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap();
             let gate = vec![Keys::of(&fixture.activity).named("gate").into(), "version".into()];
@@ -85,7 +85,7 @@ async fn a_failed_reduction_undoes_no_pause_that_has_not_reached_redis_yet() {
         },
     )
     .await;
-    // Twice it came after all.
+    // On each ledger the last pause follows the whole workflow: those two do not count.
     assert!(times.get() > 2, "no pause came between");
 }
 
@@ -103,7 +103,7 @@ async fn concurrent_reductions_leave_both_stores_with_the_ledgers_total() {
         async |fixture, point| {
             let total = fixture.agreed_state_and_total(point).await.1;
             assert!(total == 5 || total == 6, "{point}: {total}");
-            // Nobody takes the larger one of a change in vain over into the ledger.
+            // The pause does not copy the total of a failed change from the gate into the ledger.
             pause(fixture).await;
             assert_eq!(fixture.agreed_state_and_total(point).await, (ActivityState::Paused, total), "{point}");
         },
@@ -221,7 +221,7 @@ async fn a_change_that_the_ledger_refuses_leaves_the_activity_unchanged() {
         let fixture = new_fixture(ledger, 2, 1).await;
         fixture.pending_order(1, "ada", 1).await;
         fixture.pending_order(2, "bob", 1).await;
-        // As after a lost second: Redis counts less than the ledger holds.
+        // As if Redis lost its last second: it counts fewer held units than the ledger.
         let stats = vec![Keys::of(&fixture.activity).named("stats").into(), "held:phone".into(), "-1".into()];
         fixture.redis.command("HINCRBY", stats).await.unwrap();
         let old = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
@@ -273,7 +273,7 @@ async fn an_activity_that_counts_too_many_held_units_can_be_paused_and_restocked
         let fixture = new_fixture(ledger, 2, 1).await;
         fixture.pending_order(1, "ada", 1).await;
         fixture.pending_order(2, "bob", 1).await;
-        // As after a lost second: a unit was sold again, and the ledger has not refused the second order yet.
+        // As if Redis lost its last second: a unit was sold twice, and the ledger has not refused the second order yet.
         let stats = Keys::of(&fixture.activity).named("stats");
         let add_held = async |units: &str| {
             let args = vec![stats.clone().into(), "held:phone".into(), units.into()];
@@ -308,7 +308,7 @@ async fn an_activity_that_counts_too_many_held_units_can_be_paused_and_restocked
     }
 }
 
-/// A Redis that runs no script.
+/// Redis on which every script call fails.
 struct RedisWithoutScripts<'a>(&'a RealRedis);
 
 impl Redis for RedisWithoutScripts<'_> {
@@ -326,7 +326,7 @@ async fn a_change_that_did_not_reach_redis_is_applied_by_the_sweeper() {
         let fixture = new_fixture(ledger, 2, 1).await;
         let redis_without_scripts = RedisWithoutScripts(&fixture.redis);
         let operator_without_scripts = operator(&redis_without_scripts, &fixture.sql);
-        // Added once, whatever Redis says: who is told that it failed asks again.
+        // The restock is in the ledger and reported as done, although Redis failed: a retry would add the units twice.
         let restocked = operator_without_scripts.restock(&fixture.activity, &fixture.sku, 3, None).await.unwrap();
         assert!(matches!(restocked, OperationOutcome::Done(_)), "{ledger}: {restocked:?}");
         assert!(
@@ -381,7 +381,7 @@ async fn a_put_with_an_outdated_version_is_refused() {
     }
 }
 
-/// A Redis that counts what it is asked.
+/// Redis that counts its calls.
 struct CountingRedis<'a>(&'a RealRedis, Cell<usize>);
 
 impl Redis for CountingRedis<'_> {
