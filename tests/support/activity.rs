@@ -1,4 +1,4 @@
-//! Sales and buyers: from the operator's description to the order.
+//! Activities, buyers and orders for tests, created through the HTTP API.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,27 +9,33 @@ use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{Claims, Response, TestApp, eventually};
 
-/// A published sale that is open.
+/// A published activity that is open.
 #[derive(Debug, Clone)]
 pub struct TestActivity {
+    /// Id of the activity.
     pub id: String,
+    /// Start key, as the gate publishes it while the activity is open.
     pub start_key: String,
 }
 
-/// Somebody with a ticket for a sale.
+/// A signed-in user with an unused ticket for one activity.
 #[derive(Debug, Clone)]
 pub struct Buyer {
+    /// User id, the token's `sub`.
     pub user: String,
+    /// Sign-in token.
     pub jwt: String,
+    /// Ticket for one reservation.
     pub ticket: String,
 }
 
-/// A moment from now, as the API writes it.
+/// The time `seconds` from now in RFC 3339; negative values lie in the past.
 pub fn seconds_from_now(seconds: i64) -> String {
     (OffsetDateTime::now_utc() + Duration::seconds(seconds)).format(&Rfc3339).expect("a time")
 }
 
-/// A description that is open for an hour: one SKU `a`, ten units, no limits. `changes` replaces members of it.
+/// Body of `PUT /api/admin/activities/:activity`: open for an hour, one SKU `a` with ten units, no rate limits.
+/// The members of `overrides` replace those of the default.
 pub fn description(overrides: &Value) -> Value {
     let mut description = json!({
         "title": "A test",
@@ -46,24 +52,24 @@ pub fn description(overrides: &Value) -> Value {
     description
 }
 
-/// The one SKU `a` with some units.
+/// The member `skus` with the single SKU `a` at 10.00 EUR and `total` units.
 pub fn single_sku(total: i64) -> Value {
     json!([{"sku": "a", "name": "A thing", "price": 1000, "currency": "EUR", "total": total}])
 }
 
-/// A name that no other test uses.
+/// An activity id that is unique within the test process.
 pub fn unique_id(prefix: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     format!("{prefix}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 impl TestApp {
-    /// Creates and publishes a sale, and waits until it is open.
+    /// Creates and publishes an activity with a generated id, and waits until it is open.
     pub async fn create_activity(&self, overrides: Value) -> TestActivity {
         self.create_activity_with_id(&unique_id("sale"), overrides).await
     }
 
-    /// The same with a name that is given.
+    /// As [`TestApp::create_activity`], with the given id.
     pub async fn create_activity_with_id(&self, id: &str, overrides: Value) -> TestActivity {
         self.call_admin(Method::PUT, &format!("/activities/{id}"), &description(&overrides)).await.is(200);
         self.call_admin(Method::POST, &format!("/activities/{id}/publish"), &Value::Null).await.is(200);
@@ -76,7 +82,7 @@ impl TestApp {
             }
         })
         .await;
-        // Each function learns of a new sale by itself (F5: within two seconds).
+        // Each function caches activities separately and sees a new one within two seconds (F5).
         eventually("tickets", async || {
             let response = self.request_ticket(id, &self.sign_in("somebody")).await;
             if response.status == 404 { Err(response.body) } else { Ok(()) }
@@ -85,24 +91,24 @@ impl TestApp {
         TestActivity { id: id.to_owned(), start_key }
     }
 
-    /// A user's token.
+    /// Returns a sign-in token for `user`, valid for an hour.
     pub fn sign_in(&self, user: &str) -> String {
         Claims::for_user(user, &self.variables).sign(&self.variables)
     }
 
-    /// Asks for a ticket.
+    /// Requests a ticket without an answer to a human check.
     pub async fn request_ticket(&self, activity_id: &str, jwt: &str) -> Response {
         self.http.post(&format!("/api/activities/{activity_id}/ticket"), jwt, &json!({})).await
     }
 
-    /// Somebody with a ticket.
+    /// Signs `user` in and requests a ticket; panics if the ticket is refused.
     pub async fn create_buyer(&self, activity: &TestActivity, user: &str) -> Buyer {
         let jwt = self.sign_in(user);
         let ticket = self.request_ticket(&activity.id, &jwt).await.is(201).text("ticket");
         Buyer { user: user.to_owned(), jwt, ticket }
     }
 
-    /// So many of them, each with a name of their own.
+    /// Creates `count` buyers with different user ids, fifty at a time.
     pub async fn create_buyers(&self, activity: &TestActivity, count: usize) -> Vec<Buyer> {
         let mut buyers = Vec::with_capacity(count);
         while buyers.len() < count {
@@ -113,30 +119,30 @@ impl TestApp {
         buyers
     }
 
-    /// The body of a reservation.
+    /// The request body of a reservation.
     pub fn reservation_body(activity: &TestActivity, buyer: &Buyer, sku: &str, quantity: i64) -> Value {
         json!({"sku": sku, "quantity": quantity, "ticket": buyer.ticket, "start_key": activity.start_key})
     }
 
-    /// Tries to reserve.
+    /// Sends a reservation.
     pub async fn reserve(&self, activity: &TestActivity, buyer: &Buyer, sku: &str, quantity: i64) -> Response {
         let body = Self::reservation_body(activity, buyer, sku, quantity);
         self.http.post(&format!("/api/activities/{}/orders", activity.id), "", &body).await
     }
 
-    /// Reserves one unit of `a` and waits until it can be paid.
+    /// Reserves one unit of `a`, waits until the order is `pending_payment`, and returns its number.
     pub async fn place_order(&self, activity: &TestActivity, buyer: &Buyer) -> String {
         let order_no = self.reserve(activity, buyer, "a", 1).await.is(202).text("order_no");
         self.wait_for_status(&order_no, &buyer.ticket, "pending_payment").await;
         order_no
     }
 
-    /// An order as its owner sees it.
+    /// Requests an order; `token` is a sign-in token or the order's ticket.
     pub async fn get_order(&self, order_no: &str, token: &str) -> Response {
         self.http.get(&format!("/api/orders/{order_no}"), token).await
     }
 
-    /// Polls an order until it is in a state.
+    /// Polls an order until it has `status`, and returns its document.
     pub async fn wait_for_status(&self, order_no: &str, token: &str, status: &str) -> Value {
         eventually(&format!("{order_no} to be {status}"), async || {
             let order = self.get_order(order_no, token).await;
@@ -145,28 +151,33 @@ impl TestApp {
         .await
     }
 
+    /// Requests the cancellation of an unpaid order.
     pub async fn cancel(&self, order_no: &str, jwt: &str) -> Response {
         self.http.post(&format!("/api/orders/{order_no}/cancel"), jwt, &Value::Null).await
     }
 
+    /// Requests the refund of a paid order.
     pub async fn refund(&self, order_no: &str, jwt: &str) -> Response {
         self.http.post(&format!("/api/orders/{order_no}/refund"), jwt, &Value::Null).await
     }
 
+    /// Returns the operator's live figures of an activity.
     pub async fn stats(&self, activity_id: &str) -> Value {
         self.call_admin(Method::GET, &format!("/activities/{activity_id}/stats"), &Value::Null).await.is(200).json()
     }
 
-    /// The audit at this moment, whatever it says.
+    /// Returns the current audit of an activity, whether or not it is `ok`.
     pub async fn audit(&self, activity_id: &str) -> Value {
         self.call_admin(Method::GET, &format!("/activities/{activity_id}/audit"), &Value::Null).await.is(200).json()
     }
 
-    /// Waits until nothing is on its way any more, sweeping meanwhile, and asserts every invariant: in the audit, and
-    /// counted here from Redis and the ledger. Answers left, held and sold of SKU `a`.
+    /// Sweeps until the queue is empty and the audit reports no drift, then asserts every invariant.
+    ///
+    /// Checks the audit, and compares its figures with the stock in Redis and the live units in the ledger. Returns
+    /// left, held and sold of SKU `a`.
     pub async fn settle_and_count(&self, activity: &TestActivity) -> [i64; 3] {
         let audit = eventually("the books to agree", async || {
-            // Who comes while a store is busy is told to come back.
+            // Both routes return 503 while a store is busy: retry.
             let swept = self.http.post("/api/tasks/sweep", self.variables.get("cron_token"), &Value::Null).await;
             let audit = self.call_admin(Method::GET, &format!("/activities/{}/audit", activity.id), &Value::Null).await;
             if let Some(busy) = [&swept, &audit].into_iter().find(|response| response.status == 503) {

@@ -1,4 +1,4 @@
-//! The app with verbs.
+//! A running app with its Redis and ledger, and helpers that act on them.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -9,18 +9,20 @@ use serde_json::Value;
 
 use super::{HttpClient, Response};
 
-/// Lines of the app's output that a failing test shows.
+/// Number of trailing lines of the app's output that a failing test prints.
 const FAILURE_OUTPUT_LINES: usize = 80;
 
-/// An app, shared or of the test's own, with a client of the test's own.
+/// A running app, shared between tests or dedicated to one, with a separate HTTP client for each test.
 pub struct TestApp {
+    /// Client for the app's base URL.
     pub http: HttpClient,
+    /// The variables that the app was started with, secrets included.
     pub variables: Variables,
     stack: Arc<Mutex<TestStack>>,
 }
 
 impl TestApp {
-    /// The app that most tests share; each keeps to sales of its own.
+    /// Returns the app that most tests share; each test uses its own activities. Starts it on first use.
     pub fn shared() -> Self {
         static SHARED: OnceLock<Arc<Mutex<TestStack>>> = OnceLock::new();
         Self::from_shared_stack(Arc::clone(
@@ -28,17 +30,17 @@ impl TestApp {
         ))
     }
 
-    /// An app of the test's own, which it may break.
+    /// Starts an app for one test, which may kill it or change its data.
     pub fn dedicated() -> Self {
         Self::with_variables(|_| {})
     }
 
-    /// The same with variables of its own.
+    /// As [`TestApp::dedicated`], after `adjust` has changed the variables.
     pub fn with_variables(adjust: impl FnOnce(&mut Variables)) -> Self {
         Self::from_stack(TestStack::start(adjust))
     }
 
-    /// One that was started in another way.
+    /// Wraps a stack that was started with other settings; panics if it did not start or does not become ready.
     pub fn from_stack(started: anyhow::Result<TestStack>) -> Self {
         Self::from_shared_stack(Arc::new(Mutex::new(expect_ready(started))))
     }
@@ -50,40 +52,40 @@ impl TestApp {
         Self { http: HttpClient::new(&url), variables, stack }
     }
 
-    /// The engine's processes, for tests that kill and start them.
+    /// Runs `action` on the engine's processes, for tests that signal, kill or restart them.
     pub fn with_app<T>(&self, action: impl FnOnce(&mut App) -> T) -> T {
         action(&mut lock(&self.stack).app)
     }
 
-    /// Ends the app as a crash would, starts it again and waits until it is ready.
+    /// Kills the app, starts it again and waits until it is ready.
     pub fn restart(&self) {
         let mut stack = lock(&self.stack);
         let ready = stack.app.restart().and_then(|()| stack.wait_until_ready());
         ready.unwrap_or_else(|error| panic!("the app does not come back: {error:#}"));
     }
 
-    /// The Redis server's process, for tests that hold it up.
+    /// Runs `action` on the Redis server, for tests that freeze, kill or restart it.
     pub fn with_redis<T>(&self, action: impl FnOnce(&mut Redis) -> T) -> T {
         action(&mut lock(&self.stack).redis)
     }
 
-    /// A connection to its Redis.
+    /// Opens a connection to the Redis URL that the app uses.
     pub async fn connect_redis(&self) -> MultiplexedConnection {
         let client = redis::Client::open(self.variables.get("redis_url")).expect("a URL");
         client.get_multiplexed_async_connection().await.expect("Redis")
     }
 
-    /// A call of the admin API.
+    /// Sends a request to `/api/admin{path}` with the admin token.
     pub async fn call_admin(&self, method: Method, path: &str, body: &Value) -> Response {
         self.http.send(method, &format!("/api/admin{path}"), self.variables.get("admin_token"), body).await
     }
 
-    /// One call of the sweeper.
+    /// Runs the sweeper once and returns its report.
     pub async fn sweep(&self) -> Value {
         self.http.post("/api/tasks/sweep", self.variables.get("cron_token"), &Value::Null).await.is(200).json()
     }
 
-    /// The ledger's file, where it is SQLite.
+    /// Path of the SQLite ledger; the file does not exist if the ledger is PostgreSQL.
     pub fn ledger_file(&self) -> std::path::PathBuf {
         lock(&self.stack).app.settings().ledger_file()
     }
@@ -108,6 +110,6 @@ fn expect_ready(started: anyhow::Result<TestStack>) -> TestStack {
 }
 
 fn lock(stack: &Mutex<TestStack>) -> MutexGuard<'_, TestStack> {
-    // A test that failed while it held the app has poisoned nothing that the others need.
+    // A panic while the lock is held leaves the stack usable for other tests: ignore the poisoning.
     stack.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,9 +1,9 @@
-//! Requests and answers. Every answer, in every test, is checked for what all answers promise.
+//! HTTP client and response assertions. Every response of every test is checked against the common contract.
 
 use reqwest::{Client, Method, header::HeaderMap};
 use serde_json::Value;
 
-/// A client for one app.
+/// A client for one app. Keeps connections alive.
 #[derive(Clone)]
 pub struct HttpClient {
     client: Client,
@@ -12,29 +12,33 @@ pub struct HttpClient {
 }
 
 impl HttpClient {
+    /// Creates a client for a base URL such as `http://127.0.0.1:3000`.
     pub fn new(base_url: &str) -> Self {
         let client = Client::builder().pool_max_idle_per_host(2_000).no_proxy().build().expect("a client");
         Self::with_client(client, base_url)
     }
 
-    /// The same with a client that was made in another way.
+    /// As [`HttpClient::new`], with a client that has other settings, such as another local address.
     #[allow(dead_code, reason = "the suite of the kits'")]
     pub fn with_client(client: Client, base_url: &str) -> Self {
         Self { client, base_url: base_url.to_owned(), tolerates_shutdown: false }
     }
 
-    /// The same for an app that is killed meanwhile: an engine that ends answers `500` and nothing for what it was at.
+    /// Returns a client that accepts [`Response::is_engine_shutdown`], for tests that kill the app during requests.
     #[allow(dead_code, reason = "the chaos suite's")]
     pub fn tolerating_shutdown(&self) -> Self {
         Self { tolerates_shutdown: true, ..self.clone() }
     }
 
-    /// A request; `token` and `body` may be empty.
+    /// Sends a request; panics without a response. An empty `token` and a null `body` are left out.
     pub async fn send(&self, method: Method, path: &str, token: &str, body: &Value) -> Response {
         self.try_send(method, path, token, body).await.unwrap_or_else(|error| panic!("{path}: {error:?}"))
     }
 
-    /// A request that the app may die over.
+    /// As [`HttpClient::send`], for requests that the app may not survive.
+    ///
+    /// # Errors
+    /// If the connection fails before the whole response has arrived: the app may or may not have acted.
     pub async fn try_send(
         &self,
         method: Method,
@@ -53,7 +57,10 @@ impl HttpClient {
         self.send_with_headers(method, path, &headers, text).await
     }
 
-    /// A request with exactly these headers and this body.
+    /// Sends a request with exactly these headers and this body.
+    ///
+    /// # Errors
+    /// As [`HttpClient::try_send`].
     pub async fn send_with_headers(
         &self,
         method: Method,
@@ -78,52 +85,60 @@ impl HttpClient {
         Ok(response)
     }
 
+    /// Sends `GET` with an optional token.
     pub async fn get(&self, path: &str, token: &str) -> Response {
         self.send(Method::GET, path, token, &Value::Null).await
     }
 
+    /// Sends `POST` with an optional token and JSON body.
     pub async fn post(&self, path: &str, token: &str, body: &Value) -> Response {
         self.send(Method::POST, path, token, body).await
     }
 }
 
-/// An answer.
+/// A response with its whole body.
 #[derive(Debug, Clone)]
 pub struct Response {
+    /// Method and path of the request, for failure messages.
     #[allow(dead_code, reason = "failures show it")]
     pub request: String,
+    /// HTTP status code.
     pub status: u16,
+    /// Response headers.
     pub headers: HeaderMap,
+    /// Body as text.
     pub body: String,
 }
 
 impl Response {
+    /// Returns a header; empty if it is absent or not ASCII.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
+    /// Parses the body; panics if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
     }
 
-    /// A member as text; empty where it is not one.
+    /// Returns a string member of the JSON body; empty if it is absent or not a string.
     pub fn text(&self, name: &str) -> String {
         self.json()[name].as_str().unwrap_or_default().to_owned()
     }
 
-    /// The code of a problem document; empty for any other answer.
+    /// Returns the `code` of a problem document; empty for any other response.
     pub fn code(&self) -> String {
         if self.header("content-type") == "application/problem+json" { self.text("code") } else { String::new() }
     }
 
-    /// Asserts the status.
+    /// Asserts the status code.
     #[track_caller]
     pub fn is(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{self:?}");
         self
     }
 
-    /// Asserts a refusal: a whole problem document with this status and code.
+    /// Asserts a complete problem document with this status and code, and `Retry-After` for 429 and 503.
     #[track_caller]
     pub fn is_problem(self, status: u16, code: &str) -> Self {
         assert_eq!((self.status, self.code().as_str()), (status, code), "{self:?}");
@@ -139,7 +154,7 @@ impl Response {
         self
     }
 
-    /// Asserts that a problem points at a member of the body.
+    /// Asserts that a problem document has an error with this JSON pointer.
     #[track_caller]
     pub fn points_at(self, pointer: &str) -> Self {
         let document = self.json();
@@ -148,11 +163,12 @@ impl Response {
         self
     }
 
-    /// Whether an engine that ends said this, not the app.
+    /// Whether this is the empty `500` that an engine sends for open requests when it exits; the app never sends one.
     pub fn is_engine_shutdown(&self) -> bool {
         self.status == 500 && self.body.is_empty() && self.header("x-request-id").is_empty()
     }
 
+    /// Asserts what every response has: a request id, a length, a problem document for an error, and no internals.
     fn assert_common_contract(&self) {
         assert!(!self.header("x-request-id").is_empty(), "no x-request-id: {self:?}");
         assert!(!self.headers.contains_key("transfer-encoding"), "chunked: {self:?}");

@@ -1,4 +1,4 @@
-//! Human checks (B5), and tickets that they open.
+//! Human checks (B5): request challenges, solve them, and request tickets with the solution.
 
 use altcha::{Challenge, Payload, SolveChallengeOptions, solve_challenge};
 use domain::human_check::CheckKeys;
@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 use super::{Response, TestActivity, TestApp};
 
 impl TestApp {
+    /// Requests a challenge.
     pub async fn request_challenge(&self, activity: &TestActivity, jwt: &str, body: &Value) -> Response {
         self.http.post(&format!("/api/activities/{}/challenge", activity.id), jwt, body).await
     }
 
-    /// What a widget sends once it has solved a challenge for this user.
+    /// Requests and solves a proof-of-work challenge, and returns the payload that ALTCHA's widget would send.
     pub async fn solve_proof_of_work(&self, activity: &TestActivity, jwt: &str) -> Payload {
         let challenge: Challenge =
             serde_json::from_value(self.request_challenge(activity, jwt, &json!({})).await.is(200).json())
@@ -20,12 +21,12 @@ impl TestApp {
         Payload { challenge, solution }
     }
 
-    /// Asks for a ticket with the answer to a check.
+    /// Requests a ticket; `body` has the answer to a human check.
     pub async fn request_ticket_with(&self, activity: &TestActivity, jwt: &str, body: &Value) -> Response {
         self.http.post(&format!("/api/activities/{}/ticket", activity.id), jwt, body).await
     }
 
-    /// The app's own keys, to know what a picture shows and to make checks of another time.
+    /// Returns the app's keys, to read the solution of a captcha and to issue challenges with another time.
     pub fn check_keys(&self) -> CheckKeys {
         CheckKeys::new(self.variables.get("ticket_secret"))
     }

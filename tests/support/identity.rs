@@ -1,16 +1,16 @@
-//! Who is signed in: tokens as the identity provider makes them, and as others would like to.
+//! Sign-in tokens: as the identity provider issues them, and forged ones.
 
 use dev::variables::Variables;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
-/// What a token says; every part can be made wrong.
+/// The claims of a token; a test can change or remove each of them.
 #[derive(Debug, Clone)]
 pub struct Claims(Value);
 
 impl Claims {
-    /// Those of a user, good for an hour.
+    /// Valid claims of a user, expiring in an hour.
     pub fn for_user(user: &str, variables: &Variables) -> Self {
         Self(json!({
             "sub": user,
@@ -20,7 +20,7 @@ impl Claims {
         }))
     }
 
-    /// The same with another claim; `null` takes it away.
+    /// Sets a claim; `null` removes it.
     pub fn with_claim(mut self, name: &str, value: Value) -> Self {
         match (value.is_null(), self.0.as_object_mut()) {
             (true, Some(claims)) => drop(claims.remove(name)),
@@ -29,12 +29,12 @@ impl Claims {
         self
     }
 
-    /// Signs them with the app's own key.
+    /// Signs the claims with the key that the app accepts.
     pub fn sign(&self, variables: &Variables) -> String {
         self.sign_with(Algorithm::HS256, variables.get("jwt_key"))
     }
 
-    /// Signs them with some key and algorithm.
+    /// Signs the claims with any key and algorithm.
     pub fn sign_with(&self, algorithm: Algorithm, key: &str) -> String {
         encode(&Header::new(algorithm), &self.0, &EncodingKey::from_secret(key.as_bytes())).expect("a token")
     }

@@ -1,4 +1,4 @@
-//! The ledger, read beside the app.
+//! Queries on the ledger, bypassing the app.
 
 use rusqlite::{Connection, OpenFlags};
 use tokio_postgres::NoTls;
@@ -6,13 +6,13 @@ use tokio_postgres::NoTls;
 use super::TestApp;
 
 impl TestApp {
-    /// One number from the ledger, whichever it is.
+    /// Runs a query that returns one integer, on SQLite or PostgreSQL.
     pub async fn query_ledger_i64(&self, query: &str) -> i64 {
         match self.variables.get("ledger") {
             "sqlite" => {
                 let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
                 let ledger = Connection::open_with_flags(self.ledger_file(), flags).expect("the ledger");
-                ledger.busy_timeout(std::time::Duration::from_secs(10)).expect("patience");
+                ledger.busy_timeout(std::time::Duration::from_secs(10)).expect("a busy timeout");
                 ledger.query_row(query, [], |row| row.get(0)).expect(query)
             }
             url => {
@@ -26,7 +26,7 @@ impl TestApp {
         }
     }
 
-    /// Orders of a sale in the ledger.
+    /// Counts an activity's orders in the ledger that meet an SQL condition; `1 = 1` counts all.
     pub async fn count_orders(&self, activity_id: &str, condition: &str) -> i64 {
         self.query_ledger_i64(&format!("SELECT COUNT(*) FROM orders WHERE activity = '{activity_id}' AND {condition}"))
             .await

@@ -1,5 +1,4 @@
-//! What all tests share: an app with verbs, answers that can be asked, patience.
-#![allow(missing_docs, reason = "for the tests of this package")]
+//! Support library for the black-box tests: start an app, send requests, check responses, poll for a state.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that panics has failed")]
 #![allow(clippy::wrong_self_convention, reason = "`response.is(200)` reads as what it asserts")]
 

@@ -1,4 +1,4 @@
-//! Paying: at the sandbox's page, and with callbacks signed here.
+//! Payments: through the sandbox's payment page, and with provider callbacks that the test signs.
 
 use serde_json::{Value, json};
 use standardwebhooks::Webhook;
@@ -7,13 +7,13 @@ use time::OffsetDateTime;
 use super::{Response, TestActivity, TestApp, activity::seconds_from_now};
 
 impl TestApp {
-    /// Opens a payment session.
+    /// Starts the checkout of an order with a fixed delivery address.
     pub async fn checkout(&self, order_no: &str, jwt: &str) -> Response {
         let body = json!({"address": {"name": "Ada", "line1": "1 Mill Lane", "city": "London", "postal_code": "N1", "country": "GB"}});
         self.http.post(&format!("/api/orders/{order_no}/checkout"), jwt, &body).await
     }
 
-    /// Opens a payment session, and answers its id.
+    /// Starts the checkout of an order and returns the id of its payment session.
     pub async fn open_session(&self, order_no: &str, jwt: &str) -> String {
         let url = self.checkout(order_no, jwt).await.is(200).text("checkout_url");
         let session = url.rsplit('/').next().unwrap_or_default();
@@ -21,19 +21,19 @@ impl TestApp {
         session.to_owned()
     }
 
-    /// Presses a button of the sandbox's payment page: `paid` or `declined`.
+    /// Sends what a button of the sandbox's payment page sends; `outcome` is `paid` or `declined`.
     pub async fn submit_payment(&self, session: &str, outcome: &str) -> Response {
         self.http.post(&format!("/sandbox/pay/{session}"), "", &json!({ "outcome": outcome })).await
     }
 
-    /// Pays an order the whole way.
+    /// Opens a payment session for an order and pays it.
     pub async fn pay(&self, order_no: &str, jwt: &str) {
         let session = self.open_session(order_no, jwt).await;
         let response = self.submit_payment(&session, "paid").await;
         assert!(response.status < 300, "{response:?}");
     }
 
-    /// What a provider says about an order of one unit of a test sale.
+    /// The body of a provider's callback about an order of one unit (1000 minor units, EUR).
     pub fn callback_body(event_type: &str, order_no: &str, session: &str) -> Value {
         let payment = format!("pay_{order_no}");
         let data =
@@ -41,7 +41,7 @@ impl TestApp {
         json!({"type": event_type, "timestamp": seconds_from_now(0), "data": data})
     }
 
-    /// Sends a callback, signed with the app's own secret at this moment.
+    /// Sends a callback with a valid signature and the current time.
     pub async fn send_callback(&self, id: &str, body: &Value) -> Response {
         let now = OffsetDateTime::now_utc().unix_timestamp();
         let secrets = self.variables.get("webhook_secrets");
@@ -50,7 +50,7 @@ impl TestApp {
             .await
     }
 
-    /// Sends a callback with any signature.
+    /// Sends a callback with any timestamp and signature.
     pub async fn send_callback_with_signature(
         &self,
         id: &str,
@@ -69,13 +69,13 @@ impl TestApp {
         sent.await.expect("an answer")
     }
 
-    /// Orders of a sale by status, in the ledger.
+    /// Counts an activity's orders in the ledger that have `status`.
     pub async fn count_orders_with_status(&self, activity: &TestActivity, status: &str) -> i64 {
         self.count_orders(&activity.id, &format!("status = '{status}'")).await
     }
 }
 
-/// The signature of a Standard Webhooks message.
+/// Returns the `webhook-signature` of a [Standard Webhooks](https://www.standardwebhooks.com) message.
 pub fn sign_webhook(secret: &str, id: &str, timestamp: i64, body: &str) -> String {
     Webhook::new(secret).expect("a secret").sign(id, timestamp, body.as_bytes()).expect("a signature")
 }

@@ -1,14 +1,14 @@
-//! Waiting for a state, with a deadline and with the last state in the failure.
+//! Polls for a state, with a timeout and the last state in the failure message.
 
 use std::{
     fmt::Display,
     time::{Duration, Instant},
 };
 
-/// How long to look.
+/// Time after which polling fails.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Looks again and again until `look` is `Ok`; panics with the last `Err` of a look that began when the time was over.
+/// Runs `attempt` every 50 ms until it returns `Ok`. After a minute, runs it once more and panics with its `Err`.
 pub async fn eventually<T, S: Display>(what: &str, mut attempt: impl AsyncFnMut() -> Result<T, S>) -> T {
     let start = Instant::now();
     loop {

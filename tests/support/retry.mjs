@@ -1,8 +1,11 @@
-// What tests outside of Rust share: waiting with a deadline.
+// Polling and retries with a deadline, for the tests written in JavaScript.
 
 const sleep = (time) => new Promise((resolve) => setTimeout(resolve, time));
 
-/** Asks until `look` answers `{done: true, value}`; fails with what a look saw that began when the time was over. */
+/**
+ * Runs `probe` every 100 ms until it returns `{done: true, value}`, and returns the value. After `within` milliseconds,
+ * runs it once more and throws with the last value.
+ */
 export async function eventually(what, probe, { within = 30_000 } = {}) {
   const deadline = Date.now() + within;
   for (;;) {
@@ -14,7 +17,10 @@ export async function eventually(what, probe, { within = 30_000 } = {}) {
   }
 }
 
-/** What `ask` resolves to, `{status, headers, …}`; a server that is not ready is asked again when it said. */
+/**
+ * Returns the response of `send`, `{status, headers, …}`. Retries a 503 after its `Retry-After`, as long as that is
+ * within `within` milliseconds.
+ */
 export async function untilReady(send, { within = 30_000 } = {}) {
   const deadline = Date.now() + within;
   for (;;) {
