@@ -1,4 +1,4 @@
-//! A sale from its announcement to its end, as people live it.
+//! The life of an activity: draft, publish, open, pause, restock, shed load, close, refund, dead letters.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -139,7 +139,7 @@ async fn a_paused_activity_accepts_no_orders_and_a_resumed_one_does() {
     let path = format!("/activities/{}", activity.id);
     app.call_admin(Method::POST, &format!("{path}/pause"), &Value::Null).await.is(200);
     eventually("the pause to be seen", async || {
-        // Whatever memory still says, Redis refuses: a reservation is never accepted while the sale is paused.
+        // Redis refuses even if an instance's cached gate is still open: no reservation is accepted while paused.
         let refused = app.reserve(&activity, &buyer, "a", 1).await.is_problem(503, "paused");
         let phase = app.http.get(&format!("/api/activities/{}/gate.json", activity.id), "").await.text("phase");
         if phase == "paused" { Ok(refused) } else { Err(phase) }
@@ -228,7 +228,7 @@ async fn while_load_is_shed_orders_are_paid_cancelled_and_polled_but_not_created
 async fn a_dead_letter_is_replayed_once() {
     let app = TestApp::shared();
     let activity = app.create_activity(json!({})).await;
-    // A message of an epoch that never was.
+    // A message of epoch 0, which never exists: it becomes a dead letter.
     let ulid = "01KZZZZZZZZZZZZZZZZZZZZZZZ";
     let message = format!("{ulid}\teve\ta\t1\t1000\tEUR\t1795234720998\t0");
     let mut redis = app.connect_redis().await;

@@ -1,4 +1,4 @@
-//! Limits, addresses, bans by themselves, rotation of keys (A4, B2, B4, B6).
+//! Admission: rate limits, client addresses, automatic bans, start key rotation, maximum wait (A4, B2, B4, B6).
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use ulid::Ulid;
 
 use support::{Buyer, Claims, Response, TestActivity, TestApp, eventually};
 
-/// Nobody but addresses is limited: two in ten minutes.
+/// Limits each address to two tickets in ten minutes, and nothing else.
 fn two_requests_per_address() -> Value {
     json!({"limits": {"user": null, "ip": {"count": 2, "seconds": 600}, "all": null}})
 }
@@ -49,11 +49,11 @@ async fn challenges_and_tickets_are_rate_limited_with_a_reset_time() {
 async fn a_forged_client_address_changes_no_limit() {
     let app = TestApp::shared();
     let activity = app.create_activity(two_requests_per_address()).await;
-    // Getting the sale ready has used some of it up.
+    // `create_activity` has used some of this address's limit: check only the last four.
     let mut statuses = Vec::new();
     for index in 0..6 {
         let (forwarded, peer) = (format!("203.0.113.{index}, 198.51.100.{index}"), format!("192.0.2.{index}:1"));
-        // The engine's own word for the peer, too.
+        // `spin-client-addr` is the header in which the engine passes the peer's address.
         let forged = [("x-forwarded-for", forwarded.as_str()), ("spin-client-addr", peer.as_str())];
         statuses.push(
             app.request_ticket_with_headers(&activity, &app.sign_in(&format!("user-{index}")), &forged).await.status,
@@ -80,10 +80,10 @@ async fn behind_trusted_proxies_limits_count_the_address_before_them_and_ipv6_by
         }
         statuses
     };
-    // What stands before the second from the right was written by anybody.
+    // With two trusted hops the second entry from the right counts; the client controls everything before it.
     let forged = ["1.1.1.1, 203.0.113.5, 10.0.0.1", "2.2.2.2, 203.0.113.5, 10.0.0.1", "203.0.113.5, 10.0.0.2"];
     assert_eq!(statuses(&forged).await, [201, 201, 429]);
-    // A proxy may write a line of its own, below the one that the client wrote.
+    // A proxy may add a second header line after the client's.
     let line = |text| ("x-forwarded-for", text);
     let lines = [line("1.1.1.1, 2.2.2.2"), line("203.0.113.5, 10.0.0.1")];
     app.request_ticket_with_headers(&activity, &app.sign_in("liner"), &lines).await.is_problem(429, "rate_limited");
@@ -92,11 +92,11 @@ async fn behind_trusted_proxies_limits_count_the_address_before_them_and_ipv6_by
     let network = ["2001:db8:1:2::1, 10.0.0.1", "2001:db8:1:2:ffff::9, 10.0.0.1", "[2001:db8:1:2:3:4:5:6], 10.0.0.1"];
     assert_eq!(statuses(&network).await, [201, 201, 429]);
     assert_eq!(statuses(&["2001:db8:1:3::1, 10.0.0.1"]).await, [201]);
-    // A list that is too short, or nonsense, is not from our proxies: the peer counts.
+    // A list that is too short or invalid does not come from our proxies: the peer's address counts.
     let short = statuses(&["203.0.113.7", "203.0.113.8", "garbage, 10.0.0.1", "203.0.113.9"]).await;
     assert_eq!(short[2..], [429, 429], "{short:?}");
 
-    // The same app has two ticket secrets: a ticket of the older one still reserves, and new ones are of the newer.
+    // The app has two ticket secrets: tickets signed with the old one are still accepted, new ones use the new one.
     let ticket = |user: &str| Ticket {
         activity: ActivityId::parse(&activity.id).expect("id"),
         ulid: Ulid::from_parts(1, 7),
@@ -128,7 +128,7 @@ async fn an_expired_token_does_not_count_as_abuse_and_a_forged_one_does() {
             join_all((0..10).map(|_| app.request_ticket(&activity.id, &token))).await.iter().for_each(|response| {
                 assert_eq!((response.status, response.code().as_str()), (401, "unauthenticated"), "{response:?}");
             });
-            // With this, an instance tells what it has counted.
+            // A valid request makes the instance report its count to Redis.
             app.request_ticket(&activity.id, &app.sign_in(&format!("user-{index}"))).await.is(201);
         }
         let key = format!("{{{}}}:abuse:ip:127.0.0.1", activity.id);
@@ -158,7 +158,7 @@ async fn a_user_far_over_the_limit_is_rate_limited_and_then_banned_and_others_ar
     assert_eq!(count("ticket_conflict") + count("rate_limited") + count("banned"), 200);
     app.request_ticket(&activity.id, &banned_buyer.jwt).await.is_problem(403, "banned");
     app.reserve(&activity, &other_buyer, "a", 1).await.is(202);
-    // Operators lift a ban of ours as they lift their own.
+    // Operators lift automatic bans the same way as their own.
     app.call_admin(Method::DELETE, "/bans/user/hammerer", &Value::Null).await.is(204);
     app.request_ticket(&activity.id, &banned_buyer.jwt).await.is(201);
 }
@@ -172,7 +172,7 @@ async fn a_rotated_start_key_applies_everywhere_within_two_seconds_and_the_old_o
     app.reserve(&with_key_of_other, &ada, "a", 1).await.is_problem(403, "start_key_invalid");
     app.rotate_start_key(&activity).await.is(200);
     let start = Instant::now();
-    // F5, for who asks later than that, however long the answer is on its way.
+    // F5 applies to the time at which a request is sent, however long its response takes.
     let in_time = |sent_after: Duration| {
         assert!(sent_after < Duration::from_secs(2), "the old key for who asks after {sent_after:?}")
     };
@@ -212,7 +212,7 @@ async fn too_long_a_queue_refuses_reservations_but_not_payments_or_cancellations
     let (ada, ben) = (app.create_buyer(&activity, "ada").await, app.create_buyer(&activity, "ben").await);
     let (paid_order, cancelled_order) =
         (app.place_order(&activity, &ada).await, app.place_order(&activity, &ben).await);
-    // A backlog as it would be if the writer had died: ten thousand waiting, and a thousand written in a second.
+    // Simulate a backlog: ten thousand orders queued, and a drain rate of a thousand a second.
     let queue = format!("{{{}}}:queue", activity.id);
     let mut redis = app.connect_redis().await;
     let [enqueued, written]: [i64; 2] =

@@ -1,4 +1,4 @@
-//! Nonsense on every route: a refusal that says what is wrong, never an error of ours, and nothing written.
+//! Invalid input on every route: refused with a reason, never a server error, and nothing is written.
 
 use redis::AsyncCommands;
 use reqwest::Method;
@@ -9,10 +9,10 @@ use support::{
     activity::{description, unique_id},
 };
 
-/// A number that looks like an order's and is not.
+/// A valid ULID that no order has.
 const UNKNOWN_ULID: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
 
-/// A sale, a buyer with an order, and one with a ticket that was not used.
+/// An activity, a buyer with an order, and a second buyer with an unused ticket.
 struct Fixture {
     app: TestApp,
     activity: TestActivity,
@@ -35,7 +35,7 @@ impl Fixture {
         format!("/api/activities/{}/orders", self.activity.id)
     }
 
-    /// Every route with a body: method, path, token, and a body that is good.
+    /// Every route with a body: method, path, token, and a valid body.
     fn routes_with_bodies(&self) -> Vec<(Method, String, String, Value)> {
         let (id, order_no) = (&self.activity.id, &self.order_no);
         let admin = self.app.variables.get("admin_token").to_owned();
@@ -65,20 +65,20 @@ impl Fixture {
         ]
     }
 
-    /// Everything of the sale that a request could change, in Redis and in the ledger.
+    /// Everything of the activity that a request could change, in Redis and in the ledger.
     async fn state(&self) -> Vec<String> {
         let mut redis = self.app.connect_redis().await;
         let mut keys: Vec<String> = redis.keys(format!("{{{}}}:*", self.activity.id)).await.expect("keys");
         keys.sort();
         let mut state = vec![];
         for key in keys {
-            // What was refused is counted, being asked for a rate leaves a trace, and who works says so: that is no order.
+            // Refusals, rate limits, bans and the writer's mark change these keys without an order.
             let is_transient = [":stats", ":awake"].iter().any(|name| key.ends_with(name));
             if is_transient || [":rate:", ":ban:", ":abuse:"].iter().any(|kind| key.contains(kind)) {
                 continue;
             }
             if key.ends_with(":orders") {
-                // A dump would say when its readers last looked.
+                // A dump of the stream would include when its consumers last read it.
                 let messages: redis::Value =
                     redis::cmd("XRANGE").arg(&key).arg("-").arg("+").query_async(&mut redis).await.expect("messages");
                 state.push(format!("{key} {messages:?}"));
@@ -149,13 +149,13 @@ async fn a_body_of_more_than_sixteen_kibibytes_is_refused_on_every_route() {
         let response = fixture.app.http.send(method, &path, &token, &valid_body).await;
         assert_eq!((response.status, response.code().as_str()), (413, "payload_too_large"), "{path}: {response:?}");
     }
-    // Without a length that says so beforehand.
+    // A chunked body, without `Content-Length`.
     let chunks = futures::stream::iter((0..20).map(|_| Ok::<_, std::io::Error>(vec![b' '; 1024])));
     let body = reqwest::Body::wrap_stream(chunks);
     let response =
         fixture.app.http.send_with_headers(Method::POST, &fixture.orders_path(), &[], body).await.expect("an answer");
     response.is_problem(413, "payload_too_large");
-    // Exactly sixteen are fine.
+    // Exactly 16 KiB are accepted.
     let mut reservation = TestApp::reservation_body(&fixture.activity, &fixture.second_buyer, "a", 1);
     reservation["padding"] = json!("");
     let padding = 16 * 1024 - reservation.to_string().len();
@@ -235,7 +235,7 @@ async fn unknown_resources_are_not_found() {
         app.request_ticket(activity_id, jwt).await.is_problem(404, "not_found");
         let reservation = TestApp::reservation_body(&fixture.activity, &fixture.second_buyer, "a", 1);
         let response = app.http.post(&format!("/api/activities/{activity_id}/orders"), "", &reservation).await;
-        // A ticket of another sale is looked at before any store.
+        // The ticket of another activity may be refused first, without asking a store.
         assert!(["not_found", "ticket_invalid"].contains(&response.code().as_str()), "{response:?}");
     }
     let unknown_order = format!("{}.{UNKNOWN_ULID}", fixture.activity.id);
@@ -389,7 +389,7 @@ async fn admin_calls_with_unknown_ids_or_invalid_bodies_are_refused() {
             .is_problem(400, "invalid_request")
             .points_at("/by");
     }
-    // One unit is held: ten less would make the total smaller than that.
+    // One of ten units is held: ten less would make the total smaller than that.
     app.call_admin(Method::POST, &restock, &json!({"by": -10})).await.is_problem(409, "state_conflict");
     app.call_admin(Method::POST, &format!("/activities/{id}/skus/zzz/restock"), &json!({"by": 1}))
         .await
@@ -414,7 +414,7 @@ async fn admin_calls_with_unknown_ids_or_invalid_bodies_are_refused() {
         let detail = response.is_problem(400, "invalid_request").text("detail");
         assert!(detail.starts_with("The path names no address"), "{detail}");
     }
-    // PostgreSQL takes no NUL.
+    // PostgreSQL accepts no NUL in a text.
     app.call_admin(Method::PUT, "/bans/user/mallory", &json!({"seconds": 5, "reason": "\0"}))
         .await
         .is_problem(400, "invalid_request")

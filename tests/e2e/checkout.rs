@@ -1,4 +1,4 @@
-//! Checking out, and the operator's desk for money (E1, E2, I6).
+//! Checkout, overpayments, and callbacks held for the operator (E1, E2, I6).
 
 use futures::future::join_all;
 use reqwest::Method;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use support::{Buyer, TestActivity, TestApp, eventually, payments::sign_webhook};
 
-/// An order that waits for payment.
+/// Creates an activity, a buyer and an order that is `pending_payment`.
 async fn create_pending_order(app: &TestApp) -> (TestActivity, Buyer, String) {
     let activity = app.create_activity(json!({})).await;
     let buyer = app.create_buyer(&activity, "ada").await;
@@ -14,6 +14,7 @@ async fn create_pending_order(app: &TestApp) -> (TestActivity, Buyer, String) {
     (activity, buyer, order_no)
 }
 
+/// Returns the callbacks of an order that wait for an operator.
 async fn held_callbacks(app: &TestApp, order_no: &str) -> Vec<Value> {
     let all = app.call_admin(Method::GET, "/callbacks", &Value::Null).await.is(200).json();
     let all = all.as_array().expect("a list").clone();
@@ -165,7 +166,7 @@ async fn a_callback_of_ten_megabytes_is_refused() {
         ("webhook-timestamp", now.to_string()),
         ("webhook-signature", sign_webhook(&secret, "evt-huge", now, &body)),
     ];
-    // Whoever is refused by the length alone may find the connection closed over the rest.
+    // The app may refuse by the length alone and close the connection before it has read the body.
     if let Ok(response) = app.http.send_with_headers(Method::POST, "/api/payments/webhook", &headers, body).await {
         response.is_problem(413, "payload_too_large");
     }

@@ -1,4 +1,4 @@
-//! What dies in the middle: every answer that was given holds afterwards (D3, D4, D8; I1–I4).
+//! Crashes of the app, the order writer and Redis: every acknowledged reservation holds (D3, D4, D8; I1–I4).
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -14,7 +14,9 @@ use support::{Buyer, TestActivity, TestApp, activity::single_sku, eventually};
 
 const BUYERS: usize = 600;
 
-/// Half of them at once; kills the app when `after` were accepted. Answers who was told what.
+/// Reserves for all buyers, half of them concurrently, and kills the app after `kill_after` responses.
+///
+/// Returns the order number of each buyer, `None` without a 202.
 async fn reserve_until_killed(
     app: &TestApp,
     activity: &TestActivity,
@@ -29,7 +31,7 @@ async fn reserve_until_killed(
         if accepted.fetch_add(1, Ordering::SeqCst) + 1 == kill_after {
             app.with_app(|app| app.kill());
         }
-        // Whoever gets no 202 knows nothing: unknown is not failed.
+        // Without a 202 the outcome is unknown, not failed.
         (response.status == 202).then(|| response.text("order_no"))
     });
     stream::iter(reservations).buffered(buyers.len() / 2).collect().await
@@ -45,7 +47,7 @@ async fn every_accepted_reservation_is_an_order_after_the_app_was_killed() {
     assert!((BUYERS / 3..BUYERS).contains(&accepted), "{accepted} of {BUYERS} were accepted before the end");
 
     app.restart();
-    // What the writer had in its hands when it died is taken over ten seconds later.
+    // The messages that were pending for the killed writer are claimed after ten seconds.
     eventually("the queue to be empty", async || {
         app.sweep().await;
         let queue = app.stats(&activity.id).await["queue"].clone();
@@ -57,7 +59,7 @@ async fn every_accepted_reservation_is_an_order_after_the_app_was_killed() {
     for (buyer, order_no) in accepted_orders {
         app.wait_for_status(order_no, &buyer.ticket, "pending_payment").await;
     }
-    // Everybody asks again with the same ticket: who was told keeps the order, who was not gets one now or has one.
+    // Every buyer retries with the same ticket: an acknowledged order stays, and the others get or have one.
     for (buyer, acknowledged) in buyers.iter().zip(&acknowledged) {
         let replayed = app.reserve(&activity, buyer, "a", 1).await.is(202).text("order_no");
         assert!(
@@ -83,7 +85,7 @@ async fn the_order_writer_catches_up_after_a_pause() {
     assert_eq!((&last["status"], &last["ahead"]), (&json!("queued"), &json!(199)));
     assert_eq!(app.stats(&activity.id).await["queue"], 200);
     assert_eq!(app.count_orders(&activity.id, "1 = 1").await, 0);
-    // Nothing can be paid before it is written, and nothing is lost by trying.
+    // An order cannot be paid or cancelled before it is in the ledger; trying to loses nothing.
     app.checkout(&orders[0], &buyers[0].jwt).await.is_problem(409, "state_conflict");
     app.cancel(&orders[0], &buyers[0].jwt).await.is_problem(409, "state_conflict");
 
@@ -112,7 +114,7 @@ async fn the_sweeper_writes_orders_while_the_writer_is_stopped() {
     })
     .await;
     assert_eq!(app.settle_and_count(&activity).await, [800, 1_200, 0]);
-    // Back again, the writer finds nothing left to do and breaks nothing.
+    // When the writer continues, nothing is left to write, and it handles the next order.
     app.with_app(|app| app.signal_trigger("redis", Signal::SIGCONT)).expect("the process");
     let late_buyer = app.create_buyer(&activity, "late").await;
     app.place_order(&activity, &late_buyer).await;
@@ -124,7 +126,7 @@ async fn a_writer_that_dies_with_unacknowledged_messages_loses_none() {
     let app = TestApp::dedicated();
     let activity = app.create_activity(json!({"skus": single_sku(400)})).await;
     let buyers = app.create_buyers(&activity, 400).await;
-    // A message that a writer took and never finished: taken here under the group's name, then nothing.
+    // Read messages as a consumer of the group that never acknowledges them, like a writer that died.
     app.with_app(|app| app.signal_trigger("redis", Signal::SIGSTOP)).expect("a process of the Redis trigger");
     for batch in buyers.chunks(100) {
         join_all(batch.iter().map(|buyer| app.reserve(&activity, buyer, "a", 1))).await;
@@ -171,7 +173,7 @@ async fn while_redis_is_frozen_nothing_is_sold_and_no_reservation_is_reported_as
     let activity = app.create_activity(json!({})).await;
     let buyers = app.create_buyers(&activity, 2).await;
     let order_no = app.place_order(&activity, &buyers[0]).await;
-    // Frozen, not gone: a Redis that does not answer.
+    // Stopped, not killed: connections stay open and get no reply.
     app.with_redis(|redis| redis.process().signal(Signal::SIGSTOP));
     let path = format!("/api/activities/{}/orders", activity.id);
     let body = TestApp::reservation_body(&activity, &buyers[1], "a", 1);
@@ -204,7 +206,7 @@ async fn an_emptied_redis_sells_nothing() {
         if response.code() == "not_ready" { Ok(()) } else { Err(response.body) }
     })
     .await;
-    // The ledger still knows the order.
+    // The ledger still has the order.
     app.wait_for_status(&order_no, &buyers[0].jwt, "pending_payment").await;
     let response = app.call_admin(Method::POST, &format!("/activities/{}/publish", activity.id), &Value::Null).await;
     assert!(response.status < 500, "{response:?}");

@@ -1,4 +1,4 @@
-//! Human checks (B5): solved, reused, borrowed, late, faked and guessed.
+//! Human checks (B5): solved, reused, used by another user, expired, forged and guessed.
 
 use altcha::{Payload, Solution, SolveChallengeOptions, solve_challenge};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
@@ -14,6 +14,7 @@ use time::OffsetDateTime;
 
 use support::{Response, TestApp, activity::single_sku};
 
+/// The body of a ticket request with an ALTCHA payload.
 fn altcha_body(payload: &Payload) -> Value {
     json!({ "altcha": BASE64_STANDARD.encode(serde_json::to_string(payload).expect("json")) })
 }
@@ -49,7 +50,7 @@ async fn a_proof_of_work_used_concurrently_gives_one_ticket() {
     let responses = join_all((0..20).map(|_| app.request_ticket_with(&activity, &ada, &proof))).await;
     let (accepted, refused): (Vec<_>, Vec<_>) = responses.into_iter().partition(|response| response.status == 201);
     assert_eq!(accepted.len(), 1, "{accepted:?}");
-    // Who keeps on trying is banned at last.
+    // Repeated failures may end in a ban.
     for response in refused {
         assert!(
             response.status == 403 && ["human_check_failed", "banned"].contains(&response.code().as_str()),
@@ -153,7 +154,7 @@ async fn proof_of_work_costs_more_when_visitors_outnumber_units() {
     let activity = app.create_activity(json!({"human_check": "pow", "skus": single_sku(1)})).await;
     let max_number = |response: Response| response.is(200).json()["maxnumber"].as_u64().expect("maxnumber");
     let base_cost = max_number(app.request_challenge(&activity, &app.sign_in("ada"), &json!({"altcha": 1})).await);
-    // A thousand users hold a ticket: counted in Redis, as the tickets themselves are.
+    // Add a thousand visitors to the HyperLogLog in which admission counts them.
     let users: Vec<String> = (0..1_000).map(|index| format!("u{index}")).collect();
     let mut redis = app.connect_redis().await;
     let key = format!("{{{}}}:visitors", activity.id);
@@ -164,7 +165,7 @@ async fn proof_of_work_costs_more_when_visitors_outnumber_units() {
     })
     .await;
     assert_eq!(raised_cost, 8 * base_cost, "and never more than that");
-    // The crowd is spread further, too.
+    // The gate also spreads the start over a longer time.
     support::eventually("a longer spread", async || {
         let gate = app.http.get(&format!("/api/activities/{}/gate.json", activity.id), "").await.is(200).json();
         if gate["jitter_ms"].as_i64() > Some(100) { Ok(()) } else { Err(gate.to_string()) }
@@ -197,7 +198,7 @@ async fn a_sum_captcha_accepts_one_answer() {
         .is_problem(403, "human_check_failed");
     app.request_ticket_with(&activity, &ada, &captcha_body(&id, correct)).await.is(201);
     app.request_ticket_with(&activity, &ada, &captcha_body(&id, correct)).await.is_problem(403, "human_check_failed");
-    // A wrong answer burns the picture: the right one comes too late.
+    // A wrong answer uses the captcha up: the correct one is refused afterwards.
     let (id, correct) = request_sum().await;
     app.request_ticket_with(&activity, &ada, &captcha_body(&id, correct + 1))
         .await
@@ -214,7 +215,7 @@ async fn guessing_a_captcha_is_limited_and_ends_in_a_ban() {
     let robot = app.sign_in("robot");
     let captcha =
         app.request_challenge(&activity, &robot, &json!({"captcha": "sum"})).await.is(200).json()["captcha"].clone();
-    // All answers to one picture at once: the first that arrives is the only one that counts.
+    // All answers to one captcha at once: only the first that arrives counts.
     let guesses = (0..200).map(|guess| json!({"captcha": {"id": captcha["id"], "answer": guess}}));
     let guesses: Vec<_> = guesses.collect();
     let responses = join_all(guesses.iter().map(|guess| app.request_ticket_with(&activity, &robot, guess))).await;
@@ -268,7 +269,7 @@ async fn only_suspicious_users_need_a_human_check() {
     for _ in 0..25 {
         app.request_ticket(&activity.id, &eager).await.is_problem(429, "rate_limited");
     }
-    // The limit ends, the bad name does not.
+    // Lifting the rate limit does not make the user less suspicious.
     let mut redis = app.connect_redis().await;
     let bucket = format!("{{{}}}:rate:ticket:user:eager", activity.id);
     let _: () = redis::cmd("DEL").arg(bucket).query_async(&mut redis).await.expect("deleted");

@@ -1,4 +1,4 @@
-//! Who may do what: sign-in tokens and tickets, forged, expired, borrowed (B1, B2, B7).
+//! Authentication and authorisation: forged, expired and foreign sign-in tokens and tickets (B1, B2, B7).
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use jsonwebtoken::Algorithm;
@@ -54,7 +54,7 @@ async fn only_an_unexpired_token_of_our_issuer_and_audience_is_accepted() {
         assert_eq!((response.status, response.code().as_str()), (401, "unauthenticated"), "{case}: {response:?}");
     }
     app.request_ticket(&activity.id, &signed).await.is(201);
-    // "Bearer" is a word of any case.
+    // The scheme `Bearer` is case-insensitive.
     let headers = [("authorization", format!("bearer {signed}"))];
     let response = app.http.send_with_headers(Method::GET, "/api/orders", &headers, "").await.expect("an answer");
     response.is(200);
@@ -70,7 +70,7 @@ async fn a_changed_ticket_or_one_for_another_activity_reserves_nothing() {
     app.reserve(&activity, &other_buyer, "a", 1).await.is_problem(401, "ticket_invalid");
     let mut invalid_tickets =
         vec![String::new(), "noise".to_owned(), "1......".to_owned(), "t".repeat(10_000), buyer.jwt.clone()];
-    // Every part of it, one character at a time in every eighth place; and cut short.
+    // Change one character at a time, in every eighth place; then shorten and extend the ticket.
     for position in (0..buyer.ticket.len()).step_by(8) {
         let mut bytes = buyer.ticket.clone().into_bytes();
         bytes[position] = if bytes[position] == b'7' { b'8' } else { b'7' };
@@ -97,7 +97,7 @@ async fn the_ticket_or_token_of_another_user_neither_shows_nor_changes_an_order(
     app.cancel(&order_no, &eve.jwt).await.is_problem(404, "not_found");
     app.checkout(&order_no, &eve.jwt).await.is_problem(404, "not_found");
     app.refund(&order_no, &eve.jwt).await.is_problem(404, "not_found");
-    // Another ticket of the same user is not the ticket of this order.
+    // Another ticket of the same user is not valid for this order.
     let second_buyer = app.create_buyer(&activity, "ada").await;
     app.get_order(&order_no, &second_buyer.ticket).await.is_problem(404, "not_found");
     let response = app.get_order(&order_no, "").await;

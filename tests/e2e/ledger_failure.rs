@@ -1,5 +1,6 @@
-//! A ledger that says nothing: every route that needs it says so with `503` and `Retry-After`, within seconds, and works
-//! again by itself (D8, G5; I4).
+//! A ledger that does not respond (D8, G5; I4).
+//!
+//! Every route that needs it returns `503` with `Retry-After` within seconds, and recovers without a restart.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +11,16 @@ use serde_json::{Value, json};
 
 use support::{Buyer, Response, TestApp, activity::single_sku, eventually};
 
-/// How long an answer may take while the ledger is silent: a buyer's, an operator's or a job's.
+/// Longest response time of a buyer's or operator's route while the ledger does not respond.
 const MAX_RESPONSE_TIME: Duration = Duration::from_secs(12);
+/// The same for the sweeper.
 const MAX_SWEEP_TIME: Duration = Duration::from_secs(25);
 
+/// Names of the routes that need the ledger, for [`request_route`].
 const LEDGER_ROUTES: [&str; 11] =
     ["list", "ticket", "checkout", "cancel", "refund", "orders", "webhook", "ready", "sales", "dead letters", "sweep"];
 
+/// Sends one request to a route of [`LEDGER_ROUTES`], and asserts that its response is in time.
 async fn request_route(app: &TestApp, activity_id: &str, order_no: &str, buyer: &Buyer, route: &str) -> Response {
     let start = Instant::now();
     let response = match route {
@@ -48,19 +52,19 @@ async fn a_frozen_ledger_delays_no_response() {
     let order_no = app.place_order(&activity, &first_buyer).await;
 
     postgres.pause();
-    // First instances that have a connection, then those that must make one.
+    // First the instances that have a connection, then those that must open one.
     for _ in 0..2 {
         let responses =
             join_all(LEDGER_ROUTES.map(|route| request_route(&app, &activity.id, &order_no, &first_buyer, route)))
                 .await;
         for (route, response) in LEDGER_ROUTES.iter().zip(responses) {
-            // The list is remembered for a second.
+            // An instance caches the list for a second.
             if !(*route == "list" && response.status == 200) {
                 response.is_problem(503, "not_ready");
             }
         }
     }
-    // What needs no ledger goes on, and the order is kept until there is one.
+    // Routes without the ledger still work, and the order stays in Redis until the ledger is back.
     let queued_order = app.reserve(&activity, &second_buyer, "a", 1).await.is(202).text("order_no");
     app.http.get("/healthz", "").await.is(200);
     app.http.get("/metrics", "").await.is(200);
@@ -96,10 +100,10 @@ async fn ten_thousand_unknown_activities_cost_few_ledger_transactions() {
         });
         join_all(requests).await;
     }
-    // PostgreSQL counts what a connection did within a second.
+    // PostgreSQL updates its statistics within a second.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let after = app.query_ledger_i64(TRANSACTIONS).await;
-    // Some of it may be older: what was done at the start counts up to ten seconds late.
+    // Some of these may be from the start of the app: their statistics arrive up to ten seconds late.
     assert!(after - before < 500, "{before}, then {after}");
 }
 
@@ -111,9 +115,9 @@ async fn an_activity_is_shown_from_its_stale_copy_while_the_ledger_is_frozen() {
     let get_info = async || app.http.get(&format!("/api/activities/{}", activity.id), "").await.is(200);
     get_info().await;
     postgres.pause();
-    // The copy that all instances read from is a minute old.
+    // Expire the copy in key-value that all instances read; it is fresh for a minute.
     let key_value = rusqlite::Connection::open(app.ledger_file().with_file_name("key-value.db")).expect("the copies");
-    key_value.busy_timeout(Duration::from_secs(10)).expect("patience");
+    key_value.busy_timeout(Duration::from_secs(10)).expect("a busy timeout");
     let expire_sql = "UPDATE spin_key_value SET value = CAST(json_set(CAST(value AS TEXT), '$.fresh_until', \
         '1970-01-01T00:00:00Z') AS BLOB) WHERE key = ?1";
     assert_eq!(key_value.execute(expire_sql, [format!("sale:{}", activity.id)]).expect("aged"), 1);

@@ -1,6 +1,7 @@
-//! The app from outside: HTTP, Redis and SQL, on either engine. One module for each feature.
+//! End-to-end tests: the app as a black box over HTTP, Redis and SQL, on either engine.
 //!
-//! Most tests share one app and keep to sales of their own; what breaks things starts an app of its own.
+//! One module per feature. Most tests share one app and create their own activities; tests that kill or reconfigure
+//! something start a dedicated app.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that panics has failed")]
 #![allow(clippy::wrong_self_convention, reason = "`response.is(200)` reads as what it asserts")]
 

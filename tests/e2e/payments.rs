@@ -1,4 +1,4 @@
-//! Payment callbacks: what is verified counts once, what is not counts never (E2, I6).
+//! Payment callbacks and refunds: a verified callback counts once, an unverified one never (E2, I6).
 
 use serde_json::{Value, json};
 use time::OffsetDateTime;
@@ -7,7 +7,7 @@ use support::{Buyer, TestActivity, TestApp, eventually, payments::sign_webhook};
 
 const WEBHOOK_PATH: &str = "/api/payments/webhook";
 
-/// An order with a payment session.
+/// Creates an order with a payment session, and the callback that would pay it.
 async fn create_order_with_session(app: &TestApp) -> (TestActivity, Buyer, String, Value) {
     let activity = app.create_activity(json!({})).await;
     let buyer = app.create_buyer(&activity, "ada").await;
@@ -58,7 +58,7 @@ async fn a_callback_with_an_invalid_signature_changes_nothing() {
     without_timestamp.is_problem(401, "signature_invalid");
     app.wait_for_status(&order_no, &buyer.jwt, "pending_payment").await;
 
-    // The good one among wrong ones.
+    // One valid signature among invalid ones is enough.
     let mixed_signatures = format!("{other_signature} v2,zzz {valid_signature} v1,AAAA");
     app.send_callback_with_signature("evt-1", now, &mixed_signatures, &text).await.is(204);
     app.wait_for_status(&order_no, &buyer.jwt, "paid").await;

@@ -1,4 +1,4 @@
-//! Cancel, pay and expire at the same instant: one of them wins, and a unit is returned exactly once (I5, I6; E3–E5).
+//! Concurrent cancel, payment and expiry: one of them wins, and a unit is returned exactly once (I5, I6; E3–E5).
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use support::{Buyer, TestActivity, TestApp, activity::single_sku, eventually};
 
-/// Orders that race at the same time in one round.
+/// Orders in one round, all raced concurrently.
 const ORDERS: usize = 24;
-/// Rounds, each of which starts its calls at other offsets.
+/// Rounds; each one starts its requests with other delays.
 const ROUNDS: u64 = 4;
 
-/// An order that waits for money.
+/// An order that can be paid.
 struct PendingOrder {
     buyer: Buyer,
     order_no: String,
     session: String,
 }
 
-/// A sale with a short time to pay, all of it held by buyers with a payment session.
+/// Creates an activity whose units are all held by buyers with a payment session; `seconds` is the time to pay.
 async fn create_pending_orders(app: &TestApp, seconds: i64) -> (TestActivity, Vec<PendingOrder>) {
     let changes = json!({"skus": single_sku(ORDERS as i64), "pay_timeout_seconds": seconds});
     let activity = app.create_activity(changes).await;
@@ -33,7 +33,7 @@ async fn create_pending_orders(app: &TestApp, seconds: i64) -> (TestActivity, Ve
         })
         .await;
         let opened = app.checkout(&order_no, &buyer.jwt).await;
-        // On a machine that stood still an order may be due by now: it races without a page.
+        // On a slow machine an order may have expired by now: it takes part without a session.
         let session = match opened.status {
             409 => {
                 assert_eq!(app.get_order(&order_no, &buyer.ticket).await.text("status"), "expired", "{opened:?}");
@@ -49,11 +49,11 @@ async fn create_pending_orders(app: &TestApp, seconds: i64) -> (TestActivity, Ve
     (activity, orders)
 }
 
-/// Waits until half of the orders are due, so that a moment later or earlier makes a difference.
+/// Waits until half of the orders are due, so that requests and expiry overlap.
 async fn wait_until_half_are_due(app: &TestApp, orders: &[PendingOrder]) {
     let mut pay_by = join_all(orders.iter().map(async |pending| {
         let order = app.get_order(&pending.order_no, &pending.buyer.ticket).await.is(200).json();
-        // One that has no time left shows none.
+        // An expired order has no `pay_by`.
         order["pay_by"]
             .as_str()
             .map_or_else(OffsetDateTime::now_utc, |at| OffsetDateTime::parse(at, &Rfc3339).expect("a time"))
@@ -64,7 +64,7 @@ async fn wait_until_half_are_due(app: &TestApp, orders: &[PendingOrder]) {
     tokio::time::sleep(Duration::try_from(wait).unwrap_or_default()).await;
 }
 
-/// What became of the orders.
+/// Loads the current documents of the orders.
 async fn load_orders(app: &TestApp, orders: &[PendingOrder]) -> Vec<Value> {
     join_all(
         orders.iter().map(async |pending| app.get_order(&pending.order_no, &pending.buyer.jwt).await.is(200).json()),
@@ -72,10 +72,12 @@ async fn load_orders(app: &TestApp, orders: &[PendingOrder]) -> Vec<Value> {
     .await
 }
 
+/// Waits for `offset` milliseconds.
 async fn delay_ms(offset: u64) {
     tokio::time::sleep(Duration::from_millis(offset)).await;
 }
 
+/// Sends the provider's callback for a successful payment, and returns the status.
 async fn send_payment_succeeded(app: &TestApp, pending: &PendingOrder) -> u16 {
     let body = TestApp::callback_body("payment.succeeded", &pending.order_no, &pending.session);
     app.send_callback(&format!("evt-{}", pending.order_no), &body).await.status
@@ -143,7 +145,7 @@ async fn concurrent_cancel_expiry_and_payment_keep_the_accounts_consistent() {
         let (raced, _) = futures::join!(join_all(races), join_all(sweeps));
         for ((_, called_back), order) in raced.into_iter().zip(load_orders(&app, &orders).await) {
             assert_eq!(called_back, 204);
-            // The provider has the money: there is an order or a refund for it, whoever was first.
+            // The provider has the payment: whichever request was first, there is a paid order or a refund (I6).
             let status = order["status"].as_str().unwrap_or_default();
             assert!(["paid", "refunding", "refunded"].contains(&status), "{order}");
         }
@@ -164,14 +166,14 @@ async fn a_late_payment_reacquires_a_unit_or_is_refunded() {
         app.cancel(&order_no, &buyer.jwt).await.is(200);
         orders.push(PendingOrder { buyer, order_no, session });
     }
-    // Both units are free. One is sold to somebody else; one is left for two late payments.
+    // Both units were returned. One is sold to another buyer; one is left for two late payments.
     let other = app.create_buyer(&activity, "other").await;
     app.place_order(&activity, &other).await;
     let responses = join_all(orders.iter().map(|pending| send_payment_succeeded(&app, pending))).await;
     assert_eq!(responses, [204, 204]);
     let statuses: Vec<_> = load_orders(&app, &orders).await.iter().map(|order| order["status"].clone()).collect();
     assert!(statuses.contains(&json!("paid")), "{statuses:?}");
-    // Another test's sweep may have ended it already.
+    // Another test's sweep may have completed the refund already.
     let refunded = [json!("refunding"), json!("refunded")];
     assert!(statuses.iter().any(|status| refunded.contains(status)), "{statuses:?}");
     assert_eq!(app.settle_and_count(&activity).await, [0, 1, 1]);
@@ -202,7 +204,7 @@ async fn concurrent_submissions_of_one_payment_pay_once() {
     assert_eq!(app.settle_and_count(&activity).await, [10, 0, 0]);
 }
 
-/// The buyer of a cancelled order sees it as what it is, from the first moment on.
+/// The first response already shows the order as `cancelled`.
 #[tokio::test]
 async fn a_second_cancel_changes_nothing() {
     let app = TestApp::shared();

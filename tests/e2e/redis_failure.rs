@@ -1,5 +1,7 @@
-//! A Redis that is unreachable, slow, restarted, full, read-only, empty, or another one: every route says so with `503`
-//! and `Retry-After`, within seconds and never wrongly, and works again by itself (D8, G5; I1, I4, I7).
+//! A Redis that is unreachable, slow, restarted, full, read-only, emptied or replaced (D8, G5; I1, I4, I7).
+//!
+//! Every route that needs it returns `503` with `Retry-After` within seconds, never a wrong result, and recovers
+//! without a restart of the app.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -14,10 +16,12 @@ use serde_json::{Value, json};
 
 use support::{Buyer, Response, TestActivity, TestApp, activity::single_sku, eventually};
 
-/// How long an answer may take while Redis is in trouble.
+/// Longest response time while Redis fails.
 const MAX_RESPONSE_TIME: Duration = Duration::from_secs(12);
 
-/// An app without the Redis trigger, which would take the process along, before whose Redis stands a proxy.
+/// Starts an app that reaches Redis through a proxy.
+///
+/// It has no Redis trigger, since that would end the process when Redis is gone.
 fn start_behind_proxy() -> (TestApp, Arc<OnceLock<Proxy>>) {
     let proxy = Arc::new(OnceLock::new());
     let proxy_cell = Arc::clone(&proxy);
@@ -32,7 +36,7 @@ fn start_behind_proxy() -> (TestApp, Arc<OnceLock<Proxy>>) {
     (app, proxy)
 }
 
-/// What a sale has when trouble comes: an order in the ledger, and a buyer who has yet to order.
+/// The state before the failure: a buyer with an order in the ledger, and one who has not ordered yet.
 struct Fixture {
     activity: TestActivity,
     first_buyer: Buyer,
@@ -54,7 +58,7 @@ async fn create_fixture(app: &TestApp) -> Fixture {
     Fixture { activity, first_buyer, order_no, second_buyer }
 }
 
-/// One request to a route that cannot do without Redis.
+/// Sends one request to a route that needs Redis, and asserts that its response is in time.
 async fn request_route(app: &TestApp, fixture: &Fixture, route: &str) -> Response {
     let Fixture { activity, first_buyer, order_no, second_buyer } = fixture;
     let start = Instant::now();
@@ -82,10 +86,11 @@ async fn request_route(app: &TestApp, fixture: &Fixture, route: &str) -> Respons
     response
 }
 
+/// Names of routes that need Redis, for [`request_route`].
 const REDIS_ROUTES: [&str; 11] =
     ["reserve", "status", "ticket", "gate", "checkout", "cancel", "refund", "sweep", "stats", "audit", "ready"];
 
-/// Every one of the routes answers `503` as soon as its memory of a second is over; what needs no Redis goes on.
+/// Polls until each route returns `503`: instances cache some values for a second. Routes without Redis still work.
 async fn assert_unavailable(app: &TestApp, fixture: &Fixture, routes: &[&str]) {
     let checks = routes.iter().map(async |route| {
         eventually(&format!("{route} to say that Redis is in trouble"), async || {
@@ -100,7 +105,9 @@ async fn assert_unavailable(app: &TestApp, fixture: &Fixture, routes: &[&str]) {
     app.http.get("/", "").await.is(200);
 }
 
-/// It works again by itself: the order of before is there, the buyer who waited has one now, and the books agree.
+/// Asserts that the app recovered without a restart.
+///
+/// The earlier order still exists, the second buyer can reserve, and the stock (left, held, sold) is as `expected`.
 async fn assert_recovered(app: &TestApp, fixture: &Fixture, expected: [i64; 3]) {
     eventually("the app to be ready", async || {
         let response = request_route(app, fixture, "ready").await;
@@ -118,7 +125,7 @@ async fn assert_recovered(app: &TestApp, fixture: &Fixture, expected: [i64; 3]) 
     assert_eq!(before.text("status"), "pending_payment", "{before:?}");
     for route in REDIS_ROUTES.into_iter().chain(["info"]) {
         let status = request_route(app, fixture, route).await.status;
-        // Cancelling and refunding come last: the order is cancelled by now.
+        // Later routes find the order cancelled and return 409.
         assert!(matches!(status, 200..=202 | 409), "{route}: {status}");
     }
 }
@@ -131,7 +138,7 @@ async fn an_unreachable_redis_is_reported_and_recovered_from() {
     for _ in 0..2 {
         proxy.disable();
         assert_unavailable(&app, &fixture, &REDIS_ROUTES).await;
-        // Who watches over it reads what the ledger says.
+        // The metrics still report the ledger's figures.
         let metrics = app.http.get("/metrics", "").await.is(200);
         for line in
             ["stampede_store_up{store=\"redis\"} 0", "stampede_store_up{store=\"ledger\"} 1", "stampede_refunds_open "]
@@ -177,13 +184,13 @@ async fn a_slow_redis_is_reported_in_time_and_a_retried_reservation_makes_one_or
     let (app, proxy) = start_behind_proxy();
     let proxy = proxy.get().expect("a proxy");
     let fixture = create_fixture(&app).await;
-    // Longer than anybody waits, also where those who wait are late.
+    // Well beyond the app's Redis timeout (1.5 s), so that every call times out on a slow machine, too.
     proxy.set_delay(Duration::from_secs(5));
     assert_unavailable(&app, &fixture, &REDIS_ROUTES).await;
-    // The same ticket, again and again, while nobody knows what became of it.
+    // Retries with the same ticket while the outcome of the first reservation is unknown.
     let responses = join_all((0..8).map(|_| request_route(&app, &fixture, "reserve"))).await;
     assert!(responses.iter().all(|response| matches!(response.status, 202 | 503)), "{responses:?}");
-    // Two seconds are hardly longer than anybody waits: where a machine is late, some hear how it is.
+    // Slightly above the Redis timeout: on a slow machine some replies arrive in time.
     proxy.set_delay(Duration::from_secs(2));
     let routes = REDIS_ROUTES.into_iter().filter(|route| *route != "cancel");
     let responses: Vec<_> = join_all(routes.map(|route| request_route(&app, &fixture, route))).await;
@@ -240,7 +247,7 @@ async fn missing_replicas_or_a_redis_password_are_reported_and_recovered_from() 
     let (app, proxy) = start_behind_proxy();
     let proxy = proxy.get().expect("a proxy");
     let fixture = create_fixture(&app).await;
-    // Not through the proxy.
+    // Connect directly, not through the proxy.
     let client = redis::Client::open(app.with_redis(|redis| redis.url())).expect("a URL");
     let mut redis = client.get_multiplexed_async_connection().await.expect("Redis");
     let mut set = async |name: &str, value: &str| {
@@ -249,7 +256,7 @@ async fn missing_replicas_or_a_redis_password_are_reported_and_recovered_from() 
     set("min-replicas-to-write", "1").await;
     assert_unavailable(&app, &fixture, &["reserve"]).await;
     set("min-replicas-to-write", "0").await;
-    // Who is connected stays; those who come have to sign in.
+    // Existing connections stay authenticated; cut them, so that new ones need the password.
     set("requirepass", "secret").await;
     proxy.disable();
     proxy.enable();
@@ -286,7 +293,7 @@ async fn a_replica_accepts_no_reservation_until_it_is_promoted() {
     proxy.retarget(port);
     assert_unavailable(&app, &fixture, &["reserve", "ready"]).await;
     request_route(&app, &fixture, "status").await.is(200);
-    // Failed over: the old master is gone, the replica is told.
+    // Failover: the old master is killed and the replica is promoted.
     app.with_redis(|redis| redis.kill());
     redis::cmd("REPLICAOF").arg(&["NO", "ONE"]).query_async::<()>(&mut connection).await.expect("promoted");
     let order_no = eventually("reservations to work again", async || {
@@ -309,14 +316,14 @@ async fn a_replica_accepts_no_reservation_until_it_is_promoted() {
 async fn an_emptied_redis_is_rebuilt_with_a_new_epoch() {
     let (app, _proxy) = start_behind_proxy();
     let fixture = create_fixture(&app).await;
-    // This one was told 202, and is in the stream alone: it is lost with it, and its buyer asks again.
+    // This accepted order is only in the stream, and is lost with it. Its buyer retries below.
     let lost = app.reserve(&fixture.activity, &fixture.second_buyer, "a", 1).await.is(202).text("order_no");
     let mut redis = app.connect_redis().await;
     redis::cmd("FLUSHALL").query_async::<()>(&mut redis).await.expect("flushed");
     assert_unavailable(&app, &fixture, &["reserve", "ticket", "challenge", "gate", "gate script", "info"]).await;
     let list = app.http.get("/api/activities", "").await.is(200);
     assert!(list.body.contains(&fixture.activity.id), "{list:?}");
-    // What never was is still not there, and what has ended needs nobody to come back.
+    // Unknown ids are still 404, not 503: an activity that never existed, and the lost order.
     app.http.get("/api/activities/no-such-sale/gate.json", "").await.is_problem(404, "not_found");
     app.get_order(&lost, &fixture.second_buyer.ticket).await.is_problem(404, "not_found");
     let path = format!("/activities/{}", fixture.activity.id);
@@ -325,7 +332,7 @@ async fn an_emptied_redis_is_rebuilt_with_a_new_epoch() {
     assert_recovered(&app, &fixture, [8, 2, 0]).await;
     let replayed = app.reserve(&fixture.activity, &fixture.second_buyer, "a", 1).await.is(202).text("order_no");
     assert_eq!(replayed, lost, "the same ticket, the same number");
-    // While it sells it cannot be rebuilt.
+    // An open activity cannot be rebuilt.
     app.call_admin(Method::POST, &format!("{path}/rebuild"), &Value::Null).await.is_problem(409, "state_conflict");
 }
 
@@ -350,7 +357,7 @@ async fn a_ledger_with_a_newer_schema_is_not_ready() {
         return;
     }
     let ledger = rusqlite::Connection::open(app.ledger_file()).expect("the ledger");
-    ledger.busy_timeout(Duration::from_secs(10)).expect("patience");
+    ledger.busy_timeout(Duration::from_secs(10)).expect("a busy timeout");
     ledger.execute("INSERT INTO schema_versions (version) VALUES (9999)", []).expect("a row");
     let readiness = app.http.get("/readyz", "").await.is_problem(503, "not_ready");
     assert!(readiness.body.contains("the schema is version 9999, this app needs"), "{readiness:?}");

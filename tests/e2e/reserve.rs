@@ -1,4 +1,4 @@
-//! Reserving, alone and in a crowd (B3, C1, C2, C6; I1, I3, I7).
+//! Reservations, single and concurrent: stock, limits, replays (B3, C1, C2, C6; I1, I3, I7).
 
 use std::collections::HashSet;
 
@@ -27,7 +27,7 @@ async fn concurrent_reservations_sell_exactly_the_available_units() {
     let app = TestApp::shared();
     let activity = app.create_activity(json!({"skus": single_sku(70), "per_user": 3})).await;
     let buyers = app.create_buyers(&activity, 100).await;
-    // 1, 2 or 3 units each: 199 wanted, 70 there.
+    // 1, 2 or 3 units each: 199 requested, 70 available.
     let quantity = |index: usize| index as i64 % 3 + 1;
     let reservations =
         buyers.iter().enumerate().map(|(index, buyer)| app.reserve(&activity, buyer, "a", quantity(index)));
@@ -40,7 +40,7 @@ async fn concurrent_reservations_sell_exactly_the_available_units() {
             smallest_refused = smallest_refused.min(quantity(index));
         }
     }
-    // Nobody was refused what is still there.
+    // No request was refused for which enough units are left.
     assert!(70 - sold < smallest_refused, "{sold} sold, but {smallest_refused} refused");
     assert_eq!(app.settle_and_count(&activity).await, [70 - sold, sold, 0]);
 }
@@ -58,7 +58,7 @@ async fn a_user_never_holds_more_than_allowed_however_many_tickets_are_used_at_o
     }
     assert_eq!(app.settle_and_count(&activity).await, [997, 3, 0]);
 
-    // What is given back may be taken again.
+    // A returned unit can be reserved again.
     app.cancel(&accepted[0].text("order_no"), &buyers[0].jwt).await.is(200);
     let another = app.create_buyer(&activity, "greedy").await;
     app.reserve(&activity, &another, "a", 1).await.is(202);
@@ -77,7 +77,7 @@ async fn one_ticket_used_fifty_times_at_once_makes_one_order_and_one_response() 
     assert_eq!(app.settle_and_count(&activity).await, [98, 2, 0]);
     assert_eq!(app.count_orders(&activity.id, "1 = 1").await, 1);
 
-    // The same answer later, when the order has moved on; another body is a conflict.
+    // A later replay returns the same response although the order's status has changed; another body is a conflict.
     let replayed = app.reserve(&activity, &buyer, "a", 2).await.is(202);
     assert!(bodies.contains(&replayed.body), "{replayed:?}");
     app.reserve(&activity, &buyer, "a", 1).await.is_problem(422, "ticket_conflict");
@@ -111,7 +111,7 @@ async fn a_refused_reservation_does_not_use_up_the_ticket() {
         if response.status == 202 {
             return Ok(());
         }
-        // C6: within a second everywhere, however long the answer was on its way.
+        // C6: within a second of the release, counted from when the request was sent, not from its response.
         assert!(sent_after.as_millis() < 1_100, "still sold out for who asks after {sent_after:?}");
         Err(response.is_problem(409, "sold_out").body)
     })
@@ -174,7 +174,7 @@ async fn reservations_of_one_user_are_rate_limited_with_a_reset_time() {
     assert_eq!(limited.json()["violated-policies"], json!(["user"]), "{limited:?}");
     let reset = limited.header("ratelimit").rsplit("t=").next().and_then(|t| t.parse::<u32>().ok()).expect("t");
     assert!(limited.header("retry-after").parse::<u32>().expect("seconds") >= reset, "{limited:?}");
-    // Another user is not held up.
+    // Another user is not limited.
     let other = app.create_buyer(&activity, "calm").await;
     app.reserve(&activity, &other, "a", 1).await.is(202);
 }

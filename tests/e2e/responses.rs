@@ -1,4 +1,4 @@
-//! What every answer promises, and how fast a kept-alive connection answers (design §5, §8 fact 1).
+//! Properties of all responses, metrics, logs, and latency on a keep-alive connection (design §5, §8 fact 1).
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -14,7 +14,7 @@ use support::{Response, TestApp, eventually};
 
 #[tokio::test]
 async fn every_route_sends_its_length_and_a_request_id() {
-    // The client of these tests checks every answer of every test; this one visits what the others do not.
+    // The test client checks these headers on every response; here it requests the routes that no other test does.
     let app = TestApp::shared();
     for path in ["/", "/healthz", "/readyz", "/metrics", "/api/activities", "/robots.txt"] {
         app.http.get(path, "").await.is(200);
@@ -68,7 +68,7 @@ async fn the_metrics_count_an_activity() {
     };
     assert_eq!(sample_value(&metrics, "stampede_stock_left").as_deref(), Some("9"), "{}", metrics.body);
     assert_eq!(sample_value(&metrics, "stampede_units_held").as_deref(), Some("1"), "{}", metrics.body);
-    // The ledger is asked now and then.
+    // The audit figures are refreshed from time to time.
     eventually("an audit in the metrics", async || {
         let metrics = app.http.get("/metrics", "").await.is(200);
         let audit = ["stampede_audit_ok", "stampede_drift"].map(|name| sample_value(&metrics, name));
@@ -93,7 +93,7 @@ async fn the_metrics_count_what_waits_for_an_operator() {
     let unknown = TestApp::callback_body("payment.succeeded", "nowhere.01ARZ3NDEKTSV4RRFFQ69G5FAV", "s");
     let mut sequence = 0;
     eventually("a held callback in the metrics", async || {
-        // Another test may take away as many as it brought.
+        // Another test may resolve held callbacks meanwhile: add one in each attempt.
         sequence += 1;
         app.send_callback(&format!("evt_of_the_metrics_{sequence}"), &unknown).await.is(204);
         let now = held_callbacks().await;
@@ -117,7 +117,7 @@ async fn an_unchanged_order_is_not_sent_again() {
             .await
             .expect("an answer")
     };
-    // A proxy that compresses makes the tag a weak one.
+    // A proxy that compresses makes the ETag weak.
     let etag = first.header("etag");
     for tags in [etag.to_owned(), format!("W/{etag}"), format!("\"other\", W/{etag}"), "*".to_owned()] {
         let second = get_if_none_match(&tags).await.is(304);
@@ -149,7 +149,7 @@ async fn a_users_orders_come_newest_first_in_pages() {
     assert_eq!(listed, created);
 }
 
-/// One connection, one request after the other: the time of each, and how many reads its answer took.
+/// Sends `times` requests one after the other on one connection, and returns the latency of each.
 fn measure_latencies(address: &str, request: &str, times: usize) -> Vec<Duration> {
     let mut stream = TcpStream::connect(address).expect("a connection");
     stream.set_nodelay(true).expect("no delay");
@@ -205,8 +205,8 @@ async fn a_keep_alive_connection_never_waits_for_an_acknowledgement() {
         let mut latencies =
             tokio::task::spawn_blocking(move || measure_latencies(&address, &request, 100)).await.expect("answers");
         latencies.sort_unstable();
-        // An answer in two packets waits 40 ms for the first one's acknowledgement, all but the first few times. A busy
-        // machine delays some.
+        // A response sent in two packets waits 40 ms for the delayed ACK of the first, except for the first few.
+        // Compare the 31st of 100: a busy machine delays some.
         assert!(
             latencies[30] < Duration::from_millis(30),
             "{request_line}: most answers took {:?} or more",
@@ -241,7 +241,7 @@ async fn every_log_line_is_complete() {
     for _ in 0..10 {
         join_all((0..30).map(|_| app.call_admin(Method::PUT, "/shed", &off))).await;
     }
-    // The log comes through a pipe: it may be a moment behind the answers.
+    // The log is read through a pipe and may arrive after the responses.
     eventually("the log of every change", async || {
         let output = app.with_app(|app| app.output());
         let (complete, broken): (Vec<_>, Vec<_>) = output

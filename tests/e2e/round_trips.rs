@@ -1,4 +1,4 @@
-//! How often Redis is asked (design §9): at most once per reservation, not at all for what memory can refuse.
+//! Counts Redis commands (design §9): at most one per reservation, none for refusals from instance memory.
 
 use futures::{StreamExt, stream};
 use nix::sys::signal::Signal;
@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 
 use support::{Buyer, TestActivity, TestApp, activity::single_sku};
 
-/// Every command that clients send to Redis while it watches. What a script calls is part of the script's round trip.
+/// Records the commands that clients send to Redis, with `MONITOR`. Commands inside a script are not counted.
 struct RedisMonitor {
     commands: JoinHandle<Vec<String>>,
     end_marker: String,
@@ -30,7 +30,7 @@ impl RedisMonitor {
         Self { commands, end_marker, redis }
     }
 
-    /// What was sent since, without scripts' own calls and the greetings of new connections.
+    /// Returns the commands since the start, without those inside scripts and the handshakes of new connections.
     async fn stop(mut self) -> Vec<String> {
         let _: String = redis::cmd("ECHO").arg(&self.end_marker).query_async(&mut self.redis).await.expect("ECHO");
         let commands = self.commands.await.expect("lines");
@@ -42,7 +42,7 @@ impl RedisMonitor {
     }
 }
 
-/// An app whose order writer is asleep: what remains on the wire is what the requests cause.
+/// Starts an app whose order writer is stopped, so that only requests send commands to Redis.
 fn start_with_paused_writer() -> TestApp {
     let app = TestApp::dedicated();
     app.with_app(|app| app.signal_trigger("redis", Signal::SIGSTOP)).expect("a process of the Redis trigger");
@@ -54,7 +54,7 @@ async fn a_reservation_and_a_poll_cost_one_redis_command_each() {
     let app = start_with_paused_writer();
     let activity = app.create_activity(json!({"skus": single_sku(500)})).await;
     let buyers = app.create_buyers(&activity, 200).await;
-    // The first one loads the script.
+    // The first reservation loads the script.
     app.reserve(&activity, &buyers[0], "a", 1).await.is(202);
 
     let monitor = RedisMonitor::start(&app).await;
@@ -87,11 +87,12 @@ async fn ten_thousand_invalid_tickets_do_not_reach_redis() {
     assert_eq!(refused, 10_000);
     let commands = monitor.stop().await;
     assert!(commands.is_empty(), "{} commands: {:#?}", commands.len(), &commands[..commands.len().min(12)]);
-    // Who shares the address is served.
+    // A valid ticket from the same address is still accepted.
     app.reserve(&activity, &buyer, "a", 1).await.is(202);
 }
 
-/// Sends ten thousand reservations, sixteen at a time, that must all be refused so.
+/// Sends ten thousand reservations, sixteen at a time; all must be refused with this status and code, and almost all
+/// from instance memory.
 async fn assert_refusals_from_memory(
     app: &TestApp,
     activity: &TestActivity,
@@ -105,7 +106,7 @@ async fn assert_refusals_from_memory(
     let refused = requests.buffer_unordered(16).map(|response| response.is_problem(status, code)).count().await;
     assert_eq!(refused, 10_000);
     let (commands, seconds) = (monitor.stop().await, start.elapsed().as_secs() as usize + 1);
-    // An instance lives for 128 requests and looks once, and once more each second; some live at once.
+    // An instance serves 128 requests, and reads Redis once and then once a second; up to 16 live at the same time.
     let allowed = 10_000 / 128 + 1 + 16 * (seconds + 1);
     assert!(commands.len() <= allowed, "{} of 10,000 {code} reached Redis; {allowed} are fine", commands.len());
 }

@@ -1,4 +1,4 @@
-//! Without strong secrets nothing is served (G7).
+//! Start-up and readiness checks: strong secrets (G7), and a Redis that keeps its data.
 
 use std::time::Duration;
 
@@ -7,11 +7,13 @@ use serde_json::json;
 
 use support::{Claims, HttpClient, activity::description, eventually};
 
-/// The secrets without which there is no sale.
+/// The secrets without which the app does not serve.
 const SECRETS: [&str; 6] = ["jwt_key", "ticket_secret", "admin_token", "cron_token", "address_key", "webhook_secrets"];
 
-/// Starts an app with changed variables. Either it does not start, and says which variable is wrong; or it says so at
-/// `/readyz`, and refuses what the variable is for.
+/// Starts an app after `change` has made the secret `name` invalid, and asserts that the app reports it.
+///
+/// Either the app does not start and names the variable; or `/readyz` and the log name it, and the routes that need it
+/// refuse. `case` describes the change in failure messages.
 async fn assert_refused(name: &str, case: &str, change: impl FnOnce(&mut Variables) + Send + 'static) {
     let started = tokio::task::spawn_blocking(|| TestStack::start(change)).await.expect("a start");
     let stack = match started {
@@ -49,7 +51,7 @@ async fn assert_refused(name: &str, case: &str, change: impl FnOnce(&mut Variabl
     let refused = (response.status, response.code());
     let rejects_all_signatures = name == "webhook_secrets" && refused == (401, "signature_invalid".to_owned());
     assert!(refused == (503, "not_ready".to_owned()) || rejects_all_signatures, "{case} {name}: {response:?}");
-    // The log comes through a pipe: it may be a moment behind the answer.
+    // The log is read through a pipe and may arrive after the response.
     eventually(&format!("{case} {name} in the log"), async || {
         let output = stack.app.output();
         if rejects_all_signatures || output.contains(name) { Ok(()) } else { Err(output) }

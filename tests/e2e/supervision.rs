@@ -1,4 +1,4 @@
-//! `scripts/up` from outside: what dies comes back, what ends leaves nothing behind, what was sold stays sold (G1).
+//! `scripts/up` as a black box: it restarts killed processes, stops all of them, and keeps the data (G1).
 
 use std::{
     fs,
@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 
 use support::{Claims, HttpClient, activity::description, eventually};
 
-/// A running `up` with its data in a directory of its own.
+/// A running `up` with its own data directory.
 struct Up {
     process: Process,
     url: String,
@@ -47,12 +47,14 @@ impl Up {
         Self { url: url.expect("started"), process, directory: directory.to_owned() }
     }
 
+    /// Reads the variables that `up` generated.
     fn variables(&self) -> Variables {
         let mut variables = Variables::default();
         variables.read_lines(&fs::read_to_string(self.directory.join("env")).expect("env")).expect("variables");
         variables
     }
 
+    /// Process id of `app` or `redis`.
     fn pid(&self, name: &str) -> Pid {
         let text = fs::read_to_string(self.directory.join("pids").join(name)).unwrap_or_default();
         Pid::from_raw(text.trim().parse().unwrap_or_else(|_| panic!("{name} has the id {text:?}")))
@@ -70,7 +72,7 @@ impl Up {
         .await;
     }
 
-    /// Ends it as Ctrl-C does, and waits.
+    /// Stops it with SIGINT, as Ctrl-C does, and waits for its exit.
     fn stop(mut self) {
         kill(Pid::from_raw(self.process.id().cast_signed()), Signal::SIGINT).expect("a signal");
         let ended = poll::until("up to end", Duration::from_secs(30), || {
@@ -80,6 +82,7 @@ impl Up {
     }
 }
 
+/// Reserves one unit and returns the order number and the buyer's token.
 async fn place_order(http: &HttpClient, variables: &Variables, user: &str) -> (String, String) {
     let jwt = Claims::for_user(user, variables).sign(variables);
     let ticket = http.post("/api/activities/up/ticket", &jwt, &json!({})).await.is(201).text("ticket");
@@ -99,6 +102,7 @@ async fn wait_until_pending(http: &HttpClient, order_no: &str, jwt: &str) {
     .await;
 }
 
+/// Creates and publishes the activity `up`, and waits until it has an open gate and issues tickets.
 async fn publish_activity(http: &HttpClient, variables: &Variables) {
     let token = variables.get("admin_token");
     http.send(Method::PUT, "/api/admin/activities/up", token, &description(&json!({}))).await.is(200);
@@ -112,6 +116,7 @@ async fn publish_activity(http: &HttpClient, variables: &Variables) {
     .await;
 }
 
+/// Whether a process has exited; a zombie counts as exited.
 fn has_exited(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     kill(pid, None).is_err() || stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'))
@@ -128,7 +133,7 @@ async fn killed_processes_restart_and_orders_survive() {
     wait_until_pending(&http, &first, &jwt).await;
 
     for name in ["app", "redis", "app"] {
-        // A Redis that dies takes the app along, by its Redis trigger.
+        // The app exits with Redis, because its Redis trigger does.
         let restarted: &[&str] = if name == "redis" { &["redis", "app"] } else { &["app"] };
         let before: Vec<_> = restarted.iter().map(|name| up.pid(name)).collect();
         kill(before[0], Signal::SIGKILL).expect("killed");
@@ -167,7 +172,7 @@ async fn stopping_leaves_no_process_and_the_next_start_has_the_data_within_five_
     assert!(has_exited(app) && has_exited(redis));
     assert!(!ports::accepts_connections(port), "somebody still listens on {port}");
 
-    // A start that is slow is slow each time; a machine that is busy is not.
+    // A busy machine may delay one start: one of up to three must be fast enough.
     let mut start_times = vec![];
     let up = loop {
         let start = Instant::now();
@@ -184,7 +189,7 @@ async fn stopping_leaves_no_process_and_the_next_start_has_the_data_within_five_
     let demo_after = http.get("/api/activities/demo", "").await.is(200).json();
     assert_eq!(demo_after["starts_at"], demo["starts_at"]);
 
-    // A second one in the same place would write into the same files.
+    // A second `up` with the same directory would write the same files.
     let root = root::find().expect("the project");
     let mut second = Command::new(target_directory(&root).join("release/up"));
     let refused =
@@ -208,7 +213,7 @@ async fn killing_up_leaves_no_process() {
         if alive.is_empty() && !ports::accepts_connections(port) { Ok(()) } else { Err(format!("{alive:?}")) }
     })
     .await;
-    // And the next one starts as if nothing had been.
+    // The next start works as usual.
     Up::start(temp_dir.path(), port, &["--no-demo"]).stop();
 }
 
@@ -236,7 +241,7 @@ fn a_refused_start_reports_why() {
     fs::write(temp_dir.path().join("env"), [0xff, 0xfe]).expect("written");
     for (address, expected) in [
         (used_address.as_str(), "is in use: end what listens there"),
-        // An address of documents: nobody's, so not this machine's.
+        // An address reserved for documentation (RFC 5737), so never this machine's.
         ("192.0.2.1:3000", "cannot listen on 192.0.2.1:3000"),
         ("127.0.0.1:0", "env is damaged: repair it, or use --fresh"),
     ] {

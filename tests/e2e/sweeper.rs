@@ -1,4 +1,4 @@
-//! The sweeper: what time or a crash left behind is finished, exactly once, by however many sweepers (E3, G3).
+//! The sweeper: expires due orders exactly once, with any number of concurrent sweepers (E3, G3).
 
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ async fn concurrent_sweepers_return_every_unit_once() {
     let orders: Vec<_> = join_all(buyers.iter().map(|buyer| app.reserve(&activity, buyer, "a", 1))).await;
     let last = orders.last().expect("an order").text("order_no");
     app.wait_for_status(&last, &buyers[199].ticket, "expired").await;
-    // Another test's sweeper may hold the lease: then all twelve leave the work to it.
+    // Another test's sweeper may hold the lease; then these twelve do nothing.
     eventually("every order to be swept", async || {
         join_all((0..12).map(|_| app.sweep())).await;
         let expired = app.count_orders_with_status(&activity, "expired").await;
@@ -98,7 +98,7 @@ async fn ten_thousand_due_orders_are_swept() {
     }
     let elapsed = start.elapsed();
     println!("{ORDERS} orders swept in {elapsed:?} by {calls} calls");
-    // The goal of 2 s is measured by the bench on a quiet machine; here it only ends.
+    // The benchmark measures the goal of 2 s on an idle machine; this is only an upper bound.
     assert!(elapsed < Duration::from_secs(60), "{elapsed:?}");
     assert_eq!(app.settle_and_count(&activity).await, [ORDERS as i64, 0, 0]);
     assert_eq!(app.count_orders_with_status(&activity, "expired").await, ORDERS as i64);
