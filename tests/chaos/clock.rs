@@ -1,5 +1,7 @@
-//! The app's clock jumps by an hour while a sale runs: what is decided in Redis uses Redis's clock, what is not known to be
-//! fresh is asked again, and a ticket that looks old is refused and not lost.
+//! Moves the app's clock by an hour while an activity is open.
+//!
+//! Decisions in Redis use the clock of Redis. Cached values that are not known to be fresh are loaded again. A ticket
+//! that looks expired is refused, and is valid again once the clock is right.
 
 use std::{fs, path::PathBuf};
 
@@ -9,7 +11,7 @@ use time::OffsetDateTime;
 
 use support::{Buyer, Claims, TestActivity, TestApp, activity::single_sku, eventually};
 
-/// The library that lies about the time: Debian's package `libfaketime`.
+/// Path of `libfaketime` (Debian package `libfaketime`), which replaces the time functions of a process.
 fn faketime_library() -> PathBuf {
     let directories =
         ["/usr/lib/x86_64-linux-gnu/faketime", "/usr/lib/aarch64-linux-gnu/faketime", "/usr/lib/faketime"];
@@ -20,7 +22,7 @@ fn faketime_library() -> PathBuf {
     found.expect("libfaketime: scripts/install faketime")
 }
 
-/// Somebody with a token that is good by any of the clocks.
+/// Creates a buyer whose sign-in token is valid for four hours, so for every offset of the clock.
 async fn create_long_lived_buyer(app: &TestApp, activity: &TestActivity, user: &str) -> Buyer {
     let expires_at = OffsetDateTime::now_utc().unix_timestamp() + 4 * 3_600;
     let jwt = Claims::for_user(user, &app.variables).with_claim("exp", json!(expires_at)).sign(&app.variables);
@@ -57,7 +59,7 @@ async fn a_clock_that_jumps_an_hour_and_back_expires_no_order_early_and_reservat
         let buyer = create_long_lived_buyer(&app, &activity, &format!("buyer-{index}")).await;
         let response = eventually("the jump to be felt", async || {
             let response = app.reserve(&activity, &buyer, "a", 1).await;
-            // A ticket is good for half an hour: an hour ahead, every one of them looks old, and nothing is sold.
+            // A ticket is valid for half an hour: an hour ahead, every ticket looks expired and nothing is sold.
             let expected = if offset == "+3600" { 401 } else { 202 };
             if response.status == expected { Ok(response) } else { Err(response.body) }
         })
@@ -73,7 +75,7 @@ async fn a_clock_that_jumps_an_hour_and_back_expires_no_order_early_and_reservat
             let pay_by = OffsetDateTime::parse(pay_by, &time::format_description::well_known::Rfc3339).expect("a time");
             let remaining = (pay_by - OffsetDateTime::now_utc()).whole_seconds();
             assert!((1..=600).contains(&remaining), "with the clock at {offset}: {order}");
-            // A ticket replays its order or is refused; it never makes another one.
+            // A used ticket replays its order or is refused; it never makes a second order.
             let replayed = app.reserve(&activity, buyer, "a", 1).await;
             match replayed.status {
                 202 => assert_eq!(replayed.text("order_no"), *order_no),
@@ -81,7 +83,7 @@ async fn a_clock_that_jumps_an_hour_and_back_expires_no_order_early_and_reservat
             }
         }
     }
-    // The clock is right again: the ticket that looked old is good.
+    // The clock is right again: the ticket that looked expired is accepted.
     assert_eq!(refused.len(), 1);
     for buyer in &refused {
         app.reserve(&activity, buyer, "a", 1).await.is(202);

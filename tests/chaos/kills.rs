@@ -1,4 +1,7 @@
-//! `kill -9` of the app, the order writer and Redis at random moments of a rush.
+//! Kills the app, the order writer and Redis with `SIGKILL` at random moments while buyers reserve and pay.
+//!
+//! Afterwards the invariants hold, and every acknowledged order exists except for what `appendfsync everysec` may
+//! lose.
 
 use std::{
     fs,
@@ -23,31 +26,31 @@ use support::{Buyer, TestActivity, TestApp, activity::single_sku, eventually};
 
 const UNITS: i64 = 120;
 const BUYERS: usize = 200;
-/// Deaths in one round.
+/// Kills in one round.
 const KILLS_PER_ROUND: usize = 3;
-/// What `appendfsync everysec` may lose: the second that was not written, and the one in which it should have been.
+/// What `appendfsync everysec` may lose: the second that was not synced, and the second in which the sync was due.
 const MAX_LOSS_WINDOW: Duration = Duration::from_secs(2);
 
-/// When Redis writes what it was told.
+/// When Redis syncs its append-only file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Durability {
-    /// Before it answers: nothing is ever lost.
+    /// Before each reply: nothing is lost.
     Always,
-    /// Once a second. A death of the process alone loses next to nothing; here the machine dies with it, and takes up to
-    /// the last second of the file along.
+    /// Once a second. Killing the process alone loses almost nothing, since the kernel still writes the file. To
+    /// simulate a crash of the machine, the test truncates up to the last second of the file.
     EverySecond,
 }
 
-/// What a buyer was told.
+/// What a buyer has received a response for.
 #[derive(Debug, Default, Clone)]
 struct Acknowledged {
-    /// The order, when it was last asked for, and when the answer came.
+    /// The order number, when the accepted request was sent, and when its response arrived.
     accepted: Option<(String, Instant, Instant)>,
-    /// The provider said that it was paid.
+    /// The sandbox provider confirmed the payment.
     paid: bool,
 }
 
-/// Asks until somebody knows.
+/// Reserves until the app accepts or refuses, then pays, cancels or does nothing, each with probability 1/3.
 async fn buy_until_acknowledged(
     app: &TestApp,
     activity: &TestActivity,
@@ -102,7 +105,7 @@ async fn buy_until_acknowledged(
     }
 }
 
-/// The sizes of Redis's append-only file, as they were.
+/// Records the size of Redis's append-only file every 20 ms, until it is dropped.
 struct AofSizeRecorder {
     sizes: Arc<Mutex<Vec<(Instant, u64)>>>,
     stop: Arc<AtomicBool>,
@@ -118,7 +121,7 @@ impl AofSizeRecorder {
         let (recorded, stopped, path) = (Arc::clone(&sizes), Arc::clone(&stop), file.clone());
         thread::spawn(move || {
             while !stopped.load(Ordering::SeqCst) {
-                // The size is of that moment or later.
+                // Take the time first: the recorded size is of that time or later.
                 let at = Instant::now();
                 let size = fs::metadata(&path).map_or(0, |metadata| metadata.len());
                 recorded.lock().unwrap().push((at, size));
@@ -128,7 +131,7 @@ impl AofSizeRecorder {
         Self { sizes, stop, file }
     }
 
-    /// Takes up to the last second away from the end of the file.
+    /// Truncates the file to a random size between that of one second ago and the current one.
     fn truncate_last_second(&self, rng: &mut Rng) {
         let now = fs::metadata(&self.file).expect("the file").len();
         let second_ago = Instant::now() - Duration::from_secs(1);
@@ -145,7 +148,8 @@ impl Drop for AofSizeRecorder {
     }
 }
 
-/// Kills one thing after the other, and starts it again as a supervisor would. Answers when Redis died.
+/// Kills random processes one after the other, and restarts them as a supervisor would. Returns
+/// the times at which Redis was killed.
 fn kill_processes(app: &TestApp, durability: Durability, mut rng: Rng) -> Vec<Instant> {
     let recorder = AofSizeRecorder::start(&app.with_redis(|redis| redis.directory().to_owned()));
     let mut redis_kills = vec![];
@@ -153,7 +157,7 @@ fn kill_processes(app: &TestApp, durability: Durability, mut rng: Rng) -> Vec<In
         thread::sleep(Duration::from_millis(rng.u64(100..1_200)));
         match rng.u8(..3) {
             0 => app.with_app(|app| app.kill()),
-            // The engine ends when one of its processes does.
+            // The engine exits when one of its processes does.
             1 => drop(app.with_app(|app| app.signal_trigger("redis", Signal::SIGKILL))),
             _ => {
                 redis_kills.push(Instant::now());
@@ -171,6 +175,7 @@ fn kill_processes(app: &TestApp, durability: Durability, mut rng: Rng) -> Vec<In
     redis_kills
 }
 
+/// Runs one round: kills processes while buyers order, then checks the invariants and every acknowledged order.
 async fn run_round(seed: u64, durability: Durability) {
     println!("STAMPEDE_SEED={seed} {durability:?}");
     let mut rng = Rng::with_seed(seed);
@@ -202,7 +207,7 @@ async fn run_round(seed: u64, durability: Durability) {
         app.call_admin(Method::POST, &format!("/activities/{}/{action}", activity.id), &Value::Null).await
     };
     if durability == Durability::EverySecond && !redis_kills.is_empty() {
-        // What docs/recovery.md says: Redis forgot a second that the ledger may remember.
+        // The procedure of docs/recovery.md: Redis lost up to a second that the ledger may have.
         post_admin("pause").await.is(200);
         eventually("the rebuild", async || {
             let response = post_admin("rebuild").await;
@@ -220,7 +225,7 @@ async fn run_round(seed: u64, durability: Durability) {
         let Some((order_no, sent_at, received_at)) = acknowledged.accepted else { continue };
         let response = app.get_order(&order_no, &buyer.ticket).await;
         if response.status == 404 {
-            // Redis decided between the two; the answer may have been on its way when it died.
+            // Redis decided between the two times; the response may have been in flight when Redis was killed.
             let within_loss_window = |killed_at: &Instant| {
                 sent_at <= *killed_at && killed_at.saturating_duration_since(received_at) <= MAX_LOSS_WINDOW
             };
@@ -246,7 +251,7 @@ async fn run_round(seed: u64, durability: Durability) {
     assert_eq!(app.settle_and_count(&activity).await, [left, held, sold], "seed {seed}: asking again took nothing");
 }
 
-/// The seeds of some rounds: new ones each time, or the one that is asked for.
+/// Returns the seed in `STAMPEDE_SEED`, or one for each of `rounds` from the current time.
 fn seeds(rounds: u64) -> Vec<u64> {
     if let Some(seed) = std::env::var("STAMPEDE_SEED").ok().and_then(|seed| seed.parse().ok()) {
         return vec![seed];

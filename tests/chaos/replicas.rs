@@ -1,4 +1,4 @@
-//! Two app processes on one Redis and one PostgreSQL, killed in turn.
+//! Runs two apps on one Redis and one PostgreSQL and kills them in turn.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -51,7 +51,7 @@ async fn two_apps_killed_in_turn_sell_every_unit_once() {
     let purchases = buyers.iter().enumerate().map(async |(index, buyer)| {
         tokio::time::sleep(Duration::from_millis(index as u64 * 8)).await;
         let body = TestApp::reservation_body(&activity, buyer, "a", 1);
-        // Each try goes to the other app.
+        // Each retry goes to the other app.
         for attempt in 0.. {
             let http = if (index + attempt) % 2 == 0 { &app.http } else { &second_http };
             match http.try_send(Method::POST, &path, "", &body).await {
