@@ -1,5 +1,6 @@
-//! The manifest for Akamai Functions, on this machine's engine: no order writer, no SQLite, a PostgreSQL ledger, and a
-//! sweeper that somebody calls. A sale runs all the same (G9).
+//! Runs the manifest for Akamai Functions on the local engine (G9).
+//!
+//! There is no order writer and no SQLite: a PostgreSQL ledger and a sweeper that cron calls are enough.
 
 use std::{fs, time::Duration};
 
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 use support::{TestApp, activity::single_sku};
 
-/// How often somebody calls the sweeper.
+/// How often the test calls the sweeper, in the role of cron.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -30,7 +31,7 @@ async fn orders_are_paid_with_only_http_postgresql_and_a_sweeper() {
         let mut interval = tokio::time::interval(SWEEP_INTERVAL);
         loop {
             interval.tick().await;
-            // Who calls it calls again, whatever it answers.
+            // cron ignores the response and calls again.
             let _ = http.try_send(Method::POST, "/api/tasks/sweep", &token, &Value::Null).await;
         }
     });
@@ -69,7 +70,7 @@ fn no_function_imports_key_value_atomics() {
         wasm.windows(name.len()).any(|part| part == name)
     };
     let ids = Manifest::read(&root).expect("a manifest").components_for("http");
-    // The search finds what is there.
+    // Check the search itself with an import that exists.
     assert!(imports("activity", b"spin:key-value/"));
     for id in ids {
         assert!(!imports(&id, b"wasi:keyvalue/"), "{id} imports wasi:keyvalue");

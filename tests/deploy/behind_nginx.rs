@@ -1,4 +1,4 @@
-//! The app itself behind nginx: a sale from the page to the payment, with one trusted hop (B4, G9).
+//! The real app behind nginx with one trusted hop: pages, an order and its payment, address limits (B4, G9).
 
 use dev::{nginx::Nginx, root, temp_dir::TempDir};
 use reqwest::Method;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use support::{HttpClient, TestApp, activity::single_sku};
 
-/// An app that trusts one hop, asked through nginx.
+/// An app that trusts one hop; its client sends every request through nginx.
 struct AppBehindNginx {
     app: TestApp,
     nginx: Nginx,
@@ -42,7 +42,7 @@ async fn an_order_is_paid_behind_nginx_and_a_forged_address_changes_no_limit() {
     app.wait_for_status(&order_no, &buyer.ticket, "paid").await;
     assert_eq!(app.settle_and_count(&activity).await, [4, 0, 1]);
 
-    // Five tickets an hour for each address: three that came along for nothing are among them, or not.
+    // Five tickets an hour for each address. `create_activity` may have used some of them.
     let limited_activity =
         app.create_activity(json!({"limits": {"user": null, "ip": {"count": 5, "seconds": 3600}, "all": null}})).await;
     let path = format!("/api/activities/{}/ticket", limited_activity.id);
@@ -62,7 +62,7 @@ async fn an_order_is_paid_behind_nginx_and_a_forged_address_changes_no_limit() {
 #[cfg(not(target_os = "linux"))]
 async fn assert_limit_is_per_address(_: &TestApp, _: &Nginx, _: &str) {}
 
-/// What one address has used up, another has not: so the limit counts what nginx sees, not nginx.
+/// Asserts that another address has a limit of its own: the limit counts the address that nginx sees, not nginx's.
 #[cfg(target_os = "linux")]
 async fn assert_limit_is_per_address(app: &TestApp, nginx: &Nginx, path: &str) {
     let other_address = std::net::IpAddr::from([127, 0, 0, 2]);

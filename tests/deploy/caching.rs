@@ -1,4 +1,4 @@
-//! What nginx answers itself, and what it never keeps (A1, A4, G9).
+//! What nginx serves from its cache, and what it never caches (A1, A4, G9).
 
 use std::{collections::HashSet, time::Duration};
 
@@ -24,7 +24,7 @@ async fn concurrent_gate_requests_reach_the_app_at_most_once_a_second() {
     for round in 0..20 {
         ticks.tick().await;
         let requests = (0..10).map(async |number| {
-            // Neither a query nor a token makes an answer another.
+            // Neither a query nor a token is part of the cache key.
             let path = format!("{GATE_PATH}?{round}-{number}");
             let token = if number == 0 { "somebody" } else { "" };
             nginx.http.get(&path, token).await.is(200).header("cache-control").to_owned()
@@ -33,7 +33,7 @@ async fn concurrent_gate_requests_reach_the_app_at_most_once_a_second() {
             assert_eq!(cache_control, "public, max-age=0, s-maxage=1");
         }
     }
-    // A copy lasts a second or more, since nginx counts whole seconds.
+    // A copy lives for at least a second: nginx counts whole seconds.
     let max_requests = 1 + usize::try_from(start.elapsed().as_millis().div_ceil(1_000)).expect("a number");
     let requests = app.requests_containing(GATE_PATH);
     assert!((1..=max_requests).contains(&requests.len()), "200 requests became {}: {requests:#?}", requests.len());
@@ -48,7 +48,7 @@ async fn while_one_request_refreshes_the_gate_the_others_get_the_stale_one() {
     let app = FakeApp::start().await;
     let nginx = NginxProxy::in_front_of(&[&app]);
     let first = nginx.http.get(GATE_PATH, "").await.is(200);
-    // Its second is over, and that of the clock in which it came.
+    // Wait until the copy has expired: its second of lifetime, rounded up to whole seconds of nginx's clock.
     sleep(Duration::from_millis(2_050)).await;
     app.hold_requests(&[GATE_PATH]);
     let mut pending: FuturesUnordered<_> =
@@ -133,7 +133,7 @@ async fn personal_routes_are_never_cached_and_pass_the_token_on() {
     let tokens: Vec<String> =
         app.requests_containing("/").iter().map(|request| request.header("authorization").to_owned()).collect();
     assert_eq!(tokens, ["Bearer ada", "Bearer bob"].repeat(7));
-    // What says no-store is not kept where others are.
+    // `no-store` is respected where other responses are cached.
     for _ in 0..2 {
         nginx.http.get("/api/activities/unknown", "").await.is(200);
     }
@@ -147,7 +147,7 @@ async fn cached_pages_outlive_the_app_and_other_routes_return_503_with_retry_aft
     let page = nginx.http.get("/short", "").await.is(200);
     nginx.http.get(GATE_PATH, "").await.is(200);
     app.stop().await;
-    // The gate is not kept beyond its time: nobody should wait before one that is gone.
+    // An expired gate is not served while the app is down: visitors must not wait at the gate of an app that is gone.
     eventually("the gate to be forgotten", async || {
         let gate = nginx.http.get(GATE_PATH, "").await;
         if gate.status == 503 { Ok(gate.is_problem(503, "overloaded")) } else { Err(gate.body) }

@@ -1,4 +1,4 @@
-//! An app that is none: it writes down what reaches it, answers as the app would, and holds back what it is told to.
+//! A fake app behind nginx: records requests, sends the app's cache headers, and can hold responses back.
 
 use std::{
     collections::HashMap,
@@ -15,22 +15,27 @@ use tokio::{
 
 use support::HttpClient;
 
-/// A request as it arrived.
+/// A request as the fake app received it.
 #[derive(Debug, Clone)]
 pub struct RecordedRequest {
+    /// Request target, query included.
     pub target: String,
+    /// Headers, with names in lower case.
     pub headers: HashMap<String, String>,
+    /// Length of the body in bytes.
     pub body_length: usize,
 }
 
 impl RecordedRequest {
+    /// Returns a header by its lower-case name; empty if it is absent.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
 }
 
-/// The stand-in.
+/// An HTTP server on a free port that answers every request with `200`.
 pub struct FakeApp {
+    /// Port on 127.0.0.1.
     pub port: u16,
     state: Arc<State>,
     server: JoinHandle<()>,
@@ -38,11 +43,12 @@ pub struct FakeApp {
 
 struct State {
     requests: Mutex<Vec<RecordedRequest>>,
-    /// Requests whose path contains one of these wait.
+    /// Responses to requests whose target contains one of these wait.
     held_paths: watch::Sender<Vec<&'static str>>,
 }
 
 impl FakeApp {
+    /// Starts a server that holds nothing back.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -51,31 +57,34 @@ impl FakeApp {
         Self { port, state, server }
     }
 
-    /// Holds back every request whose path contains one of these, until it is told otherwise.
+    /// Holds the response to every request whose target contains one of `parts`, and releases all others.
     pub fn hold_requests(&self, parts: &[&'static str]) {
         self.state.held_paths.send_replace(parts.to_vec());
     }
 
-    /// What reached it, of paths that contain `part`.
+    /// Returns the requests received so far whose target contains `part`, oldest first.
     pub fn requests_containing(&self, part: &str) -> Vec<RecordedRequest> {
         lock(&self.state).iter().filter(|request| request.target.contains(part)).cloned().collect()
     }
 
-    /// Takes no connection any more, and ends those there are.
+    /// Closes the listener and every connection.
     pub async fn stop(self) {
         self.server.abort();
         let _ = self.server.await;
     }
 }
 
-/// nginx with the kit's site before stand-ins.
+/// nginx with the kit's site in front of fake apps.
 pub struct NginxProxy {
+    /// Client for nginx.
     pub http: HttpClient,
+    /// The nginx process.
     pub server: Nginx,
     _temp_dir: TempDir,
 }
 
 impl NginxProxy {
+    /// Starts nginx with these apps as its upstream servers.
     pub fn in_front_of(apps: &[&FakeApp]) -> Self {
         let temp_dir = TempDir::new().expect("a directory");
         let ports: Vec<u16> = apps.iter().map(|app| app.port).collect();
@@ -90,13 +99,13 @@ fn lock(state: &State) -> MutexGuard<'_, Vec<RecordedRequest>> {
 }
 
 async fn serve(listener: TcpListener, state: Arc<State>) {
-    // What is spawned here ends with this task.
+    // Dropping the set aborts the connections when this task is aborted.
     let mut connections = tokio::task::JoinSet::new();
     loop {
         let (stream, _) = listener.accept().await.expect("a connection");
         let state = Arc::clone(&state);
         connections.spawn(async move {
-            // A client that goes away ends its connection, not the test.
+            // A client that closes its connection ends only that connection.
             let _ = handle_connection(stream, &state).await;
         });
     }
@@ -135,7 +144,7 @@ async fn handle_connection(stream: TcpStream, state: &State) -> std::io::Result<
     Ok(())
 }
 
-/// An answer with the headers of the app's own; its number makes each one another.
+/// A response with the headers that the app sends for this path. `number` makes every body and ETag unique.
 fn build_response(request: &RecordedRequest, number: usize) -> String {
     let path = request.target.split('?').next().unwrap_or_default();
     let (cache_control, content_type) = match path {

@@ -1,5 +1,6 @@
-//! The kits of `deploy/`, as far as one machine can try them (G9): nginx before the app, systemd's units, the manifest
-//! for Akamai Functions, SpinKube's resources.
+//! Tests of the deployment kits in `deploy/`, as far as one machine can run them (G9).
+//!
+//! nginx in front of the app, the systemd units, the manifest for Akamai Functions, and the SpinKube resources.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that panics has failed")]
 #![allow(clippy::wrong_self_convention, reason = "`response.is(200)` reads as what it asserts")]
 

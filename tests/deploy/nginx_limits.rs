@@ -1,4 +1,6 @@
-//! Who passes nginx, and how many at once: the crowd never holds up who pays (B4, B9, G9).
+//! Limits in nginx: connections per class of route, body size, operator routes, forwarded address (B4, B9, G9).
+//!
+//! Reservations and page views never delay payments.
 
 use std::time::Duration;
 
@@ -14,8 +16,9 @@ use tokio::{
 use crate::fake_app::{FakeApp, NginxProxy};
 use support::{HttpClient, eventually};
 
-/// Requests in flight that the site lets the crowd have, and those who poll.
+/// Concurrent requests that the site's upstream `stampede_crowd` allows (`max_conns`).
 const CROWD_MAX_CONNS: usize = 600;
+/// Concurrent requests that the site's upstream `stampede_orders` allows.
 const ORDERS_MAX_CONNS: usize = 150;
 
 const RESERVE_PATH: &str = "/api/activities/demo/orders";
@@ -36,12 +39,12 @@ async fn when_the_crowd_limit_is_reached_orders_can_still_be_polled_and_paid() {
     app.hold_requests(&[RESERVE_PATH]);
     let mut reservations: FuturesUnordered<_> =
         (0..CROWD_MAX_CONNS + 50).map(|_| async { nginx.http.post(RESERVE_PATH, "", &json!({})).await }).collect();
-    // Those for whom there is no room hear so at once; the others wait.
+    // Requests beyond the limit are refused at once; the others wait for the app.
     for _ in 0..50 {
         let refusal = tokio::time::timeout(Duration::from_secs(10), reservations.next()).await;
         refusal.expect("a refusal").expect("an answer").is_problem(503, "overloaded");
     }
-    // nginx has taken the others; they are on their way.
+    // nginx has accepted the others and is forwarding them.
     eventually("the crowd at the app", async || match app.requests_containing(RESERVE_PATH).len() {
         CROWD_MAX_CONNS => Ok(()),
         number => Err(number),
@@ -56,7 +59,7 @@ async fn when_the_crowd_limit_is_reached_orders_can_still_be_polled_and_paid() {
     nginx.http.get("/healthz", "").await.is(200);
     nginx.http.get("/readyz", "").await.is(200);
 
-    // Even when those who poll have filled their lane, money passes.
+    // Payment routes still work when polling has reached its limit, too.
     app.hold_requests(&[RESERVE_PATH, ORDER_PATH]);
     let mut polls: FuturesUnordered<_> =
         (0..ORDERS_MAX_CONNS + 5).map(|_| async { nginx.http.get(ORDER_PATH, "ada").await }).collect();
@@ -111,7 +114,7 @@ async fn a_body_of_sixteen_kibibytes_passes_and_one_more_byte_does_not() {
     }
 }
 
-/// A client at another address of this machine: only Linux has more than one.
+/// A client with the local address 127.0.0.2; only Linux routes all of 127.0.0.0/8.
 #[cfg(target_os = "linux")]
 fn client_from_other_address(nginx: &NginxProxy) -> HttpClient {
     let other_address = std::net::IpAddr::from([127, 0, 0, 2]);
@@ -128,7 +131,7 @@ async fn the_app_receives_the_address_that_nginx_sees_not_a_forged_one() {
     for path in [ORDER_PATH, RESERVE_PATH, "/api/payments/webhook", "/sale", "/api/activities/demo"] {
         for (http, address) in [(&nginx.http, "127.0.0.1"), (&other_client, "127.0.0.2")] {
             let forged = ["x-forwarded-for", "x-real-ip", "forwarded"].map(|name| (name, "203.0.113.9".to_owned()));
-            // Pages and sales are asked for once: each by a name of its own.
+            // Pages and activities are cached: request a different path from each address.
             let path = if path.ends_with("demo") { format!("{path}-{address}") } else { format!("{path}/{address}") };
             http.send_with_headers(Method::GET, &path, &forged, "").await.expect("an answer").is(200);
             let requests = app.requests_containing(&path);
@@ -137,7 +140,7 @@ async fn the_app_receives_the_address_that_nginx_sees_not_a_forged_one() {
     }
 }
 
-/// The status of `GET` with a target that clients would tidy up, from the other address.
+/// Sends `GET` from 127.0.0.2 with a target that HTTP clients would normalise, and returns the status.
 #[cfg(target_os = "linux")]
 async fn status_of_raw_target(nginx: &NginxProxy, target: &str) -> String {
     let socket = TcpSocket::new_v4().expect("a socket");
@@ -169,7 +172,7 @@ async fn operator_routes_are_closed_to_other_addresses() {
         "//api/admin/bans",
         "/api//admin/bans",
         "/api/admin%2fbans",
-        // Closed where the app reads it as it stands, and open where nginx tidies it up.
+        // Admin paths as the app reads them, open paths after nginx's normalisation.
         "/api/admin/../orders/demo.1",
         "/api/admin/%2e%2e/orders/demo.1",
         "/metrics/../sale",

@@ -1,4 +1,4 @@
-//! SpinKube's resources: what its operator knows, and what the manifest has (G9). No cluster is asked.
+//! Checks SpinKube's resources against the operator's schema and the manifest, without a cluster (G9).
 
 use std::{collections::BTreeMap, fs, process::Command};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use support::TestApp;
 
-/// `SpinApp` of `core.spinkube.dev/v1alpha1`, as far as the kit uses it. What is not here is a misspelling.
+/// The part of `SpinApp` (`core.spinkube.dev/v1alpha1`) that the kit uses. An unknown field is taken for a typo.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct SpinApp {
@@ -76,7 +76,7 @@ struct Store {
     options: Vec<Variable>,
 }
 
-/// A name and where its value is: a variable of the app, or an option of a store.
+/// A name and the source of its value: a variable of the app, or an option of a store.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Variable {
@@ -99,7 +99,7 @@ struct SecretKey {
     optional: bool,
 }
 
-/// The documents of the kit: two apps and a job.
+/// Parses the kit's three documents: the HTTP app, the order writer and the cron job.
 fn documents() -> [Value; 3] {
     let path = root::find().expect("the project").join("deploy/spinkube/stampede.yaml");
     let text = fs::read_to_string(path).expect("resources");
@@ -155,7 +155,7 @@ fn both_apps_get_every_variable_from_the_secret_and_require_those_without_a_defa
         for Variable { name, value_from } in &app.spec.variables {
             let SecretKey { name: secret, key, optional } = &value_from.secret_key_ref;
             assert_eq!((secret.as_str(), key), ("stampede", &format!("SPIN_VARIABLE_{}", name.to_ascii_uppercase())));
-            // SQLite, the ledger's default, would be a file of each pod's own.
+            // The default ledger, SQLite, would be a separate file in each pod.
             let needed = declared[name].get("required").is_some() || name.starts_with("ledger");
             assert_eq!(*optional, !needed, "{name}");
         }

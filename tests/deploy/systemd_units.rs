@@ -1,5 +1,7 @@
-//! systemd's units: what they start is what the manifest has, what they say systemd understands, and what `install`
-//! copies is enough to run (G9).
+//! Checks the self-hosted kit: systemd units, example environment, and what `install` copies (G9).
+//!
+//! The units start the components of the manifest, `systemd-analyze` accepts them, and the installed files are enough
+//! to run the app.
 
 use std::{
     collections::BTreeMap,
@@ -37,19 +39,20 @@ fn read_kit_file(file: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The values of a key of a unit, one for each time that it stands there; lines that end with `\` go on.
+/// Returns all values of a key of a unit, in order. A `\` at the end of a line continues it.
 fn unit_values(unit: &str, key: &str) -> Vec<String> {
     let text = read_kit_file(&format!("systemd/{unit}")).replace("\\\n", " ");
     let lines = text.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('=').map(str::to_owned));
     lines.collect()
 }
 
-/// The words of the command that a unit starts.
+/// Splits the command that a unit starts into arguments.
 fn exec_start(unit: &str) -> Vec<String> {
     let [line] = &unit_values(unit, "ExecStart")[..] else { panic!("{unit} starts more or less than one command") };
     line.split_whitespace().map(str::to_owned).collect()
 }
 
+/// The components that a unit selects with `-c`.
 fn selected_components(unit: &str) -> Vec<String> {
     exec_start(unit).windows(2).filter(|pair| pair[0] == "-c").map(|pair| pair[1].clone()).collect()
 }
@@ -96,7 +99,7 @@ fn the_units_always_restart_and_allow_twice_the_connections_of_nginx() {
 #[test]
 fn the_example_environment_lists_every_variable_with_its_default() {
     let text = fs::read_to_string(project().join("spin.toml")).expect("a manifest");
-    // A table's keys are the variables; `Manifest` reads what belongs to components.
+    // `Manifest` does not have the variables: read the table's keys and defaults from the text.
     let declared: BTreeMap<String, String> = text
         .lines()
         .skip_while(|line| *line != "[variables]")
@@ -125,7 +128,7 @@ fn the_example_environment_lists_every_variable_with_its_default() {
     }
 }
 
-/// Puts the kit below a directory.
+/// Runs `install` with a directory in place of `/`, and returns that directory.
 fn install(temp_dir: &TempDir) -> PathBuf {
     let target = temp_dir.path().join("root");
     let output = Command::new(project().join("deploy/self-hosted/install")).arg(&target).output().expect("install");
@@ -151,7 +154,7 @@ fn install_creates_the_cache_directories_of_nginx() {
 fn systemd_analyze_accepts_every_line_of_the_units() {
     let temp_dir = TempDir::new().expect("a directory");
     let target = install(&temp_dir);
-    // What the units start has to be there: this machine may have no `spin`.
+    // The program that a unit starts must exist, and this machine may have no `spin`.
     let spin = target.join("usr/local/bin/spin");
     fs::create_dir_all(spin.parent().expect("a directory")).expect("a directory");
     fs::copy("/bin/true", &spin).expect("a program");
@@ -168,7 +171,7 @@ fn systemd_analyze_accepts_every_line_of_the_units() {
     assert_eq!(units.len(), 4, "{units:?}");
     let verified = Command::new("systemd-analyze").arg("verify").args(&units).output().expect("systemd-analyze");
     let stderr = String::from_utf8_lossy(&verified.stderr);
-    // Older than the back-off; everything else it says is a complaint about us, or about a unit of this machine.
+    // systemd before 254 does not know the two back-off settings. Lines without `stampede` are about other units.
     let is_relevant = |line: &&str| {
         line.contains("stampede") && !line.contains("'RestartSteps'") && !line.contains("'RestartMaxDelaySec'")
     };
@@ -176,7 +179,7 @@ fn systemd_analyze_accepts_every_line_of_the_units() {
     assert!(verified.status.success() && warnings.is_empty(), "{stderr}");
 }
 
-/// The command of a unit, from where it was installed, on the engine of this machine.
+/// Starts the command of a unit from the install directory, on this machine's engine and a free port.
 fn start_unit(unit: &str, target: &Path, variables: &Variables) -> Process {
     let engine = Engine::discover(None).expect("an engine").program(&target_directory(&project()));
     let target_path = target.to_string_lossy();
@@ -194,7 +197,7 @@ fn start_unit(unit: &str, target: &Path, variables: &Variables) -> Process {
     command.args(&arguments[1..]).current_dir(target.join("opt/stampede"));
     for pair in unit_values(unit, "Environment").iter().flat_map(|line| line.split(' ')) {
         let (name, value) = pair.split_once('=').expect("NAME=VALUE");
-        // Compiled code is kept where the rest of the machine's is: this is no test of a compiler.
+        // Leave the cache of compiled code where this machine has it, so that nothing is compiled again.
         if name.starts_with("SPIN_") {
             command.env(name, value);
         }
@@ -234,7 +237,7 @@ async fn the_installed_kit_runs_as_two_services_and_is_swept() {
     http.send(Method::PUT, "/api/admin/activities/kit", token, &description(&json!({}))).await.is(200);
     http.post("/api/admin/activities/kit/publish", token, &Value::Null).await.is(200);
     let order_no = place_order(&http, &variables, "ada").await;
-    // Nobody sweeps: it is the writer's doing.
+    // No sweeper has run: the order writer wrote the order.
     wait_until_pending(&http, &variables, &order_no, "ada").await;
 
     let swept = run_sweep_script(&target, &url, variables.get("cron_token"));
@@ -243,7 +246,7 @@ async fn the_installed_kit_runs_as_two_services_and_is_swept() {
     assert!(!refused.status.success(), "{refused:?}");
     assert!(String::from_utf8_lossy(&refused.stderr).contains("unauthenticated"), "{refused:?}");
 
-    // Redis goes: the writer ends, for systemd to start it again; what answers HTTP stays.
+    // Without Redis the writer exits, and systemd would restart it. The HTTP service keeps running.
     redis.kill();
     let ended = poll::until("the writer's end", TIMEOUT, || {
         Ok(writer.exited().map_or(Probe::Pending("it runs"), Probe::Ready))
@@ -258,6 +261,7 @@ async fn the_installed_kit_runs_as_two_services_and_is_swept() {
     assert!(app.exited().is_none(), "{}", app.output());
 }
 
+/// Waits until the activity is open, then reserves one unit and returns the order number.
 async fn place_order(http: &HttpClient, variables: &Variables, user: &str) -> String {
     let jwt = Claims::for_user(user, variables).sign(variables);
     eventually("an order", async || {

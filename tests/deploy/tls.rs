@@ -1,4 +1,4 @@
-//! The kit's lines for TLS: nginx takes them, answers with them, and sends everybody else there (G9).
+//! The kit's TLS configuration: nginx accepts it, serves HTTPS, and redirects HTTP to it (G9).
 
 use std::{
     io::Write,
@@ -11,7 +11,7 @@ use reqwest::{Client, redirect::Policy};
 
 use crate::fake_app::FakeApp;
 
-/// A certificate of nobody's.
+/// Creates a self-signed certificate and its key in `directory`.
 fn create_certificate(directory: &Path) {
     let mut openssl = Command::new("openssl");
     openssl.current_dir(directory).args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=sale.example"]);
@@ -19,7 +19,7 @@ fn create_certificate(directory: &Path) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// What is answered to `request` over TLS, and what openssl says of the connection.
+/// Sends `request` over TLS, and returns the response with openssl's report of the connection.
 fn request_over_tls(port: u16, request: &str) -> String {
     let mut openssl = Command::new("openssl");
     openssl.args(["s_client", "-ign_eof", "-servername", "sale.example", "-connect", &format!("127.0.0.1:{port}")]);
