@@ -1,4 +1,4 @@
-//! Sales and what is on sale, in the ledger.
+//! Activities and their SKUs in the ledger.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,43 +11,43 @@ use domain::{
 use super::row_reader::RowReader;
 use crate::ports::{Dialect, Sql, SqlValue, StoreError};
 
-/// A sale as the ledger has it.
+/// An activity as the ledger has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Activity {
     /// Its id.
     pub id: ActivityId,
-    /// Its description; the totals are those of the SKU rows.
+    /// Its description. [`load`] takes the totals from the SKU rows.
     pub spec: ActivitySpec,
-    /// What operators decided.
+    /// The state that operators set.
     pub state: ActivityState,
-    /// What the start key is made from.
+    /// Random text from which, with the ticket secret, the start key is derived.
     pub nonce: String,
-    /// Grows with every change.
+    /// Increases with every change.
     pub version: i64,
-    /// Grows with every rebuild of Redis; 0 before the first gate.
+    /// Generation of the activity's Redis data: raised by every rebuild, 0 before the first gate.
     pub epoch: i64,
-    /// Units held and sold, by SKU, in the order of the description.
+    /// Units held and sold, one entry for each SKU. Empty in [`list`].
     pub live_units: Vec<LiveUnits>,
 }
 
-/// What the orders of a SKU hold.
+/// Units that the orders of a SKU hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveUnits {
     /// The SKU.
     pub sku: SkuId,
-    /// Units waiting for money.
+    /// Units of orders in `pending_payment`.
     pub pending: i64,
-    /// Units paid for.
+    /// Units of all other live orders.
     pub sold: i64,
 }
 
 const COLUMNS: &str = "id, spec, state, nonce, version, \
      COALESCE((SELECT p.epoch FROM epochs p WHERE p.activity = activities.id), 0)";
 
-/// Loads a sale.
+/// Loads an activity with its current totals and live units; `None` if there is no such activity.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn load<S: Sql>(sql: &S, id: &ActivityId) -> Result<Option<Activity>, StoreError> {
     let statement = format!("SELECT {COLUMNS} FROM activities WHERE id = ?1");
     let rows = sql.run(&statement, vec![id.as_str().into()]).await?;
@@ -69,27 +69,27 @@ pub async fn load<S: Sql>(sql: &S, id: &ActivityId) -> Result<Option<Activity>, 
     Ok(Some(activity))
 }
 
-/// How the ledger stands to a sale's gate.
+/// What the ledger expects of an activity's gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpectedGate {
-    /// The sale.
+    /// The activity.
     pub id: ActivityId,
-    /// Its version.
+    /// The version of the activity.
     pub version: i64,
-    /// Its epoch.
+    /// The epoch of the activity.
     pub epoch: i64,
-    /// Whether it ought to have a gate: it is published or paused, and has not ended.
+    /// Whether the gate must exist: the activity is published or paused, and has not ended.
     pub required: bool,
     /// Units of a SKU that one buyer may hold.
     pub per_user: i64,
-    /// When it was last changed.
+    /// When the activity was last changed.
     pub changed_at: Millis,
 }
 
-/// How the ledger stands to all gates.
+/// Loads what the ledger expects of the gate of every activity that is not a draft.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn expected_gates<S: Sql>(sql: &S, now: Millis) -> Result<Vec<ExpectedGate>, StoreError> {
     let statement = "SELECT a.id, a.version, COALESCE(p.epoch, 0), \
         CASE WHEN a.state IN ('published', 'paused') AND a.ends_at > ?1 THEN 1 ELSE 0 END, a.per_user, a.updated_at \
@@ -106,10 +106,10 @@ pub async fn expected_gates<S: Sql>(sql: &S, now: Millis) -> Result<Vec<Expected
         .collect()
 }
 
-/// Units that each SKU of a sale has room for.
+/// Loads the units of each SKU that the ledger can still accept; `i64::MAX` for an unlimited SKU.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn remaining_units<S: Sql>(sql: &S, id: &ActivityId) -> Result<HashMap<SkuId, i64>, StoreError> {
     let statement = "SELECT sku, CASE WHEN total < 0 THEN 9223372036854775807 ELSE total - live END FROM skus \
          WHERE activity = ?1";
@@ -121,20 +121,20 @@ pub async fn remaining_units<S: Sql>(sql: &S, id: &ActivityId) -> Result<HashMap
     })
 }
 
-/// Loads the description alone, with the totals: what readers need.
+/// Lists up to 200 activities, the latest start first, with the totals of their descriptions and without live units.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn list<S: Sql>(sql: &S, include_drafts: bool) -> Result<Vec<Activity>, StoreError> {
     let filter = if include_drafts { "" } else { "WHERE state <> 'draft'" };
     let statement = format!("SELECT {COLUMNS} FROM activities {filter} ORDER BY starts_at DESC, id LIMIT 200");
     sql.run(&statement, Vec::new()).await?.into_iter().map(parse_row).collect()
 }
 
-/// Every sale that was published, and when it ends; closed ones have ended in 1970.
+/// Loads the end of every activity that is not a draft. A closed activity has ended at 0 (1970).
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn published_end_times<S: Sql>(sql: &S) -> Result<BTreeMap<ActivityId, Millis>, StoreError> {
     let statement =
         "SELECT id, CASE state WHEN 'closed' THEN 0 ELSE ends_at END FROM activities WHERE state <> 'draft'";
@@ -155,22 +155,26 @@ fn parse_row(row: Vec<SqlValue>) -> Result<Activity, StoreError> {
     })
 }
 
-/// What came of writing a sale.
+/// Result of [`save`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SaveOutcome {
-    /// It is written.
+    /// Everything was written.
     Saved,
-    /// Its totals are somebody else's by now, and stay; the rest is written.
+    /// Another request changed the totals, or saved a later version, in between. The totals in the ledger stay; the
+    /// rest was written.
     SavedExceptTotals,
-    /// It is somebody else's by now: nothing was written.
+    /// Another request changed the activity since it was read. Nothing was written.
     Conflict,
 }
 
-/// Writes a sale as it should be: `read` is what was read before, nothing for a new one. Its version alone does not tell
-/// whether it is still that: whoever reads between our two statements sees the new version with old totals.
+/// Writes an activity if the ledger still has it as `previous`, or creates it if that is `None`.
+///
+/// The version alone does not show whether `previous` is current: a reader between the two statements of another `save`
+/// sees the new version with the old totals. So the totals are compared, too.
 ///
 /// # Errors
-/// [`StoreError::LedgerRefused`] where a total would be below what is held and sold.
+/// `LedgerRefused` if a total would fall below the units held and sold; everything but the totals is written then.
+/// Otherwise see [`ledger`](super).
 pub async fn save<S: Sql>(
     sql: &S,
     activity: &Activity,
@@ -211,13 +215,13 @@ pub async fn save<S: Sql>(
     if rows.is_empty() {
         return Ok(SaveOutcome::Conflict);
     }
-    // Only while this is the sale's version: whoever saved a later one meanwhile knows these SKUs, or others. On PostgreSQL
-    // the lock keeps them waiting until the statement ends.
+    // Write the SKUs only while this version is current: a request that has saved a later version writes its own SKUs.
+    // On PostgreSQL the lock makes such a request wait until this statement ends.
     let lock_clause = if sql.dialect() == Dialect::Sqlite { "" } else { "FOR SHARE" };
     let is_current_version =
         format!("EXISTS (SELECT 1 FROM activities WHERE id = ?1 AND version = CAST(?3 AS BIGINT) {lock_clause})");
     let params = || vec![activity.id.as_str().into(), new_totals.as_str().into(), activity.version.into()];
-    // In the order of their names, as everybody who locks several of them.
+    // In the order of their names, like every statement that locks several SKUs: another order could deadlock.
     let upsert = format!(
         "INSERT INTO skus (activity, sku, total) SELECT CAST(?1 AS TEXT), {sku_expr}, {total_expr} FROM {json_rows} WHERE {is_current_version} \
          AND NOT {} ORDER BY {sku_expr} ON CONFLICT (activity, sku) DO UPDATE SET total = excluded.total RETURNING sku",
@@ -244,7 +248,7 @@ const SAVE: &str = "INSERT INTO activities (id, spec, starts_at, ends_at, pay_ti
      nonce = excluded.nonce, version = excluded.version, updated_at = excluded.updated_at \
      WHERE activities.version = ?13 AND NOT {totals_changed} RETURNING version";
 
-/// SKUs with their totals, as the statements read them.
+/// The totals of SKUs as the JSON array that the statements expand.
 fn totals_json(skus: &[Sku]) -> String {
     let totals: Vec<_> = skus.iter().map(|sku| serde_json::json!([sku.sku.as_str(), sku.total])).collect();
     serde_json::Value::from(totals).to_string()

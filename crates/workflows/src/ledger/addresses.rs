@@ -1,14 +1,15 @@
-//! Sealed addresses in the ledger (E1). What they say is for whoever has the key.
+//! Encrypted delivery addresses in the ledger (E1). The ledger does not have the key.
 
 use domain::{ids::OrderNo, time::Millis};
 
 use super::row_reader::RowReader;
 use crate::ports::{Sql, StoreError};
 
-/// Keeps the sealed address of an order that can be paid, in place of an earlier one; `false` where it cannot be.
+/// Saves the encrypted address of an order that can still be paid, in place of an earlier one. Returns `false` if the
+/// order cannot be paid.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn save<S: Sql>(sql: &S, order_no: &OrderNo, sealed: &str, now: Millis) -> Result<bool, StoreError> {
     let statement = "INSERT INTO addresses (order_no, sealed, saved_at) \
          SELECT order_no, CAST(?2 AS TEXT), CAST(?3 AS BIGINT) FROM orders \
@@ -19,19 +20,20 @@ pub async fn save<S: Sql>(sql: &S, order_no: &OrderNo, sealed: &str, now: Millis
     Ok(!sql.run(statement, params).await?.is_empty())
 }
 
-/// The sealed address of an order, until it is erased.
+/// Loads the encrypted address of an order; `None` if it has none, or it was erased.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<String>, StoreError> {
     let rows = sql.run("SELECT sealed FROM addresses WHERE order_no = ?1", vec![order_no.to_string().into()]).await?;
     rows.into_iter().next().map(|row| RowReader::new(row).text()).transpose()
 }
 
-/// Erases up to `limit` addresses of orders that have not moved since `before` and need none any more.
+/// Erases up to `limit` addresses that were saved at or before `before`, of orders that have not changed since. The
+/// addresses of orders in `pending_payment` or `refunding` are still needed and stay. Returns how many were erased.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn erase<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<usize, StoreError> {
     let statement = "DELETE FROM addresses WHERE order_no IN (SELECT a.order_no FROM addresses a \
            JOIN orders o ON o.order_no = a.order_no \

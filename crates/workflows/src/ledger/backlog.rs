@@ -1,5 +1,6 @@
-//! What waits in the ledger: for the shop's endpoint, for a provider, or for an operator. Counted for metrics, in one
-//! query that indexes answer.
+//! Counts of work in the ledger that waits for the shop's endpoint, a provider or an operator.
+//!
+//! Metrics read them with one query, which indexes serve.
 
 use domain::time::Millis;
 use serde::{Deserialize, Serialize};
@@ -7,27 +8,27 @@ use serde::{Deserialize, Serialize};
 use super::{payments::HELD_OUTCOMES, row_reader::RowReader};
 use crate::ports::{Sql, StoreError};
 
-/// What waits.
+/// Counts of waiting work.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backlog {
-    /// Events that are to be sent (E7).
+    /// Events to be delivered (E7).
     pub events: i64,
-    /// When the oldest of them happened; 1970 for none.
+    /// When the oldest of them happened; 0 (1970) if there is none.
     pub oldest_event_at: Millis,
-    /// Refunds that no provider has confirmed (E4).
+    /// Refunds and overpayments that no provider has confirmed (E4).
     pub refunds: i64,
-    /// Of those, whose last try failed, or was not answered.
+    /// Of those, the ones whose last attempt failed or was not answered.
     pub stuck_refunds: i64,
-    /// Callbacks that are held for an operator (E2).
+    /// Callbacks held for an operator (E2).
     pub held_callbacks: i64,
-    /// Dead letters that were not put back since they died (D4).
+    /// Dead letters not replayed since they last failed (D4).
     pub dead_letters: i64,
 }
 
-/// Counts what waits.
+/// Counts the waiting work.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn load<S: Sql>(sql: &S) -> Result<Backlog, StoreError> {
     let refunds = |filter: &str| {
         format!(

@@ -1,16 +1,18 @@
-//! Epochs (G5): every rebuild of Redis begins with a new one, in the ledger first, and what an older one accepted and the
-//! ledger has not is refused from then on.
+//! Epochs in the ledger (G5): generations of an activity's Redis data.
+//!
+//! Every rebuild of Redis starts by raising the epoch in the ledger. Orders that an older epoch accepted and the ledger
+//! does not have are refused from then on.
 
 use domain::ids::ActivityId;
 
 use super::row_reader::RowReader;
 use crate::ports::{Sql, StoreError};
 
-/// Begins a new epoch of a sale, later than `old`, the ledger's that was read, and than `seen`, the one that Redis shows.
-/// Answers it; nothing where somebody else was first.
+/// Starts a new epoch, later than `ledger_epoch`, which was read from the ledger, and than `redis_epoch`, which was
+/// read from the gate. Returns the new epoch, or `None` if another rebuild has raised it since.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger; an epoch that was raised and not used does no harm.
+/// See [`ledger`](super). An epoch that was raised and never used does no harm.
 pub async fn raise<S: Sql>(
     sql: &S,
     activity: &ActivityId,
@@ -24,11 +26,11 @@ pub async fn raise<S: Sql>(
     sql.run(statement, params).await?.into_iter().next().map(|row| RowReader::new(row).int()).transpose()
 }
 
-/// Takes the ledger on to the epoch of a gate, where that is later: the ledger raised it once, and was restored from an
-/// older backup since. Answers whether it was behind.
+/// Raises the ledger's epoch to that of a later gate: the ledger had that epoch, and was restored from an older backup.
+/// Returns whether the ledger was behind.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn raise_to<S: Sql>(sql: &S, activity: &ActivityId, gate_epoch: i64) -> Result<bool, StoreError> {
     let statement = "INSERT INTO epochs (activity, epoch) VALUES (?1, CAST(?2 AS BIGINT)) \
          ON CONFLICT (activity) DO UPDATE SET epoch = excluded.epoch WHERE epochs.epoch < excluded.epoch \
@@ -36,10 +38,10 @@ pub async fn raise_to<S: Sql>(sql: &S, activity: &ActivityId, gate_epoch: i64) -
     Ok(!sql.run(statement, vec![activity.as_str().into(), gate_epoch.into()]).await?.is_empty())
 }
 
-/// The epoch of a sale; 0 for none.
+/// Loads the epoch of an activity; 0 if it has none.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn load<S: Sql>(sql: &S, activity: &ActivityId) -> Result<i64, StoreError> {
     let rows = sql.run("SELECT epoch FROM epochs WHERE activity = ?1", vec![activity.as_str().into()]).await?;
     rows.into_iter().next().map_or(Ok(0), |row| RowReader::new(row).int())

@@ -1,4 +1,7 @@
-//! The outbox in the ledger (E7). Triggers fill it, in the statements that move orders; here it is emptied.
+//! The outbox of events in the ledger (E7).
+//!
+//! Triggers insert events in the statements that change orders. These functions claim events for delivery, record the
+//! attempts and erase old events.
 
 use domain::{
     event::{self, Event},
@@ -14,37 +17,37 @@ use crate::{
     queue::dead_letters,
 };
 
-/// How long an event is left to the sweeper that took it, in milliseconds.
+/// How long a claimed event is reserved for the sweeper that claimed it, in milliseconds.
 const CLAIM_MS: i64 = 60_000;
 
-/// How long delivered events are kept, for a replay.
+/// How long delivered events are kept for a replay, in milliseconds.
 const DELIVERED_RETENTION_MS: i64 = 7 * 24 * 3_600 * 1_000;
 
-/// How long events are kept that were never delivered.
+/// How long events that were never delivered are kept, in milliseconds.
 const UNDELIVERED_RETENTION_MS: i64 = 30 * 24 * 3_600 * 1_000;
 
-/// Turns the outbox on or off: while it is off, orders move without a word.
+/// Turns the outbox on or off. While it is off, changes of orders insert no events.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn set_enabled<S: Sql>(sql: &S, on: bool) -> Result<(), StoreError> {
     switches::set(sql, "events", on).await
 }
 
-/// An event that was taken to be sent.
+/// An event claimed for delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimedEvent {
-    /// What happened.
+    /// The event.
     pub event: Event,
-    /// This attempt's number, from 1.
+    /// The number of this attempt, from 1.
     pub attempt: i64,
 }
 
-/// Takes up to `limit` events whose time has come, and sets their next try ahead, so that no two sweepers send one at
-/// the same time. An event whose order has an earlier one that still waits is left where it is.
+/// Claims up to `limit` due events. Their next attempt is moved ahead, so that no two sweepers send the same event at
+/// the same time. An event is not claimed while an earlier event of its order is waiting.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<ClaimedEvent>, StoreError> {
     let statement = "UPDATE events SET attempts = attempts + 1, next_try_at = CAST(?1 AS BIGINT) + CAST(?3 AS BIGINT) \
          WHERE state = 'waiting' AND next_try_at <= ?1 AND (order_no, step) IN (SELECT d.order_no, d.step FROM events d \
@@ -66,7 +69,7 @@ pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<C
     let mut claimed = Vec::with_capacity(claimed_rows.len());
     for (order_no, status, reason, pay_by, paid_at, happened_at, attempt) in claimed_rows {
         let ledger_order = known_orders.iter().find(|row| row.order.order_no == order_no).map(|row| row.order.clone());
-        // An order that failed is no row of the ledger: its dead letter has it.
+        // A failed order has no row in the ledger; its dead letter describes it.
         let order = match ledger_order {
             Some(order) => Some(order),
             None => dead_letters::load_failed_order(sql, &order_no).await?,
@@ -81,21 +84,21 @@ pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<C
     Ok(claimed)
 }
 
-/// How an attempt ended.
+/// Result of an attempt to deliver an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeliveryAttempt {
-    /// The endpoint has it.
+    /// The endpoint accepted the event.
     Delivered,
-    /// It is tried again then; the text says why.
+    /// The attempt failed with this error. The next one is due at this time.
     RetryAt(Millis, String),
-    /// It is given up; the text says why.
+    /// The attempt failed with this error and was the last one.
     Failed(String),
 }
 
-/// Notes how attempts ended.
+/// Records the results of attempts.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger: then they are tried again.
+/// See [`ledger`](super). Events whose result is not recorded are sent again.
 pub async fn record_attempts<S: Sql>(sql: &S, attempts: &[(&Event, DeliveryAttempt)]) -> Result<(), StoreError> {
     if attempts.is_empty() {
         return Ok(());
@@ -127,11 +130,11 @@ pub async fn record_attempts<S: Sql>(sql: &S, attempts: &[(&Event, DeliveryAttem
     sql.run(statement, vec![serde_json::Value::from(rows).to_string().into()]).await.map(|_| ())
 }
 
-/// Puts events back to be sent at once: those of one order, delivered ones included, or all that were given up.
-/// Answers how many.
+/// Makes events due now: all events of one order, including delivered ones, or for `None` all failed events. Returns
+/// how many.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn replay<S: Sql>(sql: &S, order_no: Option<&OrderNo>, now: Millis) -> Result<usize, StoreError> {
     let statement = "UPDATE events SET state = 'waiting', attempts = 0, next_try_at = ?2 \
          WHERE order_no = ?1 OR (CAST(?1 AS TEXT) = '' AND state = 'failed') RETURNING step";
@@ -142,7 +145,7 @@ pub async fn replay<S: Sql>(sql: &S, order_no: Option<&OrderNo>, now: Millis) ->
 /// An event as operators see it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct EventRecord {
-    /// Its id, as the endpoint knows it.
+    /// Its id, the same as in the message to the endpoint.
     pub id: String,
     /// Its order.
     pub order_no: String,
@@ -154,9 +157,9 @@ pub struct EventRecord {
     pub happened_at: Millis,
     /// Attempts so far.
     pub attempts: i64,
-    /// When it is tried next, while it waits.
+    /// When the next attempt is due, while the event is `waiting`.
     pub next_try_at: Millis,
-    /// How the last attempt failed.
+    /// The error of the last attempt.
     pub last_error: String,
 }
 
@@ -179,38 +182,38 @@ fn parse_row(row: Vec<SqlValue>) -> Result<EventRecord, StoreError> {
     })
 }
 
-/// The newest 200 events that were given up.
+/// Lists the newest 200 events that failed for good.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn list_failed<S: Sql>(sql: &S) -> Result<Vec<EventRecord>, StoreError> {
     let statement =
         format!("SELECT {EVENT_COLUMNS} FROM events WHERE state = 'failed' ORDER BY happened_at DESC LIMIT 200");
     sql.run(&statement, Vec::new()).await?.into_iter().map(parse_row).collect()
 }
 
-/// The events of one order, in order.
+/// Lists the events of one order, in the order in which they happened.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn list_for_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<EventRecord>, StoreError> {
     let statement = format!("SELECT {EVENT_COLUMNS} FROM events WHERE order_no = ?1 ORDER BY step");
     sql.run(&statement, vec![order_no.to_string().into()]).await?.into_iter().map(parse_row).collect()
 }
 
-/// Events that wait to be delivered.
+/// Counts the events that are to be delivered.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn count_waiting<S: Sql>(sql: &S) -> Result<i64, StoreError> {
     let rows = sql.run("SELECT COUNT(*) FROM events WHERE state = 'waiting'", Vec::new()).await?;
     rows.into_iter().next().map_or(Ok(0), |row| RowReader::new(row).int())
 }
 
-/// Erases up to `limit` events whose time to be kept is over.
+/// Erases up to `limit` events of each state whose retention time is over. Returns how many were erased.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn erase<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<usize, StoreError> {
     let mut erased = 0;
     for (state, retention_ms) in [
@@ -218,7 +221,7 @@ pub async fn erase<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<usize, St
         ("failed", UNDELIVERED_RETENTION_MS),
         ("waiting", UNDELIVERED_RETENTION_MS),
     ] {
-        // What waits has a next try at most a day ahead: the index of what waits finds it.
+        // A waiting event has its next attempt at most a day ahead, so the index of waiting events finds it.
         let statement = format!(
             "DELETE FROM events WHERE (order_no, step) IN (SELECT d.order_no, d.step FROM events d \
              WHERE d.state = '{state}' AND d.happened_at <= ?1 LIMIT CAST(?2 AS BIGINT)) RETURNING step"
@@ -228,21 +231,21 @@ pub async fn erase<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<usize, St
     Ok(erased)
 }
 
-/// Where events go.
+/// The state of the endpoint that receives events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Endpoint {
-    /// When it said that it is gone (410); `None` while it is not.
+    /// When it answered that it is gone (410); `None` while it is enabled.
     pub disabled_at: Option<Millis>,
-    /// Until when it is left alone.
+    /// Nothing is sent to it before this time.
     pub rest_until: Millis,
-    /// How many events it is sent at once.
+    /// Events sent to it at the same time.
     pub pace: i64,
 }
 
-/// An endpoint as it stands; one that nothing is known of is sent `pace` at once.
+/// Loads the state of an endpoint. One that is not recorded yet is enabled and has `default_pace`.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn load_endpoint<S: Sql>(sql: &S, url: &str, default_pace: i64) -> Result<Endpoint, StoreError> {
     let statement = "SELECT disabled_at, rest_until, pace FROM endpoints WHERE url = ?1";
     let Some(row) = sql.run(statement, vec![url.into()]).await?.into_iter().next() else {
@@ -252,10 +255,10 @@ pub async fn load_endpoint<S: Sql>(sql: &S, url: &str, default_pace: i64) -> Res
     Ok(Endpoint { disabled_at: non_zero_time(row.int()?), rest_until: Millis(row.int()?), pace: row.int()? })
 }
 
-/// Keeps what is known of an endpoint.
+/// Saves the state of an endpoint.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn save_endpoint<S: Sql>(sql: &S, url: &str, endpoint: &Endpoint) -> Result<(), StoreError> {
     let statement = "INSERT INTO endpoints (url, disabled_at, rest_until, pace) VALUES (?1, ?2, ?3, ?4) \
          ON CONFLICT (url) DO UPDATE SET disabled_at = excluded.disabled_at, rest_until = excluded.rest_until, \

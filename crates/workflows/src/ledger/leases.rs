@@ -1,24 +1,26 @@
-//! Leases with fencing (G3): one owner at a time, and a token that grows with each, so that a statement of one who lost
-//! the lease without noticing changes nothing.
+//! Leases with fencing tokens (G3).
+//!
+//! A lease has one owner at a time. Its token grows with every owner, so that a statement of an owner that lost the
+//! lease without noticing changes nothing.
 
 use domain::time::Millis;
 
 use super::row_reader::RowReader;
 use crate::ports::{Sql, SqlValue, StoreError};
 
-/// A lease that was taken.
+/// A lease that was acquired.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
-    /// What it is for.
+    /// What the lease is for.
     pub name: &'static str,
-    /// Grows each time the lease changes hands.
+    /// Fencing token: grows each time the lease is acquired.
     pub token: i64,
-    /// Where the last owner stopped: the next one goes on after it.
+    /// Where the last owner stopped; the next one continues after it.
     pub resume_after: String,
 }
 
 impl Lease {
-    /// SQL that is true while the lease is ours; its two parameters begin at `?first`.
+    /// SQL condition that is true while this lease is valid. Its two parameters start at `?first_param`.
     pub(crate) fn condition(first_param: usize) -> String {
         let second_param = first_param + 1;
         format!("EXISTS (SELECT 1 FROM leases l WHERE l.name = ?{first_param} AND l.token = ?{second_param})")
@@ -30,11 +32,11 @@ impl Lease {
     }
 }
 
-/// Takes a lease for `ms`, unless somebody else's holds at `now`. One that holds for longer than `ms` is from a clock
-/// that has jumped, and counts for nothing.
+/// Acquires a lease for `ttl_ms` milliseconds. Returns `None` if another owner has it at `now`. A lease that is valid
+/// for longer than `ttl_ms` was written by a clock that had jumped ahead, and is ignored.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn acquire<S: Sql>(
     sql: &S,
     name: &'static str,
@@ -51,10 +53,11 @@ pub async fn acquire<S: Sql>(
     Ok(Some(Lease { name, token: row.int()?, resume_after: row.text()? }))
 }
 
-/// Keeps a lease until `until` (the past gives it up), and notes where its owner is. Answers whether it was still ours.
+/// Renews a lease until `until`, and saves [`Lease::resume_after`]. A time in the past releases the lease. Returns
+/// `false` if the lease was lost.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn renew<S: Sql>(sql: &S, lease: &Lease, until: Millis) -> Result<bool, StoreError> {
     let statement = "UPDATE leases SET until = ?3, resume_after = ?4 WHERE name = ?1 AND token = ?2 RETURNING token";
     let [name, token] = lease.params();

@@ -1,4 +1,6 @@
-//! Orders in the ledger. Each move is one conditional statement: whoever changed the row brings Redis along.
+//! Orders in the ledger.
+//!
+//! Each transition is one conditional statement. The caller whose statement changed the row settles Redis.
 
 use domain::{
     ids::{ActivityId, OrderNo, SkuId, UserId},
@@ -23,16 +25,16 @@ pub struct OrderRow {
     pub order: Order,
     /// Whether it holds units.
     pub live: bool,
-    /// When it last changed: the version of the row.
+    /// When the row last changed.
     pub updated_at: Millis,
     /// The provider's id of its payment.
     pub payment: String,
-    /// The sale's epoch when this was read.
+    /// The activity's epoch when the row was read.
     pub epoch: i64,
 }
 
 impl OrderRow {
-    /// What Redis must be told of it.
+    /// The transition that Redis is to apply. `stream_id` is the message to acknowledge with it, or empty.
     #[must_use]
     pub fn to_transition(&self, stream_id: String) -> Transition {
         let state = OrderState {
@@ -47,7 +49,8 @@ impl OrderRow {
     }
 }
 
-/// What every query of orders returns. Where a session has ended, nobody is sent any more.
+/// The columns that every query of orders returns. The URL of a closed session is left out, so that no buyer is sent to
+/// it.
 pub(crate) const COLUMNS: &str = "order_no, user_id, sku, quantity, amount, currency, status, live, reason, created_at, \
      pay_by, paid_at, CASE WHEN checkout_url <> '' AND EXISTS (SELECT 1 FROM sessions s \
        WHERE s.order_no = orders.order_no AND s.url = orders.checkout_url AND s.state = 'closed') \
@@ -89,18 +92,18 @@ pub(crate) fn parse_rows(rows: Vec<Vec<SqlValue>>) -> Result<Vec<OrderRow>, Stor
     rows.into_iter().map(parse_row).collect()
 }
 
-/// A message of the stream, ready to be written.
+/// An order message from the stream, ready to be inserted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewOrder {
     /// Its number.
     pub order_no: OrderNo,
-    /// Whose it is.
+    /// The buyer.
     pub user: UserId,
-    /// What.
+    /// The SKU.
     pub sku: SkuId,
-    /// How many.
+    /// Units.
     pub quantity: i64,
-    /// The whole price.
+    /// The total price.
     pub money: Money,
     /// When it was reserved.
     pub created_at: Millis,
@@ -108,12 +111,15 @@ pub struct NewOrder {
     pub epoch: i64,
 }
 
-/// Inserts orders of one activity in one statement, waiting for payment from `now` on. An order that is there already,
-/// that the ledger has no room for, or that comes from an older epoch, is left out; who was is seen by [`standings`].
-/// An epoch later than the ledger's was its own before it was restored from a backup: what that accepted, Redis counts.
+/// Inserts orders of one activity as `pending_payment` in one statement. Their time to pay starts at `now`.
+///
+/// Orders that exist already or that an older epoch accepted are left out, and on SQLite also those that exceed a SKU's
+/// total or a buyer's limit; [`load_states`] shows which. Orders of a later epoch than the ledger's are inserted: the
+/// ledger had that epoch before it was restored from a backup, and Redis counts its orders.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger: then none of them was written.
+/// See [`ledger`](super). PostgreSQL returns `LedgerRefused` for the whole batch if one order exceeds a total or a
+/// limit.
 pub async fn insert<S: Sql>(
     sql: &S,
     activity: &ActivityId,
@@ -141,7 +147,8 @@ const INSERT_SQLITE: &str = "INSERT INTO orders \
        JOIN epochs AS p ON p.activity = a.id AND p.epoch <= e.value ->> 7 WHERE 1 = 1 \
      ON CONFLICT (order_no) DO NOTHING";
 
-/// The epoch is locked until the rows are there: a rebuild that raises it meanwhile sees them, or they are left out.
+/// Locks the epoch until the rows are inserted: a rebuild that raises it at the same time sees the rows, or they are
+/// left out.
 const INSERT_POSTGRES: &str = "INSERT INTO orders \
      (order_no, activity, sku, user_id, quantity, amount, currency, status, live, created_at, pay_by, updated_at) \
      WITH sale AS MATERIALIZED (SELECT a.id, a.pay_timeout_ms, p.epoch \
@@ -151,10 +158,10 @@ const INSERT_POSTGRES: &str = "INSERT INTO orders \
      FROM sale JOIN jsonb_array_elements((?1::text)::jsonb) AS e ON (e ->> 7)::bigint >= sale.epoch \
      ON CONFLICT (order_no) DO NOTHING";
 
-/// Inserts an order that has no units (any more), for its money to go back; repeating it changes nothing.
+/// Inserts an order that holds no units, as `expired`, so that its payment can be refunded. Idempotent.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn insert_released<S: Sql>(sql: &S, order: &NewOrder, now: Millis) -> Result<(), StoreError> {
     let statement = "INSERT INTO orders \
          (order_no, activity, sku, user_id, quantity, amount, currency, status, live, created_at, updated_at) \
@@ -174,11 +181,11 @@ pub async fn insert_released<S: Sql>(sql: &S, order: &NewOrder, now: Millis) -> 
     sql.run(statement, params).await.map(|_| ())
 }
 
-/// Where each of some orders of one activity stands; `None` where the ledger does not have it. All that stand alike come
-/// in one row: Spin hands rows over one by one, and that took longer than writing the orders.
+/// Loads the state of each of some orders of one activity; `None` for orders that the ledger does not have. Orders with
+/// the same state share one row: Spin passes rows one by one, which took longer than writing the orders.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn load_states<S: Sql>(
     sql: &S,
     activity: &ActivityId,
@@ -223,7 +230,7 @@ pub async fn load_states<S: Sql>(
 /// Loads one order.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!("SELECT {COLUMNS} FROM orders WHERE order_no = ?1");
     Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into()]).await?)?.pop())
@@ -232,7 +239,7 @@ pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<OrderRow
 /// Loads those of `orders` that exist.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn load_many<S: Sql>(sql: &S, orders: &[&OrderNo]) -> Result<Vec<OrderRow>, StoreError> {
     let order_numbers: Vec<_> = orders.iter().map(ToString::to_string).collect();
     let json_values = match sql.dialect() {
@@ -243,10 +250,10 @@ pub async fn load_many<S: Sql>(sql: &S, orders: &[&OrderNo]) -> Result<Vec<Order
     parse_rows(sql.run(&statement, vec![json!(order_numbers).to_string().into()]).await?)
 }
 
-/// A user's orders, newest first, before `before` where given.
+/// Lists up to `limit` orders of a user, newest first, starting after `before` if it is given.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn list_for_user<S: Sql>(
     sql: &S,
     user: &UserId,
@@ -263,10 +270,10 @@ pub async fn list_for_user<S: Sql>(
     Ok(parse_rows(rows)?.into_iter().map(|row| row.order).collect())
 }
 
-/// A page of an activity's orders, by number, after the number `after`.
+/// Loads up to `limit` orders of an activity with a number greater than `after`, sorted by number.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn load_page<S: Sql>(
     sql: &S,
     activity: &ActivityId,
@@ -281,18 +288,18 @@ pub async fn load_page<S: Sql>(
     parse_rows(sql.run(&statement, params).await?)
 }
 
-/// `pending_payment → cancelled`, by the buyer. Answers the order if this call moved it.
+/// `pending_payment → cancelled`, by the buyer. Returns the order if this call changed it.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn cancel<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<OrderRow>, StoreError> {
     release(sql, order_no, OrderStatus::Cancelled, "cancelled_by_buyer", now).await
 }
 
-/// `pending_payment → cancelled | expired`, as `to` says. Answers the order if this call moved it.
+/// `pending_payment → cancelled | expired`, depending on `to`. Returns the order if this call changed it.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn release<S: Sql>(
     sql: &S,
     order_no: &OrderNo,
@@ -308,12 +315,12 @@ pub async fn release<S: Sql>(
     Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
 }
 
-/// `pending_payment → expired` for up to `limit` orders whose time is up at `now`. An order whose payment session is
-/// open stays until the provider was asked, or has not answered for [`sessions::GRACE_MS`]. Answers those that this call
-/// moved: none where it is done under a `lease` that somebody else has taken over.
+/// `pending_payment → expired` for up to `limit` orders whose time to pay is over at `now`. An order with an open
+/// payment session stays until the session is closed, but for [`sessions::GRACE_MS`] at most. Returns the orders that
+/// this call changed; none if `lease` was lost.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn expire<S: Sql>(
     sql: &S,
     now: Millis,
@@ -339,11 +346,11 @@ pub async fn expire<S: Sql>(
     parse_rows(sql.run(&statement, params).await?)
 }
 
-/// Starts a payment: notes where to pay, and extends the hold once by the activity's extension (E6). Answers the order
-/// if it waits for money and its time is not up.
+/// Starts a payment: records where to pay, and extends the time to pay by the activity's extension, once (E6). Returns
+/// the order if it is `pending_payment` and its time to pay is not over.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn start_payment<S: Sql>(
     sql: &S,
     order_no: &OrderNo,
@@ -361,10 +368,11 @@ pub async fn start_payment<S: Sql>(
     Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
 }
 
-/// Orders whose last move Redis may not have seen, unchanged since `before`: up to `limit`, after the first `skip`.
+/// Loads up to `limit` orders whose last transition Redis may not have applied, unchanged since `before`, without the
+/// first `skip`.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn load_unsettled<S: Sql>(
     sql: &S,
     before: Millis,
@@ -378,10 +386,10 @@ pub async fn load_unsettled<S: Sql>(
     parse_rows(sql.run(&statement, vec![before.0.into(), limit.into(), skip.into()]).await?)
 }
 
-/// Notes that Redis has seen these moves, unless the order moved again since.
+/// Records that Redis has applied the transitions of these orders. An order whose status changed since stays unsettled.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn mark_settled<S: Sql>(sql: &S, rows: &[OrderRow]) -> Result<(), StoreError> {
     if rows.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Callbacks, and the moves of orders that money makes, in the ledger.
+//! Payment callbacks in the ledger, and the transitions of orders that payments and refunds cause.
 
 use domain::{ids::OrderNo, money::Money, time::Millis, webhook::ProviderEvent};
 use serde::Serialize;
@@ -12,7 +12,7 @@ use crate::ports::{Sql, SqlValue, StoreError};
 /// A callback as the ledger has it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Callback {
-    /// The event's id.
+    /// The id of the provider's event.
     pub id: String,
     /// Its type.
     #[serde(rename = "type")]
@@ -21,16 +21,16 @@ pub struct Callback {
     pub order_no: String,
     /// The provider's id of the payment.
     pub payment: String,
-    /// How much.
+    /// Amount and currency.
     #[serde(flatten)]
     pub money: Money,
     /// The provider's id of a refund.
     pub refund: String,
     /// The provider's id of a payment session that ended.
     pub session: String,
-    /// When it came.
+    /// When it was received.
     pub received_at: Millis,
-    /// What was done about it; empty while nothing was.
+    /// What was done about it; empty until it is processed.
     pub outcome: String,
 }
 
@@ -51,10 +51,10 @@ fn parse_row(row: Vec<SqlValue>) -> Result<Callback, StoreError> {
     })
 }
 
-/// Writes a callback down, once; answers it as it stands.
+/// Records a callback once, and returns it as the ledger has it.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn record_callback<S: Sql>(sql: &S, event: &ProviderEvent, now: Millis) -> Result<Callback, StoreError> {
     let params = vec![
         sanitize(&event.id),
@@ -67,7 +67,7 @@ pub async fn record_callback<S: Sql>(sql: &S, event: &ProviderEvent, now: Millis
         sanitize(&event.refund),
         sanitize(&event.session),
     ];
-    // The update changes nothing; it makes RETURNING answer for a callback that was there before.
+    // The update changes nothing: it makes RETURNING return a callback that was recorded before.
     let statement = format!(
         "INSERT INTO callbacks (id, type, order_no, payment, amount, currency, received_at, refund, session) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) \
@@ -77,23 +77,24 @@ pub async fn record_callback<S: Sql>(sql: &S, event: &ProviderEvent, now: Millis
     rows.into_iter().next().map_or_else(|| Err(StoreError::Malformed("no callback was written".to_owned())), parse_row)
 }
 
-/// A provider's text as the ledger can keep it: PostgreSQL takes no NUL, and nobody reads a novel.
+/// A provider's text as the ledger stores it: without NUL, which PostgreSQL rejects, and cut to 200 characters.
 fn sanitize(text: &str) -> SqlValue {
     text.chars().filter(|c| *c != '\0').take(200).collect::<String>().into()
 }
 
-/// Notes what was done about a callback.
+/// Records what was done about a callback.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn set_outcome<S: Sql>(sql: &S, id: &str, outcome: &str) -> Result<(), StoreError> {
     sql.run("UPDATE callbacks SET outcome = ?2 WHERE id = ?1", vec![id.into(), outcome.into()]).await.map(|_| ())
 }
 
-/// Callbacks that nothing was done about yet, received before `before`.
+/// Loads up to `limit` callbacks without an outcome that were received at or before `before`, oldest first, without the
+/// first `skip`.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn load_unprocessed<S: Sql>(
     sql: &S,
     before: Millis,
@@ -108,19 +109,19 @@ pub async fn load_unprocessed<S: Sql>(
     sql.run(&statement, vec![before.0.into(), limit.into(), skip.into()]).await?.into_iter().map(parse_row).collect()
 }
 
-/// Outcomes that leave a callback to an operator: its money has no order, or its order not this money (E2), or its money
-/// is not where it was said to be (E4).
+/// Outcomes that hold a callback for an operator: its order is unknown, or the payment does not match the order (E2),
+/// or a refund failed after the provider had confirmed it (E4).
 pub(crate) const HELD_OUTCOMES: &str =
     "('unknown_order', 'wrong_amount', 'paid_twice', 'unknown_payment', 'refund_bounced')";
 
-/// The outcome with which an operator gives the money of a callback back: a trigger writes the refund in the same
-/// statement, and leaves a callback alone whose payment its order was paid with.
+/// The outcome with which an operator refunds the payment of a held callback. A trigger inserts the refund in the same
+/// statement, and leaves the callback unchanged if its order was paid with this payment.
 pub const REFUNDED_BY_OPERATOR: &str = "refunded_by_operator";
 
-/// The newest 200 callbacks that wait for an operator.
+/// Lists the newest 200 held callbacks.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn list_held<S: Sql>(sql: &S) -> Result<Vec<Callback>, StoreError> {
     let statement = format!(
         "SELECT {CALLBACK_COLUMNS} FROM callbacks WHERE outcome IN {HELD_OUTCOMES} ORDER BY received_at DESC LIMIT 200"
@@ -128,30 +129,30 @@ pub async fn list_held<S: Sql>(sql: &S) -> Result<Vec<Callback>, StoreError> {
     sql.run(&statement, Vec::new()).await?.into_iter().map(parse_row).collect()
 }
 
-/// A callback, if it waits for an operator.
+/// Loads a callback if it is held for an operator.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn load_held<S: Sql>(sql: &S, id: &str) -> Result<Option<Callback>, StoreError> {
     let statement = format!("SELECT {CALLBACK_COLUMNS} FROM callbacks WHERE id = ?1 AND outcome IN {HELD_OUTCOMES}");
     sql.run(&statement, vec![sanitize(id)]).await?.into_iter().next().map(parse_row).transpose()
 }
 
-/// What providers said of one order.
+/// Lists the first 100 callbacks that name an order, oldest first.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn list_for_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<Callback>, StoreError> {
     let statement =
         format!("SELECT {CALLBACK_COLUMNS} FROM callbacks WHERE order_no = ?1 ORDER BY received_at LIMIT 100");
     sql.run(&statement, vec![order_no.to_string().into()]).await?.into_iter().map(parse_row).collect()
 }
 
-/// Takes a held callback out of the operator's hands, with a new outcome: empty to be applied once more. Answers it if
-/// it was held.
+/// Sets a new outcome of a held callback; an empty one makes it unprocessed again. Returns the callback if this call
+/// changed it.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn set_outcome_if_held<S: Sql>(sql: &S, id: &str, outcome: &str) -> Result<Option<Callback>, StoreError> {
     let statement = format!(
         "UPDATE callbacks SET outcome = ?2 WHERE id = ?1 AND outcome IN {HELD_OUTCOMES} RETURNING {CALLBACK_COLUMNS}"
@@ -159,10 +160,11 @@ pub async fn set_outcome_if_held<S: Sql>(sql: &S, id: &str, outcome: &str) -> Re
     sql.run(&statement, vec![sanitize(id), outcome.into()]).await?.into_iter().next().map(parse_row).transpose()
 }
 
-/// Erases up to `limit` callbacks that were dealt with and came before `before`. Held ones stay.
+/// Erases up to `limit` processed callbacks that were received at or before `before`. Held ones stay. Returns how many
+/// were erased.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn erase<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<usize, StoreError> {
     let statement = format!(
         "DELETE FROM callbacks WHERE id IN (SELECT c.id FROM callbacks c WHERE c.received_at <= ?1 \
@@ -171,11 +173,11 @@ pub async fn erase<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<usize,
     Ok(sql.run(&statement, vec![before.0.into(), limit.into()]).await?.len())
 }
 
-/// `from → paid`, with the units that it holds. Answers the order if this call moved it; a trigger leaves it where it is
-/// if the payment was given back.
+/// `from → paid`; the order holds its units. Returns the order if this call changed it. A trigger leaves the order
+/// unchanged if the payment is being refunded as an overpayment.
 ///
 /// # Errors
-/// [`StoreError::LedgerRefused`] where a released order finds no room (I2).
+/// `LedgerRefused` if the order was released and there is no room for its units (I2). Otherwise see [`ledger`](super).
 pub async fn mark_paid<S: Sql>(
     sql: &S,
     callback: &Callback,
@@ -190,24 +192,24 @@ pub async fn mark_paid<S: Sql>(
     Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
 }
 
-/// The payment of an order that was paid in a ledger which is lost (see [`crate::recovery::backfill`]).
+/// The payment id of an order whose id was lost with the ledger (see [`crate::recovery::backfill`]).
 pub const LOST_PAYMENT: &str = "lost";
 
-/// Gives the payment of an order back its id; `false` where the order has one. A trigger names it in the order's refund,
-/// which is due then.
+/// Replaces [`LOST_PAYMENT`] by the payment id of a callback. A trigger copies it into the order's refund, which is due
+/// then. Returns `false` if the order's payment id was not lost.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn restore_payment_id<S: Sql>(sql: &S, callback: &Callback) -> Result<bool, StoreError> {
     let statement = "UPDATE orders SET payment = ?2 WHERE order_no = ?1 AND payment = ?3 RETURNING order_no";
     let params = vec![callback.order_no.as_str().into(), callback.payment.as_str().into(), LOST_PAYMENT.into()];
     Ok(!sql.run(statement, params).await?.is_empty())
 }
 
-/// `paid → refunding`, and the refund as work to be done: a trigger writes it in the same statement.
+/// `paid → refunding`. A trigger inserts the refund in the same statement. Returns the order if this call changed it.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn request_refund<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
         "UPDATE orders SET status = 'refunding', reason = 'refund_requested', updated_at = ?2, unsettled = 1 \
@@ -216,13 +218,14 @@ pub async fn request_refund<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) ->
     Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into(), now.0.into()]).await?)?.pop())
 }
 
-/// Why an order is refunded that was paid when it was released, and found no unit.
+/// Reason of the refund of an order that was paid after it was released, when no units were left.
 pub const PAID_TOO_LATE: &str = "paid_too_late";
 
-/// `cancelled | expired → refunding`, for money that came too late and found no unit.
+/// `cancelled | expired → refunding`, for a payment that came after the release and found no units left. Returns the
+/// order if this call changed it.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn refund_late_payment<S: Sql>(
     sql: &S,
     callback: &Callback,
@@ -237,10 +240,11 @@ pub async fn refund_late_payment<S: Sql>(
     Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
 }
 
-/// `refunding → refunded`; the units go back on sale where the activity's policy says so. A trigger closes the work.
+/// `refunding → refunded`; the units are released if the activity's policy says so. A trigger marks the refund as
+/// confirmed. Returns the order if this call changed it.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn mark_refunded<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
         "UPDATE orders SET status = 'refunded', updated_at = ?2, unsettled = 1, \

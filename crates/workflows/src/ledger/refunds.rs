@@ -1,7 +1,7 @@
-//! Refunds in the ledger as durable work: asked for, sent, confirmed (E4, I6).
+//! Refunds in the ledger as durable work: requested, sent, confirmed (E4, I6).
 //!
-//! There are two books of them: refunds of orders, and money that goes back without touching its order because it came
-//! a second time, or an operator said so.
+//! There are two kinds, each with its own table: refunds of orders, and overpayments. An overpayment is refunded
+//! without changing its order, because the payment came a second time or an operator decided so.
 
 use domain::{ids::OrderNo, money::Money, time::Millis};
 use serde::Serialize;
@@ -9,13 +9,14 @@ use serde::Serialize;
 use super::row_reader::RowReader;
 use crate::ports::{Sql, SqlValue, StoreError};
 
-/// Where a refund is written.
+/// What a refund is for; selects its table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefundKind {
-    /// Refunds of orders: a trigger opens one when an order is refunding, and closes it when it is refunded.
+    /// An order. A trigger inserts the refund when the order becomes `refunding`, and confirms it when it becomes
+    /// `refunded`.
     Orders,
-    /// Money that no order wants.
+    /// A payment that pays no order.
     Overpayments,
 }
 
@@ -40,27 +41,27 @@ impl RefundKind {
 /// A refund.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Refund {
-    /// Where it is written.
+    /// What it is for.
     #[serde(rename = "book")]
     pub kind: RefundKind,
-    /// The order's number; of an overpayment, whatever the provider said.
+    /// The order's number; of an overpayment, the text that the provider sent.
     pub order_no: String,
     /// The provider's id of the payment.
     pub payment: String,
-    /// How much.
+    /// Amount and currency.
     #[serde(flatten)]
     pub money: Money,
     /// `requested`, `sent` or `confirmed`.
     pub state: String,
-    /// The provider's id of the refund, once it has one.
+    /// The provider's id of the refund; empty until it is known.
     pub refund: String,
-    /// How often the provider said that it failed.
+    /// How often the provider reported that it failed.
     pub failures: i64,
-    /// Tries so far.
+    /// Attempts so far.
     pub attempts: i64,
-    /// When it is tried next.
+    /// When the next attempt is due.
     pub next_try_at: Millis,
-    /// How the last try failed.
+    /// The error of the last attempt.
     pub last_error: String,
 }
 
@@ -85,11 +86,11 @@ fn parse_rows(kind: RefundKind, rows: Vec<Vec<SqlValue>>) -> Result<Vec<Refund>,
     rows.into_iter().map(parse_row).collect()
 }
 
-/// Takes up to `limit` refunds of each book whose time has come, and sets their next try ahead, so that no two sweepers
-/// send one at the same time.
+/// Claims up to `limit` due refunds of each kind. Their next attempt is moved ahead, so that no two sweepers send the
+/// same refund at the same time.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<Refund>, StoreError> {
     let mut claimed = Vec::new();
     for kind in RefundKind::ALL {
@@ -106,21 +107,21 @@ pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<R
     Ok(claimed)
 }
 
-/// How a try ended.
+/// Result of an attempt to refund.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RefundAttempt {
-    /// The provider has it under this id.
+    /// The provider accepted the refund under this id.
     Accepted(String),
-    /// The provider could not: the next try is a new refund, then.
+    /// The provider reported this failure. The next attempt is a new refund, not before this time.
     Failed(String, Millis),
-    /// The provider did not say; it is asked again, not before then.
+    /// The provider gave no answer, for this reason. It is asked again, not before this time.
     Unknown(String, Millis),
 }
 
-/// Notes how a try ended; the next one comes in any case until the provider confirms.
+/// Records the result of an attempt. Another attempt follows in any case until the provider confirms the refund.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn record_attempt<S: Sql>(sql: &S, refund: &Refund, attempt: &RefundAttempt) -> Result<(), StoreError> {
     let (set, text, not_before) = match attempt {
         RefundAttempt::Accepted(refund_id) => ("state = 'sent', refund = ?3, last_error = ''", refund_id, Millis(0)),
@@ -144,11 +145,12 @@ pub async fn record_attempt<S: Sql>(sql: &S, refund: &Refund, attempt: &RefundAt
     sql.run(&statement, params).await.map(|_| ())
 }
 
-/// The provider said that a refund failed: it is asked for anew, a minute later. News of an earlier try than the one
-/// that is under way changes nothing. `refund` is the provider's id, where it named one. Answers whether it is asked for.
+/// Records that the provider reported a failed refund, and requests it again a minute later. A report about an earlier
+/// attempt than the current one changes nothing. `refund` is the provider's id, or empty if it named none. Returns
+/// whether the refund is requested again.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn record_failure<S: Sql>(
     sql: &S,
     order_no: &str,
@@ -171,22 +173,23 @@ pub async fn record_failure<S: Sql>(
     Ok(changed)
 }
 
-/// A confirmed refund, and the last one that was tried: of `?1`, paid with `?2`, and `?3` where the provider named it.
+/// Matches a confirmed refund of order `?1` and payment `?2`. If `?3` names the provider's refund, it must be the last
+/// attempt.
 const MATCHING_CONFIRMED: &str = "order_no = ?1 AND payment = ?2 AND state = 'confirmed' \
      AND (refund IN (CAST(?3 AS TEXT), '') OR CAST(?3 AS TEXT) = '')";
 
-/// Whether a refund that the provider now says has failed was confirmed before.
+/// Whether a refund that the provider now reports as failed was confirmed before.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn was_confirmed<S: Sql>(sql: &S, order_no: &str, payment: &str, refund: &str) -> Result<bool, StoreError> {
     Ok(!query(sql, MATCHING_CONFIRMED, vec![order_no.into(), payment.into(), refund.into()]).await?.is_empty())
 }
 
-/// Opens a refund again that [`bounced`]: it can fail now, and be asked for anew. Its order stays where it is.
+/// Reopens a refund that [`was_confirmed`], so that it can fail and be requested again. The order stays as it is.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn reopen<S: Sql>(sql: &S, order_no: &str, payment: &str, refund: &str) -> Result<(), StoreError> {
     for kind in RefundKind::ALL {
         let statement = format!("UPDATE {} SET state = 'sent' WHERE {MATCHING_CONFIRMED}", kind.table());
@@ -195,10 +198,10 @@ pub async fn reopen<S: Sql>(sql: &S, order_no: &str, payment: &str, refund: &str
     Ok(())
 }
 
-/// Writes down that money is to go back without touching its order; repeating it changes nothing.
+/// Records a payment that is to be refunded without changing its order. Idempotent.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn record_overpayment<S: Sql>(
     sql: &S,
     order_no: &str,
@@ -213,18 +216,19 @@ pub async fn record_overpayment<S: Sql>(
     sql.run(statement, params).await.map(|_| ())
 }
 
-/// Whether a payment went back, or is to go back, without touching its order.
+/// Whether a payment was refunded, or is to be refunded, without changing its order.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn is_overpayment<S: Sql>(sql: &S, payment: &str) -> Result<bool, StoreError> {
     Ok(!sql.run("SELECT payment FROM overpayments WHERE payment = ?1", vec![payment.into()]).await?.is_empty())
 }
 
-/// The provider confirmed a refund, and perhaps named it; `false` where the book has none such.
+/// Records that the provider confirmed a refund; `refund` is its id, or empty. Returns `false` if there is no such
+/// refund of this kind.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn confirm<S: Sql>(
     sql: &S,
     kind: RefundKind,
@@ -241,18 +245,18 @@ pub async fn confirm<S: Sql>(
     Ok(!sql.run(&statement, vec![order_no.into(), payment.into(), refund.into()]).await?.is_empty())
 }
 
-/// Refunds that are not confirmed, the longest-waiting first: what an operator looks at.
+/// Lists up to 200 unconfirmed refunds of each kind, most attempts first, for operators.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn list_unconfirmed<S: Sql>(sql: &S) -> Result<Vec<Refund>, StoreError> {
     query(sql, "state <> 'confirmed' ORDER BY attempts DESC, next_try_at LIMIT 200", Vec::new()).await
 }
 
-/// All refunds that name an order.
+/// Lists all refunds that name an order.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn list_for_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<Refund>, StoreError> {
     query(sql, "order_no = ?1", vec![order_no.to_string().into()]).await
 }

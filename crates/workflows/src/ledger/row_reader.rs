@@ -1,25 +1,25 @@
-//! Reads rows, column by column.
+//! Reads the columns of a row in order.
 
 use domain::money::Money;
 
 use crate::ports::{SqlValue, StoreError};
 
-/// A row, read from its first column on.
+/// Reads a row from its first column on.
 pub struct RowReader {
     values: std::vec::IntoIter<SqlValue>,
 }
 
 impl RowReader {
-    /// A row from its values.
+    /// Starts at the first of `values`.
     #[must_use]
     pub fn new(values: Vec<SqlValue>) -> Self {
         Self { values: values.into_iter() }
     }
 
-    /// The next column as a number, null being 0.
+    /// Reads the next column as a number; NULL is 0.
     ///
     /// # Errors
-    /// There is no such column, or it is no number.
+    /// `Malformed` if there is no such column, or it is not a number.
     pub fn int(&mut self) -> Result<i64, StoreError> {
         match self.values.next() {
             Some(SqlValue::Int(number)) => Ok(number),
@@ -28,10 +28,10 @@ impl RowReader {
         }
     }
 
-    /// The next column as text, null being empty.
+    /// Reads the next column as text; NULL is empty.
     ///
     /// # Errors
-    /// There is no such column, or it is no text.
+    /// `Malformed` if there is no such column, or it is not text.
     pub fn text(&mut self) -> Result<String, StoreError> {
         match self.values.next() {
             Some(SqlValue::Text(text)) => Ok(text),
@@ -40,18 +40,18 @@ impl RowReader {
         }
     }
 
-    /// The next two columns, an amount and its currency.
+    /// Reads the next two columns as an amount and its currency.
     ///
     /// # Errors
-    /// They are none.
+    /// `Malformed` if one of them is missing, or has another type.
     pub fn money(&mut self) -> Result<Money, StoreError> {
         Ok(Money { amount: self.int()?, currency: self.text()? })
     }
 
-    /// The next column, parsed.
+    /// Reads the next column as text and parses it.
     ///
     /// # Errors
-    /// It does not parse.
+    /// `Malformed` if there is no such column, or its text cannot be parsed.
     pub fn parse<T, E>(&mut self, parse: impl Fn(&str) -> Result<T, E>) -> Result<T, StoreError> {
         let text = self.text()?;
         parse(&text).map_err(|_| StoreError::Malformed(format!("{text:?} in the ledger")))

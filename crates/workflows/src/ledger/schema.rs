@@ -1,4 +1,4 @@
-//! Migrations: numbered, idempotent, run by whoever finds the ledger behind.
+//! Migrations of the ledger: numbered, idempotent, run by any process that finds the ledger behind.
 
 use super::row_reader::RowReader;
 use crate::ports::{Dialect, Sql, StoreError};
@@ -27,16 +27,17 @@ fn migrations(dialect: Dialect) -> &'static [(i64, &'static str)] {
     }
 }
 
-/// The version that this code needs.
+/// The schema version that this code needs.
 #[must_use]
 pub fn required_version(dialect: Dialect) -> i64 {
     migrations(dialect).last().map_or(0, |(version, _)| *version)
 }
 
-/// The version up to which the ledger has every migration, or one that this code does not know; 0 for an empty ledger.
+/// The version up to which every migration is applied; 0 for an empty ledger. If the ledger has a later migration than
+/// this code knows, its version.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn current_version<S: Sql>(sql: &S) -> Result<i64, StoreError> {
     let applied = applied_migrations(sql).await?;
     let latest = applied.iter().copied().max().unwrap_or(0);
@@ -47,7 +48,7 @@ pub async fn current_version<S: Sql>(sql: &S) -> Result<i64, StoreError> {
     Ok(numbers.take_while(|number| applied.contains(number)).last().unwrap_or(0))
 }
 
-/// The migrations that the ledger has. Each is looked at by itself: they may come in any order.
+/// Loads the versions of the applied migrations. They may have been applied in any order, so each is checked by itself.
 async fn applied_migrations<S: Sql>(sql: &S) -> Result<Vec<i64>, StoreError> {
     match sql.run("SELECT version FROM schema_versions", Vec::new()).await {
         Ok(rows) => rows.into_iter().map(|row| RowReader::new(row).int()).collect(),
@@ -56,11 +57,11 @@ async fn applied_migrations<S: Sql>(sql: &S) -> Result<Vec<i64>, StoreError> {
     }
 }
 
-/// Brings the ledger to the wanted version. Every statement may be repeated, so a crash in the middle, or two at once,
-/// do no harm; the last one of each migration notes that it is done.
+/// Migrates the ledger to the required version. Every statement can be repeated, so a crash or a concurrent migration
+/// does no harm; the last statement of each migration records it as applied.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn migrate<S: Sql>(sql: &S) -> Result<(), StoreError> {
     let applied = applied_migrations(sql).await?;
     for (_, text) in migrations(sql.dialect()).iter().filter(|(number, _)| !applied.contains(number)) {
@@ -71,8 +72,9 @@ pub async fn migrate<S: Sql>(sql: &S) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// PostgreSQL can refuse `IF NOT EXISTS` when two create the same thing at the same instant: the second try finds it.
-/// SQLite has no `IF NOT EXISTS` for a column: that it is there already is what was wanted.
+/// Runs a statement, up to five times. PostgreSQL can refuse `IF NOT EXISTS` when two connections create the same
+/// object at the same instant; the next attempt finds it. SQLite has no `IF NOT EXISTS` for a column, so a duplicate
+/// column counts as success.
 async fn run_with_retries<S: Sql>(sql: &S, statement: &str) -> Result<(), StoreError> {
     let mut last = Ok(Vec::new());
     for _ in 0..5 {
@@ -86,7 +88,7 @@ async fn run_with_retries<S: Sql>(sql: &S, statement: &str) -> Result<(), StoreE
     last.map(|_| ())
 }
 
-/// Statements are separated by blank lines; a block of comments alone is none.
+/// Splits a migration at its blank lines. A block of comments alone is not a statement.
 fn statements(text: &str) -> impl Iterator<Item = &str> {
     text.split("\n\n").map(str::trim).filter(|block| block.lines().any(|line| !line.trim_start().starts_with("--")))
 }

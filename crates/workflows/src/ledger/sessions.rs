@@ -1,44 +1,46 @@
-//! Payment sessions in the ledger: those that the provider must be asked about before their order is released. An order
-//! has one at a time: another one is opened when the last one has ended.
+//! Payment sessions in the ledger.
+//!
+//! The provider is asked about an open session before its order is released. An order has one session at a time: the
+//! next one is opened after the last one has ended.
 
 use domain::{ids::OrderNo, time::Millis};
 
 use super::row_reader::RowReader;
 use crate::ports::{Sql, StoreError};
 
-/// How long an order that is due waits for the provider's word on its open session, in milliseconds. Money that comes
-/// after that is late money.
+/// How long an order whose time to pay is over waits for the provider's answer about its open session, in milliseconds.
+/// A payment that is reported later counts as late.
 pub const GRACE_MS: i64 = 60_000;
 
-/// How often a provider is asked about a session; after that it has ended by itself.
+/// How often a provider is asked about a session. After that many attempts the session has ended by itself.
 const MAX_ATTEMPTS: i64 = 24;
 
-/// A session that is to be asked about.
+/// A session that the provider is to be asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueSession {
-    /// Of which order.
+    /// Its order.
     pub order_no: OrderNo,
     /// The provider's id.
     pub id: String,
 }
 
-/// The last session of an order: those before it have ended.
+/// The latest session of an order; earlier ones have ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
     /// The provider's id.
     pub id: String,
-    /// Where it is paid.
+    /// Where the buyer pays.
     pub url: String,
-    /// Which of the order's sessions it is, from 1.
+    /// Its number among the order's sessions, from 1.
     pub attempt: i64,
-    /// Whether it can still be paid, as far as is known.
+    /// Whether it can still be paid, as far as the ledger knows.
     pub open: bool,
 }
 
-/// The last session of an order.
+/// Loads the latest session of an order.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn load_latest<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<Session>, StoreError> {
     let statement = "SELECT session, url, attempt, CASE WHEN state = 'open' THEN 1 ELSE 0 END FROM sessions \
          WHERE order_no = ?1";
@@ -50,11 +52,12 @@ pub async fn load_latest<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<S
     rows.into_iter().next().map(parse_row).transpose()
 }
 
-/// Keeps an order's session: its first, or the next one after one that ended; anything else changes nothing. It is
-/// asked about from `ask_at` on. One that the provider has already called ended is kept as such.
+/// Saves the first session of an order, or the next one after a closed one; in any other case nothing changes. The
+/// provider is asked about it from `ask_at` on. A session whose end the provider has already reported is saved as
+/// closed.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn save<S: Sql>(sql: &S, order_no: &OrderNo, opened: &Session, ask_at: Millis) -> Result<(), StoreError> {
     let statement = "INSERT INTO sessions (order_no, session, url, attempt, next_ask_at, state) \
          VALUES (?1, ?2, ?3, CAST(?4 AS BIGINT), CAST(?5 AS BIGINT), CASE WHEN EXISTS (SELECT 1 FROM callbacks c \
@@ -72,11 +75,11 @@ pub async fn save<S: Sql>(sql: &S, order_no: &OrderNo, opened: &Session, ask_at:
     sql.run(statement, params).await.map(|_| ())
 }
 
-/// Takes up to `limit` open sessions of orders whose time is up or that were released, and sets their next turn ahead,
-/// so that no two sweepers ask about one at the same time.
+/// Claims up to `limit` open sessions of orders that were released or whose time to pay is over. Their next attempt is
+/// moved ahead, so that no two sweepers ask about the same session at the same time.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<DueSession>, StoreError> {
     let statement = "UPDATE sessions SET attempts = attempts + 1, \
          next_ask_at = CAST(?1 AS BIGINT) + 5000 * (attempts + 1) * (attempts + 1) \
@@ -94,19 +97,19 @@ pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<D
         .collect()
 }
 
-/// The session has ended: its order can be released, or get another one.
+/// Closes a session that has ended: its order can be released, or get another session.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn close<S: Sql>(sql: &S, order_no: &OrderNo, session: &str) -> Result<(), StoreError> {
     let statement = "UPDATE sessions SET state = 'closed' WHERE order_no = ?1 AND session = ?2 AND state = 'open'";
     sql.run(statement, vec![order_no.to_string().into(), session.into()]).await.map(|_| ())
 }
 
-/// The provider did not say: it is asked again, some day for the last time.
+/// Records that the provider gave no answer. It is asked again; after the last attempt the session is closed.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn record_no_answer<S: Sql>(
     sql: &S,
     order_no: &OrderNo,

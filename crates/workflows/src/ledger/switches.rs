@@ -1,11 +1,11 @@
-//! Switches that operators, or their variables, turn on: for triggers, and for whatever must outlive Redis.
+//! Switches that operators or their variables set, for triggers and for settings that must outlive Redis.
 
 use crate::ports::{Sql, SqlValue, StoreError};
 
-/// Turns a switch on or off; where it stands so already, nothing is written.
+/// Turns a switch on or off. Writes nothing if it is in that position already.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn set<S: Sql>(sql: &S, name: &str, on: bool) -> Result<(), StoreError> {
     if is_on(sql, name).await? == on {
         return Ok(());
@@ -15,10 +15,10 @@ pub async fn set<S: Sql>(sql: &S, name: &str, on: bool) -> Result<(), StoreError
     sql.run(statement, vec![name.into(), on.into()]).await.map(|_| ())
 }
 
-/// Whether a switch is on; one that was never touched is off.
+/// Whether a switch is on; one that was never set is off.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](super).
 pub async fn is_on<S: Sql>(sql: &S, name: &str) -> Result<bool, StoreError> {
     let rows = sql.run("SELECT is_on FROM switches WHERE name = ?1", vec![name.into()]).await?;
     Ok(rows.first().is_some_and(|row| row == &[SqlValue::from(true)]))
