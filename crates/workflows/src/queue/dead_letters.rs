@@ -1,4 +1,4 @@
-//! Dead letters (D4, I4): orders that could not be written, kept for an operator, who may put them back.
+//! Dead letters (D4, I4): orders that could not be written, kept for an operator, who can replay them.
 
 use std::collections::BTreeMap;
 
@@ -21,33 +21,34 @@ use crate::{
 /// A dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DeadLetter {
-    /// The order's number.
+    /// The order's number; `<activity>.<stream id>` for a message that cannot be parsed.
     pub order_no: String,
-    /// The message as it stood in the stream.
+    /// The message as it was in the stream.
     pub message: String,
-    /// Why it died.
+    /// Why it could not be written.
     pub reason: String,
-    /// When.
+    /// When it last failed.
     pub died_at: Millis,
-    /// When it was put back; 1970 for never.
+    /// When it was last replayed; 0 (1970) for never.
     pub replayed_at: Millis,
 }
 
-/// What came of putting one back.
+/// Result of [`replay`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplayOutcome {
-    /// It is queued again.
+    /// The order is queued again.
     Queued,
-    /// It is not failed, or there is no room for it; the word says which.
+    /// The order has not failed, or Redis has no room for it; the word of `lua/requeue.lua` says which.
     Refused(String),
-    /// There is no such dead letter, or its message cannot be read.
+    /// There is no such dead letter, or its message cannot be parsed.
     NotFound,
 }
 
-/// Writes dead letters down: number, message, reason. One that dies again shows when and why it died last.
+/// Records dead letters, each with order number, message and reason. One that is recorded already gets the new reason
+/// and time.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](crate::ledger).
 pub async fn record<S: Sql>(sql: &S, letters: &[(String, String, &str)], now: Millis) -> Result<(), StoreError> {
     if letters.is_empty() {
         return Ok(());
@@ -61,17 +62,17 @@ pub async fn record<S: Sql>(sql: &S, letters: &[(String, String, &str)], now: Mi
          SELECT {order_no}, {message}, {reason}, CAST(?2 AS BIGINT) FROM {json_rows} WHERE 1 = 1 \
          ON CONFLICT (order_no) DO UPDATE SET reason = excluded.reason, died_at = excluded.died_at"
     );
-    // Once each: a message may have come twice.
+    // One row for each order: a batch may contain a message twice.
     let letters: BTreeMap<_, _> = letters.iter().map(|letter| (&letter.0, letter)).collect();
     let json = serde_json::json!(letters.into_values().collect::<Vec<_>>()).to_string();
     sql.run(&statement, vec![json.into(), now.0.into()]).await.map(|_| ())
 }
 
-/// Up to `limit` dead letters: those that were not put back since they died first, the newest first of each; after the
-/// letter `before`, where it is not empty.
+/// Lists up to `limit` dead letters: first those not replayed since they last failed, then the others, each newest
+/// first. Starts after the dead letter `before`, unless it is empty.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](crate::ledger).
 pub async fn list<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<DeadLetter>, StoreError> {
     let statement = "WITH letters AS (SELECT order_no, message, reason, died_at, replayed_at, \
            CASE WHEN replayed_at < died_at THEN 1 ELSE 0 END AS waits FROM dead_letters) \
@@ -81,19 +82,19 @@ pub async fn list<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<DeadL
     sql.run(statement, vec![before.into(), limit.into()]).await?.into_iter().map(parse_row).collect()
 }
 
-/// One dead letter.
+/// Loads a dead letter.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](crate::ledger).
 pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<DeadLetter>, StoreError> {
     let statement = "SELECT order_no, message, reason, died_at, replayed_at FROM dead_letters WHERE order_no = ?1";
     sql.run(statement, vec![order_no.to_string().into()]).await?.into_iter().next().map(parse_row).transpose()
 }
 
-/// The failed order of a dead letter.
+/// Loads the failed order of a dead letter; `None` if there is no such letter, or its message cannot be parsed.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](crate::ledger).
 pub async fn load_failed_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<Order>, StoreError> {
     let Some(letter) = load(sql, order_no).await? else { return Ok(None) };
     Ok(stream::decode_order(order_no.activity(), &letter.message).map(|new| Order {
@@ -124,10 +125,10 @@ fn parse_row(row: Vec<crate::ports::SqlValue>) -> Result<DeadLetter, StoreError>
     })
 }
 
-/// Puts a dead letter back into the queue, if there is room for it now.
+/// Puts the order of a dead letter back into the queue, if Redis has units for it.
 ///
 /// # Errors
-/// [`StoreError`].
+/// [`StoreError`]; the order may be queued already. Replaying it again is refused then.
 pub async fn replay<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -138,7 +139,7 @@ pub async fn replay<R: Redis, S: Sql>(
     let Some(order) = stream::decode_order(order_no.activity(), &letter.message) else {
         return Ok(ReplayOutcome::NotFound);
     };
-    // It is accepted anew: the script gives it the epoch of the gate.
+    // The order is accepted anew: drop the old epoch, which comes last. The script appends that of the gate.
     let Some((message, _)) = letter.message.rsplit_once('\t') else { return Ok(ReplayOutcome::NotFound) };
     let keys = Keys::of(order_no.activity());
     let script_keys = vec![

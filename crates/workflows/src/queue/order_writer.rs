@@ -1,7 +1,8 @@
 //! The order writer (D2–D4): drains the stream of an activity into the ledger, in batches.
 //!
-//! At least once in, exactly once out: the order's number is the ledger's primary key, and a message is acknowledged
-//! only together with what Redis does about it. Dying between any two lines here leaves a message to be redelivered.
+//! Messages are delivered at least once, and each order is written exactly once: its number is the ledger's primary
+//! key. The message of an order is acknowledged only by the Redis script that applies the outcome, so a crash at any
+//! point here leaves a message that is redelivered.
 
 use std::{collections::HashMap, ops::AddAssign, time::Instant};
 
@@ -26,32 +27,32 @@ use crate::{
 /// Messages in one batch.
 pub const BATCH_SIZE: usize = 500;
 
-/// How long a message is left to the writer that took it before another may, in milliseconds.
+/// How long a message is left to the writer that read it before another writer may reclaim it, in milliseconds.
 pub const REDELIVER_AFTER_MS: i64 = 10_000;
 
-/// Deliveries after which a message is tried by itself, and dies if it still cannot be written (D4).
+/// Deliveries after which a message is written by itself, and becomes a dead letter if that fails (D4).
 pub const MAX_DELIVERIES: i64 = 5;
 
-/// Why the ledger leaves an order out: its SKU has no room (`lua/settle.lua` knows this word).
+/// Reason of a dead letter: the ledger has no units of the SKU left. `lua/settle.lua` compares this word.
 pub(crate) const NO_ROOM: &str = "no_room_in_ledger";
 
-/// Why the ledger leaves an order out: its buyer holds too much.
+/// Reason of a dead letter: the buyer holds too many units.
 const LIMIT_REACHED: &str = "limit_reached_in_ledger";
 
-/// Redis was rebuilt, or replaced by an older one, since the order was accepted (G5).
+/// Reason of a dead letter: Redis was rebuilt, or replaced by an older copy, after the order was accepted (G5).
 pub const OLD_EPOCH: &str = "old_epoch";
 
-/// It was delivered again and again, and could not be written by itself either.
+/// Reason of a dead letter: the message was delivered too often, and could not be written by itself either.
 const UNDELIVERABLE: &str = "undeliverable";
 
 /// What one step did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WriteReport {
-    /// Messages taken from the stream.
+    /// Messages read from the stream.
     pub messages: usize,
-    /// Orders that were queued, and are in the ledger now.
+    /// Orders that were queued and are in the ledger now.
     pub written: usize,
-    /// Orders that could not be written: they failed, are dead letters, and their units are back.
+    /// Orders that could not be written: they failed, are dead letters, and hold no units.
     pub failed: usize,
 }
 
@@ -63,10 +64,10 @@ impl AddAssign for WriteReport {
     }
 }
 
-/// One batch: takes up to [`BATCH`] new messages, writes them, tells Redis.
+/// Writes one batch: reads up to [`BATCH_SIZE`] new messages, inserts their orders, and settles Redis.
 ///
 /// # Errors
-/// [`StoreError`]; what was taken is redelivered.
+/// [`StoreError`]; the messages that were read are redelivered.
 pub async fn write_new<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -77,11 +78,12 @@ pub async fn write_new<R: Redis, S: Sql>(
     write_messages(redis, sql, activity, &messages, now).await
 }
 
-/// One batch of messages that some writer took and never finished. Those that were delivered too often are tried one by
-/// one, so that one cannot hold up the others, and die where they still cannot be written (D4).
+/// Writes one batch of messages that some writer read at least `idle_ms` ago and never acknowledged. A message that was
+/// delivered more than [`MAX_DELIVERIES`] times is written by itself, so that it cannot hold up the others, and becomes
+/// a dead letter if that fails (D4).
 ///
 /// # Errors
-/// [`StoreError`].
+/// [`StoreError`]; the messages that were reclaimed are redelivered.
 pub async fn write_reclaimed<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -108,11 +110,12 @@ pub async fn write_reclaimed<R: Redis, S: Sql>(
     Ok(report)
 }
 
-/// One writer's turn at a sale: up to `batches`, so that other sales have theirs. Two batches are on their way at a time:
-/// while the ledger writes one, Redis hears of the other. Answers what was done, and whether there is more.
+/// Drains a stream for up to `batches` batches, so that other activities get their turn. Two batches are in flight at a
+/// time: while the ledger writes one, Redis settles the other. Returns what was done, and whether there may be more
+/// messages.
 ///
 /// # Errors
-/// [`StoreError`].
+/// [`StoreError`]; the messages that were read are redelivered.
 pub async fn drain<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -133,14 +136,14 @@ pub async fn drain<R: Redis, S: Sql>(
         }
         Ok((report, false))
     };
-    // Neither is dropped half-way because the other one failed.
+    // `join` waits for both: an error of one does not drop the other half-way.
     let (first, second) = join(write_until_empty(), write_until_empty()).await;
     let ((mut report, first_drained), (second_report, second_drained)) = (first?, second?);
     report += second_report;
     if !(first_drained || second_drained) {
         return Ok((report, true));
     }
-    // A rate is worth noting when enough was written to measure one.
+    // Report a rate only if enough was written to measure one.
     let rate = (report.written >= BATCH_SIZE).then(|| (report.written as f64 / started.elapsed().as_secs_f64()) as i64);
     Ok((report, !stream::try_mark_idle(redis, activity, rate).await?))
 }
@@ -161,13 +164,14 @@ async fn write_messages<R: Redis, S: Sql>(
     }
     insert(sql, activity, &orders, now).await?;
 
-    // What the ledger has was inserted now, or earlier: either way Redis hears what became of it. What it does not have
-    // does not fit, or comes from an older epoch, in which Redis was another.
+    // An order that the ledger has was inserted now or earlier; either way its state is applied in Redis. An order that
+    // the ledger does not have did not fit, or was accepted in an older epoch, by Redis data that was replaced since.
     let states = orders::load_states(sql, activity, &orders).await?;
     let any_missing = states.iter().any(Option::is_none);
     let epoch = if any_missing { epochs::load(sql, activity).await? } else { 0 };
     if any_missing && epoch == 0 {
-        // A ledger that has never heard of the sale says nothing of its orders (D8): they wait for the right one.
+        // A ledger without an epoch for this activity does not know the activity and proves nothing about its orders
+        // (D8): leave the messages in the stream until the right ledger is back.
         return Ok(report);
     }
     let remaining = if any_missing { activities::remaining_units(sql, activity).await? } else { HashMap::new() };
@@ -175,7 +179,7 @@ async fn write_messages<R: Redis, S: Sql>(
     let (mut transitions, mut letters, mut outdated) = (Vec::with_capacity(orders.len()), Vec::new(), Vec::new());
     for ((message, order), state) in readable.into_iter().zip(orders).zip(states) {
         if let Some(mut state) = state {
-            // A ledger that came back from a backup is of an older epoch than the gate that counts the order.
+            // A ledger that was restored from a backup has an older epoch than the gate that counts the order.
             state.epoch = state.epoch.max(order.epoch);
             transitions.push(Transition {
                 order_no: order.order_no.clone(),
@@ -201,7 +205,7 @@ async fn write_messages<R: Redis, S: Sql>(
             transitions.push(failed_transition(order, reason, &message.stream_id));
         }
     }
-    // I4: what fails is seen by an operator before anybody is told.
+    // I4: operators see a failed order before its buyer does.
     dead_letters::record(sql, &letters, now).await?;
     let settled = apply_transitions(redis, activity, &transitions).await?;
     report.written = transitions
@@ -217,7 +221,8 @@ async fn write_messages<R: Redis, S: Sql>(
     Ok(report)
 }
 
-/// A message that cannot be written, and was not, although the ledger takes its dead letter: it fails for good.
+/// Moves a message that could not be written by itself to the dead letters: its order fails for good. If that cannot be
+/// recorded either, the message stays in the stream.
 async fn dead_letter_exhausted<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -226,7 +231,7 @@ async fn dead_letter_exhausted<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<WriteReport, StoreError> {
     let Ok(order) = &message.order else { return Ok(WriteReport::default()) };
-    // D8: its row may be there although no answer ever came. Then it did not fail.
+    // D8: the row may exist although the insert was never answered. Then the order has not failed.
     if let Some(row) = orders::load(sql, &order.order_no).await? {
         apply_transitions(redis, activity, &[row.to_transition(message.stream_id.clone())]).await?;
         return Ok(WriteReport { messages: 1, ..WriteReport::default() });
@@ -236,7 +241,8 @@ async fn dead_letter_exhausted<R: Redis, S: Sql>(
     Ok(WriteReport { messages: 1, failed: 1, ..WriteReport::default() })
 }
 
-/// Inserts a batch; where the ledger refuses it as a whole, each order by itself, so that one cannot hold up the others.
+/// Inserts a batch. If the ledger refuses it as a whole, inserts each order by itself, so that one cannot hold up the
+/// others.
 pub(crate) async fn insert<S: Sql>(
     sql: &S,
     activity: &ActivityId,
@@ -256,7 +262,7 @@ pub(crate) async fn insert<S: Sql>(
     Ok(())
 }
 
-/// A message that nobody can read holds no order: it is kept for an operator and leaves the stream.
+/// Moves messages that cannot be parsed to the dead letters, and deletes them from the stream: they hold no order.
 async fn dead_letter_unreadable<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -277,7 +283,7 @@ async fn dead_letter_unreadable<R: Redis, S: Sql>(
     Ok(())
 }
 
-/// What Redis must be told of an order that failed; `entry` is its message, if it came by one.
+/// The transition of an order that failed; `stream_id` is its message.
 fn failed_transition(order: &NewOrder, reason: &str, stream_id: &str) -> Transition {
     let state = OrderState {
         epoch: order.epoch,

@@ -1,7 +1,7 @@
-//! Events out (E7): a round takes what is due from the outbox, sends it, and notes how that went.
+//! Delivery of events to the shop's endpoint (E7): claims due events, sends them, and records the results.
 //!
-//! At least once, in order for each order. Dying anywhere here leaves an event that is taken again a minute later,
-//! under the same id.
+//! Events are delivered at least once, and in order for each order. A crash at any point here leaves an event that is
+//! claimed again a minute later and sent under the same id.
 
 use domain::{
     event::{Message, retry_delay_ms},
@@ -15,25 +15,25 @@ use crate::{
     ports::{Sql, StoreError},
 };
 
-/// How long an endpoint has to answer, in milliseconds.
+/// How long the endpoint has to respond, in milliseconds.
 pub const TIMEOUT_MS: i64 = 15_000;
 
-/// Events under way at once, to an endpoint that takes them.
+/// Events in flight at the same time, at most.
 pub const MAX_CONCURRENCY: i64 = 16;
 
-/// How long an endpoint is left alone that says that it is busy and not for how long, in milliseconds.
+/// Pause for an endpoint that is busy and does not say for how long, in milliseconds.
 const BUSY_PAUSE_MS: i64 = 30_000;
 
-/// How long an endpoint is left alone that answers nothing at all, in milliseconds.
+/// Pause for an endpoint that responds to nothing, in milliseconds.
 const UNREACHABLE_PAUSE_MS: i64 = 10_000;
 
-/// The longest rest that an endpoint may ask for, in milliseconds.
+/// The longest pause that an endpoint may ask for, in milliseconds.
 const MAX_PAUSE_MS: i64 = 24 * 3_600 * 1_000;
 
-/// Where events go, and what signs them.
+/// Where events are sent, and what signs them.
 #[derive(Debug, Clone, Copy)]
 pub struct WebhookTarget<'a> {
-    /// The shop's endpoint.
+    /// The URL of the shop's endpoint.
     pub url: &'a str,
     /// `whsec_` secrets, separated by spaces.
     pub secrets: &'a str,
@@ -42,18 +42,18 @@ pub struct WebhookTarget<'a> {
 /// What a round did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeliveryReport {
-    /// Events that the endpoint has now.
+    /// Events that the endpoint accepted.
     pub delivered: usize,
     /// Attempts that failed.
     pub failed: usize,
-    /// Whether another round may find something to do.
+    /// Whether another round may find due events.
     pub more: bool,
 }
 
-/// One round: what is due, as many at once as the endpoint takes.
+/// Sends one round of due events, as many at the same time as the endpoint accepts.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See [`ledger`](crate::ledger). Events whose result is not recorded are sent again.
 pub async fn deliver_due<W: HttpClient, S: Sql>(
     http: &W,
     sql: &S,
@@ -91,7 +91,7 @@ pub async fn deliver_due<W: HttpClient, S: Sql>(
     Ok(report)
 }
 
-/// What came of one attempt.
+/// The response to one attempt, or why there was none.
 type SendResult = Result<HttpResponse, NoResponse>;
 
 async fn send<W: HttpClient>(http: &W, target: WebhookTarget<'_>, claimed: &ClaimedEvent, now: Millis) -> SendResult {
@@ -111,7 +111,7 @@ async fn send<W: HttpClient>(http: &W, target: WebhookTarget<'_>, claimed: &Clai
 fn evaluate(claimed: &ClaimedEvent, result: &SendResult, now: Millis) -> DeliveryAttempt {
     let error = match result {
         Ok(response) if response.is_success() => return DeliveryAttempt::Delivered,
-        // The endpoint wants no more of these, this one included.
+        // The endpoint wants no more events, including this one.
         Ok(response) if response.status == 410 => {
             return DeliveryAttempt::Failed("410: the endpoint is gone".to_owned());
         }
@@ -123,7 +123,8 @@ fn evaluate(claimed: &ClaimedEvent, result: &SendResult, now: Millis) -> Deliver
     DeliveryAttempt::RetryAt(now.plus(delay_ms.max(requested_ms.min(MAX_PAUSE_MS))), error)
 }
 
-/// What the answers say of the endpoint: gone, busy, silent, or well.
+/// Adjusts the state of the endpoint to the responses: disabled after a 410, paused and with half the pace when it is
+/// busy or does not respond, with twice the pace after a full round of successes.
 fn adjust_endpoint(endpoint: Endpoint, results: &[SendResult], now: Millis) -> Endpoint {
     let responses: Vec<_> = results.iter().filter_map(|result| result.as_ref().ok()).collect();
     if responses.iter().any(|response| response.status == 410) {

@@ -1,4 +1,5 @@
-//! The order stream of a sale (D2): taking messages, taking over what others left, clearing what no epoch wants.
+//! The order stream of an activity (D2): reads messages, reclaims unacknowledged ones, and removes those of other
+//! epochs.
 
 use std::collections::HashSet;
 
@@ -19,7 +20,8 @@ use crate::{
     settle::CLOSED_ORDER_TTL_SECONDS,
 };
 
-/// All writers share one consumer name: who works on what shows in idle time alone, and no names pile up.
+/// All writers share one consumer name. Abandoned messages are recognised by their idle time alone, and no unused
+/// consumer names pile up.
 const CONSUMER: &str = "writer";
 
 /// A message of the stream.
@@ -27,29 +29,30 @@ const CONSUMER: &str = "writer";
 pub struct Message {
     /// Its id in the stream.
     pub stream_id: String,
-    /// The order, or the text that could not be read.
+    /// The order, or the text that cannot be parsed.
     pub order: Result<NewOrder, String>,
 }
 
-/// Takes new messages from the stream.
+/// Reads up to `count` new messages.
 ///
 /// # Errors
-/// [`StoreError`] of Redis.
+/// `RedisUnavailable` if Redis did not answer; messages that it delivered are reclaimed later. `RedisRefused` if it
+/// rejected the command.
 pub async fn read_new<R: Redis>(redis: &R, activity: &ActivityId, count: usize) -> Result<Vec<Message>, StoreError> {
     let stream = Keys::of(activity).named("orders");
     let count = count.to_string();
     let args = ["GROUP", WRITER_GROUP, CONSUMER, "COUNT", &count, "STREAMS", &stream, ">"];
     let read = || redis.command("XREADGROUP", args.map(RedisArg::from).into());
     let items = match read().await {
-        // The stream was lost and begun anew: its group is made again, from the first message on. Where there is no stream,
-        // none is made, which nobody would take away again.
+        // The stream was lost and started anew: create its group again, from the first message on. If there is no
+        // stream, do not create one: nothing would delete it again.
         Err(StoreError::RedisRefused(text)) if text.starts_with("NOGROUP") => {
             if redis.command("EXISTS", vec![stream.as_str().into()]).await? != [RedisValue::Int(1)] {
                 return Ok(Vec::new());
             }
             let args = ["CREATE", stream.as_str(), WRITER_GROUP, "0"];
             match redis.command("XGROUP", args.map(RedisArg::from).into()).await {
-                // Somebody else has just made it.
+                // Another writer has just created it.
                 Err(StoreError::RedisRefused(text)) if text.starts_with("BUSYGROUP") => {}
                 other => other.map(|_| ())?,
             }
@@ -61,10 +64,10 @@ pub async fn read_new<R: Redis>(redis: &R, activity: &ActivityId, count: usize) 
     Ok(parse_messages(activity, items.get(1..).unwrap_or_default()))
 }
 
-/// Takes over messages that were delivered at least `idle_ms` ago and never acknowledged.
+/// Reclaims up to `count` messages that were delivered at least `idle_ms` ago and never acknowledged.
 ///
 /// # Errors
-/// [`StoreError`] of Redis.
+/// `RedisUnavailable` if Redis did not answer, `RedisRefused` if it rejected the command.
 pub async fn reclaim<R: Redis>(
     redis: &R,
     activity: &ActivityId,
@@ -76,12 +79,12 @@ pub async fn reclaim<R: Redis>(
     let args = [&stream, WRITER_GROUP, CONSUMER, &idle, "0", "COUNT", &count];
     match redis.command("XAUTOCLAIM", args.map(RedisArg::from).into()).await {
         Err(StoreError::RedisRefused(text)) if text.starts_with("NOGROUP") => Ok(Vec::new()),
-        // The flat reply begins with the cursor and ends with ids that are gone: those have no field after them.
+        // The flat reply begins with the cursor and ends with the ids of deleted messages, which no field follows.
         other => Ok(parse_messages(activity, other?.get(1..).unwrap_or_default())),
     }
 }
 
-/// Reads `id, "o", text` triples; anything else is skipped.
+/// Parses `id, "o", text` triples; skips anything else.
 fn parse_messages(activity: &ActivityId, items: &[RedisValue]) -> Vec<Message> {
     let mut messages = Vec::with_capacity(items.len() / 3);
     let mut index = 0;
@@ -100,13 +103,13 @@ fn parse_messages(activity: &ActivityId, items: &[RedisValue]) -> Vec<Message> {
     messages
 }
 
-/// An order as the stream carries it.
+/// An order as a message of the stream.
 pub(crate) fn encode_order(order: &NewOrder) -> String {
     let NewOrder { order_no, user, sku, quantity, money: Money { amount, currency }, created_at, epoch } = order;
     format!("{}\t{user}\t{sku}\t{quantity}\t{amount}\t{currency}\t{}\t{epoch}", order_no.ulid(), created_at.0)
 }
 
-/// Reads what [`to_message`] and `lua/reserve.lua` write.
+/// Parses what [`encode_order`] and `lua/reserve.lua` write.
 pub(crate) fn decode_order(activity: &ActivityId, text: &str) -> Option<NewOrder> {
     let [ulid, user, sku, quantity, amount, currency, created_at, epoch]: [&str; 8] =
         text.split('\t').collect::<Vec<_>>().try_into().ok()?;
@@ -121,10 +124,10 @@ pub(crate) fn decode_order(activity: &ActivityId, text: &str) -> Option<NewOrder
     })
 }
 
-/// Which of `messages`, which were just taken over, were delivered more than `times`.
+/// Returns the stream ids of those `messages`, which were just reclaimed, that were delivered more than `times` times.
 ///
 /// # Errors
-/// [`StoreError`] of Redis.
+/// `RedisUnavailable` if Redis did not answer, `RedisRefused` if it rejected the command.
 pub async fn delivered_more_than<R: Redis>(
     redis: &R,
     activity: &ActivityId,
@@ -146,24 +149,24 @@ pub async fn delivered_more_than<R: Redis>(
     Ok(exhausted)
 }
 
-/// How a gate stands to the ledger's epoch.
+/// How a gate's epoch compares with the ledger's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FenceOutcome {
-    /// There is none, or a rebuild has not finished it.
+    /// There is no gate, or a rebuild has not finished it.
     Missing,
-    /// It is of that epoch, and of this version.
+    /// The gate has the ledger's epoch, and this version.
     Current(i64),
-    /// It was of an older one, and is closed now.
+    /// The gate had an older epoch, and is closed now.
     Closed,
-    /// It is of a later one, this: the ledger was restored from a backup.
+    /// The gate has this later epoch: the ledger was restored from a backup.
     Newer(i64),
 }
 
-/// Closes the gate where it is of an older epoch than the ledger's, and clears messages of other epochs, which an
-/// operator can see by now (`lua/fence.lua`). Answers how it found the gate.
+/// Closes the gate if its epoch is older than the ledger's `epoch`, and removes the `outdated` messages from the
+/// stream, which operators can see as dead letters by now (`lua/fence.lua`). Returns how the gate compared.
 ///
 /// # Errors
-/// [`StoreError`] of Redis.
+/// `RedisUnavailable` if Redis did not answer, `RedisRefused` if it rejected the command.
 pub async fn fence<R: Redis>(
     redis: &R,
     activity: &ActivityId,
@@ -195,10 +198,11 @@ pub async fn fence<R: Redis>(
     })
 }
 
-/// Whether the writer may rest; `false` where a message came in meanwhile. `rate` is what was measured, if anything.
+/// Marks the order writer as idle, so that the next order rings the doorbell. Returns `false` if a message arrived in
+/// the meantime. `rate` is the measured number of orders written per second.
 ///
 /// # Errors
-/// [`StoreError`] of Redis.
+/// `RedisUnavailable` if Redis did not answer, `RedisRefused` if it rejected the command.
 pub async fn try_mark_idle<R: Redis>(redis: &R, activity: &ActivityId, rate: Option<i64>) -> Result<bool, StoreError> {
     let keys = Keys::of(activity);
     let script_keys = vec![keys.named("orders"), keys.named("awake"), keys.named("queue")];
