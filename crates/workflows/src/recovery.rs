@@ -1,4 +1,4 @@
-//! Recovery: sweeping what time or a crash left behind, rebuilding Redis, backfilling the ledger.
+//! Recovery: sweeping what is due or was left by a crash, rebuilding Redis, backfilling the ledger.
 
 pub mod backfill;
 pub mod rebuild;

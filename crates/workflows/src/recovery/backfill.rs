@@ -1,9 +1,12 @@
-//! What Redis knows of orders and the ledger does not, because it was restored from a backup (G5; I4, I6): orders that it
-//! lacks, and moves. They are written again from the orders' records before Redis is made anew, or their units would be
-//! sold twice, and their money be forgotten. Sums do not show whether it takes that: a released unit is sold again.
+//! Backfills the ledger from Redis after the ledger was restored from a backup (G5; I4, I6).
 //!
-//! What Redis has released comes first, since others hold its units; then what was paid. Each order is written by its
-//! number, and moved on from where the ledger has it, never back: dying anywhere leaves what the next try finds.
+//! Redis then has orders and transitions that the ledger lacks. They are written again from the order records before
+//! Redis is rebuilt; otherwise their units would be sold twice, and their payments lost. Totals do not show whether a
+//! backfill is needed: a unit that was released is sold again.
+//!
+//! Orders that Redis has released are written first, because other orders hold their units now; then paid orders, then
+//! unpaid ones. Each order is inserted under its number, and advanced from its status in the ledger, never back. So a
+//! backfill that stops anywhere can be repeated.
 
 use std::collections::HashMap;
 
@@ -32,14 +35,15 @@ use crate::{
     settle::CLOSED_ORDER_TTL_SECONDS,
 };
 
-/// Orders looked at in one call.
+/// Orders read or written in one call.
 const BATCH_SIZE: usize = 500;
 
-/// Writes again what the gate of `epoch` accepted, and how it moved, where the ledger does not have it. An order that
-/// finds no room any more is refunded where it was paid, else a dead letter.
+/// Writes the orders that the gate of `epoch` accepted, and their transitions, where the ledger does not have them. An
+/// order that the ledger has no room for is refunded if it was paid, otherwise it becomes a dead letter.
 ///
 /// # Errors
-/// [`StoreError::LedgerRefused`] where the ledger lacks the SKU of an order that was paid; doing it again goes on.
+/// `LedgerRefused` if the ledger lacks the SKU of an order that was paid. After any [`StoreError`], repeating the
+/// backfill continues it.
 pub async fn backfill<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -60,7 +64,7 @@ pub async fn backfill<R: Redis, S: Sql>(
             let Some(status) = OrderStatus::parse(&status) else { continue };
             let differs = match ledger_orders.get(order_no) {
                 Some(order) => order.status != status || lacks_checkout_url(order, &checkout_url),
-                // What was over and owes nobody anything is let go.
+                // An order that holds no units and awaits no refund need not be written.
                 None => holds_units || status == OrderStatus::Refunding,
             };
             let group = match status {
@@ -84,7 +88,7 @@ fn lacks_checkout_url(order: &Order, redis_url: &str) -> bool {
     order.status == OrderStatus::PendingPayment && order.checkout_url.is_none() && !redis_url.is_empty()
 }
 
-/// The orders of a sale that Redis has a record of, oldest first.
+/// The orders of an activity that have a record in Redis, oldest first.
 async fn scan_recorded_orders<R: Redis>(
     redis: &R,
     activity: &ActivityId,
@@ -104,7 +108,7 @@ async fn scan_recorded_orders<R: Redis>(
             order_numbers.extend(order_no);
         }
         if cursor == "0" {
-            // A key may come twice.
+            // SCAN may return a key twice.
             order_numbers.sort_unstable_by_key(OrderNo::ulid);
             order_numbers.dedup();
             return Ok(order_numbers);
@@ -112,7 +116,8 @@ async fn scan_recorded_orders<R: Redis>(
     }
 }
 
-/// Writes a batch of orders again, up to where Redis has them; with the units that they hold, if they do.
+/// Writes a batch of orders up to their status in Redis. If they are `held`, inserts them with the units that they
+/// hold.
 async fn write_batch<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -148,7 +153,7 @@ async fn write_batch<R: Redis, S: Sql>(
         }
     }
     dead_letters::record(sql, &letters, now).await?;
-    // Its buyer sees it, and an operator can put it back. What it held is counted anew.
+    // The buyer sees the failure, and an operator can replay the dead letter. The rebuild counts the units anew.
     for record in records {
         let fields = [&record, "status", "failed", "live", "0", "reason", NO_ROOM].map(RedisArg::from).into();
         redis.command("HSET", fields).await?;
@@ -162,13 +167,13 @@ fn to_new_order(order: &Order, epoch: i64) -> NewOrder {
     NewOrder { order_no, user, sku, quantity, money, created_at, epoch }
 }
 
-/// What an order was paid with went with the ledger.
+/// The callback of a payment whose id was lost with the ledger.
 fn lost_payment(order: &Order) -> Callback {
     Callback { order_no: order.order_no.to_string(), payment: LOST_PAYMENT.to_owned(), ..Callback::default() }
 }
 
-/// Moves an order of the ledger on from `status` to where Redis has it; one that was paid and finds no room any more, to
-/// its refund.
+/// Advances an order in the ledger from `status` to its status in Redis. A paid order that finds no room any more is
+/// advanced to its refund.
 async fn advance_order<S: Sql>(sql: &S, order: &Order, mut status: OrderStatus, now: Millis) -> Result<(), StoreError> {
     use OrderStatus::{Cancelled, Expired, Paid, PendingPayment, Refunded, Refunding};
     let (order_no, reason) = (&order.order_no, order.reason.as_deref().unwrap_or_default());

@@ -1,14 +1,17 @@
-//! Making Redis anew from the ledger (G5): while nothing is sold, and never overselling, since units that the ledger holds
-//! are taken from the total before anything is open again.
+//! Rebuilds an activity's data in Redis from the ledger (G5).
 //!
-//! Each rebuild is a new epoch, raised in the ledger first. What an older epoch accepted and the ledger does not have is
-//! refused from then on: a writer that comes late leaves dead letters, never an order that Redis does not count. While the
-//! gate says `restoring`, moves of the ledger wait; each finds its record afterwards, counted as it was read.
+//! A rebuild runs only while nothing is sold. It never oversells: units that the ledger holds are subtracted from the
+//! total before the gate is open again.
 //!
-//! What Redis knows and the ledger does not, because it was restored from a backup, is written again first
-//! ([`crate::recovery::backfill`]).
+//! Each rebuild starts a new epoch, which is raised in the ledger first. Orders that an older epoch accepted and the
+//! ledger does not have are refused from then on: a late writer leaves dead letters, never an order that Redis does not
+//! count. While the gate is marked `restoring`, transitions of the ledger wait; afterwards each finds its order's
+//! record, counted with the status that was read.
 //!
-//! Dying anywhere leaves a sale that sells nothing; doing it again begins a later epoch.
+//! Orders and transitions that Redis has and the ledger lacks, because it was restored from a backup, are written to
+//! the ledger first ([`crate::recovery::backfill`]).
+//!
+//! A rebuild that stops anywhere leaves an activity that sells nothing; repeating it starts a later epoch.
 
 use domain::{activity::ActivityState, ids::ActivityId, order::OrderStatus, time::Millis};
 use serde::Serialize;
@@ -31,44 +34,44 @@ use crate::{
     settle::CLOSED_ORDER_TTL_SECONDS,
 };
 
-/// Orders in one call.
+/// Orders restored in one call.
 const BATCH_SIZE: i64 = 500;
 
-/// Batches of the queue that are written first, at most.
+/// Batches of the stream that are written before the rebuild, at most.
 const MAX_DRAIN_ROUNDS: usize = 1_000;
 
-/// How often a rebuild begins while others raise the epoch.
+/// How often a rebuild is attempted while others raise the epoch.
 const MAX_ATTEMPTS: usize = 4;
 
-/// What came of rebuilding.
+/// Result of [`rebuild`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum RebuildOutcome {
-    /// Redis is as the ledger says.
+    /// Redis matches the ledger.
     Done {
-        /// Orders put back.
+        /// Orders restored.
         orders: i64,
-        /// The epoch that began.
+        /// The epoch that started.
         epoch: i64,
     },
-    /// There is no such sale.
+    /// There is no such activity.
     Unknown,
-    /// The sale is a draft: there is nothing to rebuild.
+    /// The activity is a draft: there is nothing to rebuild.
     Draft,
-    /// The sale is not paused or closed.
+    /// The gate is open: the activity must be paused or closed first.
     Open,
-    /// Orders are still on their way to the ledger, and could not be written now.
+    /// Orders are still in the stream, and could not be written now.
     Queued,
-    /// An order was paid whose SKU the ledger does not have (any more): it would be forgotten.
+    /// The ledger does not have the SKU of a paid order (any more): a rebuild would lose that order.
     SkuLost,
-    /// Another rebuild, later than this one, is at work.
+    /// Another rebuild, of a later epoch, is at work.
     Fenced,
 }
 
-/// Makes Redis anew from the ledger.
+/// Rebuilds an activity's data in Redis from the ledger.
 ///
 /// # Errors
-/// [`StoreError`]; doing it again begins anew.
+/// [`StoreError`]; the activity may sell nothing until the rebuild is repeated, which starts over.
 pub async fn rebuild<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -84,7 +87,7 @@ pub async fn rebuild<R: Redis, S: Sql>(
     Ok(RebuildOutcome::Fenced)
 }
 
-/// Begins and ends a rebuild; nothing where another one raised the epoch meanwhile, perhaps to lose its gate to this one.
+/// Runs one rebuild. Returns `None` if another one, whose gate this one may have deleted, raised the epoch meanwhile.
 async fn try_rebuild<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -100,7 +103,8 @@ async fn try_rebuild<R: Redis, S: Sql>(
     let gate = [&keys.named("gate"), "epoch", "state", "restoring"].map(RedisArg::from).into();
     let mut gate = Reply::new(redis.command("HMGET", gate).await?);
     let (gate_epoch, state, restoring) = (gate.int()?, gate.text()?, gate.int()? == 1);
-    // The gate says whether the sale is open, where it is not an old one: a ledger that was restored may be wrong about it.
+    // A gate whose epoch is not older decides whether the activity is open: a ledger that was restored may be wrong
+    // about it.
     if gate_epoch >= activity.epoch && !restoring && state == ActivityState::Published.as_str() {
         return Ok(Some(RebuildOutcome::Open));
     }
@@ -108,7 +112,7 @@ async fn try_rebuild<R: Redis, S: Sql>(
         epochs::raise_to(sql, id, gate_epoch).await?;
     }
     let previous_epoch = activity.epoch.max(gate_epoch);
-    // What Redis still has of the queue is written first: the ledger is to know everything.
+    // Write what is left in the stream first, so that the ledger has every order.
     for _ in 0..MAX_DRAIN_ROUNDS {
         let reclaimed = order_writer::write_reclaimed(redis, sql, id, now, 0).await?;
         if reclaimed.messages + order_writer::write_new(redis, sql, id, now).await?.messages == 0 {
@@ -128,7 +132,7 @@ async fn try_rebuild<R: Redis, S: Sql>(
     if let Some(refused) = reset(redis, &keys, &activity, Some(epoch)).await? {
         return Ok(Some(refused));
     }
-    // Read anew: from here on every change of the sale comes after the new epoch.
+    // Load it again: from here on, every change of the activity comes after the new epoch.
     let Some(activity) = activities::load(sql, id).await? else { return Ok(Some(RebuildOutcome::Unknown)) };
     if activity.epoch != epoch
         || warm_up_during_rebuild(redis, &activity, ticket_secret).await? == WarmUpOutcome::NoGate
@@ -154,7 +158,7 @@ async fn try_rebuild<R: Redis, S: Sql>(
     }
 }
 
-/// Takes the gate away; with the new epoch, everything else too. Answers why not, where it was refused.
+/// Deletes the gate, and with the new `epoch` all other data, too. Returns why it was refused, or `None`.
 async fn reset<R: Redis>(
     redis: &R,
     keys: &Keys,
@@ -173,7 +177,7 @@ async fn reset<R: Redis>(
     })
 }
 
-/// Puts a page of orders back; answers how many, or -1 where a later rebuild is at work.
+/// Restores a page of orders. Returns how many, or -1 if a later rebuild is at work.
 async fn restore<R: Redis>(redis: &R, keys: &Keys, epoch: i64, page: &[OrderRow]) -> Result<i64, StoreError> {
     let mut script_keys: Vec<_> = ["gate", "stats", "winners"].map(|name| keys.named(name)).into();
     let mut args: Vec<RedisArg> =

@@ -1,5 +1,6 @@
-//! The sweeper (E3, G3): finishes what time or a crash left behind. Every step is bounded, idempotent, and safe to
-//! overlap with another sweeper's.
+//! The sweeper (E3, G3): expires what is due, and finishes what crashes left behind.
+//!
+//! Every step is bounded, idempotent, and safe to overlap with the same step of another sweeper.
 
 use std::collections::BTreeMap;
 
@@ -26,49 +27,52 @@ use crate::{
     script,
 };
 
-/// The lease under which sweepers work (G3).
+/// The lease in the ledger under which sweepers work (G3).
 pub const LEASE: &str = "sweeper";
 
-/// The key of the lease of whoever delivers events.
+/// The Redis key of the lease for delivering events.
 pub const EVENTS_LEASE_KEY: &str = "stampede:events";
 
-/// The key of the lease of whoever erases what is old; it runs out by itself.
+/// The Redis key of the lease for erasing old data. It is never released, but expires.
 pub const ERASE_LEASE_KEY: &str = "stampede:erase";
 
-/// How long a sweeper may go without a sign of life, in milliseconds.
+/// How long a sweeper may go without renewing its lease, in milliseconds.
 pub const LEASE_MS: i64 = 15_000;
 
-/// Orders expired in one statement.
+/// Orders expired or settled in one batch.
 const ORDER_BATCH_SIZE: i64 = 1_000;
 
-/// How long a move is left to whoever made it before the sweeper settles it, in milliseconds.
+/// How long a transition is left to the request that made it before the sweeper settles it, in milliseconds.
 const SETTLE_AFTER_MS: i64 = 2_000;
 
-/// How long an operator's change is left to whoever makes it, in milliseconds.
+/// How long an operator's change is left to the request that makes it before the sweeper warms up the gate, in
+/// milliseconds.
 const CHANGE_GRACE_MS: i64 = 10_000;
 
 /// What a sweep did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Orders whose time was up.
+    /// Orders whose time to pay was over.
     pub expired: usize,
-    /// Moves of the ledger that Redis had not seen.
+    /// Transitions that Redis had not applied.
     pub settled: usize,
-    /// Messages written that were waiting in a stream.
+    /// Orders written from messages that no writer had read.
     pub written: usize,
-    /// Messages written that another writer had taken and not finished.
+    /// Orders written from messages that another writer had read and not acknowledged.
     pub redelivered: usize,
     /// Orders that could not be written.
     pub failed: usize,
-    /// Gates closed because they are of an older epoch than the ledger's: those sales need a rebuild.
+    /// Gates closed because their epoch is older than the ledger's: these activities need a rebuild.
     pub fenced: usize,
-    /// Sales on sale that have no whole gate in Redis: they need a rebuild, or to be published again.
+    /// Activities that are published or paused, have not ended, and have no complete gate in Redis: they need a
+    /// rebuild, or to be published again.
     pub without_gate: usize,
-    /// Sales whose last change by an operator had not got to Redis, and has now.
+    /// Activities whose last change by an operator had not reached Redis, and has now.
     pub preheated: usize,
-    /// Sales whose ledger was behind their gate, restored from a backup, and caught up: what it lost, a rebuild puts back.
+    /// Activities whose epoch in the ledger was behind their gate after a restore from a backup, and is raised now. A
+    /// rebuild writes the orders that the ledger lost.
     pub caught_up: usize,
-    /// Payment callbacks finished.
+    /// Payment callbacks processed.
     pub callbacks: usize,
     /// Payment sessions that the provider was asked about.
     pub asked: usize,
@@ -76,46 +80,47 @@ pub struct Report {
     pub refunds: usize,
     /// Events delivered.
     pub events: usize,
-    /// Attempts to deliver one that failed.
+    /// Attempts to deliver an event that failed.
     pub events_failed: usize,
-    /// Addresses, events and callbacks erased because their time was over.
+    /// Addresses, events and callbacks erased because their retention time was over.
     pub erased: usize,
     /// Whether the time was up, or the lease lost, before the work was done.
     pub more: bool,
-    /// What is left.
+    /// What is left for the next sweep.
     pub left: Remaining,
     /// Milliseconds spent on each step.
     pub steps_ms: BTreeMap<&'static str, i64>,
 }
 
-/// What a sweep leaves to the next one.
+/// What a sweep leaves for the next one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Remaining {
     /// Messages in the streams.
     pub queued: i64,
-    /// Orders whose time is up.
+    /// Orders whose time to pay is over.
     pub due: i64,
-    /// Moves that Redis has not seen; those of the last two seconds are on their way.
+    /// Transitions that Redis has not applied; those of the last two seconds may be under way.
     pub unsettled: i64,
-    /// Payment callbacks that are not finished.
+    /// Payment callbacks that are not processed.
     pub callbacks: i64,
-    /// Refunds that the provider has not confirmed.
+    /// Refunds of orders that the provider has not confirmed.
     pub refunds: i64,
 }
 
-/// Takes, keeps or (with 0 ms) gives up a lease in Redis, for what may be done twice (F2); answers whether `owner` holds it now.
+/// Acquires or renews a lease in Redis for `ttl_ms` milliseconds, or releases it with 0. For work that is harmless when
+/// done twice (F2). Returns whether `owner` holds the lease now.
 ///
 /// # Errors
-/// [`StoreError`] of Redis.
+/// [`StoreError`] of Redis; the lease may have changed.
 pub async fn hold_lease<R: Redis>(redis: &R, key: &str, owner: &str, ttl_ms: i64) -> Result<bool, StoreError> {
     let args = vec![owner.into(), ttl_ms.to_string().into()];
     Ok(script::LEASE.run(redis, vec![key.to_owned()], args).await?.text()? == "held")
 }
 
-/// The sales that have a gate.
+/// Lists the activities that have a gate.
 ///
 /// # Errors
-/// [`StoreError`] of Redis.
+/// `RedisUnavailable` if Redis did not answer.
 pub async fn list_activities<R: Redis>(redis: &R) -> Result<Vec<ActivityId>, StoreError> {
     let items = redis.command("SMEMBERS", vec![ACTIVITIES.into()]).await?;
     Ok(items
@@ -127,7 +132,8 @@ pub async fn list_activities<R: Redis>(redis: &R) -> Result<Vec<ActivityId>, Sto
         .collect())
 }
 
-/// The same, those after `resume_after` first: whoever was left out last time has their turn (G3).
+/// Sorts activities by id and puts those after `resume_after` first, so that those that the last sweep did not reach
+/// get their turn (G3).
 #[must_use]
 pub fn rotate_after(mut activities: Vec<ActivityId>, resume_after: &str) -> Vec<ActivityId> {
     activities.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
@@ -136,10 +142,11 @@ pub fn rotate_after(mut activities: Vec<ActivityId>, resume_after: &str) -> Vec<
     activities
 }
 
-/// Expires one batch of orders whose time is up at `now`; none where the `lease` is somebody else's by now.
+/// Expires one batch of orders whose time to pay is over at `now`, and settles them; none if `lease` was lost. Returns
+/// how many.
 ///
 /// # Errors
-/// [`StoreError`].
+/// [`StoreError`]; expired orders that are not settled are left to [`settle`].
 pub async fn expire<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -151,11 +158,11 @@ pub async fn expire<R: Redis, S: Sql>(
     Ok(expired.len())
 }
 
-/// Settles one batch of moves that Redis has not seen, after the first `fenced`, which wait for a rebuild to end; counts
-/// those among them that do so, too.
+/// Settles one batch of unsettled transitions, after the first `fenced`, which wait for a rebuild to end. Adds those of
+/// the batch that have to wait, too, to `fenced`. Returns how many were settled.
 ///
 /// # Errors
-/// [`StoreError`].
+/// [`StoreError`]; what was not settled is left to the next sweep.
 pub async fn settle<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -181,13 +188,17 @@ async fn settle_by_activity<R: Redis, S: Sql>(redis: &R, sql: &S, rows: &[OrderR
     Ok(settled)
 }
 
-/// Compares every gate with the ledger. One of an older epoch is closed: an old Redis came back, and what it accepts would
-/// be refused (G5). Of a later one: the ledger came back, from a backup, and catches up, or Redis would hear of no move.
-/// Of an older version: an operator's change did not get to Redis, and does now; unless it may still be under way, when
-/// half of it would be read.
+/// Compares every gate with the ledger.
+///
+/// - A gate of an older epoch is closed: an old Redis came back, and the ledger would refuse the orders that it accepts
+///   (G5).
+/// - A gate of a later epoch raises the epoch of the ledger, which was restored from a backup: otherwise Redis would
+///   ignore all transitions.
+/// - A gate of an older version is warmed up: an operator's change did not reach Redis. A change that may still be
+///   under way is left alone, because half of it could be read.
 ///
 /// # Errors
-/// [`StoreError`].
+/// [`StoreError`]; the next sweep checks again.
 pub async fn check_gates<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -199,7 +210,7 @@ pub async fn check_gates<R: Redis, S: Sql>(
     let (listed, unlisted): (Vec<_>, Vec<_>) =
         activities::expected_gates(sql, now).await?.into_iter().partition(|expected| activities.contains(&expected.id));
     report.without_gate += unlisted.iter().filter(|expected| expected.required).count();
-    // Redis is asked about all of them at once.
+    // All gates are checked concurrently.
     let outcomes =
         join_all(listed.iter().map(|expected| stream::fence(redis, &expected.id, expected.epoch, &[]))).await;
     for (expected, outcome) in listed.iter().zip(outcomes) {
@@ -213,7 +224,7 @@ pub async fn check_gates<R: Redis, S: Sql>(
                 if version < expected.version && now >= expected.changed_at.plus(CHANGE_GRACE_MS) =>
             {
                 let Some(activity) = activities::load(sql, &expected.id).await? else { continue };
-                // What Redis refuses now, it may take at the next sweep; the others are not held up.
+                // If Redis refuses now, the next sweep tries again; the other activities are not held up.
                 let warmed_up = warm_up_if_older(redis, &activity, ticket_secret).await;
                 report.preheated += usize::from(warmed_up == Ok(WarmUpOutcome::Done));
             }
@@ -223,11 +234,11 @@ pub async fn check_gates<R: Redis, S: Sql>(
     Ok(())
 }
 
-/// Takes sales off the list whose end is over at `now` and whose gate is gone, with nothing left in their streams: there is
-/// nothing of them to be looked for. Answers how many.
+/// Removes activities from the set in Redis whose end is over at `now`, whose gate is gone, and whose streams are
+/// empty: no later sweep has anything to do for them. Returns how many.
 ///
 /// # Errors
-/// [`StoreError`].
+/// [`StoreError`]; repeating it finishes the work.
 pub async fn unlist_ended<R: Redis, S: Sql>(redis: &R, sql: &S, now: Millis) -> Result<usize, StoreError> {
     let mut unlisted = 0;
     for activity in list_activities(redis).await? {
@@ -246,7 +257,8 @@ pub async fn unlist_ended<R: Redis, S: Sql>(redis: &R, sql: &S, now: Millis) -> 
         }
         let list_entry = vec![ACTIVITIES.into(), activity.as_str().into()];
         redis.command("SREM", list_entry.clone()).await?;
-        // Somebody published it at this moment: its gate comes first, and then its place in the list.
+        // Another request published it at this moment: it creates the gate first, and then adds the activity to the
+        // set.
         if has_gate().await? {
             redis.command("SADD", list_entry).await?;
             continue;
@@ -259,7 +271,7 @@ pub async fn unlist_ended<R: Redis, S: Sql>(redis: &R, sql: &S, now: Millis) -> 
 /// Counts what is left at `now`.
 ///
 /// # Errors
-/// [`StoreError`].
+/// [`StoreError`] of either store.
 pub async fn count_remaining<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -281,10 +293,10 @@ pub async fn count_remaining<R: Redis, S: Sql>(
     Ok(Remaining { queued, due: row.int()?, unsettled: row.int()?, callbacks: row.int()?, refunds: row.int()? })
 }
 
-/// Drains one batch of one activity's stream: what was never taken, and what was taken and not finished.
+/// Writes one batch of reclaimed and one of new messages of an activity's stream. Returns whether there may be more.
 ///
 /// # Errors
-/// [`StoreError`].
+/// [`StoreError`]; the messages that were read are redelivered.
 pub async fn drain_batch<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
