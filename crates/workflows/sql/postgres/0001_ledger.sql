@@ -1,5 +1,6 @@
--- The truth: sales, what is on sale, and orders. Invariants live here, not in the code that writes.
--- Statements are separated by blank lines: the drivers take one at a time.
+-- Activities, SKUs, orders, callbacks, refunds, dead letters, bans and strikes.
+-- Invariants are enforced here, not by the code that writes.
+-- Statements are separated by blank lines: the drivers run one at a time.
 
 CREATE TABLE IF NOT EXISTS activities (
   id TEXT PRIMARY KEY,
@@ -16,7 +17,7 @@ CREATE TABLE IF NOT EXISTS activities (
   updated_at BIGINT NOT NULL
 );
 
--- I2: `live` is what the orders below hold; it is kept by triggers and can never pass the total.
+-- I2: `live` counts the units that orders hold. Triggers maintain it, and the CHECK keeps it within the total.
 CREATE TABLE IF NOT EXISTS skus (
   activity TEXT NOT NULL REFERENCES activities (id),
   sku TEXT NOT NULL,
@@ -26,7 +27,7 @@ CREATE TABLE IF NOT EXISTS skus (
   CHECK (total = -1 OR live <= total)
 );
 
--- I7: an order's number is its ticket's, so the primary key is what makes a ticket single-use.
+-- I7: an order has the number of its ticket, so the primary key makes a ticket single-use.
 CREATE TABLE IF NOT EXISTS orders (
   order_no TEXT PRIMARY KEY,
   activity TEXT NOT NULL,
@@ -62,8 +63,8 @@ CREATE INDEX IF NOT EXISTS orders_due ON orders (pay_by) WHERE status = 'pending
 
 CREATE INDEX IF NOT EXISTS orders_unsettled ON orders (updated_at) WHERE unsettled = 1;
 
--- A row that would oversell (I2) or pass a buyer's limit (I3) is left out of its batch; its order fails. The SKU's row
--- is locked first, so that writers take turns and see each other's rows.
+-- A row that would oversell (I2) or exceed a buyer's limit (I3) is left out of its batch, and its order fails. The
+-- SKU's row is locked first, so that concurrent writers run one after the other and see each other's rows.
 CREATE OR REPLACE FUNCTION orders_fit() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
   fits BOOLEAN;
@@ -93,7 +94,7 @@ END $$;
 CREATE OR REPLACE TRIGGER orders_recount AFTER UPDATE OF live ON orders FOR EACH ROW WHEN (NEW.live <> OLD.live)
   EXECUTE FUNCTION orders_recount();
 
--- Only the moves of the design exist.
+-- Only these transitions of an order are allowed.
 CREATE OR REPLACE FUNCTION orders_move() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF NOT (CASE OLD.status
@@ -118,7 +119,7 @@ END $$;
 
 CREATE OR REPLACE TRIGGER orders_stay BEFORE DELETE ON orders FOR EACH ROW EXECUTE FUNCTION orders_stay();
 
--- Callbacks of payment providers, once each (E2).
+-- Callbacks of payment providers, each recorded once (E2).
 CREATE TABLE IF NOT EXISTS callbacks (
   id TEXT PRIMARY KEY,
   type TEXT NOT NULL,
@@ -132,7 +133,7 @@ CREATE TABLE IF NOT EXISTS callbacks (
 
 CREATE INDEX IF NOT EXISTS callbacks_open ON callbacks (received_at) WHERE outcome = '';
 
--- Refunds as durable work: asked for, sent, confirmed (E4, I6).
+-- Refunds as durable work: requested, sent, confirmed (E4, I6).
 CREATE TABLE IF NOT EXISTS refunds (
   order_no TEXT PRIMARY KEY REFERENCES orders (order_no),
   payment TEXT NOT NULL,
@@ -160,7 +161,7 @@ END $$;
 CREATE OR REPLACE TRIGGER refunds_follow AFTER UPDATE OF status ON orders FOR EACH ROW
   WHEN (NEW.status <> OLD.status) EXECUTE FUNCTION refunds_follow();
 
--- Order messages that could not be written, for an operator (D4, I4).
+-- Order messages that could not be written, kept for an operator (D4, I4).
 CREATE TABLE IF NOT EXISTS dead_letters (
   order_no TEXT PRIMARY KEY,
   message TEXT NOT NULL,
@@ -183,7 +184,7 @@ CREATE TABLE IF NOT EXISTS strikes (
   last_at BIGINT NOT NULL
 );
 
--- An order left unpaid is a strike (B8).
+-- An order that expires unpaid is a strike against its buyer (B8).
 CREATE OR REPLACE FUNCTION strikes_count() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO strikes (user_id, count, last_at) VALUES (NEW.user_id, 1, NEW.updated_at)

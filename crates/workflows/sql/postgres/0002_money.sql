@@ -1,14 +1,15 @@
--- Money and what is told of it: events out, payment sessions, addresses, money that came twice.
--- Statements are separated by blank lines: the drivers take one at a time.
+-- Switches, outbox, payment sessions, addresses and overpayments.
+-- Statements are separated by blank lines: the drivers run one at a time.
 
--- What operators' variables turn on for the triggers below.
+-- Switches that the operators' variables set; the triggers below read them.
 CREATE TABLE IF NOT EXISTS switches (
   name TEXT PRIMARY KEY,
   is_on BIGINT NOT NULL CHECK (is_on IN (0, 1))
 );
 
--- The outbox (E7): what became of an order, written by the statement that moved it. `step` is the status's place in an
--- order's life, which no order passes twice: it keeps the events of one order apart, and in order.
+-- The outbox (E7): each transition of an order inserts an event in the same statement. `step` is the position of the
+-- status in an order's life. An order reaches each position at most once, so `step` identifies the events of one order,
+-- and sorts them.
 CREATE TABLE IF NOT EXISTS events (
   order_no TEXT NOT NULL,
   step BIGINT NOT NULL,
@@ -28,7 +29,7 @@ CREATE INDEX IF NOT EXISTS events_waiting ON events (next_try_at) WHERE state = 
 
 CREATE INDEX IF NOT EXISTS events_ended ON events (state, happened_at) WHERE state <> 'waiting';
 
--- Whole batches at once: the order writer is not to be slowed row by row.
+-- A trigger for whole batches: one for each row would slow down the order writer.
 CREATE OR REPLACE FUNCTION events_of_new() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1) THEN
@@ -56,7 +57,7 @@ END $$;
 CREATE OR REPLACE TRIGGER events_of_moves AFTER UPDATE OF status ON orders FOR EACH ROW
   WHEN (NEW.status <> OLD.status) EXECUTE FUNCTION events_of_moves();
 
--- An order that could not be written has failed; one that cannot even be read has no number to tell.
+-- An order that could not be written has failed. A message that cannot be parsed has no order number to report.
 CREATE OR REPLACE FUNCTION events_of_failures() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1) THEN
@@ -69,7 +70,7 @@ END $$;
 CREATE OR REPLACE TRIGGER events_of_failures AFTER INSERT ON dead_letters FOR EACH ROW
   WHEN (NEW.reason <> 'unreadable') EXECUTE FUNCTION events_of_failures();
 
--- Where events go, and whether it wants any: gone (410), or to be left alone for a while (429, 502, 504).
+-- Endpoints that receive events: disabled after a 410, paused after a 429, 502 or 504 or without a response.
 CREATE TABLE IF NOT EXISTS endpoints (
   url TEXT PRIMARY KEY,
   disabled_at BIGINT NOT NULL DEFAULT 0,
@@ -77,7 +78,7 @@ CREATE TABLE IF NOT EXISTS endpoints (
   pace BIGINT NOT NULL CHECK (pace > 0)
 );
 
--- Payment sessions at a provider that must be asked before the order is released: one for each order.
+-- Payment sessions that the provider must be asked about before their order is released: one for each order.
 CREATE TABLE IF NOT EXISTS sessions (
   order_no TEXT PRIMARY KEY REFERENCES orders (order_no),
   session TEXT NOT NULL,
@@ -90,7 +91,7 @@ CREATE TABLE IF NOT EXISTS sessions (
 
 CREATE INDEX IF NOT EXISTS sessions_open ON sessions (next_ask_at) WHERE state = 'open';
 
--- A session ends with its payment; that of a released order is to be ended at the provider.
+-- A payment closes its session. The session of a released order is due to be closed at the provider.
 CREATE OR REPLACE FUNCTION sessions_follow() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE sessions SET state = CASE WHEN NEW.status = 'paid' THEN 'closed' ELSE state END, next_ask_at = NEW.updated_at
@@ -101,7 +102,7 @@ END $$;
 CREATE OR REPLACE TRIGGER sessions_follow AFTER UPDATE OF status ON orders FOR EACH ROW
   WHEN (NEW.status <> OLD.status AND OLD.status = 'pending_payment') EXECUTE FUNCTION sessions_follow();
 
--- Where an order is delivered to: sealed, for the app alone to read, and erased when its time is over (E1).
+-- Delivery addresses: encrypted, readable by the application only, and erased after their retention time (E1).
 CREATE TABLE IF NOT EXISTS addresses (
   order_no TEXT PRIMARY KEY REFERENCES orders (order_no),
   sealed TEXT NOT NULL,
@@ -110,12 +111,13 @@ CREATE TABLE IF NOT EXISTS addresses (
 
 CREATE INDEX IF NOT EXISTS addresses_old ON addresses (saved_at);
 
--- The provider's id of a refund, and how often it said that it failed: each try is a new one.
+-- The provider's id of a refund, and how often the provider reported a failure: the attempt after a failure is a new
+-- refund.
 ALTER TABLE refunds ADD COLUMN IF NOT EXISTS refund TEXT NOT NULL DEFAULT '';
 
 ALTER TABLE refunds ADD COLUMN IF NOT EXISTS failures BIGINT NOT NULL DEFAULT 0;
 
--- Money that goes back without touching its order: it came a second time, or an operator said so (I6).
+-- Payments that are refunded without changing their order: they came a second time, or an operator decided so (I6).
 CREATE TABLE IF NOT EXISTS overpayments (
   payment TEXT PRIMARY KEY,
   order_no TEXT NOT NULL,

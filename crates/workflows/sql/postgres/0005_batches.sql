@@ -1,10 +1,10 @@
--- Orders are judged and counted a batch at a time: row by row, each order of a batch made a new version of its SKU's row,
--- and the next one had to walk past all of them.
--- Statements are separated by blank lines: the drivers take one at a time.
+-- Orders are checked and counted a batch at a time. Row by row, each order of a batch created a new version of its
+-- SKU's row, and the next one had to skip all of them.
+-- Statements are separated by blank lines: the drivers run one at a time.
 
--- A batch that would oversell (I2: the CHECK of `skus`) or pass a buyer's limit (I3) is refused as a whole; the writer
--- then tries its orders one by one. Updating the SKU's row locks it, so that writers take turns and see each other's
--- rows.
+-- A batch that would oversell (I2: the CHECK of `skus`) or exceed a buyer's limit (I3) is refused as a whole; the
+-- writer then inserts its orders one by one. Updating the SKU's row locks it, so that concurrent writers run one after
+-- the other and see each other's rows.
 CREATE OR REPLACE FUNCTION orders_fit_batch() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE skus SET live = skus.live + taken.units

@@ -1,7 +1,7 @@
--- A payment whose id went with a lost ledger is called 'lost' until its provider names it again.
--- Statements are separated by blank lines: the drivers take one at a time.
+-- A payment whose id was lost with the ledger has the id 'lost' until its provider reports the id again.
+-- Statements are separated by blank lines: the drivers run one at a time.
 
--- Its refund was kept from the provider until then, and is due now (E4).
+-- Its refund was not sent to the provider until then, and is due now (E4).
 CREATE OR REPLACE FUNCTION refunds_named() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE refunds SET payment = NEW.payment, attempts = 0, next_try_at = 0, last_error = ''

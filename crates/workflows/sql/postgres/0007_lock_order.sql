@@ -1,6 +1,6 @@
--- Whoever locks the rows of several SKUs does so in the order of their names: in any other, two could wait for each
--- other, and PostgreSQL would end one of them as a deadlock.
--- Statements are separated by blank lines: the drivers take one at a time.
+-- Statements that lock the rows of several SKUs lock them in the order of their names: in any other order two
+-- statements could wait for each other, and PostgreSQL would end one of them as a deadlock.
+-- Statements are separated by blank lines: the drivers run one at a time.
 
 -- The lock is the one that the update takes anyway: a stronger one would keep orders from referring to the SKU.
 CREATE OR REPLACE FUNCTION orders_fit_batch() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -20,7 +20,7 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- The same for orders that a sweeper releases together, which were counted one by one.
+-- The same for orders that a sweeper releases together; the trigger before counted them one by one.
 CREATE OR REPLACE FUNCTION orders_recount_batch() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM 1 FROM skus WHERE (activity, sku) IN (

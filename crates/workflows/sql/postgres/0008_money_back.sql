@@ -1,14 +1,16 @@
--- Money that goes back: once, and then it pays nothing; and the refund that a provider confirmed and could not make.
--- Statements are separated by blank lines: the drivers take one at a time.
+-- A payment is refunded once, and pays no order after that. A refund that failed after the provider had confirmed it is
+-- held for an operator.
+-- Statements are separated by blank lines: the drivers run one at a time.
 
 DROP INDEX IF EXISTS callbacks_held;
 
--- Callbacks that wait for an operator are few among those that were dealt with.
+-- Partial index: few callbacks are held for an operator, and many are processed.
 CREATE INDEX IF NOT EXISTS callbacks_held ON callbacks (received_at)
 WHERE outcome IN ('unknown_order', 'wrong_amount', 'paid_twice', 'unknown_payment', 'refund_bounced');
 
--- An operator gives the money of a held callback back by the statement that lets it go, unless it paid its order (I6).
--- The order is locked: whoever pays it at this moment is waited for, or waits and finds that the money went back.
+-- When an operator refunds the payment of a held callback, the statement that sets its outcome also inserts the refund,
+-- unless the payment paid its order (I6). The order is locked: a concurrent statement that pays it comes first, or
+-- waits and finds the payment refunded.
 CREATE OR REPLACE FUNCTION callbacks_give_back() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM 1 FROM orders WHERE order_no = NEW.order_no FOR UPDATE;
@@ -23,7 +25,7 @@ END $$;
 CREATE OR REPLACE TRIGGER callbacks_give_back BEFORE UPDATE OF outcome ON callbacks FOR EACH ROW
   WHEN (NEW.outcome = 'refunded_by_operator' AND OLD.outcome <> NEW.outcome) EXECUTE FUNCTION callbacks_give_back();
 
--- A payment that was given back pays no order, whoever says so: the row stays as it was.
+-- A payment that is an overpayment cannot pay an order, in any statement: the row stays unchanged.
 CREATE OR REPLACE FUNCTION orders_payment() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF EXISTS (SELECT 1 FROM overpayments WHERE payment = NEW.payment) THEN

@@ -1,5 +1,6 @@
--- The truth: sales, what is on sale, and orders. Invariants live here, not in the code that writes.
--- Statements are separated by blank lines: the drivers take one at a time.
+-- Activities, SKUs, orders, callbacks, refunds, dead letters, bans and strikes.
+-- Invariants are enforced here, not by the code that writes.
+-- Statements are separated by blank lines: the drivers run one at a time.
 
 PRAGMA journal_mode = WAL;
 
@@ -18,7 +19,7 @@ CREATE TABLE IF NOT EXISTS activities (
   updated_at INTEGER NOT NULL
 );
 
--- I2: `live` is what the orders below hold; it is kept by triggers and can never pass the total.
+-- I2: `live` counts the units that orders hold. Triggers maintain it, and the CHECK keeps it within the total.
 CREATE TABLE IF NOT EXISTS skus (
   activity TEXT NOT NULL REFERENCES activities (id),
   sku TEXT NOT NULL,
@@ -28,7 +29,7 @@ CREATE TABLE IF NOT EXISTS skus (
   CHECK (total = -1 OR live <= total)
 ) WITHOUT ROWID;
 
--- I7: an order's number is its ticket's, so the primary key is what makes a ticket single-use.
+-- I7: an order has the number of its ticket, so the primary key makes a ticket single-use.
 CREATE TABLE IF NOT EXISTS orders (
   order_no TEXT PRIMARY KEY,
   activity TEXT NOT NULL,
@@ -64,7 +65,7 @@ CREATE INDEX IF NOT EXISTS orders_due ON orders (pay_by) WHERE status = 'pending
 
 CREATE INDEX IF NOT EXISTS orders_unsettled ON orders (updated_at) WHERE unsettled = 1;
 
--- A row that would oversell (I2) or pass a buyer's limit (I3) is left out of its batch; its order fails.
+-- A row that would oversell (I2) or exceed a buyer's limit (I3) is left out of its batch, and its order fails.
 CREATE TRIGGER IF NOT EXISTS orders_fit BEFORE INSERT ON orders WHEN NEW.live = 1
 BEGIN
   SELECT RAISE(IGNORE) WHERE NOT EXISTS (
@@ -86,7 +87,7 @@ BEGIN
   UPDATE skus SET live = live + NEW.quantity * (NEW.live - OLD.live) WHERE activity = NEW.activity AND sku = NEW.sku;
 END;
 
--- Only the moves of the design exist.
+-- Only these transitions of an order are allowed.
 CREATE TRIGGER IF NOT EXISTS orders_move BEFORE UPDATE OF status ON orders WHEN NEW.status <> OLD.status
 BEGIN
   SELECT RAISE(ABORT, 'illegal move') WHERE NOT CASE OLD.status
@@ -103,7 +104,7 @@ BEGIN
   SELECT RAISE(ABORT, 'orders are never deleted');
 END;
 
--- Callbacks of payment providers, once each (E2).
+-- Callbacks of payment providers, each recorded once (E2).
 CREATE TABLE IF NOT EXISTS callbacks (
   id TEXT PRIMARY KEY,
   type TEXT NOT NULL,
@@ -117,7 +118,7 @@ CREATE TABLE IF NOT EXISTS callbacks (
 
 CREATE INDEX IF NOT EXISTS callbacks_open ON callbacks (received_at) WHERE outcome = '';
 
--- Refunds as durable work: asked for, sent, confirmed (E4, I6).
+-- Refunds as durable work: requested, sent, confirmed (E4, I6).
 CREATE TABLE IF NOT EXISTS refunds (
   order_no TEXT PRIMARY KEY REFERENCES orders (order_no),
   payment TEXT NOT NULL,
@@ -144,7 +145,7 @@ BEGIN
   UPDATE refunds SET state = 'confirmed', last_error = '' WHERE order_no = NEW.order_no;
 END;
 
--- Order messages that could not be written, for an operator (D4, I4).
+-- Order messages that could not be written, kept for an operator (D4, I4).
 CREATE TABLE IF NOT EXISTS dead_letters (
   order_no TEXT PRIMARY KEY,
   message TEXT NOT NULL,
@@ -167,7 +168,7 @@ CREATE TABLE IF NOT EXISTS strikes (
   last_at INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- An order left unpaid is a strike (B8).
+-- An order that expires unpaid is a strike against its buyer (B8).
 CREATE TRIGGER IF NOT EXISTS strikes_count AFTER UPDATE OF status ON orders
 WHEN NEW.status = 'expired' AND OLD.status = 'pending_payment'
 BEGIN

@@ -1,14 +1,15 @@
--- Money and what is told of it: events out, payment sessions, addresses, money that came twice.
--- Statements are separated by blank lines: the drivers take one at a time.
+-- Switches, outbox, payment sessions, addresses and overpayments.
+-- Statements are separated by blank lines: the drivers run one at a time.
 
--- What operators' variables turn on for the triggers below.
+-- Switches that the operators' variables set; the triggers below read them.
 CREATE TABLE IF NOT EXISTS switches (
   name TEXT PRIMARY KEY,
   is_on INTEGER NOT NULL CHECK (is_on IN (0, 1))
 ) WITHOUT ROWID;
 
--- The outbox (E7): what became of an order, written by the statement that moved it. `step` is the status's place in an
--- order's life, which no order passes twice: it keeps the events of one order apart, and in order.
+-- The outbox (E7): each transition of an order inserts an event in the same statement. `step` is the position of the
+-- status in an order's life. An order reaches each position at most once, so `step` identifies the events of one order,
+-- and sorts them.
 CREATE TABLE IF NOT EXISTS events (
   order_no TEXT NOT NULL,
   step INTEGER NOT NULL,
@@ -45,7 +46,7 @@ BEGIN
     NEW.status, NEW.reason, NEW.pay_by, NEW.paid_at, NEW.updated_at, NEW.updated_at) ON CONFLICT DO NOTHING;
 END;
 
--- An order that could not be written has failed; one that cannot even be read has no number to tell.
+-- An order that could not be written has failed. A message that cannot be parsed has no order number to report.
 CREATE TRIGGER IF NOT EXISTS events_of_failures AFTER INSERT ON dead_letters
 WHEN NEW.reason <> 'unreadable' AND EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1)
 BEGIN
@@ -53,7 +54,7 @@ BEGIN
   VALUES (NEW.order_no, 0, 'failed', NEW.reason, 0, 0, NEW.died_at, NEW.died_at) ON CONFLICT DO NOTHING;
 END;
 
--- Where events go, and whether it wants any: gone (410), or to be left alone for a while (429, 502, 504).
+-- Endpoints that receive events: disabled after a 410, paused after a 429, 502 or 504 or without a response.
 CREATE TABLE IF NOT EXISTS endpoints (
   url TEXT PRIMARY KEY,
   disabled_at INTEGER NOT NULL DEFAULT 0,
@@ -61,7 +62,7 @@ CREATE TABLE IF NOT EXISTS endpoints (
   pace INTEGER NOT NULL CHECK (pace > 0)
 ) WITHOUT ROWID;
 
--- Payment sessions at a provider that must be asked before the order is released: one for each order.
+-- Payment sessions that the provider must be asked about before their order is released: one for each order.
 CREATE TABLE IF NOT EXISTS sessions (
   order_no TEXT PRIMARY KEY REFERENCES orders (order_no),
   session TEXT NOT NULL,
@@ -74,7 +75,7 @@ CREATE TABLE IF NOT EXISTS sessions (
 
 CREATE INDEX IF NOT EXISTS sessions_open ON sessions (next_ask_at) WHERE state = 'open';
 
--- A session ends with its payment; that of a released order is to be ended at the provider.
+-- A payment closes its session. The session of a released order is due to be closed at the provider.
 CREATE TRIGGER IF NOT EXISTS sessions_follow AFTER UPDATE OF status ON orders
 WHEN NEW.status <> OLD.status AND OLD.status = 'pending_payment'
 BEGIN
@@ -82,7 +83,7 @@ BEGIN
   WHERE order_no = NEW.order_no;
 END;
 
--- Where an order is delivered to: sealed, for the app alone to read, and erased when its time is over (E1).
+-- Delivery addresses: encrypted, readable by the application only, and erased after their retention time (E1).
 CREATE TABLE IF NOT EXISTS addresses (
   order_no TEXT PRIMARY KEY REFERENCES orders (order_no),
   sealed TEXT NOT NULL,
@@ -91,12 +92,13 @@ CREATE TABLE IF NOT EXISTS addresses (
 
 CREATE INDEX IF NOT EXISTS addresses_old ON addresses (saved_at);
 
--- The provider's id of a refund, and how often it said that it failed: each try is a new one.
+-- The provider's id of a refund, and how often the provider reported a failure: the attempt after a failure is a new
+-- refund.
 ALTER TABLE refunds ADD COLUMN refund TEXT NOT NULL DEFAULT '';
 
 ALTER TABLE refunds ADD COLUMN failures INTEGER NOT NULL DEFAULT 0;
 
--- Money that goes back without touching its order: it came a second time, or an operator said so (I6).
+-- Payments that are refunded without changing their order: they came a second time, or an operator decided so (I6).
 CREATE TABLE IF NOT EXISTS overpayments (
   payment TEXT PRIMARY KEY,
   order_no TEXT NOT NULL,

@@ -1,18 +1,18 @@
--- Who may speak: an activity's epoch, which every rebuild of Redis raises, and the leases of the sweepers.
+-- Fencing: the epoch of an activity's data in Redis, which every rebuild raises, and the leases of the sweepers.
 
--- G5: an order message carries the epoch of the gate that accepted it. What comes from another epoch is not written.
+-- G5: an order message carries the epoch of the gate that accepted it. A message of an older epoch is not written.
 CREATE TABLE IF NOT EXISTS epochs (
   activity TEXT PRIMARY KEY,
   epoch INTEGER NOT NULL CHECK (epoch > 0)
 ) WITHOUT ROWID;
 
--- An epoch never goes back.
+-- An epoch only rises.
 CREATE TRIGGER IF NOT EXISTS epochs_rise BEFORE UPDATE ON epochs WHEN NEW.epoch <= OLD.epoch
 BEGIN
   SELECT RAISE(ABORT, 'illegal move');
 END;
 
--- G3: the token grows each time a lease changes hands; a statement under a lease names its token.
+-- G3: the token grows each time the lease is acquired; a statement under a lease checks it.
 CREATE TABLE IF NOT EXISTS leases (
   name TEXT PRIMARY KEY,
   owner TEXT NOT NULL,

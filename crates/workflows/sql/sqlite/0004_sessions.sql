@@ -1,13 +1,13 @@
--- A payment session may end before its order does: the next attempt is another session.
--- Statements are separated by blank lines: the drivers take one at a time.
+-- A payment session may end before its order does: the next attempt to pay opens another session.
+-- Statements are separated by blank lines: the drivers run one at a time.
 
--- Which of an order's sessions this is: the last one, and the only one that can be paid.
+-- Number of the session among its order's. The row holds the latest session, the only one that can be paid.
 ALTER TABLE sessions ADD COLUMN attempt INTEGER NOT NULL DEFAULT 1;
 
--- Which session a callback is about: news of an earlier one says nothing of the last.
+-- The session that a callback is about: the end of an earlier session does not end the latest one.
 ALTER TABLE callbacks ADD COLUMN session TEXT NOT NULL DEFAULT '';
 
--- Callbacks that wait for an operator are few among those that were dealt with.
+-- Partial index: few callbacks are held for an operator, and many are processed.
 CREATE INDEX IF NOT EXISTS callbacks_held ON callbacks (received_at)
 WHERE outcome IN ('unknown_order', 'wrong_amount', 'paid_twice', 'unknown_payment');
 
