@@ -7,7 +7,7 @@
 //!
 //! Functions of these modules return a [`StoreError`](crate::ports::StoreError): `LedgerUnavailable` if the statement
 //! may or may not have run, `LedgerRefused` if a constraint rejected it and nothing was changed, `LedgerNotMigrated` if
-//! the tables do not exist yet, `Malformed` if a row cannot be parsed. A function whose errors mean more documents them.
+//! the tables do not exist yet, `Malformed` if a row cannot be parsed. Functions document errors that mean more.
 
 pub mod activities;
 pub mod addresses;
