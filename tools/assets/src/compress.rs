@@ -1,4 +1,4 @@
-//! Makes the `.br` and `.gz` variants.
+//! Creates the `.br` and `.gz` variants of compressible files.
 
 use std::io::Write;
 
@@ -8,12 +8,12 @@ use flate2::{Compression, write::GzEncoder};
 
 use crate::tree::Tree;
 
-/// What a packet carries anyway: below it, compressing saves nothing.
+/// Minimum size in bytes of a file that is compressed: below it, the response fits into one packet anyway.
 const MIN_BYTES: usize = 256;
 
 const COMPRESSIBLE: &[&str] = &["html", "css", "js", "svg", "json", "txt", "webmanifest"];
 
-/// The same tree with the variants that are smaller than their originals.
+/// Adds compressed variants that are smaller than their originals.
 pub fn with_compressed_variants(tree: Tree) -> anyhow::Result<Tree> {
     let mut served = Tree::new();
     for (path, bytes) in tree {
@@ -38,7 +38,7 @@ fn brotli(bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
 }
 
 fn gzip(bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
-    // No name and no time in the header: the same input gives the same bytes.
+    // The gzip header contains no name and no time, so that the same input gives the same bytes.
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes).context("gzip failed")?;
     encoder.finish().context("gzip failed")

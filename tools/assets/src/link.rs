@@ -1,4 +1,4 @@
-//! Gives assets their hashed names and rewrites every reference to them.
+//! Gives assets hashed names and rewrites every reference to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use sha2::{Digest, Sha256};
 use crate::references::{self, Reference, Usage};
 use crate::tree::Tree;
 
-/// The linked tree: assets under hashed names, pages that refer to those.
+/// Returns the tree with assets under hashed names and with rewritten references.
 ///
-/// An asset's hash is taken after its own references are rewritten: when a
-/// module changes, so does the name of everything that imports it.
+/// The hash of an asset is computed after its own references are rewritten. A change of a module therefore renames
+/// every file that imports it.
 pub fn link(sources: &Tree) -> anyhow::Result<Tree> {
     let mut linker = Linker { sources, linked: BTreeMap::new(), in_progress: Vec::new() };
     let mut linked = Tree::new();
@@ -25,7 +25,7 @@ pub fn link(sources: &Tree) -> anyhow::Result<Tree> {
 struct Linker<'s> {
     sources: &'s Tree,
     linked: BTreeMap<String, LinkedFile>,
-    /// The files on the way to the one being linked: a cycle shows here.
+    /// The chain of files from the first one to the one being linked, to detect cycles.
     in_progress: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ struct Linker<'s> {
 struct LinkedFile {
     path: String,
     bytes: Vec<u8>,
-    /// The modules that must be there before this one can run, by served path.
+    /// The modules that must be fetched before this one can run, by served path.
     imports: BTreeSet<String>,
 }
 
@@ -95,7 +95,7 @@ fn rewrite_references(text: &str, targets: &[(Reference, String)]) -> String {
     let mut end = 0;
     for (reference, path) in targets {
         rewritten.push_str(&text[end..reference.range.start]);
-        // From the root: correct wherever the page or the module is.
+        // An absolute path is valid wherever the page or module is.
         rewritten.push('/');
         rewritten.push_str(path);
         end = reference.range.end;
@@ -104,8 +104,8 @@ fn rewrite_references(text: &str, targets: &[(Reference, String)]) -> String {
     rewritten
 }
 
-/// Names the imports of a page's script in its head, so that the browser asks
-/// for all of them at once instead of one level after the other.
+/// Adds a preload link for every module that a page's scripts import, at any depth. The browser then fetches them all
+/// at once instead of level by level.
 fn insert_preloads(text: String, preloads: &BTreeSet<String>) -> String {
     let links: String =
         preloads.iter().map(|path| format!("<link rel=\"modulepreload\" href=\"/{path}\">\n")).collect();

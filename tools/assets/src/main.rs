@@ -1,9 +1,8 @@
 //! Builds the sources in `static/` into the folder that is served.
 //!
-//! Files under `assets/` get a name that carries a hash of their content, so
-//! that browsers may keep them for ever; every reference to them is rewritten.
-//! Everything else (pages, demo pictures, `robots.txt`) keeps its name.
-//! Each compressible file gets a `.br` and a `.gz` beside it.
+//! Files under `assets/` get a name that contains a hash of their content, so that browsers can cache them forever;
+//! every reference to them is rewritten. All other files (pages, demo pictures, `robots.txt`) keep their names. Each
+//! compressible file also gets a `.br` and a `.gz` variant.
 
 mod compress;
 mod link;
@@ -44,7 +43,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Reads, links, compresses and writes; answers one line for a person.
+/// Reads, links, compresses and writes. Returns a one-line summary.
 fn build(source: &Path, target: &Path) -> anyhow::Result<String> {
     let sources = tree::read(source).with_context(|| format!("cannot read the sources in {}", source.display()))?;
     let linked = link::link(&sources)?;

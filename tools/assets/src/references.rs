@@ -1,4 +1,4 @@
-//! Where one source file refers to another.
+//! Finds the references from one source file to others.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -6,30 +6,29 @@ use std::sync::LazyLock;
 use anyhow::bail;
 use regex::Regex;
 
-/// One place in a text that names another file.
+/// A reference to another file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// The bytes of the name in the text.
+    /// Byte range of the file name in the text.
     pub range: Range<usize>,
-    /// The file that is meant, as a path inside the source folder.
+    /// The referenced file, as a path inside the source folder.
     pub path: String,
-    /// What the place does with it.
+    /// How the file is used.
     pub usage: Usage,
 }
 
-/// What a place does with the file that it names.
+/// How a referenced file is used.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum Usage {
-    /// A module that is fetched before this one can run.
+    /// A statically imported module, fetched before the importing one can run.
     Import,
-    /// A page's module script.
+    /// The module script of a page.
     Script,
-    /// Anything that is fetched when it is needed.
+    /// Any file that is fetched on demand.
     Other,
 }
 
-// In scripts and styles only relative names are references: a bare string such
-// as "/api/orders" never is.
+// In scripts and styles only relative names are references: a string such as "/api/orders" is not.
 static SCRIPT: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r#"(?x)
@@ -57,8 +56,8 @@ static PAGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// Every reference in `text`, in order. `path` says what kind of file it is and
-/// where relative names start.
+/// Returns every reference in `text`, in order. The extension of `path` selects the syntax, and relative names are
+/// resolved against `path`.
 pub fn find(path: &str, text: &str) -> anyhow::Result<Vec<Reference>> {
     let pattern = match path.rsplit_once('.').map(|(_, extension)| extension) {
         Some("js") => &SCRIPT,
@@ -88,7 +87,7 @@ fn group<'t>(captures: &regex::Captures<'t>, group: &str) -> Option<&'t str> {
     captures.name(group).map(|found| found.as_str())
 }
 
-/// The path that `name` means when it stands in the file `from`.
+/// Resolves `name`, as written in the file `from`, to a path inside the source folder.
 fn resolve(from: &str, name: &str) -> anyhow::Result<String> {
     if let Some(absolute) = name.strip_prefix('/') {
         return Ok(absolute.to_owned());

@@ -1,4 +1,4 @@
-//! A folder as a map from path to bytes, read and written.
+//! Reads and writes a folder as a map from path to bytes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 
-/// Files by their path inside the folder, with `/` between the parts.
+/// File contents by path inside the folder, with `/` as separator.
 pub type Tree = BTreeMap<String, Vec<u8>>;
 
-/// Reads every file below `root`; names that begin with a dot are left out.
+/// Reads every file below `root`, except names that start with a dot.
 pub fn read(root: &Path) -> anyhow::Result<Tree> {
     let mut tree = Tree::new();
     read_folder(root, "", &mut tree)?;
@@ -19,12 +19,12 @@ pub fn read(root: &Path) -> anyhow::Result<Tree> {
     Ok(tree)
 }
 
-/// Makes `root` hold exactly `tree`.
+/// Makes `root` contain exactly `tree`.
 ///
-/// A file that is right already is not touched, and the removal comes last, so
-/// that a running app never sees a page whose assets are missing.
+/// Unchanged files are not touched. New assets are written first and old files are removed last, so that a running app
+/// never serves a page whose assets are missing.
 pub fn write(root: &Path, tree: &Tree) -> anyhow::Result<()> {
-    // Pages come after the assets that they refer to.
+    // Pages are written after the assets that they refer to.
     let (assets, pages): (Vec<_>, Vec<_>) = tree.iter().partition(|(path, _)| path.starts_with("assets/"));
     for (path, bytes) in assets.into_iter().chain(pages) {
         write_file(&root.join(path), bytes)?;
@@ -43,7 +43,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     }
     let parent = path.parent().context("a file has a folder")?;
     fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
-    // Renamed into place: a reader sees the old file or the new one, never half.
+    // Written to a temporary file and renamed, so that a reader sees the old file or the new one.
     let mut partial = path.as_os_str().to_owned();
     partial.push(".part");
     fs::write(&partial, bytes).with_context(|| format!("cannot write {}", path.display()))?;
