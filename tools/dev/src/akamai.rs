@@ -1,21 +1,22 @@
-//! The app's manifest as Akamai Functions takes it: HTTP triggers only, no SQLite, PostgreSQL for the ledger.
+//! Generates the app's manifest for Akamai Functions from `spin.toml`.
 //!
-//! It is made from `spin.toml` whenever it is needed, so there is no second one to keep.
+//! That platform has HTTP triggers only and no SQLite; the ledger is PostgreSQL.
 
 use anyhow::{Context, Result};
 use toml::{Table, Value};
 
-/// Where it belongs: beside `spin.toml`, since an engine takes files from below its manifest only.
+/// Name of the generated manifest. It is written beside `spin.toml`, because an engine only accepts files below its
+/// manifest.
 pub const MANIFEST_FILE: &str = "spin.akamai.toml";
 
 const HEADER: &str = "# Made from spin.toml by deploy/akamai/manifest: change that one.\n";
-/// What the ledger's variables say by default is about SQLite.
+/// Variables of the ledger: required on the platform, because their defaults select SQLite.
 const LEDGER_VARIABLES: [&str; 2] = ["ledger", "ledger_host"];
 
-/// The manifest, from the text of `spin.toml`.
+/// Generates the manifest from the text of `spin.toml`.
 ///
 /// # Errors
-/// When that is no manifest.
+/// If the text is not a Spin manifest.
 pub fn manifest(spin_toml: &str) -> Result<String> {
     let mut manifest: Table = spin_toml.parse().context("spin.toml is no TOML")?;
     table(&mut manifest, "application")?.remove("trigger");

@@ -1,4 +1,4 @@
-//! The app on an engine, with directories and variables of its own.
+//! Runs the app on an engine, with its own data directory and variables.
 
 use std::{
     fs,
@@ -20,43 +20,43 @@ use crate::{
     variables::Variables,
 };
 
-/// The first start compiles every component for this machine.
+/// Maximum time until the app serves requests. The first start compiles every component.
 pub const START_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How to start the app.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The project.
+    /// The project's directory.
     pub root: PathBuf,
-    /// What runs it.
+    /// The engine.
     pub engine: Engine,
-    /// Where it listens; port 0 picks a free one.
+    /// The address to listen on; port 0 picks a free port.
     pub listen: SocketAddr,
-    /// Key-value data, the SQLite ledger and the engine's logs.
+    /// Directory of the key-value data, the SQLite ledger and the engine's logs.
     pub directory: PathBuf,
     /// The app's variables.
     pub variables: Variables,
-    /// Where its output goes, beside memory.
+    /// A file that the output is also written to.
     pub log: Option<PathBuf>,
-    /// The manifest, from the project.
+    /// Path of the manifest, relative to the project's directory.
     pub manifest: PathBuf,
-    /// The components that run, by id; none means all.
+    /// Ids of the components to run; empty for all.
     pub components: Vec<String>,
-    /// More of the engine's environment.
+    /// Additional environment variables of the engine.
     pub environment: Vec<(String, String)>,
 }
 
 impl Settings {
-    /// The SQLite file of the ledger.
+    /// Path of the ledger's SQLite file.
     #[must_use]
     pub fn ledger_file(&self) -> PathBuf {
         self.directory.join("ledger.db")
     }
 
-    /// Starts the engine and returns at once.
+    /// Starts the engine without waiting until it serves.
     ///
     /// # Errors
-    /// When the directory is not writable or the engine is missing.
+    /// If the directory is not writable or the engine is missing.
     pub fn spawn(&self) -> Result<Process> {
         open_files::raise_open_file_limit();
         let directory = std::path::absolute(&self.directory)?;
@@ -75,7 +75,7 @@ impl Settings {
     }
 }
 
-/// Stores in files of the given directory, under names that people find.
+/// A runtime configuration that keeps all stores in files of `directory`.
 fn runtime_config(directory: &Path) -> String {
     let path = |file: &str| toml::Value::String(directory.join(file).to_string_lossy().into_owned());
     let (key_value, ledger) = (path("key-value.db"), path("ledger.db"));
@@ -85,7 +85,7 @@ fn runtime_config(directory: &Path) -> String {
     )
 }
 
-/// The address in a line that says where the app is served.
+/// Returns the URL in the engine's start-up line `Serving http://…`.
 #[must_use]
 pub fn parse_serving_line(line: &str) -> Option<String> {
     let url = line.strip_prefix("Serving ")?;
@@ -100,23 +100,23 @@ pub struct App {
 }
 
 impl App {
-    /// Starts the app and waits until it serves; it may not be ready yet.
+    /// Starts the app and waits until it serves requests. It may not be ready yet.
     ///
     /// # Errors
-    /// When it does not come up; its output is in the message.
+    /// If it does not start in time; the message contains its output.
     pub fn start(settings: Settings) -> Result<Self> {
         let mut process = settings.spawn()?;
         let url = process.wait_for_line("the line `Serving http://…`", START_TIMEOUT, parse_serving_line)?;
         Ok(Self { settings, process, url })
     }
 
-    /// `http://host:port`.
+    /// The app's URL, `http://host:port`.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// How it was started.
+    /// The settings it was started with.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
@@ -133,10 +133,10 @@ impl App {
         self.process.output()
     }
 
-    /// Waits until `GET /readyz` answers `200`.
+    /// Waits until `GET /readyz` returns `200`.
     ///
     /// # Errors
-    /// The last answer, and the app's output.
+    /// If it does not in time; the message contains the last response and the app's output.
     pub fn wait_until_ready(&mut self) -> Result<()> {
         let client = Client::new(&self.url, Duration::from_secs(10));
         let ready = poll::until("GET /readyz to answer 200", START_TIMEOUT, || {
@@ -152,22 +152,23 @@ impl App {
         ready.with_context(|| format!("the app wrote:\n{}", self.output()))
     }
 
-    /// Signals the process of one trigger type (`http`, `redis`): both engines run one for each.
+    /// Sends a signal to the process of one trigger type (`http` or `redis`). Both engines run one process for each
+    /// type.
     ///
     /// # Errors
-    /// When there is no such process.
+    /// If there is no such process.
     pub fn signal_trigger(&self, kind: &str, signal: Signal) -> Result<()> {
         let signalled = self.process.signal_members(&format!("trigger {kind}"), signal);
         ensure!(signalled > 0, "the engine runs no process for the {kind} trigger");
         Ok(())
     }
 
-    /// Ends it as a crash would: every process at once.
+    /// Kills every process at once, as a crash would.
     pub fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// Starts it again at the same address with the same data.
+    /// Kills the app and starts it again at the same address with the same data.
     ///
     /// # Errors
     /// As [`App::start`].

@@ -1,4 +1,4 @@
-//! Building what the app consists of: the functions, what they serve, and the engine where Spin is not installed.
+//! Builds the functions, the files they serve, and the local host where Spin is not installed.
 
 use std::{
     fs,
@@ -14,10 +14,10 @@ use crate::{
     manifest::{BuildStep, Manifest, TARGET},
 };
 
-/// Builds everything that `engine` needs to run the app. Quick when nothing changed.
+/// Builds everything that `engine` needs to run the app. Fast if nothing changed.
 ///
 /// # Errors
-/// When a command fails; it has said why.
+/// If a command fails; the command itself prints why.
 pub fn all(root: &Path, engine: &Engine) -> Result<()> {
     if *engine == Engine::Local {
         cargo(root, ["-p", "local-host"])?;
@@ -45,7 +45,7 @@ fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a step unless it succeeded after everything it watches was last changed.
+/// Runs a step, unless it succeeded after the last change of its watched files.
 fn run_if_stale(root: &Path, step: &BuildStep) -> Result<()> {
     let stamp = target_directory(root).join("built").join(&step.component);
     if is_fresh(root, step, &stamp) {
@@ -56,7 +56,7 @@ fn run_if_stale(root: &Path, step: &BuildStep) -> Result<()> {
     if let Some(parent) = stamp.parent() {
         fs::create_dir_all(parent)?;
     }
-    // Dated from the start: what changed while it ran is newer.
+    // The stamp has the start time, so that a file that changed during the step counts as newer.
     let file = fs::File::create(&stamp).with_context(|| format!("cannot write {}", stamp.display()))?;
     file.set_modified(started)?;
     Ok(())
@@ -69,13 +69,13 @@ fn is_fresh(root: &Path, step: &BuildStep, stamp: &Path) -> bool {
     outputs_exist && newest.is_some_and(|newest| newest < built)
 }
 
-/// The path of a glob up to its first pattern.
+/// The path of a glob up to its first wildcard.
 fn literal_prefix(root: &Path, glob: &str) -> PathBuf {
     let fixed = glob.split('/').take_while(|part| !part.contains(['*', '?', '[', '{']));
     fixed.fold(root.to_owned(), |path, part| path.join(part))
 }
 
-/// When the newest file or directory at or below a path changed; a directory changes when a file goes.
+/// The latest modification time of the files and directories at or below a path. Removing a file changes its directory.
 fn newest_mtime(path: &Path) -> Option<SystemTime> {
     let own = fs::symlink_metadata(path).and_then(|metadata| metadata.modified()).ok();
     let below =
@@ -106,7 +106,7 @@ mod tests {
             run_if_stale(root, &step).expect("built");
             fs::read_to_string(root.join("runs")).expect("runs").lines().count()
         };
-        // Dated by hand: the clock of a file system ticks too slowly for a test.
+        // The times are set explicitly, because the file system's clock is too coarse for a test.
         let set_mtime = |path: &str, time| fs::File::open(root.join(path)).and_then(|file| file.set_modified(time));
         for path in ["static", "static/css", "static/css/page.css"] {
             set_mtime(path, SystemTime::now() - Duration::from_secs(10)).expect("an older file");

@@ -1,4 +1,4 @@
-//! Which program runs the app: Spin where it is installed, else the project's local host.
+//! Selects the program that runs the app: Spin if installed, otherwise the project's local host.
 
 use std::{
     env,
@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Result, bail};
 
-/// A program that understands `up -f spin.toml`.
+/// A program that accepts `up -f spin.toml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Engine {
     /// `spin`, 4.1 or later.
@@ -19,14 +19,14 @@ pub enum Engine {
     Local,
 }
 
-/// The first version whose Rust components are WASIp3.
+/// First Spin version that runs WASIp3 components, as major and minor number.
 const MIN_SPIN_VERSION: (u32, u32) = (4, 1);
 
 impl Engine {
-    /// What is asked for by name (`spin` or `local`), else what the environment asks for, else what there is.
+    /// Selects the engine: by `name` (`spin` or `local`), else by `STAMPEDE_ENGINE`, else Spin if it is installed.
     ///
     /// # Errors
-    /// When the name is another, or Spin is asked for and missing or too old.
+    /// If the name is unknown, or Spin is requested and missing or too old.
     pub fn discover(name: Option<&str>) -> Result<Self> {
         let requested =
             name.map(str::to_owned).or_else(|| env::var("STAMPEDE_ENGINE").ok()).filter(|name| !name.is_empty());
@@ -45,7 +45,7 @@ impl Engine {
         }
     }
 
-    /// The program; `target` is Cargo's target directory.
+    /// Path of the program; `target` is Cargo's target directory.
     #[must_use]
     pub fn program(&self, target: &Path) -> PathBuf {
         match self {
@@ -75,7 +75,7 @@ fn spin_version() -> Option<(u32, u32)> {
     parse_version(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// `spin 4.1.0-pre0 (…)` → (4, 1). Other programs of that name exist: they do not answer like this.
+/// Parses `spin 4.1.0-pre0 (…)` to (4, 1). `None` for the output of other programs named `spin`.
 fn parse_version(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.strip_prefix("spin ")?.split('.');
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))

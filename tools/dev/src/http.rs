@@ -1,4 +1,4 @@
-//! A small HTTP client for what the harness itself asks of the app.
+//! A small HTTP client for the development tools' own requests to the app.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use ureq::{
     http::{Request, Response},
 };
 
-/// The app at an address.
+/// A client for one app.
 #[derive(Clone)]
 pub struct Client {
     base: String,
     agent: Agent,
 }
 
-/// An answer: status and body.
+/// A response.
 #[derive(Debug, Clone)]
 pub struct HttpResponse {
     /// The status code.
@@ -26,26 +26,26 @@ pub struct HttpResponse {
 }
 
 impl Client {
-    /// A client for the app at `base` (`http://host:port`), with a limit on each request.
+    /// Creates a client for the app at `base` (`http://host:port`), with a timeout for each request.
     #[must_use]
     pub fn new(base: &str, timeout: Duration) -> Self {
         let config = Agent::config_builder().timeout_global(Some(timeout)).http_status_as_error(false);
         Self { base: base.to_owned(), agent: config.build().into() }
     }
 
-    /// `GET path`.
+    /// Sends `GET path`.
     ///
     /// # Errors
-    /// When there is no answer.
+    /// If there is no complete response; an error status is not an error.
     pub fn get(&self, path: &str) -> Result<HttpResponse> {
         let url = format!("{}{path}", self.base);
         read_response(&url, self.agent.get(&url).call())
     }
 
-    /// A request with a bearer token and, where it is not null, a JSON body.
+    /// Sends a request with a bearer token and, unless `body` is null, a JSON body.
     ///
     /// # Errors
-    /// When there is no answer.
+    /// As [`Client::get`].
     pub fn send(&self, method: &str, path: &str, token: &str, body: &Value) -> Result<HttpResponse> {
         let url = format!("{}{path}", self.base);
         let mut request =

@@ -1,7 +1,8 @@
-//! Starts the app the way people and tests need it: an engine, a Redis, secrets, directories of its own.
+//! Starts the app and its servers for development and tests.
 //!
-//! `up` is what a developer runs, `with-app` gives any command an app of its own, `suites` runs every test, and the
-//! end-to-end tests use the library. Everything that is started ends with whoever started it, however that ends.
+//! `up` runs everything for a developer, `with-app` runs a command with its own app, `suites` runs every test, and the
+//! end-to-end tests use this library. Every process that is started ends with the process that started it, even if that
+//! is killed.
 
 pub mod akamai;
 pub mod app;

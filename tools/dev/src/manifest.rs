@@ -1,4 +1,4 @@
-//! What `spin.toml` says about building and starting: it is the only place that names commands and components.
+//! Reads triggers, components and build commands from `spin.toml`, their only source.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,10 +9,10 @@ use std::{
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-/// The target that all functions are built for.
+/// The target of all functions.
 pub const TARGET: &str = "wasm32-wasip2";
 
-/// The part of the manifest that matters here.
+/// The parts of a manifest that the tools use.
 #[derive(Debug, Deserialize)]
 pub struct Manifest {
     #[serde(rename = "component")]
@@ -48,23 +48,23 @@ enum Commands {
     Many(Vec<String>),
 }
 
-/// Everything that has to be done.
+/// The commands that build the app.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct BuildPlan {
-    /// Packages of one `cargo build --release --target wasm32-wasip2`.
+    /// Packages to build with one `cargo build --release --target wasm32-wasip2`.
     pub packages: Vec<String>,
-    /// The other commands.
+    /// All other commands.
     pub steps: Vec<BuildStep>,
 }
 
-/// A command that is not Cargo's, which knows itself what is fresh.
+/// A build command other than Cargo's, which tracks changes itself.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BuildStep {
-    /// The component it is for.
+    /// The component that the command belongs to.
     pub component: String,
-    /// A command line for the shell.
+    /// The command line, for a shell.
     pub command: String,
-    /// Globs of what it reads; none means unknown.
+    /// Globs of the command's inputs; empty if unknown.
     pub watch: Vec<String>,
     /// Directories that the component serves files from.
     pub files: Vec<String>,
@@ -74,33 +74,34 @@ impl Manifest {
     /// Reads `spin.toml` of the project at `root`.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If the file is missing or not a valid manifest.
     pub fn read(root: &Path) -> Result<Self> {
         Self::read_file(&root.join("spin.toml"))
     }
 
-    /// Reads a manifest of any name.
+    /// Reads the manifest at `path`.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If the file is missing or not a valid manifest.
     pub fn read_file(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         toml::from_str(&text).with_context(|| format!("cannot read {}", path.display()))
     }
 
-    /// The components that triggers of one type call: `http`, `redis`.
+    /// Ids of the components with a trigger of type `kind` (`http` or `redis`), sorted.
     #[must_use]
     pub fn components_for(&self, kind: &str) -> Vec<String> {
         let called = self.triggers.get(kind).into_iter().flatten().map(|trigger| trigger.component.clone());
         called.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// The channels of Redis that its triggers listen to.
+    /// The Redis channels that trigger components.
     pub fn channels(&self) -> impl Iterator<Item = &str> {
         self.triggers.get("redis").into_iter().flatten().filter_map(|trigger| trigger.channel.as_deref())
     }
 
-    /// The build commands, those of Cargo merged into one: eleven calls would take eleven times its start-up.
+    /// Collects the build commands. Cargo's commands are merged into one, because each call of Cargo has a start-up
+    /// cost.
     #[must_use]
     pub fn plan(&self) -> BuildPlan {
         let mut plan = BuildPlan::default();
@@ -126,7 +127,8 @@ impl Manifest {
     }
 }
 
-/// The package of `cargo build -p <package> --target wasm32-wasip2 --release`, in any order; `None` for all else.
+/// The package of `cargo build -p <package> --target wasm32-wasip2 --release`, with the arguments in any order; `None`
+/// for any other command.
 fn cargo_package(command: &str) -> Option<&str> {
     let mut words = command.strip_prefix("cargo build ")?.split_whitespace();
     let (mut package, mut target, mut release) = (None, false, false);

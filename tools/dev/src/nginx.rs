@@ -1,4 +1,6 @@
-//! An nginx that serves the site of the kit for self-hosting: the very file, with other ports and paths.
+//! Runs nginx with the site configuration of the self-hosting kit.
+//!
+//! Only ports and paths of the configuration are replaced, so that tests cover the file that is shipped.
 
 use std::{
     fs,
@@ -17,10 +19,10 @@ use crate::{
 };
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// Where the kit's files are.
+/// The kit's nginx directory, relative to the project's.
 const NGINX_DIRECTORY: &str = "deploy/self-hosted/nginx";
 
-/// A server in a directory of its own.
+/// An nginx server with its own directory.
 pub struct Nginx {
     process: Process,
     port: u16,
@@ -28,15 +30,16 @@ pub struct Nginx {
 }
 
 impl Nginx {
-    /// Starts one without TLS before the apps at some ports, for the project at `root`.
+    /// Starts nginx without TLS in front of the apps at `app_ports`, for the project at `root`.
     ///
     /// # Errors
-    /// When nginx is missing, or does not take the site.
+    /// If nginx is missing or rejects the configuration; the message contains its output.
     pub fn start(directory: &Path, root: &Path, app_ports: &[u16]) -> Result<Self> {
         Self::start_with_listen(directory, root, app_ports, |port| format!("listen 127.0.0.1:{port} backlog=4096;\n"))
     }
 
-    /// The same with the kit's own lines for TLS, and the certificate `fullchain.pem` with `privkey.pem` in `directory`.
+    /// Like [`Nginx::start`], with the kit's TLS configuration and the certificate `fullchain.pem` with the key
+    /// `privkey.pem` in `directory`.
     ///
     /// # Errors
     /// As [`Nginx::start`].
@@ -72,7 +75,7 @@ impl Nginx {
             .replace("listen 80;", &format!("listen 127.0.0.1:{redirect_port};"))
             .replace("listen [::]:80;", &format!("listen 127.0.0.1:{unused_port};"))
             .replace("/opt/stampede", &root.to_string_lossy())
-            // A test that holds requests up holds them for longer where the machine is slow.
+            // Some tests delay requests, and a slow machine prolongs the delay.
             .replace("proxy_read_timeout 10s;", "proxy_read_timeout 60s;");
         let site = ["/etc/nginx", "/var/log/nginx", "/var/cache/nginx"]
             .iter()
@@ -92,35 +95,35 @@ impl Nginx {
         Ok(Self { process, port, redirect_port })
     }
 
-    /// Its port.
+    /// The port of the site.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Where it serves the site, without TLS.
+    /// The site's URL, without TLS.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Where it sends everybody to TLS.
+    /// URL of the server that redirects to HTTPS.
     #[must_use]
     pub fn redirect_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.redirect_port)
     }
 
-    /// What it wrote.
+    /// The last lines of its output.
     #[must_use]
     pub fn output(&self) -> String {
         self.process.output()
     }
 }
 
-/// What stands around the site on a machine of its own.
+/// The main configuration file, which includes the site.
 fn main_context(directory: &Path) -> String {
     let here = directory.display();
-    // Workers that are nobody could not read a directory of root's.
+    // Workers of another user cannot read root's directories.
     let user = if Uid::effective().is_root() { "user root;\n" } else { "" };
     let temp_paths: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .iter()
@@ -133,7 +136,7 @@ fn main_context(directory: &Path) -> String {
     )
 }
 
-/// Debian keeps it where only root's PATH looks.
+/// Debian installs nginx in `/usr/sbin`, which is only on root's PATH.
 fn program() -> Result<PathBuf> {
     let known = ["/usr/sbin/nginx", "/opt/homebrew/bin/nginx", "/usr/local/bin/nginx"];
     let found = known.iter().map(PathBuf::from).find(|path| path.is_file());

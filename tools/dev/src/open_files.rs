@@ -1,16 +1,16 @@
-//! How many files, and so connections, this process and its children may open.
+//! Raises the limit of open files, and so of connections, of this process and its children.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// A crowd of a thousand buyers needs more than the 1,024 that many systems start with.
+/// Enough for a thousand concurrent buyers; the default of many systems is 1,024.
 const TARGET: u64 = 16_384;
 
-/// Raises the soft limit of open files as far as wanted and allowed; children inherit it.
+/// Raises the soft limit to 16,384, or to the hard limit if that is lower. Children inherit it.
 pub fn raise_open_file_limit() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < TARGET
     {
-        // A system that refuses keeps its limit: a small load works all the same.
+        // If the system refuses, the old limit is kept; it is enough for small loads.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, TARGET.min(hard), hard);
     }
 }

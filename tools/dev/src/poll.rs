@@ -1,4 +1,4 @@
-//! Waiting for something, with a deadline and with the last thing seen in the failure.
+//! Polls a condition until a deadline; a timeout reports the last state.
 
 use std::{
     fmt::Display,
@@ -8,28 +8,28 @@ use std::{
 
 use anyhow::{Result, bail};
 
-/// How long to wait between two looks.
+/// Pause between two probes.
 pub const INTERVAL: Duration = Duration::from_millis(20);
 
-/// One look.
+/// Result of a probe.
 pub enum Probe<T, S> {
-    /// It is there.
+    /// The condition is met.
     Ready(T),
-    /// Not yet; this is what there is instead.
+    /// Not yet; the current state, for the timeout's message.
     Pending(S),
 }
 
-/// Looks again and again until it is there.
+/// Calls `probe` until it returns [`Probe::Ready`].
 ///
 /// # Errors
-/// What was waited for, for how long, and the last state that was seen; or the error of a look, at once.
+/// An error of `probe` is returned at once. A timeout names `what`, the time waited and the last state.
 pub fn until<T, S: Display>(
     what: &str,
     timeout: Duration,
     mut probe: impl FnMut() -> Result<Probe<T, S>>,
 ) -> Result<T> {
     let start = Instant::now();
-    // The last look begins when the time is over: it may have stood still for longer than that.
+    // Probes once more after the deadline, because this thread may have been suspended past it.
     let mut is_last = false;
     loop {
         match probe()? {

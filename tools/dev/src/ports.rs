@@ -1,4 +1,4 @@
-//! TCP ports: who listens, and where nobody does.
+//! Finds unused TCP ports and checks whether ports are in use.
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
@@ -10,19 +10,19 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// The first port that is given away, and how many there are: below those that Linux and macOS take for outgoing
-/// connections, so a server that is started again finds its port free.
+/// First port to hand out, and number of ports. The range is below the ephemeral ports of Linux and macOS, so a
+/// restarted server finds its port free.
 const FIRST_PORT: u16 = 20_000;
 const PORT_COUNT: u16 = 12_000;
 
-/// A datagram socket for each port that was given away, until this process ends: no other of our processes, nor this
-/// one, gives it away again.
+/// A bound UDP socket for each port handed out, until this process ends. It marks the port as taken for this process
+/// and for concurrent processes that use this module.
 static CLAIMED: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
 
-/// A port where nobody listens, and that stays free for whoever this process starts.
+/// Returns a TCP port without a listener and claims it until this process ends.
 ///
 /// # Errors
-/// When there is none left.
+/// If every port of the range is in use or claimed.
 pub fn pick_unused() -> Result<u16> {
     let start = RandomState::new().build_hasher().finish() % u64::from(PORT_COUNT);
     let ports =
@@ -39,31 +39,31 @@ fn claim(port: u16) -> bool {
     is_unused
 }
 
-/// Whether this process could listen on an address now.
+/// Whether this process can listen on `address` now.
 #[must_use]
 pub fn is_free(address: SocketAddr) -> bool {
     try_bind(address).is_ok()
 }
 
-/// Listens on an address for a moment.
+/// Binds `address` and closes the socket again.
 ///
 /// # Errors
-/// Why this process cannot: somebody else does, the address is another machine's, or it is not allowed to.
+/// Why it cannot be bound: in use, not an address of this machine, or not permitted.
 pub fn try_bind(address: SocketAddr) -> io::Result<()> {
     TcpListener::bind(address).map(drop)
 }
 
-/// Whether somebody accepts connections on a port of this machine.
+/// Whether a server on this machine accepts connections on `port`.
 #[must_use]
 pub fn accepts_connections(port: u16) -> bool {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     TcpStream::connect_timeout(&address, Duration::from_millis(500)).is_ok()
 }
 
-/// Connects to `host:port`, and hangs up.
+/// Connects to `host:port` and closes the connection.
 ///
 /// # Errors
-/// The host is unknown, or none of its addresses takes a connection.
+/// If the host name is unknown or no address accepts a connection.
 pub fn try_connect(host: &str) -> io::Result<()> {
     let mut last_error = io::Error::other("the name has no address");
     for address in host.to_socket_addrs()? {
@@ -87,7 +87,8 @@ mod tests {
         assert!(!claim(one), "given away again");
         let address = (Ipv4Addr::LOCALHOST, one);
         drop(TcpListener::bind(address).unwrap());
-        // What another thread starts has all our sockets for a moment.
+        // A child process that another thread is starting holds a copy of every open socket until it executes its
+        // program.
         let again = poll::until("the port", Duration::from_secs(10), || {
             Ok(TcpListener::bind(address).map_or_else(Probe::Pending, Probe::Ready))
         });

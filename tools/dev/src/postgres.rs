@@ -1,4 +1,4 @@
-//! A PostgreSQL server that is gone afterwards.
+//! Runs a temporary PostgreSQL server.
 
 use std::{
     env, fs,
@@ -18,7 +18,7 @@ use crate::{ports, process::Process, temp_dir::TempDir};
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A server with its data in a directory of its own; nobody needs a password.
+/// A server with its own data directory, without passwords. Server and data are removed on drop.
 pub struct Postgres {
     process: Process,
     port: u16,
@@ -26,10 +26,10 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Starts one on a free port and waits until it accepts connections.
+    /// Starts a server on a free port and waits until it accepts connections.
     ///
     /// # Errors
-    /// When PostgreSQL is not installed or does not come up.
+    /// If PostgreSQL is not installed or does not start in time.
     pub fn ephemeral() -> Result<Self> {
         let (temp_dir, port) = (TempDir::new()?, ports::pick_unused()?);
         let data = temp_dir.path().join("data");
@@ -45,7 +45,7 @@ impl Postgres {
         ensure!(output.status.success(), "initdb failed: {}", String::from_utf8_lossy(&output.stderr));
         let mut server = command_as(owner.as_ref(), &bin.join("postgres"));
         server.arg("-D").arg(&data).args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1"]);
-        // Durable enough for a test: it survives the app's crash, not the machine's.
+        // Without fsync, data survives a crash of the app, but not of the machine: enough for a test.
         server.args(["-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=200"]);
         let mut process = Process::spawn("postgres", &mut server, None)?;
         process.wait_for_line("PostgreSQL to accept connections", START_TIMEOUT, |line| {
@@ -54,18 +54,18 @@ impl Postgres {
         Ok(Self { process, port, _temp_dir: temp_dir })
     }
 
-    /// Where it listens.
+    /// The server's URL.
     #[must_use]
     pub fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
-    /// Holds up everybody who asks it, without a word.
+    /// Stops all server processes with `SIGSTOP`: connections stay open, and queries get no response.
     pub fn pause(&self) {
         self.process.signal_with_children(Signal::SIGSTOP);
     }
 
-    /// Lets it go on.
+    /// Continues the paused processes.
     pub fn resume(&self) {
         self.process.signal_with_children(Signal::SIGCONT);
     }
@@ -73,12 +73,12 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // Who is held up does not see that the server ends.
+        // Paused backends would not notice that the server ends.
         self.resume();
     }
 }
 
-/// The directory of the newest `initdb`: on the PATH, or where Debian and Homebrew put it.
+/// The directory that contains `initdb`: on the PATH, or the newest version that Debian or Homebrew installed.
 fn bin_directory() -> Result<PathBuf> {
     let on_path = env::var_os("PATH").map(|path| env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
     let parents = ["/usr/lib/postgresql", "/opt/homebrew/opt", "/usr/local/opt"];
@@ -95,7 +95,7 @@ fn bin_directory() -> Result<PathBuf> {
         .context("PostgreSQL is not installed: `apt-get install postgresql` or `brew install postgresql`")
 }
 
-/// PostgreSQL refuses to run as root: then it runs as the user that its package made.
+/// The user `postgres` if this process runs as root, which PostgreSQL refuses; otherwise `None`.
 fn unprivileged_user() -> Result<Option<User>> {
     if !Uid::effective().is_root() {
         return Ok(None);
@@ -114,7 +114,7 @@ fn command_as(user: Option<&User>, program: &Path) -> Command {
             command
         }
     };
-    // The current directory may be closed to that user.
+    // The user may not be allowed to enter the current directory.
     command.current_dir("/");
     command
 }

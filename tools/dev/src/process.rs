@@ -1,4 +1,4 @@
-//! A process and everything it starts: output kept, ended as one.
+//! Starts a process in its own group, keeps its output, and ends the whole group.
 
 mod group;
 mod output;
@@ -19,10 +19,11 @@ use self::{
 };
 use crate::poll::{self, Probe};
 
-/// How long a process may take to end when it is asked to.
+/// Maximum time for a process to exit after a signal.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A process in a group of its own. It ends with this value, and with this program, however that ends.
+/// A process in its own process group. The group is killed on drop, and also ends if this program ends, even by a
+/// signal.
 pub struct Process {
     name: String,
     child: Child,
@@ -32,10 +33,10 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command`; its output goes to `log` as well, where that is given.
+    /// Starts `command`. Its output is kept in memory and, if given, appended to `log`.
     ///
     /// # Errors
-    /// When the program cannot be started or the log not be written.
+    /// If the program cannot be started or the log cannot be written.
     pub fn spawn(name: &str, command: &mut Command, log: Option<&Path>) -> Result<Self> {
         let program = command.get_program().to_string_lossy().into_owned();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
@@ -46,36 +47,36 @@ impl Process {
         Ok(Self { name: name.to_owned(), child, group, output, _watchdog: watchdog })
     }
 
-    /// The id of the process that was started; its children share its group.
+    /// The process id, which is also the id of its group.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// How it ended, once it has.
+    /// The exit status, if it has ended.
     pub fn exited(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// The last lines that it and its children wrote.
+    /// The last lines of output of the process and its children.
     #[must_use]
     pub fn output(&self) -> String {
         self.output.text()
     }
 
-    /// What it wrote, once it has ended: waits until its streams are closed, so that the last lines are there.
+    /// The output of an ended process: waits until its streams are closed, so that the last lines are included.
     pub fn complete_output(&mut self) -> String {
         self.output.wait_until_complete(EXIT_TIMEOUT);
         self.output()
     }
 
-    /// Waits for a line that `find` accepts.
+    /// Waits for the first line for which `find` returns a value.
     ///
     /// # Errors
-    /// When the process ends first or the time is over; the output is in the message.
+    /// If the process ends first or the timeout expires; the message contains the output.
     pub fn wait_for_line<T>(&mut self, what: &str, timeout: Duration, find: impl Fn(&str) -> Option<T>) -> Result<T> {
         let found = poll::until(what, timeout, || {
-            // Its end counts when what it wrote before has been read.
+            // The exit counts only after all output is read: the line may be in the unread part.
             let exited = self.exited().filter(|_| self.output.is_complete());
             match (self.output.find(&find), exited) {
                 (Some(found), _) => Ok(Probe::Ready(found)),
@@ -86,33 +87,33 @@ impl Process {
         found.with_context(|| format!("{} wrote:\n{}", self.name, self.output()))
     }
 
-    /// Looks for a line that `find` accepts, without waiting.
+    /// Searches the output so far for a line for which `find` returns a value.
     pub fn find_line<T>(&self, find: impl Fn(&str) -> Option<T>) -> Option<T> {
         self.output.find(find)
     }
 
-    /// Sends a signal to the whole group.
+    /// Sends a signal to the group.
     pub fn signal(&self, signal: Signal) {
         self.group.signal(signal);
     }
 
-    /// Sends a signal to the whole group, and to children in groups of their own.
+    /// Sends a signal to the group, and to children that lead groups of their own.
     pub fn signal_with_children(&self, signal: Signal) {
         self.group.signal(signal);
         self.group.signal_children(signal);
     }
 
-    /// Sends a signal to those members of the group whose command line contains `words`; answers how many there are.
+    /// Sends a signal to the members of the group whose command line contains `pattern`; returns their number.
     pub fn signal_members(&self, pattern: &str, signal: Signal) -> usize {
         let members = self.group.members(pattern);
         for member in &members {
-            // One that ended meanwhile needs no signal.
+            // A member that has ended meanwhile is ignored.
             let _ = kill(*member, signal);
         }
         members.len()
     }
 
-    /// Ends the group at once, as a crash would; what it wrote until then is kept and logged.
+    /// Kills the group, as a crash would. Waits until its remaining output is kept and logged.
     pub fn kill(&mut self) {
         self.group.signal(Signal::SIGKILL);
         let _ = self.child.wait();
@@ -120,7 +121,7 @@ impl Process {
         self.output.wait_until_complete(EXIT_TIMEOUT);
     }
 
-    /// Asks the group to end, waits, and then makes it.
+    /// Sends `SIGTERM` to the group, waits up to ten seconds, and kills what is left.
     pub fn stop(&mut self) {
         self.group.signal(Signal::SIGTERM);
         self.group.signal(Signal::SIGCONT);

@@ -1,4 +1,4 @@
-//! A TCP proxy that can be slow, cut, or pointed elsewhere: a network that fails on demand.
+//! A TCP proxy that simulates network faults: delay, disconnection, another target.
 
 use std::{
     io::{Read, Write},
@@ -32,10 +32,10 @@ struct State {
 }
 
 impl Proxy {
-    /// Starts one before a port of this machine.
+    /// Starts a proxy in front of a port of this machine.
     ///
     /// # Errors
-    /// When there is no port left.
+    /// If no port is free.
     pub fn start(target: u16) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on 127.0.0.1")?;
         let address = listener.local_addr()?;
@@ -47,37 +47,37 @@ impl Proxy {
                 if accepting.ended.load(Ordering::SeqCst) {
                     break;
                 }
-                // A connection that cannot be made, or may not, ends at once.
+                // A connection that is refused by the target or while disabled is closed.
                 let _ = connect(&accepting, stream);
             }
         });
         Ok(Self { address, shared })
     }
 
-    /// Where it listens.
+    /// The port that it listens on.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.address.port()
     }
 
-    /// Ends every connection, and takes no new one.
+    /// Closes every connection, and closes new ones at once.
     pub fn disable(&self) {
         let mut state = lock(&self.shared);
         state.enabled = false;
         close_all(&mut state);
     }
 
-    /// Takes connections again.
+    /// Forwards new connections again.
     pub fn enable(&self) {
         lock(&self.shared).enabled = true;
     }
 
-    /// Holds back every answer for so long.
+    /// Delays everything that the target sends, by `delay` for each chunk.
     pub fn set_delay(&self, delay: Duration) {
         lock(&self.shared).delay = delay;
     }
 
-    /// Ends every connection; the next ones go to another port.
+    /// Closes every connection; new ones go to the port `target`.
     pub fn retarget(&self, target: u16) {
         let mut state = lock(&self.shared);
         state.target = target;
@@ -89,7 +89,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::SeqCst);
         close_all(&mut lock(&self.shared));
-        // Wakes the listener, which sees that it is over.
+        // Wakes the listener's thread, which then ends.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -139,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that sends back what it gets, in capitals where it is `loud`.
+    /// A server that echoes every byte, in upper case if `uppercase`.
     fn echo(uppercase: bool) -> u16 {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let port = listener.local_addr().expect("an address").port();

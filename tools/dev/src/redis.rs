@@ -1,4 +1,4 @@
-//! A Redis server with the settings that the app requires.
+//! Runs a Redis server with the settings that the app requires.
 
 use std::{
     fs,
@@ -17,10 +17,10 @@ use crate::{
     process::Process,
 };
 
-/// Loading a large append-only file takes a while.
+/// Loading a large append-only file takes time.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A server that keeps its data in a directory.
+/// A Redis server and its data directory.
 pub struct Redis {
     process: Process,
     port: u16,
@@ -30,15 +30,15 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Starts one on `port` and waits until it answers.
+    /// Starts a server on `port` and waits until it is ready.
     ///
     /// # Errors
-    /// When `redis-server` is missing or does not come up.
+    /// If `redis-server` is missing or does not become ready in time; the message contains its output.
     pub fn start(directory: &Path, port: u16, log: Option<&Path>) -> Result<Self> {
         Self::start_with(directory, port, log, &[])
     }
 
-    /// The same with more settings: `--name value`, as on the command line.
+    /// Like [`Redis::start`], with additional settings as on the command line: `--name value`.
     ///
     /// # Errors
     /// As [`Redis::start`].
@@ -49,19 +49,19 @@ impl Redis {
         Ok(Self { process, port, directory: directory.to_owned(), log: log.map(Path::to_owned), settings })
     }
 
-    /// Its port.
+    /// The server's port.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Where it keeps its data.
+    /// The data directory.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Starts one on a free port.
+    /// Starts a server on a free port.
     ///
     /// # Errors
     /// As [`Redis::start`].
@@ -69,28 +69,28 @@ impl Redis {
         Self::start(directory, ports::pick_unused()?, None)
     }
 
-    /// Where it listens.
+    /// The server's URL.
     #[must_use]
     pub fn url(&self) -> String {
         url(self.port)
     }
 
-    /// Bytes that it uses.
+    /// Memory used by the server, in bytes.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// If there is no reply.
     pub fn used_memory(&self) -> Result<u64> {
         let answer = inline_command(self.port, "INFO memory", |answer| answer.contains("\r\nused_memory_human:"))?;
         let bytes = answer.lines().find_map(|line| line.strip_prefix("used_memory:"));
         bytes.and_then(|bytes| bytes.trim().parse().ok()).context("INFO shows no used_memory")
     }
 
-    /// Waits until somebody listens to a channel.
+    /// Waits until a client subscribes to `channel`.
     ///
     /// # Errors
-    /// When nobody does.
+    /// If none does in time.
     pub fn wait_for_subscriber(&self, channel: &str) -> Result<()> {
-        // Its name and a number: `*2`, `$17`, `stampede:doorbell`, `:1`.
+        // The reply has four lines: `*2`, `$17`, `stampede:doorbell`, `:1`.
         let is_complete = |answer: &str| answer.lines().count() == 4 && answer.ends_with("\r\n");
         poll::until(&format!("somebody to listen to {channel}"), START_TIMEOUT, || {
             Ok(match inline_command(self.port, &format!("PUBSUB NUMSUB {channel}"), is_complete) {
@@ -101,17 +101,17 @@ impl Redis {
         })
     }
 
-    /// Its process.
+    /// The server's process.
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
     }
 
-    /// Ends it as a crash would; the append-only file stays.
+    /// Kills the server, as a crash would; the append-only file stays.
     pub fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// Starts it again on the same port with the same data.
+    /// Kills the server and starts it again on the same port with the same data.
     ///
     /// # Errors
     /// As [`Redis::start`].
@@ -122,16 +122,16 @@ impl Redis {
     }
 }
 
-/// The URL of a server of this machine.
+/// The URL of a server on this machine.
 #[must_use]
 pub fn url(port: u16) -> String {
     format!("redis://127.0.0.1:{port}")
 }
 
-/// Waits until a server that was spawned answers.
+/// Waits until a server that was spawned replies to `PING`.
 ///
 /// # Errors
-/// When it ends or says something else for too long; its output is in the message.
+/// If it ends or does not become ready in time; the message contains its output.
 pub fn wait_until_ready(process: &mut Process, port: u16) -> Result<()> {
     let ready = poll::until("redis-server to answer", START_TIMEOUT, || match (ping(port), process.exited()) {
         (_, Some(status)) => bail!("redis-server ended with {status}"),
@@ -142,10 +142,11 @@ pub fn wait_until_ready(process: &mut Process, port: u16) -> Result<()> {
     ready.with_context(|| format!("redis-server wrote:\n{}", process.output()))
 }
 
-/// Starts a server and returns at once: one that keeps its data in `directory`, as durable as the app requires.
+/// Starts a server without waiting until it is ready. It keeps its data in `directory`, with the durability that the
+/// app requires.
 ///
 /// # Errors
-/// When `redis-server` is missing.
+/// If `redis-server` is missing.
 pub fn spawn(directory: &Path, port: u16, log: Option<&Path>, settings: &[String]) -> Result<Process> {
     fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
     let mut command = Command::new("redis-server");
@@ -155,12 +156,12 @@ pub fn spawn(directory: &Path, port: u16, log: Option<&Path>, settings: &[String
     Process::spawn("redis-server", &mut command, log)
 }
 
-/// One inline `PING`: `+PONG`, or what else the server says, such as `-LOADING`.
+/// Sends an inline `PING`. The reply is `+PONG`, or an error such as `-LOADING`.
 fn ping(port: u16) -> std::io::Result<String> {
     inline_command(port, "PING", |answer| answer.contains("\r\n")).map(|answer| answer.trim_end().to_owned())
 }
 
-/// One inline command, its answer read until it is `whole`.
+/// Sends an inline command and reads until `is_complete` accepts the reply.
 fn inline_command(port: u16, command: &str, is_complete: impl Fn(&str) -> bool) -> std::io::Result<String> {
     let timeout = Duration::from_secs(1);
     let mut stream = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), timeout)?;
@@ -182,7 +183,7 @@ mod tests {
     use super::*;
     use crate::temp_dir::TempDir;
 
-    /// One command, its answer as text.
+    /// Sends a command and returns its reply as text.
     fn call(redis: &Redis, command: &str) -> String {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, redis.port)).expect("a connection");
         stream.write_all(format!("{command}\r\nQUIT\r\n").as_bytes()).expect("written");

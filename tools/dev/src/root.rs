@@ -1,13 +1,13 @@
-//! Where the project is.
+//! Finds the project's directory.
 
 use std::{env, path::PathBuf};
 
 use anyhow::{Context, Result};
 
-/// The nearest directory, from the current one upwards, that holds `spin.toml`.
+/// Returns the nearest directory that contains `spin.toml`, from the current one upwards.
 ///
 /// # Errors
-/// When there is none.
+/// If there is none.
 pub fn find() -> Result<PathBuf> {
     let here = env::current_dir().context("the current directory is gone")?;
     here.ancestors()

@@ -1,4 +1,4 @@
-//! `suites`: builds once, runs every test suite, and counts.
+//! The program `suites`: builds the workspace once, runs every test suite, and counts the tests.
 
 mod counts;
 mod plan;

@@ -1,4 +1,4 @@
-//! Directories that go away with the process that uses them.
+//! Temporary directories that are removed even if their process is killed.
 
 use std::{
     env, fs,
@@ -15,15 +15,15 @@ use nix::{
 
 const PREFIX: &str = "stampede-scratch-";
 
-/// A directory of one's own, removed on drop.
+/// A temporary directory, removed on drop.
 #[derive(Debug)]
 pub struct TempDir(PathBuf);
 
 impl TempDir {
-    /// Makes one, and removes those whose processes died without doing so.
+    /// Creates a directory. Also removes directories of processes that have ended without removing theirs.
     ///
     /// # Errors
-    /// When the directory for temporary files is not writable.
+    /// If the system's directory for temporary files is not writable.
     pub fn new() -> Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let parent = env::temp_dir();
@@ -33,7 +33,7 @@ impl TempDir {
         Ok(Self(path))
     }
 
-    /// Its path.
+    /// The directory's path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn directories_are_removed_on_drop_and_after_their_process_died() {
         let temp_dir = TempDir::new().expect("a directory");
-        // Not where other tests make theirs: they would take it away.
+        // Not in the system's directory for temporary files: concurrent tests would remove the stale one.
         let [dead, alive] =
             [999_999_999, getpid().as_raw()].map(|pid| temp_dir.path().join(format!("{PREFIX}{pid}-0")));
         for made in [&dead, &alive] {

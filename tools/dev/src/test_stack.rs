@@ -1,4 +1,4 @@
-//! A whole Stampede that is gone afterwards: the app, a Redis, secrets and data of its own.
+//! A temporary app with its own Redis, secrets and data, for tests.
 
 use std::{env, net::SocketAddr};
 
@@ -16,34 +16,37 @@ use crate::{
     variables::Variables,
 };
 
-/// Ends in the order of its fields: the app first, the directory last.
+/// A running app and its servers.
+///
+/// Fields are dropped in order: the app ends first, the directory is removed last.
 pub struct TestStack {
     /// The app.
     pub app: App,
     /// Its Redis.
     pub redis: Redis,
-    /// Its PostgreSQL, when `STAMPEDE_LEDGER` is `postgres`.
+    /// Its PostgreSQL, if `STAMPEDE_LEDGER` is `postgres`.
     pub postgres: Option<Postgres>,
-    /// Where everything is kept.
+    /// The directory of all data.
     pub temp_dir: TempDir,
 }
 
 impl TestStack {
-    /// Starts one; `adjust` may change the variables before the app sees them.
+    /// Starts the servers and the app. `configure` may change the variables before.
     ///
     /// # Errors
-    /// When Redis or the app does not come up.
+    /// If a server or the app does not start.
     pub fn start(configure: impl FnOnce(&mut Variables)) -> Result<Self> {
         Self::start_with(&[], |settings| configure(&mut settings.variables))
     }
 
-    /// The same with a Redis with more settings; `adjust` may change all of the app's.
+    /// Like [`TestStack::start`], with additional Redis settings. `configure` may change all of the app's settings.
     ///
     /// # Errors
-    /// As [`Throwaway::start`].
+    /// As [`TestStack::start`].
     pub fn start_with(redis_settings: &[&str], configure: impl FnOnce(&mut Settings)) -> Result<Self> {
         let temp_dir = TempDir::new()?;
-        // What Redis has answered is in its file: with `everysec` it answers first while the disk is busy.
+        // With `appendfsync no` every acknowledged write is in the file, so it survives a killed server. With
+        // `everysec` Redis may acknowledge first and write later, while a slow disk delays an fsync.
         let redis_settings = [&["--appendfsync", "no"], redis_settings].concat();
         let redis = Redis::start_with(&temp_dir.path().join("redis"), ports::pick_unused()?, None, &redis_settings)?;
         let postgres = match env::var("STAMPEDE_LEDGER").as_deref() {
@@ -69,10 +72,10 @@ impl TestStack {
         Ok(Self { app, redis, postgres, temp_dir })
     }
 
-    /// Waits until the app is ready, and its order writer listens: what rings before that is not heard.
+    /// Waits until the app is ready and its order writer has subscribed: a doorbell before that is lost.
     ///
     /// # Errors
-    /// What it waits for, and the app's output.
+    /// If it does not become ready in time; the message contains the app's output.
     pub fn wait_until_ready(&mut self) -> Result<()> {
         self.app.wait_until_ready()?;
         let settings = self.app.settings();

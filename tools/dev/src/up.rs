@@ -1,4 +1,4 @@
-//! `up`: everything on one machine, supervised until Ctrl-C.
+//! The program `up`: runs the app and its servers on this machine, supervised until Ctrl-C.
 
 mod data_directory;
 mod demo;

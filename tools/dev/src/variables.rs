@@ -1,4 +1,4 @@
-//! The app's variables: names, strong random values, and the file that keeps them.
+//! The app's variables: random secrets, defaults for development, and the format of the file that keeps them.
 
 use std::{collections::BTreeMap, fmt::Write as _, process::Command};
 
@@ -8,18 +8,21 @@ use base64::{
     prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD},
 };
 
-/// What the environment calls a variable: this, and the name in capitals.
+/// Prefix of a variable's name in the environment.
 const ENV_PREFIX: &str = "SPIN_VARIABLE_";
 
-/// Values by variable name. They travel by environment, never by command line: other users see that.
+/// Values by variable name.
+///
+/// They are passed in the environment, not on the command line, which other users can read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Variables(BTreeMap<String, String>);
 
 impl Variables {
-    /// What development and tests need beside the stores: fresh secrets, the sandbox on.
+    /// Generates fresh secrets and the settings that development and tests need, with the sandbox on. Redis and the
+    /// ledger are set separately.
     ///
     /// # Errors
-    /// When the system has no randomness.
+    /// If the system's random generator fails.
     pub fn generate() -> Result<Self> {
         let mut variables = Self::default();
         for (name, value) in [
@@ -42,44 +45,44 @@ impl Variables {
         Ok(variables)
     }
 
-    /// Sets one.
+    /// Sets a variable.
     pub fn set(&mut self, name: &str, value: impl Into<String>) {
         self.0.insert(name.to_owned(), value.into());
     }
 
-    /// Takes one away.
+    /// Removes a variable.
     pub fn remove(&mut self, name: &str) {
         self.0.remove(name);
     }
 
-    /// The value of one, or nothing.
+    /// The value of a variable; empty if it is not set.
     #[must_use]
     pub fn get(&self, name: &str) -> &str {
         self.0.get(name).map_or("", String::as_str)
     }
 
-    /// All of them, by name.
+    /// All variables, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Points the app at a Redis server.
+    /// Sets the variables for a Redis server.
     ///
     /// # Errors
-    /// When it is not a `redis://` or `rediss://` URL.
+    /// If `url` is not a `redis://` or `rediss://` URL.
     pub fn set_redis(&mut self, url: &str) -> Result<()> {
         self.set("redis_host", allow_list_host(url, &["redis", "rediss"])?);
         self.set("redis_url", url);
         Ok(())
     }
 
-    /// Points the app at a ledger: `sqlite`, or a PostgreSQL URL.
+    /// Sets the variables for a ledger: `sqlite`, or a PostgreSQL URL.
     ///
     /// # Errors
-    /// When it is neither.
+    /// If `ledger` is neither.
     pub fn set_ledger(&mut self, ledger: &str) -> Result<()> {
         let host = match ledger {
-            // The allow-list wants a host; nobody listens on this one.
+            // The allow-list needs a host; no server listens on this port.
             "sqlite" => "postgres://127.0.0.1:1".to_owned(),
             url => allow_list_host(url, &["postgres", "postgresql"])?.replacen("postgresql:", "postgres:", 1),
         };
@@ -88,14 +91,14 @@ impl Variables {
         Ok(())
     }
 
-    /// Hands them to a command.
+    /// Adds the variables to the environment of `command`.
     pub fn apply_to(&self, command: &mut Command) {
         for (name, value) in &self.0 {
             command.env(env_name(name), value);
         }
     }
 
-    /// Lines `SPIN_VARIABLE_<NAME>=<value>`.
+    /// Formats the variables as lines `SPIN_VARIABLE_<NAME>=<value>`.
     #[must_use]
     pub fn to_lines(&self) -> String {
         self.0.iter().fold(String::new(), |mut lines, (name, value)| {
@@ -104,10 +107,11 @@ impl Variables {
         })
     }
 
-    /// Adds what such lines say; empty ones and those that start with `#` say nothing.
+    /// Adds variables from lines in the format of [`Variables::to_lines`]. Empty lines and lines that start with `#`
+    /// are skipped.
     ///
     /// # Errors
-    /// The number of a line that is none of these.
+    /// The number of the first malformed line.
     pub fn read_lines(&mut self, text: &str) -> Result<()> {
         for (index, line) in text.lines().enumerate() {
             if line.is_empty() || line.starts_with('#') {
@@ -132,7 +136,7 @@ fn random_bytes() -> Result<[u8; 32]> {
     Ok(bytes)
 }
 
-/// `scheme://host:port` of a URL: what an allow-list accepts, without user, password and path.
+/// Returns `scheme://host:port` of a URL for an allow-list, without user, password and path.
 fn allow_list_host(url: &str, schemes: &[&str]) -> Result<String> {
     let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| schemes.contains(scheme)) else {
         bail!("{url:?} is not a URL that starts with {}://", schemes.join(":// or "));
@@ -142,7 +146,7 @@ fn allow_list_host(url: &str, schemes: &[&str]) -> Result<String> {
     if host.is_empty() {
         bail!("the {scheme} URL names no host");
     }
-    // An allow-list entry without a port does not match the default one.
+    // An allow-list entry without a port does not match the scheme's default port.
     let port_at = host.rfind(']').unwrap_or(0);
     let port = if host[port_at..].contains(':') {
         ""

@@ -1,4 +1,4 @@
-//! Writes `spin.akamai.toml`: what `deploy/akamai/manifest` runs.
+//! Writes `spin.akamai.toml`. Called by `deploy/akamai/manifest`.
 
 use std::{fs, process::ExitCode};
 

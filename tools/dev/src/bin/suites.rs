@@ -1,4 +1,4 @@
-//! Runs the test suites: what `scripts/test` runs once everything is installed.
+//! Runs the test suites. Called by `scripts/test` after everything is installed.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            // The count is the last line whatever happens: nothing was tested, and that is a failure.
+            // The count is always the last line. If nothing could be tested, that is one failure.
             eprintln!("scripts/test: {error:#}");
             println!("0 passed, 1 failed");
             ExitCode::FAILURE

@@ -1,4 +1,4 @@
-//! Starts Stampede with everything it needs and watches over it: what `scripts/up` runs.
+//! Starts Stampede with everything it needs and supervises it. Called by `scripts/up`.
 
 use std::process::ExitCode;
 

@@ -1,9 +1,9 @@
-//! Runs a command with an app of its own: `with-app [--variable NAME=VALUE]… COMMAND…`.
+//! Runs a command with a temporary app: `with-app [--variable NAME=VALUE]… COMMAND…`.
 //!
-//! The command finds `STAMPEDE_URL` and every variable of the app (`STAMPEDE_ADMIN_TOKEN`, `STAMPEDE_REDIS_URL`, …) in
-//! its environment. `{port:NAME}` in a value is a free port, which the command finds as `STAMPEDE_PORT_<NAME>`: what
-//! the app is to call can listen there. Its exit code is this program's. The app, its Redis and their data are gone
-//! afterwards.
+//! The command's environment contains `STAMPEDE_URL` and every variable of the app (`STAMPEDE_ADMIN_TOKEN`,
+//! `STAMPEDE_REDIS_URL`, …). `{port:NAME}` in a value is replaced by a free port, which the command finds as
+//! `STAMPEDE_PORT_<NAME>`: it can listen there for the app's calls. The exit code is the command's. The app, its Redis
+//! and their data are removed afterwards.
 
 use std::{
     collections::BTreeMap,
@@ -48,11 +48,11 @@ fn run() -> Result<ExitCode> {
     Ok(ExitCode::from(status.code().map_or(1, |code| u8::try_from(code).unwrap_or(1))))
 }
 
-/// Runs a command with an app of its own.
+/// Runs a command with a temporary app.
 #[derive(Debug, Parser)]
 #[command(name = "with-app")]
 struct Options {
-    /// A variable of the app; `{port:NAME}` in it is a free port
+    /// A variable of the app; `{port:NAME}` in it is replaced by a free port
     #[arg(long = "variable", value_name = "NAME=VALUE", value_parser = parse_variable)]
     variables: Vec<(String, String)>,
     /// The command
@@ -70,7 +70,7 @@ fn parse_variable(text: &str) -> Result<(String, String)> {
 struct Ports(BTreeMap<String, u16>);
 
 impl Ports {
-    /// A value with its ports filled in.
+    /// Replaces every `{port:NAME}` in `value`.
     fn substitute(&mut self, value: &str) -> Result<String> {
         let Some((before, rest)) = value.split_once("{port:") else { return Ok(value.to_owned()) };
         let (name, after) = rest.split_once('}').with_context(|| format!("{value:?} has no end of {{port:"))?;

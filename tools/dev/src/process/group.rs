@@ -1,4 +1,4 @@
-//! A process group: signalled as one, and guarded against being left behind.
+//! Process groups: signals to all members, and a watchdog that ends them with this program.
 
 use std::{
     fs,
@@ -15,26 +15,26 @@ use nix::{
 
 use crate::poll::{self, Probe};
 
-/// The group that a child leads.
+/// A process group, named by its leader's process id.
 pub struct Group(Pid);
 
 impl Group {
-    /// The group of a child that was spawned as the leader of its own.
+    /// The group of a child that was spawned as a group leader.
     pub fn of_leader(child: &Child) -> Self {
         Self(Pid::from_raw(child.id().cast_signed()))
     }
 
-    /// Sends a signal to every member. A group that is gone is fine.
+    /// Sends a signal to every member. Ignored if the group has ended.
     pub fn signal(&self, signal: Signal) {
         let _ = killpg(self.0, signal);
     }
 
-    /// Whether a member runs. One that has ended and that nobody has waited for does not.
+    /// Whether any member is running. Zombies do not count.
     pub fn is_alive(&self) -> bool {
         killpg(self.0, None).is_ok() && list_processes().iter().any(|entry| entry.runs_in(self.0))
     }
 
-    /// The members that run and whose command line contains `words`.
+    /// The running members whose command line contains `pattern`.
     pub fn members(&self, pattern: &str) -> Vec<Pid> {
         let running = list_processes().into_iter().filter(|entry| entry.runs_in(self.0));
         running
@@ -43,15 +43,15 @@ impl Group {
             .collect()
     }
 
-    /// Sends a signal to the children of the leader, which may lead groups of their own.
+    /// Sends a signal to the leader's children, which may lead groups of their own.
     pub fn signal_children(&self, signal: Signal) {
         for child in list_processes().iter().filter(|entry| entry.parent == self.0.as_raw()) {
-            // One that ended meanwhile needs no signal.
+            // A child that has ended meanwhile is ignored.
             let _ = kill(Pid::from_raw(child.pid), signal);
         }
     }
 
-    /// Waits for the last member's end.
+    /// Waits until no member is running, or until the timeout.
     pub fn wait_until_gone(&self, timeout: Duration) {
         let _ = poll::until("the end of a process group", timeout, || {
             Ok(if self.is_alive() { Probe::Pending("alive") } else { Probe::Ready(()) })
@@ -59,7 +59,7 @@ impl Group {
     }
 }
 
-/// A process of this machine.
+/// A process, as listed by the system.
 #[derive(Debug)]
 struct ProcessInfo {
     pid: i32,
@@ -73,7 +73,7 @@ impl ProcessInfo {
         self.group == group.as_raw() && !self.state.starts_with('Z')
     }
 
-    /// Reads `pid parent group state`.
+    /// Parses `pid parent group state`.
     fn parse(words: &[&str]) -> Option<Self> {
         let [pid, parent, group, state] = words else { return None };
         let (pid, parent, group) = (pid.parse().ok()?, parent.parse().ok()?, group.parse().ok()?);
@@ -81,7 +81,7 @@ impl ProcessInfo {
     }
 }
 
-/// Every process: from `/proc` where there is one, else from `ps`.
+/// Lists all processes, from `/proc` or, without one, from `ps`.
 fn list_processes() -> Vec<ProcessInfo> {
     let Ok(processes) = fs::read_dir("/proc") else {
         return ps(&["-A", "-o", "pid=,ppid=,pgid=,state="])
@@ -93,7 +93,8 @@ fn list_processes() -> Vec<ProcessInfo> {
     stats.filter_map(|stat| parse_stat(&stat)).collect()
 }
 
-/// `pid (name) state parent group …`: the name may hold anything, so what counts starts after the last bracket.
+/// Parses `pid (name) state parent group …`. The name may contain any character, so the fields after the last `)` are
+/// used.
 fn parse_stat(stat: &str) -> Option<ProcessInfo> {
     let (pid, _) = stat.split_once(' ')?;
     let mut words = stat.rsplit_once(')')?.1.split_whitespace();
@@ -113,11 +114,13 @@ fn ps(arguments: &[&str]) -> String {
     output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
 }
 
-/// Ends a group when this program ends, also when it is killed: a shell that waits for the end of a pipe.
+/// Ends a group when this program ends, even if it is killed.
+///
+/// It is a shell that reads from a pipe of this program: the pipe closes when the program ends.
 pub struct Watchdog(Child);
 
 impl Watchdog {
-    /// Guards a group for as long as the value lives.
+    /// Watches `group` until the value is dropped.
     pub fn start(group: &Group) -> Result<Self> {
         const SCRIPT: &str =
             r#"read -r _; kill -s TERM -- "-$1"; kill -s CONT -- "-$1"; sleep 2; kill -s KILL -- "-$1""#;
@@ -134,7 +137,8 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        // It ends before the pipe closes, so it touches nobody: the group's id may be another's soon.
+        // Kills the shell before its pipe closes, so that it sends no signal: the group's id may belong to another
+        // group by now.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -165,7 +169,7 @@ mod tests {
         let group = Group::of_leader(&child);
         let mut watchdog = Watchdog::start(&group).expect("a guard");
         assert!(group.is_alive());
-        // What the system does with the pipe of a program that ends.
+        // The system closes the pipe of a program that ends.
         drop(watchdog.0.stdin.take());
         group.wait_until_gone(Duration::from_secs(10));
         assert!(!group.is_alive());

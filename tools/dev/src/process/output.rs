@@ -1,4 +1,6 @@
-//! What a process writes: drained, so that it never blocks, and kept, so that a failure can be explained.
+//! Reads the output of a process: keeps the last lines and appends all lines to a log.
+//!
+//! Reading continuously keeps the process from blocking on a full pipe.
 
 use std::{
     collections::VecDeque,
@@ -15,19 +17,19 @@ use anyhow::{Context, Result};
 
 use crate::poll::{self, Probe};
 
-/// Lines that are kept in memory.
+/// Number of lines kept in memory.
 const MAX_LINES: usize = 4_000;
-/// Bytes of a log before it is put aside as `<log>.1`.
+/// Size at which a log is renamed to `<log>.1`, in bytes.
 const MAX_LOG_BYTES: u64 = 20 * 1024 * 1024;
 
-/// Both streams of a process, line by line.
+/// Standard output and standard error of a process, line by line.
 #[derive(Clone)]
 pub struct Output(Arc<Mutex<Buffer>>);
 
 struct Buffer {
     lines: VecDeque<String>,
     log: Option<Log>,
-    /// Streams that are still read.
+    /// Number of streams that are not closed yet.
     open_streams: usize,
 }
 
@@ -38,7 +40,7 @@ struct Log {
 }
 
 impl Output {
-    /// Starts to read both streams of `child`.
+    /// Starts a thread that reads each stream of `child`.
     pub fn drain(child: &mut Child, log: Option<&Path>) -> Result<Self> {
         let log = log.map(Log::open).transpose()?;
         let output = Self(Arc::new(Mutex::new(Buffer { lines: VecDeque::new(), log, open_streams: 0 })));
@@ -65,24 +67,24 @@ impl Output {
         });
     }
 
-    /// Whether everything that will be written has been read.
+    /// Whether both streams are closed and read completely.
     pub fn is_complete(&self) -> bool {
         self.lock().open_streams == 0
     }
 
-    /// Waits until everything that will be written has been read.
+    /// Waits until both streams are closed and read completely, or until the timeout.
     pub fn wait_until_complete(&self, timeout: Duration) {
         let _ = poll::until("the end of the output", timeout, || {
             Ok(if self.is_complete() { Probe::Ready(()) } else { Probe::Pending("open") })
         });
     }
 
-    /// The first line kept for which `find` has an answer.
+    /// The first kept line for which `find` returns a value.
     pub fn find<T>(&self, find: impl Fn(&str) -> Option<T>) -> Option<T> {
         self.lock().lines.iter().find_map(|line| find(line))
     }
 
-    /// The lines kept.
+    /// The kept lines.
     pub fn text(&self) -> String {
         self.lock().lines.iter().flat_map(|line| [line, "\n"]).collect()
     }
@@ -112,7 +114,7 @@ impl Log {
         Ok(Self { path: path.to_owned(), file, bytes })
     }
 
-    /// A full disk must not end what is being logged, so errors are dropped.
+    /// Write errors are ignored: a full disk must not end the logged process.
     fn write(&mut self, line: &str) {
         if self.bytes > MAX_LOG_BYTES
             && fs::rename(&self.path, self.path.with_extension("log.1")).is_ok()

@@ -1,8 +1,8 @@
-//! How many tests passed and failed, from what a test program writes.
+//! Counts passed and failed tests from the output of a test program.
 
 use std::ops::AddAssign;
 
-/// Numbers of tests.
+/// Number of passed and failed tests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Tests that passed.
@@ -19,7 +19,7 @@ impl AddAssign for Counts {
 }
 
 impl Counts {
-    /// What one program counted; one that fails without saying in which test has failed once.
+    /// Parses the output of one program. A program that fails without reporting a failed test counts as one failure.
     pub fn parse(output: &str, succeeded: bool) -> Self {
         let mut counts = Self::default();
         for line in output.lines() {
@@ -32,7 +32,7 @@ impl Counts {
         counts
     }
 
-    /// `Ran 12 tests in 0.1s`, and where some failed `FAILED (failures=1, errors=2)`: Python's `unittest`.
+    /// Python's `unittest`: `Ran 12 tests in 0.1s`, and after failures `FAILED (failures=1, errors=2)`.
     fn add_unittest(&mut self, line: &str) {
         let ran = line.strip_prefix("Ran ").and_then(|rest| rest.split_once(" test"));
         if let Some(Ok(number)) = ran.map(|(number, _)| number.parse::<u64>()) {
@@ -47,7 +47,7 @@ impl Counts {
     }
 }
 
-/// `test result: ok. 12 passed; 0 failed; …`
+/// Rust's test harness: `test result: ok. 12 passed; 0 failed; …`.
 fn parse_libtest(line: &str) -> Option<Counts> {
     let rest = line.strip_prefix("test result: ")?;
     let number_before = |word: &str| {
@@ -58,7 +58,7 @@ fn parse_libtest(line: &str) -> Option<Counts> {
     Some(Counts { passed: number_before("passed")?, failed: number_before("failed")? })
 }
 
-/// `# pass 12` or `ℹ pass 12`, and the same with `fail` and `cancelled`: Node's two reporters.
+/// Node's two reporters: `# pass 12` or `ℹ pass 12`, and the same with `fail` and `cancelled`.
 fn parse_node(line: &str) -> Option<Counts> {
     let rest = line.strip_prefix("# ").or_else(|| line.strip_prefix("ℹ "))?;
     let (word, number) = rest.split_once(' ')?;

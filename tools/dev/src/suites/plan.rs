@@ -1,4 +1,4 @@
-//! Which suites there are, and what each of them runs.
+//! Defines the test suites and the programs that each of them runs.
 
 use std::{ffi::OsStr, path::Path, process::Command, time::Duration};
 
@@ -7,11 +7,11 @@ use anyhow::{Result, ensure};
 use super::workspace::{Packages, TestProgram, build_tests};
 use crate::{engine::target_directory, manifest::TARGET};
 
-/// The package whose every file of `tests/` is a suite of its own.
+/// The package in which each file of `tests/` is a suite of its own.
 const TESTS_PACKAGE: &str = "tests";
-/// The engine brings a tree of dependencies of its own; built apart, it shares them with `scripts/up`.
+/// The local host has many dependencies of its own. Built separately, it shares its build with `scripts/up`.
 const ENGINE_PACKAGE: &str = "local-host";
-/// What the app is told where the other side's software listens.
+/// Variables of the app for the interop suite: where the Stripe server and the events endpoint of the tests listen.
 const INTEROP_VARIABLES: [&str; 6] = [
     "payment_provider=stripe",
     "stripe_api=http://127.0.0.1:{port:stripe}",
@@ -21,45 +21,46 @@ const INTEROP_VARIABLES: [&str; 6] = [
     "events_host=http://127.0.0.1:{port:events}",
 ];
 
-/// The longest first. What watches the clock runs beside what waits for itself, not beside another crowd.
+/// The longest suites first. Suites that measure time run beside suites that mostly wait, not beside another suite that
+/// causes load.
 const RUN_ORDER: [&str; 8] = ["lint", "browser", "workflows", "unit", "deploy", "chaos", "e2e", "interop"];
 
-/// How long a program may take before it counts as stuck.
+/// Maximum duration of a program; after that it counts as stuck.
 const STEP_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
-/// A suite.
+/// A test suite.
 pub struct Suite {
-    /// Its name on the command line.
+    /// The name on the command line.
     pub name: String,
-    /// What it runs, one after the other.
+    /// The programs to run, one after the other.
     pub steps: Vec<Step>,
 }
 
-/// One program of a suite.
+/// A program of a suite.
 pub struct Step {
-    /// What it is called when it fails.
+    /// The name in failure reports.
     pub name: String,
-    /// What is run.
+    /// The command.
     pub command: Command,
     /// How its tests are counted.
     pub counting: Counting,
-    /// How long it may take.
+    /// Maximum duration.
     pub timeout: Duration,
 }
 
 /// How the tests of a program are counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Counting {
-    /// It says so itself.
+    /// From the program's output.
     Parsed,
-    /// It is one test.
+    /// The program counts as one test.
     SingleTest,
 }
 
-/// Builds what the wanted suites need, and lists them: all of them when `wanted` is empty.
+/// Builds the selected suites and returns them; all suites if `selected` is empty. `long` includes the long tests.
 ///
 /// # Errors
-/// When a build fails, or a wanted suite does not exist.
+/// If a build fails or a selected suite does not exist.
 pub fn suites(root: &Path, selected: &[String], long: bool) -> Result<Vec<Suite>> {
     let packages = Packages::read(root)?;
     let mut suites = vec![];
@@ -86,7 +87,7 @@ fn is_selected(selected: &[String], name: &str) -> bool {
 
 fn lint(root: &Path, packages: &Packages) -> Suite {
     let cargo = |name: &str, arguments: &[&str], packages: &[String]| {
-        // Tests that measure time run beside it.
+        // A lower priority, because suites that measure time run beside it.
         let mut command = Command::new("nice");
         command.current_dir(root).args(["-n", "10", "cargo"]).args(arguments);
         command.args(packages.iter().flat_map(|package| ["-p", package]));
@@ -104,7 +105,7 @@ fn lint(root: &Path, packages: &Packages) -> Suite {
     Suite { name: "lint".to_owned(), steps }
 }
 
-/// `unit`, and one suite for each file of the black-box tests.
+/// The suite `unit`, and one suite for each file of the package `tests`.
 fn rust(root: &Path, packages: &Packages, selected: &[String], long: bool) -> Result<Vec<Suite>> {
     if !selected.is_empty() && selected.iter().all(|name| ["lint", "browser", "interop"].contains(&name.as_str())) {
         return Ok(vec![]);
@@ -134,7 +135,7 @@ fn rust(root: &Path, packages: &Packages, selected: &[String], long: bool) -> Re
 
 fn step(root: &Path, program: &TestProgram, long: bool) -> Step {
     let mut command = Command::new(&program.path);
-    // As Cargo would: in the package's directory, with its path in the environment.
+    // Like Cargo: in the package's directory, with its path in the environment.
     command.current_dir(&program.directory).env("CARGO_MANIFEST_DIR", &program.directory);
     command.env("CARGO_TARGET_DIR", target_directory(root));
     if long {
@@ -152,7 +153,7 @@ fn browser(root: &Path) -> Suite {
     Suite { name: "browser".to_owned(), steps: vec![step] }
 }
 
-/// The other side's own software: Node's and Python's, each with an app that calls back to what they listen on.
+/// Official client libraries of Node and Python, each with an app that calls the servers of the tests.
 fn interop(root: &Path) -> Suite {
     let python = target_directory(root).join("interop/bin/python");
     let step = |name: &str, program: &[&OsStr]| {

@@ -1,4 +1,4 @@
-//! Running the suites, two at a time, and the summary.
+//! Runs the suites, two at a time, and prints a summary.
 
 use std::{
     collections::VecDeque,
@@ -23,10 +23,10 @@ use crate::{
     root,
 };
 
-/// Suites that run at the same time. Each has servers, ports and directories of its own.
+/// Number of suites that run concurrently. Each suite has its own servers, ports and directories.
 const MAX_PARALLEL: usize = 2;
 
-/// Runs the test suites and counts: one line for each, and the sum last.
+/// Runs the test suites. Prints one line for each, and the sum last.
 #[derive(Debug, Parser)]
 #[command(name = "scripts/test")]
 pub struct Options {
@@ -43,10 +43,10 @@ struct Report {
     failures: String,
 }
 
-/// Builds, runs, prints; whether everything passed.
+/// Builds and runs the selected suites and prints their results. Returns whether every test passed.
 ///
 /// # Errors
-/// When something cannot be built.
+/// If a build fails or a suite does not exist.
 pub fn run(options: &Options) -> Result<bool> {
     open_files::raise_open_file_limit();
     let root = root::find()?;
@@ -67,7 +67,7 @@ pub fn run(options: &Options) -> Result<bool> {
                     let report = run_suite(suite);
                     let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
                     *sum += report.counts;
-                    // Printed while the sum is held, so that two reports do not mix.
+                    // Printed while the lock is held, so that the reports of two suites do not mix.
                     print!("{}", report.failures);
                     let Counts { passed, failed } = report.counts;
                     println!("{name:<10} {passed} passed, {failed} failed   ({:.0} s)", report.elapsed.as_secs_f64());

@@ -1,4 +1,4 @@
-//! What Cargo knows: the packages of the workspace, and the test programs it builds.
+//! Reads the workspace's packages from Cargo and builds their test programs.
 
 use std::{
     path::{Path, PathBuf},
@@ -8,12 +8,12 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-/// The packages, by where they run.
+/// The packages of the workspace, by where they run.
 #[derive(Debug, Default)]
 pub struct Packages {
-    /// On the development machine.
+    /// Packages that run on the development machine.
     pub host: Vec<String>,
-    /// Inside WebAssembly.
+    /// Packages that run in WebAssembly.
     pub wasm: Vec<String>,
 }
 
@@ -32,15 +32,16 @@ struct Package {
 struct Dependency {
     name: String,
     kind: Option<String>,
-    /// The platforms it is for; none: all.
+    /// The platform of the dependency; `None` for all platforms.
     target: Option<String>,
 }
 
 impl Packages {
-    /// Asks Cargo. What is built on `spin-sdk`, directly or through another package, runs inside WebAssembly.
+    /// Reads the packages from `cargo metadata`. A package that depends on `spin-sdk`, directly or indirectly, runs in
+    /// WebAssembly.
     ///
     /// # Errors
-    /// When Cargo cannot read the workspace.
+    /// If Cargo cannot read the workspace.
     pub fn read(root: &Path) -> Result<Self> {
         let mut cargo = Command::new("cargo");
         cargo.current_dir(root).args(["metadata", "--no-deps", "--format-version", "1", "--locked"]);
@@ -60,7 +61,7 @@ impl Packages {
 }
 
 fn depends_on_sdk(package: &Package, metadata: &Metadata) -> bool {
-    // What is named for one platform alone does not decide where the package runs.
+    // A dependency for one platform only does not decide where the package runs.
     let normal = package.dependencies.iter().filter(|it| it.kind.is_none() && it.target.is_none());
     normal.into_iter().any(|dependency| {
         let member = metadata.packages.iter().find(|member| member.name == dependency.name);
@@ -68,18 +69,18 @@ fn depends_on_sdk(package: &Package, metadata: &Metadata) -> bool {
     })
 }
 
-/// A program with tests.
+/// An executable that contains tests.
 #[derive(Debug, Clone)]
 pub struct TestProgram {
-    /// Its package.
+    /// The package.
     pub package: String,
-    /// Its target: a crate, or a file of `tests/`.
+    /// The target: a crate, or a file of `tests/`.
     pub target: String,
-    /// Whether it is a file of `tests/`.
+    /// Whether the target is a file of `tests/`.
     pub integration: bool,
-    /// The program.
+    /// Path of the executable.
     pub path: PathBuf,
-    /// Where Cargo would run it.
+    /// The directory in which Cargo would run it.
     pub directory: PathBuf,
 }
 
@@ -104,10 +105,10 @@ struct Profile {
     test: bool,
 }
 
-/// Builds the test programs of some packages; Cargo's progress is seen.
+/// Builds the test programs of `packages`. Cargo prints its progress.
 ///
 /// # Errors
-/// When they do not compile.
+/// If a package does not compile.
 pub fn build_tests(root: &Path, packages: &[&str]) -> Result<Vec<TestProgram>> {
     let mut cargo = Command::new("cargo");
     cargo.current_dir(root).args(["test", "--release", "--locked", "--no-run", "--tests"]);
@@ -134,8 +135,8 @@ fn parse_message(line: &str) -> Result<Option<TestProgram>> {
     }))
 }
 
-/// `path+file:///project/anywhere#domain@0.1.0`, or `…/local-host#0.1.0` where the directory has the
-/// package's name.
+/// Reads the package's name from an id such as `path+file:///project/anywhere#domain@0.1.0`. An id `…/local-host#0.1.0`
+/// has no name, because the directory is named like the package.
 fn package_name(id: &str) -> &str {
     let (path, fragment) = id.rsplit_once('#').unwrap_or((id, ""));
     match fragment.split_once('@') {

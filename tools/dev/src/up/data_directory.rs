@@ -1,4 +1,4 @@
-//! The directory `.stampede`: what one start leaves for the next.
+//! The directory `.stampede`, which keeps secrets and data from one run of `up` to the next.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions, TryLockError},
@@ -12,17 +12,17 @@ use anyhow::{Context, Result, bail};
 
 use crate::{ports, variables::Variables};
 
-/// The directory, held by one `up` at a time.
+/// The data directory, locked by one `up` at a time.
 pub struct DataDirectory {
     path: PathBuf,
     _lock: File,
 }
 
 impl DataDirectory {
-    /// Opens the directory, and holds it.
+    /// Creates the directory if it is missing, and locks it.
     ///
     /// # Errors
-    /// When another `up` holds it.
+    /// If another `up` holds the lock, or the directory is not writable.
     pub fn open(path: &Path) -> Result<Self> {
         let path = path.to_owned();
         fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
@@ -45,10 +45,10 @@ impl DataDirectory {
         Ok(directory)
     }
 
-    /// Removes what earlier starts left.
+    /// Removes the secrets and data of earlier runs.
     ///
     /// # Errors
-    /// When something cannot be removed.
+    /// If a file cannot be removed.
     pub fn clear(&self) -> Result<()> {
         for name in ["redis", "state", "env"] {
             let path = self.path_to(name);
@@ -63,15 +63,16 @@ impl DataDirectory {
         Ok(())
     }
 
-    /// The path of something in it.
+    /// The path of an entry.
     pub fn path_to(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// The variables: those kept, with fresh ones where a name is new. What people put into the file stays.
+    /// Loads the saved variables, and generates those that are missing. A value that the developer added to the file is
+    /// kept.
     ///
     /// # Errors
-    /// When the file is damaged.
+    /// If the file is malformed or unreadable.
     pub fn load_variables(&self) -> Result<Variables> {
         let mut variables = Variables::generate()?;
         let path = self.path_to("env");
@@ -85,10 +86,10 @@ impl DataDirectory {
         Ok(variables)
     }
 
-    /// Keeps the variables, for their owner's eyes only.
+    /// Saves the variables in a file that only its owner can read.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn save_variables(&self, variables: &Variables) -> Result<()> {
         let (path, new) = (self.path_to("env"), self.path_to("env.new"));
         let write = || {
@@ -101,10 +102,10 @@ impl DataDirectory {
         write().with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// The port that Redis had before, where it is free, else another.
+    /// The port that Redis used before, if it is free; otherwise another one.
     ///
     /// # Errors
-    /// When there is none.
+    /// If no port is free.
     pub fn redis_port(&self, variables: &Variables) -> Result<u16> {
         let previous = variables.get("redis_url").strip_prefix("redis://127.0.0.1:").map(str::parse);
         match previous {
@@ -144,7 +145,8 @@ mod tests {
         let first = DataDirectory::open(temp_dir.path()).expect("held");
         assert!(DataDirectory::open(temp_dir.path()).is_err());
         drop(first);
-        // What another thread starts has all our files for a moment.
+        // A child process that another thread is starting holds a copy of every open file until it executes its
+        // program.
         let again = poll::until("the next start", Duration::from_secs(10), || {
             Ok(DataDirectory::open(temp_dir.path()).map_or_else(Probe::Pending, Probe::Ready))
         });

@@ -1,4 +1,4 @@
-//! A sale to look at: it opens a minute after the first start.
+//! Creates the demo activity, which opens a minute after the first start.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -6,13 +6,13 @@ use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::http::Client;
 
-/// Its activity id.
+/// Id of the demo activity.
 pub const ACTIVITY: &str = "demo";
 
-/// Makes and publishes the demo sale, unless there is one; answers when it starts.
+/// Creates and publishes the demo activity unless it exists. Returns its start time.
 ///
 /// # Errors
-/// When the app refuses.
+/// If the app refuses a request.
 pub fn seed(client: &Client, token: &str) -> Result<String> {
     let answer = client.get(&format!("/api/activities/{ACTIVITY}"))?;
     if answer.status == 200 {

@@ -1,4 +1,4 @@
-//! The course of `up`: build, start, say where to look, watch, end.
+//! Builds and starts everything, supervises it, and stops it on a signal.
 
 use std::{
     io::ErrorKind,
@@ -33,17 +33,17 @@ use crate::{
     variables::Variables,
 };
 
-/// How often the services are looked at.
+/// Interval between two checks of the services.
 const TICK_INTERVAL: Duration = Duration::from_millis(100);
-/// How long the app may take to be ready before anything is said of it.
+/// How long the app may be unready before the reason is printed.
 const NOTICE_DELAY: Duration = Duration::from_secs(5);
-/// Lines of a dead service's output that are shown.
+/// Number of lines shown of the output of a service that ended.
 const TAIL_LINES: usize = 15;
 
-/// Starts everything, and returns when it was asked to end and everything has ended.
+/// Starts everything. Returns after a signal to stop, when every process has ended.
 ///
 /// # Errors
-/// When the start fails. Later failures are repaired and said.
+/// If the start fails. A service that fails later is restarted and reported.
 pub fn run(options: &Options) -> Result<()> {
     let root = root::find()?;
     let engine = Engine::discover(options.engine.as_deref())?;
@@ -53,7 +53,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let mut listen = options.listen;
     if listen.port() == 0 {
-        // Picked here and not by the engine: a restart must find the same one.
+        // Picked here instead of by the engine, so that a restart listens on the same port.
         listen.set_port(ports::pick_unused()?);
     }
     ports::try_bind(listen).map_err(|error| match error.kind() {
@@ -116,19 +116,19 @@ pub fn run(options: &Options) -> Result<()> {
 
     supervise(&mut services, &stop);
     println!("ending …");
-    // The app first: it is the one that talks to Redis.
+    // The app is stopped first, because it uses Redis.
     services.iter_mut().for_each(Service::stop);
     println!("ended. The next start finds the data again.");
     Ok(())
 }
 
-/// What was named on the command line has to be there: the app would wait for it, and say little.
+/// Checks a server that was given on the command line. Otherwise the app would wait for it without a clear message.
 fn check_reachable(url: &str, advice: &str) -> Result<()> {
     let host = url.split_once("://").map_or(url, |(_, host)| host);
     ports::try_connect(host).map_err(|error| anyhow!("nobody answers at {host} ({error}): {advice}"))
 }
 
-/// Set by the first Ctrl-C; a second one does not wait for a clean end.
+/// Returns a flag that the first Ctrl-C sets. A second Ctrl-C exits at once.
 fn stop_flag() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -150,7 +150,7 @@ fn start_redis(directory: &DataDirectory, variables: &mut Variables) -> Result<S
     Ok(service)
 }
 
-/// Waits for `GET /readyz`, and says what is missing when that takes a while; answers the app's address.
+/// Waits until `GET /readyz` returns `200` and prints the reason if that takes long. Returns the app's URL.
 fn wait_until_ready(app: &mut Service, stop: &AtomicBool) -> Result<String> {
     let process = app.process().context("the app does not run")?;
     let (started, mut client, mut reported) = (Instant::now(), None, String::new());

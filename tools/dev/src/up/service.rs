@@ -1,4 +1,4 @@
-//! One supervised process: started again with back-off when it ends.
+//! Supervises one process: restarts it with exponential back-off when it ends.
 
 use std::{
     fmt, fs, io,
@@ -11,14 +11,14 @@ use anyhow::{Context, Result};
 
 use crate::process::Process;
 
-/// The longest pause before another try.
+/// Maximum delay before a restart.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
-/// Who ran this long is healthy: the next pause is the first one again.
+/// A process that ran longer than this was healthy: its next restart has the initial delay again.
 const HEALTHY_AFTER: Duration = Duration::from_secs(30);
 
 type Start = Box<dyn FnMut() -> Result<Process>>;
 
-/// A process that shall run.
+/// A supervised process.
 pub struct Service {
     name: &'static str,
     start: Start,
@@ -33,28 +33,28 @@ enum State {
     Waiting { until: Instant },
 }
 
-/// What a look at a service found.
+/// A change that [`Service::tick`] found or made.
 pub enum Event {
-    /// It ended; another try follows after the pause.
+    /// The process ended; it is restarted after the back-off.
     Ended {
-        /// How.
+        /// How it ended.
         status: ExitStatus,
-        /// Until the next try.
+        /// Delay until the restart.
         backoff: Duration,
-        /// Its last words.
+        /// The last lines of its output.
         output: String,
     },
-    /// It runs again.
+    /// The process was restarted.
     Started,
-    /// It could not be started; another try follows.
+    /// The restart failed; another one follows.
     Failed(anyhow::Error),
 }
 
 impl Service {
-    /// Starts it for the first time; its id goes to `pid_file`.
+    /// Starts the process and writes its id to `pid_file`.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If the process cannot be started or the file cannot be written.
     pub fn start(name: &'static str, pid_file: PathBuf, initial_backoff: Duration, mut start: Start) -> Result<Self> {
         let process = start()?;
         let mut service = Self {
@@ -69,12 +69,12 @@ impl Service {
         Ok(service)
     }
 
-    /// The name.
+    /// The name in messages.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The process, while there is one.
+    /// The process, unless it waits for a restart.
     pub fn process(&mut self) -> Option<&mut Process> {
         match &mut self.state {
             State::Running { process, .. } => Some(process),
@@ -82,13 +82,13 @@ impl Service {
         }
     }
 
-    /// Looks once, and does what is due.
+    /// Checks the process once; restarts it if that is due.
     pub fn tick(&mut self, now: Instant) -> Option<Event> {
         match &mut self.state {
             State::Running { process, since } => {
                 let status = process.exited()?;
                 let healthy = now.duration_since(*since) > HEALTHY_AFTER;
-                // Its children may live on and hold its port.
+                // Its children may still run and hold its port.
                 process.kill();
                 let output = process.output();
                 self.failures = if healthy { 1 } else { self.failures + 1 };
@@ -108,7 +108,7 @@ impl Service {
         }
     }
 
-    /// Ends it for good.
+    /// Stops the process permanently.
     pub fn stop(&mut self) {
         if let State::Running { process, .. } = &mut self.state {
             process.stop();
@@ -124,7 +124,7 @@ impl Service {
     }
 }
 
-/// A reader sees the old text or the new one, never half of it.
+/// Replaces a file atomically: a reader sees the old text or the new one.
 fn write_atomically(path: &PathBuf, text: &str) -> io::Result<()> {
     let new = path.with_extension("new");
     fs::write(&new, text)?;

@@ -1,4 +1,4 @@
-//! The cron job of a development machine: calls the sweeper every five seconds.
+//! Calls the sweeper every five seconds, in place of a cron job.
 
 use std::{
     sync::mpsc::{self, RecvTimeoutError, Sender},
@@ -13,11 +13,12 @@ use crate::http::Client;
 
 const PERIOD: Duration = Duration::from_secs(5);
 
-/// Calls until it is dropped.
+/// Calls the sweeper until it is dropped.
 pub struct Sweeper(#[allow(dead_code, reason = "its end is the signal")] Sender<()>);
 
 impl Sweeper {
-    /// Starts to call the sweeper of the app at `url`, in a thread of its own: a slow call holds up nobody.
+    /// Starts to call the sweeper of the app at `url`. It runs in its own thread, so that a slow call does not block
+    /// supervision.
     #[must_use]
     pub fn start(url: &str, token: &str) -> Self {
         let (stop, stopped) = mpsc::channel::<()>();
