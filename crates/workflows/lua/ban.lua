@@ -1,7 +1,7 @@
--- Bans users and addresses of a sale (B6).
+-- Bans users and addresses of an activity (B6).
 --
--- KEYS  their bans
--- ARGV  until when each holds (ms)
+-- KEYS  one ban each
+-- ARGV  for each ban: its expiry (ms)
 -- Reply banned
 
 for i, key in ipairs(KEYS) do redis.call('SET', key, '1', 'PXAT', ARGV[i]) end

@@ -1,8 +1,9 @@
--- Ends a rebuild (G5): what is left of each SKU is its total less what the restored orders hold, and the gate is whole.
+-- Completes a rebuild (G5): sets the stock of each SKU to its total minus what the restored orders hold, and opens the
+-- gate.
 --
 -- KEYS  1 gate, 2 stats, 3 queue, 4 orders (stream), 5 winners
--- ARGV  1 key prefix, 2 the epoch of this rebuild
--- Reply done; fenced (a later rebuild is at work)
+-- ARGV  1 key prefix, 2 epoch of this rebuild
+-- Reply done | fenced (a later rebuild has started)
 
 local prefix = ARGV[1]
 local gate = redis.call('HMGET', KEYS[1], 'epoch', 'restoring', 'keep_until', 'skus')

@@ -1,8 +1,9 @@
--- Takes, keeps or gives up a lease (F2): the owner is a random text, so nobody ends somebody else's.
+-- Acquires, extends or releases a lease (F2). The owner is a random text, so that a worker cannot release the lease of
+-- another.
 --
 -- KEYS  1 lease
--- ARGV  1 owner, 2 milliseconds to hold it (0 gives it up)
--- Reply held, other
+-- ARGV  1 owner, 2 duration (ms; 0 releases the lease)
+-- Reply held | other (another owner holds it, or it was released)
 
 local owner = redis.call('GET', KEYS[1])
 if owner and owner ~= ARGV[1] then return { 'other' } end

@@ -1,12 +1,12 @@
--- Somebody who is signed in asks for a challenge or a ticket (B1): bans, limits, how suspicious they are (B4–B6), and how
--- many have asked.
+-- Checks bans and limits when a signed-in visitor asks for a challenge or a ticket (B1, B4–B6). Returns the visitor's
+-- suspicion score, and counts visitors.
 --
--- KEYS  1 gate, 2 ban of the user, 3 ban of the address, 4 rate of the user, 5 rate of the address, 6 abuse of the
---       user, 7 abuse of the address, 8 stats, 9 visitors (HyperLogLog), then for each address that sent bad tokens or
---       tickets: its abuse, its ban
--- ARGV  1 user, then for each such address: how many
+-- KEYS  1 gate, 2 ban of the user, 3 ban of the address, 4 rate of the user, 5 rate of the address,
+--       6 abuse of the user, 7 abuse of the address, 8 stats, 9 visitors (HyperLogLog),
+--       then for each address that sent bad tokens or tickets: its abuse, its ban
+-- ARGV  1 user, then for each such address: number of attempts
 -- Reply word, now (ms), limits ("name;count;seconds;left;reset" joined by "|"), then
---       welcome: score; rate_limited: name, ms to wait; and nothing for: not_ready, banned
+--       welcome: score; rate_limited: name, ms to wait; nothing for not_ready, banned
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -31,7 +31,8 @@ if limit_name then
 end
 if redis.call('PFADD', KEYS[9], ARGV[1]) == 1 and gate[4] then redis.call('PEXPIREAT', KEYS[9], gate[4]) end
 
--- Recent abuse counts singly, a ban of the last day fifty times; behind an address there can be a city.
+-- Abuse points of the last ten minutes, plus 50 for each recent ban (a record expires a day after the last abuse). The
+-- address counts for a tenth: many people may share one.
 local function suspicion(key)
   local record = redis.call('HMGET', key, 'count', 'since', 'bans')
   local recent = now - tonumber(record[2] or 0) <= 600000 and tonumber(record[1] or 0) or 0

@@ -1,14 +1,14 @@
--- Takes the units of a released order again for a payment that came late (E5), if they are free and the buyer may.
+-- Reacquires the units of a released order for a late payment (E5), if they are free and the buyer's limit allows it.
 --
 -- KEYS  1 gate, 2 order, 3 stock, 4 holders, 5 stats
--- ARGV  1 paid_at (ms), 2 SKU, 3 quantity, 4 user, 5 amount, 6 currency, 7 created_at (ms), 8 the ledger's status
--- Reply taken (also when it was taken before), gone (no unit, or no room for this buyer),
---       later (the sale is being rebuilt: nobody can say)
+-- ARGV  1 paid_at (ms), 2 SKU, 3 quantity, 4 user, 5 amount, 6 currency, 7 created_at (ms), 8 status in the ledger
+-- Reply taken (also if it was reacquired before) | gone (no unit left, or the buyer's limit is reached) |
+--       later (the activity is being rebuilt: retry)
 
 if redis.call('HEXISTS', KEYS[1], 'restoring') == 1 then return { 'later' } end
 local order = redis.call('HMGET', KEYS[2], 'status', 'live')
 if order[1] == 'paid' then return { 'taken' } end
--- A released order's record is kept for an hour only; money may come days later.
+-- Redis keeps the record of a released order for an hour only, but a payment may arrive days later.
 local status = order[1] or ARGV[8]
 if status ~= 'expired' and status ~= 'cancelled' then return { 'gone' } end
 local sku, quantity, user = ARGV[2], tonumber(ARGV[3]), ARGV[4]

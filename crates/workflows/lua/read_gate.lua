@@ -1,9 +1,9 @@
--- The gate and what is left, for readers (A4, C8): once a second and instance, never once a reader.
+-- Reads the gate and the stock (A4, C8). Each instance calls it about once a second, not once per reader.
 --
 -- KEYS  1 gate, 2 visitors (HyperLogLog)
 -- ARGV  1 key prefix of the activity
--- Reply now (ms), state, starts_at, ends_at, start key, visitors, shed, version, then SKU, left, total for each;
---       or now alone where there is no gate
+-- Reply now (ms), state, starts_at, ends_at, start key, visitors, shed, version, then for each SKU: SKU, left, total;
+--       only now if there is no gate
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

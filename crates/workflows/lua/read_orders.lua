@@ -1,8 +1,8 @@
--- How orders stand in Redis that an epoch counts, many at once (G5).
+-- Reads the state of many orders, as far as they belong to an epoch (G5).
 --
 -- KEYS  order records
--- ARGV  1 the epoch
--- Reply for each: status, "1" where it holds units, checkout_url; three times "" where it has no record of the epoch
+-- ARGV  1 epoch
+-- Reply for each order: status, "1" if it holds units, checkout_url; three times "" if it has no record of this epoch
 
 local reply = {}
 for i, key in ipairs(KEYS) do

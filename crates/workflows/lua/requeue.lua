@@ -1,8 +1,8 @@
--- Puts a failed order back into the queue (D4), if its units are free and the buyer may.
+-- Puts a failed order back into the queue (D4), if its units are free and the buyer's limit allows it.
 --
 -- KEYS  1 gate, 2 order, 3 stock, 4 holders, 5 orders (stream), 6 queue, 7 stats
 -- ARGV  1 the order's message without its epoch, 2 user, 3 SKU, 4 quantity, 5 amount, 6 currency, 7 created_at (ms)
--- Reply queued; same (it is not failed); not_ready, limit_reached, sold_out
+-- Reply queued | same (the order has not failed) | not_ready | limit_reached | sold_out
 
 local status = redis.call('HGET', KEYS[2], 'status')
 if status and status ~= 'failed' then return { 'same' } end

@@ -1,17 +1,16 @@
--- Decides one reservation and, where it wins, writes all of it in one step (C1, C2, D2; I1, I3, I7).
+-- Decides one reservation and, if it is accepted, writes all of it in one step (C1, C2, D2; I1, I3, I7).
 --
 -- KEYS  1 gate, 2 order, 3 stock, 4 holders, 5 orders (stream), 6 queue, 7 stats, 8 awake, 9 winners,
 --       10 ban of the user, 11 ban of the address, 12 rate of the user, 13 rate of the address, 14 rate of all,
 --       15 abuse of the user, 16 abuse of the address, then for each address that sent bad tickets: its abuse, its ban
 -- ARGV  1 start key, 2 SKU, 3 quantity, 4 user, 5 ULID, 6 activity, 7 doorbell channel,
---       8 the ULID's last four bytes, 9 "1" where the caller wants the gate, then for each address that sent bad
---       tickets: how many
+--       8 the ULID's last four bytes, 9 "1" if the caller wants the gate, then for each address that sent bad
+--       tickets: number of attempts
 -- Reply word, now (ms), limits ("name;count;seconds;left;reset" joined by "|"), gate (or ""), then
---       queued | replayed: sequence, ahead, wait (ms), amount, currency, created (ms)
+--       queued | replayed: sequence, ahead, wait (ms), amount, currency, created_at (ms)
 --       not_open: ms until the start; rate_limited: name, ms to wait; overloaded: ms to wait
---       sold_out: the last four bytes of the ULID of every winner
---       and nothing for: not_ready, ended, paused, start_key_invalid, banned, ticket_conflict, limit_reached,
---       not_found
+--       sold_out: the last four bytes of the ULID of every accepted order
+--       nothing for: not_ready, ended, paused, start_key_invalid, banned, ticket_conflict, limit_reached, not_found
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -32,7 +31,7 @@ local function refuse(word, ...)
   return { word, now, limits, gate_text(), ... }
 end
 
--- Bad tickets cost no call of their own: an instance tells of them with the next good one.
+-- Bad tickets cost no call of their own: an instance reports them with its next valid ticket.
 for i = 10, #ARGV do record_abuse(ADDRESS_ABUSE_RULE, KEYS[i * 2 - 3], KEYS[i * 2 - 2], tonumber(ARGV[i]), now) end
 
 -- Cheapest refusal first.
@@ -53,7 +52,7 @@ if limit_name then
   return refuse('rate_limited', limit_name, retry_ms)
 end
 
--- The ticket is the idempotency key: its order's record is the outcome.
+-- The ticket is the idempotency key: the record of its order is its outcome.
 local existing = redis.call('HMGET', KEYS[2], 'sku', 'quantity', 'sequence', 'ahead', 'wait_ms', 'amount', 'currency',
   'created_at')
 if existing[1] then
@@ -80,7 +79,7 @@ local wait_ms = math.ceil(ahead * 1000 / rate)
 local max_wait_ms = tonumber(gate[10] or 0)
 if max_wait_ms > 0 and wait_ms > max_wait_ms then return refuse('overloaded', wait_ms - max_wait_ms) end
 
--- It wins: everything below happens together or not at all.
+-- Accepted. A script is atomic: everything below happens together or not at all.
 local amount = string.format('%.0f', tonumber(gate[11]) * quantity)
 if left >= 0 then redis.call('DECRBY', KEYS[3], quantity) end
 redis.call('HINCRBY', KEYS[4], user, quantity)

@@ -1,11 +1,13 @@
--- Forgets what Redis knows of a sale that is closed, paused or lost, so that it is made anew from the ledger (G5). Asked
--- without an epoch it only takes the gate away: from then on nothing is sold, and the ledger can raise the epoch.
+-- Deletes an activity's Redis data before a rebuild from the ledger (G5), if the activity is paused, closed or lost.
+--
+-- Without an epoch it deletes only the gate: from then on nothing is sold, and the ledger can raise the epoch. With an
+-- epoch it also deletes an open gate of an older epoch: that gate was created by a slower rebuild, and the ledger
+-- refuses the orders that it accepts.
 --
 -- KEYS  1 gate, 2 orders (stream), 3 stats, 4 queue, 5 winners, 6 awake
--- ARGV  1 key prefix, 2 the new epoch ("" to take the gate away), then the sale's SKUs
--- Reply forgotten; open (the sale is not paused or closed); queued (orders wait in the stream: let them be written);
---       fenced (a later rebuild is at work). With an epoch, a gate of an older one goes even if it is open: another
---       rebuild was slower, and the ledger refuses what that gate accepts.
+-- ARGV  1 key prefix, 2 the new epoch ("" to delete only the gate), then the activity's SKUs
+-- Reply forgotten | open (the activity is neither paused nor closed) | queued (orders wait in the stream: they must be
+--       written first) | fenced (a later rebuild has started)
 
 local gate = redis.call('HMGET', KEYS[1], 'state', 'epoch', 'restoring')
 local state, epoch = gate[1], tonumber(gate[2] or 0)

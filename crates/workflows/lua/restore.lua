@@ -1,11 +1,13 @@
--- Puts orders back into Redis as the ledger has them, after reset.lua forgot the sale (G5), and counts what they hold.
--- An order is counted once, as its record says, so that a move which comes afterwards finds the figures that fit.
+-- Puts orders of the ledger back into Redis after reset.lua, and counts the units that they hold (G5).
 --
--- KEYS  1 gate, 2 stats, 3 winners, then one order record for each
--- ARGV  1 key prefix, 2 seconds that a closed order is kept, 3 the epoch of this rebuild, then for each order: the last
---       four bytes of its ULID, status, live, user, SKU, quantity, amount, currency, created_at, pay_by, paid_at, reason,
+-- An order is counted once, with the state in its record, so that a later transition of the order finds matching
+-- counters.
+--
+-- KEYS  1 gate, 2 stats, 3 winners, then one order record each
+-- ARGV  1 key prefix, 2 TTL of a closed order (seconds), 3 epoch of this rebuild, then for each order: the last four
+--       bytes of its ULID, status, live, user, SKU, quantity, amount, currency, created_at, pay_by, paid_at, reason,
 --       checkout_url
--- Reply how many were put back; -1 (fenced: a later rebuild is at work)
+-- Reply number of orders | -1 (fenced: a later rebuild has started)
 
 local prefix, closed_ttl, epoch = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local gate = redis.call('HMGET', KEYS[1], 'keep_until', 'epoch', 'restoring')

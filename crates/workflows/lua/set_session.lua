@@ -1,10 +1,10 @@
--- Notes that a payment was started: where to pay, and until when (E1, E6); or that its session ended, and nobody can pay
--- there any more. What is older than what is known changes nothing: the two may come in any order.
+-- Stores an order's payment session: its URL and the payment deadline (E1, E6); or clears the URL of a session that
+-- ended. The two may arrive in any order: an older change than the stored one is ignored.
 --
 -- KEYS  1 order
--- ARGV  1 checkout URL ("" where the session ended), 2 pay_by (ms; "" to leave it), 3 how far the order's sessions have
---       come: grows with each that opens or ends
--- Reply moved, stale (the order is not waiting for money, or its sessions have come further)
+-- ARGV  1 checkout URL ("" if the session ended), 2 pay_by (ms; "" keeps it), 3 version of the order's sessions, which
+--       grows when one opens or ends
+-- Reply moved | stale (the order does not wait for payment, or a later version is stored)
 
 local order = redis.call('HMGET', KEYS[1], 'status', 'sessions')
 if order[1] ~= 'pending_payment' or tonumber(order[2] or 0) > tonumber(ARGV[3]) then return { 'stale' } end

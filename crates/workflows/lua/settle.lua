@@ -1,13 +1,14 @@
--- Brings Redis along with moves that the ledger has made, each exactly once (C4; I1, I5). A move that Redis has
--- already seen, or that is older than what Redis knows, changes nothing; one that was read in another epoch, or comes
--- while the sale is being rebuilt, is left to be read again (G5).
+-- Applies transitions of the ledger to Redis, each exactly once (C4; I1, I5).
 --
--- KEYS  1 gate, 2 orders (stream), 3 queue, 4 stats, then one order record for each move
--- ARGV  1 key prefix of the activity, 2 seconds that a closed order is kept, 3 stream group, then for each run of moves
---       to the same: how many, epoch, status, live ("1" where it holds units), pay_by (ms), paid_at (ms), reason, and
---       the stream id of each ("" for none)
--- Reply one word for each move, with spaces between: moved, same, stale (Redis knows better), absent (no such record in
---       this epoch), fenced
+-- A transition that Redis has applied before, or that is older than its state, changes nothing. One that was read in
+-- another epoch, or that arrives during a rebuild, must be read again (G5).
+--
+-- KEYS  1 gate, 2 orders (stream), 3 queue, 4 stats, then one order record for each transition
+-- ARGV  1 key prefix, 2 TTL of a closed order (seconds), 3 stream group, then for each run of transitions to the same
+--       state: their number, epoch, status, live ("1" if it holds units), pay_by (ms), paid_at (ms), reason, and the
+--       stream id of each ("" for none)
+-- Reply one word for each transition, separated by spaces: moved, same, stale (Redis has a later state), absent (no
+--       record of this epoch), fenced
 
 local call = redis.call
 local prefix, closed_ttl, group = ARGV[1], tonumber(ARGV[2]), ARGV[3]
@@ -31,7 +32,7 @@ local allowed_next = {
 }
 local closed = { cancelled = true, expired = true, failed = true, refunded = true }
 
--- Where an order's units are: held (not yet paid), sold, or out (returned).
+-- Where an order's units are counted: held (not paid yet), sold, or out (returned).
 local function unit_state(status, live)
   if status == 'queued' or status == 'pending_payment' then return 'held' end
   if status == 'paid' then return 'sold' end
@@ -48,8 +49,8 @@ local function add_to_holder(sku, user, units)
   if call('HINCRBY', holders, user, units) <= 0 then call('HDEL', holders, user) end
 end
 
--- The key of what is left of a SKU, that number, and what the counted units leave of the total; nothing where it is
--- unlimited or not ready.
+-- Returns the stock key of a SKU, the units left, and the total minus the counted units. Returns nothing if the SKU is
+-- unlimited or not loaded.
 local function read_stock(sku)
   local stock = prefix .. 'stock:' .. sku
   local left = tonumber(call('GET', stock))
@@ -61,14 +62,14 @@ end
 
 local function set_stock(stock, left) call('SET', stock, string.format('%.0f', left), 'KEEPTTL') end
 
--- Returned units go back on sale, never above the total.
+-- Returns units to the stock, never above the total.
 local function return_units(sku, units)
   local stock, left, room = read_stock(sku)
   if stock then set_stock(stock, math.max(left, math.min(left + units, room))) end
 end
 
--- The ledger had no room: Redis has forgotten units that somebody holds, or shows more than there are. They count as
--- sold, and nobody is sold them again; a rebuild counts them anew (G4).
+-- The ledger had no room for the order: Redis has lost orders that hold units, or shows more units than there are. The
+-- units are counted as sold, so that they are not sold again; a rebuild counts them anew (G4).
 local function withhold(sku, units)
   local stock, left, room = read_stock(sku)
   if not stock then return end
@@ -76,7 +77,7 @@ local function withhold(sku, units)
   set_stock(stock, math.min(left, math.max(0, room - units)))
 end
 
--- What many orders of a batch change is changed once: `pending` by SKU, and the messages that are done.
+-- Changes that a batch shares are made once at its end: `pending` by SKU, and the messages to acknowledge.
 local replies, pending, stream_ids = {}, {}, {}
 
 local function settle(key, read_epoch, status, live, pay_by, paid_at, reason)
@@ -103,7 +104,7 @@ local function settle(key, read_epoch, status, live, pay_by, paid_at, reason)
     end
   end
   if status == 'pending_payment' then
-    -- It was queued: nobody has paid it, and there is no reason yet.
+    -- The order was queued: it has no payment and no reason yet.
     call('HSET', key, 'status', status, 'live', live, 'pay_by', pay_by)
   else
     call('HSET', key, 'status', status, 'live', live, 'pay_by', pay_by, 'paid_at', paid_at, 'reason', reason)
@@ -130,12 +131,12 @@ end
 for sku, units in pairs(pending) do add_stat('pending', sku, units) end
 if stream_ids[1] then
   call('XACK', KEYS[2], group, unpack(stream_ids))
-  -- A message leaves the stream once, whoever acknowledges it.
+  -- XDEL counts a message once, even if two writers acknowledge it.
   local written = call('XDEL', KEYS[2], unpack(stream_ids))
   if written > 0 then call('HINCRBY', KEYS[3], 'written', written) end
 end
 
--- What the hot path creates has its time to live set here, off the hot path.
+-- Keys that the hot path creates get their TTL here, to keep the hot path short.
 if keep_until then
   for sku in pairs(pending) do call('PEXPIREAT', prefix .. 'holders:' .. sku, keep_until) end
   for _, key in ipairs({ KEYS[3], KEYS[4], prefix .. 'winners' }) do

@@ -1,8 +1,8 @@
--- Tells a gate whether load is shed (B9). It makes none where there is none: that is only ever done by a rebuild.
+-- Sets or clears a gate's load-shedding flag (B9). Does not create a gate: only a rebuild may do that.
 --
 -- KEYS  1 gate
--- ARGV  1 "1" where load is shed, else "0"
--- Reply told; absent (there is no gate)
+-- ARGV  1 "1" to shed load, else "0"
+-- Reply told | absent (there is no gate)
 
 if redis.call('HEXISTS', KEYS[1], 'epoch') == 0 then return { 'absent' } end
 redis.call('HSET', KEYS[1], 'shed', ARGV[1])

@@ -1,9 +1,9 @@
--- Everything countable of a sale at one instant (G2, G4).
+-- Reads all counters of an activity at one instant (G2, G4).
 --
 -- KEYS  1 gate, 2 stats, 3 queue, 4 orders (stream)
 -- ARGV  1 key prefix
--- Reply now (ms), enqueued, written, rate, stream length, number of SKUs, then SKU, left, held, pending, sold, total
---       for each, then refusals as code and count; or now alone where there is no gate
+-- Reply now (ms), enqueued, written, rate, stream length, number of SKUs, then for each SKU: SKU, left, held, pending,
+--       sold, total; then for each refusal: code, count; only now if there is no gate
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

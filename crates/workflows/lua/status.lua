@@ -1,8 +1,8 @@
--- One order as it stands, and its place in the queue, in one read (D5, D7).
+-- Reads one order and its place in the queue (D5, D7).
 --
 -- KEYS  1 order, 2 queue
 -- Reply now (ms), then status, user, sku, quantity, amount, currency, created_at, pay_by, paid_at, reason,
---       checkout_url, ahead, wait (ms); or now alone where there is no such order
+--       checkout_url, ahead, wait (ms); only now if there is no such order
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -1,19 +1,21 @@
--- Brings gate and stock into line with the ledger's description of the sale (C7, C9). Idempotent, and safe while the
--- sale runs: what is left is always total - held - sold, computed here, where nothing can come between. A gate that is
--- not there, or of an older epoch, is only ever made by a rebuild (G5), which counts what the ledger holds.
+-- Updates gate and stock from the ledger's description of the activity (C7, C9).
+--
+-- Idempotent, and safe while the activity is open: left is computed here as total - held - sold, and no other command
+-- can run in between. A gate that is missing or of an older epoch is only created by a rebuild (G5), which counts what
+-- the ledger holds.
 --
 -- KEYS  1 gate, 2 orders (stream), 3 stats, 4 queue, 5 winners
--- ARGV  1 key prefix, 2 version, 3 stream group, 4 ends_at (ms), 5 how long everything is kept after it (ms), 6 the
---       ledger's epoch, 7 "rebuild" for the rebuild itself, "first" for who gives way to whatever has this version
---       already, 8 number of gate fields, the gate's fields and values, then for each SKU: its id, total, price,
---       currency, and "1" where an operator lowers its total
--- Reply done | stale (a newer version or epoch is there; for "first", also this version) | missing (no whole gate of
---       this epoch: rebuild) | below and the SKU (its total is to be lowered below what is held and sold; nothing was
---       changed)
+-- ARGV  1 key prefix, 2 version, 3 stream group, 4 ends_at (ms), 5 retention after the end (ms), 6 the ledger's epoch,
+--       7 "rebuild" during a rebuild, "first" for a caller that must not overwrite a gate of this version, 8 number of
+--       gate fields, then each field and its value, then for each SKU: id, total, price, currency, "1" if an operator
+--       lowers its total
+-- Reply done | stale (a newer version or epoch is there; for "first", also this version) | missing (no complete gate of
+--       this epoch: rebuild) | below, SKU (its total would be lowered below what is held and sold; nothing was changed)
 
 local prefix, version, group = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local time = redis.call('TIME')
--- An end that lies far back takes nothing away: orders may wait in the stream, and units be held.
+-- Even if the end is long past, keys are kept for the full retention from now: orders may wait in the stream, and units
+-- may be held.
 local keep_until = string.format('%.0f', math.max(tonumber(ARGV[4]), time[1] * 1000) + tonumber(ARGV[5]))
 local gate = redis.call('HMGET', KEYS[1], 'epoch', 'version', 'restoring')
 local epoch = tonumber(gate[1] or 0)
@@ -32,8 +34,8 @@ for i = first_sku_arg, #ARGV, 5 do
   local left = total < 0 and -1 or total - tonumber(counts[1] or 0) - tonumber(counts[2] or 0)
   if total >= 0 and left < 0 then
     if ARGV[i + 4] == '1' then return { 'below', sku } end
-    -- Redis may count units that the ledger is about to refuse (after a lost second), or that a restored ledger lost.
-    -- Nothing is left then, and whatever else the operator wants goes through.
+    -- Redis may count units that the ledger is about to refuse (after it lost the last second of writes), or that a
+    -- restored ledger lost. Then nothing is left, and the operator's other changes are applied.
     left = 0
   end
   skus[#skus + 1] = sku
@@ -45,7 +47,7 @@ redis.call('HSET', KEYS[1], 'version', version, 'keep_until', keep_until, 'skus'
 for _, entry in ipairs(plan) do
   redis.call('HSET', KEYS[1], 'total:' .. entry.sku, entry.total, 'price:' .. entry.sku, entry.price,
     'currency:' .. entry.sku, entry.currency)
-  -- During a rebuild nothing is on sale: its last step knows what is left.
+  -- During a rebuild nothing is on sale: finish.lua sets the stock.
   if not gate[3] then
     redis.call('SET', prefix .. 'stock:' .. entry.sku, string.format('%.0f', entry.left), 'PXAT', keep_until)
     redis.call('PEXPIREAT', prefix .. 'holders:' .. entry.sku, keep_until)

@@ -1,8 +1,8 @@
--- The order writer lies down, unless an order came in the meantime: then no doorbell would ring for it (D2).
+-- Marks the order writer idle, unless an order arrived in the meantime: no doorbell would ring for that one (D2).
 --
 -- KEYS  1 orders (stream), 2 awake, 3 queue
--- ARGV  1 stream group, 2 orders written per second ("" where not measured)
--- Reply rested, more
+-- ARGV  1 stream group, 2 orders written per second ("" if not measured)
+-- Reply rested | more (the stream has new orders)
 
 if ARGV[2] ~= '' then redis.call('HSET', KEYS[3], 'rate', ARGV[2]) end
 local stream = redis.pcall('XINFO', 'STREAM', KEYS[1])

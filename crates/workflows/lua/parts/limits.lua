@@ -1,8 +1,8 @@
--- Before every script that limits: GCRA (B4), and what repeated abuse leads to (B6). No script of its own.
+-- Functions for rate limits (GCRA, B4) and abuse (B6), prepended to every script that limits. Not a script of its own.
 
--- Looks at all limits before any is charged. `policies` are { name, "count:ms" or nil for none, key }.
--- Returns how they stand ("name;count;seconds;left;reset" joined by "|"), and the name and ms to wait of one that says
--- no.
+-- Checks all limits before charging any. `policies` are { name, "count:ms" or nil for none, key }; a key holds the
+-- theoretical arrival time (TAT, ms). Returns the state of the limits ("name;count;seconds;left;reset" joined by "|")
+-- and, if one is exceeded, its name and the ms to wait.
 local function limit(policies, now_ms)
   local report, charges = '', {}
   for _, policy in ipairs(policies) do
@@ -11,7 +11,8 @@ local function limit(policies, now_ms)
       count, period_ms = tonumber(count), tonumber(period_ms)
       local interval_ms = period_ms / count
       local tat = tonumber(redis.call('GET', policy[3]) or 0)
-      -- No bucket is emptier than empty: this one is from a stricter limit, or from a clock that was fast.
+      -- A TAT further ahead than one period is impossible: it is left from a stricter limit, or from a clock that was
+      -- fast.
       if tat > now_ms + period_ms + 1 then
         tat = now_ms + period_ms
         redis.call('SET', policy[3], string.format('%.3f', tat), 'PX', math.ceil(period_ms) + 1)
@@ -33,12 +34,12 @@ local function limit(policies, now_ms)
   return report
 end
 
--- Abuse that leads to a ban: so much within a minute, for so many ms. A user is a person; behind an address there can
--- be a city.
+-- Abuse rules: { points within a minute that lead to a ban, ban duration (ms) }. A user is one person; many people may
+-- share an address.
 local USER_ABUSE_RULE, ADDRESS_ABUSE_RULE = { 60, 600000 }, { 600, 60000 }
 
--- Counts abuse in `record`, and bans by the key `ban` when it becomes too much. Records last a day: who was banned
--- looks suspicious for that long.
+-- Adds `weight` points of abuse to a record, and sets a ban when the rule is met. A record expires after a day, so a
+-- visitor who was banned looks suspicious for that long.
 local function record_abuse(rule, record_key, ban_key, weight, now)
   local record = redis.call('HMGET', record_key, 'count', 'since')
   local count, since = tonumber(record[1] or 0), tonumber(record[2] or 0)
