@@ -1,4 +1,4 @@
-//! What visitors and buyers ask of Redis, one round trip each.
+//! Requests of visitors and buyers to Redis, one round trip each.
 
 pub mod admission;
 pub mod limits;

@@ -1,60 +1,66 @@
-//! The network, as far as a sale needs it: one HTTP request, one answer, and never the belief that silence means no.
+//! HTTP client trait for calls to payment providers and event receivers.
+//!
+//! A missing response ([`NoResponse`]) leaves the outcome unknown: callers repeat the request instead of treating it as
+//! failed.
 
 use std::future::Future;
 
 use domain::time::{Millis, parse_retry_after};
 
-/// A request to somebody else's server.
+/// A request to an external server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpRequest {
     /// `GET` or `POST`.
     pub method: &'static str,
-    /// Where to.
+    /// The absolute URL.
     pub url: String,
-    /// Its headers.
+    /// The request headers; names in lower case.
     pub headers: Vec<(&'static str, String)>,
-    /// Its body; empty for none.
+    /// The body; empty for none.
     pub body: String,
-    /// How long to wait for the answer, in milliseconds.
+    /// Time to wait for the response, in milliseconds.
     pub timeout_ms: i64,
 }
 
-/// What the server answered. Redirects are answers like any other: nobody follows them.
+/// A response. Redirects are returned like any other status, not followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpResponse {
-    /// Its status.
+    /// HTTP status code.
     pub status: u16,
-    /// Its headers, their names in lower case.
+    /// The response headers; names in lower case.
     pub headers: Vec<(String, String)>,
-    /// Its body, or as much as is read of one.
+    /// The body, possibly truncated by the client.
     pub body: Vec<u8>,
 }
 
-/// No answer came: whether the request was received is unknown.
+/// No response arrived: whether the server received the request is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no answer: {0}")]
 pub struct NoResponse(pub String);
 
-/// Something that sends requests.
+/// An HTTP client.
 pub trait HttpClient {
-    /// Sends one request and waits for the answer.
+    /// Sends one request and waits for the response.
+    ///
+    /// # Errors
+    /// [`NoResponse`] after a timeout or a connection error.
     fn send(&self, request: HttpRequest) -> impl Future<Output = Result<HttpResponse, NoResponse>>;
 }
 
 impl HttpResponse {
-    /// A header's text.
+    /// Value of a header; `name` is in lower case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether the server did what it was asked.
+    /// Whether the status is 2xx.
     #[must_use]
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
 
-    /// How long the server asks to be left alone, in milliseconds.
+    /// Milliseconds that `Retry-After` asks the client to wait.
     #[must_use]
     pub fn retry_after_ms(&self, now: Millis) -> Option<i64> {
         self.header("retry-after").and_then(|text| parse_retry_after(text, now))

@@ -1,12 +1,14 @@
-//! Redis keys: all of one sale share the hash tag `{<activity>}`, so that one script touches one slot.
+//! Names of the Redis keys of an activity.
+//!
+//! All keys of one activity share the hash tag `{<activity>}`, so that one script touches one cluster slot.
 
 use domain::ids::{ActivityId, SkuId, UserId};
 use ulid::Ulid;
 
-/// The set of sales that have a gate.
+/// Set of the ids of all activities that have a gate.
 pub const ACTIVITIES: &str = "stampede:activities";
 
-/// The keys of one sale.
+/// The Redis keys of one activity.
 #[derive(Debug, Clone)]
 pub struct Keys {
     prefix: String,
@@ -19,67 +21,67 @@ impl Keys {
         Self { prefix: format!("{{{activity}}}:") }
     }
 
-    /// What every key of the sale begins with.
+    /// Common prefix of all keys of the activity.
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// A key by its name: `gate`, `orders`, `queue`, `stats`, `awake`, `winners`, `visitors`.
+    /// A key that is named only by its kind: `gate`, `orders`, `queue`, `stats`, `awake`, `winners`, `visitors`.
     #[must_use]
     pub fn named(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
 
-    /// Units left of a SKU.
+    /// Number of units left of a SKU; -1 if it is unlimited.
     #[must_use]
     pub fn stock(&self, sku: &SkuId) -> String {
         format!("{}stock:{sku}", self.prefix)
     }
 
-    /// Who holds units of a SKU: bounded by stock, not by visitors.
+    /// Hash of units held per user for a SKU. Its size is bounded by the stock, not by the number of visitors.
     #[must_use]
     pub fn holders(&self, sku: &SkuId) -> String {
         format!("{}holders:{sku}", self.prefix)
     }
 
-    /// An order's record, which is also its ticket's outcome.
+    /// Record of an order. It is also the outcome of its ticket, since both have the same ULID.
     #[must_use]
     pub fn order(&self, ulid: Ulid) -> String {
         format!("{}order:{ulid}", self.prefix)
     }
 
-    /// A ban of a user.
+    /// Ban of a user.
     #[must_use]
     pub fn ban_user(&self, user: &UserId) -> String {
         format!("{}ban:user:{user}", self.prefix)
     }
 
-    /// A ban of an address.
+    /// Ban of an IP address.
     #[must_use]
     pub fn ban_ip(&self, ip: &str) -> String {
         format!("{}ban:ip:{ip}", self.prefix)
     }
 
-    /// The bucket of a rate limit.
+    /// Rate-limit bucket of `subject` under `policy`.
     #[must_use]
     pub fn rate_limit(&self, policy: &str, subject: &str) -> String {
         format!("{}rate:{policy}:{subject}", self.prefix)
     }
 
-    /// What a user did lately that they should not.
+    /// Abuse counter of a user (B6).
     #[must_use]
     pub fn abuse_user(&self, user: &UserId) -> String {
         format!("{}abuse:user:{user}", self.prefix)
     }
 
-    /// What an address did lately that it should not.
+    /// Abuse counter of an IP address (B6).
     #[must_use]
     pub fn abuse_ip(&self, ip: &str) -> String {
         format!("{}abuse:ip:{ip}", self.prefix)
     }
 
-    /// A human check that was used.
+    /// Marks a human check as used (B5).
     #[must_use]
     pub fn human_check(&self, id: &str) -> String {
         format!("{}check:{id}", self.prefix)

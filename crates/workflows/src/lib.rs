@@ -1,7 +1,9 @@
-//! How a sale runs: reserving, writing, settling, sweeping.
+//! The workflows of an activity: reserve, write, pay, settle, sweep, recover.
 //!
-//! Everything goes through two ports, [`ports::Redis`] and [`ports::Sql`], so that the same code runs inside Spin and
-//! in tests against real servers. Redis decides (`lua/`), the ledger remembers (`sql/`).
+//! Every workflow reaches the outside through the traits [`ports::Redis`] and [`ports::Sql`], so the same code runs
+//! inside Spin and in tests against real servers. Redis decides (`lua/`), the ledger is the durable record (`sql/`).
+//!
+//! Functions return [`StoreError`]; its variants say what each failure means to the caller.
 
 pub mod cache;
 pub mod hot;
@@ -19,8 +21,8 @@ pub mod settle;
 
 pub use ports::{Redis, Sql, StoreError};
 
-/// The Redis channel of the doorbell.
+/// Redis pub/sub channel of the doorbell, which wakes the order writer. The message is the activity's id.
 pub const DOORBELL_CHANNEL: &str = "stampede:doorbell";
 
-/// The stream group of the order writers.
+/// Redis consumer group of the order writers, on every activity's stream `orders`.
 pub const WRITER_GROUP: &str = "writers";

@@ -1,4 +1,4 @@
-//! What operators do: activities, bans, shedding load, audits.
+//! Operations of operators: activities, bans, load shedding, audits.
 
 pub mod activities;
 pub mod audit;

@@ -1,4 +1,4 @@
-//! Payments: what buyers ask for, what providers are asked, and what providers report.
+//! Payments: commands of buyers, calls to the provider, callbacks from the provider.
 
 pub mod callbacks;
 pub mod checkout;

@@ -1,45 +1,50 @@
-//! What a sale needs of the world: a Redis server and a SQL ledger.
+//! Traits for the two stores, a Redis server and a SQL ledger, and their common error.
 
 use std::future::Future;
 
-/// A store that did not do what it was asked.
+/// A failed call to Redis or to the ledger.
+///
+/// An unavailable store leaves the outcome unknown: the command may or may not have run. A refusal is a definite
+/// answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// Redis did not answer: what was asked may have happened or not.
+    /// Redis gave no usable answer: the command may or may not have run.
     #[error("Redis is unavailable: {0}")]
     RedisUnavailable(String),
-    /// Redis answered with an error.
+    /// Redis answered with an error. The text is `NOSCRIPT` if a script is not loaded.
     #[error("Redis refused: {0}")]
     RedisRefused(String),
-    /// The ledger did not answer, or not in time.
+    /// The ledger gave no answer in time: the statement may or may not have run.
     #[error("the ledger is unavailable: {0}")]
     LedgerUnavailable(String),
-    /// The ledger has no tables yet.
+    /// The ledger has no tables yet: its migrations have not run.
     #[error("the ledger has no schema: {0}")]
     LedgerNotMigrated(String),
-    /// The sale is being rebuilt: nobody can say now.
+    /// The activity's Redis data is being rebuilt from the ledger: retry after the rebuild.
     #[error("the sale is being rebuilt")]
     Rebuilding,
-    /// A constraint of the ledger said no.
+    /// A constraint of the ledger rejected the statement, which changed nothing.
     #[error("the ledger refused: {0}")]
     LedgerRefused(String),
-    /// An answer that does not have the agreed shape.
+    /// A reply, a row or a setting does not have the expected form.
     #[error("an answer that cannot be read: {0}")]
     Malformed(String),
 }
 
 impl StoreError {
-    /// Tells a server that said no from one that could not be asked, by an error's text: Spin gives no more. Only the
-    /// code in it counts, since the rest quotes keys, and those hold names that operators chose. What is not known to
-    /// be an answer is none: unknown is not failed.
+    /// Classifies a Redis error by its text, which is all that Spin passes on.
+    ///
+    /// Only the error code in the text is compared: the rest quotes keys, which contain names that operators chose. An
+    /// unrecognised error is [`Self::RedisUnavailable`], because the command may have run.
     #[must_use]
     pub fn from_redis_error(text: String) -> Self {
-        // "NOGROUP: No such key …", or with words of the client before what it knows:
-        // "An error was signalled by the server - ResponseError: unknown command …".
+        // Two forms are known: "NOGROUP: No such key …", and with a prefix from the client library "An error was
+        // signalled by the server - ResponseError: unknown command …".
         let (prefix, detail) = text.split_once(": ").unwrap_or((&text, ""));
         match prefix.rsplit(' ').next().unwrap_or_default() {
             "NoScriptError" => Self::RedisRefused("NOSCRIPT".to_owned()),
-            // It ends the connection with that, as with a long command of somebody who has to sign in first.
+            // Redis closes the connection after a protocol error, for example when an unauthenticated client sends a
+            // long command.
             "ResponseError" if detail.starts_with("Protocol error") => Self::RedisUnavailable(text),
             "ResponseError" | "CrossSlot" | "NOGROUP" | "BUSYGROUP" | "WRONGTYPE" => Self::RedisRefused(text),
             _ => Self::RedisUnavailable(text),
@@ -53,24 +58,27 @@ pub type RedisArg = Vec<u8>;
 /// One element of a flattened Redis reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RedisValue {
-    /// Nothing.
+    /// Null.
     Nil,
-    /// A number.
+    /// An integer reply.
     Int(i64),
-    /// Bytes, or a status.
+    /// A bulk string or a status reply.
     Bytes(Vec<u8>),
 }
 
 /// A Redis server.
 pub trait Redis {
-    /// Runs one command. Nested replies come flattened, as Spin gives them.
+    /// Runs one command. Nested replies are flattened, as Spin does.
+    ///
+    /// # Errors
+    /// `RedisUnavailable` or `RedisRefused`.
     fn command(&self, name: &str, args: Vec<RedisArg>) -> impl Future<Output = Result<Vec<RedisValue>, StoreError>>;
 }
 
-/// A parameter of a statement, or a value of a row.
+/// A statement parameter or a column value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SqlValue {
-    /// SQL null.
+    /// SQL `NULL`.
     Null,
     /// `INTEGER` or `BIGINT`.
     Int(i64),
@@ -102,7 +110,7 @@ impl From<String> for SqlValue {
     }
 }
 
-/// Which SQL the ledger speaks.
+/// SQL dialect of the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// SQLite, the default.
@@ -111,12 +119,16 @@ pub enum Dialect {
     Postgres,
 }
 
-/// A SQL ledger. Statements take `?1`, `?2` …; each stands alone, since connections may be pooled or shared.
+/// A SQL ledger. Parameters are written `?1`, `?2` … Each statement stands alone: no transaction spans two calls,
+/// because connections may be pooled or shared.
 pub trait Sql {
-    /// Which SQL it speaks.
+    /// The ledger's SQL dialect.
     fn dialect(&self) -> Dialect;
 
-    /// Runs one statement and returns its rows, all of them.
+    /// Runs one statement and returns all of its rows.
+    ///
+    /// # Errors
+    /// `LedgerUnavailable`, `LedgerNotMigrated` or `LedgerRefused`.
     fn run(
         &self,
         statement: &str,

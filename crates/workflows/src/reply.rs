@@ -1,31 +1,33 @@
-//! Reads the flat replies of the scripts, in order.
+//! Reads the flat replies of the Lua scripts element by element.
+//!
+//! Every read fails with [`StoreError::Malformed`] if the reply has ended or the element has another type.
 
 use domain::money::Money;
 
 use crate::ports::{RedisValue, StoreError};
 
-/// A reply, read from its first element on.
+/// A reply and the position of the next element.
 pub struct Reply {
     items: std::vec::IntoIter<RedisValue>,
 }
 
 impl Reply {
-    /// A reply from its elements.
+    /// Creates a reader for the elements of a reply.
     #[must_use]
     pub fn new(items: Vec<RedisValue>) -> Self {
         Self { items: items.into_iter() }
     }
 
-    /// Elements not yet read.
+    /// Number of elements not yet read.
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.items.len()
     }
 
-    /// The next element's bytes, nothing being empty.
+    /// Reads the next element as bytes; null is empty.
     ///
     /// # Errors
-    /// The reply ended.
+    /// `Malformed` if the reply has ended.
     pub fn bytes(&mut self) -> Result<Vec<u8>, StoreError> {
         match self.items.next() {
             Some(RedisValue::Bytes(bytes)) => Ok(bytes),
@@ -35,18 +37,18 @@ impl Reply {
         }
     }
 
-    /// The next element as text.
+    /// Reads the next element as UTF-8 text; null is empty.
     ///
     /// # Errors
-    /// The reply ended, or holds no text.
+    /// `Malformed` if the reply has ended or the element is not UTF-8.
     pub fn text(&mut self) -> Result<String, StoreError> {
         String::from_utf8(self.bytes()?).map_err(|_| StoreError::Malformed("a reply holds no text".to_owned()))
     }
 
-    /// The next element as a number, nothing being 0.
+    /// Reads the next element as an integer; null and empty text are 0.
     ///
     /// # Errors
-    /// The reply ended, or holds no number.
+    /// `Malformed` if the reply has ended or the element is not an integer.
     pub fn int(&mut self) -> Result<i64, StoreError> {
         if let Some(RedisValue::Int(number)) = self.items.as_slice().first() {
             let number = *number;
@@ -60,10 +62,10 @@ impl Reply {
         text.parse().map_err(|_| StoreError::Malformed(format!("{text:?} in a reply is no number")))
     }
 
-    /// The next two elements, an amount and its currency.
+    /// Reads the next two elements as an amount in minor units and its currency.
     ///
     /// # Errors
-    /// They are none.
+    /// As [`Self::int`] and [`Self::text`].
     pub fn money(&mut self) -> Result<Money, StoreError> {
         Ok(Money { amount: self.int()?, currency: self.text()? })
     }

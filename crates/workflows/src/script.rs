@@ -1,4 +1,4 @@
-//! Lua scripts: `EVALSHA` first, `EVAL` where Redis does not know the script yet.
+//! The Lua scripts of `lua/`, run with `EVALSHA` and, after `NOSCRIPT`, with `EVAL`.
 
 use std::sync::OnceLock;
 
@@ -9,7 +9,7 @@ use crate::{
     reply::Reply,
 };
 
-/// A script of `lua/`.
+/// A Lua script.
 pub struct Script {
     name: &'static str,
     source: &'static str,
@@ -32,53 +32,53 @@ macro_rules! scripts {
     };
 }
 
-/// What every script that limits begins with: for tests that call it by itself.
+/// Source of the functions that rate-limiting scripts start with. Tests run them on their own.
 pub const LIMITS_SOURCE: &str = include_str!("../lua/parts/limits.lua");
 
 scripts! {
     /// Decides one reservation.
     RESERVE = "parts/limits" "reserve";
-    /// Lets somebody ask for a challenge or a ticket, or not.
+    /// Checks bans and limits before a challenge or a ticket is issued.
     PRECHECK = "parts/limits" "precheck";
-    /// Uses a human check up.
+    /// Marks a human check as used.
     ADMIT = "parts/limits" "admit";
-    /// Brings Redis along with moves of the ledger.
+    /// Applies order transitions of the ledger to Redis.
     SETTLE = "settle";
-    /// Takes released units again for a late payment.
+    /// Reacquires released units for a late payment.
     REACQUIRE = "reacquire";
-    /// Notes a started payment.
+    /// Stores an order's payment session.
     SET_SESSION = "set_session";
-    /// One order as it stands.
+    /// Reads one order.
     STATUS = "status";
-    /// The gate and what is left.
+    /// Reads the gate and the stock.
     READ_GATE = "read_gate";
-    /// Brings gate and stock into line with the ledger.
+    /// Updates gate and stock from the ledger.
     WARM_UP = "warm_up";
-    /// The order writer lies down.
+    /// Marks the order writer idle when the stream is empty.
     WRITER_IDLE = "writer_idle";
-    /// Everything countable of a sale.
+    /// Reads all counters of an activity.
     STATS = "stats";
     /// Puts a failed order back into the queue.
     REQUEUE = "requeue";
-    /// Forgets a sale that is to be rebuilt.
+    /// Deletes an activity's Redis data before a rebuild.
     RESET = "reset";
     /// Puts orders of the ledger back into Redis.
     RESTORE = "restore";
-    /// How orders stand that an epoch counts.
+    /// Reads the state of many orders of an epoch.
     READ_ORDERS = "read_orders";
-    /// Ends a rebuild.
+    /// Completes a rebuild.
     FINISH = "finish";
-    /// Closes a gate of an older epoch, and clears messages of other epochs.
+    /// Closes a gate of an older epoch, and removes messages of other epochs from the stream.
     FENCE = "fence";
-    /// Tells a gate whether load is shed.
+    /// Sets or clears a gate's load-shedding flag.
     SHED = "shed";
     /// Bans users and addresses.
     BAN = "ban";
-    /// Takes, keeps or gives up a lease.
+    /// Acquires, extends or releases a lease.
     LEASE = "lease";
 }
 
-/// The name of the script that `EVALSHA` or `EVAL` is asked for: what a log or a test calls it.
+/// Name of the script that an `EVALSHA` or `EVAL` refers to, for logs and tests.
 #[must_use]
 pub fn name_of(sha_or_source: &[u8]) -> Option<&'static str> {
     let matches =
@@ -94,7 +94,7 @@ impl Script {
     /// Runs the script.
     ///
     /// # Errors
-    /// [`StoreError`] of Redis.
+    /// `RedisUnavailable` if the script may or may not have run; `RedisRefused` if Redis answered with an error.
     pub async fn run<R: Redis>(&self, redis: &R, keys: Vec<String>, args: Vec<RedisArg>) -> Result<Reply, StoreError> {
         let mut params: Vec<RedisArg> = Vec::with_capacity(2 + keys.len() + args.len());
         params.push(self.sha().to_owned().into_bytes());

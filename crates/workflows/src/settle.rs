@@ -1,4 +1,6 @@
-//! Brings Redis along with what the ledger has decided (`lua/settle.lua`); safe to repeat.
+//! Applies order transitions of the ledger to Redis (`lua/settle.lua`).
+//!
+//! Repeating a transition changes nothing.
 
 use domain::{
     ids::{ActivityId, OrderNo},
@@ -13,59 +15,61 @@ use crate::{
     script::SETTLE,
 };
 
-/// Seconds for which Redis keeps a closed order: longer than a ticket lives, so that a ticket never comes back to life.
+/// Seconds for which Redis keeps a closed order. Longer than a ticket's lifetime, so that a used ticket cannot make a
+/// second order.
 pub const CLOSED_ORDER_TTL_SECONDS: i64 = 3_600;
 
-/// Moves in one call at most.
+/// Maximum number of transitions in one script call.
 pub const BATCH_SIZE: usize = 500;
 
-/// What the ledger has decided of an order.
+/// A change of an order's status that the ledger has recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transition {
-    /// Which order.
+    /// The order's number.
     pub order_no: OrderNo,
-    /// Where it stands now.
+    /// The order's state after the change.
     pub state: OrderState,
-    /// The stream message to acknowledge with it, if it came by one.
+    /// Id of the stream message to acknowledge together with it; empty for none.
     pub stream_id: String,
 }
 
-/// Where an order stands in the ledger.
+/// State of an order in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderState {
-    /// The sale's epoch when the ledger was read.
+    /// The activity's epoch when the row was read.
     pub epoch: i64,
-    /// Its status.
+    /// The order's status.
     pub status: OrderStatus,
-    /// Whether it holds units.
+    /// Whether the order holds units.
     pub live: bool,
-    /// Until when it can be paid.
+    /// Payment deadline.
     pub pay_by: Millis,
-    /// When it was paid; 0 for not yet.
+    /// Time of payment; 0 if not paid.
     pub paid_at: Millis,
-    /// Why.
+    /// Machine-readable reason of the status; may be empty.
     pub reason: String,
 }
 
-/// What Redis made of a move.
+/// Result of one transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SettleOutcome {
-    /// It moved.
+    /// Redis now has the new state.
     Applied,
-    /// It was there already.
+    /// Redis had the new state already.
     AlreadyApplied,
-    /// Redis knows something newer.
+    /// Redis has a later state, which stays.
     Stale,
-    /// Redis has no record of the order.
+    /// Redis has no record of the order in this epoch.
     NoRecord,
-    /// Redis was rebuilt since the ledger was read, or is being rebuilt: read it again.
+    /// Redis was rebuilt since the row was read, or is being rebuilt: read the row again and repeat.
     Fenced,
 }
 
-/// Settles moves of one activity, in order, in batches.
+/// Applies transitions of one activity, in order, [`BATCH_SIZE`] at a time. Returns one outcome per transition.
 ///
 /// # Errors
-/// [`StoreError`] of Redis; what was not settled stays marked in the ledger and is settled by the sweeper.
+/// `RedisUnavailable` or `RedisRefused`: some batches may have been applied. Their orders stay marked as unsettled in
+/// the ledger, and the sweeper settles them.
 pub async fn apply_transitions<R: Redis>(
     redis: &R,
     activity: &ActivityId,

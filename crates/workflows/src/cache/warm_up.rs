@@ -1,4 +1,9 @@
-//! Preheating (C9): gate and stock in Redis brought into line with the ledger. Idempotent, safe while the sale runs.
+//! Warms up an activity (C9): updates gate and stock in Redis from the ledger (`lua/warm_up.lua`).
+//!
+//! Idempotent, and safe while the activity is open. A gate of this epoch must exist; only a rebuild creates one.
+//!
+//! Errors: `RedisUnavailable` if the update may or may not have happened, `RedisRefused` if Redis answered with an
+//! error; the call can be repeated after both. `Malformed` if there is no ticket secret.
 
 use domain::{activity::Limit, gate, ids::SkuId};
 
@@ -10,27 +15,28 @@ use crate::{
     script::WARM_UP,
 };
 
-/// How long Redis keeps a sale after its end, or after an operator's last change if that is later, in milliseconds:
-/// refunds still move units in that time.
+/// Milliseconds for which Redis keeps an activity's keys after its end or its last warm-up, whichever is later. Refunds
+/// still move units in that time.
 const RETENTION_AFTER_END_MS: i64 = 7 * 24 * 3_600 * 1_000;
 
-/// What came of preheating.
+/// Result of a warm-up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WarmUpOutcome {
-    /// Redis is in line.
+    /// Redis matches the ledger.
     Done,
-    /// Redis has a newer version or epoch already, or another change of this version.
+    /// Redis has a newer version or epoch, or, in `warm_up_if_older` and `lower_totals`, this version already.
+    /// Nothing was changed.
     Stale,
-    /// There is no whole gate of this epoch: it takes a rebuild to make one.
+    /// There is no complete gate of this epoch: a rebuild has to create it. Nothing was changed.
     NoGate,
-    /// The total of this SKU is to be lowered below what is held and sold; nothing was changed.
+    /// The new total of this SKU is below what is held and sold. Nothing was changed.
     BelowHeldAndSold(SkuId),
 }
 
-/// Preheats one sale whose gate is there, as the ledger has it.
+/// Updates the gate of an activity to its row in the ledger.
 ///
 /// # Errors
-/// [`StoreError`] of Redis.
+/// See the [module documentation](self).
 pub async fn warm_up<R: Redis>(
     redis: &R,
     activity: &Activity,
@@ -39,11 +45,11 @@ pub async fn warm_up<R: Redis>(
     run_warm_up(redis, activity, ticket_secret, "", &[]).await
 }
 
-/// Preheats a gate of an older version. Who comes by may have read half a change, and leaves this version as it is to
-/// whoever makes the change.
+/// Updates a gate only if it has an older version. The sweeper calls it, and may have read the row in the middle of an
+/// operator's change: it leaves a gate of the same version to the request that makes the change.
 ///
 /// # Errors
-/// [`StoreError`] of Redis.
+/// See the [module documentation](self).
 pub(crate) async fn warm_up_if_older<R: Redis>(
     redis: &R,
     activity: &Activity,
@@ -52,7 +58,8 @@ pub(crate) async fn warm_up_if_older<R: Redis>(
     run_warm_up(redis, activity, ticket_secret, "first", &[]).await
 }
 
-/// Takes units off sale before the ledger does: the totals of `lowered` must not get below what is held and sold.
+/// Lowers the totals of the SKUs in `lowered` in Redis, before the ledger. They must not fall below what is held and
+/// sold.
 pub(crate) async fn lower_totals<R: Redis>(
     redis: &R,
     activity: &Activity,
@@ -62,7 +69,7 @@ pub(crate) async fn lower_totals<R: Redis>(
     run_warm_up(redis, activity, ticket_secret, "first", lowered).await
 }
 
-/// Preheats with the gate that a rebuild has begun and not finished.
+/// Updates the gate that an unfinished rebuild has created.
 pub(crate) async fn warm_up_during_rebuild<R: Redis>(
     redis: &R,
     activity: &Activity,
@@ -131,7 +138,7 @@ async fn run_warm_up<R: Redis>(
     Ok(outcome)
 }
 
-/// A limit as the script reads it: count and milliseconds, empty for none.
+/// A rate limit as the script reads it: `count:milliseconds`, empty for none.
 fn limit_arg(limit: Option<Limit>) -> String {
     limit.map(|limit| format!("{}:{}", limit.count, limit.seconds * 1000)).unwrap_or_default()
 }

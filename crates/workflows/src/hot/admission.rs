@@ -1,4 +1,4 @@
-//! Letting people in: who may ask (`lua/precheck.lua`), and whose human check counts (`lua/admit.lua`).
+//! Checks before a ticket is issued: bans and limits (`lua/precheck.lua`), the human check (`lua/admit.lua`).
 
 use domain::{
     human_check::Proof,
@@ -14,38 +14,39 @@ use crate::{
     script::{ADMIT, PRECHECK},
 };
 
-/// From this score on somebody looks suspicious: twenty requests too many, two wrong checks, or a ban of today.
+/// Suspicion score from which a visitor counts as suspicious: twenty requests over a limit, two failed human checks, or
+/// one ban within the last day.
 pub const SUSPICION_THRESHOLD: i64 = 20;
 
-/// What an order left unpaid adds to a score.
+/// Suspicion that each order left unpaid adds to a user's score.
 pub const STRIKE_SUSPICION: i64 = 10;
 
-/// Somebody who asks for a challenge or a ticket.
+/// A visitor who asks for a challenge or a ticket.
 #[derive(Debug, Clone)]
 pub struct Visitor {
-    /// The sale.
+    /// The activity.
     pub activity: ActivityId,
     /// The user.
     pub user: UserId,
-    /// The client's address, as limits count it.
+    /// The client's address in the form that limits count.
     pub ip: String,
-    /// Addresses that sent bad tokens or tickets since the last call, and how many (B6).
+    /// Addresses that sent bad tokens or tickets since the last call, with the number of attempts (B6).
     pub abuse_by_ip: Vec<(String, i64)>,
 }
 
-/// What is said to a visitor.
+/// Result of [`precheck`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admission {
-    /// Limits as they stand.
+    /// The rate limits after this request.
     pub rate_limits: Vec<RateLimit>,
-    /// How suspicious the visitor is, or why not to go on, with milliseconds to wait.
+    /// The visitor's suspicion score, or the refusal and the milliseconds to wait (0 if waiting does not help).
     pub outcome: Result<i64, (Code, i64)>,
 }
 
-/// Looks at bans and limits; `desk` is what is asked for, since challenges and tickets have buckets of their own.
+/// Checks bans and limits. `endpoint` is `challenge` or `ticket`; each has its own rate-limit buckets.
 ///
 /// # Errors
-/// [`StoreError`] of Redis.
+/// `RedisUnavailable` or `RedisRefused`; the request may have been counted.
 pub async fn precheck<R: Redis>(redis: &R, visitor: &Visitor, endpoint: &str) -> Result<Admission, StoreError> {
     let Visitor { activity, user, ip, abuse_by_ip } = visitor;
     let keys = Keys::of(activity);
@@ -80,19 +81,20 @@ pub async fn precheck<R: Redis>(redis: &R, visitor: &Visitor, endpoint: &str) ->
     Ok(Admission { rate_limits, outcome })
 }
 
-/// What came of a visitor's human check.
+/// Result of a visitor's human check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CheckOutcome {
-    /// It was passed.
+    /// Solved.
     Passed(Proof),
-    /// It was not; where it was one of ours, it is used up.
+    /// Not solved. The proof is present if the check was issued by this application; it is then marked as used.
     Failed(Option<Proof>),
 }
 
-/// Uses the check up; answers whether the ticket may be issued.
+/// Marks the human check as used. Returns whether the ticket may be issued: only for a solved check that was not used
+/// before.
 ///
 /// # Errors
-/// [`StoreError`] of Redis; then the check may be used up, and another one must be solved.
+/// `RedisUnavailable` or `RedisRefused`. The check may be used up: the visitor has to solve another one.
 pub async fn admit<R: Redis>(
     redis: &R,
     visitor: &Visitor,
@@ -110,7 +112,7 @@ pub async fn admit<R: Redis>(
         keys.human_check(proof.map_or("none", |proof| proof.id.as_str())),
         keys.named("stats"),
     ];
-    // A second more than it lives: clocks differ a little.
+    // One second longer than the check's lifetime, because clocks differ a little.
     let ttl = proof.map_or(0, |proof| (proof.expires_at.0 - now.0).max(0) + 1_000);
     let args = vec![word.into(), ttl.to_string().into()];
     Ok(ADMIT.run(redis, script_keys, args).await?.text()? == "admitted")

@@ -1,23 +1,24 @@
-//! Limits and abuse, as the scripts that begin with `lua/parts/limits.lua` see them (B4, B6).
+//! Rate limits and abuse counts of the scripts that start with `lua/parts/limits.lua` (B4, B6).
 
 use crate::{keys::Keys, ports::RedisArg};
 
-/// One rate limit as it stands after this request.
+/// State of one rate limit after a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateLimit {
     /// `user`, `ip` or `all`.
     pub name: String,
-    /// Requests in a window.
+    /// Requests allowed per window.
     pub quota: i64,
-    /// The window, in seconds.
+    /// Length of the window, in seconds.
     pub window_seconds: i64,
-    /// Requests left.
+    /// Requests remaining.
     pub remaining: i64,
-    /// Seconds until there is more.
+    /// Seconds until the quota is full again; for the limit that refused the request, until the next request is
+    /// allowed.
     pub reset_seconds: i64,
 }
 
-/// Reads what a script says of its limits.
+/// Parses the limits in a script's reply: `name;count;seconds;left;reset`, joined by `|`.
 pub(super) fn parse_rate_limits(text: &str) -> Vec<RateLimit> {
     text.split('|')
         .filter_map(|entry| {
@@ -35,7 +36,7 @@ pub(super) fn parse_rate_limits(text: &str) -> Vec<RateLimit> {
         .collect()
 }
 
-/// Adds what addresses did to a call of a script, as its header says.
+/// Appends the abuse counts of addresses to a script's keys and arguments, in the order that the scripts' headers give.
 pub(super) fn push_abuse(
     keys: &Keys,
     abuse_by_ip: &[(String, i64)],

@@ -1,4 +1,4 @@
-//! The gate and what is left, for readers (`lua/read_gate.lua`).
+//! Reads the gate and the stock of an activity (`lua/read_gate.lua`).
 
 use domain::{
     activity::ActivityState,
@@ -13,44 +13,44 @@ use crate::{
     script::READ_GATE,
 };
 
-/// What is left of a SKU.
+/// Stock of a SKU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkuStock {
     /// The SKU.
     pub sku: SkuId,
-    /// Units left; -1 is unlimited, `None` is not ready.
+    /// Units left; -1 if unlimited, `None` if the stock is not loaded yet.
     pub left: Option<i64>,
-    /// Units on sale.
+    /// Units on sale; negative if unlimited.
     pub total: i64,
 }
 
-/// The gate as readers see it.
+/// Gate and stock, read at one instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateSnapshot {
-    /// Redis's clock when it was read.
+    /// Redis time of the read.
     pub now: Millis,
-    /// The gate's facts.
+    /// The gate.
     pub gate: Gate,
-    /// About how many users hold a ticket.
+    /// Approximate number of users who asked for a challenge or a ticket (HyperLogLog).
     pub visitors: i64,
-    /// The version of the description that the gate was made from.
+    /// The activity version that the gate was loaded from.
     pub version: i64,
-    /// What is left.
+    /// Stock per SKU.
     pub skus: Vec<SkuStock>,
 }
 
 impl GateSnapshot {
-    /// Units on sale over all SKUs; -1 where there is no end of them.
+    /// Units on sale over all SKUs; -1 if one of them is unlimited.
     #[must_use]
     pub fn total_units(&self) -> i64 {
         if self.skus.iter().any(|sku| sku.total < 0) { -1 } else { self.skus.iter().map(|sku| sku.total).sum() }
     }
 }
 
-/// Looks at the gate; `None` where there is none.
+/// Reads the gate; `None` if the activity has none.
 ///
 /// # Errors
-/// [`StoreError`] of Redis.
+/// `RedisUnavailable` or `RedisRefused` if Redis gave no reply; `Malformed` if the gate's fields cannot be parsed.
 pub async fn read_gate<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option<GateSnapshot>, StoreError> {
     let keys = Keys::of(activity);
     let mut reply = READ_GATE

@@ -1,4 +1,4 @@
-//! Reserving: one call that decides and writes everything (`lua/reserve.lua`).
+//! Reserves units in one script call that decides and writes everything (`lua/reserve.lua`).
 
 use domain::{
     activity::{ActivityState, Phase},
@@ -17,33 +17,33 @@ use crate::{
     script::RESERVE,
 };
 
-/// A reservation that passed everything CPU alone can check.
+/// A reservation that passed all checks that need no store.
 #[derive(Debug, Clone)]
 pub struct ReserveRequest {
-    /// The order that it makes: its number is its ticket's.
+    /// Number of the order to make; its ULID is the ticket's.
     pub order_no: OrderNo,
-    /// Who buys.
+    /// The buyer.
     pub user: UserId,
-    /// What.
+    /// The SKU.
     pub sku: SkuId,
-    /// How many; at least 1.
+    /// Number of units; at least 1.
     pub quantity: i64,
-    /// The start key as sent.
+    /// The start key as sent by the client.
     pub start_key: String,
-    /// The client's address, as limits count it.
+    /// The client's address in the form that limits count.
     pub ip: String,
-    /// Addresses that sent bad tickets since the last call, and how many (B6).
+    /// Addresses that sent bad tickets since the last call, with the number of attempts (B6).
     pub abuse_by_ip: Vec<(String, i64)>,
 }
 
-/// The gate as an instance remembers it for a moment.
+/// The part of a gate that an instance caches for a moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gate {
-    /// What operators decided.
+    /// State set by operators.
     pub state: ActivityState,
-    /// When it opens.
+    /// Start of the activity.
     pub starts_at: Millis,
-    /// When it ends.
+    /// End of the activity.
     pub ends_at: Millis,
     /// Whether load is being shed.
     pub shed: bool,
@@ -52,41 +52,43 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// What a visitor sees at `now`.
+    /// The phase that visitors see at `now`.
     #[must_use]
     pub fn phase(&self, now: Millis) -> Phase {
         self.state.phase(now, self.starts_at, self.ends_at)
     }
 }
 
-/// What became of a reservation.
+/// Result of a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReserveOutcome {
-    /// It holds units now, or did so the first time this ticket came.
+    /// The order holds units, or held them when this ticket was first used (a replay).
     Queued(Box<Order>),
-    /// Refused, with milliseconds to wait where that helps.
+    /// Refused, with the milliseconds to wait (0 if waiting does not help).
     Refused(Code, i64),
-    /// Not enough left; the last four bytes of the ULIDs that won, by which a winner's retry is known.
+    /// Not enough units left. Carries the [`fingerprint`]s of all orders that were accepted, so that a cached refusal
+    /// does not refuse the retry of a winner.
     SoldOut(Vec<[u8; 4]>),
 }
 
-/// The whole answer of one call.
+/// Reply of the script.
 #[derive(Debug, Clone)]
 pub struct ReserveReply {
-    /// Redis's clock.
+    /// Redis time.
     pub now: Millis,
-    /// Limits as they stand.
+    /// The rate limits after this request.
     pub rate_limits: Vec<RateLimit>,
-    /// The gate, where it was asked for and there is one.
+    /// The gate; `None` if it was not requested or does not exist.
     pub gate: Option<Gate>,
-    /// What became of it.
+    /// Result of the reservation.
     pub outcome: ReserveOutcome,
 }
 
-/// Reserves. With `look`, the answer brings the gate along, so that memory is fed without a call of its own.
+/// Reserves units. `with_gate` requests the gate in the same reply, so that filling the gate cache needs no extra call.
 ///
 /// # Errors
-/// [`StoreError`] of Redis; then the reservation may have happened: asking again with the same ticket tells.
+/// `RedisUnavailable` if the reservation may or may not have happened: a retry with the same ticket returns its
+/// outcome.
 pub async fn reserve<R: Redis>(
     redis: &R,
     request: &ReserveRequest,
@@ -127,7 +129,7 @@ pub async fn reserve<R: Redis>(
     parse_reply(RESERVE.run(redis, script_keys, args).await?, request)
 }
 
-/// What the list of winners keeps of an order: the last four of its random bytes.
+/// The last four random bytes of an order's ULID, which the list `winners` keeps.
 #[must_use]
 pub fn fingerprint(ulid: ulid::Ulid) -> [u8; 4] {
     let bytes = ulid.to_bytes();
@@ -187,7 +189,7 @@ fn parse_gate(text: &str) -> Option<Gate> {
     })
 }
 
-/// The activity that a doorbell names.
+/// The activity id in a doorbell message; `None` if it is not one.
 #[must_use]
 pub fn parse_doorbell(message: &[u8]) -> Option<ActivityId> {
     ActivityId::parse(std::str::from_utf8(message).ok()?).ok()

@@ -1,4 +1,4 @@
-//! One order as it stands, in one read (`lua/status.lua`).
+//! Reads one order from Redis (`lua/status.lua`).
 
 use domain::{
     ids::{OrderNo, SkuId, UserId},
@@ -12,10 +12,10 @@ use crate::{
     script::STATUS,
 };
 
-/// Redis's clock, and the order if Redis knows it.
+/// Returns the Redis time, and the order if Redis has a record of it.
 ///
 /// # Errors
-/// [`StoreError`] of Redis.
+/// `RedisUnavailable` or `RedisRefused` if Redis gave no reply; `Malformed` if the record cannot be parsed.
 pub async fn load_order<R: Redis>(redis: &R, order_no: &OrderNo) -> Result<(Millis, Option<Order>), StoreError> {
     let keys = Keys::of(order_no.activity());
     let script_keys = vec![keys.order(order_no.ulid()), keys.named("queue")];
@@ -46,12 +46,12 @@ pub async fn load_order<R: Redis>(redis: &R, order_no: &OrderNo) -> Result<(Mill
     Ok((now, Some(order)))
 }
 
-/// 0 is no time.
+/// A timestamp; `None` for 0.
 pub(crate) fn non_zero_time(ms: i64) -> Option<Millis> {
     (ms > 0).then_some(Millis(ms))
 }
 
-/// An empty text is none.
+/// A text; `None` if it is empty.
 pub(crate) fn non_empty(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
