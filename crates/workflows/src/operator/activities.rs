@@ -1,4 +1,10 @@
-//! What operators do to a sale: the ledger and Redis are changed in the order that can only undersell in between.
+//! Changes of activities by operators.
+//!
+//! The ledger and Redis are changed in an order that can only undersell in between: a lowered total reaches Redis
+//! first, every other change the ledger first.
+//!
+//! Errors of the methods: after `LedgerUnavailable` the change may or may not be saved. After `RedisUnavailable` or
+//! `RedisRefused` the ledger may have the change already; the sweeper then updates Redis.
 
 use domain::{
     activity::{ActivitySpec, ActivityState, MAX_TOTAL},
@@ -19,7 +25,7 @@ use crate::{
     reply::Reply,
 };
 
-/// How often a sale that others rebuild at the same time is preheated.
+/// Maximum number of warm-ups per change, if other requests rebuild the activity at the same time.
 const MAX_WARM_UPS: usize = 4;
 
 const CONCURRENT_CHANGE: &str = "Somebody changed the sale at the same time: look again.";
@@ -27,23 +33,24 @@ const CONCURRENT_TOTALS_CHANGE: &str =
     "Somebody changed totals at the same time: they stay, and the rest is changed. Look again.";
 const CONCURRENT_REBUILD: &str = "Somebody rebuilds the sale at the same time: look again.";
 
-/// What came of an operator's wish.
+/// Result of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OperationOutcome {
-    /// Done.
+    /// The activity after the change.
     Done(Box<Activity>),
-    /// There is no such sale.
+    /// The activity or the SKU does not exist.
     NotFound,
-    /// Not in this state, or not below what is held and sold; the text says which.
+    /// Refused; the text says why, for example the activity's state, a total below what is held and sold, or a
+    /// concurrent change.
     Conflict(String),
 }
 
-/// What came of writing a change down, and of telling Redis.
+/// Result of saving a change in the ledger and in Redis.
 enum ChangeOutcome {
     Done(Box<Activity>),
-    /// Somebody else was first: nothing of it is in the ledger.
+    /// Another operator changed the activity first: nothing was saved.
     Conflict,
-    /// Some of it is, and the text says what hindered the rest.
+    /// Saved only in part; the text says why.
     Partial(String),
 }
 
@@ -57,26 +64,28 @@ impl From<ChangeOutcome> for OperationOutcome {
     }
 }
 
-/// What operations need beside the stores.
+/// Stores and settings for operations on activities.
 pub struct OperatorContext<'a, R, S> {
     /// Redis.
     pub redis: &'a R,
     /// The ledger.
     pub sql: &'a S,
-    /// What start keys are made with.
+    /// Secret from which start keys are derived.
     pub ticket_secret: &'a str,
-    /// Now.
+    /// Current time.
     pub now: Millis,
-    /// A random text, for what must not be guessed.
+    /// Random, unguessable text for a new start key.
     pub nonce: String,
 }
 
 impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
-    /// Creates a sale as a draft, replaces a draft, or changes a published sale where that is safe. With the version that
-    /// was `read`, only where nobody has changed it since: a description holds totals, and would undo a restock.
+    /// Creates an activity as a draft, replaces a draft, or changes a published activity where that is safe.
+    ///
+    /// With `expected_version` the change is made only if the activity still has that version (0: does not exist yet).
+    /// A specification contains totals: without the check an outdated one would undo a restock.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// See the [module documentation](self).
     pub async fn put(
         &self,
         id: &ActivityId,
@@ -106,11 +115,11 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         self.change_spec(old, spec).await
     }
 
-    /// Adds `by` units to a SKU (or, below 0, takes unsold ones away). With `from`, only where its total is still that:
-    /// who asks twice adds once.
+    /// Adds `by` units to a SKU; a negative number removes unsold units. With `expected_total` the change is made only
+    /// if the total still has that value, so that a repeated call adds the units once.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// See the [module documentation](self).
     pub async fn restock(
         &self,
         id: &ActivityId,
@@ -137,7 +146,8 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         }
         let old_version = old.version;
         match self.change_spec(old, spec.clone()).await {
-            // The ledger has the units, and the sweeper brings Redis along: asked again, it would add them again.
+            // The ledger has the new total, and the sweeper updates Redis. An error would make the operator repeat the
+            // call, which would add the units again.
             Err(error @ (StoreError::RedisUnavailable(_) | StoreError::RedisRefused(_))) if by > 0 => {
                 match activities::load(self.sql, id).await? {
                     Some(current) if current.version > old_version && current.spec == spec => {
@@ -188,7 +198,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         if lowered_skus.is_empty() {
             return self.save_and_warm_up(&new, &old).await.map(Into::into);
         }
-        // Redis decides what can still be taken off sale: it goes first, with nothing but that.
+        // Only Redis knows which units are unsold, so it gets the lowered totals first, and nothing else.
         match warm_up::lower_totals(self.redis, &lowered_only, self.ticket_secret, &lowered_skus).await? {
             WarmUpOutcome::Done | WarmUpOutcome::NoGate => {}
             WarmUpOutcome::Stale => return Ok(OperationOutcome::Conflict(CONCURRENT_CHANGE.to_owned())),
@@ -206,8 +216,10 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         Ok(outcome.into())
     }
 
-    /// Redis went ahead in vain: both stores get the sale as it was `before` it was `tried`, where the ledger has some of
-    /// that, or as somebody else left it, whose version may have the same number.
+    /// Undoes lowered totals in Redis whose change was not saved, or saved only in part.
+    ///
+    /// If the ledger has part of `attempted`, both stores return to `previous`. Otherwise both get what the ledger has
+    /// now: the change of another operator, which may have the same version number.
     async fn undo_lowered_totals(&self, previous: Option<&Activity>, attempted: &Activity) -> Result<(), StoreError> {
         let Some(current) = activities::load(self.sql, &attempted.id).await? else { return Ok(()) };
         let base = previous.filter(|_| current.version == attempted.version).unwrap_or(&current).clone();
@@ -215,7 +227,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         let total_of =
             |of: &Activity, sku: &SkuId| of.spec.skus.iter().find(|other| other.sku == *sku).map(|sku| sku.total);
         for sku in &mut restored.spec.skus {
-            // What the ledger has, unless that is what was tried.
+            // Keep the ledger's total, unless it is the attempted one.
             match total_of(&current, &sku.sku) {
                 Some(current_total) if total_of(attempted, &sku.sku) != Some(current_total) => {
                     sku.total = current_total
@@ -226,10 +238,10 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         self.save_and_warm_up(&restored, &current).await.map(|_| ())
     }
 
-    /// Publishes, pauses or closes a sale, or resumes one that is paused. Publishing again preheats again.
+    /// Publishes, pauses or closes an activity, or resumes a paused one. Publishing it again warms it up again.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// See the [module documentation](self).
     pub async fn set_state(&self, id: &ActivityId, state: ActivityState) -> Result<OperationOutcome, StoreError> {
         let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::NotFound) };
         let allowed = matches!(
@@ -246,10 +258,10 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         self.save_except_totals(&new, &old).await
     }
 
-    /// Resumes a sale that was paused. What was never published is not resumed: a draft may be half written.
+    /// Resumes a paused activity. Refuses a draft, which may be incomplete.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// See the [module documentation](self).
     pub async fn resume(&self, id: &ActivityId) -> Result<OperationOutcome, StoreError> {
         match activities::load(self.sql, id).await? {
             Some(activity) if activity.state == ActivityState::Draft => {
@@ -259,10 +271,10 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         }
     }
 
-    /// Makes a new start key (A4): reservations with the old one are refused from this moment on.
+    /// Replaces the start key (A4): reservations with the old one are refused from now on.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// See the [module documentation](self).
     pub async fn rotate_start_key(&self, id: &ActivityId) -> Result<OperationOutcome, StoreError> {
         let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::NotFound) };
         let new = Activity { nonce: self.nonce.clone(), ..self.next_version(&old).await? };
@@ -272,23 +284,25 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         }
     }
 
-    /// Sheds load, or stops shedding: every sale answers `overloaded` to reservations while it is on (B9), those that are
-    /// published meanwhile too. Answers how many were told.
+    /// Turns load shedding on or off (B9): while it is on, every activity, also one that is published later, refuses
+    /// reservations with `overloaded`. Returns the number of gates that were updated.
     ///
     /// # Errors
-    /// [`StoreError`]; doing it again finishes it.
+    /// Any [`StoreError`]: some gates may be updated; repeating the call completes it.
     pub async fn set_shedding(&self, on: bool) -> Result<usize, StoreError> {
         shed::set(self.redis, self.sql, on).await
     }
 
-    /// The sale as it is to be changed: its version is later than the ledger's and than the gate's, and its epoch no
-    /// older. The gate is ahead where the ledger was restored from a backup: it would take the change for an old one, and
-    /// it knows of restocks that the ledger lost.
+    /// Returns the activity with the version and epoch for a change: the version is above the ledger's and the gate's,
+    /// the epoch not below the gate's.
+    ///
+    /// The gate is ahead of the ledger after the ledger was restored from a backup. It would then reject the change as
+    /// outdated, and its totals contain restocks that the ledger lost.
     async fn next_version(&self, old: &Activity) -> Result<Activity, StoreError> {
         let mut next = Activity { version: old.version + 1, ..old.clone() };
         let mut args = vec![Keys::of(&old.id).named("gate").into(), "epoch".into(), "version".into()];
         args.extend(old.spec.skus.iter().map(|sku| format!("total:{}", sku.sku).into()));
-        // While Redis is away nothing is known of it, and whoever brings it into line says so.
+        // If Redis is unavailable, the gate is unknown. The warm-up that follows returns the error.
         let Ok(gate) = self.redis.command("HMGET", args).await else { return Ok(next) };
         let mut gate = Reply::new(gate);
         let (epoch, version) = (gate.int()?, gate.int()?);
@@ -327,7 +341,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         }
     }
 
-    /// The same for a change of anything but totals: those that somebody else changed at the same time may stay.
+    /// Saves a change of anything but totals, and warms up. Totals that another operator changes at the same time stay.
     async fn save_except_totals(
         &self,
         activity: &Activity,
@@ -345,16 +359,16 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         }
     }
 
-    /// Brings Redis into line with what was saved.
+    /// Updates Redis to the saved activity; a rebuild creates the gate if there is none.
     async fn warm_up_or_rebuild(&self, mut activity: Activity) -> Result<ChangeOutcome, StoreError> {
         for _ in 0..MAX_WARM_UPS {
             match warm_up(self.redis, &activity, self.ticket_secret).await? {
                 WarmUpOutcome::Done => {}
-                // The first gate of a sale, and one after Redis lost it, are made alike.
+                // The first gate of an activity is created in the same way as one that Redis lost.
                 WarmUpOutcome::NoGate => {
                     match rebuild(self.redis, self.sql, &activity.id, self.ticket_secret, self.now).await? {
                         RebuildOutcome::Done { epoch, .. } => activity.epoch = epoch,
-                        // Somebody else has just made one.
+                        // Another request has just created it.
                         RebuildOutcome::Open => {}
                         RebuildOutcome::Fenced => return Ok(ChangeOutcome::Partial(CONCURRENT_REBUILD.to_owned())),
                         _ => {
@@ -365,7 +379,8 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
                     }
                     continue;
                 }
-                // Somebody changed the sale after us, and brings Redis along; or rebuilt it from what was before us.
+                // Another operator has saved a later change and updates Redis with it; or a rebuild has used the state
+                // before this change, and the loop repeats with the rebuild's epoch.
                 WarmUpOutcome::Stale => match activities::load(self.sql, &activity.id).await? {
                     Some(current) if current.version == activity.version && current.epoch > activity.epoch => {
                         activity.epoch = current.epoch;

@@ -1,4 +1,6 @@
-//! Figures and audit (G2, G4): the invariants, looked at in Redis at one instant and compared with the ledger.
+//! Live statistics and the audit (G2, G4).
+//!
+//! The audit checks invariants I1 to I3 for every SKU, and compares Redis at one instant with the ledger.
 
 use domain::{ids::ActivityId, time::Millis};
 use futures::future::join_all;
@@ -12,50 +14,50 @@ use crate::{
     script::STATS,
 };
 
-/// A SKU's units in Redis at one instant.
+/// Units of a SKU in Redis at one instant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SkuStats {
     /// The SKU.
     pub sku: String,
-    /// Units on sale; -1 is unlimited.
+    /// Units on sale; -1 if unlimited.
     pub total: i64,
-    /// Units left; `None` is not ready.
+    /// Units left; `None` if the stock is not loaded.
     pub left: Option<i64>,
-    /// Units queued or waiting for money.
+    /// Units of orders that are queued or wait for payment.
     pub held: i64,
-    /// Of those, units whose order is not in the ledger yet.
+    /// Of those, units of orders that are not in the ledger yet.
     pub queued: i64,
-    /// Of those, units waiting for money.
+    /// Of those, units of orders that wait for payment.
     pub pending: i64,
     /// Units sold.
     pub sold: i64,
 }
 
-/// A sale in Redis at one instant.
+/// Counters of an activity in Redis at one instant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ActivityStats {
-    /// When.
+    /// Redis time of the read.
     pub server_time: Millis,
-    /// Orders that ever entered the queue.
+    /// Number of orders that have entered the queue.
     pub enqueued: i64,
-    /// Orders that left it.
+    /// Number of orders that have left the queue.
     pub written: i64,
-    /// Orders in it now.
+    /// Number of orders in the queue.
     pub queue: i64,
-    /// Messages in the stream.
+    /// Number of messages in the stream.
     pub stream: i64,
-    /// Orders written per second, as last measured.
+    /// Orders written to the ledger per second, as last measured.
     pub drain_rate: i64,
-    /// Units by SKU.
+    /// Units per SKU.
     pub skus: Vec<SkuStats>,
-    /// Refusals by code, as far as Redis was asked.
+    /// Number of refusals per code. Refusals that an instance decides from its cache are not counted.
     pub refusals: std::collections::BTreeMap<String, i64>,
 }
 
-/// Reads the figures; `None` where the sale has no gate.
+/// Reads the counters of an activity; `None` if it has no gate.
 ///
 /// # Errors
-/// [`StoreError`] of Redis.
+/// `RedisUnavailable` or `RedisRefused` if Redis gave no reply; `Malformed` if the reply cannot be parsed.
 pub async fn stats<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option<ActivityStats>, StoreError> {
     let keys = Keys::of(activity);
     let script_keys = ["gate", "stats", "queue", "orders"].map(|name| keys.named(name)).into();
@@ -80,10 +82,10 @@ pub async fn stats<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option<
     Ok(Some(ActivityStats { server_time, enqueued, written, queue, stream, drain_rate, skus, refusals }))
 }
 
-/// Reads the figures of every sale that has a gate.
+/// Reads the counters of every activity that has a gate.
 ///
 /// # Errors
-/// [`StoreError`] of Redis.
+/// As [`stats`].
 pub async fn all_stats<R: Redis>(redis: &R) -> Result<Vec<(ActivityId, ActivityStats)>, StoreError> {
     let activities = sweep::list_activities(redis).await?;
     let results = join_all(activities.iter().map(|activity| stats(redis, activity))).await;
@@ -94,60 +96,60 @@ pub async fn all_stats<R: Redis>(redis: &R) -> Result<Vec<(ActivityId, ActivityS
         .collect()
 }
 
-/// A SKU in the ledger.
+/// Units of a SKU in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SkuLedgerStats {
     /// The SKU.
     pub sku: String,
-    /// Units on sale.
+    /// Units on sale; -1 if unlimited.
     pub total: i64,
-    /// Units that the SKU's row says are live.
+    /// Live units according to the SKU's row.
     pub live: i64,
-    /// Units of live orders, counted.
+    /// Units of live orders, summed over the orders.
     pub counted: i64,
-    /// Of those, waiting for money.
+    /// Of those, units of orders that wait for payment.
     pub pending: i64,
-    /// The most that one user holds.
+    /// The most live units that one user has.
     pub most_per_user: i64,
 }
 
-/// The invariants of one SKU.
+/// Audit of one SKU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SkuAudit {
-    /// Redis at one instant.
+    /// Redis, at one instant.
     pub redis: SkuStats,
-    /// The ledger just before or after it.
+    /// The ledger, read just before.
     pub ledger: Option<SkuLedgerStats>,
     /// I1: `left + held + sold = total`, `left ≥ 0`.
     pub i1: bool,
-    /// I2: the ledger holds no more live units than the total, and its count is right.
+    /// I2: the ledger has no more live units than the total, and the SKU's row agrees with its orders.
     pub i2: bool,
-    /// I3: nobody holds more than the limit.
+    /// I3: no user has more live units than `per_user`.
     pub i3: bool,
-    /// Units by which Redis (pending and sold) differs from the ledger. While the sale runs, moves on their way show
-    /// here; at rest it is 0.
+    /// Units by which Redis (pending and sold) exceeds the ledger. Transitions in progress show up here while the
+    /// activity is running; without traffic it is 0.
     pub drift: i64,
 }
 
-/// The whole audit.
+/// Audit of an activity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Audit {
-    /// Redis's clock.
+    /// Redis time of the read.
     pub server_time: Millis,
-    /// Whether every invariant holds.
+    /// Whether all invariants hold for all SKUs.
     pub ok: bool,
-    /// Orders in the queue.
+    /// Number of orders in the queue.
     pub queue: i64,
-    /// The sum of the drifts' sizes.
+    /// Sum of the absolute drifts.
     pub drift: i64,
-    /// SKU by SKU.
+    /// Audit per SKU.
     pub skus: Vec<SkuAudit>,
 }
 
-/// Looks at every invariant; `None` where the sale has no gate.
+/// Checks the invariants of an activity; `None` if it has no gate.
 ///
 /// # Errors
-/// [`StoreError`].
+/// Any [`StoreError`] of either store; nothing is changed.
 pub async fn audit<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -208,10 +210,10 @@ async fn ledger_stats<S: Sql>(sql: &S, activity: &ActivityId) -> Result<Vec<SkuL
         .collect()
 }
 
-/// Orders by status, in the ledger.
+/// Number of orders per status in the ledger.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// `LedgerUnavailable`, `LedgerNotMigrated`, or `Malformed` if a row cannot be parsed.
 pub async fn orders_by_status<S: Sql>(
     sql: &S,
     activity: &ActivityId,

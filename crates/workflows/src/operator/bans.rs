@@ -1,4 +1,8 @@
-//! Bans (B6) and strikes (B8): the ledger keeps them, every sale's corner of Redis has the bans that hold.
+//! Bans (B6) and strikes (B8) of users and addresses.
+//!
+//! The ledger stores both. The keys of every activity in Redis contain a copy of the active bans.
+//!
+//! Errors: after any [`StoreError`] a change may have been made in part; repeating the call completes it.
 
 use domain::{
     ids::{ActivityId, UserId},
@@ -14,21 +18,21 @@ use crate::{
     script::BAN,
 };
 
-/// Orders left unpaid until a user loses the right to take part.
+/// Number of strikes (orders left unpaid) from which a user may not take part.
 pub const STRIKE_LIMIT: i64 = 10;
 
-/// How long a strike counts after the last one, in milliseconds.
+/// Milliseconds after the last strike until a user's strikes no longer count.
 pub const STRIKE_TTL_MS: i64 = 30 * 24 * 3_600 * 1_000;
 
-/// How many bans a sale is given by one script.
+/// Maximum number of bans in one script call.
 const BATCH_SIZE: usize = 1_000;
 
-/// Whom a ban is for.
+/// The user or address that a ban applies to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BanSubject {
     /// A user.
     User(UserId),
-    /// An address, as limits count it.
+    /// An IP address in the form that limits count.
     Ip(String),
 }
 
@@ -49,10 +53,10 @@ impl BanSubject {
     }
 }
 
-/// Bans until a moment: in the ledger, then in every sale.
+/// Bans a user or an address until `until`, in the ledger and then in every activity.
 ///
 /// # Errors
-/// [`StoreError`]; doing it again finishes it.
+/// See the [module documentation](self).
 pub async fn ban<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -72,7 +76,7 @@ pub async fn ban<R: Redis, S: Sql>(
 /// Lifts a ban.
 ///
 /// # Errors
-/// [`StoreError`]; doing it again finishes it.
+/// See the [module documentation](self).
 pub async fn lift<R: Redis, S: Sql>(redis: &R, sql: &S, subject: &BanSubject) -> Result<(), StoreError> {
     let (kind, name) = subject.kind_and_name();
     sql.run("DELETE FROM bans WHERE kind = ?1 AND name = ?2", vec![kind.into(), name.into()]).await?;
@@ -81,10 +85,11 @@ pub async fn lift<R: Redis, S: Sql>(redis: &R, sql: &S, subject: &BanSubject) ->
     try_join_all(deletions).await.map(|_| ())
 }
 
-/// Gives a sale the bans that hold at `now`: a sale published after a ban has it too.
+/// Copies the bans that are active at `now` to an activity, so that they also apply to one that is published after the
+/// ban.
 ///
 /// # Errors
-/// [`StoreError`].
+/// See the [module documentation](self).
 pub async fn copy_to_redis<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -113,10 +118,10 @@ async fn set_in_redis<R: Redis>(redis: &R, keys: Vec<String>, expiries: Vec<Mill
     BAN.run(redis, keys, expiries.into_iter().map(|until| until.0.to_string().into()).collect()).await.map(|_| ())
 }
 
-/// Strikes of a user, and the last one; a trigger counts them as orders expire.
+/// Returns the number of a user's strikes and the time of the last one. A trigger counts them when orders expire.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// `LedgerUnavailable`, `LedgerNotMigrated`, or `Malformed` if the row cannot be parsed.
 pub async fn load_strikes<S: Sql>(sql: &S, user: &UserId) -> Result<(i64, Millis), StoreError> {
     let rows = sql.run("SELECT count, last_at FROM strikes WHERE user_id = ?1", vec![user.as_str().into()]).await?;
     match rows.into_iter().next() {
@@ -128,10 +133,10 @@ pub async fn load_strikes<S: Sql>(sql: &S, user: &UserId) -> Result<(i64, Millis
     }
 }
 
-/// Forgives a user.
+/// Deletes a user's strikes.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// See the [module documentation](self).
 pub async fn clear_strikes<S: Sql>(sql: &S, user: &UserId) -> Result<(), StoreError> {
     sql.run("DELETE FROM strikes WHERE user_id = ?1", vec![user.as_str().into()]).await.map(|_| ())
 }

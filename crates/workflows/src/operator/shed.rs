@@ -1,5 +1,6 @@
-//! Shedding load (B9): while it is on, every sale answers `overloaded` to reservations. The ledger has the switch, so that
-//! it outlives every gate; each gate has a copy.
+//! Load shedding (B9): while it is on, every activity refuses reservations with `overloaded`.
+//!
+//! The ledger stores the switch, so that it outlives every gate; each gate has a copy.
 
 use domain::ids::ActivityId;
 use futures::future::try_join_all;
@@ -12,33 +13,36 @@ use crate::{
     script::SHED,
 };
 
-/// The switch in the ledger.
+/// Name of the switch in the ledger.
 const SWITCH: &str = "shed";
 
-/// Turns it on or off. Answers how many sales were told.
+/// Turns load shedding on or off. Returns the number of gates that were updated.
 ///
 /// # Errors
-/// [`StoreError`]; doing it again finishes it. While the ledger is away, gates are told all the same.
+/// Any [`StoreError`]: some gates may be updated; repeating the call completes it. If only the ledger is unavailable,
+/// all gates are updated nevertheless.
 pub async fn set<R: Redis, S: Sql>(redis: &R, sql: &S, on: bool) -> Result<usize, StoreError> {
-    // The ledger first: a gate that is made meanwhile is told here, or finds the switch.
+    // The ledger first: a gate that is created meanwhile is either in the list below, or its rebuild reads the new
+    // switch.
     let ledger_result = switches::set(sql, SWITCH, on).await;
     let activities = sweep::list_activities(redis).await?;
     let gates_updated = try_join_all(activities.iter().map(|activity| set_gate_flag(redis, activity, on))).await?;
     ledger_result.map(|()| gates_updated.into_iter().filter(|updated| *updated).count())
 }
 
-/// Whether load is shed.
+/// Whether load shedding is on.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// `LedgerUnavailable` or `LedgerNotMigrated`.
 pub async fn is_on<S: Sql>(sql: &S) -> Result<bool, StoreError> {
     switches::is_on(sql, SWITCH).await
 }
 
-/// Gives a gate that was just made, and is among the sales by now, its copy.
+/// Copies the switch to a gate that was just created. The activity must already be in the set of activities, so that a
+/// concurrent [`set`] reaches it.
 ///
 /// # Errors
-/// [`StoreError`].
+/// Any [`StoreError`]; repeating the call completes it.
 pub async fn copy_to_gate<R: Redis, S: Sql>(redis: &R, sql: &S, activity: &ActivityId) -> Result<(), StoreError> {
     if is_on(sql).await? {
         set_gate_flag(redis, activity, true).await?;
