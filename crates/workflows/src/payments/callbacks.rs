@@ -1,5 +1,7 @@
-//! What payment providers say (E2, E5, I6): each callback is written down first, and applied exactly once; what nobody
-//! can apply is held for an operator ([`held`]).
+//! Applies callbacks of payment providers exactly once (E2, E5, I6).
+//!
+//! Each callback is recorded in the ledger before it is applied. One that cannot be applied is held for an operator
+//! ([`held`]).
 
 pub mod held;
 
@@ -22,22 +24,23 @@ use crate::{
     script::REACQUIRE,
 };
 
-/// What came of a callback.
+/// Result of a callback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallbackOutcome {
-    /// It changed something now.
+    /// It changed something.
     Changed,
-    /// It had been applied before.
+    /// Nothing to do: it was applied before, or its type changes nothing.
     NoChange,
-    /// It is kept for an operator: wrong amount or currency, an order that nobody knows, or a refund that came back.
+    /// Held for an operator: wrong amount or currency, unknown order or payment, or a confirmed refund that failed
+    /// later.
     Held,
 }
 
-/// Applies what a provider said, exactly once (E2, E5, I6). The callback is written down first; every step after it may
-/// be repeated, by the provider's next try or by the sweeper.
+/// Records a callback and applies it exactly once. Every step after recording can be repeated, by the provider's next
+/// delivery or by the sweeper.
 ///
 /// # Errors
-/// [`StoreError`]; the provider is to try again.
+/// Any [`StoreError`]: the callback may be recorded and applied in part. The provider should deliver it again.
 pub async fn apply<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -53,11 +56,14 @@ pub async fn apply<R: Redis, S: Sql>(
     Ok(outcome)
 }
 
-/// Finishes callbacks that were written down and not applied to the end, after the first `waiting`, whose sales are being
-/// rebuilt; counts those among them that are, too: one sale holds up no other.
+/// Applies up to `limit` callbacks that were recorded at least 5 seconds ago and not applied completely. Returns how
+/// many were applied.
+///
+/// Skips the first `blocked` callbacks, which wait for a rebuild of their activity, and increments `blocked` for each
+/// further one. An activity that is being rebuilt therefore does not block callbacks of other activities.
 ///
 /// # Errors
-/// [`StoreError`].
+/// Any [`StoreError`] except `Rebuilding`; the remaining callbacks are applied by the next call.
 pub async fn apply_pending<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -94,7 +100,7 @@ async fn dispatch<R: Redis, S: Sql>(
             session_ended(redis, sql, &order_no, &callback.session).await?;
             Ok((CallbackOutcome::Changed, "session_ended"))
         }
-        // A failed attempt to pay changes nothing: the buyer may try again until the time is up.
+        // A failed attempt to pay changes nothing: the buyer may try again until the payment deadline.
         _ => Ok((CallbackOutcome::NoChange, "no_change")),
     }
 }
@@ -106,7 +112,7 @@ async fn handle_payment<R: Redis, S: Sql>(
     row: OrderRow,
     now: Millis,
 ) -> Result<(CallbackOutcome, &'static str), StoreError> {
-    // It goes back to its payer: it pays nothing any more, however often it is told.
+    // This payment is being refunded to its payer: it pays no order, even if the callback is delivered again.
     if refunds::is_overpayment(sql, &callback.payment).await? {
         return Ok((CallbackOutcome::NoChange, "given_back"));
     }
@@ -121,7 +127,7 @@ async fn handle_payment<R: Redis, S: Sql>(
     match order.status {
         OrderStatus::PendingPayment => match payments::mark_paid(sql, callback, "pending_payment", now).await? {
             Some(row) => settle_as(row, "paid").await,
-            // It moved between our two statements: look again.
+            // Another request changed the order between the two statements: read it again.
             None => match orders::load(sql, &order.order_no).await? {
                 Some(row) if row.order.status != OrderStatus::PendingPayment => {
                     Box::pin(handle_payment(redis, sql, callback, row, now)).await
@@ -131,13 +137,14 @@ async fn handle_payment<R: Redis, S: Sql>(
         },
         OrderStatus::Cancelled | OrderStatus::Expired => handle_late_payment(redis, sql, callback, order, now).await,
         _ if row.payment == payments::LOST_PAYMENT => restore_payment_id(redis, sql, callback, order, now).await,
-        // Another payment than the one that it was paid with: money came twice, and goes back (I6).
+        // The order was paid with another payment: the buyer has paid twice, and this payment is refunded (I6).
         _ if row.payment != callback.payment => refund_overpayment(sql, callback, now).await,
         _ => Ok((CallbackOutcome::NoChange, "no_change")),
     }
 }
 
-/// It is told again what a lost ledger knew: the payment of an order has its id back, and a refund of it can be sent.
+/// Stores the payment id of an order whose id was lost with a ledger, so that a refund of it can be sent. The provider
+/// delivers the callback again for this.
 async fn restore_payment_id<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -151,14 +158,15 @@ async fn restore_payment_id<R: Redis, S: Sql>(
     if payments::restore_payment_id(sql, callback).await? {
         return Ok((CallbackOutcome::Changed, "payment_named"));
     }
-    // Somebody was first, perhaps with another payment.
+    // Another callback was applied first, possibly with another payment.
     match orders::load(sql, &order.order_no).await? {
         Some(row) => Box::pin(handle_payment(redis, sql, callback, row, now)).await,
         None => Err(StoreError::LedgerUnavailable("an order vanished while it was paid".to_owned())),
     }
 }
 
-/// Money that no order wants goes back to its payer, as durable work; without a payment to name, an operator must see.
+/// Records a refund of a payment that no order needs; the sweeper sends it. Without a payment id it cannot be sent, and
+/// the callback is held for an operator.
 async fn refund_overpayment<S: Sql>(
     sql: &S,
     callback: &Callback,
@@ -172,7 +180,7 @@ async fn refund_overpayment<S: Sql>(
     Ok((CallbackOutcome::Changed, "overpayment_refunded"))
 }
 
-/// The provider confirmed a refund: of money that no order wanted, or of the order's own.
+/// Applies a refund that the provider confirmed, of an overpayment or of the order's own payment.
 async fn handle_refund_succeeded<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -191,7 +199,7 @@ async fn handle_refund_succeeded<R: Redis, S: Sql>(
     if callback.money != order.money {
         return Ok((CallbackOutcome::Held, "wrong_amount"));
     }
-    // Somebody gave the money back at the provider's own desk: the order follows.
+    // The refund was made in the provider's dashboard: move the order to `refunding` first.
     if order.status == OrderStatus::Paid {
         payments::request_refund(sql, &order.order_no, now).await?;
     }
@@ -205,8 +213,8 @@ async fn handle_refund_succeeded<R: Redis, S: Sql>(
     }
 }
 
-/// The provider could not give money back. It is asked again, unless it had confirmed the refund: then the order is
-/// refunded, and an operator must see that its buyer has nothing (I6).
+/// Applies a refund that failed. It is sent again, unless the provider had confirmed it: the order is then refunded
+/// although its buyer has no money back, and the callback is held for an operator (I6).
 async fn handle_refund_failed<S: Sql>(
     sql: &S,
     callback: &Callback,
@@ -226,10 +234,11 @@ async fn handle_refund_failed<S: Sql>(
     Ok((CallbackOutcome::NoChange, "no_change"))
 }
 
-/// A payment that came after the order was released (E5): Redis says whether a unit is free, the ledger agrees or not.
+/// Applies a payment that arrived after the order was released (E5). Redis decides whether the units are free, and the
+/// ledger can still refuse.
 ///
-/// Two of these may run at once, and either may die anywhere: the ledger's row decides who was first. Whoever finds it
-/// moved brings Redis along with it, which gives back what Redis took for nothing.
+/// Two callbacks of one order may run at the same time, and either may stop at any point: the row in the ledger decides
+/// which was first. The other one settles the order from that row, which returns units that it reacquired in vain.
 async fn handle_late_payment<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -237,7 +246,7 @@ async fn handle_late_payment<R: Redis, S: Sql>(
     order: &Order,
     now: Millis,
 ) -> Result<(CallbackOutcome, &'static str), StoreError> {
-    // Redis must have seen the release before it can take the unit again.
+    // Redis must have seen the release before it can reacquire the units.
     load_and_settle(redis, sql, &order.order_no).await?;
     let keys = Keys::of(order.activity());
     let script_keys = vec![
@@ -267,7 +276,7 @@ async fn handle_late_payment<R: Redis, S: Sql>(
                 settle_orders(redis, sql, std::slice::from_ref(&row)).await?;
                 return Ok((CallbackOutcome::Changed, "paid_late"));
             }
-            // The ledger has no room, or the order moved: what comes next knows which.
+            // The ledger has no room, or another request changed the order. The next statement distinguishes the two.
             Ok(None) | Err(StoreError::LedgerRefused(_)) => {}
             Err(error) => return Err(error),
         }
@@ -276,7 +285,7 @@ async fn handle_late_payment<R: Redis, S: Sql>(
     load_and_settle(redis, sql, &order.order_no).await?;
     match (refunding, orders::load(sql, &order.order_no).await?) {
         (Some(_), _) => Ok((CallbackOutcome::Changed, "refund_started")),
-        // Somebody was first, perhaps with other money.
+        // Another callback was applied first, possibly with another payment.
         (None, Some(row)) if !matches!(row.order.status, OrderStatus::Cancelled | OrderStatus::Expired) => {
             Box::pin(handle_payment(redis, sql, callback, row, now)).await
         }
@@ -284,7 +293,7 @@ async fn handle_late_payment<R: Redis, S: Sql>(
     }
 }
 
-/// Brings Redis along with an order as the ledger has it now.
+/// Settles an order from its current row in the ledger.
 async fn load_and_settle<R: Redis, S: Sql>(redis: &R, sql: &S, order_no: &OrderNo) -> Result<(), StoreError> {
     match orders::load(sql, order_no).await? {
         Some(row) => settle_orders(redis, sql, std::slice::from_ref(&row)).await.map(|_| ()),

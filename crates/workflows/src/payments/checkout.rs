@@ -1,8 +1,7 @@
-//! Checkout (E1, E6): the address is kept, a payment session opened, the hold extended once.
+//! Checkout (E1, E6): saves the address, opens a payment session, extends the hold once.
 //!
-//! Dying anywhere here leaves an order that can still be paid: coming again finds the same session, because the
-//! provider is asked for it in the same words. A session that ended early is followed by another one, which is asked for
-//! under another name.
+//! If a checkout stops at any point, the order can still be paid: a retry gets the same session, because it sends the
+//! provider the same request. After a session that ended early, the next one is requested under a new number.
 
 use domain::{order::Order, time::Millis};
 
@@ -18,25 +17,25 @@ use crate::{
     ports::{Redis, Sql, StoreError},
 };
 
-/// Why a checkout came to no end.
+/// Failure of a checkout.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckoutError {
-    /// A store did not do what it was asked.
+    /// A store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The provider did not say; coming again finds out.
+    /// The provider gave no usable answer; a retry gets the session.
     #[error(transparent)]
     Provider(#[from] ProviderError),
 }
 
-/// Sessions that one call opens at most, where each ends before it can be handed out.
+/// Maximum number of sessions opened in one call, if each ends before its URL can be returned.
 const MAX_SESSIONS_PER_CALL: u32 = 3;
 
-/// Checks an order out, as it was a moment ago; `sealed` is its address. Repeating it answers the same session, or, where
-/// that one has ended and the order still has time, the next one.
+/// Checks out `order`, as read a moment ago, with its encrypted address. A repeated call returns the same session, or
+/// the next one if that session has ended and the order still has time.
 ///
 /// # Errors
-/// [`CheckoutError`]; repeating it goes on where it stopped.
+/// [`CheckoutError`]; a repeated call continues where this one stopped.
 pub async fn checkout<R: Redis, S: Sql, P: Provider>(
     redis: &R,
     sql: &S,
@@ -52,7 +51,7 @@ pub async fn checkout<R: Redis, S: Sql, P: Provider>(
     for _ in 0..MAX_SESSIONS_PER_CALL {
         let (url, attempt) = find_or_open_session(sql, provider, order).await?;
         match commands::start_payment(redis, sql, order_no, &url, attempt, now).await? {
-            // It ended meanwhile.
+            // The session has ended meanwhile.
             CommandOutcome::Done(order) if order.checkout_url.is_none() => {}
             outcome => return Ok(outcome),
         }
@@ -60,7 +59,8 @@ pub async fn checkout<R: Redis, S: Sql, P: Provider>(
     Err(ProviderError::new("its sessions end as soon as they are opened").into())
 }
 
-/// The session that an order can be paid at, opened where there is none, and which one it is: 0 where it is not kept.
+/// Returns the URL of the order's open session and the session's number. Opens one if there is none. The number is 0 if
+/// the provider's sessions are not stored.
 async fn find_or_open_session<S: Sql, P: Provider>(
     sql: &S,
     provider: &P,
@@ -75,7 +75,8 @@ async fn find_or_open_session<S: Sql, P: Provider>(
     };
     let OpenedSession { url, session_id } = provider.open_session(order, attempt).await?;
     let Some(session_id) = session_id else { return Ok((url, 0)) };
-    // Before the buyer hears of it: what can be paid can be asked about.
+    // Saved before the buyer gets the URL, so that the sweeper can ask the provider about every session that can be
+    // paid.
     let session = Session { id: session_id, url, attempt, open: true };
     sessions::save(sql, order_no, &session, order.pay_by.unwrap_or_default()).await?;
     Ok((session.url, attempt))

@@ -1,5 +1,7 @@
-//! What buyers do about money: cancel, start to pay, ask for it back. The ledger moves, then Redis follows; what lies
-//! between is found by the sweeper.
+//! Payment commands of buyers: cancel, start a payment, request a refund.
+//!
+//! The ledger's row changes first, then the order is settled in Redis. If a command stops in between, the sweeper
+//! settles the order.
 
 use domain::{
     ids::OrderNo,
@@ -18,37 +20,38 @@ use crate::{
     settle::{SettleOutcome, apply_transitions},
 };
 
-/// What came of a buyer's wish.
+/// Result of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandOutcome {
-    /// The order moved, or was there already.
+    /// The order after the change, or unchanged if the change was made before.
     Done(Box<Order>),
-    /// The order is in a state that does not allow it.
+    /// The order's status does not allow the command.
     Conflict(Box<Order>),
-    /// The ledger does not know the order (yet).
+    /// The ledger does not have the order (yet).
     NotFound,
 }
 
-/// Tells Redis what became of orders of one activity, and notes that it knows. Answers how many it knows of: while the
-/// sale is being rebuilt, none.
+/// Settles rows of one activity in Redis and marks them as settled in the ledger. Returns how many were settled: none
+/// while the activity is being rebuilt.
 ///
 /// # Errors
-/// [`StoreError`]; the sweeper finishes it.
+/// Any [`StoreError`]: some rows may be settled in Redis; the sweeper settles the rest.
 pub async fn settle_orders<R: Redis, S: Sql>(redis: &R, sql: &S, rows: &[OrderRow]) -> Result<usize, StoreError> {
     let Some(first_row) = rows.first() else { return Ok(0) };
     let transitions: Vec<_> = rows.iter().map(|row| row.to_transition(String::new())).collect();
     let outcomes = apply_transitions(redis, first_row.order.activity(), &transitions).await?;
-    // What was read in another epoch, or during a rebuild, is read again by the sweeper.
+    // Rows that were read in another epoch or during a rebuild are read again by the sweeper.
     let settled = rows.iter().zip(outcomes).filter(|(_, outcome)| *outcome != SettleOutcome::Fenced);
     let settled_rows: Vec<_> = settled.map(|(row, _)| row.clone()).collect();
     orders::mark_settled(sql, &settled_rows).await?;
     Ok(settled_rows.len())
 }
 
-/// Cancels an order that waits for money.
+/// Cancels an order that waits for payment.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger. Redis's is left to the sweeper: the order is cancelled.
+/// `LedgerUnavailable`: the order may or may not be cancelled. Redis errors are not returned, because the order is
+/// cancelled by then; the sweeper settles it.
 pub async fn cancel<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -57,7 +60,8 @@ pub async fn cancel<R: Redis, S: Sql>(
 ) -> Result<CommandOutcome, StoreError> {
     match orders::cancel(sql, order_no, now).await? {
         Some(row) => {
-            // The ledger has decided: a failure from here on is finished by the sweeper, not shown to the buyer.
+            // The ledger has decided. If Redis fails from here on, the sweeper settles the order; the buyer sees it
+            // cancelled.
             let _ = settle_orders(redis, sql, std::slice::from_ref(&row)).await;
             Ok(CommandOutcome::Done(Box::new(row.order)))
         }
@@ -65,11 +69,12 @@ pub async fn cancel<R: Redis, S: Sql>(
     }
 }
 
-/// Starts a payment: notes where to pay in the ledger and in Redis. `attempt` counts the order's sessions; 0 for a
-/// provider that keeps none. Where the session has ended meanwhile, the order has no `checkout_url`.
+/// Stores the checkout URL in the ledger and in Redis, and extends the hold once (E6). `attempt` is the number of the
+/// order's session, 0 if the provider's sessions are not stored. If the session has ended meanwhile, the returned order
+/// has no `checkout_url`.
 ///
 /// # Errors
-/// [`StoreError`].
+/// Any [`StoreError`]: the URL may be stored in the ledger only; repeating the call completes it.
 pub async fn start_payment<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -88,11 +93,11 @@ pub async fn start_payment<R: Redis, S: Sql>(
     Ok(CommandOutcome::Done(Box::new(row.order)))
 }
 
-/// A session ended before it was paid: its order can get another one while it has time, and nobody is sent to this one
-/// any more. Redis hears it first: the ledger's row is what says that there is nothing left to do.
+/// Closes a session that ended before it was paid: the buyer is no longer sent to it, and the order can get another one
+/// while it has time. Redis is updated first, because the ledger's row marks the work as complete.
 ///
 /// # Errors
-/// [`StoreError`].
+/// Any [`StoreError`]; repeating the call completes it.
 pub async fn session_ended<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -100,13 +105,13 @@ pub async fn session_ended<R: Redis, S: Sql>(
     session_id: &str,
 ) -> Result<(), StoreError> {
     let latest = sessions::load_latest(sql, order_no).await?;
-    // Of an earlier session there is nothing to be said any more; of one that is not kept yet, see `sessions::keep`.
+    // An earlier session needs no change. For a session that is not saved yet, see `sessions::save`.
     let Some(latest) = latest.filter(|latest| latest.open && latest.id == session_id) else { return Ok(()) };
     set_session(redis, order_no, "", String::new(), 2 * latest.attempt + 1).await?;
     sessions::close(sql, order_no, session_id).await
 }
 
-/// Tells Redis where an order is paid (`lua/set_session.lua`).
+/// Stores in Redis where the order is paid (`lua/set_session.lua`).
 async fn set_session<R: Redis>(
     redis: &R,
     order_no: &OrderNo,
@@ -121,10 +126,10 @@ async fn set_session<R: Redis>(
         .map(|_| ())
 }
 
-/// How an order stands that cannot be paid (any more).
+/// Returns the current order as a conflict, for an order that cannot be paid (any more).
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// `LedgerUnavailable`, `LedgerNotMigrated`, or `Malformed` if the row cannot be parsed.
 pub async fn not_payable<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<CommandOutcome, StoreError> {
     match orders::load(sql, order_no).await? {
         Some(row) => Ok(CommandOutcome::Conflict(Box::new(row.order.effective_at(now)))),
@@ -132,10 +137,12 @@ pub async fn not_payable<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Re
     }
 }
 
-/// Asks for a refund of a paid order: durable work that the sweeper drives until the provider confirms (E4).
+/// Requests a refund of a paid order. The refund is recorded in the ledger, and the sweeper sends it until the provider
+/// confirms (E4).
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// `LedgerUnavailable`: the refund may or may not be requested. Redis errors are not returned; the sweeper settles the
+/// order.
 pub async fn request_refund<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -157,7 +164,7 @@ pub async fn request_refund<R: Redis, S: Sql>(
     }
 }
 
-/// The order as it is, after a move that this call did not make: fine if it is where it should be.
+/// Result of a command that changed no row: `Done` if the order already has the `target` status.
 async fn done_if_already<S: Sql>(
     sql: &S,
     order_no: &OrderNo,

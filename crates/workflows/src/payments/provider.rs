@@ -1,6 +1,7 @@
-//! Who takes the money: one small trait, and those who implement it.
+//! Payment providers: the trait and its implementations.
 //!
-//! Every call may be repeated: what it asks for is done once. What was not answered is unknown, never failed.
+//! Every call can be repeated and takes effect once. A call without a usable answer has an unknown outcome: it is
+//! repeated, never treated as failed.
 
 pub mod sandbox;
 pub mod stripe;
@@ -15,82 +16,83 @@ pub use self::{
 };
 use crate::ledger::refunds::Refund;
 
-/// A provider of payments.
+/// A payment provider.
 pub trait Provider {
-    /// Opens the payment session of an order, its first one or, where the last one ended, the next `attempt`; doing it
-    /// again answers the same one.
+    /// Opens a payment session for an order: the first one (`attempt` 1), or the next one after the last has ended. A
+    /// repeated call with the same `attempt` returns the same session.
     fn open_session(&self, order: &Order, attempt: i64) -> impl Future<Output = Result<OpenedSession, ProviderError>>;
 
-    /// Asks how a session stands, and ends it if it was not paid.
+    /// Ends a session that is not paid, and returns its status.
     fn close_session(&self, session_id: &str) -> impl Future<Output = Result<SessionStatus, ProviderError>>;
 
-    /// Asks for money back, or asks how that stands.
+    /// Requests a refund, or asks for its status if it was requested before.
     fn refund(&self, refund: &Refund) -> impl Future<Output = Result<RefundStatus, ProviderError>>;
 }
 
-/// A payment session.
+/// An open payment session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenedSession {
-    /// Where the buyer pays.
+    /// URL where the buyer pays.
     pub url: String,
-    /// Its id, where the provider has to be asked about it before its order is released.
+    /// The provider's session id; `None` if the provider need not be asked about the session before the order is
+    /// released.
     pub session_id: Option<String>,
 }
 
-/// How a session stands.
+/// Status of a payment session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionStatus {
-    /// Not paid, and it cannot be any more.
+    /// Not paid, and can no longer be paid.
     Unpaid,
     /// Paid.
     Paid {
-        /// The provider's id of the payment.
+        /// The provider's payment id.
         payment_id: String,
-        /// How much.
+        /// Amount paid.
         money: Money,
     },
-    /// The buyer has done their part, and the money is on its way: the provider calls back.
+    /// The buyer has confirmed the payment and the provider is processing it. A callback reports the result.
     Processing,
 }
 
-/// How a refund stands.
+/// Status of a refund.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RefundStatus {
-    /// The provider has it, and calls back.
+    /// The provider has accepted the refund. A callback reports the result.
     Pending {
-        /// The provider's id of it; empty where there is none.
+        /// The provider's refund id; empty if it has none.
         refund_id: String,
     },
-    /// The money is back.
+    /// The money is returned.
     Succeeded {
-        /// The provider's id of it.
+        /// The provider's refund id.
         refund_id: String,
     },
-    /// The provider could not; the next try is a new refund.
+    /// The provider could not refund, with its reason. The next attempt is a new refund.
     Failed(String),
 }
 
-/// The provider did not say: it is asked again.
+/// No usable answer: the outcome is unknown, and the call has to be repeated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ProviderError {
-    /// What is known.
+    /// What is known about the cause, for the log.
     pub message: String,
-    /// How long it asks to be left alone, in milliseconds.
+    /// Milliseconds that the provider asks to wait before the next call.
     pub retry_after_ms: Option<i64>,
 }
 
 impl ProviderError {
-    /// What is known, and nothing of when to come back.
+    /// An error without a time for the next call.
     #[must_use]
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), retry_after_ms: None }
     }
 }
 
-/// The provider of the variable `payment_provider`.
+/// The provider that the variable `payment_provider` selects.
 pub enum AnyProvider<C> {
-    /// Play money.
+    /// The sandbox, for development.
     Sandbox(Sandbox<C>),
     /// Stripe.
     Stripe(Stripe<C>),

@@ -1,6 +1,6 @@
-//! Refunds (E4, I6): what is due is sent to the provider, again and again until it confirms.
+//! Sends due refunds to the provider until it confirms them (E4, I6).
 //!
-//! Dying anywhere here leaves a refund that is sent again, under the same name: the provider does it once.
+//! If a run stops at any point, the refund is sent again as the same request, and the provider executes it once.
 
 use domain::{time::Millis, webhook::ProviderEvent};
 use futures::future::join_all;
@@ -17,36 +17,38 @@ use crate::{
     ports::{Redis, Sql, StoreError},
 };
 
-/// How long after a failure a new refund is tried, in milliseconds.
+/// Milliseconds after a failed refund until a new one is sent.
 const RETRY_AFTER_FAILURE_MS: i64 = 60_000;
 
-/// What operators read of a refund that cannot be sent.
+/// Error text that operators see for a refund that cannot be sent.
 const PAYMENT_ID_LOST: &str =
     "the ledger lost the payment's id: let the provider send its callback of the payment again";
 
-/// A refund that the provider did not take.
+/// A refund that the provider did not accept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailedAttempt {
-    /// Of which order.
+    /// Number of the order.
     pub order_no: String,
-    /// Why.
+    /// The reason, for the log.
     pub reason: String,
 }
 
-/// What a round did.
+/// Result of [`send_due`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SendReport {
-    /// Refunds that the provider was asked for.
+    /// Number of refunds sent to the provider.
     pub attempted: usize,
-    /// Those that it did not take.
+    /// Refunds that were not accepted, including those without a payment id.
     pub failed: Vec<FailedAttempt>,
 }
 
-/// One round: up to `limit` refunds whose time has come, all at once. One whose payment has lost its id is kept from the
-/// provider, who could only refuse it, until the provider names the payment (see [`crate::recovery::backfill`]).
+/// Sends up to `limit` due refunds of each kind, concurrently.
+///
+/// A refund whose payment id was lost is not sent, because the provider could only refuse it. It waits until a callback
+/// of the payment restores the id (see [`crate::recovery::backfill`]).
 ///
 /// # Errors
-/// [`StoreError`].
+/// Any [`StoreError`]: results that were not recorded are requested again at the next attempt.
 pub async fn send_due<R: Redis, S: Sql, P: Provider>(
     redis: &R,
     sql: &S,
@@ -71,7 +73,7 @@ pub async fn send_due<R: Redis, S: Sql, P: Provider>(
     Ok(report)
 }
 
-/// Writes down what the provider answered; the inner error is for the log.
+/// Records the provider's answer. The inner error is the reason of a failure, for the log.
 async fn record_result<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -83,7 +85,7 @@ async fn record_result<R: Redis, S: Sql>(
         Ok(RefundStatus::Pending { refund_id }) => {
             refunds::record_attempt(sql, due, &RefundAttempt::Accepted(refund_id)).await.map(Ok)
         }
-        // Its answer is as good as its callback, and the same thing is done about it.
+        // Handled like the provider's callback of the same refund.
         Ok(RefundStatus::Succeeded { refund_id }) => {
             callbacks::apply(redis, sql, &confirmation_event(due, refund_id), now).await.map(|_| Ok(()))
         }

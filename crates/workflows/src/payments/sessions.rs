@@ -1,7 +1,7 @@
-//! Before an order with an open payment session is released, its provider is asked, and the session ended (E5, I6).
+//! Ends open payment sessions at the provider before their orders are released (E5, I6).
 //!
-//! While the provider does not answer, the order waits for [`sessions::GRACE_MS`]. Dying anywhere here leaves a session
-//! that is asked about again.
+//! While the provider does not answer, an order is kept for up to [`sessions::GRACE_MS`]. If a run stops at any point,
+//! the provider is asked again.
 
 use domain::{ids::OrderNo, time::Millis, webhook::ProviderEvent};
 use futures::future::join_all;
@@ -15,19 +15,19 @@ use crate::{
     ports::{Redis, Sql, StoreError},
 };
 
-/// What a round did.
+/// Result of [`close_due`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CloseReport {
-    /// Sessions that the provider was asked about.
+    /// Number of sessions that the provider was asked about.
     pub queried: usize,
-    /// Orders that it did not answer for, and why.
+    /// Orders whose session the provider gave no usable answer for, with the error.
     pub unanswered: Vec<(OrderNo, String)>,
 }
 
-/// One round: up to `limit` sessions whose order is due or was released, all at once.
+/// Ends up to `limit` sessions of orders that are due or released, concurrently.
 ///
 /// # Errors
-/// [`StoreError`].
+/// Any [`StoreError`]: the remaining sessions are claimed again later.
 pub async fn close_due<R: Redis, S: Sql, P: Provider>(
     redis: &R,
     sql: &S,
@@ -41,7 +41,7 @@ pub async fn close_due<R: Redis, S: Sql, P: Provider>(
     for (DueSession { order_no, id: session_id }, result) in due.iter().zip(results) {
         match result {
             Ok(SessionStatus::Unpaid) => commands::session_ended(redis, sql, order_no, session_id).await?,
-            // Its answer is as good as its callback, and the same thing is done about it.
+            // Handled like the provider's callback of the same payment.
             Ok(SessionStatus::Paid { payment_id, money }) => {
                 let event = ProviderEvent {
                     id: format!("answer_{session_id}"),
@@ -52,7 +52,7 @@ pub async fn close_due<R: Redis, S: Sql, P: Provider>(
                     ..ProviderEvent::default()
                 };
                 match callbacks::apply(redis, sql, &event, now).await {
-                    // It is written down, and finished after the rebuild; the others are not held up.
+                    // The callback is recorded and applied after the rebuild; other sessions are not blocked.
                     Err(StoreError::Rebuilding) => {}
                     other => other.map(|_| ())?,
                 }

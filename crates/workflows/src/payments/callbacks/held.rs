@@ -1,4 +1,5 @@
-//! Callbacks that wait for an operator: wrong amounts, unknown orders and payments, refunds that came back (E2, E4, I6).
+//! Callbacks held for an operator: wrong amounts, unknown orders or payments, confirmed refunds that failed later (E2,
+//! E4, I6).
 
 use domain::time::Millis;
 
@@ -8,24 +9,24 @@ use crate::{
     ports::{Redis, Sql, StoreError},
 };
 
-/// What came of an operator's wish about a held callback.
+/// Result of an operator's decision about a held callback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResolveOutcome {
-    /// Done; where it was applied once more, what came of that.
+    /// Done, with the result of the callback if it was applied again.
     Done(CallbackOutcome),
-    /// There is no such callback that waits for an operator.
+    /// No held callback has this id, or it cannot be resolved in this way.
     NotHeld,
-    /// It names no payment: there is nothing to give back.
+    /// The callback has no payment id, so there is nothing to refund.
     NoPayment,
-    /// Its order was paid with its payment since: it is the order that can be refunded.
+    /// The order was paid with this payment meanwhile: refund the order instead.
     OrderPaid,
 }
 
-/// Applies a held callback once more, now that its order may be known. The refund that it says has failed is sent again,
-/// although it was confirmed.
+/// Applies a held callback again, since its order may be known now. If it reports a failed refund, that refund is sent
+/// again although it was confirmed.
 ///
 /// # Errors
-/// [`StoreError`]; the sweeper finishes it.
+/// Any [`StoreError`]: the callback may be applied in part; the sweeper completes it.
 pub async fn replay<R: Redis, S: Sql>(redis: &R, sql: &S, id: &str, now: Millis) -> Result<ResolveOutcome, StoreError> {
     let Some(callback) = payments::set_outcome_if_held(sql, id, "").await? else { return Ok(ResolveOutcome::NotHeld) };
     if callback.kind == "refund.failed" {
@@ -36,10 +37,10 @@ pub async fn replay<R: Redis, S: Sql>(redis: &R, sql: &S, id: &str, now: Millis)
     Ok(ResolveOutcome::Done(outcome))
 }
 
-/// Gives the money of a held callback back to its payer (I6).
+/// Refunds the payment of a held callback (I6).
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// `LedgerUnavailable`: the refund may or may not be recorded; the call can be repeated.
 pub async fn refund<S: Sql>(sql: &S, id: &str) -> Result<ResolveOutcome, StoreError> {
     let held = payments::load_held(sql, id).await?;
     let Some(callback) = held.filter(|callback| callback.kind == "payment.succeeded") else {
@@ -54,10 +55,10 @@ pub async fn refund<S: Sql>(sql: &S, id: &str) -> Result<ResolveOutcome, StoreEr
     Ok(payments::load_held(sql, id).await?.map_or(ResolveOutcome::NotHeld, |_| ResolveOutcome::OrderPaid))
 }
 
-/// Puts a held callback away: an operator has dealt with it elsewhere.
+/// Dismisses a held callback that an operator has resolved elsewhere.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger.
+/// `LedgerUnavailable`: the callback may or may not be dismissed; the call can be repeated.
 pub async fn dismiss<S: Sql>(sql: &S, id: &str) -> Result<ResolveOutcome, StoreError> {
     let dismissed = payments::set_outcome_if_held(sql, id, "dismissed_by_operator").await?;
     Ok(dismissed.map_or(ResolveOutcome::NotHeld, |_| ResolveOutcome::Done(CallbackOutcome::Changed)))

@@ -1,4 +1,4 @@
-//! Play money, for development: the app's own component `sandbox`.
+//! The sandbox provider for development, served by the app's component `sandbox`.
 
 use domain::{order::Order, sandbox_session::SandboxSession};
 use serde_json::json;
@@ -9,18 +9,18 @@ use crate::{
     ledger::refunds::Refund,
 };
 
-/// How long the sandbox has to answer, in milliseconds.
+/// Timeout of a call, in milliseconds.
 const TIMEOUT_MS: i64 = 5_000;
 
-/// The sandbox.
+/// The sandbox provider.
 pub struct Sandbox<C> {
-    /// The way to it.
+    /// The HTTP client.
     pub http_client: C,
-    /// Where it is.
+    /// Base URL of the sandbox component.
     pub base_url: String,
-    /// What signs its sessions: they carry all they say, so it keeps none.
+    /// Signs payment sessions. A session's token contains all of its data, so the sandbox stores none.
     pub ticket_secret: String,
-    /// What it lets the sweeper in with.
+    /// Bearer token of the sandbox's refund route.
     pub cron_token: String,
 }
 
@@ -32,7 +32,7 @@ impl<C: HttpClient> Provider for Sandbox<C> {
         Ok(OpenedSession { url: format!("/sandbox/pay/{token}"), session_id: None })
     }
 
-    /// Its sessions stay payable, so that late money can be tried out.
+    /// Sandbox sessions stay payable, so that late payments can be tried out.
     async fn close_session(&self, _: &str) -> Result<SessionStatus, ProviderError> {
         Ok(SessionStatus::Unpaid)
     }

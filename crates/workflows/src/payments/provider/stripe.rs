@@ -1,5 +1,7 @@
-//! Stripe: Checkout Sessions and Refunds, spoken as its API reference says: form-encoded, with a pinned version and an
-//! idempotency key on everything that changes something.
+//! Stripe: Checkout Sessions and Refunds.
+//!
+//! Requests follow Stripe's API reference: form-encoded, with a pinned API version, and an idempotency key on every
+//! request that changes something.
 
 use std::pin::Pin;
 
@@ -18,55 +20,56 @@ use crate::{
     ledger::refunds::Refund,
 };
 
-/// How much of Stripe's silence one call bears.
+/// Retries and timeout of one Stripe call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// How often it is tried.
+    /// Maximum number of attempts.
     pub max_attempts: u32,
-    /// How long Stripe has to answer, in milliseconds.
+    /// Timeout of each attempt, in milliseconds.
     pub timeout_ms: i64,
 }
 
 impl RetryPolicy {
-    /// Somebody waits for the answer, and nobody else will ask again.
+    /// For calls that a buyer waits for, which no background job repeats.
     pub const BUYER: Self = Self { max_attempts: 3, timeout_ms: 8_000 };
 
-    /// The sweeper asks again anyway, and has other things to do.
+    /// For the sweeper, which repeats the call in a later run and has other work to do.
     pub const SWEEPER: Self = Self { max_attempts: 1, timeout_ms: 4_000 };
 }
 
-/// The pause before the second try, in milliseconds; it doubles after that.
+/// Wait before the second attempt, in milliseconds. It doubles with every attempt.
 const INITIAL_BACKOFF_MS: i64 = 300;
 
-/// The longest pause within one call, in milliseconds: who is asked to wait longer comes again later.
+/// Longest wait between two attempts, in milliseconds. If Stripe asks for a longer one, the call fails and is repeated
+/// later.
 const MAX_WAIT_MS: i64 = 2_000;
 
-/// Stripe takes an end of a session between 30 minutes and 24 hours away: this is after the order's, in seconds. We end
-/// it ourselves before that.
+/// Seconds from the payment deadline to the expiry of a session. Stripe accepts an expiry between 30 minutes and 24
+/// hours ahead. The application ends the session earlier.
 const SESSION_EXTRA_SECONDS: i64 = 31 * 60;
 
 /// A day, in milliseconds.
 const DAY_MS: i64 = 24 * 3_600 * 1_000;
 
-/// Stripe.
+/// The Stripe provider.
 pub struct Stripe<C> {
-    /// The way to it.
+    /// The HTTP client.
     pub http_client: C,
-    /// Where it is, without a path.
+    /// Base URL of the API, without a path.
     pub api_url: String,
-    /// Its secret API key.
+    /// Secret API key.
     pub api_key: String,
-    /// Where buyers see the shop, without a path: the way back from the payment page.
+    /// Public base URL of the shop, without a path. The payment page links back to it.
     pub shop_url: String,
-    /// How much silence a call bears.
+    /// Retries and timeout.
     pub retry: RetryPolicy,
-    /// The clock.
+    /// Returns the current time.
     pub clock: fn() -> Millis,
-    /// Waits so many milliseconds.
+    /// Sleeps for a number of milliseconds.
     pub sleep: fn(i64) -> Pin<Box<dyn Future<Output = ()>>>,
 }
 
-/// What a `4xx` says.
+/// Body of an error response.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ErrorBody {
@@ -103,7 +106,7 @@ impl<C: HttpClient> Provider for Stripe<C> {
             self.call("POST", &format!("{path}/expire"), String::new(), &format!("expire_{session_id}")).await?;
         match expire_response.status {
             200..300 => expire_response.parse::<Object>().map(|object| session_status(&object)),
-            // It was paid, or ended by itself, between our two calls.
+            // The session was paid or expired between the two calls.
             _ => self
                 .call("GET", &path, String::new(), "")
                 .await?
@@ -146,9 +149,11 @@ fn session_status(session: &Object) -> SessionStatus {
 }
 
 impl<C: HttpClient> Stripe<C> {
-    /// The form of an order's session. Everything in it follows from what never changes before the order has one, so
-    /// that a second try is the same request. By a later attempt the hold may have been extended, or be about to be: that
-    /// session names no end of its own, and ours comes first.
+    /// Form fields of an order's session.
+    ///
+    /// They depend only on values that do not change before the order has a session, so that a retry sends the same
+    /// request. At a later `attempt` the hold may have been extended already, or may be extended soon: such a session
+    /// gets no expiry, and the application ends it.
     fn session_form(&self, order: &Order, attempt: i64) -> String {
         let order_no = order.order_no.to_string();
         let Money { amount, currency } = &order.money;
@@ -173,7 +178,7 @@ impl<C: HttpClient> Stripe<C> {
         form.finish()
     }
 
-    /// One call, tried again with back-off while Stripe is silent, busy or broken.
+    /// Sends one request, and retries with back-off after a timeout, a conflict, a rate limit or a server error.
     async fn call(
         &self,
         method: &'static str,
@@ -221,7 +226,7 @@ impl<C: HttpClient> Stripe<C> {
     }
 }
 
-/// Whether the same call may be answered better in a moment: Stripe says so itself, or by the status.
+/// Whether a retry may get a better answer: by Stripe's own header, otherwise by the status.
 fn should_retry(response: &HttpResponse) -> bool {
     match response.header("stripe-should-retry") {
         Some("true") => true,
@@ -236,8 +241,8 @@ struct StripeResponse {
 }
 
 impl StripeResponse {
-    /// The document of a success. A refusal is no answer to what was asked, so it is asked again later: an operator may
-    /// have mended it by then.
+    /// Parses the body of a successful response. An error status becomes a [`ProviderError`], and the call is repeated
+    /// later: an operator may have fixed the cause by then.
     fn parse<T: DeserializeOwned>(&self) -> Result<T, ProviderError> {
         if !(200..300).contains(&self.status) {
             let ErrorBody { error } = serde_json::from_slice(&self.body).unwrap_or_default();
