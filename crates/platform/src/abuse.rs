@@ -1,23 +1,24 @@
-//! Bad tickets and tokens (B6): counted here by address, and told to Redis with the next call that is made anyway.
+//! Counts forged tickets and tokens per address until the next Redis call (B6).
 //!
-//! So a flood of forged tickets causes no command at all. What an instance counted and had no occasion to tell is
-//! lost with it: whoever only sends forged tickets harms nobody but themselves.
+//! The counts are sent as arguments of the next script that another request runs anyway, so a flood of forged tickets
+//! costs no Redis call. Counts that were not sent when the instance ends are lost: a client that sends only forged
+//! tickets may never be banned, but its requests get no further than the signature check.
 
 use std::{cell::RefCell, collections::HashMap};
 
 use domain::ids::ActivityId;
 
-/// Addresses remembered at most; beyond that all are forgotten.
+/// Most pairs of activity and address counted at once. When they are reached, the next count discards all of them.
 const MAX_ENTRIES: usize = 256;
 
-/// Addresses told of in one call at most.
+/// Most addresses reported in one Redis call.
 const MAX_REPORTED: usize = 8;
 
 thread_local! {
     static COUNTS: RefCell<HashMap<(ActivityId, String), i64>> = RefCell::default();
 }
 
-/// Counts a bad ticket or token that came from `ip` for a sale.
+/// Counts one forged ticket or token for `activity` that came from the address `ip`.
 pub fn record(activity: &ActivityId, ip: String) {
     COUNTS.with_borrow_mut(|counts| {
         if counts.len() >= MAX_ENTRIES {
@@ -27,7 +28,7 @@ pub fn record(activity: &ActivityId, ip: String) {
     });
 }
 
-/// What has been counted for a sale and not been told yet.
+/// Removes and returns up to 8 addresses with their counts for `activity`, to be sent with the next Redis call.
 #[must_use]
 pub fn take(activity: &ActivityId) -> Vec<(String, i64)> {
     COUNTS.with_borrow_mut(|counts| {

@@ -1,4 +1,8 @@
-//! Sales as readers see them: instance memory over key-value over the ledger (F1–F4).
+//! Published activities for readers, cached in instance memory and key-value (F1–F4).
+//!
+//! The gate comes from Redis and is less than a second old. The description comes from instance memory, then key-value,
+//! then the ledger; a key-value copy of another version than the gate's is not used. One request at a time refreshes
+//! the key-value copy; the others use the stale copy or wait.
 
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
@@ -25,13 +29,13 @@ use crate::{
     ttl_cache::{self, MAX_AGE_MS, TtlCache},
 };
 
-/// How long a copy in key-value is taken for fresh, in milliseconds, before jitter.
+/// How long a key-value copy is fresh, in milliseconds; up to 10 s of jitter are added.
 const FRESH_MS: i64 = 60_000;
 
-/// How long one rebuilder has, in milliseconds.
+/// How long one instance may hold the lease to refresh a key-value copy, in milliseconds.
 const REFRESH_LEASE_MS: i64 = 3_000;
 
-/// What those do who find nothing: look again every 50 ms, up to 500 ms.
+/// Interval and attempts with which a request polls for a copy that another instance refreshes: 500 ms in all.
 const POLL: (Duration, usize) = (Duration::from_millis(50), 10);
 
 thread_local! {
@@ -39,34 +43,35 @@ thread_local! {
     static ACTIVITIES: TtlCache<ActivityId, Option<Rc<CachedActivity>>> = RefCell::default();
 }
 
-/// A sale's description, as key-value keeps it.
+/// An activity's description as stored in key-value.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CachedActivity {
-    /// Its id.
+    /// The activity's id.
     pub id: ActivityId,
-    /// Its description.
+    /// What the operator described: times, rules and SKUs.
     pub spec: ActivitySpec,
-    /// The version of the description.
+    /// The version of the description, to be compared with the gate's.
     pub version: i64,
-    /// What operators decided, as a word.
+    /// The activity's state in its text form.
     state: String,
-    /// Until when the copy is taken for fresh.
+    /// When the copy becomes stale, by the clock of the instance that wrote it.
     fresh_until: Millis,
 }
 
 impl CachedActivity {
-    /// What operators decided.
+    /// The state that operators set; [`ActivityState::Draft`] if the text is unknown.
     #[must_use]
     pub fn state(&self) -> ActivityState {
         ActivityState::parse(&self.state).unwrap_or(ActivityState::Draft)
     }
 }
 
-/// The gate and what is left, less than a second old. That there is none is not remembered, so a sale is there the moment
-/// it is published.
+/// Returns the gate and the stock left, less than a second old.
+///
+/// A missing gate is not cached, so an activity is visible as soon as it is published.
 ///
 /// # Errors
-/// [`Failure`] of Redis; without a gate `not_found`, `ended`, or `not_ready`.
+/// [`ApiError::Store`] if Redis cannot be read. Without a gate, the errors of [`published::missing_gate_error`].
 pub async fn gate(activity: &ActivityId) -> Result<Rc<CachedGate>, ApiError> {
     let found = ttl_cache::get_or_fetch(&GATES, activity.clone(), MAX_AGE_MS, async || {
         let snapshot = read_gate::read_gate(&SpinRedis, activity).await?;
@@ -82,10 +87,11 @@ pub async fn gate(activity: &ActivityId) -> Result<Rc<CachedGate>, ApiError> {
     }
 }
 
-/// A published sale's description.
+/// Returns a published activity's description, from the caches that the module describes.
 ///
 /// # Errors
-/// [`Failure`] of a store, and those of [`glance`].
+/// Those of [`gate`]; `not_found` if the ledger has no such activity; [`ApiError::Store`] if Redis is unavailable, or
+/// the ledger is and there is no key-value copy of this version.
 pub async fn activity(activity: &ActivityId) -> Result<Rc<CachedActivity>, ApiError> {
     let version = gate(activity).await?.version;
     let found =
@@ -94,7 +100,7 @@ pub async fn activity(activity: &ActivityId) -> Result<Rc<CachedActivity>, ApiEr
     found.ok_or_else(|| not_found("There is no such sale."))
 }
 
-/// A published sale's description as it was last copied, whatever has become of it since.
+/// Returns the key-value copy of an activity, however old; `None` if there is none or it is a draft's.
 pub async fn cached(activity: &ActivityId) -> Option<Rc<CachedActivity>> {
     let cached_copy =
         key_value::get(&key(activity)).await.and_then(|bytes| serde_json::from_slice::<CachedActivity>(&bytes).ok());
@@ -105,10 +111,12 @@ fn key(activity: &ActivityId) -> String {
     format!("sale:{activity}")
 }
 
-/// From key-value where the copy is fresh, else from the ledger: one rebuilds, the others take the stale copy (F2).
+/// Loads the description from key-value if the copy is fresh, else from the ledger.
+///
+/// The request that gets the lease refreshes the copy; the others use the stale copy, or poll if there is none (F2).
 async fn load(activity: &ActivityId, version: i64) -> Result<Option<Rc<CachedActivity>>, ApiError> {
     for _ in 0..POLL.1 {
-        // A copy of another version would show what an operator has just changed: wait for the new one.
+        // A copy of another version may predate an operator's change, so it is not used.
         let cached_copy = cached(activity).await.filter(|cached_copy| cached_copy.version == version);
         if let Some(cached_copy) = cached_copy.as_ref().filter(|cached_copy| cached_copy.fresh_until > clock::now()) {
             return Ok(Some(cached_copy.clone()));
@@ -117,7 +125,7 @@ async fn load(activity: &ActivityId, version: i64) -> Result<Option<Rc<CachedAct
         let lease_key = format!("{{{activity}}}:rebuild");
         if sweep::hold_lease(&SpinRedis, &lease_key, &owner, REFRESH_LEASE_MS).await? {
             return match (refresh(activity).await, cached_copy) {
-                // While the ledger is away the lease is kept: somebody tries again when it ends.
+                // While the ledger is unavailable the lease is not released: it limits retries to one per lease time.
                 (Err(ApiError::Store(StoreError::LedgerUnavailable(_))), Some(cached_copy)) => Ok(Some(cached_copy)),
                 (refreshed, _) => {
                     sweep::hold_lease(&SpinRedis, &lease_key, &owner, 0).await.map_err(ApiError::from).and(refreshed)
@@ -134,7 +142,7 @@ async fn load(activity: &ActivityId, version: i64) -> Result<Option<Rc<CachedAct
 
 async fn refresh(activity: &ActivityId) -> Result<Option<Rc<CachedActivity>>, ApiError> {
     let Some(found) = activities::load(&SpinLedger::open().await, activity).await? else { return Ok(None) };
-    // Expiries carry jitter, so that copies made together are not rebuilt together (F4).
+    // Jitter keeps copies that were written together from becoming stale together (F4).
     let jitter = i64::try_from(random() % 10_000).unwrap_or_default();
     let cached = CachedActivity {
         id: found.id,
@@ -149,7 +157,7 @@ async fn refresh(activity: &ActivityId) -> Result<Option<Rc<CachedActivity>>, Ap
     Ok(Some(Rc::new(cached)))
 }
 
-/// Random bits; the clock's where the machine has none to give.
+/// Returns 128 random bits, or the clock's milliseconds if the system's random source fails. Not for secrets.
 #[must_use]
 pub fn random() -> u128 {
     let mut bytes = [0; 16];
@@ -159,7 +167,7 @@ pub fn random() -> u128 {
     }
 }
 
-/// A gate, and when it was read by the instance's clock.
+/// A gate as read from Redis, with the instance's clock at that time.
 pub struct CachedGate {
     snapshot: GateSnapshot,
     read_at: Millis,
@@ -172,7 +180,7 @@ impl std::ops::Deref for CachedGate {
     }
 }
 
-/// Redis's clock at our `now`, carried on from when the gate was read.
+/// Estimates Redis's clock at the instance's `now`: its time when the gate was read, plus what has passed since.
 #[must_use]
 pub fn server_time(gate: &CachedGate, now: Millis) -> Millis {
     gate.snapshot.now.plus(now.0 - gate.read_at.0)

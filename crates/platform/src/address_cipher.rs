@@ -1,4 +1,4 @@
-//! What seals addresses.
+//! Encrypts delivery addresses with the key of the variable `address_key`.
 
 use domain::{
     address::{Address, AddressCipher},
@@ -7,19 +7,19 @@ use domain::{
 
 use crate::{config, http::ApiError};
 
-/// The vault of the variable `address_key`.
+/// Builds the cipher from the variable `address_key`.
 ///
 /// # Errors
-/// `not_ready` where the key is missing or weak.
+/// `not_ready` if the key is missing or weak.
 pub async fn from_config() -> Result<AddressCipher, ApiError> {
     let secret = config::secret("address_key").await?;
     AddressCipher::new(&secret).ok_or_else(|| ApiError::Unexpected("address_key holds no key".to_owned()))
 }
 
-/// Seals an order's address.
+/// Encrypts an order's address with a random nonce; the ciphertext is bound to `order_no`.
 ///
 /// # Errors
-/// As [`vault`]; and without randomness nothing is sealed.
+/// Those of [`from_config`]; [`ApiError::Unexpected`] if the system's random source or the encryption fails.
 pub async fn seal(order_no: &OrderNo, address: &Address) -> Result<String, ApiError> {
     let mut nonce = [0; 24];
     getrandom::fill(&mut nonce).map_err(|error| ApiError::Unexpected(format!("no randomness: {error}")))?;

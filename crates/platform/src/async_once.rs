@@ -1,23 +1,26 @@
-//! A thing that an instance makes once and keeps, while up to 16 requests at a time ask for it.
+//! Per-instance value that is initialised on first use.
+//!
+//! An instance serves up to 16 requests at once: one of them initialises, the others wait for it. A failed or cancelled
+//! initialisation leaves the value empty, and the next request tries again.
 
 use std::{cell::RefCell, future::Future, rc::Rc, thread::LocalKey};
 
 use crate::notify::{self, Notifier};
 
-/// Where the thing is kept.
+/// The state of the value.
 pub enum AsyncOnce<T> {
-    /// Nobody has made it.
+    /// Not initialised, or reset.
     Empty,
-    /// Somebody is making it; these wait.
+    /// One request initialises it; these notifiers wake the requests that wait.
     Initialising(Vec<Notifier>),
-    /// Here it is.
+    /// Initialised.
     Ready(Rc<T>),
 }
 
-/// The thing in `slot`, made by `make` where it is not there yet: by one request, while the others wait.
+/// Returns the value in `slot`, and runs `init` first if it is empty. Concurrent callers wait for the first one.
 ///
 /// # Errors
-/// Those of `make`.
+/// Those of `init`, to the caller that ran it; a waiting caller then runs its own `init`.
 pub async fn get_or_init<T: 'static, E, F: Future<Output = Result<T, E>>>(
     slot: &'static LocalKey<RefCell<AsyncOnce<T>>>,
     init: impl FnOnce() -> F,
@@ -41,7 +44,7 @@ pub async fn get_or_init<T: 'static, E, F: Future<Output = Result<T, E>>>(
             Err(None) => break,
         }
     }
-    // Dropped half-way (the client went away), the slot is empty again, and one of those who wait makes the thing.
+    // If this future is dropped here (the client disconnected), the guard empties the slot, and a waiter takes over.
     let guard = ResetOnDrop(slot);
     let value = Rc::new(init().await?);
     std::mem::forget(guard);
@@ -49,7 +52,7 @@ pub async fn get_or_init<T: 'static, E, F: Future<Output = Result<T, E>>>(
     Ok(value)
 }
 
-/// Forgets `thing`, unless somebody has made a newer one already.
+/// Empties the slot if it still holds `value`; a newer value that another request initialised stays.
 pub fn reset<T>(slot: &'static LocalKey<RefCell<AsyncOnce<T>>>, value: &Rc<T>) {
     slot.with_borrow_mut(|slot| {
         if matches!(slot, AsyncOnce::Ready(current) if Rc::ptr_eq(current, value)) {

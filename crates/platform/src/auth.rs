@@ -1,4 +1,4 @@
-//! Who is asking: a signed-in user, an operator, or the cron job.
+//! Authenticates requests of users, operators and the cron job.
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -23,24 +23,24 @@ thread_local! {
     static CHECK_KEYS: RefCell<AsyncOnce<CheckKeys>> = const { RefCell::new(AsyncOnce::Empty) };
 }
 
-/// The user of the call's JSON Web Token (B1).
+/// Returns the claims of the request's JSON Web Token (B1).
 ///
 /// # Errors
-/// `unauthenticated`; `not_ready` where tokens cannot be verified.
+/// `unauthenticated` if the token is missing or not valid; `not_ready` if the `jwt_…` variables are wrong.
 pub async fn user(request: &Request) -> Result<Claims, ApiError> {
     verify_token(request).await?.map_err(unauthenticated)
 }
 
-/// The refusal of a token that does not hold.
+/// Returns the `unauthenticated` error for an invalid or expired token.
 #[must_use]
 pub fn unauthenticated(_: TokenError) -> ApiError {
     Problem::new(Code::Unauthenticated, "The token does not hold, or no longer: sign in again.").into()
 }
 
-/// The same as [`user`], with what is wrong with a token.
+/// Like [`user`], but reports why a token is invalid, so that the caller can count forged ones.
 ///
 /// # Errors
-/// `unauthenticated` without a token; `not_ready` where tokens cannot be verified.
+/// `unauthenticated` if there is no token; `not_ready` if the `jwt_…` variables are wrong.
 pub async fn verify_token(request: &Request) -> Result<Result<Claims, TokenError>, ApiError> {
     let token = request.bearer().ok_or_else(|| {
         Problem::new(Code::Unauthenticated, "Send 'Authorization: Bearer' with the token of your sign-in.")
@@ -58,30 +58,30 @@ pub async fn verify_token(request: &Request) -> Result<Result<Claims, TokenError
     Ok(verifier.verify(token))
 }
 
-/// The live ticket keys.
+/// Returns the ticket keys, one for each secret in `ticket_secret`.
 ///
 /// # Errors
-/// `not_ready` where the secret is missing or weak.
+/// `not_ready` if the secret is missing or weak.
 pub async fn ticket_keys() -> Result<Rc<TicketKeys>, Problem> {
     async_once::get_or_init(&TICKET_KEYS, async || Ok(TicketKeys::new(&config::secret("ticket_secret").await?))).await
 }
 
-/// The keys of human checks, which come from the same secret.
+/// Returns the keys of human checks, derived from `ticket_secret` as well.
 ///
 /// # Errors
-/// `not_ready` where the secret is missing or weak.
+/// `not_ready` if the secret is missing or weak.
 pub async fn check_keys() -> Result<Rc<CheckKeys>, Problem> {
     async_once::get_or_init(&CHECK_KEYS, async || Ok(CheckKeys::new(&config::secret("ticket_secret").await?))).await
 }
 
-/// Lets a call pass that carries the token of the variable `name`.
+/// Checks that the request carries the bearer token of the variable `name`.
 ///
 /// # Errors
-/// `unauthenticated`; `not_ready` where the token is missing or weak.
+/// `unauthenticated` if it does not; `not_ready` if the variable is missing or weak.
 pub async fn require_token(request: &Request, name: &'static str) -> Result<(), ApiError> {
     let expected = config::secret(name).await?;
     let given = request.bearer().unwrap_or_default();
-    // Compared by their signatures: equal time whatever was sent.
+    // Signatures are compared, not tokens, so that the time does not depend on how much of a guess is right.
     let matches = Signer::new(&expected, "bearer").is_some_and(|signer| signer.verify(given, &signer.sign(&expected)));
     if matches {
         Ok(())

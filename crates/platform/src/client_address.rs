@@ -1,20 +1,25 @@
-//! Where a call comes from (B4): taken from a configured number of trusted hops, never blindly from a header.
+//! Determines the client's address for limits and bans (B4).
+//!
+//! `x-forwarded-for` is trusted only for the number of proxies in the variable `trusted_hops`.
 
 use std::net::{IpAddr, SocketAddr};
 
 use crate::{config, http::Request};
 
-/// The client's address as limits count it: IPv4 whole, IPv6 by its /64.
+/// Returns the client's address in the form that limits and bans use: an IPv4 address, the /64 network of an IPv6
+/// address, or `unknown`.
 pub async fn address(request: &Request) -> String {
     let hops = config::get("trusted_hops").await.parse().unwrap_or(0);
     let values = |name| request.headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
-    // The engine's word comes after whatever a client claims under the same name, as a proxy's does that adds a line.
+    // The last header line counts: the engine adds its own after any line of the same name that the client sent, and so
+    // does a proxy that appends one.
     let peer = values("spin-client-addr").next_back();
     let forwarded: Vec<_> = values("x-forwarded-for").collect();
     limit_key(behind_proxies(peer.as_deref(), &forwarded.join(","), hops))
 }
 
-/// The peer, or what the `hops`-th trusted proxy before it saw. A list shorter than the hops is not from our proxies.
+/// Returns the `hops`-th address from the end of the forwarded list, or the peer if `hops` is 0 or the list is shorter:
+/// such a list does not come from the trusted proxies.
 fn behind_proxies(peer: Option<&str>, forwarded: &str, hops: usize) -> Option<IpAddr> {
     let peer = peer.and_then(parse);
     if hops == 0 {
@@ -28,7 +33,8 @@ fn parse(text: &str) -> Option<IpAddr> {
     text.parse::<SocketAddr>().map(|socket| socket.ip()).or_else(|_| text.trim_matches(['[', ']']).parse()).ok()
 }
 
-/// An address that an operator wrote, as limits count it.
+/// Parses an address that an operator typed into the form of [`address`]. Also accepts an IPv6 network that ends in
+/// /64.
 #[must_use]
 pub fn normalize(text: &str) -> Option<String> {
     let address = match text.strip_suffix("/64") {
@@ -38,7 +44,7 @@ pub fn normalize(text: &str) -> Option<String> {
     address.map(|address| limit_key(Some(address)))
 }
 
-/// A part of a path with its `%xx` undone.
+/// Percent-decodes one path segment.
 #[must_use]
 pub fn percent_decode(text: &str) -> String {
     percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()

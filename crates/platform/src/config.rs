@@ -1,4 +1,4 @@
-//! Variables, read once per instance. A component can read only what the manifest gives it.
+//! Spin variables, read once per instance. A component can read only the variables that `spin.toml` grants it.
 
 use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
@@ -14,7 +14,7 @@ thread_local! {
     static VALUES: RefCell<HashMap<&'static str, Rc<str>>> = RefCell::default();
 }
 
-/// The value of a variable; empty where it is not set.
+/// Returns a variable's value; empty if it is not set or not granted.
 pub async fn get(name: &'static str) -> Rc<str> {
     if let Some(value) = VALUES.with_borrow(|values| values.get(name).cloned()) {
         return value;
@@ -29,10 +29,10 @@ pub async fn get(name: &'static str) -> Rc<str> {
     }
 }
 
-/// A secret that is strong enough to serve with (G7).
+/// Returns a secret, or the space-separated secrets, of a variable (G7).
 ///
 /// # Errors
-/// `not_ready`, with the cause in the log.
+/// `not_ready` if it is empty or weak; the variable and the weakness are logged.
 pub async fn secret(name: &'static str) -> Result<Rc<str>, Problem> {
     let value = get(name).await;
     let weakness = if value.trim().is_empty() {

@@ -1,8 +1,8 @@
-//! HTTP: a request read, an answer sent.
+//! Reads HTTP requests and sends responses.
 //!
-//! Accepted sockets have no `TCP_NODELAY`: a response whose body is not ready when it is returned leaves in two packets
-//! and waits 40 ms for the first one's acknowledgement. So [`serve`] sets `content-length`, converts, and yields once,
-//! by which time the body is being written.
+//! Spin accepts sockets without `TCP_NODELAY`: a response whose body is not ready when the handler returns leaves in
+//! two packets, and the second waits 40 ms for the acknowledgement of the first. So [`serve`] sets `content-length`,
+//! converts the response and yields once, by which time the body is being written.
 
 use std::{cell::Cell, fmt::Write as _};
 
@@ -19,41 +19,40 @@ use workflows::StoreError;
 
 use crate::{clock, log};
 
-/// The largest body that is read, in bytes.
+/// The largest request body, in bytes; a larger one is refused with `413`.
 pub const MAX_BODY_BYTES: usize = 16 * 1024;
 
-/// A request, read to its end.
+/// A request with its complete body.
 pub struct Request {
-    /// Its method.
+    /// The method; `GET` for a `HEAD` request.
     pub method: Method,
-    /// Its path, without the query.
+    /// The path, without the query and not percent-decoded.
     pub path: String,
-    /// Its query, without the question mark.
+    /// The query, without the question mark and not percent-decoded.
     pub query: String,
-    /// Its headers.
+    /// The headers.
     pub headers: HeaderMap,
-    /// Its body.
+    /// The body; at most [`MAX_BODY_BYTES`].
     pub body: Bytes,
-    /// What the log and `x-request-id` call it.
+    /// The id of this request in the log and in `x-request-id`.
     pub request_id: String,
 }
 
 impl Request {
-    /// A header's text.
+    /// Returns a header's first value; `None` if it is missing or not ASCII.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The token of `Authorization: Bearer`.
+    /// Returns the token of `Authorization: Bearer`.
     #[must_use]
     pub fn bearer(&self) -> Option<&str> {
         let (scheme, token) = self.header("authorization")?.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
     }
 
-    /// Whether the client has what `etag` names: `If-None-Match` (RFC 9110, 13.1.2), compared weakly, any of a list, or
-    /// `*`.
+    /// Returns whether `If-None-Match` (RFC 9110, 13.1.2) is `*` or lists `etag`, by weak comparison.
     #[must_use]
     pub fn matches_etag(&self, etag: &str) -> bool {
         self.headers
@@ -65,50 +64,50 @@ impl Request {
             .any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
     }
 
-    /// The parts of the path.
+    /// Returns the path's segments without empty ones.
     #[must_use]
     pub fn segments(&self) -> Vec<&str> {
         self.path.split('/').filter(|part| !part.is_empty()).collect()
     }
 
-    /// A parameter of the query, as it stands there.
+    /// Returns a query parameter's first value, not percent-decoded.
     #[must_use]
     pub fn query_param(&self, name: &str) -> Option<&str> {
         self.query.split('&').find_map(|pair| pair.split_once('=').filter(|(key, _)| *key == name).map(|(_, v)| v))
     }
 }
 
-/// A response to be sent.
+/// A response to send.
 #[derive(Debug, Clone)]
 pub struct Response {
-    /// Its status.
+    /// The status.
     pub status: u16,
-    /// Its headers, apart from those that every response has.
+    /// The headers, except `content-length` and `x-request-id`, which [`serve`] adds.
     pub headers: Vec<(&'static str, String)>,
-    /// Its body.
+    /// The body.
     pub body: Bytes,
 }
 
 impl Response {
-    /// A JSON document.
+    /// Builds a JSON response with `cache-control: no-store`.
     pub fn json(status: u16, document: &impl serde::Serialize) -> Self {
         let body = serde_json::to_vec(document).unwrap_or_default();
         Self { status, headers: vec![("content-type", "application/json".to_owned())], body: body.into() }
             .header("cache-control", "no-store")
     }
 
-    /// A response without a body.
+    /// Builds a response without a body.
     #[must_use]
     pub fn empty(status: u16) -> Self {
         Self { status, headers: Vec::new(), body: Bytes::new() }
     }
 
-    /// A text of some type.
+    /// Builds a response with the given content type.
     pub fn text(status: u16, content_type: &str, body: impl Into<Bytes>) -> Self {
         Self { status, headers: vec![("content-type", content_type.to_owned())], body: body.into() }
     }
 
-    /// The same with a header, in place of one of that name.
+    /// Sets a header and replaces one of the same name.
     #[must_use]
     pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.retain(|(known, _)| *known != name);
@@ -134,17 +133,17 @@ impl From<Problem> for Response {
     }
 }
 
-/// Why there is no good answer.
+/// The error of a request handler.
 ///
-/// `Problem` is for what a client can act on. `Store` and `Unexpected` are logged once, here, and never answered in
-/// detail: a store that is away is `not_ready`, anything else `internal`.
+/// Use `Problem` for what a client can act on. `Store` and `Unexpected` are logged once, in this module, and their text
+/// is never sent: an unavailable store becomes `not_ready`, anything else `internal`.
 #[derive(Debug)]
 pub enum ApiError {
     /// A refusal with a code.
     Problem(Box<Problem>),
-    /// A store that did not do what it was asked.
+    /// Redis or the ledger failed.
     Store(StoreError),
-    /// What should not happen.
+    /// A bug or a misconfiguration, described for the log.
     Unexpected(String),
 }
 
@@ -182,13 +181,13 @@ fn internal() -> Problem {
     Problem::new(Code::Internal, "The log has the cause under this x-request-id.")
 }
 
-/// No such route, or nothing there.
+/// Returns the `not_found` error for an unknown route or resource.
 #[must_use]
 pub fn not_found(detail: &str) -> ApiError {
     Problem::new(Code::NotFound, detail).into()
 }
 
-/// The route has no such method; `allow` lists those that it has, apart from `HEAD`, which comes with `GET`.
+/// Returns the `method_not_allowed` error. `allow` lists the route's methods; `HEAD` is added to `GET`.
 #[must_use]
 pub fn method_not_allowed(allow: &str) -> ApiError {
     let allow = allow.replace("GET", "GET, HEAD");
@@ -197,18 +196,18 @@ pub fn method_not_allowed(allow: &str) -> ApiError {
     problem.into()
 }
 
-/// `Retry-After` for a wait in milliseconds.
+/// Returns the value of `Retry-After` for a wait in milliseconds: whole seconds, at least 1.
 #[must_use]
 pub fn retry_after(ms: i64) -> String {
     Millis(0).seconds_until(Millis(ms), 1).to_string()
 }
 
-/// Reads a request, lets `handle` answer it, and sends the answer. An error never escapes.
+/// Reads a request, calls `handle` and sends its response. An [`ApiError`] becomes a problem document.
 ///
-/// A `HEAD` is handled as a `GET`: the server that sends its answer leaves the body out and keeps its length.
+/// A `HEAD` request is handled as `GET`: the server omits the body and keeps `content-length`.
 ///
 /// # Errors
-/// None of ours: what the type asks for is what the engine wants.
+/// Only if the response cannot be built, for example because a header's value is invalid.
 pub async fn serve(
     request: SpinRequest,
     handle: impl AsyncFnOnce(&Request) -> Result<Response, ApiError>,
@@ -216,7 +215,7 @@ pub async fn serve(
     let (parts, body) = request.into_parts();
     let request_id = request_id(&parts.headers);
     let content_length = parts.headers.get("content-length").and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
-    // A request of another component has a body without saying how long it is.
+    // A request from another component has a body but no `content-length`.
     let has_body = content_length.map_or(!matches!(parts.method, Method::GET | Method::HEAD), |length| length > 0);
     let body = match has_body {
         false => Ok(Bytes::new()),
@@ -241,7 +240,7 @@ pub async fn serve(
     into_wasi_response(response, &request_id).await
 }
 
-/// Sends an answer the one good way.
+/// Converts a response as the module's documentation describes.
 async fn into_wasi_response(response: Response, request_id: &str) -> Result<WasiResponse, ErrorCode> {
     let mut builder = http::Response::builder()
         .status(response.status)
@@ -280,7 +279,7 @@ where
     Ok(bytes.into())
 }
 
-/// The request id that came, if it is one, else one of our own: random per instance, counted within it.
+/// Returns the client's `x-request-id` if it is valid, else a new id: a random number of the instance and a counter.
 fn request_id(headers: &HeaderMap) -> String {
     thread_local! {
         static COUNT: Cell<u64> = const { Cell::new(0) };

@@ -1,4 +1,4 @@
-//! The network through Spin: requests to the hosts that the manifest allows.
+//! Sends HTTP requests through Spin to the hosts that `allowed_outbound_hosts` lists.
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -11,10 +11,10 @@ use spin_sdk::{
 };
 use workflows::http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse};
 
-/// The most that is read of an answer, in bytes.
+/// The size in bytes at which reading a response body stops; the rest is dropped.
 const MAX_BODY_BYTES: usize = 256 * 1024;
 
-/// Spin's outbound HTTP. It follows no redirects.
+/// Spin's outbound HTTP client. It does not follow redirects.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SpinHttpClient;
 
@@ -41,11 +41,11 @@ impl HttpClient for SpinHttpClient {
     }
 }
 
-/// Each step of a call has the whole time.
+/// Applies the timeout to each step: connecting, the first byte, and the pause between bytes.
 fn options(timeout_ms: i64) -> RequestOptions {
     let nanoseconds = u64::try_from(timeout_ms).unwrap_or_default().saturating_mul(1_000_000);
     let options = RequestOptions::new();
-    // An engine that does not know one of these has a timeout of its own.
+    // An engine that does not support one of these uses its own timeout.
     let _ = options.set_connect_timeout(Some(nanoseconds));
     let _ = options.set_first_byte_timeout(Some(nanoseconds));
     let _ = options.set_between_bytes_timeout(Some(nanoseconds));

@@ -1,20 +1,22 @@
-//! Spin key-value: copies to read from, never the truth. A failure here is a slow read, not an error.
+//! Spin key-value as a best-effort cache of data that Redis or the ledger owns.
+//!
+//! Errors are ignored: a failed read counts as a miss, a failed write is lost.
 
 use spin_sdk::key_value::Store;
 
-/// The copy under `key`, if there is one.
+/// Returns the value of `key`; `None` if there is none or the store failed.
 pub async fn get(key: &str) -> Option<Vec<u8>> {
     Store::open_default().await.ok()?.get(key).await.ok()?
 }
 
-/// Keeps a copy under `key`.
+/// Sets the value of `key`.
 pub async fn set(key: &str, value: &[u8]) {
     if let Ok(store) = Store::open_default().await {
         let _ = store.set(key, value).await;
     }
 }
 
-/// Forgets the copy under `key`.
+/// Deletes `key`.
 pub async fn delete(key: &str) {
     if let Ok(store) = Store::open_default().await {
         let _ = store.delete(key).await;

@@ -1,8 +1,10 @@
-//! The ledger through Spin: SQLite, or PostgreSQL where the variable `ledger` is its URL. The schema is made, or brought
-//! up to date, by whoever finds it missing.
+//! The ledger through Spin: SQLite, or PostgreSQL if the variable `ledger` is its URL.
 //!
-//! PostgreSQL may be reached and say nothing. A statement that took too long is *unknown* (D8), its connection is
-//! dropped, and whoever asked asks no more: a request waits once. SQLite is a file of this machine and needs no clock.
+//! Each instance migrates the schema before its first statement, and again if a table is missing.
+//!
+//! A PostgreSQL server may accept a connection and never respond. After a timeout the statement's result is *unknown*
+//! (D8), its connection is closed, and the same [`SpinLedger`] fails every further statement at once, so that a request
+//! waits for one timeout at most. SQLite is a local file and has no timeout.
 
 use std::{
     cell::{Cell, RefCell},
@@ -23,13 +25,13 @@ use crate::{
     timeout::with_timeout,
 };
 
-/// How long a statement, or the making of a connection, may take while somebody waits for the answer.
+/// Timeout for a statement, or for opening a connection, while a client waits for the response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The same for statements that do a lot at once: batches of the writer and the sweeper, rebuilds, migrations.
+/// The same for large statements: batches of the order writer and the sweeper, rebuilds, audits.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection, kept for the life of the instance.
+/// A connection; it is open until the instance ends or the connection fails.
 enum Connection {
     Sqlite(sqlite::Connection),
     Postgres(pg::Connection),
@@ -40,24 +42,24 @@ thread_local! {
     static MIGRATED: RefCell<AsyncOnce<()>> = const { RefCell::new(AsyncOnce::Empty) };
 }
 
-/// The ledger of the variable `ledger`.
+/// The ledger that the variable `ledger` names. Open one per request: it remembers a timeout.
 #[derive(Debug, Clone)]
 pub struct SpinLedger {
     dialect: Dialect,
     timeout: Duration,
-    /// It did not answer in time, and is asked no more.
+    /// A statement timed out; further ones fail at once.
     timed_out: Cell<bool>,
 }
 
 impl SpinLedger {
-    /// The ledger, as the variable says.
+    /// Prepares the ledger with a timeout of 3 s per statement. The connection is opened by the first statement.
     pub async fn open() -> Self {
         let postgres = config::get("ledger").await.starts_with("postgres");
         let dialect = if postgres { Dialect::Postgres } else { Dialect::Sqlite };
         Self { dialect, timeout: REQUEST_TIMEOUT, timed_out: Cell::new(false) }
     }
 
-    /// The same for work that may take longer.
+    /// The same with a timeout of 10 s, for statements that process many rows.
     pub async fn open_for_batch() -> Self {
         Self { timeout: BATCH_TIMEOUT, ..Self::open().await }
     }
@@ -83,8 +85,8 @@ impl Sql for SpinLedger {
 }
 
 impl SpinLedger {
-    /// Once for each instance: a ledger that an older app made is missing what its triggers now do, and no statement
-    /// would say so.
+    /// Runs the migrations once per instance. A ledger of an older release lacks newer triggers, and no statement would
+    /// fail because of that.
     async fn migrate_once(&self) -> Result<(), StoreError> {
         let migrate = async || Box::pin(schema::migrate(&WithoutMigration(self))).await;
         async_once::get_or_init(&MIGRATED, migrate).await.map(|_| ())
@@ -106,7 +108,7 @@ impl SpinLedger {
         result
     }
 
-    /// What comes of `work`, unless that takes too long, or something has before.
+    /// Runs `work` with the timeout; fails at once if an earlier statement timed out.
     async fn within_timeout<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         let timeout_error =
             || StoreError::LedgerUnavailable(format!("no answer within {} ms", self.timeout.as_millis()));
@@ -123,7 +125,7 @@ impl SpinLedger {
     }
 }
 
-/// The ledger while it is brought up to date: its statements go straight through.
+/// The ledger for the migrations themselves: its statements run without migrating first.
 struct WithoutMigration<'a>(&'a SpinLedger);
 
 impl Sql for WithoutMigration<'_> {
@@ -189,7 +191,7 @@ async fn run_postgres(
             SqlValue::Text(text) => pg::ParameterValue::Str(text),
         })
         .collect();
-    // PostgreSQL writes `$1` where SQLite writes `?1`; no statement has a question mark for anything else.
+    // PostgreSQL's parameters are `$1`, SQLite's `?1`; no statement has a question mark anywhere else.
     let statement = statement.replace('?', "$");
     let rows = async {
         let mut result = connection.query(statement, params).await?;
@@ -209,7 +211,7 @@ async fn run_postgres(
     Ok(rows.into_iter().map(|row| row.into_iter().map(value).collect()).collect())
 }
 
-/// Sorts errors by their text: both engines give no more than that.
+/// Classifies an error by its text: Spin gives nothing else.
 fn classify(text: String) -> StoreError {
     let lower = text.to_ascii_lowercase();
     let contains_any = |words: &[&str]| words.iter().any(|word| lower.contains(word));
@@ -231,7 +233,7 @@ fn classify(text: String) -> StoreError {
     }
 }
 
-/// An error's text without the address, which carries a password.
+/// Removes URLs from an error's text: the ledger's contains a password.
 fn without_url(text: &str) -> String {
     text.split_whitespace().filter(|word| !word.contains("://")).collect::<Vec<_>>().join(" ")
 }

@@ -1,6 +1,7 @@
-//! Spin, as the functions see it: HTTP, Redis, the ledger, key-value, variables, the clock and the log.
+//! What the functions share on Spin: HTTP, Redis, ledger, key-value, configuration, caches, clock and logs.
 //!
-//! **Invariant:** every response leaves through [`http::serve`], the only place that knows how to send one well.
+//! **Invariant:** every response leaves through [`http::serve`], the only function that sends one without the 40 ms
+//! delay that its module describes.
 
 pub mod abuse;
 pub mod activity_cache;

@@ -1,4 +1,4 @@
-//! Limits on the wire (B4): `RateLimit`, `RateLimit-Policy`, and what a refusal says.
+//! Rate limits in HTTP responses (B4): the headers `RateLimit` and `RateLimit-Policy`, and refusals.
 
 use domain::{
     problem::{Code, Problem},
@@ -6,7 +6,7 @@ use domain::{
 };
 use workflows::hot::limits::RateLimit;
 
-/// `RateLimit` and `RateLimit-Policy`; nothing where there is no limit.
+/// Returns the headers `RateLimit` and `RateLimit-Policy`; none if there is no limit.
 #[must_use]
 pub fn headers(rate_limits: &[RateLimit]) -> Vec<(&'static str, String)> {
     if rate_limits.is_empty() {
@@ -19,7 +19,10 @@ pub fn headers(rate_limits: &[RateLimit]) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A refusal that carries the limits, and names those that were violated.
+/// Adds the limits' headers to a refusal.
+///
+/// `rate_limited`, `overloaded` and `not_open` also get `Retry-After` if `wait_ms` is positive, and `rate_limited` the
+/// names of the limits that are used up.
 #[must_use]
 pub fn refusal(mut problem: Problem, wait_ms: i64, rate_limits: &[RateLimit]) -> Problem {
     if wait_ms > 0 && matches!(problem.code, Code::RateLimited | Code::Overloaded | Code::NotOpen) {

@@ -1,21 +1,21 @@
-//! Alarms: how one request of an instance wakes another.
+//! Lets one request of an instance wake another.
 //!
-//! To the engine each request is a task of its own, and a Rust waker of one does nothing for another. A stream does: when
-//! its writing end is dropped, who reads from it wakes.
+//! The engine runs each request as its own task, and a Rust waker of one task has no effect on another. A WASI stream
+//! has: when its writer is dropped, the task that reads from it wakes.
 
 use std::{future::Future, pin::Pin};
 
 use spin_sdk::{wasip3::wit_stream, wit_bindgen::StreamWriter};
 
-/// Dropped, it wakes its sleeper.
+/// Wakes the waiting request when it is dropped.
 pub struct Notifier {
     _writer: StreamWriter<u8>,
 }
 
-/// Over when its alarm is dropped.
+/// Completes when its [`Notifier`] is dropped.
 pub type Notified = Pin<Box<dyn Future<Output = ()>>>;
 
-/// An alarm and what it ends.
+/// Creates a notifier and the future that it completes.
 #[must_use]
 pub fn channel() -> (Notifier, Notified) {
     let (writer, mut reader) = wit_stream::new::<u8>();

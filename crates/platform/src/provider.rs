@@ -1,14 +1,14 @@
-//! The payment provider of the variables.
+//! Builds the payment provider from the variables.
 
 use domain::problem::{Code, Problem};
 use workflows::payments::provider::{AnyProvider, RetryPolicy, Sandbox, Stripe};
 
 use crate::{clock, config, http_client::SpinHttpClient, log};
 
-/// The provider that `payment_provider` names, with what it needs, for somebody with so much `patience`.
+/// Returns the provider that the variable `payment_provider` names. `retry` sets Stripe's timeout and attempts.
 ///
 /// # Errors
-/// `not_ready`, with the cause in the log.
+/// `not_ready` if a variable is missing or wrong; the variable is logged.
 pub async fn from_config(retry: RetryPolicy) -> Result<AnyProvider<SpinHttpClient>, Problem> {
     match &*config::get("payment_provider").await {
         "sandbox" => Ok(AnyProvider::Sandbox(Sandbox {

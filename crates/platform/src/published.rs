@@ -1,6 +1,7 @@
-//! Which sales were published: asked where a sale has no gate, to tell one that never was from a Redis that lost it (C3).
+//! Lists the published activities, to explain why an activity has no gate in Redis (C3).
 //!
-//! The ledger is asked once in five seconds, by one for all, however many ids are tried (F3).
+//! An activity without a gate was never published, or Redis lost its data. The list is copied to key-value and read
+//! from the ledger at most once in 5 s, however many ids clients try (F3).
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
@@ -22,31 +23,34 @@ use crate::{
     ttl_cache::{self, MAX_AGE_MS, TtlCache},
 };
 
-/// Where the copy is kept, and the lease of whoever makes a new one.
+/// The key of the copy in key-value, and the Redis key of the lease to replace it.
 const COPY_KEY: &str = "published";
 const LEASE_KEY: &str = "stampede:published";
 
-/// How long the ledger is not asked again, in milliseconds.
+/// How long the lease lasts, in milliseconds. It is not released: until it expires, other requests use the copy.
 const FRESH_MS: i64 = 5_000;
 
-/// How old a copy may be while somebody else makes a new one, in milliseconds.
+/// How old a copy may be while another request replaces it, in milliseconds.
 const STALE_MS: i64 = 15_000;
 
-/// What those do who find none: look again every 50 ms, up to 500 ms, and then ask themselves.
+/// Interval and attempts with which a request polls for a copy: 500 ms in all. After that it reads the ledger itself.
 const POLL: (Duration, usize) = (Duration::from_millis(50), 10);
 
 thread_local! {
     static PUBLISHED: TtlCache<(), Rc<Published>> = RefCell::default();
 }
 
-/// Every sale that was published, and when it ends; closed ones have ended in 1970.
+/// Every published activity and when it ends; a closed one has the end time 0.
 #[derive(Serialize, Deserialize)]
 struct Published {
     at: Millis,
     ends: BTreeMap<ActivityId, Millis>,
 }
 
-/// Why a sale has no gate: it never was, it is over, or Redis does not have it yet, or no more.
+/// Returns the error for an activity that has no gate in Redis.
+///
+/// It is `not_found` if the activity was never published, `ended` if it is over, `not_ready` if Redis has not loaded it
+/// or has lost it, and [`ApiError::Store`] if the list cannot be read.
 pub async fn missing_gate_error(activity: &ActivityId) -> ApiError {
     let published = match ttl_cache::get_or_fetch(&PUBLISHED, (), MAX_AGE_MS, load).await {
         Ok(published) => published,

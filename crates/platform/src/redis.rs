@@ -1,11 +1,11 @@
-//! Redis through Spin: one connection, kept for the life of the instance and shared by its requests.
+//! Redis through Spin: one connection per instance, shared by its concurrent requests.
 //!
-//! Spin's connection does not reconnect by itself: on a connection error it is dropped, a new one is opened, and the
-//! call is repeated once. Every script of this app may be repeated; that is what makes this safe.
+//! Spin's connection does not reconnect. On a connection error it is closed, a new one is opened, and the command is
+//! sent once more. This is safe because every script of this app may be repeated.
 //!
-//! Nor does it give up by itself: a server that is reached and does not answer would hold a request for ever. A call that
-//! took too long is *unknown* (D8): it is not repeated here, its connection is dropped, and the caller is told to ask
-//! again.
+//! Nor has Spin's connection a timeout: a server that accepts a command and never responds would block a request for
+//! ever. After a timeout the result of the command is *unknown* (D8): the connection is closed, the command is not
+//! repeated here, and the client gets `503` with `Retry-After`.
 
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
@@ -22,22 +22,22 @@ use crate::{
     timeout::with_timeout,
 };
 
-/// How long a call, or the making of a connection, may take.
+/// Timeout for a command, and for opening a connection.
 const REDIS_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 thread_local! {
     static CONNECTION: RefCell<AsyncOnce<Connection>> = const { RefCell::new(AsyncOnce::Empty) };
 }
 
-/// The Redis of the variable `redis_url`.
+/// The Redis server that the variable `redis_url` names.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SpinRedis;
 
 impl SpinRedis {
-    /// Redis's clock.
+    /// Returns the time of Redis's clock.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// `RedisUnavailable` if the server did not respond, `RedisRefused` if it returned an error.
     pub async fn now(self) -> Result<Millis, StoreError> {
         let mut reply = workflows::reply::Reply::new(self.command("TIME", Vec::new()).await?);
         Ok(Millis(reply.int()? * 1000 + reply.int()? / 1000))
@@ -69,7 +69,7 @@ impl Redis for SpinRedis {
     }
 }
 
-/// It may have happened, or may still.
+/// The error of a command whose result is unknown: it may have run, or may still run.
 fn timeout_error() -> StoreError {
     StoreError::RedisUnavailable(format!("no answer within {} ms", REDIS_TIMEOUT.as_millis()))
 }
@@ -79,7 +79,7 @@ async fn connection() -> Result<Rc<Connection>, StoreError> {
         let url = config::get("redis_url").await;
         Connection::open(&*url).await.map_err(|error| StoreError::RedisUnavailable(error.to_string()))
     });
-    // Whoever waits for another's connection waits no longer than for one of their own.
+    // Waiting for a connection that another request is opening has the same timeout as opening one.
     with_timeout(REDIS_TIMEOUT, opening).await.unwrap_or_else(|| Err(timeout_error()))
 }
 

@@ -1,8 +1,8 @@
-//! Patience: how long a request waits for something.
+//! Timeouts for futures, with one timer per instance.
 //!
-//! Nearly every wait ends well before its time. A timer for each would nearly always be called off, which costs the
-//! engine a stack and more time than the call to Redis that it guards. So an instance has one clock, which ticks for all
-//! who wait and stops when nobody does.
+//! Nearly every future completes in time. Starting and cancelling an engine timer for each one costs the engine a stack
+//! and takes longer than the Redis call that it guards. So each instance has one timer, which ticks every 250 ms while
+//! there are waiters and stops when there are none.
 
 use std::{
     cell::{Cell, RefCell},
@@ -26,15 +26,18 @@ thread_local! {
 }
 
 struct Timer {
+    /// Ticks so far; the timer does not tick while there are no waiters.
     ticks: Cell<u64>,
-    /// Waits begun.
+    /// The id of the next waiter.
     next_id: Cell<u64>,
     running: Cell<bool>,
-    /// The tick at which a wait has lasted too long, and what wakes it then, by the wait's number.
+    /// The tick at which a waiter's timeout has elapsed, and its notifier, by the waiter's id.
     waiters: RefCell<BTreeMap<u64, (u64, Notifier)>>,
 }
 
-/// What `work` answers, unless that takes longer than `patience`, which may last a tick more.
+/// Returns the output of `future`, or `None` if it takes longer than `timeout`.
+///
+/// The timeout is rounded up to whole ticks of 250 ms and may last one tick more.
 pub async fn with_timeout<T>(timeout: Duration, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     let mut wait = None;
@@ -51,7 +54,7 @@ pub async fn with_timeout<T>(timeout: Duration, future: impl Future<Output = T>)
         }
         if !TIMER.with(|timer| timer.running.replace(true)) {
             wit_bindgen::spawn(run());
-            // What is spawned starts when its request is polled again.
+            // A spawned task starts when the request that spawned it is polled again.
             context.waker().wake_by_ref();
         }
         Poll::Pending
@@ -59,7 +62,7 @@ pub async fn with_timeout<T>(timeout: Duration, future: impl Future<Output = T>)
     .await
 }
 
-/// A wait, by number; woken when it is over, or when the clock has stopped.
+/// A registered waiter. It is notified when its deadline has passed, and when the timer stops early.
 struct Wait {
     id: u64,
     deadline: u64,
@@ -70,7 +73,7 @@ impl Wait {
     fn start(timeout: Duration) -> Self {
         let ticks = u64::try_from(timeout.as_millis().div_ceil(TICK.as_millis())).unwrap_or(u64::MAX);
         let id = TIMER.with(|timer| timer.next_id.replace(timer.next_id.get() + 1));
-        // The tick under way does not count: part of it is over.
+        // The current tick does not count, because part of it has passed.
         let deadline = TIMER.with(|timer| timer.ticks.get() + ticks + 1);
         Self { id, deadline, notified: notify_at(id, deadline) }
     }
@@ -96,7 +99,7 @@ fn notify_at(id: u64, deadline: u64) -> Notified {
     notified
 }
 
-/// Ticks until nobody waits.
+/// Ticks until there are no waiters.
 async fn run() {
     let _stopped = StopOnDrop;
     while TIMER.with(|timer| !timer.waiters.borrow().is_empty()) {
@@ -109,8 +112,10 @@ async fn run() {
     }
 }
 
-/// The clock may be started again. One that stops early, with the request that it began in, wakes those who wait: the
-/// first of them starts it again, and they wait on.
+/// Marks the timer as stopped.
+///
+/// The timer runs as a task of the request that started it, and ends with that request. If waiters of other requests
+/// remain, they are woken; the first one starts the timer again, and all of them continue to wait.
 struct StopOnDrop;
 
 impl Drop for StopOnDrop {

@@ -1,4 +1,7 @@
-//! Copies that an instance keeps for less than a second: one request fetches, the others read (F1, C8).
+//! Per-instance cache of values that are at most a second old (F1, C8).
+//!
+//! One request fetches a value. The other requests wait for it if it is the first fetch of the key; during a later
+//! fetch they use the old value for a moment.
 
 use std::{cell::RefCell, collections::HashMap, future::Future, thread::LocalKey, time::Duration};
 
@@ -10,42 +13,45 @@ use crate::{
     timeout::with_timeout,
 };
 
-/// How old a copy may be, in milliseconds: with its own fetch, less than a second.
+/// The age at which a value is fetched again, in milliseconds. The rest of the second is for the fetch.
 pub const MAX_AGE_MS: i64 = 900;
 
-/// How much longer others read on while one fetches, in milliseconds: with what it is old already, a second.
+/// How long other requests may use the old value while one request fetches, in milliseconds; with [`MAX_AGE_MS`], a
+/// second in all.
 pub const STALE_WHILE_REFRESH_MS: i64 = 100;
 
-/// Copies kept at most; beyond that all are dropped, which costs one fetch each.
+/// Most entries of one cache. When they are reached, a new key clears the cache, which costs one fetch per key.
 const MAX_ENTRIES: usize = 256;
 
-/// How long those wait who come while the first copy is fetched; then they fetch themselves.
+/// How long a request waits for the first fetch of another; after that it fetches by itself.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A kept copy.
+/// A value and its age.
 pub struct CachedValue<T> {
-    /// When it was fetched.
+    /// When the value was fetched, by the instance's clock.
     pub fetched_at: Millis,
-    /// What was fetched.
+    /// The value.
     pub value: T,
 }
 
-/// Copies by key.
+/// The entries by key.
 pub type TtlCache<K, T> = RefCell<HashMap<K, Entry<T>>>;
 
-/// What is known of a copy.
+/// The state of one key.
 pub enum Entry<T> {
-    /// The first one is being fetched; these wait for it.
+    /// One request fetches the first value; these notifiers wake the requests that wait.
     Fetching(Vec<Notifier>),
-    /// It is there.
+    /// A value, fresh or old.
     Cached(CachedValue<T>),
 }
 
-/// The copy under `key`, fetched where there is none or it is older than `max_age_ms`: by one request, while others
-/// read the old one for a moment.
+/// Returns the value of `key`, and calls `fetch` first if there is none or it is older than `max_age_ms`.
+///
+/// Only one request fetches: concurrent requests use the old value for [`STALE_WHILE_REFRESH_MS`], or wait for the
+/// first value for up to a second.
 ///
 /// # Errors
-/// Those of `fetch`.
+/// Those of `fetch`. The entry is then removed, and the next request fetches again.
 pub async fn get_or_fetch<K, T, E, F>(
     cache: &'static LocalKey<TtlCache<K, T>>,
     key: K,
@@ -60,12 +66,12 @@ where
     loop {
         let now = clock::now();
         let found = cache.with_borrow_mut(|cache| match cache.get_mut(&key) {
-            // A copy from the future is from a clock that has jumped: its age is not known.
+            // A value from the future means that the clock was set back: its age is unknown.
             Some(Entry::Cached(cached)) if (0..=max_age_ms).contains(&(now.0 - cached.fetched_at.0)) => {
                 Ok(cached.value.clone())
             }
-            // Too old: this request fetches, and others read on for a moment. Were there no end to that, a silent Redis
-            // would leave them with what was true long ago.
+            // Too old: this request fetches, and the others use the old value for a moment. Without that limit, they
+            // would use it for as long as Redis does not respond.
             Some(Entry::Cached(cached)) => {
                 cached.fetched_at = Millis(now.0 - max_age_ms + STALE_WHILE_REFRESH_MS);
                 Err(None)
@@ -102,7 +108,7 @@ where
     Ok(value)
 }
 
-/// A fetch that failed, or was called off, leaves no copy behind: the next request tries again.
+/// Removes the entry if the fetch fails or is cancelled, so that the next request tries again.
 struct EvictOnDrop<K: std::hash::Hash + Eq + 'static, T: 'static>(&'static LocalKey<TtlCache<K, T>>, K);
 
 impl<K: std::hash::Hash + Eq, T> Drop for EvictOnDrop<K, T> {
