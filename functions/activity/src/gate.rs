@@ -1,4 +1,6 @@
-//! The gate (A4): the same for everybody, so that a cache in front answers the crowd and asks once a second.
+//! Serves the gate of an activity as JSON and as a script (A4).
+//!
+//! The response is the same for every client, so a CDN can serve it and ask the origin once a second.
 
 use domain::{
     activity::Phase,
@@ -12,15 +14,15 @@ use platform::{
 
 const CACHE_CONTROL: &str = "public, max-age=0, s-maxage=1";
 
-/// `gate.json`.
+/// Handles `GET /api/activities/:activity/gate.json`.
 pub async fn json(activity: &str) -> Result<Response, ApiError> {
     Ok(Response::json(200, &document(activity).await?).header("cache-control", CACHE_CONTROL))
 }
 
-/// `gate.js`: the same as a script that a page can include.
+/// Handles `GET /api/activities/:activity/gate.js`: the same document as a script that a page can include.
 pub async fn script(activity: &str) -> Result<Response, ApiError> {
     let gate = serde_json::to_string(&document(activity).await?).unwrap_or_default();
-    // `</script>` cannot end a script early: no `<` is left in it.
+    // `<` is escaped, so that a value that contains `</script>` cannot end an inline script.
     let script = format!("globalThis.stampedeGate = {};\n", gate.replace('<', "\\u003c"));
     Ok(Response::text(200, "text/javascript; charset=utf-8", script).header("cache-control", CACHE_CONTROL))
 }
@@ -28,7 +30,7 @@ pub async fn script(activity: &str) -> Result<Response, ApiError> {
 async fn document(activity: &str) -> Result<GateDocument, ApiError> {
     let activity = ActivityId::parse(activity).map_err(|_| not_found("There is no such sale."))?;
     let snapshot = activity_cache::gate(&activity).await?;
-    // Redis's clock, carried on by ours since it was read.
+    // Redis's time, plus what has passed on the instance's clock since it was read.
     let now = activity_cache::server_time(&snapshot, clock::now());
     let phase = snapshot.gate.phase(now);
     Ok(GateDocument {

@@ -1,4 +1,4 @@
-//! One sale: its description, rules, and what is left.
+//! Serves one activity: its description, its rules and its stock.
 
 use std::rc::Rc;
 
@@ -11,12 +11,12 @@ use platform::{
 use serde_json::json;
 use workflows::StoreError;
 
-/// The sale, and when its stock was read.
+/// Handles `GET /api/activities/:activity`. `as_of` in the response is Redis's time when the stock was read.
 pub async fn get(activity: &str) -> Result<Response, ApiError> {
     let activity = ActivityId::parse(activity).map_err(|_| not_found("There is no such sale."))?;
     let (cached, snapshot) = match load(&activity).await {
         Ok((cached, snapshot)) => (cached, Some(snapshot)),
-        // While Redis is away the sale is shown as it was last described: what is left, nobody can tell.
+        // While Redis is unavailable, the cached description is served; `left` and `as_of` are null.
         Err(error @ ApiError::Store(StoreError::RedisUnavailable(_))) => {
             (activity_cache::cached(&activity).await.ok_or(error)?, None)
         }
@@ -40,7 +40,7 @@ pub async fn get(activity: &str) -> Result<Response, ApiError> {
             })
         })
         .collect();
-    // The allow list names people: what the public sees is only that there is one.
+    // The allow list contains user ids, so the public document says only whether there is one.
     let eligibility = json!({
         "members_only": spec.eligibility.members_only,
         "min_level": spec.eligibility.min_level,

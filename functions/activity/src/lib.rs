@@ -1,4 +1,4 @@
-//! What a sale is, what is left, and whether its gate is open.
+//! Serves published activities to buyers: the list, one description, and the gate.
 
 mod gate;
 mod info;

@@ -1,4 +1,4 @@
-//! All published sales.
+//! Lists the published activities.
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -15,7 +15,7 @@ thread_local! {
     static ACTIVITIES: TtlCache<(), Rc<Vec<Activity>>> = RefCell::default();
 }
 
-/// The list, newest start first.
+/// Handles `GET /api/activities`: up to 200 activities, the latest start first.
 pub async fn get() -> Result<Response, ApiError> {
     let published = ttl_cache::get_or_fetch(&ACTIVITIES, (), MAX_AGE_MS, async || {
         Ok::<_, ApiError>(Rc::new(activities::list(&SpinLedger::open().await, false).await?))

@@ -1,6 +1,7 @@
-//! `POST /api/activities/:activity/challenge`: a human check to solve (B5).
+//! `POST /api/activities/:activity/challenge`: issues a human check (B5).
 //!
-//! A proof of work is answered as ALTCHA's widget reads it, the challenge itself; a picture puzzle as `{captcha}`.
+//! The response for a proof of work is the challenge itself, as ALTCHA's widget expects it; for a picture puzzle it is
+//! `{captcha}`.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use domain::{
@@ -20,16 +21,16 @@ use serde_json::{Value, json};
 
 use crate::precheck::{self, Precheck};
 
-/// What a page may choose.
+/// What the page supports and the visitor prefers.
 #[derive(Default, Deserialize)]
 struct Body {
-    /// The version of ALTCHA that the widget speaks.
+    /// The widget's ALTCHA version: 1 or 2 (the default).
     altcha: Option<u8>,
-    /// The puzzle that suits the visitor.
+    /// The kind of puzzle that the visitor prefers.
     captcha: Option<PuzzleKind>,
 }
 
-/// Answers a challenge for this user and sale.
+/// Issues a challenge that is bound to this user and activity.
 pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, ApiError> {
     let body: Body = precheck::optional_body(request)?;
     if body.altcha.is_some_and(|version| version != 1 && version != 2) {
@@ -39,7 +40,7 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
     let document = match precheck.activity.spec.human_check {
         HumanCheck::None => return Err(not_found("This sale asks for no human check.")),
         HumanCheck::Pow => proof_of_work(&precheck, body.altcha, 1).await?,
-        // Whoever looks suspicious works twice as hard.
+        // This activity checks only suspicious visitors, so the work is twice as hard.
         HumanCheck::Suspicious => proof_of_work(&precheck, body.altcha, 2).await?,
         HumanCheck::Captcha => captcha(&precheck, body.captcha.unwrap_or_default()).await?,
     };

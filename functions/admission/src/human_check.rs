@@ -1,4 +1,4 @@
-//! Judges the human check that came with the wish for a ticket (B5).
+//! Verifies the human check in a ticket request (B5).
 
 use domain::{
     activity::HumanCheck,
@@ -15,35 +15,36 @@ use workflows::hot::admission::{CheckOutcome, SUSPICION_THRESHOLD};
 
 use crate::precheck::Precheck;
 
-/// The answer to a check: what ALTCHA's widget made, or the answer to a puzzle.
+/// The solution in the request body: the payload of ALTCHA's widget, or the solution of a picture puzzle.
 #[derive(Default, Deserialize)]
 pub struct Solution {
     altcha: Option<String>,
     captcha: Option<JsonObject<PuzzleSolution>>,
 }
 
-/// The answer to a puzzle.
+/// The solution of a picture puzzle.
 #[derive(Deserialize)]
 struct PuzzleSolution {
     id: String,
     answer: i64,
-    /// How a piece was slid: milliseconds and pixels.
+    /// The movement of the slider's piece: pairs of milliseconds and pixels.
     #[serde(default)]
     track: Vec<(i64, i64)>,
 }
 
-/// What came of the check, and why it failed if it did.
+/// The result of a check, to be recorded in Redis before the response.
 pub struct CheckResult {
-    /// As Redis takes it.
+    /// What Redis records.
     pub outcome: CheckOutcome,
-    /// What to answer where it failed.
+    /// The response's `detail` if the check failed, or if Redis finds that it was used before.
     pub detail: &'static str,
 }
 
-/// Judges, where a check is asked for; `score` is how suspicious the visitor is in all.
+/// Verifies the solution; `None` if the activity requires no check of this visitor. `score` is the visitor's suspicion
+/// score with strikes.
 ///
 /// # Errors
-/// `human_check_required` where there is nothing to judge.
+/// `human_check_required` if there is no solution; `human_check_failed` if the check has expired.
 pub fn verify(
     keys: &CheckKeys,
     precheck: &Precheck,
@@ -68,7 +69,7 @@ pub fn verify(
             outcome: CheckOutcome::Failed(Some(proof)),
             detail: "The check was not solved. Ask for a new one.",
         },
-        // To be late is human: it is refused, and not held against anybody.
+        // An expired check is refused but not counted as abuse.
         Err(CheckError::Expired) => return Err(check_failed("The check has expired. Ask for a new one.")),
         Err(CheckError::Forged) => CheckResult {
             outcome: CheckOutcome::Failed(None),
@@ -84,7 +85,7 @@ fn verify_puzzle(keys: &CheckKeys, precheck: &Precheck, solution: &PuzzleSolutio
         PuzzleKind::Slider => {
             let elapsed_ms = LIFETIME_MS - (puzzle.proof.expires_at.0 - precheck.now.0);
             let slide = Slide { x: solution.answer, track: solution.track.clone() };
-            // Clocks of instances differ a little.
+            // One second of tolerance, because the clocks of instances differ.
             slider::verify(puzzle.seed, &slide, elapsed_ms + 1_000)
         }
     };
@@ -95,7 +96,7 @@ fn check_required() -> Problem {
     Problem::new(Code::HumanCheckRequired, "Solve a challenge of this sale first.")
 }
 
-/// The check failed because of this.
+/// Returns the `human_check_failed` error with this `detail`.
 pub fn check_failed(detail: &str) -> Problem {
     Problem::new(Code::HumanCheckFailed, detail)
 }

@@ -1,4 +1,4 @@
-//! Lets the right people in: a signed-in user gets a ticket, and solves a human check first where the sale asks for one.
+//! Issues tickets to signed-in users, after a human check if the activity requires one (B1, B2, B5).
 
 mod challenge;
 mod human_check;

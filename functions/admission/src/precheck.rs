@@ -1,4 +1,4 @@
-//! Everything that challenges and tickets ask first: who it is, of which sale, and whether they may ask.
+//! Checks that challenges and tickets share: token, issue window, eligibility, bans and limits.
 
 use std::rc::Rc;
 
@@ -26,31 +26,31 @@ use workflows::hot::{
     limits::RateLimit,
 };
 
-/// Somebody who may go on.
+/// A visitor that passed all checks.
 pub struct Precheck {
-    /// Who they are.
+    /// The claims of the visitor's token.
     pub claims: Claims,
-    /// As Redis sees them.
+    /// The visitor as the Redis scripts need it.
     pub visitor: Visitor,
-    /// The gate.
+    /// The gate and the stock.
     pub snapshot: Rc<CachedGate>,
-    /// The sale.
+    /// The activity.
     pub activity: Rc<CachedActivity>,
-    /// Redis's clock.
+    /// The current time by Redis's clock.
     pub now: Millis,
-    /// Limits as they stand.
+    /// The visitor's limits after this request.
     pub rate_limits: Vec<RateLimit>,
-    /// How suspicious they are.
+    /// The visitor's suspicion score, without strikes.
     pub score: i64,
 }
 
 impl Precheck {
-    /// Lets somebody in who asks for a `desk`: `challenge` or `ticket`. The cheapest refusal comes first, and Redis is
-    /// asked once, after everything that CPU and memory can tell.
+    /// Runs all checks, the cheapest first, and calls the precheck script in Redis last. `bucket` selects the rate
+    /// limits: `challenge` or `ticket`.
     pub async fn run(request: &Request, activity: ActivityId, bucket: &str) -> Result<Self, ApiError> {
         let ip = client_address::address(request).await;
         let claims = auth::verify_token(request).await?.map_err(|error| {
-            // An old token, or none, is a page that was left open; a forged one is worth a note.
+            // An expired token comes from a page that was left open; only a forged one counts as abuse.
             if error == TokenError::Forged {
                 abuse::record(&activity, ip.clone());
             }
@@ -80,13 +80,13 @@ impl Precheck {
         }
     }
 
-    /// Whom a human check is bound to.
+    /// Returns the activity and user that a human check is bound to.
     pub fn subject(&self) -> Subject<'_> {
         Subject { activity: &self.visitor.activity, user: &self.visitor.user }
     }
 }
 
-/// The body, which may be left out; text that is not JSON is refused wherever it stands.
+/// Parses the request body; an empty one is the default. The first parse refuses anything that is not a JSON object.
 pub fn optional_body<T: Default + DeserializeOwned>(request: &Request) -> Result<T, Problem> {
     if request.body.is_empty() {
         return Ok(T::default());
@@ -95,7 +95,7 @@ pub fn optional_body<T: Default + DeserializeOwned>(request: &Request) -> Result
     domain::body::parse(&request.body)
 }
 
-/// Whether tickets are issued at `now`.
+/// Checks that tickets are issued at `now`: from 30 minutes before the start until the end, and not while shedding.
 fn check_issue_window(snapshot: &CachedGate, now: Millis) -> Result<(), Problem> {
     let gate = &snapshot.gate;
     let opens_at = gate.starts_at.plus(-ISSUED_BEFORE_START_MS);
@@ -113,7 +113,7 @@ fn check_issue_window(snapshot: &CachedGate, now: Millis) -> Result<(), Problem>
     }
 }
 
-/// Whether the sale is for this user (B7).
+/// Returns whether the activity is open to this user (B7).
 fn is_eligible(rules: &Eligibility, claims: &Claims) -> bool {
     (!rules.members_only || claims.member)
         && claims.level >= rules.min_level

@@ -1,4 +1,4 @@
-//! Which request is answered where.
+//! Routes the requests of this function.
 
 use domain::ids::ActivityId;
 use platform::http::{ApiError, Request, Response, method_not_allowed, not_found};
@@ -6,7 +6,7 @@ use spin_sdk::http::Method;
 
 use crate::{challenge, ticket};
 
-/// Finds the answer.
+/// Calls the handler of the request's route.
 pub async fn route(request: &Request) -> Result<Response, ApiError> {
     let ["api", "activities", activity, action] = request.segments()[..] else {
         return Err(not_found("No such route."));

@@ -1,4 +1,7 @@
-//! `POST /api/activities/:activity/ticket`: everything slow happens here, before the rush.
+//! `POST /api/activities/:activity/ticket`: issues a ticket (B1, B2).
+//!
+//! The slow checks (JWT, ledger, human check) run here, before the rush, so that a reservation verifies only the
+//! ticket's HMAC.
 
 use domain::{
     activity::HumanCheck,
@@ -26,7 +29,7 @@ use crate::{
     precheck::{self, Precheck},
 };
 
-/// Answers `201` and a ticket, or why not.
+/// Returns `201` with a ticket for this user and activity.
 pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, ApiError> {
     let solution: Solution = precheck::optional_body(request)?;
     let tickets = auth::ticket_keys().await?;

@@ -1,7 +1,8 @@
-//! What an instance remembers of a gate for less than a second (A4, C6): enough to refuse without Redis.
+//! Per-instance cache that refuses reservations without a Redis call (A4, C6).
 //!
-//! It is fed by the answers of the reservations themselves, so it never costs a call of its own. A winner who asks again
-//! is told from a loser by the winners' fingerprints: a replay goes to Redis, whatever is sold out.
+//! It holds the gate, sold-out SKUs and bans for at most a second. The replies to reservations fill it, so it makes no
+//! Redis calls of its own. A winner that repeats its request is recognised by its ULID's fingerprint, and the request
+//! is sent to Redis although the SKU is sold out.
 
 use std::{
     cell::RefCell,
@@ -20,34 +21,34 @@ use platform::{
 };
 use workflows::hot::reserve::{Gate, ReserveOutcome, ReserveReply, ReserveRequest, fingerprint};
 
-/// Sales remembered at most, and bans of a sale.
+/// Most activities in the cache, and most bans of one activity.
 const MAX_ENTRIES: usize = 64;
 
-/// What to do with a wish.
+/// What to do with a reservation.
 pub enum Decision {
-    /// Refuse it, with milliseconds to wait where that helps.
+    /// Refuse it. The number is the wait in milliseconds for `Retry-After`; 0 is none.
     Refuse(Code, i64),
-    /// Ask Redis.
+    /// Send it to Redis.
     Ask,
-    /// Ask Redis, and have it bring the gate along.
+    /// Send it to Redis, and request the gate in the reply. Keep the guard until [`update`] has run.
     Refresh(RefreshGuard),
-    /// Somebody is looking: wait for what they see.
+    /// Another request refreshes the gate: wait for it, and decide again.
     Wait(Notified),
 }
 
 #[derive(Default)]
 struct GateCache {
-    /// The gate, when it was read, and Redis's clock less ours.
+    /// The gate, when it was read by the instance's clock, and Redis's clock minus the instance's, in milliseconds.
     gate: Option<(Gate, Millis, i64)>,
     sold_out: HashMap<SkuId, SoldOut>,
-    /// Who was refused for a ban, and when: hammering on costs no call (B6).
+    /// Users and addresses that were refused because of a ban, and when: their retries cost no Redis call (B6).
     banned: HashMap<(UserId, String), Millis>,
-    /// Those who wait for what somebody sees who is looking.
+    /// `Some` while a request refreshes the gate; the notifiers wake the requests that wait for it.
     refreshing: Option<Vec<Notifier>>,
 }
 
 impl GateCache {
-    /// Looks, or waits for who is looking.
+    /// Lets this request refresh the gate, or wait for one that already does.
     fn refresh(&mut self, activity: &ActivityId) -> Decision {
         if let Some(waiters) = &mut self.refreshing {
             let (notifier, refreshed) = notify::channel();
@@ -69,7 +70,7 @@ thread_local! {
     static CACHE: RefCell<HashMap<ActivityId, GateCache>> = RefCell::default();
 }
 
-/// Marks that a request is looking; dropped with it, however it ends, it wakes those who wait.
+/// Marks that a request refreshes the gate. When it is dropped, however the request ends, the waiting requests wake.
 pub struct RefreshGuard(ActivityId);
 
 impl Drop for RefreshGuard {
@@ -82,7 +83,7 @@ impl Drop for RefreshGuard {
     }
 }
 
-/// What memory says of a wish at `now`.
+/// Decides from the cache what to do with a reservation at `now`, by the instance's clock.
 pub fn decide(request: &ReserveRequest, now: Millis) -> Decision {
     let activity = request.order_no.activity();
     CACHE.with_borrow_mut(|cache| {
@@ -90,8 +91,8 @@ pub fn decide(request: &ReserveRequest, now: Millis) -> Decision {
             cache.clear();
         }
         let entry = cache.entry(activity.clone()).or_default();
-        // What is from the future is from a clock that has jumped: its age is not known. While somebody looks, the others
-        // read on for a moment.
+        // An entry from the future means that the clock was set back: its age is unknown. During a refresh, the other
+        // requests use old entries for a moment.
         let max_age_ms = if entry.refreshing.is_some() { MAX_AGE_MS + STALE_WHILE_REFRESH_MS } else { MAX_AGE_MS };
         let is_fresh = |at: Millis| (0..=max_age_ms).contains(&(now.0 - at.0));
         let Some((gate, _, offset)) = entry.gate.as_ref().filter(|(_, at, _)| is_fresh(*at)) else {
@@ -122,7 +123,7 @@ pub fn decide(request: &ReserveRequest, now: Millis) -> Decision {
     })
 }
 
-/// Why the gate is closed to a start key at Redis's `now`.
+/// Returns why the gate refuses a start key at `now`, by Redis's clock, and the wait in milliseconds.
 fn gate_refusal(gate: &Gate, now: Millis, start_key: &str) -> Option<(Code, i64)> {
     match gate.phase(now) {
         Phase::Ended => Some((Code::Ended, 0)),
@@ -133,7 +134,7 @@ fn gate_refusal(gate: &Gate, now: Millis, start_key: &str) -> Option<(Code, i64)
     }
 }
 
-/// Remembers what an answer of Redis showed.
+/// Updates the cache with the gate, the SKU's state and the ban in Redis's reply to a reservation.
 pub fn update(request: &ReserveRequest, reply: &ReserveReply, now: Millis) {
     CACHE.with_borrow_mut(|cache| {
         let Some(entry) = cache.get_mut(request.order_no.activity()) else { return };
@@ -145,7 +146,7 @@ pub fn update(request: &ReserveRequest, reply: &ReserveReply, now: Millis) {
                 let winners = winners.iter().copied().collect();
                 entry.sold_out.insert(request.sku.clone(), SoldOut { at: now, quantity: request.quantity, winners });
             }
-            // A new order means that there is stock again.
+            // A new order means that units are available again.
             ReserveOutcome::Queued(_) => {
                 entry.sold_out.remove(&request.sku);
             }

@@ -1,4 +1,4 @@
-//! `POST /api/activities/:activity/orders`: the hot path.
+//! Reserves units for a ticket: `POST /api/activities/:activity/orders`, the hot path.
 
 mod gate_cache;
 mod order;

@@ -1,4 +1,6 @@
-//! Reserving: everything that CPU and memory can refuse is refused before Redis is asked, once.
+//! Handles a reservation with at most one Redis call.
+//!
+//! Requests that the ticket or the instance's gate cache rules out are refused without any.
 
 use std::time::Duration;
 
@@ -24,7 +26,7 @@ use workflows::hot::{
 
 use crate::gate_cache::{self, Decision};
 
-/// How long others wait for one who looks at the gate; then they ask Redis themselves.
+/// How long a request waits for another one that refreshes the gate; after that it calls Redis itself.
 const REFRESH_TIMEOUT: Duration = Duration::from_millis(500);
 
 #[derive(Deserialize)]
@@ -36,7 +38,7 @@ struct Body {
     start_key: String,
 }
 
-/// Answers `202` and the order, or why not.
+/// Returns `202` with the queued order.
 pub async fn post(request: &Request) -> Result<Response, ApiError> {
     let ["api", "activities", activity, "orders"] = request.segments()[..] else {
         return Err(not_found("No such route."));
@@ -53,7 +55,7 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
     let now = clock::now();
     let ip = client_address::address(request).await;
     let ticket = auth::ticket_keys().await?.verify(&body.ticket, &activity, now).map_err(|error| {
-        // An old ticket is a mistake, a forged one is not.
+        // An expired ticket is a mistake; only a forged one counts as abuse.
         if error == TicketError::Forged {
             abuse::record(&activity, ip.clone());
         }
@@ -73,7 +75,7 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
             Decision::Refuse(code, wait_ms) => return Err(refusal(code, wait_ms, &[]).into()),
             Decision::Ask => break None,
             Decision::Refresh(guard) => break Some(guard),
-            // Whoever looks may be kept waiting by Redis: queueing up behind them would add their wait to ours.
+            // Redis may keep the refreshing request waiting. The timeout bounds what that adds to this request's time.
             Decision::Wait(refreshed) => {
                 if with_timeout(REFRESH_TIMEOUT, refreshed).await.is_none() {
                     break None;
