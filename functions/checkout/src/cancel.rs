@@ -1,4 +1,4 @@
-//! `POST /api/orders/:order_no/cancel` (E4).
+//! `POST /api/orders/:order_no/cancel`: cancels an unpaid order (E4).
 
 use domain::ids::OrderNo;
 use platform::{
@@ -10,7 +10,7 @@ use workflows::payments::commands;
 
 use crate::routes::order_or_conflict;
 
-/// Cancels an order that waits for money; its units go back on sale at once.
+/// Cancels an order that is pending payment; its units are released at once.
 pub async fn post(order_no: &OrderNo) -> Result<Response, ApiError> {
     let now = SpinRedis.now().await?;
     let cancelled = commands::cancel(&SpinRedis, &SpinLedger::open().await, order_no, now).await?;

@@ -1,4 +1,4 @@
-//! Starts payments, cancels, and asks for refunds.
+//! Lets buyers pay, cancel and request refunds of their orders (E1, E4).
 
 mod cancel;
 mod pay;

@@ -1,4 +1,4 @@
-//! `POST /api/orders/:order_no/checkout` (E1, E6): an address is given, a payment session opened.
+//! `POST /api/orders/:order_no/checkout`: takes the address and opens a payment session (E1, E6).
 
 use domain::{
     address::Address,
@@ -28,7 +28,7 @@ struct Body {
     address: serde_json::Map<String, serde_json::Value>,
 }
 
-/// Answers where to pay, and until when. Asking again gives the same session.
+/// Returns the payment page's URL and the deadline. A repeated request returns the same session.
 pub async fn post(request: &Request, order: &Order) -> Result<Response, ApiError> {
     let body: Body = body::parse(&request.body)?;
     let address = Address::parse(&body.address).map_err(Problem::invalid)?;
@@ -45,7 +45,8 @@ pub async fn post(request: &Request, order: &Order) -> Result<Response, ApiError
     Ok(Response::json(200, &json!({ "checkout_url": order.checkout_url, "pay_by": order.pay_by })))
 }
 
-/// A provider that did not say is asked again when the buyer comes again: nothing failed (D8).
+/// Converts a failed checkout into an error. If the provider's result is unknown, nothing has failed: the order keeps
+/// its units, and the next attempt asks the provider again (D8).
 fn checkout_error(request: &Request, order: &Order, error: CheckoutError) -> ApiError {
     let unknown = match error {
         CheckoutError::Store(error) => return error.into(),

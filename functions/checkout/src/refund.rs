@@ -1,4 +1,4 @@
-//! `POST /api/orders/:order_no/refund` (E4).
+//! `POST /api/orders/:order_no/refund`: requests a refund (E4).
 
 use domain::ids::OrderNo;
 use platform::{
@@ -10,7 +10,7 @@ use workflows::payments::commands;
 
 use crate::routes::order_or_conflict;
 
-/// Asks for the money back: durable work, done when the provider confirms.
+/// Records the refund request in the ledger. The refund is complete when the provider confirms it.
 pub async fn post(order_no: &OrderNo) -> Result<Response, ApiError> {
     let now = SpinRedis.now().await?;
     let requested = commands::request_refund(&SpinRedis, &SpinLedger::open().await, order_no, now).await?;

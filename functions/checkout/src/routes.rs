@@ -1,4 +1,4 @@
-//! Which request is answered where; what all of them check first.
+//! Routes the requests of this function, after checking that the order is the caller's.
 
 use domain::{
     ids::OrderNo,
@@ -16,7 +16,7 @@ use workflows::{hot::status::load_order, ledger::orders, payments::commands::Com
 
 use crate::{cancel, pay, refund};
 
-/// Finds the answer. To anybody but its owner, an order does not exist.
+/// Calls the handler of the request's route. An order of another user is `not_found`.
 pub async fn route(request: &Request) -> Result<Response, ApiError> {
     let ["api", "orders", order_no, action] = request.segments()[..] else { return Err(not_found("No such route.")) };
     if request.method != Method::POST {
@@ -40,7 +40,7 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
     }
 }
 
-/// The order that moved, or why it did not.
+/// Returns the order after a command, or `state_conflict`. `goal` completes "it cannot be …".
 pub fn order_or_conflict(outcome: CommandOutcome, goal: &str) -> Result<Order, ApiError> {
     let detail = match outcome {
         CommandOutcome::Done(order) => return Ok(*order),

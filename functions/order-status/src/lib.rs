@@ -1,4 +1,4 @@
-//! Shows buyers their orders.
+//! Shows buyers their orders (D5, D6).
 
 mod list;
 mod order;

@@ -11,7 +11,7 @@ use platform::{
 };
 use workflows::ledger::orders;
 
-/// A page: up to `limit` (20 by default, 100 at most) orders older than the order `before`.
+/// Returns a page of up to `limit` orders (20 by default, 100 at most) that are older than the order `before`.
 pub async fn get(request: &Request) -> Result<Response, ApiError> {
     let user = auth::user(request).await?.sub;
     let invalid = |name: &str, detail: &str| Problem::invalid(vec![FieldError::new(format!("?{name}"), detail)]);

@@ -1,4 +1,6 @@
-//! `GET /api/orders/:order_no`: one read of Redis while the order lives there, the ledger after that (D5).
+//! `GET /api/orders/:order_no`: shows one order (D5).
+//!
+//! While Redis has the order, one Redis call serves it; after that, the ledger does.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -16,13 +18,13 @@ use platform::{
 };
 use workflows::{hot::status::load_order, ledger::orders, queue::dead_letters};
 
-/// Who may see the order: whoever holds its ticket, or its user.
+/// How the request is authorised: by the ticket that made the order, or by its user's token.
 enum Viewer {
     Ticket,
     User(UserId),
 }
 
-/// The order, to its owner; to anybody else it does not exist.
+/// Returns the order to its buyer; to any other caller it is `not_found`.
 pub async fn get(request: &Request, order_no: &str) -> Result<Response, ApiError> {
     let unknown = || not_found("There is no such order, or it is not yours.");
     let viewer = |order_no: Option<&OrderNo>| viewer(request, order_no.cloned());
@@ -37,7 +39,7 @@ pub async fn get(request: &Request, order_no: &str) -> Result<Response, ApiError
             let ledger = SpinLedger::open().await;
             let order = match orders::load(&ledger, &order_no).await? {
                 Some(row) => row.order,
-                // It failed so long ago that Redis forgot it: its dead letter remains (I4).
+                // A failed order is not in the ledger. After its record in Redis expired, its dead letter remains (I4).
                 None => dead_letters::load_failed_order(&ledger, &order_no).await?.ok_or_else(unknown)?,
             };
             (now, order)
@@ -49,7 +51,7 @@ pub async fn get(request: &Request, order_no: &str) -> Result<Response, ApiError
     Ok(order_response(request, &order.effective_at(now), now))
 }
 
-/// A ticket is checked with CPU alone: its ULID is its order's.
+/// Authenticates the request. A ticket needs no store: its ULID is its order's.
 async fn viewer(request: &Request, order_no: Option<OrderNo>) -> Result<Viewer, ApiError> {
     let bearer = request.bearer().unwrap_or_default();
     if !bearer.starts_with("1.") {
@@ -78,7 +80,7 @@ fn order_response(request: &Request, order: &Order, now: Millis) -> Response {
     response
 }
 
-/// When to look again, in seconds: soon while something is bound to happen, never once nothing is.
+/// Returns when to poll again, in seconds; `None` if the status will not change without an action.
 fn retry_after_seconds(order: &Order, now: Millis) -> Option<i64> {
     match order.status {
         OrderStatus::Queued => Some(ceil_seconds(order.estimated_wait_ms).clamp(1, 10)),

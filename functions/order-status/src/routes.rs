@@ -1,11 +1,11 @@
-//! Which request is answered where.
+//! Routes the requests of this function.
 
 use platform::http::{ApiError, Request, Response, method_not_allowed, not_found};
 use spin_sdk::http::Method;
 
 use crate::{list, order};
 
-/// Finds the answer.
+/// Calls the handler of the request's route.
 pub async fn route(request: &Request) -> Result<Response, ApiError> {
     if request.method != Method::GET {
         return Err(method_not_allowed("GET"));

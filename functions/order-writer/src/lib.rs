@@ -1,4 +1,4 @@
-//! Drains the order stream into the ledger whenever the doorbell rings (D3).
+//! Writes queued orders into the ledger whenever a doorbell message arrives (D3).
 
 #![allow(unsafe_code, reason = "what the macro exports is")]
 
@@ -7,7 +7,7 @@ use platform::{ledger::SpinLedger, log, redis::SpinRedis};
 use spin_sdk::{redis::Payload, redis_subscriber};
 use workflows::{DOORBELL_CHANNEL, Redis, StoreError, hot::reserve::parse_doorbell, queue::order_writer};
 
-/// Batches per wake-up at most: other sales want their turn.
+/// Most batches per doorbell message, so that one activity does not hold up the others.
 const MAX_BATCHES: usize = 10;
 
 #[redis_subscriber]
@@ -20,7 +20,8 @@ async fn handle(message: Payload) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One turn; where there is more, it rings for itself, behind the sales that have rung meanwhile.
+/// Drains up to [`MAX_BATCHES`] batches of one activity. If messages remain, it publishes a doorbell for itself, which
+/// queues behind those that other activities have published meanwhile.
 async fn drain(activity: &ActivityId) -> Result<(), StoreError> {
     let now = SpinRedis.now().await?;
     let (_, more) =

@@ -1,4 +1,4 @@
-//! Takes what payment providers say.
+//! Receives payment callbacks from providers (E2, E5).
 
 mod routes;
 mod standard;

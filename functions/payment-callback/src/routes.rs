@@ -1,4 +1,4 @@
-//! Which request is answered where, and what is done about a verified event.
+//! Routes callbacks to their provider's verification, and applies verified events.
 
 use domain::{
     ids::OrderNo,
@@ -21,7 +21,7 @@ use workflows::{
 
 use crate::{standard, stripe};
 
-/// Finds the answer.
+/// Verifies and applies the callback. Returns `204`, also for duplicates and for events that were held.
 pub async fn route(request: &Request) -> Result<Response, ApiError> {
     if request.method != Method::POST {
         return Err(method_not_allowed("POST"));
@@ -31,7 +31,7 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
         ["api", "payments", "stripe"] => stripe::event(request).await?,
         _ => return Err(not_found("No such route.")),
     };
-    // An event of a type that means nothing to us is fine.
+    // An event of a type that this app does not use is accepted and ignored.
     if let Some(event) = event {
         apply(request, &event).await?;
     }
@@ -40,7 +40,7 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
 
 async fn apply(request: &Request, event: &ProviderEvent) -> Result<(), ApiError> {
     let ledger = SpinLedger::open().await;
-    // Money for an order that is still on its way to the ledger: the provider is to come again in a moment.
+    // The order is still queued and not in the ledger yet: with `not_ready`, the provider sends the callback again.
     if let Ok(order_no) = OrderNo::parse(&event.order_no)
         && orders::load(&ledger, &order_no).await?.is_none()
         && load_order(&SpinRedis, &order_no).await?.1.is_some_and(|order| order.status == OrderStatus::Queued)
@@ -60,7 +60,7 @@ async fn apply(request: &Request, event: &ProviderEvent) -> Result<(), ApiError>
     Ok(())
 }
 
-/// The signature does not hold.
+/// Returns the `signature_invalid` error.
 pub fn signature_invalid() -> ApiError {
     Problem::new(Code::SignatureInvalid, "The signature does not hold for this body, secret and time.").into()
 }

@@ -1,4 +1,4 @@
-//! `POST /api/payments/webhook`: Standard Webhooks.
+//! `POST /api/payments/webhook`: verifies and parses Standard Webhooks callbacks.
 
 use domain::{
     body,
@@ -35,7 +35,7 @@ struct Data {
     refund: Option<String>,
 }
 
-/// The verified event, or `None` for a type that means nothing to us.
+/// Returns the verified event, or `None` for a type that this app does not use.
 pub async fn event(request: &Request) -> Result<Option<ProviderEvent>, ApiError> {
     let secrets = config::get("webhook_secrets").await;
     let headers = WebhookHeaders {

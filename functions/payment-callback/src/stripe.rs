@@ -1,4 +1,4 @@
-//! `POST /api/payments/stripe`: Stripe's own signature and shapes.
+//! `POST /api/payments/stripe`: verifies and parses Stripe's callbacks.
 
 use domain::{
     stripe,
@@ -11,7 +11,8 @@ use platform::{
 
 use crate::routes::signature_invalid;
 
-/// The verified event, or `None` for one that means nothing to us. Two live secrets while rotating.
+/// Returns the verified event, or `None` for a type that this app does not use. `stripe_secret` may hold two secrets
+/// during a rotation.
 pub async fn event(request: &Request) -> Result<Option<ProviderEvent>, ApiError> {
     let secrets = config::get("stripe_secret").await;
     let header = request.header("stripe-signature").unwrap_or_default();
