@@ -1,4 +1,6 @@
-//! What a sweep tells the shop (E7), under a lease of its own: a slow endpoint holds up no stock.
+//! Delivers events to the shop (E7).
+//!
+//! Delivery has its own lease, so that a slow endpoint does not delay the next sweep's expiry of orders.
 
 use std::time::Instant;
 
@@ -11,17 +13,18 @@ use workflows::{
 
 use crate::sweep::TIME_BUDGET;
 
-/// How long a round may take, in milliseconds: one timeout, and what the ledger needs.
+/// How long the lease for one round lasts, in milliseconds: the endpoint's timeout, and 10 s for the ledger.
 const ROUND_LEASE_MS: i64 = TIMEOUT_MS + 10_000;
 
-/// Turns the outbox on where the shop has an endpoint, and off where it has none: nothing piles up for nobody.
+/// Turns the outbox on if the shop has an `events_url`, else off, so that events without a recipient do not accumulate.
+/// Returns whether it is on.
 pub async fn switch_outbox(ledger: &SpinLedger) -> Result<bool, ApiError> {
     let on = !config::get("events_url").await.is_empty();
     set_enabled(ledger, on).await?;
     Ok(on)
 }
 
-/// Round after round until nothing is due, or the time is up.
+/// Delivers in rounds until nothing is due, the time budget is used up, or another sweeper has the lease.
 pub async fn deliver(ledger: &SpinLedger, owner: &str, started: Instant, report: &mut Report) -> Result<(), ApiError> {
     let (url, secrets) = (config::get("events_url").await, config::get("events_secret").await);
     let target = WebhookTarget { url: &url, secrets: &secrets };

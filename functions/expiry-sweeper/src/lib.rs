@@ -1,4 +1,4 @@
-//! Finishes what time or a crash left behind, called by cron.
+//! Expires unpaid orders and finishes interrupted work; called by cron (E3, G3).
 
 mod events;
 mod payments;

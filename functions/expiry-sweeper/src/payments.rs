@@ -1,4 +1,4 @@
-//! What a sweep does about money: asks providers before orders are released, finishes callbacks, sends refunds.
+//! Finishes payment callbacks, closes payment sessions of due orders, and sends refunds.
 
 use domain::time::Millis;
 use platform::{http::ApiError, ledger::SpinLedger, log, provider, redis::SpinRedis};
@@ -7,17 +7,20 @@ use workflows::{
     recovery::sweep::Report,
 };
 
-/// Payment sessions that are asked about at once.
+/// Most payment sessions closed at the provider in one round, all at once.
 const MAX_SESSIONS: i64 = 16;
 
-/// Refunds of each kind that are under way at once.
+/// Most refunds of each kind sent in one round.
 const MAX_REFUNDS: i64 = 20;
 
-/// Callbacks finished in one round at most.
+/// Most callbacks finished in one round.
 const MAX_CALLBACKS: i64 = 200;
 
-/// One round; answers whether there was anything to do. Without a provider, only callbacks are finished: an order that
-/// nobody can be asked about is released a little later. The first `waiting` callbacks wait for a rebuild.
+/// Runs one round; returns whether there was anything to do.
+///
+/// Without a configured provider, only callbacks are finished; orders with an open payment session are released later.
+/// The first `skipped_callbacks` callbacks are skipped, because their activity is being rebuilt; the round adds those
+/// that it finds in this state.
 pub async fn run_round(
     ledger: &SpinLedger,
     now: Millis,

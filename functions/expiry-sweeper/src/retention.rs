@@ -1,4 +1,4 @@
-//! What a sweep forgets, now and then: addresses, events, callbacks and sales whose time is over.
+//! Erases addresses, events and callbacks after their retention period, and unlists ended activities in Redis.
 
 use domain::time::Millis;
 use platform::{config, http::ApiError, ledger::SpinLedger, redis::SpinRedis};
@@ -7,24 +7,24 @@ use workflows::{
     recovery::sweep::{self, ERASE_LEASE_KEY, Report},
 };
 
-/// How often, in milliseconds: the lease is left to run out.
+/// How often this runs, in milliseconds: the lease is not released but expires.
 const INTERVAL_MS: i64 = 10 * 60_000;
 
-/// Rows of a kind that are erased in one statement.
+/// Most rows of a kind erased by one statement.
 const BATCH: i64 = 1_000;
 
-/// Batches of a kind in one call.
+/// Most batches of each kind in one sweep.
 const MAX_BATCHES: usize = 10;
 
 const DAY_MS: i64 = 24 * 3_600 * 1_000;
 
-/// Days for which an address is kept where the variable says nothing sensible.
+/// Days for which addresses are kept if the variable `address_retention_days` is not a number of 0 or more.
 const ADDRESS_DAYS: i64 = 30;
 
-/// Days for which callbacks are kept: longer than any provider sends one again (E2).
+/// Days for which callbacks are kept: longer than any provider retries one (E2).
 const CALLBACK_DAYS: i64 = 30;
 
-/// Erases, unless somebody has just done so.
+/// Erases what is past its retention period, unless a sweep did so in the last 10 minutes.
 pub async fn erase(ledger: &SpinLedger, owner: &str, now: Millis, report: &mut Report) -> Result<(), ApiError> {
     if !sweep::hold_lease(&SpinRedis, ERASE_LEASE_KEY, owner, INTERVAL_MS).await? {
         return Ok(());

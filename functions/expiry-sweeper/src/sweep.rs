@@ -1,4 +1,7 @@
-//! `POST /api/tasks/sweep`: one at a time by a lease, bounded by time, a report as JSON (G3).
+//! `POST /api/tasks/sweep`: runs one sweep and returns its report (G3).
+//!
+//! A lease in the ledger keeps sweeps from overlapping. Each step works in batches until it has nothing left to do or
+//! the time budget is used up.
 
 use std::time::{Duration, Instant};
 
@@ -19,10 +22,10 @@ use workflows::{
 
 use crate::{events, payments, retention};
 
-/// How long one call works at most.
+/// How long one sweep works; a batch that has begun is finished.
 pub const TIME_BUDGET: Duration = Duration::from_secs(10);
 
-/// Sweeps, unless another sweeper is at it.
+/// Runs a sweep, unless another sweeper holds the lease.
 pub async fn post(request: &Request) -> Result<Response, ApiError> {
     if request.method != Method::POST {
         return Err(method_not_allowed("POST"));
@@ -48,7 +51,7 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
     Ok(Response::json(200, &document))
 }
 
-/// One call's work.
+/// The state of one sweep.
 struct SweepRun {
     ledger: SpinLedger,
     lease: Lease,
@@ -64,13 +67,13 @@ impl SweepRun {
         Self { ledger, lease, now, started, step_started: started, report: Report::default() }
     }
 
-    /// Every step until it has nothing left to do, or the time is up, or the lease is somebody else's.
+    /// Runs every step until it has nothing left to do, the time is up, or the lease is lost.
     async fn run_steps(&mut self, owner: &str) -> Result<(), ApiError> {
         let activities = sweep::list_activities(&SpinRedis).await?;
         let secret = config::secret("ticket_secret").await?;
         sweep::check_gates(&SpinRedis, &self.ledger, &activities, &secret, self.now, &mut self.report).await?;
         self.record_step("fence");
-        // Half of the time at most: orders that are due wait for nobody's queue.
+        // Half of the time at most, so that long queues do not delay the expiry of due orders.
         self.drain(&activities, TIME_BUDGET / 2).await?;
         self.run_rounds(TIME_BUDGET).await?;
         if !self.report.more {
@@ -82,10 +85,10 @@ impl SweepRun {
         Ok(())
     }
 
-    /// Drains every sale's stream, beginning after the one that was drained last.
+    /// Drains the stream of every activity, beginning after the activity that was drained last.
     async fn drain(&mut self, activities: &[ActivityId], budget: Duration) -> Result<(), ApiError> {
         for activity in sweep::rotate_after(activities.to_vec(), &self.lease.resume_after) {
-            // A Redis that is slow may take all of it, without any work.
+            // With a slow Redis, the empty reads alone may use up the time.
             if self.started.elapsed() >= budget {
                 self.report.more = true;
                 break;
@@ -104,13 +107,14 @@ impl SweepRun {
         Ok(())
     }
 
-    /// Expiry, settling and money, round by round.
+    /// Expires orders, settles them and processes payments, in rounds.
     async fn run_rounds(&mut self, budget: Duration) -> Result<(), ApiError> {
-        // What waits for a rebuild is stepped over: one sale holds up no other.
+        // Orders and callbacks of an activity that is being rebuilt are skipped, so that they do not hold up the
+        // others.
         let (mut fenced, mut skipped_callbacks) = (0, 0);
         loop {
             let fenced_before = fenced;
-            // Stock first: a provider may be slow.
+            // Units are released before providers are called, because a provider may be slow.
             let expired = sweep::expire(&SpinRedis, &self.ledger, self.now, Some(&self.lease)).await?;
             self.record_step("expire");
             let settled = sweep::settle(&SpinRedis, &self.ledger, self.now, &mut fenced).await?;
@@ -127,7 +131,7 @@ impl SweepRun {
         }
     }
 
-    /// Keeps the lease; whether there is time left and it is still ours.
+    /// Renews the lease; returns whether there is time left and the lease was not lost.
     async fn renew_lease(&mut self, budget: Duration) -> Result<bool, ApiError> {
         let elapsed = self.started.elapsed();
         let until = self.now.plus(elapsed.as_millis() as i64 + LEASE_MS);
@@ -136,7 +140,7 @@ impl SweepRun {
         Ok(proceed)
     }
 
-    /// Counts the time since the last mark as a step's.
+    /// Adds the time since the last step to `step` in the report.
     fn record_step(&mut self, step: &'static str) {
         *self.report.steps_ms.entry(step).or_default() += self.step_started.elapsed().as_millis() as i64;
         self.step_started = Instant::now();

@@ -1,5 +1,7 @@
-//! Calls the sweeper on a schedule (G3): a component for Spin's cron trigger plugin, in an app of its own
-//! (`deploy/cron/spin.toml`). The plugin speaks WASI 0.2, so this is the one function without `spin-sdk`.
+//! Calls the sweeper on a schedule (G3).
+//!
+//! This is a component for Spin's cron trigger plugin and belongs to a separate app (`deploy/cron/spin.toml`). The
+//! plugin supports only WASI 0.2, so this function does not use `spin-sdk`.
 
 #![allow(unsafe_code, missing_docs, reason = "what the bindings export is")]
 

@@ -1,14 +1,14 @@
-//! One `POST` through WASI 0.2.
+//! Sends a `POST` request through WASI 0.2.
 
 use wasip2::http::{
     outgoing_handler::handle,
     types::{Fields, Method, OutgoingBody, OutgoingRequest, Scheme},
 };
 
-/// Sends an empty `POST` with a bearer token; answers the status.
+/// Sends a `POST` without a body and with a bearer token; returns the status.
 ///
 /// # Errors
-/// What went wrong, in words without the token.
+/// A description of what failed, without the token.
 pub fn post(app: &str, path: &str, token: &str) -> Result<u16, String> {
     let (scheme, authority) = scheme_and_authority(app).ok_or("app_url must be http://host:port or https://host")?;
     let headers = [("authorization", format!("Bearer {token}")), ("content-length", "0".to_owned())];
@@ -31,7 +31,7 @@ pub fn post(app: &str, path: &str, token: &str) -> Result<u16, String> {
     }
 }
 
-/// Scheme and authority of `http://host:port`.
+/// Splits `http://host:port` into scheme and authority; `None` if there is a path or another scheme.
 fn scheme_and_authority(url: &str) -> Option<(Scheme, &str)> {
     let (scheme, rest) = url.trim_end_matches('/').split_once("://")?;
     let scheme = match scheme {
