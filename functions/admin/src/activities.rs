@@ -1,4 +1,4 @@
-//! Sales: created, changed, published, paused, resumed, closed, restocked.
+//! Creates, changes, publishes, pauses, resumes, closes and restocks activities.
 
 use domain::{
     activity::{ActivitySpec, ActivityState},
@@ -23,19 +23,20 @@ use workflows::{
     ports::StoreError,
 };
 
-/// All sales, drafts included.
+/// Handles `GET …/activities`: all activities, drafts included, at most 200.
 pub async fn list() -> Result<Response, ApiError> {
     let found = activities::list(&SpinLedger::open().await, true).await?;
     Ok(Response::json(200, &found.iter().map(document).collect::<Vec<_>>()))
 }
 
-/// One sale.
+/// Handles `GET …/activities/:activity`.
 pub async fn get(id: &ActivityId) -> Result<Response, ApiError> {
     let found = activities::load(&SpinLedger::open().await, id).await?;
     Ok(Response::json(200, &document(&found.ok_or_else(|| not_found("There is no such sale."))?)))
 }
 
-/// `PUT`: creates or replaces a draft, or changes a published sale where that is safe.
+/// Handles `PUT …/activities/:activity`: creates or replaces a draft, or changes a published activity where that is
+/// safe.
 pub async fn put(request: &Request, id: &str) -> Result<Response, ApiError> {
     let id = ActivityId::parse(id)
         .map_err(|error| Problem::new(Code::InvalidRequest, format!("The path names no sale: {error}.")))?;
@@ -49,7 +50,7 @@ pub async fn put(request: &Request, id: &str) -> Result<Response, ApiError> {
     into_response(operator_context(&ledger, &secret).await?.put(&id, spec, expected_version(request)?).await?)
 }
 
-/// The version that a change is meant for, where `If-Match` says one.
+/// Returns the version in `If-Match`; `None` if the header is missing or `*`.
 fn expected_version(request: &Request) -> Result<Option<i64>, Problem> {
     let Some(tag) = request.header("if-match").filter(|tag| *tag != "*") else { return Ok(None) };
     let version = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')?.parse().ok());
@@ -57,7 +58,7 @@ fn expected_version(request: &Request) -> Result<Option<i64>, Problem> {
     version.map(Some).ok_or_else(|| Problem::new(Code::InvalidRequest, detail))
 }
 
-/// Publishes, pauses or closes.
+/// Handles `POST …/publish`, `/pause` and `/close`.
 pub async fn set_state(id: &ActivityId, state: ActivityState) -> Result<Response, ApiError> {
     let secret = config::secret("ticket_secret").await?;
     let ledger = SpinLedger::open_for_batch().await;
@@ -67,7 +68,7 @@ pub async fn set_state(id: &ActivityId, state: ActivityState) -> Result<Response
     into_response(operator_context(&ledger, &secret).await?.set_state(id, state).await?)
 }
 
-/// `POST …/resume`.
+/// Handles `POST …/resume`.
 pub async fn resume(id: &ActivityId) -> Result<Response, ApiError> {
     let secret = config::secret("ticket_secret").await?;
     let ledger = SpinLedger::open_for_batch().await;
@@ -75,12 +76,12 @@ pub async fn resume(id: &ActivityId) -> Result<Response, ApiError> {
     into_response(operator_context(&ledger, &secret).await?.resume(id).await?)
 }
 
-/// No sale opens before the outbox knows whether anybody is to be told (E7).
+/// Turns the outbox on or off before an activity opens: on if the shop has an `events_url` (E7).
 async fn switch_outbox(ledger: &SpinLedger) -> Result<(), StoreError> {
     events::set_enabled(ledger, !config::get("events_url").await.is_empty()).await
 }
 
-/// `POST …/rotate-start-key`.
+/// Handles `POST …/rotate-start-key`.
 pub async fn rotate_start_key(id: &ActivityId) -> Result<Response, ApiError> {
     let secret = config::secret("ticket_secret").await?;
     let ledger = SpinLedger::open().await;
@@ -93,7 +94,8 @@ struct Restock {
     from: Option<i64>,
 }
 
-/// `POST …/skus/:sku/restock`.
+/// Handles `POST …/skus/:sku/restock`. With `from`, the total that the operator saw, a repeated request adds the units
+/// once.
 pub async fn restock(request: &Request, id: &ActivityId, sku: &SkuId) -> Result<Response, ApiError> {
     let Restock { by, from } = body::parse(&request.body)?;
     if by == 0 || by.abs() > 1_000_000_000 {
@@ -128,7 +130,7 @@ fn into_response(outcome: OperationOutcome) -> Result<Response, ApiError> {
     }
 }
 
-/// A sale as operators see it.
+/// Returns an activity's document for operators.
 fn document(activity: &Activity) -> Value {
     let mut document = json!(activity.spec);
     document["id"] = json!(activity.id);

@@ -1,4 +1,4 @@
-//! Bans (B6) and strikes (B8).
+//! Sets and lifts bans (B6), shows and clears strikes (B8).
 
 use domain::{
     body,
@@ -22,7 +22,7 @@ struct Ban {
     reason: String,
 }
 
-/// Whom the last two parts of a path name.
+/// Parses the last two segments of a path, such as `user/ann` or `ip/192.0.2.1`.
 pub fn parse_target(kind: &str, name: &str) -> Result<BanSubject, ApiError> {
     match kind {
         "user" => UserId::parse(&client_address::percent_decode(name))
@@ -34,13 +34,13 @@ pub fn parse_target(kind: &str, name: &str) -> Result<BanSubject, ApiError> {
     }
 }
 
-/// `PUT`: bans for a time.
+/// Handles `PUT …/bans/…`: bans for `seconds`.
 pub async fn ban(request: &Request, target: &BanSubject) -> Result<Response, ApiError> {
     let Ban { seconds, reason } = body::parse(&request.body)?;
     if !(1..=315_360_000).contains(&seconds) {
         return Err(Problem::invalid(vec![FieldError::new("/seconds", "must be 1 to 315,360,000")]).into());
     }
-    // PostgreSQL takes no NUL.
+    // PostgreSQL's text cannot contain NUL.
     if reason.contains('\0') {
         return Err(Problem::invalid(vec![FieldError::new("/reason", "must be text without NUL")]).into());
     }
@@ -49,13 +49,13 @@ pub async fn ban(request: &Request, target: &BanSubject) -> Result<Response, Api
     Ok(Response::json(200, &json!({ "until": until, "reason": reason })))
 }
 
-/// `DELETE`: lifts a ban.
+/// Handles `DELETE …/bans/…`.
 pub async fn lift(target: &BanSubject) -> Result<Response, ApiError> {
     bans::lift(&SpinRedis, &SpinLedger::open().await, target).await?;
     Ok(Response::empty(204))
 }
 
-/// `GET …/strikes/:user`.
+/// Handles `GET …/strikes/:user`.
 pub async fn strikes(user: &str) -> Result<Response, ApiError> {
     let user = user_id(user)?;
     let (count, last_at) = bans::load_strikes(&SpinLedger::open().await, &user).await?;
@@ -63,7 +63,7 @@ pub async fn strikes(user: &str) -> Result<Response, ApiError> {
     Ok(Response::json(200, &json!({ "user": user, "count": count, "last_at": last_at, "limit": bans::STRIKE_LIMIT })))
 }
 
-/// `DELETE …/strikes/:user`.
+/// Handles `DELETE …/strikes/:user`.
 pub async fn clear_strikes(user: &str) -> Result<Response, ApiError> {
     bans::clear_strikes(&SpinLedger::open().await, &user_id(user)?).await?;
     Ok(Response::empty(204))

@@ -1,4 +1,4 @@
-//! Payment callbacks that wait for an operator: unknown orders, wrong amounts, refunds that came back (E2, E4).
+//! Lists and resolves held payment callbacks: unknown orders, wrong amounts, bounced refunds (E2, E4).
 
 use domain::problem::{Code, Problem};
 use platform::{
@@ -16,17 +16,17 @@ use workflows::{
     },
 };
 
-/// `GET …/callbacks`: the held ones, newest first.
+/// Handles `GET …/callbacks`: the held ones, newest first.
 pub async fn list() -> Result<Response, ApiError> {
     Ok(Response::json(200, &payments::list_held(&SpinLedger::open().await).await?))
 }
 
-/// `GET …/refunds`: those that no provider has confirmed, the most often tried first.
+/// Handles `GET …/refunds`: unconfirmed refunds, most attempts first.
 pub async fn refunds() -> Result<Response, ApiError> {
     Ok(Response::json(200, &refunds::list_unconfirmed(&SpinLedger::open().await).await?))
 }
 
-/// `POST …/callbacks/:id/replay`, `/refund` or `/dismiss`.
+/// Handles `POST …/callbacks/:id/replay`, `/refund` and `/dismiss`.
 pub async fn resolve(id: &str, action: &str) -> Result<Response, ApiError> {
     let (id, now, ledger) = (client_address::percent_decode(id), SpinRedis.now().await?, SpinLedger::open().await);
     let resolved = match action {

@@ -1,4 +1,4 @@
-//! Dead letters: looked at, and put back into the queue (D4).
+//! Lists dead letters and puts them back into the queue (D4).
 
 use domain::{
     ids::OrderNo,
@@ -12,8 +12,10 @@ use platform::{
 use serde_json::json;
 use workflows::queue::dead_letters::{self, ReplayOutcome};
 
-/// `GET …/dead-letters?before=&limit=`: those that wait for an operator first; up to `limit` (200 by default and at most),
-/// after the letter `before`. It may be one that could not be read, and has no order's number.
+/// Handles `GET …/dead-letters?before=&limit=`: letters that were not replayed since they last failed come first.
+///
+/// A page has up to `limit` letters (200 by default and at most) after the letter `before`. `before` is not parsed as
+/// an order number, because a letter that could not be read has none.
 pub async fn list(request: &Request) -> Result<Response, ApiError> {
     let invalid = |name: &str, detail: &str| Problem::invalid(vec![FieldError::new(format!("?{name}"), detail)]);
     let before = request.query_param("before").unwrap_or_default();
@@ -32,7 +34,7 @@ pub async fn list(request: &Request) -> Result<Response, ApiError> {
     Ok(Response::json(200, &dead_letters::list(&SpinLedger::open().await, before, limit).await?))
 }
 
-/// `POST …/:order_no/replay`.
+/// Handles `POST …/dead-letters/:order_no/replay`.
 pub async fn replay(order_no: &str) -> Result<Response, ApiError> {
     let unknown = || not_found("There is no such dead letter, or it cannot be read.");
     let order_no = OrderNo::parse(order_no).map_err(|_| unknown())?;

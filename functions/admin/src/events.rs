@@ -1,4 +1,4 @@
-//! Events out: what is waiting or was given up, and putting it back (E7).
+//! Shows and replays the events that are sent to the shop (E7).
 
 use domain::{body, ids::OrderNo};
 use platform::{
@@ -14,7 +14,7 @@ use workflows::{
     queue::outbox::MAX_CONCURRENCY,
 };
 
-/// `GET …/events`: the endpoint, how many events wait, and those that were given up.
+/// Handles `GET …/events`: the endpoint's state, the number of waiting events, and the events that failed for good.
 pub async fn list() -> Result<Response, ApiError> {
     let (ledger, url) = (SpinLedger::open().await, config::get("events_url").await);
     let document = json!({
@@ -31,7 +31,7 @@ struct ReplayBody {
     order_no: Option<OrderNo>,
 }
 
-/// `POST …/events/replay`: sends the events of one order again, or all that were given up.
+/// Handles `POST …/events/replay`: sends the events of one order again, or without an order all failed ones.
 pub async fn replay(request: &Request) -> Result<Response, ApiError> {
     let body: ReplayBody =
         if request.body.is_empty() { ReplayBody { order_no: None } } else { body::parse(&request.body)? };
@@ -40,7 +40,7 @@ pub async fn replay(request: &Request) -> Result<Response, ApiError> {
     Ok(Response::json(202, &json!({ "replayed": replayed })))
 }
 
-/// `POST …/events/enable`: the endpoint that said that it is gone, or that it is busy, is well again.
+/// Handles `POST …/events/enable`: resumes delivery to an endpoint that responded with `410` or that it is busy.
 pub async fn enable() -> Result<Response, ApiError> {
     let (ledger, url) = (SpinLedger::open().await, config::get("events_url").await);
     let healthy = Endpoint { disabled_at: None, rest_until: domain::time::Millis(0), pace: MAX_CONCURRENCY };

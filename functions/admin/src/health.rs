@@ -1,4 +1,4 @@
-//! Health (G6): alive, and ready with each store by name.
+//! Liveness and readiness, with the state of each store (G6).
 
 use domain::{
     problem::{Code, Problem},
@@ -14,12 +14,12 @@ use platform::{
 use serde_json::{Value, json};
 use workflows::{Redis, Sql, StoreError, ledger::schema, ports::RedisValue};
 
-/// `GET /healthz`: this instance answers.
+/// Handles `GET /healthz`: this instance handles requests.
 pub fn live() -> Response {
     Response::json(200, &json!({ "status": "ok" }))
 }
 
-/// `GET /readyz`: `200` when every store and secret is fit to sell with, else `503` with what is wrong.
+/// Handles `GET /readyz`: `200` if every store works and every secret is strong, else `503` with the failed checks.
 pub async fn ready() -> Result<Response, ApiError> {
     let checks = [
         ("redis", redis().await),
@@ -41,7 +41,8 @@ pub async fn ready() -> Result<Response, ApiError> {
     Err(problem.into())
 }
 
-/// Reachable, keeps what it is told, has room for it, and never throws it away. What the server does not show is not judged.
+/// Checks that Redis is reachable and writable, has memory left, persists its data and evicts nothing. A setting that
+/// the server does not show passes.
 async fn redis() -> Result<(), String> {
     let items = SpinRedis.command("INFO", Vec::new()).await.map_err(|error| match &error {
         StoreError::RedisUnavailable(text) if text.contains("NOAUTH") || text.contains("AuthenticationFailed") => {
@@ -126,7 +127,7 @@ async fn secrets() -> Result<(), String> {
     Ok(())
 }
 
-/// Which store, not its internals: those are in the log of whoever failed.
+/// Describes an error without the store's internals, which the failed request logs.
 fn summary(error: &StoreError) -> String {
     match error {
         StoreError::RedisUnavailable(_) | StoreError::LedgerUnavailable(_) => "not reachable".to_owned(),

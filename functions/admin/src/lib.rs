@@ -1,4 +1,4 @@
-//! Serves operators: sales, figures, audit, health, metrics.
+//! Serves operators: activities, stats, audit, bans, dead letters, callbacks, events, health and metrics.
 
 mod activities;
 mod bans;

@@ -1,4 +1,6 @@
-//! `GET /metrics`: Prometheus text. Labels are ids, which hold nothing that would need escaping.
+//! `GET /metrics`: metrics in Prometheus' text format.
+//!
+//! Label values are ids, which contain no characters that need escaping.
 
 use std::fmt::Write as _;
 
@@ -14,16 +16,17 @@ use workflows::{
     operator::audit,
 };
 
-/// How long the ledger is not asked again, in milliseconds, however many scrape: audits count every live order.
+/// How long the ledger's state is cached, in milliseconds, for all scrapers: an audit counts every live order.
 const FRESH_MS: i64 = 3_000;
 
-/// Where the copy of what it said is kept.
+/// The key of the ledger's state in key-value.
 const COPY_KEY: &str = "metrics:ledger";
 
-/// A metric: its name, its kind, what it says, and its samples.
+/// A metric: name, type, help text and sample lines.
 type Metric = (&'static str, &'static str, &'static str, String);
 
-/// Figures of every sale that has a gate, and what waits in the ledger. What a store that is away would say is missing.
+/// Returns the stats of every activity with a gate, and the ledger's backlog. The metrics of an unavailable store are
+/// omitted.
 pub async fn get() -> Response {
     let mut metrics = Vec::new();
     let mut up = String::new();
@@ -80,7 +83,7 @@ async fn activity_metrics() -> Result<Vec<Metric>, StoreError> {
     Ok(metrics.into())
 }
 
-/// What waits in the ledger, and whether it agrees with Redis.
+/// Returns the metrics of the ledger's backlog, and of its audits against Redis.
 async fn ledger_metrics() -> Result<Vec<Metric>, StoreError> {
     let now = clock::now();
     let LedgerState { waiting, audits } = load_ledger_state(now).await?.seen;
@@ -109,21 +112,21 @@ async fn ledger_metrics() -> Result<Vec<Metric>, StoreError> {
     ])
 }
 
-/// A copy of what was seen in the ledger.
+/// The ledger's state as cached in key-value.
 #[derive(Serialize, Deserialize)]
 struct CachedLedgerState {
     at: Millis,
     seen: LedgerState,
 }
 
-/// What waits, and the audits of the sales that have a gate.
+/// The backlog, and the audits of the activities that have a gate.
 #[derive(Serialize, Deserialize)]
 struct LedgerState {
     waiting: Backlog,
     audits: Vec<(ActivityId, AuditSummary)>,
 }
 
-/// What is told of an audit.
+/// The part of an audit that becomes metrics.
 #[derive(Serialize, Deserialize)]
 struct AuditSummary {
     ok: bool,
@@ -143,7 +146,7 @@ async fn load_ledger_state(now: Millis) -> Result<CachedLedgerState, StoreError>
         let audit = match audit::audit(&SpinRedis, &ledger, &activity.id, activity.per_user).await {
             Ok(Some(audit)) => audit,
             Ok(None) => continue,
-            // No sale can be compared, and what waits is told all the same.
+            // Without Redis no activity can be audited; the backlog is returned all the same.
             Err(StoreError::RedisUnavailable(_) | StoreError::RedisRefused(_)) => break,
             Err(error) => return Err(error),
         };

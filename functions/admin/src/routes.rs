@@ -1,4 +1,4 @@
-//! Which request is answered where. Every change is an audit line in the log.
+//! Routes the requests of operators. Every successful change is logged as an `audit` event.
 
 use domain::{
     activity::ActivityState,
@@ -13,7 +13,7 @@ use spin_sdk::http::Method;
 
 use crate::{activities, bans, callbacks, dead_letters, events, health, metrics, orders, shed, stats};
 
-/// Finds the answer.
+/// Calls the handler of the request's route; `/api/admin/…` requires the admin token.
 pub async fn route(request: &Request) -> Result<Response, ApiError> {
     match (&request.method, &request.segments()[..]) {
         (&Method::GET, ["healthz"]) => return Ok(health::live()),

@@ -1,4 +1,4 @@
-//! The switch that sheds everything but paying, cancelling and polling (B9).
+//! Turns load shedding on or off: while it is on, only paying, cancelling and polling are served (B9).
 
 use domain::body;
 use platform::{
@@ -16,13 +16,13 @@ struct Body {
     on: bool,
 }
 
-/// Whether it is on.
+/// Handles `GET …/shed`.
 pub async fn get() -> Result<Response, ApiError> {
     let on = shed::is_on(&SpinLedger::open().await).await?;
     Ok(Response::json(200, &json!({ "on": on })))
 }
 
-/// Turns it on or off.
+/// Handles `PUT …/shed`. `activities` in the response is the number of gates that were changed.
 pub async fn put(request: &Request) -> Result<Response, ApiError> {
     let Body { on } = body::parse(&request.body)?;
     let secret = config::secret("ticket_secret").await?;

@@ -1,4 +1,4 @@
-//! Live figures and the audit of a sale.
+//! Live stats, audit and rebuild of one activity.
 
 use domain::{
     ids::ActivityId,
@@ -17,7 +17,7 @@ use workflows::{
     recovery::rebuild::{self, RebuildOutcome},
 };
 
-/// `GET …/stats`: Redis at one instant, and the ledger's orders by status.
+/// Handles `GET …/stats`: Redis's counters at one instant, and the ledger's orders by status.
 pub async fn stats(id: &ActivityId) -> Result<Response, ApiError> {
     let ledger = SpinLedger::open_for_batch().await;
     let Some(stats) = audit::stats(&SpinRedis, id).await? else {
@@ -30,7 +30,7 @@ pub async fn stats(id: &ActivityId) -> Result<Response, ApiError> {
     Ok(Response::json(200, &document))
 }
 
-/// `GET …/audit`: the invariants.
+/// Handles `GET …/audit`: checks the invariants per SKU.
 pub async fn audit(id: &ActivityId) -> Result<Response, ApiError> {
     let ledger = SpinLedger::open_for_batch().await;
     let activity = activities::load(&ledger, id).await?.ok_or_else(|| not_found("There is no such sale."))?;
@@ -38,7 +38,7 @@ pub async fn audit(id: &ActivityId) -> Result<Response, ApiError> {
     Ok(Response::json(200, &audit))
 }
 
-/// `POST …/rebuild`: Redis anew from the ledger, while the sale is paused or closed (G5).
+/// Handles `POST …/rebuild`: rebuilds Redis from the ledger while the activity is paused or closed (G5).
 pub async fn rebuild(id: &ActivityId) -> Result<Response, ApiError> {
     let secret = config::secret("ticket_secret").await?;
     let now = SpinRedis.now().await?;
