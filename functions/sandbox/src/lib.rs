@@ -1,4 +1,4 @@
-//! Signs people in and takes their play money; for development only.
+//! Stands in for the shop's sign-in and a payment provider; for development only.
 
 mod pay;
 mod refunds;

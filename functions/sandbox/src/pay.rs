@@ -1,4 +1,4 @@
-//! `/sandbox/pay/:session`: a payment page, and what its buttons do.
+//! `/sandbox/pay/:session`: the payment page, and the payment that its buttons make.
 
 use domain::{
     body,
@@ -18,15 +18,15 @@ use ulid::Ulid;
 #[derive(Deserialize)]
 struct Body {
     outcome: String,
-    /// Which payment of this session: the first one, or, from 1 on, another one by mistake.
+    /// Which payment of this session: 0 is the first one; from 1 on, an erroneous additional one.
     #[serde(default)]
     again: u8,
 }
 
-/// The page.
+/// Returns the payment page.
 pub async fn page(session: &str) -> Result<Response, ApiError> {
     let session = verify_session(session).await?;
-    // Everything filled in is made of digits, letters, '.' and '-': nothing to escape.
+    // The inserted values consist of digits, letters, '.' and '-', so nothing needs escaping.
     let page = include_str!("pay.html")
         .replace("{order_no}", &session.order_no.to_string())
         .replace("{amount}", &format!("{}.{:02}", session.money.amount / 100, session.money.amount % 100))
@@ -34,7 +34,7 @@ pub async fn page(session: &str) -> Result<Response, ApiError> {
     Ok(Response::text(200, "text/html; charset=utf-8", page).header("cache-control", "no-store"))
 }
 
-/// Pays or declines: signs and sends what a provider would.
+/// Pays or declines: signs and sends the callback that a provider would send.
 pub async fn post(request: &Request, session: &str) -> Result<Response, ApiError> {
     let token = session;
     let session = verify_session(session).await?;
@@ -52,7 +52,7 @@ pub async fn post(request: &Request, session: &str) -> Result<Response, ApiError
         "order_no": session.order_no, "session": token, "payment": format!("pay_{}{suffix}", session.order_no.ulid()),
         "amount": session.money.amount, "currency": session.money.currency,
     });
-    // One payment, one event: pressing the button again sends the same one.
+    // One event per payment: pressing the button again sends the event with the same id.
     send_webhook(kind, &format!("evt_{kind}_{}{suffix}", session.order_no), data).await?;
     Ok(Response::json(200, &json!({ "outcome": kind, "order_no": session.order_no })))
 }
@@ -62,10 +62,10 @@ async fn verify_session(session: &str) -> Result<SandboxSession, ApiError> {
     SandboxSession::verify(&secret, session).ok_or_else(|| not_found("There is no such payment session."))
 }
 
-/// Sends a Standard Webhooks message to the payment callback.
+/// Signs a Standard Webhooks message and sends it to `payment-callback`. With an empty `id`, it generates one.
 ///
 /// # Errors
-/// `not_ready` where it was not taken.
+/// `not_ready` if the callback was refused; [`ApiError::Unexpected`] if it could not be signed or sent.
 pub async fn send_webhook(kind: &str, id: &str, data: serde_json::Value) -> Result<(), ApiError> {
     let now = clock::now();
     let body = json!({ "type": kind, "timestamp": now, "data": data }).to_string();

@@ -1,4 +1,4 @@
-//! `POST /sandbox/refunds`: what the sweeper asks of a provider.
+//! `POST /sandbox/refunds`: the provider's API that the sweeper calls for refunds.
 
 use domain::body;
 use platform::{
@@ -19,11 +19,11 @@ struct Body {
     failures: i64,
 }
 
-/// Refunds at once, and says so as a provider would.
+/// Refunds at once and sends the callback that a provider would send.
 pub async fn post(request: &Request) -> Result<Response, ApiError> {
     auth::require_token(request, "cron_token").await?;
     let body: Body = body::parse(&request.body)?;
-    // A try after a failure is another refund.
+    // A retry after a failed refund is a new refund.
     let id = format!("{}_{}", body.payment, body.failures);
     let data = json!({
         "order_no": body.order_no, "payment": body.payment, "refund": format!("re_{id}"),

@@ -1,4 +1,4 @@
-//! Which request is answered where. Unless the variable `sandbox` is on, nothing is.
+//! Routes the requests of this function. Unless the variable `sandbox` is `on`, every route is `not_found`.
 
 use platform::{
     config,
@@ -8,7 +8,7 @@ use spin_sdk::http::Method;
 
 use crate::{pay, refunds, sign_in};
 
-/// Finds the answer.
+/// Calls the handler of the request's route.
 pub async fn route(request: &Request) -> Result<Response, ApiError> {
     if &*config::get("sandbox").await != "on" {
         return Err(not_found("No such route."));

@@ -1,4 +1,4 @@
-//! `POST /sandbox/sign-in`: a token for whoever one says to be.
+//! `POST /sandbox/sign-in`: issues a token for any user, without a password.
 
 use domain::{
     body,
@@ -13,7 +13,7 @@ use platform::{
 use serde::Deserialize;
 use serde_json::json;
 
-/// Seconds that a sign-in lasts.
+/// How long a token is valid, in seconds.
 const TOKEN_LIFETIME_SECONDS: i64 = 12 * 3_600;
 
 #[derive(Deserialize)]
@@ -25,7 +25,7 @@ struct Body {
     member: bool,
 }
 
-/// Answers a token. Only HS256 has a key that can sign here.
+/// Returns a token. Only HS256 is supported, because only its `jwt_key` can sign.
 pub async fn post(request: &Request) -> Result<Response, ApiError> {
     let body: Body = body::parse(&request.body)?;
     if &*config::get("jwt_algorithm").await != "HS256" {

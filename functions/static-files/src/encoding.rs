@@ -1,4 +1,4 @@
-//! Which content codings a client takes (RFC 9110, 12.5.3).
+//! Selects content codings by `accept-encoding` (RFC 9110, 12.5.3).
 
 /// How a file's bytes are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -7,12 +7,12 @@ pub enum Encoding {
     Brotli,
     /// Gzip, in the `.gz` file.
     Gzip,
-    /// As they are.
+    /// Not encoded.
     Identity,
 }
 
 impl Encoding {
-    /// What the variant's file name ends with.
+    /// Returns the suffix of the variant's file name.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::Brotli => ".br",
@@ -21,7 +21,7 @@ impl Encoding {
         }
     }
 
-    /// The value of `content-encoding`.
+    /// Returns the value of `content-encoding`; `None` for a file that is not encoded.
     pub fn token(self) -> Option<&'static str> {
         match self {
             Self::Brotli => Some("br"),
@@ -31,9 +31,10 @@ impl Encoding {
     }
 }
 
-/// The codings to try, the smallest result first. The plain file is always the
-/// last: whoever forbids it gets it all the same, which RFC 9110 allows and
-/// which helps more than a `406`.
+/// Returns the codings to try, the smallest result first.
+///
+/// The plain file is always the last. A client that forbids it (`identity;q=0`) gets it as well, which RFC 9110 allows
+/// and which is more useful than a `406`.
 pub fn accepted(accept_encoding: &str) -> impl Iterator<Item = Encoding> {
     let brotli = is_accepted(accept_encoding, "br").then_some(Encoding::Brotli);
     let gzip = is_accepted(accept_encoding, "gzip").then_some(Encoding::Gzip);

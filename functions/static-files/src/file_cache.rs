@@ -1,4 +1,4 @@
-//! The mounted files, and the ones that this instance has read already.
+//! Reads mounted files and caches their contents per instance.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,10 +10,10 @@ use sha2::{Digest, Sha256};
 
 use crate::encoding::Encoding;
 
-/// How many bytes an instance keeps. The built site is far smaller.
+/// Most bytes in the cache. The built site is far smaller.
 const MAX_CACHED_BYTES: usize = 4 * 1024 * 1024;
 
-/// Reads files below a folder and keeps them, within a bound.
+/// Reads files below a directory and caches them up to a limit.
 pub struct FileCache {
     root: PathBuf,
     files: HashMap<String, StoredFile>,
@@ -24,21 +24,21 @@ pub struct FileCache {
 /// One stored representation of a file.
 #[derive(Clone)]
 pub struct StoredFile {
-    /// As stored, encoded or not.
+    /// The bytes as stored, in [`encoding`](Self::encoding).
     pub bytes: Bytes,
-    /// A strong validator of exactly these bytes: each encoding has its own.
+    /// A strong validator of exactly these bytes, so each encoding has its own.
     pub etag: Rc<str>,
-    /// How `bytes` are encoded.
+    /// The content coding of `bytes`.
     pub encoding: Encoding,
 }
 
 impl FileCache {
-    /// A shelf over the folder `root`.
+    /// Creates a cache of the files below `root`.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), files: HashMap::new(), cached_bytes: 0, limit: MAX_CACHED_BYTES }
     }
 
-    /// The first of `encodings` in which the file at `path` is stored.
+    /// Returns the file at `path` in the first of `encodings` that is stored; `None` if there is none.
     pub fn load(&mut self, path: &str, encodings: impl Iterator<Item = Encoding>) -> Option<StoredFile> {
         if !is_safe_path(path) {
             return None;
@@ -76,7 +76,7 @@ impl FileCache {
     }
 }
 
-/// Whether `path` can only mean a file below the root: plain names between
+/// Returns whether `path` can only name a file below the root: names of letters, digits, `.`, `_` and `-` between
 /// single slashes, none of which begins with a dot.
 fn is_safe_path(path: &str) -> bool {
     path.split('/').all(|part| {

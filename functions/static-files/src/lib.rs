@@ -1,4 +1,4 @@
-//! Serves the pages and their assets: what `scripts/assets` built, mounted at `/`.
+//! Serves the pages and assets that `scripts/assets` built, mounted at `/`.
 
 mod encoding;
 mod file_cache;
@@ -17,8 +17,8 @@ use spin_sdk::{
 use crate::file_cache::FileCache;
 
 thread_local! {
-    // Not request state: the mounted files change only with a deployment, and that brings new instances. The shelf
-    // bounds what it keeps.
+    // This is not request state: mounted files change only with a deployment, which starts new instances. The cache is
+    // bounded.
     static FILE_CACHE: RefCell<FileCache> = RefCell::new(FileCache::new("/"));
 }
 

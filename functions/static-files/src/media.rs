@@ -1,16 +1,16 @@
-//! Which files are served, and as what.
+//! Maps file names to content types and caching.
 
-/// What a file's name says about it.
+/// How files with an extension are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MediaType {
     /// The value of `content-type`.
     pub content_type: &'static str,
-    /// Whether `.br` and `.gz` variants may lie beside it.
+    /// Whether the file may have `.br` and `.gz` variants.
     pub has_variants: bool,
 }
 
-/// The media of the file at `path`; `None` for what is not served, which
-/// includes the variants under their own names.
+/// Returns the media type of the file at `path`; `None` if it is not served, such as `.br` and `.gz` variants under
+/// their own names.
 pub fn media(path: &str) -> Option<MediaType> {
     let (_, extension) = path.rsplit_once('.')?;
     let (content_type, has_variants) = match extension {
@@ -32,8 +32,8 @@ pub fn media(path: &str) -> Option<MediaType> {
     Some(MediaType { content_type, has_variants })
 }
 
-/// Whether the name carries a hash of the content, as `assets` gives them:
-/// `buy.0123456789abcdef.js`. Such a file never changes.
+/// Returns whether the name contains a hash of the content, as `scripts/assets` adds it: `buy.0123456789abcdef.js`.
+/// Such a file never changes.
 pub fn is_hashed(path: &str) -> bool {
     let mut parts = path.rsplit('.');
     let hash = parts.nth(1).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! From a request to its answer.
+//! Builds the response for a file, with its caching headers.
 
 use platform::http::{self, ApiError, Request, Response};
 use spin_sdk::http::Method;
@@ -10,19 +10,20 @@ use crate::{
     security,
 };
 
-/// Pages, and whatever else keeps its name when it changes.
+/// For pages, and other files that keep their names when they change.
 const CACHE_ONE_MINUTE: &str = "public, max-age=60";
-/// Assets whose name carries a hash of their content.
+/// For assets whose names contain a hash of their content.
 const CACHE_FOREVER: &str = "public, max-age=31536000, immutable";
-/// What is not there: long enough that a cache absorbs a crowd with a bad link.
+/// For missing files: long enough that a CDN absorbs many visitors with the same bad link.
 const CACHE_NOT_FOUND: &str = "public, max-age=10";
 
 const NOT_FOUND_PAGE: &str = "404.html";
 
-/// Answers one request from the shelf.
+/// Returns the requested file, `304`, or the 404 page.
 ///
 /// # Errors
-/// `not_found` below the interface's own paths, where nobody reads pages, and `method_not_allowed`.
+/// `not_found` below `/api/` and `/sandbox/`, whose clients expect no HTML page, and if there is no 404 page;
+/// `method_not_allowed` for methods other than `GET` and `HEAD`.
 pub fn respond(cache: &mut FileCache, request: &Request) -> Result<Response, ApiError> {
     if request.path.starts_with("/api/") || request.path.starts_with("/sandbox/") {
         return Err(http::not_found("There is no such route: the OpenAPI document lists them."));
@@ -47,7 +48,7 @@ fn not_found_page(cache: &mut FileCache, request: &Request) -> Result<Response, 
     Ok(with_file_headers(file_response(404, media, &file), media, &file, CACHE_NOT_FOUND))
 }
 
-/// `/` is `index.html`, and a page goes by its name without `.html`.
+/// Returns the file name of a path: `/` is `index.html`, and a path without an extension is a page (`.html`).
 fn file_name(path: &str) -> String {
     let name = path.strip_prefix('/').unwrap_or(path);
     let last = name.rsplit('/').next().unwrap_or(name);
@@ -72,7 +73,7 @@ fn file_response(status: u16, media: MediaType, file: &StoredFile) -> Response {
     }
 }
 
-/// What caches and browsers have to know, whether the file comes along or not.
+/// Adds the headers that `200`, `304` and `404` responses share.
 fn with_file_headers(response: Response, media: MediaType, file: &StoredFile, cache_control: &str) -> Response {
     let response =
         security::with_security_headers(response).header("etag", &*file.etag).header("cache-control", cache_control);

@@ -1,18 +1,18 @@
-//! The headers that keep a page to itself.
+//! Security headers of every file.
 
 use platform::http::Response;
 
-/// Only our own scripts and styles, from files; pictures from anywhere safe, because operators name them by URL, and
-/// `data:` because puzzles come so.
+/// Allows scripts and styles only as files from this origin. Images may come from any HTTPS URL, because operators
+/// enter image URLs, and from `data:` URLs, because picture puzzles are sent as such.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; \
     img-src 'self' data: https:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// The answer with them; every file carries them.
+/// Adds the security headers to a response.
 pub fn with_security_headers(response: Response) -> Response {
     response
         .header("content-security-policy", CONTENT_SECURITY_POLICY)
         .header("x-content-type-options", "nosniff")
-        // An order's number stands in its page's address.
+        // The URL of an order's page contains its order number.
         .header("referrer-policy", "same-origin")
         .header("cross-origin-opener-policy", "same-origin")
 }

@@ -1,4 +1,4 @@
-//! A small site, asked in every way.
+//! Tests of all responses with a small site.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
