@@ -15,6 +15,7 @@ mod manifest;
 mod outbound;
 mod redis_trigger;
 mod runtime_config;
+mod shutdown;
 mod state;
 mod stdio;
 mod stores;

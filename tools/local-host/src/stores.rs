@@ -4,6 +4,7 @@ mod database;
 mod key_value;
 mod key_value_redis;
 mod key_value_sqlite;
+mod keys;
 
 use std::path::Path;
 
@@ -11,7 +12,8 @@ use anyhow::Context as _;
 
 pub use self::{
     database::{Connection, Database, Rows},
-    key_value::{KeyValueStore, Keys, OpenStore},
+    key_value::{KeyValueStore, OpenStore},
+    keys::Keys,
 };
 
 /// The largest result that is held in memory for a guest, in bytes.

@@ -1,7 +1,6 @@
 //! The parent process: one child per trigger type, and when one ends, all end.
 
 use std::{
-    io::Read as _,
     process::{ExitCode, ExitStatus, Stdio},
     time::Duration,
 };
@@ -9,11 +8,10 @@ use std::{
 use anyhow::Context as _;
 use tokio::{
     process::{Child, ChildStdin, Command},
-    signal::unix::{SignalKind, signal},
     task::JoinSet,
 };
 
-use crate::{cli::Up, trigger};
+use crate::{cli::Up, shutdown, trigger};
 
 /// How long children may take to end before they are killed.
 const GRACE: Duration = Duration::from_secs(5);
@@ -39,7 +37,7 @@ pub async fn run(up: &Up) -> anyhow::Result<ExitCode> {
 
     let ended = tokio::select! {
         ended = children.join_next() => ended,
-        () = told_to_end(false) => None,
+        () = shutdown::requested(false) => None,
     };
     let code = match ended {
         None => ExitCode::SUCCESS,
@@ -55,32 +53,6 @@ pub async fn run(up: &Up) -> anyhow::Result<ExitCode> {
     drop(lifelines);
     let _ = tokio::time::timeout(GRACE, async { while children.join_next().await.is_some() {} }).await;
     Ok(code)
-}
-
-/// Waits for Ctrl-C or SIGTERM, and in a child for the end of the parent.
-pub async fn told_to_end(watch_parent: bool) {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        // Without handlers the signals end the process by themselves.
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-        () = parent_is_gone(), if watch_parent => {}
-    }
-}
-
-/// The parent holds the other end of stdin and never writes: the end of it is the end of the parent,
-/// however that died.
-async fn parent_is_gone() {
-    let (sender, receiver) = tokio::sync::oneshot::channel();
-    // A thread of its own: a read on the runtime's threads would keep the process from ending.
-    std::thread::spawn(move || {
-        let _ = std::io::stdin().read(&mut [0]);
-        let _ = sender.send(());
-    });
-    let _ = receiver.await;
 }
 
 fn start(kind: &str, assets: &std::path::Path) -> anyhow::Result<(Child, Option<ChildStdin>)> {

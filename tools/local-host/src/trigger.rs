@@ -15,9 +15,8 @@ use crate::{
     manifest::App,
     redis_trigger,
     runtime_config::{Directories, RuntimeConfig},
-    state,
+    shutdown, state,
     stdio::Logs,
-    supervise,
     variables::{Provider, Variables},
 };
 
@@ -68,7 +67,7 @@ pub async fn run(up: &Up, kind: TriggerType) -> anyhow::Result<()> {
                 TriggerType::Redis => redis_trigger::run(&app, &variables, &components).await,
             }
         } => ended,
-        () = supervise::told_to_end(up.working_dir.is_some()) => Ok(()),
+        () = shutdown::requested(up.working_dir.is_some()) => Ok(()),
     }
 }
 

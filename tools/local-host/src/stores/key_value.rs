@@ -2,9 +2,7 @@
 
 use std::{fmt, path::PathBuf};
 
-use tokio::sync::{mpsc, oneshot};
-
-use super::{MAX_RESULT_BYTES, key_value_redis::RedisStore, key_value_sqlite::SqliteStore, too_large};
+use super::{MAX_RESULT_BYTES, key_value_redis::RedisStore, key_value_sqlite::SqliteStore, keys::Keys, too_large};
 use crate::bindings::key_value::Error;
 
 /// A configured store.
@@ -14,14 +12,6 @@ pub enum KeyValueStore {
     Sqlite(SqliteStore),
     /// A Redis server.
     Redis(Box<RedisStore>),
-}
-
-/// The keys of a store as they come, and what went wrong, if anything.
-pub struct Keys {
-    /// The keys.
-    pub keys: mpsc::Receiver<String>,
-    /// Sent after the last key.
-    pub result: oneshot::Receiver<Result<(), Error>>,
 }
 
 impl KeyValueStore {
@@ -135,10 +125,4 @@ impl OpenStore {
             Self::Redis(store) => store.keys(),
         }
     }
-}
-
-/// Turns a store's error into the guest's, and logs it.
-pub fn failed(error: impl fmt::Debug + fmt::Display) -> Error {
-    tracing::warn!("key-value error: {error:?}");
-    Error::Other(error.to_string())
 }

@@ -8,7 +8,7 @@ use tokio::sync::{OnceCell, mpsc, oneshot};
 
 use super::{
     MAX_RESULT_BYTES,
-    key_value::{Keys, failed},
+    keys::{Keys, failed},
     too_large,
 };
 use crate::bindings::key_value::Error;

@@ -14,7 +14,7 @@ use tokio::{
 
 use super::{
     MAX_RESULT_BYTES, create_parent,
-    key_value::{Keys, failed},
+    keys::{Keys, failed},
     too_large,
 };
 use crate::bindings::key_value::Error;
