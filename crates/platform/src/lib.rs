@@ -20,6 +20,7 @@ pub mod log;
 pub mod notify;
 pub mod provider;
 pub mod published;
+pub mod random;
 pub mod redis;
 pub mod timeout;
 pub mod ttl_cache;

@@ -7,9 +7,10 @@ use domain::{
     problem::{Code, FieldError, Problem},
 };
 use platform::{
-    activity_cache, config,
+    config,
     http::{ApiError, Request, Response, not_found},
     ledger::SpinLedger,
+    random,
     redis::SpinRedis,
 };
 use serde::Deserialize;
@@ -118,7 +119,7 @@ async fn operator_context<'a>(
     secret: &'a str,
 ) -> Result<OperatorContext<'a, SpinRedis, SpinLedger>, ApiError> {
     let now = SpinRedis.now().await?;
-    let nonce = format!("{:032x}", activity_cache::random());
+    let nonce = format!("{:032x}", random::bits());
     Ok(OperatorContext { redis: &SpinRedis, sql: ledger, ticket_secret: secret, now, nonce })
 }
 

@@ -8,7 +8,7 @@ use platform::{
 };
 use workflows::payments::commands;
 
-use crate::routes::order_or_conflict;
+use crate::outcome::order_or_conflict;
 
 /// Cancels an order that is pending payment; its units are released at once.
 pub async fn post(order_no: &OrderNo) -> Result<Response, ApiError> {

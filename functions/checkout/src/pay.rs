@@ -21,7 +21,7 @@ use workflows::payments::{
     provider::RetryPolicy,
 };
 
-use crate::routes::order_or_conflict;
+use crate::outcome::order_or_conflict;
 
 #[derive(Deserialize)]
 struct Body {

@@ -8,7 +8,7 @@ use platform::{
 };
 use workflows::payments::commands;
 
-use crate::routes::order_or_conflict;
+use crate::outcome::order_or_conflict;
 
 /// Records the refund request in the ledger. The refund is complete when the provider confirms it.
 pub async fn post(order_no: &OrderNo) -> Result<Response, ApiError> {

@@ -1,10 +1,6 @@
 //! Routes the requests of this function, after checking that the order is the caller's.
 
-use domain::{
-    ids::OrderNo,
-    order::Order,
-    problem::{Code, Problem},
-};
+use domain::ids::OrderNo;
 use platform::{
     auth,
     http::{ApiError, Request, Response, method_not_allowed, not_found},
@@ -12,7 +8,7 @@ use platform::{
     redis::SpinRedis,
 };
 use spin_sdk::http::Method;
-use workflows::{hot::status::load_order, ledger::orders, payments::commands::CommandOutcome};
+use workflows::{hot::status::load_order, ledger::orders};
 
 use crate::{cancel, pay, refund};
 
@@ -38,16 +34,4 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
         "refund" => refund::post(&order_no).await,
         _ => Err(not_found("No such route.")),
     }
-}
-
-/// Returns the order after a command, or `state_conflict`. `goal` completes "it cannot be …".
-pub fn order_or_conflict(outcome: CommandOutcome, goal: &str) -> Result<Order, ApiError> {
-    let detail = match outcome {
-        CommandOutcome::Done(order) => return Ok(*order),
-        CommandOutcome::Conflict(order) => format!("The order is {}: it cannot be {goal}.", order.status.as_str()),
-        CommandOutcome::NotFound => {
-            format!("The order is still queued: it cannot be {goal} yet. Poll until it is pending.")
-        }
-    };
-    Err(Problem::new(Code::StateConflict, detail).into())
 }

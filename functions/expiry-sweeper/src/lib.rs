@@ -1,5 +1,6 @@
 //! Expires unpaid orders and finishes interrupted work; called by cron (E3, G3).
 
+mod budget;
 mod events;
 mod payments;
 mod retention;

@@ -1,6 +1,7 @@
 //! Receives payment callbacks from providers (E2, E5).
 
 mod routes;
+mod signature;
 mod standard;
 mod stripe;
 

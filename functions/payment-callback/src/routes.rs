@@ -59,8 +59,3 @@ async fn apply(request: &Request, event: &ProviderEvent) -> Result<(), ApiError>
     }
     Ok(())
 }
-
-/// Returns the `signature_invalid` error.
-pub fn signature_invalid() -> ApiError {
-    Problem::new(Code::SignatureInvalid, "The signature does not hold for this body, secret and time.").into()
-}

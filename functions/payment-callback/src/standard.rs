@@ -11,7 +11,7 @@ use platform::{
 };
 use serde::Deserialize;
 
-use crate::routes::signature_invalid;
+use crate::signature::signature_invalid;
 
 const TYPES: [&str; 4] = ["payment.succeeded", "payment.failed", "refund.succeeded", "refund.failed"];
 

@@ -9,7 +9,7 @@ use platform::{
     http::{ApiError, Request},
 };
 
-use crate::routes::signature_invalid;
+use crate::signature::signature_invalid;
 
 /// Returns the verified event, or `None` for a type that this app does not use. `stripe_secret` may hold two secrets
 /// during a rotation.

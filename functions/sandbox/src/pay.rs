@@ -7,8 +7,9 @@ use domain::{
     webhook::sign_standard,
 };
 use platform::{
-    activity_cache, clock, config,
+    clock, config,
     http::{ApiError, Request, Response, not_found},
+    random,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -72,7 +73,7 @@ pub async fn send_webhook(kind: &str, id: &str, data: serde_json::Value) -> Resu
     let secrets = config::get("webhook_secrets").await;
     let secret = secrets.split_ascii_whitespace().next().unwrap_or_default();
     let id = if id.is_empty() {
-        format!("evt_{}", Ulid::from_parts(now.0.unsigned_abs(), activity_cache::random()))
+        format!("evt_{}", Ulid::from_parts(now.0.unsigned_abs(), random::bits()))
     } else {
         id.to_owned()
     };

@@ -1,0 +1,20 @@
+//! Turns the outcome of a command into an order or a problem.
+
+use domain::{
+    order::Order,
+    problem::{Code, Problem},
+};
+use platform::http::ApiError;
+use workflows::payments::commands::CommandOutcome;
+
+/// Returns the order after a command, or `state_conflict`. `goal` completes "it cannot be …".
+pub fn order_or_conflict(outcome: CommandOutcome, goal: &str) -> Result<Order, ApiError> {
+    let detail = match outcome {
+        CommandOutcome::Done(order) => return Ok(*order),
+        CommandOutcome::Conflict(order) => format!("The order is {}: it cannot be {goal}.", order.status.as_str()),
+        CommandOutcome::NotFound => {
+            format!("The order is still queued: it cannot be {goal} yet. Poll until it is pending.")
+        }
+    };
+    Err(Problem::new(Code::StateConflict, detail).into())
+}
