@@ -10,7 +10,7 @@ use domain::{
 use workflows::{
     Redis,
     hot::{
-        admission::{CheckOutcome, SUSPICION_THRESHOLD, Visitor, admit, precheck},
+        admission::{CheckOutcome, Endpoint, SUSPICION_THRESHOLD, Visitor, admit, precheck},
         reserve::{ReserveOutcome, ReserveRequest, reserve},
     },
     ledger::activities,
@@ -52,7 +52,7 @@ async fn too_many_requests_are_rate_limited_and_then_banned() {
     let eager = visitor(&fixture, "eager", "192.0.2.1");
     let mut outcomes = Vec::new();
     for _ in 0..5 + 60 + 1 {
-        outcomes.push(precheck(&fixture.redis, &eager, "ticket").await.unwrap().outcome);
+        outcomes.push(precheck(&fixture.redis, &eager, Endpoint::Ticket).await.unwrap().outcome);
     }
     assert_eq!(outcomes[..5], [Ok(0); 5]);
     assert!(
@@ -63,11 +63,13 @@ async fn too_many_requests_are_rate_limited_and_then_banned() {
     // The ban refuses reservations too, and affects no other user.
     assert_eq!(fixture.reserve(1, "eager", 1).await.unwrap().outcome, ReserveOutcome::Refused(Code::Banned, 0));
     let neighbour = visitor(&fixture, "calm", "192.0.2.1");
-    assert!(precheck(&fixture.redis, &neighbour, "ticket").await.unwrap().outcome.is_ok());
+    assert!(precheck(&fixture.redis, &neighbour, Endpoint::Ticket).await.unwrap().outcome.is_ok());
     // A ban expires, or an operator lifts it. The user's suspicion score stays high.
     bans::lift(&fixture.redis, &fixture.sql, &BanSubject::User(eager.user.clone())).await.unwrap();
-    let score =
-        precheck(&fixture.redis, &Visitor { ip: "192.0.2.9".to_owned(), ..eager }, "challenge").await.unwrap().outcome;
+    let score = precheck(&fixture.redis, &Visitor { ip: "192.0.2.9".to_owned(), ..eager }, Endpoint::Challenge)
+        .await
+        .unwrap()
+        .outcome;
     assert!(score.is_ok_and(|score| score >= SUSPICION_THRESHOLD), "{score:?}");
 }
 
@@ -75,10 +77,10 @@ async fn too_many_requests_are_rate_limited_and_then_banned() {
 async fn challenges_tickets_and_reservations_have_separate_rate_limits() {
     let fixture = rate_limited(1).await;
     let ada = visitor(&fixture, "ada", "192.0.2.1");
-    for endpoint in ["challenge", "ticket"] {
-        assert!(precheck(&fixture.redis, &ada, endpoint).await.unwrap().outcome.is_ok(), "{endpoint}");
+    for endpoint in [Endpoint::Challenge, Endpoint::Ticket] {
+        assert!(precheck(&fixture.redis, &ada, endpoint).await.unwrap().outcome.is_ok(), "{endpoint:?}");
         let again = precheck(&fixture.redis, &ada, endpoint).await.unwrap();
-        assert!(matches!(again.outcome, Err((Code::RateLimited, _))), "{endpoint}: {again:?}");
+        assert!(matches!(again.outcome, Err((Code::RateLimited, _))), "{endpoint:?}: {again:?}");
         assert_eq!((again.rate_limits[0].name.as_str(), again.rate_limits[0].remaining), ("user", 0));
     }
     assert!(matches!(fixture.reserve(1, "ada", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)));
@@ -101,11 +103,11 @@ async fn six_failed_human_checks_lead_to_a_ban() {
     let fixture = new_fixture("sqlite", 10, 1).await;
     let robot = visitor(&fixture, "robot", "192.0.2.1");
     for guess in 0..6 {
-        assert!(precheck(&fixture.redis, &robot, "ticket").await.unwrap().outcome.is_ok(), "guess {guess}");
+        assert!(precheck(&fixture.redis, &robot, Endpoint::Ticket).await.unwrap().outcome.is_ok(), "guess {guess}");
         let wrong = CheckOutcome::Failed(Some(proof(&guess.to_string())));
         assert!(!admit(&fixture.redis, &robot, &wrong, NOW).await.unwrap());
     }
-    assert_eq!(precheck(&fixture.redis, &robot, "ticket").await.unwrap().outcome, Err((Code::Banned, 0)));
+    assert_eq!(precheck(&fixture.redis, &robot, Endpoint::Ticket).await.unwrap().outcome, Err((Code::Banned, 0)));
 }
 
 #[tokio::test]
@@ -125,19 +127,19 @@ async fn invalid_tickets_are_reported_with_the_next_valid_request_and_ban_only_t
         reserve(&fixture.redis, &reporting(599, 1), false).await.unwrap().outcome,
         ReserveOutcome::Queued(_)
     ));
-    assert!(precheck(&fixture.redis, &robot, "ticket").await.unwrap().outcome.is_ok());
+    assert!(precheck(&fixture.redis, &robot, Endpoint::Ticket).await.unwrap().outcome.is_ok());
     assert!(matches!(
         reserve(&fixture.redis, &reporting(1, 2), false).await.unwrap().outcome,
         ReserveOutcome::Queued(_)
     ));
-    assert_eq!(precheck(&fixture.redis, &robot, "ticket").await.unwrap().outcome, Err((Code::Banned, 0)));
+    assert_eq!(precheck(&fixture.redis, &robot, Endpoint::Ticket).await.unwrap().outcome, Err((Code::Banned, 0)));
     let neighbour = visitor(&fixture, "calm", "203.0.113.8");
-    assert!(precheck(&fixture.redis, &neighbour, "ticket").await.unwrap().outcome.is_ok());
+    assert!(precheck(&fixture.redis, &neighbour, Endpoint::Ticket).await.unwrap().outcome.is_ok());
     // A request for a ticket reports invalid tickets too.
     let reporter = Visitor { abuse_by_ip: vec![("203.0.113.9".to_owned(), 600)], ..neighbour };
-    assert!(precheck(&fixture.redis, &reporter, "ticket").await.unwrap().outcome.is_ok());
+    assert!(precheck(&fixture.redis, &reporter, Endpoint::Ticket).await.unwrap().outcome.is_ok());
     let other = visitor(&fixture, "x", "203.0.113.9");
-    assert_eq!(precheck(&fixture.redis, &other, "ticket").await.unwrap().outcome, Err((Code::Banned, 0)));
+    assert_eq!(precheck(&fixture.redis, &other, Endpoint::Ticket).await.unwrap().outcome, Err((Code::Banned, 0)));
 }
 
 #[tokio::test]
@@ -148,7 +150,7 @@ async fn an_automatic_ban_does_not_shorten_an_operators_ban() {
     let far = Millis(4_000_000_000_000);
     bans::ban(&fixture.redis, &fixture.sql, &BanSubject::Ip(robot.ip.clone()), far, "a robot").await.unwrap();
     let reporter = Visitor { abuse_by_ip: vec![(robot.ip.clone(), 600)], ..visitor(&fixture, "calm", "192.0.2.1") };
-    precheck(&fixture.redis, &reporter, "ticket").await.unwrap();
+    precheck(&fixture.redis, &reporter, Endpoint::Ticket).await.unwrap();
     let key = workflows::keys::Keys::of(&fixture.activity).ban_ip(&robot.ip);
     let ends = fixture.redis.command("PEXPIRETIME", vec![key.into()]).await.unwrap();
     assert_eq!(ends, [workflows::ports::RedisValue::Int(far.0)]);

@@ -5,6 +5,7 @@
 use domain::{activity::ActivityState, order::OrderStatus};
 use workflows::{
     Redis,
+    hot::admission::Endpoint,
     operator::activities::OperationOutcome,
     queue::{dead_letters, order_writer},
     recovery::rebuild::{RebuildOutcome, rebuild},
@@ -170,12 +171,12 @@ async fn a_human_check_counts_once_after_a_crash_and_a_new_check_is_accepted() {
         1,
         async |_| {},
         async |fixture| {
-            precheck(&fixture.redis, &visitor(&fixture.activity), "ticket").await?;
+            precheck(&fixture.redis, &visitor(&fixture.activity), Endpoint::Ticket).await?;
             admit(&fixture.redis, &visitor(&fixture.activity), &passed("one"), NOW).await.map(|_| ())
         },
         async |fixture, point| {
             let visitor = visitor(&fixture.activity);
-            assert!(precheck(&fixture.redis, &visitor, "ticket").await.unwrap().outcome.is_ok(), "{point}");
+            assert!(precheck(&fixture.redis, &visitor, Endpoint::Ticket).await.unwrap().outcome.is_ok(), "{point}");
             // The crashed request may have used the first check. After one more use it is refused.
             admit(&fixture.redis, &visitor, &passed("one"), NOW).await.unwrap();
             assert!(!admit(&fixture.redis, &visitor, &passed("one"), NOW).await.unwrap(), "{point}");

@@ -13,7 +13,7 @@ use workflows::{
     ports::{Dialect, RedisValue, SqlValue},
     queue::{
         dead_letters::{self, ReplayOutcome},
-        order_writer,
+        order_writer, stream,
     },
     recovery::{
         rebuild::{RebuildOutcome, rebuild},
@@ -101,7 +101,7 @@ async fn a_writer_delayed_past_a_redis_loss_and_a_rebuild_leaves_dead_letters() 
         .await;
         assert_eq!((late.written, late.failed), (0, 2), "{ledger}");
         for n in 1..=2 {
-            assert_eq!(dead_letter_reason(&fixture, n).await.as_deref(), Some(order_writer::OLD_EPOCH), "{ledger}");
+            assert_eq!(dead_letter_reason(&fixture, n).await.as_deref(), Some(stream::OLD_EPOCH), "{ledger}");
         }
         assert_eq!(fixture.write_batch().await.unwrap().written, 1, "{ledger}: the order of the new epoch lives");
         assert_eq!(fixture.ledger_status(&fixture.order_no(1)).await, Some(OrderStatus::PendingPayment), "{ledger}");
@@ -149,7 +149,7 @@ async fn an_old_redis_that_comes_back_is_fenced_by_its_first_message() {
         let written = fixture.write_batch().await.unwrap();
         assert_eq!((written.written, written.failed), (0, 2), "{ledger}");
         for n in 2..=3 {
-            assert_eq!(dead_letter_reason(&fixture, n).await.as_deref(), Some(order_writer::OLD_EPOCH), "{ledger}");
+            assert_eq!(dead_letter_reason(&fixture, n).await.as_deref(), Some(stream::OLD_EPOCH), "{ledger}");
             assert_eq!(fixture.redis_status(&fixture.order_no(n)).await, Some(OrderStatus::Failed), "{ledger}");
         }
         let refused = fixture.reserve(4, "user 4", 1).await.unwrap().outcome;
@@ -196,7 +196,7 @@ async fn a_stray_message_of_an_old_epoch_becomes_a_dead_letter_and_changes_nothi
                 .unwrap();
         }
         assert_eq!(fixture.write_batch().await.unwrap().failed, 2, "{ledger}");
-        assert_eq!(dead_letter_reason(&fixture, 1).await.as_deref(), Some(order_writer::OLD_EPOCH), "{ledger}");
+        assert_eq!(dead_letter_reason(&fixture, 1).await.as_deref(), Some(stream::OLD_EPOCH), "{ledger}");
         assert_eq!(fixture.units().await, (3, 0, 0), "{ledger}");
         assert!(
             matches!(fixture.reserve(2, "bob", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)),

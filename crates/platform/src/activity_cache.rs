@@ -14,9 +14,9 @@ use domain::{
 use serde::{Deserialize, Serialize};
 use workflows::{
     StoreError,
+    cache::lease,
     hot::read_gate::{self, GateSnapshot},
     ledger::activities,
-    recovery::sweep,
 };
 
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
     http::{ApiError, not_found},
     key_value,
     ledger::SpinLedger,
-    published,
+    published, random,
     redis::SpinRedis,
     ttl_cache::{self, MAX_AGE_MS, TtlCache},
 };
@@ -121,14 +121,14 @@ async fn load(activity: &ActivityId, version: i64) -> Result<Option<Rc<CachedAct
         if let Some(cached_copy) = cached_copy.as_ref().filter(|cached_copy| cached_copy.fresh_until > clock::now()) {
             return Ok(Some(cached_copy.clone()));
         }
-        let owner = ulid::Ulid::from_parts(clock::now().0.unsigned_abs(), random()).to_string();
+        let owner = ulid::Ulid::from_parts(clock::now().0.unsigned_abs(), random::bits()).to_string();
         let lease_key = format!("{{{activity}}}:rebuild");
-        if sweep::hold_lease(&SpinRedis, &lease_key, &owner, REFRESH_LEASE_MS).await? {
+        if lease::hold(&SpinRedis, &lease_key, &owner, REFRESH_LEASE_MS).await? {
             return match (refresh(activity).await, cached_copy) {
                 // While the ledger is unavailable the lease is not released: it limits retries to one per lease time.
                 (Err(ApiError::Store(StoreError::LedgerUnavailable(_))), Some(cached_copy)) => Ok(Some(cached_copy)),
                 (refreshed, _) => {
-                    sweep::hold_lease(&SpinRedis, &lease_key, &owner, 0).await.map_err(ApiError::from).and(refreshed)
+                    lease::hold(&SpinRedis, &lease_key, &owner, 0).await.map_err(ApiError::from).and(refreshed)
                 }
             };
         }
@@ -143,7 +143,7 @@ async fn load(activity: &ActivityId, version: i64) -> Result<Option<Rc<CachedAct
 async fn refresh(activity: &ActivityId) -> Result<Option<Rc<CachedActivity>>, ApiError> {
     let Some(found) = activities::load(&SpinLedger::open().await, activity).await? else { return Ok(None) };
     // Jitter keeps copies that were written together from becoming stale together (F4).
-    let jitter = i64::try_from(random() % 10_000).unwrap_or_default();
+    let jitter = i64::try_from(random::bits() % 10_000).unwrap_or_default();
     let cached = CachedActivity {
         id: found.id,
         spec: found.spec,
@@ -155,16 +155,6 @@ async fn refresh(activity: &ActivityId) -> Result<Option<Rc<CachedActivity>>, Ap
         key_value::set(&key(activity), &bytes).await;
     }
     Ok(Some(Rc::new(cached)))
-}
-
-/// Returns 128 random bits, or the clock's milliseconds if the system's random source fails. Not for secrets.
-#[must_use]
-pub fn random() -> u128 {
-    let mut bytes = [0; 16];
-    match getrandom::fill(&mut bytes) {
-        Ok(()) => u128::from_le_bytes(bytes),
-        Err(_) => u128::from(clock::now().0.unsigned_abs()),
-    }
 }
 
 /// A gate as read from Redis, with the instance's clock at that time.

@@ -11,14 +11,14 @@ use domain::{
     time::Millis,
 };
 use serde::{Deserialize, Serialize};
-use workflows::{ledger::activities, recovery::sweep};
+use workflows::{cache::lease, ledger::activities};
 
 use crate::{
-    activity_cache::random,
     clock,
     http::{ApiError, not_found},
     key_value,
     ledger::SpinLedger,
+    random,
     redis::SpinRedis,
     ttl_cache::{self, MAX_AGE_MS, TtlCache},
 };
@@ -67,8 +67,8 @@ pub async fn missing_gate_error(activity: &ActivityId) -> ApiError {
 }
 
 async fn load() -> Result<Rc<Published>, ApiError> {
-    let owner = format!("{:032x}", random());
-    if !sweep::hold_lease(&SpinRedis, LEASE_KEY, &owner, FRESH_MS).await? {
+    let owner = format!("{:032x}", random::bits());
+    if !lease::hold(&SpinRedis, LEASE_KEY, &owner, FRESH_MS).await? {
         for _ in 0..POLL.1 {
             let cached_copy =
                 key_value::get(COPY_KEY).await.and_then(|bytes| serde_json::from_slice::<Published>(&bytes).ok());

@@ -4,3 +4,4 @@ pub mod activities;
 pub mod audit;
 pub mod bans;
 pub mod shed;
+pub mod stats;

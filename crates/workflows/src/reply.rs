@@ -2,7 +2,7 @@
 //!
 //! Every read fails with [`StoreError::Malformed`] if the reply has ended or the element has another type.
 
-use domain::money::Money;
+use domain::{money::Money, time::Millis};
 
 use crate::ports::{RedisValue, StoreError};
 
@@ -69,4 +69,14 @@ impl Reply {
     pub fn money(&mut self) -> Result<Money, StoreError> {
         Ok(Money { amount: self.int()?, currency: self.text()? })
     }
+}
+
+/// A timestamp; `None` for 0.
+pub(crate) fn non_zero_time(ms: i64) -> Option<Millis> {
+    (ms > 0).then_some(Millis(ms))
+}
+
+/// A text; `None` if it is empty.
+pub(crate) fn non_empty(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
 }

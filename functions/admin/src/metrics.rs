@@ -13,7 +13,7 @@ use workflows::{
         activities,
         backlog::{self, Backlog},
     },
-    operator::audit,
+    operator::{audit, stats},
 };
 
 /// How long the ledger's state is cached, in milliseconds, for all scrapers: an audit counts every live order.
@@ -60,7 +60,7 @@ async fn activity_metrics() -> Result<Vec<Metric>, StoreError> {
         ("stampede_orders_written_total", "counter", "Orders that left the queue.", String::new()),
         ("stampede_refusals_total", "counter", "Refusals that Redis decided, by code.", String::new()),
     ];
-    for (activity, stats) in audit::all_stats(&SpinRedis).await? {
+    for (activity, stats) in stats::all_stats(&SpinRedis).await? {
         let mut add = |at: usize, labels: String, value: i64| {
             let (name, ..) = metrics[at];
             let _ = writeln!(metrics[at].3, "{name}{{activity=\"{activity}\"{labels}}} {value}");

@@ -13,18 +13,18 @@ use platform::{
 use serde_json::json;
 use workflows::{
     ledger::activities,
-    operator::audit,
+    operator::{audit, stats},
     recovery::rebuild::{self, RebuildOutcome},
 };
 
 /// Handles `GET …/stats`: Redis's counters at one instant, and the ledger's orders by status.
 pub async fn stats(id: &ActivityId) -> Result<Response, ApiError> {
     let ledger = SpinLedger::open_for_batch().await;
-    let Some(stats) = audit::stats(&SpinRedis, id).await? else {
+    let Some(stats) = stats::stats(&SpinRedis, id).await? else {
         let activity = activities::load(&ledger, id).await?;
         return Err(activity.map_or_else(|| not_found("There is no such sale."), |_| missing_gate()));
     };
-    let orders = audit::orders_by_status(&ledger, id).await?;
+    let orders = stats::orders_by_status(&ledger, id).await?;
     let mut document = json!(stats);
     document["orders"] = json!(orders);
     Ok(Response::json(200, &document))

@@ -11,13 +11,15 @@ use domain::{
     problem::{FieldError, Problem},
 };
 use platform::{
-    activity_cache, auth,
+    auth,
     http::{ApiError, Request, Response, not_found},
-    limits,
+    limits, random,
 };
 use puzzle::{slider, sum};
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+use workflows::hot::admission::Endpoint;
 
 use crate::precheck::{self, Precheck};
 
@@ -36,7 +38,7 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
     if body.altcha.is_some_and(|version| version != 1 && version != 2) {
         return Err(Problem::invalid(vec![FieldError::new("/altcha", "must be 1 or 2")]).into());
     }
-    let precheck = Precheck::run(request, activity, "challenge").await?;
+    let precheck = Precheck::run(request, activity, Endpoint::Challenge).await?;
     let document = match precheck.activity.spec.human_check {
         HumanCheck::None => return Err(not_found("This sale asks for no human check.")),
         HumanCheck::Pow => proof_of_work(&precheck, body.altcha, 1).await?,
@@ -53,18 +55,17 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
 async fn proof_of_work(precheck: &Precheck, version: Option<u8>, factor: i64) -> Result<Value, ApiError> {
     let difficulty =
         (difficulty(precheck.snapshot.visitors, precheck.snapshot.total_units()) * factor).min(MAX_DIFFICULTY);
-    let (keys, random, subject) = (auth::check_keys().await?, activity_cache::random(), precheck.subject());
+    let (keys, seed, subject) = (auth::check_keys().await?, random::bits(), precheck.subject());
     let challenge = match version {
-        Some(1) => keys.issue_v1(subject, difficulty, random, precheck.now).map(|challenge| json!(challenge)),
+        Some(1) => keys.issue_v1(subject, difficulty, seed, precheck.now).map(|challenge| json!(challenge)),
         #[allow(clippy::cast_possible_truncation, reason = "random bits")]
-        _ => keys.issue_v2(subject, difficulty, random as u64, precheck.now).map(|challenge| json!(challenge)),
+        _ => keys.issue_v2(subject, difficulty, seed as u64, precheck.now).map(|challenge| json!(challenge)),
     };
     challenge.ok_or_else(|| ApiError::Unexpected("no challenge could be made".to_owned()))
 }
 
 async fn captcha(precheck: &Precheck, kind: PuzzleKind) -> Result<Value, ApiError> {
-    let issued =
-        auth::check_keys().await?.issue_puzzle(precheck.subject(), kind, activity_cache::random(), precheck.now);
+    let issued = auth::check_keys().await?.issue_puzzle(precheck.subject(), kind, random::bits(), precheck.now);
     let drawn = issued.and_then(|puzzle| {
         let mut captcha = match kind {
             PuzzleKind::Slider => {

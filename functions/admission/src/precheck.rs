@@ -22,7 +22,7 @@ use platform::{
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use workflows::hot::{
-    admission::{Visitor, precheck},
+    admission::{Endpoint, Visitor, precheck},
     limits::RateLimit,
 };
 
@@ -45,9 +45,8 @@ pub struct Precheck {
 }
 
 impl Precheck {
-    /// Runs all checks, the cheapest first, and calls the precheck script in Redis last. `bucket` selects the rate
-    /// limits: `challenge` or `ticket`.
-    pub async fn run(request: &Request, activity: ActivityId, bucket: &str) -> Result<Self, ApiError> {
+    /// Runs all checks, the cheapest first, and calls the precheck script in Redis last.
+    pub async fn run(request: &Request, activity: ActivityId, endpoint: Endpoint) -> Result<Self, ApiError> {
         let ip = client_address::address(request).await;
         let claims = auth::verify_token(request).await?.map_err(|error| {
             // An expired token comes from a page that was left open; only a forged one counts as abuse.
@@ -65,7 +64,7 @@ impl Precheck {
         }
         let abuse_by_ip = abuse::take(&activity);
         let visitor = Visitor { activity, user: claims.sub.clone(), ip, abuse_by_ip };
-        let admission = precheck(&SpinRedis, &visitor, bucket).await?;
+        let admission = precheck(&SpinRedis, &visitor, endpoint).await?;
         let rate_limits = admission.rate_limits;
         match admission.outcome {
             Ok(score) => Ok(Self { claims, visitor, snapshot, activity: cached, now, rate_limits, score }),

@@ -11,16 +11,16 @@ use domain::{
     time::Millis,
 };
 use platform::{
-    activity_cache, auth,
+    auth,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
-    limits,
+    limits, random,
     redis::SpinRedis,
 };
 use serde_json::json;
 use ulid::Ulid;
 use workflows::{
-    hot::admission::{STRIKE_SUSPICION, admit},
+    hot::admission::{Endpoint, STRIKE_SUSPICION, admit},
     operator::bans,
 };
 
@@ -33,7 +33,7 @@ use crate::{
 pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, ApiError> {
     let solution: Solution = precheck::optional_body(request)?;
     let tickets = auth::ticket_keys().await?;
-    let precheck = Precheck::run(request, activity, "ticket").await?;
+    let precheck = Precheck::run(request, activity, Endpoint::Ticket).await?;
     let now = precheck.now;
     let (strikes, last_at) = bans::load_strikes(&SpinLedger::open().await, &precheck.claims.sub).await?;
     let strikes = if last_at.plus(bans::STRIKE_TTL_MS) > now { strikes } else { 0 };
@@ -56,7 +56,7 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
         return Err(human_check::check_failed(check_result.detail).into());
     }
     let expires_at = Millis(now.plus(MAX_LIFETIME_MS).0.min(precheck.snapshot.gate.ends_at.0) / 1000 * 1000);
-    let ulid = Ulid::from_parts(now.0.unsigned_abs(), activity_cache::random());
+    let ulid = Ulid::from_parts(now.0.unsigned_abs(), random::bits());
     let Precheck { claims, visitor, rate_limits, .. } = precheck;
     let ticket = Ticket { activity: visitor.activity, ulid, expires_at, level: claims.level, user: claims.sub };
     let text = tickets.issue(&ticket).ok_or_else(|| ApiError::Unexpected("no ticket secret".to_owned()))?;

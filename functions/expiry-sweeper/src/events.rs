@@ -6,12 +6,13 @@ use std::time::Instant;
 
 use platform::{clock, config, http::ApiError, http_client::SpinHttpClient, ledger::SpinLedger, redis::SpinRedis};
 use workflows::{
+    cache::lease,
     ledger::events::set_enabled,
     queue::outbox::{self, TIMEOUT_MS, WebhookTarget},
-    recovery::sweep::{self, EVENTS_LEASE_KEY, Report},
+    recovery::sweep::{EVENTS_LEASE_KEY, Report},
 };
 
-use crate::sweep::TIME_BUDGET;
+use crate::budget::TIME_BUDGET;
 
 /// How long the lease for one round lasts, in milliseconds: the endpoint's timeout, and 10 s for the ledger.
 const ROUND_LEASE_MS: i64 = TIMEOUT_MS + 10_000;
@@ -28,7 +29,7 @@ pub async fn switch_outbox(ledger: &SpinLedger) -> Result<bool, ApiError> {
 pub async fn deliver(ledger: &SpinLedger, owner: &str, started: Instant, report: &mut Report) -> Result<(), ApiError> {
     let (url, secrets) = (config::get("events_url").await, config::get("events_secret").await);
     let target = WebhookTarget { url: &url, secrets: &secrets };
-    while sweep::hold_lease(&SpinRedis, EVENTS_LEASE_KEY, owner, ROUND_LEASE_MS).await? {
+    while lease::hold(&SpinRedis, EVENTS_LEASE_KEY, owner, ROUND_LEASE_MS).await? {
         let round = outbox::deliver_due(&SpinHttpClient, ledger, target, clock::now).await?;
         report.events += round.delivered;
         report.events_failed += round.failed;
@@ -40,6 +41,6 @@ pub async fn deliver(ledger: &SpinLedger, owner: &str, started: Instant, report:
             break;
         }
     }
-    sweep::hold_lease(&SpinRedis, EVENTS_LEASE_KEY, owner, 0).await?;
+    lease::hold(&SpinRedis, EVENTS_LEASE_KEY, owner, 0).await?;
     Ok(())
 }

@@ -3,6 +3,7 @@
 use domain::time::Millis;
 use platform::{config, http::ApiError, ledger::SpinLedger, redis::SpinRedis};
 use workflows::{
+    cache::lease,
     ledger::{addresses, events, payments},
     recovery::sweep::{self, ERASE_LEASE_KEY, Report},
 };
@@ -26,7 +27,7 @@ const CALLBACK_DAYS: i64 = 30;
 
 /// Erases what is past its retention period, unless a sweep did so in the last 10 minutes.
 pub async fn erase(ledger: &SpinLedger, owner: &str, now: Millis, report: &mut Report) -> Result<(), ApiError> {
-    if !sweep::hold_lease(&SpinRedis, ERASE_LEASE_KEY, owner, INTERVAL_MS).await? {
+    if !lease::hold(&SpinRedis, ERASE_LEASE_KEY, owner, INTERVAL_MS).await? {
         return Ok(());
     }
     sweep::unlist_ended(&SpinRedis, ledger, now).await?;

@@ -7,23 +7,22 @@ use std::time::{Duration, Instant};
 
 use domain::{ids::ActivityId, time::Millis};
 use platform::{
-    activity_cache, auth, config,
+    auth, config,
     http::{ApiError, Request, Response, method_not_allowed},
     ledger::SpinLedger,
+    random,
     redis::SpinRedis,
 };
 use serde_json::json;
 use spin_sdk::http::Method;
 use ulid::Ulid;
 use workflows::{
+    cache::gates,
     ledger::leases::{self, Lease},
     recovery::sweep::{self, LEASE, LEASE_MS, Report},
 };
 
-use crate::{events, payments, retention};
-
-/// How long one sweep works; a batch that has begun is finished.
-pub const TIME_BUDGET: Duration = Duration::from_secs(10);
+use crate::{budget::TIME_BUDGET, events, payments, retention};
 
 /// Runs a sweep, unless another sweeper holds the lease.
 pub async fn post(request: &Request) -> Result<Response, ApiError> {
@@ -33,7 +32,7 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
     auth::require_token(request, "cron_token").await?;
     let now = SpinRedis.now().await?;
     let ledger = SpinLedger::open_for_batch().await;
-    let owner = Ulid::from_parts(now.0.unsigned_abs(), activity_cache::random()).to_string();
+    let owner = Ulid::from_parts(now.0.unsigned_abs(), random::bits()).to_string();
     let Some(lease) = leases::acquire(&ledger, LEASE, &owner, now, LEASE_MS).await? else {
         return Ok(Response::json(200, &json!({ "swept": false, "because": "another sweeper is at work" })));
     };
@@ -69,7 +68,7 @@ impl SweepRun {
 
     /// Runs every step until it has nothing left to do, the time is up, or the lease is lost.
     async fn run_steps(&mut self, owner: &str) -> Result<(), ApiError> {
-        let activities = sweep::list_activities(&SpinRedis).await?;
+        let activities = gates::list(&SpinRedis).await?;
         let secret = config::secret("ticket_secret").await?;
         sweep::check_gates(&SpinRedis, &self.ledger, &activities, &secret, self.now, &mut self.report).await?;
         self.record_step("fence");

@@ -130,7 +130,7 @@ async fn run_warm_up<R: Redis>(
         "missing" => return Ok(WarmUpOutcome::NoGate),
         _ => {
             let sku = reply.text()?;
-            let sku = SkuId::parse(&sku).map_err(|_| StoreError::Malformed(format!("preheat answered {sku:?}")))?;
+            let sku = SkuId::parse(&sku).map_err(|_| StoreError::Malformed(format!("warm_up answered {sku:?}")))?;
             return Ok(WarmUpOutcome::BelowHeldAndSold(sku));
         }
     };

@@ -34,6 +34,25 @@ pub struct Visitor {
     pub abuse_by_ip: Vec<(String, i64)>,
 }
 
+/// What a visitor asks for; each has its own rate-limit buckets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A human check to solve.
+    Challenge,
+    /// A ticket.
+    Ticket,
+}
+
+impl Endpoint {
+    /// The endpoint's part of the keys of its buckets.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Challenge => "challenge",
+            Self::Ticket => "ticket",
+        }
+    }
+}
+
 /// Result of [`precheck`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admission {
@@ -43,13 +62,14 @@ pub struct Admission {
     pub outcome: Result<i64, (Code, i64)>,
 }
 
-/// Checks bans and limits. `endpoint` is `challenge` or `ticket`; each has its own rate-limit buckets.
+/// Checks bans and limits.
 ///
 /// # Errors
 /// `RedisUnavailable` or `RedisRefused`; the request may have been counted.
-pub async fn precheck<R: Redis>(redis: &R, visitor: &Visitor, endpoint: &str) -> Result<Admission, StoreError> {
+pub async fn precheck<R: Redis>(redis: &R, visitor: &Visitor, endpoint: Endpoint) -> Result<Admission, StoreError> {
     let Visitor { activity, user, ip, abuse_by_ip } = visitor;
     let keys = Keys::of(activity);
+    let endpoint = endpoint.as_str();
     let mut script_keys = vec![
         keys.named("gate"),
         keys.ban_user(user),
@@ -75,7 +95,7 @@ pub async fn precheck<R: Redis>(redis: &R, visitor: &Visitor, endpoint: &str) ->
         }
         word => match Code::parse(word) {
             Some(code) => Err((code, 0)),
-            None => return Err(StoreError::Malformed(format!("knock answered {word:?}"))),
+            None => return Err(StoreError::Malformed(format!("precheck answered {word:?}"))),
         },
     };
     Ok(Admission { rate_limits, outcome })

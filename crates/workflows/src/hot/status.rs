@@ -9,6 +9,7 @@ use domain::{
 use crate::{
     keys::Keys,
     ports::{Redis, StoreError},
+    reply::{non_empty, non_zero_time},
     script::STATUS,
 };
 
@@ -44,14 +45,4 @@ pub async fn load_order<R: Redis>(redis: &R, order_no: &OrderNo) -> Result<(Mill
         estimated_wait_ms: reply.int()?,
     };
     Ok((now, Some(order)))
-}
-
-/// A timestamp; `None` for 0.
-pub(crate) fn non_zero_time(ms: i64) -> Option<Millis> {
-    (ms > 0).then_some(Millis(ms))
-}
-
-/// A text; `None` if it is empty.
-pub(crate) fn non_empty(text: String) -> Option<String> {
-    (!text.is_empty()).then_some(text)
 }

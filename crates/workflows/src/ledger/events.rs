@@ -12,9 +12,9 @@ use domain::{
 
 use super::{orders, row_reader::RowReader, switches};
 use crate::{
-    hot::status::{non_empty, non_zero_time},
     ports::{Dialect, Sql, SqlValue, StoreError},
     queue::dead_letters,
+    reply::{non_empty, non_zero_time},
 };
 
 /// How long a claimed event is reserved for the sweeper that claimed it, in milliseconds.

@@ -12,9 +12,9 @@ use serde_json::json;
 
 use super::{row_reader::RowReader, sessions};
 use crate::{
-    hot::status::{non_empty, non_zero_time},
     ledger::leases::Lease,
     ports::{Dialect, Sql, SqlValue, StoreError},
+    reply::{non_empty, non_zero_time},
     settle::{OrderState, Transition},
 };
 

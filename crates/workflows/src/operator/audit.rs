@@ -1,100 +1,13 @@
-//! Live statistics and the audit (G2, G4).
-//!
-//! The audit checks invariants I1 to I3 for every SKU, and compares Redis at one instant with the ledger.
+//! The audit (G4): checks invariants I1 to I3 for every SKU, and compares Redis at one instant with the ledger.
 
 use domain::{ids::ActivityId, time::Millis};
-use futures::future::join_all;
 use serde::Serialize;
 
 use crate::{
-    keys::Keys,
     ledger::row_reader::RowReader,
+    operator::stats::{self, SkuStats},
     ports::{Redis, Sql, StoreError},
-    recovery::sweep,
-    script::STATS,
 };
-
-/// Units of a SKU in Redis at one instant.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct SkuStats {
-    /// The SKU.
-    pub sku: String,
-    /// Units on sale; -1 if unlimited.
-    pub total: i64,
-    /// Units left; `None` if the stock is not loaded.
-    pub left: Option<i64>,
-    /// Units of orders that are queued or wait for payment.
-    pub held: i64,
-    /// Of those, units of orders that are not in the ledger yet.
-    pub queued: i64,
-    /// Of those, units of orders that wait for payment.
-    pub pending: i64,
-    /// Units sold.
-    pub sold: i64,
-}
-
-/// Counters of an activity in Redis at one instant.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ActivityStats {
-    /// Redis time of the read.
-    pub server_time: Millis,
-    /// Number of orders that have entered the queue.
-    pub enqueued: i64,
-    /// Number of orders that have left the queue.
-    pub written: i64,
-    /// Number of orders in the queue.
-    pub queue: i64,
-    /// Number of messages in the stream.
-    pub stream: i64,
-    /// Orders written to the ledger per second, as last measured.
-    pub drain_rate: i64,
-    /// Units per SKU.
-    pub skus: Vec<SkuStats>,
-    /// Number of refusals per code. Refusals that an instance decides from its cache are not counted.
-    pub refusals: std::collections::BTreeMap<String, i64>,
-}
-
-/// Reads the counters of an activity; `None` if it has no gate.
-///
-/// # Errors
-/// `RedisUnavailable` or `RedisRefused` if Redis gave no reply; `Malformed` if the reply cannot be parsed.
-pub async fn stats<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option<ActivityStats>, StoreError> {
-    let keys = Keys::of(activity);
-    let script_keys = ["gate", "stats", "queue", "orders"].map(|name| keys.named(name)).into();
-    let mut reply = STATS.run(redis, script_keys, vec![keys.prefix().into()]).await?;
-    let server_time = Millis(reply.int()?);
-    if reply.remaining() == 0 {
-        return Ok(None);
-    }
-    let (enqueued, written, drain_rate, stream) = (reply.int()?, reply.int()?, reply.int()?, reply.int()?);
-    let mut skus = Vec::new();
-    for _ in 0..reply.int()? {
-        let sku = reply.text()?;
-        let left = reply.text()?.parse().ok();
-        let (held, pending, sold) = (reply.int()?, reply.int()?, reply.int()?);
-        skus.push(SkuStats { sku, left, held, queued: held - pending, pending, sold, total: reply.int()? });
-    }
-    let mut refusals = std::collections::BTreeMap::new();
-    while reply.remaining() > 0 {
-        refusals.insert(reply.text()?, reply.int()?);
-    }
-    let queue = (enqueued - written).max(0);
-    Ok(Some(ActivityStats { server_time, enqueued, written, queue, stream, drain_rate, skus, refusals }))
-}
-
-/// Reads the counters of every activity that has a gate.
-///
-/// # Errors
-/// As [`stats`].
-pub async fn all_stats<R: Redis>(redis: &R) -> Result<Vec<(ActivityId, ActivityStats)>, StoreError> {
-    let activities = sweep::list_activities(redis).await?;
-    let results = join_all(activities.iter().map(|activity| stats(redis, activity))).await;
-    activities
-        .into_iter()
-        .zip(results)
-        .filter_map(|(activity, result)| Some(result.transpose()?.map(|stats| (activity, stats))))
-        .collect()
-}
 
 /// Units of a SKU in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -157,7 +70,7 @@ pub async fn audit<R: Redis, S: Sql>(
     per_user: i64,
 ) -> Result<Option<Audit>, StoreError> {
     let ledger_rows = ledger_stats(sql, activity).await?;
-    let Some(redis_stats) = stats(redis, activity).await? else { return Ok(None) };
+    let Some(redis_stats) = stats::stats(redis, activity).await? else { return Ok(None) };
     let skus: Vec<_> = redis_stats
         .skus
         .into_iter()
@@ -206,24 +119,6 @@ async fn ledger_stats<S: Sql>(sql: &S, activity: &ActivityId) -> Result<Vec<SkuL
                 pending: row.int()?,
                 most_per_user: row.int()?,
             })
-        })
-        .collect()
-}
-
-/// Number of orders per status in the ledger.
-///
-/// # Errors
-/// `LedgerUnavailable`, `LedgerNotMigrated`, or `Malformed` if a row cannot be parsed.
-pub async fn orders_by_status<S: Sql>(
-    sql: &S,
-    activity: &ActivityId,
-) -> Result<std::collections::BTreeMap<String, i64>, StoreError> {
-    let statement = "SELECT status, COUNT(*) FROM orders WHERE activity = ?1 GROUP BY status";
-    let rows = sql.run(statement, vec![activity.as_str().into()]).await?;
-    rows.into_iter()
-        .map(|row| {
-            let mut row = RowReader::new(row);
-            Ok((row.text()?, row.int()?))
         })
         .collect()
 }

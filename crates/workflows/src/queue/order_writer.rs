@@ -39,9 +39,6 @@ pub(crate) const NO_ROOM: &str = "no_room_in_ledger";
 /// Reason of a dead letter: the buyer holds too many units.
 const LIMIT_REACHED: &str = "limit_reached_in_ledger";
 
-/// Reason of a dead letter: Redis was rebuilt, or replaced by an older copy, after the order was accepted (G5).
-pub const OLD_EPOCH: &str = "old_epoch";
-
 /// Reason of a dead letter: the message was delivered too often, and could not be written by itself either.
 const UNDELIVERABLE: &str = "undeliverable";
 
@@ -192,7 +189,7 @@ async fn write_messages<R: Redis, S: Sql>(
         let from_old_epoch = order.epoch < epoch;
         let fits = remaining.get(&order.sku).is_some_and(|units| order.quantity <= *units);
         let reason = if from_old_epoch {
-            OLD_EPOCH
+            stream::OLD_EPOCH
         } else if fits {
             LIMIT_REACHED
         } else {

@@ -14,11 +14,13 @@ use crate::{
     keys::Keys,
     ledger::orders::NewOrder,
     ports::{Redis, RedisArg, RedisValue, StoreError},
-    queue::order_writer::OLD_EPOCH,
     reply::Reply,
     script::{FENCE, WRITER_IDLE},
     settle::CLOSED_ORDER_TTL_SECONDS,
 };
+
+/// Reason of a dead letter: Redis was rebuilt, or replaced by an older copy, after the order was accepted (G5).
+pub const OLD_EPOCH: &str = "old_epoch";
 
 /// All writers share one consumer name. Abandoned messages are recognised by their idle time alone, and no unused
 /// consumer names pile up.

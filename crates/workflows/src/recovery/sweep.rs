@@ -9,7 +9,10 @@ use futures::future::join_all;
 use serde::Serialize;
 
 use crate::{
-    cache::warm_up::{WarmUpOutcome, warm_up_if_older},
+    cache::{
+        gates,
+        warm_up::{WarmUpOutcome, warm_up_if_older},
+    },
     keys::{ACTIVITIES, Keys},
     ledger::{
         activities, epochs,
@@ -24,7 +27,6 @@ use crate::{
         stream::{self, FenceOutcome},
     },
     reply::Reply,
-    script,
 };
 
 /// The lease in the ledger under which sweepers work (G3).
@@ -105,31 +107,6 @@ pub struct Remaining {
     pub callbacks: i64,
     /// Refunds of orders that the provider has not confirmed.
     pub refunds: i64,
-}
-
-/// Acquires or renews a lease in Redis for `ttl_ms` milliseconds, or releases it with 0. For work that is harmless when
-/// done twice (F2). Returns whether `owner` holds the lease now.
-///
-/// # Errors
-/// [`StoreError`] of Redis; the lease may have changed.
-pub async fn hold_lease<R: Redis>(redis: &R, key: &str, owner: &str, ttl_ms: i64) -> Result<bool, StoreError> {
-    let args = vec![owner.into(), ttl_ms.to_string().into()];
-    Ok(script::LEASE.run(redis, vec![key.to_owned()], args).await?.text()? == "held")
-}
-
-/// Lists the activities that have a gate.
-///
-/// # Errors
-/// `RedisUnavailable` if Redis did not answer.
-pub async fn list_activities<R: Redis>(redis: &R) -> Result<Vec<ActivityId>, StoreError> {
-    let items = redis.command("SMEMBERS", vec![ACTIVITIES.into()]).await?;
-    Ok(items
-        .into_iter()
-        .filter_map(|item| match item {
-            RedisValue::Bytes(bytes) => ActivityId::parse(std::str::from_utf8(&bytes).ok()?).ok(),
-            _ => None,
-        })
-        .collect())
 }
 
 /// Sorts activities by id and puts those after `resume_after` first, so that those that the last sweep did not reach
@@ -241,7 +218,7 @@ pub async fn check_gates<R: Redis, S: Sql>(
 /// [`StoreError`]; repeating it finishes the work.
 pub async fn unlist_ended<R: Redis, S: Sql>(redis: &R, sql: &S, now: Millis) -> Result<usize, StoreError> {
     let mut unlisted = 0;
-    for activity in list_activities(redis).await? {
+    for activity in gates::list(redis).await? {
         let keys = Keys::of(&activity);
         let has_gate = async || {
             let gate = redis.command("EXISTS", vec![keys.named("gate").into()]).await;

@@ -1,0 +1,23 @@
+//! The set of activities that have a gate.
+
+use domain::ids::ActivityId;
+
+use crate::{
+    keys::ACTIVITIES,
+    ports::{Redis, RedisValue, StoreError},
+};
+
+/// Lists the activities that have a gate.
+///
+/// # Errors
+/// `RedisUnavailable` if Redis did not answer.
+pub async fn list<R: Redis>(redis: &R) -> Result<Vec<ActivityId>, StoreError> {
+    let items = redis.command("SMEMBERS", vec![ACTIVITIES.into()]).await?;
+    Ok(items
+        .into_iter()
+        .filter_map(|item| match item {
+            RedisValue::Bytes(bytes) => ActivityId::parse(std::str::from_utf8(&bytes).ok()?).ok(),
+            _ => None,
+        })
+        .collect())
+}
