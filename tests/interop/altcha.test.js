@@ -8,7 +8,7 @@ import { solveChallenge } from "altcha-lib";
 import { deriveKey } from "altcha-lib/algorithms/pbkdf2";
 import * as v1 from "altcha-lib/v1";
 
-import { ask, call, eventually, publish, signIn } from "./support/app.js";
+import { call, eventually, publish, send, signIn } from "./support/app.js";
 
 // What version 1 of the library takes for granted is not there yet in Node 18, which Debian 12 has.
 globalThis.crypto ??= webcrypto;
@@ -16,54 +16,55 @@ globalThis.crypto ??= webcrypto;
 const encode = (payload) => Buffer.from(JSON.stringify(payload)).toString("base64");
 
 /** A sale that asks for a proof of work, and somebody who wants a ticket. */
-async function scene() {
+async function publishWithProofOfWork() {
   const { id } = await publish({ human_check: "pow" });
   const { token } = await signIn();
   const path = (what) => `/api/activities/${id}/${what}`;
-  await eventually("the sale being known where tickets are issued", async () => {
-    const { status } = await ask("POST", path("ticket"), { token });
+  await eventually("the activity being known to the ticket route", async () => {
+    const { status } = await send("POST", path("ticket"), { token });
     return { done: status === 403, value: status };
   });
   return {
-    challenge: (body = {}) => call("POST", path("challenge"), { token, body }),
-    ticket: (altcha) => ask("POST", path("ticket"), { token, body: { altcha } }),
+    requestChallenge: (body = {}) => call("POST", path("challenge"), { token, body }),
+    requestTicket: (altcha) => send("POST", path("ticket"), { token, body: { altcha } }),
   };
 }
 
-test("a challenge of version 2 is solved by the library, and counts once", async () => {
-  const { challenge, ticket } = await scene();
-  const asked = await challenge();
-  const solution = await solveChallenge({ challenge: asked, deriveKey });
-  const payload = encode({ challenge: asked, solution });
-  assert.equal((await ticket(payload)).status, 201);
-  const again = await ticket(payload);
-  assert.deepEqual([again.status, again.document.code], [403, "human_check_failed"]);
+test("a version 2 challenge that the library solved is accepted once", async () => {
+  const { requestChallenge, requestTicket } = await publishWithProofOfWork();
+  const challenge = await requestChallenge();
+  const solution = await solveChallenge({ challenge, deriveKey });
+  const payload = encode({ challenge, solution });
+  assert.equal((await requestTicket(payload)).status, 201);
+  const second = await requestTicket(payload);
+  assert.deepEqual([second.status, second.document.code], [403, "human_check_failed"]);
 });
 
-test("a challenge of version 1 is solved by the library, and counts once", async () => {
-  const { challenge, ticket } = await scene();
-  const asked = await challenge({ altcha: 1 });
-  const { expires, for: bound } = v1.extractParams({ ...asked, number: 0 });
-  assert.ok(Number(expires) * 1000 > Date.now() && bound.length === 22 && asked.salt.endsWith("&"));
-  const { number } = await v1.solveChallenge(asked.challenge, asked.salt, asked.algorithm, asked.maxnumber).promise;
-  const payload = encode({ ...asked, number, took: 1 });
-  assert.equal((await ticket(payload)).status, 201);
-  assert.equal((await ticket(payload)).status, 403);
+test("a version 1 challenge that the library solved is accepted once", async () => {
+  const { requestChallenge, requestTicket } = await publishWithProofOfWork();
+  const challenge = await requestChallenge({ altcha: 1 });
+  const { expires, for: bound } = v1.extractParams({ ...challenge, number: 0 });
+  assert.ok(Number(expires) * 1000 > Date.now() && bound.length === 22 && challenge.salt.endsWith("&"));
+  const { salt, algorithm, maxnumber } = challenge;
+  const { number } = await v1.solveChallenge(challenge.challenge, salt, algorithm, maxnumber).promise;
+  const payload = encode({ ...challenge, number, took: 1 });
+  assert.equal((await requestTicket(payload)).status, 201);
+  assert.equal((await requestTicket(payload)).status, 403);
 });
 
-test("what costs no work is no proof, whichever version it speaks", async () => {
-  const { challenge, ticket } = await scene();
-  const [two, one] = [await challenge(), await challenge({ altcha: 1 })];
-  const { derivedKey } = await deriveKey(two.parameters, Buffer.from(two.parameters.salt, "hex"),
-    Buffer.concat([Buffer.from(two.parameters.nonce, "hex"), Buffer.alloc(4)]));
-  const fakes = [
+test("a payload without a valid proof of work is refused in both versions", async () => {
+  const { requestChallenge, requestTicket } = await publishWithProofOfWork();
+  const [version2, version1] = [await requestChallenge(), await requestChallenge({ altcha: 1 })];
+  const { derivedKey } = await deriveKey(version2.parameters, Buffer.from(version2.parameters.salt, "hex"),
+    Buffer.concat([Buffer.from(version2.parameters.nonce, "hex"), Buffer.alloc(4)]));
+  const invalidPayloads = [
     { challenge: null, solution: null, test: true },
     // The key of counter 0 is derived rightly, and does not begin as it was asked to.
-    { challenge: two, solution: { counter: 0, derivedKey: Buffer.from(derivedKey).toString("hex"), time: 1 } },
-    { ...one, number: 0, took: 1 },
+    { challenge: version2, solution: { counter: 0, derivedKey: Buffer.from(derivedKey).toString("hex"), time: 1 } },
+    { ...version1, number: 0, took: 1 },
   ];
-  for (const fake of fakes) {
-    const { status, document } = await ticket(encode(fake));
-    assert.deepEqual([status, document.code], [403, "human_check_failed"], JSON.stringify(fake));
+  for (const invalid of invalidPayloads) {
+    const { status, document } = await requestTicket(encode(invalid));
+    assert.deepEqual([status, document.code], [403, "human_check_failed"], JSON.stringify(invalid));
   }
 });

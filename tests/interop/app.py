@@ -12,14 +12,14 @@ def variable(name):
     return os.environ["STAMPEDE_" + name]
 
 
-def ask(method, path, body=None, token=None, headers=None):
+def call(method, path, body=None, token=None, headers=None):
     """Sends a request, again when a server that is not ready says so; answers the status and the document."""
     deadline = time.monotonic() + 30
     while True:
-        status, given, text = send(method, path, body, token, headers)
-        wait = int(given.get("retry-after", 0)) if status == 503 else 0
+        status, response_headers, raw = send(method, path, body, token, headers)
+        wait = int(response_headers.get("retry-after", 0)) if status == 503 else 0
         if not wait or time.monotonic() + wait > deadline:
-            return status, json.loads(text) if text else None
+            return status, json.loads(raw) if raw else None
         time.sleep(wait)
 
 
@@ -38,13 +38,13 @@ def send(method, path, body, token, headers):
         return refused.code, refused.headers, refused.read()
 
 
-def eventually(what, look):
+def eventually(description, probe):
     """Looks until there is something to see."""
     deadline = time.monotonic() + 30
     while True:
-        seen = look()
-        if seen:
-            return seen
+        value = probe()
+        if value:
+            return value
         if time.monotonic() > deadline:
-            raise AssertionError(what + " did not happen")
+            raise AssertionError(description + " did not happen")
         time.sleep(0.1)

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 METHODS = ("get", "put", "post", "delete", "patch", "head", "options", "trace")
 
 # What every answer of HTTP has, and no document says.
-EVERYWHERE = {"content-length", "content-type", "connection", "date"}
+COMMON_HEADERS = {"content-length", "content-type", "connection", "date"}
 
 
 def load():
@@ -21,14 +21,14 @@ def load():
     return json.loads((ROOT / "static/openapi.json").read_text())
 
 
-def tightened(part):
+def with_closed_objects(node):
     """The same with closed objects: an answer has no member that the document does not name."""
-    if isinstance(part, list):
-        return [tightened(item) for item in part]
-    if not isinstance(part, dict):
-        return part
-    closed = {name: tightened(value) for name, value in part.items()}
-    if isinstance(part.get("properties"), dict) and "type" in part and "additionalProperties" not in part:
+    if isinstance(node, list):
+        return [with_closed_objects(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    closed = {name: with_closed_objects(value) for name, value in node.items()}
+    if isinstance(node.get("properties"), dict) and "type" in node and "additionalProperties" not in node:
         closed["additionalProperties"] = False
     return closed
 
@@ -38,11 +38,11 @@ class Contract:
 
     def __init__(self, document):
         self.document = document
-        self.seen = set()
+        self.succeeded = set()
         resource = lambda contents: Resource(contents=contents, specification=DRAFT202012)
         self.registry = Registry().with_resources([
             ("urn:open", resource(document)),
-            ("urn:closed", resource(tightened(copy.deepcopy(document)))),
+            ("urn:closed", resource(with_closed_objects(copy.deepcopy(document)))),
         ])
         self.paths = [
             (re.compile("^" + re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path)) + "$"), path, item)
@@ -56,68 +56,68 @@ class Contract:
                 if method in METHODS:
                     yield operation["operationId"], method, path, operation
 
-    def find(self, method, path):
+    def find_operation(self, method, path):
         """The JSON pointer of the operation that answers a request, and the operation."""
         for pattern, template, item in self.paths:
             if pattern.match(path.split("?")[0]) and method.lower() in item:
                 return ("paths", template, method.lower()), item[method.lower()]
         raise AssertionError(f"{method} {path} is not in the document")
 
-    def follow(self, at, part):
+    def resolve(self, location, node):
         """What a reference means, and where it stands."""
-        while "$ref" in part and set(part) == {"$ref"}:
-            at = tuple(step.replace("~1", "/").replace("~0", "~") for step in part["$ref"].split("/")[1:])
-            part = self.document
-            for step in at:
-                part = part[step]
-        return at, part
+        while "$ref" in node and set(node) == {"$ref"}:
+            location = tuple(token.replace("~1", "/").replace("~0", "~") for token in node["$ref"].split("/")[1:])
+            node = self.document
+            for token in location:
+                node = node[token]
+        return location, node
 
-    def validate(self, instance, at, what, closed):
+    def validate(self, instance, location, label, closed):
         """An instance fits the schema that stands somewhere in the document."""
-        pointer = "/".join(step.replace("~", "~0").replace("/", "~1") for step in at)
+        pointer = "/".join(token.replace("~", "~0").replace("/", "~1") for token in location)
         schema = {"$ref": f"urn:{'closed' if closed else 'open'}#/{pointer}"}
         validator = OAS31Validator(schema, registry=self.registry, format_checker=oas31_format_checker)
-        wrong = [f"{error.json_path}: {error.message}" for error in validator.iter_errors(instance)]
-        assert not wrong, f"{what} is not as the document says:\n" + "\n".join(wrong) + f"\n{instance}"
+        errors = [f"{error.json_path}: {error.message}" for error in validator.iter_errors(instance)]
+        assert not errors, f"{label} is not as the document says:\n" + "\n".join(errors) + f"\n{instance}"
 
-    def judge(self, method, path, body, status, headers, raw):
+    def check_response(self, method, path, body, status, headers, raw):
         """An answer is as the document says, and so is the body that was sent if it was good enough; its JSON."""
-        what = f"{method} {path} → {status}"
-        at, operation = self.find(method, path)
-        assert str(status) in operation["responses"], f"{what} is not in the document: {raw!r}"
+        label = f"{method} {path} → {status}"
+        location, operation = self.find_operation(method, path)
+        assert str(status) in operation["responses"], f"{label} is not in the document: {raw!r}"
         if status < 300 and body is not None:
-            content = at + ("requestBody", "content", "application/json", "schema")
-            assert "requestBody" in operation, f"{what}: the document has no body there"
-            self.validate(body, content, f"the body of {what}", closed=False)
-        at, response = self.follow(at + ("responses", str(status)), operation["responses"][str(status)])
-        self.judge_headers(what, at, response, headers)
-        document = self.judge_content(what, at, response, headers, raw)
+            content = location + ("requestBody", "content", "application/json", "schema")
+            assert "requestBody" in operation, f"{label}: the document has no body there"
+            self.validate(body, content, f"the body of {label}", closed=False)
+        location, response = self.resolve(location + ("responses", str(status)), operation["responses"][str(status)])
+        self.check_headers(label, location, response, headers)
+        document = self.check_content(label, location, response, headers, raw)
         if status < 400:
-            self.seen.add(operation["operationId"])
+            self.succeeded.add(operation["operationId"])
         return document
 
-    def judge_headers(self, what, at, response, headers):
+    def check_headers(self, label, location, response, headers):
         """Every header is named by the document, and those that it requires are there."""
-        known = response.get("headers", {})
-        strange = set(headers) - set(known) - EVERYWHERE
-        assert not strange, f"{what} has headers that are not in the document: {strange}"
-        for name, header in known.items():
-            there, header = self.follow(at + ("headers", name), header)
+        documented = response.get("headers", {})
+        unknown = set(headers) - set(documented) - COMMON_HEADERS
+        assert not unknown, f"{label} has headers that are not in the document: {unknown}"
+        for name, header in documented.items():
+            header_location, header = self.resolve(location + ("headers", name), header)
             if name in headers:
-                number = header["schema"]["type"] == "integer"
-                value = int(headers[name]) if number else headers[name]
-                self.validate(value, there + ("schema",), f"{name} of {what}", closed=True)
+                is_integer = header["schema"]["type"] == "integer"
+                value = int(headers[name]) if is_integer else headers[name]
+                self.validate(value, header_location + ("schema",), f"{name} of {label}", closed=True)
             else:
-                assert not header.get("required"), f"{what} has no {name}"
+                assert not header.get("required"), f"{label} has no {name}"
 
-    def judge_content(self, what, at, response, headers, raw):
+    def check_content(self, label, location, response, headers, raw):
         """The content is of a type that the document names, and fits its schema."""
-        assert int(headers["content-length"]) == len(raw), f"{what} has another length than it says"
+        assert int(headers["content-length"]) == len(raw), f"{label} has another length than it says"
         if "content" not in response:
-            assert not raw, f"{what} has content that is not in the document: {raw!r}"
+            assert not raw, f"{label} has content that is not in the document: {raw!r}"
             return None
         media = headers["content-type"].split(";")[0]
-        assert media in response["content"], f"{what} is {media}, which is not in the document"
+        assert media in response["content"], f"{label} is {media}, which is not in the document"
         document = json.loads(raw) if media.endswith("json") else raw.decode()
-        self.validate(document, at + ("content", media, "schema"), what, closed=True)
+        self.validate(document, location + ("content", media, "schema"), label, closed=True)
         return document

@@ -6,7 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from app import ask, eventually, variable
+from app import call, eventually, variable
 from contract import ROOT
 from walk import spec
 
@@ -51,18 +51,18 @@ CHECKS = ["not_a_server_error", "status_code_conformance", "content_type_conform
           "response_schema_conformance", "response_headers_conformance", "unsupported_method", "negative_data_rejection"]
 
 
-def scene():
+def create_test_data():
     """Three sales and an order: what the configuration names."""
     admin = variable("ADMIN_TOKEN")
     for name in ["buyers", "operated", "draft"]:
-        assert ask("PUT", "/api/admin/activities/" + name, spec(), admin)[0] == 200
+        assert call("PUT", "/api/admin/activities/" + name, spec(), admin)[0] == 200
     for name in ["buyers", "operated"]:
-        assert ask("POST", f"/api/admin/activities/{name}/publish", None, admin)[0] == 200
-    jwt = ask("POST", "/sandbox/sign-in", {"user": "ada"})[1]["token"]
-    ticket = eventually("a ticket", lambda: ask("POST", "/api/activities/buyers/ticket", {}, jwt)[1].get("ticket"))
-    key = ask("GET", "/api/activities/buyers/gate.json")[1]["start_key"]
+        assert call("POST", f"/api/admin/activities/{name}/publish", None, admin)[0] == 200
+    jwt = call("POST", "/sandbox/sign-in", {"user": "ada"})[1]["token"]
+    ticket = eventually("a ticket", lambda: call("POST", "/api/activities/buyers/ticket", {}, jwt)[1].get("ticket"))
+    key = call("GET", "/api/activities/buyers/gate.json")[1]["start_key"]
     body = {"sku": "item", "quantity": 1, "ticket": ticket, "start_key": key}
-    status, order = ask("POST", "/api/activities/buyers/orders", body)
+    status, order = call("POST", "/api/activities/buyers/orders", body)
     assert status == 202, order
     return {"jwt": jwt, "ticket": ticket, "key": key, "order": order["order_no"], "admin": admin, "cron": variable("CRON_TOKEN")}
 
@@ -71,7 +71,7 @@ def main():
     """Schemathesis's exit code."""
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "schemathesis.toml"
-        config.write_text(CONFIG.format(**scene()))
+        config.write_text(CONFIG.format(**create_test_data()))
         command = [sys.executable, "-m", "schemathesis.cli", "--config-file", config, "run", ROOT / "static/openapi.json",
                    "--url", variable("URL"), "--checks", ",".join(CHECKS), "--phases", "examples,coverage,fuzzing",
                    "--mode", "all", "--max-examples", "15", "--generation-deterministic", "--continue-on-failure", *sys.argv[1:]]

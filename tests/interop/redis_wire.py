@@ -4,14 +4,15 @@ import socket
 from urllib.parse import urlsplit
 
 
-def command(url, *words):
+def command(url, *arguments):
     """Sends a command to the server at `redis://[:password@]host:port`; answers its reply's first line."""
-    at = urlsplit(url)
-    with socket.create_connection((at.hostname, at.port or 6379), timeout=10) as connection:
+    address = urlsplit(url)
+    with socket.create_connection((address.hostname, address.port or 6379), timeout=10) as connection:
         replies = connection.makefile("rb")
-        for line in ([("AUTH", at.password)] if at.password else []) + [words]:
-            parts = [word.encode() for word in line]
-            connection.sendall(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts))
+        for request in ([("AUTH", address.password)] if address.password else []) + [arguments]:
+            encoded = [argument.encode() for argument in request]
+            bulk_strings = b"".join(b"$%d\r\n%s\r\n" % (len(argument), argument) for argument in encoded)
+            connection.sendall(b"*%d\r\n" % len(encoded) + bulk_strings)
             reply = replies.readline().decode().strip()
             assert not reply.startswith("-"), reply
         return reply

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta, timezone
 
 from standardwebhooks.webhooks import Webhook
 
-from app import ask, variable
+from app import call, variable
 
 
-def call_back(event, body, at, secret):
+def send_callback(event, body, at, secret):
     """Signs a callback as a provider with the official library would, and sends it."""
     payload = json.dumps(body)
     headers = {
@@ -17,7 +17,7 @@ def call_back(event, body, at, secret):
         "webhook-timestamp": str(int(at.timestamp())),
         "webhook-signature": Webhook(secret).sign(event, at, payload),
     }
-    return ask("POST", "/api/payments/webhook", payload.encode(), headers=headers)
+    return call("POST", "/api/payments/webhook", payload.encode(), headers=headers)
 
 
 class Callbacks(unittest.TestCase):
@@ -26,8 +26,8 @@ class Callbacks(unittest.TestCase):
     secret = variable("WEBHOOK_SECRETS").split(" ")[0]
     body = {"type": "customer.created", "timestamp": "x", "data": {"name": "Zoë"}}
 
-    def test_a_callback_that_the_official_library_signed_is_taken(self):
-        status, _ = call_back("evt_py", self.body, datetime.now(tz=timezone.utc), self.secret)
+    def test_a_callback_that_the_official_library_signed_is_accepted(self):
+        status, _ = send_callback("evt_py", self.body, datetime.now(tz=timezone.utc), self.secret)
         self.assertEqual(status, 204)
 
     def test_a_callback_that_is_too_old_or_signed_with_another_secret_is_refused(self):
@@ -37,7 +37,7 @@ class Callbacks(unittest.TestCase):
             (now + timedelta(seconds=330), self.secret),
             (now, "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"),
         ]:
-            status, problem = call_back("evt_py", self.body, at, secret)
+            status, problem = send_callback("evt_py", self.body, at, secret)
             self.assertEqual((status, problem["code"]), (401, "signature_invalid"))
 
 

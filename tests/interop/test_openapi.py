@@ -12,7 +12,7 @@ from pathlib import Path
 
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from app import ask, variable
+from app import variable
 from contract import METHODS, ROOT, load
 
 # What these routes of the manifest serve is no part of the interface, or is listed below /api/admin.
@@ -20,43 +20,43 @@ CATCH_ALL = {"/api/...", "/sandbox/...", "/..."}
 HERE = Path(__file__).resolve().parent
 
 
-def documented():
+def documented_routes():
     """Every operation of the document as `GET /api/orders/:order_no`."""
     for path, item in load()["paths"].items():
         for method in item:
             if method in METHODS:
-                yield f"{method.upper()} {colons(path)}"
+                yield f"{method.upper()} {with_colons(path)}"
 
 
-def colons(path):
+def with_colons(path):
     """A path with its parameters as the manifest and the README write them."""
     return re.sub(r"\{(\w+)\}", r":\1", path)
 
 
-def nameless(route):
+def without_parameter_names(route):
     """A route whose parameters have no names."""
     return re.sub(r":\w+", ":", route)
 
 
-def told_by_the_readme():
+def readme_routes():
     """The routes of the README's table, as `GET /api/orders/:order_no`, with its abbreviations undone."""
     text = (ROOT / "README.md").read_text().split("## Routes")[1].split("\n## ")[0]
     for row in re.findall(r"^\| (.*?) \| ", text, re.M):
-        method, first, last = "", "", ""
+        method, first_path, full_path = "", "", ""
         for word in re.findall(r"`([^`]+)`", row):
             method, path = word.split(" ") if " " in word else (method, word)
             if path.startswith("…"):
-                last = (first.rsplit("/…", 1)[0] or "") + path[1:]
-            elif last and path.count("/") <= 1 and not path.startswith("/api"):
-                last = last.rsplit("/", 1)[0] + "/" + path.lstrip("/")
+                full_path = (first_path.rsplit("/…", 1)[0] or "") + path[1:]
+            elif full_path and path.count("/") <= 1 and not path.startswith("/api"):
+                full_path = full_path.rsplit("/", 1)[0] + "/" + path.lstrip("/")
             else:
-                last = path
-            first = first or last
+                full_path = path
+            first_path = first_path or full_path
             if method:
-                yield f"{method} {last}"
+                yield f"{method} {full_path}"
 
 
-def routes_of_admin():
+def admin_routes():
     """The routes in the arms of `functions/admin/src/routes.rs`, parameters without names."""
     text = (ROOT / "functions/admin/src/routes.rs").read_text()
     for method, arm in re.findall(r"\(&Method::(\w+), \[(.*?)\]\) =>", text):
@@ -67,7 +67,7 @@ def routes_of_admin():
         yield from (f"{method} {path}" for path in paths)
 
 
-def beside_an_app(*command, variables=()):
+def run_with_app(*command, variables=()):
     """Runs a command beside an app of its own, which pays in the sandbox."""
     flags = [part for variable in variables for part in ("--variable", variable)]
     programs = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
@@ -87,27 +87,28 @@ class Document(unittest.TestCase):
             self.assertEqual(answer.headers["content-type"], "application/json")
             self.assertEqual(json.load(answer), load())
 
-    def test_every_route_of_the_manifest_is_in_the_document_and_the_other_way_round(self):
+    def test_the_manifest_and_the_document_have_the_same_routes(self):
         manifest = tomllib.loads((ROOT / "spin.toml").read_text())
         routes = {trigger["route"] for trigger in manifest["trigger"]["http"]} - CATCH_ALL
-        paths = {colons(path) for path in load()["paths"]}
+        paths = {with_colons(path) for path in load()["paths"]}
         self.assertEqual({path for path in paths if not path.startswith("/api/admin/")}, routes)
 
-    def test_every_route_of_the_operators_is_in_the_document_and_the_other_way_round(self):
-        admin = {nameless(route) for route in documented() if re.search(r" /(api/admin/|healthz|readyz|metrics)", route)}
-        self.assertEqual(admin, set(routes_of_admin()))
+    def test_the_admin_function_and_the_document_have_the_same_routes(self):
+        for_operators = re.compile(r" /(api/admin/|healthz|readyz|metrics)")
+        documented_admin = {without_parameter_names(route) for route in filter(for_operators.search, documented_routes())}
+        self.assertEqual(documented_admin, set(admin_routes()))
 
-    def test_every_route_of_the_readme_is_in_the_document_and_the_other_way_round(self):
-        told, routes = set(told_by_the_readme()), set(documented())
-        self.assertEqual({nameless(route) for route in told} - {nameless(route) for route in routes}, set())
-        self.assertEqual({route for route in routes if " /api/admin/" not in route} - told, set())
+    def test_the_readme_and_the_document_have_the_same_routes(self):
+        listed, routes = set(readme_routes()), set(documented_routes())
+        self.assertEqual(set(map(without_parameter_names, listed)) - set(map(without_parameter_names, routes)), set())
+        self.assertEqual({route for route in routes if " /api/admin/" not in route} - listed, set())
 
-    def test_every_code_stands_under_its_status(self):
+    def test_every_error_code_is_documented_under_its_status(self):
         text = (ROOT / "crates/domain/src/problem.rs").read_text()
         codes = {code: int(status) for code, status in re.findall(r'^    \w+ = "(\w+)", (\d+), ".*";$', text, re.M)}
         document = load()
         self.assertEqual(set(document["components"]["schemas"]["Code"]["enum"]), set(codes))
-        judged = 0
+        checked = 0
         for status, response in self.responses(document):
             for schema in (media["schema"] for media in response.get("content", {}).values()):
                 if "code" in schema.get("properties", {}):
@@ -116,8 +117,8 @@ class Document(unittest.TestCase):
                     self.assertEqual(str(schema["properties"]["status"]["const"]), status)
                     waits = status in ("429", "503") or "not_open" in named
                     self.assertEqual("retry-after" in response["headers"], waits, named)
-                    judged += 1
-        self.assertGreater(judged, 100)
+                    checked += 1
+        self.assertGreater(checked, 100)
 
     def responses(self, document):
         """Every response of every operation, with its status."""
@@ -131,16 +132,16 @@ class Document(unittest.TestCase):
 class RunningApp(unittest.TestCase):
     """What the app answers."""
 
-    def test_a_whole_sale_is_answered_as_the_document_says(self):
+    def test_every_response_of_a_whole_sale_matches_the_document(self):
         """Runs `walk.py`: every operation succeeds at least once, and is refused in most of the ways it can be."""
         events = ["events_url=http://127.0.0.1:{port:events}/events", "events_host=http://127.0.0.1:{port:events}"]
-        ran = beside_an_app(sys.executable, "walk.py", variables=events)
-        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        result = run_with_app(sys.executable, "walk.py", variables=events)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
-    def test_whatever_is_sent_is_answered_as_the_document_says(self):
+    def test_every_response_to_a_fuzzed_request_matches_the_document(self):
         """Runs `fuzz.py`: Schemathesis sends what the document allows, and what it does not."""
-        ran = beside_an_app(sys.executable, "fuzz.py")
-        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        result = run_with_app(sys.executable, "fuzz.py")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
 
 if __name__ == "__main__":

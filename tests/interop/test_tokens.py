@@ -13,10 +13,10 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from app import ask, variable
+from app import call
 
 ISSUER, AUDIENCE = "https://shop.example", "stampede"
-MAKERS = {
+KEY_GENERATORS = {
     "RS256": lambda: rsa.generate_private_key(public_exponent=65537, key_size=2048),
     "ES256": lambda: ec.generate_private_key(ec.SECP256R1()),
     "EdDSA": ed25519.Ed25519PrivateKey.generate,
@@ -26,8 +26,8 @@ MAKERS = {
 def claims(**changes):
     """Claims of a user that hold for an hour; None takes one away."""
     now = int(time.time())
-    good = {"sub": "ada", "iss": ISSUER, "aud": AUDIENCE, "exp": now + 3600, "level": 3, "member": True}
-    return {name: value for name, value in {**good, **changes}.items() if value is not None}
+    valid = {"sub": "ada", "iss": ISSUER, "aud": AUDIENCE, "exp": now + 3600, "level": 3, "member": True}
+    return {name: value for name, value in {**valid, **changes}.items() if value is not None}
 
 
 def unsigned(body):
@@ -49,10 +49,10 @@ def signed_with_the_public_key(body, public):
 class Tokens(unittest.TestCase):
     """An app for each algorithm, with a key that was made for it."""
 
-    def test_every_algorithm_is_taken_and_pinned(self):
+    def test_every_algorithm_is_accepted_and_pinned(self):
         """Runs `judge` below beside an app that is set to one algorithm after the other, with PEM and with JWK."""
-        for algorithm, make in MAKERS.items():
-            key = make()
+        for algorithm, generate in KEY_GENERATORS.items():
+            key = generate()
             private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
             public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
             jwk = jwt.get_algorithm_by_name(algorithm).to_jwk(key.public_key())
@@ -60,40 +60,40 @@ class Tokens(unittest.TestCase):
                 with self.subTest(algorithm=algorithm, key=kind):
                     variables = {"jwt_algorithm": algorithm, "jwt_key": text, "jwt_issuer": ISSUER,
                                  "jwt_audience": AUDIENCE}
-                    self.run_beside_an_app(variables, algorithm, private, public)
+                    self.check_with_app(variables, algorithm, private, public)
 
-    def test_a_shared_secret_is_taken_as_it_is(self):
+    def test_a_shared_secret_is_accepted(self):
         """The default: HS256."""
         secret = base64.urlsafe_b64encode(os.urandom(32)).decode()
         variables = {"jwt_algorithm": "HS256", "jwt_key": secret, "jwt_issuer": ISSUER, "jwt_audience": AUDIENCE}
-        self.run_beside_an_app(variables, "HS256", secret, "")
+        self.check_with_app(variables, "HS256", secret, "")
 
-    def run_beside_an_app(self, variables, *arguments):
+    def check_with_app(self, variables, *arguments):
         """Runs `judge` below."""
         flags = [part for name, value in variables.items() for part in ("--variable", f"{name}={value}")]
         programs = Path(os.environ.get("CARGO_TARGET_DIR", "../../target")) / "release"
         command = [programs / "with-app", *flags, sys.executable, __file__, *arguments]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=1800)
-        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        result = subprocess.run(command, capture_output=True, text=True, timeout=1800)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
 
-def judge(algorithm, private, public):
+def check_tokens(algorithm, private, public):
     """Asks the app that is there for the caller's orders, which needs nothing but a token that holds."""
     now = int(time.time())
     sign = lambda **changes: jwt.encode(claims(**changes), private, algorithm=algorithm)
-    other = MAKERS[algorithm]() if algorithm in MAKERS else "another secret, " * 4
-    good = {
+    other_key = KEY_GENERATORS[algorithm]() if algorithm in KEY_GENERATORS else "another secret, " * 4
+    valid = {
         "as it should be": sign(),
         "a clock that is half a minute off": sign(exp=now - 30),
         "one audience of several": sign(aud=["another shop", AUDIENCE]),
     }
-    bad = {
+    invalid = {
         "no signature at all": unsigned(claims()),
         "HS256 with the public key, or with nothing": signed_with_the_public_key(claims(), public.encode()),
         "HS256 with a secret": jwt.encode(claims(), "s" * 64, algorithm="HS256"),
-        "another key": jwt.encode(claims(), other, algorithm=algorithm),
+        "another key": jwt.encode(claims(), other_key, algorithm=algorithm),
         "another algorithm": jwt.encode(
-            claims(), MAKERS["ES256" if algorithm != "ES256" else "EdDSA"](),
+            claims(), KEY_GENERATORS["ES256" if algorithm != "ES256" else "EdDSA"](),
             algorithm="ES256" if algorithm != "ES256" else "EdDSA"),
         "no expiry": sign(exp=None),
         "expired": sign(exp=now - 90),
@@ -102,12 +102,12 @@ def judge(algorithm, private, public):
         "another audience": sign(aud="another shop"),
         "no user": sign(sub=None),
     }
-    for what, token in good.items():
-        assert ask("GET", "/api/orders", token=token)[0] == 200, what
-    for what, token in bad.items():
-        status, document = ask("GET", "/api/orders", token=token)
-        assert (status, document["code"]) == (401, "unauthenticated"), (what, status, document)
+    for case, token in valid.items():
+        assert call("GET", "/api/orders", token=token)[0] == 200, case
+    for case, token in invalid.items():
+        status, document = call("GET", "/api/orders", token=token)
+        assert (status, document["code"]) == (401, "unauthenticated"), (case, status, document)
 
 
 if __name__ == "__main__":
-    judge(*sys.argv[1:])
+    check_tokens(*sys.argv[1:])

@@ -2,21 +2,23 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { call, eventually, operate, publish, signIn, sweep, unique, untilOrder } from "../support/app.js";
-import { goToPayment, listenTo, part, signInOn, untilButton, untilSays, withPage } from "../support/browser.js";
-import { measured } from "../support/measured.js";
+import { call, callAdmin, eventually, publish, signIn, sweep, unique, untilOrder } from "../support/app.js";
+import {
+  byTestId, goToPayment, recordText, signInOnPage, untilBuyButton, untilText, withPage,
+} from "../support/browser.js";
+import { retryIfLate } from "../support/retry-if-late.js";
 
-const orderOn = (page) => new URL(page.url()).searchParams.get("order_no");
+const orderNoOn = (page) => new URL(page.url()).searchParams.get("order_no");
 
 /** Buys on a sale's page that is open already; the order's page is there afterwards. */
-async function buyOn(page, user) {
-  await signInOn(page, user);
-  await untilButton(page, "enabled");
-  await part(page, "buy").click();
+async function buyOnPage(page, user) {
+  await signInOnPage(page, user);
+  await untilBuyButton(page, "enabled");
+  await byTestId(page, "buy").click();
   await page.waitForURL(/\/order\?/);
 }
 
-test("somebody signs in, waits for the start, buys, pays, and sees the order paid", () => measured(async () => {
+test("a buyer signs in, waits for the start, buys, pays, and sees the order paid", () => retryIfLate(async () => {
   const sale = await publish({ startsIn: 15_000, total: 3 });
   const late = await withPage("/", async (page) => {
     const link = page.getByRole("link", { name: new RegExp(sale.id) });
@@ -27,141 +29,147 @@ test("somebody signs in, waits for the start, buys, pays, and sees the order pai
       return { done, value: await page.innerText("main") };
     });
     await link.click();
-    const [countdown, ticket] = [await listenTo(part(page, "countdown")), await listenTo(part(page, "ticket-step"))];
-    const [label, grey] = await part(page, "buy").evaluate(({ textContent, disabled }) => [textContent, disabled]);
-    if (label === "Buy") return "the page came after the start";
-    assert.deepEqual([label, grey], ["Not yet", true]);
-    await signInOn(page, unique("mia"));
-    await untilButton(page, "enabled");
-    if (!countdown.hasSaid("Starts in")) return "no countdown was seen";
-    if (!ticket.hasSaid("Your ticket is ready")) return "the ticket came after the start";
-    await part(page, "buy").click();
+    const countdown = await recordText(byTestId(page, "countdown"));
+    const ticket = await recordText(byTestId(page, "ticket-step"));
+    const [label, disabled] = await byTestId(page, "buy").evaluate(({ textContent, disabled }) => [textContent, disabled]);
+    if (label === "Buy") return "the page loaded after the start";
+    assert.deepEqual([label, disabled], ["Not yet", true]);
+    await signInOnPage(page, unique("mia"));
+    await untilBuyButton(page, "enabled");
+    if (!countdown.hasShown("Starts in")) return "no countdown was seen";
+    if (!ticket.hasShown("Your ticket is ready")) return "the ticket came after the start";
+    await byTestId(page, "buy").click();
     await page.waitForURL(/\/order\?/);
-    await untilSays(page, "headline", "Reserved for you");
+    await untilText(page, "headline", "Reserved for you");
     await goToPayment(page);
-    await part(page, "sandbox-pay").click();
+    await byTestId(page, "sandbox-pay").click();
     await page.waitForURL(/\/order\?/);
-    await untilSays(page, "headline", "Paid");
-    await part(page, "nav-orders").click();
-    await untilSays(page, "order-link", "Paid");
+    await untilText(page, "headline", "Paid");
+    await byTestId(page, "nav-orders").click();
+    await untilText(page, "order-link", "Paid");
   });
   if (late) return late;
-  const { skus } = await operate("GET", `/activities/${sale.id}/stats`);
+  const { skus } = await callAdmin("GET", `/activities/${sale.id}/stats`);
   assert.deepEqual([skus[0].left, skus[0].held, skus[0].sold], [2, 0, 1]);
 }));
 
-test("an order that is not paid in time expires, and its unit comes back", () => measured(async () => {
+test("an order that is not paid in time expires, and its unit is released", () => retryIfLate(async () => {
   const sale = await publish({ total: 1, payTimeout: 8 });
   return withPage(`/sale?activity=${sale.id}`, async (page) => {
-    await buyOn(page, unique("leo"));
-    const [headline, left] = [await listenTo(part(page, "headline")), await listenTo(part(page, "pay-left"))];
-    await untilSays(page, "headline", "The time is up");
+    await buyOnPage(page, unique("leo"));
+    const headline = await recordText(byTestId(page, "headline"));
+    const left = await recordText(byTestId(page, "pay-left"));
+    await untilText(page, "headline", "The time is up");
     await sweep();
-    await part(page, "again").click();
-    await untilButton(page, "enabled");
-    await untilSays(page, "left", "1 of 1 left");
-    if (!headline.hasSaid("Reserved for you")) return "the page came after the time was up";
-    if (!left.hasSaid(/^00:0[1-8]$/)) return "the time left was not seen";
+    await byTestId(page, "again").click();
+    await untilBuyButton(page, "enabled");
+    await untilText(page, "left", "1 of 1 left");
+    if (!headline.hasShown("Reserved for you")) return "the page loaded after the time was up";
+    if (!left.hasShown(/^00:0[1-8]$/)) return "the time left was not seen";
   });
 }));
 
-test("a declined payment leaves the order as it was, and a second one pays it", async () => {
+test("a declined payment leaves the order unpaid, and a second payment pays it", async () => {
   const sale = await publish();
   await withPage(`/sale?activity=${sale.id}`, async (page) => {
-    await buyOn(page, unique("ida"));
-    await untilSays(page, "headline", "Reserved for you");
+    await buyOnPage(page, unique("ida"));
+    await untilText(page, "headline", "Reserved for you");
     await goToPayment(page);
-    await part(page, "sandbox-decline").click();
+    await byTestId(page, "sandbox-decline").click();
     await page.waitForURL(/\/order\?/);
-    await untilSays(page, "headline", "Reserved for you");
-    await part(page, "to-payment").click();
-    await part(page, "sandbox-pay").click();
-    await untilSays(page, "headline", "Paid");
+    await untilText(page, "headline", "Reserved for you");
+    await byTestId(page, "to-payment").click();
+    await byTestId(page, "sandbox-pay").click();
+    await untilText(page, "headline", "Paid");
   });
 });
 
-test("a buyer cancels, and is asked first", async () => {
+test("a buyer cancels an order after confirming", async () => {
   const sale = await publish();
   await withPage(`/sale?activity=${sale.id}`, async (page) => {
-    await buyOn(page, unique("tom"));
-    await part(page, "cancel").click();
-    await part(page, "dialog-no").click();
-    await untilSays(page, "headline", "Reserved for you");
-    await part(page, "cancel").click();
-    await part(page, "dialog-yes").click();
-    await untilSays(page, "headline", "Cancelled");
+    await buyOnPage(page, unique("tom"));
+    await byTestId(page, "cancel").click();
+    await byTestId(page, "dialog-no").click();
+    await untilText(page, "headline", "Reserved for you");
+    await byTestId(page, "cancel").click();
+    await byTestId(page, "dialog-yes").click();
+    await untilText(page, "headline", "Cancelled");
   });
-  const { skus } = await operate("GET", `/activities/${sale.id}/stats`);
+  const { skus } = await callAdmin("GET", `/activities/${sale.id}/stats`);
   assert.deepEqual([skus[0].left, skus[0].held], [10, 0]);
 });
 
-test("a buyer asks for a refund of a paid order", async () => {
+test("a buyer requests a refund of a paid order", async () => {
   const sale = await publish();
   await withPage(`/sale?activity=${sale.id}`, async (page) => {
-    await buyOn(page, unique("eva"));
-    await untilSays(page, "headline", "Reserved for you");
+    await buyOnPage(page, unique("eva"));
+    await untilText(page, "headline", "Reserved for you");
     await goToPayment(page);
-    await part(page, "sandbox-pay").click();
-    await untilSays(page, "headline", "Paid");
-    await part(page, "refund").click();
-    await part(page, "dialog-yes").click();
-    await untilSays(page, "headline", /on its way back|Refunded/);
+    await byTestId(page, "sandbox-pay").click();
+    await untilText(page, "headline", "Paid");
+    await byTestId(page, "refund").click();
+    await byTestId(page, "dialog-yes").click();
+    await untilText(page, "headline", /on its way back|Refunded/);
     await sweep();
-    await untilSays(page, "headline", "Refunded");
+    await untilText(page, "headline", "Refunded");
   });
 });
 
-test("an order opens for its owner alone", async () => {
+test("only its owner can open an order", async () => {
   const sale = await publish();
   const user = unique("nele");
   let order;
   await withPage(`/sale?activity=${sale.id}`, async (page) => {
-    await buyOn(page, user);
-    order = orderOn(page);
+    await buyOnPage(page, user);
+    order = orderNoOn(page);
   });
   const owner = await signIn(user);
   await untilOrder(order, "pending_payment", owner);
   await withPage("/orders", async (page) => {
-    await part(page, "sign-in-user").fill(unique("stranger"));
-    await part(page, "sign-in-send").click();
-    await untilSays(page, "orders-state", "You have no orders yet");
+    await byTestId(page, "sign-in-user").fill(unique("stranger"));
+    await byTestId(page, "sign-in-send").click();
+    await untilText(page, "orders-state", "You have no orders yet");
     await page.goto(`/order?order_no=${order}`);
     await page.getByRole("heading", { name: "not yours" }).waitFor();
   });
   assert.equal((await call("GET", "/api/orders", { token: owner.token })).length, 1);
 });
 
-test("who goes back finds no page that is still busy", async () => {
+test("a page restored from the back/forward cache shows no old notice", async () => {
   // A browser may drop a page that it kept.
-  for (let tries = 3; !(await goesBackAtRest()); tries -= 1) assert.ok(tries > 1, "no page was kept");
+  for (let tries = 3; !(await goBackAndCheckNotices()); tries -= 1) {
+    assert.ok(tries > 1, "the browser kept no page in its back/forward cache");
+  }
 });
 
-async function goesBackAtRest() {
+async function goBackAndCheckNotices() {
   const { id } = await publish();
-  let kept = true;
+  let wereKept = true;
   await withPage(`/sale?activity=${id}`, async (page) => {
-    const back = async () => {
+    const recordPersisted = async () => {
       await page.evaluate(() => addEventListener("pageshow", ({ persisted }) => (globalThis.kept = persisted)));
     };
-    await signInOn(page, unique("bea"));
-    await untilButton(page, "enabled");
-    await back();
-    await part(page, "buy").click();
+    await signInOnPage(page, unique("bea"));
+    await untilBuyButton(page, "enabled");
+    await recordPersisted();
+    await byTestId(page, "buy").click();
     await page.waitForURL(/\/order\?/);
-    await part(page, "pay-form").waitFor();
-    await back();
+    await byTestId(page, "pay-form").waitFor();
+    await recordPersisted();
     await goToPayment(page);
     for (const path of [/\/order\?/, /\/sale\?/]) {
       await page.goBack({ waitUntil: "commit" });
       await page.waitForURL(path, { waitUntil: "commit" });
-      kept &&= await page.waitForFunction(() => globalThis.kept, null, { timeout: 5_000 }).then(() => true, () => false);
-      await part(page, "notice").waitFor({ state: "hidden" });
+      wereKept &&= await page
+        .waitForFunction(() => globalThis.kept, null, { timeout: 5_000 })
+        .then(() => true, () => false);
+      await byTestId(page, "notice").waitFor({ state: "hidden" });
     }
   });
-  return kept;
+  return wereKept;
 }
 
-test("a phone that slept shows the time that is really left to pay", async () => {
+test("after the device slept, the page corrects the time left to pay", async () => {
   const { id } = await publish({ payTimeout: 600 });
   await withPage(`/sale?activity=${id}`, async (page) => {
     // While a computer sleeps, its page's clock may stand still.
@@ -171,11 +179,11 @@ test("a phone that slept shows the time that is really left to pay", async () =>
       performance.now = () => now() - globalThis.slept;
     });
     await page.reload();
-    await buyOn(page, unique("ivy"));
-    await untilSays(page, "pay-left", /^0[89]:|^10:/);
+    await buyOnPage(page, unique("ivy"));
+    await untilText(page, "pay-left", /^0[89]:|^10:/);
     await page.evaluate(() => (globalThis.slept = 300_000));
-    await untilSays(page, "pay-left", /^1[345]:/);
+    await untilText(page, "pay-left", /^1[345]:/);
     await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
-    await untilSays(page, "pay-left", /^0[89]:/);
+    await untilText(page, "pay-left", /^0[89]:/);
   });
 });

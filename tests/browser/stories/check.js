@@ -6,30 +6,30 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { call, publish, unique } from "../support/app.js";
-import { part, signInOn, untilButton, withPage } from "../support/browser.js";
+import { byTestId, signInOnPage, untilBuyButton, withPage } from "../support/browser.js";
 
-test("ALTCHA's widget solves the check by itself, and the ticket buys", async () => {
+test("ALTCHA's widget solves the proof of work, and the ticket buys", async () => {
   const { id } = await publish({ human_check: "pow" });
   await withPage(`/sale?activity=${id}`, async (page) => {
     const asked = page.waitForRequest(/\/ticket$/);
-    await signInOn(page, unique("pia"));
+    await signInOnPage(page, unique("pia"));
     const { altcha } = (await asked).postDataJSON();
     const { challenge, solution } = JSON.parse(Buffer.from(altcha, "base64"));
     assert.equal(challenge.parameters.algorithm, "PBKDF2/SHA-256");
     assert.ok(solution.counter >= 100 && solution.derivedKey.startsWith(challenge.parameters.keyPrefix));
-    await untilButton(page, "enabled");
-    await part(page, "buy").click();
+    await untilBuyButton(page, "enabled");
+    await byTestId(page, "buy").click();
     await page.waitForURL(/\/order\?/);
   });
 });
 
-test("the widget alone takes the challenge as the server answers it", async () => {
+test("the unmodified widget accepts the challenge as the server sends it", async () => {
   const { id } = await publish({ human_check: "pow" });
   const { token } = await call("POST", "/sandbox/sign-in", { body: { user: unique("raw") } });
   await withPage("/", async (page) => {
     // The package's own file, in a page of ours that knows nothing of it, asking by POST and with a token.
     await page.context().route("**/widget.js", (route) =>
-      route.fulfill({ contentType: "text/javascript", body: widget("dist/main/altcha.min.js") }));
+      route.fulfill({ contentType: "text/javascript", body: packageFile("dist/main/altcha.min.js") }));
     await page.context().route("**/widget.html", (route) =>
       route.fulfill({ contentType: "text/html", body: "<!doctype html><script type=module src=/widget.js></script>" }));
     await page.goto("/widget.html");
@@ -44,63 +44,63 @@ test("the widget alone takes the challenge as the server answers it", async () =
 // Runs in the page.
 async function solve({ url, token, version }) {
   await customElements.whenDefined("altcha-widget");
-  const box = document.createElement("altcha-widget");
-  box.setAttribute("challenge", url);
-  document.body.append(box);
+  const widget = document.createElement("altcha-widget");
+  widget.setAttribute("challenge", url);
+  document.body.append(widget);
   await new Promise((resolve) => requestAnimationFrame(resolve));
-  box.configure({
+  widget.configure({
     fetch: (url) => fetch(url, {
       method: "POST",
       headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
       body: JSON.stringify({ altcha: version }),
     }),
   });
-  const { payload } = await box.verify();
-  box.remove();
+  const { payload } = await widget.verify();
+  widget.remove();
   return payload;
 }
 
-test("what is kept of ALTCHA's widget is what its package has", () => {
-  const kept = (name) => readFileSync(new URL(`../../../static/assets/vendor/altcha/${name}`, import.meta.url), "utf8");
-  assert.equal(kept("altcha.js"), widget("dist/external/altcha.min.js"));
-  assert.equal(kept("altcha.css"), widget("dist/external/altcha.css"));
-  assert.equal(kept("pbkdf2.js"), widget("dist/workers/pbkdf2.js"));
+test("the vendored files of ALTCHA's widget equal those of its package", () => {
+  const vendored = (name) => readFileSync(new URL(`../../../static/assets/vendor/altcha/${name}`, import.meta.url), "utf8");
+  assert.equal(vendored("altcha.js"), packageFile("dist/external/altcha.min.js"));
+  assert.equal(vendored("altcha.css"), packageFile("dist/external/altcha.css"));
+  assert.equal(vendored("pbkdf2.js"), packageFile("dist/workers/pbkdf2.js"));
 });
 
-function widget(file) {
+function packageFile(file) {
   const main = createRequire(import.meta.url).resolve("altcha");
   return readFileSync(join(dirname(main), "../..", file), "utf8");
 }
 
-test("a piece is slid into its gap, and a wrong place is asked again", async () => {
+test("a slider puzzle is solved, and a wrong position brings a new puzzle", async () => {
   const { id } = await publish({ human_check: "captcha" });
   await withPage(`/sale?activity=${id}`, async (page) => {
-    await signInOn(page, unique("sly"));
+    await signInOnPage(page, unique("sly"));
     const field = page.locator("#puzzle-answer");
     await field.waitFor();
     // Hardly moved: the page does not spend the puzzle on it.
-    await part(page, "puzzle-send").click();
-    assert.equal(await part(page, "puzzle").isVisible(), true);
+    await byTestId(page, "puzzle-send").click();
+    assert.equal(await byTestId(page, "puzzle").isVisible(), true);
     const refused = page.waitForResponse(/\/ticket$/);
-    await slide(page, 2);
-    await part(page, "puzzle-send").click();
+    await dragPieceTo(page, 2);
+    await byTestId(page, "puzzle-send").click();
     assert.equal((await refused).status(), 403);
-    await part(page, "puzzle").waitFor();
-    await slide(page, await gapOn(page));
+    await byTestId(page, "puzzle").waitFor();
+    await dragPieceTo(page, await findGap(page));
     const issued = page.waitForResponse(/\/ticket$/);
-    await part(page, "puzzle-send").click();
+    await byTestId(page, "puzzle-send").click();
     assert.equal((await issued).status(), 201);
-    await untilButton(page, "enabled");
-    await part(page, "buy").click();
+    await untilBuyButton(page, "enabled");
+    await byTestId(page, "buy").click();
     await page.waitForURL(/\/order\?/);
   });
 });
 
-test("who would rather reckon gets a sum, with the keyboard alone", async () => {
+test("a visitor switches to the sum puzzle with the keyboard alone", async () => {
   const { id } = await publish({ human_check: "captcha" });
   await withPage(`/sale?activity=${id}`, async (page) => {
-    await signInOn(page, unique("sum"));
-    await part(page, "puzzle").waitFor();
+    await signInOnPage(page, unique("sum"));
+    await byTestId(page, "puzzle").waitFor();
     await page.keyboard.press("Tab");
     await page.keyboard.press("Enter");
     await page.locator('#puzzle-answer[inputmode="numeric"]').waitFor();
@@ -115,7 +115,7 @@ test("who would rather reckon gets a sum, with the keyboard alone", async () => 
 });
 
 /** Moves the piece as a hand with a keyboard does: step by step. */
-async function slide(page, to) {
+async function dragPieceTo(page, to) {
   await page.locator("#puzzle-answer").focus();
   await page.keyboard.press("Home");
   for (let at = 0; at < Math.max(to, 12); at += 1) await page.keyboard.press("ArrowRight", { delay: at < 12 ? 30 : 0 });
@@ -123,7 +123,7 @@ async function slide(page, to) {
 }
 
 /** Where the gap is: the piece's outline is the darkest thing of the picture, as eyes find it. */
-const gapOn = (page) =>
+const findGap = (page) =>
   page.evaluate(async () => {
     const load = async (image) => {
       await image.decode();

@@ -2,21 +2,21 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { call, eventually, operate, publish, signIn, unique } from "../support/app.js";
-import { listenTo, part, signInOn, untilButton, untilSays, withPage } from "../support/browser.js";
+import { call, callAdmin, eventually, publish, signIn, unique } from "../support/app.js";
+import { byTestId, recordText, signInOnPage, untilBuyButton, untilText, withPage } from "../support/browser.js";
 
 // The page's own account: a slow test does not make a slow button. Nor does a slow machine: what counts after ten
 // seconds is how often the page had its turn, and left the button as it was.
-const noteHowLongHeld = () => {
+const recordHowLongDisabled = () => {
   const button = document.querySelector('[data-testid="buy"]');
   let clickedAt;
-  globalThis.lateTurns = 0;
+  globalThis.lateTicks = 0;
   setInterval(() => {
-    if (button.disabled && performance.now() - clickedAt > 10_000) globalThis.lateTurns += 1;
+    if (button.disabled && performance.now() - clickedAt > 10_000) globalThis.lateTicks += 1;
   }, 50);
   button.addEventListener("click", () => (clickedAt = performance.now()), { capture: true });
   new MutationObserver(() => {
-    if (!button.disabled) globalThis.heldFor = performance.now() - clickedAt;
+    if (!button.disabled) globalThis.disabledFor = performance.now() - clickedAt;
   }).observe(button, { attributeFilter: ["disabled"] });
 };
 
@@ -33,34 +33,35 @@ test("a double click makes one request", async () => {
       await released;
       await route.continue();
     });
-    await signInOn(page, unique("kim"));
-    await untilButton(page, "enabled");
-    await part(page, "buy").dblclick({ force: true, noWaitAfter: true });
-    assert.equal(await part(page, "buy").isDisabled(), true);
+    await signInOnPage(page, unique("kim"));
+    await untilBuyButton(page, "enabled");
+    await byTestId(page, "buy").dblclick({ force: true, noWaitAfter: true });
+    assert.equal(await byTestId(page, "buy").isDisabled(), true);
     release();
     await page.waitForURL(/\/order\?/);
     assert.equal(requests, 1);
   });
-  const { skus } = await operate("GET", `/activities/${id}/stats`);
+  const { skus } = await callAdmin("GET", `/activities/${id}/stats`);
   assert.equal(skus[0].held, 1);
 });
 
-test("the button comes back after ten seconds at most, even if no answer comes", async () => {
+test("the button is enabled again after at most ten seconds, even without a response", async () => {
   const { id } = await publish();
   await withPage(`/sale?activity=${id}`, async (page) => {
     await page.route(ORDERS, () => {});
-    await signInOn(page, unique("ben"));
-    await untilButton(page, "enabled");
-    await page.evaluate(noteHowLongHeld);
-    await part(page, "buy").click();
-    await page.waitForFunction(() => globalThis.heldFor);
-    const [heldFor, lateTurns] = await page.evaluate(() => [globalThis.heldFor, globalThis.lateTurns]);
+    await signInOnPage(page, unique("ben"));
+    await untilBuyButton(page, "enabled");
+    await page.evaluate(recordHowLongDisabled);
+    await byTestId(page, "buy").click();
+    await page.waitForFunction(() => globalThis.disabledFor);
+    const [disabledFor, lateTicks] = await page.evaluate(() => [globalThis.disabledFor, globalThis.lateTicks]);
     // After a hold-up the account may be first in the queue, once.
-    assert.ok(heldFor > 2_000 && lateTurns <= 1, `the button was held for ${heldFor} ms, for ${lateTurns} turns too long`);
+    const seen = `the button was disabled for ${disabledFor} ms, ${lateTicks} ticks too long`;
+    assert.ok(disabledFor > 2_000 && lateTicks <= 1, seen);
   });
 });
 
-test("an answer that gets lost on its way makes one order all the same", async () => {
+test("a lost response still makes one order", async () => {
   const { id } = await publish({ perUser: 5 });
   const user = unique("lou");
   await withPage(`/sale?activity=${id}`, async (page) => {
@@ -71,14 +72,14 @@ test("an answer that gets lost on its way makes one order all the same", async (
       await route.fetch();
       return route.abort("connectionreset");
     });
-    await signInOn(page, user);
-    await untilButton(page, "enabled");
-    await part(page, "buy").click();
+    await signInOnPage(page, user);
+    await untilBuyButton(page, "enabled");
+    await byTestId(page, "buy").click();
     await page.waitForURL(/\/order\?/);
     assert.equal(tickets.length, 2);
     assert.equal(tickets[0], tickets[1]);
   });
-  const { skus } = await operate("GET", `/activities/${id}/stats`);
+  const { skus } = await callAdmin("GET", `/activities/${id}/stats`);
   assert.equal(skus[0].held, 1);
   const { token } = await signIn(user);
   const orders = await eventually("the order reaching the ledger", async () => {
@@ -88,7 +89,7 @@ test("an answer that gets lost on its way makes one order all the same", async (
   assert.equal(orders.length, 1);
 });
 
-test("a ticket whose time runs out while its answer is lost makes no second order", async () => {
+test("a ticket that expires after a lost response makes no second order", async () => {
   const { id } = await publish({ perUser: 5 });
   await withPage(`/sale?activity=${id}`, async (page) => {
     const tickets = [];
@@ -102,83 +103,83 @@ test("a ticket whose time runs out while its answer is lost makes no second orde
       }, `stampede.ticket.${id}`);
       return route.abort("connectionreset");
     });
-    await signInOn(page, unique("eli"));
-    await untilButton(page, "enabled");
+    await signInOnPage(page, unique("eli"));
+    await untilBuyButton(page, "enabled");
     await page.locator("#steps").waitFor({ state: "hidden" });
-    await part(page, "buy").click();
+    await byTestId(page, "buy").click();
     await page.waitForURL(/\/order\?/);
     assert.equal(tickets[0], tickets[1]);
   });
-  const { skus } = await operate("GET", `/activities/${id}/stats`);
+  const { skus } = await callAdmin("GET", `/activities/${id}/stats`);
   assert.equal(skus[0].held, 1);
 });
 
-test("a busy server is asked again when it said, with the same ticket, without a click", async () => {
+test("a 429 is retried after its Retry-After, with the same ticket and without a click", async () => {
   const { id } = await publish();
   await withPage(`/sale?activity=${id}`, async (page) => {
-    const tries = [];
+    const attempts = [];
     await page.route(ORDERS, (route) => {
-      tries.push({ at: Date.now(), ticket: route.request().postDataJSON().ticket });
-      if (tries.length > 1) return route.continue();
+      attempts.push({ at: Date.now(), ticket: route.request().postDataJSON().ticket });
+      if (attempts.length > 1) return route.continue();
       return route.fulfill({
         status: 429,
         headers: { "retry-after": "2", "content-type": "application/problem+json" },
         body: JSON.stringify({ status: 429, code: "rate_limited", detail: "Too many requests." }),
       });
     });
-    await signInOn(page, unique("pia"));
-    await untilButton(page, "enabled");
-    const notice = await listenTo(part(page, "notice"));
-    await part(page, "buy").click();
+    await signInOnPage(page, unique("pia"));
+    await untilBuyButton(page, "enabled");
+    const notice = await recordText(byTestId(page, "notice"));
+    await byTestId(page, "buy").click();
     await page.waitForURL(/\/order\?/);
-    await notice.says(/Next try in [12] s/);
-    assert.equal(tries.length, 2);
-    assert.equal(tries[0].ticket, tries[1].ticket);
-    const waited = tries[1].at - tries[0].at;
+    await notice.untilShown(/Next try in [12] s/);
+    assert.equal(attempts.length, 2);
+    assert.equal(attempts[0].ticket, attempts[1].ticket);
+    const waited = attempts[1].at - attempts[0].at;
     assert.ok(waited >= 2_000 && waited < 12_000, `it waited ${waited} ms`);
   });
 });
 
-const LOST = {
-  "an answer that got lost": (route) => route.abort("connectionreset"),
-  "an answer that Redis did not give in time": (route) =>
+const LOST_ANSWERS = {
+  "a lost response": (route) => route.abort("connectionreset"),
+  "a 503 because Redis timed out": (route) =>
     route.fulfill({ status: 503, headers: { "retry-after": "1" }, json: { status: 503, code: "not_ready" } }),
 };
 
-for (const [what, lose] of Object.entries(LOST)) {
-  test(`${what} before the sale ended is not told as a refusal`, async () => {
+for (const [description, loseAnswer] of Object.entries(LOST_ANSWERS)) {
+  test(`${description} before the sale ended is not reported as a refusal`, async () => {
     const { id } = await publish();
     await withPage(`/sale?activity=${id}`, async (page) => {
-      let tries = 0;
+      let attempts = 0;
       await page.route(ORDERS, async (route) => {
-        tries += 1;
-        if (tries > 1) return route.fulfill({ status: 410, json: { status: 410, code: "ended" } });
+        attempts += 1;
+        if (attempts > 1) return route.fulfill({ status: 410, json: { status: 410, code: "ended" } });
         await route.fetch();
-        return lose(route);
+        return loseAnswer(route);
       });
-      await signInOn(page, unique("una"));
-      await untilButton(page, "enabled");
-      await part(page, "buy").click();
-      await untilSays(page, "notice", "One of your tries may have gone through");
-      await part(page, "notice").getByRole("link", { name: "My orders" }).waitFor();
-      assert.equal(tries, 2);
+      await signInOnPage(page, unique("una"));
+      await untilBuyButton(page, "enabled");
+      await byTestId(page, "buy").click();
+      await untilText(page, "notice", "One of your tries may have gone through");
+      await byTestId(page, "notice").getByRole("link", { name: "My orders" }).waitFor();
+      assert.equal(attempts, 2);
     });
   });
 }
 
-test("a ticket that could not be fetched is fetched again, without a click", async () => {
+test("a failed ticket request is retried without a click", async () => {
   const { id } = await publish();
   await withPage(`/sale?activity=${id}`, async (page) => {
     await page.route(/\/ticket$/, (route) => route.abort("connectionreset"), { times: 1 });
     const failed = page.waitForEvent("requestfailed", (request) => request.url().endsWith("/ticket"));
     const issued = page.waitForResponse(/\/ticket$/);
-    await signInOn(page, unique("net"));
+    await signInOnPage(page, unique("net"));
     await failed;
     assert.equal((await issued).status(), 201);
   });
 });
 
-test("a ticket that comes when its user has gone is nobody else's", async () => {
+test("a ticket that arrives after its user signed out is not used by the next user", async () => {
   const { id } = await publish();
   const [ann, bob] = [unique("ann"), unique("bob")];
   await withPage(`/sale?activity=${id}`, async (page) => {
@@ -194,17 +195,17 @@ test("a ticket that comes when its user has gone is nobody else's", async () => 
       { times: 1 },
     );
     const asked = page.waitForRequest(/\/ticket$/);
-    await signInOn(page, ann);
+    await signInOnPage(page, ann);
     await asked;
-    await part(page, "sign-out").click();
-    await signInOn(page, bob);
+    await byTestId(page, "sign-out").click();
+    await signInOnPage(page, bob);
     release();
-    await untilButton(page, "enabled");
-    await part(page, "buy").click();
+    await untilBuyButton(page, "enabled");
+    await byTestId(page, "buy").click();
     await page.waitForURL(/\/order\?/);
   });
   const { token } = await signIn(bob);
-  await eventually("the order of who clicked", async () => {
+  await eventually("the order of the user who clicked", async () => {
     const value = await call("GET", "/api/orders", { token });
     return { done: value.length === 1, value };
   });

@@ -5,40 +5,40 @@ import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { test } from "node:test";
 import { publish, reserve, signIn, unique, untilOrder, url } from "../support/app.js";
-import { enterAsOperator, part, signInOn, untilSays, withPage } from "../support/browser.js";
+import { byTestId, signInAsOperator, signInOnPage, untilText, withPage } from "../support/browser.js";
 
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 /** What a person with a screen reader, a keyboard or weak eyes would stumble over. */
-async function obstacles(page) {
+async function accessibilityViolations(page) {
   await page.evaluate(axe);
   const { violations } = await page.evaluate(() => globalThis.axe.run());
   return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(" ")}`);
 }
 
 for (const colorScheme of ["light", "dark"]) {
-  test(`nobody stumbles over a page in ${colorScheme} colours`, async () => {
+  test(`pages have no accessibility violations in ${colorScheme} colours`, async () => {
     const { id } = await publish({ startsIn: 600_000, perUser: 3 });
     await withPage(
       "/",
       async (page) => {
-        await part(page, "sale-link").first().waitFor();
-        assert.deepEqual(await obstacles(page), [], "the list");
+        await byTestId(page, "sale-link").first().waitFor();
+        assert.deepEqual(await accessibilityViolations(page), [], "the list");
         await page.goto(`/sale?activity=${id}`);
-        await untilSays(page, "buy", "Not yet");
-        assert.deepEqual(await obstacles(page), [], "the sale");
-        await signInOn(page, unique("amy"));
+        await untilText(page, "buy", "Not yet");
+        assert.deepEqual(await accessibilityViolations(page), [], "the sale");
+        await signInOnPage(page, unique("amy"));
         await page.goto("/orders");
-        await untilSays(page, "orders-state", "You have no orders yet");
-        assert.deepEqual(await obstacles(page), [], "the orders");
+        await untilText(page, "orders-state", "You have no orders yet");
+        assert.deepEqual(await accessibilityViolations(page), [], "the orders");
         await page.goto("/admin");
-        await enterAsOperator(page);
-        await part(page, `live-${id}`).click();
-        await part(page, "stock-item").waitFor();
-        assert.deepEqual(await obstacles(page), [], "the operator's page");
-        await part(page, `edit-${id}`).click();
-        await part(page, "f-save").waitFor();
-        assert.deepEqual(await obstacles(page), [], "the editor");
+        await signInAsOperator(page);
+        await byTestId(page, `live-${id}`).click();
+        await byTestId(page, "stock-item").waitFor();
+        assert.deepEqual(await accessibilityViolations(page), [], "the operator's page");
+        await byTestId(page, `edit-${id}`).click();
+        await byTestId(page, "f-save").waitFor();
+        assert.deepEqual(await accessibilityViolations(page), [], "the editor");
       },
       { colorScheme },
     );
@@ -48,24 +48,24 @@ for (const colorScheme of ["light", "dark"]) {
 test("a sale can be bought with the keyboard alone", async () => {
   const { id } = await publish();
   await withPage(`/sale?activity=${id}`, async (page) => {
-    const press = async (name) => {
+    const tabToAndPress = async (name) => {
       for (let steps = 0; steps < 30; steps += 1) {
         await page.keyboard.press("Tab");
         if ((await page.evaluate(() => document.activeElement.textContent)) === name) return page.keyboard.press("Enter");
       }
       throw new Error(`${name} cannot be reached with the keyboard`);
     };
-    await part(page, "buy").and(page.locator(":enabled")).waitFor();
-    await press("Sign in");
+    await byTestId(page, "buy").and(page.locator(":enabled")).waitFor();
+    await tabToAndPress("Sign in");
     await page.keyboard.type(unique("kai"));
     await page.keyboard.press("Enter");
-    await part(page, "user").waitFor();
-    await press("Buy");
+    await byTestId(page, "user").waitFor();
+    await tabToAndPress("Buy");
     await page.waitForURL(/\/order\?/);
   });
 });
 
-test("who must sign in again is asked once", async () => {
+test("a token that the server refuses opens one sign-in dialog", async () => {
   const { id } = await publish();
   const buyer = await signIn();
   const { order_no: order } = await reserve(id, buyer);
@@ -79,33 +79,33 @@ test("who must sign in again is asked once", async () => {
       );
       await page.goto(path);
       await refused;
-      await part(page, "sign-in-user").fill(buyer.user);
-      await part(page, "sign-in-send").click();
+      await byTestId(page, "sign-in-user").fill(buyer.user);
+      await byTestId(page, "sign-in-send").click();
       await page.locator(`a[href*="${order}"], #order:not([hidden])`).first().waitFor();
       assert.equal(await page.locator("dialog").count(), 0);
     });
   }
 });
 
-test("nothing of who signs out stays on the page", async () => {
+test("signing out removes the user's data from the page", async () => {
   const { id } = await publish();
   const buyer = await signIn();
   const { order_no: order } = await reserve(id, buyer);
   await untilOrder(order, "pending_payment", buyer);
   await withPage("/orders", async (page) => {
-    await part(page, "sign-in-user").fill(buyer.user);
-    await part(page, "sign-in-send").click();
-    await part(page, "order-link").click();
-    await part(page, "pay-form").waitFor();
-    await part(page, "sign-out").click();
-    await part(page, "order").waitFor({ state: "hidden" });
-    await part(page, "sign-in-user").fill(unique("else"));
-    await part(page, "sign-in-send").click();
+    await byTestId(page, "sign-in-user").fill(buyer.user);
+    await byTestId(page, "sign-in-send").click();
+    await byTestId(page, "order-link").click();
+    await byTestId(page, "pay-form").waitFor();
+    await byTestId(page, "sign-out").click();
+    await byTestId(page, "order").waitFor({ state: "hidden" });
+    await byTestId(page, "sign-in-user").fill(unique("else"));
+    await byTestId(page, "sign-in-send").click();
     await page.locator("#missing").waitFor();
-    await part(page, "sign-out").click();
-    await part(page, "sign-in-user").fill(buyer.user);
-    await part(page, "sign-in-send").click();
-    await part(page, "pay-form").waitFor();
+    await byTestId(page, "sign-out").click();
+    await byTestId(page, "sign-in-user").fill(buyer.user);
+    await byTestId(page, "sign-in-send").click();
+    await byTestId(page, "pay-form").waitFor();
     assert.equal(await page.locator("#missing").isVisible(), false);
 
     // An answer that comes late is not for whoever is there by then.
@@ -120,30 +120,30 @@ test("nothing of who signs out stays on the page", async () => {
     await page.goto("/orders");
     await asked;
     const answered = page.waitForResponse(/\/api\/orders\?/);
-    await part(page, "sign-out").click();
+    await byTestId(page, "sign-out").click();
     release();
     await answered;
-    await part(page, "sign-in-user").fill(unique("else"));
-    await part(page, "sign-in-send").click();
-    await untilSays(page, "orders-state", "You have no orders yet");
-    assert.equal(await part(page, "order-link").count(), 0);
+    await byTestId(page, "sign-in-user").fill(unique("else"));
+    await byTestId(page, "sign-in-send").click();
+    await untilText(page, "orders-state", "You have no orders yet");
+    assert.equal(await byTestId(page, "order-link").count(), 0);
   });
 });
 
-test("the page speaks Chinese to those who want it", async () => {
+test("pages are shown in Chinese when it is chosen or preferred", async () => {
   const { id } = await publish({ startsIn: 600_000 });
   await withPage(`/sale?activity=${id}`, async (page) => {
-    await untilSays(page, "buy", "Not yet");
-    await part(page, "language").click();
-    await untilSays(page, "buy", "尚未开始");
+    await untilText(page, "buy", "Not yet");
+    await byTestId(page, "language").click();
+    await untilText(page, "buy", "尚未开始");
     assert.equal(await page.locator("html").getAttribute("lang"), "zh-CN");
-    await part(page, "language").click();
-    await untilSays(page, "buy", "Not yet");
+    await byTestId(page, "language").click();
+    await untilText(page, "buy", "Not yet");
   });
-  await withPage(`/sale?activity=${id}`, (page) => untilSays(page, "buy", "尚未开始"), { locale: "zh-CN" });
+  await withPage(`/sale?activity=${id}`, (page) => untilText(page, "buy", "尚未开始"), { locale: "zh-CN" });
 });
 
-test("a page is kept for a minute, its assets for ever, and both travel compressed", async () => {
+test("pages are cached for a minute, assets are immutable, and both are compressed", async () => {
   const assets = [];
   await withPage("/", async (page) => {
     page.on("response", (response) => response.url().includes("/assets/") && assets.push(response));
@@ -167,14 +167,14 @@ test("a page is kept for a minute, its assets for ever, and both travel compress
   }
 });
 
-test("a HEAD has the length of the page and no body", async () => {
+test("a HEAD request returns the page's length and no body", async () => {
   const page = await fetch(url, { headers: { "accept-encoding": "identity" } });
   const head = await fetch(url, { method: "HEAD", headers: { "accept-encoding": "identity" } });
   assert.equal(head.headers.get("content-length"), String((await page.arrayBuffer()).byteLength));
   assert.equal((await head.arrayBuffer()).byteLength, 0);
 });
 
-test("a wrong address leads to a page that says so, and out of it", async () => {
+test("an unknown address shows a page with a link to all sales", async () => {
   await withPage("/no/such/page", async (page) => {
     await page.getByRole("heading", { name: "There is nothing here" }).waitFor();
     await page.getByRole("link", { name: "All sales" }).click();

@@ -42,50 +42,52 @@ export async function call(method, path, { token, body } = {}) {
 }
 
 /** The same for operators, below `/api/admin`. */
-export const operate = (method, path, body) => call(method, `/api/admin${path}`, { token: adminToken, body });
+export const callAdmin = (method, path, body) => call(method, `/api/admin${path}`, { token: adminToken, body });
 
 /** What the cron job calls. */
 export const sweep = () => call("POST", "/api/tasks/sweep", { token: cronToken, body: {} });
 
 /** A name that no other test has. */
-export const unique = (word) => `${word}-${randomBytes(4).toString("hex")}`;
+export const unique = (prefix) => `${prefix}-${randomBytes(4).toString("hex")}`;
 
 /** Milliseconds between this machine's clock and the server's, by the quickest of some answers. */
-export async function serverOffset(activity) {
-  let best = { took: Infinity };
+export async function serverClockOffset(activity) {
+  let best = { roundTrip: Infinity };
   for (let tries = 0; tries < 8; tries += 1) {
-    const asked = Date.now();
+    const sentAt = Date.now();
     const { server_time: time } = await call("GET", `/api/activities/${activity}/gate.json`);
-    const took = Date.now() - asked;
-    if (took < best.took) best = { took, offset: Date.parse(time) - asked - took / 2 };
+    const roundTrip = Date.now() - sentAt;
+    if (roundTrip < best.roundTrip) best = { roundTrip, offset: Date.parse(time) - sentAt - roundTrip / 2 };
   }
   return best.offset;
 }
 
 /** Creates and publishes a sale of one SKU, `item`; resolves to its id and its start. */
-export async function publish({ startsIn = -1_000, lasts = 600_000, total = 10, payTimeout = 300, perUser = 1, ...rest } = {}) {
+export async function publish({
+  startsIn = -1_000, duration = 600_000, total = 10, payTimeout = 300, perUser = 1, ...overrides
+} = {}) {
   const id = unique("sale");
   const startsAt = Date.now() + startsIn;
-  await operate("PUT", `/activities/${id}`, {
+  await callAdmin("PUT", `/activities/${id}`, {
     title: `The sale ${id}`,
     starts_at: new Date(startsAt).toISOString(),
-    ends_at: new Date(startsAt + lasts).toISOString(),
+    ends_at: new Date(startsAt + duration).toISOString(),
     pay_timeout_seconds: payTimeout,
     per_user: perUser,
     skus: [{ sku: "item", name: "The item", price: 1_999, currency: "EUR", total }],
-    ...rest,
+    ...overrides,
   });
-  await operate("POST", `/activities/${id}/publish`, {});
-  await untilPhase(id, { among: ["scheduled", "open", "ended"] });
+  await callAdmin("POST", `/activities/${id}/publish`, {});
+  await untilPhase(id, { phases: ["scheduled", "open", "ended"] });
   return { id, startsAt };
 }
 
 /** Waits until the gate of a sale says one of these phases: a change takes up to two seconds (F5). */
-export const untilPhase = (id, { among }) =>
-  eventually(`the sale ${id} being ${among.join(" or ")}`, async () => {
+export const untilPhase = (id, { phases }) =>
+  eventually(`the sale ${id} being ${phases.join(" or ")}`, async () => {
     const response = await fetch(`${url}/api/activities/${id}/gate.json`);
     const value = await response.json();
-    return { done: among.includes(value.phase), value };
+    return { done: phases.includes(value.phase), value };
   });
 
 /** A buyer without a browser. */
@@ -95,10 +97,10 @@ export async function signIn(user = unique("buyer")) {
 }
 
 /** Buys one unit of `item`; resolves to the order. */
-export async function reserve(sale, { token }) {
-  const { ticket } = await call("POST", `/api/activities/${sale}/ticket`, { token, body: {} });
-  const { start_key } = await untilPhase(sale, { among: ["open"] });
-  return call("POST", `/api/activities/${sale}/orders`, { body: { sku: "item", quantity: 1, ticket, start_key } });
+export async function reserve(activity, { token }) {
+  const { ticket } = await call("POST", `/api/activities/${activity}/ticket`, { token, body: {} });
+  const { start_key } = await untilPhase(activity, { phases: ["open"] });
+  return call("POST", `/api/activities/${activity}/orders`, { body: { sku: "item", quantity: 1, ticket, start_key } });
 }
 
 /** Waits until an order has a status, as its owner sees it. */

@@ -17,7 +17,7 @@ export function variable(name) {
 }
 
 /** Sends a request; resolves to the status, the headers, and the document. */
-export async function ask(method, path, { token, body, headers } = {}) {
+export async function send(method, path, { token, body, headers } = {}) {
   const raw = typeof body === "string";
   const response = await fetch(url + path, {
     method,
@@ -34,13 +34,14 @@ export async function ask(method, path, { token, body, headers } = {}) {
 
 /** The same, for what has to succeed: a server that is not ready is asked again when it said. */
 export async function call(method, path, options) {
-  const { status, document } = await untilReady(() => ask(method, path, options));
+  const { status, document } = await untilReady(() => send(method, path, options));
   if (status >= 300) throw new Error(`${method} ${path}: ${status} ${JSON.stringify(document)}`);
   return document;
 }
 
 /** The same for operators, below `/api/admin`. */
-export const operate = (method, path, body) => call(method, `/api/admin${path}`, { token: variable("ADMIN_TOKEN"), body });
+export const callAdmin = (method, path, body) =>
+  call(method, `/api/admin${path}`, { token: variable("ADMIN_TOKEN"), body });
 
 /** What the cron job calls. */
 export const sweep = () => call("POST", "/api/tasks/sweep", { token: variable("CRON_TOKEN"), body: {} });
@@ -51,7 +52,7 @@ export const unique = (word) => `${word}-${randomBytes(4).toString("hex")}`;
 /** Creates and publishes a sale of one SKU, `item`, at 19.99 EUR; resolves to its id and its start key. */
 export async function publish(changes = {}) {
   const id = unique("sale");
-  await operate("PUT", `/activities/${id}`, {
+  await callAdmin("PUT", `/activities/${id}`, {
     title: `The sale ${id}`,
     starts_at: new Date(Date.now() - 60_000).toISOString(),
     ends_at: new Date(Date.now() + 600_000).toISOString(),
@@ -61,9 +62,9 @@ export async function publish(changes = {}) {
     skus: [{ sku: "item", name: "The item", price: 1_999, currency: "EUR", total: 10 }],
     ...changes,
   });
-  await operate("POST", `/activities/${id}/publish`, {});
+  await callAdmin("POST", `/activities/${id}/publish`, {});
   const gate = await eventually(`the sale ${id} opening`, async () => {
-    const { document } = await ask("GET", `/api/activities/${id}/gate.json`);
+    const { document } = await send("GET", `/api/activities/${id}/gate.json`);
     return { done: document?.phase === "open" && document.start_key, value: document };
   });
   return { id, startKey: gate.start_key };
@@ -78,7 +79,7 @@ export async function signIn(user = unique("buyer")) {
 /** Buys some units of `item`, and waits until they can be paid; resolves to the order. */
 export async function buy(sale, { token }, quantity = 1) {
   const { ticket } = await eventually("a ticket", async () => {
-    const { status, document } = await ask("POST", `/api/activities/${sale.id}/ticket`, { token, body: {} });
+    const { status, document } = await send("POST", `/api/activities/${sale.id}/ticket`, { token, body: {} });
     return { done: status === 201, value: document };
   });
   const body = { sku: "item", quantity, ticket, start_key: sale.startKey };

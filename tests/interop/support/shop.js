@@ -8,15 +8,15 @@ import { variable } from "./app.js";
 export class Shop {
   /** `{headers, body}` of every attempt. */
   attempts = [];
-  #answers = [];
+  #responses = [];
   // A connection that closes by itself would do so when a failed attempt is due again: after five seconds.
   #server = createServer({ keepAliveTimeout: 120_000 }, async (request, response) => {
     const chunks = [];
     for await (const chunk of request) chunks.push(chunk);
     const body = Buffer.concat(chunks).toString();
     this.attempts.push({ path: request.url, headers: request.headers, body });
-    const place = this.#answers.findIndex(({ about }) => body.includes(about));
-    const [{ status, headers }] = place < 0 ? [{ status: 204 }] : this.#answers.splice(place, 1);
+    const index = this.#responses.findIndex(({ name }) => body.includes(name));
+    const [{ status, headers }] = index < 0 ? [{ status: 204 }] : this.#responses.splice(index, 1);
     response.writeHead(status, headers);
     response.end();
   });
@@ -32,12 +32,12 @@ export class Shop {
   }
 
   /** Answers the next attempt whose body names `about`, a sale or an order, with this status; the others with 204. */
-  answerOnce(about, status, headers) {
-    this.#answers.push({ about, status, headers });
+  respondOnce(name, status, headers) {
+    this.#responses.push({ name, status, headers });
   }
 
   /** What came about an order, in order. */
-  about(order) {
+  eventsOf(order) {
     return this.attempts.filter(({ body }) => JSON.parse(body).data.order_no === order);
   }
 }

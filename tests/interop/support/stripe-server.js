@@ -10,10 +10,10 @@ export class StripeServer {
   sessions = new Map();
   refunds = new Map();
   /** What happens to the next requests instead of an answer: a status, `[status, headers, body]`, or `"hang up"`. */
-  troubles = [];
-  #replays = new Map();
+  failures = [];
+  #responsesByKey = new Map();
   // A connection that closes by itself may do so just when the app uses it again.
-  #server = createServer({ keepAliveTimeout: 120_000 }, (request, response) => this.#take(request, response));
+  #server = createServer({ keepAliveTimeout: 120_000 }, (request, response) => this.#handle(request, response));
 
   async start() {
     await new Promise((resolve) => this.#server.listen(Number(variable("PORT_STRIPE")), "127.0.0.1", resolve));
@@ -26,7 +26,7 @@ export class StripeServer {
   }
 
   /** The requests that concern an order, a session or a payment: every one whose form or path names it. */
-  about(name) {
+  requestsNaming(name) {
     return this.requests.filter((request) => JSON.stringify([request.path, request.form]).includes(name));
   }
 
@@ -36,7 +36,7 @@ export class StripeServer {
   }
 
   /** The last session of an order. */
-  sessionOf(order) {
+  lastSessionOf(order) {
     return this.sessionsOf(order).at(-1);
   }
 
@@ -55,32 +55,36 @@ export class StripeServer {
     Object.assign(session, { status: "complete", payment_status: "unpaid", payment_intent: `pi_${session.id}`, url: null });
   }
 
-  async #take(request, response) {
+  async #handle(request, response) {
     const chunks = [];
     for await (const chunk of request) chunks.push(chunk);
-    const form = [...new URLSearchParams(Buffer.concat(chunks).toString())].sort(([a], [b]) => (a < b ? -1 : 1));
+    const body = Buffer.concat(chunks).toString();
+    const form = [...new URLSearchParams(body)].sort(([a], [b]) => (a < b ? -1 : 1));
     const path = new URL(request.url, "http://stripe.test").pathname;
-    const seen = { method: request.method, path, headers: request.headers, form, body: Buffer.concat(chunks).toString() };
-    this.requests.push(seen);
-    const trouble = this.troubles.shift();
-    if (trouble === "hang up") return request.socket.destroy();
-    if (trouble) {
-      const [status, headers, body] = Array.isArray(trouble) ? trouble : [trouble, {}, undefined];
-      return reply(response, status, body ?? { error: { type: "api_error", message: "trouble" } }, headers);
+    const received = { method: request.method, path, headers: request.headers, form, body };
+    this.requests.push(received);
+    const failure = this.failures.shift();
+    if (failure === "hang up") return request.socket.destroy();
+    if (failure) {
+      const [status, headers, document] = Array.isArray(failure) ? failure : [failure, {}, undefined];
+      return reply(response, status, document ?? { error: { type: "api_error", message: "trouble" } }, headers);
     }
     const key = request.headers["idempotency-key"];
-    if (!key) return reply(response, ...this.#answer(seen));
+    if (!key) return reply(response, ...this.#answer(received));
     // As Stripe does: the same key replays the first answer, with other parameters it is an error.
-    const known = this.#replays.get(key);
-    if (known && known.form !== JSON.stringify(form)) {
+    const replay = this.#responsesByKey.get(key);
+    if (replay && replay.form !== JSON.stringify(form)) {
       return reply(response, 400, { error: { type: "idempotency_error", message: `other parameters for ${key}` } });
     }
-    if (!known) this.#replays.set(key, { form: JSON.stringify(form), answer: structuredClone(this.#answer(seen)) });
-    return reply(response, ...this.#replays.get(key).answer);
+    if (!replay) {
+      const answer = structuredClone(this.#answer(received));
+      this.#responsesByKey.set(key, { form: JSON.stringify(form), answer });
+    }
+    return reply(response, ...this.#responsesByKey.get(key).answer);
   }
 
   #answer({ method, path, form }) {
-    const field = (name) => form.find(([known]) => known === name)?.[1];
+    const field = (name) => form.find(([fieldName]) => fieldName === name)?.[1];
     const [, version, kind, ...rest] = path.split("/");
     if (version !== "v1") return notFound(path);
     if (method === "POST" && path === "/v1/checkout/sessions") {

@@ -2,25 +2,25 @@
 
 import * as api from "../shared/api.js";
 import { t } from "../shared/i18n.js";
-import { puzzle } from "./puzzle.js";
-import { work } from "./work.js";
+import { showPuzzle } from "./puzzle.js";
+import { solveProofOfWork } from "./proof-of-work.js";
 
 /**
  * Gets a challenge and solves it; resolves to the members that the request for a ticket carries.
  * `place` is where it is shown, `onCheck(text)` says what is going on.
  */
-export async function prove(activity, token, { place, onCheck }) {
-  let wish = {};
+export async function solveHumanCheck(activity, token, { container, onStatus }) {
+  let options = {};
   for (;;) {
-    onCheck(t("check.working"));
-    const { data } = await api.challenge(activity, token, wish);
+    onStatus(t("check.working"));
+    const { data } = await api.challenge(activity, token, options);
     if (!data.captcha) {
-      const altcha = await work(data, place);
-      onCheck("");
+      const altcha = await solveProofOfWork(data, container);
+      onStatus("");
       return { altcha };
     }
-    const { answer, other } = await puzzle(data.captcha, place, onCheck);
+    const { answer, otherKind } = await showPuzzle(data.captcha, container, onStatus);
     if (answer) return { captcha: answer };
-    wish = { captcha: other };
+    options = { captcha: otherKind };
   }
 }

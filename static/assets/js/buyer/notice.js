@@ -1,9 +1,9 @@
 // The one place on a page that says what is going on.
 
-import { byId, el, say, show } from "../shared/dom.js";
+import { byId, el, setText, setVisible } from "../shared/dom.js";
 import { t } from "../shared/i18n.js";
 
-let ticking = null;
+let countdownTimer = null;
 let topic = null;
 
 // Whoever comes back to a kept page finds it at rest, not at what they left it for.
@@ -14,27 +14,27 @@ addEventListener("pageshow", ({ persisted }) => persisted && showNotice(null));
  * down to; `link` an address and its words. `null` clears it; with a `topic`, only what was shown
  * under that topic.
  */
-export function showNotice(notice, about = null) {
+export function showNotice(notice, newTopic = null) {
   const box = byId("notice");
   if (notice === null) {
-    if (about && about !== topic) return;
-    clearInterval(ticking);
-    show(box, false);
-    return say(byId("notice-text"), "");
+    if (newTopic && newTopic !== topic) return;
+    clearInterval(countdownTimer);
+    setVisible(box, false);
+    return setText(byId("notice-text"), "");
   }
-  topic = about;
+  topic = newTopic;
   box.dataset.tone = notice.tone;
-  show(box, true);
-  say(byId("notice-text"), notice.text);
+  setVisible(box, true);
+  setText(byId("notice-text"), notice.text);
   byId("notice-more").replaceChildren(
     ...(notice.link ? [el("a", { href: notice.link[0] }, notice.link[1])] : []),
   );
-  clearInterval(ticking);
-  const wait = byId("notice-wait");
-  const tick = () => {
+  clearInterval(countdownTimer);
+  const countdown = byId("notice-wait");
+  const updateCountdown = () => {
     const seconds = notice.until ? Math.ceil((notice.until - performance.now()) / 1000) : 0;
-    say(wait, seconds > 0 ? t("attempt.again", { seconds }) : "");
+    setText(countdown, seconds > 0 ? t("attempt.again", { seconds }) : "");
   };
-  tick();
-  if (notice.until) ticking = setInterval(tick, 250);
+  updateCountdown();
+  if (notice.until) countdownTimer = setInterval(updateCountdown, 250);
 }

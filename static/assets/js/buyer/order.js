@@ -2,106 +2,106 @@
 
 import * as api from "../shared/api.js";
 import * as clock from "../shared/clock.js";
-import { ask, byId, el, say, show } from "../shared/dom.js";
+import { byId, confirmDialog, el, setText, setVisible } from "../shared/dom.js";
 import { count, countdown, moment, money } from "../shared/format.js";
-import { knows, t } from "../shared/i18n.js";
-import { backOff, repeat, upTo } from "../shared/poll.js";
-import { explain, passes } from "../shared/problems.js";
+import { hasText, t } from "../shared/i18n.js";
+import { backoff, poll, randomUpTo } from "../shared/poll.js";
+import { explain, isTransient } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
 import { showNotice } from "./notice.js";
 
 /** After these nothing moves by itself any more. */
-const FINAL = ["paid", "failed", "refunded"];
+const FINAL_STATUSES = ["paid", "failed", "refunded"];
 
-const number = new URLSearchParams(location.search).get("order_no") ?? "";
-const activity = number.slice(0, number.lastIndexOf("."));
+const orderNo = new URLSearchParams(location.search).get("order_no") ?? "";
+const activity = orderNo.slice(0, orderNo.lastIndexOf("."));
 
 let order = null;
 let etag = null;
 let failures = 0;
 let longestQueue = 0;
-let watch = null;
+let poller = null;
 
 shell.start();
-shell.onSession(start);
+shell.onSessionChange(start);
 byId("pay-form").addEventListener("submit", pay);
-byId("cancel").addEventListener("click", () => void act(api.cancel, "order.cancel_ask", "order.cancel"));
-byId("refund").addEventListener("click", () => void act(api.refund, "order.refund_ask", "order.refund"));
-setInterval(tick, 250);
+byId("cancel").addEventListener("click", () => void confirmAndSend(api.cancel, "order.cancel_ask", "order.cancel"));
+byId("refund").addEventListener("click", () => void confirmAndSend(api.refund, "order.refund_ask", "order.refund"));
+setInterval(renderTimeLeft, 250);
 // A phone that slept may not know for how long: the sale says what time it is.
-document.addEventListener("visibilitychange", () => document.hidden || void nameIt());
-void nameIt();
+document.addEventListener("visibilitychange", () => document.hidden || void loadActivity());
+void loadActivity();
 start();
 
 function start() {
   // Nothing of whoever was here before stays.
-  watch?.stop();
+  poller?.stop();
   order = etag = null;
-  show(byId("order"), false);
-  show(byId("missing"), false);
-  if (!session.orderPass(number)) {
+  setVisible(byId("order"), false);
+  setVisible(byId("missing"), false);
+  if (!session.orderCredential(orderNo)) {
     showNotice({ tone: "calm", text: t("problem.unauthenticated") });
     return void shell.signIn();
   }
   showNotice(null);
-  look();
+  startPolling();
 }
 
-function look() {
-  watch?.stop();
-  watch = repeat(step);
+function startPolling() {
+  poller?.stop();
+  poller = poll(pollOnce);
 }
 
-async function step() {
-  const pass = session.orderPass(number);
+async function pollOnce() {
+  const credential = session.orderCredential(orderNo);
   try {
-    const answer = await api.orderStatus(number, pass, etag);
-    if (session.orderPass(number) !== pass) return null;
+    const answer = await api.orderStatus(orderNo, credential, etag);
+    if (session.orderCredential(orderNo) !== credential) return null;
     failures = 0;
     if (answer.status !== 304) {
       etag = answer.etag;
-      accept(answer.data);
+      update(answer.data);
     }
-    showNotice(null, "trouble");
-    return nextLook(answer.retryAfter);
+    showNotice(null, "error");
+    return nextPollDelay(answer.retryAfter);
   } catch (error) {
-    if (session.orderPass(number) !== pass) return null;
-    if (error.code === "not_found") return missing();
+    if (session.orderCredential(orderNo) !== credential) return null;
+    if (error.code === "not_found") return showMissing();
     if (error.code === "unauthenticated") return void shell.signInAgain(), null;
-    showNotice({ tone: "calm", text: explain(error) }, "trouble");
+    showNotice({ tone: "calm", text: explain(error) }, "error");
     failures += 1;
-    return passes(error) ? Math.max(error.retryAfter ?? 0, backOff(failures)) : null;
+    return isTransient(error) ? Math.max(error.retryAfter ?? 0, backoff(failures)) : null;
   }
 }
 
-function nextLook(retryAfter) {
-  if (FINAL.includes(order.status)) return null;
-  const usual = { queued: 1_000, pending_payment: 3_000, refunding: 5_000 }[order.status] ?? 15_000;
-  return (retryAfter ?? usual) + upTo(200);
+function nextPollDelay(retryAfter) {
+  if (FINAL_STATUSES.includes(order.status)) return null;
+  const interval = { queued: 1_000, pending_payment: 3_000, refunding: 5_000 }[order.status] ?? 15_000;
+  return (retryAfter ?? interval) + randomUpTo(200);
 }
 
-function accept(next) {
-  const before = order?.status;
-  order = next;
+function update(newOrder) {
+  const previousStatus = order?.status;
+  order = newOrder;
   longestQueue = Math.max(longestQueue, order.ahead ?? 0);
   render();
-  if (before && before !== order.status) byId("headline").focus({ preventScroll: true });
+  if (previousStatus && previousStatus !== order.status) byId("headline").focus({ preventScroll: true });
 }
 
-function missing() {
-  show(byId("order"), false);
-  show(byId("missing"), true);
+function showMissing() {
+  setVisible(byId("order"), false);
+  setVisible(byId("missing"), true);
   return null;
 }
 
 /** The sale says what the SKU is called, and what time it is. */
-async function nameIt() {
+async function loadActivity() {
   try {
     const { data, sentAt, receivedAt } = await api.activity(activity);
     clock.observe(data.server_time, sentAt, receivedAt);
-    nameIt.names = new Map(data.skus.map((sku) => [sku.sku, sku.name]));
-    say(byId("sale-title"), data.title);
+    loadActivity.skuNames = new Map(data.skus.map((sku) => [sku.sku, sku.name]));
+    setText(byId("sale-title"), data.title);
     if (order) render();
   } catch {
     // The order stands without its name.
@@ -109,15 +109,15 @@ async function nameIt() {
 }
 
 function render() {
-  show(byId("order"), true);
+  setVisible(byId("order"), true);
   const { status } = order;
   document.title = `${t(`status.${status}`)} · Stampede`;
   byId("order").dataset.status = status;
-  say(byId("headline"), t(`order.${status}`));
-  say(byId("explain"), reason() ?? t(`order.${status}_more`));
+  setText(byId("headline"), t(`order.${status}`));
+  setText(byId("explain"), reasonText() ?? t(`order.${status}_more`));
   byId("facts").replaceChildren(
-    ...facts([
-      ["order.item", nameIt.names?.get(order.sku) ?? order.sku],
+    ...factRows([
+      ["order.item", loadActivity.skuNames?.get(order.sku) ?? order.sku],
       ["order.quantity", count(order.quantity)],
       ["order.amount", money(order.amount, order.currency)],
       ["order.number", order.order_no],
@@ -125,46 +125,46 @@ function render() {
       ["order.paid_at", order.paid_at && moment(order.paid_at)],
     ]),
   );
-  const unpaid = status === "pending_payment";
-  show(byId("queue"), status === "queued");
-  show(byId("payment"), unpaid);
-  show(byId("pay-form"), unpaid && !order.checkout_url);
-  show(byId("to-payment"), unpaid && Boolean(order.checkout_url));
-  if (order.checkout_url) byId("to-payment").href = payAt(order.checkout_url);
-  say(byId("pay"), t("order.pay", { amount: money(order.amount, order.currency) }));
-  show(byId("cancel"), unpaid);
-  show(byId("refund"), status === "paid");
-  show(byId("again"), ["cancelled", "expired", "failed", "refunded"].includes(status));
+  const isUnpaid = status === "pending_payment";
+  setVisible(byId("queue"), status === "queued");
+  setVisible(byId("payment"), isUnpaid);
+  setVisible(byId("pay-form"), isUnpaid && !order.checkout_url);
+  setVisible(byId("to-payment"), isUnpaid && Boolean(order.checkout_url));
+  if (order.checkout_url) byId("to-payment").href = paymentUrl(order.checkout_url);
+  setText(byId("pay"), t("order.pay", { amount: money(order.amount, order.currency) }));
+  setVisible(byId("cancel"), isUnpaid);
+  setVisible(byId("refund"), status === "paid");
+  setVisible(byId("again"), ["cancelled", "expired", "failed", "refunded"].includes(status));
   byId("again").href = `/sale?activity=${encodeURIComponent(activity)}`;
-  progress();
-  tick();
+  renderQueue();
+  renderTimeLeft();
 }
 
-function reason() {
+function reasonText() {
   const key = `reason.${order.reason}`;
-  return order.reason && order.status !== "paid" && knows(key) ? t(key) : null;
+  return order.reason && order.status !== "paid" && hasText(key) ? t(key) : null;
 }
 
-function facts(rows) {
+function factRows(rows) {
   return rows.filter(([, value]) => value).flatMap(([key, value]) => [el("dt", {}, t(key)), el("dd", {}, value)]);
 }
 
-function progress() {
+function renderQueue() {
   const { ahead = 0, estimated_wait_ms: wait = 0 } = order;
-  say(byId("ahead"), ahead > 0 ? t("order.ahead", { ahead: count(ahead) }) : t("order.next"));
-  say(byId("wait"), wait > 1_000 ? t("order.wait", { time: countdown(wait) }) : "");
+  setText(byId("ahead"), ahead > 0 ? t("order.ahead", { ahead: count(ahead) }) : t("order.next"));
+  setText(byId("wait"), wait > 1_000 ? t("order.wait", { time: countdown(wait) }) : "");
   byId("queue-fill").style.setProperty("--share", longestQueue ? 1 - ahead / longestQueue : 1);
 }
 
-function tick() {
+function renderTimeLeft() {
   if (order?.status !== "pending_payment" || !clock.isSet()) return;
-  const left = clock.until(order.pay_by);
-  say(byId("pay-left"), countdown(left));
+  const left = clock.millisecondsUntil(order.pay_by);
+  setText(byId("pay-left"), countdown(left));
   byId("payment").classList.toggle("is-urgent", left < 60_000);
   // The time is up by the server's clock: ask it, once.
-  if (left <= 0 && tick.asked !== order.pay_by) {
-    tick.asked = order.pay_by;
-    look();
+  if (left <= 0 && renderTimeLeft.askedFor !== order.pay_by) {
+    renderTimeLeft.askedFor = order.pay_by;
+    startPolling();
   }
 }
 
@@ -177,46 +177,46 @@ async function pay(event) {
     const token = await shell.signIn();
     if (!token) return;
     const address = Object.fromEntries(new FormData(byId("pay-form")));
-    const { data } = await api.checkout(number, token, address);
-    location.assign(payAt(data.checkout_url));
+    const { data } = await api.checkout(orderNo, token, address);
+    location.assign(paymentUrl(data.checkout_url));
   } catch (error) {
-    failed(error);
+    showError(error);
   } finally {
     button.disabled = false;
   }
 }
 
-async function act(call, question, yes) {
-  if (!(await ask(t(question), t(yes), t("order.keep")))) return;
+async function confirmAndSend(send, question, action) {
+  if (!(await confirmDialog(t(question), t(action), t("order.keep")))) return;
   const token = await shell.signIn();
   if (!token) return;
   showNotice({ tone: "busy", text: t("order.working") });
   try {
-    const { data } = await call(number, token);
+    const { data } = await send(orderNo, token);
     etag = null;
     showNotice(null);
-    if (data?.status) accept(data);
-    look();
+    if (data?.status) update(data);
+    startPolling();
   } catch (error) {
-    failed(error);
+    showError(error);
   }
 }
 
-function failed(error) {
+function showError(error) {
   if (error.code === "unauthenticated") return void shell.signInAgain();
-  showNotice({ tone: passes(error) ? "calm" : "bad", text: error.errors?.[0]?.detail ?? explain(error) });
+  showNotice({ tone: isTransient(error) ? "calm" : "bad", text: error.errors?.[0]?.detail ?? explain(error) });
   // The order may have moved on without this page.
-  if (error.code === "state_conflict") look();
+  if (error.code === "state_conflict") startPolling();
 }
 
 /**
  * Where to pay: only ever an address of the web, whatever a provider says. Our own sandbox is told
  * where to go back to; a provider knows it from the session.
  */
-function payAt(url) {
+function paymentUrl(url) {
   const target = new URL(url, location.href);
   if (target.origin === location.origin) {
-    target.searchParams.set("return", `/order?order_no=${encodeURIComponent(number)}`);
+    target.searchParams.set("return", `/order?order_no=${encodeURIComponent(orderNo)}`);
     return target.href;
   }
   return target.protocol === "https:" ? target.href : "#";

@@ -1,46 +1,46 @@
 // The visitor's own orders, newest first.
 
 import * as api from "../shared/api.js";
-import { byId, el, say, show } from "../shared/dom.js";
+import { byId, el, setText, setVisible } from "../shared/dom.js";
 import { moment, money } from "../shared/format.js";
 import { t } from "../shared/i18n.js";
 import { explain } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
 
-const PAGE = 20;
+const PAGE_SIZE = 20;
 
-let last = null;
+let lastOrderNo = null;
 
 shell.start();
-shell.onSession(restart);
-byId("more").addEventListener("click", () => void load());
-restart();
+shell.onSessionChange(reload);
+byId("more").addEventListener("click", () => void loadMore());
+reload();
 
-function restart() {
-  last = null;
+function reload() {
+  lastOrderNo = null;
   byId("orders").replaceChildren();
-  show(byId("more"), false);
-  if (session.token()) return void load();
-  say(byId("state"), t("orders.signed_out"));
+  setVisible(byId("more"), false);
+  if (session.token()) return void loadMore();
+  setText(byId("state"), t("orders.signed_out"));
   void shell.signIn();
 }
 
-async function load() {
+async function loadMore() {
   byId("more").disabled = true;
-  say(byId("state"), t("loading"));
+  setText(byId("state"), t("loading"));
   const token = session.token();
   try {
-    const { data } = await api.orders(token, { before: last, limit: PAGE });
+    const { data } = await api.orders(token, { before: lastOrderNo, limit: PAGE_SIZE });
     if (session.token() !== token) return;
     byId("orders").append(...data.map(row));
-    last = data.at(-1)?.order_no ?? last;
-    show(byId("more"), data.length === PAGE);
-    say(byId("state"), byId("orders").childElementCount ? "" : t("orders.none"));
+    lastOrderNo = data.at(-1)?.order_no ?? lastOrderNo;
+    setVisible(byId("more"), data.length === PAGE_SIZE);
+    setText(byId("state"), byId("orders").childElementCount ? "" : t("orders.none"));
   } catch (error) {
     if (session.token() !== token) return;
-    say(byId("state"), explain(error));
-    show(byId("more"), true);
+    setText(byId("state"), explain(error));
+    setVisible(byId("more"), true);
     if (error.code === "unauthenticated") void shell.signInAgain();
   } finally {
     byId("more").disabled = false;

@@ -3,32 +3,32 @@
 import * as api from "../shared/api.js";
 import * as clock from "../shared/clock.js";
 import * as session from "../shared/session.js";
-import { prove } from "./human-check.js";
+import { solveHumanCheck } from "./human-check.js";
 
 /** A ticket this close to its end is not used any more. */
-const MARGIN = 15_000;
+const MIN_REMAINING = 15_000;
 
 /** How long before the start tickets are to be had. */
-export const EARLY = 30 * 60_000;
+export const TICKETS_BEFORE_START = 30 * 60_000;
 
 /** The unused ticket that this tab holds, if it still holds good. */
-export function held(activity) {
-  const kept = session.ticketFor(activity);
-  return kept && !(clock.until(kept.expires_at) < MARGIN) ? kept : null;
+export function unusedTicket(activity) {
+  const stored = session.storedTicket(activity);
+  return stored && !(clock.millisecondsUntil(stored.expires_at) < MIN_REMAINING) ? stored : null;
 }
 
 /**
  * The held ticket, or a new one. `check` says which human check the sale asks for; `place` is where
  * a puzzle can be shown. One request at a time: callers share it.
  */
-export function ensure(activity, { check, place, onCheck }) {
-  const kept = held(activity);
-  if (kept) return Promise.resolve(kept);
+export function ensureTicket(activity, { check, container, onStatus }) {
+  const stored = unusedTicket(activity);
+  if (stored) return Promise.resolve(stored);
   const token = session.token();
   if (pending?.token !== token) {
-    const mine = (pending = { token });
-    mine.ticket = fetchTicket(activity, token, { check, place, onCheck }).finally(() => {
-      if (pending === mine) pending = null;
+    const thisRequest = (pending = { token });
+    thisRequest.ticket = fetchTicket(activity, token, { check, container, onStatus }).finally(() => {
+      if (pending === thisRequest) pending = null;
     });
   }
   return pending.ticket;
@@ -37,20 +37,20 @@ export function ensure(activity, { check, place, onCheck }) {
 /** The request under way, and whose it is. */
 let pending = null;
 
-async function fetchTicket(activity, token, { check, place, onCheck }) {
-  let mustProve = check === "pow" || check === "captcha";
+async function fetchTicket(activity, token, { check, container, onStatus }) {
+  let needsProof = check === "pow" || check === "captcha";
   for (let tries = 0; ; tries += 1) {
     try {
-      const proof = mustProve ? await prove(activity, token, { place, onCheck }) : {};
+      const proof = needsProof ? await solveHumanCheck(activity, token, { container, onStatus }) : {};
       const { data } = await api.ticket(activity, token, proof);
       // It may come when its user has gone: nobody buys with somebody else's.
-      if (session.token() === token) session.keepTicket(activity, data);
+      if (session.token() === token) session.storeTicket(activity, data);
       return data;
     } catch (error) {
       // A sale may ask only of some; and a solution can come too late.
-      const again = error.code === "human_check_required" || error.code === "human_check_failed";
-      if (!again || tries >= 3) throw error;
-      mustProve = true;
+      const canRetry = error.code === "human_check_required" || error.code === "human_check_failed";
+      if (!canRetry || tries >= 3) throw error;
+      needsProof = true;
     }
   }
 }

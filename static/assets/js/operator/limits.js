@@ -34,8 +34,8 @@ function row(kind, label, limit) {
     CHOICES.map(([value, text]) => el("option", { value }, text)),
   );
   select.value = choice;
-  const count = number(`f-limit-${kind}-count`, "Requests", limit?.count ?? 60);
-  const seconds = number(`f-limit-${kind}-seconds`, "in seconds", limit?.seconds ?? 60);
+  const count = numberField(`f-limit-${kind}-count`, "Requests", limit?.count ?? 60);
+  const seconds = numberField(`f-limit-${kind}-seconds`, "in seconds", limit?.seconds ?? 60);
   const update = () => {
     for (const field of [count, seconds]) field.hidden = select.value !== "set";
   };
@@ -50,5 +50,5 @@ function row(kind, label, limit) {
   );
 }
 
-const number = (id, label, value) =>
+const numberField = (id, label, value) =>
   el("p", { class: "field" }, el("label", { for: id }, label), el("input", { id, type: "number", min: 1, required: true, value }));

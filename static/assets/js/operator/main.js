@@ -1,83 +1,83 @@
 // The operator's page: the token, the list of sales, and what stands around it.
 
-import { ask, byId, el, show } from "../shared/dom.js";
+import { byId, confirmDialog, el, setVisible } from "../shared/dom.js";
 import { moment } from "../shared/format.js";
-import { doing, explain, forget, keep, notice, sale, send, token } from "./desk.js";
-import { edit, onSaved } from "./form.js";
-import * as letters from "./letters.js";
-import * as live from "./live.js";
-import "./people.js";
+import { activityPath, explain, forgetToken, runAction, send, showNotice, storeToken, token } from "./requests.js";
+import { onSave, openForm } from "./sale-form.js";
+import * as deadLetters from "./dead-letters.js";
+import * as liveStats from "./live-stats.js";
+import "./bans.js";
 
 /** What can be done with a sale in a state, besides looking and editing. */
-const VERBS = {
+const ACTIONS = {
   draft: [["publish", "Publish"]],
   published: [["pause", "Pause"], ["close", "Close"]],
   paused: [["resume", "Resume"], ["close", "Close"]],
   closed: [],
 };
 
-const DONE = { publish: "published", pause: "paused", resume: "resumed", close: "closed" };
+const PAST_PARTICIPLES = { publish: "published", pause: "paused", resume: "resumed", close: "closed" };
 
-let chosen = null;
+let selectedId = null;
 
 byId("enter").addEventListener("submit", (event) => {
   event.preventDefault();
-  keep(byId("token").value.trim());
+  storeToken(byId("token").value.trim());
   byId("token").value = "";
-  void open();
+  void showConsole();
 });
 byId("leave").addEventListener("click", () => {
-  forget();
-  lock();
+  forgetToken();
+  showTokenForm();
 });
-document.addEventListener("desk:locked", lock);
-byId("new").addEventListener("click", () => edit(null));
+document.addEventListener("operator:signed-out", showTokenForm);
+byId("new").addEventListener("click", () => openForm(null));
 byId("shed").addEventListener("change", ({ target }) =>
-  doing(target, () => send("PUT", "/shed", { on: target.checked }), () =>
+  runAction(target, () => send("PUT", "/shed", { on: target.checked }), () =>
     target.checked ? "Only paying, cancelling and polling are served now." : "Everything is served again.",
   ).then((done) => done === undefined && (target.checked = !target.checked)),
 );
-onSaved(list);
-if (token()) void open();
-else lock();
+onSave(loadActivities);
+if (token()) void showConsole();
+else showTokenForm();
 
-function lock() {
-  chosen = null;
-  live.hide();
-  show(byId("desk"), false);
-  show(byId("tools"), false);
-  show(byId("enter"), true);
+function showTokenForm() {
+  selectedId = null;
+  liveStats.hide();
+  setVisible(byId("desk"), false);
+  setVisible(byId("tools"), false);
+  setVisible(byId("enter"), true);
   byId("token").focus();
 }
 
-async function open() {
+async function showConsole() {
   try {
-    await list();
+    await loadActivities();
     byId("shed").checked = (await send("GET", "/shed")).on;
-    show(byId("enter"), false);
-    show(byId("desk"), true);
-    show(byId("tools"), true);
-    notice("");
-    void letters.load();
+    setVisible(byId("enter"), false);
+    setVisible(byId("desk"), true);
+    setVisible(byId("tools"), true);
+    showNotice("");
+    void deadLetters.load();
   } catch (error) {
-    notice(error.code === "unauthenticated" ? "This token is not the right one." : explain(error), "bad");
-    if (error.code !== "unauthenticated") lock();
+    showNotice(error.code === "unauthenticated" ? "This token is not the right one." : explain(error), "bad");
+    if (error.code !== "unauthenticated") showTokenForm();
   }
 }
 
-async function list() {
+async function loadActivities() {
   const activities = await send("GET", "/activities");
   byId("sales").replaceChildren(...activities.map(row));
-  show(byId("no-sales"), activities.length === 0);
+  setVisible(byId("no-sales"), activities.length === 0);
 }
 
 function row(activity) {
   const { id, title, state } = activity;
-  const act = ([verb, label]) =>
-    el("button", { type: "button", class: "button", testid: `${verb}-${id}`, onclick: (event) => void change(event.target, id, verb) }, label);
+  const actionButton = ([action, label]) =>
+    el("button", { type: "button", class: "button", testid: `${action}-${id}`, onclick: (event) => void changeState(event.target, id, action) }, label);
   return el(
     "tr",
-    { testid: `row-${id}`, class: id === chosen ? "is-chosen" : null },
+    { testid: `row-${id}`, class: id === selectedId ? "is-chosen" : null },
     el("td", {}, title, el("span", { class: "id" }, id)),
     el("td", {}, el("span", { class: "chip", "data-state": state, testid: `state-${id}` }, state)),
     el("td", { "data-label": "Starts" }, moment(activity.starts_at)),
@@ -85,30 +85,30 @@ function row(activity) {
     el(
       "td",
       { class: "row-actions" },
-      VERBS[state]?.map(act),
-      el("button", { type: "button", class: "button", testid: `edit-${id}`, onclick: (event) => void load(event.target, id) }, "Edit"),
+      ACTIONS[state]?.map(actionButton),
+      el("button", { type: "button", class: "button", testid: `edit-${id}`, onclick: (event) => void openEditor(event.target, id) }, "Edit"),
       state === "draft"
         ? null
-        : el("button", { type: "button", class: "button", testid: `live-${id}`, onclick: () => look(activity) }, "Live"),
+        : el("button", { type: "button", class: "button", testid: `live-${id}`, onclick: () => showLive(activity) }, "Live"),
     ),
   );
 }
 
-async function change(button, id, verb) {
-  if (verb === "close" && !(await ask(`Close the sale ${id} for good?`, "Close the sale", "Leave it"))) return;
-  await doing(button, () => send("POST", sale(id, `/${verb}`), {}), `The sale ${id} is ${DONE[verb]}.`);
-  await list().catch((error) => notice(explain(error), "bad"));
+async function changeState(button, id, action) {
+  if (action === "close" && !(await confirmDialog(`Close the sale ${id} for good?`, "Close the sale", "Leave it"))) return;
+  await runAction(button, () => send("POST", activityPath(id, `/${action}`), {}), `The sale ${id} is ${PAST_PARTICIPLES[action]}.`);
+  await loadActivities().catch((error) => showNotice(explain(error), "bad"));
 }
 
-async function load(button, id) {
-  const spec = await doing(button, () => send("GET", sale(id)));
-  if (spec) edit(spec);
+async function openEditor(button, id) {
+  const spec = await runAction(button, () => send("GET", activityPath(id)));
+  if (spec) openForm(spec);
 }
 
-function look(activity) {
-  chosen = activity.id;
-  for (const line of byId("sales").children) {
-    line.classList.toggle("is-chosen", line.dataset.testid === `row-${chosen}`);
+function showLive(activity) {
+  selectedId = activity.id;
+  for (const tableRow of byId("sales").children) {
+    tableRow.classList.toggle("is-chosen", tableRow.dataset.testid === `row-${selectedId}`);
   }
-  live.show(activity);
+  liveStats.show(activity);
 }

@@ -14,7 +14,7 @@ export function fillSkus(skus) {
 /** Adds a row; answers its first field. */
 export function addSku({ sku = "", name = "", image = "", price, currency, total } = {}) {
   counter += 1;
-  const known = currency ?? byId("f-skus").querySelector('[data-member="currency"]')?.value ?? "EUR";
+  const rowCurrency = currency ?? byId("f-skus").querySelector('[data-member="currency"]')?.value ?? "EUR";
   const field = (member, label, value, properties = {}) => {
     const id = `f-sku-${counter}-${member}`;
     const input = el("input", { id, "data-member": member, testid: `f-sku-${member}`, required: true, autocomplete: "off", ...properties });
@@ -26,14 +26,14 @@ export function addSku({ sku = "", name = "", image = "", price, currency, total
     { class: "sku-row", role: "group", "aria-label": "Item" },
     field("sku", "SKU", sku, { spellcheck: "false", pattern: "[A-Za-z0-9][A-Za-z0-9_\\-]{0,39}" }),
     field("name", "Name", name, { maxlength: 200 }),
-    field("price", "Price", price === undefined ? "" : (price / 10 ** digits(known)).toFixed(digits(known)), { inputmode: "decimal", pattern: "\\d+([.]\\d+)?" }),
-    field("currency", "Currency", known, { pattern: "[A-Z]{3}", maxlength: 3 }),
+    field("price", "Price", price === undefined ? "" : (price / 10 ** digits(rowCurrency)).toFixed(digits(rowCurrency)), { inputmode: "decimal", pattern: "\\d+([.]\\d+)?" }),
+    field("currency", "Currency", rowCurrency, { pattern: "[A-Z]{3}", maxlength: 3 }),
     field("total", "Units", total ?? "", { type: "number", min: -1, step: 1 }),
     field("image", "Picture (URL)", image, { required: false }),
-    el("button", { type: "button", class: "button", "aria-label": "Remove this item", onclick: () => remove(row) }, "✕"),
+    el("button", { type: "button", class: "button", "aria-label": "Remove this item", onclick: () => removeRow(row) }, "✕"),
   );
   byId("f-skus").append(row);
-  number();
+  updatePointers();
   return row.querySelector("input");
 }
 
@@ -53,14 +53,14 @@ export function readSkus() {
   });
 }
 
-function remove(row) {
+function removeRow(row) {
   row.remove();
   if (!byId("f-skus").childElementCount) addSku();
-  number();
+  updatePointers();
 }
 
 /** Each field knows the JSON pointer that the server would use for it. */
-function number() {
+function updatePointers() {
   [...byId("f-skus").children].forEach((row, index) => {
     for (const input of row.querySelectorAll("[data-member]")) {
       input.dataset.pointer = `/skus/${index}/${input.dataset.member}`;

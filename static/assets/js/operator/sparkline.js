@@ -20,10 +20,10 @@ export function sparkline(label) {
   function push(value) {
     values.push(value);
     if (values.length > POINTS) values.shift();
-    const most = Math.max(1, ...values);
-    const at = (point, index) =>
-      `${WIDTH - (values.length - 1 - index)} ${(HEIGHT - 1 - (point / most) * (HEIGHT - 2)).toFixed(2)}`;
-    const path = `M${values.map(at).join("L")}`;
+    const maximum = Math.max(1, ...values);
+    const toPoint = (point, index) =>
+      `${WIDTH - (values.length - 1 - index)} ${(HEIGHT - 1 - (point / maximum) * (HEIGHT - 2)).toFixed(2)}`;
+    const path = `M${values.map(toPoint).join("L")}`;
     line.setAttribute("d", path);
     area.setAttribute("d", `${path}L${WIDTH} ${HEIGHT}L${WIDTH - values.length + 1} ${HEIGHT}Z`);
   }

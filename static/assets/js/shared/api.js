@@ -12,7 +12,7 @@ export class Problem extends Error {
 export class Unreachable extends Error {}
 
 // What a proxy in front may answer without a problem document.
-const CODES = {
+const CODE_BY_STATUS = {
   401: "unauthenticated", 403: "forbidden", 404: "not_found", 405: "method_not_allowed",
   413: "payload_too_large", 429: "rate_limited", 503: "overloaded",
 };
@@ -27,7 +27,7 @@ async function call(method, path, { body, token, etag, version, signal, timeout 
   if (token) headers.authorization = `Bearer ${token}`;
   if (etag) headers["if-none-match"] = etag;
   if (version !== undefined) headers["if-match"] = `"${version}"`;
-  const limit = AbortSignal.timeout(timeout);
+  const timeoutSignal = AbortSignal.timeout(timeout);
   const sentAt = performance.now();
   let response;
   let text;
@@ -36,7 +36,7 @@ async function call(method, path, { body, token, etag, version, signal, timeout 
       method,
       headers,
       body: body === undefined ? undefined : JSON.stringify(body),
-      signal: signal ? AbortSignal.any([signal, limit]) : limit,
+      signal: signal ? AbortSignal.any([signal, timeoutSignal]) : timeoutSignal,
       redirect: "error",
       credentials: "omit",
     });
@@ -46,12 +46,12 @@ async function call(method, path, { body, token, etag, version, signal, timeout 
     throw new Unreachable(String(error?.message ?? error));
   }
   const receivedAt = performance.now();
-  const data = parse(text);
-  const retryAfter = waitOf(response.headers.get("retry-after"));
+  const data = parseJson(text);
+  const retryAfter = parseRetryAfter(response.headers.get("retry-after"));
   if (!response.ok && response.status !== 304) {
     throw new Problem({
       status: response.status,
-      code: data?.code ?? CODES[response.status] ?? "internal",
+      code: data?.code ?? CODE_BY_STATUS[response.status] ?? "internal",
       detail: data?.detail ?? "",
       errors: data?.errors ?? [],
       retryAfter,
@@ -62,7 +62,7 @@ async function call(method, path, { body, token, etag, version, signal, timeout 
   };
 }
 
-function parse(text) {
+function parseJson(text) {
   try {
     return text ? JSON.parse(text) : null;
   } catch {
@@ -71,32 +71,32 @@ function parse(text) {
 }
 
 /** `Retry-After` in milliseconds: seconds, or a date. */
-function waitOf(header) {
+function parseRetryAfter(header) {
   if (!header) return null;
   const wait = /^\d+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now();
   return Number.isFinite(wait) ? Math.max(0, wait) : null;
 }
 
-const part = encodeURIComponent;
-const sale = (activity) => `/api/activities/${part(activity)}`;
-const order = (number) => `/api/orders/${part(number)}`;
+const encode = encodeURIComponent;
+const activityPath = (activity) => `/api/activities/${encode(activity)}`;
+const orderPath = (orderNo) => `/api/orders/${encode(orderNo)}`;
 
 export const activities = () => call("GET", "/api/activities");
-export const activity = (id, options) => call("GET", sale(id), options);
-export const gate = (id, options) => call("GET", `${sale(id)}/gate.json`, { timeout: 5_000, ...options });
+export const activity = (id, options) => call("GET", activityPath(id), options);
+export const gate = (id, options) => call("GET", `${activityPath(id)}/gate.json`, { timeout: 5_000, ...options });
 export const challenge = (id, token, body = {}) =>
-  call("POST", `${sale(id)}/challenge`, { token, body });
-export const ticket = (id, token, proof = {}) => call("POST", `${sale(id)}/ticket`, { token, body: proof });
+  call("POST", `${activityPath(id)}/challenge`, { token, body });
+export const ticket = (id, token, proof = {}) => call("POST", `${activityPath(id)}/ticket`, { token, body: proof });
 export const placeOrder = (id, body, signal) =>
-  call("POST", `${sale(id)}/orders`, { body, signal, timeout: 8_000 });
+  call("POST", `${activityPath(id)}/orders`, { body, signal, timeout: 8_000 });
 
 export const orders = (token, { before, limit = 20 } = {}) =>
   call("GET", `/api/orders?${new URLSearchParams({ ...(before && { before }), limit })}`, { token });
-export const orderStatus = (number, token, etag) => call("GET", order(number), { token, etag });
-export const checkout = (number, token, address) =>
-  call("POST", `${order(number)}/checkout`, { token, body: { address } });
-export const cancel = (number, token) => call("POST", `${order(number)}/cancel`, { token, body: {} });
-export const refund = (number, token) => call("POST", `${order(number)}/refund`, { token, body: {} });
+export const orderStatus = (orderNo, token, etag) => call("GET", orderPath(orderNo), { token, etag });
+export const checkout = (orderNo, token, address) =>
+  call("POST", `${orderPath(orderNo)}/checkout`, { token, body: { address } });
+export const cancel = (orderNo, token) => call("POST", `${orderPath(orderNo)}/cancel`, { token, body: {} });
+export const refund = (orderNo, token) => call("POST", `${orderPath(orderNo)}/refund`, { token, body: {} });
 
 export const signIn = (user) => call("POST", "/sandbox/sign-in", { body: { user } });
 

@@ -1,12 +1,12 @@
 // The server's clock. The browser's own clock is never asked: only how much time has passed.
 
 // An answer may have waited this long in a cache, so it can be older than the request.
-const CACHED_MS = 2_000;
+const MAX_CACHE_AGE_MS = 2_000;
 
 /** Server time minus `performance.now()`; undefined until something was measured. */
 let offset;
 /** What answers have proved: the offset is not smaller. */
-let least = -Infinity;
+let minOffset = -Infinity;
 let bestRoundTrip = Infinity;
 
 /**
@@ -17,16 +17,16 @@ let bestRoundTrip = Infinity;
  * answer was written before it arrived, and not long before it was asked for.
  */
 export function observe(serverTime, sentAt, receivedAt) {
-  const server = Date.parse(serverTime);
-  if (!Number.isFinite(server)) return;
+  const serverNow = Date.parse(serverTime);
+  if (!Number.isFinite(serverNow)) return;
   const roundTrip = receivedAt - sentAt;
   if (roundTrip <= bestRoundTrip) {
-    offset = server + roundTrip / 2 - receivedAt;
+    offset = serverNow + roundTrip / 2 - receivedAt;
     bestRoundTrip = roundTrip;
   }
-  const most = server + CACHED_MS - sentAt;
-  least = Math.min(Math.max(least, server - receivedAt), most);
-  offset = Math.min(Math.max(offset, least), most);
+  const maxOffset = serverNow + MAX_CACHE_AGE_MS - sentAt;
+  minOffset = Math.min(Math.max(minOffset, serverNow - receivedAt), maxOffset);
+  offset = Math.min(Math.max(offset, minOffset), maxOffset);
 }
 
 /** Whether the server's time is known. */
@@ -36,4 +36,4 @@ export const isSet = () => offset !== undefined;
 export const now = () => (offset === undefined ? NaN : performance.now() + offset);
 
 /** Milliseconds until a moment given as RFC 3339; negative when it has passed. */
-export const until = (moment) => Date.parse(moment) - now();
+export const millisecondsUntil = (moment) => Date.parse(moment) - now();

@@ -29,27 +29,27 @@ function fill(node, properties, children) {
 export const byId = (id) => document.getElementById(id);
 
 /** Sets an element's text, touching the page only when it changes: screen readers thank for it. */
-export function say(node, text) {
+export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
 /** Shows or hides an element. */
-export function show(node, visible) {
+export function setVisible(node, visible) {
   if (node.hidden === visible) node.hidden = !visible;
 }
 
 /** A picture from an operator's URL, or the first letter where there is none or it is broken. */
 export function picture(url, name, size = "") {
-  const letter = () =>
+  const placeholder = () =>
     el("span", { class: `picture letter ${size}`, "aria-hidden": "true" }, (name || "?").trim().charAt(0));
-  if (!/^(https:\/\/|\/(?!\/)|data:image\/)/.test(url ?? "")) return letter();
+  if (!/^(https:\/\/|\/(?!\/)|data:image\/)/.test(url ?? "")) return placeholder();
   const image = el("img", { class: `picture ${size}`, src: url, alt: "", decoding: "async" });
-  image.addEventListener("error", () => image.replaceWith(letter()), { once: true });
+  image.addEventListener("error", () => image.replaceWith(placeholder()), { once: true });
   return image;
 }
 
 /** Asks a question in a dialog; resolves to whether it was confirmed. */
-export function ask(question, yes, no) {
+export function confirmDialog(question, yes, no) {
   return new Promise((resolve) => {
     const dialog = el(
       "dialog",

@@ -2,20 +2,20 @@
 
 import { words as english } from "../words/en.js";
 
-const chosen = localStorage.getItem("stampede.language");
+const stored = localStorage.getItem("stampede.language");
 
 /** `en` or `zh`. */
-export const language = chosen ?? (navigator.language.startsWith("zh") ? "zh" : "en");
+export const language = stored ?? (navigator.language.startsWith("zh") ? "zh" : "en");
 
 const words = language === "zh" ? { ...english, ...(await import("../words/zh.js")).words } : english;
 
 /** The text for `key`, with `{name}` filled from `values`. */
 export function t(key, values = {}) {
-  return (words[key] ?? key).replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+  return (words[key] ?? key).replace(/\{(\w+)\}/g, (placeholder, name) => values[name] ?? placeholder);
 }
 
 /** Whether there are words for `key`. */
-export const knows = (key) => key in words;
+export const hasText = (key) => key in words;
 
 /** Puts the words where the page says `data-t="key"`. */
 export function translate(root = document) {
@@ -24,7 +24,7 @@ export function translate(root = document) {
 }
 
 /** Changes the language; the page starts again in it. */
-export function choose(next) {
+export function setLanguage(next) {
   localStorage.setItem("stampede.language", next);
   location.reload();
 }

@@ -1,7 +1,7 @@
 // Repeats a step while somebody looks at the page.
 
 /** Resolves after some milliseconds, or rejects when `signal` aborts. */
-export function pause(milliseconds, signal) {
+export function sleep(milliseconds, signal) {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
     const timer = setTimeout(resolve, milliseconds);
@@ -10,12 +10,12 @@ export function pause(milliseconds, signal) {
 }
 
 /** A random number of milliseconds up to `limit`. */
-export const upTo = (limit) => Math.random() * limit;
+export const randomUpTo = (limit) => Math.random() * limit;
 
 /** Grows from half a second to 15 seconds, half of it random: a crowd that failed together comes back apart. */
-export function backOff(failures) {
-  const longest = Math.min(15_000, 500 * 2 ** failures);
-  return longest / 2 + upTo(longest / 2);
+export function backoff(failures) {
+  const maximum = Math.min(15_000, 500 * 2 ** failures);
+  return maximum / 2 + randomUpTo(maximum / 2);
 }
 
 /**
@@ -23,25 +23,25 @@ export function backOff(failures) {
  * time, or to null when there is nothing more to see. A hidden page rests; it looks again when it
  * is shown. A step never runs twice at the same time.
  */
-export function repeat(step) {
+export function poll(step) {
   let timer = null;
   let running = null;
-  let over = false;
+  let stopped = false;
 
   function run() {
     clearTimeout(timer);
     timer = null;
-    if (over) return Promise.resolve();
-    running ??= Promise.resolve(step()).then((wait) => {
+    if (stopped) return Promise.resolve();
+    running ??= Promise.resolve(step()).then((delay) => {
       running = null;
-      if (wait === null) return stop();
-      timer = setTimeout(() => (document.hidden ? null : run()), wait);
+      if (delay === null) return stop();
+      timer = setTimeout(() => (document.hidden ? null : run()), delay);
     });
     return running;
   }
 
   function stop() {
-    over = true;
+    stopped = true;
     clearTimeout(timer);
     document.removeEventListener("visibilitychange", onShown);
   }
@@ -49,5 +49,5 @@ export function repeat(step) {
   const onShown = () => document.hidden || run();
   document.addEventListener("visibilitychange", onShown);
   run();
-  return { now: run, stop };
+  return { runNow: run, stop };
 }

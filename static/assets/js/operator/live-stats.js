@@ -1,13 +1,13 @@
 // Live figures of one sale, every second.
 
-import { ask, byId, el, say, show as reveal } from "../shared/dom.js";
+import { byId, confirmDialog, el, setText, setVisible } from "../shared/dom.js";
 import { count } from "../shared/format.js";
-import { repeat } from "../shared/poll.js";
-import { doing, explain, sale, send } from "./desk.js";
+import { poll } from "../shared/poll.js";
+import { activityPath, explain, runAction, send } from "./requests.js";
 import { sparkline } from "./sparkline.js";
 
-let watch = null;
-let current = null;
+let poller = null;
+let currentId = null;
 
 byId("audit").addEventListener("click", (event) => void audit(event.target));
 byId("rebuild").addEventListener("click", (event) => void rebuild(event.target));
@@ -16,23 +16,23 @@ byId("rotate").addEventListener("click", (event) => void rotate(event.target));
 /** Shows a sale's figures from now on. */
 export function show(activity) {
   hide();
-  current = activity.id;
-  say(byId("live-title"), activity.title);
-  reveal(byId("live"), true);
+  currentId = activity.id;
+  setText(byId("live-title"), activity.title);
+  setVisible(byId("live"), true);
   const tiles = makeTiles();
   byId("tiles").replaceChildren(...tiles.nodes);
-  watch = repeat(async () => {
+  poller = poll(async () => {
     try {
-      const stats = await send("GET", sale(activity.id, "/stats"));
-      if (current !== activity.id) return null;
+      const stats = await send("GET", activityPath(activity.id, "/stats"));
+      if (currentId !== activity.id) return null;
       tiles.update(stats);
       byId("stock").replaceChildren(...stats.skus.map(stockRow));
-      figures("orders-by-status", stats.orders);
-      figures("refusals", stats.refusals);
-      say(byId("live-trouble"), "");
+      renderCounts("orders-by-status", stats.orders);
+      renderCounts("refusals", stats.refusals);
+      setText(byId("live-trouble"), "");
     } catch (error) {
       if (error.code === "unauthenticated") return null;
-      say(byId("live-trouble"), explain(error));
+      setText(byId("live-trouble"), explain(error));
     }
     return 1_000;
   });
@@ -41,40 +41,40 @@ export function show(activity) {
 
 /** Stops and hides the figures. */
 export function hide() {
-  watch?.stop();
-  current = null;
-  reveal(byId("live"), false);
+  poller?.stop();
+  currentId = null;
+  setVisible(byId("live"), false);
   byId("audit-result").replaceChildren();
 }
 
 function makeTiles() {
   const rate = sparkline("Reservations per second");
   const queue = sparkline("Orders in the queue");
-  const tile = (label, spark) => {
+  const makeTile = (label, line) => {
     const value = el("b", {}, "–");
-    return { value, node: el("div", { class: "card tile" }, el("span", {}, label), value, spark?.node) };
+    return { value, node: el("div", { class: "card tile" }, el("span", {}, label), value, line?.node) };
   };
-  const [left, held, sold] = [tile("Left"), tile("Held"), tile("Sold")];
-  const perSecond = tile("Reservations per second", rate);
-  const length = tile("Queue", queue);
-  const drain = tile("Orders written per second");
-  let before = null;
+  const [left, held, sold] = [makeTile("Left"), makeTile("Held"), makeTile("Sold")];
+  const perSecond = makeTile("Reservations per second", rate);
+  const length = makeTile("Queue", queue);
+  const drain = makeTile("Orders written per second");
+  let previous = null;
 
-  function update({ skus, queue: waiting, drain_rate: speed }) {
+  function update({ skus, queue: queued, drain_rate: drainRate }) {
     const sum = (name) => skus.reduce((total, sku) => total + Math.max(0, sku[name] ?? 0), 0);
-    say(left.value, skus.some((sku) => sku.total < 0) ? "∞" : count(sum("left")));
-    say(held.value, count(sum("held")));
-    say(sold.value, count(sum("sold")));
-    say(length.value, count(waiting));
-    queue.push(waiting);
-    say(drain.value, count(speed));
-    const now = { taken: sum("held") + sum("sold"), at: performance.now() };
-    if (before) {
-      const taken = Math.max(0, ((now.taken - before.taken) * 1000) / (now.at - before.at));
-      say(perSecond.value, count(Math.round(taken)));
-      rate.push(taken);
+    setText(left.value, skus.some((sku) => sku.total < 0) ? "∞" : count(sum("left")));
+    setText(held.value, count(sum("held")));
+    setText(sold.value, count(sum("sold")));
+    setText(length.value, count(queued));
+    queue.push(queued);
+    setText(drain.value, count(drainRate));
+    const current = { reserved: sum("held") + sum("sold"), at: performance.now() };
+    if (previous) {
+      const reserved = Math.max(0, ((current.reserved - previous.reserved) * 1000) / (current.at - previous.at));
+      setText(perSecond.value, count(Math.round(reserved)));
+      rate.push(reserved);
     }
-    before = now;
+    previous = current;
   }
 
   return { nodes: [left, held, sold, perSecond, length, drain].map(({ node }) => node), update };
@@ -104,7 +104,7 @@ function stockRow(sku) {
 async function restock(button, { sku, total: from }) {
   const by = await askNumber(`By how many units does ${sku} grow? Less than zero takes units away.`);
   if (by === null) return;
-  await doing(button, () => send("POST", sale(current, `/skus/${encodeURIComponent(sku)}/restock`), { by, from }), `The stock of ${sku} has changed by ${by}.`);
+  await runAction(button, () => send("POST", activityPath(currentId, `/skus/${encodeURIComponent(sku)}/restock`), { by, from }), `The stock of ${sku} has changed by ${by}.`);
 }
 
 function askNumber(question) {
@@ -135,7 +135,7 @@ function askNumber(question) {
   });
 }
 
-function figures(id, values = {}) {
+function renderCounts(id, values = {}) {
   const rows = Object.entries(values).filter(([, value]) => value);
   byId(id).replaceChildren(
     ...(rows.length ? rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, count(value))]) : [el("dt", {}, "none"), el("dd", {}, "0")]),
@@ -143,7 +143,7 @@ function figures(id, values = {}) {
 }
 
 async function audit(button) {
-  const report = await doing(button, () => send("GET", sale(current, "/audit")));
+  const report = await runAction(button, () => send("GET", activityPath(currentId, "/audit")));
   if (report) byId("audit-result").replaceChildren(auditTable(report));
 }
 
@@ -154,15 +154,15 @@ const INVARIANTS = [
 ];
 
 function auditTable(report) {
-  const heads = ["SKU", "Total", "Left", "Held", "Sold", "In the ledger", ...INVARIANTS.map(([, text]) => text), "Drift"];
-  const rows = report.skus.map(({ redis, ledger, drift, ...holds }) =>
+  const headings = ["SKU", "Total", "Left", "Held", "Sold", "In the ledger", ...INVARIANTS.map(([, text]) => text), "Drift"];
+  const rows = report.skus.map(({ redis, ledger, drift, ...verdicts }) =>
     el(
       "tr",
       {},
       [redis.sku, redis.total, redis.left ?? "not ready", redis.held, redis.sold, ledger?.counted ?? "none"].map(
         (value) => el("td", {}, String(value)),
       ),
-      INVARIANTS.map(([name]) => el("td", { class: holds[name] ? "verdict-good" : "verdict-bad" }, holds[name] ? "yes" : "no")),
+      INVARIANTS.map(([name]) => el("td", { class: verdicts[name] ? "verdict-good" : "verdict-bad" }, verdicts[name] ? "yes" : "no")),
       el("td", {}, String(drift)),
     ),
   );
@@ -174,18 +174,18 @@ function auditTable(report) {
       { class: report.ok ? "verdict-good" : "verdict-bad", testid: "audit-verdict" },
       report.ok ? "Every invariant holds." : "An invariant is broken: pause the sale and look at the log.",
     ),
-    el("table", {}, el("thead", {}, el("tr", {}, heads.map((text) => el("th", { scope: "col" }, text)))), el("tbody", {}, rows)),
+    el("table", {}, el("thead", {}, el("tr", {}, headings.map((text) => el("th", { scope: "col" }, text)))), el("tbody", {}, rows)),
   );
 }
 
 async function rebuild(button) {
   const question = "Build Redis anew from the ledger? The sale must be paused or closed.";
-  if (!(await ask(question, "Rebuild", "Leave it"))) return;
-  await doing(button, () => send("POST", sale(current, "/rebuild"), {}), "Redis is rebuilt from the ledger.");
+  if (!(await confirmDialog(question, "Rebuild", "Leave it"))) return;
+  await runAction(button, () => send("POST", activityPath(currentId, "/rebuild"), {}), "Redis is rebuilt from the ledger.");
 }
 
 async function rotate(button) {
   const question = "Make a new start key? Pages take it from the gate; whoever kept the old one is refused.";
-  if (!(await ask(question, "New start key", "Leave it"))) return;
-  await doing(button, () => send("POST", sale(current, "/rotate-start-key"), {}), "The start key is new.");
+  if (!(await confirmDialog(question, "New start key", "Leave it"))) return;
+  await runAction(button, () => send("POST", activityPath(currentId, "/rotate-start-key"), {}), "The start key is new.");
 }

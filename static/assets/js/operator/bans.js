@@ -1,18 +1,18 @@
 // Bans and strikes.
 
-import { byId, say } from "../shared/dom.js";
+import { byId, setText } from "../shared/dom.js";
 import { moment } from "../shared/format.js";
-import { doing, send } from "./desk.js";
+import { runAction, send } from "./requests.js";
 
 byId("ban").addEventListener("submit", (event) => {
   event.preventDefault();
   const { kind, name, minutes, reason } = Object.fromEntries(new FormData(event.target));
   const path = `/bans/${kind}/${encodeURIComponent(name.trim())}`;
   const button = event.submitter;
-  if (button.value === "lift") void doing(button, () => send("DELETE", path), `${name} may take part again.`);
+  if (button.value === "lift") void runAction(button, () => send("DELETE", path), `${name} may take part again.`);
   else {
     const body = { seconds: Number(minutes) * 60, reason };
-    void doing(button, () => send("PUT", path, body), `${name} is banned for ${minutes} minutes.`);
+    void runAction(button, () => send("PUT", path, body), `${name} is banned for ${minutes} minutes.`);
   }
 });
 
@@ -22,11 +22,11 @@ byId("strikes").addEventListener("submit", async (event) => {
   const path = `/strikes/${encodeURIComponent(user)}`;
   const button = event.submitter;
   if (button.value === "clear") {
-    await doing(button, () => send("DELETE", path), `${user} has no strikes any more.`);
-    return say(byId("strikes-result"), "");
+    await runAction(button, () => send("DELETE", path), `${user} has no strikes any more.`);
+    return setText(byId("strikes-result"), "");
   }
-  const found = await doing(button, () => send("GET", path));
-  if (found) say(byId("strikes-result"), describe(user, found));
+  const found = await runAction(button, () => send("GET", path));
+  if (found) setText(byId("strikes-result"), describe(user, found));
 });
 
 const describe = (user, { count, limit, last_at: last }) =>

@@ -5,40 +5,40 @@ import { el } from "../shared/dom.js";
 import { language } from "../shared/i18n.js";
 
 /** Solves `challenge` in `place`; resolves to the widget's payload. */
-export async function work(challenge, place) {
-  await widget();
+export async function solveProofOfWork(challenge, container) {
+  await ensureWidget();
   return new Promise((resolve, reject) => {
-    const box = el("altcha-widget", {
+    const widget = el("altcha-widget", {
       challenge: JSON.stringify(challenge),
       auto: "onload",
       language,
       configuration: JSON.stringify({ hideFooter: true, humanInteractionSignature: false, minDuration: 0 }),
       testid: "altcha",
     });
-    box.addEventListener("statechange", ({ detail: { state, payload } }) => {
+    widget.addEventListener("statechange", ({ detail: { state, payload } }) => {
       if (state === "verified") {
         resolve(payload);
         // What it says is read before it goes.
-        setTimeout(() => box.remove(), 1_500);
+        setTimeout(() => widget.remove(), 1_500);
       } else if (state === "error" || state === "expired") {
-        box.remove();
+        widget.remove();
         reject(new api.Problem({ status: 403, code: "human_check_failed" }));
       }
     });
-    place.replaceChildren(box);
+    container.replaceChildren(widget);
   });
 }
 
-let loading = null;
+let widgetLoading = null;
 
-function widget() {
-  return (loading ??= load().catch((error) => {
-    loading = null;
+function ensureWidget() {
+  return (widgetLoading ??= loadWidget().catch((error) => {
+    widgetLoading = null;
     throw new api.Unreachable(String(error));
   }));
 }
 
-async function load() {
+async function loadWidget() {
   const style = new URL("../../vendor/altcha/altcha.css", import.meta.url);
   document.head.append(el("link", { rel: "stylesheet", href: style.href }));
   await import("../../vendor/altcha/altcha.js");

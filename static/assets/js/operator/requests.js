@@ -1,7 +1,7 @@
 // The operator's token, and the requests that carry it.
 
 import * as api from "../shared/api.js";
-import { byId, say, show } from "../shared/dom.js";
+import { byId, setText, setVisible } from "../shared/dom.js";
 
 const TOKEN = "stampede.admin";
 
@@ -9,10 +9,10 @@ const TOKEN = "stampede.admin";
 export const token = () => sessionStorage.getItem(TOKEN);
 
 /** Keeps the token until the tab is closed. */
-export const keep = (next) => sessionStorage.setItem(TOKEN, next);
+export const storeToken = (newToken) => sessionStorage.setItem(TOKEN, newToken);
 
 /** Forgets it. */
-export const forget = () => sessionStorage.removeItem(TOKEN);
+export const forgetToken = () => sessionStorage.removeItem(TOKEN);
 
 /** Sends a request to `/api/admin` + `path`; resolves to its data. With `version`, only that of a sale is changed. */
 export async function send(method, path, body, version) {
@@ -20,8 +20,8 @@ export async function send(method, path, body, version) {
     return (await api.admin(method, path, token(), body, version)).data;
   } catch (error) {
     if (error.code === "unauthenticated") {
-      forget();
-      document.dispatchEvent(new Event("desk:locked"));
+      forgetToken();
+      document.dispatchEvent(new Event("operator:signed-out"));
     }
     throw error;
   }
@@ -34,23 +34,23 @@ export const explain = (error) =>
     : `${error.message}${error.code ? ` (${error.code})` : ""}`;
 
 /** Says something at the top of the page. */
-export function notice(text, tone = "good") {
+export function showNotice(text, tone = "good") {
   byId("notice").dataset.tone = tone;
-  say(byId("notice-text"), text);
-  show(byId("notice"), Boolean(text));
-  clearTimeout(notice.timer);
-  if (tone === "good") notice.timer = setTimeout(() => show(byId("notice"), false), 4_000);
+  setText(byId("notice-text"), text);
+  setVisible(byId("notice"), Boolean(text));
+  clearTimeout(showNotice.timer);
+  if (tone === "good") showNotice.timer = setTimeout(() => setVisible(byId("notice"), false), 4_000);
 }
 
 /** Runs what a button asks for and says how it went. */
-export async function doing(button, work, done) {
+export async function runAction(button, action, success) {
   button.disabled = true;
   try {
-    const result = await work();
-    if (done) notice(typeof done === "function" ? done(result) : done);
+    const result = await action();
+    if (success) showNotice(typeof success === "function" ? success(result) : success);
     return result;
   } catch (error) {
-    notice(explain(error), "bad");
+    showNotice(explain(error), "bad");
     return undefined;
   } finally {
     button.disabled = false;
@@ -58,4 +58,4 @@ export async function doing(button, work, done) {
 }
 
 /** The path of one sale. */
-export const sale = (id, rest = "") => `/activities/${encodeURIComponent(id)}${rest}`;
+export const activityPath = (id, rest = "") => `/activities/${encodeURIComponent(id)}${rest}`;

@@ -1,0 +1,120 @@
+// The editor of a sale: every field of the description, and where the server found a mistake.
+
+import { byId, el, setText } from "../shared/dom.js";
+import { activityPath, explain, send, showNotice } from "./requests.js";
+import { fillLimits, readLimits } from "./limits.js";
+import { addSku, fillSkus, readSkus } from "./sku-rows.js";
+
+const MINUTE = 60_000;
+const DIGITS = /^\d+$/;
+
+let saveCallback = () => {};
+let version = 0;
+
+/** Calls `watcher` after a sale was saved. */
+export const onSave = (callback) => (saveCallback = callback);
+
+byId("sale-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  void save(event.submitter ?? event.target.querySelector(".primary"));
+});
+byId("f-close").addEventListener("click", () => byId("editor").close());
+byId("f-add-sku").addEventListener("click", () => addSku().focus());
+
+/** Opens the editor with a sale, or with a new one for `null`. */
+export function openForm(spec) {
+  const start = Math.ceil((Date.now() + 10 * MINUTE) / MINUTE) * MINUTE;
+  const values = spec ?? {
+    id: "", title: "", starts_at: new Date(start).toISOString(), ends_at: new Date(start + 60 * MINUTE).toISOString(),
+  };
+  version = spec?.version ?? 0;
+  setText(byId("editor-title"), spec ? `Edit ${spec.id}` : "New sale");
+  byId("f-id").value = values.id;
+  byId("f-id").readOnly = Boolean(spec);
+  byId("f-title").value = values.title;
+  byId("f-description").value = values.description ?? "";
+  byId("f-image").value = values.image ?? "";
+  byId("f-starts").value = toLocalInput(values.starts_at);
+  byId("f-ends").value = toLocalInput(values.ends_at);
+  byId("f-per-user").value = values.per_user ?? 1;
+  byId("f-pay-timeout").value = values.pay_timeout_seconds ?? 300;
+  byId("f-pay-extension").value = values.pay_extension_seconds ?? 0;
+  byId("f-check").value = values.human_check ?? "none";
+  byId("f-max-wait").value = values.max_wait_seconds ?? 60;
+  byId("f-level").value = values.eligibility?.min_level ?? 0;
+  byId("f-allow").value = (values.eligibility?.allow ?? []).join("\n");
+  byId("f-members").checked = values.eligibility?.members_only ?? false;
+  byId("f-restocks").checked = values.refund_restocks ?? true;
+  fillSkus(values.skus ?? []);
+  fillLimits(values.limits ?? {});
+  showErrors([]);
+  byId("editor").showModal();
+  byId(spec ? "f-title" : "f-id").focus();
+}
+
+function readForm() {
+  return {
+    title: byId("f-title").value.trim(),
+    description: byId("f-description").value,
+    image: byId("f-image").value.trim(),
+    starts_at: toRfc3339(byId("f-starts").value),
+    ends_at: toRfc3339(byId("f-ends").value),
+    per_user: wholeNumber("f-per-user"),
+    pay_timeout_seconds: wholeNumber("f-pay-timeout"),
+    pay_extension_seconds: wholeNumber("f-pay-extension"),
+    max_wait_seconds: wholeNumber("f-max-wait"),
+    human_check: byId("f-check").value,
+    eligibility: {
+      members_only: byId("f-members").checked,
+      min_level: wholeNumber("f-level"),
+      allow: byId("f-allow").value.split("\n").map((user) => user.trim()).filter(Boolean),
+    },
+    refund_restocks: byId("f-restocks").checked,
+    limits: readLimits(),
+    skus: readSkus(),
+  };
+}
+
+async function save(button) {
+  const id = byId("f-id").value.trim();
+  const invalid = [...byId("sale-form").elements].find((field) => !field.checkValidity());
+  if (invalid) {
+    return showErrors([{ pointer: invalid.dataset.pointer, detail: invalid.validationMessage, field: invalid }]);
+  }
+  button.disabled = true;
+  try {
+    await send("PUT", activityPath(id), readForm(), version);
+    byId("editor").close();
+    showNotice(`The sale ${id} is saved.`);
+    await saveCallback();
+  } catch (error) {
+    showErrors(error.errors?.length ? error.errors : [{ detail: explain(error) }]);
+  } finally {
+    button.disabled = false;
+  }
+}
+
+/** Shows each mistake at its field, and those without one at the top. */
+function showErrors(errors) {
+  for (const old of byId("sale-form").querySelectorAll(".complaint")) old.remove();
+  for (const old of byId("sale-form").querySelectorAll("[aria-invalid]")) old.removeAttribute("aria-invalid");
+  const withoutField = [];
+  errors.forEach(({ pointer, detail, field }, index) => {
+    const place = field ?? (pointer && byId("sale-form").querySelector(`[data-pointer="${CSS.escape(pointer)}"]`));
+    if (!place) return withoutField.push(pointer ? `${pointer} ${detail}` : detail);
+    place.setAttribute("aria-invalid", "true");
+    place.closest(".field")?.append(el("span", { class: "complaint", role: "alert" }, detail));
+    if (index === 0) place.focus();
+  });
+  setText(byId("form-trouble"), withoutField.join(" · "));
+}
+
+const wholeNumber = (id) => (DIGITS.test(byId(id).value) ? Number(byId(id).value) : NaN);
+
+/** A moment for a `datetime-local` field, which has no time zone of its own. */
+function toLocalInput(text) {
+  const date = new Date(text);
+  return new Date(date.getTime() - date.getTimezoneOffset() * MINUTE).toISOString().slice(0, 19);
+}
+
+const toRfc3339 = (text) => new Date(text).toISOString();
