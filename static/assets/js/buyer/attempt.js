@@ -1,23 +1,22 @@
-// One attempt to buy: from the click to an order, or to a reason why not.
+// One attempt to buy: sends the order request with retries until the outcome is known.
 
 import * as api from "../shared/api.js";
 import { backoff, randomUpTo, sleep } from "../shared/poll.js";
 import { isTransient } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 
-/** Refusals that say that the ticket has made no order: the server looks for one before it says these. */
+/** Refusals that prove that the ticket made no order: the server first checks whether the ticket made one. */
 const CODES_WITHOUT_ORDER = ["sold_out", "limit_reached"];
 
-/** Beyond this the visitor decides whether to go on. */
+/** Tries before the attempt ends and the visitor has to click again. */
 const MAX_TRIES = 30;
 
 /**
- * Tries until the server has decided. Resolves to
- * `{kind: "accepted", order}`, `{kind: "refused", error}`, or `{kind: "unknown"}`: an earlier try may
- * have gone through, so the visitor's own orders tell.
+ * Retries until the server has decided. Resolves to `{kind: "accepted", order}`, `{kind: "refused", error}`, or
+ * `{kind: "unknown"}`: an earlier try may have made an order, so the visitor has to look at the list of orders.
  *
- * Every try carries the same ticket, which the server replays: however often an answer gets lost,
- * one attempt makes one order.
+ * Once a try may have made an order, every later try sends the same ticket, and the server replays the order of a used
+ * ticket. So one attempt makes one order, however many responses are lost.
  */
 export async function buy({ activity, sku, quantity, obtainTicket, gate, report, signal }) {
   let currentTicket = null;
@@ -29,7 +28,7 @@ export async function buy({ activity, sku, quantity, obtainTicket, gate, report,
     let startKey = null;
     try {
       report({ step: "ticket" });
-      // What may have made an order is sent again, however little time it has left.
+      // A ticket that may have made an order is sent again, even if it is about to expire.
       if (!outcomeUnknown) currentTicket = await obtainTicket();
       startKey = await gate.startKey(signal, { refusedKey, onWait: (gate) => report(waitStep(gate)) });
       if (startKey === null) return endWith(new api.Problem({ status: 410, code: "ended" }));
@@ -43,7 +42,7 @@ export async function buy({ activity, sku, quantity, obtainTicket, gate, report,
       return { kind: "accepted", order: data };
     } catch (error) {
       if (signal.aborted) throw signal.reason;
-      // Anything but a clear refusal may have been decided before the answer got lost.
+      // Unless the server clearly refused, it may have made the order before the response was lost.
       const wasSent = startKey !== null;
       outcomeUnknown ||=
         wasSent && !(error instanceof api.Problem && (error.status < 500 || isPausedOrShed(error.code)));
@@ -68,11 +67,11 @@ export async function buy({ activity, sku, quantity, obtainTicket, gate, report,
   return endWith(new api.Problem({ status: 503, code: "overloaded" }));
 }
 
-/** What a gate without a key means: too many people, a pause, or a moment too early. */
+/** The step to report while the gate has no start key: load is shed, the activity is paused, or it is not open yet. */
 function waitStep(gate) {
   const code = { open: "overloaded", paused: "paused" }[gate?.phase];
   return code ? { step: "waiting", error: new api.Problem({ status: 503, code }) } : { step: "gate" };
 }
 
-// "not_ready" is none of these: a store may have done what it was asked, and not said so in time.
+// Not "not_ready": it also means that a store did not respond in time, and the store may have made the order.
 const isPausedOrShed = (code) => ["paused", "overloaded"].includes(code);

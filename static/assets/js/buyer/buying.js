@@ -1,4 +1,4 @@
-// The click on a sale's page, and what becomes of it.
+// Handles a click on a buy button and shows the outcome.
 
 import { byId, setText } from "../shared/dom.js";
 import { t } from "../shared/i18n.js";
@@ -11,15 +11,15 @@ import { state } from "./sale-state.js";
 import { render } from "./sale-view.js";
 import * as tickets from "./ticket.js";
 
-/** How long a click holds the buttons: ten seconds at most, and timers come late. */
+/** How long a click disables the buttons: below the limit of 10 s (A3), because timers fire late. */
 const BUTTON_HOLD_MS = 9_500;
 
 let attempt = null;
 
-/** Whether an attempt is under way: then the page's notice is its own. */
+/** Whether an attempt is running. Meanwhile errors of polling do not replace its notice. */
 export const isBuying = () => attempt !== null;
 
-/** The ticket for this sale, solving the human check where one is asked for. */
+/** Returns the ticket for this activity; solves the human check if the activity requires one. */
 export const obtainTicket = () =>
   tickets.ensureTicket(state.id, {
     check: state.activity.human_check,
@@ -27,9 +27,9 @@ export const obtainTicket = () =>
     onStatus: (text) => setText(byId("check-status"), text),
   });
 
-/** Tries to buy. `gate` is the watch over the sale's gate. */
+/** Starts an attempt to buy. `gate` is the result of `watchGate`. */
 export async function onBuy(sku, quantity, gate) {
-  // At once, before anything can wait: a second click finds a disabled button.
+  // Before the first await, so that a second click finds a disabled button.
   cancelAttempt();
   disableButtons();
   if (!session.token()) {
@@ -50,7 +50,7 @@ export async function onBuy(sku, quantity, gate) {
   }
 }
 
-/** Ends the attempt that is under way, if any. Its ticket stays: whatever it reached, the next try finds. */
+/** Cancels the running attempt, if any. Its ticket is kept: if it made an order, the next attempt gets that order. */
 export function cancelAttempt() {
   attempt?.abort(new Error("given up"));
   attempt = null;

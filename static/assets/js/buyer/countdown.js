@@ -1,16 +1,16 @@
-// The big clock of a sale.
+// Countdown and phase of a sale, with announcements for screen readers.
 
 import { byId, setText } from "../shared/dom.js";
 import { countdown } from "../shared/format.js";
 import { t } from "../shared/i18n.js";
 
-/** What is read out on the way to the start, in milliseconds before it: not every second. */
+/** When the remaining time is announced to screen readers, in milliseconds before the start. */
 const ANNOUNCE_AT = [60_000, 10_000];
 
 let previousLeft = Infinity;
 let previousPhase = null;
 
-/** Shows where the sale stands; `left` is the time to its start, or to its end while it is open. */
+/** Shows the phase; `left` is in milliseconds: until the end while the phase is `open`, otherwise until the start. */
 export function showCountdown(phase, left) {
   const box = byId("countdown");
   box.dataset.phase = phase;

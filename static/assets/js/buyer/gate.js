@@ -1,4 +1,4 @@
-// Watches the gate of one sale: when it opens, what is sold out, and the start key.
+// Polls the gate of one activity: phase, sold-out SKUs and start key.
 
 import * as api from "../shared/api.js";
 import * as clock from "../shared/clock.js";
@@ -7,12 +7,11 @@ import { backoff, poll, randomUpTo } from "../shared/poll.js";
 const MINUTE = 60_000;
 
 /**
- * How long to wait before the next look at the gate, in milliseconds; null when there is nothing
- * more to see. `left` is the time until the start by the server's clock, `soldOut` whether nothing
- * is left of anything.
+ * The delay until the next poll of the gate, in milliseconds; null when the activity has ended. `untilStart` is in
+ * milliseconds by the server's clock; `isAllSoldOut` says whether every SKU is sold out.
  *
- * Far from the start the page only keeps its clock right. It looks once shortly before, and at the
- * start after a jitter that the server chose, so that a crowd does not come in the same instant.
+ * Long before the start, polls only keep the clock correct. The page polls once shortly before the start, and at the
+ * start after a random part of the gate's jitter, so that the requests of all pages do not arrive at the same instant.
  */
 export function nextPollDelay(gate, untilStart, isAllSoldOut) {
   if (gate.phase === "ended") return null;
@@ -21,11 +20,11 @@ export function nextPollDelay(gate, untilStart, isAllSoldOut) {
   if (untilStart > 2 * MINUTE) return Math.min(untilStart - MINUTE, 5 * MINUTE) + randomUpTo(30_000);
   if (untilStart > 20_000) return untilStart - 5_000 - randomUpTo(10_000);
   if (untilStart > 0) return untilStart + randomUpTo(gate.jitter_ms ?? 200);
-  // Past the start, but a cache still says "scheduled", for a second at most.
+  // The start has passed, but a cached gate still says "scheduled", for at most a second.
   return 300 + randomUpTo(500);
 }
 
-/** Starts to watch; `onChange(gate)` is called for every look that brought something. */
+/** Starts polling. Calls `onChange(gate)` after every successful poll and `onError(error)` after every failed one. */
 export function watchGate(activity, { skus, onChange, onError }) {
   let current = null;
   let failures = 0;
@@ -50,9 +49,9 @@ export function watchGate(activity, { skus, onChange, onError }) {
   });
 
   /**
-   * Resolves to the start key as soon as the gate carries one, or to null when the sale is over.
-   * `stale` is a key that the server refused; `onWait(gate)` hears that there is none yet: before
-   * the start, while the sale is paused, and while load is shed.
+   * Resolves to the start key as soon as the gate has one, or to null when the activity has ended.
+   * `refusedKey` is a key that the server refused: if the gate still has it, the gate is polled first.
+   * `onWait(gate)` is called while there is no key: before the start, while paused, and while load is shed.
    */
   async function startKey(signal, { refusedKey, onWait }) {
     if (refusedKey && refusedKey === current?.start_key) await poller.runNow();

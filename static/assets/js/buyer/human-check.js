@@ -1,4 +1,4 @@
-// Solves the human check that a sale asks for: work for the processor, or a picture for the eyes.
+// Solves the human check of an activity: a proof of work or a visual puzzle.
 
 import * as api from "../shared/api.js";
 import { t } from "../shared/i18n.js";
@@ -6,8 +6,8 @@ import { showPuzzle } from "./puzzle.js";
 import { solveProofOfWork } from "./proof-of-work.js";
 
 /**
- * Gets a challenge and solves it; resolves to the members that the request for a ticket carries.
- * `place` is where it is shown, `onCheck(text)` says what is going on.
+ * Requests a challenge and solves it. Resolves to the members to add to the ticket request.
+ * The widget or puzzle is shown in `container`; `onStatus(text)` is called with a text for the visitor.
  */
 export async function solveHumanCheck(activity, token, { container, onStatus }) {
   let options = {};

@@ -1,4 +1,4 @@
-// The one place on a page that says what is going on.
+// The notice of a page: one message at a time, with an optional countdown and link.
 
 import { byId, el, setText, setVisible } from "../shared/dom.js";
 import { t } from "../shared/i18n.js";
@@ -6,13 +6,12 @@ import { t } from "../shared/i18n.js";
 let countdownTimer = null;
 let topic = null;
 
-// Whoever comes back to a kept page finds it at rest, not at what they left it for.
+// A page restored from the browser's back/forward cache still has the notice of the action that left it: clear it.
 addEventListener("pageshow", ({ persisted }) => persisted && showNotice(null));
 
 /**
- * Shows a notice: `tone` is `busy`, `calm`, `good` or `bad`; `until` a `performance.now()` to count
- * down to; `link` an address and its words. `null` clears it; with a `topic`, only what was shown
- * under that topic.
+ * Shows a notice. `tone` is `busy`, `calm`, `good` or `bad`; `until` is the `performance.now()` to count down to;
+ * `link` is `[address, text]`. `null` clears the notice; with a topic, only if it was shown under that topic.
  */
 export function showNotice(notice, newTopic = null) {
   const box = byId("notice");

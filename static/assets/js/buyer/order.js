@@ -1,4 +1,4 @@
-// The page of one order: the queue, the payment, the end.
+// The page of one order: place in the queue, payment, and result.
 
 import * as api from "../shared/api.js";
 import * as clock from "../shared/clock.js";
@@ -11,7 +11,7 @@ import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
 import { showNotice } from "./notice.js";
 
-/** After these nothing moves by itself any more. */
+/** Statuses after which the page stops polling. */
 const FINAL_STATUSES = ["paid", "failed", "refunded"];
 
 const orderNo = new URLSearchParams(location.search).get("order_no") ?? "";
@@ -29,13 +29,13 @@ byId("pay-form").addEventListener("submit", pay);
 byId("cancel").addEventListener("click", () => void confirmAndSend(api.cancel, "order.cancel_ask", "order.cancel"));
 byId("refund").addEventListener("click", () => void confirmAndSend(api.refund, "order.refund_ask", "order.refund"));
 setInterval(renderTimeLeft, 250);
-// A phone that slept may not know for how long: the sale says what time it is.
+// `performance.now()` may stop while the device sleeps: set the clock again from the server's time.
 document.addEventListener("visibilitychange", () => document.hidden || void loadActivity());
 void loadActivity();
 start();
 
 function start() {
-  // Nothing of whoever was here before stays.
+  // Remove what was shown to the previous user.
   poller?.stop();
   order = etag = null;
   setVisible(byId("order"), false);
@@ -95,7 +95,7 @@ function showMissing() {
   return null;
 }
 
-/** The sale says what the SKU is called, and what time it is. */
+/** Loads the activity, for the names of its SKUs and the server's time. */
 async function loadActivity() {
   try {
     const { data, sentAt, receivedAt } = await api.activity(activity);
@@ -104,7 +104,7 @@ async function loadActivity() {
     setText(byId("sale-title"), data.title);
     if (order) render();
   } catch {
-    // The order stands without its name.
+    // The order is shown without the names.
   }
 }
 
@@ -161,7 +161,7 @@ function renderTimeLeft() {
   const left = clock.millisecondsUntil(order.pay_by);
   setText(byId("pay-left"), countdown(left));
   byId("payment").classList.toggle("is-urgent", left < 60_000);
-  // The time is up by the server's clock: ask it, once.
+  // The time to pay is over by the server's clock: poll at once, one time for each deadline.
   if (left <= 0 && renderTimeLeft.askedFor !== order.pay_by) {
     renderTimeLeft.askedFor = order.pay_by;
     startPolling();
@@ -205,13 +205,14 @@ async function confirmAndSend(send, question, action) {
 function showError(error) {
   if (error.code === "unauthenticated") return void shell.signInAgain();
   showNotice({ tone: isTransient(error) ? "calm" : "bad", text: error.errors?.[0]?.detail ?? explain(error) });
-  // The order may have moved on without this page.
+  // The order may have changed since the last poll.
   if (error.code === "state_conflict") startPolling();
 }
 
 /**
- * Where to pay: only ever an address of the web, whatever a provider says. Our own sandbox is told
- * where to go back to; a provider knows it from the session.
+ * The address of the payment page. Other origins are accepted only with `https:`; anything else becomes `#`, so that a
+ * provider cannot inject a `javascript:` address. The sandbox, on our own origin, gets the address to return to in the
+ * query; a provider has it in the session.
  */
 function paymentUrl(url) {
   const target = new URL(url, location.href);

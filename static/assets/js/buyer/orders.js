@@ -1,4 +1,4 @@
-// The visitor's own orders, newest first.
+// The page with the buyer's own orders, newest first.
 
 import * as api from "../shared/api.js";
 import { byId, el, setText, setVisible } from "../shared/dom.js";

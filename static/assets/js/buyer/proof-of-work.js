@@ -1,10 +1,10 @@
-// A proof of work, done by ALTCHA's own widget beside the page. It is fetched only where a sale asks for it.
+// Proof of work, solved by ALTCHA's widget in a web worker. The widget is loaded only when an activity requires it.
 
 import * as api from "../shared/api.js";
 import { el } from "../shared/dom.js";
 import { language } from "../shared/i18n.js";
 
-/** Solves `challenge` in `place`; resolves to the widget's payload. */
+/** Shows the widget in `container` and solves `challenge`. Resolves to the widget's payload. */
 export async function solveProofOfWork(challenge, container) {
   await ensureWidget();
   return new Promise((resolve, reject) => {
@@ -18,7 +18,7 @@ export async function solveProofOfWork(challenge, container) {
     widget.addEventListener("statechange", ({ detail: { state, payload } }) => {
       if (state === "verified") {
         resolve(payload);
-        // What it says is read before it goes.
+        // Leaves the result visible for a moment before the widget is removed.
         setTimeout(() => widget.remove(), 1_500);
       } else if (state === "error" || state === "expired") {
         widget.remove();

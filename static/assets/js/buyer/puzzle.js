@@ -1,14 +1,14 @@
-// A puzzle for the eyes: a piece to slide into its gap, or a sum in a picture.
+// Visual puzzles of the human check: a slider (move a piece into its gap) or a sum shown as an image.
 
 import { el, setText } from "../shared/dom.js";
 import { t } from "../shared/i18n.js";
 
-/** Samples of a slide that are kept: more tell nothing. */
+/** Maximum number of samples of a slider movement that are sent to the server. */
 const MAX_SAMPLES = 300;
 
 /**
- * Shows `captcha` in `place`; resolves to `{answer}`, which the server checks, or to `{other}`: the
- * kind of puzzle that the visitor would rather have.
+ * Shows `captcha` in `container`. Resolves to `{answer}`, which the server checks, or to `{otherKind}` if the visitor
+ * asks for the other kind of puzzle.
  */
 export function showPuzzle(captcha, container, onStatus) {
   return new Promise((resolve) => {
@@ -41,7 +41,7 @@ export function showPuzzle(captcha, container, onStatus) {
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const answer = input.answer();
-      // A piece that was hardly moved was not solved: nothing is spent on it.
+      // The piece was hardly moved: ask again instead of sending a wrong answer, which would use up the challenge.
       if (answer === null) return setText(form.querySelector("label"), question);
       finish({ answer: { id: captcha.id, ...answer } });
     });
@@ -57,7 +57,7 @@ function sumInput() {
   return { field, answer: () => ({ answer: Number(field.value) }) };
 }
 
-/** The piece follows a range input, which fingers, mice and keyboards move alike. */
+/** The piece follows a range input, which works with touch, mouse and keyboard. */
 function sliderInput(captcha) {
   const piece = el("img", { class: "puzzle-piece", src: captcha.piece, alt: "" });
   const percent = (pixels, total) => `${(100 * pixels) / total}%`;

@@ -1,4 +1,4 @@
-// Draws the page of a sale.
+// Renders the sale page.
 
 import * as clock from "../shared/clock.js";
 import { byId, picture, setText, setVisible } from "../shared/dom.js";
@@ -12,7 +12,7 @@ import * as tickets from "./ticket.js";
 
 const cards = new Map();
 
-/** Puts what does not change on the page. `onBuy(sku, quantity)` is the click. */
+/** Renders the parts that do not change. `onBuy(sku, quantity)` is called on a click of a buy button. */
 export function renderActivity(onBuy) {
   const { activity } = state;
   document.title = `${activity.title} · Stampede`;
@@ -29,13 +29,13 @@ export function renderActivity(onBuy) {
   }
 }
 
-/** Shows the sale, or that there is none. */
+/** Shows the activity, or the message that there is none. */
 export function showSale(found) {
   setVisible(byId("sale"), found);
   setVisible(byId("missing"), !found);
 }
 
-/** Brings everything that changes up to date; cheap, since it is called ten times a second. */
+/** Updates the parts that change. Must be cheap: it runs ten times a second. */
 export function render() {
   if (!state.activity || !clock.isSet()) return;
   const now = phase();

@@ -1,4 +1,4 @@
-// The page of one sale.
+// The page of one sale: loads the activity, polls its gate and prepares the ticket.
 
 import * as api from "../shared/api.js";
 import * as clock from "../shared/clock.js";
@@ -13,7 +13,7 @@ import { isAllSoldOut, startsAt, state } from "./sale-state.js";
 import { render, renderActivity, showSale } from "./sale-view.js";
 import * as tickets from "./ticket.js";
 
-/** How often a page asks again for a sale that is not there. */
+/** How many times the page requests an activity again that was not found. */
 const MAX_MISSES = 4;
 
 let gate = null;
@@ -29,7 +29,8 @@ shell.onSessionChange(() => {
 });
 setInterval(render, 100);
 
-// What the sale is, prices and stock: often while it matters, never for a sale that is over or empty.
+// Polls the activity with its prices and stock: every 5 to 7 s while it is open and has stock, otherwise every
+// 60 to 90 s, and not at all after its end.
 const activityPoller = poll(async () => {
   try {
     const { data, sentAt, receivedAt } = await api.activity(state.id);
@@ -39,11 +40,11 @@ const activityPoller = poll(async () => {
     misses = 0;
     if (isFirst) startGateWatch();
     showSale(true);
-    // While Redis is away the sale is still shown, and the gate's trouble stands.
+    // Without stock (Redis is unavailable) the activity is shown, and an error of the gate stays visible.
     if (data.skus.some(({ as_of: asOf }) => asOf !== null)) showError(null);
     render();
     void prepareTicket();
-    // A crowd that learns of it at once looks apart, as it does after the start.
+    // All pages may notice the change at once: spread their polls of the gate, as after the start.
     if (hasGateChanged(data)) setTimeout(gate.refresh, randomUpTo(state.gate.jitter_ms));
     if (state.gate?.phase === "ended") return null;
     return state.gate?.phase === "open" && !isAllSoldOut() ? 5_000 + randomUpTo(2_000) : 60_000 + randomUpTo(30_000);
@@ -55,7 +56,7 @@ const activityPoller = poll(async () => {
   }
 });
 
-/** The sale is known: describes it, and watches its gate from now on. */
+/** Renders the activity and starts polling its gate. Called once, when the activity is first loaded. */
 function startGateWatch() {
   gate = watchGate(state.id, {
     skus: state.activity.skus.map(({ sku }) => sku),
@@ -65,7 +66,7 @@ function startGateWatch() {
       showSale(true);
       showError(null);
       render();
-      // The stock is news now; a crowd must not ask for it in one instant.
+      // The stock has changed, too. The delay spreads the requests of all pages.
       const hasChanged = previous && (previous.phase !== newGate.phase || previous.sold_out.length !== newGate.sold_out.length);
       if (hasChanged) setTimeout(activityPoller.runNow, 500 + randomUpTo(2_500));
     },
@@ -74,11 +75,11 @@ function startGateWatch() {
   renderActivity((sku, quantity) => void onBuy(sku, quantity, gate));
 }
 
-/** Whether the gate has changed since it was seen: an operator moved the start, or the computer slept through it. */
+/** Whether the gate is out of date: an operator moved the start, or the device slept past a change of phase. */
 const hasGateChanged = ({ phase, starts_at: start }) =>
   state.gate && (phase !== state.gate.phase || start !== state.gate.starts_at);
 
-/** Shows what keeps the page from looking, until it can look again. */
+/** Shows why polling fails; `null` removes the message. A running attempt keeps its own notice. */
 function showError(error) {
   if (error === null) showNotice(null, "error");
   else if (error.code === "not_found") showSale(false);
@@ -86,8 +87,8 @@ function showError(error) {
 }
 
 /**
- * There is no such sale; one that was published a moment ago may just not be known everywhere yet, and one that was
- * there comes back.
+ * Shows that the activity was not found, and returns the delay until the next poll. Retries a few times, because a new
+ * activity takes a moment to be published everywhere; retries without end if the activity was loaded before.
  */
 function showMissing() {
   showSale(false);
@@ -95,7 +96,7 @@ function showMissing() {
   return misses > MAX_MISSES && !state.activity ? null : backoff(misses);
 }
 
-/** Gets the ticket in good time. Tickets are free: nobody gains by being the first to ask. */
+/** Requests the ticket as soon as it can be issued. A ticket that is issued earlier gives no advantage. */
 async function prepareTicket() {
   if (!state.activity || !session.token() || tickets.unusedTicket(state.id) || state.gate?.phase === "ended") return;
   if (ticketError || clock.millisecondsUntil(startsAt()) > tickets.TICKETS_BEFORE_START) return;
@@ -103,14 +104,14 @@ async function prepareTicket() {
   try {
     await obtainTicket();
   } catch (error) {
-    // It was said to somebody who is gone.
+    // Another user has signed in since: the error is not theirs.
     if (session.token() !== token) return;
     if (error.code === "unauthenticated") return void shell.signInAgain();
     ticketError = error;
     if (isTransient(error) || error.code === "not_open") {
       setTimeout(() => {
         if (ticketError === error) ticketError = null;
-        // A hidden page rests; shown again, it looks at the sale, and prepares.
+        // A hidden page does not poll. When it is shown again, it loads the activity and then prepares the ticket.
         if (!document.hidden) void prepareTicket();
       }, (error.retryAfter ?? 5_000) + randomUpTo(5_000));
     } else {

@@ -1,4 +1,4 @@
-// The list of sales.
+// The page with the list of sales.
 
 import * as api from "../shared/api.js";
 import * as clock from "../shared/clock.js";
@@ -11,7 +11,7 @@ import * as shell from "../shared/shell.js";
 
 const PHASE_ORDER = { open: 0, paused: 1, scheduled: 2 };
 
-/** How many sales that are over are still shown. */
+/** How many ended activities are shown. */
 const MAX_ENDED = 5;
 
 const startTime = (activity) => Date.parse(activity.starts_at);

@@ -1,10 +1,10 @@
-// One SKU on the sale's page: what it is, how many are left, and the button.
+// The card of one SKU on the sale page: name, price, units left and buy button.
 
 import { el, picture, setText, setVisible } from "../shared/dom.js";
 import { clockTime, count, money } from "../shared/format.js";
 import { t } from "../shared/i18n.js";
 
-/** Builds the card; `update(facts)` brings it up to date. */
+/** Builds the card. Returns `{card, update}`: the element, and a function that updates stock, label and button. */
 export function skuCard(sku, { perUser, onBuy }) {
   const maxQuantity = Math.min(perUser, 10, sku.total < 0 ? perUser : Math.max(1, sku.total));
   const quantity = el(

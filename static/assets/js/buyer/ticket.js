@@ -1,25 +1,25 @@
-// Gets the ticket before the rush, and keeps it until an order has used it.
+// Obtains a ticket and stores it until an order has used it.
 
 import * as api from "../shared/api.js";
 import * as clock from "../shared/clock.js";
 import * as session from "../shared/session.js";
 import { solveHumanCheck } from "./human-check.js";
 
-/** A ticket this close to its end is not used any more. */
+/** A ticket that expires within this time is not used. In milliseconds. */
 const MIN_REMAINING = 15_000;
 
-/** How long before the start tickets are to be had. */
+/** How long before the start tickets are issued, in milliseconds. */
 export const TICKETS_BEFORE_START = 30 * 60_000;
 
-/** The unused ticket that this tab holds, if it still holds good. */
+/** The unused ticket stored in this tab, or null if there is none or it is about to expire. */
 export function unusedTicket(activity) {
   const stored = session.storedTicket(activity);
   return stored && !(clock.millisecondsUntil(stored.expires_at) < MIN_REMAINING) ? stored : null;
 }
 
 /**
- * The held ticket, or a new one. `check` says which human check the sale asks for; `place` is where
- * a puzzle can be shown. One request at a time: callers share it.
+ * Resolves to the stored ticket, or to a new one. `check` is the activity's human check; a puzzle is shown in
+ * `container`. Concurrent callers share one request.
  */
 export function ensureTicket(activity, { check, container, onStatus }) {
   const stored = unusedTicket(activity);
@@ -34,7 +34,7 @@ export function ensureTicket(activity, { check, container, onStatus }) {
   return pending.ticket;
 }
 
-/** The request under way, and whose it is. */
+/** The request in progress: the token that it was sent with, and the promise of its ticket. */
 let pending = null;
 
 async function fetchTicket(activity, token, { check, container, onStatus }) {
@@ -43,11 +43,11 @@ async function fetchTicket(activity, token, { check, container, onStatus }) {
     try {
       const proof = needsProof ? await solveHumanCheck(activity, token, { container, onStatus }) : {};
       const { data } = await api.ticket(activity, token, proof);
-      // It may come when its user has gone: nobody buys with somebody else's.
+      // If the user has changed during the request, the ticket is not stored for the next user.
       if (session.token() === token) session.storeTicket(activity, data);
       return data;
     } catch (error) {
-      // A sale may ask only of some; and a solution can come too late.
+      // The check may be required only for suspicious visitors, and a solution can expire before it arrives.
       const canRetry = error.code === "human_check_required" || error.code === "human_check_failed";
       if (!canRetry || tries >= 3) throw error;
       needsProof = true;

@@ -1,4 +1,4 @@
-// Bans and strikes.
+// The forms for bans and strikes.
 
 import { byId, setText } from "../shared/dom.js";
 import { moment } from "../shared/format.js";

@@ -1,4 +1,4 @@
-// Dead letters: orders that could not be written, to look at and to replay.
+// The list of dead letters (orders that could not be written), with a button to replay each.
 
 import { byId, el, setText, setVisible } from "../shared/dom.js";
 import { moment } from "../shared/format.js";
@@ -11,7 +11,7 @@ let lastOrderNo = "";
 byId("letters-refresh").addEventListener("click", (event) => void runAction(event.target, load));
 byId("letters-more").addEventListener("click", (event) => void runAction(event.target, loadMore));
 
-/** Loads the list from its beginning: what waits for an operator comes first. */
+/** Loads the first page of the list. Letters that wait for an operator come first. */
 export async function load() {
   lastOrderNo = "";
   byId("letters").replaceChildren();

@@ -1,16 +1,16 @@
-// The rows of the editor that limit reservations: per user, per address, for all.
+// The editor's rows for the limits of reservations: per user, per address and in total.
 
 import { byId, el } from "../shared/dom.js";
 
 const KINDS = [["user", "Per user"], ["ip", "Per address"], ["all", "In all"]];
 const CHOICES = [["default", "Default"], ["none", "No limit"], ["set", "This many"]];
 
-/** Shows the limits: absent is the default, `null` is none. */
+/** Shows the limits: an absent one is the default, `null` is no limit. */
 export function fillLimits(limits) {
   byId("f-limits").replaceChildren(...KINDS.map(([kind, label]) => row(kind, label, limits[kind])));
 }
 
-/** The limits as the server reads them. */
+/** Reads the limits from the form, in the format of the API. */
 export function readLimits() {
   const limits = {};
   for (const [kind] of KINDS) {

@@ -1,4 +1,4 @@
-// Live figures of one sale, every second.
+// Live statistics of one activity, polled every second, with restock, audit, rebuild and a new start key.
 
 import { byId, confirmDialog, el, setText, setVisible } from "../shared/dom.js";
 import { count } from "../shared/format.js";
@@ -13,7 +13,7 @@ byId("audit").addEventListener("click", (event) => void audit(event.target));
 byId("rebuild").addEventListener("click", (event) => void rebuild(event.target));
 byId("rotate").addEventListener("click", (event) => void rotate(event.target));
 
-/** Shows a sale's figures from now on. */
+/** Shows the statistics of an activity and starts polling them. */
 export function show(activity) {
   hide();
   currentId = activity.id;
@@ -39,7 +39,7 @@ export function show(activity) {
   byId("live").scrollIntoView({ block: "nearest" });
 }
 
-/** Stops and hides the figures. */
+/** Stops polling and hides the statistics. */
 export function hide() {
   poller?.stop();
   currentId = null;

@@ -1,4 +1,4 @@
-// The operator's page: the token, the list of sales, and what stands around it.
+// The operator's page: token form, list of activities and load shedding.
 
 import { byId, confirmDialog, el, setVisible } from "../shared/dom.js";
 import { moment } from "../shared/format.js";
@@ -8,7 +8,7 @@ import * as deadLetters from "./dead-letters.js";
 import * as liveStats from "./live-stats.js";
 import "./bans.js";
 
-/** What can be done with a sale in a state, besides looking and editing. */
+/** The actions on an activity by its state, besides editing and live statistics: `[route, label]`. */
 const ACTIONS = {
   draft: [["publish", "Publish"]],
   published: [["pause", "Pause"], ["close", "Close"]],

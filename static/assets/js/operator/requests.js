@@ -1,4 +1,4 @@
-// The operator's token, and the requests that carry it.
+// The operator's token, requests to the admin API, and the display of their results.
 
 import * as api from "../shared/api.js";
 import { byId, setText, setVisible } from "../shared/dom.js";
@@ -8,13 +8,16 @@ const TOKEN = "stampede.admin";
 /** The admin token of this tab, or null. */
 export const token = () => sessionStorage.getItem(TOKEN);
 
-/** Keeps the token until the tab is closed. */
+/** Stores the token until the tab is closed. */
 export const storeToken = (newToken) => sessionStorage.setItem(TOKEN, newToken);
 
-/** Forgets it. */
+/** Removes the token. */
 export const forgetToken = () => sessionStorage.removeItem(TOKEN);
 
-/** Sends a request to `/api/admin` + `path`; resolves to its data. With `version`, only that of a sale is changed. */
+/**
+ * Sends a request to `/api/admin` + `path` and resolves to its data. With `version`, the server refuses if the version
+ * of the activity differs. On a refused token, removes it and dispatches `operator:signed-out`.
+ */
 export async function send(method, path, body, version) {
   try {
     return (await api.admin(method, path, token(), body, version)).data;
@@ -27,13 +30,13 @@ export async function send(method, path, body, version) {
   }
 }
 
-/** What a person should know about an error: here the details help. */
+/** The text to show for an error: unlike on the pages of buyers, with its details and code. */
 export const explain = (error) =>
   error instanceof api.Unreachable
     ? "The server does not answer."
     : `${error.message}${error.code ? ` (${error.code})` : ""}`;
 
-/** Says something at the top of the page. */
+/** Shows a notice at the top of the page; an empty text hides it. A good one disappears after four seconds. */
 export function showNotice(text, tone = "good") {
   byId("notice").dataset.tone = tone;
   setText(byId("notice-text"), text);
@@ -42,7 +45,10 @@ export function showNotice(text, tone = "good") {
   if (tone === "good") showNotice.timer = setTimeout(() => setVisible(byId("notice"), false), 4_000);
 }
 
-/** Runs what a button asks for and says how it went. */
+/**
+ * Runs the action of a button, which is disabled meanwhile. Shows `success` (a text, or a function of the result that
+ * returns one) or the error. Resolves to the result, or to undefined after an error.
+ */
 export async function runAction(button, action, success) {
   button.disabled = true;
   try {
@@ -57,5 +63,5 @@ export async function runAction(button, action, success) {
   }
 }
 
-/** The path of one sale. */
+/** The path of an activity below `/api/admin`. */
 export const activityPath = (id, rest = "") => `/activities/${encodeURIComponent(id)}${rest}`;

@@ -1,4 +1,4 @@
-// The editor of a sale: every field of the description, and where the server found a mistake.
+// The editor of an activity, which shows each error of the server at its field.
 
 import { byId, el, setText } from "../shared/dom.js";
 import { activityPath, explain, send, showNotice } from "./requests.js";
@@ -11,7 +11,7 @@ const DIGITS = /^\d+$/;
 let saveCallback = () => {};
 let version = 0;
 
-/** Calls `watcher` after a sale was saved. */
+/** Sets the function that is called after an activity was saved. */
 export const onSave = (callback) => (saveCallback = callback);
 
 byId("sale-form").addEventListener("submit", (event) => {
@@ -21,7 +21,7 @@ byId("sale-form").addEventListener("submit", (event) => {
 byId("f-close").addEventListener("click", () => byId("editor").close());
 byId("f-add-sku").addEventListener("click", () => addSku().focus());
 
-/** Opens the editor with a sale, or with a new one for `null`. */
+/** Opens the editor with an activity, or with the defaults of a new one for `null`. */
 export function openForm(spec) {
   const start = Math.ceil((Date.now() + 10 * MINUTE) / MINUTE) * MINUTE;
   const values = spec ?? {
@@ -94,7 +94,7 @@ async function save(button) {
   }
 }
 
-/** Shows each mistake at its field, and those without one at the top. */
+/** Shows each error at the field of its JSON pointer, and errors without a field at the top. */
 function showErrors(errors) {
   for (const old of byId("sale-form").querySelectorAll(".complaint")) old.remove();
   for (const old of byId("sale-form").querySelectorAll("[aria-invalid]")) old.removeAttribute("aria-invalid");
@@ -111,7 +111,7 @@ function showErrors(errors) {
 
 const wholeNumber = (id) => (DIGITS.test(byId(id).value) ? Number(byId(id).value) : NaN);
 
-/** A moment for a `datetime-local` field, which has no time zone of its own. */
+/** Converts an RFC 3339 time to the value of a `datetime-local` field, which is in local time without a zone. */
 function toLocalInput(text) {
   const date = new Date(text);
   return new Date(date.getTime() - date.getTimezoneOffset() * MINUTE).toISOString().slice(0, 19);

@@ -1,4 +1,4 @@
-// The rows of the editor that say what is on sale.
+// The editor's rows for the SKUs of an activity.
 
 import { byId, el } from "../shared/dom.js";
 import { digits } from "../shared/format.js";
@@ -11,7 +11,7 @@ export function fillSkus(skus) {
   for (const sku of skus.length ? skus : [{}]) addSku(sku);
 }
 
-/** Adds a row; answers its first field. */
+/** Adds a row. Returns its first field. */
 export function addSku({ sku = "", name = "", image = "", price, currency, total } = {}) {
   counter += 1;
   const rowCurrency = currency ?? byId("f-skus").querySelector('[data-member="currency"]')?.value ?? "EUR";
@@ -37,7 +37,7 @@ export function addSku({ sku = "", name = "", image = "", price, currency, total
   return row.querySelector("input");
 }
 
-/** The SKUs as the server reads them. */
+/** Reads the SKUs from the form, in the format of the API. */
 export function readSkus() {
   return [...byId("f-skus").children].map((row) => {
     const value = (member) => row.querySelector(`[data-member="${member}"]`).value.trim();
@@ -59,7 +59,7 @@ function removeRow(row) {
   updatePointers();
 }
 
-/** Each field knows the JSON pointer that the server would use for it. */
+/** Sets the JSON pointer of each field, by which an error of the server finds its field. */
 function updatePointers() {
   [...byId("f-skus").children].forEach((row, index) => {
     for (const input of row.querySelectorAll("[data-member]")) {

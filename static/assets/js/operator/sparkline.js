@@ -1,11 +1,11 @@
-// A small line of the last minutes.
+// A small line chart of the last values.
 
 import { svg } from "../shared/dom.js";
 
 const POINTS = 120;
 const [WIDTH, HEIGHT] = [POINTS - 1, 30];
 
-/** A line that grows with `push(value)`. */
+/** Creates a chart. `push(value)` adds a value and drops the oldest beyond `POINTS`. */
 export function sparkline(label) {
   const values = [];
   const line = svg("path");

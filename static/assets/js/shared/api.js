@@ -1,6 +1,6 @@
-// Every request to the server: the only module that calls fetch.
+// All requests to the server. The only module that calls `fetch`.
 
-/** The server refused: `code` is stable, `detail` is for people. */
+/** An error response: `code` is stable, `detail` is text for people, `retryAfter` is in milliseconds or null. */
 export class Problem extends Error {
   constructor({ status, code, detail, errors = [], retryAfter = null }) {
     super(detail || code);
@@ -8,18 +8,19 @@ export class Problem extends Error {
   }
 }
 
-/** No answer came: what the server did is unknown, which is not the same as failed. */
+/** No response arrived. The server may or may not have processed the request. */
 export class Unreachable extends Error {}
 
-// What a proxy in front may answer without a problem document.
+// Codes for responses without a problem document, which a proxy in front of the app may send.
 const CODE_BY_STATUS = {
   401: "unauthenticated", 403: "forbidden", 404: "not_found", 405: "method_not_allowed",
   413: "payload_too_large", 429: "rate_limited", 503: "overloaded",
 };
 
 /**
- * Sends one request; resolves to `{status, data, etag, retryAfter, sentAt, receivedAt}`, where the
- * two moments are `performance.now()` and `retryAfter` is in milliseconds or null.
+ * Sends one request. Resolves to `{status, data, etag, retryAfter, sentAt, receivedAt}`: the two times are
+ * `performance.now()`, `retryAfter` is in milliseconds or null. Throws `Problem`, `Unreachable`, or the reason of an
+ * aborted `signal`. `timeout` is in milliseconds.
  */
 async function call(method, path, { body, token, etag, version, signal, timeout = 10_000 } = {}) {
   const headers = { accept: "application/json" };
@@ -70,7 +71,7 @@ function parseJson(text) {
   }
 }
 
-/** `Retry-After` in milliseconds: seconds, or a date. */
+/** Parses `Retry-After` (seconds or a date) to milliseconds. */
 function parseRetryAfter(header) {
   if (!header) return null;
   const wait = /^\d+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now();
@@ -100,6 +101,6 @@ export const refund = (orderNo, token) => call("POST", `${orderPath(orderNo)}/re
 
 export const signIn = (user) => call("POST", "/sandbox/sign-in", { body: { user } });
 
-/** The operator's interface: any route below `/api/admin`; with `version`, only where that is changed. */
+/** Sends a request to a route below `/api/admin`. With `version`, only if the activity still has that version. */
 export const admin = (method, path, token, body, version) =>
   call(method, `/api/admin${path}`, { token, body, version, timeout: 20_000 });

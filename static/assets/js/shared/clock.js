@@ -1,20 +1,21 @@
-// The server's clock. The browser's own clock is never asked: only how much time has passed.
+// The server's clock, estimated from responses. The browser's clock is not used; only elapsed time is measured.
 
-// An answer may have waited this long in a cache, so it can be older than the request.
+// A response may come from a cache, so its server time can be this much older than the request. In milliseconds.
 const MAX_CACHE_AGE_MS = 2_000;
 
-/** Server time minus `performance.now()`; undefined until something was measured. */
+/** Server time minus `performance.now()`; undefined until the first response. */
 let offset;
-/** What answers have proved: the offset is not smaller. */
+/** Lower bound of the offset, from all responses so far. */
 let minOffset = -Infinity;
 let bestRoundTrip = Infinity;
 
 /**
- * Learns from an answer that says `serverTime`, asked for at `sentAt` and here at `receivedAt`.
+ * Updates the clock from a response with `serverTime`, sent at `sentAt` and received at `receivedAt`, both in
+ * `performance.now()`.
  *
- * The first answer sets the clock, half its round trip added. Later ones only correct it: a quicker
- * one, because half a round trip is how wrong it can be, and one that proves the clock wrong. For an
- * answer was written before it arrived, and not long before it was asked for.
+ * The first response sets the clock: its server time plus half the round trip. A response with a shorter round trip
+ * sets it again, because half a round trip is the largest possible error. Every response also gives bounds: it was
+ * written before it was received, and at most `MAX_CACHE_AGE_MS` before it was requested. The offset stays within them.
  */
 export function observe(serverTime, sentAt, receivedAt) {
   const serverNow = Date.parse(serverTime);
@@ -29,11 +30,11 @@ export function observe(serverTime, sentAt, receivedAt) {
   offset = Math.min(Math.max(offset, minOffset), maxOffset);
 }
 
-/** Whether the server's time is known. */
+/** Whether a response has set the clock. */
 export const isSet = () => offset !== undefined;
 
 /** The server's time now, in milliseconds since 1970; NaN until it is known. */
 export const now = () => (offset === undefined ? NaN : performance.now() + offset);
 
-/** Milliseconds until a moment given as RFC 3339; negative when it has passed. */
+/** Milliseconds until `moment`, an RFC 3339 time; negative when it has passed. */
 export const millisecondsUntil = (moment) => Date.parse(moment) - now();

@@ -1,14 +1,14 @@
-// Builds elements. Text becomes text, never markup.
+// Creates and updates elements. Strings become text nodes, never markup.
 
 /**
- * An element: `el("button", {type: "button", class: "primary", testid: "buy", onclick}, "Buy")`.
- * Null, undefined and false properties and children are left out.
+ * Creates an element: `el("button", {type: "button", class: "primary", testid: "buy", onclick}, "Buy")`.
+ * Skips null, undefined and false properties and children.
  */
 export function el(tag, properties = {}, ...children) {
   return fill(document.createElement(tag), properties, children);
 }
 
-/** The same for SVG. */
+/** As `el`, for SVG elements. */
 export function svg(tag, properties = {}, ...children) {
   return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), properties, children);
 }
@@ -25,10 +25,10 @@ function fill(node, properties, children) {
   return node;
 }
 
-/** The one element with this id. */
+/** The element with this id. */
 export const byId = (id) => document.getElementById(id);
 
-/** Sets an element's text, touching the page only when it changes: screen readers thank for it. */
+/** Sets an element's text if it differs, so that screen readers announce only changes. */
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -38,7 +38,7 @@ export function setVisible(node, visible) {
   if (node.hidden === visible) node.hidden = !visible;
 }
 
-/** A picture from an operator's URL, or the first letter where there is none or it is broken. */
+/** An image from the operator's URL, or the first letter of `name` if there is no URL or the image cannot be loaded. */
 export function picture(url, name, size = "") {
   const placeholder = () =>
     el("span", { class: `picture letter ${size}`, "aria-hidden": "true" }, (name || "?").trim().charAt(0));
@@ -48,7 +48,7 @@ export function picture(url, name, size = "") {
   return image;
 }
 
-/** Asks a question in a dialog; resolves to whether it was confirmed. */
+/** Shows a question in a dialog. Resolves to whether it was confirmed. */
 export function confirmDialog(question, yes, no) {
   return new Promise((resolve) => {
     const dialog = el(

@@ -1,10 +1,10 @@
-// Money, moments and durations as people read them.
+// Formats money, times and durations in the language of the page.
 
 import { language } from "./i18n.js";
 
 const locale = language === "zh" ? "zh-CN" : navigator.language.startsWith("en") ? navigator.language : "en";
 
-/** Minor units per major unit of a currency, as a power of ten. */
+/** Number of decimal digits of a currency, for example 2 for EUR; 2 if the currency is unknown. */
 export function digits(currency) {
   try {
     const { maximumFractionDigits } = new Intl.NumberFormat("en", { style: "currency", currency })
@@ -15,7 +15,7 @@ export function digits(currency) {
   }
 }
 
-/** `1999, "EUR"` → `€19.99`. */
+/** Formats an amount in minor units: `1999, "EUR"` → `€19.99`. */
 export function money(minor, currency) {
   const scale = digits(currency);
   try {
@@ -25,18 +25,18 @@ export function money(minor, currency) {
   }
 }
 
-/** A count with the separators of the language. */
+/** Formats a number with the separators of the language. */
 export const count = (number) => new Intl.NumberFormat(locale).format(number);
 
-/** A moment with its day, in the reader's time zone. */
+/** Formats an RFC 3339 time with its date, in the browser's time zone. */
 export const moment = (text) =>
   new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" }).format(new Date(text));
 
-/** A moment's time of day, with seconds. */
+/** Formats the time of day of an RFC 3339 time, with seconds. */
 export const clockTime = (text) =>
   new Intl.DateTimeFormat(locale, { timeStyle: "medium" }).format(new Date(text));
 
-/** Milliseconds as `2d 03:04:05`, `03:04:05` or `04:05`; rounded up, so that zero means now. */
+/** Formats milliseconds as `2d 03:04:05`, `03:04:05` or `04:05`; rounded up to seconds, and zero if negative. */
 export function countdown(milliseconds) {
   const total = Math.max(0, Math.ceil(milliseconds / 1000));
   const two = (number) => String(number).padStart(2, "0");

@@ -1,6 +1,6 @@
-// Repeats a step while somebody looks at the page.
+// Polling that pauses while the page is hidden, with random delays and backoff.
 
-/** Resolves after some milliseconds, or rejects when `signal` aborts. */
+/** Resolves after `milliseconds`. Rejects when `signal` is aborted. */
 export function sleep(milliseconds, signal) {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
@@ -12,16 +12,21 @@ export function sleep(milliseconds, signal) {
 /** A random number of milliseconds up to `limit`. */
 export const randomUpTo = (limit) => Math.random() * limit;
 
-/** Grows from half a second to 15 seconds, half of it random: a crowd that failed together comes back apart. */
+/**
+ * The delay before a retry, in milliseconds: doubles from 0.5 s to at most 15 s. Half of it is random, so that pages
+ * that failed at the same time do not retry at the same time.
+ */
 export function backoff(failures) {
   const maximum = Math.min(15_000, 500 * 2 ** failures);
   return maximum / 2 + randomUpTo(maximum / 2);
 }
 
 /**
- * Calls `step` at once and then again and again: it resolves to the milliseconds until the next
- * time, or to null when there is nothing more to see. A hidden page rests; it looks again when it
- * is shown. A step never runs twice at the same time.
+ * Calls `step` at once and then repeatedly. `step` resolves to the delay until the next call in milliseconds, or to
+ * null to stop.
+ * A hidden page does not poll; it polls as soon as it is shown. Two calls never run at the same time.
+ *
+ * Returns `runNow()`, which polls at once or joins the call in progress, and `stop()`.
  */
 export function poll(step) {
   let timer = null;

@@ -1,9 +1,9 @@
-// What a refusal means for the person in front of the page.
+// Texts and classification of errors for the pages of buyers.
 
 import { hasText, t } from "./i18n.js";
 import { Problem, Unreachable } from "./api.js";
 
-/** A sentence for any error that a request can end with. */
+/** The text to show for an error of a request. */
 export function explain(error) {
   if (error instanceof Unreachable) return t("problem.unreachable");
   if (!(error instanceof Problem)) return t("problem.internal");
@@ -11,6 +11,6 @@ export function explain(error) {
   return hasText(key) ? t(key) : error.detail || t("problem.internal");
 }
 
-/** Whether the same request can succeed a little later. */
+/** Whether the same request may succeed later: no response, a 429, or a 5xx. */
 export const isTransient = (error) =>
   error instanceof Unreachable || (error instanceof Problem && (error.status === 429 || error.status >= 500));

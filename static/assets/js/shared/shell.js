@@ -1,4 +1,4 @@
-// What every buyer's page has: the language switch, who is signed in, and the sign-in dialog.
+// The frame of every buyer's page: language switch, signed-in user and sign-in dialog.
 
 import * as api from "./api.js";
 import { byId, el, setText, setVisible } from "./dom.js";
@@ -8,10 +8,10 @@ import * as session from "./session.js";
 
 const watchers = new Set();
 
-/** Calls `watcher` whenever somebody signs in or out. */
+/** Calls `watcher` after every sign-in and sign-out. */
 export const onSessionChange = (watcher) => watchers.add(watcher);
 
-/** Fills the frame of the page. */
+/** Renders the frame and handles its buttons. Call once per page. */
 export function start() {
   translate();
   const otherLanguage = language === "zh" ? "en" : "zh";
@@ -39,7 +39,7 @@ function renderAndNotify() {
   for (const watcher of watchers) watcher();
 }
 
-/** Forgets a token that the server does not take any more. */
+/** Removes a token that the server refused, and opens the sign-in dialog. */
 export function signInAgain() {
   session.clear();
   renderAndNotify();
@@ -48,7 +48,7 @@ export function signInAgain() {
 
 let openSignIn = null;
 
-/** Resolves to the token, or to null when the visitor closed the dialog. There is one dialog, whoever asks for it. */
+/** Resolves to the token, or to null if the visitor closed the dialog. Concurrent callers share one dialog. */
 export function signIn() {
   if (session.token()) return Promise.resolve(session.token());
   return (openSignIn ??= openDialog().finally(() => (openSignIn = null)));
