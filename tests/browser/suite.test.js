@@ -1,4 +1,4 @@
-// Every story, one after the other in one browser: one of them sheds the load of the whole app.
+// Runs all stories in one process, one after another: one of them sheds load, which affects the whole app.
 
 import "./stories/buy.js";
 import "./stories/start.js";

@@ -1,4 +1,4 @@
-// A buyer's way: from the list to the paid order, and the other ends of it.
+// Stories of a buyer: from the list of sales to the paid, cancelled, expired or refunded order.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -10,7 +10,7 @@ import { retryIfLate } from "../support/retry-if-late.js";
 
 const orderNoOn = (page) => new URL(page.url()).searchParams.get("order_no");
 
-/** Buys on a sale's page that is open already; the order's page is there afterwards. */
+/** Signs in and buys on a sale page that is already open. Ends on the order's page. */
 async function buyOnPage(page, user) {
   await signInOnPage(page, user);
   await untilBuyButton(page, "enabled");
@@ -22,7 +22,7 @@ test("a buyer signs in, waits for the start, buys, pays, and sees the order paid
   const sale = await publish({ startsIn: 15_000, total: 3 });
   const late = await withPage("/", async (page) => {
     const link = page.getByRole("link", { name: new RegExp(sale.id) });
-    // The list may be a second older than the sale, and is asked for once a minute.
+    // The list may be up to a second old, and the page loads it only once a minute.
     await eventually("the sale being listed", async () => {
       await page.reload();
       const done = await link.waitFor({ timeout: 2_000 }).then(() => true, () => false);
@@ -136,7 +136,7 @@ test("only its owner can open an order", async () => {
 });
 
 test("a page restored from the back/forward cache shows no old notice", async () => {
-  // A browser may drop a page that it kept.
+  // The browser may evict a page from its back/forward cache.
   for (let tries = 3; !(await goBackAndCheckNotices()); tries -= 1) {
     assert.ok(tries > 1, "the browser kept no page in its back/forward cache");
   }
@@ -172,7 +172,7 @@ async function goBackAndCheckNotices() {
 test("after the device slept, the page corrects the time left to pay", async () => {
   const { id } = await publish({ payTimeout: 600 });
   await withPage(`/sale?activity=${id}`, async (page) => {
-    // While a computer sleeps, its page's clock may stand still.
+    // Simulates a device whose `performance.now()` stops during sleep.
     await page.addInitScript(() => {
       const now = performance.now.bind(performance);
       globalThis.slept = 0;

@@ -1,4 +1,4 @@
-// The human check on a sale's page (B5): ALTCHA's real widget, and puzzles for the eyes.
+// The human check on a sale page (B5): ALTCHA's real widget and visual puzzles.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -27,7 +27,7 @@ test("the unmodified widget accepts the challenge as the server sends it", async
   const { id } = await publish({ human_check: "pow" });
   const { token } = await call("POST", "/sandbox/sign-in", { body: { user: unique("raw") } });
   await withPage("/", async (page) => {
-    // The package's own file, in a page of ours that knows nothing of it, asking by POST and with a token.
+    // Loads the package's own file in an empty page. Only `fetch` is configured: POST, with a token.
     await page.context().route("**/widget.js", (route) =>
       route.fulfill({ contentType: "text/javascript", body: packageFile("dist/main/altcha.min.js") }));
     await page.context().route("**/widget.html", (route) =>
@@ -78,7 +78,7 @@ test("a slider puzzle is solved, and a wrong position brings a new puzzle", asyn
     await signInOnPage(page, unique("sly"));
     const field = page.locator("#puzzle-answer");
     await field.waitFor();
-    // Hardly moved: the page does not spend the puzzle on it.
+    // The piece was hardly moved: the page sends nothing and keeps the puzzle.
     await byTestId(page, "puzzle-send").click();
     assert.equal(await byTestId(page, "puzzle").isVisible(), true);
     const refused = page.waitForResponse(/\/ticket$/);
@@ -114,7 +114,7 @@ test("a visitor switches to the sum puzzle with the keyboard alone", async () =>
   });
 });
 
-/** Moves the piece as a hand with a keyboard does: step by step. */
+/** Moves the piece with the arrow keys, step by step, at human speed for the first steps. */
 async function dragPieceTo(page, to) {
   await page.locator("#puzzle-answer").focus();
   await page.keyboard.press("Home");
@@ -122,7 +122,7 @@ async function dragPieceTo(page, to) {
   for (let at = Math.max(to, 12); at > to; at -= 1) await page.keyboard.press("ArrowLeft");
 }
 
-/** Where the gap is: the piece's outline is the darkest thing of the picture, as eyes find it. */
+/** Finds the position of the gap by comparing the piece with the darkened image at every position. */
 const findGap = (page) =>
   page.evaluate(async () => {
     const load = async (image) => {
@@ -142,7 +142,7 @@ const findGap = (page) =>
       for (let y = 18; y < piece.height - 6; y += 2) {
         for (let px = 6; px < 38; px += 2) {
           const [p, q] = [at(piece, px, y), at(picture, x + px, top + y)];
-          // The gap shows the same picture through a dark glass.
+          // The gap shows the same image, blended with a dark colour.
           for (let c = 0; c < 3; c += 1) {
             const glass = [8, 10, 24][c] * 0.647 + piece.data[p + c] * 0.353;
             difference += Math.abs(picture.data[q + c] - glass);

@@ -1,12 +1,12 @@
-// The click: once, and never in vain (A3, A5, B3).
+// Clicks on the buy button: one order for each attempt, with retries (A3, A5, B3).
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { call, callAdmin, eventually, publish, signIn, unique } from "../support/app.js";
 import { byTestId, recordText, signInOnPage, untilBuyButton, untilText, withPage } from "../support/browser.js";
 
-// The page's own account: a slow test does not make a slow button. Nor does a slow machine: what counts after ten
-// seconds is how often the page had its turn, and left the button as it was.
+// Runs in the page and measures there, so that a slow test does not count. To allow for a slow machine, it counts the
+// ticks of a timer at which the button was still disabled more than ten seconds after the click.
 const recordHowLongDisabled = () => {
   const button = document.querySelector('[data-testid="buy"]');
   let clickedAt;
@@ -55,7 +55,7 @@ test("the button is enabled again after at most ten seconds, even without a resp
     await byTestId(page, "buy").click();
     await page.waitForFunction(() => globalThis.disabledFor);
     const [disabledFor, lateTicks] = await page.evaluate(() => [globalThis.disabledFor, globalThis.lateTicks]);
-    // After a hold-up the account may be first in the queue, once.
+    // After a stall this timer may run once before the page's own timer.
     const seen = `the button was disabled for ${disabledFor} ms, ${lateTicks} ticks too long`;
     assert.ok(disabledFor > 2_000 && lateTicks <= 1, seen);
   });

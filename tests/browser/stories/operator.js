@@ -1,4 +1,4 @@
-// The operator's page (G2).
+// Stories of an operator on the operator's page (G2).
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

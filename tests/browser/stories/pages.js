@@ -1,4 +1,4 @@
-// The pages as such: caching (A1), languages, and whether everybody can use them.
+// Properties of all pages: caching (A1), languages, accessibility and sign-in.
 
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
@@ -9,7 +9,7 @@ import { byTestId, signInAsOperator, signInOnPage, untilText, withPage } from ".
 
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** What a person with a screen reader, a keyboard or weak eyes would stumble over. */
+/** The accessibility violations that axe finds on the page. */
 async function accessibilityViolations(page) {
   await page.evaluate(axe);
   const { violations } = await page.evaluate(() => globalThis.axe.run());
@@ -72,7 +72,7 @@ test("a token that the server refuses opens one sign-in dialog", async () => {
   await untilOrder(order, "pending_payment", buyer);
   for (const path of ["/orders", `/order?order_no=${order}`]) {
     await withPage("/", async (page) => {
-      // A token that looks good to the page, and not to the server.
+      // A token that the page accepts and the server refuses.
       await page.evaluate(() => sessionStorage.setItem("stampede.token", "x.e30.x"));
       const refused = page.waitForResponse(
         (response) => /\/api\/orders/.test(response.url()) && response.status() === 401,
@@ -108,7 +108,7 @@ test("signing out removes the user's data from the page", async () => {
     await byTestId(page, "pay-form").waitFor();
     assert.equal(await page.locator("#missing").isVisible(), false);
 
-    // An answer that comes late is not for whoever is there by then.
+    // A response that arrives after sign-out is not shown to the next user.
     let release;
     const released = new Promise((resolve) => (release = resolve));
     await page.route(/\/api\/orders\?/, async (route) => {

@@ -1,4 +1,4 @@
-// When there is nothing to win: sold out, at the limit, paused, too busy (A4, B9).
+// Refusals: sold out, limit per user, paused, load shedding, ended (A4, B9).
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -28,7 +28,7 @@ test("a refusal shows its reason and ends the attempt", async () => {
   await withPage(`/sale?activity=${id}`, async (page) => {
     await signInOnPage(page, unique("max"));
     await untilBuyButton(page, "enabled");
-    // The page's copy of the gate is older than this sale of the last unit.
+    // The page's copy of the gate is older than the reservation of the last unit.
     await page.route(/gate\.json$/, async (route) => {
       const answer = await route.fetch();
       await route.fulfill({ response: answer, json: { ...(await answer.json()), sold_out: [] } });

@@ -1,4 +1,4 @@
-// The start: by the server's clock, whatever the browser's says (A2).
+// The start of a sale by the server's clock, independent of the browser's clock (A2).
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -8,7 +8,7 @@ import { retryIfLate } from "../support/retry-if-late.js";
 
 const HOUR = 3_600_000;
 
-// The page's own account of when the button lit up, by a clock that the wrong `Date` does not touch.
+// Runs in the page: records when the button is enabled, by a clock that the shifted `Date` does not affect.
 const recordWhenEnabled = () => {
   const record = () => {
     if (!globalThis.enabledAt && document.querySelector('[data-testid="buy"]:enabled')) {
@@ -19,7 +19,7 @@ const recordWhenEnabled = () => {
   record();
 };
 
-/** What is wrong with the moment at which the button lit up, if anything. */
+/** Returns what is wrong with the time at which the button was enabled, or null. */
 async function startProblem(page, startsAt) {
   const late = (await page.evaluate(() => globalThis.enabledAt)) - startsAt;
   return late >= -100 && late < 1_000 ? null : `it was enabled ${late} ms after the start`;
@@ -87,7 +87,7 @@ test("a page delays its first request after the start by the gate's jitter", () 
   const { id, startsAt } = await publish({ startsIn: 15_000 });
   const offset = await serverClockOffset(id);
   return withPage("/", async (page) => {
-    // The latest of all pages: chance gives it the end of the spread.
+    // `Math.random()` near 1 makes this page use nearly the whole jitter.
     await page.addInitScript(() => (Math.random = () => 0.999));
     await page.route(/gate\.json$/, async (route) => {
       const response = await route.fetch();
@@ -111,7 +111,7 @@ test("a page notices a moved start long before its next poll of the gate", async
     const { state, version, id: _, ...spec } = await callAdmin("GET", `/activities/${id}`);
     await callAdmin("PUT", `/activities/${id}`, { ...spec, starts_at: new Date(Date.now() - 1_000).toISOString() });
     await untilPhase(id, { phases: ["open"] });
-    // Every page looks at the sale after a minute and a half; this one would look at its gate after five.
+    // The page loads its activity within 90 s; its next poll of the gate would be after more than five minutes.
     await page.clock.fastForward(95_000);
     await untilBuyButton(page, "enabled");
   });

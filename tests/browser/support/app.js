@@ -1,4 +1,4 @@
-// The app under test, from outside: its address, its operator's interface, and buyers without a browser.
+// Client of the app under test: its address, the admin API, and buyers without a browser.
 
 import { randomBytes } from "node:crypto";
 
@@ -6,13 +6,13 @@ import { eventually, untilReady } from "../../support/retry.mjs";
 
 export { eventually };
 
-/** Where the app answers. */
+/** The address of the app. */
 export const url = required("STAMPEDE_URL").replace(/\/$/, "");
 
 const adminToken = required("STAMPEDE_ADMIN_TOKEN");
 const cronToken = required("STAMPEDE_CRON_TOKEN");
 
-/** The operator's token, for the page that asks for it. */
+/** The operator's token, to enter on the operator's page. */
 export const operatorToken = adminToken;
 
 function required(name) {
@@ -22,8 +22,8 @@ function required(name) {
 }
 
 /**
- * Sends a request; resolves to its document, and fails with what the server said. A server that is not ready is asked
- * again when it said.
+ * Sends a request that must succeed. Resolves to the JSON document of the response; throws with the response's text.
+ * Retries a 503 after its `Retry-After`.
  */
 export async function call(method, path, { token, body } = {}) {
   const { status, text } = await untilReady(async () => {
@@ -41,16 +41,16 @@ export async function call(method, path, { token, body } = {}) {
   return text ? JSON.parse(text) : null;
 }
 
-/** The same for operators, below `/api/admin`. */
+/** As `call`, below `/api/admin` with the operator's token. */
 export const callAdmin = (method, path, body) => call(method, `/api/admin${path}`, { token: adminToken, body });
 
-/** What the cron job calls. */
+/** Runs the sweeper, as the cron job does. */
 export const sweep = () => call("POST", "/api/tasks/sweep", { token: cronToken, body: {} });
 
-/** A name that no other test has. */
+/** A name that no other test uses. */
 export const unique = (prefix) => `${prefix}-${randomBytes(4).toString("hex")}`;
 
-/** Milliseconds between this machine's clock and the server's, by the quickest of some answers. */
+/** The server's clock minus this machine's, in milliseconds, by the quickest of eight responses. */
 export async function serverClockOffset(activity) {
   let best = { roundTrip: Infinity };
   for (let tries = 0; tries < 8; tries += 1) {
@@ -62,7 +62,7 @@ export async function serverClockOffset(activity) {
   return best.offset;
 }
 
-/** Creates and publishes a sale of one SKU, `item`; resolves to its id and its start. */
+/** Creates and publishes an activity with one SKU, `item`. Times are in milliseconds. Resolves to its id and start. */
 export async function publish({
   startsIn = -1_000, duration = 600_000, total = 10, payTimeout = 300, perUser = 1, ...overrides
 } = {}) {
@@ -82,7 +82,7 @@ export async function publish({
   return { id, startsAt };
 }
 
-/** Waits until the gate of a sale says one of these phases: a change takes up to two seconds (F5). */
+/** Waits until the gate of an activity has one of these phases: a change takes up to two seconds (F5). */
 export const untilPhase = (id, { phases }) =>
   eventually(`the sale ${id} being ${phases.join(" or ")}`, async () => {
     const response = await fetch(`${url}/api/activities/${id}/gate.json`);
@@ -90,20 +90,20 @@ export const untilPhase = (id, { phases }) =>
     return { done: phases.includes(value.phase), value };
   });
 
-/** A buyer without a browser. */
+/** Signs a buyer in without a browser. */
 export async function signIn(user = unique("buyer")) {
   const { token } = await call("POST", "/sandbox/sign-in", { body: { user } });
   return { user, token };
 }
 
-/** Buys one unit of `item`; resolves to the order. */
+/** Reserves one unit of `item`. Resolves to the order. */
 export async function reserve(activity, { token }) {
   const { ticket } = await call("POST", `/api/activities/${activity}/ticket`, { token, body: {} });
   const { start_key } = await untilPhase(activity, { phases: ["open"] });
   return call("POST", `/api/activities/${activity}/orders`, { body: { sku: "item", quantity: 1, ticket, start_key } });
 }
 
-/** Waits until an order has a status, as its owner sees it. */
+/** Waits until an order has a status, as reported to its owner. */
 export const untilOrder = (order, status, { token }) =>
   eventually(`${order} becoming ${status}`, async () => {
     const value = await call("GET", `/api/orders/${order}`, { token });

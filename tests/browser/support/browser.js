@@ -1,4 +1,4 @@
-// A browser, and pages that fail a test when they break their own rules.
+// The browser, and pages that fail a test on script errors and violations of the content security policy.
 
 import assert from "node:assert/strict";
 import { after, before } from "node:test";
@@ -17,7 +17,7 @@ before(async () => {
     executablePath: process.env.STAMPEDE_CHROMIUM ?? "/usr/bin/chromium",
     args: ARGUMENTS,
     timeout: 180_000,
-    // Buyers have it.
+    // The back/forward cache is on, as in the browsers of buyers.
     ignoreDefaultArgs: ["--disable-back-forward-cache"],
   });
 });
@@ -25,18 +25,18 @@ before(async () => {
 after(() => browser?.close());
 
 /**
- * Opens a page of the app in a profile of its own and gives it to `use`; resolves to what that resolves to.
- * Afterwards fails on every error of a script and on every breach of the content security policy.
+ * Opens a page of the app in a new profile and passes it to `test`. Resolves to the result of `test`. Fails if the page
+ * had a script error or violated the content security policy. `clockOff` shifts the page's `Date`, in milliseconds.
  */
 export async function withPage(path, test, { clockOff = 0, ...options } = {}) {
   const context = await browser.newContext({ baseURL: url, locale: "en-GB", ...options });
-  // Less than the minute after which a page looks at its sale whatever else it does.
+  // Less than a minute, after which a page loads its activity anyway and could hide a missing update.
   context.setDefaultTimeout(40_000);
   const page = await context.newPage();
   const pageErrors = [];
   page.on("pageerror", (error) => pageErrors.push(`error: ${error.stack ?? error}`));
   page.on("console", (message) => {
-    // A refusal that the page handles shows there too: that is no fault.
+    // Chromium also logs error responses that the page handles: ignore them.
     if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) {
       pageErrors.push(`console: ${message.text()}`);
     }
@@ -51,7 +51,7 @@ export async function withPage(path, test, { clockOff = 0, ...options } = {}) {
     error.message += `\n${pageErrors.join("\n")}`;
     throw error;
   } finally {
-    // A request that a route of the test still has in hand fails when its page closes.
+    // Closing the page fails requests that are still intercepted by a route of the test: ignore these errors.
     await Promise.all([page, context].map((routed) => routed.unrouteAll({ behavior: "ignoreErrors" })));
     await context.close();
   }
@@ -59,7 +59,7 @@ export async function withPage(path, test, { clockOff = 0, ...options } = {}) {
   return result;
 }
 
-// Runs in the page before its own scripts: a computer whose clock is wrong.
+// Runs in the page before its own scripts. Simulates a computer whose clock is wrong.
 function shiftClock(offset) {
   const RealDate = Date;
   globalThis.Date = class extends RealDate {
@@ -75,7 +75,7 @@ function shiftClock(offset) {
 /** The element with a test id. */
 export const byTestId = (page, id) => page.getByTestId(id);
 
-/** Signs a buyer in by the dialog. */
+/** Signs a buyer in through the dialog. */
 export async function signInOnPage(page, user) {
   await byTestId(page, "sign-in").click();
   await byTestId(page, "sign-in-user").fill(user);
@@ -83,14 +83,14 @@ export async function signInOnPage(page, user) {
   await byTestId(page, "user").filter({ hasText: user }).waitFor();
 }
 
-/** Opens the operator's page with its token. */
+/** Enters the operator's token and waits for the list of activities. */
 export async function signInAsOperator(page) {
   await byTestId(page, "admin-token").fill(operatorToken);
   await byTestId(page, "admin-enter").click();
   await byTestId(page, "admin-sales").waitFor();
 }
 
-/** Fills the address in and goes to the payment's page. */
+/** Fills in the address and continues to the payment page of the sandbox. */
 export async function goToPayment(page) {
   const address = { name: "Mia Example", street: "1 Long Road", postal_code: "12345", city: "Town", country: "Utopia" };
   for (const [name, value] of Object.entries(address)) await page.locator(`#${name}`).fill(value);
@@ -98,12 +98,12 @@ export async function goToPayment(page) {
   await page.waitForURL(/\/sandbox\/pay\//);
 }
 
-/** Waits until an element's text matches. */
+/** Waits until the text of an element contains or matches `text`. */
 export const untilText = (page, id, text) => byTestId(page, id).filter({ hasText: text }).waitFor();
 
 /**
- * Listens to what an element says from now on where it can be seen, however briefly, and remembers it when the page
- * is left: `says(words)` waits until it has said so, `hasSaid(words)` answers whether it has.
+ * Records every text that an element shows from now on while it is visible, however briefly, and keeps the record after
+ * navigation. `untilShown(expected)` waits until it has shown a text; `hasShown(expected)` returns whether it has.
  */
 export async function recordText(element) {
   const texts = [];
@@ -116,7 +116,7 @@ export async function recordText(element) {
       if (text && text !== last) globalThis[name](text);
       last = text;
     };
-    // All of the page: what an element stands in shows and hides it.
+    // Observes the whole document, because an ancestor can show or hide the element.
     const everything = { subtree: true, childList: true, characterData: true, attributes: true };
     new MutationObserver(record).observe(document, everything);
     record();
@@ -128,6 +128,6 @@ export async function recordText(element) {
   return { hasShown, untilShown };
 }
 
-/** Waits until the button can or cannot be pressed. */
+/** Waits until the buy button is `enabled` or `disabled`. */
 export const untilBuyButton = (page, state) =>
   page.locator(`[data-testid="buy"]:${state}`).waitFor();

@@ -1,10 +1,10 @@
-// What takes its time is measured more than once.
+// Repeats tests that measure times.
 
 import assert from "node:assert/strict";
 
 /**
- * Measures up to three times, each from scratch: a page that is late is late every time, a machine that stalls is not.
- * `measure` resolves to a complaint, or to nothing when all came in time; what it throws counts at once.
+ * Runs `measure` up to three times, each from the beginning: a defect makes every run late, a stalled machine does not.
+ * `measure` resolves to a description of what was late, or to nothing. An exception fails the test at once.
  */
 export async function retryIfLate(measure) {
   const problems = [];
