@@ -1,4 +1,4 @@
-// Human checks (B5), solved by ALTCHA's own library as other clients than browsers do.
+// Proofs of work (B5), solved by ALTCHA's library for clients that are not browsers.
 
 import assert from "node:assert/strict";
 import { webcrypto } from "node:crypto";
@@ -10,12 +10,12 @@ import * as v1 from "altcha-lib/v1";
 
 import { call, eventually, publish, send, signIn } from "./support/app.js";
 
-// What version 1 of the library takes for granted is not there yet in Node 18, which Debian 12 has.
+// Version 1 of the library expects a global `crypto`, which Node 18 (in Debian 12) lacks.
 globalThis.crypto ??= webcrypto;
 
 const encode = (payload) => Buffer.from(JSON.stringify(payload)).toString("base64");
 
-/** A sale that asks for a proof of work, and somebody who wants a ticket. */
+/** Publishes an activity that requires a proof of work. Resolves to functions that request a challenge and a ticket. */
 async function publishWithProofOfWork() {
   const { id } = await publish({ human_check: "pow" });
   const { token } = await signIn();
@@ -59,7 +59,7 @@ test("a payload without a valid proof of work is refused in both versions", asyn
     Buffer.concat([Buffer.from(version2.parameters.nonce, "hex"), Buffer.alloc(4)]));
   const invalidPayloads = [
     { challenge: null, solution: null, test: true },
-    // The key of counter 0 is derived rightly, and does not begin as it was asked to.
+    // The key of counter 0 is derived correctly, but lacks the required prefix.
     { challenge: version2, solution: { counter: 0, derivedKey: Buffer.from(derivedKey).toString("hex"), time: 1 } },
     { ...version1, number: 0, took: 1 },
   ];

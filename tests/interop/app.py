@@ -1,4 +1,4 @@
-"""The app under test, from outside: its address, and what `with-app` says of it."""
+"""Client of the app under test: its address, its variables, and requests."""
 
 import json
 import os
@@ -8,12 +8,12 @@ import urllib.request
 
 
 def variable(name):
-    """Something that `with-app` says of the app, such as `ADMIN_TOKEN`."""
+    """Returns a `STAMPEDE_…` environment variable that `with-app` sets, such as `ADMIN_TOKEN`."""
     return os.environ["STAMPEDE_" + name]
 
 
 def call(method, path, body=None, token=None, headers=None):
-    """Sends a request, again when a server that is not ready says so; answers the status and the document."""
+    """Sends a request, and retries a 503 after its `Retry-After`. Returns the status and the JSON document."""
     deadline = time.monotonic() + 30
     while True:
         status, response_headers, raw = send(method, path, body, token, headers)
@@ -24,7 +24,7 @@ def call(method, path, body=None, token=None, headers=None):
 
 
 def send(method, path, body, token, headers):
-    """Sends a request once; answers the status, the headers and the bytes."""
+    """Sends a request once. Returns the status, the headers and the bytes of the body."""
     data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
     request = urllib.request.Request(variable("URL") + path, data=data, method=method)
     for name, value in {"content-type": "application/json", **(headers or {})}.items():
@@ -39,7 +39,7 @@ def send(method, path, body, token, headers):
 
 
 def eventually(description, probe):
-    """Looks until there is something to see."""
+    """Polls until `probe` returns a true value, and returns it. Fails after 30 seconds."""
     deadline = time.monotonic() + 30
     while True:
         value = probe()

@@ -7,7 +7,7 @@ import { Webhook } from "standardwebhooks";
 
 import { buy, publish, send, signIn, untilOrder, variable } from "./support/app.js";
 
-/** Signs a callback as a payment provider with the official library would, and sends it. */
+/** Signs a callback with the official library, as a payment provider would, and sends it. */
 async function sendCallback(id, body, { at = new Date(), secret = variable("WEBHOOK_SECRETS").split(" ")[0] } = {}) {
   const payload = JSON.stringify(body);
   const headers = {

@@ -1,4 +1,4 @@
-"""The OpenAPI document, and answers judged by it (G11)."""
+"""The OpenAPI document, and checks of responses against it (G11)."""
 
 import copy
 import json
@@ -12,17 +12,17 @@ from referencing.jsonschema import DRAFT202012
 ROOT = Path(__file__).resolve().parents[2]
 METHODS = ("get", "put", "post", "delete", "patch", "head", "options", "trace")
 
-# What every answer of HTTP has, and no document says.
+# Headers of every HTTP response, which the document does not list.
 COMMON_HEADERS = {"content-length", "content-type", "connection", "date"}
 
 
 def load():
-    """The document as it is served."""
+    """Returns the OpenAPI document."""
     return json.loads((ROOT / "static/openapi.json").read_text())
 
 
 def with_closed_objects(node):
-    """The same with closed objects: an answer has no member that the document does not name."""
+    """Returns a copy of a schema that allows no members beyond those that it names."""
     if isinstance(node, list):
         return [with_closed_objects(item) for item in node]
     if not isinstance(node, dict):
@@ -34,7 +34,7 @@ def with_closed_objects(node):
 
 
 class Contract:
-    """Judges requests and answers, and remembers which operations it saw succeed."""
+    """Checks requests and responses, and records the operations that succeeded."""
 
     def __init__(self, document):
         self.document = document
@@ -50,21 +50,21 @@ class Contract:
         ]
 
     def operations(self):
-        """Every operation: its id, method, path and description."""
+        """Yields every operation: its id, method, path and definition."""
         for path, item in self.document["paths"].items():
             for method, operation in item.items():
                 if method in METHODS:
                     yield operation["operationId"], method, path, operation
 
     def find_operation(self, method, path):
-        """The JSON pointer of the operation that answers a request, and the operation."""
+        """Returns the location of the operation for a request, as the tokens of its JSON pointer, and the operation."""
         for pattern, template, item in self.paths:
             if pattern.match(path.split("?")[0]) and method.lower() in item:
                 return ("paths", template, method.lower()), item[method.lower()]
         raise AssertionError(f"{method} {path} is not in the document")
 
     def resolve(self, location, node):
-        """What a reference means, and where it stands."""
+        """Follows a `$ref`. Returns the location and the node that it refers to."""
         while "$ref" in node and set(node) == {"$ref"}:
             location = tuple(token.replace("~1", "/").replace("~0", "~") for token in node["$ref"].split("/")[1:])
             node = self.document
@@ -73,7 +73,7 @@ class Contract:
         return location, node
 
     def validate(self, instance, location, label, closed):
-        """An instance fits the schema that stands somewhere in the document."""
+        """Asserts that an instance is valid by the schema at a location. `closed` allows no undocumented members."""
         pointer = "/".join(token.replace("~", "~0").replace("/", "~1") for token in location)
         schema = {"$ref": f"urn:{'closed' if closed else 'open'}#/{pointer}"}
         validator = OAS31Validator(schema, registry=self.registry, format_checker=oas31_format_checker)
@@ -81,7 +81,7 @@ class Contract:
         assert not errors, f"{label} is not as the document says:\n" + "\n".join(errors) + f"\n{instance}"
 
     def check_response(self, method, path, body, status, headers, raw):
-        """An answer is as the document says, and so is the body that was sent if it was good enough; its JSON."""
+        """Asserts that a response, and the request body if it was accepted, match the document. Returns the content."""
         label = f"{method} {path} → {status}"
         location, operation = self.find_operation(method, path)
         assert str(status) in operation["responses"], f"{label} is not in the document: {raw!r}"
@@ -97,7 +97,7 @@ class Contract:
         return document
 
     def check_headers(self, label, location, response, headers):
-        """Every header is named by the document, and those that it requires are there."""
+        """Asserts that every header is documented and valid, and that required headers are present."""
         documented = response.get("headers", {})
         unknown = set(headers) - set(documented) - COMMON_HEADERS
         assert not unknown, f"{label} has headers that are not in the document: {unknown}"
@@ -111,7 +111,7 @@ class Contract:
                 assert not header.get("required"), f"{label} has no {name}"
 
     def check_content(self, label, location, response, headers, raw):
-        """The content is of a type that the document names, and fits its schema."""
+        """Asserts that the content has a documented type and is valid by its schema. Returns the parsed content."""
         assert int(headers["content-length"]) == len(raw), f"{label} has another length than it says"
         if "content" not in response:
             assert not raw, f"{label} has content that is not in the document: {raw!r}"

@@ -1,4 +1,4 @@
-// Events out, verified by the official library as a shop would (E7).
+// Outgoing events, verified by the official library as a shop would (E7).
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -16,7 +16,7 @@ before(async () => {
 });
 after(() => shop.stop());
 
-/** Sweeps until so many attempts came about an order. */
+/** Sweeps until the shop has received at least `count` deliveries for an order. */
 const untilAttempts = (order, count) =>
   eventually(`${count} events about ${order}`, async () => {
     await sweep();

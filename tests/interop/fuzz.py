@@ -1,4 +1,4 @@
-"""Schemathesis against every route; to be run beside an app. It sends the same each time."""
+"""Runs Schemathesis against every route of a running app. Deterministic: sends the same requests each time."""
 
 import os
 import subprocess
@@ -52,7 +52,7 @@ CHECKS = ["not_a_server_error", "status_code_conformance", "content_type_conform
 
 
 def create_test_data():
-    """Three sales and an order: what the configuration names."""
+    """Creates the three activities and the order that the configuration refers to. Returns the values for `CONFIG`."""
     admin = variable("ADMIN_TOKEN")
     for name in ["buyers", "operated", "draft"]:
         assert call("PUT", "/api/admin/activities/" + name, spec(), admin)[0] == 200
@@ -68,7 +68,7 @@ def create_test_data():
 
 
 def main():
-    """Schemathesis's exit code."""
+    """Runs Schemathesis and returns its exit code."""
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "schemathesis.toml"
         config.write_text(CONFIG.format(**create_test_data()))

@@ -1,4 +1,4 @@
-"""Signs what Schemathesis sends as a payment provider, so that some of it is read."""
+"""Schemathesis hooks: sign payment callbacks, so that the app processes some of their bodies."""
 
 import os
 from datetime import datetime, timezone
@@ -9,7 +9,7 @@ from standardwebhooks.webhooks import Webhook
 
 
 class Signature:
-    """Signs a prepared request."""
+    """Adds the Standard Webhooks headers to a prepared request; skips bodies that are not UTF-8."""
 
     def __call__(self, request):
         now, body = datetime.now(tz=timezone.utc), request.body or b""
@@ -25,7 +25,7 @@ class Signature:
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """Every callback whose headers are as they should be gets a signature that holds."""
+    """Signs every callback that was generated with valid headers."""
     headers = case.meta.components.get(ParameterLocation.HEADER) if case.meta else None
     if case.path == "/api/payments/webhook" and headers and not headers.mode.is_negative:
         kwargs["auth"] = Signature()

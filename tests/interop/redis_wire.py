@@ -1,11 +1,11 @@
-"""One command for Redis, by hand: for what no route can bring about."""
+"""Sends one command to Redis, to create states that no route can create."""
 
 import socket
 from urllib.parse import urlsplit
 
 
 def command(url, *arguments):
-    """Sends a command to the server at `redis://[:password@]host:port`; answers its reply's first line."""
+    """Sends a command to the server at `redis://[:password@]host:port`. Returns the first line of its reply."""
     address = urlsplit(url)
     with socket.create_connection((address.hostname, address.port or 6379), timeout=10) as connection:
         replies = connection.makefile("rb")

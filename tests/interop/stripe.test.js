@@ -1,4 +1,4 @@
-// Payments by Stripe: our requests compared with those of the official library, its signatures on our callbacks (E1–E5).
+// Payments by Stripe: the app's requests equal those of the official library, whose signatures it accepts (E1–E5).
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -28,7 +28,7 @@ after(() => Promise.all([server.stop(), shop.stop()]));
 const checkout = (order, { token }) =>
   send("POST", `/api/orders/${order.order_no}/checkout`, { token, body: { address } });
 
-/** An order with an open session. */
+/** Places an order and opens its payment session. */
 async function orderWithSession(changes, quantity) {
   const buyer = await signIn();
   const order = await buy(await publish(changes), buyer, quantity);
@@ -37,7 +37,7 @@ async function orderWithSession(changes, quantity) {
   return { buyer, order, session: server.lastSessionOf(order.order_no), document };
 }
 
-/** Signs an event as the official library does for tests, and sends it. */
+/** Signs an event with the official library's helper for tests, and sends it. */
 async function sendCallback(type, object, { secret = variable("STRIPE_SECRET"), timestamp } = {}) {
   const id = `evt_${Math.random().toString(36).slice(2)}`;
   const payload = JSON.stringify({ id, object: "event", type, api_version: "2026-10-28.endive", data: { object } });
@@ -45,7 +45,7 @@ async function sendCallback(type, object, { secret = variable("STRIPE_SECRET"), 
   return send("POST", "/api/payments/stripe", { body: payload, headers: { "stripe-signature": header } });
 }
 
-/** A paid order whose buyer wants the money back, and Stripe has been asked; `refunds` are those it knows. */
+/** A paid order whose refund the app has requested from Stripe; `refunds` are the refunds at Stripe. */
 async function orderBeingRefunded() {
   const { buyer, order, session } = await orderWithSession();
   server.pay(session);
@@ -55,7 +55,7 @@ async function orderBeingRefunded() {
   return { buyer, order, session, refunds: await refundsOf(session.payment_intent) };
 }
 
-/** The refunds of a payment that Stripe knows: sweeps until it has been asked for one. */
+/** Sweeps until the app has requested a refund of a payment. Resolves to the refunds at Stripe. */
 const refundsOf = (payment) =>
   eventually(`a refund of ${payment}`, async () => {
     await sweep();
@@ -63,7 +63,7 @@ const refundsOf = (payment) =>
     return { done: value.length > 0, value };
   });
 
-/** What matters of a request on the wire. */
+/** The parts of a request that must be equal to the library's. */
 const comparable = ({ method, path, headers, form }) => ({
   method,
   path,
@@ -129,7 +129,7 @@ for (const [description, type, finish] of [
     const keys = new Set(opened.map(({ headers }) => headers["idempotency-key"]));
     assert.deepEqual([...keys], [`checkout_${order.order_no}`, `checkout_${order.order_no}_2`]);
 
-    // Stripe tells of the first one again: the second one stays, and is paid.
+    // Stripe reports the end of the first session again: the second one stays open, and is paid.
     assert.equal((await sendCallback(type, session)).status, 204);
     const current = await call("GET", `/api/orders/${order.order_no}`, { token: buyer.token });
     assert.equal(current.checkout_url, second.url);
@@ -195,7 +195,7 @@ test("a failed refund is requested again as a new refund", async () => {
   const { order, refunds } = await orderBeingRefunded();
   assert.equal(refunds.length, 1);
   const failed = { ...refunds[0], status: "failed", failure_reason: "lost_or_stolen_card" };
-  // Stripe says so twice, under two names.
+  // Stripe reports a failed refund twice, by two event types.
   for (const type of ["refund.failed", "refund.updated"]) assert.equal((await sendCallback(type, failed)).status, 204);
   const [stuck] = (await callAdmin("GET", "/refunds")).filter((refund) => refund.order_no === order.order_no);
   assert.deepEqual([stuck.state, stuck.last_error], ["requested", "the provider said no"]);
@@ -230,7 +230,7 @@ test("while Stripe is unavailable the order stays reserved, and a later checkout
 test("before an order is released, Stripe is queried: a paid order stays, an unpaid session is expired", async () => {
   const short = { pay_timeout_seconds: 10, pay_extension_seconds: 0 };
   const paid = await orderWithSession(short);
-  // Before anybody sweeps: what is due and not paid loses its session.
+  // Paid before the first sweep, which expires the session of a due order that is not paid.
   server.pay(paid.session);
   const unpaid = await orderWithSession(short);
   await untilOrder(paid.order.order_no, "paid", paid.buyer);

@@ -1,4 +1,4 @@
-"""Payment callbacks, signed by the official library of PyPI (E2)."""
+"""Payment callbacks, signed by the official library from PyPI (E2)."""
 
 import json
 import unittest
@@ -10,7 +10,7 @@ from app import call, variable
 
 
 def send_callback(event, body, at, secret):
-    """Signs a callback as a provider with the official library would, and sends it."""
+    """Signs a callback with the official library, as a provider would, and sends it."""
     payload = json.dumps(body)
     headers = {
         "webhook-id": event,
@@ -21,7 +21,7 @@ def send_callback(event, body, at, secret):
 
 
 class Callbacks(unittest.TestCase):
-    """The app's answers to callbacks."""
+    """The app's responses to callbacks."""
 
     secret = variable("WEBHOOK_SECRETS").split(" ")[0]
     body = {"type": "customer.created", "timestamp": "x", "data": {"name": "Zoë"}}

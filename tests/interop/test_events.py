@@ -1,4 +1,4 @@
-"""Events out, verified by the official library of PyPI as a shop would (E7)."""
+"""Outgoing events, verified by the official library from PyPI as a shop would (E7)."""
 
 import threading
 import unittest
@@ -12,28 +12,28 @@ from app import call, eventually, variable
 
 
 class Shop(BaseHTTPRequestHandler):
-    """The shop's endpoint."""
+    """The shop's events endpoint. Records every event."""
 
     received = []
 
     def do_POST(self):
-        """Takes an event."""
+        """Records an event and returns 204."""
         body = self.rfile.read(int(self.headers["content-length"]))
         self.received.append((dict(self.headers.items()), body))
         self.send_response(204)
         self.end_headers()
 
     def log_message(self, *_):
-        """Says nothing."""
+        """Suppresses the log of requests."""
 
 
 def call_admin(method, path, body=None):
-    """A call of an operator."""
+    """Calls a route below `/api/admin` with the operator's token."""
     return call(method, "/api/admin" + path, body, variable("ADMIN_TOKEN"))
 
 
 def buy():
-    """An order that waits for payment."""
+    """Publishes an activity and places an order. Returns the order number."""
     activity = "sale-" + uuid.uuid4().hex[:8]
     now = datetime.now(tz=timezone.utc)
     times = [(now + timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ") for minutes in (-1, 10)]
@@ -52,7 +52,7 @@ def buy():
 
 
 class Events(unittest.TestCase):
-    """What the shop is told."""
+    """The events that the shop receives."""
 
     def test_the_official_library_accepts_the_events_sent_to_the_shop(self):
         server = ThreadingHTTPServer(("127.0.0.1", int(variable("PORT_EVENTS"))), Shop)

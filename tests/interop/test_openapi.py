@@ -1,4 +1,4 @@
-"""The OpenAPI document, checked against the app and the project (G11)."""
+"""Checks the OpenAPI document against its specification, the project's files and a running app (G11)."""
 
 import json
 import os
@@ -15,13 +15,13 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from app import variable
 from contract import METHODS, ROOT, load
 
-# What these routes of the manifest serve is no part of the interface, or is listed below /api/admin.
+# Routes of the manifest that serve no part of the API, or whose routes are documented below /api/admin.
 CATCH_ALL = {"/api/...", "/sandbox/...", "/..."}
 HERE = Path(__file__).resolve().parent
 
 
 def documented_routes():
-    """Every operation of the document as `GET /api/orders/:order_no`."""
+    """Yields every operation of the document, as `GET /api/orders/:order_no`."""
     for path, item in load()["paths"].items():
         for method in item:
             if method in METHODS:
@@ -29,17 +29,17 @@ def documented_routes():
 
 
 def with_colons(path):
-    """A path with its parameters as the manifest and the README write them."""
+    """Converts `{name}` in a path to `:name`, as the manifest and the README write parameters."""
     return re.sub(r"\{(\w+)\}", r":\1", path)
 
 
 def without_parameter_names(route):
-    """A route whose parameters have no names."""
+    """Replaces every parameter of a route with `:`."""
     return re.sub(r":\w+", ":", route)
 
 
 def readme_routes():
-    """The routes of the README's table, as `GET /api/orders/:order_no`, with its abbreviations undone."""
+    """Yields the routes of the README's tables, as `GET /api/orders/:order_no`, with abbreviations expanded."""
     text = (ROOT / "README.md").read_text().split("## Routes")[1].split("\n## ")[0]
     for row in re.findall(r"^\| (.*?) \| ", text, re.M):
         method, first_path, full_path = "", "", ""
@@ -57,7 +57,7 @@ def readme_routes():
 
 
 def admin_routes():
-    """The routes in the arms of `functions/admin/src/routes.rs`, parameters without names."""
+    """Yields the routes in the match arms of `functions/admin/src/routes.rs`, with parameters as `:`."""
     text = (ROOT / "functions/admin/src/routes.rs").read_text()
     for method, arm in re.findall(r"\(&Method::(\w+), \[(.*?)\]\) =>", text):
         paths = ["/api/admin"] if '"healthz"' not in arm and '"readyz"' not in arm and '"metrics"' not in arm else [""]
@@ -68,14 +68,14 @@ def admin_routes():
 
 
 def run_with_app(*command, variables=()):
-    """Runs a command beside an app of its own, which pays in the sandbox."""
+    """Runs a command with a new app, which uses the sandbox for payments."""
     flags = [part for variable in variables for part in ("--variable", variable)]
     programs = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
     return subprocess.run([programs / "with-app", *flags, *command], capture_output=True, text=True, timeout=1800, cwd=HERE)
 
 
 class Document(unittest.TestCase):
-    """What the document says of itself and of the project."""
+    """Checks of the document against its specification and the project's files."""
 
     def test_the_document_is_openapi_3_1(self):
         document = load()
@@ -121,7 +121,7 @@ class Document(unittest.TestCase):
         self.assertGreater(checked, 100)
 
     def responses(self, document):
-        """Every response of every operation, with its status."""
+        """Yields every response of every operation, with its status."""
         for item in document["paths"].values():
             for operation in (item[method] for method in item if method in METHODS):
                 for status, response in operation["responses"].items():
@@ -130,16 +130,16 @@ class Document(unittest.TestCase):
 
 
 class RunningApp(unittest.TestCase):
-    """What the app answers."""
+    """Checks of a running app's responses against the document."""
 
     def test_every_response_of_a_whole_sale_matches_the_document(self):
-        """Runs `walk.py`: every operation succeeds at least once, and is refused in most of the ways it can be."""
+        """Runs `walk.py`: every operation succeeds at least once, and most of its errors occur."""
         events = ["events_url=http://127.0.0.1:{port:events}/events", "events_host=http://127.0.0.1:{port:events}"]
         result = run_with_app(sys.executable, "walk.py", variables=events)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def test_every_response_to_a_fuzzed_request_matches_the_document(self):
-        """Runs `fuzz.py`: Schemathesis sends what the document allows, and what it does not."""
+        """Runs `fuzz.py`: Schemathesis sends valid and invalid requests."""
         result = run_with_app(sys.executable, "fuzz.py")
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 

@@ -1,4 +1,4 @@
-"""Sign-in tokens made by PyJWT, with every algorithm an app can be set to (B1)."""
+"""Sign-in tokens made by PyJWT, with every algorithm that the app supports (B1)."""
 
 import base64
 import json
@@ -24,19 +24,19 @@ KEY_GENERATORS = {
 
 
 def claims(**changes):
-    """Claims of a user that hold for an hour; None takes one away."""
+    """Returns valid claims of a user for an hour, with changes. None removes a claim."""
     now = int(time.time())
     valid = {"sub": "ada", "iss": ISSUER, "aud": AUDIENCE, "exp": now + 3600, "level": 3, "member": True}
     return {name: value for name, value in {**valid, **changes}.items() if value is not None}
 
 
 def unsigned(body):
-    """A token that says it needs no signature."""
+    """Returns a token with the algorithm `none`."""
     return jwt.encode(body, None, algorithm="none")
 
 
 def signed_with_the_public_key(body, public):
-    """HS256 with the public key as its secret: PyJWT refuses to do that, so by hand."""
+    """Returns an HS256 token with the public key as its secret. Built by hand, because PyJWT refuses to."""
     import hashlib
     import hmac
 
@@ -47,10 +47,10 @@ def signed_with_the_public_key(body, public):
 
 
 class Tokens(unittest.TestCase):
-    """An app for each algorithm, with a key that was made for it."""
+    """Runs an app for each algorithm, with a new key."""
 
     def test_every_algorithm_is_accepted_and_pinned(self):
-        """Runs `judge` below beside an app that is set to one algorithm after the other, with PEM and with JWK."""
+        """Configures each algorithm in turn, with the key as PEM and as JWK."""
         for algorithm, generate in KEY_GENERATORS.items():
             key = generate()
             private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
@@ -69,7 +69,7 @@ class Tokens(unittest.TestCase):
         self.check_with_app(variables, "HS256", secret, "")
 
     def check_with_app(self, variables, *arguments):
-        """Runs `judge` below."""
+        """Runs `check_tokens` in a new process with a new app."""
         flags = [part for name, value in variables.items() for part in ("--variable", f"{name}={value}")]
         programs = Path(os.environ.get("CARGO_TARGET_DIR", "../../target")) / "release"
         command = [programs / "with-app", *flags, sys.executable, __file__, *arguments]
@@ -78,7 +78,7 @@ class Tokens(unittest.TestCase):
 
 
 def check_tokens(algorithm, private, public):
-    """Asks the app that is there for the caller's orders, which needs nothing but a token that holds."""
+    """Requests the user's orders from the running app, with valid and invalid tokens: the token alone decides."""
     now = int(time.time())
     sign = lambda **changes: jwt.encode(claims(**changes), private, algorithm=algorithm)
     other_key = KEY_GENERATORS[algorithm]() if algorithm in KEY_GENERATORS else "another secret, " * 4

@@ -1,4 +1,7 @@
-"""A whole sale, every route of it, judged by the OpenAPI document; to be run beside an app that pays in the sandbox."""
+"""Calls every route during a whole sale and checks each response against the OpenAPI document.
+
+Needs a running app that uses the sandbox for payments.
+"""
 
 import hashlib
 import hmac
@@ -20,13 +23,13 @@ ULIDS = [f"01JZ8Q4M7T3V9X2C5B6N0K1R8{last}" for last in "0123456789"]
 
 
 class Caller:
-    """Sends requests, and has every answer judged."""
+    """Sends requests and checks every response against the OpenAPI document."""
 
     def __init__(self):
         self.contract = Contract(load())
 
     def send(self, method, path, body=None, token=None, headers=None):
-        """The status, the headers and the bytes of an answer."""
+        """Sends a request once. Returns the status, the headers and the bytes, unchecked."""
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         request = urllib.request.Request(variable("URL") + path, data=data, method=method)
         given = {"content-type": "application/json", **(headers or {})}
@@ -41,13 +44,13 @@ class Caller:
             return refusal.code, refusal.headers, refusal.read()
 
     def send_checked(self, method, path, body=None, token=None, headers=None):
-        """The status and the document of an answer that is as the OpenAPI document says."""
+        """Sends a request once and checks the response. Returns the status, the content and the headers."""
         status, given, raw = self.send(method, path, body, token, headers)
         given = {name.lower(): value for name, value in given.items()}
         return status, self.contract.check_response(method, path, body, status, given, raw), given
 
     def call(self, method, path, body=None, token=None, headers=None, expect=200):
-        """The document of an answer with this status, or this status and code; asks a server again that is not ready."""
+        """Asserts the status, or status and code, of a response. Retries `503 not_ready`. Returns the content."""
         deadline = time.monotonic() + 30
         while True:
             status, document, given = self.send_checked(method, path, body, token, headers)
@@ -59,11 +62,11 @@ class Caller:
             time.sleep(wait)
 
     def call_admin(self, method, path, body=None, expect=200):
-        """The same for operators."""
+        """As `call`, below `/api/admin` with the operator's token."""
         return self.call(method, "/api/admin" + path, body, ADMIN, expect=expect)
 
     def call_until(self, what, expect, *request, **more):
-        """Asks until the answer has this status, or this status and code: copies are up to a second old."""
+        """Repeats a request until it has this status, or this status and code: caches are up to a second old."""
 
         def answer():
             status, document, _ = self.send_checked(*request, **more)
@@ -73,23 +76,23 @@ class Caller:
 
 
 class Shop(BaseHTTPRequestHandler):
-    """The shop's endpoint of events."""
+    """The shop's events endpoint. Records every event."""
 
     events = []
 
     def do_POST(self):
-        """Takes an event."""
+        """Records an event and returns 204."""
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.events.append(({name.lower(): value for name, value in self.headers.items()}, body))
         self.send_response(204)
         self.end_headers()
 
     def log_message(self, *_):
-        """Says nothing."""
+        """Suppresses the log of requests."""
 
 
 def spec(opens=-1, ends=10, **changes):
-    """A sale that opens and ends so many minutes from now."""
+    """Returns the description of an activity. `opens` and `ends` are in minutes from now."""
     now = datetime.now(tz=timezone.utc)
     at = lambda minutes: (now + timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")
     sku = lambda sku, total: {"sku": sku, "name": f"The {sku}", "price": 1999, "currency": "EUR", "total": total}
@@ -100,7 +103,7 @@ def spec(opens=-1, ends=10, **changes):
 
 
 def walk(caller):
-    """Everything, part by part."""
+    """Runs all parts in order."""
     create_activities(caller)
     public_reads(caller)
     challenges_and_tickets(caller)
@@ -117,7 +120,7 @@ def walk(caller):
 
 
 def create_activities(caller):
-    """Sales are made, changed and published."""
+    """Creates, changes and publishes activities, and restocks."""
     caller.call_admin("PUT", "/activities/main", spec(title="A draft"))
     caller.call_admin("PUT", "/activities/main", spec())
     others = {"soon": spec(60, 70), "pow": spec(human_check="pow"), "captcha": spec(human_check="captcha"),
@@ -144,7 +147,7 @@ def create_activities(caller):
 
 
 def public_reads(caller):
-    """What everybody may read."""
+    """Reads the routes that need no token."""
     eventually("six sales", lambda: len(caller.call("GET", "/api/activities")) == 6)
     assert len(caller.call("GET", "/api/activities/main")["skus"]) == 3
     assert caller.call("GET", "/api/activities/main/gate.json")["start_key"]
@@ -156,14 +159,14 @@ def public_reads(caller):
 
 
 def sign_in(caller, user, **claims):
-    """A token; who gives it is no part of the interface."""
+    """Returns a token from the sandbox, which is not part of the document."""
     status, _, raw = caller.send("POST", "/sandbox/sign-in", {"user": user, **claims})
     assert status == 200, raw
     return json.loads(raw)["token"]
 
 
 def challenges_and_tickets(caller):
-    """Human checks, tickets, and who gets none."""
+    """Requests challenges and tickets, with the refusals of both."""
     ada = sign_in(caller, "ada")
     call = lambda activity, what, body, expect, token=ada: caller.call_until(
         f"{what} of {activity}", expect, "POST", f"/api/activities/{activity}/{what}", body, token)
@@ -190,12 +193,12 @@ def challenges_and_tickets(caller):
 
 
 def ticket(caller, activity, token):
-    """A ticket of a sale."""
+    """Returns a ticket for an activity."""
     return caller.call("POST", f"/api/activities/{activity}/ticket", {}, token, expect=201)["ticket"]
 
 
 def place_orders(caller):
-    """Three orders of Ada's, and what cannot be bought; the orders by what becomes of them, with their tickets."""
+    """Places three orders, and provokes refusals. Returns `(order number, ticket)` by the order's later status."""
     ada = sign_in(caller, "ada")
     key = caller.call("GET", "/api/activities/main/gate.json")["start_key"]
     body = lambda **changes: {"sku": "item", "quantity": 1, "start_key": key, **changes}
@@ -224,18 +227,18 @@ def place_orders(caller):
 
 
 def ticket_with_low_limit(caller):
-    """A ticket of the sale with the low limit, and its start key."""
+    """Returns a ticket for the activity with the low limit, and its start key."""
     key = caller.call("GET", "/api/activities/few/gate.json")["start_key"]
     return ticket(caller, "few", sign_in(caller, "cleo")), key
 
 
 def read_orders(caller, orders):
-    """Orders are shown to their owners, as they were asked for."""
+    """Reads orders with the credentials of their owner, and with others, which are refused."""
     ada, (order_no, own_ticket) = sign_in(caller, "ada"), orders["paid"]
     path = "/api/orders/" + order_no
 
     def are_all_written():
-        # The doorbell may ring before the writer listens.
+        # The doorbell may ring before the order writer subscribes: the sweep drains the stream as well.
         caller.call("POST", "/api/tasks/sweep", token=CRON)
         statuses = [caller.call("GET", "/api/orders/" + no, token=ticket)["status"] for no, ticket in orders.values()]
         return all(status == "pending_payment" for status in statuses)
@@ -256,7 +259,7 @@ def read_orders(caller, orders):
 
 
 def pay_cancel_refund(caller, orders):
-    """Paying, cancelling, refunds."""
+    """Pays, cancels and refunds orders."""
     ada = sign_in(caller, "ada")
     at = lambda outcome, what: f"/api/orders/{orders[outcome][0]}/{what}"
     post = lambda outcome, what, expect, body=None, token=ada: caller.call(
@@ -288,7 +291,7 @@ def pay_cancel_refund(caller, orders):
 
 
 def statistics_and_events(caller, orders):
-    """What operators see of the sale, and the events that the shop was told."""
+    """Reads statistics, audit and orders as an operator, and checks the events that the shop received."""
     stats = caller.call_admin("GET", "/activities/main/stats")
     assert stats["orders"] == {"paid": 1, "cancelled": 1, "refunded": 1}, stats
     assert caller.call_admin("GET", "/activities/main/audit")["ok"]
@@ -320,7 +323,7 @@ def statistics_and_events(caller, orders):
 
 
 def dead_letters(caller):
-    """A message of an old epoch dies, is looked at, and put back."""
+    """Adds a message of an old epoch, which becomes a dead letter, and replays it."""
     order_no, now = f"main.{ULIDS[0]}", int(time.time() * 1000)
     message = "\t".join([ULIDS[0], "dora", "item", "1", "1999", "EUR", str(now), "0"])
     redis_wire.command(variable("REDIS_URL"), "XADD", "{main}:orders", "*", "o", message)
@@ -336,7 +339,7 @@ def dead_letters(caller):
 
 
 def payment_callbacks(caller):
-    """Callbacks of providers, and what is done about those that are held."""
+    """Sends payment callbacks, and replays, refunds and dismisses those that are held."""
 
     def send_callback(name, body, expect, secret=variable("WEBHOOK_SECRETS").split(" ")[0]):
         now, payload = datetime.now(tz=timezone.utc), body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -374,7 +377,7 @@ def payment_callbacks(caller):
 
 
 def bans_and_strikes(caller):
-    """Bans and strikes."""
+    """Sets and lifts bans, and reads and clears strikes."""
     for path in ["/bans/user/eve%40example.com", "/bans/ip/203.0.113.7", "/bans/ip/2001%3Adb8%3A%3A1"]:
         caller.call_admin("PUT", path, {"seconds": 60, "reason": "a robot"})
         caller.call_admin("DELETE", path, expect=204)
@@ -391,7 +394,7 @@ def bans_and_strikes(caller):
 
 
 def state_changes(caller):
-    """A sale is shed, paused, rebuilt, resumed, rotated and closed."""
+    """Sheds load, then pauses, rebuilds, resumes and closes an activity, and rotates its start key."""
     fay = sign_in(caller, "fay")
     own_ticket, key = ticket(caller, "main", fay), caller.call("GET", "/api/activities/main/gate.json")["start_key"]
     body = {"sku": "item", "quantity": 1, "ticket": own_ticket, "start_key": key}
@@ -418,13 +421,13 @@ def state_changes(caller):
 
 
 def probes(caller):
-    """What probes read."""
+    """Reads the health and metrics routes."""
     for path in ["/healthz", "/readyz", "/metrics"]:
         caller.call("GET", path)
 
 
 def methods_not_allowed(caller):
-    """A method that the document does not give a route is refused, with those that it gives."""
+    """Asserts that undocumented methods get a 405 whose `Allow` lists the documented ones."""
     contract, location = caller.contract, ("components", "responses", "MethodNotAllowed")
     samples = {"activity": "main", "order_no": f"main.{ULIDS[0]}", "sku": "item", "user": "ada", "ip": "203.0.113.7", "id": "x"}
     for template, item in contract.document["paths"].items():

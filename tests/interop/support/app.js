@@ -1,4 +1,4 @@
-// The app under test, from outside: its address, its variables, and buyers.
+// Client of the app under test: its address, its variables, the admin API, and buyers.
 
 import { randomBytes } from "node:crypto";
 
@@ -6,17 +6,17 @@ import { eventually, untilReady } from "../../support/retry.mjs";
 
 export { eventually };
 
-/** Where the app answers. */
+/** The address of the app. */
 export const url = variable("URL").replace(/\/$/, "");
 
-/** Something that `with-app` says of the app, such as `ADMIN_TOKEN` or `PORT_EVENTS`. */
+/** A `STAMPEDE_…` environment variable that `with-app` sets, such as `ADMIN_TOKEN` or `PORT_EVENTS`. */
 export function variable(name) {
   const value = process.env[`STAMPEDE_${name}`];
   if (!value) throw new Error(`set STAMPEDE_${name}: these tests need a running app`);
   return value;
 }
 
-/** Sends a request; resolves to the status, the headers, and the document. */
+/** Sends a request. Resolves to the status, the headers and the JSON document. A string body is sent as it is. */
 export async function send(method, path, { token, body, headers } = {}) {
   const raw = typeof body === "string";
   const response = await fetch(url + path, {
@@ -32,24 +32,24 @@ export async function send(method, path, { token, body, headers } = {}) {
   return { status: response.status, headers: response.headers, document: text ? JSON.parse(text) : null };
 }
 
-/** The same, for what has to succeed: a server that is not ready is asked again when it said. */
+/** Sends a request that must succeed. Resolves to its document. Retries a 503 after its `Retry-After`. */
 export async function call(method, path, options) {
   const { status, document } = await untilReady(() => send(method, path, options));
   if (status >= 300) throw new Error(`${method} ${path}: ${status} ${JSON.stringify(document)}`);
   return document;
 }
 
-/** The same for operators, below `/api/admin`. */
+/** As `call`, below `/api/admin` with the operator's token. */
 export const callAdmin = (method, path, body) =>
   call(method, `/api/admin${path}`, { token: variable("ADMIN_TOKEN"), body });
 
-/** What the cron job calls. */
+/** Runs the sweeper, as the cron job does. */
 export const sweep = () => call("POST", "/api/tasks/sweep", { token: variable("CRON_TOKEN"), body: {} });
 
-/** A name that no other test has. */
+/** A name that no other test uses. */
 export const unique = (word) => `${word}-${randomBytes(4).toString("hex")}`;
 
-/** Creates and publishes a sale of one SKU, `item`, at 19.99 EUR; resolves to its id and its start key. */
+/** Creates and publishes an activity with one SKU, `item`, at 19.99 EUR. Resolves to its id and start key. */
 export async function publish(changes = {}) {
   const id = unique("sale");
   await callAdmin("PUT", `/activities/${id}`, {
@@ -70,13 +70,13 @@ export async function publish(changes = {}) {
   return { id, startKey: gate.start_key };
 }
 
-/** Somebody who is signed in. */
+/** Signs a buyer in. */
 export async function signIn(user = unique("buyer")) {
   const { token } = await call("POST", "/sandbox/sign-in", { body: { user } });
   return { user, token };
 }
 
-/** Buys some units of `item`, and waits until they can be paid; resolves to the order. */
+/** Reserves units of `item` and waits until the order can be paid. Resolves to the order. */
 export async function buy(sale, { token }, quantity = 1) {
   const { ticket } = await eventually("a ticket", async () => {
     const { status, document } = await send("POST", `/api/activities/${sale.id}/ticket`, { token, body: {} });
@@ -87,7 +87,7 @@ export async function buy(sale, { token }, quantity = 1) {
   return untilOrder(order.order_no, "pending_payment", { token });
 }
 
-/** Waits until an order has a status, as its owner sees it; sweeps meanwhile. */
+/** Sweeps until an order has a status, as reported to its owner. */
 export const untilOrder = (order, status, { token }) =>
   eventually(`${order} becoming ${status}`, async () => {
     await sweep();
@@ -95,5 +95,5 @@ export const untilOrder = (order, status, { token }) =>
     return { done: value.status === status, value };
   });
 
-/** An address that can be delivered to. */
+/** A valid delivery address. */
 export const address = { name: "Ada", line1: "1 Mill Lane", city: "London", postal_code: "N1", country: "GB" };

@@ -1,15 +1,15 @@
-// The shop's endpoint of events: remembers what came, and answers as it is told.
+// The shop's events endpoint: records every delivery, and returns the statuses that a test sets.
 
 import { createServer } from "node:http";
 
 import { variable } from "./app.js";
 
-/** The endpoint, listening where the app sends events. */
+/** The endpoint, which listens on the port that the app sends events to. */
 export class Shop {
-  /** `{headers, body}` of every attempt. */
+  /** `{path, headers, body}` of every delivery attempt. */
   attempts = [];
   #responses = [];
-  // A connection that closes by itself would do so when a failed attempt is due again: after five seconds.
+  // Node's default keep-alive timeout of five seconds would close the connection just when the app retries a delivery.
   #server = createServer({ keepAliveTimeout: 120_000 }, async (request, response) => {
     const chunks = [];
     for await (const chunk of request) chunks.push(chunk);
@@ -31,12 +31,12 @@ export class Shop {
     return new Promise((resolve) => this.#server.close(resolve));
   }
 
-  /** Answers the next attempt whose body names `about`, a sale or an order, with this status; the others with 204. */
+  /** Returns this status for the next delivery whose body contains `name`, an activity or order; otherwise 204. */
   respondOnce(name, status, headers) {
     this.#responses.push({ name, status, headers });
   }
 
-  /** What came about an order, in order. */
+  /** The delivery attempts for an order, oldest first. */
   eventsOf(order) {
     return this.attempts.filter(({ body }) => JSON.parse(body).data.order_no === order);
   }

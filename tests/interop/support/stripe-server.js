@@ -1,18 +1,18 @@
-// A stand-in that speaks Stripe's API shapes: sessions and refunds in memory, every request remembered.
+// A fake of Stripe's API: keeps sessions and refunds in memory and records every request.
 
 import { createServer } from "node:http";
 
 import { variable } from "./app.js";
 
-/** The stand-in, listening where the app looks for Stripe. */
+/** The fake, which listens on the port that the app uses for Stripe. */
 export class StripeServer {
   requests = [];
   sessions = new Map();
   refunds = new Map();
-  /** What happens to the next requests instead of an answer: a status, `[status, headers, body]`, or `"hang up"`. */
+  /** Failures for the next requests, in order: a status, `[status, headers, document]`, or `"hang up"`. */
   failures = [];
   #responsesByKey = new Map();
-  // A connection that closes by itself may do so just when the app uses it again.
+  // Node's default keep-alive timeout of five seconds could close a connection just when the app reuses it.
   #server = createServer({ keepAliveTimeout: 120_000 }, (request, response) => this.#handle(request, response));
 
   async start() {
@@ -25,12 +25,12 @@ export class StripeServer {
     return new Promise((resolve) => this.#server.close(resolve));
   }
 
-  /** The requests that concern an order, a session or a payment: every one whose form or path names it. */
+  /** The requests whose path or form contains the name of an order, a session or a payment. */
   requestsNaming(name) {
     return this.requests.filter((request) => JSON.stringify([request.path, request.form]).includes(name));
   }
 
-  /** The sessions of an order, in the order in which they were opened. */
+  /** The sessions of an order, oldest first. */
   sessionsOf(order) {
     return [...this.sessions.values()].filter((session) => session.client_reference_id === order);
   }
@@ -40,17 +40,17 @@ export class StripeServer {
     return this.sessionsOf(order).at(-1);
   }
 
-  /** The buyer pays at Stripe's page. */
+  /** The buyer pays on Stripe's page. */
   pay(session) {
     Object.assign(session, { status: "complete", payment_status: "paid", payment_intent: `pi_${session.id}` });
   }
 
-  /** A session's time at Stripe is up. */
+  /** The session expires at Stripe. */
   expire(session) {
     Object.assign(session, { status: "expired", url: null });
   }
 
-  /** The buyer has done their part, and their bank said no. */
+  /** The buyer completes the session, and the bank declines the payment. */
   decline(session) {
     Object.assign(session, { status: "complete", payment_status: "unpaid", payment_intent: `pi_${session.id}`, url: null });
   }
@@ -71,7 +71,7 @@ export class StripeServer {
     }
     const key = request.headers["idempotency-key"];
     if (!key) return reply(response, ...this.#answer(received));
-    // As Stripe does: the same key replays the first answer, with other parameters it is an error.
+    // As Stripe does: the same idempotency key replays the first response; with other parameters it is an error.
     const replay = this.#responsesByKey.get(key);
     if (replay && replay.form !== JSON.stringify(form)) {
       return reply(response, 400, { error: { type: "idempotency_error", message: `other parameters for ${key}` } });
