@@ -1,0 +1,82 @@
+//! The documents name files, tests and headings that exist.
+#![allow(clippy::expect_used, clippy::panic, reason = "a test that panics has failed")]
+
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
+
+use dev::root;
+
+/// Files that Git tracks and whose path ends in `suffix`.
+fn tracked(root: &Path, suffix: &str) -> Vec<String> {
+    let output = Command::new("git").current_dir(root).args(["ls-files"]).output().expect("git");
+    let listed = String::from_utf8(output.stdout).expect("UTF-8");
+    listed.lines().filter(|path| path.ends_with(suffix)).map(str::to_owned).collect()
+}
+
+/// Whether `path` is a file with `name` in it, or a directory with such a file.
+fn mentions(path: &Path, name: &str) -> bool {
+    if path.is_dir() {
+        return fs::read_dir(path).expect("a directory").flatten().any(|entry| mentions(&entry.path(), name));
+    }
+    fs::read_to_string(path).is_ok_and(|text| text.contains(name))
+}
+
+#[test]
+fn every_path_and_test_in_the_requirements_exists() {
+    let root = root::find().expect("the project");
+    let text = fs::read_to_string(root.join("docs/requirements.md")).expect("the requirements");
+    let mut checked = 0;
+    for row in text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| id")) {
+        let places: Vec<_> = row.split(" | ").skip(2).flat_map(|cell| cell.split("<br>")).collect();
+        for place in places {
+            let mut spans = place.split('`').skip(1).step_by(2);
+            let Some(path) = spans.next().filter(|path| path.contains('/') && !path.contains(' ')) else { continue };
+            assert!(root.join(path).exists(), "{path} does not exist: {row}");
+            for name in spans {
+                assert!(mentions(&root.join(path), name), "{path} does not have {name}: {row}");
+            }
+            checked += 1;
+        }
+    }
+    assert!(checked > 100, "only {checked} places were found");
+}
+
+#[test]
+fn every_requirement_named_in_the_code_is_in_the_requirements() {
+    let root = root::find().expect("the project");
+    let text = fs::read_to_string(root.join("docs/requirements.md")).expect("the requirements");
+    let known: BTreeSet<_> = text.lines().filter_map(|line| line.strip_prefix("| ")?.split(' ').next()).collect();
+    let is_id = |word: &str| {
+        let (letter, number) = word.split_at_checked(1).unwrap_or_default();
+        "ABCDEFGH".contains(letter) && !letter.is_empty() && !number.is_empty() && number.parse::<u8>().is_ok()
+    };
+    for path in [tracked(&root, ".rs"), tracked(&root, ".lua"), tracked(&root, ".sql")].concat() {
+        let source = fs::read_to_string(root.join(&path)).expect("a tracked file");
+        for line in source.lines().filter(|line| line.trim_start().starts_with("//") || line.starts_with("--")) {
+            // Ids stand in parentheses: (C4), (E2, E5; I6), (E3–E5).
+            for list in line.split('(').skip(1).filter_map(|rest| rest.split_once(')')).map(|(list, _)| list) {
+                for word in list.split([',', ';', ' ', '–']).filter(|word| is_id(word)) {
+                    assert!(known.contains(word), "{path} names {word}, which docs/requirements.md does not have");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_relative_link_in_a_document_leads_to_a_file() {
+    let root = root::find().expect("the project");
+    let mut checked = 0;
+    for document in tracked(&root, ".md") {
+        let text = fs::read_to_string(root.join(&document)).expect("a tracked document");
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target) {
+            let path = target.split('#').next().unwrap_or_default();
+            if path.is_empty() || path.contains("://") {
+                continue;
+            }
+            let folder = root.join(&document).parent().expect("a folder").to_owned();
+            assert!(folder.join(path).exists(), "{document} links to {target}, which does not exist");
+            checked += 1;
+        }
+    }
+    assert!(checked > 10, "only {checked} links were found");
+}
