@@ -21,7 +21,7 @@ pub fn copy(app: &App, target: &Path) -> anyhow::Result<()> {
         }
         let copier = Copier::new(&app.root, &target.join(id), &component.exclude_files)?;
         for mount in &component.files {
-            copier.mount(mount).with_context(|| format!("in `files` of [component.{id}]"))?;
+            copier.copy_mount(mount).with_context(|| format!("in `files` of [component.{id}]"))?;
         }
     }
     Ok(())
@@ -45,23 +45,23 @@ impl Copier {
         Ok(Self { root: root.to_owned(), target: target.to_owned(), excluded })
     }
 
-    fn mount(&self, mount: &FileMount) -> anyhow::Result<()> {
+    fn copy_mount(&self, mount: &FileMount) -> anyhow::Result<()> {
         match mount {
-            FileMount::Pattern(pattern) => self.pattern(pattern),
+            FileMount::Pattern(pattern) => self.copy_pattern(pattern),
             FileMount::Placement(placement) => {
                 let source = self.root.join(&placement.source);
                 let target = self.target.join(placement.destination.trim_start_matches('/'));
                 let metadata = fs::metadata(&source).with_context(|| format!("cannot find {:?}", placement.source))?;
                 if metadata.is_dir() {
-                    self.tree(&source.join("**/*"), &source, &target)
+                    self.copy_tree(&source.join("**/*"), &source, &target)
                 } else {
-                    self.file(&source, &target)
+                    self.copy_file(&source, &target)
                 }
             }
         }
     }
 
-    fn pattern(&self, pattern: &str) -> anyhow::Result<()> {
+    fn copy_pattern(&self, pattern: &str) -> anyhow::Result<()> {
         let last = Path::new(pattern).components().next_back();
         ensure!(
             !pattern.ends_with("/.") && pattern != "." && !matches!(last, Some(std::path::Component::ParentDir)),
@@ -70,18 +70,18 @@ impl Copier {
         );
         let path = self.root.join(pattern);
         if path.is_dir() {
-            self.tree(&path.join("**/*"), &self.root, &self.target.join(pattern))
+            self.copy_tree(&path.join("**/*"), &self.root, &self.target.join(pattern))
         } else if path.exists() {
-            self.file(&path, &self.target.join(pattern))
+            self.copy_file(&path, &self.target.join(pattern))
         } else if glob::Pattern::escape(pattern) != pattern {
-            self.tree(&path, &self.root, &self.target)
+            self.copy_tree(&path, &self.root, &self.target)
         } else {
             bail!("{pattern:?} does not exist and doesn't appear to be a glob pattern")
         }
     }
 
     /// Copies the files that fit `pattern`, keeping their paths from `prefix` on.
-    fn tree(&self, pattern: &Path, prefix: &Path, target: &Path) -> anyhow::Result<()> {
+    fn copy_tree(&self, pattern: &Path, prefix: &Path, target: &Path) -> anyhow::Result<()> {
         let pattern = pattern.to_str().context("a path is not UTF-8")?;
         fs::create_dir_all(target)?;
         for source in glob::glob(pattern).with_context(|| format!("invalid pattern {pattern:?}"))? {
@@ -89,17 +89,17 @@ impl Copier {
             if !source.is_file() {
                 continue;
             }
-            let inside = self.inside(&source)?;
-            if self.excluded.iter().any(|excluded| excluded.matches_path(inside)) {
+            let relative = self.relative_to_root(&source)?;
+            if self.excluded.iter().any(|excluded| excluded.matches_path(relative)) {
                 continue;
             }
-            self.file(&source, &target.join(source.strip_prefix(prefix)?))?;
+            self.copy_file(&source, &target.join(source.strip_prefix(prefix)?))?;
         }
         Ok(())
     }
 
-    fn file(&self, source: &Path, target: &Path) -> anyhow::Result<()> {
-        self.inside(source)?;
+    fn copy_file(&self, source: &Path, target: &Path) -> anyhow::Result<()> {
+        self.relative_to_root(source)?;
         ensure!(
             target.starts_with(&self.target)
                 && !target.components().any(|part| part == std::path::Component::ParentDir),
@@ -113,7 +113,7 @@ impl Copier {
         Ok(())
     }
 
-    fn inside<'a>(&self, source: &'a Path) -> anyhow::Result<&'a Path> {
+    fn relative_to_root<'a>(&self, source: &'a Path) -> anyhow::Result<&'a Path> {
         source.strip_prefix(&self.root).map_err(|_| {
             anyhow::anyhow!("{} is outside the application's directory; files must be inside", source.display())
         })
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_lands_at_its_destination_without_what_is_excluded() {
+    fn a_directory_is_copied_to_its_destination_without_excluded_files() {
         let files = r#"files = [{ source = "static", destination = "/" }]"#;
         assert_eq!(copied(files).unwrap(), ["index.html", "js/a.js"]);
         let files = r#"files = [{ source = "static/js", destination = "/assets" }]"#;
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_lands_outside_the_components_files() {
+    fn nothing_is_copied_outside_the_components_files() {
         for files in [
             r#"files = ["../secret"]"#,
             r#"files = [{ source = "note.txt", destination = "/../s" }]"#,
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_beside_the_application_is_taken_as_in_spin() {
+    fn a_source_outside_the_application_is_copied_as_in_spin() {
         assert_eq!(copied(r#"files = [{ source = "../secret", destination = "/s" }]"#).unwrap(), ["s"]);
     }
 }

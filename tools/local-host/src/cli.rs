@@ -45,7 +45,7 @@ pub struct Up {
     pub variable: Vec<VariableSource>,
 
     /// An environment variable for every component; may be repeated
-    #[arg(short, long, value_name = "KEY=VALUE", value_parser = pair)]
+    #[arg(short, long, value_name = "KEY=VALUE", value_parser = parse_key_value)]
     pub env: Vec<(String, String)>,
 
     /// Configuration of stores and variable providers
@@ -65,7 +65,7 @@ pub struct Up {
     pub quiet: bool,
 
     /// A key and its value for the default key-value store; may be repeated
-    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_key_value)]
     pub key_value: Vec<(String, String)>,
 
     /// Statements for the default database, or @FILE with statements; may be repeated
@@ -101,7 +101,7 @@ pub struct Up {
 #[command(next_help_heading = "HTTP")]
 pub struct HttpArgs {
     /// The address to listen on; with port 0 the system chooses the port
-    #[arg(long, env = "SPIN_HTTP_LISTEN_ADDR", default_value = "127.0.0.1:3000", value_parser = address)]
+    #[arg(long, env = "SPIN_HTTP_LISTEN_ADDR", default_value = "127.0.0.1:3000", value_parser = resolve_address)]
     pub listen: SocketAddr,
 
     /// Take the next free port if the port is in use
@@ -132,7 +132,7 @@ pub enum TriggerType {
     Redis,
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
+fn parse_key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
         None => Err("write it as key=value".into()),
@@ -140,7 +140,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 /// Resolves an address; of several, 127.0.0.1 is preferred, as in Spin.
-fn address(text: &str) -> anyhow::Result<SocketAddr> {
+fn resolve_address(text: &str) -> anyhow::Result<SocketAddr> {
     let addresses: Vec<SocketAddr> = text.to_socket_addrs()?.collect();
     let localhost = std::net::Ipv4Addr::LOCALHOST;
     let preferred = addresses.iter().find(|address| address.ip() == localhost);
@@ -152,17 +152,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_are_spins() {
+    fn defaults_match_spin() {
         let Command::Up(up) = Cli::parse_from(["local-host", "up"]).command;
         assert_eq!(up.http.listen, "127.0.0.1:3000".parse().unwrap());
-        assert_eq!(up.http.max_instance_reuse_count, Range::One(128));
-        assert_eq!(up.http.max_instance_concurrent_reuse_count, Range::One(16));
-        assert_eq!(up.http.idle_instance_timeout, Range::One(Duration::from_secs(1)));
+        assert_eq!(up.http.max_instance_reuse_count, Range::Fixed(128));
+        assert_eq!(up.http.max_instance_concurrent_reuse_count, Range::Fixed(16));
+        assert_eq!(up.http.idle_instance_timeout, Range::Fixed(Duration::from_secs(1)));
         assert_eq!(up.http.request_timeout, None);
     }
 
     #[test]
     fn localhost_means_ipv4() {
-        assert_eq!(address("localhost:1").unwrap(), "127.0.0.1:1".parse().unwrap());
+        assert_eq!(resolve_address("localhost:1").unwrap(), "127.0.0.1:1".parse().unwrap());
     }
 }

@@ -27,7 +27,7 @@ use crate::{
     outbound::AllowedHosts,
     runtime_config::RuntimeConfig,
     state::{CpuTime, MemoryLimit, State},
-    stdio::Logs,
+    stdio::ComponentLogs,
     variables::Variables,
 };
 
@@ -36,7 +36,7 @@ pub struct Shared {
     /// The application's variables.
     pub variables: Arc<Variables>,
     /// Where output goes.
-    pub logs: Logs,
+    pub logs: ComponentLogs,
     /// The stores.
     pub config: RuntimeConfig,
     /// The most memory that an instance may have, in bytes.
@@ -59,7 +59,7 @@ pub struct LoadedComponent {
     postgres: Arc<PostgresPools>,
     clients: Clients,
     variables: Arc<Variables>,
-    logs: Logs,
+    logs: ComponentLogs,
     loopback: Arc<Loopback>,
     max_memory: Option<usize>,
 }
@@ -119,8 +119,8 @@ impl LoadedComponent {
             environment: section.environment.clone().into_iter().collect(),
             files: (!section.files.is_empty()).then(|| shared.assets.join(id)),
             allowed: Arc::new(AllowedHosts::new(&section.allowed_outbound_hosts, ids, variables)),
-            key_value: Arc::new(granted(&section.key_value_stores, &shared.config.key_value)),
-            sqlite: Arc::new(granted(&section.sqlite_databases, &shared.config.sqlite)),
+            key_value: Arc::new(select_granted(&section.key_value_stores, &shared.config.key_value)),
+            sqlite: Arc::new(select_granted(&section.sqlite_databases, &shared.config.sqlite)),
             postgres,
             clients: clients.clone(),
             variables: shared.variables.clone(),
@@ -167,8 +167,8 @@ impl LoadedComponent {
         };
         let mut store = Store::new(self.pre.engine(), state);
         store.limiter(|state| &mut state.memory);
-        store.call_hook(|mut store, step| {
-            store.data_mut().cpu.note(step);
+        store.call_hook(|mut store, hook| {
+            store.data_mut().cpu.record(hook);
             Ok(())
         });
         // Some deadline must be set, or the guest traps at once; this one is never reached.
@@ -188,19 +188,19 @@ impl LoadedComponent {
         wasi.stderr(self.logs.stream(&self.id, "stderr")?);
         let allowed = self.allowed.clone();
         wasi.socket_addr_check(move |address, purpose| {
-            let granted = |scheme| allowed.allows_url(&address.to_string(), scheme).unwrap_or(false);
+            let allows = |scheme| allowed.allows_url(&address.to_string(), scheme).unwrap_or(false);
             Box::pin(std::future::ready(match purpose {
                 // What a connection or a datagram does by itself; components never listen.
                 SocketAddrUse::TcpBind | SocketAddrUse::UdpBind => address.ip().is_unspecified() && address.port() == 0,
                 SocketAddrUse::TcpListen | SocketAddrUse::TcpAccept => false,
-                SocketAddrUse::TcpConnect => granted("tcp"),
-                SocketAddrUse::UdpSend | SocketAddrUse::UdpReceive => granted("udp"),
+                SocketAddrUse::TcpConnect => allows("tcp"),
+                SocketAddrUse::UdpSend | SocketAddrUse::UdpReceive => allows("udp"),
             }))
         });
         Ok(wasi.build())
     }
 }
 
-fn granted<T>(labels: &[String], stores: &HashMap<String, Arc<T>>) -> HashMap<String, Arc<T>> {
+fn select_granted<T>(labels: &[String], stores: &HashMap<String, Arc<T>>) -> HashMap<String, Arc<T>> {
     labels.iter().filter_map(|label| Some((label.clone(), stores.get(label)?.clone()))).collect()
 }

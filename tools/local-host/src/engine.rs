@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use wasmtime::{Cache, Config, Engine, InstanceAllocationStrategy, Memory, MemoryType, PoolingAllocationConfig, Store};
 
 /// How often a running guest is asked whether its time is up.
-const EPOCH: Duration = Duration::from_millis(10);
+const EPOCH_INTERVAL: Duration = Duration::from_millis(10);
 const MIB: u64 = 1 << 20;
 
 /// What the command line says about the engine.
@@ -41,39 +41,39 @@ pub fn build(options: EngineOptions) -> anyhow::Result<Engine> {
     }
     let engine =
         Engine::new(&config).map_err(anyhow::Error::from).context("wasmtime cannot start; try `--disable-pooling`")?;
-    start_clock(&engine);
+    start_epoch_timer(&engine);
     Ok(engine)
 }
 
 /// Spin's pool, with the same environment variables to size it.
 fn pool() -> PoolingAllocationConfig {
-    let instances = setting("SPIN_MAX_INSTANCE_COUNT", 1_000);
+    let instances = env_or("SPIN_MAX_INSTANCE_COUNT", 1_000);
     let mut pool = PoolingAllocationConfig::default();
-    pool.total_component_instances(setting("SPIN_WASMTIME_INSTANCE_COUNT", instances))
-        .total_memories(setting("SPIN_WASMTIME_TOTAL_MEMORIES", instances))
-        .total_tables(setting("SPIN_WASMTIME_TOTAL_TABLES", 2 * instances))
-        .total_stacks(setting("SPIN_WASMTIME_TOTAL_STACKS", instances))
-        .total_core_instances(setting("SPIN_WASMTIME_TOTAL_CORE_INSTANCES", 4 * instances))
-        .table_elements(setting("SPIN_WASMTIME_INSTANCE_TABLE_ELEMENTS", 100_000))
-        .max_component_instance_size(bytes("SPIN_WASMTIME_INSTANCE_SIZE", 10 * MIB))
-        .max_core_instance_size(bytes("SPIN_WASMTIME_CORE_INSTANCE_SIZE", 10 * MIB))
-        .max_core_instances_per_component(setting("SPIN_WASMTIME_CORE_INSTANCE_COUNT", 200))
-        .max_tables_per_component(setting("SPIN_WASMTIME_INSTANCE_TABLES", 64))
-        .max_memories_per_component(setting("SPIN_WASMTIME_INSTANCE_MEMORIES", 32))
-        .max_tables_per_module(setting("SPIN_WASMTIME_MAX_TABLES_PER_MODULE", 2))
-        .max_memories_per_module(setting("SPIN_WASMTIME_MAX_MEMORIES_PER_MODULE", 2))
+    pool.total_component_instances(env_or("SPIN_WASMTIME_INSTANCE_COUNT", instances))
+        .total_memories(env_or("SPIN_WASMTIME_TOTAL_MEMORIES", instances))
+        .total_tables(env_or("SPIN_WASMTIME_TOTAL_TABLES", 2 * instances))
+        .total_stacks(env_or("SPIN_WASMTIME_TOTAL_STACKS", instances))
+        .total_core_instances(env_or("SPIN_WASMTIME_TOTAL_CORE_INSTANCES", 4 * instances))
+        .table_elements(env_or("SPIN_WASMTIME_INSTANCE_TABLE_ELEMENTS", 100_000))
+        .max_component_instance_size(env_bytes_or("SPIN_WASMTIME_INSTANCE_SIZE", 10 * MIB))
+        .max_core_instance_size(env_bytes_or("SPIN_WASMTIME_CORE_INSTANCE_SIZE", 10 * MIB))
+        .max_core_instances_per_component(env_or("SPIN_WASMTIME_CORE_INSTANCE_COUNT", 200))
+        .max_tables_per_component(env_or("SPIN_WASMTIME_INSTANCE_TABLES", 64))
+        .max_memories_per_component(env_or("SPIN_WASMTIME_INSTANCE_MEMORIES", 32))
+        .max_tables_per_module(env_or("SPIN_WASMTIME_MAX_TABLES_PER_MODULE", 2))
+        .max_memories_per_module(env_or("SPIN_WASMTIME_MAX_MEMORIES_PER_MODULE", 2))
         .max_memory_size(1 << 32)
-        .linear_memory_keep_resident(bytes("SPIN_WASMTIME_LINEAR_MEMORY_KEEP_RESIDENT", 2 * MIB))
-        .table_keep_resident(bytes("SPIN_WASMTIME_TABLE_KEEP_RESIDENT", MIB / 2));
+        .linear_memory_keep_resident(env_bytes_or("SPIN_WASMTIME_LINEAR_MEMORY_KEEP_RESIDENT", 2 * MIB))
+        .table_keep_resident(env_bytes_or("SPIN_WASMTIME_TABLE_KEEP_RESIDENT", MIB / 2));
     pool
 }
 
-fn setting<T: std::str::FromStr>(name: &str, default: T) -> T {
+fn env_or<T: std::str::FromStr>(name: &str, default: T) -> T {
     env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-fn bytes(name: &str, default: u64) -> usize {
-    usize::try_from(setting(name, default)).unwrap_or(usize::MAX)
+fn env_bytes_or(name: &str, default: u64) -> usize {
+    usize::try_from(env_or(name, default)).unwrap_or(usize::MAX)
 }
 
 /// Whether this machine has the address space that the pool reserves (42 bits).
@@ -93,11 +93,11 @@ fn pooling_is_possible() -> bool {
     Memory::new(&mut Store::new(&engine, ()), memory).is_ok()
 }
 
-fn start_clock(engine: &Engine) {
+fn start_epoch_timer(engine: &Engine) {
     let engine = engine.weak();
     std::thread::spawn(move || {
         loop {
-            std::thread::sleep(EPOCH);
+            std::thread::sleep(EPOCH_INTERVAL);
             match engine.upgrade() {
                 Some(engine) => engine.increment_epoch(),
                 None => break,

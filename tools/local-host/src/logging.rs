@@ -12,12 +12,12 @@ use tracing_subscriber::{
 
 /// Starts logging.
 pub fn init() {
-    let chosen = std::env::var("RUST_LOG").unwrap_or_default();
-    let filter = match chosen.parse::<Targets>() {
-        Ok(targets) if !chosen.is_empty() => targets,
+    let rust_log = std::env::var("RUST_LOG").unwrap_or_default();
+    let filter = match rust_log.parse::<Targets>() {
+        Ok(targets) if !rust_log.is_empty() => targets,
         _ => Targets::new().with_default(LevelFilter::ERROR),
     };
-    let lines =
+    let layer =
         fmt::layer().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal()).with_filter(filter);
-    tracing_subscriber::registry().with(lines).init();
+    tracing_subscriber::registry().with(layer).init();
 }

@@ -36,11 +36,11 @@ async fn main() -> ExitCode {
     logging::init();
     // Only one provider is compiled in; the first to ask installs it.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let ended = match up.trigger {
+    let result = match up.trigger {
         None => supervise::run(&up).await,
         Some(kind) => trigger::run(&up, kind).await.map(|()| ExitCode::SUCCESS),
     };
-    ended.unwrap_or_else(|error| {
+    result.unwrap_or_else(|error| {
         eprintln!("Error: {error}");
         for (index, cause) in error.chain().skip(1).enumerate() {
             if index == 0 {

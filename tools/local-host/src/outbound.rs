@@ -166,14 +166,14 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_variable_grants_nothing_and_breaks_nothing() {
+    fn an_empty_variable_grants_nothing_and_is_no_error() {
         let list = allowed(&["{{ empty }}", "https://{{ empty }}", "http://a.example"], "h");
         assert!(list.allows_url("http://a.example/x?y", "https").unwrap());
         assert!(!list.allows_url("https://a.example", "https").unwrap());
     }
 
     #[test]
-    fn chaining_wildcards_reach_the_applications_components_only() {
+    fn chaining_wildcards_match_only_the_applications_components() {
         let list = allowed(&["http://*.spin.internal"], "h");
         assert!(list.allows_url("http://cart.spin.internal/a", "https").unwrap());
         assert!(!list.allows_url("http://nope.spin.internal/a", "https").unwrap());
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_entries_stop_the_start() {
+    fn malformed_entries_fail_validation() {
         let variables = Variables::new([("host".to_owned(), Some("a/b".to_owned()))].into()).unwrap();
         for bad in ["http://a.example/path", "a.example", "*", "http://{{ host }}", "insecure:allow-all"] {
             assert!(AllowedHosts::validate(&[bad.to_owned()], &variables).is_err(), "{bad} passed");

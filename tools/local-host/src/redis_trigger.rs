@@ -43,7 +43,7 @@ pub async fn run(
         tasks.spawn(listener.run());
     }
     match tasks.join_next().await {
-        Some(ended) => ended?,
+        Some(result) => result?,
         None => Ok(()),
     }
 }
@@ -60,13 +60,13 @@ fn listeners(
         .collect::<anyhow::Result<HashMap<_, _>>>()?;
     let mut servers: HashMap<String, HashMap<String, Subscribers>> = HashMap::new();
     for trigger in &app.redis {
-        let place = || format!("in the Redis trigger of {:?}", trigger.component);
+        let location = || format!("in the Redis trigger of {:?}", trigger.component);
         let address = trigger.address.as_ref().unwrap_or(&app.redis_address);
-        let subscriber = subscribers.get(trigger.component.as_str()).with_context(place)?;
+        let subscriber = subscribers.get(trigger.component.as_str()).with_context(location)?;
         servers
-            .entry(resolve(address).with_context(place)?)
+            .entry(resolve(address).with_context(location)?)
             .or_default()
-            .entry(resolve(&trigger.channel).with_context(place)?)
+            .entry(resolve(&trigger.channel).with_context(location)?)
             .or_default()
             .push(subscriber.clone());
     }

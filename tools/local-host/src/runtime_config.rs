@@ -107,11 +107,11 @@ impl File {
     ) -> anyhow::Result<RuntimeConfig> {
         let state_dir = match directories.state.clone().or(self.state_dir) {
             None => Some(app_root.join(".spin")),
-            Some(path) => given(path)?,
+            Some(path) => absolute_or_none(path)?,
         };
         let log_dir = match directories.log.clone().or(self.log_dir) {
             None => state_dir.as_ref().map(|directory| directory.join("logs")),
-            Some(path) => given(path)?,
+            Some(path) => absolute_or_none(path)?,
         };
 
         let mut key_value = HashMap::new();
@@ -163,7 +163,7 @@ impl File {
 }
 
 /// A directory that somebody named: absolute, or none if the name is empty.
-fn given(path: PathBuf) -> anyhow::Result<Option<PathBuf>> {
+fn absolute_or_none(path: PathBuf) -> anyhow::Result<Option<PathBuf>> {
     if path.as_os_str().is_empty() {
         return Ok(None);
     }

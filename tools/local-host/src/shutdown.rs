@@ -14,13 +14,13 @@ pub async fn requested(watch_parent: bool) {
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
-        () = parent_has_ended(), if watch_parent => {}
+        () = parent_exited(), if watch_parent => {}
     }
 }
 
 /// The parent holds the other end of stdin and never writes: the end of it is the end of the parent,
 /// however that died.
-async fn parent_has_ended() {
+async fn parent_exited() {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     // A thread of its own: a read on the runtime's threads would keep the process from ending.
     std::thread::spawn(move || {

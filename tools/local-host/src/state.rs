@@ -63,7 +63,7 @@ impl WasiHttpView for State {
 
 impl State {
     /// What the handler needs for requests that come in.
-    pub fn inbound(&mut self) -> WasiHttpCtxView<'_> {
+    pub fn inbound_http_view(&mut self) -> WasiHttpCtxView<'_> {
         WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut self.inbound_http }
     }
 }
@@ -117,8 +117,8 @@ pub struct CpuTime {
 
 impl CpuTime {
     /// Notes a step from the guest to the host or back.
-    pub fn note(&mut self, step: CallHook) {
-        if step.entering_host() || matches!(step, CallHook::ReturningFromWasm) {
+    pub fn record(&mut self, hook: CallHook) {
+        if hook.entering_host() || matches!(hook, CallHook::ReturningFromWasm) {
             if let Some(entered) = self.entered.take() {
                 self.elapsed += entered.elapsed();
             }

@@ -20,20 +20,20 @@ use wasmtime_wasi::{
 
 /// Where components' output goes.
 #[derive(Debug, Clone)]
-pub struct Logs {
+pub struct ComponentLogs {
     /// The directory of the log files, if there are any.
     pub directory: Option<PathBuf>,
     /// Whether the output is not shown on stderr (`--quiet`).
     pub quiet: bool,
 }
 
-impl Logs {
+impl ComponentLogs {
     /// Creates the directory and says where it is.
     ///
     /// # Errors
     ///
     /// If the directory cannot be created.
-    pub fn prepare(&self) -> anyhow::Result<()> {
+    pub fn create_directory(&self) -> anyhow::Result<()> {
         let Some(directory) = &self.directory else { return Ok(()) };
         fs::create_dir_all(directory)
             .with_context(|| format!("cannot create the log directory {}", directory.display()))?;
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn output_is_appended_to_the_components_file() {
         let directory = tempfile::tempdir().unwrap();
-        let logs = Logs { directory: Some(directory.path().to_owned()), quiet: true };
+        let logs = ComponentLogs { directory: Some(directory.path().to_owned()), quiet: true };
         for line in ["one\n", "two\n"] {
             logs.stream("reserve", "stdout").unwrap().write(line.as_bytes()).unwrap();
         }

@@ -14,7 +14,7 @@ use tokio::{
 use crate::{cli::Up, shutdown, trigger};
 
 /// How long children may take to end before they are killed.
-const GRACE: Duration = Duration::from_secs(5);
+const GRACE_PERIOD: Duration = Duration::from_secs(5);
 
 /// Starts the children and waits for the first of them to end.
 ///
@@ -28,10 +28,10 @@ pub async fn run(up: &Up) -> anyhow::Result<ExitCode> {
     let kinds = app.trigger_types();
     let several = kinds.len() > 1;
     let mut children = JoinSet::new();
-    let mut lifelines = Vec::new();
+    let mut child_stdins = Vec::new();
     for kind in kinds {
-        let (child, lifeline) = start(kind, assets.path())?;
-        lifelines.push(lifeline);
+        let (child, stdin) = spawn_child(kind, assets.path())?;
+        child_stdins.push(stdin);
         children.spawn(wait(child));
     }
 
@@ -50,12 +50,12 @@ pub async fn run(up: &Up) -> anyhow::Result<ExitCode> {
         }
     };
     // A child that loses its parent ends; what is left after the grace period is killed on drop.
-    drop(lifelines);
-    let _ = tokio::time::timeout(GRACE, async { while children.join_next().await.is_some() {} }).await;
+    drop(child_stdins);
+    let _ = tokio::time::timeout(GRACE_PERIOD, async { while children.join_next().await.is_some() {} }).await;
     Ok(code)
 }
 
-fn start(kind: &str, assets: &std::path::Path) -> anyhow::Result<(Child, Option<ChildStdin>)> {
+fn spawn_child(kind: &str, assets: &std::path::Path) -> anyhow::Result<(Child, Option<ChildStdin>)> {
     let mut child = Command::new(std::env::current_exe()?)
         .args(std::env::args_os().skip(1))
         .args(["--trigger", kind])
@@ -65,8 +65,8 @@ fn start(kind: &str, assets: &std::path::Path) -> anyhow::Result<(Child, Option<
         .kill_on_drop(true)
         .spawn()
         .with_context(|| format!("the process of the {kind} trigger cannot be started"))?;
-    let lifeline = child.stdin.take();
-    Ok((child, lifeline))
+    let stdin = child.stdin.take();
+    Ok((child, stdin))
 }
 
 async fn wait(mut child: Child) -> std::io::Result<ExitStatus> {
@@ -88,13 +88,13 @@ mod tests {
     use crate::cli::TriggerType;
 
     #[test]
-    fn a_killed_child_is_told_from_a_failed_one() {
+    fn exit_codes_distinguish_killed_from_failed_children() {
         assert_eq!(exit_code(ExitStatus::from_raw(3 << 8)), ExitCode::from(3));
         assert_eq!(exit_code(ExitStatus::from_raw(9)), ExitCode::from(137));
     }
 
     #[test]
-    fn every_trigger_type_of_a_manifest_has_its_flag() {
+    fn every_trigger_type_is_a_value_of_the_flag() {
         for kind in ["http", "redis"] {
             <TriggerType as clap::ValueEnum>::from_str(kind, false).unwrap();
         }

@@ -14,7 +14,7 @@ pub struct Table<T> {
 
 /// The table is full: the guest holds as many resources of this kind as Spin lets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Full;
+pub struct TableFull;
 
 impl<T> Table<T> {
     /// An empty table for at most `capacity` resources.
@@ -23,9 +23,9 @@ impl<T> Table<T> {
     }
 
     /// Takes a resource in and hands out its number.
-    pub fn push<R: 'static>(&mut self, value: T) -> Result<Resource<R>, Full> {
+    pub fn push<R: 'static>(&mut self, value: T) -> Result<Resource<R>, TableFull> {
         if self.entries.len() >= self.capacity {
-            return Err(Full);
+            return Err(TableFull);
         }
         while self.entries.contains_key(&self.next) {
             self.next = self.next.wrapping_add(1);
@@ -57,10 +57,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_table_refuses_until_something_is_dropped() {
+    fn a_full_table_refuses_until_a_resource_is_removed() {
         let mut table = Table::new(1);
         let first: Resource<()> = table.push("a").unwrap();
-        assert_eq!(table.push::<()>("b").unwrap_err(), Full);
+        assert_eq!(table.push::<()>("b").unwrap_err(), TableFull);
         assert_eq!(table.remove(&first), Some("a"));
         let second: Resource<()> = table.push("b").unwrap();
         assert_ne!(first.rep(), second.rep());

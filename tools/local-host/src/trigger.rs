@@ -16,7 +16,7 @@ use crate::{
     redis_trigger,
     runtime_config::{Directories, RuntimeConfig},
     shutdown, state,
-    stdio::Logs,
+    stdio::ComponentLogs,
     variables::{Provider, Variables},
 };
 
@@ -30,8 +30,8 @@ const MAX_PORTS: u16 = 10;
 /// If the application cannot be started, or cannot go on.
 pub async fn run(up: &Up, kind: TriggerType) -> anyhow::Result<()> {
     let Prepared { app, config, variables } = prepare(up)?;
-    let logs = Logs { directory: config.log_dir.clone(), quiet: up.quiet };
-    logs.prepare()?;
+    let logs = ComponentLogs { directory: config.log_dir.clone(), quiet: up.quiet };
+    logs.create_directory()?;
     prepare_stores(up, &app, &config).await?;
 
     // Without a parent the files are this process's own business.
@@ -40,7 +40,7 @@ pub async fn run(up: &Up, kind: TriggerType) -> anyhow::Result<()> {
         None => Some(prepare_assets(&app)?),
     };
     let assets = match (&up.working_dir, &own_assets) {
-        (Some(given), _) => given.clone(),
+        (Some(prepared), _) => prepared.clone(),
         (None, Some(own)) => own.path().to_owned(),
         (None, None) => bail!("there is no working directory"),
     };
@@ -61,12 +61,12 @@ pub async fn run(up: &Up, kind: TriggerType) -> anyhow::Result<()> {
     let components = component::load(&app, ids, &linker, &shared)?;
 
     tokio::select! {
-        ended = async {
+        result = async {
             match kind {
                 TriggerType::Http => serve(&app, &up.http, components, &shared.loopback).await,
                 TriggerType::Redis => redis_trigger::run(&app, &variables, &components).await,
             }
-        } => ended,
+        } => result,
         () = shutdown::requested(up.working_dir.is_some()) => Ok(()),
     }
 }
@@ -121,8 +121,8 @@ pub fn prepare_assets(app: &App) -> anyhow::Result<tempfile::TempDir> {
 
 /// Does what `--sqlite` and `--key-value` ask for, and says where the default stores are.
 async fn prepare_stores(up: &Up, app: &App, config: &RuntimeConfig) -> anyhow::Result<()> {
-    let used = |of: fn(&crate::manifest::Component) -> &Vec<String>| {
-        app.components.values().any(|component| of(component).iter().any(|label| label == "default"))
+    let uses_default = |labels: fn(&crate::manifest::Component) -> &Vec<String>| {
+        app.components.values().any(|component| labels(component).iter().any(|label| label == "default"))
     };
     let database = config.sqlite.get("default").context("there is no default database")?;
     for statements in &up.sqlite {
@@ -139,10 +139,10 @@ async fn prepare_stores(up: &Up, app: &App, config: &RuntimeConfig) -> anyhow::R
     for (key, value) in &up.key_value {
         store.open("default").await?.set(key, value.as_bytes()).await?;
     }
-    if used(|component| &component.sqlite_databases) {
+    if uses_default(|component| &component.sqlite_databases) {
         eprintln!("Storing default SQLite data to {database}.");
     }
-    if used(|component| &component.key_value_stores) {
+    if uses_default(|component| &component.key_value_stores) {
         eprintln!("Storing default key-value data to {store}.");
     }
     Ok(())
@@ -156,13 +156,13 @@ async fn serve(
 ) -> anyhow::Result<()> {
     let listener = listen(args.listen, args.find_free_port).await?;
     let reuse = ReuseOptions {
-        requests: args.max_instance_reuse_count,
-        concurrent: args.max_instance_concurrent_reuse_count,
+        max_requests: args.max_instance_reuse_count,
+        max_concurrent: args.max_instance_concurrent_reuse_count,
         request_timeout: args.request_timeout,
-        idle: args.idle_instance_timeout,
+        idle_timeout: args.idle_instance_timeout,
     };
     let server = Arc::new(Server::new(app, components, reuse, listener.local_addr()?)?);
-    loopback.connect(server.clone());
+    loopback.set_server(server.clone());
     server.serve(listener).await
 }
 

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_provider_wins_over_later_ones_and_the_default() {
+    fn the_first_provider_takes_precedence_over_later_ones_and_the_default() {
         let mut variables = variables();
         variables.add_provider(Provider::fixed([("port", "1")]));
         variables.add_provider(Provider::fixed([("port", "2"), ("host", "redis")]));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_required_variable_without_value_stops_the_start_and_is_named() {
+    fn a_missing_required_variable_is_named_in_the_error() {
         let mut variables = variables();
         let error = variables.ensure_required().unwrap_err().to_string();
         assert!(error.contains("SPIN_VARIABLE_SECRET"), "{error}");

@@ -7,34 +7,34 @@ use rand::RngExt as _;
 /// See the module. The end of a range is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Range<T> {
-    One(T),
+    Fixed(T),
     Between(T, T),
 }
 
 /// A type whose values a [`Range`] can hold.
-pub trait Pick: Copy + PartialOrd + rand::distr::uniform::SampleUniform {
+pub trait RangeValue: Copy + PartialOrd + rand::distr::uniform::SampleUniform {
     /// Reads a value.
-    fn read(text: &str) -> Result<Self, String>;
+    fn parse_value(text: &str) -> Result<Self, String>;
 }
 
-impl<T: Pick> Range<T> {
+impl<T: RangeValue> Range<T> {
     /// The value, or a random one of the range.
-    pub fn pick(self) -> T {
+    pub fn sample(self) -> T {
         match self {
-            Self::One(value) => value,
+            Self::Fixed(value) => value,
             Self::Between(start, end) => rand::rng().random_range(start..end),
         }
     }
 }
 
-impl<T: Pick> FromStr for Range<T> {
+impl<T: RangeValue> FromStr for Range<T> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((start, end)) = text.split_once("..") else {
-            return T::read(text).map(Self::One);
+            return T::parse_value(text).map(Self::Fixed);
         };
-        let (start, end) = (T::read(start)?, T::read(end)?);
+        let (start, end) = (T::parse_value(start)?, T::parse_value(end)?);
         if start >= end {
             return Err(format!("the range {text} is empty"));
         }
@@ -42,14 +42,14 @@ impl<T: Pick> FromStr for Range<T> {
     }
 }
 
-impl Pick for usize {
-    fn read(text: &str) -> Result<Self, String> {
+impl RangeValue for usize {
+    fn parse_value(text: &str) -> Result<Self, String> {
         text.parse().map_err(|error| format!("expected integer or range; got {text:?}; {error}"))
     }
 }
 
-impl Pick for Duration {
-    fn read(text: &str) -> Result<Self, String> {
+impl RangeValue for Duration {
+    fn parse_value(text: &str) -> Result<Self, String> {
         type Unit = (&'static str, fn(u64) -> Duration);
         let units: [Unit; 5] = [
             ("ms", Self::from_millis),
@@ -71,7 +71,7 @@ impl Pick for Duration {
 impl<T: fmt::Display> fmt::Display for Range<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::One(value) => value.fmt(f),
+            Self::Fixed(value) => value.fmt(f),
             Self::Between(start, end) => write!(f, "{start}..{end}"),
         }
     }
@@ -82,11 +82,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_times_and_ranges_are_read() {
-        assert_eq!("8".parse(), Ok(Range::One(8_usize)));
+    fn numbers_times_and_ranges_are_parsed() {
+        assert_eq!("8".parse(), Ok(Range::Fixed(8_usize)));
         assert_eq!("1..8".parse(), Ok(Range::Between(1_usize, 8)));
-        assert_eq!("2".parse(), Ok(Range::One(Duration::from_secs(2))));
-        assert_eq!("5ms".parse(), Ok(Range::One(Duration::from_millis(5))));
+        assert_eq!("2".parse(), Ok(Range::Fixed(Duration::from_secs(2))));
+        assert_eq!("5ms".parse(), Ok(Range::Fixed(Duration::from_millis(5))));
         let range = Range::Between(Duration::from_secs(1), Duration::from_secs(8));
         assert_eq!("1..8s".parse(), Ok(range));
         for bad in ["", "x", "8..1", "1.."] {
@@ -95,8 +95,8 @@ mod tests {
     }
 
     #[test]
-    fn a_range_leaves_out_its_end() {
+    fn ranges_exclude_their_end() {
         let range: Range<usize> = "3..5".parse().unwrap();
-        assert!((0..100).all(|_| (3..5).contains(&range.pick())));
+        assert!((0..100).all(|_| (3..5).contains(&range.sample())));
     }
 }

@@ -10,11 +10,11 @@ pub enum VariableSource {
     /// `key=value`.
     Literal(String, String),
     /// `key=@file`: the value is what the file holds.
-    Content(String, PathBuf),
+    ValueFile(String, PathBuf),
     /// `@file.json`: an object of strings.
-    Json(PathBuf),
+    JsonFile(PathBuf),
     /// `@file.toml`: a table of strings.
-    Toml(PathBuf),
+    TomlFile(PathBuf),
 }
 
 impl VariableSource {
@@ -35,10 +35,10 @@ impl VariableSource {
         let text = |path: &PathBuf| fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
         match self {
             Self::Literal(key, value) => Ok([(key.clone(), value.clone())].into()),
-            Self::Content(key, path) => Ok([(key.clone(), text(path)?)].into()),
-            Self::Json(path) => serde_json::from_str(&text(path)?)
+            Self::ValueFile(key, path) => Ok([(key.clone(), text(path)?)].into()),
+            Self::JsonFile(path) => serde_json::from_str(&text(path)?)
                 .with_context(|| format!("{} is no JSON object of strings", path.display())),
-            Self::Toml(path) => {
+            Self::TomlFile(path) => {
                 toml::from_str(&text(path)?).with_context(|| format!("{} is no TOML table of strings", path.display()))
             }
         }
@@ -52,8 +52,8 @@ impl FromStr for VariableSource {
         if let Some(path) = text.strip_prefix('@') {
             let path = PathBuf::from(path);
             return match path.extension().and_then(|extension| extension.to_str()) {
-                Some("json") => Ok(Self::Json(path)),
-                Some("toml") => Ok(Self::Toml(path)),
+                Some("json") => Ok(Self::JsonFile(path)),
+                Some("toml") => Ok(Self::TomlFile(path)),
                 _ => bail!("variable files must end in .json or .toml"),
             };
         }
@@ -61,7 +61,7 @@ impl FromStr for VariableSource {
             bail!("variables must be in the form 'key=value' or '@file'");
         };
         Ok(match value.strip_prefix('@') {
-            Some(path) => Self::Content(key.to_owned(), path.into()),
+            Some(path) => Self::ValueFile(key.to_owned(), path.into()),
             None => Self::Literal(key.to_owned(), value.to_owned()),
         })
     }

@@ -18,7 +18,7 @@ use http_body_util::BodyExt as _;
 use wasmtime_wasi_http::{Error, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpHooks};
 
 pub use self::connect::{Clients, tls_config};
-use self::timeout::BetweenBytes;
+use self::timeout::BetweenBytesTimeout;
 use crate::{http::Server, outbound::AllowedHosts};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
@@ -29,7 +29,7 @@ pub struct Loopback(OnceLock<Arc<Server>>);
 
 impl Loopback {
     /// Introduces the server.
-    pub fn connect(&self, server: Arc<Server>) {
+    pub fn set_server(&self, server: Arc<Server>) {
         // Only the first one counts, and there is only one.
         let _ = self.0.set(server);
     }
@@ -61,7 +61,7 @@ pub struct Origin {
     pub address: SocketAddr,
 }
 
-type Sent = (Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
+type SendOutput = (Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
 
 impl WasiHttpHooks for OutboundHttp {
     fn send_request(
@@ -70,8 +70,8 @@ impl WasiHttpHooks for OutboundHttp {
         options: Option<RequestOptions>,
         // What the guest thinks of the response; nobody on this side can use that.
         _: Box<dyn Future<Output = Result<(), Error>> + Send>,
-    ) -> Box<dyn Future<Output = Result<Sent, Error>> + Send> {
-        let outgoing = Outgoing {
+    ) -> Box<dyn Future<Output = Result<SendOutput, Error>> + Send> {
+        let sender = RequestSender {
             allowed: self.allowed.clone(),
             clients: self.clients.clone(),
             loopback: self.loopback.clone(),
@@ -80,10 +80,10 @@ impl WasiHttpHooks for OutboundHttp {
         let options = options.unwrap_or_default();
         Box::new(async move {
             let between_bytes = options.between_bytes_timeout.unwrap_or(DEFAULT_TIMEOUT);
-            let response = outgoing.send(request, options).await?;
-            let response = response.map(|body| BetweenBytes::new(body, between_bytes).boxed_unsync());
-            let done: Box<dyn Future<Output = Result<(), Error>> + Send> = Box::new(async { Ok(()) });
-            Ok((response, done))
+            let response = sender.send(request, options).await?;
+            let response = response.map(|body| BetweenBytesTimeout::new(body, between_bytes).boxed_unsync());
+            let completion: Box<dyn Future<Output = Result<(), Error>> + Send> = Box::new(async { Ok(()) });
+            Ok((response, completion))
         })
     }
 }
@@ -108,22 +108,22 @@ impl WasiHttpHooks for InboundHttp {
         _: Request<WasiBody>,
         _: Option<RequestOptions>,
         _: Box<dyn Future<Output = Result<(), Error>> + Send>,
-    ) -> Box<dyn Future<Output = Result<Sent, Error>> + Send> {
+    ) -> Box<dyn Future<Output = Result<SendOutput, Error>> + Send> {
         // Nothing is sent on this side.
         Box::new(std::future::ready(Err(Error::HttpRequestDenied)))
     }
 }
 
-struct Outgoing {
+struct RequestSender {
     allowed: Arc<AllowedHosts>,
     clients: Clients,
     loopback: Arc<Loopback>,
     origin: Option<Origin>,
 }
 
-impl Outgoing {
+impl RequestSender {
     async fn send(self, mut request: Request<WasiBody>, options: RequestOptions) -> Result<Response<WasiBody>, Error> {
-        let use_tls = self.prepare(&mut request)?;
+        let use_tls = self.authorize(&mut request)?;
         let component = request.uri().host().and_then(chained_component).map(str::to_owned);
         if let (Some(component), Some(server)) = (component, self.loopback.server()) {
             return server.chain(&component, request).await.map_err(|error| {
@@ -139,7 +139,7 @@ impl Outgoing {
     }
 
     /// Checks the allow-list and gives requests to the application itself an address.
-    fn prepare(&self, request: &mut Request<WasiBody>) -> Result<bool, Error> {
+    fn authorize(&self, request: &mut Request<WasiBody>) -> Result<bool, Error> {
         // A request without authority arrives as `https://:443/path`.
         let relative = request.uri().authority().is_none_or(|authority| authority.host().is_empty());
         let to_self = relative || request.uri().host() == Some("self.alt");

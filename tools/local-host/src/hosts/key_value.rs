@@ -17,13 +17,13 @@ pub type GrantedStores = Arc<HashMap<String, Arc<KeyValueStore>>>;
 /// The key-value stores of an instance.
 pub struct KeyValueHost {
     granted: GrantedStores,
-    open: Table<OpenStore>,
+    stores: Table<OpenStore>,
 }
 
 impl KeyValueHost {
     /// An instance with no store open yet.
     pub fn new(granted: GrantedStores) -> Self {
-        Self { granted, open: Table::new(u32::MAX as usize) }
+        Self { granted, stores: Table::new(u32::MAX as usize) }
     }
 }
 
@@ -36,7 +36,7 @@ impl HasData for KeyValueData {
 
 impl KeyValueData {
     fn store<T>(accessor: &Accessor<T, Self>, store: &Resource<Store>) -> Result<OpenStore, Error> {
-        accessor.with(|mut access| access.get().open.get(store).cloned().ok_or(Error::NoSuchStore))
+        accessor.with(|mut access| access.get().stores.get(store).cloned().ok_or(Error::NoSuchStore))
     }
 }
 
@@ -48,7 +48,7 @@ impl Host for KeyValueHost {
 
 impl HostStore for KeyValueHost {
     async fn drop(&mut self, store: Resource<Store>) -> wasmtime::Result<()> {
-        self.open.remove(&store);
+        self.stores.remove(&store);
         Ok(())
     }
 }
@@ -57,7 +57,7 @@ impl<T: Send> HostStoreWithStore<T> for KeyValueData {
     async fn open(accessor: &Accessor<T, Self>, label: String) -> Result<Resource<Store>, Error> {
         let granted = accessor.with(|mut access| access.get().granted.clone());
         let store = granted.get(&label).ok_or(Error::AccessDenied)?.open(&label).await?;
-        accessor.with(|mut access| access.get().open.push(store).map_err(|_| Error::StoreTableFull))
+        accessor.with(|mut access| access.get().stores.push(store).map_err(|_| Error::StoreTableFull))
     }
 
     async fn get(accessor: &Accessor<T, Self>, store: Resource<Store>, key: String) -> Result<Option<Vec<u8>>, Error> {

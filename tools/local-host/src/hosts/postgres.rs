@@ -29,8 +29,8 @@ const MAX_RESOURCES: usize = 1024;
 
 /// The PostgreSQL connections of an instance.
 pub struct PostgresHost {
-    gate: Gate,
-    open: Table<Client>,
+    connector: Connector,
+    connections: Table<Client>,
     builders: Table<Address>,
 }
 
@@ -43,7 +43,7 @@ struct Address {
 
 /// Lets out those who may go out.
 #[derive(Clone)]
-struct Gate {
+struct Connector {
     allowed: Arc<AllowedHosts>,
     pools: Arc<PostgresPools>,
 }
@@ -51,27 +51,31 @@ struct Gate {
 impl PostgresHost {
     /// An instance with no connection open yet.
     pub fn new(allowed: Arc<AllowedHosts>, pools: Arc<PostgresPools>) -> Self {
-        Self { gate: Gate { allowed, pools }, open: Table::new(MAX_RESOURCES), builders: Table::new(MAX_RESOURCES) }
+        Self {
+            connector: Connector { allowed, pools },
+            connections: Table::new(MAX_RESOURCES),
+            builders: Table::new(MAX_RESOURCES),
+        }
     }
 
-    fn keep(&mut self, client: Client) -> Result<Resource<Connection>, Error> {
-        self.open.push(client).map_err(|_| Error::ConnectionFailed("too many connections".into()))
+    fn insert_client(&mut self, client: Client) -> Result<Resource<Connection>, Error> {
+        self.connections.push(client).map_err(|_| Error::ConnectionFailed("too many connections".into()))
     }
 
     fn client(&self, connection: &Resource<Connection>) -> Result<Client, Error> {
-        let client = self.open.get(connection).cloned();
+        let client = self.connections.get(connection).cloned();
         client.ok_or_else(|| Error::ConnectionFailed("no connection found".into()))
     }
 
-    fn built(&self, builder: &Resource<ConnectionBuilder>) -> Result<Address, Error> {
+    fn builder_address(&self, builder: &Resource<ConnectionBuilder>) -> Result<Address, Error> {
         let address = self.builders.get(builder).cloned();
         address.ok_or_else(|| Error::ConnectionFailed("no builder found".into()))
     }
 }
 
-impl Gate {
+impl Connector {
     async fn connect(&self, address: Address) -> Result<Client, Error> {
-        self.check(&address.url)?;
+        self.check_allowed(&address.url)?;
         self.pools
             .client(&address.url, address.root_certificate.as_deref())
             .await
@@ -79,7 +83,7 @@ impl Gate {
     }
 
     /// Every host in the address must be allowed.
-    fn check(&self, url: &str) -> Result<(), Error> {
+    fn check_allowed(&self, url: &str) -> Result<(), Error> {
         let config: tokio_postgres::Config =
             url.parse().map_err(|error: tokio_postgres::Error| Error::ConnectionFailed(error.to_string()))?;
         let ports = config.get_ports();
@@ -111,9 +115,9 @@ impl HasData for PostgresData {
 
 impl PostgresData {
     async fn connect<T>(accessor: &Accessor<T, Self>, address: Address) -> Result<Resource<Connection>, Error> {
-        let gate = accessor.with(|mut access| access.get().gate.clone());
-        let client = gate.connect(address).await?;
-        accessor.with(|mut access| access.get().keep(client))
+        let connector = accessor.with(|mut access| access.get().connector.clone());
+        let client = connector.connect(address).await?;
+        accessor.with(|mut access| access.get().insert_client(client))
     }
 }
 
@@ -140,8 +144,8 @@ impl HostConnectionBuilder for PostgresHost {
     }
 
     async fn build(&mut self, builder: Resource<ConnectionBuilder>) -> Result<Resource<Connection>, Error> {
-        let client = self.gate.connect(self.built(&builder)?).await?;
-        self.keep(client)
+        let client = self.connector.connect(self.builder_address(&builder)?).await?;
+        self.insert_client(client)
     }
 
     async fn drop(&mut self, builder: Resource<ConnectionBuilder>) -> wasmtime::Result<()> {
@@ -155,15 +159,15 @@ impl<T: Send> HostConnectionBuilderWithStore<T> for PostgresData {
         accessor: &Accessor<T, Self>,
         builder: Resource<ConnectionBuilder>,
     ) -> Result<Resource<Connection>, Error> {
-        let address = accessor.with(|mut access| access.get().built(&builder))?;
+        let address = accessor.with(|mut access| access.get().builder_address(&builder))?;
         Self::connect(accessor, address).await
     }
 }
 
 impl HostConnection for PostgresHost {
     async fn open(&mut self, url: String) -> Result<Resource<Connection>, Error> {
-        let client = self.gate.connect(Address { url, root_certificate: None }).await?;
-        self.keep(client)
+        let client = self.connector.connect(Address { url, root_certificate: None }).await?;
+        self.insert_client(client)
     }
 
     async fn execute(
@@ -185,7 +189,7 @@ impl HostConnection for PostgresHost {
     }
 
     async fn drop(&mut self, connection: Resource<Connection>) -> wasmtime::Result<()> {
-        self.open.remove(&connection);
+        self.connections.remove(&connection);
         Ok(())
     }
 }

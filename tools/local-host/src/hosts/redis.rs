@@ -23,13 +23,13 @@ const MAX_CONNECTIONS: usize = 1024;
 /// The Redis connections of an instance.
 pub struct RedisHost {
     allowed: Arc<AllowedHosts>,
-    open: Table<MultiplexedConnection>,
+    connections: Table<MultiplexedConnection>,
 }
 
 impl RedisHost {
     /// An instance with no connection open yet.
     pub fn new(allowed: Arc<AllowedHosts>) -> Self {
-        Self { allowed, open: Table::new(MAX_CONNECTIONS) }
+        Self { allowed, connections: Table::new(MAX_CONNECTIONS) }
     }
 }
 
@@ -46,8 +46,11 @@ impl RedisData {
         connection: &Resource<Connection>,
     ) -> Result<MultiplexedConnection, Error> {
         accessor.with(|mut access| {
-            let open = &access.get().open;
-            open.get(connection).cloned().ok_or_else(|| Error::Other("could not find connection for resource".into()))
+            let connections = &access.get().connections;
+            connections
+                .get(connection)
+                .cloned()
+                .ok_or_else(|| Error::Other("could not find connection for resource".into()))
         })
     }
 }
@@ -60,7 +63,7 @@ impl Host for RedisHost {
 
 impl HostConnection for RedisHost {
     async fn drop(&mut self, connection: Resource<Connection>) -> wasmtime::Result<()> {
-        self.open.remove(&connection);
+        self.connections.remove(&connection);
         Ok(())
     }
 }
@@ -77,7 +80,7 @@ impl<T: Send> HostConnectionWithStore<T> for RedisData {
             .get_multiplexed_async_connection_with_config(&AsyncConnectionConfig::new())
             .await
             .map_err(other)?;
-        accessor.with(|mut access| access.get().open.push(connection).map_err(|_| Error::TooManyConnections))
+        accessor.with(|mut access| access.get().connections.push(connection).map_err(|_| Error::TooManyConnections))
     }
 
     async fn publish(

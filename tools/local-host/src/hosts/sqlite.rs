@@ -22,22 +22,22 @@ const MAX_CONNECTIONS: usize = 256;
 /// The databases of an instance.
 pub struct SqliteHost {
     granted: GrantedDatabases,
-    open: Table<stores::Connection>,
+    connections: Table<stores::Connection>,
 }
 
 impl SqliteHost {
     /// An instance with no connection open yet.
     pub fn new(granted: GrantedDatabases) -> Self {
-        Self { granted, open: Table::new(MAX_CONNECTIONS) }
+        Self { granted, connections: Table::new(MAX_CONNECTIONS) }
     }
 
     fn open_database(&mut self, label: &str) -> Result<Resource<Connection>, Error> {
         let database = self.granted.get(label).ok_or(Error::AccessDenied)?;
-        self.open.push(database.connect()).map_err(|_| Error::Io("too many connections opened".into()))
+        self.connections.push(database.connect()).map_err(|_| Error::Io("too many connections opened".into()))
     }
 
     fn connection(&self, connection: &Resource<Connection>) -> Result<stores::Connection, Error> {
-        self.open.get(connection).cloned().ok_or(Error::InvalidConnection)
+        self.connections.get(connection).cloned().ok_or(Error::InvalidConnection)
     }
 }
 
@@ -86,7 +86,7 @@ impl HostConnection for SqliteHost {
     }
 
     async fn drop(&mut self, connection: Resource<Connection>) -> wasmtime::Result<()> {
-        self.open.remove(&connection);
+        self.connections.remove(&connection);
         Ok(())
     }
 }

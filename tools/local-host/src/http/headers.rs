@@ -22,7 +22,7 @@ pub struct RouteInfo<'a> {
 }
 
 /// Removes what must not reach a component.
-pub fn strip(headers: &mut HeaderMap) {
+pub fn sanitize(headers: &mut HeaderMap) {
     if headers.get(header::HOST).is_some_and(is_chaining_host) {
         headers.remove(header::HOST);
     }
@@ -38,7 +38,11 @@ pub fn strip(headers: &mut HeaderMap) {
 /// # Errors
 ///
 /// If a header of the request is not UTF-8, or the URI has no path.
-pub fn add<B>(request: &mut Request<B>, route: &RouteInfo<'_>, client: SocketAddr) -> anyhow::Result<()> {
+pub fn append_spin_headers<B>(
+    request: &mut Request<B>,
+    route: &RouteInfo<'_>,
+    client: SocketAddr,
+) -> anyhow::Result<()> {
     for value in request.headers().values() {
         str::from_utf8(value.as_bytes()).context("a header of the request is not UTF-8")?;
     }
@@ -92,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_component_learns_its_route_and_its_client() {
+    fn spin_headers_describe_the_route_and_the_client() {
         let mut request = request();
         let route = RouteInfo {
             raw: "/api/:activity/...",
@@ -100,7 +104,7 @@ mod tests {
             trailing: "/orders".into(),
             named: vec![("activity", "a1")],
         };
-        add(&mut request, &route, "127.0.0.1:8777".parse().unwrap()).unwrap();
+        append_spin_headers(&mut request, &route, "127.0.0.1:8777".parse().unwrap()).unwrap();
         for (name, expected) in [
             ("spin-path-info", "/orders"),
             ("spin-full-url", "http://shop.example/api/a1/orders?x=1"),
@@ -115,20 +119,20 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_claims_comes_before_the_truth() {
+    fn a_value_from_the_client_comes_before_the_hosts() {
         let mut request = request();
         let route = RouteInfo { raw: "/a", based: "/a", trailing: String::new(), named: vec![] };
-        add(&mut request, &route, "127.0.0.1:8777".parse().unwrap()).unwrap();
+        append_spin_headers(&mut request, &route, "127.0.0.1:8777".parse().unwrap()).unwrap();
         assert_eq!(values(&request, "spin-client-addr"), ["1.2.3.4:5", "127.0.0.1:8777"]);
     }
 
     #[test]
-    fn a_client_cannot_pose_as_another_component() {
+    fn a_client_cannot_impersonate_another_component() {
         let mut headers = HeaderMap::new();
         headers.insert("host", HeaderValue::from_static("cart.spin.internal"));
         headers.insert("connection", HeaderValue::from_static("close"));
         headers.insert("accept", HeaderValue::from_static("*/*"));
-        strip(&mut headers);
+        sanitize(&mut headers);
         assert_eq!(headers.len(), 1);
     }
 }

@@ -46,31 +46,31 @@ pub fn set_authority<B>(request: &mut Request<B>, scheme: Scheme) -> anyhow::Res
 /// # Errors
 ///
 /// If it is no valid response.
-pub fn fixed(response: &StaticResponse) -> anyhow::Result<Response<WasiBody>> {
+pub fn static_response(response: &StaticResponse) -> anyhow::Result<Response<WasiBody>> {
     let mut builder = Response::builder().status(response.status_code.unwrap_or(200));
     for (name, value) in &response.headers {
         builder = builder.header(name, value);
     }
     let body = match &response.body {
-        Some(body) => text(body.clone()),
-        None => nothing(),
+        Some(body) => text_body(body.clone()),
+        None => empty_body(),
     };
     Ok(builder.body(body)?)
 }
 
 /// A response without a body.
-pub fn empty(status: StatusCode) -> Response<WasiBody> {
-    let mut response = Response::new(nothing());
+pub fn empty_response(status: StatusCode) -> Response<WasiBody> {
+    let mut response = Response::new(empty_body());
     *response.status_mut() = status;
     response
 }
 
-fn nothing() -> WasiBody {
+fn empty_body() -> WasiBody {
     Empty::<Bytes>::new().map_err(|never| match never {}).boxed_unsync()
 }
 
 /// A body that is there at once.
-pub fn text(body: String) -> WasiBody {
+pub fn text_body(body: String) -> WasiBody {
     Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed_unsync()
 }
 

@@ -44,16 +44,16 @@ impl<T> Routes<T> {
     /// If a route cannot be parsed.
     pub fn build(
         routes: impl IntoIterator<Item = (String, T)>,
-        mut replaced: impl FnMut(&str, &T),
+        mut on_duplicate: impl FnMut(&str, &T),
     ) -> anyhow::Result<Self> {
         let mut entries: Vec<Entry<T>> = Vec::new();
         for (raw, target) in routes {
             let based = normalize(&raw);
             let entry = Entry { raw, based, target };
-            match entries.iter_mut().find(|known| known.raw == entry.raw) {
-                Some(known) => {
-                    replaced(&known.raw, &known.target);
-                    *known = entry;
+            match entries.iter_mut().find(|existing| existing.raw == entry.raw) {
+                Some(existing) => {
+                    on_duplicate(&existing.raw, &existing.target);
+                    *existing = entry;
                 }
                 None => entries.push(entry),
             }
@@ -86,12 +86,12 @@ impl<T> Routes<T> {
     }
 
     /// Every route as it is shown at the start, with its target.
-    pub fn iter(&self) -> impl Iterator<Item = (Shown<'_>, &T)> {
-        self.router.iter().map(|(_, entry)| (Shown(&entry.based), &entry.target))
+    pub fn iter(&self) -> impl Iterator<Item = (DisplayRoute<'_>, &T)> {
+        self.router.iter().map(|(_, entry)| (DisplayRoute(&entry.based), &entry.target))
     }
 
     /// Whether a route lies where the host itself answers.
-    pub fn any_reserved(&self) -> bool {
+    pub fn has_reserved_route(&self) -> bool {
         self.router.iter().any(|(_, entry)| entry.based.starts_with(WELL_KNOWN_PREFIX))
     }
 }
@@ -126,9 +126,9 @@ fn normalize(route: &str) -> String {
 }
 
 /// A route as it is shown at the start.
-pub struct Shown<'a>(&'a str);
+pub struct DisplayRoute<'a>(&'a str);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for DisplayRoute<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.strip_suffix("/...").or_else(|| self.0.strip_suffix("/*")) {
             Some(prefix) => write!(f, "{prefix} (wildcard)"),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_may_stand_before_the_wildcard() {
+    fn a_parameter_may_precede_the_wildcard() {
         let routes = routes(&["/activities/:activity/..."]);
         let found = routes.find("/activities/a1/orders/").unwrap();
         assert_eq!(found.named().collect::<Vec<_>>(), [("activity", "a1")]);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn wildcards_are_shown_in_words() {
+    fn wildcards_are_displayed_in_words() {
         let routes = routes(&["/api/...", "/..."]);
         let shown: Vec<String> = routes.iter().map(|(route, _)| route.to_string()).collect();
         assert!(shown.contains(&"/api (wildcard)".to_owned()), "{shown:?}");

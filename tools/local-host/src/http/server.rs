@@ -19,7 +19,7 @@ use wasmtime_wasi_http::{Error, WasiBody, handler::ProxyHandler};
 
 use super::{
     headers::{self, RouteInfo},
-    message::{empty, fixed, set_authority, text},
+    message::{empty_response, set_authority, static_response, text_body},
     routes::{Routes, WELL_KNOWN_PREFIX},
     worker::{ComponentHandler, ReuseOptions},
 };
@@ -43,7 +43,7 @@ struct Target {
     /// How it is shown at the start.
     label: String,
     description: String,
-    answer: HttpTarget,
+    handler: HttpTarget,
 }
 
 impl Server {
@@ -65,7 +65,7 @@ impl Server {
         let routes = Routes::build(targets, |route, target| {
             tracing::error!("the route {route} of {} is a duplicate and will never be used", target.label);
         })?;
-        if routes.any_reserved() {
+        if routes.has_reserved_route() {
             tracing::error!("routes under {WELL_KNOWN_PREFIX} will never be reached");
         }
         let handlers = components
@@ -112,28 +112,30 @@ impl Server {
                 server.handle(request, client).await
             }
         });
-        let served = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
-        if let Err(error) = served {
+        let result = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+        if let Err(error) = result {
             tracing::warn!("an HTTP connection broke: {error:?}");
         }
     }
 
     async fn handle(&self, mut request: Request<WasiBody>, client: SocketAddr) -> anyhow::Result<Response<WasiBody>> {
-        headers::strip(request.headers_mut());
+        headers::sanitize(request.headers_mut());
         let path = request.uri().path().to_owned();
         if let Some(well_known) = path.strip_prefix(WELL_KNOWN_PREFIX) {
             return Ok(match well_known {
-                "health" => Response::new(text("OK".into())),
-                "info" => Response::builder().header(CONTENT_TYPE, "application/json").body(text(self.info.clone()))?,
-                _ => empty(StatusCode::NOT_FOUND),
+                "health" => Response::new(text_body("OK".into())),
+                "info" => {
+                    Response::builder().header(CONTENT_TYPE, "application/json").body(text_body(self.info.clone()))?
+                }
+                _ => empty_response(StatusCode::NOT_FOUND),
             });
         }
         let Some(found) = self.routes.find(&path) else {
-            return Ok(empty(StatusCode::NOT_FOUND));
+            return Ok(empty_response(StatusCode::NOT_FOUND));
         };
         set_authority(&mut request, Scheme::HTTP)?;
-        match &found.target.answer {
-            HttpTarget::Static(response) => fixed(response),
+        match &found.target.handler {
+            HttpTarget::Static(response) => static_response(response),
             HttpTarget::Component(id) => {
                 let route = RouteInfo {
                     raw: found.raw,
@@ -167,28 +169,28 @@ impl Server {
     ) -> anyhow::Result<Response<WasiBody>> {
         let handler =
             self.handlers.get(component).with_context(|| format!("unknown routing destination '{component}'"))?;
-        handler.state().note_scheme(request.uri().scheme());
-        let response = match headers::add(&mut request, route, client) {
+        handler.state().record_scheme(request.uri().scheme());
+        let response = match headers::append_spin_headers(&mut request, route, client) {
             Ok(()) => handler.handle((), request).await.map_err(anyhow::Error::from),
             Err(error) => Err(error),
         };
         Ok(response.unwrap_or_else(|error| {
             tracing::error!("a request to the component {component:?} failed: {error:?}");
-            empty(StatusCode::INTERNAL_SERVER_ERROR)
+            empty_response(StatusCode::INTERNAL_SERVER_ERROR)
         }))
     }
 }
 
 impl Target {
     fn new(app: &App, trigger: &HttpTrigger) -> Self {
-        let answer = trigger.target.clone();
-        match &answer {
+        let handler = trigger.target.clone();
+        match &handler {
             HttpTarget::Component(id) => Self {
                 label: id.clone(),
                 description: app.components.get(id).map_or_else(String::new, |c| c.description.clone()),
-                answer,
+                handler,
             },
-            HttpTarget::Static(_) => Self { label: trigger.id.clone(), description: String::new(), answer },
+            HttpTarget::Static(_) => Self { label: trigger.id.clone(), description: String::new(), handler },
         }
     }
 }

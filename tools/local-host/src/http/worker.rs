@@ -21,13 +21,13 @@ use crate::{cli::Range, component::LoadedComponent, hosts::http::Origin, state::
 #[derive(Debug, Clone, Copy)]
 pub struct ReuseOptions {
     /// How many requests it serves in all.
-    pub requests: Range<usize>,
+    pub max_requests: Range<usize>,
     /// How many requests it serves at once.
-    pub concurrent: Range<usize>,
+    pub max_concurrent: Range<usize>,
     /// How long it may take for a response.
     pub request_timeout: Option<Range<Duration>>,
     /// How long it waits for the next request.
-    pub idle: Range<Duration>,
+    pub idle_timeout: Range<Duration>,
 }
 
 /// Makes instances of one component.
@@ -61,7 +61,7 @@ impl ComponentHandler {
     }
 
     /// Remembers the scheme of the first request: it is the one for requests to the application itself.
-    pub fn note_scheme(&self, scheme: Option<&Scheme>) {
+    pub fn record_scheme(&self, scheme: Option<&Scheme>) {
         if let Some(scheme) = scheme {
             self.scheme.get_or_init(|| scheme.clone());
         }
@@ -71,25 +71,25 @@ impl ComponentHandler {
 impl HandlerState for ComponentHandler {
     type StoreData = State;
     type WorkerExpiration = Expiration;
-    type WorkerState = Worker;
+    type WorkerState = InstanceLimits;
 
-    async fn instantiate(&self) -> wasmtime::Result<Instance<State, Expiration, Worker>> {
+    async fn instantiate(&self) -> wasmtime::Result<Instance<State, Expiration, InstanceLimits>> {
         let origin = Origin { scheme: self.scheme.get().cloned().unwrap_or(Scheme::HTTPS), address: self.address };
         let mut store = self.component.store(Some(origin)).map_err(wasmtime::Error::from_anyhow)?;
         let service = self.service.instantiate_async(&mut store).await?;
-        let request_timeout = self.reuse.request_timeout.map_or(Duration::MAX, |range| range.pick());
+        let request_timeout = self.reuse.request_timeout.map_or(Duration::MAX, |range| range.sample());
         Ok(Instance {
             store,
             proxy: Proxy::P3(service),
-            view: State::inbound,
+            view: State::inbound_http_view,
             expiration: Expiration {
-                idle: self.reuse.idle.pick(),
-                request: request_timeout,
+                idle_timeout: self.reuse.idle_timeout.sample(),
+                request_timeout,
                 sleep: Box::pin(tokio::time::sleep(Duration::MAX)),
             },
-            state: Worker {
-                requests: self.reuse.requests.pick(),
-                concurrent: self.reuse.concurrent.pick(),
+            state: InstanceLimits {
+                max_requests: self.reuse.max_requests.sample(),
+                max_concurrent: self.reuse.max_concurrent.sample(),
                 request_timeout,
             },
         })
@@ -98,16 +98,16 @@ impl HandlerState for ComponentHandler {
 
 /// When an instance has waited long enough.
 pub struct Expiration {
-    idle: Duration,
-    request: Duration,
+    idle_timeout: Duration,
+    request_timeout: Duration,
     sleep: Pin<Box<Sleep>>,
 }
 
 impl WorkerExpiration for Expiration {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>, status: WorkerStatus, since: Instant) -> Poll<()> {
         let timeout = match status {
-            WorkerStatus::Idle => self.idle,
-            WorkerStatus::Requests | WorkerStatus::PostReturn => self.request,
+            WorkerStatus::Idle => self.idle_timeout,
+            WorkerStatus::Requests | WorkerStatus::PostReturn => self.request_timeout,
         };
         // A timeout without an end overflows.
         let Some(deadline) = since.checked_add(timeout) else { return Poll::Pending };
@@ -120,20 +120,20 @@ impl WorkerExpiration for Expiration {
 }
 
 /// Whether an instance takes another request.
-pub struct Worker {
-    requests: usize,
-    concurrent: usize,
+pub struct InstanceLimits {
+    max_requests: usize,
+    max_concurrent: usize,
     request_timeout: Duration,
 }
 
-impl WorkerState for Worker {
+impl WorkerState for InstanceLimits {
     type StoreData = State;
     type RequestData = ();
 
     fn should_accept_request(&self, concurrent: usize, total: usize) -> ShouldAccept {
-        if total >= self.requests {
+        if total >= self.max_requests {
             ShouldAccept::Never
-        } else if concurrent >= self.concurrent {
+        } else if concurrent >= self.max_concurrent {
             ShouldAccept::No
         } else {
             ShouldAccept::Yes

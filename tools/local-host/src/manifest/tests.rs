@@ -22,7 +22,7 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn a_full_manifest_is_understood() {
+fn a_full_manifest_is_parsed() {
     let app = parse(
         r#"
         spin_manifest_version = 2
@@ -107,7 +107,7 @@ fn a_trigger_needs_a_component_that_exists() {
 }
 
 #[test]
-fn selected_components_keep_their_triggers_and_the_rest_is_gone() {
+fn selected_components_keep_their_triggers_and_the_rest_is_removed() {
     let text = format!(
         "{MINIMAL}\n\
         [[trigger.http]]\nroute = \"/cart\"\ncomponent = \"cart\"\n\
@@ -146,7 +146,7 @@ fn version_1_and_an_application_without_triggers_are_refused() {
 }
 
 #[test]
-fn what_only_spin_can_do_is_refused_by_name() {
+fn features_that_only_spin_has_are_refused_by_name() {
     for (line, word) in [
         ("ai_models = [\"llama2-chat\"]", "ai_models"),
         ("dependencies = { \"a:b/c\" = \"1.0\" }", "dependencies"),

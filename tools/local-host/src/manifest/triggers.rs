@@ -25,16 +25,16 @@ impl Triggers {
         components: &mut IndexMap<String, schema::Component>,
     ) -> anyhow::Result<()> {
         for (index, mut section) in sections.into_iter().enumerate() {
-            let place = || format!("in [[trigger.{kind}]] number {}", index + 1);
-            let id = self.name(kind, &mut section).with_context(place)?;
+            let location = || format!("in [[trigger.{kind}]] number {}", index + 1);
+            let id = self.assign_id(kind, &mut section).with_context(location)?;
             match kind {
                 "http" => {
-                    let trigger = http(parse(section).with_context(place)?, id, components);
-                    self.http.push(trigger.with_context(place)?);
+                    let trigger = http(parse(section).with_context(location)?, id, components);
+                    self.http.push(trigger.with_context(location)?);
                 }
                 "redis" => {
-                    let trigger = redis(parse(section).with_context(place)?, &id, components);
-                    self.redis.push(trigger.with_context(place)?);
+                    let trigger = redis(parse(section).with_context(location)?, &id, components);
+                    self.redis.push(trigger.with_context(location)?);
                 }
                 _ => bail!(
                     "this host has no trigger of the type {kind:?}, only http and redis; \
@@ -46,15 +46,15 @@ impl Triggers {
     }
 
     /// The id of a trigger: its own, or one made of its component, or of a number.
-    fn name(&mut self, kind: &str, section: &mut toml::Table) -> anyhow::Result<String> {
-        let own = match section.remove("id") {
+    fn assign_id(&mut self, kind: &str, section: &mut toml::Table) -> anyhow::Result<String> {
+        let explicit = match section.remove("id") {
             None => None,
             Some(toml::Value::String(id)) if id.is_empty() => None,
             Some(toml::Value::String(id)) => Some(id),
             Some(_) => bail!("the `id` must be a string"),
         };
         let component = section.get("component").and_then(toml::Value::as_str);
-        let id = own
+        let id = explicit
             .or_else(|| {
                 let id = format!("{}-{kind}-trigger", component?);
                 (!self.ids.contains(&id)).then_some(id)
@@ -73,17 +73,17 @@ impl Triggers {
 pub fn application_settings(sections: IndexMap<String, toml::Table>) -> anyhow::Result<String> {
     let mut address = String::new();
     for (kind, section) in sections {
-        let place = || format!("in [application.trigger.{kind}]");
+        let location = || format!("in [application.trigger.{kind}]");
         match kind.as_str() {
             "http" => {
-                let settings: schema::HttpSettings = parse(section).with_context(place)?;
+                let settings: schema::HttpSettings = parse(section).with_context(location)?;
                 ensure!(
                     settings.base.is_none_or(|base| base == "/"),
                     "`base` is deprecated; put it in front of each route in [[trigger.http]]"
                 );
             }
             "redis" => {
-                let settings: schema::RedisSettings = parse(section).with_context(place)?;
+                let settings: schema::RedisSettings = parse(section).with_context(location)?;
                 address = settings.address;
             }
             _ => bail!("[application.trigger.{kind}]: this host has only http and redis triggers"),

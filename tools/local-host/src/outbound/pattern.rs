@@ -25,8 +25,8 @@ enum HostPart {
     Any,
     /// With the leading dot.
     Subdomains(String),
-    ToSelf,
-    Exactly(Host),
+    SelfHost,
+    Exact(Host),
     Network(IpNetwork),
 }
 
@@ -66,7 +66,8 @@ impl HostPattern {
 
     /// Whether requests to the application itself are allowed with one of these schemes.
     pub fn allows_self(&self, schemes: &[&str]) -> bool {
-        schemes.iter().any(|scheme| self.allows_scheme(scheme)) && matches!(self.host, HostPart::Any | HostPart::ToSelf)
+        schemes.iter().any(|scheme| self.allows_scheme(scheme))
+            && matches!(self.host, HostPart::Any | HostPart::SelfHost)
     }
 
     /// `*.spin.internal` means the components there are, nothing else.
@@ -75,7 +76,7 @@ impl HostPattern {
             HostPart::Subdomains(suffix) if suffix == CHAINING_SUFFIX => component_ids
                 .iter()
                 .map(|id| Self {
-                    host: HostPart::Exactly(Host::Domain(format!("{id}{CHAINING_SUFFIX}"))),
+                    host: HostPart::Exact(Host::Domain(format!("{id}{CHAINING_SUFFIX}"))),
                     ..self.clone()
                 })
                 .collect(),
@@ -123,7 +124,7 @@ impl HostPart {
         let host = host.trim();
         match host {
             "*" => return Ok(Self::Any),
-            "self" | "self.alt" => return Ok(Self::ToSelf),
+            "self" | "self.alt" => return Ok(Self::SelfHost),
             _ => {}
         }
         if host.starts_with('{') {
@@ -150,7 +151,7 @@ impl HostPart {
         if host.contains('*') {
             bail!("wildcards are allowed only as subdomains");
         }
-        Ok(Self::Exactly(Host::parse(host)?))
+        Ok(Self::Exact(Host::parse(host)?))
     }
 
     fn allows(&self, host: &str) -> bool {
@@ -158,10 +159,10 @@ impl HostPart {
         match (self, host) {
             (Self::Any, _) => true,
             (Self::Subdomains(suffix), Host::Domain(domain)) => domain.ends_with(suffix),
-            (Self::Exactly(allowed), host) => host == *allowed,
+            (Self::Exact(allowed), host) => host == *allowed,
             (Self::Network(network), Host::Ipv4(ip)) => network.contains(ip),
             (Self::Network(network), Host::Ipv6(ip)) => network.contains(ip),
-            (Self::Subdomains(_) | Self::Network(_) | Self::ToSelf, _) => false,
+            (Self::Subdomains(_) | Self::Network(_) | Self::SelfHost, _) => false,
         }
     }
 }
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_port_of_the_scheme_is_meant() {
+    fn a_missing_port_means_the_schemes_default() {
         assert!(allows("https://a.example", "https://a.example:443/x"));
         assert!(!allows("https://a.example", "https://a.example:8443/x"));
         assert!(allows("redis://a.example", "redis://a.example"));
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn port_ranges_leave_out_their_end() {
+    fn port_ranges_exclude_their_end() {
         assert!(allows("http://a.example:8000..8002", "http://a.example:8001"));
         assert!(!allows("http://a.example:8000..8002", "http://a.example:8002"));
     }

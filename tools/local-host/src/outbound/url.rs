@@ -87,13 +87,13 @@ mod tests {
     }
 
     #[test]
-    fn a_scheme_is_assumed_where_there_is_none() {
+    fn a_missing_scheme_is_assumed() {
         assert_eq!(parts("cache:6380"), ("redis".into(), "cache:6380".into()));
         assert_eq!(parts("rediss://cache"), ("rediss".into(), "cache".into()));
     }
 
     #[test]
-    fn odd_characters_in_a_password_do_no_harm() {
+    fn reserved_characters_in_a_password_are_escaped() {
         assert_eq!(parts("redis://:p#s?@cache:1"), ("redis".into(), "cache:1".into()));
         assert_eq!(parts("http://a.example/@b"), ("http".into(), "a.example".into()));
     }

@@ -28,10 +28,10 @@ pub struct Database {
 /// A connection. SQLite's own defaults hold: no pragma is set, and a busy database is waited for
 /// as long as rusqlite does (5 s), as in Spin.
 #[derive(Debug, Clone)]
-pub struct Connection(Arc<Shared>);
+pub struct Connection(Arc<ConnectionInner>);
 
 #[derive(Debug)]
-struct Shared {
+struct ConnectionInner {
     path: Option<PathBuf>,
     allow_attach_file: bool,
     connection: OnceLock<Mutex<rusqlite::Connection>>,
@@ -62,7 +62,7 @@ impl Database {
 
     /// A new connection.
     pub fn connect(&self) -> Connection {
-        Connection(Arc::new(Shared {
+        Connection(Arc::new(ConnectionInner {
             path: self.path.clone(),
             allow_attach_file: self.allow_attach_file,
             connection: OnceLock::new(),
@@ -86,8 +86,8 @@ impl Connection {
     ///
     /// What SQLite says, or that the result is too large.
     pub async fn query(&self, statement: String, parameters: Vec<Value>) -> Result<QueryResult, Error> {
-        let shared = self.0.clone();
-        task::spawn_blocking(move || shared.query(&statement, parameters)).await.map_err(failed)?
+        let inner = self.0.clone();
+        task::spawn_blocking(move || inner.query(&statement, parameters)).await.map_err(io_error)?
     }
 
     /// Runs a statement and returns its rows as they come.
@@ -98,14 +98,14 @@ impl Connection {
     pub async fn stream(&self, statement: String, parameters: Vec<Value>) -> Result<Rows, Error> {
         // Not locked here: an earlier result may still be on its way to the guest.
         self.0.open()?;
-        let shared = self.0.clone();
+        let inner = self.0.clone();
         let (columns_tx, columns_rx) = oneshot::channel();
         let (rows_tx, rows) = mpsc::channel(4);
         let (result_tx, result) = oneshot::channel();
         task::spawn_blocking(move || {
-            let done = shared.stream(&statement, parameters, columns_tx, &rows_tx);
+            let outcome = inner.stream(&statement, parameters, columns_tx, &rows_tx);
             // The guest may have gone away, then nobody needs the result.
-            let _ = result_tx.send(done);
+            let _ = result_tx.send(outcome);
         });
         // A statement that cannot be prepared has no columns; its error is in `result`.
         let columns = columns_rx.await.unwrap_or_default();
@@ -141,15 +141,15 @@ impl Connection {
     }
 }
 
-impl Shared {
+impl ConnectionInner {
     fn query(&self, statement: &str, parameters: Vec<Value>) -> Result<QueryResult, Error> {
         let connection = self.lock()?;
-        let mut statement = connection.prepare_cached(statement).map_err(failed)?;
+        let mut statement = connection.prepare_cached(statement).map_err(io_error)?;
         let columns = column_names(&statement);
-        let mut rows = statement.query(bind(parameters)).map_err(failed)?;
+        let mut rows = statement.query(bind(parameters)).map_err(io_error)?;
         let mut result = Vec::new();
         let mut size = size_of::<QueryResult>();
-        while let Some(row) = rows.next().map_err(failed)? {
+        while let Some(row) = rows.next().map_err(io_error)? {
             let row = convert(row)?;
             size += row_size(&row);
             if size > MAX_RESULT_BYTES {
@@ -168,10 +168,10 @@ impl Shared {
         sender: &mpsc::Sender<RowResult>,
     ) -> Result<(), Error> {
         let connection = self.lock()?;
-        let mut statement = connection.prepare_cached(statement).map_err(failed)?;
+        let mut statement = connection.prepare_cached(statement).map_err(io_error)?;
         columns.send(column_names(&statement)).map_err(|_| Error::Io("column send error".into()))?;
-        let mut rows = statement.query(bind(parameters)).map_err(failed)?;
-        while let Some(row) = rows.next().map_err(failed)? {
+        let mut rows = statement.query(bind(parameters)).map_err(io_error)?;
+        while let Some(row) = rows.next().map_err(io_error)? {
             let row = convert(row)?;
             if row_size(&row) > MAX_RESULT_BYTES {
                 return Err(Error::Io(too_large()));
@@ -189,7 +189,7 @@ impl Shared {
         if let Some(connection) = self.connection.get() {
             return Ok(connection);
         }
-        let connection = self.connect().map_err(failed)?;
+        let connection = self.connect().map_err(io_error)?;
         Ok(self.connection.get_or_init(|| Mutex::new(connection)))
     }
 
@@ -208,7 +208,7 @@ impl Shared {
     }
 }
 
-fn failed(error: impl fmt::Display) -> Error {
+fn io_error(error: impl fmt::Display) -> Error {
     Error::Io(error.to_string())
 }
 
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_failing_statement_shows_at_the_end_of_the_stream() {
+    async fn a_failed_statement_is_reported_at_the_end_of_the_stream() {
         let connection = Database::new(None, false).unwrap().connect();
         let mut rows = connection.stream("SELEKT 1".into(), vec![]).await.unwrap();
         assert!(rows.columns.is_empty());

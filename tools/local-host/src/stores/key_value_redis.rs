@@ -8,7 +8,7 @@ use tokio::sync::{OnceCell, mpsc, oneshot};
 
 use super::{
     MAX_RESULT_BYTES,
-    keys::{Keys, failed},
+    keys::{Keys, store_error},
     too_large,
 };
 use crate::bindings::key_value::Error;
@@ -31,7 +31,7 @@ impl RedisStore {
 
     pub async fn open(&self) -> Result<OpenRedis, Error> {
         let connection =
-            self.connection.get_or_try_init(|| self.client.get_connection_manager()).await.map_err(failed)?;
+            self.connection.get_or_try_init(|| self.client.get_connection_manager()).await.map_err(store_error)?;
         let mut connection = connection.clone();
         // Wakes up a connection that broke. Whether it did shows in the next command.
         let _ = connection.ping::<()>().await;
@@ -54,19 +54,19 @@ impl fmt::Display for RedisStore {
 
 impl OpenRedis {
     pub async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.0.clone().get(key).await.map_err(failed)
+        self.0.clone().get(key).await.map_err(store_error)
     }
 
     pub async fn set(&self, key: &str, value: &[u8]) -> Result<(), Error> {
-        self.0.clone().set(key, value).await.map_err(failed)
+        self.0.clone().set(key, value).await.map_err(store_error)
     }
 
     pub async fn delete(&self, key: &str) -> Result<(), Error> {
-        self.0.clone().del(key).await.map_err(failed)
+        self.0.clone().del(key).await.map_err(store_error)
     }
 
     pub async fn exists(&self, key: &str) -> Result<bool, Error> {
-        self.0.clone().exists(key).await.map_err(failed)
+        self.0.clone().exists(key).await.map_err(store_error)
     }
 
     pub fn keys(&self) -> Keys {
@@ -82,12 +82,12 @@ impl OpenRedis {
 }
 
 async fn send_keys(mut connection: ConnectionManager, keys: &mpsc::Sender<String>) -> Result<(), Error> {
-    let mut scan = connection.scan::<String>().await.map_err(failed)?;
+    let mut scan = connection.scan::<String>().await.map_err(store_error)?;
     while let Some(key) = scan.next_item().await {
         if key.len() > MAX_RESULT_BYTES {
             return Err(Error::Other(too_large()));
         }
-        keys.send(key).await.map_err(failed)?;
+        keys.send(key).await.map_err(store_error)?;
     }
     Ok(())
 }

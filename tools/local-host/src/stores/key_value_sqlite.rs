@@ -14,7 +14,7 @@ use tokio::{
 
 use super::{
     MAX_RESULT_BYTES, create_parent,
-    keys::{Keys, failed},
+    keys::{Keys, store_error},
     too_large,
 };
 use crate::bindings::key_value::Error;
@@ -52,7 +52,7 @@ impl SqliteStore {
         let connection = task::block_in_place(|| match self.connection.get() {
             Some(connection) => Ok(connection.clone()),
             None => {
-                let connection = self.connect().map_err(failed)?;
+                let connection = self.connect().map_err(store_error)?;
                 Ok(self.connection.get_or_init(|| Arc::new(Mutex::new(connection))).clone())
             }
         })?;
@@ -123,20 +123,20 @@ impl OpenSqlite {
     fn send_keys(&self, keys: &mpsc::Sender<String>) -> Result<(), Error> {
         let connection = self.lock();
         let mut statement =
-            connection.prepare_cached("SELECT key FROM spin_key_value WHERE store = ?1").map_err(failed)?;
-        let mut rows = statement.query([&*self.label]).map_err(failed)?;
-        while let Some(row) = rows.next().map_err(failed)? {
-            let key: String = row.get(0).map_err(failed)?;
+            connection.prepare_cached("SELECT key FROM spin_key_value WHERE store = ?1").map_err(store_error)?;
+        let mut rows = statement.query([&*self.label]).map_err(store_error)?;
+        while let Some(row) = rows.next().map_err(store_error)? {
+            let key: String = row.get(0).map_err(store_error)?;
             if key.len() > MAX_RESULT_BYTES {
                 return Err(Error::Other(too_large()));
             }
-            keys.blocking_send(key).map_err(failed)?;
+            keys.blocking_send(key).map_err(store_error)?;
         }
         Ok(())
     }
 
     fn run<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
-        task::block_in_place(|| work(&self.lock())).map_err(failed)
+        task::block_in_place(|| work(&self.lock())).map_err(store_error)
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn labels_in_one_file_do_not_see_each_other() {
+    async fn labels_in_one_file_are_isolated() {
         let store = SqliteStore::new(None).unwrap();
         let (a, b) = (store.open("a").unwrap(), store.open("b").unwrap());
         a.set("k", b"1").unwrap();

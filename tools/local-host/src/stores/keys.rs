@@ -15,7 +15,7 @@ pub struct Keys {
 }
 
 /// Turns a store's error into the guest's, and logs it.
-pub fn failed(error: impl fmt::Debug + fmt::Display) -> Error {
+pub fn store_error(error: impl fmt::Debug + fmt::Display) -> Error {
     tracing::warn!("key-value error: {error:?}");
     Error::Other(error.to_string())
 }

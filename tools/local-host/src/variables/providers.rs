@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dotenv_file_is_asked_when_the_environment_has_nothing() {
+    fn a_dotenv_file_is_read_when_the_environment_lacks_the_variable() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(".env");
         std::fs::write(&path, "LOCAL_HOST_TEST_A=\"from file\"\n").unwrap();
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absent_dotenv_file_is_no_error() {
+    fn a_missing_dotenv_file_is_no_error() {
         let provider = EnvProvider::new(Some("LOCAL_HOST_TEST".into()), Some("nowhere/.env".into()));
         assert_eq!(provider.get("a").unwrap(), None);
     }

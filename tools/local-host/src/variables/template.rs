@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_replaced_wherever_they_stand() {
+    fn variables_are_replaced_at_any_position() {
         assert_eq!(render("").unwrap(), "");
         assert_eq!(render("plain { text }").unwrap(), "plain { text }");
         assert_eq!(render("a-{{ b }}-c").unwrap(), "a-B-c");
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_brace_pair_is_refused() {
+    fn an_unmatched_opening_brace_pair_is_refused() {
         assert!(matches!(render("{{ a }} {{ b"), Err(Error::InvalidTemplate(_))));
     }
 

@@ -142,7 +142,7 @@ async fn connect_tcp(uri: &Uri, default_port: u16) -> Result<TcpStream, ConnectE
         })
 }
 
-type Connecting<S> = Pin<Box<dyn Future<Output = Result<S, ConnectError>> + Send>>;
+type ConnectFuture<S> = Pin<Box<dyn Future<Output = Result<S, ConnectError>> + Send>>;
 
 #[derive(Clone)]
 struct PlainConnector;
@@ -150,7 +150,7 @@ struct PlainConnector;
 impl Service<Uri> for PlainConnector {
     type Response = TokioIo<TcpStream>;
     type Error = ConnectError;
-    type Future = Connecting<Self::Response>;
+    type Future = ConnectFuture<Self::Response>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
         Poll::Ready(Ok(()))
@@ -165,9 +165,9 @@ impl Service<Uri> for PlainConnector {
 struct TlsConnectorService(TlsConnector);
 
 impl Service<Uri> for TlsConnectorService {
-    type Response = TokioIo<Encrypted>;
+    type Response = TokioIo<TlsConnection>;
     type Error = ConnectError;
-    type Future = Connecting<Self::Response>;
+    type Future = ConnectFuture<Self::Response>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
         Poll::Ready(Ok(()))
@@ -183,22 +183,22 @@ impl Service<Uri> for TlsConnectorService {
                 tracing::warn!("tls protocol error: {error:?}");
                 ConnectError::Tls
             })?;
-            Ok(TokioIo::new(Encrypted(stream)))
+            Ok(TokioIo::new(TlsConnection(stream)))
         })
     }
 }
 
 /// A TLS connection that tells the client which version of HTTP was agreed on.
-struct Encrypted(TlsStream<TcpStream>);
+struct TlsConnection(TlsStream<TcpStream>);
 
-impl Connection for Encrypted {
+impl Connection for TlsConnection {
     fn connected(&self) -> Connected {
         let (tcp, tls) = self.0.get_ref();
         if tls.alpn_protocol() == Some(b"h2") { tcp.connected().negotiated_h2() } else { tcp.connected() }
     }
 }
 
-impl AsyncRead for Encrypted {
+impl AsyncRead for TlsConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -208,7 +208,7 @@ impl AsyncRead for Encrypted {
     }
 }
 
-impl AsyncWrite for Encrypted {
+impl AsyncWrite for TlsConnection {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(context, bytes)
     }

@@ -13,22 +13,22 @@ use wasmtime_wasi_http::{Error, WasiBody};
 
 pin_project_lite::pin_project! {
     /// See the module.
-    pub struct BetweenBytes {
+    pub struct BetweenBytesTimeout {
         // Gone after a timeout, and the connection with it.
         body: Option<WasiBody>,
         timeout: Duration,
         #[pin]
-        waiting: Option<Sleep>,
+        sleep: Option<Sleep>,
     }
 }
 
-impl BetweenBytes {
+impl BetweenBytesTimeout {
     pub fn new(body: WasiBody, timeout: Duration) -> Self {
-        Self { body: Some(body), timeout, waiting: None }
+        Self { body: Some(body), timeout, sleep: None }
     }
 }
 
-impl Body for BetweenBytes {
+impl Body for BetweenBytesTimeout {
     type Data = Bytes;
     type Error = Error;
 
@@ -36,14 +36,14 @@ impl Body for BetweenBytes {
         let mut this = self.project();
         let Some(body) = this.body.as_mut() else { return Poll::Ready(None) };
         if let Poll::Ready(frame) = Pin::new(body).poll_frame(context) {
-            this.waiting.set(None);
+            this.sleep.set(None);
             return Poll::Ready(frame);
         }
-        if this.waiting.is_none() {
-            this.waiting.set(Some(sleep(*this.timeout)));
+        if this.sleep.is_none() {
+            this.sleep.set(Some(sleep(*this.timeout)));
         }
-        if let Some(waiting) = this.waiting.as_pin_mut() {
-            ready!(waiting.poll(context));
+        if let Some(sleep) = this.sleep.as_pin_mut() {
+            ready!(sleep.poll(context));
         }
         *this.body = None;
         Poll::Ready(Some(Err(Error::ConnectionReadTimeout)))

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_value_of_its_type_is_refused() {
+    fn malformed_parameters_are_refused() {
         use ParameterValue as P;
         for bad in [
             P::Date((2024, 2, 30)),

@@ -10,7 +10,7 @@ use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
 use rustls::ClientConfig;
 use tokio_postgres::{Config, NoTls, config::SslMode};
 
-use super::tls::{self, Tls};
+use super::tls::{self, MakeRustlsConnect};
 
 /// How many connections a pool may have, as in Spin.
 const POOL_SIZE: usize = 64;
@@ -23,11 +23,11 @@ pub type Client = Arc<Object>;
 /// The pools of a component.
 pub struct PostgresPools {
     tls: Arc<ClientConfig>,
-    pools: Mutex<HashMap<Key, Pool>>,
+    pools: Mutex<HashMap<PoolKey, Pool>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct PoolKey {
     url: String,
     root_certificate: Option<String>,
 }
@@ -49,32 +49,32 @@ impl PostgresPools {
     }
 
     fn pool(&self, url: &str, root_certificate: Option<&str>) -> anyhow::Result<Pool> {
-        let key = Key { url: url.to_owned(), root_certificate: root_certificate.map(str::to_owned) };
+        let key = PoolKey { url: url.to_owned(), root_certificate: root_certificate.map(str::to_owned) };
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pool) = pools.get(&key) {
             return Ok(pool.clone());
         }
-        let pool = self.create(&key)?;
+        let pool = self.create_pool(&key)?;
         if pools.len() >= MAX_POOLS {
             // Connections in use stay open; only what is kept for later goes.
-            let oldest = pools.keys().next().cloned();
-            oldest.map(|oldest| pools.remove(&oldest));
+            let evicted = pools.keys().next().cloned();
+            evicted.map(|evicted| pools.remove(&evicted));
         }
         pools.insert(key, pool.clone());
         Ok(pool)
     }
 
-    fn create(&self, key: &Key) -> anyhow::Result<Pool> {
+    fn create_pool(&self, key: &PoolKey) -> anyhow::Result<Pool> {
         let config: Config = key.url.parse().context("parsing Postgres connection string")?;
         let manager = ManagerConfig { recycling_method: RecyclingMethod::Clean };
         let manager = if config.get_ssl_mode() == SslMode::Disable {
             Manager::from_config(config, NoTls, manager)
         } else {
             let tls = match &key.root_certificate {
-                Some(certificate) => tls::config_with(certificate)?,
+                Some(certificate) => tls::config_with_root(certificate)?,
                 None => self.tls.clone(),
             };
-            Manager::from_config(config, Tls::new(tls), manager)
+            Manager::from_config(config, MakeRustlsConnect::new(tls), manager)
         };
         let pool = Pool::builder(manager).max_size(POOL_SIZE).build();
         pool.context("building Postgres connection pool")

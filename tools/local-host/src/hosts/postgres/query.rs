@@ -29,16 +29,16 @@ pub async fn execute(client: &Client, statement: &str, parameters: &[ParameterVa
     let parameters =
         parameters::convert(parameters).map_err(|error| Error::ValueConversionFailed(format!("{error:?}")))?;
     let references: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect();
-    client.execute(statement, &references).await.map_err(failed)
+    client.execute(statement, &references).await.map_err(query_error)
 }
 
 /// Runs a statement and returns all of its rows.
 pub async fn collect(client: &Client, statement: &str, parameters: &[ParameterValue]) -> Result<RowSet, Error> {
-    let mut incoming = start(client, statement, parameters).await?;
+    let mut incoming = query_raw(client, statement, parameters).await?;
     let mut set = RowSet { columns: Vec::new(), rows: Vec::new() };
     let mut size = size_of::<RowSet>();
     while let Some(row) = incoming.next().await {
-        let row = row.map_err(failed)?;
+        let row = row.map_err(query_error)?;
         if set.rows.is_empty() {
             set.columns = values::columns(&row);
         }
@@ -54,18 +54,18 @@ pub async fn collect(client: &Client, statement: &str, parameters: &[ParameterVa
 
 /// Runs a statement and returns its rows as they come.
 pub async fn stream(client: &Client, statement: &str, parameters: &[ParameterValue]) -> Result<Rows, Error> {
-    let mut incoming = start(client, statement, parameters).await?;
+    let mut incoming = query_raw(client, statement, parameters).await?;
     let (columns_tx, columns) = oneshot::channel();
     let (rows_tx, rows) = mpsc::channel(4);
     let (result_tx, result) = oneshot::channel();
     tokio::spawn(async move {
-        let done = tokio::select! {
+        let outcome = tokio::select! {
             // A guest that drops the rows needs no more of them.
             () = rows_tx.closed() => Ok(()),
-            done = forward(&mut incoming, columns_tx, &rows_tx) => done,
+            outcome = forward(&mut incoming, columns_tx, &rows_tx) => outcome,
         };
         // The guest may have gone away, then nobody needs the result.
-        let _ = result_tx.send(done);
+        let _ = result_tx.send(outcome);
     });
     Ok(Rows { columns: columns.await.unwrap_or_default(), rows, result })
 }
@@ -77,7 +77,7 @@ async fn forward(
 ) -> Result<(), Error> {
     let mut columns = Some(columns);
     while let Some(row) = incoming.next().await {
-        let row = row.map_err(failed)?;
+        let row = row.map_err(query_error)?;
         // Before the row is looked at: a value that cannot be read is no reason to hide the columns.
         if let Some(columns) = columns.take() {
             let _ = columns.send(values::columns(&row));
@@ -93,26 +93,26 @@ async fn forward(
     Ok(())
 }
 
-async fn start(client: &Client, statement: &str, parameters: &[ParameterValue]) -> Result<RowStream, Error> {
+async fn query_raw(client: &Client, statement: &str, parameters: &[ParameterValue]) -> Result<RowStream, Error> {
     let parameters = parameters::convert(parameters).map_err(|error| Error::BadParameter(format!("{error:?}")))?;
-    Ok(Box::pin(client.query_raw(statement, parameters).await.map_err(failed)?))
+    Ok(Box::pin(client.query_raw(statement, parameters).await.map_err(query_error)?))
 }
 
 fn convert(row: &tokio_postgres::Row) -> Result<Row, Error> {
-    values::convert(row).map_err(|error| text(format!("{error:?}")))
+    values::convert(row).map_err(|error| text_error(format!("{error:?}")))
 }
 
 fn too_large() -> Error {
-    text(format!("query result exceeds limit of {MAX_RESULT_BYTES} bytes"))
+    text_error(format!("query result exceeds limit of {MAX_RESULT_BYTES} bytes"))
 }
 
-fn text(text: String) -> Error {
+fn text_error(text: String) -> Error {
     Error::QueryFailed(QueryError::Text(text))
 }
 
-fn failed(error: tokio_postgres::Error) -> Error {
+fn query_error(error: tokio_postgres::Error) -> Error {
     let as_text = format!("{error:?}");
-    let Some(error) = error.as_db_error() else { return text(as_text) };
+    let Some(error) = error.as_db_error() else { return text_error(as_text) };
     let extras = [
         ("column", error.column().map(str::to_owned)),
         ("constraint", error.constraint().map(str::to_owned)),

@@ -18,18 +18,19 @@ use tokio_rustls::TlsConnector;
 
 /// Makes TLS connections with one configuration.
 #[derive(Clone)]
-pub struct Tls(Arc<ClientConfig>);
+pub struct MakeRustlsConnect(Arc<ClientConfig>);
 
-impl Tls {
+impl MakeRustlsConnect {
     pub fn new(config: Arc<ClientConfig>) -> Self {
         Self(config)
     }
 }
 
 /// Trusts a certificate (PEM) beside the usual ones.
-pub fn config_with(certificate: &str) -> anyhow::Result<Arc<ClientConfig>> {
+pub fn config_with_root(certificate: &str) -> anyhow::Result<Arc<ClientConfig>> {
     let builder = ClientConfig::builder();
-    let roots = parse(certificate)?.into_iter().chain(webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter().cloned());
+    let roots =
+        parse_certificates(certificate)?.into_iter().chain(webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter().cloned());
     let verifier = rustls_platform_verifier::Verifier::new_with_extra_roots(roots, builder.crypto_provider().clone())
         .context("the machine's certificates cannot be read")?;
     let config = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
@@ -38,58 +39,58 @@ pub fn config_with(certificate: &str) -> anyhow::Result<Arc<ClientConfig>> {
 
 /// Whether a text is a certificate (PEM).
 pub fn check_certificate(certificate: &str) -> anyhow::Result<()> {
-    let found = parse(certificate)?;
+    let found = parse_certificates(certificate)?;
     anyhow::ensure!(!found.is_empty(), "there is no certificate in it");
     Ok(())
 }
 
-fn parse(certificate: &str) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+fn parse_certificates(certificate: &str) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     Ok(CertificateDer::pem_slice_iter(certificate.as_bytes()).collect::<Result<_, _>>()?)
 }
 
-impl<S> MakeTlsConnect<S> for Tls
+impl<S> MakeTlsConnect<S> for MakeRustlsConnect
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    type Stream = Encrypted<S>;
-    type TlsConnect = Handshake;
+    type Stream = RustlsStream<S>;
+    type TlsConnect = RustlsConnect;
     type Error = rustls::pki_types::InvalidDnsNameError;
 
-    fn make_tls_connect(&mut self, domain: &str) -> Result<Handshake, Self::Error> {
+    fn make_tls_connect(&mut self, domain: &str) -> Result<RustlsConnect, Self::Error> {
         let name = ServerName::try_from(domain)?.to_owned();
-        Ok(Handshake { connector: TlsConnector::from(self.0.clone()), name })
+        Ok(RustlsConnect { connector: TlsConnector::from(self.0.clone()), name })
     }
 }
 
 /// A handshake to come.
-pub struct Handshake {
+pub struct RustlsConnect {
     connector: TlsConnector,
     name: ServerName<'static>,
 }
 
-impl<S> TlsConnect<S> for Handshake
+impl<S> TlsConnect<S> for RustlsConnect
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    type Stream = Encrypted<S>;
+    type Stream = RustlsStream<S>;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Encrypted<S>>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<RustlsStream<S>>> + Send>>;
 
     fn connect(self, stream: S) -> Self::Future {
-        Box::pin(async move { self.connector.connect(self.name, stream).await.map(Encrypted) })
+        Box::pin(async move { self.connector.connect(self.name, stream).await.map(RustlsStream) })
     }
 }
 
 /// An encrypted connection.
-pub struct Encrypted<S>(tokio_rustls::client::TlsStream<S>);
+pub struct RustlsStream<S>(tokio_rustls::client::TlsStream<S>);
 
-impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Encrypted<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for RustlsStream<S> {
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Encrypted<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for RustlsStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -99,7 +100,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Encrypted<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Encrypted<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for RustlsStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(context, bytes)
     }

@@ -32,7 +32,7 @@ pub fn convert(row: &Row) -> anyhow::Result<Vec<DbValue>> {
 
 /// What values take in memory, in bytes.
 pub fn size(values: &[DbValue]) -> usize {
-    let own = |value: &DbValue| match value {
+    let heap_size = |value: &DbValue| match value {
         DbValue::Str(text) | DbValue::Uuid(text) | DbValue::Decimal(text) => text.len(),
         DbValue::Jsonb(bytes) | DbValue::Binary(bytes) | DbValue::Unsupported(bytes) => bytes.len(),
         DbValue::ArrayInt32(values) => size_of_val(&**values),
@@ -42,7 +42,7 @@ pub fn size(values: &[DbValue]) -> usize {
         }
         _ => 0,
     };
-    values.iter().map(|value| size_of::<DbValue>() + own(value)).sum()
+    values.iter().map(|value| size_of::<DbValue>() + heap_size(value)).sum()
 }
 
 fn data_type(kind: &Type) -> DbDataType {
@@ -76,47 +76,49 @@ fn data_type(kind: &Type) -> DbDataType {
 fn value(row: &Row, index: usize) -> anyhow::Result<DbValue> {
     let column = row.columns().get(index).context("there is no such column")?;
     match *column.type_() {
-        Type::BOOL => plain(row, index, DbValue::Boolean),
-        Type::BYTEA => plain(row, index, DbValue::Binary),
-        Type::FLOAT4 => plain(row, index, DbValue::Floating32),
-        Type::FLOAT8 => plain(row, index, DbValue::Floating64),
-        Type::INT2 => plain(row, index, DbValue::Int16),
-        Type::INT4 => plain(row, index, DbValue::Int32),
-        Type::INT8 => plain(row, index, DbValue::Int64),
-        Type::TEXT | Type::VARCHAR | Type::BPCHAR => plain(row, index, DbValue::Str),
+        Type::BOOL => decode(row, index, DbValue::Boolean),
+        Type::BYTEA => decode(row, index, DbValue::Binary),
+        Type::FLOAT4 => decode(row, index, DbValue::Floating32),
+        Type::FLOAT8 => decode(row, index, DbValue::Floating64),
+        Type::INT2 => decode(row, index, DbValue::Int16),
+        Type::INT4 => decode(row, index, DbValue::Int32),
+        Type::INT8 => decode(row, index, DbValue::Int64),
+        Type::TEXT | Type::VARCHAR | Type::BPCHAR => decode(row, index, DbValue::Str),
         // As in Spin a TIMESTAMPTZ cannot be read: the driver refuses to drop its zone.
-        Type::TIMESTAMP | Type::TIMESTAMPTZ => fallible(row, index, |value: NaiveDateTime| {
+        Type::TIMESTAMP | Type::TIMESTAMPTZ => try_decode(row, index, |value: NaiveDateTime| {
             let (y, mo, d) = date(value.date())?;
             let (h, mi, s, n) = time(value.time())?;
             Ok(DbValue::Datetime((y, mo, d, h, mi, s, n)))
         }),
-        Type::DATE => fallible(row, index, |value| Ok(DbValue::Date(date(value)?))),
-        Type::TIME => fallible(row, index, |value| Ok(DbValue::Time(time(value)?))),
-        Type::UUID => plain(row, index, |value: uuid::Uuid| DbValue::Uuid(value.to_string())),
-        Type::JSONB => fallible(row, index, |value: serde_json::Value| {
+        Type::DATE => try_decode(row, index, |value| Ok(DbValue::Date(date(value)?))),
+        Type::TIME => try_decode(row, index, |value| Ok(DbValue::Time(time(value)?))),
+        Type::UUID => decode(row, index, |value: uuid::Uuid| DbValue::Uuid(value.to_string())),
+        Type::JSONB => try_decode(row, index, |value: serde_json::Value| {
             Ok(DbValue::Jsonb(serde_json::to_vec(&value).context("invalid JSON from database")?))
         }),
-        Type::NUMERIC => plain(row, index, |value: Decimal| DbValue::Decimal(value.to_string())),
-        Type::INT4_RANGE => plain(row, index, |value| DbValue::RangeInt32(range(&value, |v| *v))),
-        Type::INT8_RANGE => plain(row, index, |value| DbValue::RangeInt64(range(&value, |v| *v))),
-        Type::NUM_RANGE => plain(row, index, |value| DbValue::RangeDecimal(range(&value, |v: &Decimal| v.to_string()))),
-        Type::INT4_ARRAY => plain(row, index, DbValue::ArrayInt32),
-        Type::INT8_ARRAY => plain(row, index, DbValue::ArrayInt64),
-        Type::NUMERIC_ARRAY => plain(row, index, |values: Vec<Option<Decimal>>| {
+        Type::NUMERIC => decode(row, index, |value: Decimal| DbValue::Decimal(value.to_string())),
+        Type::INT4_RANGE => decode(row, index, |value| DbValue::RangeInt32(range(&value, |v| *v))),
+        Type::INT8_RANGE => decode(row, index, |value| DbValue::RangeInt64(range(&value, |v| *v))),
+        Type::NUM_RANGE => {
+            decode(row, index, |value| DbValue::RangeDecimal(range(&value, |v: &Decimal| v.to_string())))
+        }
+        Type::INT4_ARRAY => decode(row, index, DbValue::ArrayInt32),
+        Type::INT8_ARRAY => decode(row, index, DbValue::ArrayInt64),
+        Type::NUMERIC_ARRAY => decode(row, index, |values: Vec<Option<Decimal>>| {
             let texts = values.iter().map(|value| value.map(|value| value.to_string()));
             DbValue::ArrayDecimal(texts.collect())
         }),
-        Type::TEXT_ARRAY | Type::VARCHAR_ARRAY | Type::BPCHAR_ARRAY => plain(row, index, DbValue::ArrayStr),
-        Type::INTERVAL => plain(row, index, |value: Interval| DbValue::Interval(value.0)),
-        _ => plain(row, index, |value: Raw| DbValue::Unsupported(value.0)),
+        Type::TEXT_ARRAY | Type::VARCHAR_ARRAY | Type::BPCHAR_ARRAY => decode(row, index, DbValue::ArrayStr),
+        Type::INTERVAL => decode(row, index, |value: Interval| DbValue::Interval(value.0)),
+        _ => decode(row, index, |value: Raw| DbValue::Unsupported(value.0)),
     }
 }
 
-fn plain<'a, T: FromSql<'a>>(row: &'a Row, index: usize, convert: impl Fn(T) -> DbValue) -> anyhow::Result<DbValue> {
-    fallible(row, index, |value| Ok(convert(value)))
+fn decode<'a, T: FromSql<'a>>(row: &'a Row, index: usize, convert: impl Fn(T) -> DbValue) -> anyhow::Result<DbValue> {
+    try_decode(row, index, |value| Ok(convert(value)))
 }
 
-fn fallible<'a, T: FromSql<'a>>(
+fn try_decode<'a, T: FromSql<'a>>(
     row: &'a Row,
     index: usize,
     convert: impl Fn(T) -> anyhow::Result<DbValue>,

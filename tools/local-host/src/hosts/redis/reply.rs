@@ -11,12 +11,13 @@ pub struct Reply(pub Vec<RedisResult>);
 impl Reply {
     /// What it takes in memory, in bytes.
     pub fn size(&self) -> usize {
-        let own = |value: &RedisResult| match value {
+        let heap_size = |value: &RedisResult| match value {
             RedisResult::Nil | RedisResult::Int64(_) => 0,
             RedisResult::Status(text) => text.len(),
             RedisResult::Binary(bytes) => bytes.len(),
         };
-        size_of::<Vec<RedisResult>>() + self.0.iter().map(|value| size_of::<RedisResult>() + own(value)).sum::<usize>()
+        size_of::<Vec<RedisResult>>()
+            + self.0.iter().map(|value| size_of::<RedisResult>() + heap_size(value)).sum::<usize>()
     }
 
     fn append(&mut self, value: &Value) -> Result<(), RedisError> {
@@ -32,12 +33,12 @@ impl Reply {
             Value::Array(values) | Value::Set(values) => {
                 return values.iter().try_for_each(|value| self.append(value));
             }
-            Value::Map(_) => return Err(refused("Redis Map type is not supported")),
-            Value::Attribute { .. } => return Err(refused("Redis Attribute type is not supported")),
+            Value::Map(_) => return Err(unsupported("Redis Map type is not supported")),
+            Value::Attribute { .. } => return Err(unsupported("Redis Attribute type is not supported")),
             Value::VerbatimString { .. } => {
-                return Err(refused("Redis string with format attribute is not supported"));
+                return Err(unsupported("Redis string with format attribute is not supported"));
             }
-            Value::Push { .. } => return Err(refused("Redis Pub/Sub types are not supported")),
+            Value::Push { .. } => return Err(unsupported("Redis Pub/Sub types are not supported")),
             Value::ServerError(error) => {
                 return Err((ErrorKind::ResponseError, "Server error", format!("{error:?}")).into());
             }
@@ -46,7 +47,7 @@ impl Reply {
     }
 }
 
-fn refused(reason: &str) -> RedisError {
+fn unsupported(reason: &str) -> RedisError {
     (ErrorKind::TypeError, "Could not convert Redis response", reason.to_owned()).into()
 }
 
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn maps_are_refused_wherever_they_stand() {
+    fn nested_maps_are_refused() {
         let map = Value::Map(vec![(Value::Int(1), Value::Int(2))]);
         let error = Reply::from_redis_value(&Value::Array(vec![map])).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TypeError);

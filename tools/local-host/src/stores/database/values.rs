@@ -2,7 +2,7 @@
 
 use rusqlite::types::ValueRef;
 
-use super::failed;
+use super::io_error;
 use crate::bindings::sqlite::{Error, RowResult, Value};
 
 /// The names of the columns.
@@ -30,11 +30,11 @@ pub fn convert(row: &rusqlite::Row<'_>) -> Result<RowResult, Error> {
     let count = row.as_ref().column_count();
     let values = (0..count)
         .map(|column| {
-            Ok(match row.get_ref(column).map_err(failed)? {
+            Ok(match row.get_ref(column).map_err(io_error)? {
                 ValueRef::Null => Value::Null,
                 ValueRef::Integer(value) => Value::Integer(value),
                 ValueRef::Real(value) => Value::Real(value),
-                ValueRef::Text(value) => Value::Text(str::from_utf8(value).map_err(failed)?.to_owned()),
+                ValueRef::Text(value) => Value::Text(str::from_utf8(value).map_err(io_error)?.to_owned()),
                 ValueRef::Blob(value) => Value::Blob(value.to_vec()),
             })
         })
@@ -44,10 +44,10 @@ pub fn convert(row: &rusqlite::Row<'_>) -> Result<RowResult, Error> {
 
 /// What a row takes in memory, in bytes.
 pub fn row_size(row: &RowResult) -> usize {
-    let own = |value: &Value| match value {
+    let heap_size = |value: &Value| match value {
         Value::Null | Value::Integer(_) | Value::Real(_) => 0,
         Value::Text(text) => text.len(),
         Value::Blob(bytes) => bytes.len(),
     };
-    row.values.iter().map(|value| size_of::<Value>() + own(value)).sum()
+    row.values.iter().map(|value| size_of::<Value>() + heap_size(value)).sum()
 }
