@@ -53,10 +53,7 @@ pub async fn load<S: Sql>(sql: &S, id: &ActivityId) -> Result<Option<Activity>, 
     let rows = sql.run(&statement, vec![id.as_str().into()]).await?;
     let Some(row) = rows.into_iter().next() else { return Ok(None) };
     let mut activity = parse_row(row)?;
-    let statement = "SELECT s.sku, s.total, \
-        (SELECT CAST(COALESCE(SUM(quantity), 0) AS BIGINT) FROM orders o \
-           WHERE o.activity = s.activity AND o.sku = s.sku AND live = 1 AND status = 'pending_payment'), s.live \
-        FROM skus s WHERE s.activity = ?1";
+    let statement = include_str!("../../sql/queries/activities/load_skus.sql");
     for row in sql.run(statement, vec![id.as_str().into()]).await? {
         let mut row = RowReader::new(row);
         let sku = row.parse(SkuId::parse)?;
@@ -91,9 +88,7 @@ pub struct ExpectedGate {
 /// # Errors
 /// See [`ledger`](super).
 pub async fn expected_gates<S: Sql>(sql: &S, now: Millis) -> Result<Vec<ExpectedGate>, StoreError> {
-    let statement = "SELECT a.id, a.version, COALESCE(p.epoch, 0), \
-        CASE WHEN a.state IN ('published', 'paused') AND a.ends_at > ?1 THEN 1 ELSE 0 END, a.per_user, a.updated_at \
-        FROM activities a LEFT JOIN epochs p ON p.activity = a.id WHERE a.state <> 'draft' ORDER BY a.id";
+    let statement = include_str!("../../sql/queries/activities/expected_gates.sql");
     let rows = sql.run(statement, vec![now.0.into()]).await?;
     rows.into_iter()
         .map(|row| {
@@ -208,10 +203,13 @@ pub async fn save<S: Sql>(
     let totals_changed = |parameter: &str| {
         let json_rows = json_rows.replace("?2", parameter);
         format!(
-            "EXISTS (SELECT 1 FROM skus s, {json_rows} WHERE s.activity = ?1 AND s.sku = {sku_expr} AND s.total <> {total_expr})"
+            "EXISTS (SELECT 1 FROM skus s, {json_rows} \
+             WHERE s.activity = ?1 AND s.sku = {sku_expr} AND s.total <> {total_expr})"
         )
     };
-    let rows = sql.run(&SAVE.replace("{totals_changed}", &totals_changed("?14")), params).await?;
+    let statement =
+        format!(include_str!("../../sql/queries/activities/save.sql"), totals_changed = totals_changed("?14"));
+    let rows = sql.run(&statement, params).await?;
     if rows.is_empty() {
         return Ok(SaveOutcome::Conflict);
     }
@@ -223,30 +221,25 @@ pub async fn save<S: Sql>(
     let params = || vec![activity.id.as_str().into(), new_totals.as_str().into(), activity.version.into()];
     // In the order of their names, like every statement that locks several SKUs: another order could deadlock.
     let upsert = format!(
-        "INSERT INTO skus (activity, sku, total) SELECT CAST(?1 AS TEXT), {sku_expr}, {total_expr} FROM {json_rows} WHERE {is_current_version} \
-         AND NOT {} ORDER BY {sku_expr} ON CONFLICT (activity, sku) DO UPDATE SET total = excluded.total RETURNING sku",
-        totals_changed("?4")
+        include_str!("../../sql/queries/activities/save_skus.sql"),
+        sku_expr = sku_expr,
+        total_expr = total_expr,
+        json_rows = json_rows,
+        is_current_version = is_current_version,
+        totals_changed = totals_changed("?4"),
     );
     if sql.run(&upsert, [params(), vec![previous_totals.as_str().into()]].concat()).await?.is_empty() {
         return Ok(SaveOutcome::SavedExceptTotals);
     }
     let prune = format!(
-        "DELETE FROM skus WHERE activity = ?1 AND sku NOT IN (SELECT {sku_expr} FROM {json_rows}) AND live = 0 AND {is_current_version} \
-         AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.activity = skus.activity AND o.sku = skus.sku)"
+        include_str!("../../sql/queries/activities/prune_skus.sql"),
+        sku_expr = sku_expr,
+        json_rows = json_rows,
+        is_current_version = is_current_version,
     );
     sql.run(&prune, params()).await?;
     Ok(SaveOutcome::Saved)
 }
-
-const SAVE: &str = "INSERT INTO activities (id, spec, starts_at, ends_at, pay_timeout_ms, pay_extension_ms, per_user, \
-     refund_restocks, state, nonce, version, updated_at) \
-     SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12 \
-     WHERE CAST(?13 AS BIGINT) = 0 OR EXISTS (SELECT 1 FROM activities WHERE id = ?1) \
-     ON CONFLICT (id) DO UPDATE SET spec = excluded.spec, starts_at = excluded.starts_at, ends_at = excluded.ends_at, \
-     pay_timeout_ms = excluded.pay_timeout_ms, pay_extension_ms = excluded.pay_extension_ms, \
-     per_user = excluded.per_user, refund_restocks = excluded.refund_restocks, state = excluded.state, \
-     nonce = excluded.nonce, version = excluded.version, updated_at = excluded.updated_at \
-     WHERE activities.version = ?13 AND NOT {totals_changed} RETURNING version";
 
 /// The totals of SKUs as the JSON array that the statements expand.
 fn totals_json(skus: &[Sku]) -> String {

@@ -11,11 +11,7 @@ use crate::ports::{Sql, StoreError};
 /// # Errors
 /// See [`ledger`](super).
 pub async fn save<S: Sql>(sql: &S, order_no: &OrderNo, sealed: &str, now: Millis) -> Result<bool, StoreError> {
-    let statement = "INSERT INTO addresses (order_no, sealed, saved_at) \
-         SELECT order_no, CAST(?2 AS TEXT), CAST(?3 AS BIGINT) FROM orders \
-         WHERE order_no = ?1 AND status = 'pending_payment' AND pay_by > CAST(?3 AS BIGINT) \
-         ON CONFLICT (order_no) DO UPDATE SET sealed = excluded.sealed, saved_at = excluded.saved_at \
-         RETURNING order_no";
+    let statement = include_str!("../../sql/queries/addresses/save.sql");
     let params = vec![order_no.to_string().into(), sealed.into(), now.0.into()];
     Ok(!sql.run(statement, params).await?.is_empty())
 }
@@ -35,9 +31,6 @@ pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<String>,
 /// # Errors
 /// See [`ledger`](super).
 pub async fn erase<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<usize, StoreError> {
-    let statement = "DELETE FROM addresses WHERE order_no IN (SELECT a.order_no FROM addresses a \
-           JOIN orders o ON o.order_no = a.order_no \
-           WHERE a.saved_at <= ?1 AND o.updated_at <= ?1 AND o.status NOT IN ('pending_payment', 'refunding') \
-           ORDER BY a.saved_at LIMIT CAST(?2 AS BIGINT)) RETURNING order_no";
+    let statement = include_str!("../../sql/queries/addresses/erase.sql");
     Ok(sql.run(statement, vec![before.0.into(), limit.into()]).await?.len())
 }

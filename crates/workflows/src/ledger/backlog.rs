@@ -37,12 +37,10 @@ pub async fn load<S: Sql>(sql: &S) -> Result<Backlog, StoreError> {
         )
     };
     let statement = format!(
-        "SELECT (SELECT COUNT(*) FROM events WHERE state = 'waiting'), \
-         (SELECT COALESCE(MIN(happened_at), 0) FROM events WHERE state = 'waiting'), {}, {}, \
-         (SELECT COUNT(*) FROM callbacks WHERE outcome IN {HELD_OUTCOMES}), \
-         (SELECT COUNT(*) FROM dead_letters WHERE replayed_at < died_at)",
-        refunds(""),
-        refunds("AND last_error <> ''"),
+        include_str!("../../sql/queries/backlog/load.sql"),
+        refunds = refunds(""),
+        stuck_refunds = refunds("AND last_error <> ''"),
+        held_outcomes = HELD_OUTCOMES,
     );
     let rows = sql.run(&statement, Vec::new()).await?;
     let mut row = RowReader::new(rows.into_iter().next().unwrap_or_default());

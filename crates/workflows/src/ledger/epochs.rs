@@ -19,9 +19,7 @@ pub async fn raise<S: Sql>(
     ledger_epoch: i64,
     redis_epoch: i64,
 ) -> Result<Option<i64>, StoreError> {
-    let statement = "INSERT INTO epochs (activity, epoch) VALUES (?1, CAST(?3 AS BIGINT)) \
-         ON CONFLICT (activity) DO UPDATE SET epoch = excluded.epoch WHERE epochs.epoch = CAST(?2 AS BIGINT) \
-         RETURNING epoch";
+    let statement = include_str!("../../sql/queries/epochs/raise.sql");
     let params = vec![activity.as_str().into(), ledger_epoch.into(), (ledger_epoch.max(redis_epoch) + 1).into()];
     sql.run(statement, params).await?.into_iter().next().map(|row| RowReader::new(row).int()).transpose()
 }
@@ -32,9 +30,7 @@ pub async fn raise<S: Sql>(
 /// # Errors
 /// See [`ledger`](super).
 pub async fn raise_to<S: Sql>(sql: &S, activity: &ActivityId, gate_epoch: i64) -> Result<bool, StoreError> {
-    let statement = "INSERT INTO epochs (activity, epoch) VALUES (?1, CAST(?2 AS BIGINT)) \
-         ON CONFLICT (activity) DO UPDATE SET epoch = excluded.epoch WHERE epochs.epoch < excluded.epoch \
-         RETURNING epoch";
+    let statement = include_str!("../../sql/queries/epochs/raise_to.sql");
     Ok(!sql.run(statement, vec![activity.as_str().into(), gate_epoch.into()]).await?.is_empty())
 }
 

@@ -49,12 +49,7 @@ pub struct ClaimedEvent {
 /// # Errors
 /// See [`ledger`](super).
 pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<ClaimedEvent>, StoreError> {
-    let statement = "UPDATE events SET attempts = attempts + 1, next_try_at = CAST(?1 AS BIGINT) + CAST(?3 AS BIGINT) \
-         WHERE state = 'waiting' AND next_try_at <= ?1 AND (order_no, step) IN (SELECT d.order_no, d.step FROM events d \
-           WHERE d.state = 'waiting' AND d.next_try_at <= ?1 AND NOT EXISTS (SELECT 1 FROM events e \
-             WHERE e.order_no = d.order_no AND e.step < d.step AND e.state = 'waiting') \
-           ORDER BY d.next_try_at, d.order_no LIMIT CAST(?2 AS BIGINT)) \
-         RETURNING order_no, status, reason, pay_by, paid_at, happened_at, attempts";
+    let statement = include_str!("../../sql/queries/events/claim_due.sql");
     let rows = sql.run(statement, vec![now.0.into(), limit.into(), CLAIM_MS.into()]).await?;
     let mut claimed_rows = Vec::with_capacity(rows.len());
     for row in rows {
@@ -116,16 +111,8 @@ pub async fn record_attempts<S: Sql>(sql: &S, attempts: &[(&Event, DeliveryAttem
         })
         .collect();
     let statement = match sql.dialect() {
-        Dialect::Sqlite => {
-            "UPDATE events SET state = e.value ->> 2, next_try_at = e.value ->> 3, last_error = e.value ->> 4 \
-             FROM json_each(?1) AS e \
-             WHERE order_no = e.value ->> 0 AND step = e.value ->> 1 AND events.state = 'waiting'"
-        }
-        Dialect::Postgres => {
-            "UPDATE events SET state = e ->> 2, next_try_at = (e ->> 3)::bigint, last_error = e ->> 4 \
-             FROM jsonb_array_elements((?1::text)::jsonb) AS e \
-             WHERE order_no = e ->> 0 AND step = (e ->> 1)::bigint AND events.state = 'waiting'"
-        }
+        Dialect::Sqlite => include_str!("../../sql/queries/events/record_attempts.sqlite.sql"),
+        Dialect::Postgres => include_str!("../../sql/queries/events/record_attempts.postgres.sql"),
     };
     sql.run(statement, vec![serde_json::Value::from(rows).to_string().into()]).await.map(|_| ())
 }
@@ -260,9 +247,7 @@ pub async fn load_endpoint<S: Sql>(sql: &S, url: &str, default_pace: i64) -> Res
 /// # Errors
 /// See [`ledger`](super).
 pub async fn save_endpoint<S: Sql>(sql: &S, url: &str, endpoint: &Endpoint) -> Result<(), StoreError> {
-    let statement = "INSERT INTO endpoints (url, disabled_at, rest_until, pace) VALUES (?1, ?2, ?3, ?4) \
-         ON CONFLICT (url) DO UPDATE SET disabled_at = excluded.disabled_at, rest_until = excluded.rest_until, \
-         pace = excluded.pace";
+    let statement = include_str!("../../sql/queries/events/save_endpoint.sql");
     let disabled_at = endpoint.disabled_at.unwrap_or_default().0;
     let params = vec![url.into(), disabled_at.into(), endpoint.rest_until.0.into(), endpoint.pace.into()];
     sql.run(statement, params).await.map(|_| ())

@@ -44,9 +44,7 @@ pub async fn acquire<S: Sql>(
     now: Millis,
     ttl_ms: i64,
 ) -> Result<Option<Lease>, StoreError> {
-    let statement = "INSERT INTO leases (name, owner, token, until) VALUES (?1, ?2, 1, CAST(?4 AS BIGINT)) \
-         ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, token = leases.token + 1, until = excluded.until \
-         WHERE leases.until <= CAST(?3 AS BIGINT) OR leases.until > excluded.until RETURNING token, resume_after";
+    let statement = include_str!("../../sql/queries/leases/acquire.sql");
     let params = vec![name.into(), owner.into(), now.0.into(), now.plus(ttl_ms).0.into()];
     let Some(row) = sql.run(statement, params).await?.into_iter().next() else { return Ok(None) };
     let mut row = RowReader::new(row);

@@ -51,8 +51,8 @@ impl OrderRow {
 
 /// The columns that every query of orders returns. The URL of a closed session is left out, so that no buyer is sent to
 /// it.
-pub(crate) const COLUMNS: &str = "order_no, user_id, sku, quantity, amount, currency, status, live, reason, created_at, \
-     pay_by, paid_at, CASE WHEN checkout_url <> '' AND EXISTS (SELECT 1 FROM sessions s \
+pub(crate) const COLUMNS: &str = "order_no, user_id, sku, quantity, amount, currency, status, live, reason, \
+     created_at, pay_by, paid_at, CASE WHEN checkout_url <> '' AND EXISTS (SELECT 1 FROM sessions s \
        WHERE s.order_no = orders.order_no AND s.url = orders.checkout_url AND s.state = 'closed') \
        THEN '' ELSE checkout_url END, updated_at, payment, \
      COALESCE((SELECT p.epoch FROM epochs p WHERE p.activity = orders.activity), 0)";
@@ -132,40 +132,21 @@ pub async fn insert<S: Sql>(
     };
     let rows: Vec<_> = orders.iter().map(to_json).collect();
     let statement = match sql.dialect() {
-        Dialect::Sqlite => INSERT_SQLITE,
-        Dialect::Postgres => INSERT_POSTGRES,
+        Dialect::Sqlite => include_str!("../../sql/queries/orders/insert.sqlite.sql"),
+        // Locks the epoch until the rows are inserted: a rebuild that raises it at the same time sees the rows, or they
+        // are left out.
+        Dialect::Postgres => include_str!("../../sql/queries/orders/insert.postgres.sql"),
     };
     let params = vec![json!(rows).to_string().into(), now.0.into(), activity.as_str().into()];
     sql.run(statement, params).await.map(|_| ())
 }
-
-const INSERT_SQLITE: &str = "INSERT INTO orders \
-     (order_no, activity, sku, user_id, quantity, amount, currency, status, live, created_at, pay_by, updated_at) \
-     SELECT e.value ->> 0, a.id, e.value ->> 1, e.value ->> 2, e.value ->> 3, e.value ->> 4, e.value ->> 5, \
-       'pending_payment', 1, e.value ->> 6, ?2 + a.pay_timeout_ms, ?2 \
-     FROM json_each(?1) AS e JOIN activities AS a ON a.id = ?3 \
-       JOIN epochs AS p ON p.activity = a.id AND p.epoch <= e.value ->> 7 WHERE 1 = 1 \
-     ON CONFLICT (order_no) DO NOTHING";
-
-/// Locks the epoch until the rows are inserted: a rebuild that raises it at the same time sees the rows, or they are
-/// left out.
-const INSERT_POSTGRES: &str = "INSERT INTO orders \
-     (order_no, activity, sku, user_id, quantity, amount, currency, status, live, created_at, pay_by, updated_at) \
-     WITH sale AS MATERIALIZED (SELECT a.id, a.pay_timeout_ms, p.epoch \
-       FROM activities AS a JOIN epochs AS p ON p.activity = a.id WHERE a.id = ?3 FOR SHARE OF p) \
-     SELECT e ->> 0, sale.id, e ->> 1, e ->> 2, (e ->> 3)::bigint, (e ->> 4)::bigint, e ->> 5, \
-       'pending_payment', 1, (e ->> 6)::bigint, ?2::bigint + sale.pay_timeout_ms, ?2::bigint \
-     FROM sale JOIN jsonb_array_elements((?1::text)::jsonb) AS e ON (e ->> 7)::bigint >= sale.epoch \
-     ON CONFLICT (order_no) DO NOTHING";
 
 /// Inserts an order that holds no units, as `expired`, so that its payment can be refunded. Idempotent.
 ///
 /// # Errors
 /// See [`ledger`](super).
 pub async fn insert_released<S: Sql>(sql: &S, order: &NewOrder, now: Millis) -> Result<(), StoreError> {
-    let statement = "INSERT INTO orders \
-         (order_no, activity, sku, user_id, quantity, amount, currency, status, live, created_at, updated_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'expired', 0, ?8, ?9) ON CONFLICT (order_no) DO NOTHING";
+    let statement = include_str!("../../sql/queries/orders/insert_released.sql");
     let NewOrder { order_no, user, sku, quantity, money: Money { amount, currency }, created_at, .. } = order;
     let params = vec![
         order_no.to_string().into(),
@@ -200,10 +181,9 @@ pub async fn load_states<S: Sql>(
         ),
     };
     let statement = format!(
-        "SELECT {positions_expr}, COALESCE((SELECT p.epoch FROM epochs p WHERE p.activity = ?2), 0), \
-           o.status, o.live, o.pay_by, o.paid_at, o.reason \
-         FROM orders AS o JOIN {json_rows} ON o.order_no = e.value \
-         GROUP BY o.status, o.live, o.pay_by, o.paid_at, o.reason"
+        include_str!("../../sql/queries/orders/load_states.sql"),
+        positions_expr = positions_expr,
+        json_rows = json_rows,
     );
     let rows = sql.run(&statement, vec![json!(order_numbers).to_string().into(), activity.as_str().into()]).await?;
     let mut states = vec![None; orders.len()];
@@ -260,11 +240,7 @@ pub async fn list_for_user<S: Sql>(
     before: Option<&OrderNo>,
     limit: i64,
 ) -> Result<Vec<Order>, StoreError> {
-    let statement = format!(
-        "SELECT {COLUMNS} FROM orders WHERE user_id = ?1 AND (CAST(?2 AS TEXT) = '' OR (created_at, order_no) < \
-         (SELECT b.created_at, b.order_no FROM orders b WHERE b.order_no = ?2 AND b.user_id = ?1)) \
-         ORDER BY created_at DESC, order_no DESC LIMIT CAST(?3 AS BIGINT)"
-    );
+    let statement = format!(include_str!("../../sql/queries/orders/list_for_user.sql"), columns = COLUMNS);
     let before = before.map(ToString::to_string).unwrap_or_default();
     let rows = sql.run(&statement, vec![user.as_str().into(), before.into(), limit.into()]).await?;
     Ok(parse_rows(rows)?.into_iter().map(|row| row.order).collect())
@@ -333,13 +309,10 @@ pub async fn expire<S: Sql>(
     };
     let lease_condition = lease.map_or("1 = 1".to_owned(), |_| Lease::condition(4));
     let statement = format!(
-        "UPDATE orders SET status = 'expired', live = 0, reason = 'not_paid_in_time', updated_at = ?1, unsettled = 1 \
-         WHERE status = 'pending_payment' AND {lease_condition} AND order_no IN (SELECT d.order_no FROM orders d \
-           WHERE d.status = 'pending_payment' AND d.pay_by <= ?1 \
-             AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.order_no = d.order_no AND s.state = 'open' \
-               AND d.pay_by > CAST(?3 AS BIGINT)) \
-           ORDER BY d.pay_by LIMIT CAST(?2 AS BIGINT) {lock_clause}) \
-         RETURNING {COLUMNS}"
+        include_str!("../../sql/queries/orders/expire.sql"),
+        lease_condition = lease_condition,
+        lock_clause = lock_clause,
+        columns = COLUMNS,
     );
     let mut params = vec![now.0.into(), limit.into(), now.plus(-sessions::GRACE_MS).0.into()];
     params.extend(lease.into_iter().flat_map(Lease::params));
@@ -357,13 +330,7 @@ pub async fn start_payment<S: Sql>(
     checkout_url: &str,
     now: Millis,
 ) -> Result<Option<OrderRow>, StoreError> {
-    let statement = format!(
-        "UPDATE orders SET checkout_url = ?2, \
-         pay_by = pay_by + CASE WHEN extended = 0 \
-           THEN (SELECT a.pay_extension_ms FROM activities a WHERE a.id = orders.activity) ELSE 0 END, \
-         extended = 1, updated_at = ?3 \
-         WHERE order_no = ?1 AND status = 'pending_payment' AND pay_by > ?3 RETURNING {COLUMNS}"
-    );
+    let statement = format!(include_str!("../../sql/queries/orders/start_payment.sql"), columns = COLUMNS);
     let params = vec![order_no.to_string().into(), checkout_url.into(), now.0.into()];
     Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
 }

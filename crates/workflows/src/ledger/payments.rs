@@ -68,11 +68,7 @@ pub async fn record_callback<S: Sql>(sql: &S, event: &ProviderEvent, now: Millis
         sanitize(&event.session),
     ];
     // The update changes nothing: it makes RETURNING return a callback that was recorded before.
-    let statement = format!(
-        "INSERT INTO callbacks (id, type, order_no, payment, amount, currency, received_at, refund, session) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) \
-         ON CONFLICT (id) DO UPDATE SET outcome = callbacks.outcome RETURNING {CALLBACK_COLUMNS}"
-    );
+    let statement = format!(include_str!("../../sql/queries/payments/record_callback.sql"), columns = CALLBACK_COLUMNS);
     let rows = sql.run(&statement, params).await?;
     rows.into_iter().next().map_or_else(|| Err(StoreError::Malformed("no callback was written".to_owned())), parse_row)
 }
@@ -232,9 +228,9 @@ pub async fn refund_late_payment<S: Sql>(
     now: Millis,
 ) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
-        "UPDATE orders SET status = 'refunding', reason = '{PAID_TOO_LATE}', payment = ?2, paid_at = ?3, \
-         updated_at = ?3, unsettled = 1 \
-         WHERE order_no = ?1 AND status IN ('cancelled', 'expired') RETURNING {COLUMNS}"
+        include_str!("../../sql/queries/payments/refund_late_payment.sql"),
+        reason = PAID_TOO_LATE,
+        columns = COLUMNS,
     );
     let params = vec![callback.order_no.as_str().into(), callback.payment.as_str().into(), now.0.into()];
     Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
@@ -246,11 +242,6 @@ pub async fn refund_late_payment<S: Sql>(
 /// # Errors
 /// See [`ledger`](super).
 pub async fn mark_refunded<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<OrderRow>, StoreError> {
-    let statement = format!(
-        "UPDATE orders SET status = 'refunded', updated_at = ?2, unsettled = 1, \
-         live = CASE WHEN (SELECT a.refund_restocks FROM activities a WHERE a.id = orders.activity) = 1 \
-           THEN 0 ELSE live END \
-         WHERE order_no = ?1 AND status = 'refunding' RETURNING {COLUMNS}"
-    );
+    let statement = format!(include_str!("../../sql/queries/payments/mark_refunded.sql"), columns = COLUMNS);
     Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into(), now.0.into()]).await?)?.pop())
 }

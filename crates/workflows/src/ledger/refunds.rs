@@ -94,13 +94,11 @@ fn parse_rows(kind: RefundKind, rows: Vec<Vec<SqlValue>>) -> Result<Vec<Refund>,
 pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<Refund>, StoreError> {
     let mut claimed = Vec::new();
     for kind in RefundKind::ALL {
-        let (table, key_column) = (kind.table(), kind.key_column());
         let statement = format!(
-            "UPDATE {table} SET attempts = attempts + 1, \
-             next_try_at = CAST(?1 AS BIGINT) + 5000 * (attempts + 1) * (attempts + 1) \
-             WHERE state <> 'confirmed' AND next_try_at <= CAST(?1 AS BIGINT) AND {key_column} IN (SELECT r.{key_column} \
-               FROM {table} r WHERE r.state <> 'confirmed' AND r.next_try_at <= CAST(?1 AS BIGINT) \
-               ORDER BY r.next_try_at LIMIT CAST(?2 AS BIGINT)) RETURNING {COLUMNS}"
+            include_str!("../../sql/queries/refunds/claim_due.sql"),
+            table = kind.table(),
+            key_column = kind.key_column(),
+            columns = COLUMNS,
         );
         claimed.extend(parse_rows(kind, sql.run(&statement, vec![now.0.into(), limit.into()]).await?)?);
     }
@@ -130,12 +128,8 @@ pub async fn record_attempt<S: Sql>(sql: &S, refund: &Refund, attempt: &RefundAt
         }
         RefundAttempt::Unknown(error, not_before) => ("last_error = ?3", error, *not_before),
     };
-    let statement = format!(
-        "UPDATE {} SET {set}, next_try_at = \
-         CASE WHEN next_try_at < CAST(?4 AS BIGINT) THEN CAST(?4 AS BIGINT) ELSE next_try_at END \
-         WHERE order_no = ?1 AND payment = ?2 AND state <> 'confirmed'",
-        refund.kind.table()
-    );
+    let statement =
+        format!(include_str!("../../sql/queries/refunds/record_attempt.sql"), table = refund.kind.table(), set = set);
     let params = vec![
         refund.order_no.as_str().into(),
         refund.payment.as_str().into(),
@@ -160,13 +154,7 @@ pub async fn record_failure<S: Sql>(
 ) -> Result<bool, StoreError> {
     let mut changed = false;
     for kind in RefundKind::ALL {
-        let statement = format!(
-            "UPDATE {} SET state = 'requested', failures = failures + 1, refund = '', next_try_at = ?4, \
-             last_error = 'the provider said no' \
-             WHERE order_no = ?1 AND payment = ?2 AND state <> 'confirmed' AND refund IN (CAST(?3 AS TEXT), '') \
-             RETURNING payment",
-            kind.table()
-        );
+        let statement = format!(include_str!("../../sql/queries/refunds/record_failure.sql"), table = kind.table());
         let params = vec![order_no.into(), payment.into(), refund.into(), now.plus(60_000).0.into()];
         changed |= !sql.run(&statement, params).await?.is_empty();
     }
@@ -236,12 +224,7 @@ pub async fn confirm<S: Sql>(
     payment: &str,
     refund: &str,
 ) -> Result<bool, StoreError> {
-    let statement = format!(
-        "UPDATE {} SET state = 'confirmed', last_error = '', \
-         refund = CASE WHEN CAST(?3 AS TEXT) = '' THEN refund ELSE CAST(?3 AS TEXT) END \
-         WHERE order_no = ?1 AND payment = ?2 RETURNING payment",
-        kind.table()
-    );
+    let statement = format!(include_str!("../../sql/queries/refunds/confirm.sql"), table = kind.table());
     Ok(!sql.run(&statement, vec![order_no.into(), payment.into(), refund.into()]).await?.is_empty())
 }
 

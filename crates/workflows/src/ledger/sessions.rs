@@ -59,12 +59,7 @@ pub async fn load_latest<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<S
 /// # Errors
 /// See [`ledger`](super).
 pub async fn save<S: Sql>(sql: &S, order_no: &OrderNo, opened: &Session, ask_at: Millis) -> Result<(), StoreError> {
-    let statement = "INSERT INTO sessions (order_no, session, url, attempt, next_ask_at, state) \
-         VALUES (?1, ?2, ?3, CAST(?4 AS BIGINT), CAST(?5 AS BIGINT), CASE WHEN EXISTS (SELECT 1 FROM callbacks c \
-           WHERE c.order_no = ?1 AND c.session = ?2 AND c.type = 'session.ended') THEN 'closed' ELSE 'open' END) \
-         ON CONFLICT (order_no) DO UPDATE SET session = excluded.session, url = excluded.url, \
-           attempt = excluded.attempt, next_ask_at = excluded.next_ask_at, state = excluded.state, attempts = 0, \
-           last_error = '' WHERE sessions.state = 'closed' AND sessions.attempt < excluded.attempt";
+    let statement = include_str!("../../sql/queries/sessions/save.sql");
     let params = vec![
         order_no.to_string().into(),
         opened.id.as_str().into(),
@@ -81,13 +76,7 @@ pub async fn save<S: Sql>(sql: &S, order_no: &OrderNo, opened: &Session, ask_at:
 /// # Errors
 /// See [`ledger`](super).
 pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<DueSession>, StoreError> {
-    let statement = "UPDATE sessions SET attempts = attempts + 1, \
-         next_ask_at = CAST(?1 AS BIGINT) + 5000 * (attempts + 1) * (attempts + 1) \
-         WHERE state = 'open' AND next_ask_at <= CAST(?1 AS BIGINT) AND order_no IN (SELECT s.order_no FROM sessions s \
-           JOIN orders o ON o.order_no = s.order_no \
-           WHERE s.state = 'open' AND s.next_ask_at <= CAST(?1 AS BIGINT) AND (o.status IN ('cancelled', 'expired') \
-             OR (o.status = 'pending_payment' AND o.pay_by <= CAST(?1 AS BIGINT))) \
-           ORDER BY s.next_ask_at LIMIT CAST(?2 AS BIGINT)) RETURNING order_no, session";
+    let statement = include_str!("../../sql/queries/sessions/claim_due.sql");
     let rows = sql.run(statement, vec![now.0.into(), limit.into()]).await?;
     rows.into_iter()
         .map(|row| {
@@ -116,9 +105,7 @@ pub async fn record_no_answer<S: Sql>(
     session: &str,
     error: &str,
 ) -> Result<(), StoreError> {
-    let statement = "UPDATE sessions SET last_error = ?2, \
-         state = CASE WHEN attempts >= CAST(?3 AS BIGINT) THEN 'closed' ELSE state END \
-         WHERE order_no = ?1 AND session = ?4 AND state = 'open'";
+    let statement = include_str!("../../sql/queries/sessions/record_no_answer.sql");
     sql.run(statement, vec![order_no.to_string().into(), error.into(), MAX_ATTEMPTS.into(), session.into()])
         .await
         .map(|_| ())

@@ -99,14 +99,7 @@ pub async fn audit<R: Redis, S: Sql>(
 }
 
 async fn ledger_stats<S: Sql>(sql: &S, activity: &ActivityId) -> Result<Vec<SkuLedgerStats>, StoreError> {
-    let statement = "SELECT s.sku, s.total, s.live, \
-        (SELECT CAST(COALESCE(SUM(o.quantity), 0) AS BIGINT) FROM orders o \
-           WHERE o.activity = s.activity AND o.sku = s.sku AND o.live = 1), \
-        (SELECT CAST(COALESCE(SUM(o.quantity), 0) AS BIGINT) FROM orders o \
-           WHERE o.activity = s.activity AND o.sku = s.sku AND o.live = 1 AND o.status = 'pending_payment'), \
-        (SELECT CAST(COALESCE(MAX(h.units), 0) AS BIGINT) FROM (SELECT SUM(o.quantity) AS units FROM orders o \
-           WHERE o.activity = s.activity AND o.sku = s.sku AND o.live = 1 GROUP BY o.user_id) h) \
-        FROM skus s WHERE s.activity = ?1";
+    let statement = include_str!("../../sql/queries/audit/ledger_stats.sql");
     let rows = sql.run(statement, vec![activity.as_str().into()]).await?;
     rows.into_iter()
         .map(|row| {

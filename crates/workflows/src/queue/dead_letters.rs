@@ -58,9 +58,11 @@ pub async fn record<S: Sql>(sql: &S, letters: &[(String, String, &str)], now: Mi
         Dialect::Postgres => ("jsonb_array_elements((?1::text)::jsonb) AS e", "e ->> 0", "e ->> 1", "e ->> 2"),
     };
     let statement = format!(
-        "INSERT INTO dead_letters (order_no, message, reason, died_at) \
-         SELECT {order_no}, {message}, {reason}, CAST(?2 AS BIGINT) FROM {json_rows} WHERE 1 = 1 \
-         ON CONFLICT (order_no) DO UPDATE SET reason = excluded.reason, died_at = excluded.died_at"
+        include_str!("../../sql/queries/dead_letters/record.sql"),
+        order_no = order_no,
+        message = message,
+        reason = reason,
+        json_rows = json_rows,
     );
     // One row for each order: a batch may contain a message twice.
     let letters: BTreeMap<_, _> = letters.iter().map(|letter| (&letter.0, letter)).collect();
@@ -74,11 +76,7 @@ pub async fn record<S: Sql>(sql: &S, letters: &[(String, String, &str)], now: Mi
 /// # Errors
 /// See [`ledger`](crate::ledger).
 pub async fn list<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<DeadLetter>, StoreError> {
-    let statement = "WITH letters AS (SELECT order_no, message, reason, died_at, replayed_at, \
-           CASE WHEN replayed_at < died_at THEN 1 ELSE 0 END AS waits FROM dead_letters) \
-         SELECT order_no, message, reason, died_at, replayed_at FROM letters WHERE CAST(?1 AS TEXT) = '' \
-           OR (waits, died_at, order_no) < (SELECT b.waits, b.died_at, b.order_no FROM letters b WHERE b.order_no = ?1) \
-         ORDER BY waits DESC, died_at DESC, order_no DESC LIMIT CAST(?2 AS BIGINT)";
+    let statement = include_str!("../../sql/queries/dead_letters/list.sql");
     sql.run(statement, vec![before.into(), limit.into()]).await?.into_iter().map(parse_row).collect()
 }
 

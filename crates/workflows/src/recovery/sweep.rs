@@ -260,11 +260,7 @@ pub async fn count_remaining<R: Redis, S: Sql>(
     for length in join_all(activities.iter().map(length)).await {
         queued += Reply::new(length?).int()?;
     }
-    let statement = "SELECT \
-        (SELECT COUNT(*) FROM orders WHERE status = 'pending_payment' AND pay_by <= ?1), \
-        (SELECT COUNT(*) FROM orders WHERE unsettled = 1), \
-        (SELECT COUNT(*) FROM callbacks WHERE outcome = ''), \
-        (SELECT COUNT(*) FROM refunds WHERE state <> 'confirmed')";
+    let statement = include_str!("../../sql/queries/sweep/count_remaining.sql");
     let rows = sql.run(statement, vec![now.0.into()]).await?;
     let mut row = RowReader::new(rows.into_iter().next().unwrap_or_default());
     Ok(Remaining { queued, due: row.int()?, unsettled: row.int()?, callbacks: row.int()?, refunds: row.int()? })

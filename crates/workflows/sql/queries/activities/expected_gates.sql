@@ -1,0 +1,11 @@
+SELECT
+  a.id,
+  a.version,
+  COALESCE(p.epoch, 0),
+  CASE WHEN a.state IN ('published', 'paused') AND a.ends_at > ?1 THEN 1 ELSE 0 END,
+  a.per_user,
+  a.updated_at
+FROM activities a
+LEFT JOIN epochs p ON p.activity = a.id
+WHERE a.state <> 'draft'
+ORDER BY a.id

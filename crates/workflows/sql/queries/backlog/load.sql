@@ -1,0 +1,7 @@
+SELECT
+  (SELECT COUNT(*) FROM events WHERE state = 'waiting'),
+  (SELECT COALESCE(MIN(happened_at), 0) FROM events WHERE state = 'waiting'),
+  {refunds},
+  {stuck_refunds},
+  (SELECT COUNT(*) FROM callbacks WHERE outcome IN {held_outcomes}),
+  (SELECT COUNT(*) FROM dead_letters WHERE replayed_at < died_at)

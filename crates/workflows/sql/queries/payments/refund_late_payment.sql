@@ -1,0 +1,10 @@
+UPDATE orders
+SET
+  status = 'refunding',
+  reason = '{reason}',
+  payment = ?2,
+  paid_at = ?3,
+  updated_at = ?3,
+  unsettled = 1
+WHERE order_no = ?1 AND status IN ('cancelled', 'expired')
+RETURNING {columns}

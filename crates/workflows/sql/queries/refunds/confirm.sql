@@ -1,0 +1,7 @@
+UPDATE {table}
+SET
+  state = 'confirmed',
+  last_error = '',
+  refund = CASE WHEN CAST(?3 AS TEXT) = '' THEN refund ELSE CAST(?3 AS TEXT) END
+WHERE order_no = ?1 AND payment = ?2
+RETURNING payment
