@@ -92,7 +92,7 @@ impl Redis {
     pub fn wait_for_subscriber(&self, channel: &str) -> Result<()> {
         // The reply has four lines: `*2`, `$17`, `stampede:doorbell`, `:1`.
         let is_complete = |answer: &str| answer.lines().count() == 4 && answer.ends_with("\r\n");
-        poll::until(&format!("somebody to listen to {channel}"), START_TIMEOUT, || {
+        poll::until(&format!("a subscriber of {channel}"), START_TIMEOUT, || {
             Ok(match inline_command(self.port, &format!("PUBSUB NUMSUB {channel}"), is_complete) {
                 Ok(answer) if is_complete(&answer) && !answer.ends_with(":0\r\n") => Probe::Ready(()),
                 Ok(answer) => Probe::Pending(answer),

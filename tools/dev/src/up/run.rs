@@ -125,7 +125,7 @@ pub fn run(options: &Options) -> Result<()> {
 /// Checks a server that was given on the command line. Otherwise the app would wait for it without a clear message.
 fn check_reachable(url: &str, advice: &str) -> Result<()> {
     let host = url.split_once("://").map_or(url, |(_, host)| host);
-    ports::try_connect(host).map_err(|error| anyhow!("nobody answers at {host} ({error}): {advice}"))
+    ports::try_connect(host).map_err(|error| anyhow!("no server answers at {host} ({error}): {advice}"))
 }
 
 /// Returns a flag that the first Ctrl-C sets. A second Ctrl-C exits at once.

@@ -29,7 +29,7 @@ pub(super) fn check(observations: &Observations) -> CheckResult {
     }
     compare_with_stats(observations, &seen, &mut findings);
     if observations.orders.is_empty() {
-        findings.unknown("nobody got an order: nothing was put to the test");
+        findings.unknown("no buyer got an order: nothing was tested");
     }
     let ends = seen.iter().map(|(status, count)| format!("{count} {status}")).collect::<Vec<_>>().join(", ");
     let dead_letter_count =

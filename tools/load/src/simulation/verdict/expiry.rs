@@ -14,7 +14,7 @@ pub(super) fn check(observations: &Observations) -> CheckResult {
             }
             Some(OrderStatus::Expired) => expired += 1,
             Some(OrderStatus::Cancelled) if order.cancellation == Confirmation::No => {
-                findings.broken(format!("{} is cancelled, but nobody asked for it", order.order_no));
+                findings.broken(format!("{} is cancelled, but no buyer asked for it", order.order_no));
             }
             Some(OrderStatus::Cancelled) => cancelled += 1,
             Some(status) if order.cancellation == Confirmation::Yes => {
