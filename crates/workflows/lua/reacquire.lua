@@ -14,8 +14,8 @@ if status ~= 'expired' and status ~= 'cancelled' then return { 'gone' } end
 local sku, quantity, user = ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local left = tonumber(redis.call('GET', KEYS[3]))
 local gate = redis.call('HMGET', KEYS[1], 'per_user', 'keep_until', 'epoch')
-local held_by_user = tonumber(redis.call('HGET', KEYS[4], user) or 0)
-if not left or (left >= 0 and left < quantity) or held_by_user + quantity > tonumber(gate[1] or 0) then
+local live_by_user = tonumber(redis.call('HGET', KEYS[4], user) or 0)
+if not left or (left >= 0 and left < quantity) or live_by_user + quantity > tonumber(gate[1] or 0) then
   return { 'gone' }
 end
 if left >= 0 then redis.call('DECRBY', KEYS[3], quantity) end

@@ -63,8 +63,8 @@ end
 
 if not gate[11] then return refuse('not_found') end
 local per_user = tonumber(gate[6])
-local held_by_user = tonumber(redis.call('HGET', KEYS[4], user) or 0)
-if held_by_user + quantity > per_user then return refuse('limit_reached') end
+local live_by_user = tonumber(redis.call('HGET', KEYS[4], user) or 0)
+if live_by_user + quantity > per_user then return refuse('limit_reached') end
 
 local left = tonumber(redis.call('GET', KEYS[3]))
 if not left then return refuse('not_ready') end

@@ -45,7 +45,7 @@ pub async fn rebuild(id: &ActivityId) -> Result<Response, ApiError> {
     let rebuilt = rebuild::rebuild(&SpinRedis, &SpinLedger::open_for_batch().await, id, &secret, now).await?;
     let detail = match rebuilt {
         RebuildOutcome::Done { .. } => return Ok(Response::json(200, &rebuilt)),
-        RebuildOutcome::Unknown => return Err(not_found("There is no such sale.")),
+        RebuildOutcome::NotFound => return Err(not_found("There is no such sale.")),
         RebuildOutcome::Draft => "The sale was never published: there is nothing to rebuild.",
         RebuildOutcome::Open => "The sale is open: pause it first.",
         RebuildOutcome::Queued => "Orders are still in the queue: wait until they are written, and try again.",

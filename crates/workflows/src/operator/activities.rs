@@ -161,7 +161,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     }
 
     async fn change_spec(&self, old: Activity, spec: ActivitySpec) -> Result<OperationOutcome, StoreError> {
-        let new = Activity { spec, ..self.next_version(&old).await? };
+        let new = Activity { spec, ..self.prepare_change(&old).await? };
         match old.state {
             ActivityState::Draft => return self.save(&new, Some(&old)).await.map(Into::into),
             ActivityState::Closed => {
@@ -254,7 +254,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
             let detail = format!("The sale is {}: it cannot become {}.", old.state.as_str(), state.as_str());
             return Ok(OperationOutcome::Conflict(detail));
         }
-        let new = Activity { state, ..self.next_version(&old).await? };
+        let new = Activity { state, ..self.prepare_change(&old).await? };
         self.save_except_totals(&new, &old).await
     }
 
@@ -277,7 +277,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     /// See the [module documentation](self).
     pub async fn rotate_start_key(&self, id: &ActivityId) -> Result<OperationOutcome, StoreError> {
         let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::NotFound) };
-        let new = Activity { nonce: self.nonce.clone(), ..self.next_version(&old).await? };
+        let new = Activity { nonce: self.nonce.clone(), ..self.prepare_change(&old).await? };
         match new.state {
             ActivityState::Published | ActivityState::Paused => self.save_except_totals(&new, &old).await,
             ActivityState::Draft | ActivityState::Closed => self.save(&new, Some(&old)).await.map(Into::into),
@@ -298,7 +298,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     ///
     /// The gate is ahead of the ledger after the ledger was restored from a backup. It would then reject the change as
     /// outdated, and its totals contain restocks that the ledger lost.
-    async fn next_version(&self, old: &Activity) -> Result<Activity, StoreError> {
+    async fn prepare_change(&self, old: &Activity) -> Result<Activity, StoreError> {
         let mut next = Activity { version: old.version + 1, ..old.clone() };
         let mut args = vec![Keys::of(&old.id).named("gate").into(), "epoch".into(), "version".into()];
         args.extend(old.spec.skus.iter().map(|sku| format!("total:{}", sku.sku).into()));

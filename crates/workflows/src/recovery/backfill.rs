@@ -75,9 +75,9 @@ pub async fn backfill<R: Redis, S: Sql>(
             group.extend(differs.then(|| order_no.clone()));
         }
     }
-    for (order_numbers, held) in [(released, false), (paid, true), (unpaid, true)] {
+    for (order_numbers, live) in [(released, false), (paid, true), (unpaid, true)] {
         for batch in order_numbers.chunks(BATCH_SIZE) {
-            write_batch(redis, sql, activity, batch, held, epoch, now).await?;
+            write_batch(redis, sql, activity, batch, live, epoch, now).await?;
         }
     }
     Ok(())
@@ -123,7 +123,7 @@ async fn write_batch<R: Redis, S: Sql>(
     sql: &S,
     activity: &ActivityId,
     order_numbers: &[OrderNo],
-    held: bool,
+    live: bool,
     epoch: i64,
     now: Millis,
 ) -> Result<(), StoreError> {
@@ -133,7 +133,7 @@ async fn write_batch<R: Redis, S: Sql>(
     }
     let new: Vec<_> = orders.iter().map(|order| to_new_order(order, epoch)).collect();
     let new: Vec<_> = new.iter().collect();
-    if held {
+    if live {
         order_writer::insert(sql, activity, &new, now).await?;
     }
     let states = orders::load_states(sql, activity, &new).await?;

@@ -55,7 +55,8 @@ pub enum RebuildOutcome {
         epoch: i64,
     },
     /// There is no such activity.
-    Unknown,
+    #[serde(rename = "unknown")]
+    NotFound,
     /// The activity is a draft: there is nothing to rebuild.
     Draft,
     /// The gate is open: the activity must be paused or closed first.
@@ -95,7 +96,7 @@ async fn try_rebuild<R: Redis, S: Sql>(
     ticket_secret: &str,
     now: Millis,
 ) -> Result<Option<RebuildOutcome>, StoreError> {
-    let Some(activity) = activities::load(sql, id).await? else { return Ok(Some(RebuildOutcome::Unknown)) };
+    let Some(activity) = activities::load(sql, id).await? else { return Ok(Some(RebuildOutcome::NotFound)) };
     if activity.state == ActivityState::Draft {
         return Ok(Some(RebuildOutcome::Draft));
     }
@@ -133,7 +134,7 @@ async fn try_rebuild<R: Redis, S: Sql>(
         return Ok(Some(refused));
     }
     // Load it again: from here on, every change of the activity comes after the new epoch.
-    let Some(activity) = activities::load(sql, id).await? else { return Ok(Some(RebuildOutcome::Unknown)) };
+    let Some(activity) = activities::load(sql, id).await? else { return Ok(Some(RebuildOutcome::NotFound)) };
     if activity.epoch != epoch
         || warm_up_during_rebuild(redis, &activity, ticket_secret).await? == WarmUpOutcome::NoGate
     {

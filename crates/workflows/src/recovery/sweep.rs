@@ -144,12 +144,12 @@ pub async fn settle<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     now: Millis,
-    fenced: &mut usize,
+    waiting: &mut usize,
 ) -> Result<usize, StoreError> {
-    let skip = i64::try_from(*fenced).unwrap_or(i64::MAX);
+    let skip = i64::try_from(*waiting).unwrap_or(i64::MAX);
     let unsettled = orders::load_unsettled(sql, now.plus(-SETTLE_AFTER_MS), ORDER_BATCH_SIZE, skip).await?;
     let settled = settle_by_activity(redis, sql, &unsettled).await?;
-    *fenced += unsettled.len() - settled;
+    *waiting += unsettled.len() - settled;
     Ok(settled)
 }
 
