@@ -1,6 +1,6 @@
 //! Tests of bounced refunds: the provider confirms a refund and reports later that it failed, on both ledgers (E4; I6).
 
-use domain::{ids::OrderNo, money::Money, order::OrderStatus, webhook::ProviderEvent};
+use domain::{ids::OrderNo, money::Money, order::OrderStatus, webhook::ProviderCallback};
 use workflows::{
     Redis, Sql,
     ledger::{
@@ -23,16 +23,16 @@ use crate::{
 impl<R: Redis, S: Sql> Fixture<R, S> {
     /// Applies a callback that a refund of `payment` failed. `refund` is the provider's id of the refund.
     async fn refund_failed(&self, order_no: &OrderNo, payment: &str, refund: &str, event: &str) -> CallbackOutcome {
-        let event = ProviderEvent {
+        let callback = ProviderCallback {
             id: event.to_owned(),
             kind: "refund.failed".to_owned(),
             order_no: order_no.to_string(),
-            payment: payment.to_owned(),
+            payment_id: payment.to_owned(),
             money: Money::new(100, "EUR"),
-            refund: refund.to_owned(),
-            ..ProviderEvent::default()
+            refund_id: refund.to_owned(),
+            ..ProviderCallback::default()
         };
-        callbacks::apply(&self.redis, &self.sql, &event, NOW).await.unwrap()
+        callbacks::apply(&self.redis, &self.sql, &callback, NOW).await.unwrap()
     }
 
     async fn held_callbacks(&self) -> Vec<(String, String)> {
@@ -70,9 +70,9 @@ async fn a_refund_that_bounces_after_it_was_confirmed_is_held_and_sent_again_by_
             "{ledger}: it is no payment"
         );
 
-        let replay = async || held::replay(&fixture.redis, &fixture.sql, "f1", NOW).await.unwrap();
-        assert_eq!(replay().await, ResolveOutcome::Done(CallbackOutcome::Changed), "{ledger}");
-        assert_eq!(replay().await, ResolveOutcome::NotHeld, "{ledger}: once");
+        let reapply = async || held::reapply(&fixture.redis, &fixture.sql, "f1", NOW).await.unwrap();
+        assert_eq!(reapply().await, ResolveOutcome::Done(CallbackOutcome::Changed), "{ledger}");
+        assert_eq!(reapply().await, ResolveOutcome::NotHeld, "{ledger}: once");
         let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
         assert_eq!((open.len(), open[0].kind, open[0].failures), (1, RefundKind::Orders, 1), "{ledger}");
         fixture.send_refunds(&provider, 60_000).await.unwrap();
@@ -107,7 +107,7 @@ async fn a_bounced_refund_of_an_overpayment_is_held_and_sent_again() {
         fixture.send_refunds(&provider, 0).await.unwrap();
         assert_eq!(fixture.refund_failed(&order_no, "second", "re_0", "f").await, CallbackOutcome::Held, "{ledger}");
         assert_eq!(fixture.held_callbacks().await, bounced_callback("f"), "{ledger}");
-        held::replay(&fixture.redis, &fixture.sql, "f", NOW).await.unwrap();
+        held::reapply(&fixture.redis, &fixture.sql, "f", NOW).await.unwrap();
         fixture.send_refunds(&provider, 60_000).await.unwrap();
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
         assert_eq!(provider.refunds.borrow().len(), 2, "{ledger}");
@@ -141,10 +141,10 @@ async fn a_crashed_replay_of_a_bounced_refund_sends_it_once_more() {
             let refund = refunds::list_for_order(&fixture.sql, &order_no).await.unwrap()[0].refund.clone();
             fixture.refund_failed(&order_no, &format!("pay-{order_no}"), &refund, "f").await;
         },
-        async |fixture| held::replay(&fixture.redis, &fixture.sql, "f", NOW).await.map(|_| ()),
+        async |fixture| held::reapply(&fixture.redis, &fixture.sql, "f", NOW).await.map(|_| ()),
         async |fixture, point| {
             // If the replay crashed before it took effect, the callback is still held and can be replayed.
-            held::replay(&fixture.redis, &fixture.sql, "f", NOW).await.unwrap();
+            held::reapply(&fixture.redis, &fixture.sql, "f", NOW).await.unwrap();
             fixture.send_refunds(&provider, 7_300_000).await.unwrap();
             assert_eq!(fixture.held_callbacks().await, [], "{point}");
             assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{point}");

@@ -158,10 +158,10 @@ async fn retries_follow_the_specified_schedule_and_then_an_operator_can_replay()
         assert_eq!(failed.len(), 1, "{ledger}");
         assert_eq!((failed[0].attempts, failed[0].last_error.as_str()), (10, "the endpoint answered 500"));
         assert_eq!(deliver_all(&fixture, &endpoint, now.plus(1_000_000_000)).await, 0, "{ledger}: given up");
-        assert_eq!(events::replay(&fixture.sql, None, now).await.unwrap(), 1, "{ledger}");
+        assert_eq!(events::resend(&fixture.sql, None, now).await.unwrap(), 1, "{ledger}");
         assert_eq!(deliver_all(&fixture, &endpoint, now).await, 1, "{ledger}");
-        assert_eq!(events::replay(&fixture.sql, None, now).await.unwrap(), 0, "{ledger}: nothing failed any more");
-        assert_eq!(events::replay(&fixture.sql, Some(&order_no), now).await.unwrap(), 1, "{ledger}");
+        assert_eq!(events::resend(&fixture.sql, None, now).await.unwrap(), 0, "{ledger}: nothing failed any more");
+        assert_eq!(events::resend(&fixture.sql, Some(&order_no), now).await.unwrap(), 1, "{ledger}");
         assert_eq!(deliver_all(&fixture, &endpoint, now).await, 1, "{ledger}: one order's, delivered or not");
     }
 }
@@ -189,9 +189,9 @@ async fn status_410_disables_an_endpoint_and_429_delays_it() {
         assert_eq!(deliver_all(&fixture, &endpoint, LATER.plus(1_000_000)).await, 0, "{ledger}");
         assert!(events::load_endpoint(&fixture.sql, TARGET.url, 16).await.unwrap().disabled_at.is_some(), "{ledger}");
 
-        let enabled = events::Endpoint { disabled_at: None, rest_until: Millis(0), pace: 16 };
+        let enabled = events::EventEndpoint { disabled_at: None, rest_until: Millis(0), pace: 16 };
         events::save_endpoint(&fixture.sql, TARGET.url, &enabled).await.unwrap();
-        events::replay(&fixture.sql, None, LATER).await.unwrap();
+        events::resend(&fixture.sql, None, LATER).await.unwrap();
         assert_eq!(deliver_all(&fixture, &endpoint, LATER.plus(1_000_000)).await, 2, "{ledger}: nothing was lost");
     }
 }

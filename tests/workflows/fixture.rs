@@ -17,7 +17,7 @@ use domain::{
     money::Money,
     order::OrderStatus,
     time::Millis,
-    webhook::ProviderEvent,
+    webhook::ProviderCallback,
 };
 use ulid::Ulid;
 use workflows::{
@@ -255,14 +255,14 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         session: &str,
         event: &str,
     ) -> Result<CallbackOutcome, StoreError> {
-        let event = ProviderEvent {
+        let callback = ProviderCallback {
             id: format!("{event}-{order_no}"),
             kind: "session.ended".to_owned(),
             order_no: order_no.to_string(),
-            session: session.to_owned(),
-            ..ProviderEvent::default()
+            session_id: session.to_owned(),
+            ..ProviderCallback::default()
         };
-        callbacks::apply(&self.redis, &self.sql, &event, NOW).await
+        callbacks::apply(&self.redis, &self.sql, &callback, NOW).await
     }
 
     /// Returns the checkout URL that polling shows, from Redis.
@@ -278,15 +278,15 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         event: &str,
         amount: i64,
     ) -> Result<CallbackOutcome, StoreError> {
-        let event = ProviderEvent {
+        let callback = ProviderCallback {
             id: format!("{event}-{order_no}"),
             kind: kind.to_owned(),
             order_no: order_no.to_string(),
-            payment: format!("pay-{order_no}"),
+            payment_id: format!("pay-{order_no}"),
             money: Money::new(amount, "EUR"),
-            ..ProviderEvent::default()
+            ..ProviderCallback::default()
         };
-        callbacks::apply(&self.redis, &self.sql, &event, NOW).await
+        callbacks::apply(&self.redis, &self.sql, &callback, NOW).await
     }
 
     /// Expires one batch of due orders, one hour after [`NOW`]. Returns how many.

@@ -191,7 +191,7 @@ async fn a_users_orders_are_listed_newest_first_in_pages() {
 
 #[tokio::test]
 async fn a_failed_order_is_a_dead_letter_and_can_be_replayed() {
-    use workflows::queue::dead_letters::{self, ReplayOutcome};
+    use workflows::queue::dead_letters::{self, RequeueOutcome};
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 1, 1).await;
         let stock = Keys::of(&fixture.activity).stock(&fixture.sku);
@@ -202,12 +202,12 @@ async fn a_failed_order_is_a_dead_letter_and_can_be_replayed() {
         let lost = fixture.order_no(2);
         let letter = dead_letters::load(&fixture.sql, &lost).await.unwrap().expect("a dead letter");
         assert_eq!(letter.reason, "no_room_in_ledger", "{ledger}");
-        let refused = dead_letters::replay(&fixture.redis, &fixture.sql, &lost, NOW).await.unwrap();
-        assert_eq!(refused, ReplayOutcome::Refused("sold_out".to_owned()), "{ledger}");
+        let refused = dead_letters::requeue(&fixture.redis, &fixture.sql, &lost, NOW).await.unwrap();
+        assert_eq!(refused, RequeueOutcome::Refused("sold_out".to_owned()), "{ledger}");
         fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
-        for expected in [ReplayOutcome::Queued, ReplayOutcome::Refused("same".to_owned())] {
+        for expected in [RequeueOutcome::Queued, RequeueOutcome::Refused("same".to_owned())] {
             assert_eq!(
-                dead_letters::replay(&fixture.redis, &fixture.sql, &lost, NOW).await.unwrap(),
+                dead_letters::requeue(&fixture.redis, &fixture.sql, &lost, NOW).await.unwrap(),
                 expected,
                 "{ledger}"
             );

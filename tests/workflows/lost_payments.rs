@@ -132,8 +132,8 @@ async fn a_refund_confirmed_before_its_payment_id_is_known_is_held_and_replayed(
             "{ledger}: of which payment?"
         );
         fixture.payment_succeeded(&order_no, "again").await.unwrap();
-        let replayed = held::replay(&fixture.redis, &fixture.sql, &format!("r-{order_no}"), NOW).await.unwrap();
-        assert_eq!(replayed, ResolveOutcome::Done(CallbackOutcome::Changed), "{ledger}");
+        let reapplied = held::reapply(&fixture.redis, &fixture.sql, &format!("r-{order_no}"), NOW).await.unwrap();
+        assert_eq!(reapplied, ResolveOutcome::Done(CallbackOutcome::Changed), "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}: nothing goes back twice");
         assert_eq!(fixture.units().await, (2, 0, 0), "{ledger}");

@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 
-use domain::{ids::OrderNo, money::Money, order::OrderStatus, webhook::ProviderEvent};
+use domain::{ids::OrderNo, money::Money, order::OrderStatus, webhook::ProviderCallback};
 use workflows::{
     Redis, Sql, StoreError,
     ledger::{payments, refunds},
@@ -21,14 +21,14 @@ use crate::{
     stores::RealLedger,
 };
 
-fn payment_event(order_no: &OrderNo, event: &str) -> ProviderEvent {
-    ProviderEvent {
+fn payment_callback(order_no: &OrderNo, event: &str) -> ProviderCallback {
+    ProviderCallback {
         id: event.to_owned(),
         kind: "payment.succeeded".to_owned(),
         order_no: order_no.to_string(),
-        payment: "p".to_owned(),
+        payment_id: "p".to_owned(),
         money: Money::new(100, "EUR"),
-        ..ProviderEvent::default()
+        ..ProviderCallback::default()
     }
 }
 
@@ -46,12 +46,12 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
     }
 
     async fn replay_held(&self) -> ResolveOutcome {
-        held::replay(&self.redis, &self.sql, HELD_CALLBACK, NOW).await.unwrap()
+        held::reapply(&self.redis, &self.sql, HELD_CALLBACK, NOW).await.unwrap()
     }
 
     /// Applies a second callback of the same payment, with another event id.
     async fn redeliver_payment(&self, order_no: &OrderNo, event: &str) -> CallbackOutcome {
-        callbacks::apply(&self.redis, &self.sql, &payment_event(order_no, event), NOW).await.unwrap()
+        callbacks::apply(&self.redis, &self.sql, &payment_callback(order_no, event), NOW).await.unwrap()
     }
 
     /// Asserts that the payment paid the order or is refunded, not both. Returns whether it paid.
@@ -137,7 +137,7 @@ async fn a_payment_redelivered_during_its_manual_refund_is_kept_or_refunded() {
             let hooked_ledger = HookBeforeCall { sql: &fixture.sql, calls_left: Cell::new(call), action };
             // A callback that comes too late may fail as unavailable. The provider then redelivers it.
             let applied =
-                callbacks::apply(&fixture.redis, &hooked_ledger, &payment_event(&order_no, "again"), NOW).await;
+                callbacks::apply(&fixture.redis, &hooked_ledger, &payment_callback(&order_no, "again"), NOW).await;
             assert!(
                 matches!(applied, Ok(_) | Err(StoreError::LedgerUnavailable(_))),
                 "{ledger}, call {call}: {applied:?}"

@@ -1,6 +1,6 @@
 //! Tests of overpayments, and of callbacks that are held for an operator, on both ledgers (E2, E5, I6).
 
-use domain::{ids::OrderNo, money::Money, order::OrderStatus, webhook::ProviderEvent};
+use domain::{ids::OrderNo, money::Money, order::OrderStatus, webhook::ProviderCallback};
 use futures::future::join_all;
 use workflows::{
     Redis, Sql, StoreError,
@@ -26,13 +26,13 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         order_no: &OrderNo,
         payment: &str,
     ) -> Result<CallbackOutcome, StoreError> {
-        let event = ProviderEvent {
+        let event = ProviderCallback {
             id: format!("evt-{payment}"),
             kind: "payment.succeeded".to_owned(),
             order_no: order_no.to_string(),
-            payment: payment.to_owned(),
+            payment_id: payment.to_owned(),
             money: Money::new(100, "EUR"),
-            ..ProviderEvent::default()
+            ..ProviderCallback::default()
         };
         callbacks::apply(&self.redis, &self.sql, &event, NOW).await
     }
@@ -163,11 +163,11 @@ async fn a_callback_for_an_order_that_is_not_written_yet_is_held_and_replayed() 
         );
         let waiting = payments::list_held(&fixture.sql).await.unwrap();
         assert_eq!((waiting.len(), waiting[0].outcome.as_str()), (1, "unknown_order"), "{ledger}");
-        let replay = async || held::replay(&fixture.redis, &fixture.sql, &waiting[0].id, NOW).await.unwrap();
-        assert_eq!(replay().await, ResolveOutcome::Done(CallbackOutcome::Held), "{ledger}: still unknown");
+        let reapply = async || held::reapply(&fixture.redis, &fixture.sql, &waiting[0].id, NOW).await.unwrap();
+        assert_eq!(reapply().await, ResolveOutcome::Done(CallbackOutcome::Held), "{ledger}: still unknown");
         fixture.write_batch().await.unwrap();
-        assert_eq!(replay().await, ResolveOutcome::Done(CallbackOutcome::Changed), "{ledger}");
-        assert_eq!(replay().await, ResolveOutcome::NotHeld, "{ledger}: once");
+        assert_eq!(reapply().await, ResolveOutcome::Done(CallbackOutcome::Changed), "{ledger}");
+        assert_eq!(reapply().await, ResolveOutcome::NotHeld, "{ledger}: once");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
     }
 }

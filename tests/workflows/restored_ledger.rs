@@ -348,8 +348,8 @@ async fn an_order_without_a_free_unit_in_the_restored_ledger_becomes_a_dead_lett
         assert_eq!(fixture.redis_status(&lost).await, Some(OrderStatus::Failed), "{ledger}: its buyer sees it");
         // After a restock the dead letter can be replayed.
         fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
-        let replayed = dead_letters::replay(&fixture.redis, &fixture.sql, &lost, NOW).await.unwrap();
-        assert_eq!(replayed, dead_letters::ReplayOutcome::Queued, "{ledger}");
+        let requeued = dead_letters::requeue(&fixture.redis, &fixture.sql, &lost, NOW).await.unwrap();
+        assert_eq!(requeued, dead_letters::RequeueOutcome::Queued, "{ledger}");
         fixture.write_batch().await.unwrap();
         assert_eq!(fixture.units().await, (0, 1, 0), "{ledger}");
     }

@@ -1,6 +1,6 @@
 //! Tests of cancelling, expiring, paying and refunding orders, on both ledgers (C4, E3–E5; I1, I5, I6).
 
-use domain::{money::Money, order::OrderStatus, webhook::ProviderEvent};
+use domain::{money::Money, order::OrderStatus, webhook::ProviderCallback};
 use workflows::{
     Redis, StoreError,
     keys::Keys,
@@ -181,15 +181,15 @@ async fn a_payment_that_waits_for_a_rebuild_delays_no_other_activity() {
 
         let first = fixture.publish_second_activity().await;
         let other = fixture.pending_order(1, "bob", 1).await;
-        let event = ProviderEvent {
+        let callback = ProviderCallback {
             id: "noted".to_owned(),
             kind: "payment.succeeded".to_owned(),
             order_no: other.to_string(),
-            payment: "pay".to_owned(),
+            payment_id: "pay".to_owned(),
             money: Money::new(100, "EUR"),
-            ..ProviderEvent::default()
+            ..ProviderCallback::default()
         };
-        payments::record_callback(&fixture.sql, &event, NOW.plus(1)).await.unwrap();
+        payments::record_callback(&fixture.sql, &callback, NOW.plus(1)).await.unwrap();
         let later = NOW.plus(60_000);
         let mut waiting = 0;
         let finish =

@@ -69,7 +69,7 @@ pub struct AddressCipher(Vec<Key>);
 
 struct Key {
     /// Identifies the key in a sealed text, so that [`AddressCipher::open`] finds it.
-    version: String,
+    key_id: String,
     cipher: XChaCha20Poly1305,
 }
 
@@ -88,15 +88,15 @@ impl AddressCipher {
         let (text, order_no) = (serde_json::to_vec(address).ok()?, order_no.to_string());
         let payload = Payload { msg: &text, aad: order_no.as_bytes() };
         let sealed = key.cipher.encrypt(&XNonce::from(nonce), payload).ok()?;
-        Some(format!("{}.{}", key.version, BASE64_STANDARD_NO_PAD.encode([&nonce[..], &sealed].concat())))
+        Some(format!("{}.{}", key.key_id, BASE64_STANDARD_NO_PAD.encode([&nonce[..], &sealed].concat())))
     }
 
     /// Opens a text that was sealed for this order. `None` if it belongs to another order, its key is no longer
     /// configured, or it was changed.
     #[must_use]
     pub fn open(&self, order_no: &OrderNo, sealed: &str) -> Option<Address> {
-        let (version, text) = sealed.split_once('.')?;
-        let key = self.0.iter().find(|key| key.version == version)?;
+        let (key_id, text) = sealed.split_once('.')?;
+        let key = self.0.iter().find(|key| key.key_id == key_id)?;
         let bytes = BASE64_STANDARD_NO_PAD.decode(text).ok()?;
         let (nonce, sealed) = bytes.split_first_chunk::<NONCE_BYTES>()?;
         let order_no = order_no.to_string();
@@ -112,9 +112,9 @@ impl Key {
             mac.update(purpose.as_bytes());
             Some(mac.finalize().into_bytes())
         };
-        let version = BASE64_STANDARD_NO_PAD.encode(&derive("stampede address key version")?[..6]);
+        let key_id = BASE64_STANDARD_NO_PAD.encode(&derive("stampede address key version")?[..6]);
         let cipher = XChaCha20Poly1305::new_from_slice(&derive("stampede address key")?).ok()?;
-        Some(Self { version, cipher })
+        Some(Self { key_id, cipher })
     }
 }
 

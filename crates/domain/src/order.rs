@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn no_status_becomes_queued() {
+    fn no_transition_leads_to_queued() {
         assert!(OrderStatus::ALL.into_iter().all(|status| !status.can_become(OrderStatus::Queued)));
     }
 }

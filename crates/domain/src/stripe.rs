@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 
-use crate::{body, money::Money, problem::Problem, webhook::ProviderEvent};
+use crate::{body, money::Money, problem::Problem, webhook::ProviderCallback};
 
 /// The Stripe API version that requests ask for.
 pub const API_VERSION: &str = "2026-10-28.endive";
@@ -65,7 +65,7 @@ enum Expandable {
 impl Object {
     /// Id of the payment intent; empty if there is none.
     #[must_use]
-    pub fn payment(&self) -> String {
+    pub fn payment_id(&self) -> String {
         match &self.payment_intent {
             Some(Expandable::Id(id) | Expandable::Object { id }) => id.clone(),
             None => String::new(),
@@ -91,7 +91,7 @@ impl Object {
 ///
 /// # Errors
 /// [`Code::InvalidRequest`](crate::problem::Code::InvalidRequest) if the body is not a Stripe event.
-pub fn parse_event(bytes: &[u8]) -> Result<Option<ProviderEvent>, Problem> {
+pub fn parse_event(bytes: &[u8]) -> Result<Option<ProviderCallback>, Problem> {
     let kind = body::parse::<EventType>(bytes)?.r#type;
     if !HANDLED_TYPES.contains(&kind.as_str()) {
         return Ok(None);
@@ -110,11 +110,11 @@ pub fn parse_event(bytes: &[u8]) -> Result<Option<ProviderEvent>, Problem> {
         ("refund.updated" | "charge.refund.updated", Some("failed" | "canceled")) => "refund.failed",
         _ => return Ok(None),
     };
-    let (order_no, payment, money) = (object.order_no(), object.payment(), object.money());
+    let (order_no, payment_id, money) = (object.order_no(), object.payment_id(), object.money());
     // A charge keeps its id over several refunds; only a refund's own id identifies one refund attempt.
-    let refund = if object.id.starts_with("re_") { object.id.clone() } else { String::new() };
-    let session = if kind == "session.ended" { object.id } else { String::new() };
-    Ok(Some(ProviderEvent { id, kind: kind.to_owned(), order_no, payment, money, refund, session }))
+    let refund_id = if object.id.starts_with("re_") { object.id.clone() } else { String::new() };
+    let session_id = if kind == "session.ended" { object.id } else { String::new() };
+    Ok(Some(ProviderCallback { id, kind: kind.to_owned(), order_no, payment_id, money, refund_id, session_id }))
 }
 
 #[derive(Deserialize)]
@@ -151,13 +151,13 @@ mod tests {
             "payment_status": "paid", "amount_total": 500, "currency": "eur", "status": "complete"});
         let body =
             json!({"id": "evt_1", "type": "checkout.session.completed", "data": {"object": session}}).to_string();
-        let expected = ProviderEvent {
+        let expected = ProviderCallback {
             id: "evt_1".to_owned(),
             kind: "payment.succeeded".to_owned(),
             order_no: "a.b".to_owned(),
-            payment: "pi_1".to_owned(),
+            payment_id: "pi_1".to_owned(),
             money: Money::new(500, "EUR"),
-            ..ProviderEvent::default()
+            ..ProviderCallback::default()
         };
         assert_eq!(parse_event(body.as_bytes()).expect("an event"), Some(expected));
         assert_eq!(kind("checkout.session.completed", &json!({"payment_status": "unpaid"})), None);
@@ -171,7 +171,7 @@ mod tests {
             let session = json!({"id": "cs_1", "client_reference_id": "a.b", "payment_status": "unpaid"});
             let body = json!({"id": "evt_1", "type": name, "data": {"object": session}}).to_string();
             let ended = parse_event(body.as_bytes()).expect("an event").expect("one that matters");
-            assert_eq!((ended.kind.as_str(), ended.session.as_str()), ("session.ended", "cs_1"));
+            assert_eq!((ended.kind.as_str(), ended.session_id.as_str()), ("session.ended", "cs_1"));
         }
     }
 
@@ -193,7 +193,7 @@ mod tests {
         let object: Object =
             serde_json::from_value(json!({"payment_intent": {"id": "pi_2", "x": 1}, "metadata": {"order_no": "a.b"}}))
                 .expect("an object");
-        assert_eq!((object.payment().as_str(), object.order_no().as_str()), ("pi_2", "a.b"));
+        assert_eq!((object.payment_id().as_str(), object.order_no().as_str()), ("pi_2", "a.b"));
         assert_eq!(kind("customer.created", &json!({"metadata": null, "status": 7})), None);
         assert!(parse_event(b"{}").is_err() && parse_event(b"").is_err());
         assert!(parse_event(br#"{"type":"refund.updated"}"#).is_err());

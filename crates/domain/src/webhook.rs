@@ -54,7 +54,7 @@ pub fn sign_standard(secret: &str, id: &str, now: Millis, body: &[u8]) -> Option
 
 /// A provider's event about a payment, a refund or a session. Stripe's events are translated to this form.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ProviderEvent {
+pub struct ProviderCallback {
     /// The provider's id of the event.
     pub id: String,
     /// `payment.succeeded`, `payment.failed`, `refund.succeeded`, `refund.failed` or `session.ended`.
@@ -62,13 +62,13 @@ pub struct ProviderEvent {
     /// The order number in the event; not validated.
     pub order_no: String,
     /// The provider's id of the payment.
-    pub payment: String,
+    pub payment_id: String,
     /// The amount.
     pub money: Money,
     /// The provider's id of the refund; empty if there is none.
-    pub refund: String,
+    pub refund_id: String,
     /// The provider's id of a payment session that ended unpaid; empty for every other kind.
-    pub session: String,
+    pub session_id: String,
 }
 
 /// Whether `header` (`Stripe-Signature`) contains a valid signature of `body` whose timestamp is within

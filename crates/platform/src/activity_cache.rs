@@ -79,7 +79,7 @@ pub async fn gate(activity: &ActivityId) -> Result<Rc<CachedGate>, ApiError> {
     })
     .await?;
     match found {
-        Some(gate) => Ok(gate),
+        Some(cached_gate) => Ok(cached_gate),
         None => {
             GATES.with_borrow_mut(|cache| cache.remove(activity));
             Err(published::missing_gate_error(activity).await)
@@ -172,6 +172,6 @@ impl std::ops::Deref for CachedGate {
 
 /// Estimates Redis's clock at the instance's `now`: its time when the gate was read, plus what has passed since.
 #[must_use]
-pub fn server_time(gate: &CachedGate, now: Millis) -> Millis {
-    gate.snapshot.now.plus(now.0 - gate.read_at.0)
+pub fn redis_time(cached_gate: &CachedGate, now: Millis) -> Millis {
+    cached_gate.snapshot.now.plus(now.0 - cached_gate.read_at.0)
 }

@@ -103,7 +103,7 @@ impl Response {
     }
 
     /// Builds a response with the given content type.
-    pub fn text(status: u16, content_type: &str, body: impl Into<Bytes>) -> Self {
+    pub fn with_body(status: u16, content_type: &str, body: impl Into<Bytes>) -> Self {
         Self { status, headers: vec![("content-type", content_type.to_owned())], body: body.into() }
     }
 
@@ -118,7 +118,7 @@ impl Response {
 
 impl From<Problem> for Response {
     fn from(problem: Problem) -> Self {
-        let mut response = Response::text(problem.code.status(), "application/problem+json", problem.to_json())
+        let mut response = Response::with_body(problem.code.status(), "application/problem+json", problem.to_json())
             .header("cache-control", "no-store");
         if let Some(seconds) = problem.retry_after {
             response = response.header("retry-after", seconds.to_string());

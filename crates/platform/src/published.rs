@@ -28,10 +28,10 @@ const COPY_KEY: &str = "published";
 const LEASE_KEY: &str = "stampede:published";
 
 /// How long the lease lasts, in milliseconds. It is not released: until it expires, other requests use the copy.
-const FRESH_MS: i64 = 5_000;
+const LEASE_MS: i64 = 5_000;
 
 /// How old a copy may be while another request replaces it, in milliseconds.
-const STALE_MS: i64 = 15_000;
+const MAX_COPY_AGE_MS: i64 = 15_000;
 
 /// Interval and attempts with which a request polls for a copy: 500 ms in all. After that it reads the ledger itself.
 const POLL: (Duration, usize) = (Duration::from_millis(50), 10);
@@ -68,11 +68,13 @@ pub async fn missing_gate_error(activity: &ActivityId) -> ApiError {
 
 async fn load() -> Result<Rc<Published>, ApiError> {
     let owner = format!("{:032x}", random::bits());
-    if !lease::hold(&SpinRedis, LEASE_KEY, &owner, FRESH_MS).await? {
+    if !lease::hold(&SpinRedis, LEASE_KEY, &owner, LEASE_MS).await? {
         for _ in 0..POLL.1 {
             let cached_copy =
                 key_value::get(COPY_KEY).await.and_then(|bytes| serde_json::from_slice::<Published>(&bytes).ok());
-            if let Some(cached_copy) = cached_copy.filter(|cached_copy| clock::now().0 - cached_copy.at.0 < STALE_MS) {
+            if let Some(cached_copy) =
+                cached_copy.filter(|cached_copy| clock::now().0 - cached_copy.at.0 < MAX_COPY_AGE_MS)
+            {
                 return Ok(Rc::new(cached_copy));
             }
             spin_sdk::time::sleep(POLL.0).await;

@@ -29,7 +29,7 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(1);
 /// A value and its age.
 pub struct CachedValue<T> {
     /// When the value was fetched, by the instance's clock.
-    pub fetched_at: Millis,
+    pub fresh_from: Millis,
     /// The value.
     pub value: T,
 }
@@ -67,13 +67,13 @@ where
         let now = clock::now();
         let found = cache.with_borrow_mut(|cache| match cache.get_mut(&key) {
             // A value from the future means that the clock was set back: its age is unknown.
-            Some(Entry::Cached(cached)) if (0..=max_age_ms).contains(&(now.0 - cached.fetched_at.0)) => {
+            Some(Entry::Cached(cached)) if (0..=max_age_ms).contains(&(now.0 - cached.fresh_from.0)) => {
                 Ok(cached.value.clone())
             }
             // Too old: this request fetches, and the others use the old value for a moment. Without that limit, they
             // would use it for as long as Redis does not respond.
             Some(Entry::Cached(cached)) => {
-                cached.fetched_at = Millis(now.0 - max_age_ms + STALE_WHILE_REFRESH_MS);
+                cached.fresh_from = Millis(now.0 - max_age_ms + STALE_WHILE_REFRESH_MS);
                 Err(None)
             }
             Some(Entry::Fetching(waiters)) => {
@@ -103,7 +103,7 @@ where
     let value = fetch().await?;
     std::mem::forget(guard);
     cache.with_borrow_mut(|cache| {
-        cache.insert(key, Entry::Cached(CachedValue { fetched_at: clock::now(), value: value.clone() }))
+        cache.insert(key, Entry::Cached(CachedValue { fresh_from: clock::now(), value: value.clone() }))
     });
     Ok(value)
 }

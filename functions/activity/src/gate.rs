@@ -24,22 +24,22 @@ pub async fn script(activity: &str) -> Result<Response, ApiError> {
     let gate = serde_json::to_string(&document(activity).await?).unwrap_or_default();
     // `<` is escaped, so that a value that contains `</script>` cannot end an inline script.
     let script = format!("globalThis.stampedeGate = {};\n", gate.replace('<', "\\u003c"));
-    Ok(Response::text(200, "text/javascript; charset=utf-8", script).header("cache-control", CACHE_CONTROL))
+    Ok(Response::with_body(200, "text/javascript; charset=utf-8", script).header("cache-control", CACHE_CONTROL))
 }
 
 async fn document(activity: &str) -> Result<GateDocument, ApiError> {
     let activity = ActivityId::parse(activity).map_err(|_| not_found("There is no such sale."))?;
-    let snapshot = activity_cache::gate(&activity).await?;
+    let cached_gate = activity_cache::gate(&activity).await?;
     // Redis's time, plus what has passed on the instance's clock since it was read.
-    let now = activity_cache::server_time(&snapshot, clock::now());
-    let phase = snapshot.gate.phase(now);
+    let now = activity_cache::redis_time(&cached_gate, clock::now());
+    let phase = cached_gate.gate.phase(now);
     Ok(GateDocument {
         phase,
         server_time: now,
-        starts_at: snapshot.gate.starts_at,
-        ends_at: snapshot.gate.ends_at,
-        jitter_ms: gate::jitter_ms(snapshot.visitors, snapshot.total_units()),
-        sold_out: snapshot.skus.iter().filter(|sku| sku.left == Some(0)).map(|sku| sku.sku.clone()).collect(),
-        start_key: (phase == Phase::Open && !snapshot.gate.shed).then(|| snapshot.gate.start_key.clone()),
+        starts_at: cached_gate.gate.starts_at,
+        ends_at: cached_gate.gate.ends_at,
+        jitter_ms: gate::jitter_ms(cached_gate.visitors, cached_gate.total_units()),
+        sold_out: cached_gate.skus.iter().filter(|sku| sku.left == Some(0)).map(|sku| sku.sku.clone()).collect(),
+        start_key: (phase == Phase::Open && !cached_gate.gate.shed).then(|| cached_gate.gate.start_key.clone()),
     })
 }

@@ -14,8 +14,8 @@ use workflows::StoreError;
 /// Handles `GET /api/activities/:activity`. `as_of` in the response is Redis's time when the stock was read.
 pub async fn get(activity: &str) -> Result<Response, ApiError> {
     let activity = ActivityId::parse(activity).map_err(|_| not_found("There is no such sale."))?;
-    let (cached, snapshot) = match load(&activity).await {
-        Ok((cached, snapshot)) => (cached, Some(snapshot)),
+    let (cached, cached_gate) = match load(&activity).await {
+        Ok((cached, cached_gate)) => (cached, Some(cached_gate)),
         // While Redis is unavailable, the cached description is served; `left` and `as_of` are null.
         Err(error @ ApiError::Store(StoreError::RedisUnavailable(_))) => {
             (activity_cache::cached(&activity).await.ok_or(error)?, None)
@@ -23,20 +23,22 @@ pub async fn get(activity: &str) -> Result<Response, ApiError> {
         Err(error) => return Err(error),
     };
     let spec = &cached.spec;
-    let now = snapshot.as_ref().map_or_else(clock::now, |snapshot| activity_cache::server_time(snapshot, clock::now()));
-    let (state, starts_at, ends_at) = match &snapshot {
-        Some(snapshot) => (snapshot.gate.state, snapshot.gate.starts_at, snapshot.gate.ends_at),
+    let now = cached_gate
+        .as_ref()
+        .map_or_else(clock::now, |cached_gate| activity_cache::redis_time(cached_gate, clock::now()));
+    let (state, starts_at, ends_at) = match &cached_gate {
+        Some(cached_gate) => (cached_gate.gate.state, cached_gate.gate.starts_at, cached_gate.gate.ends_at),
         None => (cached.state(), spec.starts_at, spec.ends_at),
     };
     let skus: Vec<_> = spec
         .skus
         .iter()
         .map(|sku| {
-            let left = snapshot.as_ref().and_then(|snapshot| snapshot.skus.iter().find(|left| left.sku == sku.sku));
+            let left = cached_gate.as_ref().and_then(|cached_gate| cached_gate.skus.iter().find(|left| left.sku == sku.sku));
             json!({
                 "sku": sku.sku, "name": sku.name, "image": sku.image, "price": sku.price, "currency": sku.currency,
                 "total": left.map_or(sku.total, |left| left.total),
-                "left": left.and_then(|left| left.left), "as_of": snapshot.as_ref().map(|snapshot| snapshot.now),
+                "left": left.and_then(|left| left.left), "as_of": cached_gate.as_ref().map(|cached_gate| cached_gate.now),
             })
         })
         .collect();
@@ -58,6 +60,6 @@ pub async fn get(activity: &str) -> Result<Response, ApiError> {
 }
 
 async fn load(activity: &ActivityId) -> Result<(Rc<CachedActivity>, Rc<CachedGate>), ApiError> {
-    let snapshot = activity_cache::gate(activity).await?;
-    Ok((activity_cache::activity(activity).await?, snapshot))
+    let cached_gate = activity_cache::gate(activity).await?;
+    Ok((activity_cache::activity(activity).await?, cached_gate))
 }

@@ -23,7 +23,7 @@ struct Ban {
 }
 
 /// Parses the last two segments of a path, such as `user/ann` or `ip/192.0.2.1`.
-pub fn parse_target(kind: &str, name: &str) -> Result<BanSubject, ApiError> {
+pub fn parse_subject(kind: &str, name: &str) -> Result<BanSubject, ApiError> {
     match kind {
         "user" => UserId::parse(&client_address::percent_decode(name))
             .map(BanSubject::User)
@@ -35,7 +35,7 @@ pub fn parse_target(kind: &str, name: &str) -> Result<BanSubject, ApiError> {
 }
 
 /// Handles `PUT …/bans/…`: bans for `seconds`.
-pub async fn ban(request: &Request, target: &BanSubject) -> Result<Response, ApiError> {
+pub async fn ban(request: &Request, subject: &BanSubject) -> Result<Response, ApiError> {
     let Ban { seconds, reason } = body::parse(&request.body)?;
     if !(1..=315_360_000).contains(&seconds) {
         return Err(Problem::invalid(vec![FieldError::new("/seconds", "must be 1 to 315,360,000")]).into());
@@ -45,13 +45,13 @@ pub async fn ban(request: &Request, target: &BanSubject) -> Result<Response, Api
         return Err(Problem::invalid(vec![FieldError::new("/reason", "must be text without NUL")]).into());
     }
     let until = SpinRedis.now().await?.plus(seconds * 1000);
-    bans::ban(&SpinRedis, &SpinLedger::open().await, target, until, &reason).await?;
+    bans::ban(&SpinRedis, &SpinLedger::open().await, subject, until, &reason).await?;
     Ok(Response::json(200, &json!({ "until": until, "reason": reason })))
 }
 
 /// Handles `DELETE …/bans/…`.
-pub async fn lift(target: &BanSubject) -> Result<Response, ApiError> {
-    bans::lift(&SpinRedis, &SpinLedger::open().await, target).await?;
+pub async fn lift(subject: &BanSubject) -> Result<Response, ApiError> {
+    bans::lift(&SpinRedis, &SpinLedger::open().await, subject).await?;
     Ok(Response::empty(204))
 }
 

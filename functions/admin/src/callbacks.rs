@@ -30,7 +30,7 @@ pub async fn refunds() -> Result<Response, ApiError> {
 pub async fn resolve(id: &str, action: &str) -> Result<Response, ApiError> {
     let (id, now, ledger) = (client_address::percent_decode(id), SpinRedis.now().await?, SpinLedger::open().await);
     let resolved = match action {
-        "replay" => held::replay(&SpinRedis, &ledger, &id, now).await?,
+        "replay" => held::reapply(&SpinRedis, &ledger, &id, now).await?,
         "refund" => held::refund(&ledger, &id).await?,
         _ => held::dismiss(&ledger, &id).await?,
     };

@@ -10,7 +10,7 @@ use platform::{
     redis::SpinRedis,
 };
 use serde_json::json;
-use workflows::queue::dead_letters::{self, ReplayOutcome};
+use workflows::queue::dead_letters::{self, RequeueOutcome};
 
 /// Handles `GET …/dead-letters?before=&limit=`: letters that were not replayed since they last failed come first.
 ///
@@ -35,13 +35,13 @@ pub async fn list(request: &Request) -> Result<Response, ApiError> {
 }
 
 /// Handles `POST …/dead-letters/:order_no/replay`.
-pub async fn replay(order_no: &str) -> Result<Response, ApiError> {
+pub async fn requeue(order_no: &str) -> Result<Response, ApiError> {
     let unknown = || not_found("There is no such dead letter, or it cannot be read.");
     let order_no = OrderNo::parse(order_no).map_err(|_| unknown())?;
     let now = SpinRedis.now().await?;
-    match dead_letters::replay(&SpinRedis, &SpinLedger::open().await, &order_no, now).await? {
-        ReplayOutcome::Queued => Ok(Response::json(202, &json!({ "order_no": order_no, "status": "queued" }))),
-        ReplayOutcome::Refused(word) => {
+    match dead_letters::requeue(&SpinRedis, &SpinLedger::open().await, &order_no, now).await? {
+        RequeueOutcome::Queued => Ok(Response::json(202, &json!({ "order_no": order_no, "status": "queued" }))),
+        RequeueOutcome::Refused(word) => {
             let detail = match word.as_str() {
                 "same" => "The order is not failed: it was put back before, or never left.",
                 "sold_out" => "No unit is left for the order: restock first.",
@@ -50,6 +50,6 @@ pub async fn replay(order_no: &str) -> Result<Response, ApiError> {
             };
             Err(Problem::new(Code::StateConflict, detail).into())
         }
-        ReplayOutcome::NotFound => Err(unknown()),
+        RequeueOutcome::NotFound => Err(unknown()),
     }
 }

@@ -10,7 +10,7 @@ use platform::{
 use serde::Deserialize;
 use serde_json::json;
 use workflows::{
-    ledger::events::{self, Endpoint},
+    ledger::events::{self, EventEndpoint},
     queue::outbox::MAX_CONCURRENCY,
 };
 
@@ -26,24 +26,24 @@ pub async fn list() -> Result<Response, ApiError> {
 }
 
 #[derive(Deserialize)]
-struct ReplayBody {
+struct ResendBody {
     #[serde(default)]
     order_no: Option<OrderNo>,
 }
 
 /// Handles `POST …/events/replay`: sends the events of one order again, or without an order all failed ones.
-pub async fn replay(request: &Request) -> Result<Response, ApiError> {
-    let body: ReplayBody =
-        if request.body.is_empty() { ReplayBody { order_no: None } } else { body::parse(&request.body)? };
+pub async fn resend(request: &Request) -> Result<Response, ApiError> {
+    let body: ResendBody =
+        if request.body.is_empty() { ResendBody { order_no: None } } else { body::parse(&request.body)? };
     let now = SpinRedis.now().await?;
-    let replayed = events::replay(&SpinLedger::open().await, body.order_no.as_ref(), now).await?;
-    Ok(Response::json(202, &json!({ "replayed": replayed })))
+    let resent = events::resend(&SpinLedger::open().await, body.order_no.as_ref(), now).await?;
+    Ok(Response::json(202, &json!({ "replayed": resent })))
 }
 
 /// Handles `POST …/events/enable`: resumes delivery to an endpoint that responded with `410` or that it is busy.
 pub async fn enable() -> Result<Response, ApiError> {
     let (ledger, url) = (SpinLedger::open().await, config::get("events_url").await);
-    let healthy = Endpoint { disabled_at: None, rest_until: domain::time::Millis(0), pace: MAX_CONCURRENCY };
+    let healthy = EventEndpoint { disabled_at: None, rest_until: domain::time::Millis(0), pace: MAX_CONCURRENCY };
     events::save_endpoint(&ledger, &url, &healthy).await?;
     Ok(Response::json(200, &healthy))
 }

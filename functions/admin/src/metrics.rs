@@ -47,7 +47,7 @@ pub async fn get() -> Response {
     for (name, kind, help, lines) in metrics.iter().filter(|(.., lines)| !lines.is_empty()) {
         let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{lines}");
     }
-    Response::text(200, "text/plain; version=0.0.4; charset=utf-8", text).header("cache-control", "no-store")
+    Response::with_body(200, "text/plain; version=0.0.4; charset=utf-8", text).header("cache-control", "no-store")
 }
 
 async fn activity_metrics() -> Result<Vec<Metric>, StoreError> {
@@ -86,8 +86,8 @@ async fn activity_metrics() -> Result<Vec<Metric>, StoreError> {
 /// Returns the metrics of the ledger's backlog, and of its audits against Redis.
 async fn ledger_metrics() -> Result<Vec<Metric>, StoreError> {
     let now = clock::now();
-    let LedgerState { waiting, audits } = load_ledger_state(now).await?.seen;
-    let oldest = if waiting.events == 0 { now } else { waiting.oldest_event_at };
+    let LedgerState { backlog, audits } = load_ledger_state(now).await?.state;
+    let oldest = if backlog.events == 0 { now } else { backlog.oldest_event_at };
     let gauge = |name, help, value: i64| (name, "gauge", help, format!("{name} {value}\n"));
     let (mut ok, mut drift) = (String::new(), String::new());
     for (activity, audit) in &audits {
@@ -99,16 +99,16 @@ async fn ledger_metrics() -> Result<Vec<Metric>, StoreError> {
     Ok(vec![
         ("stampede_audit_ok", "gauge", "Whether every invariant of the sale holds.", ok),
         ("stampede_drift", "gauge", "Units by which Redis and the ledger differ; at rest 0.", drift),
-        gauge("stampede_events_waiting", "Events waiting to be sent to the shop.", waiting.events),
+        gauge("stampede_events_waiting", "Events waiting to be sent to the shop.", backlog.events),
         gauge(
             "stampede_events_oldest_age_seconds",
             "Age of the oldest event waiting to be sent; 0 where none waits.",
             (now.0 - oldest.0).max(0) / 1_000,
         ),
-        gauge("stampede_refunds_open", "Refunds that no provider has confirmed.", waiting.refunds),
-        gauge("stampede_refunds_stuck", "Open refunds whose last try failed.", waiting.stuck_refunds),
-        gauge("stampede_callbacks_held", "Payment callbacks held for an operator.", waiting.held_callbacks),
-        gauge("stampede_dead_letters", "Dead letters that were not put back.", waiting.dead_letters),
+        gauge("stampede_refunds_open", "Refunds that no provider has confirmed.", backlog.refunds),
+        gauge("stampede_refunds_stuck", "Open refunds whose last try failed.", backlog.stuck_refunds),
+        gauge("stampede_callbacks_held", "Payment callbacks held for an operator.", backlog.held_callbacks),
+        gauge("stampede_dead_letters", "Dead letters that were not put back.", backlog.dead_letters),
     ])
 }
 
@@ -116,13 +116,13 @@ async fn ledger_metrics() -> Result<Vec<Metric>, StoreError> {
 #[derive(Serialize, Deserialize)]
 struct CachedLedgerState {
     at: Millis,
-    seen: LedgerState,
+    state: LedgerState,
 }
 
 /// The backlog, and the audits of the activities that have a gate.
 #[derive(Serialize, Deserialize)]
 struct LedgerState {
-    waiting: Backlog,
+    backlog: Backlog,
     audits: Vec<(ActivityId, AuditSummary)>,
 }
 
@@ -140,7 +140,7 @@ async fn load_ledger_state(now: Millis) -> Result<CachedLedgerState, StoreError>
         return Ok(cached);
     }
     let ledger = SpinLedger::open().await;
-    let waiting = backlog::load(&ledger).await?;
+    let backlog = backlog::load(&ledger).await?;
     let mut audits = Vec::new();
     for activity in activities::expected_gates(&ledger, now).await? {
         let audit = match audit::audit(&SpinRedis, &ledger, &activity.id, activity.per_user).await {
@@ -153,7 +153,7 @@ async fn load_ledger_state(now: Millis) -> Result<CachedLedgerState, StoreError>
         let drift = audit.skus.into_iter().map(|sku| (sku.redis.sku, sku.drift)).collect();
         audits.push((activity.id, AuditSummary { ok: audit.ok, drift }));
     }
-    let cached = CachedLedgerState { at: now, seen: LedgerState { waiting, audits } };
+    let cached = CachedLedgerState { at: now, state: LedgerState { backlog, audits } };
     if let Ok(bytes) = serde_json::to_vec(&cached) {
         key_value::set(COPY_KEY, &bytes).await;
     }

@@ -64,7 +64,7 @@ async fn route_admin(request: &Request) -> Result<Response, ApiError> {
         (&Method::GET, ["activities", id, "audit"]) => stats::audit(&activity_id(id)?).await,
         (&Method::POST, ["activities", id, "rebuild"]) => stats::rebuild(&activity_id(id)?).await,
         (&Method::GET, ["dead-letters"]) => dead_letters::list(request).await,
-        (&Method::POST, ["dead-letters", order_no, "replay"]) => dead_letters::replay(order_no).await,
+        (&Method::POST, ["dead-letters", order_no, "replay"]) => dead_letters::requeue(order_no).await,
         (&Method::GET, ["orders", order_no]) => orders::get(request, order_no).await,
         (&Method::GET, ["callbacks"]) => callbacks::list().await,
         (&Method::POST, ["callbacks", id, action @ ("replay" | "refund" | "dismiss")]) => {
@@ -72,12 +72,14 @@ async fn route_admin(request: &Request) -> Result<Response, ApiError> {
         }
         (&Method::GET, ["refunds"]) => callbacks::refunds().await,
         (&Method::GET, ["events"]) => events::list().await,
-        (&Method::POST, ["events", "replay"]) => events::replay(request).await,
+        (&Method::POST, ["events", "replay"]) => events::resend(request).await,
         (&Method::POST, ["events", "enable"]) => events::enable().await,
         (&Method::PUT, ["bans", kind @ ("user" | "ip"), name]) => {
-            bans::ban(request, &bans::parse_target(kind, name)?).await
+            bans::ban(request, &bans::parse_subject(kind, name)?).await
         }
-        (&Method::DELETE, ["bans", kind @ ("user" | "ip"), name]) => bans::lift(&bans::parse_target(kind, name)?).await,
+        (&Method::DELETE, ["bans", kind @ ("user" | "ip"), name]) => {
+            bans::lift(&bans::parse_subject(kind, name)?).await
+        }
         (&Method::GET, ["strikes", user]) => bans::strikes(user).await,
         (&Method::DELETE, ["strikes", user]) => bans::clear_strikes(user).await,
         (&Method::GET, ["shed"]) => shed::get().await,

@@ -54,7 +54,7 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
 
 async fn proof_of_work(precheck: &Precheck, version: Option<u8>, factor: i64) -> Result<Value, ApiError> {
     let difficulty =
-        (difficulty(precheck.snapshot.visitors, precheck.snapshot.total_units()) * factor).min(MAX_DIFFICULTY);
+        (difficulty(precheck.cached_gate.visitors, precheck.cached_gate.total_units()) * factor).min(MAX_DIFFICULTY);
     let (keys, seed, subject) = (auth::check_keys().await?, random::bits(), precheck.subject());
     let challenge = match version {
         Some(1) => keys.issue_v1(subject, difficulty, seed, precheck.now).map(|challenge| json!(challenge)),

@@ -23,7 +23,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use workflows::hot::{
     admission::{Endpoint, Visitor, precheck},
-    limits::RateLimit,
+    limits::RateLimitStatus,
 };
 
 /// A visitor that passed all checks.
@@ -33,13 +33,13 @@ pub struct Precheck {
     /// The visitor as the Redis scripts need it.
     pub visitor: Visitor,
     /// The gate and the stock.
-    pub snapshot: Rc<CachedGate>,
+    pub cached_gate: Rc<CachedGate>,
     /// The activity.
     pub activity: Rc<CachedActivity>,
     /// The current time by Redis's clock.
     pub now: Millis,
     /// The visitor's limits after this request.
-    pub rate_limits: Vec<RateLimit>,
+    pub rate_limits: Vec<RateLimitStatus>,
     /// The visitor's suspicion score, without strikes.
     pub score: i64,
 }
@@ -55,10 +55,10 @@ impl Precheck {
             }
             auth::unauthenticated(error)
         })?;
-        let snapshot = activity_cache::gate(&activity).await?;
+        let cached_gate = activity_cache::gate(&activity).await?;
         let cached = activity_cache::activity(&activity).await?;
-        let now = activity_cache::server_time(&snapshot, clock::now());
-        check_issue_window(&snapshot, now)?;
+        let now = activity_cache::redis_time(&cached_gate, clock::now());
+        check_issue_window(&cached_gate, now)?;
         if !is_eligible(&cached.spec.eligibility, &claims) {
             return Err(Problem::new(Code::NotEligible, "This sale is not open to your account.").into());
         }
@@ -67,14 +67,14 @@ impl Precheck {
         let admission = precheck(&SpinRedis, &visitor, endpoint).await?;
         let rate_limits = admission.rate_limits;
         match admission.outcome {
-            Ok(score) => Ok(Self { claims, visitor, snapshot, activity: cached, now, rate_limits, score }),
+            Ok(score) => Ok(Self { claims, visitor, cached_gate, activity: cached, now, rate_limits, score }),
             Err((code, wait_ms)) => {
                 let detail = match code {
                     Code::Banned => "This user or address may not take part.",
                     Code::RateLimited => "Too many requests: wait as Retry-After says.",
                     _ => "The sale is not loaded. An operator must publish it.",
                 };
-                Err(limits::refusal(Problem::new(code, detail), wait_ms, &rate_limits).into())
+                Err(limits::add_to_problem(Problem::new(code, detail), wait_ms, &rate_limits).into())
             }
         }
     }
@@ -95,8 +95,8 @@ pub fn optional_body<T: Default + DeserializeOwned>(request: &Request) -> Result
 }
 
 /// Checks that tickets are issued at `now`: from 30 minutes before the start until the end, and not while shedding.
-fn check_issue_window(snapshot: &CachedGate, now: Millis) -> Result<(), Problem> {
-    let gate = &snapshot.gate;
+fn check_issue_window(cached_gate: &CachedGate, now: Millis) -> Result<(), Problem> {
+    let gate = &cached_gate.gate;
     let opens_at = gate.starts_at.plus(-ISSUED_BEFORE_START_MS);
     if gate.phase(now) == Phase::Ended {
         Err(Problem::new(Code::Ended, "The sale has ended."))

@@ -55,7 +55,7 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
     {
         return Err(human_check::check_failed(check_result.detail).into());
     }
-    let expires_at = Millis(now.plus(MAX_LIFETIME_MS).0.min(precheck.snapshot.gate.ends_at.0) / 1000 * 1000);
+    let expires_at = Millis(now.plus(MAX_LIFETIME_MS).0.min(precheck.cached_gate.gate.ends_at.0) / 1000 * 1000);
     let ulid = Ulid::from_parts(now.0.unsigned_abs(), random::bits());
     let Precheck { claims, visitor, rate_limits, .. } = precheck;
     let ticket = Ticket { activity: visitor.activity, ulid, expires_at, level: claims.level, user: claims.sub };

@@ -4,7 +4,7 @@ use domain::{
     ids::OrderNo,
     order::OrderStatus,
     problem::{Code, Problem},
-    webhook::ProviderEvent,
+    webhook::ProviderCallback,
 };
 use platform::{
     http::{ApiError, Request, Response, method_not_allowed, not_found},
@@ -26,33 +26,33 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
     if request.method != Method::POST {
         return Err(method_not_allowed("POST"));
     }
-    let event = match request.segments()[..] {
-        ["api", "payments", "webhook"] => standard::event(request).await?,
-        ["api", "payments", "stripe"] => stripe::event(request).await?,
+    let callback = match request.segments()[..] {
+        ["api", "payments", "webhook"] => standard::parse_callback(request).await?,
+        ["api", "payments", "stripe"] => stripe::parse_callback(request).await?,
         _ => return Err(not_found("No such route.")),
     };
     // An event of a type that this app does not use is accepted and ignored.
-    if let Some(event) = event {
-        apply(request, &event).await?;
+    if let Some(callback) = callback {
+        apply(request, &callback).await?;
     }
     Ok(Response::empty(204))
 }
 
-async fn apply(request: &Request, event: &ProviderEvent) -> Result<(), ApiError> {
+async fn apply(request: &Request, callback: &ProviderCallback) -> Result<(), ApiError> {
     let ledger = SpinLedger::open().await;
     // The order is still queued and not in the ledger yet: with `not_ready`, the provider sends the callback again.
-    if let Ok(order_no) = OrderNo::parse(&event.order_no)
+    if let Ok(order_no) = OrderNo::parse(&callback.order_no)
         && orders::load(&ledger, &order_no).await?.is_none()
         && load_order(&SpinRedis, &order_no).await?.1.is_some_and(|order| order.status == OrderStatus::Queued)
     {
         return Err(Problem::new(Code::NotReady, "The order is being written. Send this again.").into());
     }
     let now = SpinRedis.now().await?;
-    let applied = callbacks::apply(&SpinRedis, &ledger, event, now).await?;
+    let applied = callbacks::apply(&SpinRedis, &ledger, callback, now).await?;
     if applied == CallbackOutcome::Held {
         let fields = [
-            ("order_no", event.order_no.as_str().into()),
-            ("callback", event.id.as_str().into()),
+            ("order_no", callback.order_no.as_str().into()),
+            ("callback", callback.id.as_str().into()),
             ("request_id", request.request_id.as_str().into()),
         ];
         log::error("payment callback held for an operator", &fields);

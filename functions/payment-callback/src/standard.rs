@@ -3,7 +3,7 @@
 use domain::{
     body,
     money::Money,
-    webhook::{ProviderEvent, WebhookHeaders, verify_standard},
+    webhook::{ProviderCallback, WebhookHeaders, verify_standard},
 };
 use platform::{
     config,
@@ -16,12 +16,12 @@ use crate::signature::signature_invalid;
 const TYPES: [&str; 4] = ["payment.succeeded", "payment.failed", "refund.succeeded", "refund.failed"];
 
 #[derive(Deserialize)]
-struct EventType {
+struct CallbackType {
     r#type: String,
 }
 
 #[derive(Deserialize)]
-struct EventBody {
+struct CallbackBody {
     data: Data,
 }
 
@@ -36,7 +36,7 @@ struct Data {
 }
 
 /// Returns the verified event, or `None` for a type that this app does not use.
-pub async fn event(request: &Request) -> Result<Option<ProviderEvent>, ApiError> {
+pub async fn parse_callback(request: &Request) -> Result<Option<ProviderCallback>, ApiError> {
     let secrets = config::get("webhook_secrets").await;
     let headers = WebhookHeaders {
         id: request.header("webhook-id"),
@@ -46,18 +46,18 @@ pub async fn event(request: &Request) -> Result<Option<ProviderEvent>, ApiError>
     if !verify_standard(&secrets, &headers, &request.body) {
         return Err(signature_invalid());
     }
-    let kind = body::parse::<EventType>(&request.body)?.r#type;
+    let kind = body::parse::<CallbackType>(&request.body)?.r#type;
     if !TYPES.contains(&kind.as_str()) {
         return Ok(None);
     }
-    let data = body::parse::<EventBody>(&request.body)?.data;
-    Ok(Some(ProviderEvent {
+    let data = body::parse::<CallbackBody>(&request.body)?.data;
+    Ok(Some(ProviderCallback {
         id: headers.id.unwrap_or_default().to_owned(),
         kind,
         order_no: data.order_no,
-        payment: data.payment,
+        payment_id: data.payment,
         money: Money::new(data.amount, data.currency),
-        refund: data.refund.unwrap_or_default(),
-        ..ProviderEvent::default()
+        refund_id: data.refund.unwrap_or_default(),
+        ..ProviderCallback::default()
     }))
 }

@@ -2,7 +2,7 @@
 
 use domain::{
     stripe,
-    webhook::{ProviderEvent, verify_stripe},
+    webhook::{ProviderCallback, verify_stripe},
 };
 use platform::{
     clock, config,
@@ -13,7 +13,7 @@ use crate::signature::signature_invalid;
 
 /// Returns the verified event, or `None` for a type that this app does not use. `stripe_secret` may hold two secrets
 /// during a rotation.
-pub async fn event(request: &Request) -> Result<Option<ProviderEvent>, ApiError> {
+pub async fn parse_callback(request: &Request) -> Result<Option<ProviderCallback>, ApiError> {
     let secrets = config::get("stripe_secret").await;
     let header = request.header("stripe-signature").unwrap_or_default();
     let now = clock::now();

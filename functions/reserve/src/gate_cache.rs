@@ -29,7 +29,7 @@ pub enum Decision {
     /// Refuse it. The number is the wait in milliseconds for `Retry-After`; 0 is none.
     Refuse(Code, i64),
     /// Send it to Redis.
-    Ask,
+    Send,
     /// Send it to Redis, and request the gate in the reply. Keep the guard until [`update`] has run.
     Refresh(RefreshGuard),
     /// Another request refreshes the gate: wait for it, and decide again.
@@ -118,7 +118,7 @@ pub fn decide(request: &ReserveRequest, now: Millis) -> Decision {
                     entry.refresh(activity)
                 }
             }
-            _ => Decision::Ask,
+            _ => Decision::Send,
         }
     })
 }

@@ -20,7 +20,7 @@ use platform::{
 use serde::Deserialize;
 use spin_sdk::http::Method;
 use workflows::hot::{
-    limits::RateLimit,
+    limits::RateLimitStatus,
     reserve::{ReserveOutcome, ReserveReply, ReserveRequest, reserve},
 };
 
@@ -73,7 +73,7 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
     let refresh_guard = loop {
         match gate_cache::decide(&reserve_request, clock::now()) {
             Decision::Refuse(code, wait_ms) => return Err(refusal(code, wait_ms, &[]).into()),
-            Decision::Ask => break None,
+            Decision::Send => break None,
             Decision::Refresh(guard) => break Some(guard),
             // Redis may keep the refreshing request waiting. The timeout bounds what that adds to this request's time.
             Decision::Wait(refreshed) => {
@@ -106,7 +106,7 @@ fn into_response(reply: ReserveReply) -> Result<Response, ApiError> {
     }
 }
 
-fn refusal(code: Code, wait_ms: i64, rate_limits: &[RateLimit]) -> Problem {
+fn refusal(code: Code, wait_ms: i64, rate_limits: &[RateLimitStatus]) -> Problem {
     let detail = match code {
         Code::NotReady => "The stock of this sale is not loaded. An operator must publish it.",
         Code::Ended => "The sale has ended.",
@@ -121,5 +121,5 @@ fn refusal(code: Code, wait_ms: i64, rate_limits: &[RateLimit]) -> Problem {
         Code::SoldOut => "There are not enough units left. Units come back when others cancel or do not pay.",
         _ => "This sale has no such SKU.",
     };
-    limits::refusal(Problem::new(code, detail), wait_ms, rate_limits)
+    limits::add_to_problem(Problem::new(code, detail), wait_ms, rate_limits)
 }

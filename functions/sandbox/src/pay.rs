@@ -32,7 +32,7 @@ pub async fn page(session: &str) -> Result<Response, ApiError> {
         .replace("{order_no}", &session.order_no.to_string())
         .replace("{amount}", &format!("{}.{:02}", session.money.amount / 100, session.money.amount % 100))
         .replace("{currency}", &session.money.currency);
-    Ok(Response::text(200, "text/html; charset=utf-8", page).header("cache-control", "no-store"))
+    Ok(Response::with_body(200, "text/html; charset=utf-8", page).header("cache-control", "no-store"))
 }
 
 /// Pays or declines: signs and sends the callback that a provider would send.

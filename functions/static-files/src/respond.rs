@@ -66,7 +66,7 @@ fn find(cache: &mut FileCache, name: &str, request: &Request) -> Option<(MediaTy
 }
 
 fn file_response(status: u16, media: MediaType, file: &StoredFile) -> Response {
-    let response = Response::text(status, media.content_type, file.bytes.clone());
+    let response = Response::with_body(status, media.content_type, file.bytes.clone());
     match file.encoding.token() {
         Some(token) => response.header("content-encoding", token),
         None => response,

@@ -7,7 +7,7 @@ use domain::{
     time::Millis,
 };
 
-use super::limits::{self, RateLimit};
+use super::limits::{self, RateLimitStatus};
 use crate::{
     keys::Keys,
     ports::{Redis, StoreError},
@@ -57,7 +57,7 @@ impl Endpoint {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admission {
     /// The rate limits after this request.
-    pub rate_limits: Vec<RateLimit>,
+    pub rate_limits: Vec<RateLimitStatus>,
     /// The visitor's suspicion score, or the refusal and the milliseconds to wait (0 if waiting does not help).
     pub outcome: Result<i64, (Code, i64)>,
 }

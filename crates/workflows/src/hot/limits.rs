@@ -4,7 +4,7 @@ use crate::{keys::Keys, ports::RedisArg};
 
 /// State of one rate limit after a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RateLimit {
+pub struct RateLimitStatus {
     /// `user`, `ip` or `all`.
     pub name: String,
     /// Requests allowed per window.
@@ -19,13 +19,13 @@ pub struct RateLimit {
 }
 
 /// Parses the limits in a script's reply: `name;count;seconds;left;reset`, joined by `|`.
-pub(super) fn parse_rate_limits(text: &str) -> Vec<RateLimit> {
+pub(super) fn parse_rate_limits(text: &str) -> Vec<RateLimitStatus> {
     text.split('|')
         .filter_map(|entry| {
             let mut parts = entry.split(';');
             let name = parts.next()?.to_owned();
             let mut number = || parts.next()?.parse().ok();
-            Some(RateLimit {
+            Some(RateLimitStatus {
                 name,
                 quota: number()?,
                 window_seconds: number()?,

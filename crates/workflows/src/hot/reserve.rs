@@ -10,7 +10,7 @@ use domain::{
 
 use crate::{
     DOORBELL_CHANNEL,
-    hot::limits::{self, RateLimit},
+    hot::limits::{self, RateLimitStatus},
     keys::Keys,
     ports::{Redis, StoreError},
     reply::Reply,
@@ -77,7 +77,7 @@ pub struct ReserveReply {
     /// Redis time.
     pub now: Millis,
     /// The rate limits after this request.
-    pub rate_limits: Vec<RateLimit>,
+    pub rate_limits: Vec<RateLimitStatus>,
     /// The gate; `None` if it was not requested or does not exist.
     pub gate: Option<Gate>,
     /// Result of the reservation.

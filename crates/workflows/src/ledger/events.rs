@@ -122,7 +122,7 @@ pub async fn record_attempts<S: Sql>(sql: &S, attempts: &[(&Event, DeliveryAttem
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn replay<S: Sql>(sql: &S, order_no: Option<&OrderNo>, now: Millis) -> Result<usize, StoreError> {
+pub async fn resend<S: Sql>(sql: &S, order_no: Option<&OrderNo>, now: Millis) -> Result<usize, StoreError> {
     let statement = "UPDATE events SET state = 'waiting', attempts = 0, next_try_at = ?2 \
          WHERE order_no = ?1 OR (CAST(?1 AS TEXT) = '' AND state = 'failed') RETURNING step";
     let order_no = order_no.map(ToString::to_string).unwrap_or_default();
@@ -220,7 +220,7 @@ pub async fn erase<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<usize, St
 
 /// The state of the endpoint that receives events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-pub struct Endpoint {
+pub struct EventEndpoint {
     /// When it answered that it is gone (410); `None` while it is enabled.
     pub disabled_at: Option<Millis>,
     /// Nothing is sent to it before this time.
@@ -233,20 +233,20 @@ pub struct Endpoint {
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn load_endpoint<S: Sql>(sql: &S, url: &str, default_pace: i64) -> Result<Endpoint, StoreError> {
+pub async fn load_endpoint<S: Sql>(sql: &S, url: &str, default_pace: i64) -> Result<EventEndpoint, StoreError> {
     let statement = "SELECT disabled_at, rest_until, pace FROM endpoints WHERE url = ?1";
     let Some(row) = sql.run(statement, vec![url.into()]).await?.into_iter().next() else {
-        return Ok(Endpoint { disabled_at: None, rest_until: Millis(0), pace: default_pace });
+        return Ok(EventEndpoint { disabled_at: None, rest_until: Millis(0), pace: default_pace });
     };
     let mut row = RowReader::new(row);
-    Ok(Endpoint { disabled_at: non_zero_time(row.int()?), rest_until: Millis(row.int()?), pace: row.int()? })
+    Ok(EventEndpoint { disabled_at: non_zero_time(row.int()?), rest_until: Millis(row.int()?), pace: row.int()? })
 }
 
 /// Saves the state of an endpoint.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn save_endpoint<S: Sql>(sql: &S, url: &str, endpoint: &Endpoint) -> Result<(), StoreError> {
+pub async fn save_endpoint<S: Sql>(sql: &S, url: &str, endpoint: &EventEndpoint) -> Result<(), StoreError> {
     let statement = include_str!("../../sql/queries/events/save_endpoint.sql");
     let disabled_at = endpoint.disabled_at.unwrap_or_default().0;
     let params = vec![url.into(), disabled_at.into(), endpoint.rest_until.0.into(), endpoint.pace.into()];

@@ -1,6 +1,6 @@
 //! Payment callbacks in the ledger, and the transitions of orders that payments and refunds cause.
 
-use domain::{ids::OrderNo, money::Money, time::Millis, webhook::ProviderEvent};
+use domain::{ids::OrderNo, money::Money, time::Millis, webhook::ProviderCallback};
 use serde::Serialize;
 
 use super::{
@@ -55,17 +55,21 @@ fn parse_row(row: Vec<SqlValue>) -> Result<Callback, StoreError> {
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn record_callback<S: Sql>(sql: &S, event: &ProviderEvent, now: Millis) -> Result<Callback, StoreError> {
+pub async fn record_callback<S: Sql>(
+    sql: &S,
+    callback: &ProviderCallback,
+    now: Millis,
+) -> Result<Callback, StoreError> {
     let params = vec![
-        sanitize(&event.id),
-        sanitize(&event.kind),
-        sanitize(&event.order_no),
-        sanitize(&event.payment),
-        event.money.amount.into(),
-        sanitize(&event.money.currency),
+        sanitize(&callback.id),
+        sanitize(&callback.kind),
+        sanitize(&callback.order_no),
+        sanitize(&callback.payment_id),
+        callback.money.amount.into(),
+        sanitize(&callback.money.currency),
         now.0.into(),
-        sanitize(&event.refund),
-        sanitize(&event.session),
+        sanitize(&callback.refund_id),
+        sanitize(&callback.session_id),
     ];
     // The update changes nothing: it makes RETURNING return a callback that was recorded before.
     let statement = format!(include_str!("../../sql/queries/payments/record_callback.sql"), columns = CALLBACK_COLUMNS);

@@ -9,7 +9,7 @@ use domain::{
     ids::OrderNo,
     order::{Order, OrderStatus},
     time::Millis,
-    webhook::ProviderEvent,
+    webhook::ProviderCallback,
 };
 
 use crate::{
@@ -44,10 +44,10 @@ pub enum CallbackOutcome {
 pub async fn apply<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
-    event: &ProviderEvent,
+    received: &ProviderCallback,
     now: Millis,
 ) -> Result<CallbackOutcome, StoreError> {
-    let callback = payments::record_callback(sql, event, now).await?;
+    let callback = payments::record_callback(sql, received, now).await?;
     if !callback.outcome.is_empty() {
         return Ok(CallbackOutcome::NoChange);
     }

@@ -2,7 +2,7 @@
 //!
 //! If a run stops at any point, the refund is sent again as the same request, and the provider executes it once.
 
-use domain::{time::Millis, webhook::ProviderEvent};
+use domain::{time::Millis, webhook::ProviderCallback};
 use futures::future::join_all;
 
 use crate::{
@@ -87,7 +87,7 @@ async fn record_result<R: Redis, S: Sql>(
         }
         // Handled like the provider's callback of the same refund.
         Ok(RefundStatus::Succeeded { refund_id }) => {
-            callbacks::apply(redis, sql, &confirmation_event(due, refund_id), now).await.map(|_| Ok(()))
+            callbacks::apply(redis, sql, &confirmation_callback(due, refund_id), now).await.map(|_| Ok(()))
         }
         Ok(RefundStatus::Failed(reason)) => {
             refunds::record_attempt(sql, due, &RefundAttempt::Failed(reason.clone(), now.plus(RETRY_AFTER_FAILURE_MS)))
@@ -102,14 +102,14 @@ async fn record_result<R: Redis, S: Sql>(
     }
 }
 
-fn confirmation_event(due: &Refund, refund_id: String) -> ProviderEvent {
-    ProviderEvent {
+fn confirmation_callback(due: &Refund, refund_id: String) -> ProviderCallback {
+    ProviderCallback {
         id: format!("answer_refund_{}_{}", due.payment, due.failures),
         kind: "refund.succeeded".to_owned(),
         order_no: due.order_no.clone(),
-        payment: due.payment.clone(),
+        payment_id: due.payment.clone(),
         money: due.money.clone(),
-        refund: refund_id,
-        ..ProviderEvent::default()
+        refund_id,
+        ..ProviderCallback::default()
     }
 }

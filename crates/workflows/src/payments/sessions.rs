@@ -3,7 +3,7 @@
 //! While the provider does not answer, an order is kept for up to [`sessions::GRACE_MS`]. If a run stops at any point,
 //! the provider is asked again.
 
-use domain::{ids::OrderNo, time::Millis, webhook::ProviderEvent};
+use domain::{ids::OrderNo, time::Millis, webhook::ProviderCallback};
 use futures::future::join_all;
 
 use crate::{
@@ -43,15 +43,15 @@ pub async fn close_due<R: Redis, S: Sql, P: Provider>(
             Ok(SessionStatus::Unpaid) => commands::session_ended(redis, sql, order_no, session_id).await?,
             // Handled like the provider's callback of the same payment.
             Ok(SessionStatus::Paid { payment_id, money }) => {
-                let event = ProviderEvent {
+                let callback = ProviderCallback {
                     id: format!("answer_{session_id}"),
                     kind: "payment.succeeded".to_owned(),
                     order_no: order_no.to_string(),
-                    payment: payment_id,
+                    payment_id,
                     money,
-                    ..ProviderEvent::default()
+                    ..ProviderCallback::default()
                 };
-                match callbacks::apply(redis, sql, &event, now).await {
+                match callbacks::apply(redis, sql, &callback, now).await {
                     // The callback is recorded and applied after the rebuild; other sessions are not blocked.
                     Err(StoreError::Rebuilding) => {}
                     other => other.map(|_| ())?,

@@ -33,9 +33,9 @@ pub struct DeadLetter {
     pub replayed_at: Millis,
 }
 
-/// Result of [`replay`].
+/// Result of [`requeue`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReplayOutcome {
+pub enum RequeueOutcome {
     /// The order is queued again.
     Queued,
     /// The order has not failed, or Redis has no room for it; the word of `lua/requeue.lua` says which.
@@ -127,18 +127,18 @@ fn parse_row(row: Vec<crate::ports::SqlValue>) -> Result<DeadLetter, StoreError>
 ///
 /// # Errors
 /// [`StoreError`]; the order may be queued already. Replaying it again is refused then.
-pub async fn replay<R: Redis, S: Sql>(
+pub async fn requeue<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     order_no: &OrderNo,
     now: Millis,
-) -> Result<ReplayOutcome, StoreError> {
-    let Some(letter) = load(sql, order_no).await? else { return Ok(ReplayOutcome::NotFound) };
+) -> Result<RequeueOutcome, StoreError> {
+    let Some(letter) = load(sql, order_no).await? else { return Ok(RequeueOutcome::NotFound) };
     let Some(order) = stream::decode_order(order_no.activity(), &letter.message) else {
-        return Ok(ReplayOutcome::NotFound);
+        return Ok(RequeueOutcome::NotFound);
     };
     // The order is accepted anew: drop the old epoch, which comes last. The script appends that of the gate.
-    let Some((message, _)) = letter.message.rsplit_once('\t') else { return Ok(ReplayOutcome::NotFound) };
+    let Some((message, _)) = letter.message.rsplit_once('\t') else { return Ok(RequeueOutcome::NotFound) };
     let keys = Keys::of(order_no.activity());
     let script_keys = vec![
         keys.named("gate"),
@@ -163,8 +163,8 @@ pub async fn replay<R: Redis, S: Sql>(
             let statement = "UPDATE dead_letters SET replayed_at = ?2 WHERE order_no = ?1";
             sql.run(statement, vec![order_no.to_string().into(), now.0.into()]).await?;
             redis.command("PUBLISH", vec![DOORBELL_CHANNEL.into(), order_no.activity().as_str().into()]).await?;
-            Ok(ReplayOutcome::Queued)
+            Ok(RequeueOutcome::Queued)
         }
-        refusal => Ok(ReplayOutcome::Refused(refusal.to_owned())),
+        refusal => Ok(RequeueOutcome::Refused(refusal.to_owned())),
     }
 }

@@ -11,7 +11,7 @@ use futures::future::join_all;
 
 use crate::{
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
-    ledger::events::{self, ClaimedEvent, DeliveryAttempt, Endpoint},
+    ledger::events::{self, ClaimedEvent, DeliveryAttempt, EventEndpoint},
     ports::{Sql, StoreError},
 };
 
@@ -125,22 +125,26 @@ fn evaluate(claimed: &ClaimedEvent, result: &SendResult, now: Millis) -> Deliver
 
 /// Adjusts the state of the endpoint to the responses: disabled after a 410, paused and with half the pace when it is
 /// busy or does not respond, with twice the pace after a full round of successes.
-fn adjust_endpoint(endpoint: Endpoint, results: &[SendResult], now: Millis) -> Endpoint {
+fn adjust_endpoint(endpoint: EventEndpoint, results: &[SendResult], now: Millis) -> EventEndpoint {
     let responses: Vec<_> = results.iter().filter_map(|result| result.as_ref().ok()).collect();
     if responses.iter().any(|response| response.status == 410) {
-        return Endpoint { disabled_at: Some(now), ..endpoint };
+        return EventEndpoint { disabled_at: Some(now), ..endpoint };
     }
     let busy = responses.iter().filter(|response| matches!(response.status, 429 | 502 | 504));
     let pause_ms = busy.map(|response| response.retry_after_ms(now).unwrap_or(BUSY_PAUSE_MS).min(MAX_PAUSE_MS)).max();
     if let Some(pause_ms) = pause_ms {
-        return Endpoint { rest_until: now.plus(pause_ms), pace: (endpoint.pace / 2).max(1), ..endpoint };
+        return EventEndpoint { rest_until: now.plus(pause_ms), pace: (endpoint.pace / 2).max(1), ..endpoint };
     }
     if responses.is_empty() && !results.is_empty() {
-        return Endpoint { rest_until: now.plus(UNREACHABLE_PAUSE_MS), pace: (endpoint.pace / 2).max(1), ..endpoint };
+        return EventEndpoint {
+            rest_until: now.plus(UNREACHABLE_PAUSE_MS),
+            pace: (endpoint.pace / 2).max(1),
+            ..endpoint
+        };
     }
     let full = responses.len() as i64 == endpoint.pace && responses.iter().all(|response| response.is_success());
     let pace = if full { (endpoint.pace * 2).min(MAX_CONCURRENCY) } else { endpoint.pace };
-    Endpoint { pace, ..endpoint }
+    EventEndpoint { pace, ..endpoint }
 }
 
 #[cfg(test)]
@@ -154,8 +158,8 @@ mod tests {
         Ok(HttpResponse { status, headers, body: Vec::new() })
     }
 
-    fn healthy(pace: i64) -> Endpoint {
-        Endpoint { disabled_at: None, rest_until: Millis(0), pace }
+    fn healthy(pace: i64) -> EventEndpoint {
+        EventEndpoint { disabled_at: None, rest_until: Millis(0), pace }
     }
 
     #[test]

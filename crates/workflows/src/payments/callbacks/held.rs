@@ -27,7 +27,12 @@ pub enum ResolveOutcome {
 ///
 /// # Errors
 /// Any [`StoreError`]: the callback may be applied in part; the sweeper completes it.
-pub async fn replay<R: Redis, S: Sql>(redis: &R, sql: &S, id: &str, now: Millis) -> Result<ResolveOutcome, StoreError> {
+pub async fn reapply<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    id: &str,
+    now: Millis,
+) -> Result<ResolveOutcome, StoreError> {
     let Some(callback) = payments::set_outcome_if_held(sql, id, "").await? else { return Ok(ResolveOutcome::NotHeld) };
     if callback.kind == "refund.failed" {
         refunds::reopen(sql, &callback.order_no, &callback.payment, &callback.refund).await?;

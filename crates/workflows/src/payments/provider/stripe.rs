@@ -142,7 +142,7 @@ impl<C: HttpClient> Provider for Stripe<C> {
 
 fn session_status(session: &Object) -> SessionStatus {
     match (session.payment_status.as_deref(), session.status.as_deref()) {
-        (Some("paid"), _) => SessionStatus::Paid { payment_id: session.payment(), money: session.money() },
+        (Some("paid"), _) => SessionStatus::Paid { payment_id: session.payment_id(), money: session.money() },
         (_, Some("expired")) => SessionStatus::Unpaid,
         _ => SessionStatus::Processing,
     }
