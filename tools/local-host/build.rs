@@ -1,7 +1,7 @@
-//! Writes the bindings to Spin's interfaces from the WIT files that come with the `spin-sdk` package.
+//! Generates the bindings for Spin's interfaces from the WIT files of the `spin-sdk` package.
 //!
-//! Cargo knows where that package lies, so its WIT files are read there and never copied.
-//! The bindings generator takes its path as a literal: hence a generated source file.
+//! The WIT files are read from Cargo's registry, so this repository holds no copy of them.
+//! `bindgen!` takes their path only as a literal, so this script generates the source file that contains it.
 
 #![allow(
     clippy::expect_used,
@@ -33,10 +33,10 @@ fn main() {
     println!("cargo::rerun-if-changed={}", wit.display());
 }
 
-/// Where Cargo keeps the `spin-sdk` package that the lock file names.
+/// Returns the directory of the `spin-sdk` package that the lock file names.
 fn spin_sdk_directory() -> PathBuf {
     let output = Command::new(env::var_os("CARGO").expect("Cargo sets CARGO"))
-        // Without the filter Cargo would fetch the packages of every platform there is.
+        // Without the filter Cargo would download the packages of every platform.
         .args(["metadata", "--format-version=1", "--filter-platform=wasm32-wasip2"])
         .output()
         .expect("`cargo metadata` can be run");
@@ -51,9 +51,9 @@ fn spin_sdk_directory() -> PathBuf {
         .expect("`cargo metadata` lists spin-sdk 7; is it still a dependency of local-host?")
 }
 
-/// The `manifest_path` of spin-sdk in Cargo's JSON.
+/// Returns the `manifest_path` of spin-sdk from the output of `cargo metadata`.
 ///
-/// Read by hand: a JSON parser would have to be compiled a second time for the build script.
+/// Searches the text, because a JSON parser would have to be compiled a second time for the build script.
 fn manifest_path(metadata: &str) -> Option<PathBuf> {
     let package = metadata.split_once(r#""name":"spin-sdk","version":"7."#)?.1;
     let path = package.split_once(r#""manifest_path":""#)?.1.split_once('"')?.0;

@@ -1,4 +1,4 @@
-//! The files of components: copied once at the start into a directory that the guest sees as `/`.
+//! Copies the files of components at start-up into a directory that the guest sees as `/`.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use crate::manifest::{App, FileMount};
 ///
 /// # Errors
 ///
-/// If a file is missing, lies outside the application, or cannot be copied.
+/// If a file is missing, is outside the application's directory, or cannot be copied.
 pub fn copy(app: &App, target: &Path) -> anyhow::Result<()> {
     for (id, component) in &app.components {
         if component.files.is_empty() {
@@ -80,7 +80,7 @@ impl Copier {
         }
     }
 
-    /// Copies the files that fit `pattern`, keeping their paths from `prefix` on.
+    /// Copies the files that match `pattern` to `target`, with their paths relative to `prefix`.
     fn copy_tree(&self, pattern: &Path, prefix: &Path, target: &Path) -> anyhow::Result<()> {
         let pattern = pattern.to_str().context("a path is not UTF-8")?;
         fs::create_dir_all(target)?;

@@ -1,4 +1,4 @@
-//! Rust types for Spin's interfaces, generated from the WIT files of `spin-sdk` (see `build.rs`).
+//! Rust bindings for Spin's interfaces, generated from the WIT files of `spin-sdk` (see `build.rs`).
 
 #![allow(missing_docs, clippy::pedantic)]
 

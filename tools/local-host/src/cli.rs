@@ -1,4 +1,4 @@
-//! The command line: Spin's own flags, as far as they mean something here.
+//! Command-line flags: the subset of Spin's flags that this host supports.
 
 mod range;
 mod source;
@@ -139,7 +139,7 @@ fn parse_key_value(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Resolves an address; of several, 127.0.0.1 is preferred, as in Spin.
+/// Resolves an address. If the name has several addresses, 127.0.0.1 is preferred, as in Spin.
 fn resolve_address(text: &str) -> anyhow::Result<SocketAddr> {
     let addresses: Vec<SocketAddr> = text.to_socket_addrs()?.collect();
     let localhost = std::net::Ipv4Addr::LOCALHOST;

@@ -1,4 +1,4 @@
-//! Loaded components and their instances.
+//! Compiles components and creates the stores for their instances.
 
 use std::{
     collections::HashMap,
@@ -31,19 +31,19 @@ use crate::{
     variables::Variables,
 };
 
-/// What all components of a process share.
+/// Configuration and resources that all components of a process share.
 pub struct Shared {
     /// The application's variables.
     pub variables: Arc<Variables>,
-    /// Where output goes.
+    /// Where the components' output is written.
     pub logs: ComponentLogs,
-    /// The stores.
+    /// The configured key-value stores and databases.
     pub config: RuntimeConfig,
-    /// The most memory that an instance may have, in bytes.
+    /// The memory limit of an instance, in bytes.
     pub max_memory: Option<usize>,
-    /// The directory with a directory of files for each component that has any.
+    /// A directory with one subdirectory of files for each component that has files.
     pub assets: PathBuf,
-    /// The way back to this process's HTTP server, if it has one.
+    /// The HTTP server of this process, if it has one, for requests from component to component.
     pub loopback: Arc<Loopback>,
 }
 
@@ -68,7 +68,7 @@ pub struct LoadedComponent {
 ///
 /// # Errors
 ///
-/// If a file is missing, is no component, or imports something that is not there.
+/// If a file is missing, is not a WebAssembly component, or imports an interface that this host does not have.
 pub fn load<'a>(
     app: &App,
     ids: impl IntoIterator<Item = &'a str>,
@@ -135,16 +135,16 @@ impl LoadedComponent {
         &self.id
     }
 
-    /// The compiled code.
+    /// The compiled component with its imports resolved.
     pub fn pre(&self) -> &InstancePre<State> {
         &self.pre
     }
 
-    /// The store for a new instance.
+    /// Creates the store for a new instance. `origin` is this process's server, for requests to `self`.
     ///
     /// # Errors
     ///
-    /// If its files or logs cannot be opened.
+    /// If the directory of its files or a log file cannot be opened.
     pub fn store(&self, origin: Option<Origin>) -> anyhow::Result<Store<State>> {
         let state = State {
             table: ResourceTable::new(),
@@ -171,7 +171,7 @@ impl LoadedComponent {
             store.data_mut().cpu.record(hook);
             Ok(())
         });
-        // Some deadline must be set, or the guest traps at once; this one is never reached.
+        // Without a deadline the guest traps immediately. This one is never reached.
         store.set_epoch_deadline(u64::MAX / 2);
         Ok(store)
     }
@@ -190,7 +190,7 @@ impl LoadedComponent {
         wasi.socket_addr_check(move |address, purpose| {
             let allows = |scheme| allowed.allows_url(&address.to_string(), scheme).unwrap_or(false);
             Box::pin(std::future::ready(match purpose {
-                // What a connection or a datagram does by itself; components never listen.
+                // Outgoing connections and datagrams bind an unspecified address; components never listen.
                 SocketAddrUse::TcpBind | SocketAddrUse::UdpBind => address.ip().is_unspecified() && address.port() == 0,
                 SocketAddrUse::TcpListen | SocketAddrUse::TcpAccept => false,
                 SocketAddrUse::TcpConnect => allows("tcp"),

@@ -1,28 +1,28 @@
-//! The wasmtime engine, configured as Spin configures it.
+//! Creates the wasmtime engine with Spin's configuration.
 
 use std::{env, time::Duration};
 
 use anyhow::Context as _;
 use wasmtime::{Cache, Config, Engine, InstanceAllocationStrategy, Memory, MemoryType, PoolingAllocationConfig, Store};
 
-/// How often a running guest is asked whether its time is up.
+/// How often the engine's epoch advances, at which a running guest compares it with its deadline.
 const EPOCH_INTERVAL: Duration = Duration::from_millis(10);
 const MIB: u64 = 1 << 20;
 
-/// What the command line says about the engine.
+/// Command-line options of the engine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EngineOptions {
-    /// Compile every component anew instead of using the disk cache.
+    /// Compile every component instead of using the disk cache.
     pub disable_cache: bool,
     /// Allocate instances one by one instead of from a pool.
     pub disable_pooling: bool,
 }
 
-/// Creates the engine and starts its clock.
+/// Creates the engine and starts the thread that advances its epoch.
 ///
 /// # Errors
 ///
-/// If this machine cannot run it; the error names the option that helps.
+/// If wasmtime rejects the configuration on this machine. The error suggests `--disable-pooling`.
 pub fn build(options: EngineOptions) -> anyhow::Result<Engine> {
     let mut config = Config::new();
     config.epoch_interruption(true);
@@ -45,7 +45,7 @@ pub fn build(options: EngineOptions) -> anyhow::Result<Engine> {
     Ok(engine)
 }
 
-/// Spin's pool, with the same environment variables to size it.
+/// Returns Spin's pool configuration, with the same environment variables for its sizes.
 fn pool() -> PoolingAllocationConfig {
     let instances = env_or("SPIN_MAX_INSTANCE_COUNT", 1_000);
     let mut pool = PoolingAllocationConfig::default();
@@ -76,7 +76,7 @@ fn env_bytes_or(name: &str, default: u64) -> usize {
     usize::try_from(env_or(name, default)).unwrap_or(usize::MAX)
 }
 
-/// Whether this machine has the address space that the pool reserves (42 bits).
+/// Returns whether this machine has the address space that the pool reserves (42 bits).
 fn pooling_is_possible() -> bool {
     const BITS: u32 = 42;
     match env::var("SPIN_WASMTIME_POOLING").as_deref() {

@@ -1,4 +1,4 @@
-//! The interfaces that components import, one file each.
+//! Host implementations of the interfaces that components import, one module per interface.
 
 pub mod http;
 pub mod key_value;

@@ -1,4 +1,4 @@
-//! The host's own log lines, on stderr. `RUST_LOG` chooses them, errors are the default.
+//! Sets up the host's own log on stderr. `RUST_LOG` filters it; the default is errors only.
 
 use std::io::IsTerminal as _;
 
@@ -10,7 +10,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
-/// Starts logging.
+/// Installs the log subscriber.
 pub fn init() {
     let rust_log = std::env::var("RUST_LOG").unwrap_or_default();
     let filter = match rust_log.parse::<Targets>() {

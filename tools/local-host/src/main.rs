@@ -1,7 +1,7 @@
 //! `local-host`: runs a Spin application where the `spin` command is not installed.
 //!
-//! It reads the same `spin.toml`, runs the same components and takes the same flags as Spin 4.1, and
-//! it behaves as Spin does wherever an application can tell. What it does not know, it refuses.
+//! It reads the same `spin.toml`, runs the same components and takes the same flags as Spin 4.1.
+//! Behaviour that an application can observe is the same as Spin's. Unsupported settings are errors.
 
 mod assets;
 mod bindings;
@@ -34,7 +34,7 @@ use crate::cli::{Cli, Command};
 async fn main() -> ExitCode {
     let Command::Up(up) = Cli::parse().command;
     logging::init();
-    // Only one provider is compiled in; the first to ask installs it.
+    // An error means that a provider is already installed. Only one is compiled in, so it is this one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let result = match up.trigger {
         None => supervise::run(&up).await,

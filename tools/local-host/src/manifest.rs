@@ -16,14 +16,14 @@ pub use self::schema::{FileMount, Route, StaticResponse};
 use self::schema::{Manifest, Source};
 use crate::{outbound::AllowedHosts, variables::Variables};
 
-/// An application, ready to be loaded.
+/// A validated application manifest.
 #[derive(Debug)]
 pub struct App {
     /// The directory of the manifest.
     pub root: PathBuf,
     /// The application's name.
     pub name: String,
-    /// Its version, or nothing.
+    /// Its version, or an empty string.
     pub version: String,
     /// Variable names with their defaults; one without a default is required.
     pub variables: IndexMap<String, Option<String>>,
@@ -31,7 +31,7 @@ pub struct App {
     pub http: Vec<HttpTrigger>,
     /// The Redis triggers, in the order of the manifest.
     pub redis: Vec<RedisTrigger>,
-    /// The address of Redis triggers that have none (a template), or nothing.
+    /// The address (a template) of Redis triggers that set none, or an empty string.
     pub redis_address: String,
     /// The components by id.
     pub components: IndexMap<String, Component>,
@@ -42,15 +42,15 @@ pub struct App {
 pub struct Component {
     /// The `.wasm` file.
     pub source: PathBuf,
-    /// One line for people.
+    /// A one-line description for readers of the manifest.
     pub description: String,
-    /// Its variables: templates over the application's.
+    /// Its variables: templates that refer to the application's variables.
     pub variables: IndexMap<String, String>,
-    /// Its environment.
+    /// Its environment variables.
     pub environment: IndexMap<String, String>,
-    /// Its files.
+    /// The files that it can read.
     pub files: Vec<FileMount>,
-    /// Glob patterns of files that it does not get.
+    /// Glob patterns of files that are left out.
     pub exclude_files: Vec<String>,
     /// The hosts that it may connect to.
     pub allowed_outbound_hosts: Vec<String>,
@@ -60,43 +60,43 @@ pub struct Component {
     pub sqlite_databases: Vec<String>,
 }
 
-/// A route and what answers there.
+/// A route and its target.
 #[derive(Debug)]
 pub struct HttpTrigger {
     /// The trigger's id.
     pub id: String,
-    /// Where it is reached.
+    /// The route.
     pub route: Route,
-    /// Who answers.
+    /// What handles the requests.
     pub target: HttpTarget,
 }
 
-/// Who answers a request.
+/// What handles a request.
 #[derive(Debug, Clone)]
 pub enum HttpTarget {
     /// A component, by id.
     Component(String),
-    /// Nobody: the answer is fixed.
+    /// No component: a fixed response.
     Static(StaticResponse),
 }
 
-/// A channel and the component that hears its messages.
+/// A channel and the component that handles its messages.
 #[derive(Debug)]
 pub struct RedisTrigger {
     /// The component's id.
     pub component: String,
     /// The channel (a template).
     pub channel: String,
-    /// The server (a template), if it is another than the application's.
+    /// The server's address (a template), if it differs from the application's.
     pub address: Option<String>,
 }
 
 impl App {
-    /// Reads the manifest at `path`, a file or the directory with a `spin.toml` in it.
+    /// Loads the manifest at `path`, a file or a directory that contains a `spin.toml`.
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or holds something that Spin or this host does not know.
+    /// If it cannot be read, or contains something that Spin or this host does not support.
     pub fn load(path: &Path) -> anyhow::Result<Self> {
         let file = if path.is_dir() { path.join("spin.toml") } else { path.to_owned() };
         let text = std::fs::read_to_string(&file)
@@ -106,7 +106,7 @@ impl App {
         Self::parse(&text, root).with_context(|| format!("in the manifest {}", file.display()))
     }
 
-    /// Parses a manifest whose relative paths start at `root`.
+    /// Parses a manifest whose paths are relative to `root`.
     ///
     /// # Errors
     ///
@@ -150,17 +150,17 @@ impl App {
         Ok(app)
     }
 
-    /// Leaves out every component but those named, and every trigger that calls another.
+    /// Keeps only the components with these ids, and the triggers that call them.
     ///
     /// # Errors
     ///
-    /// If one of them is not there, calls one that is left out, or none has a trigger.
+    /// If an id is unknown, a kept component may call a removed one, or no kept component has a trigger.
     pub fn retain(&mut self, ids: &[String]) -> anyhow::Result<()> {
         let is_kept = |id: &str| ids.iter().any(|kept| kept == id);
         for id in ids {
             let component =
                 self.components.get(id).with_context(|| format!("there is no component {id:?} to be selected"))?;
-            // What a template makes of a host is not known yet: Spin does not look there either.
+            // Hosts with a template are not checked, because it is not resolved yet. Spin does not check them either.
             for host in &component.allowed_outbound_hosts {
                 let target = url::Url::parse(host).ok();
                 let target = target.as_ref().and_then(|url| url.host_str()?.strip_suffix(".spin.internal"));
@@ -177,7 +177,7 @@ impl App {
         Ok(())
     }
 
-    /// The types of the triggers that it has, each of which gets a process of its own.
+    /// Returns the trigger types in use. Each type runs in its own process.
     pub fn trigger_types(&self) -> Vec<&'static str> {
         let mut types = Vec::new();
         if !self.http.is_empty() {
@@ -189,7 +189,7 @@ impl App {
         types
     }
 
-    /// The components that HTTP triggers call.
+    /// Returns the ids of the components that HTTP triggers call.
     pub fn http_components(&self) -> BTreeSet<&str> {
         self.http
             .iter()
@@ -200,12 +200,12 @@ impl App {
             .collect()
     }
 
-    /// The components that Redis triggers call.
+    /// Returns the ids of the components that Redis triggers call.
     pub fn redis_components(&self) -> BTreeSet<&str> {
         self.redis.iter().map(|trigger| trigger.component.as_str()).collect()
     }
 
-    /// The variables, without anything that gives them values but their defaults.
+    /// Returns the variables with their defaults and without providers.
     ///
     /// # Errors
     ///

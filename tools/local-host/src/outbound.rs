@@ -1,4 +1,4 @@
-//! Which hosts a component may connect to (`allowed_outbound_hosts`).
+//! Checks which hosts a component may connect to (`allowed_outbound_hosts`).
 
 mod pattern;
 mod url;
@@ -16,21 +16,21 @@ pub struct AllowedHosts {
     entries: Vec<String>,
     component_ids: Vec<String>,
     variables: Arc<Variables>,
-    /// Made when first asked: what is wrong in a template shows then, as in Spin.
+    /// Resolved on first use, which also reports errors in templates, as in Spin.
     resolved: OnceLock<Result<Vec<HostPattern>, String>>,
 }
 
 impl AllowedHosts {
-    /// An allow-list as the manifest has it, templates and all.
+    /// Creates an allow-list from the manifest's entries, which may contain templates.
     pub fn new(entries: &[String], component_ids: Vec<String>, variables: Arc<Variables>) -> Self {
         Self { entries: entries.to_owned(), component_ids, variables, resolved: OnceLock::new() }
     }
 
-    /// Checks what can be checked before the variables are known.
+    /// Checks entries before the variables have values.
     ///
     /// # Errors
     ///
-    /// If an entry is malformed, or is so with the variables' default values.
+    /// If an entry is malformed, or is malformed once the variables' defaults are inserted.
     pub fn validate(entries: &[String], variables: &Variables) -> anyhow::Result<()> {
         if let [only] = entries
             && only == "insecure:allow-all"
@@ -56,11 +56,11 @@ impl AllowedHosts {
         Ok(())
     }
 
-    /// Whether a connection to `url` is allowed; `scheme` is assumed where it has none.
+    /// Returns whether a connection to `url` is allowed. `scheme` is assumed if `url` has none.
     ///
     /// # Errors
     ///
-    /// If the allow-list itself cannot be resolved.
+    /// If the allow-list cannot be resolved.
     pub fn allows_url(&self, url: &str, scheme: &str) -> anyhow::Result<bool> {
         let url = match OutboundUrl::parse(url, scheme) {
             Ok(url) => url,
@@ -76,11 +76,11 @@ impl AllowedHosts {
         Ok(allowed)
     }
 
-    /// Whether requests to the application itself are allowed.
+    /// Returns whether requests to the application itself are allowed with one of these schemes.
     ///
     /// # Errors
     ///
-    /// If the allow-list itself cannot be resolved.
+    /// If the allow-list cannot be resolved.
     pub fn allows_self(&self, schemes: &[&str]) -> anyhow::Result<bool> {
         let allowed = self.patterns()?.iter().any(|pattern| pattern.allows_self(schemes));
         if !allowed {
@@ -118,7 +118,7 @@ impl AllowedHosts {
     }
 }
 
-/// Parses a resolved template; one that resolved to nothing grants nothing.
+/// Parses a resolved template. Returns `None` if it is empty or only `http://` or `https://`: it allows nothing.
 fn parse_or_skip(resolved: &str) -> anyhow::Result<Option<HostPattern>> {
     if matches!(resolved, "" | "http://" | "https://") {
         return Ok(None);

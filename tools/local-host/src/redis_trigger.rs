@@ -1,4 +1,4 @@
-//! The Redis trigger: one message at a time, a new instance for each.
+//! Redis trigger: calls components for messages, one message at a time, with a new instance for each call.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -16,23 +16,23 @@ use crate::{
 
 type Subscribers = Vec<Arc<Subscriber>>;
 
-/// A component that hears messages.
+/// A component that handles messages.
 struct Subscriber {
     component: Arc<LoadedComponent>,
     guest: GuestIndices,
 }
 
-/// One server and what is heard there: channels with their components.
+/// One server, and its channels with their components.
 struct Listener {
     client: Client,
     channels: HashMap<String, Subscribers>,
 }
 
-/// Listens until a server goes away, which is an error.
+/// Subscribes to all channels and dispatches their messages until a connection is lost.
 ///
 /// # Errors
 ///
-/// If an address or a channel cannot be resolved, or a server cannot be reached any more.
+/// If an address or a channel cannot be resolved, or the connection to a server fails or is lost.
 pub async fn run(
     app: &App,
     variables: &Variables,
@@ -106,7 +106,7 @@ impl Listener {
         Err(anyhow!("disconnected from {server}"))
     }
 
-    /// Waits for every component on the channel; what goes wrong is only logged.
+    /// Calls every component on the channel and waits for all of them. Failures are only logged.
     async fn dispatch(&self, message: &Msg) {
         let channel = message.get_channel_name();
         let Some(subscribers) = self.channels.get(channel) else {

@@ -1,4 +1,4 @@
-//! The runtime config (`--runtime-config-file`): which stores there are and where they keep things.
+//! Loads the runtime config (`--runtime-config-file`): stores, directories and variable providers.
 
 use std::{
     collections::HashMap,
@@ -14,7 +14,7 @@ use crate::{
     variables::{EnvProvider, Provider},
 };
 
-/// What the command line says about directories; an empty path means "none".
+/// Directories from the command line. An empty path means "none".
 #[derive(Debug, Clone, Default)]
 pub struct Directories {
     /// `--state-dir`.
@@ -26,15 +26,15 @@ pub struct Directories {
 /// The resolved runtime config.
 #[derive(Debug)]
 pub struct RuntimeConfig {
-    /// Where log files go, if anywhere.
+    /// The directory of log files, or `None` if there are none.
     pub log_dir: Option<PathBuf>,
-    /// The most memory that an instance may have, in bytes.
+    /// The memory limit of an instance, in bytes.
     pub max_instance_memory: Option<usize>,
     /// Key-value stores by label.
     pub key_value: HashMap<String, Arc<KeyValueStore>>,
     /// Databases by label.
     pub sqlite: HashMap<String, Arc<Database>>,
-    /// Sources of variables, the strongest first. The command line's come before them.
+    /// Sources of variables, by descending precedence. Values from the command line take precedence over them.
     pub providers: Vec<Provider>,
 }
 
@@ -77,11 +77,11 @@ enum ProviderSection {
 }
 
 impl RuntimeConfig {
-    /// Reads the file, if there is one, and fills in Spin's defaults.
+    /// Loads the file, if a path is given, and applies Spin's defaults.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, holds unknown keys or types, or a directory cannot be made.
+    /// If the file cannot be read, contains unknown keys or types, or a directory cannot be created.
     pub fn load(path: Option<&Path>, app_root: &Path, directories: &Directories) -> anyhow::Result<Self> {
         let file = match path {
             None => File::default(),
@@ -137,7 +137,7 @@ impl File {
         let mut sqlite = HashMap::new();
         for (label, section) in self.sqlite_database {
             let DatabaseSection::Spin { path, allow_attach_file } = section;
-            // As in Spin these paths start at the working directory, not at the file.
+            // As in Spin, these paths are relative to the working directory, not to the file.
             let path = path.map(std::path::absolute).transpose()?;
             let database =
                 Database::new(path, allow_attach_file).with_context(|| format!("in [sqlite_database.{label}]"))?;
@@ -162,7 +162,7 @@ impl File {
     }
 }
 
-/// A directory that somebody named: absolute, or none if the name is empty.
+/// Returns the absolute path of a configured directory, or `None` if it is empty.
 fn absolute_or_none(path: PathBuf) -> anyhow::Result<Option<PathBuf>> {
     if path.as_os_str().is_empty() {
         return Ok(None);
@@ -171,7 +171,7 @@ fn absolute_or_none(path: PathBuf) -> anyhow::Result<Option<PathBuf>> {
 }
 
 impl RuntimeConfig {
-    /// Refuses components that use stores which are not there.
+    /// Checks that every store of a component is defined.
     ///
     /// # Errors
     ///

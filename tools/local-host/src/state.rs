@@ -1,4 +1,4 @@
-//! What the host keeps for each component instance, and the imports that lead to it.
+//! Per-instance state of the host, and the linker for the interfaces that use it.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// The data of a store.
+/// The data of a wasmtime store; each instance has its own.
 pub struct State {
     /// WASI's own resources.
     pub table: ResourceTable,
@@ -43,9 +43,9 @@ pub struct State {
     pub sqlite: SqliteHost,
     /// `spin:variables`.
     pub variables: VariablesHost,
-    /// How much memory it may have.
+    /// The memory limit of the instance.
     pub memory: MemoryLimit,
-    /// How long it has been running.
+    /// The time that guest code has run in the instance.
     pub cpu: CpuTime,
 }
 
@@ -62,17 +62,17 @@ impl WasiHttpView for State {
 }
 
 impl State {
-    /// What the handler needs for requests that come in.
+    /// The view that wasmtime's handler uses for incoming requests.
     pub fn inbound_http_view(&mut self) -> WasiHttpCtxView<'_> {
         WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut self.inbound_http }
     }
 }
 
-/// Everything that a component may import.
+/// Creates a linker with every interface that a component may import.
 ///
 /// # Errors
 ///
-/// Never, unless two interfaces clash.
+/// If two interfaces define the same name, which does not happen.
 pub fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker: Linker<State> = Linker::new(engine);
     // Rust's standard library for wasm32-wasip2 imports WASI 0.2, the SDK imports 0.3.
@@ -87,7 +87,7 @@ pub fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     Ok(linker)
 }
 
-/// Refuses memory beyond a limit, if there is one.
+/// Refuses to grow memory beyond a limit in bytes, if one is set.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MemoryLimit(pub Option<usize>);
 
@@ -105,10 +105,10 @@ impl ResourceLimiter for MemoryLimit {
     }
 }
 
-/// How long guest code has run in an instance.
+/// The time that guest code has run in an instance.
 ///
-/// Spin keeps this time at every step between guest and host, which is what a host call costs
-/// there; without it this host would be faster than Spin can be.
+/// Measured only for its cost: Spin measures this time at every transition between guest and host, and
+/// without it host calls would be faster here than in Spin.
 #[derive(Debug, Default)]
 pub struct CpuTime {
     entered: Option<Instant>,
@@ -116,7 +116,7 @@ pub struct CpuTime {
 }
 
 impl CpuTime {
-    /// Notes a step from the guest to the host or back.
+    /// Records a transition from the guest to the host or back.
     pub fn record(&mut self, hook: CallHook) {
         if hook.entering_host() || matches!(hook, CallHook::ReturningFromWasm) {
             if let Some(entered) = self.entered.take() {

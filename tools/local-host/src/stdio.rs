@@ -1,4 +1,4 @@
-//! What components print: to this process's stderr, and to a log file per component and stream.
+//! Writes the output of components to stderr, and to a log file per component and stream.
 
 use std::{
     fs::{self, File},
@@ -18,17 +18,17 @@ use wasmtime_wasi::{
     p2::{OutputStream, Pollable, StreamError, StreamResult},
 };
 
-/// Where components' output goes.
+/// Where the output of components is written.
 #[derive(Debug, Clone)]
 pub struct ComponentLogs {
-    /// The directory of the log files, if there are any.
+    /// The directory of the log files, or `None` if there are none.
     pub directory: Option<PathBuf>,
-    /// Whether the output is not shown on stderr (`--quiet`).
+    /// Whether the output is left out on stderr (`--quiet`). Has an effect only if there is a directory.
     pub quiet: bool,
 }
 
 impl ComponentLogs {
-    /// Creates the directory and says where it is.
+    /// Creates the directory of the log files, if there is one, and prints its path.
     ///
     /// # Errors
     ///
@@ -41,7 +41,7 @@ impl ComponentLogs {
         Ok(())
     }
 
-    /// The output stream (`stdout` or `stderr`) of an instance of a component.
+    /// Opens an output stream (`stdout` or `stderr`) for an instance of a component.
     ///
     /// # Errors
     ///
@@ -51,7 +51,7 @@ impl ComponentLogs {
             Some(directory) => Some(open(&directory.join(format!("{component}_{name}.txt")))?),
             None => None,
         };
-        // Without a file the output must go somewhere.
+        // Without a file, `--quiet` would discard the output.
         let show = !self.quiet || file.is_none();
         Ok(ComponentOutput { file: Arc::new(Mutex::new(file)), show })
     }

@@ -1,4 +1,4 @@
-//! The stores behind `spin:key-value` and `spin:sqlite`.
+//! Implements the stores of `spin:key-value` and `spin:sqlite`.
 
 mod database;
 mod key_value;
@@ -16,7 +16,7 @@ pub use self::{
     keys::Keys,
 };
 
-/// The largest result that is held in memory for a guest, in bytes.
+/// The largest result that is returned to a guest, or row of a streamed result, in bytes.
 pub const MAX_RESULT_BYTES: usize = 128 << 20;
 
 fn create_parent(path: &Path) -> anyhow::Result<()> {

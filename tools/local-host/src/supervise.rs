@@ -1,4 +1,4 @@
-//! The parent process: one child per trigger type, and when one ends, all end.
+//! Parent process: starts one child process per trigger type. When one exits, all are stopped.
 
 use std::{
     process::{ExitCode, ExitStatus, Stdio},
@@ -13,16 +13,16 @@ use tokio::{
 
 use crate::{cli::Up, shutdown, trigger};
 
-/// How long children may take to end before they are killed.
+/// How long children may take to exit before they are killed.
 const GRACE_PERIOD: Duration = Duration::from_secs(5);
 
-/// Starts the children and waits for the first of them to end.
+/// Starts the children and waits until one of them exits, or a shutdown is requested.
 ///
 /// # Errors
 ///
 /// If the application cannot be read, or a child cannot be started.
 pub async fn run(up: &Up) -> anyhow::Result<ExitCode> {
-    // What is wrong is said once, not by every child.
+    // The application is checked here, so that an error is reported once and not by every child.
     let app = trigger::prepare(up)?.app;
     let assets = trigger::prepare_assets(&app)?;
     let kinds = app.trigger_types();
@@ -49,7 +49,7 @@ pub async fn run(up: &Up) -> anyhow::Result<ExitCode> {
             exit_code(status)
         }
     };
-    // A child that loses its parent ends; what is left after the grace period is killed on drop.
+    // Closing stdin makes the children exit. Children still running after the grace period are killed on drop.
     drop(child_stdins);
     let _ = tokio::time::timeout(GRACE_PERIOD, async { while children.join_next().await.is_some() {} }).await;
     Ok(code)
@@ -73,7 +73,7 @@ async fn wait(mut child: Child) -> std::io::Result<ExitStatus> {
     child.wait().await
 }
 
-/// The child's code; a signal counts as 128 and its number, as in a shell.
+/// Returns the child's exit code, or 128 plus the signal number if a signal killed it, as in a shell.
 fn exit_code(status: ExitStatus) -> ExitCode {
     use std::os::unix::process::ExitStatusExt as _;
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);

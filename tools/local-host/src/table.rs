@@ -1,10 +1,10 @@
-//! A bounded table of the resources that a component instance holds.
+//! Bounded table of the resources that a component instance holds.
 
 use std::collections::HashMap;
 
 use wasmtime::component::Resource;
 
-/// Resources by the number that the guest knows them by.
+/// Resources by handle (the `rep` of the guest's [`Resource`]).
 #[derive(Debug)]
 pub struct Table<T> {
     capacity: usize,
@@ -12,17 +12,17 @@ pub struct Table<T> {
     entries: HashMap<u32, T>,
 }
 
-/// The table is full: the guest holds as many resources of this kind as Spin lets it.
+/// The table is full: the guest holds the maximum number of resources of this kind, as in Spin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableFull;
 
 impl<T> Table<T> {
-    /// An empty table for at most `capacity` resources.
+    /// Creates an empty table for at most `capacity` resources.
     pub fn new(capacity: usize) -> Self {
         Self { capacity, next: 0, entries: HashMap::new() }
     }
 
-    /// Takes a resource in and hands out its number.
+    /// Inserts a resource and returns its handle.
     pub fn push<R: 'static>(&mut self, value: T) -> Result<Resource<R>, TableFull> {
         if self.entries.len() >= self.capacity {
             return Err(TableFull);
@@ -36,17 +36,17 @@ impl<T> Table<T> {
         Ok(Resource::new_own(key))
     }
 
-    /// The resource behind a number.
+    /// Returns the resource of a handle.
     pub fn get<R: 'static>(&self, resource: &Resource<R>) -> Option<&T> {
         self.entries.get(&resource.rep())
     }
 
-    /// The resource behind a number, to change it.
+    /// Returns the resource of a handle mutably.
     pub fn get_mut<R: 'static>(&mut self, resource: &Resource<R>) -> Option<&mut T> {
         self.entries.get_mut(&resource.rep())
     }
 
-    /// Forgets a resource.
+    /// Removes and returns a resource.
     pub fn remove<R: 'static>(&mut self, resource: &Resource<R>) -> Option<T> {
         self.entries.remove(&resource.rep())
     }

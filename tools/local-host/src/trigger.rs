@@ -1,4 +1,4 @@
-//! The process of one trigger type.
+//! Loads the application and runs the triggers of one type.
 
 use std::{collections::HashMap, io::ErrorKind, net::SocketAddr, path::Path, sync::Arc};
 
@@ -23,18 +23,18 @@ use crate::{
 /// How many ports `--find-free-port` tries.
 const MAX_PORTS: u16 = 10;
 
-/// Runs the triggers of one type until the process is told to end.
+/// Runs the triggers of one type until a shutdown is requested.
 ///
 /// # Errors
 ///
-/// If the application cannot be started, or cannot go on.
+/// If the application cannot be started, or a trigger fails.
 pub async fn run(up: &Up, kind: TriggerType) -> anyhow::Result<()> {
     let Prepared { app, config, variables } = prepare(up)?;
     let logs = ComponentLogs { directory: config.log_dir.clone(), quiet: up.quiet };
     logs.create_directory()?;
     prepare_stores(up, &app, &config).await?;
 
-    // Without a parent the files are this process's own business.
+    // Without a parent process, which would have copied them, this process copies the components' files.
     let own_assets = match &up.working_dir {
         Some(_) => None,
         None => Some(prepare_assets(&app)?),
@@ -71,21 +71,21 @@ pub async fn run(up: &Up, kind: TriggerType) -> anyhow::Result<()> {
     }
 }
 
-/// An application that may start.
+/// A checked application, ready to start.
 pub struct Prepared {
     /// The manifest.
     pub app: App,
-    /// The stores.
+    /// The runtime config with its stores. Its providers have been moved to `variables`.
     pub config: RuntimeConfig,
-    /// The variables, each with a value.
+    /// The variables. Every required one has a value.
     pub variables: Arc<Variables>,
 }
 
-/// Reads what the command line names and checks all of it.
+/// Loads and checks the manifest, the runtime config and the variables that the command line names.
 ///
 /// # Errors
 ///
-/// If something is missing, malformed, or not known here.
+/// If something is missing, malformed or not supported by this host.
 pub fn prepare(up: &Up) -> anyhow::Result<Prepared> {
     let mut app = App::load(&up.from)?;
     if !up.components.is_empty() {
@@ -108,7 +108,7 @@ pub fn prepare(up: &Up) -> anyhow::Result<Prepared> {
     Ok(Prepared { app, config, variables: Arc::new(variables) })
 }
 
-/// Copies the components' files into a directory that is removed in the end.
+/// Copies the components' files into a temporary directory, which is removed when the returned value is dropped.
 ///
 /// # Errors
 ///
@@ -119,7 +119,7 @@ pub fn prepare_assets(app: &App) -> anyhow::Result<tempfile::TempDir> {
     Ok(directory)
 }
 
-/// Does what `--sqlite` and `--key-value` ask for, and says where the default stores are.
+/// Applies `--sqlite` and `--key-value` to the default stores, and prints where the default stores are.
 async fn prepare_stores(up: &Up, app: &App, config: &RuntimeConfig) -> anyhow::Result<()> {
     let uses_default = |labels: fn(&crate::manifest::Component) -> &Vec<String>| {
         app.components.values().any(|component| labels(component).iter().any(|label| label == "default"))

@@ -1,4 +1,4 @@
-//! Application variables, and the component variables made of them.
+//! Resolves application variables, and the component variables that refer to them.
 
 mod providers;
 mod template;
@@ -12,13 +12,13 @@ pub use self::{
     template::{Part, Template},
 };
 
-/// Why a variable has no value. The texts reach the guest, so they are Spin's.
+/// Why a variable has no value. The guest sees these messages, so they are the same as Spin's.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The name breaks the rules for names.
+    /// The name is malformed.
     #[error("invalid variable name: {0}")]
     InvalidName(String),
-    /// The template cannot be parsed, or names an unknown variable.
+    /// The template cannot be parsed, or refers to an unknown variable.
     #[error("invalid variable template: {0}")]
     InvalidTemplate(String),
     /// No provider has a value, or one failed.
@@ -29,31 +29,32 @@ pub enum Error {
     Undefined(String),
 }
 
-/// The variables of an application and where their values come from.
+/// The variables of an application, and the providers of their values.
 #[derive(Debug)]
 pub struct Variables {
-    /// Name to default; a variable without one is required.
+    /// Names and defaults. A variable without a default is required.
     defaults: IndexMap<String, Option<String>>,
     components: HashMap<String, IndexMap<String, Template>>,
     providers: Vec<Provider>,
 }
 
 impl Variables {
-    /// Checks the names and holds the defaults.
+    /// Creates the variables from their defaults.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidName`] for a name that Spin refuses.
+    /// [`Error::InvalidName`] if Spin would refuse a name.
     pub fn new(defaults: IndexMap<String, Option<String>>) -> Result<Self, Error> {
         defaults.keys().try_for_each(|name| check_name(name))?;
         Ok(Self { defaults, components: HashMap::new(), providers: Vec::new() })
     }
 
-    /// Adds what the manifest says of a component's variables.
+    /// Adds the variables of a component.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidName`] or [`Error::InvalidTemplate`].
+    /// [`Error::InvalidName`] for a malformed name, [`Error::InvalidTemplate`] for a malformed template or one
+    /// that refers to an unknown variable.
     pub fn add_component(&mut self, component: &str, variables: &IndexMap<String, String>) -> Result<(), Error> {
         let templates = variables
             .iter()
@@ -74,12 +75,12 @@ impl Variables {
         Ok(())
     }
 
-    /// Adds a source of values; the first one that has a value wins.
+    /// Adds a provider. Providers that were added earlier take precedence.
     pub fn add_provider(&mut self, provider: Provider) {
         self.providers.push(provider);
     }
 
-    /// Refuses to start without the required variables.
+    /// Checks that every required variable has a value.
     ///
     /// # Errors
     ///
@@ -103,11 +104,11 @@ impl Variables {
         Ok(())
     }
 
-    /// The value of a component's variable.
+    /// Returns the value of a component's variable.
     ///
     /// # Errors
     ///
-    /// See [`Error`].
+    /// As described at the variants of [`Error`].
     pub fn component_value(&self, component: &str, name: &str) -> Result<String, Error> {
         check_name(name)?;
         let templates = self
@@ -119,16 +120,16 @@ impl Variables {
         self.render(template)
     }
 
-    /// A template with the values of the application's variables.
+    /// Renders a template with the values of the application's variables.
     ///
     /// # Errors
     ///
-    /// See [`Error`].
+    /// As described at the variants of [`Error`].
     pub fn render(&self, template: &Template) -> Result<String, Error> {
         template.render(|name| self.value(name))
     }
 
-    /// A template with the defaults only, or `None` if a variable in it has none.
+    /// Renders a template with the defaults only, or returns `None` if one of its variables has no default.
     pub fn render_defaults(&self, template: &Template) -> Option<String> {
         template.render(|name| self.defaults.get(name).cloned().flatten().ok_or(())).ok()
     }
@@ -147,7 +148,7 @@ impl Variables {
     }
 }
 
-/// Spin's rules for names: lower-case letters, digits and single underscores between them.
+/// Checks a name by Spin's rules: lower-case letters, digits and single underscores between them.
 fn check_name(name: &str) -> Result<(), Error> {
     let reason = if name.is_empty() {
         "must not be empty".to_owned()

@@ -1,10 +1,10 @@
-//! A value, or a range that a random value is taken from.
+//! Flag values that are either fixed or sampled from a range.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use rand::RngExt as _;
 
-/// See the module. The end of a range is left out.
+/// A fixed value, or a range (end excluded) from which [`Range::sample`] takes a random value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Range<T> {
     Fixed(T),
@@ -13,12 +13,12 @@ pub enum Range<T> {
 
 /// A type whose values a [`Range`] can hold.
 pub trait RangeValue: Copy + PartialOrd + rand::distr::uniform::SampleUniform {
-    /// Reads a value.
+    /// Parses a single value.
     fn parse_value(text: &str) -> Result<Self, String>;
 }
 
 impl<T: RangeValue> Range<T> {
-    /// The value, or a random one of the range.
+    /// Returns the fixed value, or a random value from the range.
     pub fn sample(self) -> T {
         match self {
             Self::Fixed(value) => value,

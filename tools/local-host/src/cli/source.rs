@@ -1,15 +1,15 @@
-//! Where `--variable` takes its values from.
+//! Parses `--variable` flags and loads the files that they name.
 
 use std::{collections::HashMap, fs, path::PathBuf, str::FromStr};
 
 use anyhow::{Context as _, bail};
 
-/// One `--variable`.
+/// The argument of one `--variable` flag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VariableSource {
     /// `key=value`.
     Literal(String, String),
-    /// `key=@file`: the value is what the file holds.
+    /// `key=@file`: the value is the content of the file.
     ValueFile(String, PathBuf),
     /// `@file.json`: an object of strings.
     JsonFile(PathBuf),
@@ -18,11 +18,11 @@ pub enum VariableSource {
 }
 
 impl VariableSource {
-    /// The variables of all sources; the last one wins.
+    /// Loads the variables of all sources. If a key occurs more than once, the last value is used.
     ///
     /// # Errors
     ///
-    /// If a file cannot be read.
+    /// If a file cannot be read or parsed.
     pub fn read_all(sources: &[Self]) -> anyhow::Result<HashMap<String, String>> {
         let mut variables = HashMap::new();
         for source in sources {

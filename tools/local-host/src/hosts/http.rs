@@ -1,4 +1,4 @@
-//! `wasi:http/client`: requests that components make.
+//! `wasi:http/client`: sends the HTTP requests of components.
 
 mod connect;
 mod timeout;
@@ -23,39 +23,39 @@ use crate::{http::Server, outbound::AllowedHosts};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Where requests to the application itself go: to the server of this process, once it is there.
+/// The server of this process, for requests from component to component. Set once the server is created.
 #[derive(Default)]
 pub struct Loopback(OnceLock<Arc<Server>>);
 
 impl Loopback {
-    /// Introduces the server.
+    /// Sets the server.
     pub fn set_server(&self, server: Arc<Server>) {
-        // Only the first one counts, and there is only one.
+        // A second call would have no effect; there is only one.
         let _ = self.0.set(server);
     }
 
-    /// The server, if this process has one.
+    /// Returns the server, if this process has one.
     pub fn server(&self) -> Option<&Arc<Server>> {
         self.0.get()
     }
 }
 
-/// What an instance needs to make requests.
+/// Sends the requests of one instance.
 pub struct OutboundHttp {
     /// The component's allow-list.
     pub allowed: Arc<AllowedHosts>,
-    /// The connections that all instances share.
+    /// The connection pools that all instances share.
     pub clients: Clients,
-    /// The application itself.
+    /// The server for service chaining (`<component>.spin.internal`).
     pub loopback: Arc<Loopback>,
-    /// How the application is reached from outside, for requests to `self`.
+    /// The address of the application's own server, for requests to `self`.
     pub origin: Option<Origin>,
 }
 
 /// The scheme and the address of this process's server.
 #[derive(Debug, Clone)]
 pub struct Origin {
-    /// The scheme that requests came in with.
+    /// The scheme of incoming requests.
     pub scheme: Scheme,
     /// The address that the server listens on.
     pub address: SocketAddr,
@@ -68,7 +68,7 @@ impl WasiHttpHooks for OutboundHttp {
         &mut self,
         request: Request<WasiBody>,
         options: Option<RequestOptions>,
-        // What the guest thinks of the response; nobody on this side can use that.
+        // Resolves when the guest has processed the response; not needed here.
         _: Box<dyn Future<Output = Result<(), Error>> + Send>,
     ) -> Box<dyn Future<Output = Result<SendOutput, Error>> + Send> {
         let sender = RequestSender {
@@ -88,9 +88,9 @@ impl WasiHttpHooks for OutboundHttp {
     }
 }
 
-/// The requests that come in, and the responses to them: a component sees every header, as in Spin.
+/// Hooks for incoming requests and their responses: a component sees every header, as in Spin.
 ///
-/// wasmtime would hide `host` and other headers that a component may not set itself.
+/// By default wasmtime hides `host` and other headers that a component must not set.
 #[derive(Debug)]
 pub struct InboundHttp;
 
@@ -109,7 +109,7 @@ impl WasiHttpHooks for InboundHttp {
         _: Option<RequestOptions>,
         _: Box<dyn Future<Output = Result<(), Error>> + Send>,
     ) -> Box<dyn Future<Output = Result<SendOutput, Error>> + Send> {
-        // Nothing is sent on this side.
+        // These hooks serve incoming requests only.
         Box::new(std::future::ready(Err(Error::HttpRequestDenied)))
     }
 }
@@ -138,9 +138,9 @@ impl RequestSender {
             .map_err(|_| Error::ConnectionReadTimeout)?
     }
 
-    /// Checks the allow-list and gives requests to the application itself an address.
+    /// Checks the allow-list and resolves the URI of requests to `self`. Returns whether to use TLS.
     fn authorize(&self, request: &mut Request<WasiBody>) -> Result<bool, Error> {
-        // A request without authority arrives as `https://:443/path`.
+        // The URI of a request without authority is `https://:443/path`.
         let relative = request.uri().authority().is_none_or(|authority| authority.host().is_empty());
         let to_self = relative || request.uri().host() == Some("self.alt");
         let allowed = if to_self {
@@ -157,7 +157,7 @@ impl RequestSender {
             use_tls = origin.scheme == Scheme::HTTPS;
             *request.uri_mut() = origin.uri(request.uri().path_and_query().cloned())?;
         }
-        // The client sets the header from the URI; some servers refuse it over HTTP/2.
+        // The client sets `Host` from the URI. Over HTTP/2 some servers reject a request that has the header.
         request.headers_mut().remove(HOST);
         Ok(use_tls)
     }
@@ -174,7 +174,7 @@ impl Origin {
     }
 }
 
-/// The component that a host name of the form `<component>.spin.internal[:port]` leads to.
+/// Returns the component id in a host name of the form `<component>.spin.internal[:port]`.
 pub fn chained_component(host: &str) -> Option<&str> {
     let host = host.trim();
     let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
@@ -182,7 +182,7 @@ pub fn chained_component(host: &str) -> Option<&str> {
     (rest == "spin.internal").then_some(component)
 }
 
-/// Whether a `Host` header names another component.
+/// Returns whether a `Host` header is the internal host name of a component.
 pub fn is_chaining_host(header: &HeaderValue) -> bool {
     header.to_str().is_ok_and(|host| chained_component(host).is_some())
 }

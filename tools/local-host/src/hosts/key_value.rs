@@ -1,4 +1,4 @@
-//! `spin:key-value`.
+//! Implements `spin:key-value`.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -21,13 +21,13 @@ pub struct KeyValueHost {
 }
 
 impl KeyValueHost {
-    /// An instance with no store open yet.
+    /// Creates the state of an instance without open stores.
     pub fn new(granted: GrantedStores) -> Self {
         Self { granted, stores: Table::new(u32::MAX as usize) }
     }
 }
 
-/// Leads from the store to [`KeyValueHost`].
+/// Projects the wasmtime store's data to [`KeyValueHost`].
 pub struct KeyValueData;
 
 impl HasData for KeyValueData {

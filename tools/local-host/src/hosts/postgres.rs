@@ -1,4 +1,4 @@
-//! `spin:postgres`.
+//! Implements `spin:postgres`.
 
 mod parameters;
 mod pool;
@@ -24,7 +24,7 @@ use crate::{
     table::Table,
 };
 
-/// How many connections and builders an instance may have, as in Spin.
+/// The maximum number of connections, and of builders, per instance, as in Spin.
 const MAX_RESOURCES: usize = 1024;
 
 /// The PostgreSQL connections of an instance.
@@ -34,14 +34,14 @@ pub struct PostgresHost {
     builders: Table<Address>,
 }
 
-/// Where to connect to, and the certificate to trust beside the usual ones.
+/// The server to connect to, and an additional root certificate (PEM) to trust.
 #[derive(Debug, Clone)]
 struct Address {
     url: String,
     root_certificate: Option<String>,
 }
 
-/// Lets out those who may go out.
+/// Opens connections to the servers that the allow-list permits.
 #[derive(Clone)]
 struct Connector {
     allowed: Arc<AllowedHosts>,
@@ -49,7 +49,7 @@ struct Connector {
 }
 
 impl PostgresHost {
-    /// An instance with no connection open yet.
+    /// Creates the state of an instance without open connections.
     pub fn new(allowed: Arc<AllowedHosts>, pools: Arc<PostgresPools>) -> Self {
         Self {
             connector: Connector { allowed, pools },
@@ -82,7 +82,7 @@ impl Connector {
             .map_err(|error| Error::ConnectionFailed(format!("{error:?}")))
     }
 
-    /// Every host in the address must be allowed.
+    /// Returns an error unless every host in the address is allowed.
     fn check_allowed(&self, url: &str) -> Result<(), Error> {
         let config: tokio_postgres::Config =
             url.parse().map_err(|error: tokio_postgres::Error| Error::ConnectionFailed(error.to_string()))?;
@@ -91,7 +91,7 @@ impl Connector {
             let ServerHost::Tcp(host) = host else {
                 return Err(Error::ConnectionFailed("Unix sockets are not supported on WebAssembly".into()));
             };
-            // One port stands for all hosts.
+            // A single port applies to all hosts.
             let port = ports.get(index).or(if ports.len() == 1 { ports.first() } else { None });
             let authority = match port {
                 Some(port) => format!("{host}:{port}"),
@@ -106,7 +106,7 @@ impl Connector {
     }
 }
 
-/// Leads from the store to [`PostgresHost`].
+/// Projects the wasmtime store's data to [`PostgresHost`].
 pub struct PostgresData;
 
 impl HasData for PostgresData {

@@ -1,4 +1,4 @@
-//! `spin:redis`.
+//! Implements `spin:redis`.
 
 mod reply;
 
@@ -17,7 +17,7 @@ use crate::{
     table::Table,
 };
 
-/// How many connections an instance may have open, as in Spin.
+/// The maximum number of open connections per instance, as in Spin.
 const MAX_CONNECTIONS: usize = 1024;
 
 /// The Redis connections of an instance.
@@ -27,13 +27,13 @@ pub struct RedisHost {
 }
 
 impl RedisHost {
-    /// An instance with no connection open yet.
+    /// Creates the state of an instance without open connections.
     pub fn new(allowed: Arc<AllowedHosts>) -> Self {
         Self { allowed, connections: Table::new(MAX_CONNECTIONS) }
     }
 }
 
-/// Leads from the store to [`RedisHost`].
+/// Projects the wasmtime store's data to [`RedisHost`].
 pub struct RedisData;
 
 impl HasData for RedisData {
@@ -74,7 +74,7 @@ impl<T: Send> HostConnectionWithStore<T> for RedisData {
         if !allowed.allows_url(&address, "redis").map_err(other)? {
             return Err(Error::InvalidAddress);
         }
-        // Each call makes a connection of its own; to keep one is up to the guest.
+        // Each call opens a new connection. Reusing one is up to the guest.
         let connection = Client::open(address)
             .map_err(|_| Error::InvalidAddress)?
             .get_multiplexed_async_connection_with_config(&AsyncConnectionConfig::new())

@@ -1,4 +1,4 @@
-//! `spin:sqlite`.
+//! Implements `spin:sqlite`.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -16,17 +16,17 @@ use crate::{
 /// The databases that a component may open, by label.
 pub type GrantedDatabases = Arc<HashMap<String, Arc<Database>>>;
 
-/// How many connections an instance may have open, as in Spin.
+/// The maximum number of open connections per instance, as in Spin.
 const MAX_CONNECTIONS: usize = 256;
 
-/// The databases of an instance.
+/// The database connections of an instance.
 pub struct SqliteHost {
     granted: GrantedDatabases,
     connections: Table<stores::Connection>,
 }
 
 impl SqliteHost {
-    /// An instance with no connection open yet.
+    /// Creates the state of an instance without open connections.
     pub fn new(granted: GrantedDatabases) -> Self {
         Self { granted, connections: Table::new(MAX_CONNECTIONS) }
     }
@@ -41,7 +41,7 @@ impl SqliteHost {
     }
 }
 
-/// Leads from the store to [`SqliteHost`].
+/// Projects the wasmtime store's data to [`SqliteHost`].
 pub struct SqliteData;
 
 impl HasData for SqliteData {

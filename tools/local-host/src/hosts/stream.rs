@@ -1,4 +1,4 @@
-//! Streams to the guest that are fed by a task on the host.
+//! Streams the items of a channel to the guest.
 
 use std::{
     pin::Pin,
@@ -11,7 +11,7 @@ use wasmtime::{
     component::{Destination, StreamProducer, StreamResult},
 };
 
-/// Hands the guest what arrives in a channel, one item at a time.
+/// Forwards the items of a channel to the guest, one at a time.
 pub struct ChannelProducer<T>(pub mpsc::Receiver<T>);
 
 impl<D, T: Send + Sync + 'static> StreamProducer<D> for ChannelProducer<T> {
@@ -25,7 +25,7 @@ impl<D, T: Send + Sync + 'static> StreamProducer<D> for ChannelProducer<T> {
         mut destination: Destination<'a, T, Option<T>>,
         finish: bool,
     ) -> Poll<wasmtime::Result<StreamResult>> {
-        // A read of nothing only asks whether the stream is ready.
+        // A read of zero items only checks whether the stream is ready.
         if destination.remaining(store) == Some(0) {
             return Poll::Ready(Ok(StreamResult::Completed));
         }

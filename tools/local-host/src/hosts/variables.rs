@@ -1,4 +1,4 @@
-//! `spin:variables`.
+//! Implements `spin:variables`.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{
     variables::{self, Variables},
 };
 
-/// What an instance needs to read its variables.
+/// The variables of an instance.
 pub struct VariablesHost {
     /// The component's id.
     pub component: Arc<str>,
@@ -18,7 +18,7 @@ pub struct VariablesHost {
     pub variables: Arc<Variables>,
 }
 
-/// Leads from the store to [`VariablesHost`].
+/// Projects the wasmtime store's data to [`VariablesHost`].
 pub struct VariablesData;
 
 impl HasData for VariablesData {
@@ -37,7 +37,7 @@ impl<T: Send> HostWithStore<T> for VariablesData {
             let host = access.get();
             (host.component.clone(), host.variables.clone())
         });
-        // Reading the environment may block; Spin steps aside for it on every call, too.
+        // Reading the environment or a dotenv file may block. Spin, too, calls `block_in_place` every time.
         let value = task::block_in_place(|| variables.component_value(&component, &name));
         value.map_err(|error| match error {
             variables::Error::InvalidName(text) => Error::InvalidName(text),

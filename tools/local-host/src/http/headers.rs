@@ -1,4 +1,4 @@
-//! The headers that tell a component where its request came from and which route it fits.
+//! Adds Spin's request headers, which describe the route and the client.
 
 use std::net::SocketAddr;
 
@@ -8,32 +8,32 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, header};
 use super::routes::without_wildcard;
 use crate::hosts::http::is_chaining_host;
 
-/// The route that a request fits, as far as headers tell it.
+/// The route that a request matched.
 #[derive(Debug)]
 pub struct RouteInfo<'a> {
-    /// The route as the manifest has it.
+    /// The route as written in the manifest.
     pub raw: &'a str,
     /// The route with a leading slash and without a trailing one.
     pub based: &'a str,
-    /// What the trailing wildcard stands for.
+    /// The part of the path that the trailing wildcard matched.
     pub trailing: String,
     /// The values of the route's `:name` segments.
     pub named: Vec<(&'a str, &'a str)>,
 }
 
-/// Removes what must not reach a component.
+/// Removes headers that must not reach a component: an internal `Host`, and `Connection`.
 pub fn sanitize(headers: &mut HeaderMap) {
     if headers.get(header::HOST).is_some_and(is_chaining_host) {
         headers.remove(header::HOST);
     }
-    // It is between the client and this server, and would harm a request that is passed on.
+    // A hop-by-hop header: it must not be forwarded if the component passes the request's headers on.
     headers.remove(header::CONNECTION);
 }
 
-/// Adds the headers that Spin adds.
+/// Appends the headers that Spin adds.
 ///
-/// They are appended, not set: where a client sends one of them itself, the component sees the
-/// client's value first and the true one last, as with Spin.
+/// They do not replace headers of the same name that the client sent: the component sees the client's
+/// value first and this host's value last, as with Spin.
 ///
 /// # Errors
 ///
@@ -57,7 +57,7 @@ pub fn append_spin_headers<B>(
     let headers = request.headers_mut();
     headers.reserve(7 + route.named.len());
     let mut append = |name: HeaderName, value: &str| {
-        // A value that cannot be a header is left out, as with Spin.
+        // An invalid header value is left out, as with Spin.
         if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
             headers.append(name, value);
         }

@@ -1,4 +1,4 @@
-//! Requests and responses that the host itself completes or makes.
+//! Completes request URIs and creates the responses of the host itself.
 
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
@@ -12,11 +12,11 @@ use wasmtime_wasi_http::WasiBody;
 
 use crate::manifest::StaticResponse;
 
-/// Gives the URI the scheme and the authority that it lacks.
+/// Sets the scheme of the URI, and its authority from the `Host` header if the URI has none.
 ///
 /// # Errors
 ///
-/// If there is no authority, or two that differ.
+/// If there is no authority, the `Host` header is malformed, or header and URI have different authorities.
 pub fn set_authority<B>(request: &mut Request<B>, scheme: Scheme) -> anyhow::Result<()> {
     let from_header: Option<Authority> = match request.headers().get(HOST) {
         Some(host) => Some(
@@ -41,11 +41,11 @@ pub fn set_authority<B>(request: &mut Request<B>, scheme: Scheme) -> anyhow::Res
     Ok(())
 }
 
-/// The answer of a trigger without a component.
+/// Creates the response of a trigger that has a `static_response` instead of a component.
 ///
 /// # Errors
 ///
-/// If it is no valid response.
+/// If the status code or a header is invalid.
 pub fn static_response(response: &StaticResponse) -> anyhow::Result<Response<WasiBody>> {
     let mut builder = Response::builder().status(response.status_code.unwrap_or(200));
     for (name, value) in &response.headers {
@@ -58,7 +58,7 @@ pub fn static_response(response: &StaticResponse) -> anyhow::Result<Response<Was
     Ok(builder.body(body)?)
 }
 
-/// A response without a body.
+/// Creates a response without a body.
 pub fn empty_response(status: StatusCode) -> Response<WasiBody> {
     let mut response = Response::new(empty_body());
     *response.status_mut() = status;
@@ -69,7 +69,7 @@ fn empty_body() -> WasiBody {
     Empty::<Bytes>::new().map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A body that is there at once.
+/// Creates a body from a string.
 pub fn text_body(body: String) -> WasiBody {
     Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed_unsync()
 }

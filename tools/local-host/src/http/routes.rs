@@ -1,11 +1,11 @@
-//! Which path belongs to which trigger.
+//! Finds the trigger for a request path.
 
 use std::fmt;
 
 use anyhow::Context as _;
 use routefinder::{Captures, RouteSpec, Router};
 
-/// The start of the paths that the host itself answers.
+/// The prefix of the paths that the host itself serves.
 pub const WELL_KNOWN_PREFIX: &str = "/.well-known/spin/";
 
 /// The public routes of an application.
@@ -16,19 +16,19 @@ pub struct Routes<T> {
 
 #[derive(Debug)]
 struct Entry<T> {
-    /// As the manifest has it.
+    /// As written in the manifest.
     raw: String,
     /// With a leading slash and without a trailing one.
     based: String,
     target: T,
 }
 
-/// A route that fits a path.
+/// A route that matches a path.
 #[derive(Debug)]
 pub struct RouteMatch<'a, T> {
-    /// What is there.
+    /// The target of the route.
     pub target: &'a T,
-    /// The route as the manifest has it.
+    /// The route as written in the manifest.
     pub raw: &'a str,
     /// The route with a leading slash and without a trailing one.
     pub based: &'a str,
@@ -37,7 +37,7 @@ pub struct RouteMatch<'a, T> {
 }
 
 impl<T> Routes<T> {
-    /// Builds the routes. Of two equal ones the last wins, and its target is given to `replaced`.
+    /// Builds the routes. A later duplicate replaces an earlier one, which is passed to `on_duplicate`.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl<T> Routes<T> {
         Ok(Self { router })
     }
 
-    /// The best route for a path: the more specific one, segment by segment.
+    /// Returns the most specific route that matches a path, compared segment by segment.
     pub fn find<'a>(&'a self, path: &'a str) -> Option<RouteMatch<'a, T>> {
         let best = self.router.best_match(path)?;
         let entry = best.handler();
@@ -85,27 +85,27 @@ impl<T> Routes<T> {
         })
     }
 
-    /// Every route as it is shown at the start, with its target.
+    /// Returns every route with its target, for the list that is printed at start-up.
     pub fn iter(&self) -> impl Iterator<Item = (DisplayRoute<'_>, &T)> {
         self.router.iter().map(|(_, entry)| (DisplayRoute(&entry.based), &entry.target))
     }
 
-    /// Whether a route lies where the host itself answers.
+    /// Returns whether a route is under [`WELL_KNOWN_PREFIX`], where it is never reached.
     pub fn has_reserved_route(&self) -> bool {
         self.router.iter().any(|(_, entry)| entry.based.starts_with(WELL_KNOWN_PREFIX))
     }
 }
 
 impl<T> RouteMatch<'_, T> {
-    /// The values of the route's `:name` segments.
+    /// Returns the values of the route's `:name` segments.
     pub fn named(&self) -> impl Iterator<Item = (&str, &str)> {
         self.captures.iter()
     }
 
-    /// The part of the path that the trailing wildcard stands for.
+    /// Returns the part of the path that the trailing wildcard matched.
     pub fn trailing(&self) -> String {
         let Some(rest) = self.captures.wildcard() else { return String::new() };
-        // A trailing slash belongs to it, too; routefinder drops that.
+        // The wildcard includes a trailing slash, which routefinder removes.
         match (rest.is_empty(), self.path.ends_with('/')) {
             (true, false) => String::new(),
             (true, true) => "/".into(),
@@ -115,7 +115,7 @@ impl<T> RouteMatch<'_, T> {
     }
 }
 
-/// A route without its wildcard.
+/// Returns a route without its wildcard.
 pub fn without_wildcard(route: &str) -> &str {
     route.strip_suffix("/...").unwrap_or(route)
 }
@@ -125,7 +125,7 @@ fn normalize(route: &str) -> String {
     if route.is_empty() || route.starts_with('/') { route.to_owned() } else { format!("/{route}") }
 }
 
-/// A route as it is shown at the start.
+/// Formats a route for the list that is printed at start-up.
 pub struct DisplayRoute<'a>(&'a str);
 
 impl fmt::Display for DisplayRoute<'_> {

@@ -1,4 +1,4 @@
-//! The HTTP server: accepts connections, finds the route, calls the component.
+//! HTTP server: accepts connections, finds the route and calls the component.
 
 use std::{
     collections::HashMap,
@@ -28,7 +28,7 @@ use crate::{
     manifest::{App, HttpTarget, HttpTrigger, Route},
 };
 
-/// The address that a component sees when another component calls it.
+/// The client address in a request from another component.
 const CHAINED_CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// The server of an application.
@@ -38,16 +38,16 @@ pub struct Server {
     handlers: HashMap<String, ProxyHandler<ComponentHandler>>,
 }
 
-/// What a route leads to.
+/// The target of a route.
 struct Target {
-    /// How it is shown at the start.
+    /// Its name in the list that is printed at start-up.
     label: String,
     description: String,
     handler: HttpTarget,
 }
 
 impl Server {
-    /// Builds the routes and checks every component.
+    /// Builds the routes and checks that every component serves HTTP.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// If no more connections can be accepted.
+    /// If accepting a connection fails.
     pub async fn serve(self: Arc<Self>, listener: TcpListener) -> anyhow::Result<()> {
         let base = format!("http://{}", listener.local_addr()?);
         println!("\nServing {base}");
@@ -98,7 +98,7 @@ impl Server {
             }
         }
         loop {
-            // Nagle's algorithm stays on, as in Spin: how a component answers shows in its speed.
+            // Nagle's algorithm stays on, as in Spin, so that a response in small pieces is as slow here as there.
             let (stream, client) = listener.accept().await?;
             tokio::spawn(self.clone().serve_connection(stream, client));
         }
@@ -152,7 +152,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// If there is no such component. What it does wrong itself is a response.
+    /// If there is no such component. A failure of the component is a response with status 500 instead.
     pub async fn chain(&self, component: &str, mut request: Request<WasiBody>) -> anyhow::Result<Response<WasiBody>> {
         set_authority(&mut request, Scheme::HTTP)?;
         let trailing = request.uri().path().to_owned();

@@ -1,4 +1,4 @@
-//! How long a component's instances live and how many requests they serve.
+//! Creates component instances, and limits their lifetime and their requests.
 
 use std::{
     pin::Pin,
@@ -17,20 +17,20 @@ use wasmtime_wasi_http::{
 
 use crate::{cli::Range, component::LoadedComponent, hosts::http::Origin, state::State};
 
-/// The limits of an instance; of a range, each instance takes a random value.
+/// The limits of instances. If a limit is a range, each instance takes a random value from it.
 #[derive(Debug, Clone, Copy)]
 pub struct ReuseOptions {
-    /// How many requests it serves in all.
+    /// How many requests an instance serves in total.
     pub max_requests: Range<usize>,
-    /// How many requests it serves at once.
+    /// How many requests an instance serves concurrently.
     pub max_concurrent: Range<usize>,
-    /// How long it may take for a response.
+    /// How long an instance may take to respond. `None`: no limit.
     pub request_timeout: Option<Range<Duration>>,
-    /// How long it waits for the next request.
+    /// How long an idle instance waits for the next request.
     pub idle_timeout: Range<Duration>,
 }
 
-/// Makes instances of one component.
+/// Creates the instances of one component.
 pub struct ComponentHandler {
     component: Arc<LoadedComponent>,
     service: ServicePre<State>,
@@ -60,7 +60,7 @@ impl ComponentHandler {
         Ok(Self { component, service, reuse, address, scheme: OnceLock::new() })
     }
 
-    /// Remembers the scheme of the first request: it is the one for requests to the application itself.
+    /// Records the scheme of the first request. Later calls have no effect. Requests to `self` use this scheme.
     pub fn record_scheme(&self, scheme: Option<&Scheme>) {
         if let Some(scheme) = scheme {
             self.scheme.get_or_init(|| scheme.clone());
@@ -96,7 +96,7 @@ impl HandlerState for ComponentHandler {
     }
 }
 
-/// When an instance has waited long enough.
+/// Expires an instance that was idle, or busy without a response, for too long.
 pub struct Expiration {
     idle_timeout: Duration,
     request_timeout: Duration,
@@ -109,7 +109,7 @@ impl WorkerExpiration for Expiration {
             WorkerStatus::Idle => self.idle_timeout,
             WorkerStatus::Requests | WorkerStatus::PostReturn => self.request_timeout,
         };
-        // A timeout without an end overflows.
+        // `Duration::MAX` (no timeout) overflows.
         let Some(deadline) = since.checked_add(timeout) else { return Poll::Pending };
         let deadline = deadline.into();
         if deadline != self.sleep.deadline() {
@@ -119,7 +119,7 @@ impl WorkerExpiration for Expiration {
     }
 }
 
-/// Whether an instance takes another request.
+/// The sampled limits of one instance.
 pub struct InstanceLimits {
     max_requests: usize,
     max_concurrent: usize,

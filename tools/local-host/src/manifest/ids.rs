@@ -1,28 +1,28 @@
-//! The rules for names in a manifest.
+//! Validates component ids, store labels and variable names in a manifest.
 
-/// Checks a component id: words of letters and digits with `-` between them.
+/// Checks a component id: words of letters and digits, separated by `-`.
 ///
 /// # Errors
 ///
-/// A sentence that says what is wrong.
+/// A message that describes the invalid part.
 pub fn check_kebab(id: &str) -> Result<(), String> {
     check(id, '-', '_')
 }
 
-/// Checks the label of a store: words with either `-` or `_` between them.
+/// Checks the label of a store: words separated either by `-` or by `_`.
 ///
 /// # Errors
 ///
-/// A sentence that says what is wrong.
+/// A message that describes the invalid part.
 pub fn check_label(label: &str) -> Result<(), String> {
     check_kebab(label).or_else(|_| check(label, '_', '-'))
 }
 
-/// Checks the name of a variable: lower-case words with `_` between them.
+/// Checks the name of a variable: lower-case words, separated by `_`.
 ///
 /// # Errors
 ///
-/// A sentence that says what is wrong.
+/// A message that describes the invalid part.
 pub fn check_variable(name: &str) -> Result<(), String> {
     check(name, '_', '-')?;
     if name.chars().any(|c| c.is_ascii_uppercase()) {

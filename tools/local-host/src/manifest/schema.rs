@@ -1,7 +1,7 @@
-//! What may stand in a `spin.toml` of version 2.
+//! Deserialises a `spin.toml` of version 2.
 //!
-//! Unknown keys are errors. Keys that Spin knows and this host cannot honour are kept, so that the
-//! error can say so (see [`super::check`]).
+//! Unknown keys are errors. Keys that Spin supports and this host does not are parsed, so that
+//! `super::component` and `super::triggers` can refuse them by name.
 
 use indexmap::IndexMap;
 use serde::Deserialize;
@@ -88,16 +88,16 @@ pub struct Component {
     pub _dependencies_inherit_configuration: Option<bool>,
     #[serde(default)]
     pub dependencies: toml::Table,
-    /// Only `--profile` would apply it, which this host does not have.
+    /// Ignored: it applies only with `--profile`, which this host does not have.
     #[serde(default, rename = "profile")]
     pub _profile: toml::Table,
 }
 
-/// Where a component's code is.
+/// The source of a component's WebAssembly code.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub enum Source {
-    /// A file.
+    /// A path.
     Local(String),
     /// A URL or a package.
     Remote(#[allow(dead_code)] toml::Table),
@@ -107,13 +107,13 @@ pub enum Source {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub enum FileMount {
-    /// A path or glob pattern, seen by the guest under the same path.
+    /// A path or glob pattern. The guest sees the files under the same path.
     Pattern(String),
-    /// A file or directory, seen by the guest at another path.
+    /// A file or directory that the guest sees at another path.
     Placement(Placement),
 }
 
-/// See [`FileMount::Placement`].
+/// The source and destination of a [`FileMount::Placement`].
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Placement {
@@ -121,7 +121,7 @@ pub struct Placement {
     pub destination: String,
 }
 
-/// How `spin build` builds a component; read so that mistakes in it show, never run.
+/// How `spin build` builds a component. Parsed to report mistakes, never run.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Build {
@@ -176,19 +176,19 @@ pub struct RedisTrigger {
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub enum ComponentSpec {
-    /// The name of a `[component.…]` section.
+    /// The id of a `[component.…]` section.
     Reference(String),
-    /// The component itself. A table, so that a mistake in it is reported where it is.
+    /// The component itself. Parsed later from the table, because an untagged enum would hide the cause of an error.
     Inline(toml::Table),
 }
 
-/// Where an HTTP component is reached.
+/// The route of an HTTP trigger.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub enum Route {
-    /// From outside, by path.
+    /// A path pattern for requests from outside.
     Public(String),
-    /// From other components only.
+    /// Only other components can send requests.
     Private(Private),
 }
 
@@ -199,7 +199,7 @@ pub struct Private {
     pub private: bool,
 }
 
-/// An answer that needs no component.
+/// A fixed response without a component.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StaticResponse {

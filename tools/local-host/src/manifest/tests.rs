@@ -1,4 +1,4 @@
-//! What a manifest may say and what it may not.
+//! Which manifests are accepted and which are refused.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The `[[trigger.…]]` sections.
+//! Parses the `[[trigger.…]]` and `[application.trigger.…]` sections.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ pub struct Triggers {
 }
 
 impl Triggers {
-    /// Takes in the sections of one trigger type; inline components join `components`.
+    /// Adds the sections of one trigger type. Inline components are added to `components`.
     pub fn add(
         &mut self,
         kind: &str,
@@ -45,7 +45,7 @@ impl Triggers {
         Ok(())
     }
 
-    /// The id of a trigger: its own, or one made of its component, or of a number.
+    /// Returns the id of a trigger: the `id` of its section, or `<component>-<kind>-trigger`, or a numbered one.
     fn assign_id(&mut self, kind: &str, section: &mut toml::Table) -> anyhow::Result<String> {
         let explicit = match section.remove("id") {
             None => None,
@@ -69,7 +69,7 @@ impl Triggers {
     }
 }
 
-/// Checks `[application.trigger.…]` and returns the Redis address in it, or nothing.
+/// Checks `[application.trigger.…]` and returns its Redis address, or an empty string.
 pub fn application_settings(sections: IndexMap<String, toml::Table>) -> anyhow::Result<String> {
     let mut address = String::new();
     for (kind, section) in sections {
@@ -130,7 +130,7 @@ fn redis(
     })
 }
 
-/// The id of a trigger's component; an inline one is named after the trigger.
+/// Returns the id of a trigger's component. The id of an inline component is derived from the trigger's.
 fn component_id(
     spec: schema::ComponentSpec,
     trigger_id: &str,

@@ -1,4 +1,4 @@
-//! One entry of an allow-list: `<scheme>://<host>[:<port>]`, each part with its wildcards.
+//! Parses and matches one entry of an allow-list: `<scheme>://<host>[:<port>]`, with wildcards.
 
 use std::ops::Range;
 
@@ -8,13 +8,13 @@ use ip_network::IpNetwork;
 
 use super::OutboundUrl;
 
-/// The end of the host names that lead to other components of the application.
+/// The suffix of the host names of the application's components.
 const CHAINING_SUFFIX: &str = ".spin.internal";
 
 /// A parsed entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostPattern {
-    /// `None` stands for any scheme.
+    /// `None` matches any scheme.
     scheme: Option<String>,
     host: HostPart,
     port: PortPart,
@@ -23,7 +23,7 @@ pub struct HostPattern {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum HostPart {
     Any,
-    /// With the leading dot.
+    /// The suffix, with its leading dot.
     Subdomains(String),
     SelfHost,
     Exact(Host),
@@ -42,7 +42,7 @@ impl HostPattern {
     ///
     /// # Errors
     ///
-    /// If it has no scheme, a path, credentials, or a port that is none.
+    /// If it has no scheme, or has a path, credentials or an invalid port.
     pub fn parse(entry: &str) -> anyhow::Result<Self> {
         let text = entry.trim();
         let Some((scheme, rest)) = text.split_once("://") else {
@@ -59,18 +59,18 @@ impl HostPattern {
         })
     }
 
-    /// Whether a connection to this URL is allowed.
+    /// Returns whether a connection to this URL is allowed.
     pub fn allows(&self, url: &OutboundUrl) -> bool {
         self.allows_scheme(url.scheme()) && self.host.allows(url.host()) && self.port.allows(url.port(), url.scheme())
     }
 
-    /// Whether requests to the application itself are allowed with one of these schemes.
+    /// Returns whether requests to the application itself are allowed with one of these schemes.
     pub fn allows_self(&self, schemes: &[&str]) -> bool {
         schemes.iter().any(|scheme| self.allows_scheme(scheme))
             && matches!(self.host, HostPart::Any | HostPart::SelfHost)
     }
 
-    /// `*.spin.internal` means the components there are, nothing else.
+    /// Replaces `*.spin.internal` with one pattern per component of the application.
     pub fn expand_chaining(self, component_ids: &[String]) -> Vec<Self> {
         match &self.host {
             HostPart::Subdomains(suffix) if suffix == CHAINING_SUFFIX => component_ids

@@ -1,8 +1,8 @@
-//! The address that a component wants to connect to.
+//! Parses the address that a component connects to.
 
 use anyhow::Context as _;
 
-/// The parts of an address that the allow-list looks at.
+/// The parts of an address that the allow-list checks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutboundUrl {
     scheme: String,
@@ -11,11 +11,11 @@ pub struct OutboundUrl {
 }
 
 impl OutboundUrl {
-    /// Parses an address; `scheme` is assumed where it has none.
+    /// Parses an address. `scheme` is assumed if it has none.
     ///
     /// # Errors
     ///
-    /// If there is no host in it.
+    /// If it is malformed or has no host.
     pub fn parse(address: &str, scheme: &str) -> anyhow::Result<Self> {
         let address = escape_credentials(address);
         let parsed = match ::url::Url::parse(&address) {
@@ -32,7 +32,7 @@ impl OutboundUrl {
         })
     }
 
-    /// `http`, `redis`, ….
+    /// The scheme, for example `http` or `redis`.
     pub fn scheme(&self) -> &str {
         &self.scheme
     }
@@ -42,12 +42,12 @@ impl OutboundUrl {
         &self.host
     }
 
-    /// The port, if it was given and is not the scheme's own.
+    /// The port, or `None` if it is missing or is the scheme's default.
     pub fn port(&self) -> Option<u16> {
         self.port
     }
 
-    /// `host[:port]`.
+    /// Returns `host[:port]`.
     pub fn authority(&self) -> String {
         match self.port {
             Some(port) => format!("{}:{port}", self.host),
@@ -56,7 +56,7 @@ impl OutboundUrl {
     }
 }
 
-/// Escapes user name and password, which may hold characters that a URL may not.
+/// Percent-encodes user name and password, which may contain characters that are not allowed in a URL.
 fn escape_credentials(address: &str) -> String {
     let start = address.find("://").map_or(0, |at| at + 3);
     let Some(at) = address.find('@').filter(|&at| at >= start) else {

@@ -1,4 +1,4 @@
-//! SQLite databases: every `open` of a guest is a connection of its own, opened when first used.
+//! SQLite databases. Every `open` of a guest is a separate connection, opened on first use.
 
 mod values;
 
@@ -25,8 +25,8 @@ pub struct Database {
     allow_attach_file: bool,
 }
 
-/// A connection. SQLite's own defaults hold: no pragma is set, and a busy database is waited for
-/// as long as rusqlite does (5 s), as in Spin.
+/// A connection with SQLite's defaults, as in Spin: no pragma is set, and the busy timeout is
+/// rusqlite's default (5 s).
 #[derive(Debug, Clone)]
 pub struct Connection(Arc<ConnectionInner>);
 
@@ -37,18 +37,18 @@ struct ConnectionInner {
     connection: OnceLock<Mutex<rusqlite::Connection>>,
 }
 
-/// Rows as they come, and what went wrong, if anything.
+/// A stream of rows, followed by the outcome of the statement.
 pub struct Rows {
-    /// The names of the columns.
+    /// The names of the columns. Empty if the statement cannot be prepared.
     pub columns: Vec<String>,
-    /// The rows. Until they are all taken or dropped, the connection is busy.
+    /// The rows. The connection is locked until all rows are received or the receiver is dropped.
     pub rows: mpsc::Receiver<RowResult>,
-    /// Sent after the last row.
+    /// Resolves after the last row.
     pub result: oneshot::Receiver<Result<(), Error>>,
 }
 
 impl Database {
-    /// A database in a file, or in memory.
+    /// Creates a database in a file, or in memory if there is no path.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl Database {
         Ok(Self { path, allow_attach_file })
     }
 
-    /// A new connection.
+    /// Creates a connection. It is opened on first use.
     pub fn connect(&self) -> Connection {
         Connection(Arc::new(ConnectionInner {
             path: self.path.clone(),
@@ -84,19 +84,19 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// What SQLite says, or that the result is too large.
+    /// If SQLite returns an error, or the result is larger than [`MAX_RESULT_BYTES`].
     pub async fn query(&self, statement: String, parameters: Vec<Value>) -> Result<QueryResult, Error> {
         let inner = self.0.clone();
         task::spawn_blocking(move || inner.query(&statement, parameters)).await.map_err(io_error)?
     }
 
-    /// Runs a statement and returns its rows as they come.
+    /// Runs a statement and streams its rows.
     ///
     /// # Errors
     ///
-    /// If the database cannot be opened. What happens later is in [`Rows::result`].
+    /// If the database cannot be opened. Later errors are sent to [`Rows::result`].
     pub async fn stream(&self, statement: String, parameters: Vec<Value>) -> Result<Rows, Error> {
-        // Not locked here: an earlier result may still be on its way to the guest.
+        // Opened but not locked here: the guest may still be receiving the rows of an earlier statement.
         self.0.open()?;
         let inner = self.0.clone();
         let (columns_tx, columns_rx) = oneshot::channel();
@@ -104,7 +104,7 @@ impl Connection {
         let (result_tx, result) = oneshot::channel();
         task::spawn_blocking(move || {
             let outcome = inner.stream(&statement, parameters, columns_tx, &rows_tx);
-            // The guest may have gone away, then nobody needs the result.
+            // Sending fails only if the guest has dropped the receiver.
             let _ = result_tx.send(outcome);
         });
         // A statement that cannot be prepared has no columns; its error is in `result`.
@@ -116,13 +116,13 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// What SQLite says.
+    /// If SQLite returns an error.
     pub fn execute_batch(&self, statements: &str) -> anyhow::Result<()> {
         let connection = self.0.lock()?;
         Ok(connection.execute_batch(statements)?)
     }
 
-    /// How many rows the last statement changed.
+    /// Returns how many rows the last statement changed.
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ impl Connection {
         Ok(self.0.lock()?.changes())
     }
 
-    /// The row id of the last insert.
+    /// Returns the row id of the last insert.
     ///
     /// # Errors
     ///

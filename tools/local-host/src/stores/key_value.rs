@@ -1,4 +1,4 @@
-//! A key-value store, whatever keeps its data.
+//! Key-value stores in SQLite or Redis.
 
 use std::{fmt, path::PathBuf};
 
@@ -8,14 +8,14 @@ use crate::bindings::key_value::Error;
 /// A configured store.
 #[derive(Debug)]
 pub enum KeyValueStore {
-    /// A SQLite file, or memory.
+    /// In a SQLite file, or in memory.
     Sqlite(SqliteStore),
-    /// A Redis server.
+    /// On a Redis server.
     Redis(Box<RedisStore>),
 }
 
 impl KeyValueStore {
-    /// A store in a SQLite file, or in memory.
+    /// Creates a store in a SQLite file, or in memory if there is no path.
     ///
     /// # Errors
     ///
@@ -24,16 +24,16 @@ impl KeyValueStore {
         SqliteStore::new(path).map(Self::Sqlite)
     }
 
-    /// A store on a Redis server.
+    /// Creates a store on a Redis server.
     ///
     /// # Errors
     ///
-    /// If the URL is none.
+    /// If the URL is malformed.
     pub fn redis(url: &str) -> anyhow::Result<Self> {
         RedisStore::new(url).map(|store| Self::Redis(Box::new(store)))
     }
 
-    /// Opens the store under a label. Stores in one SQLite file are told apart by it.
+    /// Opens the store. In a SQLite file, the entries of each label are separate.
     ///
     /// # Errors
     ///
@@ -65,11 +65,11 @@ pub enum OpenStore {
 }
 
 impl OpenStore {
-    /// The value of a key.
+    /// Returns the value of a key.
     ///
     /// # Errors
     ///
-    /// If the store fails, or the value is too large.
+    /// If the store fails, or the value is larger than [`MAX_RESULT_BYTES`].
     pub async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
         let value = match self {
             Self::Sqlite(store) => store.get(key)?,
@@ -106,7 +106,7 @@ impl OpenStore {
         }
     }
 
-    /// Whether a key has a value.
+    /// Returns whether a key exists.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl OpenStore {
         }
     }
 
-    /// Lists the keys.
+    /// Streams the keys.
     pub fn keys(&self) -> Keys {
         match self {
             Self::Sqlite(store) => store.keys(),

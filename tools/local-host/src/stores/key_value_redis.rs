@@ -1,4 +1,4 @@
-//! Key-value pairs on a Redis server.
+//! Key-value store on a Redis server.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::bindings::key_value::Error;
 
-/// A server, with the one connection that the whole process shares and that reconnects by itself.
+/// A server, and the process's single connection to it, which reconnects automatically.
 pub struct RedisStore {
     client: Client,
     connection: OnceCell<ConnectionManager>,
@@ -33,7 +33,7 @@ impl RedisStore {
         let connection =
             self.connection.get_or_try_init(|| self.client.get_connection_manager()).await.map_err(store_error)?;
         let mut connection = connection.clone();
-        // Wakes up a connection that broke. Whether it did shows in the next command.
+        // Makes a broken connection reconnect. If that fails, the next command returns the error.
         let _ = connection.ping::<()>().await;
         Ok(OpenRedis(connection))
     }
@@ -41,7 +41,7 @@ impl RedisStore {
 
 impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the whole client: it knows the password.
+        // The client is left out because it contains the password.
         write!(f, "RedisStore({self})")
     }
 }
@@ -74,7 +74,7 @@ impl OpenRedis {
         let (result_tx, result) = oneshot::channel();
         let connection = self.0.clone();
         tokio::spawn(async move {
-            // The guest may have gone away, then nobody needs the result.
+            // Sending fails only if the guest has dropped the receiver.
             let _ = result_tx.send(send_keys(connection, &keys_tx).await);
         });
         Keys { keys, result }

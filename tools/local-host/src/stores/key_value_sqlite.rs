@@ -1,4 +1,4 @@
-//! Key-value pairs in a SQLite file, in the table that Spin uses.
+//! Key-value store in a SQLite file, in the same table as Spin's.
 
 use std::{
     fmt,
@@ -26,14 +26,14 @@ const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS spin_key_value (
     PRIMARY KEY (store, key)
 )";
 
-/// A file, with the one connection that the whole process shares.
+/// A file, or memory, and the process's single connection to it.
 #[derive(Debug)]
 pub struct SqliteStore {
     path: Option<PathBuf>,
     connection: OnceLock<Arc<Mutex<Connection>>>,
 }
 
-/// A label within the file.
+/// The entries of one label.
 #[derive(Clone)]
 pub struct OpenSqlite {
     label: Arc<str>,
@@ -114,7 +114,7 @@ impl OpenSqlite {
         let (result_tx, result) = oneshot::channel();
         let store = self.clone();
         task::spawn_blocking(move || {
-            // The guest may have gone away, then nobody needs the result.
+            // Sending fails only if the guest has dropped the receiver.
             let _ = result_tx.send(store.send_keys(&keys_tx));
         });
         Keys { keys, result }

@@ -1,4 +1,4 @@
-//! What every key-value store returns: a stream of keys, and errors.
+//! The key stream and the error conversion of all key-value stores.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::bindings::key_value::Error;
 
-/// The keys of a store as they come, and what went wrong, if anything.
+/// A stream of keys, followed by the outcome of the listing.
 pub struct Keys {
     /// The keys.
     pub keys: mpsc::Receiver<String>,
-    /// Sent after the last key.
+    /// Resolves after the last key.
     pub result: oneshot::Receiver<Result<(), Error>>,
 }
 
-/// Turns a store's error into the guest's, and logs it.
+/// Logs a store's error and converts it to the guest's error.
 pub fn store_error(error: impl fmt::Debug + fmt::Display) -> Error {
     tracing::warn!("key-value error: {error:?}");
     Error::Other(error.to_string())

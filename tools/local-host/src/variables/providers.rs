@@ -1,30 +1,30 @@
-//! Where the values of variables come from.
+//! Sources of variable values: fixed values, and the environment.
 
 use std::{collections::HashMap, env::VarError, path::PathBuf, sync::OnceLock};
 
 use anyhow::Context as _;
 
-/// A source of values.
+/// A source of variable values.
 #[derive(Debug)]
 pub enum Provider {
-    /// The command line, or a `static` provider of the runtime config.
+    /// Values from the command line, or from a `static` provider of the runtime config.
     Static(HashMap<String, String>),
-    /// The environment.
+    /// Values from the environment.
     Env(EnvProvider),
 }
 
 impl Provider {
-    /// A provider with fixed values.
+    /// Creates a provider with fixed values.
     #[cfg(test)]
     pub fn fixed<K: Into<String>, V: Into<String>>(values: impl IntoIterator<Item = (K, V)>) -> Self {
         Self::Static(values.into_iter().map(|(k, v)| (k.into(), v.into())).collect())
     }
 
-    /// The value, if this source has one.
+    /// Returns the value, if this source has one.
     ///
     /// # Errors
     ///
-    /// If the source cannot be read.
+    /// If an environment variable is not UTF-8, or the dotenv file is malformed.
     pub fn get(&self, name: &str) -> anyhow::Result<Option<String>> {
         match self {
             Self::Static(values) => Ok(values.get(name).cloned()),
@@ -41,7 +41,7 @@ pub struct EnvProvider {
 }
 
 impl EnvProvider {
-    /// A provider with another prefix than `SPIN_VARIABLE`, or another dotenv file.
+    /// Creates a provider. `prefix` defaults to `SPIN_VARIABLE`; without `dotenv`, no file is read.
     pub fn new(prefix: Option<String>, dotenv: Option<PathBuf>) -> Self {
         Self { prefix: prefix.unwrap_or_else(|| "SPIN_VARIABLE".into()), dotenv: dotenv.map(Dotenv::new) }
     }
@@ -59,7 +59,7 @@ impl EnvProvider {
     }
 }
 
-/// A dotenv file, read once when it is first asked. It may be absent.
+/// A dotenv file, read once on first use. It may be missing.
 #[derive(Debug)]
 pub struct Dotenv {
     path: PathBuf,

@@ -1,4 +1,4 @@
-//! Strings with `{{ variable }}` in them.
+//! Parses and renders strings that contain `{{ variable }}`.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub struct Template(Vec<Part>);
 /// A piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Text that stands for itself.
+    /// Literal text.
     Literal(String),
     /// The name of a variable.
     Variable(String),
@@ -46,16 +46,16 @@ impl Template {
         &self.0
     }
 
-    /// Whether no variable occurs in it.
+    /// Returns whether it contains no variable.
     pub fn is_literal(&self) -> bool {
         self.0.iter().all(|part| matches!(part, Part::Literal(_)))
     }
 
-    /// The text with every variable replaced by what `value` says of it.
+    /// Renders the template. `value` returns the value of each variable.
     ///
     /// # Errors
     ///
-    /// Whatever `value` fails with.
+    /// The first error that `value` returns.
     pub fn render<E>(&self, mut value: impl FnMut(&str) -> Result<String, E>) -> Result<String, E> {
         let mut text = String::new();
         for part in &self.0 {

@@ -1,4 +1,4 @@
-//! Pooled connections to other servers.
+//! HTTP clients with pooled connections to other servers.
 
 use std::{
     error::Error as _,
@@ -30,11 +30,11 @@ use tower_service::Service;
 use wasmtime_wasi_http::{Error, WasiBody};
 
 tokio::task_local! {
-    /// The pooled client takes no options with a request, so they travel beside it.
+    /// The pooled client takes no options per request, so the timeout is passed in a task-local.
     static CONNECT_TIMEOUT: Duration;
 }
 
-/// The clients that all instances of the process share.
+/// The HTTP and HTTPS clients that all instances of the process share.
 #[derive(Clone)]
 pub struct Clients {
     plain: Client<PlainConnector, WasiBody>,
@@ -42,7 +42,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Clients without any connection yet.
+    /// Creates clients without open connections.
     pub fn new(tls: Arc<ClientConfig>) -> Self {
         let mut config = (*tls).clone();
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -53,7 +53,7 @@ impl Clients {
         }
     }
 
-    /// Sends a request and waits for the head of the response.
+    /// Sends a request and waits for the status and headers of the response.
     pub async fn request(
         &self,
         request: Request<WasiBody>,
@@ -68,7 +68,7 @@ impl Clients {
     }
 }
 
-/// The certificates that are trusted: the machine's, and the ones that come with the binary.
+/// Returns a TLS configuration that trusts the machine's certificates and the compiled-in root certificates.
 ///
 /// # Errors
 ///
@@ -95,7 +95,7 @@ fn body_error(error: hyper::Error) -> Error {
     Error::HttpProtocolError
 }
 
-/// Why there is no connection. The pooled client hands errors out by reference only.
+/// Why connecting failed. `Copy`, because the pooled client returns the source error by reference only.
 #[derive(Debug, Clone, Copy)]
 enum ConnectError {
     InvalidUri,
@@ -188,7 +188,7 @@ impl Service<Uri> for TlsConnectorService {
     }
 }
 
-/// A TLS connection that tells the client which version of HTTP was agreed on.
+/// A TLS connection that reports whether HTTP/2 was negotiated.
 struct TlsConnection(TlsStream<TcpStream>);
 
 impl Connection for TlsConnection {

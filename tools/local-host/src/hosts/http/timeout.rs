@@ -1,4 +1,4 @@
-//! A response body that fails when the next piece takes too long.
+//! Response body with a timeout between two frames.
 
 use std::{
     pin::Pin,
@@ -12,9 +12,9 @@ use tokio::time::{Sleep, sleep};
 use wasmtime_wasi_http::{Error, WasiBody};
 
 pin_project_lite::pin_project! {
-    /// See the module.
+    /// Wraps a body. Fails with [`Error::ConnectionReadTimeout`] if the next frame takes longer than `timeout`.
     pub struct BetweenBytesTimeout {
-        // Gone after a timeout, and the connection with it.
+        // `None` after a timeout. Dropping the body closes the connection.
         body: Option<WasiBody>,
         timeout: Duration,
         #[pin]

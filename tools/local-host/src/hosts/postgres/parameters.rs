@@ -1,4 +1,4 @@
-//! From the guest's parameters to SQL's.
+//! Converts the guest's parameters to SQL parameters.
 
 use anyhow::Context as _;
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Utc};
@@ -15,7 +15,7 @@ type GuestBound<T> = Option<(T, RangeBoundKind)>;
 ///
 /// # Errors
 ///
-/// If a text or a number is no value of its type.
+/// If a value is malformed, for example a date that does not exist.
 pub fn convert(values: &[ParameterValue]) -> anyhow::Result<Vec<Parameter>> {
     values.iter().map(parameter).collect()
 }

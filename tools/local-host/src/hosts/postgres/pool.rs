@@ -1,4 +1,4 @@
-//! Pools of connections, one per address and component.
+//! Connection pools, one per component, address and root certificate.
 
 use std::{
     collections::HashMap,
@@ -12,12 +12,12 @@ use tokio_postgres::{Config, NoTls, config::SslMode};
 
 use super::tls::{self, MakeRustlsConnect};
 
-/// How many connections a pool may have, as in Spin.
+/// The maximum number of connections per pool, as in Spin.
 const POOL_SIZE: usize = 64;
-/// For how many addresses pools are kept, as in Spin.
+/// The maximum number of pools per component, as in Spin.
 const MAX_POOLS: usize = 16;
 
-/// A connection, given back to its pool by the last who holds it.
+/// A pooled connection. It returns to its pool when the last clone is dropped.
 pub type Client = Arc<Object>;
 
 /// The pools of a component.
@@ -33,12 +33,12 @@ struct PoolKey {
 }
 
 impl PostgresPools {
-    /// No pools yet.
+    /// Creates an empty set of pools.
     pub fn new(tls: Arc<ClientConfig>) -> Self {
         Self { tls, pools: Mutex::default() }
     }
 
-    /// A connection to this address.
+    /// Takes a connection to this address from its pool, or opens one.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl PostgresPools {
         }
         let pool = self.create_pool(&key)?;
         if pools.len() >= MAX_POOLS {
-            // Connections in use stay open; only what is kept for later goes.
+            // Evicts an arbitrary pool. Its idle connections close; connections in use stay open.
             let evicted = pools.keys().next().cloned();
             evicted.map(|evicted| pools.remove(&evicted));
         }

@@ -1,4 +1,4 @@
-//! Runs statements.
+//! Runs statements and converts their results.
 
 use std::pin::Pin;
 
@@ -12,13 +12,13 @@ use crate::{
     stores::MAX_RESULT_BYTES,
 };
 
-/// Rows as they come, and what went wrong, if anything.
+/// A stream of rows, followed by the outcome of the statement.
 pub struct Rows {
-    /// The columns; none if there is no row, because only rows know them.
+    /// The columns. Empty if there are no rows, because they are read from the first row.
     pub columns: Vec<Column>,
-    /// The rows.
+    /// The rows. Dropping the receiver ends the stream.
     pub rows: mpsc::Receiver<Row>,
-    /// Sent after the last row.
+    /// Resolves after the last row.
     pub result: oneshot::Receiver<Result<(), Error>>,
 }
 
@@ -52,7 +52,7 @@ pub async fn collect(client: &Client, statement: &str, parameters: &[ParameterVa
     Ok(set)
 }
 
-/// Runs a statement and returns its rows as they come.
+/// Runs a statement and streams its rows.
 pub async fn stream(client: &Client, statement: &str, parameters: &[ParameterValue]) -> Result<Rows, Error> {
     let mut incoming = query_raw(client, statement, parameters).await?;
     let (columns_tx, columns) = oneshot::channel();
@@ -60,11 +60,11 @@ pub async fn stream(client: &Client, statement: &str, parameters: &[ParameterVal
     let (result_tx, result) = oneshot::channel();
     tokio::spawn(async move {
         let outcome = tokio::select! {
-            // A guest that drops the rows needs no more of them.
+            // The guest dropped the stream of rows.
             () = rows_tx.closed() => Ok(()),
             outcome = forward(&mut incoming, columns_tx, &rows_tx) => outcome,
         };
-        // The guest may have gone away, then nobody needs the result.
+        // Sending fails only if the guest has dropped the receiver.
         let _ = result_tx.send(outcome);
     });
     Ok(Rows { columns: columns.await.unwrap_or_default(), rows, result })
@@ -78,7 +78,7 @@ async fn forward(
     let mut columns = Some(columns);
     while let Some(row) = incoming.next().await {
         let row = row.map_err(query_error)?;
-        // Before the row is looked at: a value that cannot be read is no reason to hide the columns.
+        // Sent before the row is converted, so that the guest gets the columns even if a value cannot be read.
         if let Some(columns) = columns.take() {
             let _ = columns.send(values::columns(&row));
         }

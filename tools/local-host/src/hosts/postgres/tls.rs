@@ -1,4 +1,4 @@
-//! TLS for PostgreSQL.
+//! TLS connections to PostgreSQL, with rustls.
 
 use std::{
     io,
@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
 
-/// Makes TLS connections with one configuration.
+/// Creates TLS connections with one configuration.
 #[derive(Clone)]
 pub struct MakeRustlsConnect(Arc<ClientConfig>);
 
@@ -26,7 +26,7 @@ impl MakeRustlsConnect {
     }
 }
 
-/// Trusts a certificate (PEM) beside the usual ones.
+/// Returns a configuration that trusts `certificate` (PEM) in addition to the default root certificates.
 pub fn config_with_root(certificate: &str) -> anyhow::Result<Arc<ClientConfig>> {
     let builder = ClientConfig::builder();
     let roots =
@@ -37,7 +37,7 @@ pub fn config_with_root(certificate: &str) -> anyhow::Result<Arc<ClientConfig>> 
     Ok(Arc::new(config.with_no_client_auth()))
 }
 
-/// Whether a text is a certificate (PEM).
+/// Returns an error unless `certificate` holds at least one PEM certificate.
 pub fn check_certificate(certificate: &str) -> anyhow::Result<()> {
     let found = parse_certificates(certificate)?;
     anyhow::ensure!(!found.is_empty(), "there is no certificate in it");
@@ -62,7 +62,7 @@ where
     }
 }
 
-/// A handshake to come.
+/// Performs the TLS handshake on an open connection.
 pub struct RustlsConnect {
     connector: TlsConnector,
     name: ServerName<'static>,

@@ -1,4 +1,4 @@
-//! Types that the driver lacks.
+//! SQL types that the driver does not support, or not as the guest needs them.
 
 use std::{error::Error, fmt};
 
@@ -28,7 +28,7 @@ impl ToSql for Null {
     }
 }
 
-/// A value of a type that has no place in the interface: its bytes.
+/// The raw bytes of a value whose type the interface does not have.
 pub struct Raw(pub Vec<u8>);
 
 impl FromSql<'_> for Raw {
@@ -76,7 +76,7 @@ impl FromSql<'_> for Interval {
     }
 }
 
-/// A NUMERIC that can be the bound of a range.
+/// NUMERIC. Unlike `rust_decimal`'s type it can be the bound of a range.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Decimal(pub rust_decimal::Decimal);
 

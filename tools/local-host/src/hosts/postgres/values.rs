@@ -1,4 +1,4 @@
-//! From SQL's values to the guest's.
+//! Converts SQL values to the guest's values.
 
 use anyhow::Context as _;
 use chrono::{Datelike as _, NaiveDate, NaiveDateTime, NaiveTime, Timelike as _};
@@ -13,7 +13,7 @@ use crate::bindings::postgres::{Column, DbDataType, DbValue, RangeBoundKind};
 
 type GuestBound<T> = Option<(T, RangeBoundKind)>;
 
-/// The names and types of a row's columns.
+/// Returns the names and types of a row's columns.
 pub fn columns(row: &Row) -> Vec<Column> {
     row.columns()
         .iter()
@@ -21,7 +21,7 @@ pub fn columns(row: &Row) -> Vec<Column> {
         .collect()
 }
 
-/// The values of a row.
+/// Converts the values of a row.
 ///
 /// # Errors
 ///
@@ -30,7 +30,7 @@ pub fn convert(row: &Row) -> anyhow::Result<Vec<DbValue>> {
     (0..row.len()).map(|index| value(row, index)).collect()
 }
 
-/// What values take in memory, in bytes.
+/// Returns the memory that values occupy, in bytes.
 pub fn size(values: &[DbValue]) -> usize {
     let heap_size = |value: &DbValue| match value {
         DbValue::Str(text) | DbValue::Uuid(text) | DbValue::Decimal(text) => text.len(),
@@ -84,7 +84,7 @@ fn value(row: &Row, index: usize) -> anyhow::Result<DbValue> {
         Type::INT4 => decode(row, index, DbValue::Int32),
         Type::INT8 => decode(row, index, DbValue::Int64),
         Type::TEXT | Type::VARCHAR | Type::BPCHAR => decode(row, index, DbValue::Str),
-        // As in Spin a TIMESTAMPTZ cannot be read: the driver refuses to drop its zone.
+        // Reading a TIMESTAMPTZ fails, as in Spin: the driver does not convert it to a type without time zone.
         Type::TIMESTAMP | Type::TIMESTAMPTZ => try_decode(row, index, |value: NaiveDateTime| {
             let (y, mo, d) = date(value.date())?;
             let (h, mi, s, n) = time(value.time())?;

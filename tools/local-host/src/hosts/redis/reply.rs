@@ -1,15 +1,16 @@
-//! The reply to a command, flattened as Spin flattens it.
+//! Flattens the reply to a command, as Spin does.
 
 use redis::{ErrorKind, FromRedisValue, RedisError, Value};
 
 use crate::bindings::redis::RedisResult;
 
-/// A flat reply. Nested arrays lose their brackets; maps, attributes and pushes are refused.
+/// A flattened reply. The elements of nested arrays become elements of the reply.
+/// Maps, attributes, verbatim strings and pushes are errors.
 #[derive(Debug)]
 pub struct Reply(pub Vec<RedisResult>);
 
 impl Reply {
-    /// What it takes in memory, in bytes.
+    /// Returns the memory that the reply occupies, in bytes.
     pub fn size(&self) -> usize {
         let heap_size = |value: &RedisResult| match value {
             RedisResult::Nil | RedisResult::Int64(_) => 0,

@@ -1,16 +1,16 @@
-//! Between the guest's values and SQLite's.
+//! Converts between the guest's values and SQLite's.
 
 use rusqlite::types::ValueRef;
 
 use super::io_error;
 use crate::bindings::sqlite::{Error, RowResult, Value};
 
-/// The names of the columns.
+/// Returns the names of the columns.
 pub fn column_names(statement: &rusqlite::Statement<'_>) -> Vec<String> {
     statement.column_names().into_iter().map(str::to_owned).collect()
 }
 
-/// The parameters of a statement.
+/// Converts the parameters of a statement.
 pub fn bind(parameters: Vec<Value>) -> impl rusqlite::Params {
     rusqlite::params_from_iter(parameters.into_iter().map(|value| match value {
         Value::Null => rusqlite::types::Value::Null,
@@ -21,11 +21,11 @@ pub fn bind(parameters: Vec<Value>) -> impl rusqlite::Params {
     }))
 }
 
-/// A row for the guest.
+/// Converts a row to the guest's type.
 ///
 /// # Errors
 ///
-/// If a text is not UTF-8.
+/// If a TEXT value is not UTF-8.
 pub fn convert(row: &rusqlite::Row<'_>) -> Result<RowResult, Error> {
     let count = row.as_ref().column_count();
     let values = (0..count)
@@ -42,7 +42,7 @@ pub fn convert(row: &rusqlite::Row<'_>) -> Result<RowResult, Error> {
     Ok(RowResult { values })
 }
 
-/// What a row takes in memory, in bytes.
+/// Returns the memory that a row occupies, in bytes.
 pub fn row_size(row: &RowResult) -> usize {
     let heap_size = |value: &Value| match value {
         Value::Null | Value::Integer(_) | Value::Real(_) => 0,
