@@ -1,8 +1,8 @@
 //! Published activities for readers, cached in instance memory and key-value (F1–F4).
 //!
-//! The gate comes from Redis and is less than a second old. The description comes from instance memory, then key-value,
-//! then the ledger; a key-value copy of another version than the gate's is not used. One request at a time refreshes
-//! the key-value copy; the others use the stale copy or wait.
+//! The gate comes from Redis and is less than a second old. The spec comes from instance memory, then key-value, then
+//! the ledger; a key-value copy of another version than the gate's is not used. One request at a time refreshes the
+//! key-value copy; the others use the stale copy or wait.
 
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
@@ -32,25 +32,28 @@ use crate::{
 /// How long a key-value copy is fresh, in milliseconds; up to 10 s of jitter are added.
 const FRESH_MS: i64 = 60_000;
 
-/// How long one instance may hold the lease to refresh a key-value copy, in milliseconds.
+/// How long one request may hold the lease to refresh a key-value copy, in milliseconds.
 const REFRESH_LEASE_MS: i64 = 3_000;
 
-/// Interval and attempts with which a request polls for a copy that another instance refreshes: 500 ms in all.
-const POLL: (Duration, usize) = (Duration::from_millis(50), 10);
+/// Interval at which a request polls for a copy that another request refreshes.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Maximum number of polls: 500 ms in all. After that the request refreshes the copy itself.
+const POLL_ATTEMPTS: usize = 10;
 
 thread_local! {
     static GATES: TtlCache<ActivityId, Option<Rc<CachedGate>>> = RefCell::default();
     static ACTIVITIES: TtlCache<ActivityId, Option<Rc<CachedActivity>>> = RefCell::default();
 }
 
-/// An activity's description as stored in key-value.
+/// An activity's spec and state as stored in key-value.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CachedActivity {
     /// The activity's id.
     pub id: ActivityId,
-    /// What the operator described: times, rules and SKUs.
+    /// The spec: times, rules and SKUs.
     pub spec: ActivitySpec,
-    /// The version of the description, to be compared with the gate's.
+    /// The version of the activity, to be compared with the gate's.
     pub version: i64,
     /// The activity's state in its text form.
     state: String,
@@ -87,7 +90,7 @@ pub async fn gate(activity: &ActivityId) -> Result<Rc<CachedGate>, ApiError> {
     }
 }
 
-/// Returns a published activity's description, from the caches that the module describes.
+/// Returns a published activity, from the caches that the module's documentation lists.
 ///
 /// # Errors
 /// Those of [`gate`]; `not_found` if the ledger has no such activity; [`ApiError::Store`] if Redis is unavailable, or
@@ -111,11 +114,11 @@ fn key(activity: &ActivityId) -> String {
     format!("sale:{activity}")
 }
 
-/// Loads the description from key-value if the copy is fresh, else from the ledger.
+/// Loads the activity from key-value if the copy is fresh, else from the ledger.
 ///
 /// The request that gets the lease refreshes the copy; the others use the stale copy, or poll if there is none (F2).
 async fn load(activity: &ActivityId, version: i64) -> Result<Option<Rc<CachedActivity>>, ApiError> {
-    for _ in 0..POLL.1 {
+    for _ in 0..POLL_ATTEMPTS {
         // A copy of another version may predate an operator's change, so it is not used.
         let cached_copy = cached(activity).await.filter(|cached_copy| cached_copy.version == version);
         if let Some(cached_copy) = cached_copy.as_ref().filter(|cached_copy| cached_copy.fresh_until > clock::now()) {
@@ -125,17 +128,18 @@ async fn load(activity: &ActivityId, version: i64) -> Result<Option<Rc<CachedAct
         let lease_key = format!("{{{activity}}}:rebuild");
         if lease::hold(&SpinRedis, &lease_key, &owner, REFRESH_LEASE_MS).await? {
             return match (refresh(activity).await, cached_copy) {
-                // While the ledger is unavailable the lease is not released: it limits retries to one per lease time.
+                // The stale copy is used while the ledger is unavailable. The lease is not released, so that requests
+                // try the ledger once per lease time.
                 (Err(ApiError::Store(StoreError::LedgerUnavailable(_))), Some(cached_copy)) => Ok(Some(cached_copy)),
                 (refreshed, _) => {
-                    lease::hold(&SpinRedis, &lease_key, &owner, 0).await.map_err(ApiError::from).and(refreshed)
+                    lease::release(&SpinRedis, &lease_key, &owner).await.map_err(ApiError::from).and(refreshed)
                 }
             };
         }
         if cached_copy.is_some() {
             return Ok(cached_copy);
         }
-        spin_sdk::time::sleep(POLL.0).await;
+        spin_sdk::time::sleep(POLL_INTERVAL).await;
     }
     refresh(activity).await
 }
@@ -170,7 +174,8 @@ impl std::ops::Deref for CachedGate {
     }
 }
 
-/// Estimates Redis's clock at the instance's `now`: its time when the gate was read, plus what has passed since.
+/// Estimates the time by Redis's clock at the instance's `now`: Redis's time when it read the gate, plus what has
+/// passed on the instance's clock since.
 #[must_use]
 pub fn redis_time(cached_gate: &CachedGate, now: Millis) -> Millis {
     cached_gate.snapshot.now.plus(now.0 - cached_gate.read_at.0)

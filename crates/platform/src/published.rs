@@ -1,7 +1,8 @@
 //! Lists the published activities, to explain why an activity has no gate in Redis (C3).
 //!
-//! An activity without a gate was never published, or Redis lost its data. The list is copied to key-value and read
-//! from the ledger at most once in 5 s, however many ids clients try (F3).
+//! An activity without a gate was never published, has ended and its gate has expired, or Redis lost its data. A lease
+//! lets one request in 5 s read the list from the ledger and copy it to key-value, however many ids clients try (F3);
+//! the others use the copy, and read the ledger only if none appears within 500 ms.
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
@@ -27,14 +28,18 @@ use crate::{
 const COPY_KEY: &str = "published";
 const LEASE_KEY: &str = "stampede:published";
 
-/// How long the lease lasts, in milliseconds. It is not released: until it expires, other requests use the copy.
+/// How long the lease lasts, in milliseconds. It is not released: until it expires, other requests use the copy that
+/// its holder writes.
 const LEASE_MS: i64 = 5_000;
 
-/// How old a copy may be while another request replaces it, in milliseconds.
+/// Maximum age of a copy that other requests use while the lease holder replaces it, in milliseconds.
 const MAX_COPY_AGE_MS: i64 = 15_000;
 
-/// Interval and attempts with which a request polls for a copy: 500 ms in all. After that it reads the ledger itself.
-const POLL: (Duration, usize) = (Duration::from_millis(50), 10);
+/// Interval at which a request polls for a copy that another request writes.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Maximum number of polls: 500 ms in all. After that the request reads the ledger itself.
+const POLL_ATTEMPTS: usize = 10;
 
 thread_local! {
     static PUBLISHED: TtlCache<(), Rc<Published>> = RefCell::default();
@@ -69,7 +74,7 @@ pub async fn missing_gate_error(activity: &ActivityId) -> ApiError {
 async fn load() -> Result<Rc<Published>, ApiError> {
     let owner = format!("{:032x}", random::bits());
     if !lease::hold(&SpinRedis, LEASE_KEY, &owner, LEASE_MS).await? {
-        for _ in 0..POLL.1 {
+        for _ in 0..POLL_ATTEMPTS {
             let cached_copy =
                 key_value::get(COPY_KEY).await.and_then(|bytes| serde_json::from_slice::<Published>(&bytes).ok());
             if let Some(cached_copy) =
@@ -77,7 +82,7 @@ async fn load() -> Result<Rc<Published>, ApiError> {
             {
                 return Ok(Rc::new(cached_copy));
             }
-            spin_sdk::time::sleep(POLL.0).await;
+            spin_sdk::time::sleep(POLL_INTERVAL).await;
         }
     }
     let ends = activities::published_end_times(&SpinLedger::open().await).await?;

@@ -41,6 +41,5 @@ pub async fn deliver(ledger: &SpinLedger, owner: &str, started: Instant, report:
             break;
         }
     }
-    lease::hold(&SpinRedis, EVENTS_LEASE_KEY, owner, 0).await?;
-    Ok(())
+    Ok(lease::release(&SpinRedis, EVENTS_LEASE_KEY, owner).await?)
 }

@@ -38,7 +38,7 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
     };
     let mut run = SweepRun::new(ledger, lease, now);
     let result = run.run_steps(&owner).await;
-    leases::renew(&run.ledger, &run.lease, Millis(0)).await?;
+    leases::release(&run.ledger, &run.lease).await?;
     result?;
     if events::switch_outbox(&run.ledger).await? {
         events::deliver(&run.ledger, &owner, run.started, &mut run.report).await?;

@@ -6,11 +6,24 @@ use crate::{
     script::LEASE,
 };
 
-/// Acquires or renews a lease in Redis for `ttl_ms` milliseconds, or releases it with 0. Returns whether `owner` holds the lease now.
+/// Acquires or renews a lease in Redis for `ttl_ms` milliseconds. Returns whether `owner` holds the lease now.
 ///
 /// # Errors
 /// [`StoreError`] of Redis; the lease may have changed.
 pub async fn hold<R: Redis>(redis: &R, key: &str, owner: &str, ttl_ms: i64) -> Result<bool, StoreError> {
+    run(redis, key, owner, ttl_ms).await
+}
+
+/// Releases a lease in Redis; the lease of another owner stays.
+///
+/// # Errors
+/// [`StoreError`] of Redis; the lease may have been released, and otherwise expires.
+pub async fn release<R: Redis>(redis: &R, key: &str, owner: &str) -> Result<(), StoreError> {
+    run(redis, key, owner, 0).await.map(|_| ())
+}
+
+/// Runs the script, to which a `ttl_ms` of 0 means a release.
+async fn run<R: Redis>(redis: &R, key: &str, owner: &str, ttl_ms: i64) -> Result<bool, StoreError> {
     let args = vec![owner.into(), ttl_ms.to_string().into()];
     Ok(LEASE.run(redis, vec![key.to_owned()], args).await?.text()? == "held")
 }

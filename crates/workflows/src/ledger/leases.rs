@@ -51,8 +51,7 @@ pub async fn acquire<S: Sql>(
     Ok(Some(Lease { name, token: row.int()?, resume_after: row.text()? }))
 }
 
-/// Renews a lease until `until`, and saves [`Lease::resume_after`]. A time in the past releases the lease. Returns
-/// `false` if the lease was lost.
+/// Renews a lease until `until`, and saves [`Lease::resume_after`]. Returns `false` if the lease was lost.
 ///
 /// # Errors
 /// See [`ledger`](super).
@@ -61,4 +60,12 @@ pub async fn renew<S: Sql>(sql: &S, lease: &Lease, until: Millis) -> Result<bool
     let [name, token] = lease.params();
     let params = vec![name, token, until.0.into(), lease.resume_after.as_str().into()];
     Ok(!sql.run(statement, params).await?.is_empty())
+}
+
+/// Releases a lease, and saves [`Lease::resume_after`]. Returns `false` if the lease was lost before.
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn release<S: Sql>(sql: &S, lease: &Lease) -> Result<bool, StoreError> {
+    renew(sql, lease, Millis(0)).await
 }
