@@ -50,14 +50,14 @@ async fn while_one_request_refreshes_the_gate_the_others_get_the_stale_one() {
     let first = nginx.http.get(GATE_PATH, "").await.is(200);
     // Wait until the copy has expired: its second of lifetime, rounded up to whole seconds of nginx's clock.
     sleep(Duration::from_millis(2_050)).await;
-    app.hold_requests(&[GATE_PATH]);
+    app.delay_responses(&[GATE_PATH]);
     let mut pending: FuturesUnordered<_> =
         (0..30).map(|_| async { nginx.http.get(GATE_PATH, "").await.is(200) }).collect();
     for _ in 0..29 {
         let old = tokio::time::timeout(Duration::from_secs(5), pending.next()).await.expect("an answer at once");
         assert_eq!(old.expect("an answer").body, first.body);
     }
-    app.hold_requests(&[]);
+    app.delay_responses(&[]);
     assert_ne!(pending.next().await.expect("an answer").body, first.body);
     assert_eq!(app.requests_containing(GATE_PATH).len(), 2);
 }
@@ -90,7 +90,7 @@ async fn a_polled_gate_is_never_older_than_two_seconds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_is_fetched_once_for_each_encoding_and_revalidated_by_nginx() {
+async fn a_page_is_fetched_once_for_each_encoding_and_nginx_answers_if_none_match() {
     let app = FakeApp::start().await;
     let nginx = NginxProxy::in_front_of(&[&app]);
     let get_page = async |encoding: &str, etag: &str, query: &str| {

@@ -44,7 +44,7 @@ pub struct FakeApp {
 struct State {
     requests: Mutex<Vec<RecordedRequest>>,
     /// Responses to requests whose target contains one of these wait.
-    held_paths: watch::Sender<Vec<&'static str>>,
+    delayed_paths: watch::Sender<Vec<&'static str>>,
 }
 
 impl FakeApp {
@@ -52,14 +52,14 @@ impl FakeApp {
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let state = Arc::new(State { requests: Mutex::default(), held_paths: watch::Sender::new(vec![]) });
+        let state = Arc::new(State { requests: Mutex::default(), delayed_paths: watch::Sender::new(vec![]) });
         let server = tokio::spawn(serve(listener, Arc::clone(&state)));
         Self { port, state, server }
     }
 
     /// Holds the response to every request whose target contains one of `parts`, and releases all others.
-    pub fn hold_requests(&self, parts: &[&'static str]) {
-        self.state.held_paths.send_replace(parts.to_vec());
+    pub fn delay_responses(&self, parts: &[&'static str]) {
+        self.state.delayed_paths.send_replace(parts.to_vec());
     }
 
     /// Returns the requests received so far whose target contains `part`, oldest first.
@@ -135,10 +135,10 @@ async fn handle_connection(stream: TcpStream, state: &State) -> std::io::Result<
             all.push(request.clone());
             all.len()
         });
-        let mut held_paths = state.held_paths.subscribe();
-        let released =
-            held_paths.wait_for(|held_paths| !held_paths.iter().any(|part| request.target.contains(part))).await;
-        drop(released);
+        let mut delayed_paths = state.delayed_paths.subscribe();
+        let no_longer_delayed =
+            delayed_paths.wait_for(|paths| !paths.iter().any(|part| request.target.contains(part))).await;
+        drop(no_longer_delayed);
         stream.write_all(response.as_bytes()).await?;
     }
     Ok(())

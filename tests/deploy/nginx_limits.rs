@@ -36,7 +36,7 @@ async fn when_the_crowd_limit_is_reached_orders_can_still_be_polled_and_paid() {
     open_files::raise_open_file_limit();
     let app = FakeApp::start().await;
     let nginx = NginxProxy::in_front_of(&[&app]);
-    app.hold_requests(&[RESERVE_PATH]);
+    app.delay_responses(&[RESERVE_PATH]);
     let mut reservations: FuturesUnordered<_> =
         (0..CROWD_MAX_CONNS + 50).map(|_| async { nginx.http.post(RESERVE_PATH, "", &json!({})).await }).collect();
     // Requests beyond the limit are refused at once; the others wait for the app.
@@ -60,7 +60,7 @@ async fn when_the_crowd_limit_is_reached_orders_can_still_be_polled_and_paid() {
     nginx.http.get("/readyz", "").await.is(200);
 
     // Payment routes still work when polling has reached its limit, too.
-    app.hold_requests(&[RESERVE_PATH, ORDER_PATH]);
+    app.delay_responses(&[RESERVE_PATH, ORDER_PATH]);
     let mut polls: FuturesUnordered<_> =
         (0..ORDERS_MAX_CONNS + 5).map(|_| async { nginx.http.get(ORDER_PATH, "ada").await }).collect();
     for _ in 0..5 {
@@ -70,7 +70,7 @@ async fn when_the_crowd_limit_is_reached_orders_can_still_be_polled_and_paid() {
         nginx.http.post(path, "ada", &json!({})).await.is(200);
     }
 
-    app.hold_requests(&[]);
+    app.delay_responses(&[]);
     assert_eq!(polls.map(|response| response.is(200)).count().await, ORDERS_MAX_CONNS);
     assert_eq!(reservations.map(|response| response.is(200)).count().await, CROWD_MAX_CONNS);
     nginx.http.post(RESERVE_PATH, "", &json!({})).await.is(200);

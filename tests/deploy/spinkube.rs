@@ -112,7 +112,7 @@ fn parse<T: DeserializeOwned>(document: &Value) -> T {
 }
 
 #[test]
-fn both_apps_match_the_operators_schema_and_run_the_components_of_the_manifest() {
+fn both_apps_have_only_known_fields_and_run_the_components_of_the_manifest() {
     let root = root::find().expect("the project");
     let manifest = Manifest::read(&root).expect("a manifest");
     let [http, writer, _] = documents();

@@ -26,7 +26,7 @@ use dev::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use support::{Claims, HttpClient, activity::description, eventually};
+use support::{Claims, HttpClient, activity::activity_spec, eventually};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -65,7 +65,7 @@ fn the_units_start_every_component_of_the_manifest_once() {
 }
 
 #[test]
-fn the_units_always_restart_and_allow_twice_the_connections_of_nginx() {
+fn the_units_have_the_required_settings_and_allow_twice_the_connections_of_nginx() {
     for unit in ["stampede.service", "stampede-writer.service"] {
         for (key, value) in [
             ("Restart", "always"),
@@ -234,7 +234,7 @@ async fn the_installed_kit_runs_as_two_services_and_is_swept() {
 
     let http = HttpClient::new(&url);
     let token = variables.get("admin_token");
-    http.send(Method::PUT, "/api/admin/activities/kit", token, &description(&json!({}))).await.is(200);
+    http.send(Method::PUT, "/api/admin/activities/kit", token, &activity_spec(&json!({}))).await.is(200);
     http.post("/api/admin/activities/kit/publish", token, &Value::Null).await.is(200);
     let order_no = place_order(&http, &variables, "ada").await;
     // No sweeper has run: the order writer wrote the order.

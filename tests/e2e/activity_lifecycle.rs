@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use support::{
     Buyer, TestApp,
-    activity::{description, seconds_from_now, single_sku, unique_id},
+    activity::{activity_spec, seconds_from_now, single_sku, unique_id},
     eventually,
 };
 
@@ -16,7 +16,7 @@ async fn an_activity_goes_from_draft_to_its_last_refund() {
     let activity_path = format!("/api/activities/{id}");
     let admin_path = format!("/activities/{id}");
     let draft_starting_in =
-        |seconds| description(&json!({"starts_at": seconds_from_now(seconds), "per_user": 2, "skus": single_sku(3)}));
+        |seconds| activity_spec(&json!({"starts_at": seconds_from_now(seconds), "per_user": 2, "skus": single_sku(3)}));
     let draft = draft_starting_in(600);
     app.call_admin(Method::PUT, &admin_path, &draft).await.is(200);
     app.http.get(&activity_path, "").await.is_problem(404, "not_found");
@@ -124,8 +124,9 @@ async fn a_draft_that_ended_long_ago_is_published_as_ended() {
     let app = TestApp::shared();
     let id = unique_id("bygone");
     let days = 24 * 3600;
-    let draft = description(&json!({"starts_at": seconds_from_now(-9 * days), "ends_at": seconds_from_now(-8 * days)}));
-    app.call_admin(Method::PUT, &format!("/activities/{id}"), &draft).await.is(200);
+    let spec =
+        activity_spec(&json!({"starts_at": seconds_from_now(-9 * days), "ends_at": seconds_from_now(-8 * days)}));
+    app.call_admin(Method::PUT, &format!("/activities/{id}"), &spec).await.is(200);
     app.call_admin(Method::POST, &format!("/activities/{id}/publish"), &Value::Null).await.is(200);
     let gate = app.http.get(&format!("/api/activities/{id}/gate.json"), "").await.is(200);
     assert_eq!(gate.text("phase"), "ended");
@@ -179,11 +180,11 @@ async fn a_total_cannot_be_set_below_the_held_units() {
     for buyer in app.create_buyers(&activity, 3).await {
         app.place_order(&activity, &buyer).await;
     }
-    let too_low = description(&json!({"skus": single_sku(2)}));
+    let too_low = activity_spec(&json!({"skus": single_sku(2)}));
     app.call_admin(Method::PUT, &format!("/activities/{}", activity.id), &too_low)
         .await
         .is_problem(409, "state_conflict");
-    let lowest_allowed = description(&json!({"skus": single_sku(3)}));
+    let lowest_allowed = activity_spec(&json!({"skus": single_sku(3)}));
     app.call_admin(Method::PUT, &format!("/activities/{}", activity.id), &lowest_allowed).await.is(200);
     assert_eq!(app.settle_and_count(&activity).await, [0, 3, 0]);
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use support::{
     Buyer, Response, TestActivity, TestApp,
-    activity::{description, unique_id},
+    activity::{activity_spec, unique_id},
 };
 
 /// A valid ULID that no order has.
@@ -46,7 +46,7 @@ impl Fixture {
             (Method::POST, format!("/api/activities/{id}/ticket"), self.buyer.jwt.clone(), json!({})),
             (Method::POST, format!("/api/activities/{id}/challenge"), self.buyer.jwt.clone(), json!({})),
             (Method::POST, format!("/api/orders/{order_no}/checkout"), self.buyer.jwt.clone(), json!({"address": {}})),
-            (Method::PUT, admin_path.clone(), admin.clone(), description(&json!({}))),
+            (Method::PUT, admin_path.clone(), admin.clone(), activity_spec(&json!({}))),
             (Method::POST, format!("{admin_path}/skus/a/restock"), admin.clone(), json!({"by": 1})),
             (
                 Method::PUT,
@@ -88,9 +88,8 @@ impl Fixture {
             state.push(format!("{key} {dump:x?}"));
         }
         state.push(format!("{} orders", self.app.count_orders(&self.activity.id, "1 = 1").await));
-        let description =
-            self.app.call_admin(Method::GET, &format!("/activities/{}", self.activity.id), &Value::Null).await;
-        state.push(description.is(200).body);
+        let stored = self.app.call_admin(Method::GET, &format!("/activities/{}", self.activity.id), &Value::Null).await;
+        state.push(stored.is(200).body);
         state
     }
 }
@@ -315,7 +314,7 @@ async fn an_unsupported_method_is_refused_with_an_allow_header() {
 }
 
 #[tokio::test]
-async fn an_invalid_activity_description_is_refused_and_replaces_nothing() {
+async fn an_invalid_activity_spec_is_refused_and_replaces_nothing() {
     let fixture = Fixture::create().await;
     let before = fixture.state().await;
     let sku = |member: &str, value: Value| {
@@ -355,14 +354,14 @@ async fn an_invalid_activity_description_is_refused_and_replaces_nothing() {
         (json!({"skus": [sku("name", json!("A"))[0], sku("name", json!("B"))[0]]}), "/skus/1/sku"),
     ] {
         let path = format!("/activities/{}", fixture.activity.id);
-        let response = fixture.app.call_admin(Method::PUT, &path, &description(&changes)).await;
+        let response = fixture.app.call_admin(Method::PUT, &path, &activity_spec(&changes)).await;
         assert_eq!((response.status, response.code().as_str()), (400, "invalid_request"), "{changes}: {response:?}");
         response.points_at(pointer);
     }
     assert_eq!(fixture.state().await, before);
     for id in ["A", "a b", "-a", "%00", &"a".repeat(41)] {
         let response =
-            fixture.app.call_admin(Method::PUT, &format!("/activities/{id}"), &description(&json!({}))).await;
+            fixture.app.call_admin(Method::PUT, &format!("/activities/{id}"), &activity_spec(&json!({}))).await;
         assert!(matches!(response.status, 400 | 404), "{response:?}");
     }
 }

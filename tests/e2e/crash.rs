@@ -23,12 +23,12 @@ async fn reserve_until_killed(
     buyers: &[Buyer],
     kill_after: usize,
 ) -> Vec<Option<String>> {
-    let accepted = AtomicUsize::new(0);
+    let response_count = AtomicUsize::new(0);
     let path = format!("/api/activities/{}/orders", activity.id);
     let reservations = buyers.iter().map(async |buyer| {
         let body = TestApp::reservation_body(activity, buyer, "a", 1);
         let response = app.http.try_send(Method::POST, &path, "", &body).await.ok()?;
-        if accepted.fetch_add(1, Ordering::SeqCst) + 1 == kill_after {
+        if response_count.fetch_add(1, Ordering::SeqCst) + 1 == kill_after {
             app.with_app(|app| app.kill());
         }
         // Without a 202 the outcome is unknown, not failed.

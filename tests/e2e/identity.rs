@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 
 use support::{
     Buyer, Claims, TestApp,
-    activity::{description, seconds_from_now, unique_id},
+    activity::{activity_spec, seconds_from_now, unique_id},
 };
 
 #[tokio::test]
@@ -133,7 +133,7 @@ async fn tickets_are_issued_shortly_before_the_start_and_not_earlier() {
     for (starts_in, status) in [(3_600 * 24, 403), (60, 201)] {
         let id = unique_id("soon");
         let starts = json!({"starts_at": seconds_from_now(starts_in), "ends_at": seconds_from_now(starts_in + 60)});
-        app.call_admin(Method::PUT, &format!("/activities/{id}"), &description(&starts)).await.is(200);
+        app.call_admin(Method::PUT, &format!("/activities/{id}"), &activity_spec(&starts)).await.is(200);
         app.call_admin(Method::POST, &format!("/activities/{id}/publish"), &Value::Null).await.is(200);
         let response = app.request_ticket(&id, &app.sign_in("ada")).await.is(status);
         assert!(status == 201 || response.code() == "not_open", "{response:?}");

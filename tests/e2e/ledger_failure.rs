@@ -43,7 +43,7 @@ async fn request_route(app: &TestApp, activity_id: &str, order_no: &str, buyer: 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_frozen_ledger_delays_no_response() {
+async fn routes_that_need_a_frozen_ledger_return_503_in_time_and_recover() {
     let postgres = Postgres::ephemeral().expect("PostgreSQL");
     let app = TestApp::with_variables(|variables| variables.set_ledger(&postgres.url()).expect("a URL"));
     let activity = app.create_activity(json!({"skus": single_sku(10)})).await;

@@ -130,7 +130,7 @@ async fn concurrent_cancel_and_expiry_return_the_unit_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_cancel_expiry_and_payment_keep_the_accounts_consistent() {
+async fn orders_cancelled_expired_and_paid_at_once_end_paid_or_refunded_and_return_each_unit_once() {
     let app = TestApp::shared();
     for round in 0..ROUNDS {
         let (activity, orders) = create_pending_orders(&app, 2).await;
@@ -180,7 +180,7 @@ async fn a_late_payment_reacquires_a_unit_or_is_refunded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_submissions_of_one_payment_pay_once() {
+async fn concurrent_submissions_of_one_payment_pay_once_and_refund_once() {
     let app = TestApp::shared();
     let activity = app.create_activity(json!({})).await;
     let buyer = app.create_buyer(&activity, "ada").await;

@@ -201,7 +201,7 @@ async fn a_slow_redis_is_reported_in_time_and_a_retried_reservation_makes_one_or
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_frozen_redis_delays_no_response() {
+async fn routes_that_need_a_frozen_redis_return_503_in_time_and_recover() {
     let (app, _proxy) = start_behind_proxy();
     let fixture = create_fixture(&app).await;
     app.with_redis(|redis| redis.process().signal(Signal::SIGSTOP));
@@ -337,7 +337,7 @@ async fn an_emptied_redis_is_rebuilt_with_a_new_epoch() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_ended_activity_is_reported_without_its_gate() {
+async fn the_gate_of_an_ended_activity_returns_410_from_an_emptied_redis() {
     let (app, _proxy) = start_behind_proxy();
     let activity = app.create_activity(json!({})).await;
     app.call_admin(Method::POST, &format!("/activities/{}/close", activity.id), &Value::Null).await.is(200);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use support::{Response, TestApp, eventually};
 
 #[tokio::test]
-async fn every_route_sends_its_length_and_a_request_id() {
+async fn pages_and_operator_routes_send_a_length_and_a_request_id() {
     // The test client checks these headers on every response; here it requests the routes that no other test does.
     let app = TestApp::shared();
     for path in ["/", "/healthz", "/readyz", "/metrics", "/api/activities", "/robots.txt"] {
@@ -174,7 +174,7 @@ fn measure_latencies(address: &str, request: &str, times: usize) -> Vec<Duration
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_keep_alive_connection_never_waits_for_an_acknowledgement() {
+async fn a_keep_alive_connection_does_not_wait_for_delayed_acks() {
     let app = TestApp::shared();
     let activity = app.create_activity(json!({})).await;
     let buyer = app.create_buyer(&activity, "ada").await;

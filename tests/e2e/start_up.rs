@@ -5,7 +5,7 @@ use std::time::Duration;
 use dev::{test_stack::TestStack, variables::Variables};
 use serde_json::json;
 
-use support::{Claims, HttpClient, activity::description, eventually};
+use support::{Claims, HttpClient, activity::activity_spec, eventually};
 
 /// The secrets without which the app does not serve.
 const SECRETS: [&str; 6] = ["jwt_key", "ticket_secret", "admin_token", "cron_token", "address_key", "webhook_secrets"];
@@ -33,7 +33,7 @@ async fn assert_refused(name: &str, case: &str, change: impl FnOnce(&mut Variabl
     let jwt = Claims::for_user("ada", variables).sign(variables);
     let response = match name {
         "admin_token" => {
-            http.send(reqwest::Method::PUT, "/api/admin/activities/x", admin, &description(&json!({}))).await
+            http.send(reqwest::Method::PUT, "/api/admin/activities/x", admin, &activity_spec(&json!({}))).await
         }
         "cron_token" => http.post("/api/tasks/sweep", cron, &json!(null)).await,
         "address_key" => http.get("/api/admin/orders/demo.01ARZ3NDEKTSV4RRFFQ69G5FAV", admin).await,

@@ -24,7 +24,7 @@ use nix::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use support::{Claims, HttpClient, activity::description, eventually};
+use support::{Claims, HttpClient, activity::activity_spec, eventually};
 
 /// A running `up` with its own data directory.
 struct Up {
@@ -105,7 +105,7 @@ async fn wait_until_pending(http: &HttpClient, order_no: &str, jwt: &str) {
 /// Creates and publishes the activity `up`, and waits until it has an open gate and issues tickets.
 async fn publish_activity(http: &HttpClient, variables: &Variables) {
     let token = variables.get("admin_token");
-    http.send(Method::PUT, "/api/admin/activities/up", token, &description(&json!({}))).await.is(200);
+    http.send(Method::PUT, "/api/admin/activities/up", token, &activity_spec(&json!({}))).await.is(200);
     http.post("/api/admin/activities/up/publish", token, &Value::Null).await.is(200);
     let jwt = Claims::for_user("somebody", variables).sign(variables);
     eventually("the sale to be known everywhere", async || {

@@ -36,8 +36,8 @@ pub fn seconds_from_now(seconds: i64) -> String {
 
 /// Body of `PUT /api/admin/activities/:activity`: open for an hour, one SKU `a` with ten units, no rate limits.
 /// The members of `overrides` replace those of the default.
-pub fn description(overrides: &Value) -> Value {
-    let mut description = json!({
+pub fn activity_spec(overrides: &Value) -> Value {
+    let mut spec = json!({
         "title": "A test",
         "starts_at": seconds_from_now(-60),
         "ends_at": seconds_from_now(3600),
@@ -47,9 +47,9 @@ pub fn description(overrides: &Value) -> Value {
         "skus": [{"sku": "a", "name": "A thing", "price": 1000, "currency": "EUR", "total": 10}],
     });
     for (name, value) in overrides.as_object().expect("an object") {
-        description[name] = value.clone();
+        spec[name] = value.clone();
     }
-    description
+    spec
 }
 
 /// The member `skus` with the single SKU `a` at 10.00 EUR and `total` units.
@@ -71,7 +71,7 @@ impl TestApp {
 
     /// As [`TestApp::create_activity`], with the given id.
     pub async fn create_activity_with_id(&self, id: &str, overrides: Value) -> TestActivity {
-        self.call_admin(Method::PUT, &format!("/activities/{id}"), &description(&overrides)).await.is(200);
+        self.call_admin(Method::PUT, &format!("/activities/{id}"), &activity_spec(&overrides)).await.is(200);
         self.call_admin(Method::POST, &format!("/activities/{id}/publish"), &Value::Null).await.is(200);
         let start_key = eventually("the start key", async || {
             let gate = self.http.get(&format!("/api/activities/{id}/gate.json"), "").await;

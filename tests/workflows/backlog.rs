@@ -11,7 +11,7 @@ use workflows::{
 };
 
 use crate::{
-    fakes::{FakeEndpoint, FakeProvider, RefundBehavior},
+    fakes::{FakeEndpoint, FakeProvider, RefundBehaviour},
     fixture::{LEDGERS, NOW, new_fixture},
 };
 
@@ -37,10 +37,10 @@ async fn pending_work_is_counted_until_it_is_done() {
         fixture.request_refund(&order_no).await.unwrap();
         fixture.payment_succeeded_with_id(&order_no, "twice").await.unwrap();
         assert_eq!(count().await, Backlog { refunds: 2, ..Backlog::default() }, "{ledger}: both books");
-        provider.refund_behavior.set(RefundBehavior::Fail);
+        provider.refund_behaviour.set(RefundBehaviour::Fail);
         fixture.send_refunds(&provider, 0).await.unwrap();
         assert_eq!(count().await, Backlog { refunds: 2, stuck_refunds: 2, ..Backlog::default() }, "{ledger}");
-        provider.refund_behavior.set(RefundBehavior::Succeed);
+        provider.refund_behaviour.set(RefundBehaviour::Succeed);
         fixture.send_refunds(&provider, 100_000).await.unwrap();
         assert_eq!(count().await, Backlog::default(), "{ledger}: the money is back");
 

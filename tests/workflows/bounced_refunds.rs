@@ -16,7 +16,7 @@ use workflows::{
 
 use crate::{
     crash_points::crash_at_every_call,
-    fakes::{FakeProvider, RefundBehavior},
+    fakes::{FakeProvider, RefundBehaviour},
     fixture::{Fixture, LEDGERS, NOW, new_fixture},
 };
 
@@ -51,7 +51,7 @@ async fn a_refund_that_bounces_after_it_was_confirmed_is_held_and_sent_again_by_
         let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
         let order_no = fixture.refunding_order(1, "ada").await;
         let payment = format!("pay-{order_no}");
-        provider.refund_behavior.set(RefundBehavior::Succeed);
+        provider.refund_behaviour.set(RefundBehaviour::Succeed);
         fixture.send_refunds(&provider, 0).await.unwrap();
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
 
@@ -103,7 +103,7 @@ async fn a_bounced_refund_of_an_overpayment_is_held_and_sent_again() {
         let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
         let order_no = fixture.paid_order(1, "ada").await;
         fixture.payment_succeeded_with_id(&order_no, "second").await.unwrap();
-        provider.refund_behavior.set(RefundBehavior::Succeed);
+        provider.refund_behaviour.set(RefundBehaviour::Succeed);
         fixture.send_refunds(&provider, 0).await.unwrap();
         assert_eq!(fixture.refund_failed(&order_no, "second", "re_0", "f").await, CallbackOutcome::Held, "{ledger}");
         assert_eq!(fixture.held_callbacks().await, bounced_callback("f"), "{ledger}");
@@ -130,7 +130,7 @@ async fn a_failed_refund_of_an_unrefunded_payment_is_ignored_unless_the_payment_
 #[tokio::test]
 async fn a_crashed_replay_of_a_bounced_refund_sends_it_once_more() {
     let provider = FakeProvider::default();
-    provider.refund_behavior.set(RefundBehavior::Succeed);
+    provider.refund_behaviour.set(RefundBehaviour::Succeed);
     crash_at_every_call(
         "operator: a bounced refund replayed",
         2,
@@ -143,7 +143,7 @@ async fn a_crashed_replay_of_a_bounced_refund_sends_it_once_more() {
         },
         async |fixture| held::reapply(&fixture.redis, &fixture.sql, "f", NOW).await.map(|_| ()),
         async |fixture, point| {
-            // If the replay crashed before it took effect, the callback is still held and can be replayed.
+            // If the call crashed before it took effect, the callback is still held and can be reapplied.
             held::reapply(&fixture.redis, &fixture.sql, "f", NOW).await.unwrap();
             fixture.send_refunds(&provider, 7_300_000).await.unwrap();
             assert_eq!(fixture.held_callbacks().await, [], "{point}");

@@ -24,7 +24,7 @@ use workflows::{
 };
 
 use crate::{
-    fakes::{FakeProvider, RefundBehavior},
+    fakes::{FakeProvider, RefundBehaviour},
     fixture::{Fixture, LEDGERS, NOW, new_fixture},
 };
 
@@ -347,7 +347,7 @@ async fn a_refund_is_retried_until_it_is_confirmed_and_made_once() {
         assert_eq!(send(5_000).await.failed, [], "{ledger}");
         assert_eq!(provider.refunds.borrow().len(), 1, "{ledger}: the same one");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunding), "{ledger}: taken is not done");
-        provider.refund_behavior.set(RefundBehavior::Succeed);
+        provider.refund_behaviour.set(RefundBehaviour::Succeed);
         assert_eq!(send(10_000_000).await.attempted, 1, "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
         assert_eq!(send(100_000_000).await.attempted, 0, "{ledger}: confirmed is the end");
@@ -361,12 +361,12 @@ async fn a_failed_refund_is_requested_again_and_listed_for_operators() {
     for ledger in LEDGERS {
         let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
         let order_no = fixture.refunding_order(1, "ada").await;
-        provider.refund_behavior.set(RefundBehavior::Fail);
+        provider.refund_behaviour.set(RefundBehaviour::Fail);
         assert_eq!(fixture.send_refunds(&provider, 0).await.unwrap().failed[0].reason, "the card is gone", "{ledger}");
         let stuck = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
         assert_eq!(stuck.len(), 1, "{ledger}");
         assert_eq!((stuck[0].failures, stuck[0].last_error.as_str()), (1, "the card is gone"), "{ledger}");
-        provider.refund_behavior.set(RefundBehavior::Accept);
+        provider.refund_behaviour.set(RefundBehaviour::Accept);
         assert_eq!(fixture.send_refunds(&provider, 60_000).await.unwrap().attempted, 1, "{ledger}");
         assert_eq!(provider.refunds.borrow().len(), 2, "{ledger}: a new try is a new refund");
         // A late callback that the first refund failed does not fail the second refund.

@@ -123,7 +123,7 @@ async fn a_crashed_late_payment_takes_one_unit_or_is_refunded() {
                     assert_eq!((status, fixture.units().await), (Some(OrderStatus::Paid), (0, 0, 1)), "{point}");
                 } else {
                     assert_eq!((status, fixture.units().await), (Some(OrderStatus::Refunding), (0, 1, 0)), "{point}");
-                    assert_eq!(fixture.open_refund_count().await, 1, "{point}");
+                    assert_eq!(fixture.claim_open_refunds().await, 1, "{point}");
                 }
             },
         )

@@ -17,7 +17,7 @@ use workflows::{
 
 use crate::{
     crash_points::{Crashing, CrashingFixture, crash_at_every_call},
-    fakes::{FakeEndpoint, FakeProvider, RefundBehavior},
+    fakes::{FakeEndpoint, FakeProvider, RefundBehaviour},
     fixture::NOW,
 };
 
@@ -155,7 +155,7 @@ async fn a_sweeper_that_crashes_while_it_closes_a_session_releases_no_paid_order
 #[tokio::test]
 async fn a_refund_whose_sender_crashes_is_made_once() {
     let provider = FakeProvider::default();
-    provider.refund_behavior.set(RefundBehavior::Succeed);
+    provider.refund_behaviour.set(RefundBehaviour::Succeed);
     crash_at_every_call(
         "sweeper: a refund sent to a provider",
         2,

@@ -23,7 +23,7 @@ async fn every_dead_letter_is_listed_and_unreplayed_ones_come_first() {
         }
         let put_back = format!("UPDATE dead_letters SET replayed_at = {} WHERE order_no LIKE '%9-0'", NOW.0 + 1_000);
         fixture.sql.run(&put_back, vec![]).await.unwrap();
-        // One of the replayed letters becomes a dead letter again.
+        // One of the requeued letters becomes a dead letter again.
         let again = (format!("{}.009-0", fixture.activity), "nonsense".to_owned(), "unreadable");
         dead_letters::record(&fixture.sql, &[again], Millis(NOW.0 + 2_000)).await.unwrap();
 

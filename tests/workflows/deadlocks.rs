@@ -77,7 +77,7 @@ async fn write_batches(sql: &RealLedger, activity: &ActivityId, writer: u64, bat
 }
 
 /// Returns the live units. Asserts that each SKU's count equals its live orders, and that I2 and I3 hold.
-async fn held_units(fixture: &RealFixture) -> i64 {
+async fn live_units(fixture: &RealFixture) -> i64 {
     let count = async |statement: &str| match fixture.sql.run(statement, Vec::new()).await.unwrap()[0][0] {
         SqlValue::Int(number) => number,
         ref other => panic!("{other:?}"),
@@ -115,7 +115,7 @@ async fn a_sweeper_and_an_operator_never_deadlock_with_a_writer() {
     swept.unwrap();
     operated.unwrap();
     written.unwrap();
-    held_units(&fixture).await;
+    live_units(&fixture).await;
     while !orders::expire(&sweeper, Millis(i64::MAX / 2), 100, None).await.unwrap().is_empty() {}
-    assert_eq!(held_units(&fixture).await, 0, "every unit came back");
+    assert_eq!(live_units(&fixture).await, 0, "every unit came back");
 }

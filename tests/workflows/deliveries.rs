@@ -73,7 +73,7 @@ async fn a_message_that_can_never_be_written_becomes_a_dead_letter_and_the_rest_
         assert_eq!(letter.reason, "undeliverable", "{ledger}");
         assert_eq!(fixture.redis_status(&fixture.order_no(1)).await, Some(OrderStatus::Failed), "{ledger}");
         assert_eq!(fixture.units().await, (3, 2, 0), "{ledger}");
-        // The ledger works again, and an operator replays the dead letter.
+        // The ledger works again, and an operator requeues the dead letter.
         dead_letters::requeue(&fixture.redis, &fixture.sql, &fixture.order_no(1), NOW).await.unwrap();
         fixture.write_batch().await.unwrap();
         assert_eq!(fixture.units().await, (2, 3, 0), "{ledger}");

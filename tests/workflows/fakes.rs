@@ -78,12 +78,12 @@ pub struct FakeProvider {
     /// Whether calls take effect and their responses are lost.
     pub drops_responses: Cell<bool>,
     /// How it answers refunds.
-    pub refund_behavior: Cell<RefundBehavior>,
+    pub refund_behaviour: Cell<RefundBehaviour>,
 }
 
 /// How [`FakeProvider`] answers a refund.
 #[derive(Clone, Copy, Default, PartialEq)]
-pub enum RefundBehavior {
+pub enum RefundBehaviour {
     /// Pending; a callback reports the result.
     #[default]
     Accept,
@@ -153,10 +153,10 @@ impl Provider for FakeProvider {
         let next_number = refunds.len();
         let entry = refunds.entry((refund.payment.clone(), refund.failures));
         let id = entry.or_insert_with(|| format!("re_{next_number}")).clone();
-        self.respond(match self.refund_behavior.get() {
-            RefundBehavior::Accept => RefundStatus::Pending { refund_id: id },
-            RefundBehavior::Succeed => RefundStatus::Succeeded { refund_id: id },
-            RefundBehavior::Fail => RefundStatus::Failed("the card is gone".to_owned()),
+        self.respond(match self.refund_behaviour.get() {
+            RefundBehaviour::Accept => RefundStatus::Pending { refund_id: id },
+            RefundBehaviour::Succeed => RefundStatus::Succeeded { refund_id: id },
+            RefundBehaviour::Fail => RefundStatus::Failed("the card is gone".to_owned()),
         })
     }
 }

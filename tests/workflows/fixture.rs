@@ -333,7 +333,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
     }
 
     /// Claims all due refunds, 10,000 s after [`NOW`], and returns how many there were.
-    pub async fn open_refund_count(&self) -> usize {
+    pub async fn claim_open_refunds(&self) -> usize {
         workflows::ledger::refunds::claim_due(&self.sql, NOW.plus(10_000_000), 1_000).await.unwrap().len()
     }
 }

@@ -32,7 +32,7 @@ async fn a_lease_passes_on_with_its_cursor_and_a_higher_token() {
         let second = acquire("b", 2_000).await.expect("run out");
         assert_eq!((second.token, second.resume_after.as_str()), (2, "sale-7"), "{ledger}");
         assert!(!leases::renew(&fixture.sql, &first, NOW.plus(9_000)).await.unwrap(), "{ledger}: it is another's");
-        assert!(leases::renew(&fixture.sql, &second, domain::time::Millis(0)).await.unwrap(), "{ledger}");
+        assert!(leases::release(&fixture.sql, &second).await.unwrap(), "{ledger}");
         assert_eq!(acquire("c", 2_001).await.expect("given up").token, 3, "{ledger}");
     }
 }

@@ -124,7 +124,7 @@ async fn an_illegal_transition_and_a_deletion_are_refused() {
 }
 
 #[tokio::test]
-async fn a_total_never_goes_below_held_and_sold_units() {
+async fn a_total_stays_between_the_live_units_and_the_maximum() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 1).await;
         for n in 0..4 {

@@ -18,7 +18,7 @@ use workflows::{
 use crate::{
     crash_points::crash_at_every_call,
     epochs::{RealFixture, pause, rebuild_activity, resume},
-    fakes::{FakeEndpoint, FakeProvider, RefundBehavior},
+    fakes::{FakeEndpoint, FakeProvider, RefundBehaviour},
     fixture::{LEDGERS, NOW, TICKET_SECRET, new_fixture},
 };
 
@@ -41,7 +41,7 @@ async fn a_refund_waits_visibly_until_a_callback_supplies_the_lost_payment_id() 
         let (fixture, provider) = (new_fixture(ledger, 2, 1).await, FakeProvider::default());
         let order_no = fixture.paid_order_without_payment_id(1, "ada").await;
         fixture.request_refund(&order_no).await.unwrap();
-        provider.refund_behavior.set(RefundBehavior::Succeed);
+        provider.refund_behaviour.set(RefundBehaviour::Succeed);
         let send = async |ms| fixture.send_refunds(&provider, ms).await.unwrap();
         let report = send(0).await;
         assert_eq!(

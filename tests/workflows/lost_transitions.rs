@@ -181,7 +181,7 @@ async fn the_refund_of_a_late_payment_is_still_due_whatever_the_ledger_lost() {
                     }
                     (false, _) => fixture.assert_refund_waits_for_payment_id(&late, ledger).await,
                 }
-                assert_eq!(fixture.open_refund_count().await, usize::from(!back), "{ledger}, {lost}");
+                assert_eq!(fixture.claim_open_refunds().await, usize::from(!back), "{ledger}, {lost}");
                 assert_eq!(fixture.units().await, (0, 1, 0), "{ledger}, {lost}");
             }
         }
@@ -213,7 +213,7 @@ async fn a_unit_released_since_the_backup_goes_to_the_buyer_who_paid_for_it() {
             assert_eq!(fixture.statuses(&paid).await, both(OrderStatus::Paid), "{ledger}");
             assert_eq!(fixture.units().await, (0, 0, 1), "{ledger}");
             assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
-            assert_eq!(fixture.open_refund_count().await, 0, "{ledger}");
+            assert_eq!(fixture.claim_open_refunds().await, 0, "{ledger}");
         }
     }
 }
@@ -333,7 +333,7 @@ async fn a_late_payment_that_crashes_before_a_rebuild_is_recorded_once_with_its_
             fixture.payment_succeeded(&order_no, "late").await.unwrap();
             let entry = fixture.order_row(&order_no).await;
             assert_eq!((entry.order.status, entry.payment), (OrderStatus::Paid, format!("pay-{order_no}")), "{point}");
-            assert_eq!((fixture.units().await, fixture.open_refund_count().await), ((0, 0, 1), 0), "{point}");
+            assert_eq!((fixture.units().await, fixture.claim_open_refunds().await), ((0, 0, 1), 0), "{point}");
         },
     )
     .await;
@@ -364,7 +364,7 @@ async fn a_rebuild_that_crashes_while_it_backfills_transitions_can_be_repeated()
             for (n, status) in [(1, OrderStatus::Cancelled), (2, OrderStatus::Paid), (3, OrderStatus::Refunding)] {
                 assert_eq!(fixture.statuses(&fixture.order_no(n)).await, both(status), "{point}: {n}");
             }
-            assert_eq!((fixture.units().await, fixture.open_refund_count().await), ((0, 0, 1), 1), "{point}");
+            assert_eq!((fixture.units().await, fixture.claim_open_refunds().await), ((0, 0, 1), 1), "{point}");
         },
     )
     .await;

@@ -199,7 +199,7 @@ async fn a_sweeper_that_read_half_a_change_does_not_overwrite_the_complete_one()
 }
 
 #[tokio::test]
-async fn a_pause_while_a_resume_recreates_the_gate_leaves_the_stores_consistent() {
+async fn a_resume_that_recreates_the_gate_during_a_pause_leaves_the_stores_consistent() {
     let setup = async |ledger: &'static str| {
         let fixture = new_fixture(ledger, 10, 5).await;
         delete_redis_keys(&fixture).await;

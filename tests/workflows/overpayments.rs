@@ -15,7 +15,7 @@ use workflows::{
 };
 
 use crate::{
-    fakes::{FakeProvider, RefundBehavior},
+    fakes::{FakeProvider, RefundBehaviour},
     fixture::{Fixture, LEDGERS, NOW, new_fixture},
 };
 
@@ -50,7 +50,7 @@ async fn a_second_payment_is_refunded_and_the_order_stays_paid() {
         let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
         assert_eq!(open.len(), 1, "{ledger}: {open:?}");
         assert_eq!((open[0].kind, open[0].payment.as_str()), (RefundKind::Overpayments, "second"), "{ledger}");
-        provider.refund_behavior.set(RefundBehavior::Succeed);
+        provider.refund_behaviour.set(RefundBehaviour::Succeed);
         fixture.send_refunds(&provider, 0).await.unwrap();
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");

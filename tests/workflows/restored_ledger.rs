@@ -346,7 +346,7 @@ async fn an_order_without_a_free_unit_in_the_restored_ledger_becomes_a_dead_lett
         let letters = dead_letters::list(&fixture.sql, "", 200).await.unwrap();
         assert_eq!(letters.iter().map(|letter| letter.reason.as_str()).collect::<Vec<_>>(), ["no_room_in_ledger"]);
         assert_eq!(fixture.redis_status(&lost).await, Some(OrderStatus::Failed), "{ledger}: its buyer sees it");
-        // After a restock the dead letter can be replayed.
+        // After a restock the dead letter can be requeued.
         fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
         let requeued = dead_letters::requeue(&fixture.redis, &fixture.sql, &lost, NOW).await.unwrap();
         assert_eq!(requeued, dead_letters::RequeueOutcome::Queued, "{ledger}");

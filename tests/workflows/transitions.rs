@@ -109,7 +109,7 @@ async fn a_late_payment_is_refunded_if_no_unit_is_free() {
         assert_eq!(fixture.payment_succeeded(&late, "e").await.unwrap(), CallbackOutcome::Changed, "{ledger}");
         assert_eq!(fixture.ledger_status(&late).await, Some(OrderStatus::Refunding), "{ledger}");
         assert_eq!(fixture.units().await, (0, 1, 0), "{ledger}");
-        assert_eq!(fixture.open_refund_count().await, 1, "{ledger}");
+        assert_eq!(fixture.claim_open_refunds().await, 1, "{ledger}");
         assert_eq!(
             fixture.apply_callback("refund.succeeded", &late, "r", 100).await.unwrap(),
             CallbackOutcome::Changed,
@@ -145,7 +145,7 @@ async fn an_unpaid_order_is_not_refunded() {
         let order_no = fixture.pending_order(1, "ada", 1).await;
         let asked = fixture.request_refund(&order_no).await.unwrap();
         assert!(matches!(asked, CommandOutcome::Conflict(_)), "{ledger}");
-        assert_eq!(fixture.open_refund_count().await, 0, "{ledger}");
+        assert_eq!(fixture.claim_open_refunds().await, 0, "{ledger}");
     }
 }
 

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_refers_to_assets_but_links_to_pages() {
+    fn a_link_to_a_page_is_no_reference() {
         let text = r#"<link rel="stylesheet" href="/assets/a.css"><a href="/sale">x</a>
             <script type="module" src="/assets/js/main.js"></script>"#;
         assert_eq!(

@@ -12,7 +12,7 @@ pub type Tree = BTreeMap<String, Vec<u8>>;
 /// Reads every file below `root`, except names that start with a dot.
 pub fn read(root: &Path) -> anyhow::Result<Tree> {
     let mut tree = Tree::new();
-    read_folder(root, "", &mut tree)?;
+    read_directory(root, "", &mut tree)?;
     if tree.is_empty() {
         bail!("there are no files in it");
     }
@@ -30,7 +30,7 @@ pub fn write(root: &Path, tree: &Tree) -> anyhow::Result<()> {
         write_file(&root.join(path), bytes)?;
     }
     let mut existing = Tree::new();
-    read_folder(root, "", &mut existing)?;
+    read_directory(root, "", &mut existing)?;
     for stale in existing.keys().filter(|path| !tree.contains_key(*path)) {
         fs::remove_file(root.join(stale)).with_context(|| format!("cannot remove {stale}"))?;
     }
@@ -50,8 +50,8 @@ fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     fs::rename(&partial, path).with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn read_folder(folder: &Path, prefix: &str, tree: &mut Tree) -> anyhow::Result<()> {
-    for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
+fn read_directory(directory: &Path, prefix: &str, tree: &mut Tree) -> anyhow::Result<()> {
+    for entry in fs::read_dir(directory).with_context(|| format!("cannot list {}", directory.display()))? {
         let entry = entry?;
         let name = entry.file_name();
         let Some(name) = name.to_str() else {
@@ -62,7 +62,7 @@ fn read_folder(folder: &Path, prefix: &str, tree: &mut Tree) -> anyhow::Result<(
         }
         let path = format!("{prefix}{name}");
         if entry.file_type()?.is_dir() {
-            read_folder(&entry.path(), &format!("{path}/"), tree)?;
+            read_directory(&entry.path(), &format!("{path}/"), tree)?;
         } else {
             tree.insert(path, fs::read(entry.path())?);
         }
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_holds_exactly_the_tree_afterwards() {
+    fn the_directory_contains_exactly_the_tree_afterwards() {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), &tree(&[("a.html", "1"), ("assets/js/x.js", "2")])).unwrap();
         let next = tree(&[("a.html", "3"), ("assets/y.js", "4")]);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_folder_is_an_error() {
+    fn an_empty_directory_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         assert!(read(folder.path()).unwrap_err().to_string().contains("no files"));
     }

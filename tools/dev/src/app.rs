@@ -144,8 +144,8 @@ impl App {
                 bail!("the app ended with {status}");
             }
             Ok(match client.get("/readyz") {
-                Ok(answer) if answer.status == 200 => Probe::Ready(()),
-                Ok(answer) => Probe::Pending(format!("{} {}", answer.status, answer.body)),
+                Ok(response) if response.status == 200 => Probe::Ready(()),
+                Ok(response) => Probe::Pending(format!("{} {}", response.status, response.body)),
                 Err(error) => Probe::Pending(format!("{error:#}")),
             })
         });

@@ -60,7 +60,8 @@ impl Nginx {
         app_ports: &[u16],
         listen: impl Fn(u16) -> String,
     ) -> Result<Self> {
-        let (port, redirect_port, unused_port) = (ports::pick_unused()?, ports::pick_unused()?, ports::pick_unused()?);
+        let (port, redirect_port, ipv6_redirect_port) =
+            (ports::pick_unused()?, ports::pick_unused()?, ports::pick_unused()?);
         let path = root.join(NGINX_DIRECTORY).join("stampede.conf");
         let site = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let here = directory.to_string_lossy();
@@ -73,7 +74,7 @@ impl Nginx {
         }
         let site = lines
             .replace("listen 80;", &format!("listen 127.0.0.1:{redirect_port};"))
-            .replace("listen [::]:80;", &format!("listen 127.0.0.1:{unused_port};"))
+            .replace("listen [::]:80;", &format!("listen 127.0.0.1:{ipv6_redirect_port};"))
             .replace("/opt/stampede", &root.to_string_lossy())
             // Some tests delay requests, and a slow machine prolongs the delay.
             .replace("proxy_read_timeout 10s;", "proxy_read_timeout 60s;");

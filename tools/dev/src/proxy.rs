@@ -105,9 +105,9 @@ fn connect(shared: &Arc<Shared>, client: TcpStream) -> Result<()> {
         state.streams.push(stream.try_clone()?);
     }
     let (to_server, to_client) = (server.try_clone()?, client.try_clone()?);
-    let answers = Arc::clone(shared);
+    let shared = Arc::clone(shared);
     thread::spawn(move || forward(client, to_server, || Duration::ZERO));
-    thread::spawn(move || forward(server, to_client, || lock(&answers).delay));
+    thread::spawn(move || forward(server, to_client, || lock(&shared).delay));
     Ok(())
 }
 

@@ -80,8 +80,8 @@ impl Redis {
     /// # Errors
     /// If there is no reply.
     pub fn used_memory(&self) -> Result<u64> {
-        let answer = inline_command(self.port, "INFO memory", |answer| answer.contains("\r\nused_memory_human:"))?;
-        let bytes = answer.lines().find_map(|line| line.strip_prefix("used_memory:"));
+        let reply = inline_command(self.port, "INFO memory", |reply| reply.contains("\r\nused_memory_human:"))?;
+        let bytes = reply.lines().find_map(|line| line.strip_prefix("used_memory:"));
         bytes.and_then(|bytes| bytes.trim().parse().ok()).context("INFO shows no used_memory")
     }
 
@@ -91,11 +91,11 @@ impl Redis {
     /// If none does in time.
     pub fn wait_for_subscriber(&self, channel: &str) -> Result<()> {
         // The reply has four lines: `*2`, `$17`, `stampede:doorbell`, `:1`.
-        let is_complete = |answer: &str| answer.lines().count() == 4 && answer.ends_with("\r\n");
+        let is_complete = |reply: &str| reply.lines().count() == 4 && reply.ends_with("\r\n");
         poll::until(&format!("a subscriber of {channel}"), START_TIMEOUT, || {
             Ok(match inline_command(self.port, &format!("PUBSUB NUMSUB {channel}"), is_complete) {
-                Ok(answer) if is_complete(&answer) && !answer.ends_with(":0\r\n") => Probe::Ready(()),
-                Ok(answer) => Probe::Pending(answer),
+                Ok(reply) if is_complete(&reply) && !reply.ends_with(":0\r\n") => Probe::Ready(()),
+                Ok(reply) => Probe::Pending(reply),
                 Err(error) => Probe::Pending(error.to_string()),
             })
         })
@@ -135,8 +135,8 @@ pub fn url(port: u16) -> String {
 pub fn wait_until_ready(process: &mut Process, port: u16) -> Result<()> {
     let ready = poll::until("redis-server to answer", START_TIMEOUT, || match (ping(port), process.exited()) {
         (_, Some(status)) => bail!("redis-server ended with {status}"),
-        (Ok(answer), None) if answer.starts_with("+PONG") => Ok(Probe::Ready(())),
-        (Ok(answer), None) => Ok(Probe::Pending(answer)),
+        (Ok(reply), None) if reply.starts_with("+PONG") => Ok(Probe::Ready(())),
+        (Ok(reply), None) => Ok(Probe::Pending(reply)),
         (Err(error), None) => Ok(Probe::Pending(error.to_string())),
     });
     ready.with_context(|| format!("redis-server wrote:\n{}", process.output()))
@@ -158,7 +158,7 @@ pub fn spawn(directory: &Path, port: u16, log: Option<&Path>, settings: &[String
 
 /// Sends an inline `PING`. The reply is `+PONG`, or an error such as `-LOADING`.
 fn ping(port: u16) -> std::io::Result<String> {
-    inline_command(port, "PING", |answer| answer.contains("\r\n")).map(|answer| answer.trim_end().to_owned())
+    inline_command(port, "PING", |reply| reply.contains("\r\n")).map(|reply| reply.trim_end().to_owned())
 }
 
 /// Sends an inline command and reads until `is_complete` accepts the reply.
@@ -167,15 +167,15 @@ fn inline_command(port: u16, command: &str, is_complete: impl Fn(&str) -> bool) 
     let mut stream = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), timeout)?;
     stream.set_read_timeout(Some(timeout))?;
     stream.write_all(format!("{command}\r\n").as_bytes())?;
-    let (mut answer, mut buffer) = (String::new(), [0; 4096]);
-    while !is_complete(&answer) {
+    let (mut reply, mut buffer) = (String::new(), [0; 4096]);
+    while !is_complete(&reply) {
         let bytes = stream.read(&mut buffer)?;
         if bytes == 0 {
             break;
         }
-        answer.push_str(&String::from_utf8_lossy(&buffer[..bytes]));
+        reply.push_str(&String::from_utf8_lossy(&buffer[..bytes]));
     }
-    Ok(answer)
+    Ok(reply)
 }
 
 #[cfg(test)]
@@ -187,13 +187,13 @@ mod tests {
     fn call(redis: &Redis, command: &str) -> String {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, redis.port)).expect("a connection");
         stream.write_all(format!("{command}\r\nQUIT\r\n").as_bytes()).expect("written");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        answer
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).expect("an answer");
+        reply
     }
 
     #[test]
-    fn written_data_survives_a_crash() {
+    fn the_server_never_evicts_and_its_data_survives_a_crash() {
         let temp_dir = TempDir::new().expect("a directory");
         let mut redis = Redis::ephemeral(temp_dir.path()).expect("redis-server");
         assert!(call(&redis, "SET stock 7").starts_with("+OK"));

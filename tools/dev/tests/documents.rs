@@ -73,8 +73,8 @@ fn every_relative_link_in_a_document_leads_to_a_file() {
             if path.is_empty() || path.contains("://") {
                 continue;
             }
-            let folder = root.join(&document).parent().expect("a folder").to_owned();
-            assert!(folder.join(path).exists(), "{document} links to {target}, which does not exist");
+            let directory = root.join(&document).parent().expect("a folder").to_owned();
+            assert!(directory.join(path).exists(), "{document} links to {target}, which does not exist");
             checked += 1;
         }
     }

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_to_a_bound() {
+    fn delays_grow_to_the_maximum() {
         let mut backoff = Backoff::default();
         let delays: Vec<_> = (0..40).map(|_| backoff.next_delay()).collect();
         assert!(delays[0] <= Duration::from_millis(300), "{delays:?}");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_never_undercut() {
+    fn the_delay_is_at_least_retry_after() {
         let response =
             Response { status: 503, retry_after: Some(Duration::from_secs(2)), etag: None, body: Bytes::new() };
         let delay = Backoff::default().delay_after(&response);

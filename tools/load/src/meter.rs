@@ -72,14 +72,14 @@ struct StepStats {
     latency: Histogram<u64>,
     first_due: Instant,
     last_response: Instant,
-    answers: BTreeMap<String, u64>,
+    responses: BTreeMap<String, u64>,
     timeline: BTreeMap<u64, Bucket>,
 }
 
 /// The responses within one timeline bucket.
 #[derive(Default)]
 struct Bucket {
-    answers: BTreeMap<String, u64>,
+    responses: BTreeMap<String, u64>,
     micros: Vec<u32>,
 }
 
@@ -148,9 +148,9 @@ impl Meter {
         stats.latency.saturating_record(micros.max(1));
         stats.first_due = stats.first_due.min(due);
         stats.last_response = stats.last_response.max(now);
-        increment(&mut stats.answers, label);
+        increment(&mut stats.responses, label);
         let bucket = stats.timeline.entry(bucket).or_default();
-        increment(&mut bucket.answers, label);
+        increment(&mut bucket.responses, label);
         bucket.micros.push(u32::try_from(micros).unwrap_or(u32::MAX));
     }
 
@@ -166,7 +166,7 @@ impl Meter {
 
 impl StepStats {
     fn new(latency: Histogram<u64>, first_due: Instant) -> Self {
-        Self { latency, first_due, last_response: first_due, answers: BTreeMap::new(), timeline: BTreeMap::new() }
+        Self { latency, first_due, last_response: first_due, responses: BTreeMap::new(), timeline: BTreeMap::new() }
     }
 
     fn summary(&self, step: Step) -> StepSummary {
@@ -180,8 +180,8 @@ impl StepStats {
             p90_ms: micros_to_ms(self.latency.value_at_quantile(0.9)),
             p99_ms: micros_to_ms(self.latency.value_at_quantile(0.99)),
             max_ms: micros_to_ms(self.latency.max()),
-            answers: self.answers.clone(),
-            timeline: self.timeline.iter().map(|(at, bucket)| (*at, bucket.answers.clone())).collect(),
+            answers: self.responses.clone(),
+            timeline: self.timeline.iter().map(|(at, bucket)| (*at, bucket.responses.clone())).collect(),
             latencies: self.timeline.iter().map(|(at, bucket)| (*at, bucket.latency())).collect(),
         }
     }

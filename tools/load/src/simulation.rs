@@ -5,6 +5,7 @@
 pub mod buyers;
 pub mod compare;
 pub mod context;
+pub mod finish;
 pub mod gate;
 pub mod observations;
 pub mod options;
@@ -22,7 +23,6 @@ pub mod reserve;
 pub mod robots;
 pub mod run;
 pub mod samples;
-pub mod settle;
 pub mod setup;
 pub mod status_poller;
 pub mod verdict;

@@ -37,7 +37,7 @@ pub enum OrderStatus {
 impl OrderStatus {
     /// Whether the order certainly owns its units. A `refunding` order may not: it may have been paid too late to get
     /// any.
-    pub fn owns_units(self) -> bool {
+    pub fn is_live(self) -> bool {
         self.is_held() || self == Self::Paid
     }
 

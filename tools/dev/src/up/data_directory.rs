@@ -126,7 +126,7 @@ mod tests {
     };
 
     #[test]
-    fn saved_variables_are_readable_by_their_owner_alone() {
+    fn saved_variables_are_private_and_kept_until_cleared() {
         let temp_dir = TempDir::new().expect("a directory");
         let directory = DataDirectory::open(temp_dir.path()).expect("held");
         let mut variables = directory.load_variables().expect("fresh ones");

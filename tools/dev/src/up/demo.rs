@@ -14,9 +14,9 @@ pub const ACTIVITY: &str = "demo";
 /// # Errors
 /// If the app refuses a request.
 pub fn seed(client: &Client, token: &str) -> Result<String> {
-    let answer = client.get(&format!("/api/activities/{ACTIVITY}"))?;
-    if answer.status == 200 {
-        let activity: Value = serde_json::from_str(&answer.body).context("the demo sale cannot be read")?;
+    let response = client.get(&format!("/api/activities/{ACTIVITY}"))?;
+    if response.status == 200 {
+        let activity: Value = serde_json::from_str(&response.body).context("the demo sale cannot be read")?;
         return Ok(activity["starts_at"].as_str().unwrap_or_default().to_owned());
     }
     let now = OffsetDateTime::now_utc().replace_nanosecond(0)?;
@@ -24,8 +24,13 @@ pub fn seed(client: &Client, token: &str) -> Result<String> {
     let activity = demo_activity(&starts_at, &(now + Duration::days(7)).format(&Rfc3339)?);
     let base = format!("/api/admin/activities/{ACTIVITY}");
     for (method, path, body) in [("PUT", base.clone(), &activity), ("POST", format!("{base}/publish"), &Value::Null)] {
-        let answer = client.send(method, &path, token, body)?;
-        ensure!((200..300).contains(&answer.status), "{method} {path} answered {} {}", answer.status, answer.body);
+        let response = client.send(method, &path, token, body)?;
+        ensure!(
+            (200..300).contains(&response.status),
+            "{method} {path} answered {} {}",
+            response.status,
+            response.body
+        );
     }
     Ok(starts_at)
 }

@@ -21,7 +21,7 @@ use super::{
     data_directory::DataDirectory,
     demo,
     service::{Event, Service},
-    sweeper::Sweeper,
+    sweeper::SweepTimer,
 };
 use crate::{
     app::{self, Settings, parse_serving_line},
@@ -99,7 +99,7 @@ pub fn run(options: &Options) -> Result<()> {
     let url = wait_until_ready(&mut app, &stop)?;
     services.insert(0, app);
 
-    let _sweeper = (!options.no_sweeper).then(|| Sweeper::start(&url, variables.get("cron_token")));
+    let _sweeper = (!options.no_sweeper).then(|| SweepTimer::start(&url, variables.get("cron_token")));
     println!("\n  Stampede serves {url}");
     if !options.no_demo {
         let client = Client::new(&url, Duration::from_secs(30));
@@ -166,8 +166,8 @@ fn wait_until_ready(app: &mut Service, stop: &AtomicBool) -> Result<String> {
         };
         let client = client.get_or_insert_with(|| Client::new(&url, Duration::from_secs(10)));
         let state = match client.get("/readyz") {
-            Ok(answer) if answer.status == 200 => return Ok(Probe::Ready(url)),
-            Ok(answer) => format!("GET /readyz answered {} {}", answer.status, answer.body),
+            Ok(response) if response.status == 200 => return Ok(Probe::Ready(url)),
+            Ok(response) => format!("GET /readyz answered {} {}", response.status, response.body),
             Err(error) => format!("{error:#}"),
         };
         if started.elapsed() > NOTICE_DELAY && state != reported {

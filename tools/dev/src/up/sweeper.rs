@@ -14,9 +14,9 @@ use crate::http::Client;
 const PERIOD: Duration = Duration::from_secs(5);
 
 /// Calls the sweeper until it is dropped.
-pub struct Sweeper(#[allow(dead_code, reason = "its end is the signal")] Sender<()>);
+pub struct SweepTimer(#[allow(dead_code, reason = "its end is the signal")] Sender<()>);
 
-impl Sweeper {
+impl SweepTimer {
     /// Starts to call the sweeper of the app at `url`. It runs in its own thread, so that a slow call does not block
     /// supervision.
     #[must_use]
@@ -42,7 +42,7 @@ impl Sweeper {
 }
 
 fn sweep(client: &Client, token: &str) -> Result<()> {
-    let answer = client.send("POST", "/api/tasks/sweep", token, &Value::Null)?;
-    ensure!(answer.status == 200, "POST /api/tasks/sweep answered {} {}", answer.status, answer.body);
+    let response = client.send("POST", "/api/tasks/sweep", token, &Value::Null)?;
+    ensure!(response.status == 200, "POST /api/tasks/sweep answered {} {}", response.status, response.body);
     Ok(())
 }

@@ -15,7 +15,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Maximum time for a backlog to drain.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(120);
 /// Smallest backlog to report a rate for. With a smaller one the writer merely keeps up with the reservations.
-const MIN_BACKLOG: u64 = 500;
+const MIN_QUEUE_LENGTH: u64 = 500;
 
 /// The result of draining one backlog.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -23,7 +23,8 @@ pub struct Drain {
     /// Orders per second, from the first reservation to the empty queue.
     pub orders_per_second: f64,
     /// Orders in the queue after the last reservation was answered.
-    pub backlog: u64,
+    #[serde(rename = "backlog")]
+    pub queued: u64,
     /// Orders per second of that backlog, without concurrent reservations. `None` if it was too small.
     pub drained_per_second: Option<f64>,
 }
@@ -31,17 +32,17 @@ pub struct Drain {
 /// Waits until all orders of `reservations` (a measurement that has just ended) are in the ledger.
 pub async fn wait_until_drained(app: &App, activity: &TestActivity, reservations: &Measurement) -> Result<Drain> {
     let waiting_since = Instant::now();
-    let mut backlog = None;
+    let mut first_poll = None;
     loop {
         let asked_at = Instant::now();
         let stats = fetch_stats(app, activity, ADMIN_TIMEOUT).await.context("the admin API shows no live figures")?;
         let queued = stats.queue;
-        let (first, since) = *backlog.get_or_insert((queued, asked_at));
+        let (first, since) = *first_poll.get_or_insert((queued, asked_at));
         if queued == 0 {
             return Ok(Drain {
                 orders_per_second: reservations.succeeded as f64 / reservations.started_at.elapsed().as_secs_f64(),
-                backlog: first,
-                drained_per_second: (first >= MIN_BACKLOG).then(|| first as f64 / since.elapsed().as_secs_f64()),
+                queued: first,
+                drained_per_second: (first >= MIN_QUEUE_LENGTH).then(|| first as f64 / since.elapsed().as_secs_f64()),
             });
         }
         ensure!(

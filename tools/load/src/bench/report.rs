@@ -65,7 +65,7 @@ pub struct Results {
     /// The order writer during the reservations of each round.
     pub drains: Vec<Drain>,
     /// The order writer after a pause that let a backlog grow.
-    pub backlogs: Vec<Drain>,
+    pub drains_after_pause: Vec<Drain>,
     /// Goal for the order writer on this ledger, in orders per second.
     pub writer_goal: f64,
     /// The endurance results, if measured.
@@ -112,7 +112,8 @@ pub struct Report {
     /// The order writer during the reservations, one entry per round.
     pub drains: Vec<Drain>,
     /// The order writer after a pause; only for an app that the benchmark started.
-    pub backlogs: Vec<Drain>,
+    #[serde(rename = "backlogs")]
+    pub drains_after_pause: Vec<Drain>,
     /// Goal for the order writer on this ledger, in orders per second.
     pub writer_goal: f64,
     /// The endurance results, if measured.
@@ -169,7 +170,7 @@ impl Results {
         Report {
             rows: self.series.iter().map(row).collect(),
             drains: self.drains.clone(),
-            backlogs: self.backlogs.clone(),
+            drains_after_pause: self.drains_after_pause.clone(),
             writer_goal: self.writer_goal,
             endurance: self.endurance,
             unexpected: self.unexpected(),
@@ -246,21 +247,22 @@ impl Report {
             return "order writer: not measured".to_owned();
         }
         let during_rush: Vec<f64> = self.drains.iter().map(|drain| drain.orders_per_second).collect();
-        let waiting = self.drains.iter().map(|drain| drain.backlog).max().unwrap_or_default();
-        let on_backlog: Vec<f64> = self.backlogs.iter().filter_map(|drain| drain.drained_per_second).collect();
-        let on_backlog = if on_backlog.is_empty() {
+        let waiting = self.drains.iter().map(|drain| drain.queued).max().unwrap_or_default();
+        let after_pause: Vec<f64> =
+            self.drains_after_pause.iter().filter_map(|drain| drain.drained_per_second).collect();
+        let after_pause = if after_pause.is_empty() {
             "not measured on a backlog: that takes an app of the benchmark's own (no --url)".to_owned()
         } else {
-            let backlog = self.backlogs.iter().map(|drain| drain.backlog).max().unwrap_or_default();
-            let label = if median(&on_backlog) >= self.writer_goal { "ok" } else { "below" };
+            let queued = self.drains_after_pause.iter().map(|drain| drain.queued).max().unwrap_or_default();
+            let label = if median(&after_pause) >= self.writer_goal { "ok" } else { "below" };
             format!(
-                "{} orders/s on a backlog of {backlog}, goal {:.0} {label}",
-                median_and_range(&on_backlog),
+                "{} orders/s on a backlog of {queued}, goal {:.0} {label}",
+                median_and_range(&after_pause),
                 self.writer_goal
             )
         };
         format!(
-            "order writer  {on_backlog}\n              {} orders/s from the first reservation to the empty queue; \
+            "order writer  {after_pause}\n              {} orders/s from the first reservation to the empty queue; \
              {waiting} orders or fewer waited when the last was answered",
             median_and_range(&during_rush)
         )
@@ -289,9 +291,9 @@ mod tests {
 
     use super::*;
 
-    fn measurement(answers: u64, unexpected: &[(&str, u64)]) -> Measurement {
+    fn measurement(responses: u64, unexpected: &[(&str, u64)]) -> Measurement {
         Measurement {
-            succeeded: answers,
+            succeeded: responses,
             elapsed: Duration::from_secs(1),
             latency: meter::histogram().unwrap(),
             unexpected: unexpected.iter().map(|(what, count)| ((*what).to_owned(), *count)).collect(),
@@ -317,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn one_unexpected_answer_fails_the_run() {
+    fn one_unexpected_response_fails_the_run() {
         let mut results = Results::default();
         results.add(MeasurementKind::Gate, measurement(1000, &[("500 instead of 200", 1)]));
         let report = results.report();

@@ -94,7 +94,7 @@ impl Bench {
     }
 
     /// Pauses the order writer, lets a backlog grow, and measures how fast the writer drains it.
-    pub async fn measure_backlog(&self, spawned_app: &SpawnedApp, results: &mut Results) -> Result<()> {
+    pub async fn measure_drain_after_pause(&self, spawned_app: &SpawnedApp, results: &mut Results) -> Result<()> {
         let (measurement, tickets) =
             prepare::fetch_tickets(&self.server, &self.options, &self.in_stock, &self.user_tokens).await?;
         results.add_unexpected(MeasurementKind::Ticket, measurement);
@@ -102,7 +102,7 @@ impl Bench {
         let reservations = self.reserve(&tickets).await;
         spawned_app.pause_writer(false)?;
         let reservations = reservations?;
-        results.backlogs.extend(self.wait_for_writer(&reservations).await?);
+        results.drains_after_pause.extend(self.wait_for_writer(&reservations).await?);
         results.add_unexpected(MeasurementKind::Reserve, reservations);
         Ok(())
     }

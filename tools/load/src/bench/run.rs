@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::simulation::{buyers, setup};
 
 /// Number of backlogs to measure the order writer with.
-const BACKLOGS: u32 = 3;
+const WRITER_PAUSES: u32 = 3;
 /// Progress bar steps per round: seven hello-world measurements and four others. Tickets and reservations do not
 /// advance the bar.
 const STEPS_PER_ROUND: u64 = 11;
@@ -36,7 +36,7 @@ pub async fn run(options: Options, spawned_app: Option<&SpawnedApp>) -> Result<R
     bar.set_message("preparing");
     let (rounds, reserves) = (options.rounds, options.reserves as usize);
     // Each user reserves one unit per round, one in the warm-up, and one per backlog.
-    let per_user = rounds + 1 + BACKLOGS;
+    let per_user = rounds + 1 + WRITER_PAUSES;
     let in_stock = open_activity(&app, i64::from(options.reserves) * i64::from(per_user), per_user).await?;
     let sold_out = open_activity(&app, 1, 1).await?;
     let user_tokens = buyers::sign_in(&app, &target, &in_stock.activity, reserves, &ProgressBar::hidden()).await?;
@@ -54,8 +54,8 @@ pub async fn run(options: Options, spawned_app: Option<&SpawnedApp>) -> Result<R
     }
     if let Some(spawned_app) = spawned_app {
         bar.set_message("order writer");
-        for _ in 0..BACKLOGS {
-            bench.measure_backlog(spawned_app, &mut results).await?;
+        for _ in 0..WRITER_PAUSES {
+            bench.measure_drain_after_pause(spawned_app, &mut results).await?;
         }
         results.writer_goal = if spawned_app.uses_postgres() { 10_000.0 } else { 20_000.0 };
         if bench.options.endurance {

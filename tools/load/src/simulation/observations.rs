@@ -49,7 +49,8 @@ pub struct ObservedOrder {
     /// Number of units.
     pub quantity: u32,
     /// Periods in which the order certainly owned its units.
-    pub alive: Vec<Interval>,
+    #[serde(rename = "alive")]
+    pub live_intervals: Vec<Interval>,
     /// The order cannot have expired before this time, even if unpaid.
     #[serde(serialize_with = "as_millis")]
     pub safe_until: Duration,
@@ -119,24 +120,24 @@ impl ObservedOrder {
 
     /// Units that the order still owns.
     pub fn live_units(&self) -> i64 {
-        if self.status().is_some_and(OrderStatus::owns_units) { self.quantity.into() } else { 0 }
+        if self.status().is_some_and(OrderStatus::is_live) { self.quantity.into() } else { 0 }
     }
 
     /// Records a poll that was sent at `asked_at` and answered at `answered_at`.
     pub fn record(&mut self, end: LastSeen, asked_at: Duration, answered_at: Duration) {
         self.end = end;
         match end {
-            LastSeen::Status(status) if status.is_held() => self.extend_ownership(asked_at),
+            LastSeen::Status(status) if status.is_held() => self.extend_live_interval(asked_at),
             LastSeen::Status(OrderStatus::Paid) => self.record_paid(asked_at, answered_at),
             // It expired, but not before `safe_until`.
-            LastSeen::Status(OrderStatus::Expired) => self.extend_ownership(self.safe_until),
+            LastSeen::Status(OrderStatus::Expired) => self.extend_live_interval(self.safe_until),
             LastSeen::Status(_) | LastSeen::Missing | LastSeen::Unreadable => {}
         }
     }
 
     /// An unpaid order owns its units without interruption from the start.
-    fn extend_ownership(&mut self, moment: Duration) {
-        if let Some(first) = self.alive.first_mut() {
+    fn extend_live_interval(&mut self, moment: Duration) {
+        if let Some(first) = self.live_intervals.first_mut() {
             first.until = first.until.max(moment);
         }
     }
@@ -144,12 +145,12 @@ impl ObservedOrder {
     /// An order that is paid in time owned its units throughout. One that is paid late may have lost them to another
     /// order in between.
     fn record_paid(&mut self, asked_at: Duration, answered_at: Duration) {
-        if answered_at > self.safe_until && self.alive.len() == 1 && self.paid_in_time.is_none() {
+        if answered_at > self.safe_until && self.live_intervals.len() == 1 && self.paid_in_time.is_none() {
             self.paid_in_time = Some(false);
-            self.alive.push(Interval { from: answered_at, until: answered_at });
+            self.live_intervals.push(Interval { from: answered_at, until: answered_at });
         }
         self.paid_in_time.get_or_insert(true);
-        if let Some(last) = self.alive.last_mut() {
+        if let Some(last) = self.live_intervals.last_mut() {
             last.until = last.until.max(asked_at);
         }
     }
@@ -185,7 +186,7 @@ pub(super) fn correct_sale() -> Observations {
         user: format!("user-{n}"),
         sku: "a".to_owned(),
         quantity,
-        alive: vec![Interval { from: Duration::from_secs(1), until: Duration::from_secs(2) }],
+        live_intervals: vec![Interval { from: Duration::from_secs(1), until: Duration::from_secs(2) }],
         safe_until: Duration::from_secs(2),
         intent,
         payment,
@@ -234,41 +235,41 @@ mod tests {
         (span.from.as_secs(), span.until.as_secs())
     }
 
-    fn ownership_after(statuses: &[(OrderStatus, u64)]) -> Vec<(u64, u64)> {
+    fn live_intervals_after(statuses: &[(OrderStatus, u64)]) -> Vec<(u64, u64)> {
         let mut order = correct_sale().orders[0].clone();
-        order.alive = vec![Interval { from: Duration::from_secs(1), until: Duration::from_secs(1) }];
+        order.live_intervals = vec![Interval { from: Duration::from_secs(1), until: Duration::from_secs(1) }];
         order.safe_until = Duration::from_secs(10);
         for (status, asked_at) in statuses {
             order.record(LastSeen::Status(*status), Duration::from_secs(*asked_at), Duration::from_secs(asked_at + 1));
         }
-        order.alive.into_iter().map(seconds).collect()
+        order.live_intervals.into_iter().map(seconds).collect()
     }
 
     #[test]
-    fn an_order_paid_in_time_owned_its_units_throughout() {
+    fn an_order_paid_in_time_was_live_throughout() {
         assert_eq!(
-            ownership_after(&[(OrderStatus::PendingPayment, 3), (OrderStatus::Paid, 5), (OrderStatus::Paid, 30)]),
+            live_intervals_after(&[(OrderStatus::PendingPayment, 3), (OrderStatus::Paid, 5), (OrderStatus::Paid, 30)]),
             [(1, 30)]
         );
     }
 
     #[test]
-    fn an_order_paid_late_may_have_lost_its_units_in_between() {
+    fn an_order_paid_late_may_not_have_been_live_in_between() {
         assert_eq!(
-            ownership_after(&[(OrderStatus::PendingPayment, 3), (OrderStatus::Paid, 20), (OrderStatus::Paid, 30)]),
+            live_intervals_after(&[(OrderStatus::PendingPayment, 3), (OrderStatus::Paid, 20), (OrderStatus::Paid, 30)]),
             [(1, 3), (21, 30)]
         );
     }
 
     #[test]
-    fn an_expired_order_owned_its_units_until_it_could_expire() {
-        assert_eq!(ownership_after(&[(OrderStatus::PendingPayment, 3), (OrderStatus::Expired, 20)]), [(1, 10)]);
+    fn an_expired_order_was_live_until_it_could_expire() {
+        assert_eq!(live_intervals_after(&[(OrderStatus::PendingPayment, 3), (OrderStatus::Expired, 20)]), [(1, 10)]);
     }
 
     #[test]
-    fn a_refund_does_not_extend_the_ownership() {
+    fn a_refund_does_not_extend_the_live_interval() {
         assert_eq!(
-            ownership_after(&[
+            live_intervals_after(&[
                 (OrderStatus::PendingPayment, 3),
                 (OrderStatus::Refunding, 20),
                 (OrderStatus::Refunded, 30)

@@ -37,7 +37,7 @@ pub async fn drive_order(
         user: run.user_id(visit.buyer),
         sku: run.activity.skus[visit.sku].clone(),
         quantity: visit.quantity,
-        alive: vec![Interval { from: accepted_at, until: accepted_at }],
+        live_intervals: vec![Interval { from: accepted_at, until: accepted_at }],
         safe_until: run.since_start(due) + pay_timeout.saturating_sub(DEADLINE_ROUNDING),
         intent: visit.intent,
         payment: Confirmation::No,

@@ -14,7 +14,7 @@ td.n{text-align:right;font-variant-numeric:tabular-nums}svg{max-width:100%;heigh
 
 /// The whole page, without external resources.
 pub fn html(report: &Report) -> Result<String> {
-    let plots = [plots::answers(report)?, plots::latency(report)?, plots::stock(report)?];
+    let plots = [plots::responses(report)?, plots::latency(report)?, plots::stock(report)?];
     let sale = &report.sale;
     let page = html! {
         (DOCTYPE)

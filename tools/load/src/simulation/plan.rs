@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_draws_the_same_crowd() {
+    fn the_same_seed_draws_the_same_visits() {
         let options = options("--buyers 200 --skus 3 --per-user 4");
         assert_eq!(format!("{:?}", draw_visits(&options, 7)), format!("{:?}", draw_visits(&options, 7)));
         assert_ne!(format!("{:?}", draw_visits(&options, 7)), format!("{:?}", draw_visits(&options, 8)));

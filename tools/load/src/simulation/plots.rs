@@ -23,13 +23,13 @@ const COLORS: [RGBColor; 6] = [
 type Series = (String, Vec<(f64, f64)>);
 
 /// Responses to reservations per timeline bucket, by label.
-pub fn answers(report: &Report) -> Result<String> {
+pub fn responses(report: &Report) -> Result<String> {
     let Some(reserve) = step(report, Step::Reserve) else { return Ok(String::new()) };
     let kinds: BTreeSet<&String> = reserve.answers.keys().collect();
     let per_second = 1000.0 / report.timeline_step_ms as f64;
     let series = |kind: &&String| {
-        let points = contiguous(&reserve.timeline).map(|(at, answers)| {
-            let count = answers.and_then(|answers| answers.get(*kind)).copied().unwrap_or_default();
+        let points = contiguous(&reserve.timeline).map(|(at, responses)| {
+            let count = responses.and_then(|responses| responses.get(*kind)).copied().unwrap_or_default();
             (seconds(report, at * report.timeline_step_ms), count as f64 * per_second)
         });
         ((*kind).clone(), points.collect())
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_without_responses_are_included() {
+    fn buckets_without_responses_are_included() {
         let timeline = BTreeMap::from([(3, "a"), (5, "b")]);
         assert_eq!(contiguous(&timeline).collect::<Vec<_>>(), [(3, Some(&"a")), (4, None), (5, Some(&"b"))]);
         assert_eq!(contiguous(&BTreeMap::<u64, ()>::new()).count(), 0);

@@ -16,7 +16,7 @@ pub struct Progress {
     /// Orders whose buyer is done.
     pub orders: ProgressBar,
     /// The wait until all orders are settled.
-    pub settling: ProgressBar,
+    pub finishing: ProgressBar,
     /// Orders that are polled once more.
     pub checking: ProgressBar,
 }
@@ -33,7 +33,7 @@ impl Progress {
             tickets: bar("tickets", visits),
             reserved: bar("reserve", visits),
             orders: bar("orders", 0),
-            settling: ProgressBar::new_spinner().with_style(spinner_style()).with_prefix("settle"),
+            finishing: ProgressBar::new_spinner().with_style(spinner_style()).with_prefix("settle"),
             checking: bar("check", 0),
             bars,
         }

@@ -39,7 +39,7 @@ pub async fn recover_orders(run: &RunContext, reports: &[VisitReport]) -> Recove
     let mut known: BTreeSet<String> = reports.iter().flat_map(|report| report.order_nos.clone()).collect();
     let mut recovered = RecoveredOrders::default();
     for report in reports {
-        if !report.response_lost || !report.order_nos.is_empty() {
+        if !report.outcome_uncertain || !report.order_nos.is_empty() {
             continue;
         }
         let Some(orders) = list_orders(run, report.index).await else {
@@ -70,7 +70,7 @@ async fn list_orders(run: &RunContext, index: usize) -> Option<Vec<ObservedOrder
         user: run.user_id(buyer),
         sku: order.sku,
         quantity: order.quantity,
-        alive: vec![Interval { from: now, until: now }],
+        live_intervals: vec![Interval { from: now, until: now }],
         safe_until: now,
         intent: Intent::Leave,
         payment: Confirmation::No,

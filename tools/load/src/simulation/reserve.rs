@@ -22,7 +22,7 @@ pub struct Attempt {
     /// How it ended.
     pub outcome: Outcome,
     /// Whether a response was lost. The app may then have an order that the buyer does not know of.
-    pub response_lost: bool,
+    pub outcome_uncertain: bool,
 }
 
 /// How a reservation ended.
@@ -61,32 +61,32 @@ pub async fn reserve(run: &RunContext, index: usize, due: Instant) -> Attempt {
     let mut gate_view = run.gate.clone();
     let mut backoff = Backoff::default();
     let mut due = due;
-    let mut response_lost = false;
+    let mut outcome_uncertain = false;
     let mut responses = 0;
     let mut last_label = "no start key".to_owned();
     loop {
         let Some(start_key) = gate::wait_for_start_key(&mut gate_view, deadline).await else {
-            return Attempt { outcome: Outcome::GaveUp(format!("gate shut, {last_label}")), response_lost };
+            return Attempt { outcome: Outcome::GaveUp(format!("gate shut, {last_label}")), outcome_uncertain };
         };
         let call = reservation_call(run, visit, &run.tickets[index].ticket, &start_key);
         let outcome = run.app.send(Step::Reserve, due, &call).await;
         let next_step = match outcome {
             Ok(response) => {
-                response_lost |= matches!(response.status, 500 | 502 | 504);
+                outcome_uncertain |= matches!(response.status, 500 | 502 | 504);
                 responses += 1;
                 next_step(&response, &mut backoff, responses >= run.options.tries)
             }
             Err(error) => {
-                response_lost |= error != RequestError::ConnectFailed;
+                outcome_uncertain |= error != RequestError::ConnectFailed;
                 NextStep::Retry(backoff.next_delay(), error.to_string())
             }
         };
         match next_step {
-            NextStep::Finish(outcome) => return Attempt { outcome, response_lost },
+            NextStep::Finish(outcome) => return Attempt { outcome, outcome_uncertain },
             NextStep::Retry(delay, label) => {
                 due = Instant::now() + delay;
                 if due >= deadline {
-                    return Attempt { outcome: Outcome::GaveUp(label), response_lost };
+                    return Attempt { outcome: Outcome::GaveUp(label), outcome_uncertain };
                 }
                 last_label = label;
                 tokio::time::sleep(delay).await;

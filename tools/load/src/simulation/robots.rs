@@ -84,7 +84,7 @@ impl Robots {
                 index,
                 order_nos,
                 outcome,
-                response_lost: false,
+                outcome_uncertain: false,
                 refused: false,
                 order: Some(order),
             });

@@ -16,7 +16,7 @@ use super::samples::{StockSample, StockSampler};
 use super::setup::{Rules, TestActivity};
 use super::verdict::evaluate;
 use super::visits::{VisitReport, run_visits};
-use super::{Options, buyers, reconcile, robots, settle, setup};
+use super::{Options, buyers, finish, reconcile, robots, setup};
 use crate::app::App;
 use crate::meter::BUCKET;
 
@@ -101,11 +101,11 @@ async fn run_sale(run: &Arc<RunContext>, starts_at: Instant) -> Result<SaleOutco
     progress.end(&progress.reserved);
     progress.end(&progress.orders);
     let visits = count_outcomes(&reports);
-    progress.begin(&progress.settling);
-    if !settle::wait_until_settled(run).await {
+    progress.begin(&progress.finishing);
+    if !finish::wait_until_finished(run).await {
         progress.print("the books did not come to rest in time: judged as they are");
     }
-    progress.end(&progress.settling);
+    progress.end(&progress.finishing);
     let stock = sampler.stop();
 
     progress.begin(&progress.checking);

@@ -78,8 +78,8 @@ pub async fn check_reachable(app: &App, url: &str) -> Result<()> {
 /// Creates the activity and publishes it.
 pub async fn publish(app: &App, activity: &TestActivity, rules: &Rules) -> Result<()> {
     let starts_at = OffsetDateTime::now_utc() + rules.start_in;
-    let draft = draft(activity, rules, starts_at)?;
-    app.send_admin(Call::put(activity.admin_path(""), &draft), ADMIN_TIMEOUT)
+    let spec = activity_spec(activity, rules, starts_at)?;
+    app.send_admin(Call::put(activity.admin_path(""), &spec), ADMIN_TIMEOUT)
         .await?
         .error_for_status("creating the activity")?;
     app.send_admin(Call::post(activity.admin_path("/publish"), &Value::Null), ADMIN_TIMEOUT)
@@ -96,7 +96,7 @@ pub async fn close(app: &App, activity: &TestActivity) -> Result<()> {
     Ok(())
 }
 
-fn draft(activity: &TestActivity, rules: &Rules, starts_at: OffsetDateTime) -> Result<Value> {
+fn activity_spec(activity: &TestActivity, rules: &Rules, starts_at: OffsetDateTime) -> Result<Value> {
     // Truncate to milliseconds: readers of the contract need not support a finer resolution.
     let starts_at = starts_at.replace_millisecond(starts_at.millisecond()).context("a time without fractions")?;
     let ends_at = starts_at + Duration::from_secs(3600);
@@ -128,14 +128,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_draft_lists_every_sku_and_has_no_limit_per_address() {
+    fn the_spec_lists_every_sku_and_has_no_limit_per_address() {
         let activity = TestActivity::new(2, 7);
         let rules = Rules { start_in: Duration::ZERO, pay_timeout: 9, per_user: 3 };
-        let draft = draft(&activity, &rules, OffsetDateTime::UNIX_EPOCH).unwrap();
-        assert_eq!(draft["starts_at"], "1970-01-01T00:00:00Z");
-        assert_eq!(draft["skus"][1]["sku"], "sku-2");
-        assert_eq!(draft["skus"][1]["total"], 7);
-        assert_eq!(draft["pay_timeout_seconds"], 9);
-        assert!(draft["limits"]["ip"].is_null() && draft["limits"].get("ip").is_some());
+        let spec = activity_spec(&activity, &rules, OffsetDateTime::UNIX_EPOCH).unwrap();
+        assert_eq!(spec["starts_at"], "1970-01-01T00:00:00Z");
+        assert_eq!(spec["skus"][1]["sku"], "sku-2");
+        assert_eq!(spec["skus"][1]["total"], 7);
+        assert_eq!(spec["pay_timeout_seconds"], 9);
+        assert!(spec["limits"]["ip"].is_null() && spec["limits"].get("ip").is_some());
     }
 }

@@ -21,7 +21,7 @@ pub struct VisitReport {
     /// How it ended, as the report counts it, such as `accepted` or `409 sold_out`.
     pub outcome: String,
     /// Whether a response was lost.
-    pub response_lost: bool,
+    pub outcome_uncertain: bool,
     /// Whether the ticket was refused for good at least once.
     pub refused: bool,
     /// The order, if one was made.
@@ -100,7 +100,7 @@ fn summarize(index: usize, attempts: &[Attempt]) -> VisitReport {
         index,
         order_nos,
         outcome,
-        response_lost: attempts.iter().any(|attempt| attempt.response_lost),
+        outcome_uncertain: attempts.iter().any(|attempt| attempt.outcome_uncertain),
         refused: attempts.iter().any(|attempt| matches!(attempt.outcome, Outcome::Refused(_))),
         order: None,
     }

@@ -10,7 +10,7 @@ use super::super::observations::ObservedOrder;
 /// such response. A returned unit that is sold again is therefore never counted twice.
 pub(super) fn peak_live_units<'a>(orders: impl Iterator<Item = &'a ObservedOrder>) -> i64 {
     let mut changes: Vec<(Duration, i64)> = Vec::new();
-    for (order, span) in orders.flat_map(|order| order.alive.iter().map(move |span| (order, span))) {
+    for (order, span) in orders.flat_map(|order| order.live_intervals.iter().map(move |span| (order, span))) {
         if span.until > span.from {
             changes.push((span.from, order.quantity.into()));
             changes.push((span.until, -i64::from(order.quantity)));
@@ -18,11 +18,11 @@ pub(super) fn peak_live_units<'a>(orders: impl Iterator<Item = &'a ObservedOrder
     }
     // At the same instant returns come first: negative numbers sort before positive ones.
     changes.sort_unstable();
-    let mut alive = 0;
+    let mut live = 0;
     let mut peak = 0;
     for (_, units) in changes {
-        alive += units;
-        peak = peak.max(alive);
+        live += units;
+        peak = peak.max(live);
     }
     peak
 }
@@ -35,9 +35,9 @@ mod tests {
     #[test]
     fn a_unit_returned_and_sold_again_counts_once() {
         let mut orders = correct_sale().orders;
-        orders[1].alive[0] = Interval { from: Duration::from_secs(2), until: Duration::from_secs(3) };
+        orders[1].live_intervals[0] = Interval { from: Duration::from_secs(2), until: Duration::from_secs(3) };
         assert_eq!(peak_live_units(orders[..2].iter()), 2);
-        orders[1].alive[0].from = Duration::from_millis(1999);
+        orders[1].live_intervals[0].from = Duration::from_millis(1999);
         assert_eq!(peak_live_units(orders[..2].iter()), 3);
     }
 }

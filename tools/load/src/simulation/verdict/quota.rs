@@ -73,8 +73,8 @@ mod tests {
         let mut observations = correct_sale();
         let mut second = observations.orders[0].clone();
         second.order_no = "s.4".to_owned();
-        second.alive[0].from = second.alive[0].until;
-        second.alive[0].until *= 2;
+        second.live_intervals[0].from = second.live_intervals[0].until;
+        second.live_intervals[0].until *= 2;
         second.end = LastSeen::Status(OrderStatus::Expired);
         observations.orders.push(second);
         assert_eq!(check(&observations).finding, Finding::Ok);

@@ -52,7 +52,7 @@ fn returned_units(observations: &Observations, sku: &str) -> u32 {
     observations
         .orders
         .iter()
-        .filter(|order| order.sku == sku && order.status().is_some_and(|status| !status.owns_units()))
+        .filter(|order| order.sku == sku && order.status().is_some_and(|status| !status.is_live()))
         .map(|order| order.quantity)
         .sum()
 }

@@ -13,7 +13,7 @@ use crate::wire::Stats;
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Waits until the sale is settled. Returns `false` if that takes longer than the pay timeout plus `--settle` seconds.
-pub async fn wait_until_settled(run: &RunContext) -> bool {
+pub async fn wait_until_finished(run: &RunContext) -> bool {
     let sweep_every = Duration::from_secs(run.options.sweep_every.into());
     let seconds = run.options.pay_timeout + run.options.settle;
     let deadline = Instant::now() + Duration::from_secs(seconds.into());
@@ -24,8 +24,8 @@ pub async fn wait_until_settled(run: &RunContext) -> bool {
             next_sweep = Instant::now() + sweep_every;
         }
         if let Some(stats) = fetch_stats(&run.app, &run.activity, ADMIN_TIMEOUT).await {
-            run.progress.settling.set_message(describe(&stats));
-            if is_settled(&stats) {
+            run.progress.finishing.set_message(describe(&stats));
+            if is_finished(&stats) {
                 return true;
             }
         }
@@ -34,7 +34,7 @@ pub async fn wait_until_settled(run: &RunContext) -> bool {
     false
 }
 
-fn is_settled(stats: &Stats) -> bool {
+fn is_finished(stats: &Stats) -> bool {
     stats.queue == 0 && stats.skus.iter().all(|sku| sku.held == 0) && open_orders(stats) == 0
 }
 
@@ -64,10 +64,10 @@ mod tests {
     }
 
     #[test]
-    fn a_sale_is_settled_when_nothing_is_queued_held_or_pending() {
-        assert!(is_settled(&stats(0, 0, 0)));
-        assert!(!is_settled(&stats(1, 0, 0)));
-        assert!(!is_settled(&stats(0, 1, 0)));
-        assert!(!is_settled(&stats(0, 0, 1)));
+    fn a_sale_is_finished_when_nothing_is_queued_held_or_pending() {
+        assert!(is_finished(&stats(0, 0, 0)));
+        assert!(!is_finished(&stats(1, 0, 0)));
+        assert!(!is_finished(&stats(0, 1, 0)));
+        assert!(!is_finished(&stats(0, 0, 1)));
     }
 }
