@@ -232,23 +232,33 @@ async fn run_round(seed: u64, durability: Durability) {
             let allowed = durability == Durability::EverySecond && redis_kills.iter().any(within_loss_window);
             let offsets: Vec<_> =
                 redis_kills.iter().map(|killed_at| (*killed_at - sent_at, *killed_at - received_at)).collect();
-            assert!(allowed, "seed {seed}: {order_no} is lost; asked and answered before the deaths: {offsets:?}");
+            assert!(
+                allowed,
+                "seed {seed}: {order_no} is lost; requested and acknowledged before the kills at: {offsets:?}"
+            );
             lost += 1;
             continue;
         }
         let status = response.is(200).text("status");
         if acknowledged.paid {
-            assert!(matches!(&*status, "paid" | "refunding" | "refunded"), "seed {seed}: paid, and it is {status}");
+            assert!(
+                matches!(&*status, "paid" | "refunding" | "refunded"),
+                "seed {seed}: a paid order has the status {status}"
+            );
         }
         let replayed = app.reserve(&activity, buyer, "a", 1).await;
         if status != "failed" {
-            assert_eq!(replayed.is(202).text("order_no"), order_no, "seed {seed}: the same ticket, the same order");
+            assert_eq!(
+                replayed.is(202).text("order_no"),
+                order_no,
+                "seed {seed}: a retry with the same ticket returned another order"
+            );
         }
     }
     let accepted = acknowledged.iter().filter(|acknowledged| acknowledged.lock().unwrap().accepted.is_some()).count();
     println!("seed {seed}: {accepted} accepted, {lost} lost, Redis died {} times", redis_kills.len());
-    assert!(accepted > lost, "seed {seed}: nobody bought anything");
-    assert_eq!(app.settle_and_count(&activity).await, [left, held, sold], "seed {seed}: asking again took nothing");
+    assert!(accepted > lost, "seed {seed}: all {accepted} accepted orders were lost");
+    assert_eq!(app.settle_and_count(&activity).await, [left, held, sold], "seed {seed}: the retries changed the stock");
 }
 
 /// Returns the seed in `STAMPEDE_SEED`, or one for each of `rounds` from the current time.

@@ -25,7 +25,10 @@ async fn orders_are_paid_with_only_http_postgresql_and_a_sweeper() {
         settings.manifest = akamai::MANIFEST_FILE.into();
         settings.variables.set_ledger(&postgres.url()).expect("a URL");
     }));
-    assert!(!app.with_app(|app| app.output()).contains("Active Channels"), "somebody listens to Redis");
+    assert!(
+        !app.with_app(|app| app.output()).contains("Active Channels"),
+        "a component is subscribed to a Redis channel"
+    );
     let (http, token) = (app.http.clone(), app.variables.get("cron_token").to_owned());
     let sweeper = tokio::spawn(async move {
         let mut interval = tokio::time::interval(SWEEP_INTERVAL);
@@ -58,7 +61,7 @@ async fn orders_are_paid_with_only_http_postgresql_and_a_sweeper() {
     sweeper.abort();
     assert_eq!(app.settle_and_count(&activity).await, [1, 0, 9]);
     assert_eq!(app.count_orders_with_status(&activity, "paid").await, 9);
-    assert!(!app.ledger_file().exists(), "somebody opened SQLite");
+    assert!(!app.ledger_file().exists(), "a component opened the SQLite ledger");
 }
 
 #[test]

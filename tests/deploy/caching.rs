@@ -73,7 +73,7 @@ async fn a_polled_gate_is_never_older_than_two_seconds() {
             let number = nginx.http.get(path, "").await.is(200).json()["number"].clone();
             if number == current {
                 let age = sent_at - since;
-                assert!(age <= Duration::from_millis(2_100), "{path} is {age:?} old for who asks now");
+                assert!(age <= Duration::from_millis(2_100), "{path} is {age:?} old");
             } else {
                 (current, since, changes) = (number, Instant::now(), changes + 1);
                 first.get_or_insert(sent_at);
@@ -84,7 +84,7 @@ async fn a_polled_gate_is_never_older_than_two_seconds() {
         let requests = app.requests_containing(path).iter().filter(|request| request.target == path).count();
         assert!(
             requests == 3 && elapsed >= Duration::from_millis(1_900),
-            "{path} was asked for {requests} times in {elapsed:?}"
+            "{path} was requested {requests} times in {elapsed:?}"
         );
     }
 }
@@ -123,12 +123,12 @@ async fn personal_routes_are_never_cached_and_pass_the_token_on() {
     let nginx = NginxProxy::in_front_of(&[&app]);
     for path in ["/api/orders/demo.1", "/api/orders", "/api/activities/demo/nothing", "/sandbox/pay/1"] {
         let [one, two] = [nginx.http.get(path, "ada").await.is(200), nginx.http.get(path, "bob").await.is(200)];
-        assert_ne!(one.body, two.body, "{path} was kept");
+        assert_ne!(one.body, two.body, "{path} was cached");
     }
     for path in ["/api/activities/demo/ticket", "/api/activities/demo/challenge", "/api/activities/demo/orders"] {
         let [one, two] =
             [nginx.http.post(path, "ada", &json!({})).await, nginx.http.post(path, "bob", &json!({})).await];
-        assert_ne!(one.body, two.body, "{path} was kept");
+        assert_ne!(one.body, two.body, "{path} was cached");
     }
     let tokens: Vec<String> =
         app.requests_containing("/").iter().map(|request| request.header("authorization").to_owned()).collect();

@@ -124,7 +124,11 @@ fn the_example_environment_lists_every_variable_with_its_default() {
     }
     assert_eq!(listed.keys().collect::<Vec<_>>(), declared.keys().collect::<Vec<_>>());
     for secret in ["JWT_KEY", "TICKET_SECRET", "WEBHOOK_SECRETS", "ADDRESS_KEY", "ADMIN_TOKEN", "CRON_TOKEN"] {
-        assert_eq!(listed[&format!("SPIN_VARIABLE_{secret}")], "", "an example of a secret is somebody's secret");
+        assert_eq!(
+            listed[&format!("SPIN_VARIABLE_{secret}")],
+            "",
+            "the example file has a value for the secret {secret}"
+        );
     }
 }
 

@@ -30,7 +30,7 @@ async fn an_activity_goes_from_draft_to_its_last_refund() {
     .await;
     assert_eq!(gate.header("cache-control"), "public, max-age=0, s-maxage=1");
     assert_eq!(gate.json()["phase"], "scheduled");
-    assert!(gate.json().get("start_key").is_none(), "known too early: {gate:?}");
+    assert!(gate.json().get("start_key").is_none(), "the start key is visible before the start: {gate:?}");
 
     let signed_in = app.http.post("/sandbox/sign-in", "", &json!({"user": "ada"})).await.is(200);
     let jwt = signed_in.text("token");
@@ -239,7 +239,7 @@ async fn a_dead_letter_is_replayed_once() {
         .await
         .expect("a message");
     let path = format!("/dead-letters/{}.{ulid}/replay", activity.id);
-    eventually("the message to die and to be put back", async || {
+    eventually("the message to become a dead letter and to be requeued", async || {
         app.sweep().await;
         let response = app.call_admin(Method::POST, &path, &Value::Null).await;
         if response.status == 202 { Ok(()) } else { Err(response.body) }

@@ -174,7 +174,7 @@ async fn a_rotated_start_key_applies_everywhere_within_two_seconds_and_the_old_o
     let start = Instant::now();
     // F5 applies to the time at which a request is sent, however long its response takes.
     let in_time = |sent_after: Duration| {
-        assert!(sent_after < Duration::from_secs(2), "the old key for who asks after {sent_after:?}")
+        assert!(sent_after < Duration::from_secs(2), "a request sent after {sent_after:?} got the old key")
     };
     app.reserve(&activity, &ada, "a", 1).await.is_problem(403, "start_key_invalid");
     let fresh = eventually("the new key in the gate", async || {

@@ -461,6 +461,6 @@ async fn an_invalid_query_or_header_is_refused_or_ignored_without_a_server_error
             .await
             .expect("an answer");
         let response = response.is(202);
-        assert_ne!(response.header("x-request-id"), value, "echoed as it came: {response:?}");
+        assert_ne!(response.header("x-request-id"), value, "an invalid request id was echoed: {response:?}");
     }
 }

@@ -72,7 +72,7 @@ async fn an_address_is_encrypted_in_the_ledger_and_shown_only_to_operators() {
     assert_eq!(app.query_ledger_i64(&plain).await, 0);
     let stored = format!("SELECT COUNT(*) FROM addresses WHERE order_no = '{order_no}'");
     assert_eq!(app.query_ledger_i64(&stored).await, 1);
-    assert!(!app.with_app(|app| app.output()).contains("Mill Lane"), "an address in the log");
+    assert!(!app.with_app(|app| app.output()).contains("Mill Lane"), "the address is in the log");
     assert!(app.get_order(&order_no, &buyer.jwt).await.json()["address"].is_null());
     app.http.get(&format!("/api/admin{path}"), &buyer.jwt).await.is_problem(401, "unauthenticated");
 }

@@ -164,7 +164,7 @@ async fn proof_of_work_costs_more_when_visitors_outnumber_units() {
         if cost > base_cost { Ok(cost) } else { Err(cost.to_string()) }
     })
     .await;
-    assert_eq!(raised_cost, 8 * base_cost, "and never more than that");
+    assert_eq!(raised_cost, 8 * base_cost, "the raised cost is not 8 times the base cost");
     // The gate also spreads the start over a longer time.
     support::eventually("a longer spread", async || {
         let gate = app.http.get(&format!("/api/activities/{}/gate.json", activity.id), "").await.is(200).json();

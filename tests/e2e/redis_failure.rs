@@ -173,7 +173,7 @@ async fn an_activity_is_shown_without_its_stock_while_redis_is_unreachable() {
     };
     shown("the stock", json!(10)).await;
     proxy.disable();
-    shown("nobody to know the stock", Value::Null).await;
+    shown("the stock to be unknown", Value::Null).await;
     app.http.get("/api/activities/no-such-sale", "").await.is_problem(503, "not_ready");
     proxy.enable();
     shown("the stock again", json!(10)).await;
@@ -331,7 +331,7 @@ async fn an_emptied_redis_is_rebuilt_with_a_new_epoch() {
     assert_eq!(rebuilt, json!({"outcome": "done", "orders": 1, "epoch": 2}));
     assert_recovered(&app, &fixture, [8, 2, 0]).await;
     let replayed = app.reserve(&fixture.activity, &fixture.second_buyer, "a", 1).await.is(202).text("order_no");
-    assert_eq!(replayed, lost, "the same ticket, the same number");
+    assert_eq!(replayed, lost, "a retry with the same ticket returned another order number");
     // An open activity cannot be rebuilt.
     app.call_admin(Method::POST, &format!("{path}/rebuild"), &Value::Null).await.is_problem(409, "state_conflict");
 }

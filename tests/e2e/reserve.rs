@@ -112,7 +112,7 @@ async fn a_refused_reservation_does_not_use_up_the_ticket() {
             return Ok(());
         }
         // C6: within a second of the release, counted from when the request was sent, not from its response.
-        assert!(sent_after.as_millis() < 1_100, "still sold out for who asks after {sent_after:?}");
+        assert!(sent_after.as_millis() < 1_100, "still sold out for a request sent after {sent_after:?}");
         Err(response.is_problem(409, "sold_out").body)
     })
     .await;

@@ -20,7 +20,7 @@ async fn assert_refused(name: &str, case: &str, change: impl FnOnce(&mut Variabl
         Ok(stack) => stack,
         Err(error) => {
             let message = format!("{error:#}");
-            assert!(message.contains(name), "{case} {name}: ended without naming it: {message}");
+            assert!(message.contains(name), "{case} {name}: the error does not name the variable: {message}");
             return;
         }
     };

@@ -21,7 +21,7 @@ async fn pending_work_is_counted_until_it_is_done() {
         let (fixture, provider, endpoint) =
             (new_fixture(ledger, 2, 1).await, FakeProvider::default(), FakeEndpoint::default());
         let count = async || load(&fixture.sql).await.unwrap();
-        assert_eq!(count().await, Backlog::default(), "{ledger}: nothing waits");
+        assert_eq!(count().await, Backlog::default(), "{ledger}: the backlog of a new activity is not empty");
 
         set_enabled(&fixture.sql, true).await.unwrap();
         let order_no = fixture.paid_order(1, "ada").await;
@@ -32,17 +32,21 @@ async fn pending_work_is_counted_until_it_is_done() {
             deliver_due(&endpoint, &fixture.sql, target, || NOW).await.unwrap();
         }
         set_enabled(&fixture.sql, false).await.unwrap();
-        assert_eq!(count().await, Backlog::default(), "{ledger}: all were sent");
+        assert_eq!(count().await, Backlog::default(), "{ledger}: delivered events are still in the backlog");
 
         fixture.request_refund(&order_no).await.unwrap();
         fixture.payment_succeeded_with_id(&order_no, "twice").await.unwrap();
-        assert_eq!(count().await, Backlog { refunds: 2, ..Backlog::default() }, "{ledger}: both books");
+        assert_eq!(
+            count().await,
+            Backlog { refunds: 2, ..Backlog::default() },
+            "{ledger}: expected one refund of an order and one of an overpayment"
+        );
         provider.refund_behaviour.set(RefundBehaviour::Fail);
         fixture.send_refunds(&provider, 0).await.unwrap();
         assert_eq!(count().await, Backlog { refunds: 2, stuck_refunds: 2, ..Backlog::default() }, "{ledger}");
         provider.refund_behaviour.set(RefundBehaviour::Succeed);
         fixture.send_refunds(&provider, 100_000).await.unwrap();
-        assert_eq!(count().await, Backlog::default(), "{ledger}: the money is back");
+        assert_eq!(count().await, Backlog::default(), "{ledger}: confirmed refunds are still in the backlog");
 
         fixture.apply_callback("payment.succeeded", &order_no, "wrong", 1).await.unwrap();
         fixture.apply_callback("payment.succeeded", &fixture.order_no(7), "unknown", 100).await.unwrap();
@@ -61,6 +65,6 @@ async fn pending_work_is_counted_until_it_is_done() {
         let dead_letter = workflows::queue::dead_letters::list(&fixture.sql, "", 200).await.unwrap().remove(0);
         let dead_letter = domain::ids::OrderNo::parse(&dead_letter.order_no).unwrap();
         workflows::queue::dead_letters::requeue(&fixture.redis, &fixture.sql, &dead_letter, NOW.plus(1)).await.unwrap();
-        assert_eq!(count().await.dead_letters, 0, "{ledger}: put back");
+        assert_eq!(count().await.dead_letters, 0, "{ledger}: a requeued message still counts as a dead letter");
     }
 }

@@ -56,29 +56,37 @@ async fn a_refund_that_bounces_after_it_was_confirmed_is_held_and_sent_again_by_
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
 
         assert_eq!(fixture.refund_failed(&order_no, &payment, "re_0", "f1").await, CallbackOutcome::Held, "{ledger}");
-        assert_eq!(fixture.held_callbacks().await, bounced_callback("f1"), "{ledger}: an operator sees it");
+        assert_eq!(
+            fixture.held_callbacks().await,
+            bounced_callback("f1"),
+            "{ledger}: the bounced refund is not held for an operator"
+        );
         assert_eq!(load(&fixture.sql).await.unwrap().held_callbacks, 1, "{ledger}");
-        assert_eq!(payments::erase(&fixture.sql, NOW.plus(1), 10).await.unwrap(), 2, "{ledger}: the held one stays");
+        assert_eq!(
+            payments::erase(&fixture.sql, NOW.plus(1), 10).await.unwrap(),
+            2,
+            "{ledger}: the held callback was erased"
+        );
         assert_eq!(
             refunds::list_unconfirmed(&fixture.sql).await.unwrap(),
             [],
-            "{ledger}: nothing is sent that nobody asked for"
+            "{ledger}: a refund is due before an operator requested it"
         );
         assert_eq!(
             held::refund(&fixture.sql, "f1").await.unwrap(),
             ResolveOutcome::NotHeld,
-            "{ledger}: it is no payment"
+            "{ledger}: a bounced refund was refunded like a held payment"
         );
 
         let reapply = async || held::reapply(&fixture.redis, &fixture.sql, "f1", NOW).await.unwrap();
         assert_eq!(reapply().await, ResolveOutcome::Done(CallbackOutcome::Changed), "{ledger}");
-        assert_eq!(reapply().await, ResolveOutcome::NotHeld, "{ledger}: once");
+        assert_eq!(reapply().await, ResolveOutcome::NotHeld, "{ledger}: the second reapply had an effect");
         let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
         assert_eq!((open.len(), open[0].kind, open[0].failures), (1, RefundKind::Orders, 1), "{ledger}");
         fixture.send_refunds(&provider, 60_000).await.unwrap();
-        assert_eq!(provider.refunds.borrow().len(), 2, "{ledger}: another refund");
+        assert_eq!(provider.refunds.borrow().len(), 2, "{ledger}: no second refund was sent");
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}: confirmed");
-        assert_eq!(fixture.units().await, (5, 0, 0), "{ledger}: its unit was put back once");
+        assert_eq!(fixture.units().await, (5, 0, 0), "{ledger}: its unit was not returned exactly once");
 
         // The first refund's failure is reported again, with other event ids. The second refund returned the money.
         assert_eq!(

@@ -128,7 +128,11 @@ async fn an_unresponsive_provider_leaves_the_order_pending() {
             matches!(fixture.checkout(&provider, &order_no, "sealed").await.unwrap(), CommandOutcome::Done(_)),
             "{ledger}"
         );
-        assert_eq!(provider.sessions.borrow().len(), 1, "{ledger}: the first answer was lost, its session was not");
+        assert_eq!(
+            provider.sessions.borrow().len(),
+            1,
+            "{ledger}: the retry after a lost response created a second session"
+        );
     }
 }
 
@@ -152,7 +156,7 @@ async fn a_due_order_is_released_when_the_provider_reports_no_payment() {
         let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
         let (order_no, _) = fixture.checked_out_order(&provider, 1, "ada").await;
         assert_eq!(fixture.sweep_due(&provider, DUE.plus(-1)).await, 0, "{ledger}: not due");
-        assert_eq!(provider.calls.get(), 1, "{ledger}: and not asked");
+        assert_eq!(provider.calls.get(), 1, "{ledger}: the provider was called before the order was due");
         assert_eq!(fixture.sweep_due(&provider, DUE).await, 1, "{ledger}");
         assert_eq!(provider.ended_sessions.borrow().len(), 1, "{ledger}: the session is ended");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Expired), "{ledger}");
@@ -219,7 +223,7 @@ async fn a_session_that_ended_early_is_hidden_and_replaced() {
         assert_eq!(
             fixture.ledger_status(&order_no).await,
             Some(OrderStatus::PendingPayment),
-            "{ledger}: it still has time"
+            "{ledger}: the order expired before its deadline"
         );
 
         let CommandOutcome::Done(second) = fixture.checkout(&provider, &order_no, "sealed").await.unwrap() else {
@@ -341,16 +345,24 @@ async fn a_refund_is_retried_until_it_is_confirmed_and_made_once() {
         let send = async |ms| fixture.send_refunds(&provider, ms).await.unwrap();
         provider.drops_responses.set(true);
         let unanswered = send(0).await;
-        assert_eq!((unanswered.attempted, unanswered.failed.len()), (1, 1), "{ledger}: unknown is not failed");
+        assert_eq!(
+            (unanswered.attempted, unanswered.failed.len()),
+            (1, 1),
+            "{ledger}: an unanswered refund must be reported for a retry"
+        );
         assert_eq!(send(4_999).await.attempted, 0, "{ledger}: not before its time");
         provider.drops_responses.set(false);
         assert_eq!(send(5_000).await.failed, [], "{ledger}");
-        assert_eq!(provider.refunds.borrow().len(), 1, "{ledger}: the same one");
-        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunding), "{ledger}: taken is not done");
+        assert_eq!(provider.refunds.borrow().len(), 1, "{ledger}: the retry created a second refund");
+        assert_eq!(
+            fixture.ledger_status(&order_no).await,
+            Some(OrderStatus::Refunding),
+            "{ledger}: a refund that is accepted but unconfirmed must stay `refunding`"
+        );
         provider.refund_behaviour.set(RefundBehaviour::Succeed);
         assert_eq!(send(10_000_000).await.attempted, 1, "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
-        assert_eq!(send(100_000_000).await.attempted, 0, "{ledger}: confirmed is the end");
+        assert_eq!(send(100_000_000).await.attempted, 0, "{ledger}: a confirmed refund was sent again");
         assert_eq!(provider.refunds.borrow().len(), 1, "{ledger}");
         assert_eq!(fixture.units().await, (5, 0, 0), "{ledger}");
     }
@@ -368,7 +380,11 @@ async fn a_failed_refund_is_requested_again_and_listed_for_operators() {
         assert_eq!((stuck[0].failures, stuck[0].last_error.as_str()), (1, "the card is gone"), "{ledger}");
         provider.refund_behaviour.set(RefundBehaviour::Accept);
         assert_eq!(fixture.send_refunds(&provider, 60_000).await.unwrap().attempted, 1, "{ledger}");
-        assert_eq!(provider.refunds.borrow().len(), 2, "{ledger}: a new try is a new refund");
+        assert_eq!(
+            provider.refunds.borrow().len(),
+            2,
+            "{ledger}: the second attempt after a failure must create a new refund"
+        );
         // A late callback that the first refund failed does not fail the second refund.
         let (of, later) = (order_no.to_string(), NOW.plus(60_000));
         refunds::record_failure(&fixture.sql, &of, &format!("pay-{of}"), "re_0", later).await.unwrap();

@@ -169,7 +169,7 @@ async fn a_refund_whose_sender_crashes_is_made_once() {
             assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{point}");
             let payment = format!("pay-{order_no}");
             let refunds = provider.refunds.borrow().keys().filter(|(of, _)| *of == payment).count();
-            assert_eq!(refunds, 1, "{point}: the buyer has the money once");
+            assert_eq!(refunds, 1, "{point}: the payment was not refunded exactly once");
             assert_eq!(fixture.units().await, (2, 0, 0), "{point}");
         },
     )

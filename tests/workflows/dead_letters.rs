@@ -29,14 +29,17 @@ async fn every_dead_letter_is_listed_and_unreplayed_ones_come_first() {
 
         let first = fixture.page("", 200).await;
         assert_eq!(first[0], format!("{}.009-0", fixture.activity), "{ledger}: the newest");
-        assert!(first.iter().skip(1).all(|name| !name.ends_with("9-0")), "{ledger}: those put back come last");
+        assert!(
+            first.iter().skip(1).all(|name| !name.ends_with("9-0")),
+            "{ledger}: a requeued dead letter is listed before one that waits"
+        );
         let second = fixture.page(first.last().unwrap(), 200).await;
         assert_eq!((first.len(), second.len()), (200, 50), "{ledger}");
         assert!(second.iter().rev().take(24).all(|name| name.ends_with("9-0")), "{ledger}");
         let mut all: Vec<_> = first.into_iter().chain(second).collect();
         all.sort_unstable();
         all.dedup();
-        assert_eq!(all.len(), 250, "{ledger}: each once");
+        assert_eq!(all.len(), 250, "{ledger}: the pages do not list each dead letter once");
 
         let (mut before, mut paged) = (String::new(), Vec::new());
         loop {
@@ -45,7 +48,11 @@ async fn every_dead_letter_is_listed_and_unreplayed_ones_come_first() {
             before = last.clone();
             paged.extend(page);
         }
-        assert_eq!(paged.len(), 250, "{ledger}: in small pages too");
-        assert_eq!(fixture.page("nobody.1-0", 200).await, Vec::<String>::new(), "{ledger}: after none is nothing");
+        assert_eq!(paged.len(), 250, "{ledger}: small pages do not list all dead letters");
+        assert_eq!(
+            fixture.page("nobody.1-0", 200).await,
+            Vec::<String>::new(),
+            "{ledger}: a cursor with no dead letters after it must return an empty page"
+        );
     }
 }

@@ -103,7 +103,11 @@ async fn a_writer_delayed_past_a_redis_loss_and_a_rebuild_leaves_dead_letters() 
         for n in 1..=2 {
             assert_eq!(dead_letter_reason(&fixture, n).await.as_deref(), Some(stream::OLD_EPOCH), "{ledger}");
         }
-        assert_eq!(fixture.write_batch().await.unwrap().written, 1, "{ledger}: the order of the new epoch lives");
+        assert_eq!(
+            fixture.write_batch().await.unwrap().written,
+            1,
+            "{ledger}: the order of the new epoch was not written"
+        );
         assert_eq!(fixture.ledger_status(&fixture.order_no(1)).await, Some(OrderStatus::PendingPayment), "{ledger}");
         assert_eq!(fixture.redis_status(&fixture.order_no(1)).await, Some(OrderStatus::PendingPayment), "{ledger}");
         assert_eq!(fixture.units().await, (1, 2, 0), "{ledger}");
@@ -170,7 +174,7 @@ async fn an_old_redis_that_comes_back_is_fenced_by_the_sweeper() {
         let mut report = sweep::Report::default();
         let all = [fixture.activity.clone()];
         sweep::check_gates(&fixture.redis, &fixture.sql, &all, TICKET_SECRET, NOW, &mut report).await.unwrap();
-        assert_eq!(report.fenced, 0, "{ledger}: the gate of today stays");
+        assert_eq!(report.fenced, 0, "{ledger}: a gate of the current epoch was fenced");
         epochs::raise(&fixture.sql, &fixture.activity, 1, 0).await.unwrap();
         sweep::check_gates(&fixture.redis, &fixture.sql, &all, TICKET_SECRET, NOW, &mut report).await.unwrap();
         assert_eq!(report.fenced, 1, "{ledger}");

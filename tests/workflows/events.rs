@@ -127,7 +127,11 @@ async fn a_failed_event_delays_later_events_of_its_own_order_only() {
         assert_eq!(ids.len(), 2, "{ledger}: {ids:?}");
         assert!(ids[1].contains(&other.ulid().to_string()), "{ledger}: {ids:?}");
         endpoint.clear();
-        assert_eq!(deliver_all(&fixture, &endpoint, LATER.plus(4_999)).await, 0, "{ledger}: not before its time");
+        assert_eq!(
+            deliver_all(&fixture, &endpoint, LATER.plus(4_999)).await,
+            0,
+            "{ledger}: an event was retried before its retry was due"
+        );
         assert_eq!(deliver_all(&fixture, &endpoint, LATER.plus(5_000)).await, 2, "{ledger}");
         assert_eq!(event_types(&endpoint), ["order.pending_payment", "order.paid"], "{ledger}");
         assert_eq!(endpoint.event_ids()[0], ids[0], "{ledger}: the same id at each attempt");
@@ -157,10 +161,18 @@ async fn retries_follow_the_specified_schedule_and_then_an_operator_can_replay()
         let failed = events::list_failed(&fixture.sql).await.unwrap();
         assert_eq!(failed.len(), 1, "{ledger}");
         assert_eq!((failed[0].attempts, failed[0].last_error.as_str()), (10, "the endpoint answered 500"));
-        assert_eq!(deliver_all(&fixture, &endpoint, now.plus(1_000_000_000)).await, 0, "{ledger}: given up");
+        assert_eq!(
+            deliver_all(&fixture, &endpoint, now.plus(1_000_000_000)).await,
+            0,
+            "{ledger}: an event was retried after the last attempt"
+        );
         assert_eq!(events::resend(&fixture.sql, None, now).await.unwrap(), 1, "{ledger}");
         assert_eq!(deliver_all(&fixture, &endpoint, now).await, 1, "{ledger}");
-        assert_eq!(events::resend(&fixture.sql, None, now).await.unwrap(), 0, "{ledger}: nothing failed any more");
+        assert_eq!(
+            events::resend(&fixture.sql, None, now).await.unwrap(),
+            0,
+            "{ledger}: a delivered event counts as failed"
+        );
         assert_eq!(events::resend(&fixture.sql, Some(&order_no), now).await.unwrap(), 1, "{ledger}");
         assert_eq!(deliver_all(&fixture, &endpoint, now).await, 1, "{ledger}: one order's, delivered or not");
     }
@@ -192,7 +204,11 @@ async fn status_410_disables_an_endpoint_and_429_delays_it() {
         let enabled = events::EventEndpoint { disabled_at: None, rest_until: Millis(0), pace: 16 };
         events::save_endpoint(&fixture.sql, TARGET.url, &enabled).await.unwrap();
         events::resend(&fixture.sql, None, LATER).await.unwrap();
-        assert_eq!(deliver_all(&fixture, &endpoint, LATER.plus(1_000_000)).await, 2, "{ledger}: nothing was lost");
+        assert_eq!(
+            deliver_all(&fixture, &endpoint, LATER.plus(1_000_000)).await,
+            2,
+            "{ledger}: not every event was delivered after the resend"
+        );
     }
 }
 

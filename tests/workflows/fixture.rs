@@ -307,7 +307,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
                 return;
             }
         }
-        panic!("the sweeper found work twenty times over");
+        panic!("the sweeper still found work after 20 runs");
     }
 
     /// Returns an order's status in the ledger.

@@ -246,7 +246,7 @@ async fn a_redis_that_lost_everything_is_rebuilt_from_the_ledger() {
         let rebuild_again = async || {
             rebuild(&fixture.redis, &fixture.sql, &fixture.activity, crate::fixture::TICKET_SECRET, NOW).await.unwrap()
         };
-        assert_eq!(rebuild_again().await, RebuildOutcome::Open, "{ledger}: not while it is open");
+        assert_eq!(rebuild_again().await, RebuildOutcome::Open, "{ledger}: an open activity was rebuilt");
         fixture.operator().set_state(&fixture.activity, ActivityState::Paused).await.unwrap();
         let before = fixture.units().await;
         let keys = Keys::of(&fixture.activity);
@@ -261,7 +261,7 @@ async fn a_redis_that_lost_everything_is_rebuilt_from_the_ledger() {
         assert_eq!(
             rebuild_again().await,
             RebuildOutcome::Done { orders: 3, epoch: 3 },
-            "{ledger}: doing it again does no harm"
+            "{ledger}: the second rebuild must have the same result"
         );
         assert_eq!(fixture.units().await, before, "{ledger}");
         fixture.operator().set_state(&fixture.activity, ActivityState::Published).await.unwrap();
@@ -269,9 +269,9 @@ async fn a_redis_that_lost_everything_is_rebuilt_from_the_ledger() {
             matches!(fixture.reserve(3, "cyd", 3).await.unwrap().outcome, ReserveOutcome::Queued(_)),
             "a used ticket replays"
         );
-        assert_eq!(fixture.units().await, before, "{ledger}: and takes nothing");
+        assert_eq!(fixture.units().await, before, "{ledger}: the replayed reservation changed the stock");
         fixture.reserve(9, "ada", 2).await.unwrap();
-        assert_eq!(fixture.units().await, before, "{ledger}: limits are known again");
+        assert_eq!(fixture.units().await, before, "{ledger}: the per-buyer limit was not restored");
     }
 }
 

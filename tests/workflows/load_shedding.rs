@@ -76,10 +76,10 @@ async fn load_shedding_survives_a_rebuild_and_applies_to_activities_published_la
         pause(&fixture).await;
         rebuild_activity(&fixture).await;
         resume(&fixture).await;
-        assert!(is_shed(&fixture, 1).await, "{ledger}: after a rebuild");
+        assert!(is_shed(&fixture, 1).await, "{ledger}: shedding is off after a rebuild");
         delete_redis_keys(&fixture).await;
         resume(&fixture).await;
-        assert!(is_shed(&fixture, 1).await, "{ledger}: after a loss");
+        assert!(is_shed(&fixture, 1).await, "{ledger}: shedding is off after Redis lost its data");
 
         let mut spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
         spec.title = "Another".to_owned();
@@ -95,7 +95,7 @@ async fn load_shedding_survives_a_rebuild_and_applies_to_activities_published_la
         ));
         let start_key = domain::gate::start_key(crate::fixture::TICKET_SECRET, &fixture.activity, "nonce").unwrap();
         let fixture = isolated(Fixture { start_key, ..fixture });
-        assert!(is_shed(&fixture, 1).await, "{ledger}: a sale that was published meanwhile");
+        assert!(is_shed(&fixture, 1).await, "{ledger}: shedding is off for an activity published during shedding");
 
         assert_eq!(fixture.operator().set_shedding(false).await.unwrap(), 1, "{ledger}");
         assert!(!is_shed(&fixture, 1).await, "{ledger}");
@@ -104,7 +104,7 @@ async fn load_shedding_survives_a_rebuild_and_applies_to_activities_published_la
         pause(&fixture).await;
         rebuild_activity(&fixture).await;
         resume(&fixture).await;
-        assert!(!is_shed(&fixture, 2).await, "{ledger}: off is off");
+        assert!(!is_shed(&fixture, 2).await, "{ledger}: requests are shed after shedding was turned off");
     }
 }
 
@@ -114,7 +114,11 @@ async fn load_shedding_creates_no_gate() {
         let fixture = new_fixture(ledger, 5, 1).await;
         delete_redis_keys(&fixture).await;
         let fixture = isolated(fixture);
-        assert_eq!(fixture.operator().set_shedding(true).await.unwrap(), 0, "{ledger}: nobody was told");
+        assert_eq!(
+            fixture.operator().set_shedding(true).await.unwrap(),
+            0,
+            "{ledger}: a gate was changed although none exists"
+        );
         let gate = Keys::of(&fixture.activity).named("gate");
         assert_eq!(fixture.redis.command("EXISTS", vec![gate.into()]).await.unwrap(), [RedisValue::Int(0)], "{ledger}");
     }

@@ -50,7 +50,11 @@ async fn a_refund_waits_visibly_until_a_callback_supplies_the_lost_payment_id() 
             "{ledger}: it is not sent"
         );
         let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
-        assert_eq!((open[0].payment.as_str(), open[0].failures), (LOST_PAYMENT, 0), "{ledger}: that is no failure");
+        assert_eq!(
+            (open[0].payment.as_str(), open[0].failures),
+            (LOST_PAYMENT, 0),
+            "{ledger}: a refund without a payment id counts as a failed attempt"
+        );
         assert!(open[0].last_error.ends_with("let the provider send its callback of the payment again"), "{open:?}");
         assert_eq!(load(&fixture.sql).await.unwrap().stuck_refunds, 1, "{ledger}");
         // Two callbacks supply the payment id: they are not a second payment, and the refund is due at once.
@@ -116,7 +120,11 @@ async fn concurrent_callbacks_supply_a_lost_payment_id_once() {
         let applied = join_all(events.iter().map(|event| fixture.payment_succeeded(&order_no, event))).await;
         let changed = applied.into_iter().filter(|applied| *applied.as_ref().unwrap() == CallbackOutcome::Changed);
         assert_eq!(changed.count(), 1, "{ledger}");
-        assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}: money that came once stays");
+        assert_eq!(
+            refunds::list_unconfirmed(&fixture.sql).await.unwrap(),
+            [],
+            "{ledger}: a single payment must not be refunded"
+        );
         assert_eq!(fixture.order_row(&order_no).await.payment, format!("pay-{order_no}"), "{ledger}");
     }
 }
@@ -129,13 +137,13 @@ async fn a_refund_confirmed_before_its_payment_id_is_known_is_held_and_replayed(
         assert_eq!(
             fixture.refund_succeeded(&order_no, "r").await.unwrap(),
             CallbackOutcome::Held,
-            "{ledger}: of which payment?"
+            "{ledger}: a refund callback must be held while the payment id is unknown"
         );
         fixture.payment_succeeded(&order_no, "again").await.unwrap();
         let reapplied = held::reapply(&fixture.redis, &fixture.sql, &format!("r-{order_no}"), NOW).await.unwrap();
         assert_eq!(reapplied, ResolveOutcome::Done(CallbackOutcome::Changed), "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
-        assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}: nothing goes back twice");
+        assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}: a second refund is due");
         assert_eq!(fixture.units().await, (2, 0, 0), "{ledger}");
     }
 }

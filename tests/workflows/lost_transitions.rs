@@ -72,7 +72,7 @@ impl RealFixture {
             let open = refunds::list_unconfirmed(&self.sql).await.unwrap();
             open.into_iter().map(|refund| refund.payment).collect::<Vec<_>>()
         };
-        assert_eq!(payments().await, [LOST_PAYMENT], "{ledger}: an operator sees it");
+        assert_eq!(payments().await, [LOST_PAYMENT], "{ledger}: the lost payment is not reported to operators");
         assert_eq!(self.payment_succeeded(order_no, "again").await.unwrap(), CallbackOutcome::Changed, "{ledger}");
         assert_eq!(payments().await, [format!("pay-{order_no}")], "{ledger}");
     }
@@ -97,7 +97,7 @@ async fn a_sold_out_activity_keeps_the_order_that_took_a_released_unit() {
             let kept = fixture.pending_order(2, "bob", 1).await;
             fixture.restore_backup().await;
             fixture.check_gates().await;
-            assert_eq!(fixture.units().await, (0, 1, 0), "{ledger}: the sums show nothing");
+            assert_eq!(fixture.units().await, (0, 1, 0), "{ledger}: the totals must look consistent");
             fixture.rebuild_and_resume().await;
             assert_eq!(fixture.statuses(&released).await, both(OrderStatus::Cancelled), "{ledger}");
             assert_eq!(fixture.statuses(&kept).await, both(OrderStatus::PendingPayment), "{ledger}");
@@ -267,9 +267,12 @@ async fn a_ticket_whose_order_was_released_and_lost_makes_no_second_order() {
         fixture.restore_older_ledger(&[&lost]).await;
         fixture.rebuild_and_resume().await;
         let again = fixture.reserve(1, "ada", 1).await.unwrap().outcome;
-        assert!(matches!(again, ReserveOutcome::Queued(_)), "{ledger}: the answer of before: {again:?}");
+        assert!(
+            matches!(again, ReserveOutcome::Queued(_)),
+            "{ledger}: a replay must return the earlier result: {again:?}"
+        );
         assert_eq!(fixture.redis_status(&lost).await, Some(OrderStatus::Cancelled), "{ledger}");
-        assert_eq!(fixture.units().await, (1, 0, 0), "{ledger}: it takes nothing");
+        assert_eq!(fixture.units().await, (1, 0, 0), "{ledger}: the replay changed the stock");
     }
 }
 

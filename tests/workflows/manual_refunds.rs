@@ -159,7 +159,7 @@ async fn a_manually_refunded_payment_pays_nothing_when_it_is_redelivered() {
         fixture.expire_orders().await.unwrap();
         assert_eq!(fixture.redeliver_payment(&order_no, "late").await, CallbackOutcome::NoChange, "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Expired), "{ledger}");
-        assert_eq!(fixture.units().await, (2, 0, 0), "{ledger}: nothing was taken for it");
+        assert_eq!(fixture.units().await, (2, 0, 0), "{ledger}: a unit was taken for the expired order");
         // Another payment can still pay the order.
         assert_eq!(
             fixture.payment_succeeded_with_id(&order_no, "q").await.unwrap(),
@@ -205,7 +205,7 @@ async fn a_payment_that_paid_its_order_meanwhile_is_not_refunded() {
         assert_eq!(
             fixture.replay_held().await,
             ResolveOutcome::Done(CallbackOutcome::NoChange),
-            "{ledger}: nothing is left to be done"
+            "{ledger}: the replayed payment changed an order that was already paid"
         );
     }
 }

@@ -41,7 +41,7 @@ impl RealFixture {
         let fields = vec![Keys::of(&self.activity).named("gate").into(), "state".into(), "total:phone".into()];
         let gate = self.redis.command("HMGET", fields).await.unwrap();
         let expected = [state.as_str().to_owned(), total.to_string()];
-        assert_eq!(gate, expected.map(|word| RedisValue::Bytes(word.into_bytes())), "{point}: gate and ledger");
+        assert_eq!(gate, expected.map(|word| RedisValue::Bytes(word.into_bytes())), "{point}: gate and ledger differ");
         (state, total)
     }
 }
@@ -339,10 +339,14 @@ async fn a_change_that_did_not_reach_redis_is_applied_by_the_sweeper() {
             sweep::check_gates(&fixture.redis, &fixture.sql, all, TICKET_SECRET, now, &mut report).await.unwrap();
             report.preheated
         };
-        assert_eq!(swept(NOW).await, 0, "{ledger}: whoever makes a change may still be at it");
+        assert_eq!(
+            swept(NOW).await,
+            0,
+            "{ledger}: the sweeper warmed up a gate while an operation may still be running"
+        );
         assert_eq!(swept(LATER).await, 1, "{ledger}");
         assert_eq!(fixture.agreed_state_and_total(ledger).await, (ActivityState::Paused, 5));
-        assert_eq!(swept(LATER).await, 1, "{ledger}: once");
+        assert_eq!(swept(LATER).await, 1, "{ledger}: a repeated sweep warmed up the gate again");
         delete_redis_keys(&fixture).await;
         swept(LATER).await;
         assert_eq!(report.without_gate, 1, "{ledger}");
@@ -356,7 +360,9 @@ async fn a_repeated_restock_with_an_expected_total_adds_once() {
         let restock =
             async |from| fixture.operator().restock(&fixture.activity, &fixture.sku, 3, Some(from)).await.unwrap();
         assert!(matches!(restock(2).await, OperationOutcome::Done(_)), "{ledger}");
-        let OperationOutcome::Conflict(detail) = restock(2).await else { panic!("{ledger}: added twice") };
+        let OperationOutcome::Conflict(detail) = restock(2).await else {
+            panic!("{ledger}: the second restock was not a conflict")
+        };
         assert!(detail.contains("is 5, not 2"), "{ledger}: {detail}");
         assert_eq!(fixture.agreed_state_and_total(ledger).await, (ActivityState::Published, 5));
         assert!(matches!(restock(5).await, OperationOutcome::Done(_)), "{ledger}");

@@ -114,7 +114,7 @@ async fn of_two_late_payments_one_is_kept_and_one_refunded() {
         assert_eq!(
             refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(),
             1,
-            "{ledger}: the other one goes back"
+            "{ledger}: expected one refund, of the other payment"
         );
         assert_eq!(fixture.units().await, (0, 0, 1), "{ledger}");
     }

@@ -96,12 +96,16 @@ async fn orders_of_a_later_epoch_than_the_ledgers_are_written_and_their_transiti
             ));
         }
         let written = fixture.write_batch().await.unwrap();
-        assert_eq!((written.written, written.failed), (3, 0), "{ledger}: every 202 is an order");
+        assert_eq!((written.written, written.failed), (3, 0), "{ledger}: an accepted reservation has no order");
         assert_eq!(fixture.redis_status(&fixture.order_no(1)).await, Some(OrderStatus::PendingPayment), "{ledger}");
         // Transitions made before the next sweep reach Redis with that sweep.
         fixture.payment_succeeded(&fixture.order_no(1), "e").await.unwrap();
         fixture.cancel(&fixture.order_no(2)).await.unwrap();
-        assert_eq!(fixture.check_gates().await, (0, 1), "{ledger}: the gate stays, the ledger catches up");
+        assert_eq!(
+            fixture.check_gates().await,
+            (0, 1),
+            "{ledger}: the gate must stay and the ledger must be updated once"
+        );
         assert_eq!(epochs::load(&fixture.sql, &fixture.activity).await.unwrap(), 2, "{ledger}");
         fixture.recover().await;
         assert_eq!(fixture.redis_status(&fixture.order_no(1)).await, Some(OrderStatus::Paid), "{ledger}");
@@ -240,7 +244,7 @@ async fn orders_that_the_ledger_lost_are_backfilled_and_their_units_not_sold_aga
             assert_eq!(
                 refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(),
                 2,
-                "{ledger}: money that came twice goes back"
+                "{ledger}: the second payment is not refunded"
             );
             // Exactly one unit is left.
             assert!(
@@ -345,7 +349,11 @@ async fn an_order_without_a_free_unit_in_the_restored_ledger_becomes_a_dead_lett
         rebuild_activity(&fixture).await;
         let letters = dead_letters::list(&fixture.sql, "", 200).await.unwrap();
         assert_eq!(letters.iter().map(|letter| letter.reason.as_str()).collect::<Vec<_>>(), ["no_room_in_ledger"]);
-        assert_eq!(fixture.redis_status(&lost).await, Some(OrderStatus::Failed), "{ledger}: its buyer sees it");
+        assert_eq!(
+            fixture.redis_status(&lost).await,
+            Some(OrderStatus::Failed),
+            "{ledger}: the order is not shown as failed to its buyer"
+        );
         // After a restock the dead letter can be requeued.
         fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
         let requeued = dead_letters::requeue(&fixture.redis, &fixture.sql, &lost, NOW).await.unwrap();

@@ -59,7 +59,7 @@ async fn a_payment_wins_against_a_concurrent_cancel_and_expiry() {
             match status {
                 // If the cancel or the expiry came first, the unit was free, and the payment reacquired it.
                 OrderStatus::Paid => assert_eq!(paid, CallbackOutcome::Changed),
-                other => panic!("{ledger}: a payment came, and the order is {other:?} ({cancelled:?})"),
+                other => panic!("{ledger}: unexpected status after a payment: {other:?} ({cancelled:?})"),
             }
         }
         fixture.recover().await;
@@ -116,7 +116,7 @@ async fn a_late_payment_is_refunded_if_no_unit_is_free() {
             "{ledger}"
         );
         assert_eq!(fixture.ledger_status(&late).await, Some(OrderStatus::Refunded), "{ledger}");
-        assert_eq!(fixture.units().await, (0, 1, 0), "{ledger}: nothing was returned that was not held");
+        assert_eq!(fixture.units().await, (0, 1, 0), "{ledger}: a unit that was not held was returned");
     }
 }
 
@@ -195,7 +195,11 @@ async fn a_payment_that_waits_for_a_rebuild_delays_no_other_activity() {
         let finish =
             async |waiting: &mut usize| callbacks::apply_pending(&fixture.redis, &fixture.sql, later, 1, waiting).await;
         assert_eq!((finish(&mut waiting).await.unwrap(), waiting), (0, 1), "{ledger}");
-        assert_eq!((finish(&mut waiting).await.unwrap(), waiting), (1, 1), "{ledger}: the next one has its turn");
+        assert_eq!(
+            (finish(&mut waiting).await.unwrap(), waiting),
+            (1, 1),
+            "{ledger}: the callback after the waiting one was not applied"
+        );
         assert_eq!(fixture.ledger_status(&other).await, Some(OrderStatus::Paid), "{ledger}");
 
         fixture.activity = first;
@@ -205,7 +209,11 @@ async fn a_payment_that_waits_for_a_rebuild_delays_no_other_activity() {
             1,
             "{ledger}"
         );
-        assert_eq!(fixture.ledger_status(&rebuilding).await, Some(OrderStatus::Paid), "{ledger}: a unit was free");
+        assert_eq!(
+            fixture.ledger_status(&rebuilding).await,
+            Some(OrderStatus::Paid),
+            "{ledger}: the order is not paid although a unit was free"
+        );
     }
 }
 
@@ -228,10 +236,14 @@ async fn a_payment_after_the_redis_record_expired_takes_a_free_unit_or_is_refund
         );
         assert_eq!(fixture.redis_status(&late).await, Some(OrderStatus::Paid), "{ledger}");
         fixture.payment_succeeded(&later, "later still").await.unwrap();
-        assert_eq!(fixture.ledger_status(&later).await, Some(OrderStatus::Refunding), "{ledger}: there was none left");
+        assert_eq!(
+            fixture.ledger_status(&later).await,
+            Some(OrderStatus::Refunding),
+            "{ledger}: no unit was free, so the payment must be refunded"
+        );
         assert_eq!(fixture.units().await, (0, 1, 1), "{ledger}");
         fixture.request_refund(&late).await.unwrap();
         fixture.refund_succeeded(&late, "back").await.unwrap();
-        assert_eq!(fixture.units().await, (1, 1, 0), "{ledger}: the unit is back once");
+        assert_eq!(fixture.units().await, (1, 1, 0), "{ledger}: the unit was not returned exactly once");
     }
 }
