@@ -1,4 +1,4 @@
-//! Runs the manifest for Akamai Functions on the local engine (G9).
+//! Runs the manifest for Akamai Functions on the engine of the tests (G9).
 //!
 //! There is no order writer and no SQLite: a PostgreSQL ledger and a sweeper that cron calls are enough.
 

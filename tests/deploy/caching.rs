@@ -147,7 +147,7 @@ async fn cached_pages_outlive_the_app_and_other_routes_return_503_with_retry_aft
     let page = nginx.http.get("/short", "").await.is(200);
     nginx.http.get(GATE_PATH, "").await.is(200);
     app.stop().await;
-    // An expired gate is not served while the app is down: visitors must not wait at the gate of an app that is gone.
+    // An expired gate is not served while the app is down: it would tell visitors that they can reserve.
     eventually("the gate to be forgotten", async || {
         let gate = nginx.http.get(GATE_PATH, "").await;
         if gate.status == 503 { Ok(gate.is_problem(503, "overloaded")) } else { Err(gate.body) }

@@ -1,4 +1,4 @@
-//! A fake app behind nginx: records requests, sends the app's cache headers, and can hold responses back.
+//! A fake app behind nginx: records requests, sends the app's cache headers, and can delay responses.
 
 use std::{
     collections::HashMap,
@@ -33,7 +33,7 @@ impl RecordedRequest {
     }
 }
 
-/// An HTTP server on a free port that answers every request with `200`.
+/// An HTTP server on a free port that responds to every request with `200`.
 pub struct FakeApp {
     /// Port on 127.0.0.1.
     pub port: u16,
@@ -43,12 +43,12 @@ pub struct FakeApp {
 
 struct State {
     requests: Mutex<Vec<RecordedRequest>>,
-    /// Responses to requests whose target contains one of these wait.
+    /// Responses to requests whose target contains one of these are delayed.
     delayed_paths: watch::Sender<Vec<&'static str>>,
 }
 
 impl FakeApp {
-    /// Starts a server that holds nothing back.
+    /// Starts a server that delays no response.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -57,7 +57,8 @@ impl FakeApp {
         Self { port, state, server }
     }
 
-    /// Holds the response to every request whose target contains one of `parts`, and releases all others.
+    /// Delays the responses to all requests whose target contains one of `parts`, and sends all others. A later call
+    /// with other `parts` sends the delayed ones.
     pub fn delay_responses(&self, parts: &[&'static str]) {
         self.state.delayed_paths.send_replace(parts.to_vec());
     }

@@ -1,4 +1,4 @@
-//! Checks SpinKube's resources against the operator's schema and the manifest, without a cluster (G9).
+//! Checks the fields and components of the SpinKube kit's resources and runs its cron job, without a cluster (G9).
 
 use std::{collections::BTreeMap, fs, process::Command};
 

@@ -212,7 +212,7 @@ async fn too_long_a_queue_refuses_reservations_but_not_payments_or_cancellations
     let (ada, ben) = (app.create_buyer(&activity, "ada").await, app.create_buyer(&activity, "ben").await);
     let (paid_order, cancelled_order) =
         (app.place_order(&activity, &ada).await, app.place_order(&activity, &ben).await);
-    // Simulate a backlog: ten thousand orders queued, and a drain rate of a thousand a second.
+    // Simulate a queue of ten thousand orders and a drain rate of a thousand a second.
     let queue = format!("{{{}}}:queue", activity.id);
     let mut redis = app.connect_redis().await;
     let [enqueued, written]: [i64; 2] =

@@ -1,4 +1,5 @@
-//! Invalid input on every route: refused with a reason, never a server error, and nothing is written.
+//! Invalid input on every route: refused with a reason, never a server error; orders, stock and the activity do not
+//! change.
 
 use redis::AsyncCommands;
 use reqwest::Method;
@@ -65,14 +66,15 @@ impl Fixture {
         ]
     }
 
-    /// Everything of the activity that a request could change, in Redis and in the ledger.
+    /// The activity's keys in Redis (except those that a refused request may change), the number of its orders, and its
+    /// document from the admin API.
     async fn state(&self) -> Vec<String> {
         let mut redis = self.app.connect_redis().await;
         let mut keys: Vec<String> = redis.keys(format!("{{{}}}:*", self.activity.id)).await.expect("keys");
         keys.sort();
         let mut state = vec![];
         for key in keys {
-            // Refusals, rate limits, bans and the writer's mark change these keys without an order.
+            // These change without an order: statistics, the writer's `awake` key, rate limits, bans and abuse counts.
             let is_transient = [":stats", ":awake"].iter().any(|name| key.ends_with(name));
             if is_transient || [":rate:", ":ban:", ":abuse:"].iter().any(|kind| key.contains(kind)) {
                 continue;

@@ -1,4 +1,5 @@
-//! Crashes of the app, the order writer and Redis: every acknowledged reservation holds (D3, D4, D8; I1–I4).
+//! A killed app, a stopped order writer, and a frozen or emptied Redis: nothing is oversold, and no acknowledged
+//! reservation that Redis or the ledger keeps is lost (D3, D4, D8; I1–I4).
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},

@@ -52,7 +52,7 @@ async fn routes_that_need_a_frozen_ledger_return_503_in_time_and_recover() {
     let order_no = app.place_order(&activity, &first_buyer).await;
 
     postgres.pause();
-    // First the instances that have a connection, then those that must open one.
+    // In the first round the instances use the connections that they have; in the second they must open new ones.
     for _ in 0..2 {
         let responses =
             join_all(LEDGER_ROUTES.map(|route| request_route(&app, &activity.id, &order_no, &first_buyer, route)))

@@ -1,4 +1,4 @@
-//! Properties of all responses, metrics, logs, and latency on a keep-alive connection (design §5, §8 fact 1).
+//! Properties of all responses, metrics, logs, and latency on a keep-alive connection (D5, D6, G6).
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

@@ -1,4 +1,4 @@
-//! Counts Redis commands (design §9): at most one per reservation, none for refusals from instance memory.
+//! Counts Redis commands: at most one per reservation, none for refusals from instance memory (A4, C6, C8, D7).
 
 use futures::{StreamExt, stream};
 use nix::sys::signal::Signal;

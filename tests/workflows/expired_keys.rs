@@ -1,4 +1,4 @@
-//! Tests that an activity leaves nothing in Redis after its keys expired (F3).
+//! Tests that an activity leaves nothing in Redis after its keys expired.
 
 use domain::{activity::ActivityState, time::Millis};
 use workflows::{

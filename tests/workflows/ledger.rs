@@ -1,4 +1,6 @@
-//! Tests of the ledger's constraints, which hold even if Redis is wrong (C5; I2, I3).
+//! Tests of the ledger's constraints, batches, order lists, dead letters, strikes and bans (B6, B8, C5, D4; I2, I3).
+//!
+//! The constraints hold even if Redis is wrong, and a Redis that lost everything is rebuilt from the ledger.
 
 use domain::{order::OrderStatus, time::Millis};
 use workflows::{
@@ -149,7 +151,7 @@ async fn an_acknowledged_batch_is_not_reclaimed() {
         for n in 0..100 {
             fixture.reserve(n, &format!("user {n}"), 1).await.unwrap();
         }
-        // The first tick writes and acknowledges the batch, so a second writer reclaims nothing.
+        // The first call writes and acknowledges the whole batch, so a second writer reclaims nothing.
         let first = workflows::queue::order_writer::write_new(&fixture.redis, &fixture.sql, &fixture.activity, NOW)
             .await
             .unwrap();

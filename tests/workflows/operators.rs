@@ -26,7 +26,8 @@ use crate::{
     stores::RealRedis,
 };
 
-/// The end of the grace period in which the sweeper leaves a change made at [`NOW`] to its operator.
+/// Ten seconds after [`NOW`]. The sweeper repairs a change only after a grace period, in which the operator's own
+/// request may still complete it; for a change made at [`NOW`] that period is over.
 const LATER: Millis = Millis(NOW.0 + 10_000);
 
 fn operator<'a, R, S>(redis: &'a R, sql: &'a S) -> OperatorContext<'a, R, S> {

@@ -11,7 +11,7 @@ use regex::Regex;
 pub struct Reference {
     /// Byte range of the file name in the text.
     pub range: Range<usize>,
-    /// The referenced file, as a path inside the source folder.
+    /// The referenced file, as a path inside the source directory.
     pub path: String,
     /// How the file is used.
     pub usage: Usage,
@@ -24,7 +24,7 @@ pub enum Usage {
     Import,
     /// The module script of a page.
     Script,
-    /// Any file that is fetched on demand.
+    /// Any other file: a stylesheet, a picture, a worker, or a module that is imported dynamically.
     Other,
 }
 
@@ -87,7 +87,7 @@ fn group<'t>(captures: &regex::Captures<'t>, group: &str) -> Option<&'t str> {
     captures.name(group).map(|found| found.as_str())
 }
 
-/// Resolves `name`, as written in the file `from`, to a path inside the source folder.
+/// Resolves `name`, as written in the file `from`, to a path inside the source directory.
 fn resolve(from: &str, name: &str) -> anyhow::Result<String> {
     if let Some(absolute) = name.strip_prefix('/') {
         return Ok(absolute.to_owned());

@@ -1,4 +1,4 @@
-//! Reads and writes a folder as a map from path to bytes.
+//! Reads and writes a directory as a map from path to bytes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 
-/// File contents by path inside the folder, with `/` as separator.
+/// File contents by path inside the directory, with `/` as separator.
 pub type Tree = BTreeMap<String, Vec<u8>>;
 
 /// Reads every file below `root`, except names that start with a dot.

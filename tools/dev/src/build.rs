@@ -1,4 +1,4 @@
-//! Builds the functions, the files they serve, and the local host where Spin is not installed.
+//! Builds the functions, the files they serve and, if it is the engine, the local host.
 
 use std::{
     fs,

@@ -57,7 +57,7 @@ pub struct BuildPlan {
     pub steps: Vec<BuildStep>,
 }
 
-/// A build command other than Cargo's, which tracks changes itself.
+/// A build command that is not Cargo's. It runs only if its inputs have changed; Cargo tracks changes itself.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BuildStep {
     /// The component that the command belongs to.

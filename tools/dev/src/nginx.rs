@@ -1,6 +1,6 @@
-//! Runs nginx with the site configuration of the self-hosting kit.
+//! Runs nginx with the site configuration of the self-hosted kit.
 //!
-//! Only ports and paths of the configuration are replaced, so that tests cover the file that is shipped.
+//! Ports, paths, upstream servers and the read timeout are replaced. Tests cover the rest of the file as it is shipped.
 
 use std::{
     fs,
@@ -72,6 +72,7 @@ impl Nginx {
                 None => lines.extend([line, "\n"]),
             }
         }
+        // The IPv6 listeners get IPv4 ports of their own.
         let site = lines
             .replace("listen 80;", &format!("listen 127.0.0.1:{redirect_port};"))
             .replace("listen [::]:80;", &format!("listen 127.0.0.1:{ipv6_redirect_port};"))
@@ -137,7 +138,7 @@ fn main_context(directory: &Path) -> String {
     )
 }
 
-/// Debian installs nginx in `/usr/sbin`, which is only on root's PATH.
+/// Returns the path of nginx. Does not search the PATH: Debian installs nginx in `/usr/sbin`, which is only on root's.
 fn program() -> Result<PathBuf> {
     let known = ["/usr/sbin/nginx", "/opt/homebrew/bin/nginx", "/usr/local/bin/nginx"];
     let found = known.iter().map(PathBuf::from).find(|path| path.is_file());

@@ -78,7 +78,7 @@ impl Drop for Postgres {
     }
 }
 
-/// The directory that contains `initdb`: on the PATH, or the newest version that Debian or Homebrew installed.
+/// The directory that contains `initdb`: on the PATH, or the last by name of those that Debian or Homebrew installed.
 fn bin_directory() -> Result<PathBuf> {
     let on_path = env::var_os("PATH").map(|path| env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
     let parents = ["/usr/lib/postgresql", "/opt/homebrew/opt", "/usr/local/opt"];

@@ -47,7 +47,7 @@ impl Proxy {
                 if accepting.ended.load(Ordering::SeqCst) {
                     break;
                 }
-                // A connection that is refused by the target or while disabled is closed.
+                // If the proxy is disabled or the target refuses, `connect` drops the stream, which closes it.
                 let _ = connect(&accepting, stream);
             }
         });

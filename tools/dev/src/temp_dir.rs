@@ -1,4 +1,4 @@
-//! Temporary directories that are removed even if their process is killed.
+//! Temporary directories, removed on drop, or, if their process was killed, when the next one is created.
 
 use std::{
     env, fs,

@@ -1,4 +1,4 @@
-//! A temporary app with its own Redis, secrets and data, for tests.
+//! A temporary app for tests, with its own Redis, ledger, secrets and data.
 
 use std::{env, net::SocketAddr};
 
@@ -31,7 +31,9 @@ pub struct TestStack {
 }
 
 impl TestStack {
-    /// Starts the servers and the app. `configure` may change the variables before.
+    /// Starts the servers and the app. `configure` may change the variables before the app starts.
+    ///
+    /// Returns when the app serves requests. It may not be ready yet: see [`TestStack::wait_until_ready`].
     ///
     /// # Errors
     /// If a server or the app does not start.
@@ -39,7 +41,8 @@ impl TestStack {
         Self::start_with(&[], |settings| configure(&mut settings.variables))
     }
 
-    /// Like [`TestStack::start`], with additional Redis settings. `configure` may change all of the app's settings.
+    /// Like [`TestStack::start`], with additional Redis settings. `configure` may change all of the app's
+    /// settings before it starts.
     ///
     /// # Errors
     /// As [`TestStack::start`].
@@ -73,6 +76,8 @@ impl TestStack {
     }
 
     /// Waits until the app is ready and its order writer has subscribed: a doorbell before that is lost.
+    ///
+    /// With selected components it does not wait for a subscription: the order writer may not be among them.
     ///
     /// # Errors
     /// If it does not become ready in time; the message contains the app's output.

@@ -34,7 +34,7 @@ pub struct Call {
     pub path: String,
     /// Value of the `Authorization` header.
     pub authorization: Option<HeaderValue>,
-    /// Value of `If-None-Match`; the app may then answer `304`.
+    /// Value of `If-None-Match`; the app may then return `304`.
     pub etag: Option<HeaderValue>,
     /// JSON, or empty.
     pub body: Bytes,
@@ -69,7 +69,7 @@ pub enum RequestError {
 
 impl Client {
     /// Creates a client for the app at `base_url` with at most `connections` connections.
-    /// `timeout` per request counts from the moment that the request has a connection.
+    /// `timeout` limits each request, including opening a connection, but not the wait for a free one.
     pub fn new(base_url: &str, connections: usize, timeout: Duration) -> Result<Self> {
         let uri: Uri = base_url.parse().with_context(|| format!("{base_url} is not a URL"))?;
         anyhow::ensure!(

@@ -1,7 +1,7 @@
 //! Load generator: `sale` simulates and checks a whole sale, `bench` measures.
 //!
-//! Both use only the app's HTTP contract and share no code with the app, so that a mistake in the app's own types does
-//! not go unnoticed here.
+//! Shares no code with the app, so that a mistake in the app's own types is noticed here. Both use the app's HTTP
+//! contract; `bench` also pauses the order writer and reads Redis' memory use, if it started the app itself.
 
 pub mod app;
 pub mod bench;

@@ -1,6 +1,6 @@
 //! Simulates a whole sale: operator, buyers, cron and auditor in one process.
 //!
-//! A *visit* is one planned reservation with its own ticket. A *winner* is a buyer whose reservation was accepted.
+//! A *visit* is one planned reservation with its own ticket. A *winner* is a buyer with an accepted order.
 
 pub mod buyers;
 pub mod compare;

@@ -35,8 +35,8 @@ pub enum OrderStatus {
 }
 
 impl OrderStatus {
-    /// Whether the order certainly owns its units. A `refunding` order may not: it may have been paid too late to get
-    /// any.
+    /// Whether an order with this status is certainly live, that is, owns its units. A `refunding` order may not be: it
+    /// may have been paid too late to get any.
     pub fn is_live(self) -> bool {
         self.is_held() || self == Self::Paid
     }

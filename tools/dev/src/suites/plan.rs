@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use super::workspace::{Packages, TestProgram, build_tests};
 use crate::{engine::target_directory, manifest::TARGET};
 
-/// The package in which each file of `tests/` is a suite of its own.
+/// The package in which each test target is a suite of its own.
 const TESTS_PACKAGE: &str = "tests";
 /// The local host has many dependencies of its own. Built separately, it shares its build with `scripts/up`.
 const ENGINE_PACKAGE: &str = "local-host";
@@ -105,7 +105,7 @@ fn lint(root: &Path, packages: &Packages) -> Suite {
     Suite { name: "lint".to_owned(), steps }
 }
 
-/// The suite `unit`, and one suite for each file of the package `tests`.
+/// The suite `unit`, and one suite for each test target of the package `tests`.
 fn rust(root: &Path, packages: &Packages, selected: &[String], long: bool) -> Result<Vec<Suite>> {
     if !selected.is_empty() && selected.iter().all(|name| ["lint", "browser", "interop"].contains(&name.as_str())) {
         return Ok(vec![]);

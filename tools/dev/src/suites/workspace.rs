@@ -74,9 +74,9 @@ fn depends_on_sdk(package: &Package, metadata: &Metadata) -> bool {
 pub struct TestProgram {
     /// The package.
     pub package: String,
-    /// The target: a crate, or a file of `tests/`.
+    /// The target: a library, a program, or a test target.
     pub target: String,
-    /// Whether the target is a file of `tests/`.
+    /// Whether it is a test target; otherwise the tests are the unit tests of a library or program.
     pub integration: bool,
     /// Path of the executable.
     pub path: PathBuf,

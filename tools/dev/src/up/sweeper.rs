@@ -13,8 +13,8 @@ use crate::http::Client;
 
 const PERIOD: Duration = Duration::from_secs(5);
 
-/// Calls the sweeper until it is dropped.
-pub struct SweepTimer(#[allow(dead_code, reason = "its end is the signal")] Sender<()>);
+/// Calls the sweeper every five seconds until it is dropped.
+pub struct SweepTimer(#[allow(dead_code, reason = "dropping it ends the thread")] Sender<()>);
 
 impl SweepTimer {
     /// Starts to call the sweeper of the app at `url`. It runs in its own thread, so that a slow call does not block

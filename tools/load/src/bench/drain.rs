@@ -1,4 +1,4 @@
-//! Measures how fast the order writer moves a backlog into the ledger.
+//! Measures how fast the order writer writes the queued orders to the ledger.
 
 use std::time::{Duration, Instant};
 
@@ -12,12 +12,12 @@ use crate::simulation::setup::{ADMIN_TIMEOUT, TestActivity};
 
 /// Pause between two polls. Bounds the error of a one-second measurement to two percent.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Maximum time for a backlog to drain.
+/// Maximum time until the queue is empty.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(120);
-/// Smallest backlog to report a rate for. With a smaller one the writer merely keeps up with the reservations.
+/// Shortest queue to report a rate for. With a shorter one the writer merely keeps up with the reservations.
 const MIN_QUEUE_LENGTH: u64 = 500;
 
-/// The result of draining one backlog.
+/// The result of draining the queue once.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Drain {
     /// Orders per second, from the first reservation to the empty queue.
@@ -25,7 +25,8 @@ pub struct Drain {
     /// Orders in the queue after the last reservation was answered.
     #[serde(rename = "backlog")]
     pub queued: u64,
-    /// Orders per second of that backlog, without concurrent reservations. `None` if it was too small.
+    /// Orders per second from then to the empty queue, without concurrent reservations. `None` if the queue was too
+    /// short.
     pub drained_per_second: Option<f64>,
 }
 

@@ -1,4 +1,5 @@
-//! Measures a long sale: Redis memory per order, reservations beside many orders, and expiry.
+//! Measures an activity with 100,000 orders: Redis memory per order, the rate of further reservations compared with an
+//! empty activity; and, in another activity, how long expiring 10,000 orders takes.
 
 use std::time::{Duration, Instant};
 

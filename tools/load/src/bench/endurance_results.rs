@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// The results, comparable with their goals.
+/// The results of one run.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Endurance {
     /// Orders in the full activity.

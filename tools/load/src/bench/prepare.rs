@@ -1,4 +1,4 @@
-//! Prepares a measurement: two open activities, tickets, and ready-made requests.
+//! Prepares measurements: opens an activity, fetches tickets, builds requests, sells out.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Reports medians over the rounds, with their range, against the goals of the design.
+//! Reports medians over the rounds, with their range, against the goals in docs/performance.md.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -48,7 +48,7 @@ impl MeasurementKind {
         }
     }
 
-    /// The lowest ratio to hello world that the design asks for.
+    /// The lowest ratio to hello world that docs/performance.md asks for.
     fn goal(self) -> Option<f64> {
         match self {
             Self::Reserve | Self::Status => Some(0.8),
@@ -64,7 +64,7 @@ pub struct Results {
     series: BTreeMap<MeasurementKind, Series>,
     /// The order writer during the reservations of each round.
     pub drains: Vec<Drain>,
-    /// The order writer after a pause that let a backlog grow.
+    /// The order writer after pauses during which the queue grew.
     pub drains_after_pause: Vec<Drain>,
     /// Goal for the order writer on this ledger, in orders per second.
     pub writer_goal: f64,
@@ -98,7 +98,7 @@ pub struct Row {
     pub ratio: Option<f64>,
     /// Lowest and highest ratio.
     pub ratio_range: Option<(f64, f64)>,
-    /// The lowest ratio that the design asks for.
+    /// The lowest ratio that docs/performance.md asks for.
     pub goal: Option<f64>,
     /// CPU use of the load generator: 1.0 is one full core.
     pub own_load: f64,
@@ -111,7 +111,7 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// The order writer during the reservations, one entry per round.
     pub drains: Vec<Drain>,
-    /// The order writer after a pause; only for an app that the benchmark started.
+    /// The order writer after pauses during which the queue grew; only for an app that the benchmark started.
     #[serde(rename = "backlogs")]
     pub drains_after_pause: Vec<Drain>,
     /// Goal for the order writer on this ledger, in orders per second.

@@ -93,7 +93,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Pauses the order writer, lets a backlog grow, and measures how fast the writer drains it.
+    /// Pauses the order writer while reservations fill the queue, and measures how fast the writer drains it.
     pub async fn measure_drain_after_pause(&self, spawned_app: &SpawnedApp, results: &mut Results) -> Result<()> {
         let (measurement, tickets) =
             prepare::fetch_tickets(&self.server, &self.options, &self.in_stock, &self.user_tokens).await?;

@@ -14,13 +14,13 @@ use super::spawned_app::SpawnedApp;
 use crate::app::App;
 use crate::simulation::{buyers, setup};
 
-/// Number of backlogs to measure the order writer with.
+/// Number of pauses of the order writer, each followed by a measurement of how fast it drains the queue.
 const WRITER_PAUSES: u32 = 3;
 /// Progress bar steps per round: seven hello-world measurements and four others. Tickets and reservations do not
 /// advance the bar.
 const STEPS_PER_ROUND: u64 = 11;
 
-/// Measures the app. For a spawned app also measures how fast the order writer drains a backlog.
+/// Measures the app. For a spawned app also measures how fast the order writer drains the queue after a pause.
 pub async fn run(options: Options, spawned_app: Option<&SpawnedApp>) -> Result<Report> {
     options.validate()?;
     let target = options.target.resolve()?;
@@ -35,7 +35,7 @@ pub async fn run(options: Options, spawned_app: Option<&SpawnedApp>) -> Result<R
     );
     bar.set_message("preparing");
     let (rounds, reserves) = (options.rounds, options.reserves as usize);
-    // Each user reserves one unit per round, one in the warm-up, and one per backlog.
+    // Each user reserves one unit per round, one in the warm-up, and one per pause of the writer.
     let per_user = rounds + 1 + WRITER_PAUSES;
     let in_stock = open_activity(&app, i64::from(options.reserves) * i64::from(per_user), per_user).await?;
     let sold_out = open_activity(&app, 1, 1).await?;

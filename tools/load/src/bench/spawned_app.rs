@@ -37,7 +37,7 @@ impl SpawnedApp {
         target.jwt_audience = get("jwt_audience");
     }
 
-    /// Stops (`true`) or continues (`false`) the order writer's process. While it is stopped, a backlog grows.
+    /// Stops (`true`) or continues (`false`) the order writer's process. While it is stopped, the queue grows.
     pub fn pause_writer(&self, paused: bool) -> Result<()> {
         self.app.app.signal_trigger("redis", if paused { Signal::SIGSTOP } else { Signal::SIGCONT })
     }

@@ -1,6 +1,6 @@
-//! Waits until a sale is settled and calls the sweeper, as cron would.
+//! Waits until a sale is finished and calls the sweeper, as cron would.
 //!
-//! Settled: the queue is empty, no unpaid units are held, and no order changes any more by itself.
+//! Finished: the queue is empty, no unpaid units are held, and no order changes any more without a request.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::wire::Stats;
 /// Pause between two polls.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Waits until the sale is settled. Returns `false` if that takes longer than the pay timeout plus `--settle` seconds.
+/// Waits until the sale is finished. Returns `false` if that takes longer than the pay timeout plus `--settle` seconds.
 pub async fn wait_until_finished(run: &RunContext) -> bool {
     let sweep_every = Duration::from_secs(run.options.sweep_every.into());
     let seconds = run.options.pay_timeout + run.options.settle;

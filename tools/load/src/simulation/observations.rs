@@ -25,15 +25,15 @@ pub struct Observations {
     pub unknown_outcomes: u64,
     /// Stock that the admin API reported repeatedly during the sale.
     pub stock_samples: Vec<SkuStock>,
-    /// Stock at the end. `None` if the admin API did not answer.
+    /// Stock at the end. `None` if the admin API did not respond.
     pub final_stock: Option<Vec<SkuStock>>,
-    /// Orders by status at the end, as the admin API counts them. `None` if it did not answer.
+    /// Orders by status at the end, as the admin API counts them. `None` if it did not respond.
     pub orders_by_status: Option<BTreeMap<String, u64>>,
-    /// The app's own audit at the end. `None` if it did not answer.
+    /// The app's own audit at the end. `None` if it did not respond.
     pub audit: Option<Vec<SkuAudit>>,
     /// Orders with an overpayment for which the admin API shows a refund.
     pub refunded_overpayments: BTreeSet<String>,
-    /// Orders among the dead letters. `None` if the admin API did not answer.
+    /// Orders among the dead letters. `None` if the admin API did not respond.
     pub dead_letters: Option<BTreeSet<String>>,
 }
 
@@ -48,7 +48,7 @@ pub struct ObservedOrder {
     pub sku: String,
     /// Number of units.
     pub quantity: u32,
-    /// Periods in which the order certainly owned its units.
+    /// Intervals in which the order was certainly live: it owned its units.
     #[serde(rename = "alive")]
     pub live_intervals: Vec<Interval>,
     /// The order cannot have expired before this time, even if unpaid.
@@ -118,7 +118,7 @@ impl ObservedOrder {
         }
     }
 
-    /// Units that the order still owns.
+    /// The order's units if it is certainly live, else 0.
     pub fn live_units(&self) -> i64 {
         if self.status().is_some_and(OrderStatus::is_live) { self.quantity.into() } else { 0 }
     }
@@ -135,15 +135,15 @@ impl ObservedOrder {
         }
     }
 
-    /// An unpaid order owns its units without interruption from the start.
+    /// Extends the first interval to `moment`: an unpaid order is live without interruption from the start.
     fn extend_live_interval(&mut self, moment: Duration) {
         if let Some(first) = self.live_intervals.first_mut() {
             first.until = first.until.max(moment);
         }
     }
 
-    /// An order that is paid in time owned its units throughout. One that is paid late may have lost them to another
-    /// order in between.
+    /// An order that is paid in time was live throughout. One that is paid late may have lost its units to another
+    /// order in between, so it starts a second interval.
     fn record_paid(&mut self, asked_at: Duration, answered_at: Duration) {
         if answered_at > self.safe_until && self.live_intervals.len() == 1 && self.paid_in_time.is_none() {
             self.paid_in_time = Some(false);
@@ -178,7 +178,8 @@ impl Observations {
     }
 }
 
-/// A correct sale of 10 units of `a` to three buyers with five units: the baseline of the verdict's tests.
+/// A correct sale of SKU `a` with 10 units: three orders with five units in total, of which one is paid, one cancelled
+/// and one expired. The baseline of the verdict's tests.
 #[cfg(test)]
 pub(super) fn correct_sale() -> Observations {
     let order = |n: u32, quantity, intent, payment, cancellation, status| ObservedOrder {

@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use super::payment_mix::PaymentMix;
 use crate::target::TargetOptions;
 
-/// Number of robots: a single one with many requests, and a group of one hundred behind one address.
+/// Number of robots: one that sends 200 replays a second, and a group of one hundred that together send as many.
 pub const ROBOT_COUNT: usize = 101;
 
 /// Drives a whole sale against a running app and checks it.

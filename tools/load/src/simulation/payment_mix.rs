@@ -49,7 +49,8 @@ impl PaymentMix {
         [self.decline, self.late, self.twice, self.refund].into_iter().map(u16::from).sum()
     }
 
-    /// Draws one behaviour. If all shares are 0, draws no random number, so that a seed keeps its buyers.
+    /// Draws one behaviour. If all shares are 0, draws no random number, so that a seed plans the same visits as
+    /// without payment behaviours.
     pub fn draw(self, rng: &mut Rng) -> PaymentBehaviour {
         if self.total_percent() == 0 {
             return PaymentBehaviour::Normal;

@@ -15,7 +15,7 @@ pub struct Progress {
     pub reserved: ProgressBar,
     /// Orders whose buyer is done.
     pub orders: ProgressBar,
-    /// The wait until all orders are settled.
+    /// The wait until the sale is finished.
     pub finishing: ProgressBar,
     /// Orders that are polled once more.
     pub checking: ProgressBar,

@@ -1,4 +1,4 @@
-//! Audits a sale at the end: recovers lost orders, polls all orders, queries the admin API.
+//! Collects the observations of a finished sale: unknown orders, last statuses, the admin API's figures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::wire::{Audit, Order, SkuStock};
 /// How long the request for one order is retried.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Orders of buyers whose responses were lost, and what became of their tickets.
+/// Orders of buyers whose reservations have an uncertain outcome, and what became of their tickets.
 #[derive(Debug, Default)]
 pub struct RecoveredOrders {
     /// Orders that their buyers did not know of.
@@ -34,7 +34,8 @@ pub struct RecoveredOrders {
     pub unknown_outcomes: u64,
 }
 
-/// Lists the orders of each buyer whose response was lost. Requires that all orders are in the ledger.
+/// Lists the orders of each buyer whose reservation has an uncertain outcome and no order.
+/// Requires that all orders are in the ledger.
 pub async fn recover_orders(run: &RunContext, reports: &[VisitReport]) -> RecoveredOrders {
     let mut known: BTreeSet<String> = reports.iter().flat_map(|report| report.order_nos.clone()).collect();
     let mut recovered = RecoveredOrders::default();

@@ -21,7 +21,8 @@ const GATE_RETRY_DELAY: Duration = Duration::from_millis(250);
 pub struct Attempt {
     /// How it ended.
     pub outcome: Outcome,
-    /// Whether a response was lost. The app may then have an order that the buyer does not know of.
+    /// Whether the outcome of a try is unknown: its response was lost, or was 500, 502 or 504. The app may then have an
+    /// order that the buyer does not know of.
     pub outcome_uncertain: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Simulates robots and checks that they get no more than honest buyers.
+//! Simulates robots and checks that none gets more than one unit.
 //!
 //! A robot is a user with one ticket who sends far more than one reservation: before the start with guessed start keys,
 //! 200 times a second, with used and with forged tickets. Robots have connections of their own, so that honest buyers

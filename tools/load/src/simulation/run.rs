@@ -84,7 +84,7 @@ struct SaleOutcome {
     observations: Observations,
 }
 
-/// Runs the sale from the opening of the gate until all orders are settled.
+/// Runs the sale from the opening of the gate until it is finished, and collects the observations.
 async fn run_sale(run: &Arc<RunContext>, starts_at: Instant) -> Result<SaleOutcome> {
     let progress = &run.progress;
     let robots = run.options.robots.then(|| robots::Robots::start(run, starts_at));

@@ -33,7 +33,7 @@ impl<'a> StatusPoller<'a> {
         Self { use_user_token: true, ..self }
     }
 
-    /// Polls once, with retries while the app does not answer. Returns the delay before the next poll.
+    /// Polls once, with retries while the app does not respond. Returns the delay before the next poll.
     pub async fn poll(&mut self, order: &mut ObservedOrder, deadline: Instant) -> Duration {
         let asked_at = self.run.since_start(Instant::now());
         let response = self.fetch(&order.order_no, deadline).await;

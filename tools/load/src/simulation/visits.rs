@@ -20,7 +20,7 @@ pub struct VisitReport {
     pub order_nos: Vec<String>,
     /// How it ended, as the report counts it, such as `accepted` or `409 sold_out`.
     pub outcome: String,
-    /// Whether a response was lost.
+    /// Whether the outcome of a try is unknown, as in [`Attempt`].
     pub outcome_uncertain: bool,
     /// Whether the ticket was refused for good at least once.
     pub refused: bool,

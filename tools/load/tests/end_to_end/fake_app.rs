@@ -26,7 +26,7 @@ pub enum Fault {
     DownAfterStart,
     /// Sells up to three units more than it has; its own figures agree with that.
     Oversells,
-    /// Answers `404` for its first order.
+    /// Returns `404` for its first order.
     LosesOrder,
     /// Ignores the limit per user.
     IgnoresPerUser,
@@ -38,7 +38,7 @@ pub enum Fault {
     IgnoresPayments,
     /// Never writes a queued order to the ledger.
     QueueStuck,
-    /// Answers `500` to activity info.
+    /// Returns `500` for activity info.
     InfoFails,
 }
 

@@ -17,7 +17,7 @@ pub enum Finding {
 /// The result of checking one invariant.
 #[derive(Debug, Clone, Serialize)]
 pub struct CheckResult {
-    /// Its id in the design or the requirements.
+    /// Its id in docs/requirements.md or, for an invariant, in ARCHITECTURE.md.
     pub id: &'static str,
     /// What must hold, in words.
     pub promise: &'static str,
