@@ -6,9 +6,10 @@
 --
 -- KEYS  1 gate, 2 orders (stream), 3 stats, 4 queue, 5 winners
 -- ARGV  1 key prefix, 2 version, 3 stream group, 4 ends_at (ms), 5 retention after the end (ms), 6 the ledger's epoch,
---       7 "rebuild" during a rebuild, "first" for a caller that must not overwrite a gate of this version, 8 number of
---       gate fields, then each field and its value, then for each SKU: id, total, price, currency, "1" if an operator
---       lowers its total
+--       7 mode, 8 number of gate fields, then each field and its value, then for each SKU: id, total, price, currency,
+--       "1" if an operator lowers its total
+-- Mode  "" updates a gate of this version or an older one; "first" only an older one, so that only the first warm-up to
+--       this version applies; "rebuild" as "", also while the gate is marked `restoring`
 -- Reply done | stale (a newer version or epoch is there; for "first", also this version) | missing (no complete gate of
 --       this epoch: rebuild) | below, SKU (its total would be lowered below what is held and sold; nothing was changed)
 

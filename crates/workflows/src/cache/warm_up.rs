@@ -33,6 +33,28 @@ pub enum WarmUpOutcome {
     BelowHeldAndSold(SkuId),
 }
 
+/// Which gates a warm-up may update, besides those of an older version.
+#[derive(Clone, Copy)]
+enum Mode {
+    /// Also a gate of the same version.
+    Replace,
+    /// No others.
+    IfOlder,
+    /// Also a gate of the same version, and one that an unfinished rebuild has created.
+    Rebuild,
+}
+
+impl Mode {
+    /// The mode as an argument of the script.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Replace => "",
+            Self::IfOlder => "first",
+            Self::Rebuild => "rebuild",
+        }
+    }
+}
+
 /// Updates the gate of an activity to its row in the ledger.
 ///
 /// # Errors
@@ -42,7 +64,7 @@ pub async fn warm_up<R: Redis>(
     activity: &Activity,
     ticket_secret: &str,
 ) -> Result<WarmUpOutcome, StoreError> {
-    run_warm_up(redis, activity, ticket_secret, "", &[]).await
+    run_warm_up(redis, activity, ticket_secret, Mode::Replace, &[]).await
 }
 
 /// Updates a gate only if it has an older version. The sweeper calls it, and may have read the row in the middle of an
@@ -55,7 +77,7 @@ pub(crate) async fn warm_up_if_older<R: Redis>(
     activity: &Activity,
     ticket_secret: &str,
 ) -> Result<WarmUpOutcome, StoreError> {
-    run_warm_up(redis, activity, ticket_secret, "first", &[]).await
+    run_warm_up(redis, activity, ticket_secret, Mode::IfOlder, &[]).await
 }
 
 /// Lowers the totals of the SKUs in `lowered` in Redis, before the ledger. They must not fall below what is held and
@@ -66,7 +88,7 @@ pub(crate) async fn lower_totals<R: Redis>(
     ticket_secret: &str,
     lowered: &[SkuId],
 ) -> Result<WarmUpOutcome, StoreError> {
-    run_warm_up(redis, activity, ticket_secret, "first", lowered).await
+    run_warm_up(redis, activity, ticket_secret, Mode::IfOlder, lowered).await
 }
 
 /// Updates the gate that an unfinished rebuild has created.
@@ -75,14 +97,14 @@ pub(crate) async fn warm_up_during_rebuild<R: Redis>(
     activity: &Activity,
     ticket_secret: &str,
 ) -> Result<WarmUpOutcome, StoreError> {
-    run_warm_up(redis, activity, ticket_secret, "rebuild", &[]).await
+    run_warm_up(redis, activity, ticket_secret, Mode::Rebuild, &[]).await
 }
 
 async fn run_warm_up<R: Redis>(
     redis: &R,
     activity: &Activity,
     ticket_secret: &str,
-    mode: &str,
+    mode: Mode,
     lowered: &[SkuId],
 ) -> Result<WarmUpOutcome, StoreError> {
     let keys = Keys::of(&activity.id);
@@ -108,7 +130,7 @@ async fn run_warm_up<R: Redis>(
         spec.ends_at.0.to_string().into(),
         RETENTION_AFTER_END_MS.to_string().into(),
         activity.epoch.to_string().into(),
-        mode.into(),
+        mode.as_str().into(),
         fields.len().to_string().into(),
     ];
     for (name, value) in fields {
