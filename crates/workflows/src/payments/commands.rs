@@ -58,15 +58,8 @@ pub async fn cancel<R: Redis, S: Sql>(
     order_no: &OrderNo,
     now: Millis,
 ) -> Result<CommandOutcome, StoreError> {
-    match orders::cancel(sql, order_no, now).await? {
-        Some(row) => {
-            // The ledger has decided. If Redis fails from here on, the sweeper settles the order; the buyer sees it
-            // cancelled.
-            let _ = settle_orders(redis, sql, std::slice::from_ref(&row)).await;
-            Ok(CommandOutcome::Done(Box::new(row.order)))
-        }
-        None => done_if_already(sql, order_no, OrderStatus::Cancelled).await,
-    }
+    let changed = orders::cancel(sql, order_no, now).await?;
+    settle_or_compare(redis, sql, order_no, changed, &[OrderStatus::Cancelled]).await
 }
 
 /// Stores the checkout URL in the ledger and in Redis, and extends the hold once (E6). `attempt` is the number of the
@@ -149,29 +142,27 @@ pub async fn request_refund<R: Redis, S: Sql>(
     order_no: &OrderNo,
     now: Millis,
 ) -> Result<CommandOutcome, StoreError> {
-    match payments::request_refund(sql, order_no, now).await? {
-        Some(row) => {
-            let _ = settle_orders(redis, sql, std::slice::from_ref(&row)).await;
-            Ok(CommandOutcome::Done(Box::new(row.order)))
-        }
-        None => match orders::load(sql, order_no).await? {
-            Some(row) if matches!(row.order.status, OrderStatus::Refunding | OrderStatus::Refunded) => {
-                Ok(CommandOutcome::Done(Box::new(row.order)))
-            }
-            Some(row) => Ok(CommandOutcome::Conflict(Box::new(row.order))),
-            None => Ok(CommandOutcome::NotFound),
-        },
-    }
+    let changed = payments::request_refund(sql, order_no, now).await?;
+    settle_or_compare(redis, sql, order_no, changed, &[OrderStatus::Refunding, OrderStatus::Refunded]).await
 }
 
-/// Result of a command that changed no row: `Done` if the order already has the `target` status.
-async fn done_if_already<S: Sql>(
+/// Settles the row that a command `changed`. If it changed none, loads the order: `Done` if it already has one of the
+/// `target` statuses.
+async fn settle_or_compare<R: Redis, S: Sql>(
+    redis: &R,
     sql: &S,
     order_no: &OrderNo,
-    target: OrderStatus,
+    changed: Option<OrderRow>,
+    target: &[OrderStatus],
 ) -> Result<CommandOutcome, StoreError> {
+    if let Some(row) = changed {
+        // The ledger has decided. If Redis fails from here on, the sweeper settles the order; the response to the buyer
+        // has the new status.
+        let _ = settle_orders(redis, sql, std::slice::from_ref(&row)).await;
+        return Ok(CommandOutcome::Done(Box::new(row.order)));
+    }
     match orders::load(sql, order_no).await? {
-        Some(row) if row.order.status == target => Ok(CommandOutcome::Done(Box::new(row.order))),
+        Some(row) if target.contains(&row.order.status) => Ok(CommandOutcome::Done(Box::new(row.order))),
         Some(row) => Ok(CommandOutcome::Conflict(Box::new(row.order))),
         None => Ok(CommandOutcome::NotFound),
     }
