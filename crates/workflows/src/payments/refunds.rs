@@ -66,38 +66,39 @@ pub async fn send_due<R: Redis, S: Sql, P: Provider>(
         report.failed.push(FailedAttempt { order_no: refund.order_no, reason: PAYMENT_ID_LOST.to_owned() });
     }
     for (refund, result) in due.iter().zip(results) {
-        if let Err(reason) = record_result(redis, sql, refund, result, now).await? {
-            report.failed.push(FailedAttempt { order_no: refund.order_no.clone(), reason });
-        }
+        report.failed.extend(record_result(redis, sql, refund, result, now).await?);
     }
     Ok(report)
 }
 
-/// Records the provider's answer. The inner error is the reason of a failure, for the log.
+/// Records the provider's answer. Returns the attempt if the provider did not accept the refund.
 async fn record_result<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     due: &Refund,
     result: Result<RefundStatus, ProviderError>,
     now: Millis,
-) -> Result<Result<(), String>, StoreError> {
+) -> Result<Option<FailedAttempt>, StoreError> {
+    let failed = |reason| Some(FailedAttempt { order_no: due.order_no.clone(), reason });
     match result {
         Ok(RefundStatus::Pending { refund_id }) => {
-            refunds::record_attempt(sql, due, &RefundAttempt::Accepted(refund_id)).await.map(Ok)
+            refunds::record_attempt(sql, due, &RefundAttempt::Accepted(refund_id)).await?;
+            Ok(None)
         }
         // Handled like the provider's callback of the same refund.
         Ok(RefundStatus::Succeeded { refund_id }) => {
-            callbacks::apply(redis, sql, &confirmation_callback(due, refund_id), now).await.map(|_| Ok(()))
+            callbacks::apply(redis, sql, &confirmation_callback(due, refund_id), now).await?;
+            Ok(None)
         }
         Ok(RefundStatus::Failed(reason)) => {
             refunds::record_attempt(sql, due, &RefundAttempt::Failed(reason.clone(), now.plus(RETRY_AFTER_FAILURE_MS)))
                 .await?;
-            Ok(Err(reason))
+            Ok(failed(reason))
         }
         Err(ProviderError { message, retry_after_ms }) => {
             let next_try_at = now.plus(retry_after_ms.unwrap_or_default());
             refunds::record_attempt(sql, due, &RefundAttempt::Unknown(message.clone(), next_try_at)).await?;
-            Ok(Err(message))
+            Ok(failed(message))
         }
     }
 }
