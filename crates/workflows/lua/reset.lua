@@ -1,8 +1,10 @@
--- Deletes an activity's Redis data before a rebuild from the ledger (G5), if the activity is paused, closed or lost.
+-- Prepares an activity's Redis data for a rebuild from the ledger (G5), if the activity is paused, closed or lost.
 --
--- Without an epoch it deletes only the gate: from then on nothing is sold, and the ledger can raise the epoch. With an
--- epoch it also deletes an open gate of an older epoch: that gate was created by a slower rebuild, and the ledger
--- refuses the orders that it accepts.
+-- Without an epoch it deletes only the gate: from then on nothing is sold, and the ledger can raise the epoch.
+--
+-- With an epoch it deletes the gate, the stream, the counters, the stock and the holders, and creates the gate of that
+-- epoch, marked `restoring`. An open gate of an older epoch is deleted, too: a slower rebuild created it, and the
+-- ledger refuses the orders that it accepts. Order records, bans, abuse records, rate limits and visitors stay.
 --
 -- KEYS  1 gate, 2 orders (stream), 3 stats, 4 queue, 5 winners, 6 awake
 -- ARGV  1 key prefix, 2 the new epoch ("" to delete only the gate), then the activity's SKUs

@@ -54,13 +54,14 @@ scripts! {
     READ_GATE = "read_gate";
     /// Updates gate and stock from the ledger.
     WARM_UP = "warm_up";
-    /// Marks the order writer idle when the stream is empty.
+    /// Marks the order writer idle if every message of the stream was delivered; those not acknowledged stay in it.
     WRITER_IDLE = "writer_idle";
     /// Reads all counters of an activity.
     STATS = "stats";
     /// Puts a failed order back into the queue.
     REQUEUE = "requeue";
-    /// Deletes an activity's Redis data before a rebuild.
+    /// Deletes an activity's gate; with an epoch also stream, counters, stock and holders, and creates the gate of that
+    /// epoch, marked `restoring`.
     RESET = "reset";
     /// Puts orders of the ledger back into Redis.
     RESTORE = "restore";

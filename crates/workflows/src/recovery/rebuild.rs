@@ -37,7 +37,7 @@ use crate::{
 /// Orders restored in one call.
 const BATCH_SIZE: i64 = 500;
 
-/// Batches of the stream that are written before the rebuild, at most.
+/// Maximum number of rounds that drain the stream before a rebuild. A round writes up to two batches.
 const MAX_DRAIN_ROUNDS: usize = 1_000;
 
 /// How often a rebuild is attempted while others raise the epoch.
@@ -147,10 +147,8 @@ async fn try_rebuild<R: Redis, S: Sql>(
         let page = orders::load_page(sql, id, &after, BATCH_SIZE).await?;
         let Some(last) = page.last() else { break };
         after = last.order.order_no.to_string();
-        match restore(redis, &keys, epoch, &page).await? {
-            -1 => return Ok(Some(RebuildOutcome::Fenced)),
-            count => restored += count,
-        }
+        let Some(count) = restore(redis, &keys, epoch, &page).await? else { return Ok(Some(RebuildOutcome::Fenced)) };
+        restored += count;
     }
     let script_keys = ["gate", "stats", "queue", "orders", "winners"].map(|name| keys.named(name)).into();
     match FINISH.run(redis, script_keys, vec![keys.prefix().into(), epoch.to_string().into()]).await?.text()?.as_str() {
@@ -159,7 +157,8 @@ async fn try_rebuild<R: Redis, S: Sql>(
     }
 }
 
-/// Deletes the gate, and with the new `epoch` all other data, too. Returns why it was refused, or `None`.
+/// Deletes the gate. With the new `epoch`, also deletes stream, counters, stock and holders, and creates the gate of
+/// that epoch, marked `restoring`. Returns why Redis refused, or `None` if it did not.
 async fn reset<R: Redis>(
     redis: &R,
     keys: &Keys,
@@ -178,8 +177,8 @@ async fn reset<R: Redis>(
     })
 }
 
-/// Restores a page of orders. Returns how many, or -1 if a later rebuild is at work.
-async fn restore<R: Redis>(redis: &R, keys: &Keys, epoch: i64, page: &[OrderRow]) -> Result<i64, StoreError> {
+/// Restores a page of orders. Returns how many, or `None` if a later rebuild is at work.
+async fn restore<R: Redis>(redis: &R, keys: &Keys, epoch: i64, page: &[OrderRow]) -> Result<Option<i64>, StoreError> {
     let mut script_keys: Vec<_> = ["gate", "stats", "winners"].map(|name| keys.named(name)).into();
     let mut args: Vec<RedisArg> =
         vec![keys.prefix().into(), CLOSED_ORDER_TTL_SECONDS.to_string().into(), epoch.to_string().into()];
@@ -203,5 +202,6 @@ async fn restore<R: Redis>(redis: &R, keys: &Keys, epoch: i64, page: &[OrderRow]
         args.push(order.reason.clone().unwrap_or_default().into());
         args.push(order.checkout_url.clone().unwrap_or_default().into());
     }
-    RESTORE.run(redis, script_keys, args).await?.int()
+    let count = RESTORE.run(redis, script_keys, args).await?.int()?;
+    Ok((count >= 0).then_some(count))
 }
