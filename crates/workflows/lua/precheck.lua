@@ -1,4 +1,4 @@
--- Checks bans and limits when a signed-in visitor asks for a challenge or a ticket (B1, B4–B6). Returns the visitor's
+-- Checks bans and limits when a signed-in visitor asks for a challenge or a ticket (B4–B6). Returns the visitor's
 -- suspicion score, and counts visitors.
 --
 -- KEYS  1 gate, 2 ban of the user, 3 ban of the address, 4 rate of the user, 5 rate of the address,
@@ -31,8 +31,9 @@ if limit_name then
 end
 if redis.call('PFADD', KEYS[9], ARGV[1]) == 1 and gate[4] then redis.call('PEXPIREAT', KEYS[9], gate[4]) end
 
--- Abuse points of the last ten minutes, plus 50 for each recent ban (a record expires a day after the last abuse). The
--- address counts for a tenth: many people may share one.
+-- Abuse points of the record's latest one-minute window, if it began within the last ten minutes, plus 50 for each ban
+-- since the record began (a record expires a day after the last abuse). The address counts for a tenth: many people may
+-- share one.
 local function suspicion(key)
   local record = redis.call('HMGET', key, 'count', 'since', 'bans')
   local recent = now - tonumber(record[2] or 0) <= 600000 and tonumber(record[1] or 0) or 0

@@ -2,8 +2,8 @@
 --
 -- KEYS  1 gate, 2 order, 3 stock, 4 holders, 5 stats
 -- ARGV  1 paid_at (ms), 2 SKU, 3 quantity, 4 user, 5 amount, 6 currency, 7 created_at (ms), 8 status in the ledger
--- Reply taken (also if it was reacquired before) | gone (no unit left, or the buyer's limit is reached) |
---       later (the activity is being rebuilt: retry)
+-- Reply taken (also if it was reacquired before) | gone (too few units left, stock not loaded, the buyer's limit is
+--       reached, or the order is neither cancelled nor expired) | later (the activity is being rebuilt: retry)
 
 if redis.call('HEXISTS', KEYS[1], 'restoring') == 1 then return { 'later' } end
 local order = redis.call('HMGET', KEYS[2], 'status', 'live')

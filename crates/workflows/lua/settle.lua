@@ -100,6 +100,8 @@ local function settle(key, read_epoch, status, live, pay_by, paid_at, reason)
     elseif from == 'out' then
       add_to_holder(sku, user, units)
       local stock = prefix .. 'stock:' .. sku
+      -- An unlimited stock stays -1, and one with too few units stays as it is, so that it does not become negative:
+      -- the counters exceed the total then, and `return_units` returns fewer units later.
       if tonumber(call('GET', stock) or 0) >= units then call('DECRBY', stock, units) end
     end
   end

@@ -39,7 +39,8 @@ impl Keys {
         format!("{}stock:{sku}", self.prefix)
     }
 
-    /// Hash of units held per user for a SKU. Its size is bounded by the stock, not by the number of visitors.
+    /// Hash of live units (held or sold) per user for a SKU. Its size is bounded by the stock, not by the number of
+    /// visitors.
     #[must_use]
     pub fn holders(&self, sku: &SkuId) -> String {
         format!("{}holders:{sku}", self.prefix)

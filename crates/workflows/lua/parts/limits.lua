@@ -11,8 +11,8 @@ local function limit(policies, now_ms)
       count, period_ms = tonumber(count), tonumber(period_ms)
       local interval_ms = period_ms / count
       local tat = tonumber(redis.call('GET', policy[3]) or 0)
-      -- A TAT further ahead than one period is impossible: it is left from a stricter limit, or from a clock that was
-      -- fast.
+      -- A TAT further ahead than one period is impossible: it is left from a limit with a longer period, or from a
+      -- clock that was fast.
       if tat > now_ms + period_ms + 1 then
         tat = now_ms + period_ms
         redis.call('SET', policy[3], string.format('%.3f', tat), 'PX', math.ceil(period_ms) + 1)

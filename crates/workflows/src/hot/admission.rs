@@ -14,8 +14,9 @@ use crate::{
     script::{ADMIT, PRECHECK},
 };
 
-/// Suspicion score from which a visitor counts as suspicious: twenty requests over a limit, two failed human checks, or
-/// one ban within the last day.
+/// Suspicion score from which a visitor counts as suspicious: for example twenty requests over the user's limit or two
+/// failed human checks within a minute, or one ban of the user that the abuse record still counts. The points of that
+/// minute count for ten minutes; the record expires a day after the last abuse.
 pub const SUSPICION_THRESHOLD: i64 = 20;
 
 /// Suspicion that each order left unpaid adds to a user's score.
@@ -28,7 +29,7 @@ pub struct Visitor {
     pub activity: ActivityId,
     /// The user.
     pub user: UserId,
-    /// The client's address in the form that limits count.
+    /// The client's address as `platform::client_address` returns it (IPv6: the /64 network).
     pub ip: String,
     /// Addresses that sent bad tokens or tickets since the last call, with the number of attempts (B6).
     pub abuse_by_ip: Vec<(String, i64)>,
@@ -53,7 +54,7 @@ impl Endpoint {
     }
 }
 
-/// Result of [`precheck`].
+/// Result of [`precheck`]: whether the visitor may go on to the challenge or the ticket, and the state of their limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admission {
     /// The rate limits after this request.

@@ -284,8 +284,8 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         }
     }
 
-    /// Turns load shedding on or off (B9): while it is on, every activity, also one that is published later, refuses
-    /// reservations with `overloaded`. Returns the number of gates that were updated.
+    /// Turns load shedding on or off (B9): while it is on, challenges, tickets and reservations of every activity, also
+    /// of one that is published later, are refused with `overloaded`. Returns the number of gates that were updated.
     ///
     /// # Errors
     /// Any [`StoreError`]: some gates may be updated; repeating the call completes it.
@@ -293,11 +293,12 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         shed::set(self.redis, self.sql, on).await
     }
 
-    /// Returns the activity with the version and epoch for a change: the version is above the ledger's and the gate's,
-    /// the epoch not below the gate's.
+    /// Prepares a change of `old`: returns it with a version above the ledger's and the gate's, unless the gate's epoch
+    /// is older.
     ///
     /// The gate is ahead of the ledger after the ledger was restored from a backup. It would then reject the change as
-    /// outdated, and its totals contain restocks that the ledger lost.
+    /// outdated, and its totals contain restocks that the ledger lost. So if the gate's epoch is later, raises the
+    /// ledger's epoch to it; and if its version is later, returns the larger of both totals for each limited SKU.
     async fn prepare_change(&self, old: &Activity) -> Result<Activity, StoreError> {
         let mut next = Activity { version: old.version + 1, ..old.clone() };
         let mut args = vec![Keys::of(&old.id).named("gate").into(), "epoch".into(), "version".into()];
@@ -389,7 +390,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
                     _ => {}
                 },
                 WarmUpOutcome::BelowHeldAndSold(sku) => {
-                    return Err(StoreError::Malformed(format!("{sku} was not to be judged")));
+                    return Err(StoreError::Malformed(format!("warm_up refused {sku}, whose total was not lowered")));
                 }
             }
             bans::copy_to_redis(self.redis, self.sql, &activity.id, self.now).await?;

@@ -20,7 +20,7 @@ pub struct SkuLedgerStats {
     pub live: i64,
     /// Units of live orders, summed over the orders.
     pub counted: i64,
-    /// Of those, units of orders that wait for payment.
+    /// Of `counted`, units of orders that wait for payment.
     pub pending: i64,
     /// The most live units that one user has.
     pub most_per_user: i64,
@@ -39,8 +39,8 @@ pub struct SkuAudit {
     pub i2: bool,
     /// I3: no user has more live units than `per_user`.
     pub i3: bool,
-    /// Units by which Redis (pending and sold) exceeds the ledger. Transitions in progress show up here while the
-    /// activity is running; without traffic it is 0.
+    /// `pending` plus `sold` of Redis minus `counted` of the ledger, in units. Transitions in progress make it differ
+    /// from 0 while the activity is running; without traffic it is 0.
     pub drift: i64,
 }
 

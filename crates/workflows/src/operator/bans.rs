@@ -1,6 +1,7 @@
 //! Bans (B6) and strikes (B8) of users and addresses.
 //!
-//! The ledger stores both. The keys of every activity in Redis contain a copy of the active bans.
+//! The ledger stores both. Redis has a copy of the active bans for every activity with a gate. An address is banned in
+//! the form that `platform::client_address` returns (IPv6: the /64 network).
 //!
 //! Errors: after any [`StoreError`] a change may have been made in part; repeating the call completes it.
 
@@ -32,7 +33,7 @@ const BATCH_SIZE: usize = 1_000;
 pub enum BanSubject {
     /// A user.
     User(UserId),
-    /// An IP address in the form that limits count.
+    /// An IP address as `platform::client_address` returns it (IPv6: the /64 network).
     Ip(String),
 }
 

@@ -1,4 +1,4 @@
-//! Load shedding (B9): while it is on, every activity refuses reservations with `overloaded`.
+//! Load shedding (B9): while it is on, challenges, tickets and reservations are refused with `overloaded`.
 //!
 //! The ledger stores the switch, so that it outlives every gate; each gate has a copy.
 

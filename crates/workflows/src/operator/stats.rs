@@ -23,9 +23,9 @@ pub struct SkuStats {
     pub left: Option<i64>,
     /// Units of orders that are queued or wait for payment.
     pub held: i64,
-    /// Of those, units of orders that are not in the ledger yet.
+    /// Of `held`, units of orders that are not in the ledger yet.
     pub queued: i64,
-    /// Of those, units of orders that wait for payment.
+    /// Of `held`, units of orders that wait for payment.
     pub pending: i64,
     /// Units sold.
     pub sold: i64,

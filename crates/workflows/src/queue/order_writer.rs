@@ -42,7 +42,7 @@ const LIMIT_REACHED: &str = "limit_reached_in_ledger";
 /// Reason of a dead letter: the message was delivered too often, and could not be written by itself either.
 const UNDELIVERABLE: &str = "undeliverable";
 
-/// What one step did.
+/// What writing one batch did, or several if added up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WriteReport {
     /// Messages read from the stream.

@@ -116,8 +116,8 @@ async fn scan_recorded_orders<R: Redis>(
     }
 }
 
-/// Writes a batch of orders up to their status in Redis. If they are `held`, inserts them with the units that they
-/// hold.
+/// Writes a batch of orders up to their status in Redis. If they are `live` (their units are held or sold), first
+/// inserts those that the ledger lacks, with their units.
 async fn write_batch<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -153,7 +153,7 @@ async fn write_batch<R: Redis, S: Sql>(
         }
     }
     dead_letters::record(sql, &letters, now).await?;
-    // The buyer sees the failure, and an operator can replay the dead letter. The rebuild counts the units anew.
+    // The buyer sees the failure, and an operator can requeue the dead letter. The rebuild counts the units anew.
     for record in records {
         let fields = [&record, "status", "failed", "live", "0", "reason", NO_ROOM].map(RedisArg::from).into();
         redis.command("HSET", fields).await?;

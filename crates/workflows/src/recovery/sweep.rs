@@ -135,8 +135,8 @@ pub async fn expire<R: Redis, S: Sql>(
     Ok(expired.len())
 }
 
-/// Settles one batch of unsettled transitions, after the first `fenced`, which wait for a rebuild to end. Adds those of
-/// the batch that have to wait, too, to `fenced`. Returns how many were settled.
+/// Settles one batch of unsettled transitions. Skips the first `waiting` rows, whose activity is being rebuilt, and
+/// adds those it finds. Returns how many were settled.
 ///
 /// # Errors
 /// [`StoreError`]; what was not settled is left to the next sweep.
@@ -211,8 +211,8 @@ pub async fn check_gates<R: Redis, S: Sql>(
     Ok(())
 }
 
-/// Removes activities from the set in Redis whose end is over at `now`, whose gate is gone, and whose streams are
-/// empty: no later sweep has anything to do for them. Returns how many.
+/// Removes an activity from the set of activities in Redis if it has ended at `now`, has no gate, and its stream is
+/// empty: no later sweep has work for it. Returns how many were removed.
 ///
 /// # Errors
 /// [`StoreError`]; repeating it finishes the work.
