@@ -56,7 +56,7 @@ pub struct Object {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "must be an id or an object with an id")]
 enum Expandable {
     Id(String),
     Object { id: String },

@@ -116,12 +116,14 @@ async fn ledger_metrics() -> Result<Vec<Metric>, StoreError> {
 #[derive(Serialize, Deserialize)]
 struct CachedLedgerState {
     at: Millis,
+    #[serde(rename = "seen")]
     state: LedgerState,
 }
 
 /// The backlog, and the audits of the activities that have a gate.
 #[derive(Serialize, Deserialize)]
 struct LedgerState {
+    #[serde(rename = "waiting")]
     backlog: Backlog,
     audits: Vec<(ActivityId, AuditSummary)>,
 }
