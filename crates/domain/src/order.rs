@@ -9,6 +9,8 @@ use crate::{
 };
 
 /// Status of an order. [`OrderStatus::can_become`] lists the legal transitions.
+///
+/// Requeuing a failed order is not a transition: the ledger has no row of it, and Redis accepts it anew as `Queued`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OrderStatus {
@@ -77,15 +79,9 @@ impl OrderStatus {
                 | (Refunding, Refunded)
         )
     }
-
-    /// Whether the order is cancelled, expired, failed or refunded. Only a late payment can still change it.
-    #[must_use]
-    pub fn is_closed(self) -> bool {
-        matches!(self, OrderStatus::Cancelled | OrderStatus::Expired | OrderStatus::Failed | OrderStatus::Refunded)
-    }
 }
 
-/// An order as read from Redis, key-value or the ledger.
+/// An order as read from Redis or the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
     /// The order number.

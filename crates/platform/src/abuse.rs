@@ -1,4 +1,4 @@
-//! Counts forged tickets and tokens per address until the next Redis call (B6).
+//! Counts forged tickets and tokens per client address until the next Redis call (B6).
 //!
 //! The counts are sent as arguments of the next script that another request runs anyway, so a flood of forged tickets
 //! costs no Redis call. Counts that were not sent when the instance ends are lost: a client that sends only forged
@@ -8,17 +8,18 @@ use std::{cell::RefCell, collections::HashMap};
 
 use domain::ids::ActivityId;
 
-/// Most pairs of activity and address counted at once. When they are reached, the next count discards all of them.
+/// Maximum number of pairs of activity and client address counted at once. When it is reached, the next count discards
+/// all of them.
 const MAX_ENTRIES: usize = 256;
 
-/// Most addresses reported in one Redis call.
+/// Maximum number of client addresses reported in one Redis call.
 const MAX_REPORTED: usize = 8;
 
 thread_local! {
     static COUNTS: RefCell<HashMap<(ActivityId, String), i64>> = RefCell::default();
 }
 
-/// Counts one forged ticket or token for `activity` that came from the address `ip`.
+/// Counts one forged ticket or token for `activity` that came from the client address `ip`.
 pub fn record(activity: &ActivityId, ip: String) {
     COUNTS.with_borrow_mut(|counts| {
         if counts.len() >= MAX_ENTRIES {
@@ -28,7 +29,7 @@ pub fn record(activity: &ActivityId, ip: String) {
     });
 }
 
-/// Removes and returns up to 8 addresses with their counts for `activity`, to be sent with the next Redis call.
+/// Removes and returns up to 8 client addresses with their counts for `activity`, to be sent with the next Redis call.
 #[must_use]
 pub fn take(activity: &ActivityId) -> Vec<(String, i64)> {
     COUNTS.with_borrow_mut(|counts| {

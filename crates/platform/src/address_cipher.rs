@@ -10,13 +10,13 @@ use crate::{config, http::ApiError};
 /// Builds the cipher from the variable `address_key`.
 ///
 /// # Errors
-/// `not_ready` if the key is missing or weak.
+/// `not_ready` if the variable is empty or a secret in it is weak; [`ApiError::Unexpected`] if no key can be derived.
 pub async fn from_config() -> Result<AddressCipher, ApiError> {
     let secret = config::secret("address_key").await?;
     AddressCipher::new(&secret).ok_or_else(|| ApiError::Unexpected("address_key holds no key".to_owned()))
 }
 
-/// Encrypts an order's address with a random nonce; the ciphertext is bound to `order_no`.
+/// Encrypts an order's delivery address with a random nonce; the ciphertext is bound to `order_no`.
 ///
 /// # Errors
 /// Those of [`from_config`]; [`ApiError::Unexpected`] if the system's random source or the encryption fails.

@@ -18,8 +18,10 @@ pub async fn address(request: &Request) -> String {
     limit_key(behind_proxies(peer.as_deref(), &forwarded.join(","), hops))
 }
 
-/// Returns the `hops`-th address from the end of the forwarded list, or the peer if `hops` is 0 or the list is shorter:
-/// such a list does not come from the trusted proxies.
+/// Returns the `hops`-th address from the end of the forwarded list.
+///
+/// Returns the peer if `hops` is 0, if the list is shorter (then it does not come from the trusted proxies), or if that
+/// entry is not an address.
 fn behind_proxies(peer: Option<&str>, forwarded: &str, hops: usize) -> Option<IpAddr> {
     let peer = peer.and_then(parse);
     if hops == 0 {
@@ -33,8 +35,8 @@ fn parse(text: &str) -> Option<IpAddr> {
     text.parse::<SocketAddr>().map(|socket| socket.ip()).or_else(|_| text.trim_matches(['[', ']']).parse()).ok()
 }
 
-/// Parses an address that an operator typed into the form of [`address`]. Also accepts an IPv6 network that ends in
-/// /64.
+/// Parses a client address that an operator typed, and returns it in the form of [`address`]. Also accepts an IPv6
+/// network that ends in /64.
 #[must_use]
 pub fn normalize(text: &str) -> Option<String> {
     let address = match text.strip_suffix("/64") {
@@ -42,12 +44,6 @@ pub fn normalize(text: &str) -> Option<String> {
         None => parse(text),
     };
     address.map(|address| limit_key(Some(address)))
-}
-
-/// Percent-decodes one path segment.
-#[must_use]
-pub fn percent_decode(text: &str) -> String {
-    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 fn limit_key(address: Option<IpAddr>) -> String {

@@ -1,16 +1,14 @@
 //! Reads HTTP requests and sends responses.
 //!
-//! Spin accepts sockets without `TCP_NODELAY`: a response whose body is not ready when the handler returns leaves in
-//! two packets, and the second waits 40 ms for the acknowledgement of the first. So [`serve`] sets `content-length`,
-//! converts the response and yields once, by which time the body is being written.
+//! Spin does not set `TCP_NODELAY` on accepted sockets. If the body is not ready when the handler returns, head and
+//! body are sent in two packets, and the second waits up to 40 ms for the acknowledgement of the first. To avoid this
+//! delay, [`serve`] sets `content-length`, converts the response and yields once before it returns: the body is being
+//! written by then.
 
 use std::{cell::Cell, fmt::Write as _};
 
 use bytes::Bytes;
-use domain::{
-    problem::{Code, Problem},
-    time::Millis,
-};
+use domain::problem::{Code, Problem};
 use spin_sdk::{
     http::{FullBody, HeaderMap, IntoResponse, Method, Request as SpinRequest},
     wasip3::http::types::{ErrorCode, Response as WasiResponse},
@@ -102,7 +100,7 @@ impl Response {
         Self { status, headers: Vec::new(), body: Bytes::new() }
     }
 
-    /// Builds a response with the given content type.
+    /// Builds a response with a body of the given content type.
     pub fn with_body(status: u16, content_type: &str, body: impl Into<Bytes>) -> Self {
         Self { status, headers: vec![("content-type", content_type.to_owned())], body: body.into() }
     }
@@ -196,10 +194,10 @@ pub fn method_not_allowed(allow: &str) -> ApiError {
     problem.into()
 }
 
-/// Returns the value of `Retry-After` for a wait in milliseconds: whole seconds, at least 1.
+/// Percent-decodes one path segment. Bytes that are not UTF-8 become U+FFFD.
 #[must_use]
-pub fn retry_after(ms: i64) -> String {
-    Millis(0).seconds_until(Millis(ms), 1).to_string()
+pub fn percent_decode(text: &str) -> String {
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 /// Reads a request, calls `handle` and sends its response. An [`ApiError`] becomes a problem document.

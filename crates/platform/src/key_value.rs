@@ -15,10 +15,3 @@ pub async fn set(key: &str, value: &[u8]) {
         let _ = store.set(key, value).await;
     }
 }
-
-/// Deletes `key`.
-pub async fn delete(key: &str) {
-    if let Ok(store) = Store::open_default().await {
-        let _ = store.delete(key).await;
-    }
-}

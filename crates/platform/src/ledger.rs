@@ -212,6 +212,9 @@ async fn run_postgres(
 }
 
 /// Classifies an error by its text: Spin gives nothing else.
+///
+/// `illegal move` and `never deleted` are the messages of the ledger's own triggers. The codes are PostgreSQL's: 42P01
+/// undefined table; 23503, 23505 and 23514 violated constraints; P0001 `RAISE EXCEPTION` in a trigger.
 fn classify(text: String) -> StoreError {
     let lower = text.to_ascii_lowercase();
     let contains_any = |words: &[&str]| words.iter().any(|word| lower.contains(word));

@@ -1,4 +1,4 @@
-//! Rate limits in HTTP responses (B4): the headers `RateLimit` and `RateLimit-Policy`, and refusals.
+//! Rate limits in HTTP responses (B4): the headers `RateLimit` and `RateLimit-Policy`, and problems.
 
 use domain::{
     problem::{Code, Problem},
@@ -19,7 +19,7 @@ pub fn headers(rate_limits: &[RateLimitStatus]) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Adds the limits' headers to a refusal.
+/// Adds the limits' headers to the problem of a refused request.
 ///
 /// `rate_limited`, `overloaded` and `not_open` also get `Retry-After` if `wait_ms` is positive, and `rate_limited` the
 /// names of the limits that are used up.

@@ -1,7 +1,7 @@
 //! Lets one request of an instance wake another.
 //!
-//! The engine runs each request as its own task, and a Rust waker of one task has no effect on another. A WASI stream
-//! has: when its writer is dropped, the task that reads from it wakes.
+//! The engine runs each request as its own task, and a Rust waker cannot wake another task. A WASI stream can: when its
+//! writer is dropped, the engine wakes the task that reads from it.
 
 use std::{future::Future, pin::Pin};
 

@@ -8,7 +8,8 @@ use crate::{clock, config, http_client::SpinHttpClient, log};
 /// Returns the provider that the variable `payment_provider` names. `retry` sets Stripe's timeout and attempts.
 ///
 /// # Errors
-/// `not_ready` if a variable is missing or wrong; the variable is logged.
+/// `not_ready` if `payment_provider` names no provider, or if it is `stripe` and `stripe_api_key` is empty; the
+/// variable is logged. The other variables are not checked.
 pub async fn from_config(retry: RetryPolicy) -> Result<AnyProvider<SpinHttpClient>, Problem> {
     match &*config::get("payment_provider").await {
         "sandbox" => Ok(AnyProvider::Sandbox(Sandbox {
@@ -27,7 +28,7 @@ pub async fn from_config(retry: RetryPolicy) -> Result<AnyProvider<SpinHttpClien
                 api_url: config::get("stripe_api").await.trim_end_matches('/').to_owned(),
                 api_key: key.trim().to_owned(),
                 shop_url: config::get("shop_url").await.trim_end_matches('/').to_owned(),
-                retry: retry,
+                retry,
                 clock: clock::now,
                 sleep: |ms| Box::pin(clock::sleep(ms)),
             }))

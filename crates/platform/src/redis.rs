@@ -1,7 +1,8 @@
 //! Redis through Spin: one connection per instance, shared by its concurrent requests.
 //!
-//! Spin's connection does not reconnect. On a connection error it is closed, a new one is opened, and the command is
-//! sent once more. This is safe because every script of this app may be repeated.
+//! Spin's connection does not reconnect. After `RedisUnavailable` (the connection failed, or the server cannot serve
+//! now) it is closed, a new one is opened, and the command is sent once more. This is safe because every script and
+//! command of this app may be repeated.
 //!
 //! Nor has Spin's connection a timeout: a server that accepts a command and never responds would block a request for
 //! ever. After a timeout the result of the command is *unknown* (D8): the connection is closed, the command is not
@@ -37,7 +38,8 @@ impl SpinRedis {
     /// Returns the time of Redis's clock.
     ///
     /// # Errors
-    /// `RedisUnavailable` if the server did not respond, `RedisRefused` if it returned an error.
+    /// `RedisUnavailable` if the server did not respond or cannot serve now, `RedisRefused` if it returned another
+    /// error, `Malformed` if the reply is not a time.
     pub async fn now(self) -> Result<Millis, StoreError> {
         let mut reply = workflows::reply::Reply::new(self.command("TIME", Vec::new()).await?);
         Ok(Millis(reply.int()? * 1000 + reply.int()? / 1000))

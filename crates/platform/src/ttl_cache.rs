@@ -20,15 +20,17 @@ pub const MAX_AGE_MS: i64 = 900;
 /// second in all.
 pub const STALE_WHILE_REFRESH_MS: i64 = 100;
 
-/// Most entries of one cache. When they are reached, a new key clears the cache, which costs one fetch per key.
+/// Maximum number of entries of one cache. When it is reached, a new key clears the cache, which costs one fetch per
+/// key.
 const MAX_ENTRIES: usize = 256;
 
 /// How long a request waits for the first fetch of another; after that it fetches by itself.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A value and its age.
+/// A value and the time from which its age counts.
 pub struct CachedValue<T> {
-    /// When the value was fetched, by the instance's clock.
+    /// When the value was fetched, by the instance's clock. A request that fetches again moves it, so that the other
+    /// requests use the value for [`STALE_WHILE_REFRESH_MS`] longer.
     pub fresh_from: Millis,
     /// The value.
     pub value: T,
@@ -70,8 +72,8 @@ where
             Some(Entry::Cached(cached)) if (0..=max_age_ms).contains(&(now.0 - cached.fresh_from.0)) => {
                 Ok(cached.value.clone())
             }
-            // Too old: this request fetches, and the others use the old value for a moment. Without that limit, they
-            // would use it for as long as Redis does not respond.
+            // Too old: this request fetches. The other requests use the old value for STALE_WHILE_REFRESH_MS; then one
+            // of them fetches, too. Without this limit, they would use it for as long as this fetch takes.
             Some(Entry::Cached(cached)) => {
                 cached.fresh_from = Millis(now.0 - max_age_ms + STALE_WHILE_REFRESH_MS);
                 Err(None)

@@ -7,7 +7,7 @@ use domain::{
 };
 use platform::{
     client_address,
-    http::{ApiError, Request, Response},
+    http::{ApiError, Request, Response, percent_decode},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
@@ -25,10 +25,8 @@ struct Ban {
 /// Parses the last two segments of a path, such as `user/ann` or `ip/192.0.2.1`.
 pub fn parse_subject(kind: &str, name: &str) -> Result<BanSubject, ApiError> {
     match kind {
-        "user" => UserId::parse(&client_address::percent_decode(name))
-            .map(BanSubject::User)
-            .map_err(|error| invalid_user(&error)),
-        _ => client_address::normalize(&client_address::percent_decode(name)).map(BanSubject::Ip).ok_or_else(|| {
+        "user" => UserId::parse(&percent_decode(name)).map(BanSubject::User).map_err(|error| invalid_user(&error)),
+        _ => client_address::normalize(&percent_decode(name)).map(BanSubject::Ip).ok_or_else(|| {
             invalid_path("The path names no address: one is IPv4, IPv6, or an IPv6 network that ends in /64.")
         }),
     }
@@ -70,7 +68,7 @@ pub async fn clear_strikes(user: &str) -> Result<Response, ApiError> {
 }
 
 fn user_id(text: &str) -> Result<UserId, ApiError> {
-    UserId::parse(&client_address::percent_decode(text)).map_err(|error| invalid_user(&error))
+    UserId::parse(&percent_decode(text)).map_err(|error| invalid_user(&error))
 }
 
 fn invalid_user(error: &InvalidId) -> ApiError {

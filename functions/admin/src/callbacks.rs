@@ -1,9 +1,10 @@
-//! Lists and resolves held payment callbacks: unknown orders, wrong amounts, bounced refunds (E2, E4).
+//! Lists and resolves held payment callbacks, and lists unconfirmed refunds (E2, E4).
+//!
+//! [`held`] lists why a callback is held.
 
 use domain::problem::{Code, Problem};
 use platform::{
-    client_address,
-    http::{ApiError, Response, not_found},
+    http::{ApiError, Response, not_found, percent_decode},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
@@ -16,7 +17,7 @@ use workflows::{
     },
 };
 
-/// Handles `GET …/callbacks`: the held ones, newest first.
+/// Handles `GET …/callbacks`: the newest 200 held callbacks.
 pub async fn list() -> Result<Response, ApiError> {
     Ok(Response::json(200, &payments::list_held(&SpinLedger::open().await).await?))
 }
@@ -26,9 +27,9 @@ pub async fn refunds() -> Result<Response, ApiError> {
     Ok(Response::json(200, &refunds::list_unconfirmed(&SpinLedger::open().await).await?))
 }
 
-/// Handles `POST …/callbacks/:id/replay`, `/refund` and `/dismiss`.
+/// Handles `POST …/callbacks/:id/replay` (applies the callback again), `/refund` and `/dismiss`.
 pub async fn resolve(id: &str, action: &str) -> Result<Response, ApiError> {
-    let (id, now, ledger) = (client_address::percent_decode(id), SpinRedis.now().await?, SpinLedger::open().await);
+    let (id, now, ledger) = (percent_decode(id), SpinRedis.now().await?, SpinLedger::open().await);
     let resolved = match action {
         "replay" => held::reapply(&SpinRedis, &ledger, &id, now).await?,
         "refund" => held::refund(&ledger, &id).await?,
