@@ -1,4 +1,4 @@
-//! Description of an activity, its validation rules, and its state.
+//! The spec of an activity, its validation rules, and its state.
 
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +80,7 @@ pub enum HumanCheck {
     Pow,
     /// A picture puzzle.
     Captcha,
-    /// A proof of work, only for users and addresses above the abuse threshold.
+    /// A proof of work, only for visitors whose suspicion score reaches the threshold.
     Suspicious,
 }
 
@@ -116,7 +116,7 @@ pub struct Eligibility {
 pub struct Sku {
     /// The SKU's id.
     pub sku: SkuId,
-    /// The product's name, shown to buyers.
+    /// The product's name, shown to visitors.
     pub name: String,
     /// URL of a picture; may be empty.
     #[serde(default)]
@@ -129,7 +129,7 @@ pub struct Sku {
     pub total: i64,
 }
 
-/// The body with which an operator creates or changes an activity.
+/// The spec of an activity: the body with which an operator creates or changes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActivitySpec {
     /// The title.
@@ -197,7 +197,7 @@ impl ActivitySpec {
         if self.skus.iter().any(|sku| sku.total < 0) { -1 } else { self.skus.iter().map(|sku| sku.total).sum() }
     }
 
-    /// Returns one error for each violated rule; empty if the description is valid.
+    /// Returns one error for each violated rule; empty if the spec is valid.
     #[must_use]
     pub fn validate(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();

@@ -29,7 +29,7 @@ const NONCE_BYTES: usize = 24;
 #[serde(transparent)]
 pub struct Address(BTreeMap<String, String>);
 
-/// Shows nothing of the address, so that it cannot reach a log.
+/// Shows nothing of the delivery address, so that it cannot reach a log.
 impl std::fmt::Debug for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Address(…)")
@@ -61,10 +61,11 @@ impl Address {
     }
 }
 
-/// Encrypts and decrypts addresses with XChaCha20-Poly1305.
+/// Encrypts and decrypts delivery addresses with XChaCha20-Poly1305.
 ///
-/// The nonce is random, and the order number is the associated data, so a sealed address opens for its own order only.
-/// During a key rotation there are two secrets, newest first: the newest seals, either opens what it sealed.
+/// The nonce is random, and the order number is the associated data, so an encrypted address can be decrypted only for
+/// its own order. During a key rotation there are two secrets, newest first: the newest encrypts, and each decrypts
+/// what it encrypted.
 pub struct AddressCipher(Vec<Key>);
 
 struct Key {
@@ -81,7 +82,8 @@ impl AddressCipher {
         keys.filter(|keys| !keys.is_empty()).map(Self)
     }
 
-    /// Seals the address of an order: `<key version>.<base64 of nonce and ciphertext>`. A nonce must not be used twice.
+    /// Encrypts the delivery address of an order: `<key id>.<base64 of nonce and ciphertext>`. A nonce must not be used
+    /// twice.
     #[must_use]
     pub fn seal(&self, order_no: &OrderNo, address: &Address, nonce: [u8; NONCE_BYTES]) -> Option<String> {
         let key = self.0.first()?;
@@ -91,8 +93,8 @@ impl AddressCipher {
         Some(format!("{}.{}", key.key_id, BASE64_STANDARD_NO_PAD.encode([&nonce[..], &sealed].concat())))
     }
 
-    /// Opens a text that was sealed for this order. `None` if it belongs to another order, its key is no longer
-    /// configured, or it was changed.
+    /// Decrypts a text that [`AddressCipher::seal`] returned for this order. `None` if it belongs to another order, its
+    /// key is no longer configured, or it was changed.
     #[must_use]
     pub fn open(&self, order_no: &OrderNo, sealed: &str) -> Option<Address> {
         let (key_id, text) = sealed.split_once('.')?;
@@ -140,11 +142,11 @@ mod tests {
     fn a_sealed_address_opens_only_for_its_order_and_key() {
         let ours = order_no("demo.01ARZ3NDEKTSV4RRFFQ69G5FAV");
         let theirs = order_no("demo.01BX5ZZKBKACTAV9WEVGEMMVRZ");
-        let cipher = AddressCipher::new("a secret of some length").expect("a vault");
+        let cipher = AddressCipher::new("a secret of some length").expect("a cipher");
         let sealed = cipher.seal(&ours, &address(), [7; 24]).expect("sealed");
         assert_eq!(cipher.open(&ours, &sealed), Some(address()));
         assert_eq!(cipher.open(&theirs, &sealed), None, "bound to its order");
-        assert_eq!(AddressCipher::new("another secret").expect("a vault").open(&ours, &sealed), None);
+        assert_eq!(AddressCipher::new("another secret").expect("a cipher").open(&ours, &sealed), None);
         let at = sealed.len() - 9;
         let other = if &sealed[at..=at] == "A" { "B" } else { "A" };
         assert_eq!(cipher.open(&ours, &format!("{}{other}{}", &sealed[..at], &sealed[at + 1..])), None, "one bit off");
@@ -156,7 +158,7 @@ mod tests {
     #[test]
     fn neither_sealed_text_nor_debug_output_shows_the_address() {
         let ours = order_no("demo.01ARZ3NDEKTSV4RRFFQ69G5FAV");
-        let cipher = AddressCipher::new("a secret of some length").expect("a vault");
+        let cipher = AddressCipher::new("a secret of some length").expect("a cipher");
         let sealed = cipher.seal(&ours, &address(), [7; 24]).expect("sealed");
         let again = cipher.seal(&ours, &address(), [8; 24]).expect("sealed");
         assert!(!sealed.contains("Ada") && sealed != again);
@@ -167,7 +169,7 @@ mod tests {
     fn a_key_can_be_rotated() {
         let ours = order_no("demo.01ARZ3NDEKTSV4RRFFQ69G5FAV");
         let [old, new, both] = ["old-secret", "new-secret", "new-secret old-secret"].map(|secrets| {
-            let cipher = AddressCipher::new(secrets).expect("a vault");
+            let cipher = AddressCipher::new(secrets).expect("a cipher");
             let sealed = cipher.seal(&ours, &address(), [1; 24]).expect("sealed");
             (cipher, sealed)
         });

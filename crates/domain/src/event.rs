@@ -46,7 +46,7 @@ pub struct Message {
 }
 
 impl Event {
-    /// The event's id: unique, because an order reaches each status at most once.
+    /// The event's id: unique, because the ledger keeps at most one event for each status of an order.
     ///
     /// It contains no full stop, which separates the parts of the signed text.
     #[must_use]

@@ -35,7 +35,7 @@ pub struct GateDocument {
     pub jitter_ms: i64,
     /// SKUs that have no units left now.
     pub sold_out: Vec<SkuId>,
-    /// The start key that a reservation must carry; present only while the activity is open.
+    /// The start key that a reservation must carry; present only while the activity is open and not shedding.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_key: Option<String>,
 }
@@ -43,8 +43,8 @@ pub struct GateDocument {
 /// Request rate to which the jitter spreads the first reservations.
 const TARGET_REQUESTS_PER_SECOND: i64 = 5_000;
 
-/// The maximum delay before the first reservation, in milliseconds (A5), from the number of `visitors` and of `units`
-/// on sale (negative: unlimited).
+/// The maximum delay before the first reservation, in milliseconds (A5). `visitors` is the number of users who asked
+/// for a challenge or a ticket, `units` the number of units on sale (negative: unlimited).
 ///
 /// It spreads the visitors to 5,000 requests per second, over at most one second. If there are more than ten visitors
 /// for each unit, the bound is three seconds: late pages then learn from the gate that everything is sold out, and send

@@ -47,7 +47,7 @@ pub struct Proof {
 /// Why a check is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckError {
-    /// Malformed, invalid signature, or issued for another user or activity.
+    /// Malformed or too long, its signature is invalid, or it was issued for another user or activity.
     #[error("The check is not one that was given to you for this sale. Ask for a new one.")]
     Forged,
     /// Past its lifetime.
@@ -59,6 +59,7 @@ pub enum CheckError {
 }
 
 /// Cost factor of a proof of work: 1 while there are fewer visitors than twice the units, up to [`MAX_DIFFICULTY`].
+/// `visitors` is the number of users who asked for a challenge or a ticket.
 ///
 /// Negative `units` mean unlimited stock: the factor is 1.
 #[must_use]

@@ -29,7 +29,8 @@ pub struct Claims {
 /// Why a token is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenError {
-    /// Malformed, wrong algorithm, key, issuer or audience, or a required claim is missing.
+    /// Malformed or too long, signed with another algorithm or key, for another issuer or audience, not valid yet
+    /// (`nbf`), or a required claim is missing or invalid.
     Forged,
     /// The signature is valid, but the token has expired.
     Expired,

@@ -1,6 +1,8 @@
 //! Identifiers, states, rules, tickets, signatures and wire types of a flash sale.
 //!
-//! This crate reads no clock, socket or file: time and randomness are parameters. All of it is tested on the host.
+//! This crate does no I/O, and its own code takes time and randomness as parameters. Three libraries are exceptions:
+//! `jsonwebtoken`, `standardwebhooks` and `altcha` compare expiries and timestamps with the system clock, and `altcha`
+//! draws the nonce and salt of a challenge. All of it is tested on the host.
 
 pub mod activity;
 pub mod address;

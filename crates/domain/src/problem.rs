@@ -55,9 +55,11 @@ codes! {
     Ended = "ended", 410, "The sale has ended";
     /// An operator paused the activity.
     Paused = "paused", 503, "The sale is paused";
-    /// Reservations are being shed.
+    /// The request is shed: an operator has turned shedding on (challenges, tickets, reservations), or the predicted
+    /// wait in the queue is too long (reservations).
     Overloaded = "overloaded", 503, "Too busy right now";
-    /// Redis, the ledger or the stock key is not ready; the request is refused instead of risking an oversell.
+    /// Temporarily refused: Redis or the ledger is unavailable, the gate or the stock is not loaded, a variable is
+    /// missing or wrong, the payment provider did not answer, or the order of a callback is still queued.
     NotReady = "not_ready", 503, "Not ready";
     /// The start key is wrong.
     StartKeyInvalid = "start_key_invalid", 403, "The start key is not valid";
@@ -67,17 +69,17 @@ codes! {
     TicketConflict = "ticket_conflict", 422, "The ticket was used for another order";
     /// A human check must be solved first.
     HumanCheckRequired = "human_check_required", 403, "A human check is required";
-    /// The human check was not solved.
+    /// The human check was not solved, or it is expired, forged or used.
     HumanCheckFailed = "human_check_failed", 403, "The human check failed";
-    /// The user does not meet the activity's conditions.
+    /// The user does not meet the activity's conditions, or has too many strikes.
     NotEligible = "not_eligible", 403, "Not eligible for this sale";
-    /// The user or address is banned.
+    /// The user or client address is banned.
     Banned = "banned", 403, "Banned";
     /// A rate limit was exceeded.
     RateLimited = "rate_limited", 429, "Too many requests";
     /// The user already has the maximum number of units.
     LimitReached = "limit_reached", 409, "The limit per buyer is reached";
-    /// No units are left.
+    /// Fewer units are left than requested.
     SoldOut = "sold_out", 409, "Sold out";
     /// The request is malformed.
     InvalidRequest = "invalid_request", 400, "The request is not valid";
@@ -99,17 +101,17 @@ impl Serialize for Code {
     }
 }
 
-/// An invalid member of a request body.
+/// An invalid member of a request body, or an invalid query parameter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FieldError {
-    /// What is wrong with the member.
+    /// What is wrong with it.
     pub detail: String,
-    /// RFC 6901 pointer to the member; empty for the whole body.
+    /// RFC 6901 pointer to the member, empty for the whole body; `?name` for a query parameter.
     pub pointer: String,
 }
 
 impl FieldError {
-    /// Creates an error for the member at `pointer`.
+    /// Creates an error for the member or query parameter at `pointer`.
     pub fn new(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { detail: detail.into(), pointer: pointer.into() }
     }
@@ -122,7 +124,7 @@ pub struct Problem {
     pub code: Code,
     /// What happened, and what the client can do.
     pub detail: String,
-    /// Invalid members of the body.
+    /// Invalid members of the body, or invalid query parameters.
     pub errors: Vec<FieldError>,
     /// Seconds for `Retry-After`. Always present for a `503` and a `429`.
     pub retry_after: Option<i64>,

@@ -40,7 +40,7 @@ pub struct Ticket {
 /// Why a ticket is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TicketError {
-    /// Malformed, or its signature is invalid.
+    /// Malformed or too long, its signature is invalid, or its key is no longer configured.
     #[error("The ticket is not one of ours. Ask for a new one.")]
     Forged,
     /// Past its expiry.

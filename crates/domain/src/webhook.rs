@@ -23,8 +23,8 @@ pub struct WebhookHeaders<'a> {
 
 /// Whether one of `secrets` (separated by spaces; two during a rotation) signed the message.
 ///
-/// The library verifies signature and age. The format of the headers is checked first: the library parses the timestamp
-/// and signs the parsed number, so only a canonical number equals the header's own text.
+/// The library verifies signature and age. It verifies the signature over the timestamp as it parsed and formatted it,
+/// so texts such as `+1` and `01` would pass as `1`. They are refused first: the header must be a canonical number.
 #[must_use]
 pub fn verify_standard(secrets: &str, headers: &WebhookHeaders<'_>, body: &[u8]) -> bool {
     let (Some(id), Some(timestamp), Some(signature)) = (headers.id, headers.timestamp, headers.signature) else {
@@ -52,14 +52,14 @@ pub fn sign_standard(secret: &str, id: &str, now: Millis, body: &[u8]) -> Option
     Webhook::new(secret).ok()?.sign(id, now.0 / 1000, body).ok()
 }
 
-/// A provider's event about a payment, a refund or a session. Stripe's events are translated to this form.
+/// A provider's callback about a payment, a refund or a session. Stripe's events are translated to this form.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProviderCallback {
-    /// The provider's id of the event.
+    /// The provider's id of the callback's event; the same for each delivery.
     pub id: String,
     /// `payment.succeeded`, `payment.failed`, `refund.succeeded`, `refund.failed` or `session.ended`.
     pub kind: String,
-    /// The order number in the event; not validated.
+    /// The order number in the callback; not validated.
     pub order_no: String,
     /// The provider's id of the payment.
     pub payment_id: String,

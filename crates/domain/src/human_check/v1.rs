@@ -1,4 +1,4 @@
-//! ALTCHA 1, for old widgets: find the number whose SHA-256, after the salt, is the challenge.
+//! ALTCHA 1, for old widgets: the solution is the number for which SHA-256(salt + number) equals the challenge.
 
 use hmac::{Hmac, Mac};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ pub const BASE_MAX_NUMBER: u64 = 20_000;
 
 const ALGORITHM: &str = "SHA-256";
 
-/// The challenge sent to a widget.
+/// A challenge as issued to a widget.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Challenge {
     algorithm: &'static str,
@@ -22,7 +22,7 @@ pub struct Challenge {
     signature: String,
 }
 
-/// The widget's answer.
+/// The solution as a widget returns it: the challenge with its number.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Payload {
     algorithm: String,
@@ -58,6 +58,8 @@ pub(super) fn verify(key: &Key, payload: &Payload, binding: &str, now: Millis) -
     let expires_at = Millis(seconds.unwrap_or_default().saturating_mul(1000));
     let proof = Proof { id: challenge.clone(), expires_at };
     if hash(salt, *number) != *challenge {
+        // The salt does not belong to the challenge, so its expiry is not trusted: record the challenge as used for the
+        // longest time that it can be valid.
         let expires_at = now.plus(super::LIFETIME_MS);
         return Err(CheckError::Unsolved(Proof { expires_at, ..proof }));
     }

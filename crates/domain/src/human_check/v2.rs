@@ -48,7 +48,8 @@ pub(super) fn verify(key: &Key, payload: &Payload, binding: &str, now: Millis) -
     }
     let is_bound =
         parameters.data.as_ref().and_then(|data| data.get("for")).and_then(|text| text.as_str()) == Some(binding);
-    // Without the key's signature, verifying would derive the key again: work that any client could cause.
+    // A signed challenge always contains the signature of its derived key, so the library has compared signatures only.
+    // It derives the key again for a challenge without one: work that a client must not be able to cause.
     if verification.invalid_signature != Some(false) || parameters.key_signature.is_none() || !is_bound {
         return Err(CheckError::Forged);
     }
