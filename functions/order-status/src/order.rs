@@ -18,21 +18,22 @@ use platform::{
 };
 use workflows::{hot::status::load_order, ledger::orders, queue::dead_letters};
 
-/// How the request is authorised: by the ticket that made the order, or by its user's token.
-enum Viewer {
+/// The verified credential of a request.
+enum Credential {
+    /// The ticket that made the order.
     Ticket,
+    /// A sign-in token of this user, who may see their own orders.
     User(UserId),
 }
 
 /// Returns the order to its buyer; to any other caller it is `not_found`.
 pub async fn get(request: &Request, order_no: &str) -> Result<Response, ApiError> {
     let unknown = || not_found("There is no such order, or it is not yours.");
-    let viewer = |order_no: Option<&OrderNo>| viewer(request, order_no.cloned());
     let Ok(order_no) = OrderNo::parse(order_no) else {
-        viewer(None).await?;
+        authenticate(request, None).await?;
         return Err(unknown());
     };
-    let viewer = viewer(Some(&order_no)).await?;
+    let credential = authenticate(request, Some(&order_no)).await?;
     let (now, order) = match load_order(&SpinRedis, &order_no).await? {
         (now, Some(order)) => (now, order),
         (now, None) => {
@@ -45,26 +46,27 @@ pub async fn get(request: &Request, order_no: &str) -> Result<Response, ApiError
             (now, order)
         }
     };
-    if matches!(&viewer, Viewer::User(user) if *user != order.user) {
+    if matches!(&credential, Credential::User(user) if *user != order.user) {
         return Err(unknown());
     }
     Ok(order_response(request, &order.effective_at(now), now))
 }
 
-/// Authenticates the request. A ticket needs no store: its ULID is its order's.
-async fn viewer(request: &Request, order_no: Option<OrderNo>) -> Result<Viewer, ApiError> {
+/// Verifies the request's bearer credential. A ticket needs no store: its ULID is its order's.
+async fn authenticate(request: &Request, order_no: Option<&OrderNo>) -> Result<Credential, ApiError> {
     let bearer = request.bearer().unwrap_or_default();
+    // Tickets begin with their format version, `1.`; a JSON Web Token begins with the base64 of `{"`.
     if !bearer.starts_with("1.") {
-        return Ok(Viewer::User(auth::user(request).await?.sub));
+        return Ok(Credential::User(auth::user(request).await?.sub));
     }
     let ticket = auth::ticket_keys()
         .await?
         .verify_signature(bearer)
         .map_err(|error| Problem::new(Code::TicketInvalid, error.to_string()))?;
-    if order_no.is_some_and(|order_no| order_no != ticket.order_no()) {
+    if order_no.is_some_and(|order_no| *order_no != ticket.order_no()) {
         return Err(not_found("There is no such order, or it is not yours."));
     }
-    Ok(Viewer::Ticket)
+    Ok(Credential::Ticket)
 }
 
 fn order_response(request: &Request, order: &Order, now: Millis) -> Response {
