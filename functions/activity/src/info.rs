@@ -1,4 +1,4 @@
-//! Serves one activity: its description, its rules and its stock.
+//! Serves one activity: the public part of its spec, and its stock.
 
 use std::rc::Rc;
 
@@ -16,7 +16,7 @@ pub async fn get(activity: &str) -> Result<Response, ApiError> {
     let activity = ActivityId::parse(activity).map_err(|_| not_found("There is no such sale."))?;
     let (cached, cached_gate) = match load(&activity).await {
         Ok((cached, cached_gate)) => (cached, Some(cached_gate)),
-        // While Redis is unavailable, the cached description is served; `left` and `as_of` are null.
+        // While Redis is unavailable, the cached spec is served; `left` and `as_of` are null.
         Err(error @ ApiError::Store(StoreError::RedisUnavailable(_))) => {
             (activity_cache::cached(&activity).await.ok_or(error)?, None)
         }
@@ -34,11 +34,13 @@ pub async fn get(activity: &str) -> Result<Response, ApiError> {
         .skus
         .iter()
         .map(|sku| {
-            let left = cached_gate.as_ref().and_then(|cached_gate| cached_gate.skus.iter().find(|left| left.sku == sku.sku));
+            let left =
+                cached_gate.as_ref().and_then(|cached_gate| cached_gate.skus.iter().find(|left| left.sku == sku.sku));
             json!({
                 "sku": sku.sku, "name": sku.name, "image": sku.image, "price": sku.price, "currency": sku.currency,
                 "total": left.map_or(sku.total, |left| left.total),
-                "left": left.and_then(|left| left.left), "as_of": cached_gate.as_ref().map(|cached_gate| cached_gate.now),
+                "left": left.and_then(|left| left.left),
+                "as_of": cached_gate.as_ref().map(|cached_gate| cached_gate.now),
             })
         })
         .collect();

@@ -1,4 +1,4 @@
-//! Serves published activities to buyers: the list, one description, and the gate.
+//! Serves published activities to visitors: the list, one activity, and the gate.
 
 mod gate;
 mod info;

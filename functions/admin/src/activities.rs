@@ -24,7 +24,7 @@ use workflows::{
     ports::StoreError,
 };
 
-/// Handles `GET …/activities`: all activities, drafts included, at most 200.
+/// Handles `GET …/activities`: up to 200 activities, drafts included, the latest start first.
 pub async fn list() -> Result<Response, ApiError> {
     let found = activities::list(&SpinLedger::open().await, true).await?;
     Ok(Response::json(200, &found.iter().map(document).collect::<Vec<_>>()))
@@ -36,8 +36,8 @@ pub async fn get(id: &ActivityId) -> Result<Response, ApiError> {
     Ok(Response::json(200, &document(&found.ok_or_else(|| not_found("There is no such sale."))?)))
 }
 
-/// Handles `PUT …/activities/:activity`: creates or replaces a draft, or changes a published activity where that is
-/// safe.
+/// Handles `PUT …/activities/:activity`: creates or replaces a draft, or changes a published activity. A change that
+/// would break existing orders, such as a lower `per_user` or a removed SKU, is a `state_conflict`.
 pub async fn put(request: &Request, id: &str) -> Result<Response, ApiError> {
     let id = ActivityId::parse(id)
         .map_err(|error| Problem::new(Code::InvalidRequest, format!("The path names no sale: {error}.")))?;

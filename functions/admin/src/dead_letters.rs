@@ -12,10 +12,10 @@ use platform::{
 use serde_json::json;
 use workflows::queue::dead_letters::{self, RequeueOutcome};
 
-/// Handles `GET …/dead-letters?before=&limit=`: letters that were not replayed since they last failed come first.
+/// Handles `GET …/dead-letters?before=&limit=`: letters that were not requeued since they last failed come first.
 ///
-/// A page has up to `limit` letters (200 by default and at most) after the letter `before`. `before` is not parsed as
-/// an order number, because a letter that could not be read has none.
+/// A page has up to `limit` letters (default and maximum: 200). `before` is the `order_no` of the last letter of the
+/// previous page. It is not parsed as an order number, because a letter that could not be read has none.
 pub async fn list(request: &Request) -> Result<Response, ApiError> {
     let invalid = |name: &str, detail: &str| Problem::invalid(vec![FieldError::new(format!("?{name}"), detail)]);
     let before = request.query_param("before").unwrap_or_default();
@@ -34,7 +34,7 @@ pub async fn list(request: &Request) -> Result<Response, ApiError> {
     Ok(Response::json(200, &dead_letters::list(&SpinLedger::open().await, before, limit).await?))
 }
 
-/// Handles `POST …/dead-letters/:order_no/replay`.
+/// Handles `POST …/dead-letters/:order_no/replay`: puts the order back into the queue.
 pub async fn requeue(order_no: &str) -> Result<Response, ApiError> {
     let unknown = || not_found("There is no such dead letter, or it cannot be read.");
     let order_no = OrderNo::parse(order_no).map_err(|_| unknown())?;

@@ -1,4 +1,4 @@
-//! Shows and replays the events that are sent to the shop (E7).
+//! Shows and resends the events that are sent to the shop (E7).
 
 use domain::{body, ids::OrderNo};
 use platform::{
@@ -40,7 +40,8 @@ pub async fn resend(request: &Request) -> Result<Response, ApiError> {
     Ok(Response::json(202, &json!({ "replayed": resent })))
 }
 
-/// Handles `POST …/events/enable`: resumes delivery to an endpoint that responded with `410` or that it is busy.
+/// Handles `POST …/events/enable`: resumes delivery at once to an endpoint that was disabled after a `410`, or paused
+/// because it was busy or did not respond.
 pub async fn enable() -> Result<Response, ApiError> {
     let (ledger, url) = (SpinLedger::open().await, config::get("events_url").await);
     let healthy = EventEndpoint { disabled_at: None, rest_until: domain::time::Millis(0), pace: MAX_CONCURRENCY };

@@ -19,7 +19,7 @@ pub fn live() -> Response {
     Response::json(200, &json!({ "status": "ok" }))
 }
 
-/// Handles `GET /readyz`: `200` if every store works and every secret is strong, else `503` with the failed checks.
+/// Handles `GET /readyz`: `200` if every store works and [`secrets`] finds no fault, else `503` with the failed checks.
 pub async fn ready() -> Result<Response, ApiError> {
     let checks = [
         ("redis", redis().await),
@@ -74,6 +74,8 @@ async fn redis() -> Result<(), String> {
     }
 }
 
+/// Checks that the ledger is reachable and has the schema of this release. Migrates it first, because the statement
+/// that reads its version does not.
 async fn ledger() -> Result<(), String> {
     let ledger = SpinLedger::open().await;
     schema::migrate(&ledger).await.map_err(|error| summary(&error))?;
@@ -93,6 +95,8 @@ async fn key_value() -> Result<(), String> {
     if key_value::get("ready").await.is_some() { Ok(()) } else { Err("not reachable".to_owned()) }
 }
 
+/// Checks that each required secret is set and strong. A `jwt_key` in PEM or JWK form, Stripe's secrets and
+/// `events_secret` must only be set, the latter ones if they are used.
 async fn secrets() -> Result<(), String> {
     for name in ["ticket_secret", "jwt_key", "admin_token", "cron_token", "address_key"] {
         let value = config::get(name).await;
@@ -127,7 +131,8 @@ async fn secrets() -> Result<(), String> {
     Ok(())
 }
 
-/// Describes an error without the store's internals, which the failed request logs.
+/// Describes an error without its text, which may contain the store's internals: `/readyz` needs no token. The text is
+/// not logged here.
 fn summary(error: &StoreError) -> String {
     match error {
         StoreError::RedisUnavailable(_) | StoreError::LedgerUnavailable(_) => "not reachable".to_owned(),

@@ -1,4 +1,4 @@
-//! Shows one order to operators: buyer, address, callbacks, refunds and events.
+//! Shows one order to operators: buyer, delivery address, callbacks, refunds and events.
 
 use domain::{address::AddressCipher, ids::OrderNo};
 use platform::{
@@ -10,7 +10,7 @@ use platform::{
 use serde_json::{Value, json};
 use workflows::ledger::{addresses, events, orders, payments, refunds};
 
-/// Handles `GET …/orders/:order_no`. Reading an address is logged; the address itself is not.
+/// Handles `GET …/orders/:order_no`. Reading a delivery address is logged; the address itself is not.
 pub async fn get(request: &Request, order_no: &str) -> Result<Response, ApiError> {
     let unknown = || not_found("The ledger has no such order.");
     let order_no = OrderNo::parse(order_no).map_err(|_| unknown())?;
@@ -26,7 +26,7 @@ pub async fn get(request: &Request, order_no: &str) -> Result<Response, ApiError
     Ok(Response::json(200, &document))
 }
 
-/// Decrypts the order's address. The result is null if there is none, if it was erased, or if its key is gone.
+/// Decrypts the order's delivery address. The result is null if there is none, if it was erased, or if its key is gone.
 async fn open_address(
     request: &Request,
     cipher: &AddressCipher,

@@ -1,4 +1,4 @@
-//! Turns load shedding on or off: while it is on, only paying, cancelling and polling are served (B9).
+//! Turns load shedding on or off: while it is on, challenges, tickets and reservations are refused (B9).
 
 use domain::body;
 use platform::{

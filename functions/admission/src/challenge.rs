@@ -58,7 +58,7 @@ async fn proof_of_work(precheck: &Precheck, version: Option<u8>, factor: i64) ->
     let (keys, seed, subject) = (auth::check_keys().await?, random::bits(), precheck.subject());
     let challenge = match version {
         Some(1) => keys.issue_v1(subject, difficulty, seed, precheck.now).map(|challenge| json!(challenge)),
-        #[allow(clippy::cast_possible_truncation, reason = "random bits")]
+        #[allow(clippy::cast_possible_truncation, reason = "any 64 of the random bits will do")]
         _ => keys.issue_v2(subject, difficulty, seed as u64, precheck.now).map(|challenge| json!(challenge)),
     };
     challenge.ok_or_else(|| ApiError::Unexpected("no challenge could be made".to_owned()))

@@ -26,11 +26,11 @@ use workflows::hot::{
     limits::RateLimitStatus,
 };
 
-/// A visitor that passed all checks.
+/// A visitor who passed the checks that [`Precheck::run`] makes, with what they loaded.
 pub struct Precheck {
     /// The claims of the visitor's token.
     pub claims: Claims,
-    /// The visitor as the Redis scripts need it.
+    /// The visitor's user, client address and activity, as the Redis scripts need them.
     pub visitor: Visitor,
     /// The gate and the stock.
     pub cached_gate: Rc<CachedGate>,
@@ -38,14 +38,19 @@ pub struct Precheck {
     pub activity: Rc<CachedActivity>,
     /// The current time by Redis's clock.
     pub now: Millis,
-    /// The visitor's limits after this request.
+    /// The visitor's rate limits after this request.
     pub rate_limits: Vec<RateLimitStatus>,
-    /// The visitor's suspicion score, without strikes.
+    /// The visitor's suspicion score from Redis; strikes are not included.
     pub score: i64,
 }
 
 impl Precheck {
     /// Runs all checks, the cheapest first, and calls the precheck script in Redis last.
+    ///
+    /// # Errors
+    /// `unauthenticated` without a valid token; `not_found`, `ended`, `not_open` or `overloaded` if the activity issues
+    /// no tickets now; `not_eligible`; `banned` or `rate_limited` by the script; `not_ready` if a store is unavailable
+    /// or a variable is wrong.
     pub async fn run(request: &Request, activity: ActivityId, endpoint: Endpoint) -> Result<Self, ApiError> {
         let ip = client_address::address(request).await;
         let claims = auth::verify_token(request).await?.map_err(|error| {
@@ -85,7 +90,7 @@ impl Precheck {
     }
 }
 
-/// Parses the request body; an empty one is the default. The first parse refuses anything that is not a JSON object.
+/// Parses the request body, which must be a JSON object or empty. An empty body is `T::default()`.
 pub fn optional_body<T: Default + DeserializeOwned>(request: &Request) -> Result<T, Problem> {
     if request.body.is_empty() {
         return Ok(T::default());

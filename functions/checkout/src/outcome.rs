@@ -12,6 +12,7 @@ pub fn order_or_conflict(outcome: CommandOutcome, goal: &str) -> Result<Order, A
     let detail = match outcome {
         CommandOutcome::Done(order) => return Ok(*order),
         CommandOutcome::Conflict(order) => format!("The order is {}: it cannot be {goal}.", order.status.as_str()),
+        // `routes` has found the order in Redis, but the order writer has not written it to the ledger yet.
         CommandOutcome::NotFound => {
             format!("The order is still queued: it cannot be {goal} yet. Poll until it is pending.")
         }

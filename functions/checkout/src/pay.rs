@@ -1,4 +1,4 @@
-//! `POST /api/orders/:order_no/checkout`: takes the address and opens a payment session (E1, E6).
+//! `POST /api/orders/:order_no/checkout`: takes the delivery address and opens a payment session (E1, E6).
 
 use domain::{
     address::Address,

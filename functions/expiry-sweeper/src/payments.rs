@@ -7,20 +7,22 @@ use workflows::{
     recovery::sweep::Report,
 };
 
-/// Most payment sessions closed at the provider in one round, all at once.
+/// Maximum number of payment sessions closed at the provider in one round, concurrently.
 const MAX_SESSIONS: i64 = 16;
 
-/// Most refunds of each kind sent in one round.
+/// Maximum number of refunds of each kind sent in one round.
 const MAX_REFUNDS: i64 = 20;
 
-/// Most callbacks finished in one round.
+/// Maximum number of callbacks finished in one round.
 const MAX_CALLBACKS: i64 = 200;
 
 /// Runs one round; returns whether there was anything to do.
 ///
 /// Without a configured provider, only callbacks are finished; orders with an open payment session are released later.
-/// The first `skipped_callbacks` callbacks are skipped, because their activity is being rebuilt; the round adds those
-/// that it finds in this state.
+///
+/// Callbacks of an activity that is being rebuilt cannot be finished now. `skipped_callbacks` counts those that earlier
+/// rounds of this sweep found: they are the oldest, and this round starts after them. It adds those that it finds
+/// itself.
 pub async fn run_round(
     ledger: &SpinLedger,
     now: Millis,

@@ -1,4 +1,6 @@
-//! Erases addresses, events and callbacks after their retention period, and unlists ended activities in Redis.
+//! Erases delivery addresses, events and callbacks after their retention period.
+//!
+//! Also removes ended activities from the set of activities in Redis, so that sweeps no longer visit them.
 
 use domain::time::Millis;
 use platform::{config, http::ApiError, ledger::SpinLedger, redis::SpinRedis};
@@ -11,15 +13,15 @@ use workflows::{
 /// How often this runs, in milliseconds: the lease is not released but expires.
 const INTERVAL_MS: i64 = 10 * 60_000;
 
-/// Most rows of a kind erased by one statement.
+/// Maximum number of rows of a kind erased by one statement.
 const BATCH: i64 = 1_000;
 
-/// Most batches of each kind in one sweep.
+/// Maximum number of batches of each kind in one sweep.
 const MAX_BATCHES: usize = 10;
 
 const DAY_MS: i64 = 24 * 3_600 * 1_000;
 
-/// Days for which addresses are kept if the variable `address_retention_days` is not a number of 0 or more.
+/// Days for which delivery addresses are kept if the variable `address_retention_days` is not a number of 0 or more.
 const ADDRESS_DAYS: i64 = 30;
 
 /// Days for which callbacks are kept: longer than any provider retries one (E2).

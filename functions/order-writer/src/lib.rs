@@ -1,13 +1,13 @@
 //! Writes queued orders into the ledger whenever a doorbell message arrives (D3).
 
-#![allow(unsafe_code, reason = "what the macro exports is")]
+#![allow(unsafe_code, reason = "`redis_subscriber` exports unsafe functions")]
 
 use domain::ids::ActivityId;
 use platform::{ledger::SpinLedger, log, redis::SpinRedis};
 use spin_sdk::{redis::Payload, redis_subscriber};
 use workflows::{DOORBELL_CHANNEL, Redis, StoreError, hot::reserve::parse_doorbell, queue::order_writer};
 
-/// Most batches per doorbell message, so that one activity does not hold up the others.
+/// Maximum number of batches per doorbell message, so that one activity does not hold up the others.
 const MAX_BATCHES: usize = 10;
 
 #[redis_subscriber]

@@ -1,4 +1,4 @@
-//! Routes callbacks to their provider's verification, and applies verified events.
+//! Routes callbacks to their provider's verification, and applies verified callbacks.
 
 use domain::{
     ids::OrderNo,
@@ -21,7 +21,7 @@ use workflows::{
 
 use crate::{standard, stripe};
 
-/// Verifies and applies the callback. Returns `204`, also for duplicates and for events that were held.
+/// Verifies and applies the callback. Returns `204`, also for duplicates and for callbacks that are held.
 pub async fn route(request: &Request) -> Result<Response, ApiError> {
     if request.method != Method::POST {
         return Err(method_not_allowed("POST"));
@@ -31,7 +31,7 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
         ["api", "payments", "stripe"] => stripe::parse_callback(request).await?,
         _ => return Err(not_found("No such route.")),
     };
-    // An event of a type that this app does not use is accepted and ignored.
+    // A callback of a type that this app does not use is accepted and ignored.
     if let Some(callback) = callback {
         apply(request, &callback).await?;
     }

@@ -35,7 +35,7 @@ struct Data {
     refund: Option<String>,
 }
 
-/// Returns the verified event, or `None` for a type that this app does not use.
+/// Verifies and parses the callback; returns `None` for a type that this app does not use.
 pub async fn parse_callback(request: &Request) -> Result<Option<ProviderCallback>, ApiError> {
     let secrets = config::get("webhook_secrets").await;
     let headers = WebhookHeaders {

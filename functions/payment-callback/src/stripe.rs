@@ -11,8 +11,8 @@ use platform::{
 
 use crate::signature::signature_invalid;
 
-/// Returns the verified event, or `None` for a type that this app does not use. `stripe_secret` may hold two secrets
-/// during a rotation.
+/// Verifies and parses the callback; returns `None` for a type that this app does not use. `stripe_secret` may hold two
+/// secrets during a rotation.
 pub async fn parse_callback(request: &Request) -> Result<Option<ProviderCallback>, ApiError> {
     let secrets = config::get("stripe_secret").await;
     let header = request.header("stripe-signature").unwrap_or_default();

@@ -21,7 +21,7 @@ use platform::{
 };
 use workflows::hot::reserve::{Gate, ReserveOutcome, ReserveReply, ReserveRequest, fingerprint};
 
-/// Most activities in the cache, and most bans of one activity.
+/// Maximum number of activities in the cache, and of bans of one activity.
 const MAX_ENTRIES: usize = 64;
 
 /// What to do with a reservation.
@@ -41,7 +41,8 @@ struct GateCache {
     /// The gate, when it was read by the instance's clock, and Redis's clock minus the instance's, in milliseconds.
     gate: Option<(Gate, Millis, i64)>,
     sold_out: HashMap<SkuId, SoldOut>,
-    /// Users and addresses that were refused because of a ban, and when: their retries cost no Redis call (B6).
+    /// Pairs of user and client address that Redis refused because of a ban, and when. For the next second, requests of
+    /// the same pair cost no Redis call (B6).
     banned: HashMap<(UserId, String), Millis>,
     /// `Some` while a request refreshes the gate; the notifiers wake the requests that wait for it.
     refreshing: Option<Vec<Notifier>>,
@@ -60,9 +61,13 @@ impl GateCache {
     }
 }
 
+/// Redis's last refusal for a SKU because it was sold out.
 struct SoldOut {
+    /// When it was refused, by the instance's clock.
     at: Millis,
+    /// The quantity that was refused. A smaller one may still be available, and is sent to Redis.
     quantity: i64,
+    /// The fingerprints of all orders that Redis had accepted by then.
     winners: HashSet<[u8; 4]>,
 }
 

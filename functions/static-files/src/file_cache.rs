@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::encoding::Encoding;
 
-/// Most bytes in the cache. The built site is far smaller.
+/// Maximum number of bytes in the cache. The built site is far smaller.
 const MAX_CACHED_BYTES: usize = 4 * 1024 * 1024;
 
 /// Reads files below a directory and caches them up to a limit.

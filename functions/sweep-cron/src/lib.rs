@@ -3,7 +3,7 @@
 //! This is a component for Spin's cron trigger plugin and belongs to a separate app (`deploy/cron/spin.toml`). The
 //! plugin supports only WASI 0.2, so this function does not use `spin-sdk`.
 
-#![allow(unsafe_code, missing_docs, reason = "what the bindings export is")]
+#![allow(unsafe_code, missing_docs, reason = "the generated bindings are unsafe and undocumented")]
 
 mod post;
 
