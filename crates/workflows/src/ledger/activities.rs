@@ -16,7 +16,7 @@ use crate::ports::{Dialect, Sql, SqlValue, StoreError};
 pub struct Activity {
     /// Its id.
     pub id: ActivityId,
-    /// Its description. [`load`] takes the totals from the SKU rows.
+    /// Its spec. [`load`] takes the totals from the SKU rows.
     pub spec: ActivitySpec,
     /// The state that operators set.
     pub state: ActivityState,

@@ -21,7 +21,7 @@ pub struct Backlog {
     pub stuck_refunds: i64,
     /// Callbacks held for an operator (E2).
     pub held_callbacks: i64,
-    /// Dead letters not replayed since they last failed (D4).
+    /// Dead letters not requeued since they last failed (D4).
     pub dead_letters: i64,
 }
 

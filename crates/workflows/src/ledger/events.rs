@@ -20,7 +20,7 @@ use crate::{
 /// How long a claimed event is reserved for the sweeper that claimed it, in milliseconds.
 const CLAIM_MS: i64 = 60_000;
 
-/// How long delivered events are kept for a replay, in milliseconds.
+/// How long delivered events are kept, so that an operator can resend them, in milliseconds.
 const DELIVERED_RETENTION_MS: i64 = 7 * 24 * 3_600 * 1_000;
 
 /// How long events that were never delivered are kept, in milliseconds.

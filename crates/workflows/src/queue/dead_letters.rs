@@ -1,4 +1,4 @@
-//! Dead letters (D4, I4): orders that could not be written, kept for an operator, who can replay them.
+//! Dead letters (D4, I4): orders that could not be written, kept for an operator, who can requeue them.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub struct DeadLetter {
     pub reason: String,
     /// When it last failed.
     pub died_at: Millis,
-    /// When it was last replayed; 0 (1970) for never.
+    /// When it was last requeued; 0 (1970) for never.
     pub replayed_at: Millis,
 }
 
@@ -70,7 +70,7 @@ pub async fn record<S: Sql>(sql: &S, letters: &[(String, String, &str)], now: Mi
     sql.run(&statement, vec![json.into(), now.0.into()]).await.map(|_| ())
 }
 
-/// Lists up to `limit` dead letters: first those not replayed since they last failed, then the others, each newest
+/// Lists up to `limit` dead letters: first those not requeued since they last failed, then the others, each newest
 /// first. Starts after the dead letter `before`, unless it is empty.
 ///
 /// # Errors
@@ -126,7 +126,7 @@ fn parse_row(row: Vec<crate::ports::SqlValue>) -> Result<DeadLetter, StoreError>
 /// Puts the order of a dead letter back into the queue, if Redis has units for it.
 ///
 /// # Errors
-/// [`StoreError`]; the order may be queued already. Replaying it again is refused then.
+/// [`StoreError`]; the order may be queued already. Requeuing it again is refused then.
 pub async fn requeue<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
