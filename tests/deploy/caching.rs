@@ -63,10 +63,10 @@ async fn while_one_request_refreshes_the_gate_the_others_get_the_stale_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_polled_gate_is_never_older_than_two_seconds() {
+async fn polled_lists_activities_and_gates_are_never_older_than_two_seconds() {
     let app = FakeApp::start().await;
     let nginx = NginxProxy::in_front_of(&[&app]);
-    for path in ["/api/activities", "/api/activities/demo", "/api/activities/demo/gate.js"] {
+    for path in ["/api/activities", "/api/activities/demo", "/api/activities/demo/gate.js", GATE_PATH] {
         let (mut current, mut since, mut changes, mut first) = (Value::Null, Instant::now(), 0, None);
         while changes < 3 {
             let sent_at = Instant::now();

@@ -349,18 +349,3 @@ async fn the_gate_of_an_ended_activity_returns_410_from_an_emptied_redis() {
     })
     .await;
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_ledger_with_a_newer_schema_is_not_ready() {
-    let app = TestApp::dedicated();
-    if app.variables.get("ledger") != "sqlite" {
-        return;
-    }
-    let ledger = rusqlite::Connection::open(app.ledger_file()).expect("the ledger");
-    ledger.busy_timeout(Duration::from_secs(10)).expect("a busy timeout");
-    ledger.execute("INSERT INTO schema_versions (version) VALUES (9999)", []).expect("a row");
-    let readiness = app.http.get("/readyz", "").await.is_problem(503, "not_ready");
-    assert!(readiness.body.contains("the schema is version 9999, this app needs"), "{readiness:?}");
-    ledger.execute("DELETE FROM schema_versions WHERE version = 9999", []).expect("a row");
-    app.http.get("/readyz", "").await.is(200);
-}

@@ -1,11 +1,11 @@
-//! Start-up and readiness checks: strong secrets (G7), and a Redis that keeps its data.
+//! Start-up and readiness checks: strong secrets (G7), a Redis that keeps its data, and a ledger schema that is not newer.
 
 use std::time::Duration;
 
 use dev::{test_stack::TestStack, variables::Variables};
 use serde_json::json;
 
-use support::{Claims, HttpClient, activity::activity_spec, eventually};
+use support::{Claims, HttpClient, TestApp, activity::activity_spec, eventually};
 
 /// The secrets without which the app does not serve.
 const SECRETS: [&str; 6] = ["jwt_key", "ticket_secret", "admin_token", "cron_token", "address_key", "webhook_secrets"];
@@ -84,7 +84,7 @@ async fn an_app_with_an_empty_short_or_example_secret_serves_nothing_that_needs_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_that_may_lose_data_is_not_ready() {
-    let app = support::TestApp::dedicated();
+    let app = TestApp::dedicated();
     let mut redis = app.connect_redis().await;
     for (setting, bad, good) in [("maxmemory-policy", "allkeys-lru", "noeviction"), ("appendonly", "no", "yes")] {
         let set = async |redis: &mut redis::aio::MultiplexedConnection, value: &str| {
@@ -104,4 +104,19 @@ async fn a_redis_that_may_lose_data_is_not_ready() {
         .await
         .expect("alive all the time")
         .is(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ledger_with_a_newer_schema_is_not_ready() {
+    let app = TestApp::dedicated();
+    if app.variables.get("ledger") != "sqlite" {
+        return;
+    }
+    let ledger = rusqlite::Connection::open(app.ledger_file()).expect("the ledger");
+    ledger.busy_timeout(Duration::from_secs(10)).expect("a busy timeout");
+    ledger.execute("INSERT INTO schema_versions (version) VALUES (9999)", []).expect("a row");
+    let readiness = app.http.get("/readyz", "").await.is_problem(503, "not_ready");
+    assert!(readiness.body.contains("the schema is version 9999, this app needs"), "{readiness:?}");
+    ledger.execute("DELETE FROM schema_versions WHERE version = 9999", []).expect("a row");
+    app.http.get("/readyz", "").await.is(200);
 }

@@ -4,7 +4,7 @@
 
 use domain::{order::OrderStatus, time::Millis};
 use workflows::{
-    Redis, Sql,
+    Redis, Sql, StoreError,
     hot::reserve::ReserveOutcome,
     keys::Keys,
     ledger::{orders, schema},
@@ -119,7 +119,7 @@ async fn an_illegal_transition_and_a_deletion_are_refused() {
             "DELETE FROM orders WHERE order_no = ?1",
         ] {
             let refused = fixture.sql.run(statement, vec![order_no.to_string().into()]).await;
-            assert!(refused.is_err(), "{ledger}: {statement}");
+            assert!(matches!(refused, Err(StoreError::LedgerRefused(_))), "{ledger}: {statement}: {refused:?}");
         }
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::PendingPayment));
     }

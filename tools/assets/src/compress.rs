@@ -65,11 +65,20 @@ mod tests {
 
     #[test]
     fn a_file_that_does_not_shrink_has_no_variant() {
+        // xorshift32: bytes without a pattern.
+        let mut state = 1_u32;
+        let noise = std::iter::repeat_with(|| {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            state.to_le_bytes()[0]
+        });
         let served = with_compressed_variants(Tree::from([
+            ("noise.txt".into(), noise.take(2 * MIN_BYTES).collect()),
             ("tiny.css".into(), b"a{}".to_vec()),
             ("picture.png".into(), vec![0; 4096]),
         ]))
         .unwrap();
-        assert_eq!(served.len(), 2, "{:?}", served.keys());
+        assert_eq!(served.len(), 3, "{:?}", served.keys());
     }
 }
