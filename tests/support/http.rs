@@ -19,13 +19,11 @@ impl HttpClient {
     }
 
     /// As [`HttpClient::new`], with a client that has other settings, such as another local address.
-    #[allow(dead_code, reason = "the suite of the kits'")]
     pub fn with_client(client: Client, base_url: &str) -> Self {
         Self { client, base_url: base_url.to_owned(), tolerates_shutdown: false }
     }
 
     /// Returns a client that accepts [`Response::is_engine_shutdown`], for tests that kill the app during requests.
-    #[allow(dead_code, reason = "the chaos suite's")]
     pub fn tolerating_shutdown(&self) -> Self {
         Self { tolerates_shutdown: true, ..self.clone() }
     }
@@ -100,7 +98,6 @@ impl HttpClient {
 #[derive(Debug, Clone)]
 pub struct Response {
     /// Method and path of the request, for failure messages.
-    #[allow(dead_code, reason = "failures show it")]
     pub request: String,
     /// HTTP status code.
     pub status: u16,

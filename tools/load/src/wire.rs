@@ -45,11 +45,6 @@ impl OrderStatus {
     pub fn is_held(self) -> bool {
         matches!(self, Self::Queued | Self::PendingPayment)
     }
-
-    /// Whether the status does not change any more without a request.
-    pub fn is_final(self) -> bool {
-        matches!(self, Self::Paid | Self::Refunded | Self::Cancelled | Self::Expired | Self::Failed)
-    }
 }
 
 impl fmt::Display for OrderStatus {
@@ -101,12 +96,6 @@ pub struct Order {
     pub sku: String,
     /// Number of units.
     pub quantity: u32,
-    /// Deadline of the payment.
-    #[serde(default, with = "rfc3339::option")]
-    pub pay_by: Option<OffsetDateTime>,
-    /// Why it failed.
-    #[serde(default)]
-    pub reason: Option<String>,
 }
 
 /// Response of the sandbox's sign-in.
