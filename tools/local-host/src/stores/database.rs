@@ -240,9 +240,12 @@ mod tests {
 
     #[tokio::test]
     async fn files_cannot_be_attached_unless_the_runtime_config_allows_it() {
-        let attach = "ATTACH DATABASE '/tmp/other.db' AS other";
+        let directory = tempfile::tempdir().unwrap();
+        let attach = format!("ATTACH DATABASE '{}' AS other", directory.path().join("other.db").display());
         let connection = Database::new(None, false).unwrap().connect();
-        assert!(connection.query(attach.into(), vec![]).await.is_err());
+        assert!(connection.query(attach.clone(), vec![]).await.is_err());
         connection.query("ATTACH DATABASE ':memory:' AS m".into(), vec![]).await.unwrap();
+        let connection = Database::new(None, true).unwrap().connect();
+        connection.query(attach, vec![]).await.unwrap();
     }
 }
