@@ -1,7 +1,7 @@
 //! Deserialises a `spin.toml` of version 2.
 //!
-//! Unknown keys are errors. Keys that Spin supports and this host does not are parsed, so that
-//! `super::component` and `super::triggers` can refuse them by name.
+//! Unknown keys are errors. Keys that Spin supports and this host does not are parsed, so that the parent module and
+//! `triggers` can refuse them by name. Fields whose names begin with `_` are parsed and ignored.
 
 use indexmap::IndexMap;
 use serde::Deserialize;
