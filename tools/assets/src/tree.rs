@@ -81,16 +81,16 @@ mod tests {
 
     #[test]
     fn the_directory_contains_exactly_the_tree_afterwards() {
-        let folder = tempfile::tempdir().unwrap();
-        write(folder.path(), &tree(&[("a.html", "1"), ("assets/js/x.js", "2")])).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        write(directory.path(), &tree(&[("a.html", "1"), ("assets/js/x.js", "2")])).unwrap();
         let next = tree(&[("a.html", "3"), ("assets/y.js", "4")]);
-        write(folder.path(), &next).unwrap();
-        assert_eq!(read(folder.path()).unwrap(), next);
+        write(directory.path(), &next).unwrap();
+        assert_eq!(read(directory.path()).unwrap(), next);
     }
 
     #[test]
     fn an_empty_directory_is_an_error() {
-        let folder = tempfile::tempdir().unwrap();
-        assert!(read(folder.path()).unwrap_err().to_string().contains("no files"));
+        let directory = tempfile::tempdir().unwrap();
+        assert!(read(directory.path()).unwrap_err().to_string().contains("no files"));
     }
 }
