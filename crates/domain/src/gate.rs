@@ -31,7 +31,7 @@ pub struct GateDocument {
     pub starts_at: Millis,
     /// When reservations end.
     pub ends_at: Millis,
-    /// Maximum random delay before a page's first reservation, in milliseconds (A5).
+    /// Maximum random delay of a page's gate poll at the start, in milliseconds (A5).
     pub jitter_ms: i64,
     /// SKUs that have no units left now.
     pub sold_out: Vec<SkuId>,

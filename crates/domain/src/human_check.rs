@@ -35,7 +35,7 @@ pub struct Subject<'a> {
     pub user: &'a UserId,
 }
 
-/// Identifies a check whose answer was verified, so that it can be recorded as used.
+/// Id and expiry of a genuine check, with which it is recorded as used, solved or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proof {
     /// The id to record.

@@ -1,5 +1,5 @@
 -- Checks bans and limits when a signed-in visitor asks for a challenge or a ticket (B4–B6). Returns the visitor's
--- suspicion score, and counts visitors.
+-- suspicion score without strikes, and counts visitors.
 --
 -- KEYS  1 gate, 2 ban of the user, 3 ban of the address, 4 rate of the user, 5 rate of the address,
 --       6 abuse of the user, 7 abuse of the address, 8 stats, 9 visitors (HyperLogLog),

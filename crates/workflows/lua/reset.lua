@@ -1,4 +1,5 @@
--- Prepares an activity's Redis data for a rebuild from the ledger (G5), if the activity is paused, closed or lost.
+-- Prepares an activity's Redis data for a rebuild from the ledger (G5), if it is paused or closed, or has
+-- no complete gate of the present epoch.
 --
 -- Without an epoch it deletes only the gate: from then on nothing is sold, and the ledger can raise the epoch.
 --

@@ -20,6 +20,8 @@ local function set_of(words)
   for word in string.gmatch(words, '%S+') do set[word] = true end
   return set
 end
+-- Redis may have missed transitions in between, so every later status is allowed. The single steps are in
+-- crates/domain/src/order.rs.
 local allowed_next = {
   queued = set_of('pending_payment paid cancelled expired failed refunding refunded'),
   pending_payment = set_of('paid cancelled expired refunding refunded'),
@@ -64,17 +66,17 @@ local function set_stock(stock, left) call('SET', stock, string.format('%.0f', l
 
 -- Returns units to the stock, never above the total.
 local function return_units(sku, units)
-  local stock, left, room = read_stock(sku)
-  if stock then set_stock(stock, math.max(left, math.min(left + units, room))) end
+  local stock, left, expected_left = read_stock(sku)
+  if stock then set_stock(stock, math.max(left, math.min(left + units, expected_left))) end
 end
 
 -- The ledger had no room for the order: Redis has lost orders that hold units, or shows more units than there are. The
 -- units are counted as sold, so that they are not sold again; a rebuild counts them anew (G4).
 local function withhold(sku, units)
-  local stock, left, room = read_stock(sku)
+  local stock, left, expected_left = read_stock(sku)
   if not stock then return end
-  add_stat('sold', sku, math.min(units, math.max(0, room)))
-  set_stock(stock, math.min(left, math.max(0, room - units)))
+  add_stat('sold', sku, math.min(units, math.max(0, expected_left)))
+  set_stock(stock, math.min(left, math.max(0, expected_left - units)))
 end
 
 -- Changes that a batch shares are made once at its end: `pending` by SKU, and the messages to acknowledge.
@@ -82,6 +84,7 @@ local replies, pending, stream_ids = {}, {}, {}
 
 local function settle(key, read_epoch, status, live, pay_by, paid_at, reason)
   local order = call('HMGET', key, 'status', 'live', 'sku', 'quantity', 'user', 'epoch')
+  -- Without a gate there is no epoch to compare.
   if restoring or (epoch and epoch ~= read_epoch) then return 'fenced' end
   if not order[1] or (epoch and epoch ~= order[6]) then return 'absent' end
   if order[1] == status then return 'same' end

@@ -1,4 +1,4 @@
--- Updates gate and stock from the ledger's description of the activity (C7, C9).
+-- Updates gate and stock from the activity's spec in the ledger (C7, C9).
 --
 -- Idempotent, and safe while the activity is open: left is computed here as total - held - sold, and no other command
 -- can run in between. A gate that is missing or of an older epoch is only created by a rebuild (G5), which counts what

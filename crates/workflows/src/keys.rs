@@ -5,7 +5,7 @@
 use domain::ids::{ActivityId, SkuId, UserId};
 use ulid::Ulid;
 
-/// Set of the ids of all activities that have a gate.
+/// Set of the ids of the activities that were given a gate and that sweeps still visit.
 pub const ACTIVITIES: &str = "stampede:activities";
 
 /// The Redis keys of one activity.

@@ -22,7 +22,8 @@ pub const CLOSED_ORDER_TTL_SECONDS: i64 = 3_600;
 /// Maximum number of transitions in one script call.
 pub const BATCH_SIZE: usize = 500;
 
-/// A change of an order's status that the ledger has recorded.
+/// A change of an order's status that Redis is to apply: read from the order's row, or `failed` for an order that the
+/// ledger refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transition {
     /// The order's number.
@@ -33,10 +34,10 @@ pub struct Transition {
     pub stream_id: String,
 }
 
-/// State of an order in the ledger.
+/// State of an order after a [`Transition`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderState {
-    /// The activity's epoch when the row was read.
+    /// The epoch that the state belongs to; Redis ignores it in any other.
     pub epoch: i64,
     /// The order's status.
     pub status: OrderStatus,

@@ -1,4 +1,4 @@
-//! The set of activities that have a gate.
+//! The activities that were given a gate and that sweeps still visit. The gate itself may be gone.
 
 use domain::ids::ActivityId;
 
@@ -7,7 +7,8 @@ use crate::{
     ports::{Redis, RedisValue, StoreError},
 };
 
-/// Lists the activities that have a gate.
+/// Lists the activities that were given a gate. [`unlist_ended`](crate::recovery::sweep::unlist_ended) removes those
+/// that are over.
 ///
 /// # Errors
 /// `RedisUnavailable` if Redis did not answer.

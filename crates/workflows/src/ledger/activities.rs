@@ -116,7 +116,7 @@ pub async fn remaining_units<S: Sql>(sql: &S, id: &ActivityId) -> Result<HashMap
     })
 }
 
-/// Lists up to 200 activities, the latest start first, with the totals of their descriptions and without live units.
+/// Lists up to 200 activities, the latest start first, with the totals of their specs and without live units.
 ///
 /// # Errors
 /// See [`ledger`](super).

@@ -293,8 +293,8 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         shed::set(self.redis, self.sql, on).await
     }
 
-    /// Prepares a change of `old`: returns it with a version above the ledger's and the gate's, unless the gate's epoch
-    /// is older.
+    /// Prepares a change of `old`: returns it with the next version. That is above the ledger's, and above the gate's
+    /// unless the gate has an older epoch or cannot be read.
     ///
     /// The gate is ahead of the ledger after the ledger was restored from a backup. It would then reject the change as
     /// outdated, and its totals contain restocks that the ledger lost. So if the gate's epoch is later, raises the

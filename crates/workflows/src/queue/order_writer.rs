@@ -218,8 +218,8 @@ async fn write_messages<R: Redis, S: Sql>(
     Ok(report)
 }
 
-/// Moves a message that could not be written by itself to the dead letters: its order fails for good. If that cannot be
-/// recorded either, the message stays in the stream.
+/// Moves a message that could not be written by itself to the dead letters. Its order becomes `failed`; an operator can
+/// requeue it. If the dead letter cannot be recorded either, the message stays in the stream.
 async fn dead_letter_exhausted<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,

@@ -158,13 +158,13 @@ pub enum FenceOutcome {
     Missing,
     /// The gate has the ledger's epoch, and this version.
     Current(i64),
-    /// The gate had an older epoch, and is closed now.
+    /// The gate had an older epoch, and is deleted now.
     Closed,
     /// The gate has this later epoch: the ledger was restored from a backup.
     Newer(i64),
 }
 
-/// Closes the gate if its epoch is older than the ledger's `epoch`, and removes the `outdated` messages from the
+/// Deletes the gate if its epoch is older than the ledger's `epoch`, and removes the `outdated` messages from the
 /// stream, which operators can see as dead letters by now (`lua/fence.lua`). Returns how the gate compared.
 ///
 /// # Errors

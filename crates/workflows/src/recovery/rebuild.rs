@@ -59,7 +59,7 @@ pub enum RebuildOutcome {
     NotFound,
     /// The activity is a draft: there is nothing to rebuild.
     Draft,
-    /// The gate is open: the activity must be paused or closed first.
+    /// The gate is published: the activity must be paused or closed first.
     Open,
     /// Orders are still in the stream, and could not be written now.
     Queued,
@@ -88,7 +88,8 @@ pub async fn rebuild<R: Redis, S: Sql>(
     Ok(RebuildOutcome::Fenced)
 }
 
-/// Runs one rebuild. Returns `None` if another one, whose gate this one may have deleted, raised the epoch meanwhile.
+/// Runs one rebuild. Returns `None` if another rebuild raised the epoch meanwhile. This one may have deleted its gate, so
+/// the caller tries again.
 async fn try_rebuild<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
