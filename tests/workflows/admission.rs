@@ -2,7 +2,7 @@
 
 use domain::{
     activity::{ActivityState, Limit, Limits},
-    human_check::Proof,
+    human_check::CheckRecord,
     ids::UserId,
     problem::Code,
     time::Millis,
@@ -32,8 +32,8 @@ fn visitor(fixture: &RealFixture, user: &str, ip: &str) -> Visitor {
     Visitor { activity: fixture.activity.clone(), user, ip: ip.to_owned(), abuse_by_ip: Vec::new() }
 }
 
-fn proof(id: &str) -> Proof {
-    Proof { id: id.to_owned(), expires_at: NOW.plus(60_000) }
+fn proof(id: &str) -> CheckRecord {
+    CheckRecord { id: id.to_owned(), expires_at: NOW.plus(60_000) }
 }
 
 /// An activity that allows each user `count` requests a minute, and has no other limit.

@@ -7,7 +7,7 @@ use workflows::{
         events::set_enabled,
     },
     payments::callbacks::held,
-    queue::outbox::{WebhookTarget, deliver_due},
+    queue::event_delivery::{WebhookTarget, deliver_due},
 };
 
 use crate::{

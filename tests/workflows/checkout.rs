@@ -295,7 +295,7 @@ async fn a_session_closed_by_the_sweeper_during_checkout_is_replaced_in_the_exte
         let order = orders::load(&fixture.sql, &order_no).await.unwrap().unwrap().order;
         let opened = provider.open_session(&order, 1).await.unwrap();
         let due = order.pay_by.unwrap();
-        let first = Session { id: opened.session_id.unwrap(), url: opened.url, attempt: 1, open: true };
+        let first = Session { id: opened.session_id.unwrap(), url: opened.url, session_number: 1, open: true };
         sessions::save(&fixture.sql, &order_no, &first, due).await.unwrap();
         // A checkout stored the session just before the order was due. The sweeper closes it before the extension.
         close_due(&fixture.redis, &fixture.sql, &provider, due, 10).await.unwrap();

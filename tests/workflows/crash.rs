@@ -157,7 +157,7 @@ async fn a_crashed_start_key_rotation_is_completed_by_the_next_rotation() {
 
 #[tokio::test]
 async fn a_human_check_counts_once_after_a_crash_and_a_new_check_is_accepted() {
-    use domain::{human_check::Proof, ids::UserId};
+    use domain::{human_check::CheckRecord, ids::UserId};
     use workflows::hot::admission::{CheckOutcome, Visitor, admit, precheck};
     let visitor = |activity: &domain::ids::ActivityId| Visitor {
         activity: activity.clone(),
@@ -165,7 +165,7 @@ async fn a_human_check_counts_once_after_a_crash_and_a_new_check_is_accepted() {
         ip: "192.0.2.1".to_owned(),
         abuse_by_ip: Vec::new(),
     };
-    let passed = |id: &str| CheckOutcome::Passed(Proof { id: id.to_owned(), expires_at: NOW.plus(60_000) });
+    let passed = |id: &str| CheckOutcome::Passed(CheckRecord { id: id.to_owned(), expires_at: NOW.plus(60_000) });
     crash_at_every_call(
         "admission: a human check used",
         1,

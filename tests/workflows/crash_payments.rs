@@ -11,7 +11,7 @@ use workflows::{
         provider::{OpenedSession, Provider, ProviderError, RefundStatus, SessionStatus},
         sessions::close_due,
     },
-    queue::outbox::{WebhookTarget, deliver_due},
+    queue::event_delivery::{WebhookTarget, deliver_due},
     recovery::sweep,
 };
 

@@ -8,7 +8,7 @@ use workflows::{
     Redis, Sql,
     keys::Keys,
     ledger::events::{self, set_enabled},
-    queue::outbox::{DeliveryReport, WebhookTarget, deliver_due},
+    queue::event_delivery::{DeliveryReport, WebhookTarget, deliver_due},
 };
 
 use crate::{

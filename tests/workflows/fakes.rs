@@ -123,11 +123,11 @@ impl FakeProvider {
 }
 
 impl Provider for FakeProvider {
-    async fn open_session(&self, order: &Order, attempt: i64) -> Result<OpenedSession, ProviderError> {
+    async fn open_session(&self, order: &Order, session_number: i64) -> Result<OpenedSession, ProviderError> {
         let order_no = order.order_no.to_string();
         let mut sessions = self.sessions.borrow_mut();
-        let new_session = (format!("cs-{order_no}-{attempt}"), None);
-        let (session, _) = sessions.entry((order_no, attempt)).or_insert(new_session);
+        let new_session = (format!("cs-{order_no}-{session_number}"), None);
+        let (session, _) = sessions.entry((order_no, session_number)).or_insert(new_session);
         self.respond(OpenedSession {
             url: format!("https://provider.example/{session}"),
             session_id: Some(session.clone()),

@@ -1,7 +1,7 @@
 //! Human checks (B5): proofs of work and picture puzzles, valid for one user, one activity and one ticket.
 //!
 //! Issuing a check stores nothing: a proof-of-work challenge is signed, and a puzzle's picture and answer are derived
-//! from a keyed hash of its token. Only a used check is recorded, by [`Proof::id`], so that it cannot be used again.
+//! from a keyed hash of its token. Only a used check is recorded, by [`CheckRecord::id`], so that it cannot be used again.
 
 pub mod v1;
 pub mod v2;
@@ -37,7 +37,7 @@ pub struct Subject<'a> {
 
 /// Id and expiry of a genuine check, with which it is recorded as used, solved or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Proof {
+pub struct CheckRecord {
     /// The id to record.
     pub id: String,
     /// When the record may be dropped: from then on the check itself has expired.
@@ -55,7 +55,7 @@ pub enum CheckError {
     Expired,
     /// A genuine check with a wrong answer. Record it as used: it must not be tried again.
     #[error("The check was not solved. Ask for a new one.")]
-    Unsolved(Proof),
+    Unsolved(CheckRecord),
 }
 
 /// Cost factor of a proof of work: 1 while there are fewer visitors than twice the units, up to [`MAX_DIFFICULTY`].
@@ -130,7 +130,7 @@ impl CheckKeys {
     ///
     /// # Errors
     /// See [`CheckError`]. A malformed payload, or one of the widget's test mode, is [`CheckError::Forged`].
-    pub fn verify_altcha(&self, payload: &str, subject: Subject<'_>, now: Millis) -> Result<Proof, CheckError> {
+    pub fn verify_altcha(&self, payload: &str, subject: Subject<'_>, now: Millis) -> Result<CheckRecord, CheckError> {
         use base64::{Engine, prelude::BASE64_STANDARD};
         if payload.len() > MAX_PAYLOAD_BYTES {
             return Err(CheckError::Forged);

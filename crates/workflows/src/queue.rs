@@ -1,6 +1,6 @@
-//! The order queue: the Redis stream, the order writer, dead letters, and the outbox of events.
+//! The order queue: the Redis stream, the order writer, dead letters, and the delivery of events.
 
 pub mod dead_letters;
+pub mod event_delivery;
 pub mod order_writer;
-pub mod outbox;
 pub mod stream;

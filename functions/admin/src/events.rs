@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 use workflows::{
     ledger::events::{self, EventEndpoint},
-    queue::outbox::MAX_CONCURRENCY,
+    queue::event_delivery::MAX_CONCURRENCY,
 };
 
 /// Handles `GET …/events`: the endpoint's state, the number of waiting events, and the events that failed for good.

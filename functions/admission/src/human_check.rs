@@ -3,7 +3,7 @@
 use domain::{
     activity::HumanCheck,
     body::JsonObject,
-    human_check::{CheckError, CheckKeys, LIFETIME_MS, Proof, PuzzleKind},
+    human_check::{CheckError, CheckKeys, CheckRecord, LIFETIME_MS, PuzzleKind},
     problem::{Code, Problem},
 };
 use puzzle::{
@@ -78,7 +78,7 @@ pub fn verify(
     }))
 }
 
-fn verify_puzzle(keys: &CheckKeys, precheck: &Precheck, solution: &PuzzleSolution) -> Result<Proof, CheckError> {
+fn verify_puzzle(keys: &CheckKeys, precheck: &Precheck, solution: &PuzzleSolution) -> Result<CheckRecord, CheckError> {
     let puzzle = keys.verify_puzzle(&solution.id, precheck.subject(), precheck.now)?;
     let correct = match puzzle.kind {
         PuzzleKind::Sum => sum::verify(puzzle.seed, solution.answer),

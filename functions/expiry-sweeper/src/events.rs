@@ -8,7 +8,7 @@ use platform::{clock, config, http::ApiError, http_client::SpinHttpClient, ledge
 use workflows::{
     cache::lease,
     ledger::events::set_enabled,
-    queue::outbox::{self, TIMEOUT_MS, WebhookTarget},
+    queue::event_delivery::{self, TIMEOUT_MS, WebhookTarget},
     recovery::sweep::{EVENTS_LEASE_KEY, Report},
 };
 
@@ -30,7 +30,7 @@ pub async fn deliver(ledger: &SpinLedger, owner: &str, started: Instant, report:
     let (url, secrets) = (config::get("events_url").await, config::get("events_secret").await);
     let target = WebhookTarget { url: &url, secrets: &secrets };
     while lease::hold(&SpinRedis, EVENTS_LEASE_KEY, owner, ROUND_LEASE_MS).await? {
-        let round = outbox::deliver_due(&SpinHttpClient, ledger, target, clock::now).await?;
+        let round = event_delivery::deliver_due(&SpinHttpClient, ledger, target, clock::now).await?;
         report.events += round.delivered;
         report.events_failed += round.failed;
         if !round.more {

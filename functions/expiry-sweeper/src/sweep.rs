@@ -17,7 +17,7 @@ use serde_json::json;
 use spin_sdk::http::Method;
 use ulid::Ulid;
 use workflows::{
-    cache::gates,
+    cache::listed_activities,
     ledger::leases::{self, Lease},
     recovery::sweep::{self, LEASE, LEASE_MS, Report},
 };
@@ -68,7 +68,7 @@ impl SweepRun {
 
     /// Runs every step until it has nothing left to do, the time is up, or the lease is lost.
     async fn run_steps(&mut self, owner: &str) -> Result<(), ApiError> {
-        let activities = gates::list(&SpinRedis).await?;
+        let activities = listed_activities::list(&SpinRedis).await?;
         let secret = config::secret("ticket_secret").await?;
         sweep::check_gates(&SpinRedis, &self.ledger, &activities, &secret, self.now, &mut self.report).await?;
         self.record_step("fence");
@@ -110,20 +110,20 @@ impl SweepRun {
     async fn run_rounds(&mut self, budget: Duration) -> Result<(), ApiError> {
         // Orders and callbacks of an activity that is being rebuilt are skipped, so that they do not hold up the
         // others.
-        let (mut fenced, mut skipped_callbacks) = (0, 0);
+        let (mut skipped_orders, mut skipped_callbacks) = (0, 0);
         loop {
-            let fenced_before = fenced;
+            let skipped_before = skipped_orders;
             // Units are released before providers are called, because a provider may be slow.
             let expired = sweep::expire(&SpinRedis, &self.ledger, self.now, Some(&self.lease)).await?;
             self.record_step("expire");
-            let settled = sweep::settle(&SpinRedis, &self.ledger, self.now, &mut fenced).await?;
+            let settled = sweep::settle(&SpinRedis, &self.ledger, self.now, &mut skipped_orders).await?;
             self.record_step("settle");
             let payments_processed =
                 payments::run_round(&self.ledger, self.now, &mut skipped_callbacks, &mut self.report).await?;
             self.record_step("money");
             self.report.expired += expired;
             self.report.settled += settled;
-            let processed = expired + settled + fenced - fenced_before;
+            let processed = expired + settled + skipped_orders - skipped_before;
             if !payments_processed && processed == 0 || !self.renew_lease(budget).await? {
                 return Ok(());
             }

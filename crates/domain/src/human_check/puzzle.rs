@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{CheckError, Key, Proof, Subject};
+use super::{CheckError, CheckRecord, Key, Subject};
 use crate::time::Millis;
 
 /// Kind of a puzzle.
@@ -38,14 +38,19 @@ pub struct Puzzle {
     /// Seed of picture and answer.
     pub seed: u64,
     /// To be recorded as used after an answer, correct or not.
-    pub proof: Proof,
+    pub proof: CheckRecord,
 }
 
 pub(super) fn issue(key: &Key, subject: Subject<'_>, kind: PuzzleKind, random: u128, expires_at: Millis) -> Puzzle {
     let body = format!("{}.{random:032x}.{}", kind.as_str(), expires_at.0);
     let text = signed_text(&body, subject);
     let token = format!("{body}.{}", key.token_signer.sign(&text));
-    Puzzle { token, kind, seed: derive_seed(key, &text), proof: Proof { id: format!("{random:032x}"), expires_at } }
+    Puzzle {
+        token,
+        kind,
+        seed: derive_seed(key, &text),
+        proof: CheckRecord { id: format!("{random:032x}"), expires_at },
+    }
 }
 
 pub(super) fn verify(key: &Key, token: &str, subject: Subject<'_>, now: Millis) -> Result<Puzzle, CheckError> {
@@ -54,7 +59,7 @@ pub(super) fn verify(key: &Key, token: &str, subject: Subject<'_>, now: Millis) 
         let text = signed_text(body, subject);
         let [kind, id, expires_at]: [&str; 3] = body.split('.').collect::<Vec<_>>().try_into().ok()?;
         let kind = [PuzzleKind::Slider, PuzzleKind::Sum].into_iter().find(|known| known.as_str() == kind)?;
-        let proof = Proof { id: id.to_owned(), expires_at: Millis(expires_at.parse().ok()?) };
+        let proof = CheckRecord { id: id.to_owned(), expires_at: Millis(expires_at.parse().ok()?) };
         let puzzle = Puzzle { token: token.to_owned(), kind, seed: derive_seed(key, &text), proof };
         key.token_signer.verify(&text, signature).then_some(puzzle)
     };

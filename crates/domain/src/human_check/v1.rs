@@ -4,7 +4,7 @@ use hmac::{Hmac, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{CheckError, Key, Proof};
+use super::{CheckError, CheckRecord, Key};
 use crate::time::Millis;
 
 /// Largest number of a challenge at difficulty 1. The number to find is at least half of it.
@@ -44,7 +44,7 @@ pub(super) fn issue(key: &Key, binding: &str, difficulty: i64, random: u128, exp
     Challenge { algorithm: ALGORITHM, signature: sign(key, &challenge), challenge, maxnumber, salt }
 }
 
-pub(super) fn verify(key: &Key, payload: &Payload, binding: &str, now: Millis) -> Result<Proof, CheckError> {
+pub(super) fn verify(key: &Key, payload: &Payload, binding: &str, now: Millis) -> Result<CheckRecord, CheckError> {
     let Payload { algorithm, challenge, number, salt, signature } = payload;
     if algorithm != ALGORITHM || !constant_time_eq(signature, &sign(key, challenge)) {
         return Err(CheckError::Forged);
@@ -56,12 +56,12 @@ pub(super) fn verify(key: &Key, payload: &Payload, binding: &str, now: Millis) -
     };
     let seconds: Option<i64> = parameter("expires").and_then(|text| text.parse().ok());
     let expires_at = Millis(seconds.unwrap_or_default().saturating_mul(1000));
-    let proof = Proof { id: challenge.clone(), expires_at };
+    let proof = CheckRecord { id: challenge.clone(), expires_at };
     if hash(salt, *number) != *challenge {
         // The salt does not belong to the challenge, so its expiry is not trusted: record the challenge as used for the
         // longest time that it can be valid.
         let expires_at = now.plus(super::LIFETIME_MS);
-        return Err(CheckError::Unsolved(Proof { expires_at, ..proof }));
+        return Err(CheckError::Unsolved(CheckRecord { expires_at, ..proof }));
     }
     if parameter("for") != Some(binding) {
         Err(CheckError::Forged)

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use altcha::{Challenge, CreateChallengeOptions, Payload, VerifySolutionOptions, create_challenge, verify_solution};
 
-use super::{CheckError, Key, Proof};
+use super::{CheckError, CheckRecord, Key};
 use crate::time::Millis;
 
 /// PBKDF2 iterations per try: about one millisecond in the browser of a low-end phone.
@@ -34,7 +34,7 @@ pub(super) fn issue(key: &Key, binding: String, difficulty: i64, random: u64, ex
     .ok()
 }
 
-pub(super) fn verify(key: &Key, payload: &Payload, binding: &str, now: Millis) -> Result<Proof, CheckError> {
+pub(super) fn verify(key: &Key, payload: &Payload, binding: &str, now: Millis) -> Result<CheckRecord, CheckError> {
     let Payload { challenge, solution } = payload;
     let parameters = &challenge.parameters;
     let options = VerifySolutionOptions {
@@ -53,7 +53,7 @@ pub(super) fn verify(key: &Key, payload: &Payload, binding: &str, now: Millis) -
     if verification.invalid_signature != Some(false) || parameters.key_signature.is_none() || !is_bound {
         return Err(CheckError::Forged);
     }
-    let proof = Proof { id: parameters.nonce.clone(), expires_at };
+    let proof = CheckRecord { id: parameters.nonce.clone(), expires_at };
     let prefix_matches = solution.derived_key.to_ascii_lowercase().starts_with(&parameters.key_prefix);
     if verification.verified && prefix_matches { Ok(proof) } else { Err(CheckError::Unsolved(proof)) }
 }

@@ -1,7 +1,7 @@
 //! Checks before a ticket is issued: bans and limits (`lua/precheck.lua`), the human check (`lua/admit.lua`).
 
 use domain::{
-    human_check::Proof,
+    human_check::CheckRecord,
     ids::{ActivityId, UserId},
     problem::Code,
     time::Millis,
@@ -106,9 +106,9 @@ pub async fn precheck<R: Redis>(redis: &R, visitor: &Visitor, endpoint: Endpoint
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CheckOutcome {
     /// Solved.
-    Passed(Proof),
+    Passed(CheckRecord),
     /// Not solved. The proof is present if the check was issued by this application; it is then marked as used.
-    Failed(Option<Proof>),
+    Failed(Option<CheckRecord>),
 }
 
 /// Marks the human check as used. Returns whether the ticket may be issued: only for a solved check that was not used

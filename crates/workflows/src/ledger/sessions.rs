@@ -33,7 +33,7 @@ pub struct Session {
     /// Where the buyer pays.
     pub url: String,
     /// Its number among the order's sessions, from 1.
-    pub attempt: i64,
+    pub session_number: i64,
     /// Whether it can still be paid, as far as the ledger knows.
     pub open: bool,
 }
@@ -48,7 +48,7 @@ pub async fn load_latest<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<S
     let rows = sql.run(statement, vec![order_no.to_string().into()]).await?;
     let parse_row = |row| {
         let mut row = RowReader::new(row);
-        Ok(Session { id: row.text()?, url: row.text()?, attempt: row.int()?, open: row.int()? == 1 })
+        Ok(Session { id: row.text()?, url: row.text()?, session_number: row.int()?, open: row.int()? == 1 })
     };
     rows.into_iter().next().map(parse_row).transpose()
 }
@@ -65,7 +65,7 @@ pub async fn save<S: Sql>(sql: &S, order_no: &OrderNo, opened: &Session, ask_at:
         order_no.to_string().into(),
         opened.id.as_str().into(),
         opened.url.as_str().into(),
-        opened.attempt.into(),
+        opened.session_number.into(),
         ask_at.0.into(),
     ];
     sql.run(statement, params).await.map(|_| ())
@@ -96,17 +96,18 @@ pub async fn close<S: Sql>(sql: &S, order_no: &OrderNo, session: &str) -> Result
     sql.run(statement, vec![order_no.to_string().into(), session.into()]).await.map(|_| ())
 }
 
-/// Records that the provider gave no answer. It is asked again; after the last attempt the session is closed.
+/// Records that the provider gave no final answer: none at all, or still processing. It is asked again; after the last
+/// time the session is closed.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn record_no_answer<S: Sql>(
+pub async fn record_unresolved<S: Sql>(
     sql: &S,
     order_no: &OrderNo,
     session: &str,
     error: &str,
 ) -> Result<(), StoreError> {
-    let statement = include_str!("../../sql/queries/sessions/record_no_answer.sql");
+    let statement = include_str!("../../sql/queries/sessions/record_unresolved.sql");
     sql.run(statement, vec![order_no.to_string().into(), error.into(), MAX_ATTEMPTS.into(), session.into()])
         .await
         .map(|_| ())

@@ -12,7 +12,7 @@ use domain::{
 use futures::future::try_join_all;
 
 use crate::{
-    cache::gates,
+    cache::listed_activities,
     keys::Keys,
     ledger::row_reader::RowReader,
     ports::{Redis, Sql, StoreError},
@@ -69,7 +69,7 @@ pub async fn ban<R: Redis, S: Sql>(
     let statement = "INSERT INTO bans (kind, name, until, reason) VALUES (?1, ?2, ?3, ?4) \
          ON CONFLICT (kind, name) DO UPDATE SET until = excluded.until, reason = excluded.reason";
     sql.run(statement, vec![kind.into(), name.into(), until.0.into(), reason.into()]).await?;
-    let activities = gates::list(redis).await?;
+    let activities = listed_activities::list(redis).await?;
     let updates = activities.iter().map(|activity| set_in_redis(redis, vec![subject.key(activity)], vec![until]));
     try_join_all(updates).await.map(|_| ())
 }
@@ -81,7 +81,7 @@ pub async fn ban<R: Redis, S: Sql>(
 pub async fn lift<R: Redis, S: Sql>(redis: &R, sql: &S, subject: &BanSubject) -> Result<(), StoreError> {
     let (kind, name) = subject.kind_and_name();
     sql.run("DELETE FROM bans WHERE kind = ?1 AND name = ?2", vec![kind.into(), name.into()]).await?;
-    let activities = gates::list(redis).await?;
+    let activities = listed_activities::list(redis).await?;
     let deletions = activities.iter().map(|activity| redis.command("DEL", vec![subject.key(activity).into()]));
     try_join_all(deletions).await.map(|_| ())
 }

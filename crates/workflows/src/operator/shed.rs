@@ -6,7 +6,7 @@ use domain::ids::ActivityId;
 use futures::future::try_join_all;
 
 use crate::{
-    cache::gates,
+    cache::listed_activities,
     keys::Keys,
     ledger::switches,
     ports::{Redis, Sql, StoreError},
@@ -25,7 +25,7 @@ pub async fn set<R: Redis, S: Sql>(redis: &R, sql: &S, on: bool) -> Result<usize
     // The ledger first: a gate that is created meanwhile is either in the list below, or its rebuild reads the new
     // switch.
     let ledger_result = switches::set(sql, SWITCH, on).await;
-    let activities = gates::list(redis).await?;
+    let activities = listed_activities::list(redis).await?;
     let gates_updated = try_join_all(activities.iter().map(|activity| set_gate_flag(redis, activity, on))).await?;
     ledger_result.map(|()| gates_updated.into_iter().filter(|updated| *updated).count())
 }

@@ -5,7 +5,7 @@ use futures::future::join_all;
 use serde::Serialize;
 
 use crate::{
-    cache::gates,
+    cache::listed_activities,
     keys::Keys,
     ledger::row_reader::RowReader,
     ports::{Redis, Sql, StoreError},
@@ -85,7 +85,7 @@ pub async fn stats<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option<
 /// # Errors
 /// As [`stats`].
 pub async fn all_stats<R: Redis>(redis: &R) -> Result<Vec<(ActivityId, ActivityStats)>, StoreError> {
-    let activities = gates::list(redis).await?;
+    let activities = listed_activities::list(redis).await?;
     let results = join_all(activities.iter().map(|activity| stats(redis, activity))).await;
     activities
         .into_iter()

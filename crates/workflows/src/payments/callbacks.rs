@@ -59,7 +59,7 @@ pub async fn apply<R: Redis, S: Sql>(
 /// Applies up to `limit` callbacks that were recorded at least 5 seconds ago and not applied completely. Returns how
 /// many were applied.
 ///
-/// Skips the first `blocked` callbacks, which wait for a rebuild of their activity, and increments `blocked` for each
+/// Skips the first `skipped_callbacks` callbacks, which wait for a rebuild of their activity, and increments it for each
 /// further one. An activity that is being rebuilt therefore does not block callbacks of other activities.
 ///
 /// # Errors
@@ -69,12 +69,12 @@ pub async fn apply_pending<R: Redis, S: Sql>(
     sql: &S,
     now: Millis,
     limit: i64,
-    blocked: &mut usize,
+    skipped_callbacks: &mut usize,
 ) -> Result<usize, StoreError> {
     let mut finished = 0;
-    for callback in payments::load_unprocessed(sql, now.plus(-5_000), limit, *blocked).await? {
+    for callback in payments::load_unprocessed(sql, now.plus(-5_000), limit, *skipped_callbacks).await? {
         match dispatch(redis, sql, &callback, now).await {
-            Err(StoreError::Rebuilding) => *blocked += 1,
+            Err(StoreError::Rebuilding) => *skipped_callbacks += 1,
             other => {
                 payments::set_outcome(sql, &callback.id, other?.1).await?;
                 finished += 1;

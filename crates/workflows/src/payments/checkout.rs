@@ -49,8 +49,8 @@ pub async fn checkout<R: Redis, S: Sql, P: Provider>(
         return Ok(commands::not_payable(sql, order_no, now).await?);
     }
     for _ in 0..MAX_SESSIONS_PER_CALL {
-        let (url, attempt) = find_or_open_session(sql, provider, order).await?;
-        match commands::start_payment(redis, sql, order_no, &url, attempt, now).await? {
+        let (url, session_number) = find_or_open_session(sql, provider, order).await?;
+        match commands::start_payment(redis, sql, order_no, &url, session_number, now).await? {
             // The session has ended meanwhile.
             CommandOutcome::Done(order) if order.checkout_url.is_none() => {}
             outcome => return Ok(outcome),
@@ -67,17 +67,17 @@ async fn find_or_open_session<S: Sql, P: Provider>(
     order: &Order,
 ) -> Result<(String, i64), CheckoutError> {
     let order_no = &order.order_no;
-    let attempt = match (sessions::load_latest(sql, order_no).await?, &order.checkout_url) {
-        (Some(latest), _) if latest.open => return Ok((latest.url, latest.attempt)),
-        (Some(latest), _) => latest.attempt + 1,
+    let session_number = match (sessions::load_latest(sql, order_no).await?, &order.checkout_url) {
+        (Some(latest), _) if latest.open => return Ok((latest.url, latest.session_number)),
+        (Some(latest), _) => latest.session_number + 1,
         (None, Some(url)) => return Ok((url.clone(), 0)),
         (None, None) => 1,
     };
-    let OpenedSession { url, session_id } = provider.open_session(order, attempt).await?;
+    let OpenedSession { url, session_id } = provider.open_session(order, session_number).await?;
     let Some(session_id) = session_id else { return Ok((url, 0)) };
     // Saved before the buyer gets the URL, so that the sweeper can ask the provider about every session that can be
     // paid.
-    let session = Session { id: session_id, url, attempt, open: true };
+    let session = Session { id: session_id, url, session_number, open: true };
     sessions::save(sql, order_no, &session, order.pay_by.unwrap_or_default()).await?;
-    Ok((session.url, attempt))
+    Ok((session.url, session_number))
 }

@@ -62,8 +62,8 @@ pub async fn cancel<R: Redis, S: Sql>(
     settle_or_compare(redis, sql, order_no, changed, &[OrderStatus::Cancelled]).await
 }
 
-/// Stores the checkout URL in the ledger and in Redis, and extends the hold once (E6). `attempt` is the number of the
-/// order's session, 0 if the provider's sessions are not stored. If the session has ended meanwhile, the returned order
+/// Stores the checkout URL in the ledger and in Redis, and extends the hold once (E6). `session_number` counts the
+/// order's sessions from 1; it is 0 if the provider's sessions are not stored. If the session has ended meanwhile, the returned order
 /// has no `checkout_url`.
 ///
 /// # Errors
@@ -73,7 +73,7 @@ pub async fn start_payment<R: Redis, S: Sql>(
     sql: &S,
     order_no: &OrderNo,
     checkout_url: &str,
-    attempt: i64,
+    session_number: i64,
     now: Millis,
 ) -> Result<CommandOutcome, StoreError> {
     let Some(row) = orders::start_payment(sql, order_no, checkout_url, now).await? else {
@@ -81,7 +81,7 @@ pub async fn start_payment<R: Redis, S: Sql>(
     };
     let pay_by = row.order.pay_by.unwrap_or_default().0.to_string();
     let url = row.order.checkout_url.as_deref();
-    let session_version = 2 * attempt + i64::from(url.is_none());
+    let session_version = 2 * session_number + i64::from(url.is_none());
     set_session(redis, order_no, url.unwrap_or_default(), pay_by, session_version).await?;
     Ok(CommandOutcome::Done(Box::new(row.order)))
 }
@@ -100,7 +100,7 @@ pub async fn session_ended<R: Redis, S: Sql>(
     let latest = sessions::load_latest(sql, order_no).await?;
     // An earlier session needs no change. For a session that is not saved yet, see `sessions::save`.
     let Some(latest) = latest.filter(|latest| latest.open && latest.id == session_id) else { return Ok(()) };
-    set_session(redis, order_no, "", String::new(), 2 * latest.attempt + 1).await?;
+    set_session(redis, order_no, "", String::new(), 2 * latest.session_number + 1).await?;
     sessions::close(sql, order_no, session_id).await
 }
 

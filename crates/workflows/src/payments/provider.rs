@@ -18,9 +18,13 @@ use crate::ledger::refunds::Refund;
 
 /// A payment provider.
 pub trait Provider {
-    /// Opens a payment session for an order: the first one (`attempt` 1), or the next one after the last has ended. A
-    /// repeated call with the same `attempt` returns the same session.
-    fn open_session(&self, order: &Order, attempt: i64) -> impl Future<Output = Result<OpenedSession, ProviderError>>;
+    /// Opens a payment session for an order: the first one (`session_number` 1), or the next one after the last has ended. A
+    /// repeated call with the same `session_number` returns the same session.
+    fn open_session(
+        &self,
+        order: &Order,
+        session_number: i64,
+    ) -> impl Future<Output = Result<OpenedSession, ProviderError>>;
 
     /// Ends a session that is not paid, and returns its status.
     fn close_session(&self, session_id: &str) -> impl Future<Output = Result<SessionStatus, ProviderError>>;
@@ -99,10 +103,10 @@ pub enum AnyProvider<C> {
 }
 
 impl<C: crate::http_client::HttpClient> Provider for AnyProvider<C> {
-    async fn open_session(&self, order: &Order, attempt: i64) -> Result<OpenedSession, ProviderError> {
+    async fn open_session(&self, order: &Order, session_number: i64) -> Result<OpenedSession, ProviderError> {
         match self {
-            Self::Sandbox(sandbox) => sandbox.open_session(order, attempt).await,
-            Self::Stripe(stripe) => stripe.open_session(order, attempt).await,
+            Self::Sandbox(sandbox) => sandbox.open_session(order, session_number).await,
+            Self::Stripe(stripe) => stripe.open_session(order, session_number).await,
         }
     }
 

@@ -59,10 +59,10 @@ pub async fn close_due<R: Redis, S: Sql, P: Provider>(
                 sessions::close(sql, order_no, session_id).await?;
             }
             Ok(SessionStatus::Processing) => {
-                sessions::record_no_answer(sql, order_no, session_id, "the money is on its way").await?
+                sessions::record_unresolved(sql, order_no, session_id, "the money is on its way").await?
             }
             Err(error) => {
-                sessions::record_no_answer(sql, order_no, session_id, &error.message).await?;
+                sessions::record_unresolved(sql, order_no, session_id, &error.message).await?;
                 report.unanswered.push((order_no.clone(), error.message));
             }
         }

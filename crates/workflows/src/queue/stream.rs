@@ -159,7 +159,7 @@ pub enum FenceOutcome {
     /// The gate has the ledger's epoch, and this version.
     Current(i64),
     /// The gate had an older epoch, and is deleted now.
-    Closed,
+    Deleted,
     /// The gate has this later epoch: the ledger was restored from a backup.
     Newer(i64),
 }
@@ -191,7 +191,7 @@ pub async fn fence<R: Redis>(
     let mut reply = FENCE.run(redis, script_keys, args).await?;
     Ok(match reply.text()?.as_str() {
         "missing" => FenceOutcome::Missing,
-        "closed" => FenceOutcome::Closed,
+        "closed" => FenceOutcome::Deleted,
         "later" => FenceOutcome::Newer(reply.int()?),
         _ => {
             reply.int()?;

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::{
     cache::{
-        gates,
+        listed_activities,
         warm_up::{WarmUpOutcome, warm_up_if_older},
     },
     keys::{ACTIVITIES, Keys},
@@ -135,7 +135,7 @@ pub async fn expire<R: Redis, S: Sql>(
     Ok(expired.len())
 }
 
-/// Settles one batch of unsettled transitions. Skips the first `waiting` rows, whose activity is being rebuilt, and
+/// Settles one batch of unsettled transitions. Skips the first `skipped_orders` rows, whose activity is being rebuilt, and
 /// adds those it finds. Returns how many were settled.
 ///
 /// # Errors
@@ -144,12 +144,12 @@ pub async fn settle<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     now: Millis,
-    waiting: &mut usize,
+    skipped_orders: &mut usize,
 ) -> Result<usize, StoreError> {
-    let skip = i64::try_from(*waiting).unwrap_or(i64::MAX);
+    let skip = i64::try_from(*skipped_orders).unwrap_or(i64::MAX);
     let unsettled = orders::load_unsettled(sql, now.plus(-SETTLE_AFTER_MS), ORDER_BATCH_SIZE, skip).await?;
     let settled = settle_by_activity(redis, sql, &unsettled).await?;
-    *waiting += unsettled.len() - settled;
+    *skipped_orders += unsettled.len() - settled;
     Ok(settled)
 }
 
@@ -193,7 +193,7 @@ pub async fn check_gates<R: Redis, S: Sql>(
     for (expected, outcome) in listed.iter().zip(outcomes) {
         match outcome? {
             FenceOutcome::Missing => report.without_gate += usize::from(expected.required),
-            FenceOutcome::Closed => report.fenced += 1,
+            FenceOutcome::Deleted => report.fenced += 1,
             FenceOutcome::Newer(gate_epoch) => {
                 report.caught_up += usize::from(epochs::raise_to(sql, &expected.id, gate_epoch).await?)
             }
@@ -218,7 +218,7 @@ pub async fn check_gates<R: Redis, S: Sql>(
 /// [`StoreError`]; repeating it finishes the work.
 pub async fn unlist_ended<R: Redis, S: Sql>(redis: &R, sql: &S, now: Millis) -> Result<usize, StoreError> {
     let mut unlisted = 0;
-    for activity in gates::list(redis).await? {
+    for activity in listed_activities::list(redis).await? {
         let keys = Keys::of(&activity);
         let has_gate = async || {
             let gate = redis.command("EXISTS", vec![keys.named("gate").into()]).await;

@@ -85,12 +85,12 @@ struct ErrorDetail {
 }
 
 impl<C: HttpClient> Provider for Stripe<C> {
-    async fn open_session(&self, order: &Order, attempt: i64) -> Result<OpenedSession, ProviderError> {
-        let idempotency_key = match attempt {
+    async fn open_session(&self, order: &Order, session_number: i64) -> Result<OpenedSession, ProviderError> {
+        let idempotency_key = match session_number {
             1 => format!("checkout_{}", order.order_no),
-            _ => format!("checkout_{}_{attempt}", order.order_no),
+            _ => format!("checkout_{}_{session_number}", order.order_no),
         };
-        let form = self.session_form(order, attempt);
+        let form = self.session_form(order, session_number);
         let session: Object = self.call("POST", "/v1/checkout/sessions", form, &idempotency_key).await?.parse()?;
         let url = session.url.ok_or_else(|| ProviderError::new("a session without a URL"))?;
         Ok(OpenedSession { url, session_id: Some(session.id) })
@@ -152,9 +152,9 @@ impl<C: HttpClient> Stripe<C> {
     /// Form fields of an order's session.
     ///
     /// They depend only on values that do not change before the order has a session, so that a retry sends the same
-    /// request. At a later `attempt` the hold may have been extended already, or may be extended soon: such a session
+    /// request. For a later session the hold may have been extended already, or may be extended soon: such a session
     /// gets no expiry, and the application ends it.
-    fn session_form(&self, order: &Order, attempt: i64) -> String {
+    fn session_form(&self, order: &Order, session_number: i64) -> String {
         let order_no = order.order_no.to_string();
         let Money { amount, currency } = &order.money;
         let divisible = order.quantity > 0 && amount % order.quantity == 0;
@@ -172,7 +172,7 @@ impl<C: HttpClient> Stripe<C> {
         form.append_pair("success_url", &return_url);
         form.append_pair("cancel_url", &return_url);
         let ends_at = order.pay_by.unwrap_or_default().plus(SESSION_EXTRA_SECONDS * 1_000);
-        if attempt == 1 && ends_at.0 - order.created_at.0 < DAY_MS {
+        if session_number == 1 && ends_at.0 - order.created_at.0 < DAY_MS {
             form.append_pair("expires_at", &(ends_at.0 / 1_000).to_string());
         }
         form.finish()
