@@ -1,4 +1,5 @@
-//! Start-up and readiness checks: strong secrets (G7), a Redis that keeps its data, and a ledger schema that is not newer.
+//! Start-up and readiness checks: strong secrets (G7), a Redis that keeps its data, and a ledger schema that is not
+//! newer.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! Human checks (B5): proofs of work and picture puzzles, valid for one user, one activity and one ticket.
 //!
 //! Issuing a check stores nothing: a proof-of-work challenge is signed, and a puzzle's picture and answer are derived
-//! from a keyed hash of its token. Only a used check is recorded, by [`CheckRecord::id`], so that it cannot be used again.
+//! from a keyed hash of its token. Only a used check is recorded, by [`CheckRecord::id`], so that it cannot be used
+//! again.
 
 pub mod v1;
 pub mod v2;

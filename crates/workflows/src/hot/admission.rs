@@ -59,7 +59,8 @@ impl Endpoint {
 pub struct Admission {
     /// The rate limits after this request.
     pub rate_limits: Vec<RateLimitStatus>,
-    /// The visitor's suspicion score without strikes, or the refusal and the milliseconds to wait (0 if waiting does not help).
+    /// The visitor's suspicion score without strikes, or the refusal and the milliseconds to wait (0 if waiting does
+    /// not help).
     pub outcome: Result<i64, (Code, i64)>,
 }
 

@@ -12,8 +12,8 @@ use crate::ports::{Sql, StoreError};
 /// A payment that is reported later counts as late.
 pub const GRACE_MS: i64 = 60_000;
 
-/// Maximum number of times that the provider is asked about a session, which takes about 7 hours. After that the session
-/// counts as closed.
+/// Maximum number of times that the provider is asked about a session, which takes about 7 hours. After that the
+/// session counts as closed.
 const MAX_ATTEMPTS: i64 = 24;
 
 /// A session that the provider is to be asked about.

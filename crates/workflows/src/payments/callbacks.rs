@@ -59,8 +59,8 @@ pub async fn apply<R: Redis, S: Sql>(
 /// Applies up to `limit` callbacks that were recorded at least 5 seconds ago and not applied completely. Returns how
 /// many were applied.
 ///
-/// Skips the first `skipped_callbacks` callbacks, which wait for a rebuild of their activity, and increments it for each
-/// further one. An activity that is being rebuilt therefore does not block callbacks of other activities.
+/// Skips the first `skipped_callbacks` callbacks, which wait for a rebuild of their activity, and increments it for
+/// each further one. An activity that is being rebuilt therefore does not block callbacks of other activities.
 ///
 /// # Errors
 /// Any [`StoreError`] except `Rebuilding`; the remaining callbacks are applied by the next call.

@@ -63,8 +63,8 @@ pub async fn cancel<R: Redis, S: Sql>(
 }
 
 /// Stores the checkout URL in the ledger and in Redis, and extends the hold once (E6). `session_number` counts the
-/// order's sessions from 1; it is 0 if the provider's sessions are not stored. If the session has ended meanwhile, the returned order
-/// has no `checkout_url`.
+/// order's sessions from 1; it is 0 if the provider's sessions are not stored. If the session has ended meanwhile, the
+/// returned order has no `checkout_url`.
 ///
 /// # Errors
 /// Any [`StoreError`]: the URL may be stored in the ledger only; repeating the call completes it.

@@ -18,8 +18,8 @@ use crate::ledger::refunds::Refund;
 
 /// A payment provider.
 pub trait Provider {
-    /// Opens a payment session for an order: the first one (`session_number` 1), or the next one after the last has ended. A
-    /// repeated call with the same `session_number` returns the same session.
+    /// Opens a payment session for an order: the first one (`session_number` 1), or the next one after the last has
+    /// ended. A repeated call with the same `session_number` returns the same session.
     fn open_session(
         &self,
         order: &Order,

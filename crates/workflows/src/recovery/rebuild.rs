@@ -88,8 +88,8 @@ pub async fn rebuild<R: Redis, S: Sql>(
     Ok(RebuildOutcome::Fenced)
 }
 
-/// Runs one rebuild. Returns `None` if another rebuild raised the epoch meanwhile. This one may have deleted its gate, so
-/// the caller tries again.
+/// Runs one rebuild. Returns `None` if another rebuild raised the epoch meanwhile. This one may have deleted its gate,
+/// so the caller tries again.
 async fn try_rebuild<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,

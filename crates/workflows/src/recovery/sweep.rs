@@ -135,8 +135,8 @@ pub async fn expire<R: Redis, S: Sql>(
     Ok(expired.len())
 }
 
-/// Settles one batch of unsettled transitions. Skips the first `skipped_orders` rows, whose activity is being rebuilt, and
-/// adds those it finds. Returns how many were settled.
+/// Settles one batch of unsettled transitions. Skips the first `skipped_orders` rows, whose activity is being rebuilt,
+/// and adds those it finds. Returns how many were settled.
 ///
 /// # Errors
 /// [`StoreError`]; what was not settled is left to the next sweep.
