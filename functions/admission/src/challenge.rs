@@ -81,7 +81,7 @@ async fn captcha(precheck: &Precheck, kind: PuzzleKind) -> Result<Value, ApiErro
         };
         captcha["kind"] = json!(kind);
         captcha["id"] = json!(puzzle.token);
-        captcha["expires_at"] = json!(puzzle.proof.expires_at);
+        captcha["expires_at"] = json!(puzzle.record.expires_at);
         Some(json!({ "captcha": captcha }))
     });
     drawn.ok_or_else(|| ApiError::Unexpected("no puzzle could be drawn".to_owned()))

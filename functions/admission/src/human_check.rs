@@ -61,12 +61,12 @@ pub fn verify(
         HumanCheck::Captcha => verify_puzzle(keys, precheck, &solution.captcha.as_ref().ok_or_else(check_required)?.0),
     };
     Ok(Some(match result {
-        Ok(proof) => CheckResult {
-            outcome: CheckOutcome::Passed(proof),
+        Ok(record) => CheckResult {
+            outcome: CheckOutcome::Passed(record),
             detail: "The check was used before. Ask for a new one.",
         },
-        Err(CheckError::Unsolved(proof)) => CheckResult {
-            outcome: CheckOutcome::Failed(Some(proof)),
+        Err(CheckError::Unsolved(record)) => CheckResult {
+            outcome: CheckOutcome::Failed(Some(record)),
             detail: "The check was not solved. Ask for a new one.",
         },
         // An expired check is refused but not counted as abuse.
@@ -83,13 +83,13 @@ fn verify_puzzle(keys: &CheckKeys, precheck: &Precheck, solution: &PuzzleSolutio
     let correct = match puzzle.kind {
         PuzzleKind::Sum => sum::verify(puzzle.seed, solution.answer),
         PuzzleKind::Slider => {
-            let elapsed_ms = LIFETIME_MS - (puzzle.proof.expires_at.0 - precheck.now.0);
+            let elapsed_ms = LIFETIME_MS - (puzzle.record.expires_at.0 - precheck.now.0);
             let slide = Slide { x: solution.answer, track: solution.track.clone() };
             // One second of tolerance, because the clocks of instances differ.
             slider::verify(puzzle.seed, &slide, elapsed_ms + 1_000)
         }
     };
-    if correct { Ok(puzzle.proof) } else { Err(CheckError::Unsolved(puzzle.proof)) }
+    if correct { Ok(puzzle.record) } else { Err(CheckError::Unsolved(puzzle.record)) }
 }
 
 fn check_required() -> Problem {

@@ -38,7 +38,7 @@ pub struct Puzzle {
     /// Seed of picture and answer.
     pub seed: u64,
     /// To be recorded as used after an answer, correct or not.
-    pub proof: CheckRecord,
+    pub record: CheckRecord,
 }
 
 pub(super) fn issue(key: &Key, subject: Subject<'_>, kind: PuzzleKind, random: u128, expires_at: Millis) -> Puzzle {
@@ -49,7 +49,7 @@ pub(super) fn issue(key: &Key, subject: Subject<'_>, kind: PuzzleKind, random: u
         token,
         kind,
         seed: derive_seed(key, &text),
-        proof: CheckRecord { id: format!("{random:032x}"), expires_at },
+        record: CheckRecord { id: format!("{random:032x}"), expires_at },
     }
 }
 
@@ -59,12 +59,12 @@ pub(super) fn verify(key: &Key, token: &str, subject: Subject<'_>, now: Millis) 
         let text = signed_text(body, subject);
         let [kind, id, expires_at]: [&str; 3] = body.split('.').collect::<Vec<_>>().try_into().ok()?;
         let kind = [PuzzleKind::Slider, PuzzleKind::Sum].into_iter().find(|known| known.as_str() == kind)?;
-        let proof = CheckRecord { id: id.to_owned(), expires_at: Millis(expires_at.parse().ok()?) };
-        let puzzle = Puzzle { token: token.to_owned(), kind, seed: derive_seed(key, &text), proof };
+        let record = CheckRecord { id: id.to_owned(), expires_at: Millis(expires_at.parse().ok()?) };
+        let puzzle = Puzzle { token: token.to_owned(), kind, seed: derive_seed(key, &text), record };
         key.token_signer.verify(&text, signature).then_some(puzzle)
     };
     let puzzle = parse().ok_or(CheckError::Forged)?;
-    if puzzle.proof.expires_at <= now { Err(CheckError::Expired) } else { Ok(puzzle) }
+    if puzzle.record.expires_at <= now { Err(CheckError::Expired) } else { Ok(puzzle) }
 }
 
 fn signed_text(body: &str, subject: Subject<'_>) -> String {

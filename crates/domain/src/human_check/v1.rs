@@ -56,19 +56,19 @@ pub(super) fn verify(key: &Key, payload: &Payload, binding: &str, now: Millis) -
     };
     let seconds: Option<i64> = parameter("expires").and_then(|text| text.parse().ok());
     let expires_at = Millis(seconds.unwrap_or_default().saturating_mul(1000));
-    let proof = CheckRecord { id: challenge.clone(), expires_at };
+    let record = CheckRecord { id: challenge.clone(), expires_at };
     if hash(salt, *number) != *challenge {
         // The salt does not belong to the challenge, so its expiry is not trusted: record the challenge as used for the
         // longest time that it can be valid.
         let expires_at = now.plus(super::LIFETIME_MS);
-        return Err(CheckError::Unsolved(CheckRecord { expires_at, ..proof }));
+        return Err(CheckError::Unsolved(CheckRecord { expires_at, ..record }));
     }
     if parameter("for") != Some(binding) {
         Err(CheckError::Forged)
     } else if expires_at <= now {
         Err(CheckError::Expired)
     } else {
-        Ok(proof)
+        Ok(record)
     }
 }
 

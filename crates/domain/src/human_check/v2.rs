@@ -53,9 +53,9 @@ pub(super) fn verify(key: &Key, payload: &Payload, binding: &str, now: Millis) -
     if verification.invalid_signature != Some(false) || parameters.key_signature.is_none() || !is_bound {
         return Err(CheckError::Forged);
     }
-    let proof = CheckRecord { id: parameters.nonce.clone(), expires_at };
+    let record = CheckRecord { id: parameters.nonce.clone(), expires_at };
     let prefix_matches = solution.derived_key.to_ascii_lowercase().starts_with(&parameters.key_prefix);
-    if verification.verified && prefix_matches { Ok(proof) } else { Err(CheckError::Unsolved(proof)) }
+    if verification.verified && prefix_matches { Ok(record) } else { Err(CheckError::Unsolved(record)) }
 }
 
 #[cfg(test)]

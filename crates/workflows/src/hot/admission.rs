@@ -108,7 +108,7 @@ pub async fn precheck<R: Redis>(redis: &R, visitor: &Visitor, endpoint: Endpoint
 pub enum CheckOutcome {
     /// Solved.
     Passed(CheckRecord),
-    /// Not solved. The proof is present if the check was issued by this application; it is then marked as used.
+    /// Not solved. The record is present if the check was issued by this application; it is then marked as used.
     Failed(Option<CheckRecord>),
 }
 
@@ -124,18 +124,18 @@ pub async fn admit<R: Redis>(
     now: Millis,
 ) -> Result<bool, StoreError> {
     let keys = Keys::of(&visitor.activity);
-    let (word, proof) = match check {
-        CheckOutcome::Passed(proof) => ("passed", Some(proof)),
-        CheckOutcome::Failed(proof) => ("failed", proof.as_ref()),
+    let (word, record) = match check {
+        CheckOutcome::Passed(record) => ("passed", Some(record)),
+        CheckOutcome::Failed(record) => ("failed", record.as_ref()),
     };
     let script_keys = vec![
         keys.abuse_user(&visitor.user),
         keys.ban_user(&visitor.user),
-        keys.human_check(proof.map_or("none", |proof| proof.id.as_str())),
+        keys.human_check(record.map_or("none", |record| record.id.as_str())),
         keys.named("stats"),
     ];
     // One second longer than the check's lifetime, because clocks differ a little.
-    let ttl = proof.map_or(0, |proof| (proof.expires_at.0 - now.0).max(0) + 1_000);
+    let ttl = record.map_or(0, |record| (record.expires_at.0 - now.0).max(0) + 1_000);
     let args = vec![word.into(), ttl.to_string().into()];
     Ok(ADMIT.run(redis, script_keys, args).await?.text()? == "admitted")
 }
