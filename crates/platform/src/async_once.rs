@@ -48,6 +48,7 @@ pub async fn get_or_init<T: 'static, E, F: Future<Output = Result<T, E>>>(
     let guard = ResetOnDrop(slot);
     let value = Rc::new(init().await?);
     std::mem::forget(guard);
+    // Replaces the notifiers: dropping them wakes the waiters.
     slot.set(AsyncOnce::Ready(value.clone()));
     Ok(value)
 }

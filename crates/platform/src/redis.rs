@@ -1,12 +1,12 @@
 //! Redis through Spin: one connection per instance, shared by its concurrent requests.
 //!
-//! Spin's connection does not reconnect. After `RedisUnavailable` (the connection failed, or the server cannot serve
-//! now) it is closed, a new one is opened, and the command is sent once more. This is safe because every script and
-//! command of this app may be repeated.
+//! Spin's connection does not reconnect. If the connection fails, or the server reports that it cannot serve now, it is
+//! closed, a new one is opened, and the command is sent once more. This is safe because every script and command of this
+//! app may be repeated.
 //!
 //! Nor has Spin's connection a timeout: a server that accepts a command and never responds would block a request for
-//! ever. After a timeout the result of the command is *unknown* (D8): the connection is closed, the command is not
-//! repeated here, and the client gets `503` with `Retry-After`.
+//! ever. After a timeout, which callers also see as `RedisUnavailable`, the result of the command is *unknown* (D8): the
+//! connection is closed, the command is not repeated here, and the client gets `503` with `Retry-After`.
 
 use std::{cell::RefCell, rc::Rc, time::Duration};
 

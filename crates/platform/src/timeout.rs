@@ -107,6 +107,7 @@ async fn run() {
         TIMER.with(|timer| {
             let now = timer.ticks.get() + 1;
             timer.ticks.set(now);
+            // Dropping a notifier wakes its waiter.
             timer.waiters.borrow_mut().retain(|_, (deadline, _)| *deadline > now);
         });
     }
@@ -124,6 +125,7 @@ impl Drop for StopOnDrop {
             timer.running.set(false);
             timer.waiters.take()
         });
+        // Dropping a notifier wakes its waiter.
         drop(waiters);
     }
 }

@@ -104,6 +104,7 @@ where
     let guard = EvictOnDrop(cache, key.clone());
     let value = fetch().await?;
     std::mem::forget(guard);
+    // Replaces the entry with the notifiers: dropping them wakes the waiters.
     cache.with_borrow_mut(|cache| {
         cache.insert(key, Entry::Cached(CachedValue { fresh_from: clock::now(), value: value.clone() }))
     });

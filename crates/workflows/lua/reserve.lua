@@ -31,7 +31,8 @@ local function refuse(word, ...)
   return { word, now, limits, gate_text(), ... }
 end
 
--- Bad tickets cost no call of their own: an instance reports them with its next valid ticket.
+-- Bad tickets cost no call of their own: an instance reports them with its next valid ticket. ARGV[10] belongs to
+-- KEYS[17] (abuse) and KEYS[18] (ban), ARGV[11] to KEYS[19] and KEYS[20], and so on.
 for i = 10, #ARGV do record_abuse(ADDRESS_ABUSE_RULE, KEYS[i * 2 - 3], KEYS[i * 2 - 2], tonumber(ARGV[i]), now) end
 
 -- Cheapest refusal first.

@@ -64,7 +64,8 @@ end
 
 local function set_stock(stock, left) call('SET', stock, string.format('%.0f', left), 'KEEPTTL') end
 
--- Returns units to the stock, never above the total.
+-- Returns units to the stock, up to total - held - sold. The counters no longer include this order, so `expected_left`
+-- includes its units, here and in `withhold`.
 local function return_units(sku, units)
   local stock, left, expected_left = read_stock(sku)
   if stock then set_stock(stock, math.max(left, math.min(left + units, expected_left))) end

@@ -1,7 +1,7 @@
 //! Payment commands of buyers: cancel, start a payment, request a refund.
 //!
-//! The ledger's row changes first, then the order is settled in Redis. If a command stops in between, the sweeper
-//! settles the order.
+//! The ledger's row changes first, then the order is settled in Redis (except in [`session_ended`]). If a command stops
+//! in between, the sweeper settles the order.
 
 use domain::{
     ids::OrderNo,
@@ -81,13 +81,14 @@ pub async fn start_payment<R: Redis, S: Sql>(
     };
     let pay_by = row.order.pay_by.unwrap_or_default().0.to_string();
     let url = row.order.checkout_url.as_deref();
-    let session_version = 2 * session_number + i64::from(url.is_none());
-    set_session(redis, order_no, url.unwrap_or_default(), pay_by, session_version).await?;
+    let version = session_version(session_number, url.is_none());
+    set_session(redis, order_no, url.unwrap_or_default(), pay_by, version).await?;
     Ok(CommandOutcome::Done(Box::new(row.order)))
 }
 
 /// Closes a session that ended before it was paid: the buyer is no longer sent to it, and the order can get another one
-/// while it has time. Redis is updated first, because the ledger's row marks the work as complete.
+/// while it has time. Unlike the other commands, this one updates Redis first: once the session's row in the ledger is
+/// closed, a repeated call does nothing.
 ///
 /// # Errors
 /// Any [`StoreError`]; repeating the call completes it.
@@ -100,8 +101,14 @@ pub async fn session_ended<R: Redis, S: Sql>(
     let latest = sessions::load_latest(sql, order_no).await?;
     // An earlier session needs no change. For a session that is not saved yet, see `sessions::save`.
     let Some(latest) = latest.filter(|latest| latest.open && latest.id == session_id) else { return Ok(()) };
-    set_session(redis, order_no, "", String::new(), 2 * latest.session_number + 1).await?;
+    set_session(redis, order_no, "", String::new(), session_version(latest.session_number, true)).await?;
     sessions::close(sql, order_no, session_id).await
+}
+
+/// Version of an order's session: even while session `number` is open, odd once it ended. `lua/set_session.lua` ignores
+/// a lower one.
+fn session_version(number: i64, ended: bool) -> i64 {
+    2 * number + i64::from(ended)
 }
 
 /// Stores in Redis where the order is paid (`lua/set_session.lua`).

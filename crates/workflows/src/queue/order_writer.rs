@@ -30,7 +30,7 @@ pub const BATCH_SIZE: usize = 500;
 /// How long a message is left to the writer that read it before another writer may reclaim it, in milliseconds.
 pub const REDELIVER_AFTER_MS: i64 = 10_000;
 
-/// Deliveries after which a message is written by itself, and becomes a dead letter if that fails (D4).
+/// Deliveries after which a message is written alone, in a batch of one, and becomes a dead letter if that fails (D4).
 pub const MAX_DELIVERIES: i64 = 5;
 
 /// Reason of a dead letter: the ledger has no units of the SKU left. `lua/settle.lua` compares this word.
@@ -39,7 +39,7 @@ pub(crate) const NO_ROOM: &str = "no_room_in_ledger";
 /// Reason of a dead letter: the buyer holds too many units.
 const LIMIT_REACHED: &str = "limit_reached_in_ledger";
 
-/// Reason of a dead letter: the message was delivered too often, and could not be written by itself either.
+/// Reason of a dead letter: the message was delivered too often, and could not be written alone either.
 const UNDELIVERABLE: &str = "undeliverable";
 
 /// What writing one batch did, or several if added up.
@@ -76,7 +76,7 @@ pub async fn write_new<R: Redis, S: Sql>(
 }
 
 /// Writes one batch of messages that some writer read at least `idle_ms` ago and never acknowledged. A message that was
-/// delivered more than [`MAX_DELIVERIES`] times is written by itself, so that it cannot hold up the others, and becomes
+/// delivered more than [`MAX_DELIVERIES`] times is written alone, so that it cannot hold up the others, and becomes
 /// a dead letter if that fails (D4).
 ///
 /// # Errors
@@ -121,23 +121,23 @@ pub async fn drain<R: Redis, S: Sql>(
     batches: usize,
 ) -> Result<(WriteReport, bool), StoreError> {
     let started = Instant::now();
-    let write_until_empty = async || {
+    let write_half = async || {
         let mut report = WriteReport::default();
         for _ in 0..batches / 2 {
             let elapsed = i64::try_from(started.elapsed().as_millis()).unwrap_or_default();
             let batch = write_new(redis, sql, activity, now.plus(elapsed)).await?;
             report += batch;
             if batch.messages == 0 {
-                return Ok((report, true));
+                return Ok((report, false));
             }
         }
-        Ok((report, false))
+        Ok((report, true))
     };
     // `join` waits for both: an error of one does not drop the other half-way.
-    let (first, second) = join(write_until_empty(), write_until_empty()).await;
-    let ((mut report, first_drained), (second_report, second_drained)) = (first?, second?);
+    let (first, second) = join(write_half(), write_half()).await;
+    let ((mut report, first_may_have_more), (second_report, second_may_have_more)) = (first?, second?);
     report += second_report;
-    if !(first_drained || second_drained) {
+    if first_may_have_more && second_may_have_more {
         return Ok((report, true));
     }
     // Report a rate only if enough was written to measure one.
@@ -218,7 +218,7 @@ async fn write_messages<R: Redis, S: Sql>(
     Ok(report)
 }
 
-/// Moves a message that could not be written by itself to the dead letters. Its order becomes `failed`; an operator can
+/// Moves a message that could not be written alone to the dead letters. Its order becomes `failed`; an operator can
 /// requeue it. If the dead letter cannot be recorded either, the message stays in the stream.
 async fn dead_letter_exhausted<R: Redis, S: Sql>(
     redis: &R,
@@ -238,8 +238,8 @@ async fn dead_letter_exhausted<R: Redis, S: Sql>(
     Ok(WriteReport { messages: 1, failed: 1, ..WriteReport::default() })
 }
 
-/// Inserts a batch. If the ledger refuses it as a whole, inserts each order by itself, so that one cannot hold up the
-/// others.
+/// Inserts a batch. If the ledger refuses it as a whole, inserts the orders one at a time, so that one cannot hold up
+/// the others.
 pub(crate) async fn insert<S: Sql>(
     sql: &S,
     activity: &ActivityId,

@@ -1,8 +1,9 @@
 //! Backfills the ledger from Redis after the ledger was restored from a backup (G5; I4, I6).
 //!
 //! Redis then has orders and transitions that the ledger lacks. They are written again from the order records before
-//! Redis is rebuilt; otherwise their units would be sold twice, and their payments lost. Totals do not show whether a
-//! backfill is needed: a unit that was released is sold again.
+//! Redis is rebuilt; otherwise their units would be sold twice, and their payments lost. Comparing held and sold
+//! units does not show whether a backfill is needed: if one lost order was released and another took its units, both
+//! stores may still agree.
 //!
 //! Orders that Redis has released are written first, because other orders hold their units now; then paid orders, then
 //! unpaid ones. Each order is inserted under its number, and advanced from its status in the ledger, never back. So a

@@ -64,7 +64,7 @@ pub struct Report {
     pub redelivered: usize,
     /// Orders that could not be written.
     pub failed: usize,
-    /// Gates closed because their epoch is older than the ledger's: these activities need a rebuild.
+    /// Gates deleted because their epoch is older than the ledger's: these activities need a rebuild.
     pub fenced: usize,
     /// Activities that are published or paused, have not ended, and have no complete gate in Redis: they need a
     /// rebuild, or to be published again.
@@ -167,8 +167,8 @@ async fn settle_by_activity<R: Redis, S: Sql>(redis: &R, sql: &S, rows: &[OrderR
 
 /// Compares every gate with the ledger.
 ///
-/// - A gate of an older epoch is closed: an old Redis came back, and the ledger would refuse the orders that it accepts
-///   (G5).
+/// - A gate of an older epoch is deleted: an old Redis came back, and the ledger would refuse the orders that it
+///   accepts (G5).
 /// - A gate of a later epoch raises the epoch of the ledger, which was restored from a backup: otherwise Redis would
 ///   ignore all transitions.
 /// - A gate of an older version is warmed up: an operator's change did not reach Redis. A change that may still be
