@@ -1,6 +1,7 @@
--- Activities, SKUs, orders, callbacks, refunds, dead letters, bans and strikes.
--- Invariants are enforced here, not by the code that writes.
+-- The ledger's schema. Invariants are enforced here, not by the code that writes.
 -- Statements are separated by blank lines: the drivers run one at a time.
+
+CREATE TABLE IF NOT EXISTS schema_versions (version BIGINT PRIMARY KEY);
 
 CREATE TABLE IF NOT EXISTS activities (
   id TEXT PRIMARY KEY,
@@ -44,7 +45,6 @@ CREATE TABLE IF NOT EXISTS orders (
   paid_at BIGINT NOT NULL DEFAULT 0,
   extended BIGINT NOT NULL DEFAULT 0 CHECK (extended IN (0, 1)),
   checkout_url TEXT NOT NULL DEFAULT '',
-  address TEXT NOT NULL DEFAULT '',
   payment TEXT NOT NULL DEFAULT '',
   updated_at BIGINT NOT NULL,
   unsettled BIGINT NOT NULL DEFAULT 0 CHECK (unsettled IN (0, 1)),
@@ -63,36 +63,55 @@ CREATE INDEX IF NOT EXISTS orders_due ON orders (pay_by) WHERE status = 'pending
 
 CREATE INDEX IF NOT EXISTS orders_unsettled ON orders (updated_at) WHERE unsettled = 1;
 
--- A row that would oversell (I2) or exceed a buyer's limit (I3) is left out of its batch, and its order fails. The
--- SKU's row is locked first, so that concurrent writers run one after the other and see each other's rows.
-CREATE OR REPLACE FUNCTION orders_fit() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE
-  fits BOOLEAN;
+-- A batch that would oversell (I2: the CHECK of `skus`) or exceed a buyer's limit (I3) is refused as a whole; the
+-- writer then inserts its orders one by one. Row by row, each order of a batch would create a new version of its SKU's
+-- row, and the next one would have to skip all of them.
+--
+-- Locking the SKUs' rows makes concurrent writers run one after the other and see each other's rows. Every statement
+-- that locks the rows of several SKUs locks them in the order of their names: in any other order two statements could
+-- wait for each other, and PostgreSQL would end one of them as a deadlock. The lock is the one that the update takes
+-- anyway: a stronger one would keep orders from referring to the SKU.
+CREATE OR REPLACE FUNCTION orders_fit_batch() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  SELECT total = -1 OR live + NEW.quantity <= total INTO fits
-    FROM skus WHERE activity = NEW.activity AND sku = NEW.sku FOR UPDATE;
-  IF fits IS NOT TRUE OR EXISTS (SELECT 1 FROM orders WHERE order_no = NEW.order_no) THEN
-    RETURN NULL;
+  PERFORM 1 FROM skus WHERE (activity, sku) IN (SELECT activity, sku FROM fresh WHERE live = 1)
+    ORDER BY activity, sku FOR NO KEY UPDATE;
+  UPDATE skus SET live = skus.live + taken.units
+    FROM (SELECT activity, sku, SUM(quantity)::bigint AS units FROM fresh WHERE live = 1 GROUP BY activity, sku)
+      AS taken
+    WHERE skus.activity = taken.activity AND skus.sku = taken.sku;
+  IF EXISTS (SELECT 1 FROM (SELECT DISTINCT activity, user_id, sku FROM fresh WHERE live = 1) AS buyer
+      JOIN activities ON activities.id = buyer.activity
+      WHERE activities.per_user < (SELECT SUM(orders.quantity) FROM orders WHERE orders.activity = buyer.activity
+        AND orders.user_id = buyer.user_id AND orders.sku = buyer.sku AND orders.live = 1)) THEN
+    RAISE EXCEPTION 'more than a buyer may hold' USING ERRCODE = 'check_violation';
   END IF;
-  IF NEW.quantity + (SELECT COALESCE(SUM(quantity), 0) FROM orders
-      WHERE activity = NEW.activity AND sku = NEW.sku AND user_id = NEW.user_id AND live = 1)
-      > (SELECT per_user FROM activities WHERE id = NEW.activity) THEN
-    RETURN NULL;
-  END IF;
-  UPDATE skus SET live = live + NEW.quantity WHERE activity = NEW.activity AND sku = NEW.sku;
-  RETURN NEW;
-END $$;
-
-CREATE OR REPLACE TRIGGER orders_fit BEFORE INSERT ON orders FOR EACH ROW WHEN (NEW.live = 1) EXECUTE FUNCTION orders_fit();
-
-CREATE OR REPLACE FUNCTION orders_recount() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  UPDATE skus SET live = live + NEW.quantity * (NEW.live - OLD.live) WHERE activity = NEW.activity AND sku = NEW.sku;
   RETURN NULL;
 END $$;
 
-CREATE OR REPLACE TRIGGER orders_recount AFTER UPDATE OF live ON orders FOR EACH ROW WHEN (NEW.live <> OLD.live)
-  EXECUTE FUNCTION orders_recount();
+CREATE OR REPLACE TRIGGER orders_fit AFTER INSERT ON orders REFERENCING NEW TABLE AS fresh
+  FOR EACH STATEMENT EXECUTE FUNCTION orders_fit_batch();
+
+-- The same for orders that change together, for example those that a sweeper releases.
+CREATE OR REPLACE FUNCTION orders_recount_batch() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM 1 FROM skus WHERE (activity, sku) IN (
+      SELECT activity, sku FROM (SELECT activity, sku, quantity * live AS units FROM later
+        UNION ALL SELECT activity, sku, -quantity * live FROM earlier) AS change
+      GROUP BY activity, sku HAVING SUM(units) <> 0)
+    ORDER BY activity, sku FOR NO KEY UPDATE;
+  IF FOUND THEN
+    UPDATE skus SET live = skus.live + moved.units
+      FROM (SELECT activity, sku, SUM(units)::bigint AS units
+        FROM (SELECT activity, sku, quantity * live AS units FROM later
+          UNION ALL SELECT activity, sku, -quantity * live FROM earlier) AS change
+        GROUP BY activity, sku HAVING SUM(units) <> 0) AS moved
+      WHERE skus.activity = moved.activity AND skus.sku = moved.sku;
+  END IF;
+  RETURN NULL;
+END $$;
+
+CREATE OR REPLACE TRIGGER orders_recount AFTER UPDATE ON orders REFERENCING OLD TABLE AS earlier NEW TABLE AS later
+  FOR EACH STATEMENT EXECUTE FUNCTION orders_recount_batch();
 
 -- Only these transitions of an order are allowed.
 CREATE OR REPLACE FUNCTION orders_move() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -119,7 +138,8 @@ END $$;
 
 CREATE OR REPLACE TRIGGER orders_stay BEFORE DELETE ON orders FOR EACH ROW EXECUTE FUNCTION orders_stay();
 
--- Callbacks of payment providers, each recorded once (E2).
+-- Callbacks of payment providers, each recorded once (E2). `session` is the payment session that a callback is about:
+-- the end of an earlier session does not end the latest one.
 CREATE TABLE IF NOT EXISTS callbacks (
   id TEXT PRIMARY KEY,
   type TEXT NOT NULL,
@@ -128,12 +148,23 @@ CREATE TABLE IF NOT EXISTS callbacks (
   amount BIGINT NOT NULL DEFAULT 0,
   currency TEXT NOT NULL DEFAULT '',
   received_at BIGINT NOT NULL,
-  outcome TEXT NOT NULL DEFAULT ''
+  outcome TEXT NOT NULL DEFAULT '',
+  refund TEXT NOT NULL DEFAULT '',
+  session TEXT NOT NULL DEFAULT ''
 );
 
 CREATE INDEX IF NOT EXISTS callbacks_open ON callbacks (received_at) WHERE outcome = '';
 
--- Refunds as durable work: requested, sent, confirmed (E4, I6).
+CREATE INDEX IF NOT EXISTS callbacks_done ON callbacks (received_at) WHERE outcome <> '';
+
+-- Partial index: few callbacks are held for an operator, and many are processed.
+CREATE INDEX IF NOT EXISTS callbacks_held ON callbacks (received_at)
+WHERE outcome IN ('unknown_order', 'wrong_amount', 'paid_twice', 'unknown_payment', 'refund_bounced');
+
+CREATE INDEX IF NOT EXISTS callbacks_of_order ON callbacks (order_no);
+
+-- Refunds as durable work: requested, sent, confirmed (E4, I6). `refund` is the provider's id; `failures` counts the
+-- failures that the provider reported, because the attempt after a failure is a new refund.
 CREATE TABLE IF NOT EXISTS refunds (
   order_no TEXT PRIMARY KEY REFERENCES orders (order_no),
   payment TEXT NOT NULL,
@@ -142,7 +173,9 @@ CREATE TABLE IF NOT EXISTS refunds (
   state TEXT NOT NULL DEFAULT 'requested' CHECK (state IN ('requested', 'sent', 'confirmed')),
   attempts BIGINT NOT NULL DEFAULT 0,
   next_try_at BIGINT NOT NULL,
-  last_error TEXT NOT NULL DEFAULT ''
+  last_error TEXT NOT NULL DEFAULT '',
+  refund TEXT NOT NULL DEFAULT '',
+  failures BIGINT NOT NULL DEFAULT 0
 );
 
 CREATE INDEX IF NOT EXISTS refunds_open ON refunds (next_try_at) WHERE state <> 'confirmed';
@@ -160,6 +193,17 @@ END $$;
 
 CREATE OR REPLACE TRIGGER refunds_follow AFTER UPDATE OF status ON orders FOR EACH ROW
   WHEN (NEW.status <> OLD.status) EXECUTE FUNCTION refunds_follow();
+
+-- Its refund was not sent to the provider until then, and is due now (E4).
+CREATE OR REPLACE FUNCTION refunds_named() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE refunds SET payment = NEW.payment, attempts = 0, next_try_at = 0, last_error = ''
+  WHERE order_no = NEW.order_no;
+  RETURN NULL;
+END $$;
+
+CREATE OR REPLACE TRIGGER refunds_named AFTER UPDATE OF payment ON orders FOR EACH ROW
+  WHEN (OLD.payment = 'lost' AND NEW.payment <> OLD.payment) EXECUTE FUNCTION refunds_named();
 
 -- Order messages that could not be written, kept for an operator (D4, I4).
 CREATE TABLE IF NOT EXISTS dead_letters (
@@ -195,6 +239,187 @@ END $$;
 CREATE OR REPLACE TRIGGER strikes_count AFTER UPDATE OF status ON orders FOR EACH ROW
   WHEN (NEW.status = 'expired' AND OLD.status = 'pending_payment') EXECUTE FUNCTION strikes_count();
 
-CREATE TABLE IF NOT EXISTS schema_versions (version BIGINT PRIMARY KEY);
+-- Switches that the operators' variables set; the triggers below read them.
+CREATE TABLE IF NOT EXISTS switches (
+  name TEXT PRIMARY KEY,
+  is_on BIGINT NOT NULL CHECK (is_on IN (0, 1))
+);
+
+-- The outbox (E7): each transition of an order inserts an event in the same statement. `step` is the position of the
+-- status in an order's life. An order reaches each position at most once, so `step` identifies the events of one order,
+-- and sorts them.
+CREATE TABLE IF NOT EXISTS events (
+  order_no TEXT NOT NULL,
+  step BIGINT NOT NULL,
+  status TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  pay_by BIGINT NOT NULL,
+  paid_at BIGINT NOT NULL,
+  happened_at BIGINT NOT NULL,
+  state TEXT NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'delivered', 'failed')),
+  attempts BIGINT NOT NULL DEFAULT 0,
+  next_try_at BIGINT NOT NULL,
+  last_error TEXT NOT NULL DEFAULT '',
+  PRIMARY KEY (order_no, step)
+);
+
+CREATE INDEX IF NOT EXISTS events_waiting ON events (next_try_at) WHERE state = 'waiting';
+
+CREATE INDEX IF NOT EXISTS events_ended ON events (state, happened_at) WHERE state <> 'waiting';
+
+-- A trigger for whole batches: one for each row would slow down the order writer.
+CREATE OR REPLACE FUNCTION events_of_new() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1) THEN
+    INSERT INTO events (order_no, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
+    SELECT order_no, 1, status, reason, pay_by, paid_at, updated_at, updated_at FROM fresh
+    ON CONFLICT DO NOTHING;
+  END IF;
+  RETURN NULL;
+END $$;
+
+CREATE OR REPLACE TRIGGER events_of_new AFTER INSERT ON orders REFERENCING NEW TABLE AS fresh
+  FOR EACH STATEMENT EXECUTE FUNCTION events_of_new();
+
+CREATE OR REPLACE FUNCTION events_of_moves() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1) THEN
+    INSERT INTO events (order_no, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
+    VALUES (NEW.order_no,
+      CASE NEW.status WHEN 'paid' THEN 3 WHEN 'refunding' THEN 4 WHEN 'refunded' THEN 5 ELSE 2 END,
+      NEW.status, NEW.reason, NEW.pay_by, NEW.paid_at, NEW.updated_at, NEW.updated_at) ON CONFLICT DO NOTHING;
+  END IF;
+  RETURN NULL;
+END $$;
+
+CREATE OR REPLACE TRIGGER events_of_moves AFTER UPDATE OF status ON orders FOR EACH ROW
+  WHEN (NEW.status <> OLD.status) EXECUTE FUNCTION events_of_moves();
+
+-- An order that could not be written has failed. A message that cannot be parsed has no order number to report.
+CREATE OR REPLACE FUNCTION events_of_failures() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1) THEN
+    INSERT INTO events (order_no, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
+    VALUES (NEW.order_no, 0, 'failed', NEW.reason, 0, 0, NEW.died_at, NEW.died_at) ON CONFLICT DO NOTHING;
+  END IF;
+  RETURN NULL;
+END $$;
+
+CREATE OR REPLACE TRIGGER events_of_failures AFTER INSERT ON dead_letters FOR EACH ROW
+  WHEN (NEW.reason <> 'unreadable') EXECUTE FUNCTION events_of_failures();
+
+-- Endpoints that receive events: disabled after a 410, paused after a 429, 502 or 504 or without a response.
+CREATE TABLE IF NOT EXISTS endpoints (
+  url TEXT PRIMARY KEY,
+  disabled_at BIGINT NOT NULL DEFAULT 0,
+  rest_until BIGINT NOT NULL DEFAULT 0,
+  pace BIGINT NOT NULL CHECK (pace > 0)
+);
+
+-- Payment sessions that the provider must be asked about before their order is released: the latest of each order, the
+-- only one that can be paid. `attempt` is its number among the order's sessions.
+CREATE TABLE IF NOT EXISTS sessions (
+  order_no TEXT PRIMARY KEY REFERENCES orders (order_no),
+  session TEXT NOT NULL,
+  url TEXT NOT NULL,
+  state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'closed')),
+  attempts BIGINT NOT NULL DEFAULT 0,
+  next_ask_at BIGINT NOT NULL,
+  last_error TEXT NOT NULL DEFAULT '',
+  attempt BIGINT NOT NULL DEFAULT 1
+);
+
+CREATE INDEX IF NOT EXISTS sessions_open ON sessions (next_ask_at) WHERE state = 'open';
+
+-- A payment closes its session. The session of a released order is due to be closed at the provider.
+CREATE OR REPLACE FUNCTION sessions_follow() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE sessions SET state = CASE WHEN NEW.status = 'paid' THEN 'closed' ELSE state END, next_ask_at = NEW.updated_at
+  WHERE order_no = NEW.order_no;
+  RETURN NULL;
+END $$;
+
+CREATE OR REPLACE TRIGGER sessions_follow AFTER UPDATE OF status ON orders FOR EACH ROW
+  WHEN (NEW.status <> OLD.status AND OLD.status = 'pending_payment') EXECUTE FUNCTION sessions_follow();
+
+-- Delivery addresses: encrypted, readable by the application only, and erased after their retention time (E1).
+CREATE TABLE IF NOT EXISTS addresses (
+  order_no TEXT PRIMARY KEY REFERENCES orders (order_no),
+  sealed TEXT NOT NULL,
+  saved_at BIGINT NOT NULL
+);
+
+CREATE INDEX IF NOT EXISTS addresses_old ON addresses (saved_at);
+
+-- Payments that are refunded without changing their order: they came a second time, or an operator decided so (I6).
+CREATE TABLE IF NOT EXISTS overpayments (
+  payment TEXT PRIMARY KEY,
+  order_no TEXT NOT NULL,
+  amount BIGINT NOT NULL,
+  currency TEXT NOT NULL,
+  state TEXT NOT NULL DEFAULT 'requested' CHECK (state IN ('requested', 'sent', 'confirmed')),
+  attempts BIGINT NOT NULL DEFAULT 0,
+  next_try_at BIGINT NOT NULL,
+  last_error TEXT NOT NULL DEFAULT '',
+  refund TEXT NOT NULL DEFAULT '',
+  failures BIGINT NOT NULL DEFAULT 0
+);
+
+CREATE INDEX IF NOT EXISTS overpayments_open ON overpayments (next_try_at) WHERE state <> 'confirmed';
+
+-- G5: an order message carries the epoch of the gate that accepted it. A message of an older epoch is not written.
+CREATE TABLE IF NOT EXISTS epochs (
+  activity TEXT PRIMARY KEY,
+  epoch BIGINT NOT NULL CHECK (epoch > 0)
+);
+
+-- An epoch only rises.
+CREATE OR REPLACE FUNCTION epochs_rise() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF NEW.epoch <= OLD.epoch THEN
+    RAISE EXCEPTION 'illegal move';
+  END IF;
+  RETURN NEW;
+END $$;
+
+CREATE OR REPLACE TRIGGER epochs_rise BEFORE UPDATE ON epochs FOR EACH ROW EXECUTE FUNCTION epochs_rise();
+
+-- G3: the token grows each time the lease is acquired; a statement under a lease checks it.
+CREATE TABLE IF NOT EXISTS leases (
+  name TEXT PRIMARY KEY,
+  owner TEXT NOT NULL,
+  token BIGINT NOT NULL,
+  until BIGINT NOT NULL,
+  resume_after TEXT NOT NULL DEFAULT ''
+);
+
+-- When an operator refunds the payment of a held callback, the statement that sets its outcome also inserts the refund,
+-- unless the payment paid its order (I6). The order is locked: a concurrent statement that pays it comes first, or
+-- waits and finds the payment refunded.
+CREATE OR REPLACE FUNCTION callbacks_give_back() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM 1 FROM orders WHERE order_no = NEW.order_no FOR UPDATE;
+  IF EXISTS (SELECT 1 FROM orders WHERE order_no = NEW.order_no AND payment = NEW.payment) THEN
+    RETURN NULL;
+  END IF;
+  INSERT INTO overpayments (payment, order_no, amount, currency, next_try_at)
+  VALUES (NEW.payment, NEW.order_no, NEW.amount, NEW.currency, NEW.received_at) ON CONFLICT DO NOTHING;
+  RETURN NEW;
+END $$;
+
+CREATE OR REPLACE TRIGGER callbacks_give_back BEFORE UPDATE OF outcome ON callbacks FOR EACH ROW
+  WHEN (NEW.outcome = 'refunded_by_operator' AND OLD.outcome <> NEW.outcome) EXECUTE FUNCTION callbacks_give_back();
+
+-- A payment that is an overpayment cannot pay an order, in any statement: the row stays unchanged.
+CREATE OR REPLACE FUNCTION orders_payment() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF EXISTS (SELECT 1 FROM overpayments WHERE payment = NEW.payment) THEN
+    RETURN NULL;
+  END IF;
+  RETURN NEW;
+END $$;
+
+CREATE OR REPLACE TRIGGER orders_payment BEFORE UPDATE OF payment ON orders FOR EACH ROW
+  WHEN (NEW.payment <> OLD.payment) EXECUTE FUNCTION orders_payment();
 
 INSERT INTO schema_versions (version) VALUES (1) ON CONFLICT DO NOTHING;

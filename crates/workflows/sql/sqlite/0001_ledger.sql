@@ -1,6 +1,7 @@
--- Activities, SKUs, orders, callbacks, refunds, dead letters, bans and strikes.
--- Invariants are enforced here, not by the code that writes.
+-- The ledger's schema. Invariants are enforced here, not by the code that writes.
 -- Statements are separated by blank lines: the drivers run one at a time.
+
+CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY);
 
 PRAGMA journal_mode = WAL;
 
@@ -46,7 +47,6 @@ CREATE TABLE IF NOT EXISTS orders (
   paid_at INTEGER NOT NULL DEFAULT 0,
   extended INTEGER NOT NULL DEFAULT 0 CHECK (extended IN (0, 1)),
   checkout_url TEXT NOT NULL DEFAULT '',
-  address TEXT NOT NULL DEFAULT '',
   payment TEXT NOT NULL DEFAULT '',
   updated_at INTEGER NOT NULL,
   unsettled INTEGER NOT NULL DEFAULT 0 CHECK (unsettled IN (0, 1)),
@@ -104,7 +104,8 @@ BEGIN
   SELECT RAISE(ABORT, 'orders are never deleted');
 END;
 
--- Callbacks of payment providers, each recorded once (E2).
+-- Callbacks of payment providers, each recorded once (E2). `session` is the payment session that a callback is about:
+-- the end of an earlier session does not end the latest one.
 CREATE TABLE IF NOT EXISTS callbacks (
   id TEXT PRIMARY KEY,
   type TEXT NOT NULL,
@@ -113,12 +114,23 @@ CREATE TABLE IF NOT EXISTS callbacks (
   amount INTEGER NOT NULL DEFAULT 0,
   currency TEXT NOT NULL DEFAULT '',
   received_at INTEGER NOT NULL,
-  outcome TEXT NOT NULL DEFAULT ''
+  outcome TEXT NOT NULL DEFAULT '',
+  refund TEXT NOT NULL DEFAULT '',
+  session TEXT NOT NULL DEFAULT ''
 );
 
 CREATE INDEX IF NOT EXISTS callbacks_open ON callbacks (received_at) WHERE outcome = '';
 
--- Refunds as durable work: requested, sent, confirmed (E4, I6).
+CREATE INDEX IF NOT EXISTS callbacks_done ON callbacks (received_at) WHERE outcome <> '';
+
+-- Partial index: few callbacks are held for an operator, and many are processed.
+CREATE INDEX IF NOT EXISTS callbacks_held ON callbacks (received_at)
+WHERE outcome IN ('unknown_order', 'wrong_amount', 'paid_twice', 'unknown_payment', 'refund_bounced');
+
+CREATE INDEX IF NOT EXISTS callbacks_of_order ON callbacks (order_no);
+
+-- Refunds as durable work: requested, sent, confirmed (E4, I6). `refund` is the provider's id; `failures` counts the
+-- failures that the provider reported, because the attempt after a failure is a new refund.
 CREATE TABLE IF NOT EXISTS refunds (
   order_no TEXT PRIMARY KEY REFERENCES orders (order_no),
   payment TEXT NOT NULL,
@@ -127,7 +139,9 @@ CREATE TABLE IF NOT EXISTS refunds (
   state TEXT NOT NULL DEFAULT 'requested' CHECK (state IN ('requested', 'sent', 'confirmed')),
   attempts INTEGER NOT NULL DEFAULT 0,
   next_try_at INTEGER NOT NULL,
-  last_error TEXT NOT NULL DEFAULT ''
+  last_error TEXT NOT NULL DEFAULT '',
+  refund TEXT NOT NULL DEFAULT '',
+  failures INTEGER NOT NULL DEFAULT 0
 );
 
 CREATE INDEX IF NOT EXISTS refunds_open ON refunds (next_try_at) WHERE state <> 'confirmed';
@@ -143,6 +157,14 @@ CREATE TRIGGER IF NOT EXISTS refunds_end AFTER UPDATE OF status ON orders
 WHEN NEW.status = 'refunded' AND OLD.status <> 'refunded'
 BEGIN
   UPDATE refunds SET state = 'confirmed', last_error = '' WHERE order_no = NEW.order_no;
+END;
+
+-- Its refund was not sent to the provider until then, and is due now (E4).
+CREATE TRIGGER IF NOT EXISTS refunds_named AFTER UPDATE OF payment ON orders
+WHEN OLD.payment = 'lost' AND NEW.payment <> OLD.payment
+BEGIN
+  UPDATE refunds SET payment = NEW.payment, attempts = 0, next_try_at = 0, last_error = ''
+  WHERE order_no = NEW.order_no;
 END;
 
 -- Order messages that could not be written, kept for an operator (D4, I4).
@@ -176,6 +198,151 @@ BEGIN
   ON CONFLICT (user_id) DO UPDATE SET count = count + 1, last_at = excluded.last_at;
 END;
 
-CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY);
+-- Switches that the operators' variables set; the triggers below read them.
+CREATE TABLE IF NOT EXISTS switches (
+  name TEXT PRIMARY KEY,
+  is_on INTEGER NOT NULL CHECK (is_on IN (0, 1))
+) WITHOUT ROWID;
+
+-- The outbox (E7): each transition of an order inserts an event in the same statement. `step` is the position of the
+-- status in an order's life. An order reaches each position at most once, so `step` identifies the events of one order,
+-- and sorts them.
+CREATE TABLE IF NOT EXISTS events (
+  order_no TEXT NOT NULL,
+  step INTEGER NOT NULL,
+  status TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  pay_by INTEGER NOT NULL,
+  paid_at INTEGER NOT NULL,
+  happened_at INTEGER NOT NULL,
+  state TEXT NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'delivered', 'failed')),
+  attempts INTEGER NOT NULL DEFAULT 0,
+  next_try_at INTEGER NOT NULL,
+  last_error TEXT NOT NULL DEFAULT '',
+  PRIMARY KEY (order_no, step)
+);
+
+CREATE INDEX IF NOT EXISTS events_waiting ON events (next_try_at) WHERE state = 'waiting';
+
+CREATE INDEX IF NOT EXISTS events_ended ON events (state, happened_at) WHERE state <> 'waiting';
+
+CREATE TRIGGER IF NOT EXISTS events_of_new AFTER INSERT ON orders
+WHEN EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1)
+BEGIN
+  INSERT INTO events (order_no, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
+  VALUES (NEW.order_no, 1, NEW.status, NEW.reason, NEW.pay_by, NEW.paid_at, NEW.updated_at, NEW.updated_at)
+  ON CONFLICT DO NOTHING;
+END;
+
+CREATE TRIGGER IF NOT EXISTS events_of_moves AFTER UPDATE OF status ON orders
+WHEN NEW.status <> OLD.status AND EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1)
+BEGIN
+  INSERT INTO events (order_no, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
+  VALUES (NEW.order_no,
+    CASE NEW.status WHEN 'paid' THEN 3 WHEN 'refunding' THEN 4 WHEN 'refunded' THEN 5 ELSE 2 END,
+    NEW.status, NEW.reason, NEW.pay_by, NEW.paid_at, NEW.updated_at, NEW.updated_at) ON CONFLICT DO NOTHING;
+END;
+
+-- An order that could not be written has failed. A message that cannot be parsed has no order number to report.
+CREATE TRIGGER IF NOT EXISTS events_of_failures AFTER INSERT ON dead_letters
+WHEN NEW.reason <> 'unreadable' AND EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1)
+BEGIN
+  INSERT INTO events (order_no, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
+  VALUES (NEW.order_no, 0, 'failed', NEW.reason, 0, 0, NEW.died_at, NEW.died_at) ON CONFLICT DO NOTHING;
+END;
+
+-- Endpoints that receive events: disabled after a 410, paused after a 429, 502 or 504 or without a response.
+CREATE TABLE IF NOT EXISTS endpoints (
+  url TEXT PRIMARY KEY,
+  disabled_at INTEGER NOT NULL DEFAULT 0,
+  rest_until INTEGER NOT NULL DEFAULT 0,
+  pace INTEGER NOT NULL CHECK (pace > 0)
+) WITHOUT ROWID;
+
+-- Payment sessions that the provider must be asked about before their order is released: the latest of each order, the
+-- only one that can be paid. `attempt` is its number among the order's sessions.
+CREATE TABLE IF NOT EXISTS sessions (
+  order_no TEXT PRIMARY KEY REFERENCES orders (order_no),
+  session TEXT NOT NULL,
+  url TEXT NOT NULL,
+  state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'closed')),
+  attempts INTEGER NOT NULL DEFAULT 0,
+  next_ask_at INTEGER NOT NULL,
+  last_error TEXT NOT NULL DEFAULT '',
+  attempt INTEGER NOT NULL DEFAULT 1
+) WITHOUT ROWID;
+
+CREATE INDEX IF NOT EXISTS sessions_open ON sessions (next_ask_at) WHERE state = 'open';
+
+-- A payment closes its session. The session of a released order is due to be closed at the provider.
+CREATE TRIGGER IF NOT EXISTS sessions_follow AFTER UPDATE OF status ON orders
+WHEN NEW.status <> OLD.status AND OLD.status = 'pending_payment'
+BEGIN
+  UPDATE sessions SET state = CASE WHEN NEW.status = 'paid' THEN 'closed' ELSE state END, next_ask_at = NEW.updated_at
+  WHERE order_no = NEW.order_no;
+END;
+
+-- Delivery addresses: encrypted, readable by the application only, and erased after their retention time (E1).
+CREATE TABLE IF NOT EXISTS addresses (
+  order_no TEXT PRIMARY KEY REFERENCES orders (order_no),
+  sealed TEXT NOT NULL,
+  saved_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE INDEX IF NOT EXISTS addresses_old ON addresses (saved_at);
+
+-- Payments that are refunded without changing their order: they came a second time, or an operator decided so (I6).
+CREATE TABLE IF NOT EXISTS overpayments (
+  payment TEXT PRIMARY KEY,
+  order_no TEXT NOT NULL,
+  amount INTEGER NOT NULL,
+  currency TEXT NOT NULL,
+  state TEXT NOT NULL DEFAULT 'requested' CHECK (state IN ('requested', 'sent', 'confirmed')),
+  attempts INTEGER NOT NULL DEFAULT 0,
+  next_try_at INTEGER NOT NULL,
+  last_error TEXT NOT NULL DEFAULT '',
+  refund TEXT NOT NULL DEFAULT '',
+  failures INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+
+CREATE INDEX IF NOT EXISTS overpayments_open ON overpayments (next_try_at) WHERE state <> 'confirmed';
+
+-- G5: an order message carries the epoch of the gate that accepted it. A message of an older epoch is not written.
+CREATE TABLE IF NOT EXISTS epochs (
+  activity TEXT PRIMARY KEY,
+  epoch INTEGER NOT NULL CHECK (epoch > 0)
+) WITHOUT ROWID;
+
+-- An epoch only rises.
+CREATE TRIGGER IF NOT EXISTS epochs_rise BEFORE UPDATE ON epochs WHEN NEW.epoch <= OLD.epoch
+BEGIN
+  SELECT RAISE(ABORT, 'illegal move');
+END;
+
+-- G3: the token grows each time the lease is acquired; a statement under a lease checks it.
+CREATE TABLE IF NOT EXISTS leases (
+  name TEXT PRIMARY KEY,
+  owner TEXT NOT NULL,
+  token INTEGER NOT NULL,
+  until INTEGER NOT NULL,
+  resume_after TEXT NOT NULL DEFAULT ''
+) WITHOUT ROWID;
+
+-- When an operator refunds the payment of a held callback, the statement that sets its outcome also inserts the refund,
+-- unless the payment paid its order (I6).
+CREATE TRIGGER IF NOT EXISTS callbacks_give_back BEFORE UPDATE OF outcome ON callbacks
+WHEN NEW.outcome = 'refunded_by_operator' AND OLD.outcome <> NEW.outcome
+BEGIN
+  SELECT RAISE(IGNORE) WHERE EXISTS (
+    SELECT 1 FROM orders WHERE order_no = NEW.order_no AND payment = NEW.payment);
+  INSERT INTO overpayments (payment, order_no, amount, currency, next_try_at)
+  VALUES (NEW.payment, NEW.order_no, NEW.amount, NEW.currency, NEW.received_at) ON CONFLICT DO NOTHING;
+END;
+
+-- A payment that is an overpayment cannot pay an order, in any statement: the row stays unchanged.
+CREATE TRIGGER IF NOT EXISTS orders_payment BEFORE UPDATE OF payment ON orders WHEN NEW.payment <> OLD.payment
+BEGIN
+  SELECT RAISE(IGNORE) WHERE EXISTS (SELECT 1 FROM overpayments WHERE payment = NEW.payment);
+END;
 
 INSERT INTO schema_versions (version) VALUES (1) ON CONFLICT DO NOTHING;
