@@ -1,4 +1,4 @@
-//! Tests that a writer, a sweeper and an operator who update the same SKU rows never deadlock (C5; I2, I3).
+//! Tests that a writer, payments, a sweeper and an operator who update the same SKUs never deadlock (C5; I2, I3).
 //!
 //! PostgreSQL only: it locks rows, and aborts one of the transactions in a deadlock.
 
@@ -13,6 +13,7 @@ use workflows::{
     ledger::{
         activities,
         orders::{self, NewOrder},
+        payments::{self, Callback},
     },
     ports::SqlValue,
 };
@@ -86,6 +87,12 @@ async fn live_units(fixture: &RealFixture) -> i64 {
     let miscounted =
         format!("SELECT COUNT(*) FROM skus WHERE live > total OR live <> ({units} AND orders.sku = skus.sku)");
     assert_eq!(count(&miscounted).await, 0, "I2");
+    let orders = "SELECT COUNT(*) FROM orders WHERE orders.sku = c.sku AND orders.status = c.status";
+    let miscounted = format!(
+        "SELECT COUNT(*) FROM (SELECT sku, status, SUM(orders) AS orders FROM order_counts GROUP BY sku, status) AS c \
+         WHERE c.orders <> ({orders})"
+    );
+    assert_eq!(count(&miscounted).await, 0, "the counters differ from the orders");
     let over_limit = "SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE live = 1 GROUP BY user_id, sku \
          HAVING SUM(quantity) > 2) AS greedy";
     assert_eq!(count(over_limit).await, 0, "I3");
@@ -93,10 +100,22 @@ async fn live_units(fixture: &RealFixture) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sweeper_and_an_operator_never_deadlock_with_a_writer() {
+async fn payments_a_sweeper_and_an_operator_never_deadlock_with_a_writer() {
     let fixture = new_activity().await;
-    let [sweeper, operator, writer] = [(); 3].map(|()| open_connection(&fixture));
-    let (sweeper, operator, writer) = (sweeper.await, operator.await, writer.await);
+    let [sweeper, operator, writer, payer] = [(); 4].map(|()| open_connection(&fixture));
+    let (sweeper, operator, writer, payer) = (sweeper.await, operator.await, writer.await, payer.await);
+    let paying = async {
+        for n in 0..300 {
+            let order_no = OrderNo::new(fixture.activity.clone(), Ulid::from_parts(2, u128::from(n * 6 % 2_000_u64)));
+            let callback =
+                Callback { order_no: order_no.to_string(), payment: format!("pay {n}"), ..Callback::default() };
+            payments::mark_paid(&payer, &callback, "pending_payment", NOW).await?;
+            if n % 2 == 0 {
+                payments::request_refund(&payer, &order_no, NOW).await?;
+            }
+        }
+        Ok::<_, StoreError>(())
+    };
     let sweeping = async {
         for _ in 0..300 {
             orders::expire(&sweeper, Millis(i64::MAX / 2), 7, None).await?;
@@ -110,12 +129,15 @@ async fn a_sweeper_and_an_operator_never_deadlock_with_a_writer() {
         }
         Ok::<_, StoreError>(())
     };
-    let (swept, operated, written) =
-        futures::join!(sweeping, operating, write_batches(&writer, &fixture.activity, 1, 100));
+    let (swept, operated, written, paid) =
+        futures::join!(sweeping, operating, write_batches(&writer, &fixture.activity, 1, 100), paying);
+    paid.unwrap();
     swept.unwrap();
     operated.unwrap();
     written.unwrap();
     live_units(&fixture).await;
     while !orders::expire(&sweeper, Millis(i64::MAX / 2), 100, None).await.unwrap().is_empty() {}
-    assert_eq!(live_units(&fixture).await, 0, "every unit came back");
+    let paid = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().live_units;
+    assert!(paid.iter().all(|sku| sku.pending == 0), "every unpaid unit came back");
+    assert_eq!(live_units(&fixture).await, paid.iter().map(|sku| sku.sold).sum::<i64>());
 }

@@ -91,7 +91,16 @@ pub async fn new_fixture(ledger: &str, total: i64, per_user: i64) -> Fixture<Rea
     let redis = RealRedis(client.get_multiplexed_async_connection().await.unwrap());
     let sql = match ledger {
         "sqlite" => RealLedger::sqlite(&Path::join(servers.temp_dir.path(), format!("{number}.db"))),
-        _ => RealLedger::postgres(&servers.postgres.url(), &format!("w{number}")).await,
+        "postgres" => RealLedger::postgres(&servers.postgres.url(), &format!("w{number}")).await,
+        // A database that ignores punctuation when it sorts text, as English dictionaries do.
+        _ => {
+            let url = servers.postgres.url();
+            let server = RealLedger::postgres(&url, "public").await;
+            let create =
+                "CREATE DATABASE english TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US-u-ka-shifted'";
+            server.run(create, Vec::new()).await.unwrap();
+            RealLedger::postgres(&format!("{}english", url.strip_suffix("postgres").unwrap()), "public").await
+        }
     };
     schema::migrate(&sql).await.unwrap();
     let fixture = Fixture {

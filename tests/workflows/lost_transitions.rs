@@ -40,6 +40,7 @@ impl RealFixture {
             self.sql.run(&format!("DELETE FROM {table}"), vec![]).await.unwrap();
         }
         self.sql.run("UPDATE skus SET live = 0", vec![]).await.unwrap();
+        self.sql.run("DELETE FROM order_counts", vec![]).await.unwrap();
         for table in BACKED_UP_TABLES {
             let statement = format!("INSERT INTO {table} SELECT * FROM backup_{table}");
             self.sql.run(&statement, vec![]).await.unwrap();

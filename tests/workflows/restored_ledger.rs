@@ -54,6 +54,14 @@ impl RealFixture {
             vec![],
         )
         .await;
+        run("DELETE FROM order_counts", vec![]).await;
+        run(
+            "INSERT INTO order_counts (activity, sku, status, live, slot, orders, units) \
+             SELECT activity, sku, status, live, 0, COUNT(*), SUM(quantity) FROM orders \
+             GROUP BY activity, sku, status, live",
+            vec![],
+        )
+        .await;
     }
 
     /// Sells one unit, restocks two and sells them; then restores a ledger without the restock and the two orders.

@@ -28,9 +28,11 @@ CREATE TABLE IF NOT EXISTS skus (
   CHECK (total = -1 OR live <= total)
 );
 
--- I7: an order has the number of its ticket, so the primary key makes a ticket single-use.
+-- I7: an order has the number of its ticket, so the primary key makes a ticket single-use. Order numbers are compared
+-- byte by byte (`COLLATE "C"`), whatever the collation of the database: the orders of an activity, whose numbers begin
+-- with its id and a dot, are one range of the index, and sorted by time.
 CREATE TABLE IF NOT EXISTS orders (
-  order_no TEXT PRIMARY KEY,
+  order_no TEXT COLLATE "C" PRIMARY KEY,
   activity TEXT NOT NULL,
   sku TEXT NOT NULL,
   user_id TEXT NOT NULL,
@@ -57,11 +59,26 @@ CREATE TABLE IF NOT EXISTS orders (
 
 CREATE INDEX IF NOT EXISTS orders_of_user ON orders (user_id, created_at, order_no);
 
-CREATE INDEX IF NOT EXISTS orders_held ON orders (activity, user_id, sku) WHERE live = 1;
+-- What a buyer holds of a SKU, and whether a SKU that is deleted has orders.
+CREATE INDEX IF NOT EXISTS orders_of_sku ON orders (activity, sku, user_id);
 
 CREATE INDEX IF NOT EXISTS orders_due ON orders (pay_by) WHERE status = 'pending_payment';
 
 CREATE INDEX IF NOT EXISTS orders_unsettled ON orders (updated_at) WHERE unsettled = 1;
+
+-- Orders and their units by SKU, status and whether they hold units: sums that are read instead of the orders. Triggers
+-- maintain them, each connection in one of 16 slots: payments of a SKU that changed the same row would wait for each
+-- other. The sum over the slots counts; one slot alone may be negative.
+CREATE TABLE IF NOT EXISTS order_counts (
+  activity TEXT NOT NULL,
+  sku TEXT NOT NULL,
+  status TEXT NOT NULL,
+  live BIGINT NOT NULL,
+  slot BIGINT NOT NULL DEFAULT 0,
+  orders BIGINT NOT NULL,
+  units BIGINT NOT NULL,
+  PRIMARY KEY (activity, sku, status, live, slot)
+);
 
 -- A batch that would oversell (I2: the CHECK of `skus`) or exceed a buyer's limit (I3) is refused as a whole; the
 -- writer then inserts its orders one by one. Row by row, each order of a batch would create a new version of its SKU's
@@ -70,7 +87,8 @@ CREATE INDEX IF NOT EXISTS orders_unsettled ON orders (updated_at) WHERE unsettl
 -- Locking the SKUs' rows makes concurrent writers run one after the other and see each other's rows. Every statement
 -- that locks the rows of several SKUs locks them in the order of their names: in any other order two statements could
 -- wait for each other, and PostgreSQL would end one of them as a deadlock. The lock is the one that the update takes
--- anyway: a stronger one would keep orders from referring to the SKU.
+-- anyway: a stronger one would keep orders from referring to the SKU. Rows of `order_counts` are locked after those of
+-- `skus`, in the order of their key.
 CREATE OR REPLACE FUNCTION orders_fit_batch() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM 1 FROM skus WHERE (activity, sku) IN (SELECT activity, sku FROM fresh WHERE live = 1)
@@ -85,13 +103,20 @@ BEGIN
         AND orders.user_id = buyer.user_id AND orders.sku = buyer.sku AND orders.live = 1)) THEN
     RAISE EXCEPTION 'more than a buyer may hold' USING ERRCODE = 'check_violation';
   END IF;
+  INSERT INTO order_counts (activity, sku, status, live, slot, orders, units)
+    SELECT activity, sku, status, live, pg_backend_pid() % 16, COUNT(*), SUM(quantity) FROM fresh
+    GROUP BY activity, sku, status, live
+    ORDER BY activity, sku, status, live
+    ON CONFLICT (activity, sku, status, live, slot) DO UPDATE
+    SET orders = order_counts.orders + excluded.orders, units = order_counts.units + excluded.units;
   RETURN NULL;
 END $$;
 
 CREATE OR REPLACE TRIGGER orders_fit AFTER INSERT ON orders REFERENCING NEW TABLE AS fresh
   FOR EACH STATEMENT EXECUTE FUNCTION orders_fit_batch();
 
--- The same for orders that change together, for example those that a sweeper releases.
+-- The same for orders that change together, for example those that a sweeper releases. A payment changes no `live`, and
+-- locks no row of `skus`.
 CREATE OR REPLACE FUNCTION orders_recount_batch() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM 1 FROM skus WHERE (activity, sku) IN (
@@ -107,6 +132,14 @@ BEGIN
         GROUP BY activity, sku HAVING SUM(units) <> 0) AS moved
       WHERE skus.activity = moved.activity AND skus.sku = moved.sku;
   END IF;
+  INSERT INTO order_counts (activity, sku, status, live, slot, orders, units)
+    SELECT activity, sku, status, live, pg_backend_pid() % 16, SUM(change), SUM(change * quantity)
+    FROM (SELECT activity, sku, status, live, quantity, 1 AS change FROM later
+      UNION ALL SELECT activity, sku, status, live, quantity, -1 FROM earlier) AS moved
+    GROUP BY activity, sku, status, live HAVING SUM(change) <> 0 OR SUM(change * quantity) <> 0
+    ORDER BY activity, sku, status, live
+    ON CONFLICT (activity, sku, status, live, slot) DO UPDATE
+    SET orders = order_counts.orders + excluded.orders, units = order_counts.units + excluded.units;
   RETURN NULL;
 END $$;
 
@@ -143,7 +176,7 @@ CREATE OR REPLACE TRIGGER orders_stay BEFORE DELETE ON orders FOR EACH ROW EXECU
 CREATE TABLE IF NOT EXISTS callbacks (
   id TEXT PRIMARY KEY,
   type TEXT NOT NULL,
-  order_no TEXT NOT NULL,
+  order_no TEXT COLLATE "C" NOT NULL,
   payment TEXT NOT NULL DEFAULT '',
   amount BIGINT NOT NULL DEFAULT 0,
   currency TEXT NOT NULL DEFAULT '',
@@ -166,7 +199,7 @@ CREATE INDEX IF NOT EXISTS callbacks_of_order ON callbacks (order_no);
 -- Refunds as durable work: requested, sent, confirmed (E4, I6). `refund` is the provider's id; `failures` counts the
 -- failures that the provider reported, because the attempt after a failure is a new refund.
 CREATE TABLE IF NOT EXISTS refunds (
-  order_no TEXT PRIMARY KEY REFERENCES orders (order_no),
+  order_no TEXT COLLATE "C" PRIMARY KEY REFERENCES orders (order_no),
   payment TEXT NOT NULL,
   amount BIGINT NOT NULL,
   currency TEXT NOT NULL,
@@ -207,12 +240,14 @@ CREATE OR REPLACE TRIGGER refunds_named AFTER UPDATE OF payment ON orders FOR EA
 
 -- Order messages that could not be written, kept for an operator (D4, I4).
 CREATE TABLE IF NOT EXISTS dead_letters (
-  order_no TEXT PRIMARY KEY,
+  order_no TEXT COLLATE "C" PRIMARY KEY,
   message TEXT NOT NULL,
   reason TEXT NOT NULL,
   died_at BIGINT NOT NULL,
   replayed_at BIGINT NOT NULL DEFAULT 0
 );
+
+CREATE INDEX IF NOT EXISTS dead_letters_waiting ON dead_letters (died_at) WHERE replayed_at < died_at;
 
 CREATE TABLE IF NOT EXISTS bans (
   kind TEXT NOT NULL CHECK (kind IN ('user', 'ip')),
@@ -249,7 +284,7 @@ CREATE TABLE IF NOT EXISTS switches (
 -- status in an order's life. An order reaches each position at most once, so `step` identifies the events of one order,
 -- and sorts them.
 CREATE TABLE IF NOT EXISTS events (
-  order_no TEXT NOT NULL,
+  order_no TEXT COLLATE "C" NOT NULL,
   step BIGINT NOT NULL,
   status TEXT NOT NULL,
   reason TEXT NOT NULL,
@@ -319,7 +354,7 @@ CREATE TABLE IF NOT EXISTS endpoints (
 -- Payment sessions that the provider must be asked about before their order is released: the latest of each order, the
 -- only one that can be paid. `attempt` is its number among the order's sessions.
 CREATE TABLE IF NOT EXISTS sessions (
-  order_no TEXT PRIMARY KEY REFERENCES orders (order_no),
+  order_no TEXT COLLATE "C" PRIMARY KEY REFERENCES orders (order_no),
   session TEXT NOT NULL,
   url TEXT NOT NULL,
   state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'closed')),
@@ -344,7 +379,7 @@ CREATE OR REPLACE TRIGGER sessions_follow AFTER UPDATE OF status ON orders FOR E
 
 -- Delivery addresses: encrypted, readable by the application only, and erased after their retention time (E1).
 CREATE TABLE IF NOT EXISTS addresses (
-  order_no TEXT PRIMARY KEY REFERENCES orders (order_no),
+  order_no TEXT COLLATE "C" PRIMARY KEY REFERENCES orders (order_no),
   sealed TEXT NOT NULL,
   saved_at BIGINT NOT NULL
 );
@@ -354,7 +389,7 @@ CREATE INDEX IF NOT EXISTS addresses_old ON addresses (saved_at);
 -- Payments that are refunded without changing their order: they came a second time, or an operator decided so (I6).
 CREATE TABLE IF NOT EXISTS overpayments (
   payment TEXT PRIMARY KEY,
-  order_no TEXT NOT NULL,
+  order_no TEXT COLLATE "C" NOT NULL,
   amount BIGINT NOT NULL,
   currency TEXT NOT NULL,
   state TEXT NOT NULL DEFAULT 'requested' CHECK (state IN ('requested', 'sent', 'confirmed')),
@@ -364,6 +399,8 @@ CREATE TABLE IF NOT EXISTS overpayments (
   refund TEXT NOT NULL DEFAULT '',
   failures BIGINT NOT NULL DEFAULT 0
 );
+
+CREATE INDEX IF NOT EXISTS overpayments_of_order ON overpayments (order_no);
 
 CREATE INDEX IF NOT EXISTS overpayments_open ON overpayments (next_try_at) WHERE state <> 'confirmed';
 

@@ -59,11 +59,25 @@ CREATE TABLE IF NOT EXISTS orders (
 
 CREATE INDEX IF NOT EXISTS orders_of_user ON orders (user_id, created_at, order_no);
 
-CREATE INDEX IF NOT EXISTS orders_held ON orders (activity, user_id, sku) WHERE live = 1;
+-- What a buyer holds of a SKU, and whether a SKU that is deleted has orders.
+CREATE INDEX IF NOT EXISTS orders_of_sku ON orders (activity, sku, user_id);
 
 CREATE INDEX IF NOT EXISTS orders_due ON orders (pay_by) WHERE status = 'pending_payment';
 
 CREATE INDEX IF NOT EXISTS orders_unsettled ON orders (updated_at) WHERE unsettled = 1;
+
+-- Orders and their units by SKU, status and whether they hold units: sums that are read instead of the orders. Triggers
+-- maintain them. `slot` is always 0 here.
+CREATE TABLE IF NOT EXISTS order_counts (
+  activity TEXT NOT NULL,
+  sku TEXT NOT NULL,
+  status TEXT NOT NULL,
+  live INTEGER NOT NULL,
+  slot INTEGER NOT NULL DEFAULT 0,
+  orders INTEGER NOT NULL,
+  units INTEGER NOT NULL,
+  PRIMARY KEY (activity, sku, status, live, slot)
+) WITHOUT ROWID;
 
 -- A row that would oversell (I2) or exceed a buyer's limit (I3) is left out of its batch, and its order fails.
 CREATE TRIGGER IF NOT EXISTS orders_fit BEFORE INSERT ON orders WHEN NEW.live = 1
@@ -77,14 +91,24 @@ BEGIN
     > (SELECT per_user FROM activities WHERE id = NEW.activity);
 END;
 
-CREATE TRIGGER IF NOT EXISTS orders_count AFTER INSERT ON orders WHEN NEW.live = 1
+CREATE TRIGGER IF NOT EXISTS orders_count AFTER INSERT ON orders
 BEGIN
-  UPDATE skus SET live = live + NEW.quantity WHERE activity = NEW.activity AND sku = NEW.sku;
+  UPDATE skus SET live = live + NEW.quantity
+  WHERE activity = NEW.activity AND sku = NEW.sku AND NEW.live = 1;
+  INSERT INTO order_counts (activity, sku, status, live, orders, units)
+  VALUES (NEW.activity, NEW.sku, NEW.status, NEW.live, 1, NEW.quantity)
+  ON CONFLICT DO UPDATE SET orders = orders + excluded.orders, units = units + excluded.units;
 END;
 
-CREATE TRIGGER IF NOT EXISTS orders_recount AFTER UPDATE OF live ON orders WHEN NEW.live <> OLD.live
+CREATE TRIGGER IF NOT EXISTS orders_recount AFTER UPDATE OF status, live ON orders
+WHEN NEW.status <> OLD.status OR NEW.live <> OLD.live
 BEGIN
-  UPDATE skus SET live = live + NEW.quantity * (NEW.live - OLD.live) WHERE activity = NEW.activity AND sku = NEW.sku;
+  UPDATE skus SET live = live + NEW.quantity * (NEW.live - OLD.live)
+  WHERE activity = NEW.activity AND sku = NEW.sku AND NEW.live <> OLD.live;
+  INSERT INTO order_counts (activity, sku, status, live, orders, units)
+  VALUES (OLD.activity, OLD.sku, OLD.status, OLD.live, -1, -OLD.quantity),
+    (NEW.activity, NEW.sku, NEW.status, NEW.live, 1, NEW.quantity)
+  ON CONFLICT DO UPDATE SET orders = orders + excluded.orders, units = units + excluded.units;
 END;
 
 -- Only these transitions of an order are allowed.
@@ -175,6 +199,8 @@ CREATE TABLE IF NOT EXISTS dead_letters (
   died_at INTEGER NOT NULL,
   replayed_at INTEGER NOT NULL DEFAULT 0
 );
+
+CREATE INDEX IF NOT EXISTS dead_letters_waiting ON dead_letters (died_at) WHERE replayed_at < died_at;
 
 CREATE TABLE IF NOT EXISTS bans (
   kind TEXT NOT NULL CHECK (kind IN ('user', 'ip')),
@@ -304,6 +330,8 @@ CREATE TABLE IF NOT EXISTS overpayments (
   refund TEXT NOT NULL DEFAULT '',
   failures INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
+
+CREATE INDEX IF NOT EXISTS overpayments_of_order ON overpayments (order_no);
 
 CREATE INDEX IF NOT EXISTS overpayments_open ON overpayments (next_try_at) WHERE state <> 'confirmed';
 

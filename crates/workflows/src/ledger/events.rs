@@ -174,8 +174,10 @@ fn parse_row(row: Vec<SqlValue>) -> Result<EventRecord, StoreError> {
 /// # Errors
 /// See [`ledger`](super).
 pub async fn list_failed<S: Sql>(sql: &S) -> Result<Vec<EventRecord>, StoreError> {
-    let statement =
-        format!("SELECT {EVENT_COLUMNS} FROM events WHERE state = 'failed' ORDER BY happened_at DESC LIMIT 200");
+    let statement = format!(
+        "SELECT {EVENT_COLUMNS} FROM events WHERE state = 'failed' AND state <> 'waiting' \
+         ORDER BY happened_at DESC LIMIT 200"
+    );
     sql.run(&statement, Vec::new()).await?.into_iter().map(parse_row).collect()
 }
 
@@ -203,15 +205,15 @@ pub async fn count_waiting<S: Sql>(sql: &S) -> Result<i64, StoreError> {
 /// See [`ledger`](super).
 pub async fn erase<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<usize, StoreError> {
     let mut erased = 0;
+    // SQLite uses the index of ended events only if the statement contains the index's condition.
     for (state, retention_ms) in [
-        ("delivered", DELIVERED_RETENTION_MS),
-        ("failed", UNDELIVERED_RETENTION_MS),
-        ("waiting", UNDELIVERED_RETENTION_MS),
+        ("'delivered' AND d.state <> 'waiting'", DELIVERED_RETENTION_MS),
+        ("'failed' AND d.state <> 'waiting'", UNDELIVERED_RETENTION_MS),
+        ("'waiting'", UNDELIVERED_RETENTION_MS),
     ] {
-        // A waiting event has its next attempt at most a day ahead, so the index of waiting events finds it.
         let statement = format!(
             "DELETE FROM events WHERE (order_no, step) IN (SELECT d.order_no, d.step FROM events d \
-             WHERE d.state = '{state}' AND d.happened_at <= ?1 LIMIT CAST(?2 AS BIGINT)) RETURNING step"
+             WHERE d.state = {state} AND d.happened_at <= ?1 LIMIT CAST(?2 AS BIGINT)) RETURNING step"
         );
         erased += sql.run(&statement, vec![now.plus(-retention_ms).0.into(), limit.into()]).await?.len();
     }

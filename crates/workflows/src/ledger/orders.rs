@@ -240,10 +240,14 @@ pub async fn list_for_user<S: Sql>(
     before: Option<&OrderNo>,
     limit: i64,
 ) -> Result<Vec<Order>, StoreError> {
-    let statement = format!(include_str!("../../sql/queries/orders/list_for_user.sql"), columns = COLUMNS);
-    let before = before.map(ToString::to_string).unwrap_or_default();
-    let rows = sql.run(&statement, vec![user.as_str().into(), before.into(), limit.into()]).await?;
-    Ok(parse_rows(rows)?.into_iter().map(|row| row.order).collect())
+    // Two statements, because a condition that holds for every row without `before` would keep an index from finding
+    // where the page starts.
+    let older = before.map_or("", |_| include_str!("../../sql/queries/orders/older_than.sql"));
+    let statement =
+        format!(include_str!("../../sql/queries/orders/list_for_user.sql"), columns = COLUMNS, older = older);
+    let mut params = vec![user.as_str().into(), limit.into()];
+    params.extend(before.map(|before| before.to_string().into()));
+    Ok(parse_rows(sql.run(&statement, params).await?)?.into_iter().map(|row| row.order).collect())
 }
 
 /// Loads up to `limit` orders of an activity with a number greater than `after`, sorted by number.
@@ -256,12 +260,13 @@ pub async fn load_page<S: Sql>(
     after: &str,
     limit: i64,
 ) -> Result<Vec<OrderRow>, StoreError> {
+    // The activity's order numbers are those between `<activity>.` and `<activity>/`: the slash comes after the dot.
     let statement = format!(
-        "SELECT {COLUMNS} FROM orders WHERE order_no > ?1 AND order_no LIKE ?2 AND activity = ?3 \
-         ORDER BY order_no LIMIT CAST(?4 AS BIGINT)"
+        "SELECT {COLUMNS} FROM orders WHERE order_no > ?1 AND order_no < ?2 ORDER BY order_no LIMIT CAST(?3 AS BIGINT)"
     );
-    let params = vec![after.into(), format!("{activity}.%").into(), activity.as_str().into(), limit.into()];
-    parse_rows(sql.run(&statement, params).await?)
+    let start = format!("{activity}.");
+    let after = if after > start.as_str() { after } else { &start };
+    parse_rows(sql.run(&statement, vec![after.into(), format!("{activity}/").into(), limit.into()]).await?)
 }
 
 /// `pending_payment → cancelled`, by the buyer. Returns the order if this call changed it.

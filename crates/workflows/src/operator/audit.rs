@@ -24,6 +24,8 @@ pub struct SkuLedgerStats {
     pub pending: i64,
     /// The most live units that one user has.
     pub most_per_user: i64,
+    /// By how many orders and units the counters of orders by status differ from the orders; 0.
+    pub miscounted: i64,
 }
 
 /// Audit of one SKU.
@@ -35,7 +37,8 @@ pub struct SkuAudit {
     pub ledger: Option<SkuLedgerStats>,
     /// I1: `left + held + sold = total`, `left ≥ 0`.
     pub i1: bool,
-    /// I2: the ledger has no more live units than the total, and the SKU's row agrees with its orders.
+    /// I2: the ledger has no more live units than the total, and the SKU's row and the counters agree with its
+    /// orders.
     pub i2: bool,
     /// I3: no user has more live units than `per_user`.
     pub i3: bool,
@@ -82,7 +85,9 @@ pub async fn audit<R: Redis, S: Sql>(
                 && redis.held >= 0
                 && redis.sold >= 0;
             let i2 = ledger.as_ref().is_none_or(|ledger| {
-                ledger.live == ledger.counted && (ledger.total < 0 || ledger.counted <= ledger.total)
+                ledger.live == ledger.counted
+                    && ledger.miscounted == 0
+                    && (ledger.total < 0 || ledger.counted <= ledger.total)
             });
             let i3 = ledger.as_ref().is_none_or(|ledger| ledger.most_per_user <= per_user);
             let drift = redis.pending + redis.sold - ledger.as_ref().map_or(0, |ledger| ledger.counted);
@@ -111,6 +116,7 @@ async fn ledger_stats<S: Sql>(sql: &S, activity: &ActivityId) -> Result<Vec<SkuL
                 counted: row.int()?,
                 pending: row.int()?,
                 most_per_user: row.int()?,
+                miscounted: row.int()?,
             })
         })
         .collect()

@@ -94,7 +94,7 @@ pub async fn all_stats<R: Redis>(redis: &R) -> Result<Vec<(ActivityId, ActivityS
         .collect()
 }
 
-/// Number of orders per status in the ledger.
+/// Number of orders per status in the ledger, from its counters.
 ///
 /// # Errors
 /// `LedgerUnavailable`, `LedgerNotMigrated`, or `Malformed` if a row cannot be parsed.
@@ -102,7 +102,8 @@ pub async fn orders_by_status<S: Sql>(
     sql: &S,
     activity: &ActivityId,
 ) -> Result<std::collections::BTreeMap<String, i64>, StoreError> {
-    let statement = "SELECT status, COUNT(*) FROM orders WHERE activity = ?1 GROUP BY status";
+    let statement = "SELECT status, CAST(SUM(orders) AS BIGINT) FROM order_counts WHERE activity = ?1 \
+         GROUP BY status HAVING SUM(orders) <> 0";
     let rows = sql.run(statement, vec![activity.as_str().into()]).await?;
     rows.into_iter()
         .map(|row| {

@@ -2,9 +2,9 @@ SELECT
   s.sku,
   s.total,
   (
-    SELECT CAST(COALESCE(SUM(quantity), 0) AS BIGINT)
-    FROM orders o
-    WHERE o.activity = s.activity AND o.sku = s.sku AND live = 1 AND status = 'pending_payment'
+    SELECT CAST(COALESCE(SUM(c.units), 0) AS BIGINT)
+    FROM order_counts c
+    WHERE c.activity = s.activity AND c.sku = s.sku AND c.status = 'pending_payment'
   ),
   s.live
 FROM skus s
