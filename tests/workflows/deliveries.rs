@@ -27,8 +27,17 @@ type RealFixture = Fixture<RealRedis, RealLedger>;
 struct FailingLedger<'a> {
     sql: &'a RealLedger,
     matching: &'static str,
+    error: fn(String) -> StoreError,
     loses_response: bool,
     unavailable: Cell<bool>,
+}
+
+impl<'a> FailingLedger<'a> {
+    /// A ledger that gives no answer to inserts of `poison`'s orders.
+    fn new(sql: &'a RealLedger) -> Self {
+        let error = StoreError::LedgerUnavailable;
+        Self { sql, matching: "poison", error, loses_response: false, unavailable: Cell::new(false) }
+    }
 }
 
 impl Sql for FailingLedger<'_> {
@@ -42,38 +51,27 @@ impl Sql for FailingLedger<'_> {
             if self.loses_response {
                 self.sql.run(statement, params).await?;
             }
-            return Err(StoreError::LedgerUnavailable("choked".to_owned()));
+            return Err((self.error)("choked".to_owned()));
         }
         self.sql.run(statement, params).await
     }
 }
 
 #[tokio::test]
-async fn a_message_that_can_never_be_written_becomes_a_dead_letter_and_the_rest_of_its_batch_is_written() {
+async fn an_order_that_the_ledger_cannot_store_becomes_a_dead_letter_and_the_rest_of_its_batch_is_written() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 1).await;
         for (n, user) in ["ada", "poison", "cyd"].into_iter().enumerate() {
             fixture.reserve(n as u64, user, 1).await.unwrap();
         }
-        let sql = FailingLedger {
-            sql: &fixture.sql,
-            matching: "poison",
-            loses_response: false,
-            unavailable: Cell::new(false),
-        };
-        assert!(order_writer::write_new(&fixture.redis, &sql, &fixture.activity, NOW).await.is_err(), "{ledger}");
-        let reclaim = async || order_writer::write_reclaimed(&fixture.redis, &sql, &fixture.activity, NOW, 0).await;
-        for delivery in 2..=MAX_DELIVERIES {
-            assert!(reclaim().await.is_err(), "{ledger}: delivery {delivery}");
-            assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap().len(), 0, "{ledger}");
-        }
-        let last = reclaim().await.unwrap();
-        assert_eq!((last.written, last.failed), (2, 1), "{ledger}");
+        let sql = FailingLedger { error: StoreError::LedgerDataException, ..FailingLedger::new(&fixture.sql) };
+        let written = order_writer::write_new(&fixture.redis, &sql, &fixture.activity, NOW).await.unwrap();
+        assert_eq!((written.written, written.failed), (2, 1), "{ledger}");
         let letter = dead_letters::load(&fixture.sql, &fixture.order_no(1)).await.unwrap().expect("a dead letter");
         assert_eq!(letter.reason, "undeliverable", "{ledger}");
         assert_eq!(fixture.redis_status(&fixture.order_no(1)).await, Some(OrderStatus::Failed), "{ledger}");
         assert_eq!(fixture.units().await, (3, 2, 0), "{ledger}");
-        // The ledger works again, and an operator requeues the dead letter.
+        // The cause is gone, and an operator requeues the dead letter.
         dead_letters::requeue(&fixture.redis, &fixture.sql, &fixture.order_no(1), NOW).await.unwrap();
         fixture.write_batch().await.unwrap();
         assert_eq!(fixture.units().await, (2, 3, 0), "{ledger}");
@@ -81,26 +79,71 @@ async fn a_message_that_can_never_be_written_becomes_a_dead_letter_and_the_rest_
 }
 
 #[tokio::test]
+async fn an_order_without_an_answer_stays_in_the_stream_and_does_not_hold_up_the_others() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 5, 1).await;
+        for (n, user) in ["ada", "poison", "cyd"].into_iter().enumerate() {
+            fixture.reserve(n as u64, user, 1).await.unwrap();
+        }
+        let sql = FailingLedger::new(&fixture.sql);
+        assert!(order_writer::write_new(&fixture.redis, &sql, &fixture.activity, NOW).await.is_err(), "{ledger}");
+        let reclaim = async || order_writer::write_reclaimed(&fixture.redis, &sql, &fixture.activity, NOW, 0).await;
+        for delivery in 2..=MAX_DELIVERIES {
+            assert!(reclaim().await.is_err(), "{ledger}: delivery {delivery}");
+        }
+        let alone = reclaim().await.unwrap();
+        assert_eq!((alone.messages, alone.written, alone.failed, alone.unanswered), (3, 2, 0, 1), "{ledger}");
+        for _ in 0..MAX_DELIVERIES {
+            let again = reclaim().await.unwrap();
+            assert_eq!((again.messages, again.failed, again.unanswered), (1, 0, 1), "{ledger}");
+        }
+        assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap().len(), 0, "{ledger}");
+        assert_eq!(fixture.redis_status(&fixture.order_no(1)).await, Some(OrderStatus::Queued), "{ledger}");
+        // The cause is gone.
+        assert_eq!(fixture.write_reclaimed().await.unwrap().written, 1, "{ledger}");
+        assert_eq!(fixture.units().await, (2, 3, 0), "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn many_orders_without_an_answer_do_not_starve_the_others() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 60, 30).await;
+        for n in 0..60 {
+            fixture.reserve(n, if n < 30 { "poison" } else { "ada" }, 1).await.unwrap();
+        }
+        let sql = FailingLedger::new(&fixture.sql);
+        assert!(order_writer::write_new(&fixture.redis, &sql, &fixture.activity, NOW).await.is_err(), "{ledger}");
+        let mut written = 0;
+        for round in 0..MAX_DELIVERIES + 60 {
+            let now = NOW.plus(round);
+            let reclaimed = order_writer::write_reclaimed(&fixture.redis, &sql, &fixture.activity, now, 0).await;
+            written += reclaimed.map_or(0, |report| report.written);
+        }
+        assert_eq!(written, 30, "{ledger}");
+        assert_eq!(fixture.write_reclaimed().await.unwrap().written, 30, "{ledger}");
+        assert_eq!(fixture.units().await, (0, 60, 0), "{ledger}");
+    }
+}
+
+#[tokio::test]
 async fn an_order_whose_insert_lost_its_response_is_never_marked_failed() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 1).await;
-        fixture.reserve(0, "poison", 1).await.unwrap();
-        let sql = FailingLedger {
-            sql: &fixture.sql,
-            matching: "poison",
-            loses_response: true,
-            unavailable: Cell::new(false),
-        };
+        for (n, user) in ["poison", "ada"].into_iter().enumerate() {
+            fixture.reserve(n as u64, user, 1).await.unwrap();
+        }
+        let sql = FailingLedger { loses_response: true, ..FailingLedger::new(&fixture.sql) };
         assert!(order_writer::write_new(&fixture.redis, &sql, &fixture.activity, NOW).await.is_err(), "{ledger}");
         let reclaim = async || order_writer::write_reclaimed(&fixture.redis, &sql, &fixture.activity, NOW, 0).await;
         for delivery in 2..=MAX_DELIVERIES {
             assert!(reclaim().await.is_err(), "{ledger}: delivery {delivery}");
         }
         let last = reclaim().await.unwrap();
-        assert_eq!((last.messages, last.failed), (1, 0), "{ledger}");
+        assert_eq!((last.messages, last.written, last.failed, last.unanswered), (2, 2, 0, 0), "{ledger}");
         assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap().len(), 0, "{ledger}");
         assert_eq!(fixture.redis_status(&fixture.order_no(0)).await, Some(OrderStatus::PendingPayment), "{ledger}");
-        assert_eq!(fixture.units().await, (4, 1, 0), "{ledger}");
+        assert_eq!(fixture.units().await, (3, 2, 0), "{ledger}");
         assert!(messages(&fixture).await.is_empty(), "{ledger}");
     }
 }
@@ -112,20 +155,16 @@ async fn a_long_ledger_outage_makes_no_dead_letter() {
         for n in 0..3 {
             fixture.reserve(n, &format!("user {n}"), 1).await.unwrap();
         }
-        let sql = FailingLedger {
-            sql: &fixture.sql,
-            matching: "nobody",
-            loses_response: false,
-            unavailable: Cell::new(true),
-        };
+        let sql = FailingLedger { unavailable: Cell::new(true), ..FailingLedger::new(&fixture.sql) };
         assert!(order_writer::write_new(&fixture.redis, &sql, &fixture.activity, NOW).await.is_err(), "{ledger}");
-        for _ in 0..3 * MAX_DELIVERIES {
-            let reclaimed = order_writer::write_reclaimed(&fixture.redis, &sql, &fixture.activity, NOW, 0).await;
-            assert!(reclaimed.is_err(), "{ledger}");
+        for delivery in 2..3 * MAX_DELIVERIES {
+            match order_writer::write_reclaimed(&fixture.redis, &sql, &fixture.activity, NOW, 0).await {
+                Err(_) => assert!(delivery <= MAX_DELIVERIES, "{ledger}"),
+                Ok(report) => assert_eq!((report.written, report.failed, report.unanswered), (0, 0, 3), "{ledger}"),
+            }
         }
         sql.unavailable.set(false);
-        let last = order_writer::write_reclaimed(&fixture.redis, &sql, &fixture.activity, NOW, 0).await.unwrap();
-        assert_eq!((last.written, last.failed), (3, 0), "{ledger}");
+        assert_eq!(fixture.write_reclaimed().await.unwrap().written, 3, "{ledger}");
         assert_eq!(fixture.units().await, (2, 3, 0), "{ledger}");
     }
 }
@@ -223,12 +262,7 @@ async fn a_failed_batch_does_not_stop_the_other_batch_of_its_turn() {
         for n in 1..all as u64 {
             fixture.reserve(n, "ada", 1).await.unwrap();
         }
-        let sql = FailingLedger {
-            sql: &fixture.sql,
-            matching: "poison",
-            loses_response: true,
-            unavailable: Cell::new(false),
-        };
+        let sql = FailingLedger { loses_response: true, ..FailingLedger::new(&fixture.sql) };
         assert!(order_writer::drain(&fixture.redis, &sql, &fixture.activity, NOW, 2).await.is_err(), "{ledger}");
         let last = fixture.order_no(all as u64 - 1);
         assert_eq!(fixture.redis_status(&last).await, Some(OrderStatus::PendingPayment), "{ledger}");

@@ -242,6 +242,11 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         order_writer::write_new(&self.redis, &self.sql, &self.activity, NOW).await
     }
 
+    /// Writes one batch of messages that were read and not acknowledged.
+    pub async fn write_reclaimed(&self) -> Result<order_writer::WriteReport, StoreError> {
+        order_writer::write_reclaimed(&self.redis, &self.sql, &self.activity, NOW, 0).await
+    }
+
     /// Applies the callback that the order's full amount was paid. The callback's id is `<event>-<order number>`.
     pub async fn payment_succeeded(&self, order_no: &OrderNo, event: &str) -> Result<CallbackOutcome, StoreError> {
         let amount = match orders::load(&self.sql, order_no).await? {
@@ -307,8 +312,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
     pub async fn recover(&self) {
         let later = NOW.plus(7_200_000);
         for _ in 0..20 {
-            let reclaimed =
-                order_writer::write_reclaimed(&self.redis, &self.sql, &self.activity, NOW, 0).await.unwrap();
+            let reclaimed = self.write_reclaimed().await.unwrap();
             let new = order_writer::write_new(&self.redis, &self.sql, &self.activity, NOW).await.unwrap();
             let settled = sweep::settle(&self.redis, &self.sql, later, &mut 0).await.unwrap();
             let finished = callbacks::apply_pending(&self.redis, &self.sql, later, 100, &mut 0).await.unwrap();

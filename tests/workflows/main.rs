@@ -32,5 +32,6 @@ mod overpayments;
 mod plans;
 mod reserve;
 mod restored_ledger;
+mod sqlstates;
 mod stores;
 mod transitions;

@@ -113,16 +113,7 @@ fn run_sqlite(
         }
         Ok(all)
     };
-    run().map_err(|error: rusqlite::Error| {
-        let text = error.to_string();
-        if text.contains("no such table") {
-            StoreError::LedgerNotMigrated(text)
-        } else if text.contains("constraint") || text.contains("illegal move") || text.contains("never deleted") {
-            StoreError::LedgerRefused(text)
-        } else {
-            StoreError::LedgerUnavailable(format!("{text} in {statement}"))
-        }
-    })
+    run().map_err(|error: rusqlite::Error| StoreError::from_sqlite_error(error.to_string()))
 }
 
 async fn run_postgres(
@@ -144,11 +135,7 @@ async fn run_postgres(
     let params: Vec<_> = params.iter().map(|param| &**param as &(dyn ToSql + Sync)).collect();
     let rows = client.query(&statement, &params).await.map_err(|error| {
         let text = format!("{error:?} in {statement}");
-        match error.code().map(|code| code.code()) {
-            Some("42P01") => StoreError::LedgerNotMigrated(text),
-            Some("23505" | "23514" | "23503" | "P0001" | "42710" | "42P07") => StoreError::LedgerRefused(text),
-            _ => StoreError::LedgerUnavailable(text),
-        }
+        StoreError::from_postgres_error(error.code().map(tokio_postgres::error::SqlState::code), text)
     })?;
     Ok(rows
         .iter()

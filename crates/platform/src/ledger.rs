@@ -162,7 +162,7 @@ async fn run_sqlite(
         SqlValue::Text(text) => sqlite::Value::Text(text),
     });
     let rows = async { connection.execute(statement, params).await?.collect().await };
-    let rows = rows.await.map_err(|error| classify(error.to_string()))?;
+    let rows = rows.await.map_err(sqlite_error)?;
     Ok(rows
         .into_iter()
         .map(|row| {
@@ -201,7 +201,7 @@ async fn run_postgres(
         }
         result.result().await.map(|()| rows)
     };
-    let rows = rows.await.map_err(|error| classify(without_url(&format!("{error:?}"))))?;
+    let rows = rows.await.map_err(|error| postgres_error(&error))?;
     let value = |value| match value {
         pg::DbValue::Int64(number) => SqlValue::Int(number),
         pg::DbValue::Int32(number) => SqlValue::Int(i64::from(number)),
@@ -211,29 +211,19 @@ async fn run_postgres(
     Ok(rows.into_iter().map(|row| row.into_iter().map(value).collect()).collect())
 }
 
-/// Classifies an error by its text: Spin gives nothing else.
-///
-/// `illegal move` and `never deleted` are the messages of the ledger's own triggers. The codes are PostgreSQL's: 42P01
-/// undefined table; 23503, 23505 and 23514 violated constraints; P0001 `RAISE EXCEPTION` in a trigger.
-fn classify(text: String) -> StoreError {
-    let lower = text.to_ascii_lowercase();
-    let contains_any = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-    if contains_any(&["no such table", "no such column", "42p01", "undefined_table", "undefinedtable"]) {
-        StoreError::LedgerNotMigrated(text)
-    } else if contains_any(&[
-        "constraint",
-        "illegal move",
-        "never deleted",
-        "23505",
-        "23514",
-        "23503",
-        "p0001",
-        "already exists",
-    ]) {
-        StoreError::LedgerRefused(text)
-    } else {
-        StoreError::LedgerUnavailable(text)
+fn sqlite_error(error: sqlite::Error) -> StoreError {
+    match error {
+        sqlite::Error::Io(text) => StoreError::from_sqlite_error(text),
+        other => StoreError::LedgerUnavailable(other.to_string()),
     }
+}
+
+fn postgres_error(error: &pg::Error) -> StoreError {
+    let sqlstate = match error {
+        pg::Error::PgError(pg::PgError::QueryFailed(pg::QueryError::DbError(error))) => Some(error.code.as_str()),
+        _ => None,
+    };
+    StoreError::from_postgres_error(sqlstate, without_url(&format!("{error:?}")))
 }
 
 /// Removes URLs from an error's text: the ledger's contains a password.

@@ -6,13 +6,15 @@
 //! # Errors
 //!
 //! Functions of these modules return a [`StoreError`](crate::ports::StoreError): `LedgerUnavailable` if the statement
-//! may or may not have run, `LedgerRefused` if a constraint rejected it and nothing was changed, `LedgerNotMigrated` if
-//! the tables do not exist yet, `Malformed` if a row cannot be parsed. Functions document errors that mean more.
+//! may or may not have run, `LedgerRefused` if a constraint rejected it and nothing was changed, `LedgerDataException` if
+//! a value cannot be stored, `LedgerNotMigrated` if the tables do not exist yet, `Malformed` if a row cannot be parsed.
+//! Functions document errors that mean more.
 
 pub mod activities;
 pub mod addresses;
 pub mod backlog;
 pub mod epochs;
+pub mod errors;
 pub mod events;
 pub mod leases;
 pub mod orders;

@@ -26,6 +26,9 @@ pub enum StoreError {
     /// A constraint of the ledger rejected the statement, which changed nothing.
     #[error("the ledger refused: {0}")]
     LedgerRefused(String),
+    /// The ledger cannot store a value of the statement, which changed nothing. A retry has the same result.
+    #[error("the ledger cannot store a value: {0}")]
+    LedgerDataException(String),
     /// A reply, a row or a setting does not have the expected form.
     #[error("an answer that cannot be read: {0}")]
     Malformed(String),
@@ -128,7 +131,7 @@ pub trait Sql {
     /// Runs one statement and returns all of its rows.
     ///
     /// # Errors
-    /// `LedgerUnavailable`, `LedgerNotMigrated` or `LedgerRefused`.
+    /// `LedgerUnavailable`, `LedgerNotMigrated`, `LedgerRefused` or `LedgerDataException`.
     fn run(
         &self,
         statement: &str,

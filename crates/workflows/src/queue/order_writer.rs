@@ -3,6 +3,9 @@
 //! Messages are delivered at least once, and each order is written exactly once: its number is the ledger's primary
 //! key. The message of an order is acknowledged only by the Redis script that applies the outcome, so a crash at any
 //! point here leaves a message that is redelivered.
+//!
+//! An order fails only if the ledger refuses that very order. After any other error its message stays in the stream
+//! (D8).
 
 use std::{collections::HashMap, ops::AddAssign, time::Instant};
 
@@ -16,7 +19,7 @@ use crate::{
         activities, epochs,
         orders::{self, NewOrder},
     },
-    ports::{Redis, Sql, StoreError},
+    ports::{Dialect, Redis, Sql, StoreError},
     queue::{
         dead_letters,
         stream::{self, Message},
@@ -30,8 +33,11 @@ pub const BATCH_SIZE: usize = 500;
 /// How long a message is left to the writer that read it before another writer may reclaim it, in milliseconds.
 pub const REDELIVER_AFTER_MS: i64 = 10_000;
 
-/// Deliveries after which a message is written alone, in a batch of one, and becomes a dead letter if that fails (D4).
+/// Deliveries after which a message is written alone, so that it cannot hold up the others (D4).
 pub const MAX_DELIVERIES: i64 = 5;
+
+/// Messages whose insert may fail when [`write_reclaimed`] writes them alone; the rest waits for the next call.
+const MAX_FAILED_ALONE: usize = 8;
 
 /// Reason of a dead letter: the ledger has no units of the SKU left. `lua/settle.lua` compares this word.
 pub(crate) const NO_ROOM: &str = "no_room_in_ledger";
@@ -39,7 +45,7 @@ pub(crate) const NO_ROOM: &str = "no_room_in_ledger";
 /// Reason of a dead letter: the buyer holds too many units.
 const LIMIT_REACHED: &str = "limit_reached_in_ledger";
 
-/// Reason of a dead letter: the message was delivered too often, and could not be written alone either.
+/// Reason of a dead letter: the ledger cannot store a value of the order.
 const UNDELIVERABLE: &str = "undeliverable";
 
 /// What writing one batch did, or several if added up.
@@ -49,8 +55,10 @@ pub struct WriteReport {
     pub messages: usize,
     /// Orders that were queued and are in the ledger now.
     pub written: usize,
-    /// Orders that could not be written: they failed, are dead letters, and hold no units.
+    /// Orders that the ledger refused: they failed, are dead letters, and hold no units.
     pub failed: usize,
+    /// Orders about which the ledger gave no answer: their messages stay in the stream.
+    pub unanswered: usize,
 }
 
 impl AddAssign for WriteReport {
@@ -58,6 +66,7 @@ impl AddAssign for WriteReport {
         self.messages += other.messages;
         self.written += other.written;
         self.failed += other.failed;
+        self.unanswered += other.unanswered;
     }
 }
 
@@ -75,9 +84,11 @@ pub async fn write_new<R: Redis, S: Sql>(
     write_messages(redis, sql, activity, &messages, now).await
 }
 
-/// Writes one batch of messages that some writer read at least `idle_ms` ago and never acknowledged. A message that was
-/// delivered more than [`MAX_DELIVERIES`] times is written alone, so that it cannot hold up the others, and becomes
-/// a dead letter if that fails (D4).
+/// Writes one batch of messages that some writer read at least `idle_ms` ago and never acknowledged.
+///
+/// Messages that were delivered more than [`MAX_DELIVERIES`] times are a batch of their own. If that fails, each of them
+/// is written alone, starting at another one each time, so that one whose insert always fails cannot hold up the
+/// others. Those that fail alone are counted as `unanswered`.
 ///
 /// # Errors
 /// [`StoreError`]; the messages that were reclaimed are redelivered.
@@ -93,18 +104,41 @@ pub async fn write_reclaimed<R: Redis, S: Sql>(
         return Ok(WriteReport::default());
     }
     let exhausted = stream::delivered_more_than(redis, activity, &messages, MAX_DELIVERIES).await?;
-    let (exhausted, retryable): (Vec<_>, Vec<_>) =
+    let (mut exhausted, retryable): (Vec<_>, Vec<_>) =
         messages.into_iter().partition(|message| exhausted.contains(&message.stream_id));
-    let mut report = write_messages(redis, sql, activity, &retryable, now).await?;
-    for message in &exhausted {
-        report += match write_messages(redis, sql, activity, std::slice::from_ref(message), now).await {
-            Err(error @ (StoreError::LedgerUnavailable(_) | StoreError::Malformed(_))) => {
-                dead_letter_exhausted(redis, sql, activity, message, now).await.map_err(|_| error)?
-            }
-            other => other?,
-        };
-    }
+    let retried = write_messages(redis, sql, activity, &retryable, now).await;
+    let mut report = match write_messages(redis, sql, activity, &exhausted, now).await {
+        Ok(report) => report,
+        Err(_) => {
+            let first = usize::try_from(now.0).unwrap_or_default() % exhausted.len();
+            exhausted.rotate_left(first);
+            write_each_alone(redis, sql, activity, &exhausted, now).await
+        }
+    };
+    report += retried?;
     Ok(report)
+}
+
+async fn write_each_alone<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activity: &ActivityId,
+    messages: &[Message],
+    now: Millis,
+) -> WriteReport {
+    let (mut report, mut failed_alone) = (WriteReport::default(), 0);
+    for (index, message) in messages.iter().enumerate() {
+        match write_messages(redis, sql, activity, std::slice::from_ref(message), now).await {
+            Ok(written) => report += written,
+            Err(_) => failed_alone += 1,
+        }
+        if failed_alone == MAX_FAILED_ALONE {
+            failed_alone += messages.len() - index - 1;
+            break;
+        }
+    }
+    report += WriteReport { messages: failed_alone, unanswered: failed_alone, ..WriteReport::default() };
+    report
 }
 
 /// Drains a stream for up to `batches` batches, so that other activities get their turn. Two batches are in flight at a
@@ -159,12 +193,20 @@ async fn write_messages<R: Redis, S: Sql>(
     if orders.is_empty() {
         return Ok(report);
     }
-    insert(sql, activity, &orders, now).await?;
+    let (answers, insert_error) = match insert(sql, activity, &orders, now).await {
+        Ok(answers) => (answers, None),
+        // The ledger may have an order although its insert, alone, never gets an answer.
+        Err(error) if orders.len() == 1 => (vec![InsertAnswer::Accepted], Some(error)),
+        Err(error) => return Err(error),
+    };
 
     // An order that the ledger has was inserted now or earlier; either way its state is applied in Redis. An order that
-    // the ledger does not have did not fit, or was accepted in an older epoch, by Redis data that was replaced since.
+    // the ledger does not have was refused, or was accepted in an older epoch, by Redis data that was replaced since.
     let states = orders::load_states(sql, activity, &orders).await?;
     let any_missing = states.iter().any(Option::is_none);
+    if let Some(error) = insert_error.filter(|_| any_missing) {
+        return Err(error);
+    }
     let epoch = if any_missing { epochs::load(sql, activity).await? } else { 0 };
     if any_missing && epoch == 0 {
         // A ledger without an epoch for this activity does not know the activity and proves nothing about its orders
@@ -174,7 +216,7 @@ async fn write_messages<R: Redis, S: Sql>(
     let remaining = if any_missing { activities::remaining_units(sql, activity).await? } else { HashMap::new() };
 
     let (mut transitions, mut letters, mut outdated) = (Vec::with_capacity(orders.len()), Vec::new(), Vec::new());
-    for ((message, order), state) in readable.into_iter().zip(orders).zip(states) {
+    for (((message, order), state), answer) in readable.into_iter().zip(orders).zip(states).zip(answers) {
         if let Some(mut state) = state {
             // A ledger that was restored from a backup has an older epoch than the gate that counts the order.
             state.epoch = state.epoch.max(order.epoch);
@@ -185,11 +227,18 @@ async fn write_messages<R: Redis, S: Sql>(
             });
             continue;
         }
-        report.failed += 1;
         let from_old_epoch = order.epoch < epoch;
+        if !from_old_epoch && !answer.is_refusal(sql.dialect()) {
+            // The ledger lost the row after it accepted it, for example by a failover: write the message again.
+            report.unanswered += 1;
+            continue;
+        }
+        report.failed += 1;
         let fits = remaining.get(&order.sku).is_some_and(|units| order.quantity <= *units);
         let reason = if from_old_epoch {
             stream::OLD_EPOCH
+        } else if answer == InsertAnswer::CannotStore {
+            UNDELIVERABLE
         } else if fits {
             LIMIT_REACHED
         } else {
@@ -218,45 +267,48 @@ async fn write_messages<R: Redis, S: Sql>(
     Ok(report)
 }
 
-/// Moves a message that could not be written alone to the dead letters. Its order becomes `failed`; an operator can
-/// requeue it. If the dead letter cannot be recorded either, the message stays in the stream.
-async fn dead_letter_exhausted<R: Redis, S: Sql>(
-    redis: &R,
-    sql: &S,
-    activity: &ActivityId,
-    message: &Message,
-    now: Millis,
-) -> Result<WriteReport, StoreError> {
-    let Ok(order) = &message.order else { return Ok(WriteReport::default()) };
-    // D8: the row may exist although the insert was never answered. Then the order has not failed.
-    if let Some(row) = orders::load(sql, &order.order_no).await? {
-        apply_transitions(redis, activity, &[row.to_transition(message.stream_id.clone())]).await?;
-        return Ok(WriteReport { messages: 1, ..WriteReport::default() });
+/// What the ledger answered to the insert of an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InsertAnswer {
+    /// The statement ran. The order is new, was there before, or was left out.
+    Accepted,
+    /// A constraint rejected the order alone.
+    Refused,
+    /// A value of the order alone cannot be stored.
+    CannotStore,
+}
+
+impl InsertAnswer {
+    /// Whether an order of the ledger's epoch that the ledger does not have was refused. SQLite leaves out an order that
+    /// does not fit; PostgreSQL returns an error for it.
+    pub(crate) fn is_refusal(self, dialect: Dialect) -> bool {
+        self != Self::Accepted || dialect == Dialect::Sqlite
     }
-    dead_letters::record(sql, &[(order.order_no.to_string(), stream::encode_order(order), UNDELIVERABLE)], now).await?;
-    apply_transitions(redis, activity, &[failed_transition(order, UNDELIVERABLE, &message.stream_id)]).await?;
-    Ok(WriteReport { messages: 1, failed: 1, ..WriteReport::default() })
 }
 
 /// Inserts a batch. If the ledger refuses it as a whole, inserts the orders one at a time, so that one cannot hold up
-/// the others.
+/// the others. Returns the answer for each order.
 pub(crate) async fn insert<S: Sql>(
     sql: &S,
     activity: &ActivityId,
     orders: &[&NewOrder],
     now: Millis,
-) -> Result<(), StoreError> {
-    match orders::insert(sql, activity, orders, now).await {
-        Err(StoreError::LedgerRefused(_)) => {}
-        other => return other,
+) -> Result<Vec<InsertAnswer>, StoreError> {
+    let insert = async |orders: &[&NewOrder]| match orders::insert(sql, activity, orders, now).await {
+        Ok(()) => Ok(InsertAnswer::Accepted),
+        Err(StoreError::LedgerRefused(_)) => Ok(InsertAnswer::Refused),
+        Err(StoreError::LedgerDataException(_)) => Ok(InsertAnswer::CannotStore),
+        Err(error) => Err(error),
+    };
+    let answer = insert(orders).await?;
+    if answer == InsertAnswer::Accepted || orders.len() == 1 {
+        return Ok(vec![answer; orders.len()]);
     }
+    let mut answers = Vec::with_capacity(orders.len());
     for order in orders {
-        match orders::insert(sql, activity, &[order], now).await {
-            Ok(()) | Err(StoreError::LedgerRefused(_)) => {}
-            Err(error) => return Err(error),
-        }
+        answers.push(insert(&[order]).await?);
     }
-    Ok(())
+    Ok(answers)
 }
 
 /// Moves messages that cannot be parsed to the dead letters, and deletes them from the stream: they hold no order.

@@ -28,7 +28,7 @@ use crate::{
     ports::{Redis, RedisArg, Sql, StoreError},
     queue::{
         dead_letters,
-        order_writer::{self, NO_ROOM},
+        order_writer::{self, InsertAnswer, NO_ROOM},
         stream,
     },
     reply::Reply,
@@ -134,10 +134,13 @@ async fn write_batch<R: Redis, S: Sql>(
     }
     let new: Vec<_> = orders.iter().map(|order| to_new_order(order, epoch)).collect();
     let new: Vec<_> = new.iter().collect();
-    if live {
-        order_writer::insert(sql, activity, &new, now).await?;
-    }
+    let answers = if live { order_writer::insert(sql, activity, &new, now).await? } else { Vec::new() };
     let states = orders::load_states(sql, activity, &new).await?;
+    // D8: neither refund nor fail an order that the ledger accepted and does not have.
+    let is_lost = |(state, answer): (&Option<_>, &InsertAnswer)| state.is_none() && !answer.is_refusal(sql.dialect());
+    if states.iter().zip(&answers).any(is_lost) {
+        return Err(StoreError::LedgerUnavailable("an order vanished after it was inserted".to_owned()));
+    }
     let (keys, mut letters, mut records) = (Keys::of(activity), Vec::new(), Vec::new());
     for ((order, new), state) in orders.iter().zip(new).zip(states) {
         match (state, order.status) {

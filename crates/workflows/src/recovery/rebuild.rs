@@ -117,6 +117,10 @@ async fn try_rebuild<R: Redis, S: Sql>(
     // Write what is left in the stream first, so that the ledger has every order.
     for _ in 0..MAX_DRAIN_ROUNDS {
         let reclaimed = order_writer::write_reclaimed(redis, sql, id, now, 0).await?;
+        if reclaimed.unanswered > 0 {
+            // The new epoch would fail these orders (D8).
+            return Err(StoreError::LedgerUnavailable("it gave no answer about an order in the stream".to_owned()));
+        }
         if reclaimed.messages + order_writer::write_new(redis, sql, id, now).await?.messages == 0 {
             break;
         }

@@ -62,8 +62,10 @@ pub struct Report {
     pub written: usize,
     /// Orders written from messages that another writer had read and not acknowledged.
     pub redelivered: usize,
-    /// Orders that could not be written.
+    /// Orders that the ledger refused.
     pub failed: usize,
+    /// Orders about which the ledger gave no answer: their messages stay in the stream.
+    pub unanswered: usize,
     /// Gates deleted because their epoch is older than the ledger's: these activities need a rebuild.
     pub fenced: usize,
     /// Activities that are published or paused, have not ended, and have no complete gate in Redis: they need a
@@ -282,5 +284,6 @@ pub async fn drain_batch<R: Redis, S: Sql>(
     report.redelivered += reclaimed.written;
     report.written += new.written;
     report.failed += reclaimed.failed + new.failed;
+    report.unanswered += reclaimed.unanswered + new.unanswered;
     Ok(reclaimed.messages == order_writer::BATCH_SIZE || new.messages == order_writer::BATCH_SIZE)
 }
