@@ -36,7 +36,7 @@ use workflows::{
     },
     ports::SqlValue,
     queue::order_writer,
-    recovery::sweep,
+    recovery::{report::Report, sweep},
 };
 
 use crate::stores::{RealLedger, RealRedis};
@@ -303,9 +303,22 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         callbacks::apply(&self.redis, &self.sql, &callback, NOW).await
     }
 
+    /// Records the callback that one unit's price was paid, without applying it.
+    pub async fn record_payment(&self, order_no: &OrderNo, received_at: Millis) {
+        let callback = ProviderCallback {
+            id: format!("recorded-{order_no}"),
+            kind: "payment.succeeded".to_owned(),
+            order_no: order_no.to_string(),
+            payment_id: "pay".to_owned(),
+            money: Money::new(100, "EUR"),
+            ..ProviderCallback::default()
+        };
+        workflows::ledger::payments::record_callback(&self.sql, &callback, received_at).await.unwrap();
+    }
+
     /// Expires one batch of due orders, one hour after [`NOW`]. Returns how many.
     pub async fn expire_orders(&self) -> Result<usize, StoreError> {
-        sweep::expire(&self.redis, &self.sql, NOW.plus(3_600_000), None).await
+        sweep::expire(&self.redis, &self.sql, &self.activity, NOW.plus(3_600_000), None).await
     }
 
     /// Writes, settles and applies what a crash left behind, two hours after [`NOW`], until nothing is left.
@@ -314,9 +327,11 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         for _ in 0..20 {
             let reclaimed = self.write_reclaimed().await.unwrap();
             let new = order_writer::write_new(&self.redis, &self.sql, &self.activity, NOW).await.unwrap();
-            let settled = sweep::settle(&self.redis, &self.sql, later, &mut 0).await.unwrap();
-            let finished = callbacks::apply_pending(&self.redis, &self.sql, later, 100, &mut 0).await.unwrap();
-            if reclaimed.messages + new.messages + settled + finished == 0 {
+            let (examined, _) = sweep::settle(&self.redis, &self.sql, &self.activity, later).await.unwrap();
+            let mut report = Report::default();
+            let pending = callbacks::apply_pending(&self.redis, &self.sql, later, 100, &mut 0, &mut report).await;
+            assert_eq!(report.failures, [], "a store failed on the recovery");
+            if reclaimed.messages + new.messages + examined + pending.unwrap() == 0 {
                 return;
             }
         }

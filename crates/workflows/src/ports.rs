@@ -128,6 +128,9 @@ pub trait Sql {
     /// The ledger's SQL dialect.
     fn dialect(&self) -> Dialect;
 
+    /// Begins an independent piece of work: a statement that timed out in an earlier one does not make this one fail.
+    fn forget_timeouts(&self) {}
+
     /// Runs one statement and returns all of its rows.
     ///
     /// # Errors
