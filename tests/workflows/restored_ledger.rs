@@ -22,9 +22,8 @@ use workflows::{
     ports::Dialect,
     queue::{dead_letters, order_writer},
     recovery::{
-        gates,
         rebuild::{RebuildOutcome, rebuild},
-        report::Report,
+        sweep,
     },
 };
 
@@ -85,9 +84,9 @@ impl RealFixture {
     }
 
     pub async fn check_gates(&self) -> (usize, usize) {
-        let mut report = Report::default();
+        let mut report = sweep::Report::default();
         let all = std::slice::from_ref(&self.activity);
-        gates::check_gates(&self.redis, &self.sql, all, TICKET_SECRET, NOW, &mut report).await.unwrap();
+        sweep::check_gates(&self.redis, &self.sql, all, TICKET_SECRET, NOW, &mut report).await.unwrap();
         (report.fenced, report.caught_up)
     }
 }
