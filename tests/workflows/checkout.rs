@@ -62,7 +62,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
     /// Runs the sweep of due orders: closes their sessions, then expires them. Returns how many orders expired.
     pub async fn sweep_due(&self, provider: &FakeProvider, now: Millis) -> usize {
         close_due(&self.redis, &self.sql, provider, now, 100).await.unwrap();
-        sweep::expire(&self.redis, &self.sql, now, None).await.unwrap()
+        sweep::expire(&self.redis, &self.sql, &self.activity, now, None).await.unwrap()
     }
 }
 
@@ -305,7 +305,11 @@ async fn a_session_closed_by_the_sweeper_during_checkout_is_replaced_in_the_exte
         };
         assert_eq!(order.pay_by, Some(DUE), "{ledger}: extended");
         assert_eq!(order.checkout_url, Some(format!("https://provider.example/cs-{order_no}-2")), "{ledger}");
-        assert_eq!(sweep::expire(&fixture.redis, &fixture.sql, due, None).await.unwrap(), 0, "{ledger}");
+        assert_eq!(
+            sweep::expire(&fixture.redis, &fixture.sql, &fixture.activity, due, None).await.unwrap(),
+            0,
+            "{ledger}"
+        );
         assert_eq!(fixture.redis_checkout_url(&order_no).await, order.checkout_url, "{ledger}");
     }
 }

@@ -16,8 +16,9 @@ use workflows::{
         order_writer, stream,
     },
     recovery::{
+        gates,
         rebuild::{RebuildOutcome, rebuild},
-        sweep,
+        report::Report,
     },
 };
 
@@ -171,12 +172,12 @@ async fn an_old_redis_that_comes_back_is_fenced_by_its_first_message() {
 async fn an_old_redis_that_comes_back_is_fenced_by_the_sweeper() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 1).await;
-        let mut report = sweep::Report::default();
+        let mut report = Report::default();
         let all = [fixture.activity.clone()];
-        sweep::check_gates(&fixture.redis, &fixture.sql, &all, TICKET_SECRET, NOW, &mut report).await.unwrap();
+        gates::check_gates(&fixture.redis, &fixture.sql, &all, TICKET_SECRET, NOW, &mut report).await.unwrap();
         assert_eq!(report.fenced, 0, "{ledger}: a gate of the current epoch was fenced");
         epochs::raise(&fixture.sql, &fixture.activity, 1, 0).await.unwrap();
-        sweep::check_gates(&fixture.redis, &fixture.sql, &all, TICKET_SECRET, NOW, &mut report).await.unwrap();
+        gates::check_gates(&fixture.redis, &fixture.sql, &all, TICKET_SECRET, NOW, &mut report).await.unwrap();
         assert_eq!(report.fenced, 1, "{ledger}");
         let refused = fixture.reserve(1, "ada", 1).await.unwrap().outcome;
         assert_eq!(refused, ReserveOutcome::Refused(Code::NotReady, 0), "{ledger}");

@@ -7,7 +7,7 @@ use workflows::{
     ledger::activities,
     ports::RedisValue,
     queue::order_writer,
-    recovery::sweep,
+    recovery::{gates, report::Report, sweep},
 };
 
 use crate::{
@@ -36,7 +36,7 @@ async fn draining_an_activity_whose_keys_expired_creates_no_keys() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
         delete_redis_keys(&fixture).await;
-        let mut report = sweep::Report::default();
+        let mut report = Report::default();
         sweep::drain_batch(&fixture.redis, &fixture.sql, &fixture.activity, NOW, &mut report).await.unwrap();
         order_writer::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, 2).await.unwrap();
         assert_eq!(fixture.remaining_keys().await, [], "{ledger}");
@@ -60,7 +60,7 @@ async fn orders_of_a_stream_that_lost_its_group_are_written() {
 async fn an_activity_is_unlisted_only_after_it_ended_and_its_keys_expired() {
     for ledger in LEDGERS {
         let fixture = isolated(new_fixture(ledger, 2, 1).await);
-        let unlist_ended = async |now| sweep::unlist_ended(&fixture.redis, &fixture.sql, now).await.unwrap();
+        let unlist_ended = async |now| gates::unlist_ended(&fixture.redis, &fixture.sql, now).await.unwrap();
         assert_eq!((unlist_ended(AFTER_END).await, fixture.is_listed().await), (0, true), "{ledger}: it has a gate");
         fixture.reserve(1, "ada", 1).await.unwrap();
         let gate = Keys::of(&fixture.activity).named("gate");

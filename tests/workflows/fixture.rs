@@ -36,7 +36,7 @@ use workflows::{
     },
     ports::SqlValue,
     queue::order_writer,
-    recovery::sweep,
+    recovery::{report::Report, sweep},
 };
 
 use crate::stores::{RealLedger, RealRedis};
@@ -45,13 +45,13 @@ use crate::stores::{RealLedger, RealRedis};
 pub const TICKET_SECRET: &str = "kX9v2mQ7Lr4tY8wZ1nB6cD3fG5hJ0pS-";
 
 /// Servers that all tests share. Each test has its own activity, and its own database file or schema.
-pub struct Servers {
+struct Servers {
     redis: RedisServer,
-    pub postgres: Postgres,
+    postgres: Postgres,
     temp_dir: TempDir,
 }
 
-pub fn servers() -> &'static Servers {
+fn servers() -> &'static Servers {
     static SERVERS: OnceLock<Servers> = OnceLock::new();
     SERVERS.get_or_init(|| {
         let temp_dir = TempDir::new().unwrap();
@@ -102,16 +102,11 @@ pub async fn new_fixture(ledger: &str, total: i64, per_user: i64) -> Fixture<Rea
             RealLedger::postgres(&format!("{}english", url.strip_suffix("postgres").unwrap()), "public").await
         }
     };
-    publish(redis, sql, &format!("sale-{}-{number}", std::process::id()), total, per_user).await
-}
-
-/// Creates the ledger's tables, and publishes an activity.
-pub async fn publish<R: Redis, S: Sql>(redis: R, sql: S, id: &str, total: i64, per_user: i64) -> Fixture<R, S> {
     schema::migrate(&sql).await.unwrap();
     let fixture = Fixture {
         redis,
         sql,
-        activity: ActivityId::parse(id).unwrap(),
+        activity: ActivityId::parse(&format!("sale-{}-{number}", std::process::id())).unwrap(),
         sku: SkuId::parse("phone").unwrap(),
         start_key: String::new(),
         per_user,
@@ -308,9 +303,22 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         callbacks::apply(&self.redis, &self.sql, &callback, NOW).await
     }
 
+    /// Records the callback that one unit's price was paid, without applying it.
+    pub async fn record_payment(&self, order_no: &OrderNo, received_at: Millis) {
+        let callback = ProviderCallback {
+            id: format!("recorded-{order_no}"),
+            kind: "payment.succeeded".to_owned(),
+            order_no: order_no.to_string(),
+            payment_id: "pay".to_owned(),
+            money: Money::new(100, "EUR"),
+            ..ProviderCallback::default()
+        };
+        workflows::ledger::payments::record_callback(&self.sql, &callback, received_at).await.unwrap();
+    }
+
     /// Expires one batch of due orders, one hour after [`NOW`]. Returns how many.
     pub async fn expire_orders(&self) -> Result<usize, StoreError> {
-        sweep::expire(&self.redis, &self.sql, NOW.plus(3_600_000), None).await
+        sweep::expire(&self.redis, &self.sql, &self.activity, NOW.plus(3_600_000), None).await
     }
 
     /// Writes, settles and applies what a crash left behind, two hours after [`NOW`], until nothing is left.
@@ -319,9 +327,11 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         for _ in 0..20 {
             let reclaimed = self.write_reclaimed().await.unwrap();
             let new = order_writer::write_new(&self.redis, &self.sql, &self.activity, NOW).await.unwrap();
-            let settled = sweep::settle(&self.redis, &self.sql, later, &mut 0).await.unwrap();
-            let finished = callbacks::apply_pending(&self.redis, &self.sql, later, 100, &mut 0).await.unwrap();
-            if reclaimed.messages + new.messages + settled + finished == 0 {
+            let (examined, _) = sweep::settle(&self.redis, &self.sql, &self.activity, later).await.unwrap();
+            let mut report = Report::default();
+            let pending = callbacks::apply_pending(&self.redis, &self.sql, later, 100, &mut 0, &mut report).await;
+            assert_eq!(report.failures, [], "a store failed on the recovery");
+            if reclaimed.messages + new.messages + examined + pending.unwrap() == 0 {
                 return;
             }
         }

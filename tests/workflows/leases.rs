@@ -59,7 +59,9 @@ async fn a_sweeper_that_lost_its_lease_expires_nothing() {
         let lost = leases::acquire(&fixture.sql, sweep::LEASE, "a", NOW, 1_000).await.unwrap().expect("free");
         let held =
             leases::acquire(&fixture.sql, sweep::LEASE, "b", NOW.plus(1_000), 1_000).await.unwrap().expect("run out");
-        let expire = async |lease| sweep::expire(&fixture.redis, &fixture.sql, later, Some(lease)).await.unwrap();
+        let expire = async |lease| {
+            sweep::expire(&fixture.redis, &fixture.sql, &fixture.activity, later, Some(lease)).await.unwrap()
+        };
         assert_eq!(expire(&lost).await, 0, "{ledger}");
         assert_eq!(fixture.units().await, (0, 3, 0), "{ledger}");
         assert_eq!(expire(&held).await, 1, "{ledger}");

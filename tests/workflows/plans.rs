@@ -20,7 +20,9 @@ use workflows::{
         event_delivery::{WebhookTarget, deliver_due},
     },
     recovery::{
+        gates,
         rebuild::{RebuildOutcome, rebuild},
+        report::Report,
         sweep,
     },
 };
@@ -68,11 +70,9 @@ async fn insert_other_orders(fixture: &RealFixture) {
     let sql = &fixture.sql;
     let id = |n| format!("{}-{n}", fixture.activity);
     for n in 0..10 {
-        let copy = "INSERT INTO activities SELECT ?1, spec, starts_at, ends_at, pay_timeout_ms, pay_extension_ms, \
+        let copy = "INSERT INTO activities SELECT ?1, spec, '[[\"phone\", -1]]', starts_at, ends_at, pay_timeout_ms, pay_extension_ms, \
              per_user, refund_restocks, state, nonce, version, updated_at FROM activities WHERE id = ?2";
         sql.run(copy, vec![id(n).into(), fixture.activity.as_str().into()]).await.unwrap();
-        let sku = "INSERT INTO skus (activity, sku, total) VALUES (?1, 'phone', -1)";
-        sql.run(sku, vec![id(n).into()]).await.unwrap();
         let (numbers, hex) = match sql.dialect() {
             Dialect::Sqlite => (
                 "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?2) ",
@@ -122,14 +122,14 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     // A sweep.
     let later = NOW.plus(7_200_000);
     let activities = [fixture.activity.clone()];
-    let mut report = sweep::Report::default();
-    sweep::check_gates(&fixture.redis, sql, &activities, TICKET_SECRET, later, &mut report).await.unwrap();
+    let mut report = Report::default();
+    gates::check_gates(&fixture.redis, sql, &activities, TICKET_SECRET, later, &mut report).await.unwrap();
     sweep::drain_batch(&fixture.redis, sql, &fixture.activity, NOW, &mut report).await.unwrap();
     sessions::close_due(&fixture.redis, sql, &provider, later, 16).await.unwrap();
     fixture.expire_orders().await.unwrap();
-    sweep::settle(&fixture.redis, sql, later, &mut 0).await.unwrap();
-    callbacks::apply_pending(&fixture.redis, sql, later, 200, &mut 0).await.unwrap();
-    sweep::unlist_ended(&fixture.redis, sql, Millis(i64::MAX / 2)).await.unwrap();
+    sweep::settle(&fixture.redis, sql, &fixture.activity, later).await.unwrap();
+    callbacks::apply_pending(&fixture.redis, sql, later, 200, &mut 0, &mut report).await.unwrap();
+    gates::unlist_ended(&fixture.redis, sql, Millis(i64::MAX / 2)).await.unwrap();
     sweep::count_remaining(&fixture.redis, sql, &activities, later).await.unwrap();
     addresses::erase(sql, later, 1_000).await.unwrap();
     events::erase(sql, later, 1_000).await.unwrap();

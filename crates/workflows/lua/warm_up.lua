@@ -4,7 +4,7 @@
 -- can run in between. A gate that is missing or of an older epoch is only created by a rebuild (G5), which counts what
 -- the ledger holds.
 --
--- KEYS  1 gate, 2 orders (stream), 3 stats, 4 queue, 5 winners
+-- KEYS  1 gate, 2 orders (stream), 3 queue, 4 stats, 5 winners
 -- ARGV  1 key prefix, 2 version, 3 stream group, 4 ends_at (ms), 5 retention after the end (ms), 6 the ledger's epoch,
 --       7 mode, 8 number of gate fields, then each field and its value, then for each SKU: id, total, price, currency,
 --       "1" if an operator lowers its total
@@ -31,20 +31,25 @@ local first_sku_arg = 9 + field_count * 2
 local skus, plan = {}, {}
 for i = first_sku_arg, #ARGV, 5 do
   local sku, total = ARGV[i], tonumber(ARGV[i + 1])
-  local counts = redis.call('HMGET', KEYS[3], 'held:' .. sku, 'sold:' .. sku)
-  local left = total < 0 and -1 or total - tonumber(counts[1] or 0) - tonumber(counts[2] or 0)
+  local counts = redis.call('HMGET', KEYS[4], 'held:' .. sku, 'sold:' .. sku)
+  local counted = tonumber(counts[1] or 0) + tonumber(counts[2] or 0)
+  local left = total < 0 and -1 or total - counted
   if total >= 0 and left < 0 then
     if ARGV[i + 4] == '1' then return { 'below', sku } end
     -- Redis may count units that the ledger is about to refuse (after it lost the last second of writes), or that a
     -- restored ledger lost. Then nothing is left, and the operator's other changes are applied.
     left = 0
   end
+  -- Units that settle.lua withheld stay out of the stock until fence.lua returns them.
+  local _, left_before, expected_before = read_stock(prefix, sku)
+  if left_before and total >= 0 then left = math.max(0, left - math.max(0, expected_before - left_before)) end
   skus[#skus + 1] = sku
   plan[#plan + 1] = { sku = sku, total = ARGV[i + 1], price = ARGV[i + 2], currency = ARGV[i + 3], left = left }
 end
 
 for i = 9, first_sku_arg - 1, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
-redis.call('HSET', KEYS[1], 'version', version, 'keep_until', keep_until, 'skus', table.concat(skus, ' '))
+redis.call('HSET', KEYS[1], 'version', version, 'keep_until', keep_until, 'skus', table.concat(skus, ' '),
+  'changed_at', time[1] * 1000 + math.floor(time[2] / 1000))
 for _, entry in ipairs(plan) do
   redis.call('HSET', KEYS[1], 'total:' .. entry.sku, entry.total, 'price:' .. entry.sku, entry.price,
     'currency:' .. entry.sku, entry.currency)

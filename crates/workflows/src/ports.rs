@@ -6,7 +6,7 @@ use std::future::Future;
 ///
 /// An unavailable store leaves the outcome unknown: the command may or may not have run. A refusal is a definite
 /// answer.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// Redis gave no usable answer: the command may or may not have run.
     #[error("Redis is unavailable: {0}")]
@@ -59,7 +59,7 @@ impl StoreError {
 pub type RedisArg = Vec<u8>;
 
 /// One element of a flattened Redis reply.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RedisValue {
     /// Null.
     Nil,
@@ -79,7 +79,7 @@ pub trait Redis {
 }
 
 /// A statement parameter or a column value.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SqlValue {
     /// SQL `NULL`.
     Null,
@@ -127,6 +127,9 @@ pub enum Dialect {
 pub trait Sql {
     /// The ledger's SQL dialect.
     fn dialect(&self) -> Dialect;
+
+    /// Begins an independent piece of work: a statement that timed out in an earlier one does not make this one fail.
+    fn forget_timeouts(&self) {}
 
     /// Runs one statement and returns all of its rows.
     ///

@@ -1,5 +1,8 @@
 //! Recovery: sweeping what is due or was left by a crash, rebuilding Redis, backfilling the ledger.
 
 pub mod backfill;
+pub mod gates;
 pub mod rebuild;
+pub mod report;
+mod restore;
 pub mod sweep;

@@ -43,7 +43,7 @@ scripts! {
     /// Marks a human check as used.
     ADMIT = "parts/limits" "admit";
     /// Applies order transitions of the ledger to Redis.
-    SETTLE = "settle";
+    SETTLE = "parts/stock" "settle";
     /// Reacquires released units for a late payment.
     REACQUIRE = "reacquire";
     /// Stores an order's payment session.
@@ -53,7 +53,7 @@ scripts! {
     /// Reads the gate and the stock.
     READ_GATE = "read_gate";
     /// Updates gate and stock from the ledger.
-    WARM_UP = "warm_up";
+    WARM_UP = "parts/stock" "warm_up";
     /// Marks the order writer idle if every message of the stream was delivered; those not acknowledged stay in it.
     WRITER_IDLE = "writer_idle";
     /// Reads all counters of an activity.
@@ -64,13 +64,13 @@ scripts! {
     /// epoch, marked `restoring`.
     RESET = "reset";
     /// Puts orders of the ledger back into Redis.
-    RESTORE = "restore";
+    RESTORE = "parts/stock" "restore";
     /// Reads the state of many orders of an epoch.
     READ_ORDERS = "read_orders";
     /// Completes a rebuild.
     FINISH = "finish";
-    /// Closes a gate of an older epoch, and removes messages of other epochs from the stream.
-    FENCE = "fence";
+    /// Compares the gate with the ledger, corrects the stock, and removes messages of other epochs from the stream.
+    FENCE = "parts/stock" "fence";
     /// Sets or clears a gate's load-shedding flag.
     SHED = "shed";
     /// Bans users and addresses.

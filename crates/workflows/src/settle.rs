@@ -1,6 +1,7 @@
 //! Applies order transitions of the ledger to Redis (`lua/settle.lua`).
 //!
-//! Repeating a transition changes nothing.
+//! Repeating a transition changes nothing. A change stays marked as unsettled in the ledger until a sweep finds, seconds
+//! later, that Redis still has it: Redis may lose its last writes.
 
 use domain::{
     ids::{ActivityId, OrderNo},
@@ -11,6 +12,7 @@ use domain::{
 use crate::{
     WRITER_GROUP,
     keys::Keys,
+    ledger::orders::OrderRow,
     ports::{Redis, StoreError},
     script::SETTLE,
 };
@@ -66,11 +68,18 @@ pub enum SettleOutcome {
     Fenced,
 }
 
+/// Settles the order of a row in Redis.
+///
+/// # Errors
+/// `RedisUnavailable` or `RedisRefused`; the sweeper settles the order.
+pub async fn settle_order<R: Redis>(redis: &R, row: &OrderRow) -> Result<(), StoreError> {
+    apply_transitions(redis, row.order.activity(), &[row.to_transition(String::new())]).await.map(|_| ())
+}
+
 /// Applies transitions of one activity, in order, [`BATCH_SIZE`] at a time. Returns one outcome per transition.
 ///
 /// # Errors
-/// `RedisUnavailable` or `RedisRefused`: some batches may have been applied. Their orders stay marked as unsettled in
-/// the ledger, and the sweeper settles them.
+/// `RedisUnavailable` or `RedisRefused`: some batches may have been applied. The sweeper applies the rest.
 pub async fn apply_transitions<R: Redis>(
     redis: &R,
     activity: &ActivityId,

@@ -9,7 +9,7 @@ use workflows::{
     cache::lease,
     ledger::events::set_enabled,
     queue::event_delivery::{self, TIMEOUT_MS, WebhookTarget},
-    recovery::sweep::{EVENTS_LEASE_KEY, Report},
+    recovery::{report::Report, sweep::EVENTS_LEASE_KEY},
 };
 
 use crate::budget::TIME_BUDGET;

@@ -4,7 +4,7 @@ use domain::time::Millis;
 use platform::{http::ApiError, ledger::SpinLedger, log, provider, redis::SpinRedis};
 use workflows::{
     payments::{callbacks, provider::RetryPolicy, refunds, sessions},
-    recovery::sweep::Report,
+    recovery::report::Report,
 };
 
 /// Maximum number of payment sessions closed at the provider in one round, concurrently.
@@ -20,19 +20,16 @@ const MAX_CALLBACKS: i64 = 200;
 ///
 /// Without a configured provider, only callbacks are finished; orders with an open payment session are released later.
 ///
-/// Callbacks of an activity that is being rebuilt cannot be finished now. `skipped_callbacks` counts those that earlier
-/// rounds of this sweep found: they are the oldest, and this round starts after them. It adds those that it finds
-/// itself.
+/// Callbacks of an activity that is being rebuilt, or that a store fails on, cannot be finished now. `skipped_callbacks`
+/// counts those that earlier rounds of this sweep found: they are the oldest, and this round starts after them. It adds
+/// those that it finds itself.
 pub async fn run_round(
     ledger: &SpinLedger,
     now: Millis,
     skipped_callbacks: &mut usize,
     report: &mut Report,
 ) -> Result<bool, ApiError> {
-    let skipped_before = *skipped_callbacks;
-    let finished = callbacks::apply_pending(&SpinRedis, ledger, now, MAX_CALLBACKS, skipped_callbacks).await?;
-    report.callbacks += finished;
-    let finished = finished + *skipped_callbacks - skipped_before;
+    let finished = callbacks::apply_pending(&SpinRedis, ledger, now, MAX_CALLBACKS, skipped_callbacks, report).await?;
     let Ok(provider) = provider::from_config(RetryPolicy::SWEEPER).await else { return Ok(finished > 0) };
     let outcome = sessions::close_due(&SpinRedis, ledger, &provider, now, MAX_SESSIONS).await?;
     for (order_no, reason) in &outcome.unanswered {

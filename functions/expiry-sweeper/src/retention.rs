@@ -7,7 +7,7 @@ use platform::{config, http::ApiError, ledger::SpinLedger, redis::SpinRedis};
 use workflows::{
     cache::lease,
     ledger::{addresses, events, payments},
-    recovery::sweep::{self, ERASE_LEASE_KEY, Report},
+    recovery::{gates, report::Report, sweep::ERASE_LEASE_KEY},
 };
 
 /// How often this runs, in milliseconds: the lease is not released but expires.
@@ -32,7 +32,7 @@ pub async fn erase(ledger: &SpinLedger, owner: &str, now: Millis, report: &mut R
     if !lease::hold(&SpinRedis, ERASE_LEASE_KEY, owner, INTERVAL_MS).await? {
         return Ok(());
     }
-    sweep::unlist_ended(&SpinRedis, ledger, now).await?;
+    gates::unlist_ended(&SpinRedis, ledger, now).await?;
     let days = config::get("address_retention_days").await.parse().ok().filter(|days| *days >= 0);
     let addresses_before = now.plus(-days.unwrap_or(ADDRESS_DAYS) * DAY_MS);
     let callbacks_before = now.plus(-CALLBACK_DAYS * DAY_MS);

@@ -3,14 +3,14 @@
 //! A lease in the ledger keeps sweeps from overlapping. Each step works in batches until it has nothing left to do or
 //! the time budget is used up.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use domain::{ids::ActivityId, time::Millis};
+use domain::time::Millis;
 use platform::{
     auth, config,
     http::{ApiError, Request, Response, method_not_allowed},
     ledger::SpinLedger,
-    random,
+    log, random,
     redis::SpinRedis,
 };
 use serde_json::json;
@@ -19,7 +19,11 @@ use ulid::Ulid;
 use workflows::{
     cache::listed_activities,
     ledger::leases::{self, Lease},
-    recovery::sweep::{self, LEASE, LEASE_MS, Report},
+    recovery::{
+        gates,
+        report::Report,
+        sweep::{self, LEASE, LEASE_MS},
+    },
 };
 
 use crate::{budget::TIME_BUDGET, events, payments, retention};
@@ -41,8 +45,13 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
     leases::release(&run.ledger, &run.lease).await?;
     result?;
     if events::switch_outbox(&run.ledger).await? {
+        let step = Instant::now();
         events::deliver(&run.ledger, &owner, run.started, &mut run.report).await?;
-        run.record_step("events");
+        run.report.add_time("events", step);
+    }
+    for (activity, error) in &run.report.failures {
+        let fields = [("activity", activity.as_str().into()), ("because", error.to_string().into())];
+        log::error("a sweep left this activity to the next one", &fields);
     }
     let mut document = json!(run.report);
     document["swept"] = true.into();
@@ -56,92 +65,57 @@ struct SweepRun {
     lease: Lease,
     now: Millis,
     started: Instant,
-    step_started: Instant,
     report: Report,
 }
 
 impl SweepRun {
     fn new(ledger: SpinLedger, lease: Lease, now: Millis) -> Self {
-        let started = Instant::now();
-        Self { ledger, lease, now, started, step_started: started, report: Report::default() }
+        Self { ledger, lease, now, started: Instant::now(), report: Report::default() }
     }
 
     /// Runs every step until it has nothing left to do, the time is up, or the lease is lost.
     async fn run_steps(&mut self, owner: &str) -> Result<(), ApiError> {
         let activities = listed_activities::list(&SpinRedis).await?;
         let secret = config::secret("ticket_secret").await?;
-        sweep::check_gates(&SpinRedis, &self.ledger, &activities, &secret, self.now, &mut self.report).await?;
-        self.record_step("fence");
-        // Half of the time at most, so that long queues do not delay the expiry of due orders.
-        self.drain(&activities, TIME_BUDGET / 2).await?;
-        self.run_rounds(TIME_BUDGET).await?;
+        let step = Instant::now();
+        let with_messages =
+            gates::check_gates(&SpinRedis, &self.ledger, &activities, &secret, self.now, &mut self.report).await?;
+        self.report.add_time("fence", step);
+        let time = (self.started, TIME_BUDGET);
+        let Self { ledger, lease, now, report, .. } = self;
+        // Units are released before providers are called, because a provider may be slow.
+        sweep::work_in_turns(&SpinRedis, ledger, lease, &with_messages, *now, time, report).await?;
+        self.process_payments().await?;
         if !self.report.more {
+            let step = Instant::now();
             retention::erase(&self.ledger, owner, self.now, &mut self.report).await?;
-            self.record_step("erase");
+            self.report.add_time("erase", step);
         }
+        let step = Instant::now();
         self.report.left = sweep::count_remaining(&SpinRedis, &self.ledger, &activities, self.now).await?;
-        self.record_step("left");
+        self.report.add_time("left", step);
         Ok(())
     }
 
-    /// Drains the stream of every activity, beginning after the activity that was drained last.
-    async fn drain(&mut self, activities: &[ActivityId], budget: Duration) -> Result<(), ApiError> {
-        for activity in sweep::rotate_after(activities.to_vec(), &self.lease.resume_after) {
-            // With a slow Redis, the empty reads alone may use up the time.
-            if self.started.elapsed() >= budget {
-                self.report.more = true;
-                break;
-            }
-            self.lease.resume_after = activity.to_string();
-            while sweep::drain_batch(&SpinRedis, &self.ledger, &activity, self.now, &mut self.report).await? {
-                if !self.renew_lease(budget).await? {
-                    break;
-                }
-            }
-            if self.report.more {
+    /// Processes callbacks, payment sessions and refunds, in rounds.
+    async fn process_payments(&mut self) -> Result<(), ApiError> {
+        let step = Instant::now();
+        let mut skipped_callbacks = 0;
+        while payments::run_round(&self.ledger, self.now, &mut skipped_callbacks, &mut self.report).await? {
+            if !self.renew_lease().await? {
                 break;
             }
         }
-        self.record_step("drain");
+        self.report.add_time("money", step);
         Ok(())
-    }
-
-    /// Expires orders, settles them and processes payments, in rounds.
-    async fn run_rounds(&mut self, budget: Duration) -> Result<(), ApiError> {
-        // Orders and callbacks of an activity that is being rebuilt are skipped, so that they do not hold up the
-        // others.
-        let (mut skipped_orders, mut skipped_callbacks) = (0, 0);
-        loop {
-            let skipped_before = skipped_orders;
-            // Units are released before providers are called, because a provider may be slow.
-            let expired = sweep::expire(&SpinRedis, &self.ledger, self.now, Some(&self.lease)).await?;
-            self.record_step("expire");
-            let settled = sweep::settle(&SpinRedis, &self.ledger, self.now, &mut skipped_orders).await?;
-            self.record_step("settle");
-            let payments_processed =
-                payments::run_round(&self.ledger, self.now, &mut skipped_callbacks, &mut self.report).await?;
-            self.record_step("money");
-            self.report.expired += expired;
-            self.report.settled += settled;
-            let processed = expired + settled + skipped_orders - skipped_before;
-            if !payments_processed && processed == 0 || !self.renew_lease(budget).await? {
-                return Ok(());
-            }
-        }
     }
 
     /// Renews the lease; returns whether there is time left and the lease was not lost.
-    async fn renew_lease(&mut self, budget: Duration) -> Result<bool, ApiError> {
+    async fn renew_lease(&mut self) -> Result<bool, ApiError> {
         let elapsed = self.started.elapsed();
         let until = self.now.plus(elapsed.as_millis() as i64 + LEASE_MS);
-        let proceed = elapsed < budget && leases::renew(&self.ledger, &self.lease, until).await?;
+        let proceed = elapsed < TIME_BUDGET && leases::renew(&self.ledger, &self.lease, until).await?;
         self.report.more |= !proceed;
         Ok(proceed)
-    }
-
-    /// Adds the time since the last step to `step` in the report.
-    fn record_step(&mut self, step: &'static str) {
-        *self.report.steps_ms.entry(step).or_default() += self.step_started.elapsed().as_millis() as i64;
-        self.step_started = Instant::now();
     }
 }

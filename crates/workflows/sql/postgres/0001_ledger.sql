@@ -3,9 +3,12 @@
 
 CREATE TABLE IF NOT EXISTS schema_versions (version BIGINT PRIMARY KEY);
 
+-- `totals` is the JSON array of the SKUs' names and totals. Triggers write it into `skus`, so that an activity and its
+-- SKUs change in one statement, or not at all.
 CREATE TABLE IF NOT EXISTS activities (
   id TEXT PRIMARY KEY,
   spec TEXT NOT NULL,
+  totals TEXT NOT NULL,
   starts_at BIGINT NOT NULL,
   ends_at BIGINT NOT NULL CHECK (ends_at > starts_at),
   pay_timeout_ms BIGINT NOT NULL CHECK (pay_timeout_ms > 0),
@@ -28,9 +31,11 @@ CREATE TABLE IF NOT EXISTS skus (
   CHECK (total = -1 OR live <= total)
 );
 
--- I7: an order has the number of its ticket, so the primary key makes a ticket single-use. Order numbers are compared
--- byte by byte (`COLLATE "C"`), whatever the collation of the database: the orders of an activity, whose numbers begin
--- with its id and a dot, are one range of the index, and sorted by time.
+-- I7: an order has the number of its ticket, so the primary key makes a ticket single-use. `unsettled_since` is the
+-- time of the last change that Redis has not confirmed; 0 if Redis has confirmed them all.
+--
+-- Order numbers are compared byte by byte (`COLLATE "C"`), whatever the collation of the database: the orders of an
+-- activity, whose numbers begin with its id and a dot, are one range of the index, and sorted by time.
 CREATE TABLE IF NOT EXISTS orders (
   order_no TEXT COLLATE "C" PRIMARY KEY,
   activity TEXT NOT NULL,
@@ -49,7 +54,7 @@ CREATE TABLE IF NOT EXISTS orders (
   checkout_url TEXT NOT NULL DEFAULT '',
   payment TEXT NOT NULL DEFAULT '',
   updated_at BIGINT NOT NULL,
-  unsettled BIGINT NOT NULL DEFAULT 0 CHECK (unsettled IN (0, 1)),
+  unsettled_since BIGINT NOT NULL DEFAULT 0,
   FOREIGN KEY (activity, sku) REFERENCES skus (activity, sku),
   CHECK (CASE
     WHEN status IN ('pending_payment', 'paid') THEN live = 1
@@ -57,14 +62,29 @@ CREATE TABLE IF NOT EXISTS orders (
     ELSE status IN ('refunding', 'refunded') END)
 );
 
+-- SKUs are written in the order of their names, like every statement that locks several of them.
+CREATE OR REPLACE FUNCTION activities_save_skus() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO skus (activity, sku, total)
+    SELECT NEW.id, e ->> 0, (e ->> 1)::bigint FROM jsonb_array_elements(NEW.totals::jsonb) AS e ORDER BY e ->> 0
+    ON CONFLICT (activity, sku) DO UPDATE SET total = excluded.total;
+  DELETE FROM skus WHERE activity = NEW.id AND live = 0
+    AND sku NOT IN (SELECT e ->> 0 FROM jsonb_array_elements(NEW.totals::jsonb) AS e)
+    AND NOT EXISTS (SELECT 1 FROM orders WHERE orders.activity = skus.activity AND orders.sku = skus.sku);
+  RETURN NULL;
+END $$;
+
+CREATE OR REPLACE TRIGGER activities_save_skus AFTER INSERT OR UPDATE OF totals ON activities FOR EACH ROW
+  EXECUTE FUNCTION activities_save_skus();
+
 CREATE INDEX IF NOT EXISTS orders_of_user ON orders (user_id, created_at, order_no);
 
 -- What a buyer holds of a SKU, and whether a SKU that is deleted has orders.
 CREATE INDEX IF NOT EXISTS orders_of_sku ON orders (activity, sku, user_id);
 
-CREATE INDEX IF NOT EXISTS orders_due ON orders (pay_by) WHERE status = 'pending_payment';
+CREATE INDEX IF NOT EXISTS orders_due ON orders (activity, pay_by) WHERE status = 'pending_payment';
 
-CREATE INDEX IF NOT EXISTS orders_unsettled ON orders (updated_at) WHERE unsettled = 1;
+CREATE INDEX IF NOT EXISTS orders_unsettled ON orders (activity, unsettled_since) WHERE unsettled_since > 0;
 
 -- Orders and their units by SKU, status and whether they hold units: sums that are read instead of the orders. Triggers
 -- maintain them, each connection in one of 16 slots: payments of a SKU that changed the same row would wait for each

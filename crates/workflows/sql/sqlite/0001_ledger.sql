@@ -5,9 +5,12 @@ CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY);
 
 PRAGMA journal_mode = WAL;
 
+-- `totals` is the JSON array of the SKUs' names and totals. Triggers write it into `skus`, so that an activity and its
+-- SKUs change in one statement, or not at all.
 CREATE TABLE IF NOT EXISTS activities (
   id TEXT PRIMARY KEY,
   spec TEXT NOT NULL,
+  totals TEXT NOT NULL,
   starts_at INTEGER NOT NULL,
   ends_at INTEGER NOT NULL CHECK (ends_at > starts_at),
   pay_timeout_ms INTEGER NOT NULL CHECK (pay_timeout_ms > 0),
@@ -30,7 +33,8 @@ CREATE TABLE IF NOT EXISTS skus (
   CHECK (total = -1 OR live <= total)
 ) WITHOUT ROWID;
 
--- I7: an order has the number of its ticket, so the primary key makes a ticket single-use.
+-- I7: an order has the number of its ticket, so the primary key makes a ticket single-use. `unsettled_since` is the
+-- time of the last change that Redis has not confirmed; 0 if Redis has confirmed them all.
 CREATE TABLE IF NOT EXISTS orders (
   order_no TEXT PRIMARY KEY,
   activity TEXT NOT NULL,
@@ -49,7 +53,7 @@ CREATE TABLE IF NOT EXISTS orders (
   checkout_url TEXT NOT NULL DEFAULT '',
   payment TEXT NOT NULL DEFAULT '',
   updated_at INTEGER NOT NULL,
-  unsettled INTEGER NOT NULL DEFAULT 0 CHECK (unsettled IN (0, 1)),
+  unsettled_since INTEGER NOT NULL DEFAULT 0,
   FOREIGN KEY (activity, sku) REFERENCES skus (activity, sku),
   CHECK (CASE
     WHEN status IN ('pending_payment', 'paid') THEN live = 1
@@ -57,14 +61,28 @@ CREATE TABLE IF NOT EXISTS orders (
     ELSE status IN ('refunding', 'refunded') END)
 );
 
+CREATE TRIGGER IF NOT EXISTS activities_insert_skus AFTER INSERT ON activities
+BEGIN
+  INSERT INTO skus (activity, sku, total) SELECT NEW.id, e.value ->> 0, e.value ->> 1 FROM json_each(NEW.totals) AS e;
+END;
+
+CREATE TRIGGER IF NOT EXISTS activities_update_skus AFTER UPDATE OF totals ON activities
+BEGIN
+  INSERT INTO skus (activity, sku, total) SELECT NEW.id, e.value ->> 0, e.value ->> 1 FROM json_each(NEW.totals) AS e
+    WHERE 1 = 1 ON CONFLICT (activity, sku) DO UPDATE SET total = excluded.total;
+  DELETE FROM skus WHERE activity = NEW.id AND live = 0
+    AND sku NOT IN (SELECT e.value ->> 0 FROM json_each(NEW.totals) AS e)
+    AND NOT EXISTS (SELECT 1 FROM orders WHERE orders.activity = skus.activity AND orders.sku = skus.sku);
+END;
+
 CREATE INDEX IF NOT EXISTS orders_of_user ON orders (user_id, created_at, order_no);
 
 -- What a buyer holds of a SKU, and whether a SKU that is deleted has orders.
 CREATE INDEX IF NOT EXISTS orders_of_sku ON orders (activity, sku, user_id);
 
-CREATE INDEX IF NOT EXISTS orders_due ON orders (pay_by) WHERE status = 'pending_payment';
+CREATE INDEX IF NOT EXISTS orders_due ON orders (activity, pay_by) WHERE status = 'pending_payment';
 
-CREATE INDEX IF NOT EXISTS orders_unsettled ON orders (updated_at) WHERE unsettled = 1;
+CREATE INDEX IF NOT EXISTS orders_unsettled ON orders (activity, unsettled_since) WHERE unsettled_since > 0;
 
 -- Orders and their units by SKU, status and whether they hold units: sums that are read instead of the orders. Triggers
 -- maintain them. `slot` is always 0 here.

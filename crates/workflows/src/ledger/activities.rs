@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use domain::{
-    activity::{ActivitySpec, ActivityState, Sku},
+    activity::{ActivitySpec, ActivityState},
     ids::{ActivityId, SkuId},
     time::Millis,
 };
 
 use super::row_reader::RowReader;
-use crate::ports::{Dialect, Sql, SqlValue, StoreError};
+use crate::ports::{Sql, SqlValue, StoreError};
 
 /// An activity as the ledger has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +81,8 @@ pub struct ExpectedGate {
     pub per_user: i64,
     /// When the activity was last changed.
     pub changed_at: Millis,
+    /// Live units of each SKU.
+    pub live_units: Vec<(SkuId, i64)>,
 }
 
 /// Loads what the ledger expects of the gate of every activity that is not a draft.
@@ -90,15 +92,34 @@ pub struct ExpectedGate {
 pub async fn expected_gates<S: Sql>(sql: &S, now: Millis) -> Result<Vec<ExpectedGate>, StoreError> {
     let statement = include_str!("../../sql/queries/activities/expected_gates.sql");
     let rows = sql.run(statement, vec![now.0.into()]).await?;
+    let mut live_units: HashMap<ActivityId, Vec<_>> = HashMap::new();
+    let statement = "SELECT activity, sku, live FROM skus WHERE total >= 0";
+    for row in sql.run(statement, Vec::new()).await? {
+        let mut row = RowReader::new(row);
+        let activity = row.parse(ActivityId::parse)?;
+        live_units.entry(activity).or_default().push((row.parse(SkuId::parse)?, row.int()?));
+    }
     rows.into_iter()
         .map(|row| {
             let mut row = RowReader::new(row);
             let id = row.parse(ActivityId::parse)?;
             let (version, epoch, required) = (row.int()?, row.int()?, row.int()? == 1);
             let (per_user, changed_at) = (row.int()?, Millis(row.int()?));
-            Ok(ExpectedGate { id, version, epoch, required, per_user, changed_at })
+            let live_units = live_units.remove(&id).unwrap_or_default();
+            Ok(ExpectedGate { id, version, epoch, required, per_user, changed_at, live_units })
         })
         .collect()
+}
+
+/// Lists the activities with orders whose time to pay is over at `now`, or whose last change happened until `before` and
+/// is not confirmed by Redis.
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn list_with_due_orders<S: Sql>(sql: &S, now: Millis, before: Millis) -> Result<Vec<ActivityId>, StoreError> {
+    let statement = include_str!("../../sql/queries/activities/list_with_due_orders.sql");
+    let rows = sql.run(statement, vec![now.0.into(), before.0.into()]).await?;
+    rows.into_iter().map(|row| RowReader::new(row).parse(ActivityId::parse)).collect()
 }
 
 /// Loads the units of each SKU that the ledger can still accept; `i64::MAX` for an unlimited SKU.
@@ -150,39 +171,24 @@ fn parse_row(row: Vec<SqlValue>) -> Result<Activity, StoreError> {
     })
 }
 
-/// Result of [`save`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SaveOutcome {
-    /// Everything was written.
-    Saved,
-    /// Another request changed the totals, or saved a later version, in between. The totals in the ledger stay; the
-    /// rest was written.
-    SavedExceptTotals,
-    /// Another request changed the activity since it was read. Nothing was written.
-    Conflict,
-}
-
-/// Writes an activity if the ledger still has it as `previous`, or creates it if that is `None`.
-///
-/// The version alone does not show whether `previous` is current: a reader between the two statements of another `save`
-/// sees the new version with the old totals. So the totals are compared, too.
+/// Writes an activity and its SKUs in one statement if the ledger still has the version of `previous`, or creates it if
+/// that is `None`. Returns `false`, and writes nothing, if another request changed the activity since.
 ///
 /// # Errors
-/// `LedgerRefused` if a total would fall below the units held and sold; everything but the totals is written then.
-/// Otherwise see [`ledger`](super).
+/// `LedgerRefused` if a total would fall below the units held and sold. Otherwise see [`ledger`](super).
 pub async fn save<S: Sql>(
     sql: &S,
     activity: &Activity,
     previous: Option<&Activity>,
     now: Millis,
-) -> Result<SaveOutcome, StoreError> {
+) -> Result<bool, StoreError> {
     let spec = &activity.spec;
     let text = serde_json::to_string(spec).map_err(|error| StoreError::Malformed(error.to_string()))?;
-    let (previous_totals, new_totals) =
-        (totals_json(previous.map_or(&[], |previous| &previous.spec.skus)), totals_json(&spec.skus));
+    let totals: Vec<_> = spec.skus.iter().map(|sku| serde_json::json!([sku.sku.as_str(), sku.total])).collect();
     let params = vec![
         activity.id.as_str().into(),
         text.into(),
+        serde_json::Value::from(totals).to_string().into(),
         spec.starts_at.0.into(),
         spec.ends_at.0.into(),
         (spec.pay_timeout_seconds * 1000).into(),
@@ -194,55 +200,6 @@ pub async fn save<S: Sql>(
         activity.version.into(),
         now.0.into(),
         previous.map_or(0, |previous| previous.version).into(),
-        previous_totals.as_str().into(),
     ];
-    let (json_rows, sku_expr, total_expr) = match sql.dialect() {
-        Dialect::Sqlite => ("json_each(?2) AS e", "e.value ->> 0", "e.value ->> 1"),
-        Dialect::Postgres => ("jsonb_array_elements((?2::text)::jsonb) AS e", "e ->> 0", "(e ->> 1)::bigint"),
-    };
-    let totals_changed = |parameter: &str| {
-        let json_rows = json_rows.replace("?2", parameter);
-        format!(
-            "EXISTS (SELECT 1 FROM skus s, {json_rows} \
-             WHERE s.activity = ?1 AND s.sku = {sku_expr} AND s.total <> {total_expr})"
-        )
-    };
-    let statement =
-        format!(include_str!("../../sql/queries/activities/save.sql"), totals_changed = totals_changed("?14"));
-    let rows = sql.run(&statement, params).await?;
-    if rows.is_empty() {
-        return Ok(SaveOutcome::Conflict);
-    }
-    // Write the SKUs only while this version is current: a request that has saved a later version writes its own SKUs.
-    // On PostgreSQL the lock makes such a request wait until this statement ends.
-    let lock_clause = if sql.dialect() == Dialect::Sqlite { "" } else { "FOR SHARE" };
-    let is_current_version =
-        format!("EXISTS (SELECT 1 FROM activities WHERE id = ?1 AND version = CAST(?3 AS BIGINT) {lock_clause})");
-    let params = || vec![activity.id.as_str().into(), new_totals.as_str().into(), activity.version.into()];
-    // In the order of their names, like every statement that locks several SKUs: another order could deadlock.
-    let upsert = format!(
-        include_str!("../../sql/queries/activities/save_skus.sql"),
-        sku_expr = sku_expr,
-        total_expr = total_expr,
-        json_rows = json_rows,
-        is_current_version = is_current_version,
-        totals_changed = totals_changed("?4"),
-    );
-    if sql.run(&upsert, [params(), vec![previous_totals.as_str().into()]].concat()).await?.is_empty() {
-        return Ok(SaveOutcome::SavedExceptTotals);
-    }
-    let prune = format!(
-        include_str!("../../sql/queries/activities/prune_skus.sql"),
-        sku_expr = sku_expr,
-        json_rows = json_rows,
-        is_current_version = is_current_version,
-    );
-    sql.run(&prune, params()).await?;
-    Ok(SaveOutcome::Saved)
-}
-
-/// The totals of SKUs as the JSON array that the statements expand.
-fn totals_json(skus: &[Sku]) -> String {
-    let totals: Vec<_> = skus.iter().map(|sku| serde_json::json!([sku.sku.as_str(), sku.total])).collect();
-    serde_json::Value::from(totals).to_string()
+    Ok(!sql.run(include_str!("../../sql/queries/activities/save.sql"), params).await?.is_empty())
 }

@@ -289,14 +289,14 @@ pub async fn release<S: Sql>(
     now: Millis,
 ) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
-        "UPDATE orders SET status = ?3, live = 0, reason = ?4, updated_at = ?2, unsettled = 1 \
+        "UPDATE orders SET status = ?3, live = 0, reason = ?4, updated_at = ?2, unsettled_since = ?2 \
          WHERE order_no = ?1 AND status = 'pending_payment' RETURNING {COLUMNS}"
     );
     let params = vec![order_no.to_string().into(), now.0.into(), to.as_str().into(), reason.into()];
     Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
 }
 
-/// `pending_payment → expired` for up to `limit` orders whose time to pay is over at `now`. An order with an open
+/// `pending_payment → expired` for up to `limit` orders of an activity whose time to pay is over at `now`. An order with an open
 /// payment session stays until the session is closed, but for [`sessions::GRACE_MS`] at most. Returns the orders that
 /// this call changed; none if `lease` was lost.
 ///
@@ -304,6 +304,7 @@ pub async fn release<S: Sql>(
 /// See [`ledger`](super).
 pub async fn expire<S: Sql>(
     sql: &S,
+    activity: &ActivityId,
     now: Millis,
     limit: i64,
     lease: Option<&Lease>,
@@ -312,14 +313,14 @@ pub async fn expire<S: Sql>(
         Dialect::Sqlite => "",
         Dialect::Postgres => "FOR UPDATE SKIP LOCKED",
     };
-    let lease_condition = lease.map_or("1 = 1".to_owned(), |_| Lease::condition(4));
+    let lease_condition = lease.map_or("1 = 1".to_owned(), |_| Lease::condition(5));
     let statement = format!(
         include_str!("../../sql/queries/orders/expire.sql"),
         lease_condition = lease_condition,
         lock_clause = lock_clause,
         columns = COLUMNS,
     );
-    let mut params = vec![now.0.into(), limit.into(), now.plus(-sessions::GRACE_MS).0.into()];
+    let mut params = vec![now.0.into(), limit.into(), now.plus(-sessions::GRACE_MS).0.into(), activity.as_str().into()];
     params.extend(lease.into_iter().flat_map(Lease::params));
     parse_rows(sql.run(&statement, params).await?)
 }
@@ -340,42 +341,70 @@ pub async fn start_payment<S: Sql>(
     Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
 }
 
-/// Loads up to `limit` orders whose last transition Redis may not have applied, unchanged since `before`, without the
-/// first `skip`.
+/// Loads up to `limit` orders of an activity whose last change happened until `before`, and which Redis has not
+/// confirmed since, as the transitions that Redis is to have. Orders with the same state share one row, as in
+/// [`load_states`].
 ///
 /// # Errors
 /// See [`ledger`](super).
 pub async fn load_unsettled<S: Sql>(
     sql: &S,
+    activity: &ActivityId,
     before: Millis,
     limit: i64,
-    skip: i64,
-) -> Result<Vec<OrderRow>, StoreError> {
-    let statement = format!(
-        "SELECT {COLUMNS} FROM orders WHERE unsettled = 1 AND updated_at <= ?1 ORDER BY updated_at, order_no \
-         LIMIT CAST(?2 AS BIGINT) OFFSET CAST(?3 AS BIGINT)"
-    );
-    parse_rows(sql.run(&statement, vec![before.0.into(), limit.into(), skip.into()]).await?)
+) -> Result<Vec<Transition>, StoreError> {
+    let order_numbers = match sql.dialect() {
+        Dialect::Sqlite => "json_group_array(o.order_no)",
+        Dialect::Postgres => "CAST(json_agg(o.order_no) AS TEXT)",
+    };
+    let statement = format!(include_str!("../../sql/queries/orders/load_unsettled.sql"), order_numbers = order_numbers);
+    let rows = sql.run(&statement, vec![activity.as_str().into(), before.0.into(), limit.into()]).await?;
+    let mut transitions = Vec::new();
+    for row in rows {
+        let mut row = RowReader::new(row);
+        let status = row.parse(|text| OrderStatus::parse(text).ok_or(()))?;
+        let (live, pay_by, paid_at) = (row.int()? == 1, Millis(row.int()?), Millis(row.int()?));
+        let (reason, epoch) = (row.text()?, row.int()?);
+        let state = OrderState { epoch, status, live, pay_by, paid_at, reason };
+        let order_numbers: Vec<OrderNo> = row.parse(|text| serde_json::from_str(text))?;
+        transitions.extend(order_numbers.into_iter().map(|order_no| Transition {
+            order_no,
+            state: state.clone(),
+            stream_id: String::new(),
+        }));
+    }
+    Ok(transitions)
 }
 
-/// Records that Redis has applied the transitions of these orders. An order whose status changed since stays unsettled.
+/// Sets since when Redis has not confirmed the last change of these orders: `since`, or 0 if it has. Orders that have
+/// changed since they were loaded with [`load_unsettled`] and this `before` stay as they are.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn mark_settled<S: Sql>(sql: &S, rows: &[OrderRow]) -> Result<(), StoreError> {
-    if rows.is_empty() {
+pub async fn set_unsettled_since<S: Sql>(
+    sql: &S,
+    transitions: &[&Transition],
+    before: Millis,
+    since: Millis,
+) -> Result<(), StoreError> {
+    if transitions.is_empty() {
         return Ok(());
     }
-    let pairs: Vec<_> = rows.iter().map(|e| json!([e.order.order_no.to_string(), e.order.status.as_str()])).collect();
-    let statement = match sql.dialect() {
-        Dialect::Sqlite => {
-            "UPDATE orders SET unsettled = 0 FROM json_each(?1) AS e \
-             WHERE order_no = e.value ->> 0 AND status = e.value ->> 1"
-        }
+    let to_json = |t: &&Transition| json!([t.order_no.to_string(), t.state.status.as_str(), t.state.pay_by.0]);
+    let rows: Vec<_> = transitions.iter().map(to_json).collect();
+    let (json_rows, [order_no, status, pay_by]) = match sql.dialect() {
+        Dialect::Sqlite => ("json_each(?1) AS e", ["e.value ->> 0", "e.value ->> 1", "e.value ->> 2"]),
         Dialect::Postgres => {
-            "UPDATE orders SET unsettled = 0 FROM jsonb_array_elements((?1::text)::jsonb) AS e \
-             WHERE order_no = e ->> 0 AND status = e ->> 1"
+            ("jsonb_array_elements((?1::text)::jsonb) AS e", ["e ->> 0", "e ->> 1", "(e ->> 2)::bigint"])
         }
     };
-    sql.run(statement, vec![serde_json::Value::from(pairs).to_string().into()]).await.map(|_| ())
+    let statement = format!(
+        include_str!("../../sql/queries/orders/set_unsettled_since.sql"),
+        json_rows = json_rows,
+        order_no = order_no,
+        status = status,
+        pay_by = pay_by,
+    );
+    let params = vec![serde_json::Value::from(rows).to_string().into(), since.0.into(), before.0.into()];
+    sql.run(&statement, params).await.map(|_| ())
 }

@@ -186,7 +186,7 @@ pub async fn mark_paid<S: Sql>(
 ) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
         "UPDATE orders SET status = 'paid', live = 1, reason = '', payment = ?2, paid_at = ?3, updated_at = ?3, \
-         unsettled = 1 WHERE order_no = ?1 AND status = ?4 RETURNING {COLUMNS}"
+         unsettled_since = ?3 WHERE order_no = ?1 AND status = ?4 RETURNING {COLUMNS}"
     );
     let params = vec![callback.order_no.as_str().into(), callback.payment.as_str().into(), now.0.into(), from.into()];
     Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
@@ -212,7 +212,7 @@ pub async fn restore_payment_id<S: Sql>(sql: &S, callback: &Callback) -> Result<
 /// See [`ledger`](super).
 pub async fn request_refund<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
-        "UPDATE orders SET status = 'refunding', reason = 'refund_requested', updated_at = ?2, unsettled = 1 \
+        "UPDATE orders SET status = 'refunding', reason = 'refund_requested', updated_at = ?2, unsettled_since = ?2 \
          WHERE order_no = ?1 AND status = 'paid' RETURNING {COLUMNS}"
     );
     Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into(), now.0.into()]).await?)?.pop())

@@ -16,7 +16,7 @@ use crate::{
     cache::warm_up::{self, WarmUpOutcome, warm_up},
     keys::Keys,
     ledger::{
-        activities::{self, Activity, SaveOutcome},
+        activities::{self, Activity},
         epochs,
     },
     operator::{bans, shed},
@@ -29,8 +29,6 @@ use crate::{
 const MAX_WARM_UPS: usize = 4;
 
 const CONCURRENT_CHANGE: &str = "Somebody changed the sale at the same time: look again.";
-const CONCURRENT_TOTALS_CHANGE: &str =
-    "Somebody changed totals at the same time: they stay, and the rest is changed. Look again.";
 const CONCURRENT_REBUILD: &str = "Somebody rebuilds the sale at the same time: look again.";
 
 /// Result of an operation.
@@ -50,8 +48,8 @@ enum ChangeOutcome {
     Done(Box<Activity>),
     /// Another operator changed the activity first: nothing was saved.
     Conflict,
-    /// Saved only in part; the text says why.
-    Partial(String),
+    /// The ledger refused the change, or has it and Redis has not; the text says which.
+    Refused(String),
 }
 
 impl From<ChangeOutcome> for OperationOutcome {
@@ -59,7 +57,7 @@ impl From<ChangeOutcome> for OperationOutcome {
         match outcome {
             ChangeOutcome::Done(activity) => OperationOutcome::Done(activity),
             ChangeOutcome::Conflict => OperationOutcome::Conflict(CONCURRENT_CHANGE.to_owned()),
-            ChangeOutcome::Partial(detail) => OperationOutcome::Conflict(detail),
+            ChangeOutcome::Refused(detail) => OperationOutcome::Conflict(detail),
         }
     }
 }
@@ -210,31 +208,15 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         let outcome = self.save_and_warm_up(&new, &old).await?;
         match outcome {
             ChangeOutcome::Done(_) => {}
-            ChangeOutcome::Conflict => self.undo_lowered_totals(None, &new).await?,
-            ChangeOutcome::Partial(_) => self.undo_lowered_totals(Some(&old), &new).await?,
+            ChangeOutcome::Conflict | ChangeOutcome::Refused(_) => self.undo_lowered_totals(&new).await?,
         }
         Ok(outcome.into())
     }
 
-    /// Undoes lowered totals in Redis whose change was not saved, or saved only in part.
-    ///
-    /// If the ledger has part of `attempted`, both stores return to `previous`. Otherwise both get what the ledger has
-    /// now: the change of another operator, which may have the same version number.
-    async fn undo_lowered_totals(&self, previous: Option<&Activity>, attempted: &Activity) -> Result<(), StoreError> {
+    /// Undoes lowered totals in Redis whose change was not saved: both stores get what the ledger has now.
+    async fn undo_lowered_totals(&self, attempted: &Activity) -> Result<(), StoreError> {
         let Some(current) = activities::load(self.sql, &attempted.id).await? else { return Ok(()) };
-        let base = previous.filter(|_| current.version == attempted.version).unwrap_or(&current).clone();
-        let mut restored = Activity { version: current.version.max(attempted.version) + 1, ..base };
-        let total_of =
-            |of: &Activity, sku: &SkuId| of.spec.skus.iter().find(|other| other.sku == *sku).map(|sku| sku.total);
-        for sku in &mut restored.spec.skus {
-            // Keep the ledger's total, unless it is the attempted one.
-            match total_of(&current, &sku.sku) {
-                Some(current_total) if total_of(attempted, &sku.sku) != Some(current_total) => {
-                    sku.total = current_total
-                }
-                _ => {}
-            }
-        }
+        let restored = Activity { version: current.version.max(attempted.version) + 1, ..current.clone() };
         self.save_and_warm_up(&restored, &current).await.map(|_| ())
     }
 
@@ -255,7 +237,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
             return Ok(OperationOutcome::Conflict(detail));
         }
         let new = Activity { state, ..self.prepare_change(&old).await? };
-        self.save_except_totals(&new, &old).await
+        self.save_and_warm_up(&new, &old).await.map(Into::into)
     }
 
     /// Resumes a paused activity. Refuses a draft, which may be incomplete.
@@ -279,9 +261,20 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::NotFound) };
         let new = Activity { nonce: self.nonce.clone(), ..self.prepare_change(&old).await? };
         match new.state {
-            ActivityState::Published | ActivityState::Paused => self.save_except_totals(&new, &old).await,
+            ActivityState::Published | ActivityState::Paused => self.save_and_warm_up(&new, &old).await.map(Into::into),
             ActivityState::Draft | ActivityState::Closed => self.save(&new, Some(&old)).await.map(Into::into),
         }
+    }
+
+    /// Gives the ledger and Redis the same version of an activity whose gate is ahead of the ledger (see
+    /// [`Self::prepare_change`]).
+    ///
+    /// # Errors
+    /// See the [module documentation](self).
+    pub(crate) async fn realign(&self, id: &ActivityId) -> Result<OperationOutcome, StoreError> {
+        let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::NotFound) };
+        let new = self.prepare_change(&old).await?;
+        self.save_and_warm_up(&new, &old).await.map(Into::into)
     }
 
     /// Turns load shedding on or off (B9): while it is on, challenges, tickets and reservations of every activity, also
@@ -296,8 +289,9 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     /// Prepares a change of `old`: returns it with the next version. That is above the ledger's, and above the gate's
     /// unless the gate has an older epoch or cannot be read.
     ///
-    /// The gate is ahead of the ledger after the ledger was restored from a backup. It would then reject the change as
-    /// outdated, and its totals contain restocks that the ledger lost. So if the gate's epoch is later, raises the
+    /// The gate is ahead of the ledger after a request lowered totals in Redis and died, or after the ledger was restored
+    /// from a backup. It would then reject the change as outdated, and its totals may contain restocks that the ledger
+    /// lost. So if the gate's epoch is later, raises the
     /// ledger's epoch to it; and if its version is later, returns the larger of both totals for each limited SKU.
     async fn prepare_change(&self, old: &Activity) -> Result<Activity, StoreError> {
         let mut next = Activity { version: old.version + 1, ..old.clone() };
@@ -325,11 +319,10 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
 
     async fn save(&self, activity: &Activity, previous: Option<&Activity>) -> Result<ChangeOutcome, StoreError> {
         match activities::save(self.sql, activity, previous, self.now).await {
-            Ok(SaveOutcome::Saved) => Ok(ChangeOutcome::Done(Box::new(activity.clone()))),
-            Ok(SaveOutcome::SavedExceptTotals) => Ok(ChangeOutcome::Partial(CONCURRENT_TOTALS_CHANGE.to_owned())),
-            Ok(SaveOutcome::Conflict) => Ok(ChangeOutcome::Conflict),
+            Ok(true) => Ok(ChangeOutcome::Done(Box::new(activity.clone()))),
+            Ok(false) => Ok(ChangeOutcome::Conflict),
             Err(StoreError::LedgerRefused(_)) => {
-                Ok(ChangeOutcome::Partial("A total would be below what is held and sold.".to_owned()))
+                Ok(ChangeOutcome::Refused("A total would be below what is held and sold.".to_owned()))
             }
             Err(error) => Err(error),
         }
@@ -339,24 +332,6 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         match self.save(activity, Some(previous)).await? {
             ChangeOutcome::Done(saved) => self.warm_up_or_rebuild(*saved).await,
             other => Ok(other),
-        }
-    }
-
-    /// Saves a change of anything but totals, and warms up. Totals that another operator changes at the same time stay.
-    async fn save_except_totals(
-        &self,
-        activity: &Activity,
-        previous: &Activity,
-    ) -> Result<OperationOutcome, StoreError> {
-        match self.save(activity, Some(previous)).await? {
-            ChangeOutcome::Partial(_) => match activities::load(self.sql, &activity.id).await? {
-                Some(current) if current.version == activity.version => {
-                    self.warm_up_or_rebuild(current).await.map(Into::into)
-                }
-                _ => Ok(OperationOutcome::Conflict(CONCURRENT_CHANGE.to_owned())),
-            },
-            ChangeOutcome::Done(saved) => self.warm_up_or_rebuild(*saved).await.map(Into::into),
-            ChangeOutcome::Conflict => Ok(ChangeOutcome::Conflict.into()),
         }
     }
 
@@ -371,9 +346,9 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
                         RebuildOutcome::Done { epoch, .. } => activity.epoch = epoch,
                         // Another request has just created it.
                         RebuildOutcome::Open => {}
-                        RebuildOutcome::Fenced => return Ok(ChangeOutcome::Partial(CONCURRENT_REBUILD.to_owned())),
+                        RebuildOutcome::Fenced => return Ok(ChangeOutcome::Refused(CONCURRENT_REBUILD.to_owned())),
                         _ => {
-                            return Ok(ChangeOutcome::Partial(
+                            return Ok(ChangeOutcome::Refused(
                                 "The sale has no gate: rebuild it, or ask again.".to_owned(),
                             ));
                         }
@@ -396,6 +371,6 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
             bans::copy_to_redis(self.redis, self.sql, &activity.id, self.now).await?;
             return Ok(ChangeOutcome::Done(Box::new(activity)));
         }
-        Ok(ChangeOutcome::Partial(CONCURRENT_REBUILD.to_owned()))
+        Ok(ChangeOutcome::Refused(CONCURRENT_REBUILD.to_owned()))
     }
 }

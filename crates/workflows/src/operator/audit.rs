@@ -42,8 +42,12 @@ pub struct SkuAudit {
     pub i2: bool,
     /// I3: no user has more live units than `per_user`.
     pub i3: bool,
-    /// `pending` plus `sold` of Redis minus `counted` of the ledger, in units. Transitions in progress make it differ
-    /// from 0 while the activity is running; without traffic it is 0.
+    /// Units that wait for payment in Redis minus those in the ledger. Transitions in progress make it differ from 0
+    /// while the activity is running; without traffic it is 0.
+    pub pending_drift: i64,
+    /// The same for units sold.
+    pub sold_drift: i64,
+    /// Sum of the absolute values of both drifts. A payment that Redis lost counts twice: as pending and as not sold.
     pub drift: i64,
 }
 
@@ -56,7 +60,7 @@ pub struct Audit {
     pub ok: bool,
     /// Number of orders in the queue.
     pub queue: i64,
-    /// Sum of the absolute drifts.
+    /// Sum of the drifts of all SKUs.
     pub drift: i64,
     /// Audit per SKU.
     pub skus: Vec<SkuAudit>,
@@ -90,15 +94,17 @@ pub async fn audit<R: Redis, S: Sql>(
                     && (ledger.total < 0 || ledger.counted <= ledger.total)
             });
             let i3 = ledger.as_ref().is_none_or(|ledger| ledger.most_per_user <= per_user);
-            let drift = redis.pending + redis.sold - ledger.as_ref().map_or(0, |ledger| ledger.counted);
-            SkuAudit { redis, ledger, i1, i2, i3, drift }
+            let (pending, counted) = ledger.as_ref().map_or((0, 0), |ledger| (ledger.pending, ledger.counted));
+            let (pending_drift, sold_drift) = (redis.pending - pending, redis.sold - (counted - pending));
+            let drift = pending_drift.abs() + sold_drift.abs();
+            SkuAudit { redis, ledger, i1, i2, i3, pending_drift, sold_drift, drift }
         })
         .collect();
     Ok(Some(Audit {
         server_time: redis_stats.server_time,
         ok: skus.iter().all(|sku| sku.i1 && sku.i2 && sku.i3),
         queue: redis_stats.queue,
-        drift: skus.iter().map(|sku| sku.drift.abs()).sum(),
+        drift: skus.iter().map(|sku| sku.drift).sum(),
         skus,
     }))
 }

@@ -19,9 +19,11 @@ use crate::{
         payments::{self, Callback},
         refunds::{self, RefundKind},
     },
-    payments::commands::{session_ended, settle_orders},
+    payments::commands::session_ended,
     ports::{Redis, Sql, StoreError},
+    recovery::report::Report,
     script::REACQUIRE,
+    settle::settle_order,
 };
 
 /// Result of a callback.
@@ -56,32 +58,47 @@ pub async fn apply<R: Redis, S: Sql>(
     Ok(outcome)
 }
 
-/// Applies up to `limit` callbacks that were recorded at least 5 seconds ago and not applied completely. Returns how
-/// many were applied.
+/// Applies up to `limit` callbacks that were recorded at least 5 seconds ago and not applied completely, and counts them
+/// in the report. Returns how many there were.
 ///
-/// Skips the first `skipped_callbacks` callbacks, which wait for a rebuild of their activity, and increments it for
-/// each further one. An activity that is being rebuilt therefore does not block callbacks of other activities.
+/// Skips the first `skipped_callbacks` callbacks, and increments it for each that cannot be applied now: its activity is
+/// being rebuilt, or a store fails on it. Such an activity does not block callbacks of other activities.
 ///
 /// # Errors
-/// Any [`StoreError`] except `Rebuilding`; the remaining callbacks are applied by the next call.
+/// [`StoreError`] of the ledger, on loading the callbacks.
 pub async fn apply_pending<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     now: Millis,
     limit: i64,
     skipped_callbacks: &mut usize,
+    report: &mut Report,
 ) -> Result<usize, StoreError> {
-    let mut finished = 0;
-    for callback in payments::load_unprocessed(sql, now.plus(-5_000), limit, *skipped_callbacks).await? {
-        match dispatch(redis, sql, &callback, now).await {
-            Err(StoreError::Rebuilding) => *skipped_callbacks += 1,
-            other => {
-                payments::set_outcome(sql, &callback.id, other?.1).await?;
-                finished += 1;
+    let pending = payments::load_unprocessed(sql, now.plus(-5_000), limit, *skipped_callbacks).await?;
+    for callback in &pending {
+        let order_no = OrderNo::parse(&callback.order_no).ok();
+        let activity = order_no.as_ref().map(OrderNo::activity);
+        if activity.is_some_and(|activity| report.stuck.contains(activity)) {
+            *skipped_callbacks += 1;
+            continue;
+        }
+        sql.forget_timeouts();
+        let applied = match dispatch(redis, sql, callback, now).await {
+            Ok((_, ledger_outcome)) => payments::set_outcome(sql, &callback.id, ledger_outcome).await,
+            Err(error) => Err(error),
+        };
+        match (applied, activity) {
+            (Ok(()), _) => report.callbacks += 1,
+            (Err(StoreError::Rebuilding), _) => *skipped_callbacks += 1,
+            (Err(error), Some(activity)) => {
+                *skipped_callbacks += 1;
+                report.add_failure(activity, error);
             }
+            (Err(error), None) => return Err(error),
         }
     }
-    Ok(finished)
+    sql.forget_timeouts();
+    Ok(pending.len())
 }
 
 async fn dispatch<R: Redis, S: Sql>(
@@ -121,7 +138,7 @@ async fn handle_payment<R: Redis, S: Sql>(
         return Ok((CallbackOutcome::Held, "wrong_amount"));
     }
     let settle_as = |row: OrderRow, ledger_outcome| async move {
-        settle_orders(redis, sql, std::slice::from_ref(&row)).await?;
+        settle_order(redis, &row).await?;
         Ok((CallbackOutcome::Changed, ledger_outcome))
     };
     match order.status {
@@ -206,7 +223,7 @@ async fn handle_refund_succeeded<R: Redis, S: Sql>(
     refunds::confirm(sql, RefundKind::Orders, order_no, payment, refund).await?;
     match payments::mark_refunded(sql, &order.order_no, now).await? {
         Some(row) => {
-            settle_orders(redis, sql, std::slice::from_ref(&row)).await?;
+            settle_order(redis, &row).await?;
             Ok((CallbackOutcome::Changed, "refunded"))
         }
         None => Ok((CallbackOutcome::NoChange, "no_change")),
@@ -273,7 +290,7 @@ async fn handle_late_payment<R: Redis, S: Sql>(
     if word == "taken" {
         match payments::mark_paid(sql, callback, order.status.as_str(), now).await {
             Ok(Some(row)) => {
-                settle_orders(redis, sql, std::slice::from_ref(&row)).await?;
+                settle_order(redis, &row).await?;
                 return Ok((CallbackOutcome::Changed, "paid_late"));
             }
             // The ledger has no room, or another request changed the order. The next statement distinguishes the two.
@@ -296,7 +313,7 @@ async fn handle_late_payment<R: Redis, S: Sql>(
 /// Settles an order from its current row in the ledger.
 async fn load_and_settle<R: Redis, S: Sql>(redis: &R, sql: &S, order_no: &OrderNo) -> Result<(), StoreError> {
     match orders::load(sql, order_no).await? {
-        Some(row) => settle_orders(redis, sql, std::slice::from_ref(&row)).await.map(|_| ()),
+        Some(row) => settle_order(redis, &row).await,
         None => Ok(()),
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     },
     ports::{Redis, Sql, StoreError},
     script::SET_SESSION,
-    settle::{SettleOutcome, apply_transitions},
+    settle::settle_order,
 };
 
 /// Result of a command.
@@ -29,22 +29,6 @@ pub enum CommandOutcome {
     Conflict(Box<Order>),
     /// The ledger does not have the order (yet).
     NotFound,
-}
-
-/// Settles rows of one activity in Redis and marks them as settled in the ledger. Returns how many were settled: none
-/// while the activity is being rebuilt.
-///
-/// # Errors
-/// Any [`StoreError`]: some rows may be settled in Redis; the sweeper settles the rest.
-pub async fn settle_orders<R: Redis, S: Sql>(redis: &R, sql: &S, rows: &[OrderRow]) -> Result<usize, StoreError> {
-    let Some(first_row) = rows.first() else { return Ok(0) };
-    let transitions: Vec<_> = rows.iter().map(|row| row.to_transition(String::new())).collect();
-    let outcomes = apply_transitions(redis, first_row.order.activity(), &transitions).await?;
-    // Rows that were read in another epoch or during a rebuild are read again by the sweeper.
-    let settled = rows.iter().zip(outcomes).filter(|(_, outcome)| *outcome != SettleOutcome::Fenced);
-    let settled_rows: Vec<_> = settled.map(|(row, _)| row.clone()).collect();
-    orders::mark_settled(sql, &settled_rows).await?;
-    Ok(settled_rows.len())
 }
 
 /// Cancels an order that waits for payment.
@@ -165,7 +149,7 @@ async fn settle_or_compare<R: Redis, S: Sql>(
     if let Some(row) = changed {
         // The ledger has decided. If Redis fails from here on, the sweeper settles the order; the response to the buyer
         // has the new status.
-        let _ = settle_orders(redis, sql, std::slice::from_ref(&row)).await;
+        let _ = settle_order(redis, &row).await;
         return Ok(CommandOutcome::Done(Box::new(row.order)));
     }
     match orders::load(sql, order_no).await? {

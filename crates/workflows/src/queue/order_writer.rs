@@ -262,7 +262,7 @@ async fn write_messages<R: Redis, S: Sql>(
         })
         .count();
     if !outdated.is_empty() {
-        stream::fence(redis, activity, epoch, &outdated).await?;
+        stream::fence(redis, activity, epoch, &[], &outdated).await?;
     }
     Ok(report)
 }

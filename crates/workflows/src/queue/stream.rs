@@ -151,21 +151,29 @@ pub async fn delivered_more_than<R: Redis>(
     Ok(exhausted)
 }
 
-/// How a gate's epoch compares with the ledger's.
+/// How a gate compares with the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FenceOutcome {
     /// There is no gate, or a rebuild has not finished it.
     Missing,
-    /// The gate has the ledger's epoch, and this version.
-    Current(i64),
+    /// The gate has the ledger's epoch.
+    Current {
+        /// Version of the activity in the gate.
+        version: i64,
+        /// Milliseconds since the gate was last warmed up.
+        unchanged_ms: i64,
+    },
     /// The gate had an older epoch, and is deleted now.
     Deleted,
     /// The gate has this later epoch: the ledger was restored from a backup.
     Newer(i64),
 }
 
-/// Deletes the gate if its epoch is older than the ledger's `epoch`, and removes the `outdated` messages from the
-/// stream, which operators can see as dead letters by now (`lua/fence.lua`). Returns how the gate compared.
+/// Deletes the gate if its epoch is older than the ledger's `epoch`; removes the `outdated` messages from the stream,
+/// which operators can see as dead letters by now; returns units to the stock that were withheld and that no order
+/// holds (`lua/fence.lua`). `live_units` are those of the ledger, read before; SKUs without an entry stay as they are.
+///
+/// Returns how the gate compared, and the number of messages in the stream.
 ///
 /// # Errors
 /// `RedisUnavailable` if Redis did not answer, `RedisRefused` if it rejected the command.
@@ -173,31 +181,38 @@ pub async fn fence<R: Redis>(
     redis: &R,
     activity: &ActivityId,
     epoch: i64,
+    live_units: &[(SkuId, i64)],
     outdated: &[(&Message, &NewOrder)],
-) -> Result<FenceOutcome, StoreError> {
+) -> Result<(FenceOutcome, i64), StoreError> {
     let keys = Keys::of(activity);
-    let mut script_keys: Vec<_> = ["gate", "orders", "queue"].map(|name| keys.named(name)).into();
+    let mut script_keys: Vec<_> = ["gate", "orders", "queue", "stats"].map(|name| keys.named(name)).into();
     let mut args: Vec<RedisArg> = vec![
+        keys.prefix().into(),
         epoch.to_string().into(),
         WRITER_GROUP.into(),
         CLOSED_ORDER_TTL_SECONDS.to_string().into(),
         OLD_EPOCH.into(),
+        live_units.len().to_string().into(),
     ];
+    for (sku, units) in live_units {
+        args.push(sku.as_str().into());
+        args.push(units.to_string().into());
+    }
     for (message, order) in outdated {
         script_keys.push(keys.order(order.order_no.ulid()));
         args.push(order.epoch.to_string().into());
         args.push(message.stream_id.as_str().into());
     }
     let mut reply = FENCE.run(redis, script_keys, args).await?;
-    Ok(match reply.text()?.as_str() {
+    let (word, gate_epoch) = (reply.text()?, reply.int()?);
+    let (version, unchanged_ms, queued) = (reply.int()?, reply.int()?, reply.int()?);
+    let outcome = match word.as_str() {
         "missing" => FenceOutcome::Missing,
         "closed" => FenceOutcome::Deleted,
-        "later" => FenceOutcome::Newer(reply.int()?),
-        _ => {
-            reply.int()?;
-            FenceOutcome::Current(reply.int()?)
-        }
-    })
+        "later" => FenceOutcome::Newer(gate_epoch),
+        _ => FenceOutcome::Current { version, unchanged_ms },
+    };
+    Ok((outcome, queued))
 }
 
 /// Marks the order writer as idle, so that the next order rings the doorbell. Returns `false` if a message arrived in

@@ -13,25 +13,25 @@
 //!
 //! A rebuild that stops anywhere leaves an activity that sells nothing; repeating it starts a later epoch.
 
-use domain::{activity::ActivityState, ids::ActivityId, order::OrderStatus, time::Millis};
+use domain::{activity::ActivityState, ids::ActivityId, time::Millis};
 use serde::Serialize;
 
 use crate::{
     cache::warm_up::{WarmUpOutcome, warm_up_during_rebuild},
-    hot::reserve::fingerprint,
     keys::Keys,
     ledger::{
         activities::{self, Activity},
-        epochs,
-        orders::{self, OrderRow},
+        epochs, orders,
     },
     operator::{bans, shed},
     ports::{Redis, RedisArg, Sql, StoreError},
     queue::order_writer,
-    recovery::backfill::backfill,
+    recovery::{
+        backfill::backfill,
+        restore::{Source, restore},
+    },
     reply::Reply,
-    script::{FINISH, RESET, RESTORE},
-    settle::CLOSED_ORDER_TTL_SECONDS,
+    script::{FINISH, RESET},
 };
 
 /// Orders restored in one call.
@@ -152,7 +152,9 @@ async fn try_rebuild<R: Redis, S: Sql>(
         let page = orders::load_page(sql, id, &after, BATCH_SIZE).await?;
         let Some(last) = page.last() else { break };
         after = last.order.order_no.to_string();
-        let Some(count) = restore(redis, &keys, epoch, &page).await? else { return Ok(Some(RebuildOutcome::Fenced)) };
+        let Some(count) = restore(redis, id, epoch, Source::Rebuild, &page).await? else {
+            return Ok(Some(RebuildOutcome::Fenced));
+        };
         restored += count;
     }
     let script_keys = ["gate", "stats", "queue", "orders", "winners"].map(|name| keys.named(name)).into();
@@ -180,33 +182,4 @@ async fn reset<R: Redis>(
         "queued" => Some(RebuildOutcome::Queued),
         _ => Some(RebuildOutcome::Fenced),
     })
-}
-
-/// Restores a page of orders. Returns how many, or `None` if a later rebuild is at work.
-async fn restore<R: Redis>(redis: &R, keys: &Keys, epoch: i64, page: &[OrderRow]) -> Result<Option<i64>, StoreError> {
-    let mut script_keys: Vec<_> = ["gate", "stats", "winners"].map(|name| keys.named(name)).into();
-    let mut args: Vec<RedisArg> =
-        vec![keys.prefix().into(), CLOSED_ORDER_TTL_SECONDS.to_string().into(), epoch.to_string().into()];
-    for row in page {
-        let order = &row.order;
-        let ulid = order.order_no.ulid();
-        script_keys.push(keys.order(ulid));
-        args.push(fingerprint(ulid).to_vec());
-        debug_assert!(order.status != OrderStatus::Queued);
-        args.push(order.status.as_str().into());
-        args.push(if row.live { "1".into() } else { "0".into() });
-        args.push(order.user.as_str().into());
-        args.push(order.sku.as_str().into());
-        for number in [order.quantity, order.money.amount] {
-            args.push(number.to_string().into());
-        }
-        args.push(order.money.currency.as_str().into());
-        for time in [Some(order.created_at), order.pay_by, order.paid_at] {
-            args.push(time.unwrap_or_default().0.to_string().into());
-        }
-        args.push(order.reason.clone().unwrap_or_default().into());
-        args.push(order.checkout_url.clone().unwrap_or_default().into());
-    }
-    let count = RESTORE.run(redis, script_keys, args).await?.int()?;
-    Ok((count >= 0).then_some(count))
 }

@@ -1,11 +1,12 @@
 INSERT INTO activities (
-  id, spec, starts_at, ends_at, pay_timeout_ms, pay_extension_ms,
+  id, spec, totals, starts_at, ends_at, pay_timeout_ms, pay_extension_ms,
   per_user, refund_restocks, state, nonce, version, updated_at
 )
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12
-WHERE CAST(?13 AS BIGINT) = 0 OR EXISTS (SELECT 1 FROM activities WHERE id = ?1)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13
+WHERE CAST(?14 AS BIGINT) = 0 OR EXISTS (SELECT 1 FROM activities WHERE id = ?1)
 ON CONFLICT (id) DO UPDATE SET
   spec = excluded.spec,
+  totals = excluded.totals,
   starts_at = excluded.starts_at,
   ends_at = excluded.ends_at,
   pay_timeout_ms = excluded.pay_timeout_ms,
@@ -16,5 +17,5 @@ ON CONFLICT (id) DO UPDATE SET
   nonce = excluded.nonce,
   version = excluded.version,
   updated_at = excluded.updated_at
-WHERE activities.version = ?13 AND NOT {totals_changed}
+WHERE activities.version = ?14
 RETURNING version

@@ -6,6 +6,7 @@ SET
     ELSE 0
   END,
   extended = 1,
-  updated_at = ?3
+  updated_at = ?3,
+  unsettled_since = ?3
 WHERE order_no = ?1 AND status = 'pending_payment' AND pay_by > ?3
 RETURNING {columns}

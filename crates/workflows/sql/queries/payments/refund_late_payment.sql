@@ -5,6 +5,6 @@ SET
   payment = ?2,
   paid_at = ?3,
   updated_at = ?3,
-  unsettled = 1
+  unsettled_since = ?3
 WHERE order_no = ?1 AND status IN ('cancelled', 'expired')
 RETURNING {columns}

@@ -1,5 +1,19 @@
 SELECT
-  (SELECT COUNT(*) FROM orders WHERE status = 'pending_payment' AND pay_by <= ?1),
-  (SELECT COUNT(*) FROM orders WHERE unsettled = 1),
+  (
+    SELECT CAST(COALESCE(SUM((
+      SELECT COUNT(*)
+      FROM orders o
+      WHERE o.activity = a.id AND o.status = 'pending_payment' AND o.pay_by <= CAST(?1 AS BIGINT)
+    )), 0) AS BIGINT)
+    FROM activities a
+  ),
+  (
+    SELECT CAST(COALESCE(SUM((
+      SELECT COUNT(*)
+      FROM orders o
+      WHERE o.activity = a.id AND o.unsettled_since > 0 AND o.unsettled_since <= CAST(?2 AS BIGINT)
+    )), 0) AS BIGINT)
+    FROM activities a
+  ),
   (SELECT COUNT(*) FROM callbacks WHERE outcome = ''),
   (SELECT COUNT(*) FROM refunds WHERE state <> 'confirmed')

@@ -1,0 +1,16 @@
+SELECT
+  o.status,
+  o.live,
+  o.pay_by,
+  o.paid_at,
+  o.reason,
+  COALESCE((SELECT p.epoch FROM epochs p WHERE p.activity = ?1), 0),
+  {order_numbers}
+FROM (
+  SELECT order_no, status, live, pay_by, paid_at, reason
+  FROM orders
+  WHERE activity = ?1 AND unsettled_since > 0 AND unsettled_since <= ?2
+  ORDER BY unsettled_since
+  LIMIT CAST(?3 AS BIGINT)
+) AS o
+GROUP BY o.status, o.live, o.pay_by, o.paid_at, o.reason

@@ -1,0 +1,138 @@
+//! Compares the gates in Redis with the ledger (G4, G5).
+
+use std::collections::BTreeSet;
+
+use domain::{ids::ActivityId, time::Millis};
+use futures::future::join_all;
+
+use crate::{
+    cache::{
+        listed_activities,
+        warm_up::{WarmUpOutcome, warm_up_if_older},
+    },
+    keys::{ACTIVITIES, Keys},
+    ledger::{
+        activities::{self, ExpectedGate},
+        epochs,
+    },
+    operator::activities::{OperationOutcome, OperatorContext},
+    ports::{Redis, RedisValue, Sql, StoreError},
+    queue::stream::{self, FenceOutcome},
+    recovery::report::Report,
+};
+
+/// How long an operator's change is left to the request that makes it before the sweeper completes or undoes it, in
+/// milliseconds.
+const CHANGE_GRACE_MS: i64 = 10_000;
+
+/// Compares every gate with the ledger. Returns the activities that have messages in their stream.
+///
+/// - A gate of an older epoch is deleted: an old Redis came back, and the ledger would refuse the orders that it
+///   accepts (G5).
+/// - A gate of a later epoch raises the epoch of the ledger, which was restored from a backup: otherwise Redis would
+///   ignore all transitions.
+/// - A gate of an older version is warmed up: an operator's change did not reach Redis. A change that may still be
+///   under way is left alone.
+/// - A gate of a later version has totals that a request lowered before it died, or that a restored ledger lost: both
+///   stores get a version that is later still, so that the request cannot finish its change.
+///
+/// # Errors
+/// [`StoreError`] of the ledger, on loading the activities. An activity that a store fails on is recorded in the report.
+pub async fn check_gates<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    listed: &[ActivityId],
+    ticket_secret: &str,
+    now: Millis,
+    report: &mut Report,
+) -> Result<BTreeSet<ActivityId>, StoreError> {
+    let (listed, unlisted): (Vec<_>, Vec<_>) =
+        activities::expected_gates(sql, now).await?.into_iter().partition(|expected| listed.contains(&expected.id));
+    report.without_gate += unlisted.iter().filter(|expected| expected.required).count();
+    // All gates are read concurrently.
+    let fences = listed.iter().map(|gate| stream::fence(redis, &gate.id, gate.epoch, &gate.live_units, &[]));
+    let outcomes = join_all(fences).await;
+    let mut with_messages = BTreeSet::new();
+    let operator = OperatorContext { redis, sql, ticket_secret, now, nonce: String::new() };
+    for (expected, outcome) in listed.iter().zip(outcomes) {
+        sql.forget_timeouts();
+        let checked = match outcome {
+            Ok((outcome, queued)) => {
+                if queued > 0 {
+                    with_messages.insert(expected.id.clone());
+                }
+                correct(&operator, expected, outcome, report).await
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = checked {
+            report.add_failure(&expected.id, error);
+        }
+    }
+    Ok(with_messages)
+}
+
+async fn correct<R: Redis, S: Sql>(
+    operator: &OperatorContext<'_, R, S>,
+    expected: &ExpectedGate,
+    outcome: FenceOutcome,
+    report: &mut Report,
+) -> Result<(), StoreError> {
+    match outcome {
+        FenceOutcome::Missing => report.without_gate += usize::from(expected.required),
+        FenceOutcome::Deleted => report.fenced += 1,
+        FenceOutcome::Newer(gate_epoch) => {
+            let raised = epochs::raise_to(operator.sql, &expected.id, gate_epoch).await?;
+            report.caught_up += usize::from(raised);
+        }
+        FenceOutcome::Current { version, .. }
+            if version < expected.version && operator.now >= expected.changed_at.plus(CHANGE_GRACE_MS) =>
+        {
+            let Some(activity) = activities::load(operator.sql, &expected.id).await? else { return Ok(()) };
+            let warmed_up = warm_up_if_older(operator.redis, &activity, operator.ticket_secret).await?;
+            report.preheated += usize::from(warmed_up == WarmUpOutcome::Done);
+        }
+        FenceOutcome::Current { version, unchanged_ms }
+            if version > expected.version && unchanged_ms >= CHANGE_GRACE_MS =>
+        {
+            let realigned = operator.realign(&expected.id).await?;
+            report.preheated += usize::from(matches!(realigned, OperationOutcome::Done(_)));
+        }
+        FenceOutcome::Current { .. } => {}
+    }
+    Ok(())
+}
+
+/// Removes an activity from the set of activities in Redis if it has ended at `now`, has no gate, and its stream is
+/// empty: no later sweep has work for it. Returns how many were removed.
+///
+/// # Errors
+/// [`StoreError`]; repeating it finishes the work.
+pub async fn unlist_ended<R: Redis, S: Sql>(redis: &R, sql: &S, now: Millis) -> Result<usize, StoreError> {
+    let mut unlisted = 0;
+    for activity in listed_activities::list(redis).await? {
+        let keys = Keys::of(&activity);
+        let has_gate = async || {
+            let gate = redis.command("EXISTS", vec![keys.named("gate").into()]).await;
+            gate.map(|exists| exists == [RedisValue::Int(1)])
+        };
+        let queued = redis.command("XLEN", vec![keys.named("orders").into()]).await?;
+        if has_gate().await? || queued != [RedisValue::Int(0)] {
+            continue;
+        }
+        let ended_query = "SELECT id FROM activities WHERE id = ?1 AND ends_at <= ?2";
+        if sql.run(ended_query, vec![activity.as_str().into(), now.0.into()]).await?.is_empty() {
+            continue;
+        }
+        let list_entry = vec![ACTIVITIES.into(), activity.as_str().into()];
+        redis.command("SREM", list_entry.clone()).await?;
+        // Another request published it at this moment: it creates the gate first, and then adds the activity to the
+        // set.
+        if has_gate().await? {
+            redis.command("SADD", list_entry).await?;
+            continue;
+        }
+        unlisted += 1;
+    }
+    Ok(unlisted)
+}

@@ -1,0 +1,90 @@
+//! The report of a sweep (G3).
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Instant,
+};
+
+use domain::ids::ActivityId;
+use serde::Serialize;
+
+use crate::ports::StoreError;
+
+/// What a sweep did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Orders whose time to pay was over.
+    pub expired: usize,
+    /// Transitions that Redis had not applied, or had lost.
+    pub settled: usize,
+    /// Orders written from messages that no writer had read.
+    pub written: usize,
+    /// Orders written from messages that another writer had read and not acknowledged.
+    pub redelivered: usize,
+    /// Orders that the ledger refused.
+    pub failed: usize,
+    /// Orders about which the ledger gave no answer: their messages stay in the stream.
+    pub unanswered: usize,
+    /// Gates deleted because their epoch is older than the ledger's: these activities need a rebuild.
+    pub fenced: usize,
+    /// Activities that are published or paused, have not ended, and have no complete gate in Redis: they need a
+    /// rebuild, or to be published again.
+    pub without_gate: usize,
+    /// Activities that Redis and the ledger had in different versions, and now have in the same.
+    pub preheated: usize,
+    /// Activities whose epoch in the ledger was behind their gate after a restore from a backup, and is raised now. A
+    /// rebuild writes the orders that the ledger lost.
+    pub caught_up: usize,
+    /// Payment callbacks processed.
+    pub callbacks: usize,
+    /// Payment sessions that the provider was asked about.
+    pub asked: usize,
+    /// Refunds sent to the provider.
+    pub refunds: usize,
+    /// Events delivered.
+    pub events: usize,
+    /// Attempts to deliver an event that failed.
+    pub events_failed: usize,
+    /// Addresses, events and callbacks erased because their retention time was over.
+    pub erased: usize,
+    /// Whether the time was up, or the lease lost, before the work was done.
+    pub more: bool,
+    /// What is left for the next sweep.
+    pub left: Remaining,
+    /// Milliseconds spent on each step.
+    pub steps_ms: BTreeMap<&'static str, i64>,
+    /// Activities that a store failed on: their work is left to the next sweep.
+    pub stuck: BTreeSet<ActivityId>,
+    /// The failure of each of them, for the log.
+    #[serde(skip)]
+    pub failures: Vec<(ActivityId, StoreError)>,
+}
+
+impl Report {
+    /// Adds the time since `started` to a step.
+    pub fn add_time(&mut self, step: &'static str, started: Instant) {
+        *self.steps_ms.entry(step).or_default() += started.elapsed().as_millis() as i64;
+    }
+
+    /// Records that a store failed on an activity.
+    pub fn add_failure(&mut self, activity: &ActivityId, error: StoreError) {
+        if self.stuck.insert(activity.clone()) {
+            self.failures.push((activity.clone(), error));
+        }
+    }
+}
+
+/// What a sweep leaves for the next one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Remaining {
+    /// Messages in the streams.
+    pub queued: i64,
+    /// Orders whose time to pay is over.
+    pub due: i64,
+    /// Changes of orders at least three seconds ago that Redis has not confirmed.
+    pub unsettled: i64,
+    /// Payment callbacks that are not processed.
+    pub callbacks: i64,
+    /// Refunds of orders that the provider has not confirmed.
+    pub refunds: i64,
+}

@@ -1,0 +1,157 @@
+//! Tests of a Redis that loses its last writes and goes on: a crash with `appendfsync everysec`, or a promoted replica
+//! (D8, G4; I1, I2, I4, I5). Sweeps alone bring it back to what the ledger says.
+
+use std::collections::BTreeMap;
+
+use domain::{order::OrderStatus, problem::Code};
+use workflows::{
+    Redis,
+    hot::reserve::ReserveOutcome,
+    keys::Keys,
+    operator::audit,
+    payments::commands,
+    ports::{RedisArg, RedisValue},
+};
+
+use crate::{
+    epochs::{RealFixture, pause, resume},
+    fixture::{LEDGERS, NOW, new_fixture},
+};
+
+/// The keys of an activity at one instant.
+pub struct RedisSnapshot(BTreeMap<String, Vec<u8>>);
+
+impl RealFixture {
+    async fn redis_keys(&self) -> Vec<String> {
+        let pattern = format!("{}*", Keys::of(&self.activity).prefix().replace(['{', '}'], "?"));
+        let keys = self.redis.command("KEYS", vec![pattern.into()]).await.unwrap();
+        keys.into_iter()
+            .map(|key| match key {
+                RedisValue::Bytes(bytes) => String::from_utf8(bytes).unwrap(),
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    }
+
+    /// Copies the activity's keys.
+    pub async fn snapshot_redis(&self) -> RedisSnapshot {
+        let mut keys = BTreeMap::new();
+        for key in self.redis_keys().await {
+            let dump = self.redis.command("DUMP", vec![key.clone().into()]).await.unwrap();
+            let [RedisValue::Bytes(bytes)] = &dump[..] else { panic!("{dump:?}") };
+            keys.insert(key, bytes.clone());
+        }
+        RedisSnapshot(keys)
+    }
+
+    /// Puts the activity's keys back as they were: Redis loses all later writes.
+    pub async fn lose_redis_writes(&self, snapshot: &RedisSnapshot) {
+        for key in self.redis_keys().await {
+            self.redis.command("DEL", vec![key.into()]).await.unwrap();
+        }
+        for (key, bytes) in &snapshot.0 {
+            let args: Vec<RedisArg> = vec![key.clone().into(), "0".into(), bytes.clone()];
+            self.redis.command("RESTORE", args).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_payment_that_redis_lost_is_drift_and_comes_back() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 1, 1).await;
+        let order_no = fixture.pending_order(1, "ada", 1).await;
+        let snapshot = fixture.snapshot_redis().await;
+        fixture.payment_succeeded(&order_no, "e").await.unwrap();
+        fixture.lose_redis_writes(&snapshot).await;
+        let audit = audit::audit(&fixture.redis, &fixture.sql, &fixture.activity, 1).await.unwrap().unwrap();
+        assert!(audit.drift > 0, "{ledger}: {audit:#?}");
+        fixture.recover().await;
+        assert_eq!(fixture.redis_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
+        assert_eq!(fixture.units().await, (0, 0, 1), "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_release_that_redis_lost_returns_its_unit_once() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 1, 1).await;
+        let order_no = fixture.pending_order(1, "ada", 1).await;
+        let snapshot = fixture.snapshot_redis().await;
+        fixture.cancel(&order_no).await.unwrap();
+        fixture.lose_redis_writes(&snapshot).await;
+        fixture.recover().await;
+        assert_eq!(fixture.redis_status(&order_no).await, Some(OrderStatus::Cancelled), "{ledger}");
+        assert_eq!(fixture.units().await, (1, 0, 0), "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn an_extension_that_redis_lost_comes_back() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 1, 1).await;
+        let order_no = fixture.pending_order(1, "ada", 1).await;
+        let snapshot = fixture.snapshot_redis().await;
+        commands::start_payment(&fixture.redis, &fixture.sql, &order_no, "https://pay", 1, NOW).await.unwrap();
+        let extended = fixture.order_row(&order_no).await.order.pay_by;
+        fixture.lose_redis_writes(&snapshot).await;
+        fixture.recover().await;
+        let (_, order) = workflows::hot::status::load_order(&fixture.redis, &order_no).await.unwrap();
+        assert_eq!(order.unwrap().pay_by, extended, "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_written_order_that_redis_lost_is_counted_again() {
+    for ledger in LEDGERS {
+        for paid in [false, true] {
+            let fixture = new_fixture(ledger, 2, 1).await;
+            let snapshot = fixture.snapshot_redis().await;
+            let order_no = fixture.pending_order(1, "ada", 1).await;
+            if paid {
+                fixture.payment_succeeded(&order_no, "e").await.unwrap();
+            }
+            fixture.lose_redis_writes(&snapshot).await;
+            fixture.recover().await;
+            assert_eq!(fixture.redis_status(&order_no).await, fixture.ledger_status(&order_no).await, "{ledger}");
+            assert_eq!(fixture.units().await, if paid { (1, 0, 1) } else { (1, 1, 0) }, "{ledger}");
+            // The buyer's limit counts the order (I3), and its ticket makes no second one (I7).
+            let second = fixture.reserve(2, "ada", 1).await.unwrap().outcome;
+            assert!(matches!(second, ReserveOutcome::Refused(Code::LimitReached, _)), "{ledger}: {second:?}");
+            let again = fixture.reserve(1, "ada", 1).await.unwrap().outcome;
+            assert!(matches!(again, ReserveOutcome::Queued(_)), "{ledger}: {again:?}");
+            assert_eq!(fixture.units().await, if paid { (1, 0, 1) } else { (1, 1, 0) }, "{ledger}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lost_unit_that_was_sold_again_is_refused_by_the_ledger_and_leaves_no_drift() {
+    for ledger in LEDGERS {
+        for released in [false, true] {
+            let fixture = new_fixture(ledger, 1, 1).await;
+            let snapshot = fixture.snapshot_redis().await;
+            let first = fixture.pending_order(1, "ada", 1).await;
+            fixture.lose_redis_writes(&snapshot).await;
+            let second = fixture.reserve(2, "bob", 1).await.unwrap().outcome;
+            assert!(matches!(second, ReserveOutcome::Queued(_)), "{ledger}: {second:?}");
+            fixture.write_batch().await.unwrap();
+            assert_eq!(fixture.redis_status(&fixture.order_no(2)).await, Some(OrderStatus::Failed), "{ledger}");
+            // Until a sweep has found the first order, its unit is sold to nobody, whatever an operator changes.
+            for paused in [false, true] {
+                if paused {
+                    pause(&fixture).await;
+                    resume(&fixture).await;
+                }
+                let third = fixture.reserve(3, "cyd", 1).await.unwrap().outcome;
+                assert!(matches!(third, ReserveOutcome::SoldOut(_)), "{ledger}: {third:?}");
+            }
+            if released {
+                fixture.cancel(&first).await.unwrap();
+            }
+            fixture.recover().await;
+            fixture.check_gates().await;
+            assert_eq!(fixture.units().await, if released { (1, 0, 0) } else { (0, 1, 0) }, "{ledger}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Tests of sweeps while a store fails on one activity (G3, E3): the others go on.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use domain::{ids::ActivityId, order::OrderStatus};
+use workflows::{
+    Sql, StoreError,
+    ledger::leases,
+    payments::callbacks,
+    ports::{Dialect, SqlValue},
+    recovery::{gates, report::Report, sweep},
+};
+
+use crate::{
+    fixture::{LEDGERS, NOW, TICKET_SECRET, new_fixture},
+    stores::RealLedger,
+};
+
+/// A ledger that is unavailable for the statements about one activity, as with a lock on its rows.
+struct LockedFor<'a>(&'a RealLedger, ActivityId);
+
+impl Sql for LockedFor<'_> {
+    fn dialect(&self) -> Dialect {
+        self.0.dialect()
+    }
+
+    async fn run(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
+        let order_prefix = format!("{}.", self.1);
+        let about = |param: &SqlValue| matches!(param, SqlValue::Text(text) if text == self.1.as_str() || text.contains(&order_prefix));
+        if !statement.contains("leases SET") && params.iter().any(about) {
+            return Err(StoreError::LedgerUnavailable("lock timeout".to_owned()));
+        }
+        self.0.run(statement, params).await
+    }
+}
+
+#[tokio::test]
+async fn an_activity_that_a_store_fails_on_is_reported_and_delays_no_other() {
+    for ledger in LEDGERS {
+        let mut fixture = new_fixture(ledger, 3, 3).await;
+        let due = fixture.pending_order(1, "ada", 1).await;
+        let stuck = fixture.publish_second_activity().await;
+        let other_due = fixture.pending_order(1, "bob", 1).await;
+        fixture.reserve(2, "cyd", 1).await.unwrap();
+        let locked = LockedFor(&fixture.sql, stuck.clone());
+        let later = NOW.plus(3_600_000);
+        let mut lease = leases::acquire(&fixture.sql, sweep::LEASE, "a", later, 1_000).await.unwrap().expect("free");
+        let mut report = Report::default();
+        let listed = [stuck.clone(), fixture.activity.clone()];
+        let with_messages =
+            gates::check_gates(&fixture.redis, &locked, &listed, TICKET_SECRET, later, &mut report).await.unwrap();
+        assert_eq!(with_messages, BTreeSet::from([fixture.activity.clone()]), "{ledger}");
+        let time = (Instant::now(), Duration::from_secs(60));
+        sweep::work_in_turns(&fixture.redis, &locked, &mut lease, &with_messages, later, time, &mut report)
+            .await
+            .unwrap();
+        assert_eq!(report.stuck, BTreeSet::from([stuck.clone()]), "{ledger}");
+        assert_eq!((report.expired, report.written), (1, 1), "{ledger}");
+        assert_eq!(fixture.ledger_status(&other_due).await, Some(OrderStatus::Expired), "{ledger}");
+        assert_eq!(fixture.ledger_status(&due).await, Some(OrderStatus::PendingPayment), "{ledger}");
+        // The next sweep, with an available ledger, finishes it.
+        let mut report = Report::default();
+        sweep::work_in_turns(&fixture.redis, &fixture.sql, &mut lease, &with_messages, later, time, &mut report)
+            .await
+            .unwrap();
+        assert_eq!(fixture.ledger_status(&due).await, Some(OrderStatus::Expired), "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_callback_that_a_store_fails_on_delays_no_other_activity() {
+    for ledger in LEDGERS {
+        let mut fixture = new_fixture(ledger, 3, 3).await;
+        let stuck_order = fixture.pending_order(1, "ada", 1).await;
+        let stuck = fixture.publish_second_activity().await;
+        let other = fixture.pending_order(1, "bob", 1).await;
+        for (order_no, at) in [(&stuck_order, 0), (&other, 1)] {
+            fixture.record_payment(order_no, NOW.plus(at)).await;
+        }
+        let locked = LockedFor(&fixture.sql, stuck.clone());
+        let (mut skipped, mut report) = (0, Report::default());
+        let later = NOW.plus(60_000);
+        callbacks::apply_pending(&fixture.redis, &locked, later, 10, &mut skipped, &mut report).await.unwrap();
+        assert_eq!((skipped, report.callbacks), (1, 1), "{ledger}");
+        assert_eq!(report.stuck, BTreeSet::from([stuck]), "{ledger}");
+        assert_eq!(fixture.ledger_status(&other).await, Some(OrderStatus::Paid), "{ledger}");
+    }
+}
