@@ -1,9 +1,17 @@
 //! Counts Redis commands: at most one per reservation, none for refusals from instance memory (A4, C6, C8, D7).
 
-use futures::{StreamExt, stream};
+use std::time::Duration;
+
+use dev::postgres::Postgres;
+use futures::{
+    StreamExt,
+    future::{join, join_all},
+    stream,
+};
 use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::task::JoinHandle;
+use tokio_postgres::NoTls;
 
 use support::{Buyer, TestActivity, TestApp, activity::single_sku};
 
@@ -149,4 +157,28 @@ async fn repeated_reads_of_an_activity_are_served_from_memory() {
             &commands[..3]
         );
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_audits_that_meet_a_slow_one_share_the_next() {
+    let postgres = Postgres::ephemeral().expect("PostgreSQL");
+    let app = TestApp::with_variables(|variables| variables.set_ledger(&postgres.url()).expect("a URL"));
+    let activity = app.create_activity(json!({})).await;
+    app.audit(&activity.id).await;
+    let (client, connection) = tokio_postgres::connect(&postgres.url(), NoTls).await.expect("the ledger");
+    tokio::spawn(connection);
+    client.batch_execute("BEGIN; LOCK TABLE orders IN ACCESS EXCLUSIVE MODE").await.expect("a lock");
+    let monitor = RedisMonitor::start(&app).await;
+    let unlock = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        client.batch_execute("COMMIT").await.expect("no lock");
+    };
+    let (audits, ()) = join(join_all((0..50).map(|_| app.audit(&activity.id))), unlock).await;
+    for audit in audits {
+        assert_eq!(audit["ok"], true, "{audit}");
+    }
+    // Each audit reads the counters in Redis once.
+    let counters = format!("{{{}}}:stats", activity.id);
+    let computed = monitor.stop().await.iter().filter(|command| command.contains(&counters)).count();
+    assert!((1..=20).contains(&computed), "{computed}");
 }

@@ -1,10 +1,9 @@
 //! Published activities for readers, cached in instance memory and key-value (F1–F4).
 //!
 //! The gate comes from Redis and is less than a second old. The spec comes from instance memory, then key-value, then
-//! the ledger; a key-value copy of another version than the gate's is not used. One request at a time refreshes the
-//! key-value copy; the others use the stale copy or wait.
+//! the ledger; a key-value copy of another version than the gate's is not used.
 
-use std::{cell::RefCell, rc::Rc, time::Duration};
+use std::{cell::RefCell, rc::Rc};
 
 use domain::{
     activity::{ActivitySpec, ActivityState},
@@ -13,8 +12,6 @@ use domain::{
 };
 use serde::{Deserialize, Serialize};
 use workflows::{
-    StoreError,
-    cache::lease,
     hot::read_gate::{self, GateSnapshot},
     ledger::activities,
 };
@@ -22,24 +19,12 @@ use workflows::{
 use crate::{
     clock,
     http::{ApiError, not_found},
-    key_value,
     ledger::SpinLedger,
-    published, random,
+    published,
     redis::SpinRedis,
+    shared_value::{self, SharedValue},
     ttl_cache::{self, MAX_AGE_MS, TtlCache},
 };
-
-/// How long a key-value copy is fresh, in milliseconds; up to 10 s of jitter are added.
-const FRESH_MS: i64 = 60_000;
-
-/// How long one request may hold the lease to refresh a key-value copy, in milliseconds.
-const REFRESH_LEASE_MS: i64 = 3_000;
-
-/// Interval at which a request polls for a copy that another request refreshes.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
-
-/// Maximum number of polls: 500 ms in all. After that the request refreshes the copy itself.
-const POLL_ATTEMPTS: usize = 10;
 
 thread_local! {
     static GATES: TtlCache<ActivityId, Option<Rc<CachedGate>>> = RefCell::default();
@@ -57,8 +42,6 @@ pub struct CachedActivity {
     pub version: i64,
     /// The activity's state in its text form.
     state: String,
-    /// When the copy becomes stale, by the clock of the instance that wrote it.
-    fresh_until: Millis,
 }
 
 impl CachedActivity {
@@ -105,8 +88,7 @@ pub async fn activity(activity: &ActivityId) -> Result<Rc<CachedActivity>, ApiEr
 
 /// Returns the key-value copy of an activity, however old; `None` if there is none or it is a draft's.
 pub async fn cached(activity: &ActivityId) -> Option<Rc<CachedActivity>> {
-    let cached_copy =
-        key_value::get(&key(activity)).await.and_then(|bytes| serde_json::from_slice::<CachedActivity>(&bytes).ok());
+    let cached_copy: Option<CachedActivity> = shared_value::last::<Option<_>>(&key(activity)).await?;
     cached_copy.filter(|cached| cached.state() != ActivityState::Draft).map(Rc::new)
 }
 
@@ -114,51 +96,28 @@ fn key(activity: &ActivityId) -> String {
     format!("sale:{activity}")
 }
 
-/// Loads the activity from key-value if the copy is fresh, else from the ledger.
-///
-/// The request that gets the lease refreshes the copy; the others use the stale copy, or poll if there is none (F2).
+/// Loads the activity from key-value if the copy is fresh, else from the ledger. A copy of another version than the
+/// gate's may predate an operator's change, so it is not used.
 async fn load(activity: &ActivityId, version: i64) -> Result<Option<Rc<CachedActivity>>, ApiError> {
-    for _ in 0..POLL_ATTEMPTS {
-        // A copy of another version may predate an operator's change, so it is not used.
-        let cached_copy = cached(activity).await.filter(|cached_copy| cached_copy.version == version);
-        if let Some(cached_copy) = cached_copy.as_ref().filter(|cached_copy| cached_copy.fresh_until > clock::now()) {
-            return Ok(Some(cached_copy.clone()));
-        }
-        let owner = ulid::Ulid::from_parts(clock::now().0.unsigned_abs(), random::bits()).to_string();
-        let lease_key = format!("{{{activity}}}:rebuild");
-        if lease::hold(&SpinRedis, &lease_key, &owner, REFRESH_LEASE_MS).await? {
-            return match (refresh(activity).await, cached_copy) {
-                // The stale copy is used while the ledger is unavailable. The lease is not released, so that requests
-                // try the ledger once per lease time.
-                (Err(ApiError::Store(StoreError::LedgerUnavailable(_))), Some(cached_copy)) => Ok(Some(cached_copy)),
-                (refreshed, _) => {
-                    lease::release(&SpinRedis, &lease_key, &owner).await.map_err(ApiError::from).and(refreshed)
-                }
-            };
-        }
-        if cached_copy.is_some() {
-            return Ok(cached_copy);
-        }
-        spin_sdk::time::sleep(POLL_INTERVAL).await;
-    }
-    refresh(activity).await
-}
-
-async fn refresh(activity: &ActivityId) -> Result<Option<Rc<CachedActivity>>, ApiError> {
-    let Some(found) = activities::load(&SpinLedger::open().await, activity).await? else { return Ok(None) };
-    // Jitter keeps copies that were written together from becoming stale together (F4).
-    let jitter = i64::try_from(random::bits() % 10_000).unwrap_or_default();
-    let cached = CachedActivity {
-        id: found.id,
-        spec: found.spec,
-        version: found.version,
-        state: found.state.as_str().to_owned(),
-        fresh_until: clock::now().plus(FRESH_MS + jitter),
+    let shared = SharedValue {
+        key: &key(activity),
+        lease_key: &format!("{{{activity}}}:rebuild"),
+        lease_ms: 3_000,
+        fresh_ms: Some(60_000),
+        max_age_ms: i64::MAX,
+        max_wait_ms: 500,
     };
-    if let Ok(bytes) = serde_json::to_vec(&cached) {
-        key_value::set(&key(activity), &bytes).await;
-    }
-    Ok(Some(Rc::new(cached)))
+    let fetch = async || {
+        let found = activities::load(&SpinLedger::open().await, activity).await?;
+        Ok(found.map(|found| CachedActivity {
+            id: found.id,
+            spec: found.spec,
+            version: found.version,
+            state: found.state.as_str().to_owned(),
+        }))
+    };
+    let is_current = |cached: &Option<CachedActivity>| cached.as_ref().is_some_and(|cached| cached.version == version);
+    Ok(shared.get(is_current, fetch).await?.map(Rc::new))
 }
 
 /// A gate as read from Redis, with the instance's clock at that time.

@@ -22,5 +22,6 @@ pub mod provider;
 pub mod published;
 pub mod random;
 pub mod redis;
+pub mod shared_value;
 pub mod timeout;
 pub mod ttl_cache;

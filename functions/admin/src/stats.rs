@@ -9,6 +9,7 @@ use platform::{
     http::{ApiError, Response, not_found},
     ledger::SpinLedger,
     redis::SpinRedis,
+    shared_value::SharedValue,
 };
 use serde_json::json;
 use workflows::{
@@ -30,12 +31,22 @@ pub async fn stats(id: &ActivityId) -> Result<Response, ApiError> {
     Ok(Response::json(200, &document))
 }
 
-/// Handles `GET …/audit`: checks the invariants per SKU.
+/// Handles `GET …/audit`: checks the invariants per SKU. An audit reads all orders of the sale, so one runs at a time:
+/// requests that come meanwhile share the next one.
 pub async fn audit(id: &ActivityId) -> Result<Response, ApiError> {
+    let shared = SharedValue {
+        key: &format!("audit:{id}"),
+        lease_key: &format!("{{{id}}}:audit"),
+        lease_ms: 10_000,
+        fresh_ms: None,
+        max_age_ms: -1,
+        max_wait_ms: 10_000,
+    };
     let ledger = SpinLedger::open_for_batch().await;
     let activity = activities::load(&ledger, id).await?.ok_or_else(|| not_found("There is no such sale."))?;
-    let audit = audit::audit(&SpinRedis, &ledger, id, activity.spec.per_user).await?.ok_or_else(missing_gate)?;
-    Ok(Response::json(200, &audit))
+    let per_user = activity.spec.per_user;
+    let audit = shared.get(|_| true, async || audit::audit(&SpinRedis, &ledger, id, per_user).await).await?;
+    Ok(Response::json(200, &audit.ok_or_else(missing_gate)?))
 }
 
 /// Handles `POST …/rebuild`: rebuilds Redis from the ledger while the activity is paused or closed (G5).

@@ -1,16 +1,20 @@
 //! The audit (G4): checks invariants I1 to I3 for every SKU, and compares Redis at one instant with the ledger.
 
+use std::collections::HashMap;
+
 use domain::{ids::ActivityId, time::Millis};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::{
+    cache::listed_activities,
     ledger::row_reader::RowReader,
-    operator::stats::{self, SkuStats},
-    ports::{Redis, Sql, StoreError},
+    operator::stats::{self, ActivityStats, SkuStats},
+    ports::{Dialect, Redis, Sql, StoreError},
 };
 
 /// Units of a SKU in the ledger.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkuLedgerStats {
     /// The SKU.
     pub sku: String,
@@ -18,7 +22,7 @@ pub struct SkuLedgerStats {
     pub total: i64,
     /// Live units according to the SKU's row.
     pub live: i64,
-    /// Units of live orders, summed over the orders.
+    /// Units of live orders, summed over the orders, or over the counters in [`audit_counters`].
     pub counted: i64,
     /// Of `counted`, units of orders that wait for payment.
     pub pending: i64,
@@ -29,7 +33,7 @@ pub struct SkuLedgerStats {
 }
 
 /// Audit of one SKU.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkuAudit {
     /// Redis, at one instant.
     pub redis: SkuStats,
@@ -52,7 +56,7 @@ pub struct SkuAudit {
 }
 
 /// Audit of an activity.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Audit {
     /// Redis time of the read.
     pub server_time: Millis,
@@ -66,7 +70,7 @@ pub struct Audit {
     pub skus: Vec<SkuAudit>,
 }
 
-/// Checks the invariants of an activity; `None` if it has no gate.
+/// Checks the invariants of an activity; `None` if it has no gate. Reads all orders of the activity.
 ///
 /// # Errors
 /// Any [`StoreError`] of either store; nothing is changed.
@@ -76,9 +80,39 @@ pub async fn audit<R: Redis, S: Sql>(
     activity: &ActivityId,
     per_user: i64,
 ) -> Result<Option<Audit>, StoreError> {
-    let ledger_rows = ledger_stats(sql, activity).await?;
-    let Some(redis_stats) = stats::stats(redis, activity).await? else { return Ok(None) };
-    let skus: Vec<_> = redis_stats
+    let statement = include_str!("../../sql/queries/audit/ledger_stats.sql");
+    let rows = sql.run(statement, vec![activity.as_str().into()]).await?;
+    let ledger = rows.into_iter().map(|row| parse_row(&mut RowReader::new(row))).collect::<Result<Vec<_>, _>>()?;
+    Ok(stats::stats(redis, activity).await?.map(|redis| compare(redis, &ledger, per_user)))
+}
+
+/// Checks the invariants of every activity that has a gate by the ledger's counters, without reading orders: I3 and the
+/// counters themselves are not checked.
+///
+/// # Errors
+/// Any [`StoreError`] of either store; nothing is changed.
+pub async fn audit_counters<R: Redis, S: Sql>(redis: &R, sql: &S) -> Result<Vec<(ActivityId, Audit)>, StoreError> {
+    let activities = listed_activities::list(redis).await?;
+    let json_values = match sql.dialect() {
+        Dialect::Sqlite => "SELECT value FROM json_each(?1)",
+        Dialect::Postgres => "SELECT jsonb_array_elements_text((?1::text)::jsonb)",
+    };
+    let statement = format!(include_str!("../../sql/queries/audit/counters.sql"), json_values = json_values);
+    let mut ledger: HashMap<_, Vec<_>> = HashMap::new();
+    for row in sql.run(&statement, vec![json!(activities).to_string().into()]).await? {
+        let mut row = RowReader::new(row);
+        ledger.entry(row.parse(ActivityId::parse)?).or_default().push(parse_row(&mut row)?);
+    }
+    let audits = stats::all_stats(redis).await?.into_iter().map(|(activity, redis)| {
+        let rows = ledger.remove(&activity).unwrap_or_default();
+        (activity, compare(redis, &rows, i64::MAX))
+    });
+    Ok(audits.collect())
+}
+
+fn compare(redis: ActivityStats, ledger_rows: &[SkuLedgerStats], per_user: i64) -> Audit {
+    let ActivityStats { server_time, queue, .. } = redis;
+    let skus: Vec<_> = redis
         .skus
         .into_iter()
         .map(|redis| {
@@ -100,30 +134,23 @@ pub async fn audit<R: Redis, S: Sql>(
             SkuAudit { redis, ledger, i1, i2, i3, pending_drift, sold_drift, drift }
         })
         .collect();
-    Ok(Some(Audit {
-        server_time: redis_stats.server_time,
+    Audit {
+        server_time,
         ok: skus.iter().all(|sku| sku.i1 && sku.i2 && sku.i3),
-        queue: redis_stats.queue,
+        queue,
         drift: skus.iter().map(|sku| sku.drift).sum(),
         skus,
-    }))
+    }
 }
 
-async fn ledger_stats<S: Sql>(sql: &S, activity: &ActivityId) -> Result<Vec<SkuLedgerStats>, StoreError> {
-    let statement = include_str!("../../sql/queries/audit/ledger_stats.sql");
-    let rows = sql.run(statement, vec![activity.as_str().into()]).await?;
-    rows.into_iter()
-        .map(|row| {
-            let mut row = RowReader::new(row);
-            Ok(SkuLedgerStats {
-                sku: row.text()?,
-                total: row.int()?,
-                live: row.int()?,
-                counted: row.int()?,
-                pending: row.int()?,
-                most_per_user: row.int()?,
-                miscounted: row.int()?,
-            })
-        })
-        .collect()
+fn parse_row(row: &mut RowReader) -> Result<SkuLedgerStats, StoreError> {
+    Ok(SkuLedgerStats {
+        sku: row.text()?,
+        total: row.int()?,
+        live: row.int()?,
+        counted: row.int()?,
+        pending: row.int()?,
+        most_per_user: row.int()?,
+        miscounted: row.int()?,
+    })
 }

@@ -2,7 +2,7 @@
 
 use domain::{ids::ActivityId, time::Millis};
 use futures::future::join_all;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     cache::listed_activities,
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Units of a SKU in Redis at one instant.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkuStats {
     /// The SKU.
     pub sku: String,

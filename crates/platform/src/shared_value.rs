@@ -1,0 +1,132 @@
+//! Values that all instances share: a copy in key-value, which one request at a time fetches anew (F2).
+//!
+//! The request that gets the lease in Redis fetches; the others use the stale copy, or wait. While the ledger is
+//! unavailable, the stale copy is used and the ledger is tried once per lease time. Without a copy, the error is shared
+//! for a second.
+
+use std::{future::Future, time::Duration};
+
+use domain::time::Millis;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use workflows::{StoreError, cache::lease};
+
+use crate::{clock, key_value, random, redis::SpinRedis};
+
+/// Interval at which a request polls for the copy that another request fetches.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How long the error of a fetch is returned to other requests, in milliseconds.
+const ERROR_MS: i64 = 1_000;
+
+/// Where a value is shared, and for how long.
+pub struct SharedValue<'a> {
+    /// The key of the copy in key-value.
+    pub key: &'a str,
+    /// The Redis key of the lease to fetch the value.
+    pub lease_key: &'a str,
+    /// How long the lease lasts, in milliseconds: longer than a fetch.
+    pub lease_ms: i64,
+    /// How long a copy is fresh, in milliseconds. Up to a sixth is added, so that copies that were written together do
+    /// not become stale together (F4). `None`: only for requests that began before the fetch.
+    pub fresh_ms: Option<i64>,
+    /// Maximum age of a copy that is used while another request fetches or the ledger is unavailable, in milliseconds;
+    /// -1: no such copy is used.
+    pub max_age_ms: i64,
+    /// How long a request without a copy waits for another's fetch, in milliseconds; after that it fetches by itself.
+    pub max_wait_ms: i64,
+}
+
+/// A copy as stored in key-value.
+#[derive(Serialize, Deserialize)]
+struct StoredCopy<T> {
+    /// When the fetch began, by the clock of the instance that fetched.
+    at: Millis,
+    fresh_until: Millis,
+    value: Option<T>,
+    /// The error of a later fetch, which other requests return until `error_until`.
+    error: String,
+    error_until: Millis,
+}
+
+impl<T> StoredCopy<T> {
+    fn new(at: Millis, fresh_until: Millis, value: Option<T>) -> Self {
+        Self { at, fresh_until, value, error: String::new(), error_until: Millis(0) }
+    }
+
+    fn into_value(self) -> Result<T, StoreError> {
+        self.value.ok_or_else(|| StoreError::Malformed("a copy without a value".to_owned()))
+    }
+}
+
+impl SharedValue<'_> {
+    /// Returns the copy if it is fresh and `is_usable`; else fetches, or uses what another request fetches.
+    ///
+    /// # Errors
+    /// Those of `fetch`, in this or in another request; those of Redis, which gives no lease.
+    pub async fn get<T, F>(&self, is_usable: impl Fn(&T) -> bool, fetch: impl FnOnce() -> F) -> Result<T, StoreError>
+    where
+        T: Serialize + DeserializeOwned,
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        let began = clock::now();
+        let owner = format!("{:032x}", random::bits());
+        let (copy, is_stale, has_lease) = loop {
+            let now = clock::now();
+            let copy = read::<T>(self.key).await;
+            let is_usable = copy.value.as_ref().is_some_and(&is_usable);
+            if is_usable && self.fresh_ms.map_or(copy.at > began, |_| copy.fresh_until > now) {
+                return copy.into_value();
+            }
+            let is_stale = is_usable && now.0 - copy.at.0 <= self.max_age_ms;
+            if !is_stale && copy.error_until > now {
+                return Err(StoreError::LedgerUnavailable(copy.error));
+            }
+            if lease::hold(&SpinRedis, self.lease_key, &owner, self.lease_ms).await? {
+                break (copy, is_stale, true);
+            }
+            if is_stale {
+                return copy.into_value();
+            }
+            if now.0 - began.0 >= self.max_wait_ms {
+                break (copy, false, false);
+            }
+            spin_sdk::time::sleep(POLL_INTERVAL).await;
+        };
+        let at = clock::now();
+        let fetched = fetch().await;
+        match &fetched {
+            Ok(value) => {
+                let fresh_ms = self.fresh_ms.unwrap_or_default();
+                let jitter = i64::try_from(random::bits() % 1_000).unwrap_or_default() * fresh_ms / 6_000;
+                write(self.key, &StoredCopy::new(at, at.plus(fresh_ms + jitter), Some(value))).await;
+            }
+            Err(StoreError::LedgerUnavailable(_)) if is_stale => return copy.into_value(),
+            Err(StoreError::LedgerUnavailable(error)) => {
+                let error_until = clock::now().plus(ERROR_MS);
+                write(self.key, &StoredCopy { error: error.clone(), error_until, ..copy }).await;
+            }
+            Err(_) => {}
+        }
+        if has_lease {
+            // If this fails, the lease expires.
+            let _ = lease::release(&SpinRedis, self.lease_key, &owner).await;
+        }
+        fetched
+    }
+}
+
+/// Returns the copy under `key`, however old; `None` if there is none.
+pub async fn last<T: DeserializeOwned>(key: &str) -> Option<T> {
+    read(key).await.value
+}
+
+async fn read<T: DeserializeOwned>(key: &str) -> StoredCopy<T> {
+    let copy = key_value::get(key).await.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    copy.unwrap_or(StoredCopy::new(Millis(0), Millis(0), None))
+}
+
+async fn write<T: Serialize>(key: &str, copy: &StoredCopy<T>) {
+    if let Ok(bytes) = serde_json::to_vec(copy) {
+        key_value::set(key, &bytes).await;
+    }
+}
