@@ -3,9 +3,14 @@
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
+use reqwest::Method;
 use serde_json::{Value, json};
 
-use support::{TestApp, activity::single_sku, eventually};
+use support::{
+    TestApp,
+    activity::{activity_spec, seconds_from_now, single_sku},
+    eventually,
+};
 
 #[tokio::test]
 async fn the_sweep_route_accepts_only_the_cron_token() {
@@ -102,4 +107,52 @@ async fn ten_thousand_due_orders_are_swept() {
     assert!(elapsed < Duration::from_secs(60), "{elapsed:?}");
     assert_eq!(app.settle_and_count(&activity).await, [ORDERS as i64, 0, 0]);
     assert_eq!(app.count_orders_with_status(&activity, "expired").await, ORDERS as i64);
+}
+
+#[tokio::test]
+async fn an_old_sale_is_exported_and_erased() {
+    let app = TestApp::with_variables(|variables| variables.set("retention_days", "0"));
+    let activity = app.create_activity(json!({})).await;
+    let mut orders = Vec::new();
+    for user in ["ada", "bob", "cyd"] {
+        let buyer = app.create_buyer(&activity, user).await;
+        orders.push(app.place_order(&activity, &buyer).await);
+        app.cancel(orders.last().expect("an order"), &buyer.jwt).await.is(200);
+    }
+    orders.sort();
+    let path = format!("/activities/{}", activity.id);
+    let (mut exported, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = format!("{path}/orders?limit=2&after={after}");
+        let page = app.call_admin(Method::GET, &page, &Value::Null).await.is(200).json();
+        let Some(last) = page.as_array().expect("a list").last() else { break };
+        after = last["order_no"].as_str().expect("a number").to_owned();
+        exported.extend(page.as_array().expect("a list").clone());
+    }
+    let numbers: Vec<_> = exported.iter().map(|order| order["order_no"].as_str().expect("a number")).collect();
+    assert_eq!(numbers, orders);
+    assert!(exported.iter().all(|order| order["status"] == "cancelled" && order["user"].is_string()), "{exported:?}");
+    let other = app.create_activity(json!({})).await;
+    for wrong in [format!("{path}/orders?limit=0"), format!("/activities/{}/orders?after={after}", other.id)] {
+        app.call_admin(Method::GET, &wrong, &Value::Null).await.is_problem(400, "invalid_request");
+    }
+
+    app.call_admin(Method::PUT, &path, &activity_spec(&json!({"ends_at": seconds_from_now(1)}))).await.is(200);
+    let redis = app.connect_redis().await;
+    eventually("the sale to be erased", async || {
+        // Its keys expire a week after its end; erasing begins again ten minutes after the last time.
+        for pattern in [format!("{{{}}}:*", activity.id), "stampede:erase".to_owned()] {
+            let keys: Vec<String> =
+                redis::cmd("KEYS").arg(&pattern).query_async(&mut redis.clone()).await.expect("KEYS");
+            for key in keys {
+                let _: i64 = redis::cmd("DEL").arg(key).query_async(&mut redis.clone()).await.expect("DEL");
+            }
+        }
+        let report = app.sweep().await;
+        if report["erased_activities"] == 1 { Ok(()) } else { Err(report) }
+    })
+    .await;
+    app.call_admin(Method::GET, &path, &Value::Null).await.is_problem(404, "not_found");
+    assert_eq!(app.count_orders(&activity.id, "1 = 1").await, 0);
+    app.call_admin(Method::GET, &format!("/activities/{}", other.id), &Value::Null).await.is(200);
 }

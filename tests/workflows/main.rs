@@ -13,6 +13,7 @@ mod dead_letters;
 mod deadlocks;
 mod deliveries;
 mod epochs;
+mod erasure;
 mod events;
 mod expired_keys;
 mod fakes;

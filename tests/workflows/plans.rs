@@ -20,6 +20,7 @@ use workflows::{
         event_delivery::{WebhookTarget, deliver_due},
     },
     recovery::{
+        erasure::erase_old,
         gates,
         rebuild::{RebuildOutcome, rebuild},
         report::Report,
@@ -154,6 +155,11 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     fixture.operator().set_state(&fixture.activity, ActivityState::Paused).await.unwrap();
     let rebuilt = rebuild(&fixture.redis, sql, &fixture.activity, TICKET_SECRET, NOW).await.unwrap();
     assert_eq!(rebuilt, RebuildOutcome::Done { orders: 3, epoch: 2 }, "of this activity only");
+
+    let erasing = "UPDATE activities SET state = 'erasing' WHERE id = ?1";
+    sql.run(erasing, vec![fixture.activity.as_str().into()]).await.unwrap();
+    let erased = erase_old(&fixture.redis, sql, Millis(i64::MAX / 2), 100, 100).await.unwrap();
+    assert_eq!(erased.1, 1);
 }
 
 #[tokio::test]

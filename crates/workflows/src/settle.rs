@@ -21,6 +21,9 @@ use crate::{
 /// second order.
 pub const CLOSED_ORDER_TTL_SECONDS: i64 = 3_600;
 
+// B3: the record of an order outlives its ticket, which could make a second order otherwise.
+const _: () = assert!(CLOSED_ORDER_TTL_SECONDS * 1_000 > domain::ticket::MAX_LIFETIME_MS);
+
 /// Maximum number of transitions in one script call.
 pub const BATCH_SIZE: usize = 500;
 

@@ -61,6 +61,7 @@ async fn route_admin(request: &Request) -> Result<Response, ApiError> {
             activities::restock(request, &activity_id(id)?, &sku).await
         }
         (&Method::GET, ["activities", id, "stats"]) => stats::stats(&activity_id(id)?).await,
+        (&Method::GET, ["activities", id, "orders"]) => orders::list(request, &activity_id(id)?).await,
         (&Method::GET, ["activities", id, "audit"]) => stats::audit(&activity_id(id)?).await,
         (&Method::POST, ["activities", id, "rebuild"]) => stats::rebuild(&activity_id(id)?).await,
         (&Method::GET, ["dead-letters"]) => dead_letters::list(request).await,
@@ -89,7 +90,7 @@ async fn route_admin(request: &Request) -> Result<Response, ApiError> {
         (_, ["activities", _, "publish" | "resume" | "pause" | "close" | "rotate-start-key"]) => {
             Err(method_not_allowed("POST"))
         }
-        (_, ["activities", _, "stats" | "audit"]) => Err(method_not_allowed("GET")),
+        (_, ["activities", _, "stats" | "audit" | "orders"]) => Err(method_not_allowed("GET")),
         (_, ["activities", _, "rebuild"] | ["dead-letters", _, "replay"] | ["activities", _, "skus", _, "restock"]) => {
             Err(method_not_allowed("POST"))
         }

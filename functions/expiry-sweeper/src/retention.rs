@@ -1,4 +1,4 @@
-//! Erases delivery addresses, events and callbacks after their retention period.
+//! Erases delivery addresses, events, callbacks and old activities after their retention period.
 //!
 //! Also removes ended activities from the set of activities in Redis, so that sweeps no longer visit them.
 
@@ -7,7 +7,7 @@ use platform::{config, http::ApiError, ledger::SpinLedger, redis::SpinRedis};
 use workflows::{
     cache::lease,
     ledger::{addresses, events, payments},
-    recovery::{gates, report::Report, sweep::ERASE_LEASE_KEY},
+    recovery::{erasure, gates, report::Report, sweep::ERASE_LEASE_KEY},
 };
 
 /// How often this runs, in milliseconds: the lease is not released but expires.
@@ -18,6 +18,9 @@ const BATCH: i64 = 1_000;
 
 /// Maximum number of batches of each kind in one sweep.
 const MAX_BATCHES: usize = 10;
+
+/// Maximum number of batches of old orders in one sweep.
+const MAX_ORDER_BATCHES: usize = 50;
 
 const DAY_MS: i64 = 24 * 3_600 * 1_000;
 
@@ -44,6 +47,14 @@ pub async fn erase(ledger: &SpinLedger, owner: &str, now: Millis, report: &mut R
         if erased == 0 {
             break;
         }
+    }
+    // Without a number of days, activities are kept.
+    let days = config::get("retention_days").await.parse::<i64>().ok().filter(|days| (0..100_000).contains(days));
+    if let Some(days) = days {
+        let before = now.plus(-days * DAY_MS);
+        let (orders, activities) = erasure::erase_old(&SpinRedis, ledger, before, BATCH, MAX_ORDER_BATCHES).await?;
+        report.erased += orders;
+        report.erased_activities += activities;
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ CREATE TABLE IF NOT EXISTS activities (
   pay_extension_ms BIGINT NOT NULL CHECK (pay_extension_ms >= 0),
   per_user BIGINT NOT NULL CHECK (per_user > 0),
   refund_restocks BIGINT NOT NULL CHECK (refund_restocks IN (0, 1)),
-  state TEXT NOT NULL CHECK (state IN ('draft', 'published', 'paused', 'closed')),
+  state TEXT NOT NULL CHECK (state IN ('draft', 'published', 'paused', 'closed', 'erasing')),
   nonce TEXT NOT NULL,
   version BIGINT NOT NULL,
   updated_at BIGINT NOT NULL
@@ -184,9 +184,13 @@ END $$;
 CREATE OR REPLACE TRIGGER orders_move BEFORE UPDATE OF status ON orders FOR EACH ROW WHEN (NEW.status <> OLD.status)
   EXECUTE FUNCTION orders_move();
 
+-- Orders are deleted only with their activity, after its retention time.
 CREATE OR REPLACE FUNCTION orders_stay() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  RAISE EXCEPTION 'orders are never deleted';
+  IF NOT EXISTS (SELECT 1 FROM activities WHERE id = OLD.activity AND state = 'erasing') THEN
+    RAISE EXCEPTION 'orders are never deleted';
+  END IF;
+  RETURN OLD;
 END $$;
 
 CREATE OR REPLACE TRIGGER orders_stay BEFORE DELETE ON orders FOR EACH ROW EXECUTE FUNCTION orders_stay();

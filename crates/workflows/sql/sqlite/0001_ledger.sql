@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS activities (
   pay_extension_ms INTEGER NOT NULL CHECK (pay_extension_ms >= 0),
   per_user INTEGER NOT NULL CHECK (per_user > 0),
   refund_restocks INTEGER NOT NULL CHECK (refund_restocks IN (0, 1)),
-  state TEXT NOT NULL CHECK (state IN ('draft', 'published', 'paused', 'closed')),
+  state TEXT NOT NULL CHECK (state IN ('draft', 'published', 'paused', 'closed', 'erasing')),
   nonce TEXT NOT NULL,
   version INTEGER NOT NULL,
   updated_at INTEGER NOT NULL
@@ -141,7 +141,9 @@ BEGIN
     ELSE 0 END;
 END;
 
+-- Orders are deleted only with their activity, after its retention time.
 CREATE TRIGGER IF NOT EXISTS orders_stay BEFORE DELETE ON orders
+WHEN NOT EXISTS (SELECT 1 FROM activities WHERE id = OLD.activity AND state = 'erasing')
 BEGIN
   SELECT RAISE(ABORT, 'orders are never deleted');
 END;

@@ -44,12 +44,12 @@ pub struct LiveUnits {
 const COLUMNS: &str = "id, spec, state, nonce, version, \
      COALESCE((SELECT p.epoch FROM epochs p WHERE p.activity = activities.id), 0)";
 
-/// Loads an activity with its current totals and live units; `None` if there is no such activity.
+/// Loads an activity with its current totals and live units; `None` if there is none or it is being erased.
 ///
 /// # Errors
 /// See [`ledger`](super).
 pub async fn load<S: Sql>(sql: &S, id: &ActivityId) -> Result<Option<Activity>, StoreError> {
-    let statement = format!("SELECT {COLUMNS} FROM activities WHERE id = ?1");
+    let statement = format!("SELECT {COLUMNS} FROM activities WHERE id = ?1 AND state <> 'erasing'");
     let rows = sql.run(&statement, vec![id.as_str().into()]).await?;
     let Some(row) = rows.into_iter().next() else { return Ok(None) };
     let mut activity = parse_row(row)?;
@@ -142,8 +142,9 @@ pub async fn remaining_units<S: Sql>(sql: &S, id: &ActivityId) -> Result<HashMap
 /// # Errors
 /// See [`ledger`](super).
 pub async fn list<S: Sql>(sql: &S, include_drafts: bool) -> Result<Vec<Activity>, StoreError> {
-    let filter = if include_drafts { "" } else { "WHERE state <> 'draft'" };
-    let statement = format!("SELECT {COLUMNS} FROM activities {filter} ORDER BY starts_at DESC, id LIMIT 200");
+    let hidden = if include_drafts { "'erasing'" } else { "'erasing', 'draft'" };
+    let statement =
+        format!("SELECT {COLUMNS} FROM activities WHERE state NOT IN ({hidden}) ORDER BY starts_at DESC, id LIMIT 200");
     sql.run(&statement, Vec::new()).await?.into_iter().map(parse_row).collect()
 }
 

@@ -45,8 +45,10 @@ pub struct Report {
     pub events: usize,
     /// Attempts to deliver an event that failed.
     pub events_failed: usize,
-    /// Addresses, events and callbacks erased because their retention time was over.
+    /// Addresses, events, callbacks and orders erased because their retention time was over.
     pub erased: usize,
+    /// Activities erased because their retention time was over.
+    pub erased_activities: usize,
     /// Whether the time was up, or the lease lost, before the work was done.
     pub more: bool,
     /// What is left for the next sweep.

@@ -7,5 +7,5 @@ SELECT
   a.updated_at
 FROM activities a
 LEFT JOIN epochs p ON p.activity = a.id
-WHERE a.state <> 'draft'
+WHERE a.state NOT IN ('draft', 'erasing')
 ORDER BY a.id

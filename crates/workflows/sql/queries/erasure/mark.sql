@@ -1,0 +1,27 @@
+UPDATE activities
+SET state = 'erasing', version = version + 1
+WHERE state IN ('published', 'paused', 'closed') AND ends_at <= ?1 AND updated_at <= ?1 AND id IN (
+  SELECT a.id
+  FROM activities a
+  WHERE a.state IN ('published', 'paused', 'closed') AND a.ends_at <= ?1 AND a.updated_at <= ?1
+    AND a.id NOT IN ({json_values})
+    AND NOT EXISTS (
+      SELECT 1
+      FROM order_counts c
+      WHERE c.activity = a.id AND c.status IN ('pending_payment', 'refunding')
+      GROUP BY c.sku, c.status, c.live
+      HAVING SUM(c.orders) <> 0
+    )
+    AND a.id NOT IN (
+      SELECT {activity_of}
+      FROM (
+        SELECT order_no FROM callbacks WHERE outcome = ''
+        UNION ALL SELECT order_no FROM callbacks WHERE outcome IN {held_outcomes}
+        UNION ALL SELECT order_no FROM refunds WHERE state <> 'confirmed'
+        UNION ALL SELECT order_no FROM overpayments WHERE state <> 'confirmed'
+        UNION ALL SELECT order_no FROM events WHERE state = 'waiting'
+      ) w
+    )
+  ORDER BY a.ends_at
+  LIMIT CAST(?3 AS BIGINT)
+)

@@ -1,0 +1,137 @@
+//! Erases old activities from the ledger, with their orders (`retention_days`).
+//!
+//! An activity is erased only after its Redis data is gone and nothing of it is alive. Its state becomes `erasing` first:
+//! from then on operators cannot change it, and the schema allows to delete its orders. Each statement deletes a bounded
+//! number of rows, orders last; an erasure that stops anywhere is continued by the next call. The activity's epoch
+//! stays: if its id is used again, old messages and gates are fenced.
+
+use domain::{ids::ActivityId, time::Millis};
+use serde_json::json;
+
+use crate::{
+    cache::listed_activities,
+    ledger::{payments::HELD_OUTCOMES, row_reader::RowReader},
+    ports::{Dialect, Redis, Sql, SqlValue, StoreError},
+};
+
+/// Maximum number of activities whose erasure begins in one call.
+const MAX_ACTIVITIES: i64 = 10;
+
+/// Erases activities that ended, were last changed, and whose orders were last changed at or before `before`, in up to
+/// `batches` batches of up to `limit` rows of a table. Returns how many orders and how many activities were erased.
+///
+/// # Errors
+/// [`StoreError`]; the next call continues.
+pub async fn erase_old<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    before: Millis,
+    limit: i64,
+    batches: usize,
+) -> Result<(usize, usize), StoreError> {
+    let listed = listed_activities::list(redis).await?;
+    mark(sql, &listed, before).await?;
+    let marked = "SELECT id FROM activities WHERE state = 'erasing' ORDER BY id";
+    let (mut orders, mut activities, mut batches) = (0, 0, batches);
+    for row in sql.run(marked, Vec::new()).await? {
+        let activity = RowReader::new(row).parse(ActivityId::parse)?;
+        while batches > 0 {
+            batches -= 1;
+            let erased = erase_orders(sql, &activity, before, limit).await?;
+            orders += erased;
+            if erased > 0 || erase_records(sql, &activity, limit).await? > 0 {
+                continue;
+            }
+            activities += usize::from(finish(sql, &activity).await?);
+            break;
+        }
+    }
+    Ok((orders, activities))
+}
+
+/// Marks activities of which nothing is alive: no order waits for payment or a refund, and no callback, refund or event
+/// waits. An activity in `listed` may have a gate or queued orders; in another one there is nothing to settle.
+async fn mark<S: Sql>(sql: &S, listed: &[ActivityId], before: Millis) -> Result<(), StoreError> {
+    let (json_values, activity_of) = match sql.dialect() {
+        Dialect::Sqlite => ("SELECT value FROM json_each(?2)", "substr(w.order_no, 1, instr(w.order_no, '.') - 1)"),
+        Dialect::Postgres => ("SELECT jsonb_array_elements_text((?2::text)::jsonb)", "split_part(w.order_no, '.', 1)"),
+    };
+    let statement = format!(
+        include_str!("../../sql/queries/erasure/mark.sql"),
+        json_values = json_values,
+        activity_of = activity_of,
+        held_outcomes = HELD_OUTCOMES,
+    );
+    let params = vec![before.0.into(), json!(listed).to_string().into(), MAX_ACTIVITIES.into()];
+    sql.run(&statement, params).await.map(|_| ())
+}
+
+/// The bounds of the order numbers of an activity: see [`crate::ledger::orders::load_page`].
+fn bounds(activity: &ActivityId) -> [SqlValue; 2] {
+    [format!("{activity}.").into(), format!("{activity}/").into()]
+}
+
+/// Deletes up to `limit` closed orders of a marked activity with their addresses, sessions and refunds. A payment that
+/// came late changes its order, which then stays until it is old again. Returns how many orders were deleted.
+async fn erase_orders<S: Sql>(sql: &S, activity: &ActivityId, before: Millis, limit: i64) -> Result<usize, StoreError> {
+    const OLD: &str = "status NOT IN ('pending_payment', 'refunding') AND updated_at <= ?1";
+    let [start, end] = bounds(activity);
+    let select = format!(
+        "SELECT order_no FROM orders WHERE {OLD} AND order_no > ?2 AND order_no < ?3 ORDER BY order_no \
+         LIMIT CAST(?4 AS BIGINT)"
+    );
+    let rows = sql.run(&select, vec![before.0.into(), start, end, limit.into()]).await?;
+    let order_numbers = rows.into_iter().map(|row| RowReader::new(row).text()).collect::<Result<Vec<_>, _>>()?;
+    if order_numbers.is_empty() {
+        return Ok(0);
+    }
+    let order_numbers = json!(order_numbers).to_string();
+    let json_values = |parameter| match sql.dialect() {
+        Dialect::Sqlite => format!("SELECT value FROM json_each({parameter})"),
+        Dialect::Postgres => format!("SELECT jsonb_array_elements_text(({parameter}::text)::jsonb)"),
+    };
+    for (table, done) in [("addresses", ""), ("sessions", ""), ("refunds", "AND state = 'confirmed'")] {
+        let statement = format!("DELETE FROM {table} WHERE order_no IN ({}) {done}", json_values("?1"));
+        sql.run(&statement, vec![order_numbers.as_str().into()]).await?;
+    }
+    let statement =
+        format!("DELETE FROM orders WHERE {OLD} AND order_no IN ({}) RETURNING order_no", json_values("?2"));
+    Ok(sql.run(&statement, vec![before.0.into(), order_numbers.into()]).await?.len())
+}
+
+/// Deletes up to `limit` rows each of the events, processed callbacks, confirmed overpayments and dead letters of an
+/// activity. Returns how many.
+async fn erase_records<S: Sql>(sql: &S, activity: &ActivityId, limit: i64) -> Result<usize, StoreError> {
+    let processed = format!("d.outcome <> '' AND d.outcome NOT IN {HELD_OUTCOMES}");
+    let mut erased = 0;
+    for (table, key, done) in [
+        ("events", "order_no, d.step", "d.state <> 'waiting'"),
+        ("callbacks", "id", processed.as_str()),
+        ("overpayments", "payment", "d.state = 'confirmed'"),
+        ("dead_letters", "order_no", "1 = 1"),
+    ] {
+        let statement = format!(
+            "DELETE FROM {table} WHERE ({columns}) IN (SELECT d.{key} FROM {table} d \
+             WHERE d.order_no > ?1 AND d.order_no < ?2 AND {done} LIMIT CAST(?3 AS BIGINT)) RETURNING order_no",
+            columns = key.replace("d.", ""),
+        );
+        let [start, end] = bounds(activity);
+        erased += sql.run(&statement, vec![start, end, limit.into()]).await?.len();
+    }
+    Ok(erased)
+}
+
+/// Deletes a marked activity that has no orders any more, with its SKUs and counters. Returns whether it was deleted.
+async fn finish<S: Sql>(sql: &S, activity: &ActivityId) -> Result<bool, StoreError> {
+    let mut deleted = 0;
+    for (table, id) in [("order_counts", "activity"), ("skus", "activity"), ("activities", "id")] {
+        let statement = format!(
+            "DELETE FROM {table} WHERE {id} = ?1 \
+             AND EXISTS (SELECT 1 FROM activities a WHERE a.id = ?1 AND a.state = 'erasing') \
+             AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_no > ?2 AND o.order_no < ?3) RETURNING {id}"
+        );
+        let [start, end] = bounds(activity);
+        deleted = sql.run(&statement, vec![activity.as_str().into(), start, end]).await?.len();
+    }
+    Ok(deleted > 0)
+}

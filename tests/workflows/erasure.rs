@@ -1,0 +1,184 @@
+//! Tests that old activities are erased, with their orders, only when nothing of them is alive (I4, I6, I7).
+
+use std::cell::Cell;
+
+use domain::time::Millis;
+use workflows::{
+    Redis, Sql, StoreError,
+    keys::ACTIVITIES,
+    ledger::{activities, addresses, orders},
+    operator::activities::OperationOutcome,
+    ports::{Dialect, SqlValue},
+    queue::dead_letters,
+    recovery::erasure::erase_old,
+};
+
+use crate::{
+    epochs::{RealFixture, delete_redis_keys},
+    fakes::FakeProvider,
+    figures::orders_in_every_status,
+    fixture::{LEDGERS, NOW, new_fixture},
+    stores::RealLedger,
+};
+
+/// A time before which everything in these tests happened.
+const LATER: Millis = Millis(NOW.0 + 100_000_000);
+
+/// Tables with rows of activities or orders.
+const TABLES: [(&str, &str); 10] = [
+    ("activities", "id"),
+    ("skus", "activity"),
+    ("order_counts", "activity"),
+    ("orders", "order_no"),
+    ("callbacks", "order_no"),
+    ("refunds", "order_no"),
+    ("sessions", "order_no"),
+    ("addresses", "order_no"),
+    ("events", "order_no"),
+    ("dead_letters", "order_no"),
+];
+
+/// A ledger whose process is dead after some calls.
+struct Dying<'a>(&'a RealLedger, Cell<u32>);
+
+impl Sql for Dying<'_> {
+    fn dialect(&self) -> Dialect {
+        self.0.dialect()
+    }
+
+    async fn run(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
+        if self.1.get() == 0 {
+            return Err(StoreError::LedgerUnavailable("the process is dead".to_owned()));
+        }
+        self.1.set(self.1.get() - 1);
+        self.0.run(statement, params).await
+    }
+}
+
+/// Ends the activity, and removes it from Redis as when its keys have expired.
+async fn end(fixture: &RealFixture) {
+    let ended = "UPDATE activities SET ends_at = ?2 WHERE id = ?1";
+    fixture.sql.run(ended, vec![fixture.activity.as_str().into(), NOW.0.into()]).await.unwrap();
+    delete_redis_keys(fixture).await;
+    fixture.redis.command("SREM", vec![ACTIVITIES.into(), fixture.activity.as_str().into()]).await.unwrap();
+}
+
+async fn erase(fixture: &RealFixture, before: Millis) -> (usize, usize) {
+    erase_old(&fixture.redis, &fixture.sql, before, 2, 100).await.unwrap()
+}
+
+/// The number of the activity's rows in each table that has some.
+async fn rows(fixture: &RealFixture) -> Vec<(&'static str, i64)> {
+    let mut found = Vec::new();
+    for (table, column) in TABLES {
+        let statement = format!("SELECT COUNT(*) FROM {table} WHERE {column} = ?1 OR {column} LIKE ?2");
+        let activity = fixture.activity.as_str();
+        let rows = fixture.sql.run(&statement, vec![activity.into(), format!("{activity}.%").into()]).await.unwrap();
+        match rows[0][0] {
+            SqlValue::Int(0) => {}
+            SqlValue::Int(count) => found.push((table, count)),
+            ref other => panic!("{other:?}"),
+        }
+    }
+    found
+}
+
+/// An ended activity with six closed orders, an address, a session, refunds, callbacks and a dead letter.
+async fn old_activity(ledger: &str) -> RealFixture {
+    let (fixture, provider) = (new_fixture(ledger, 9, 9).await, FakeProvider::default());
+    fixture.checked_out_order(&provider, 8, "eve").await;
+    fixture.payment_succeeded(&fixture.order_no(8), "e").await.unwrap();
+    for n in 1..4 {
+        fixture.cancel(&fixture.pending_order(n, "ada", 1).await).await.unwrap();
+    }
+    for n in [4, 5] {
+        let refunded = fixture.refunding_order(n, "bob").await;
+        fixture.refund_succeeded(&refunded, "r").await.unwrap();
+    }
+    let letter = (fixture.order_no(7).to_string(), "message".to_owned(), "undeliverable");
+    dead_letters::record(&fixture.sql, &[letter], NOW).await.unwrap();
+    end(&fixture).await;
+    fixture
+}
+
+#[tokio::test]
+async fn an_old_activity_is_erased_in_steps_that_may_stop_anywhere() {
+    for ledger in LEDGERS {
+        let fixture = old_activity(ledger).await;
+        let before: Vec<_> = rows(&fixture).await.into_iter().map(|(table, _)| table).collect();
+        assert_eq!(before, TABLES.map(|(table, _)| table).into_iter().filter(|t| *t != "events").collect::<Vec<_>>());
+        let mut orders_left = 6;
+        for calls in 1.. {
+            let sql = Dying(&fixture.sql, Cell::new(calls));
+            if erase_old(&fixture.redis, &sql, LATER, 2, 100).await.is_ok() {
+                break;
+            }
+            let left = orders::load_page(&fixture.sql, &fixture.activity, "", 100).await.unwrap().len();
+            assert!(left <= orders_left, "{ledger}");
+            orders_left = left;
+        }
+        assert_eq!(rows(&fixture).await, [], "{ledger}");
+        assert_eq!(activities::load(&fixture.sql, &fixture.activity).await.unwrap(), None, "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn an_activity_of_which_something_is_alive_is_kept() {
+    for ledger in LEDGERS {
+        let kept = async |fixture: &RealFixture, before: Millis, what: &str| {
+            let rows_before = rows(fixture).await;
+            assert_eq!(erase(fixture, before).await, (0, 0), "{ledger}: {what}");
+            assert_eq!(rows(fixture).await, rows_before, "{ledger}: {what}");
+        };
+        let alive = orders_in_every_status(ledger).await;
+        end(&alive).await;
+        kept(&alive, LATER, "an unpaid order, and a refund").await;
+
+        let fixture = old_activity(ledger).await;
+        kept(&fixture, NOW.plus(-1), "the retention time is not over").await;
+        let list = async |command: &str| {
+            let args = vec![ACTIVITIES.into(), fixture.activity.as_str().into()];
+            fixture.redis.command(command, args).await.unwrap();
+        };
+        list("SADD").await;
+        kept(&fixture, LATER, "Redis may have queued orders").await;
+        list("SREM").await;
+        for (change, undo) in [
+            ("UPDATE callbacks SET outcome = 'paid_twice'", "UPDATE callbacks SET outcome = 'changed'"),
+            ("UPDATE callbacks SET outcome = ''", "UPDATE callbacks SET outcome = 'changed'"),
+            ("UPDATE refunds SET state = 'sent'", "UPDATE refunds SET state = 'confirmed'"),
+        ] {
+            fixture.sql.run(change, Vec::new()).await.unwrap();
+            kept(&fixture, LATER, change).await;
+            fixture.sql.run(undo, Vec::new()).await.unwrap();
+        }
+        assert_eq!(erase(&fixture, LATER).await, (6, 1), "{ledger}");
+        assert_eq!(rows(&fixture).await, [], "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn an_order_that_is_paid_late_stays_until_it_is_old_again() {
+    for ledger in LEDGERS {
+        let fixture = old_activity(ledger).await;
+        // The process dies after the activity was marked.
+        let sql = Dying(&fixture.sql, Cell::new(1));
+        erase_old(&fixture.redis, &sql, LATER, 2, 100).await.unwrap_err();
+        let spec = workflows::ledger::activities::load(&fixture.sql, &fixture.activity).await.unwrap();
+        assert_eq!(spec, None, "{ledger}: operators do not see it any more");
+        assert!(
+            matches!(fixture.operator().resume(&fixture.activity).await.unwrap(), OperationOutcome::NotFound),
+            "{ledger}"
+        );
+        let paid_at = "UPDATE orders SET updated_at = ?2 WHERE order_no = ?1";
+        fixture.payment_succeeded(&fixture.order_no(1), "late").await.unwrap();
+        fixture.sql.run(paid_at, vec![fixture.order_no(1).to_string().into(), LATER.plus(1).0.into()]).await.unwrap();
+        erase(&fixture, LATER).await;
+        let left = orders::load_page(&fixture.sql, &fixture.activity, "", 100).await.unwrap();
+        assert_eq!(left.len(), 1, "{ledger}: {left:?}");
+        assert_eq!(addresses::load(&fixture.sql, &fixture.order_no(8)).await.unwrap(), None, "{ledger}");
+        fixture.refund_succeeded(&fixture.order_no(1), "r").await.unwrap();
+        assert_eq!(erase(&fixture, Millis(i64::MAX / 2)).await, (1, 1), "{ledger}");
+        assert_eq!(rows(&fixture).await, [], "{ledger}");
+    }
+}
