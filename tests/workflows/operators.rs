@@ -22,7 +22,7 @@ use crate::{
     epochs::{RealFixture, delete_redis_keys, pause, resume},
     fixture::{LEDGERS, NOW, TICKET_SECRET, new_fixture},
     interleaving::{Interleaved, at_every_call},
-    stores::{RealLedger, RealRedis},
+    stores::RealRedis,
 };
 
 /// Ten seconds after [`NOW`]. The sweeper repairs a change only after a grace period, in which the operator's own
@@ -179,6 +179,25 @@ async fn a_reduction_that_only_redis_has_is_undone_by_the_sweeper() {
         assert_eq!(fixture.units().await, (10, 0, 0), "{ledger}");
         assert_eq!(sweep().await, 0, "{ledger}: once");
     }
+}
+
+#[tokio::test]
+async fn a_reduction_that_dies_undoes_no_pause() {
+    at_every_call(
+        async |ledger| new_fixture(ledger, 10, 5).await,
+        async |redis, sql, fixture| {
+            let restock =
+                operator(redis, &StoppingLedger(sql)).restock(&fixture.activity, &fixture.sku, -1, None).await;
+            assert!(!matches!(restock, Ok(OperationOutcome::Done(_))), "{restock:?}");
+        },
+        pause,
+        async |fixture, point| {
+            let gate = vec![Keys::of(&fixture.activity).named("gate").into(), "state".into()];
+            let state = fixture.redis.command("HMGET", gate).await.unwrap();
+            assert_eq!(state, [RedisValue::Bytes(b"paused".to_vec())], "{point}");
+        },
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -393,9 +412,9 @@ async fn a_put_with_an_outdated_version_is_refused() {
 }
 
 /// A ledger that answers queries, and dies at the first change.
-struct StoppingLedger<'a>(&'a RealLedger);
+struct StoppingLedger<'a, S>(&'a S);
 
-impl Sql for StoppingLedger<'_> {
+impl<S: Sql> Sql for StoppingLedger<'_, S> {
     fn dialect(&self) -> Dialect {
         self.0.dialect()
     }

@@ -80,8 +80,8 @@ pub(crate) async fn warm_up_if_older<R: Redis>(
     run_warm_up(redis, activity, ticket_secret, Mode::IfOlder, &[]).await
 }
 
-/// Lowers the totals of the SKUs in `lowered` in Redis, before the ledger. They must not fall below what is held and
-/// sold.
+/// Lowers the totals of the SKUs in `lowered` in Redis, before the ledger, and changes nothing else in the gate. They
+/// must not fall below what is held and sold.
 pub(crate) async fn lower_totals<R: Redis>(
     redis: &R,
     activity: &Activity,
@@ -111,7 +111,7 @@ async fn run_warm_up<R: Redis>(
     let spec = &activity.spec;
     let start_key = gate::start_key(ticket_secret, &activity.id, &activity.nonce)
         .ok_or_else(|| StoreError::Malformed("there is no ticket secret to make a start key from".to_owned()))?;
-    let fields: Vec<(&str, String)> = vec![
+    let mut fields: Vec<(&str, String)> = vec![
         ("state", activity.state.as_str().to_owned()),
         ("starts_at", spec.starts_at.0.to_string()),
         ("ends_at", spec.ends_at.0.to_string()),
@@ -123,6 +123,10 @@ async fn run_warm_up<R: Redis>(
         ("limit_ip", limit_arg(spec.limits.ip())),
         ("limit_all", limit_arg(spec.limits.all())),
     ];
+    if !lowered.is_empty() {
+        // Another operator may have changed these since the activity was read.
+        fields.clear();
+    }
     let mut args: Vec<RedisArg> = vec![
         keys.prefix().into(),
         activity.version.to_string().into(),
