@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use futures::future::join_all;
+use futures::{StreamExt, future::join_all, stream};
 use serde_json::json;
 
 use support::{TestApp, activity::single_sku, eventually};
@@ -129,6 +129,36 @@ async fn a_replayed_ticket_gets_its_original_response_after_sold_out() {
         let replayed = app.reserve(&activity, &buyers[0], "a", 1).await.is(202);
         assert_eq!(replayed.body, accepted.body);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_winner_gets_its_original_response_after_sold_out() {
+    let app = TestApp::shared();
+    let sku = |name: &str| json!({"sku": name, "name": name, "price": 1, "currency": "EUR", "total": 200});
+    let activity = app.create_activity(json!({"skus": [sku("a"), sku("b")]})).await;
+    let buyers = app.create_buyers(&activity, 500).await;
+    let sku_of = |index: usize| if index < 200 { "a" } else { "b" };
+    let reserve_all = async || {
+        let requests = (0..500).map(|index| app.reserve(&activity, &buyers[index], sku_of(index), 1));
+        stream::iter(requests).buffered(32).collect::<Vec<_>>().await
+    };
+    let first = reserve_all().await;
+    assert_eq!(first.iter().filter(|response| response.status == 202).count(), 400);
+    for (index, (response, again)) in first.iter().zip(reserve_all().await).enumerate() {
+        if response.status == 202 {
+            assert_eq!(again.is(202).body, response.body, "buyer {index}");
+        } else {
+            again.is_problem(409, "sold_out");
+        }
+    }
+    // A used ticket with another SKU is a conflict, also if that SKU is sold out.
+    for index in [0, 199, 250] {
+        let other = if sku_of(index) == "a" { "b" } else { "a" };
+        if first[index].status == 202 {
+            app.reserve(&activity, &buyers[index], other, 1).await.is_problem(422, "ticket_conflict");
+        }
+    }
+    assert_eq!(app.settle_and_count(&activity).await, [0, 200, 0]);
 }
 
 #[tokio::test]

@@ -188,7 +188,12 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
 
     /// Reserves `quantity` units with ticket `n`.
     pub async fn reserve(&self, n: u64, user: &str, quantity: i64) -> Result<ReserveReply, StoreError> {
-        let reservation = ReserveRequest {
+        reserve(&self.redis, &self.reservation(n, user, quantity), true).await
+    }
+
+    /// The reservation of `quantity` units with ticket `n`.
+    pub fn reservation(&self, n: u64, user: &str, quantity: i64) -> ReserveRequest {
+        ReserveRequest {
             order_no: self.order_no(n),
             user: UserId::parse(user).unwrap(),
             sku: self.sku.clone(),
@@ -196,8 +201,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
             start_key: self.start_key.clone(),
             ip: "127.0.0.1".to_owned(),
             abuse_by_ip: Vec::new(),
-        };
-        reserve(&self.redis, &reservation, true).await
+        }
     }
 
     /// Reserves with ticket `n` and writes the order to the ledger.

@@ -1,7 +1,8 @@
 -- Puts a failed order back into the queue (D4), if its units are free and the buyer's limit allows it.
 --
--- KEYS  1 gate, 2 order, 3 stock, 4 holders, 5 orders (stream), 6 queue, 7 stats
--- ARGV  1 the order's message without its epoch, 2 user, 3 SKU, 4 quantity, 5 amount, 6 currency, 7 created_at (ms)
+-- KEYS  1 gate, 2 order, 3 stock, 4 holders, 5 orders (stream), 6 queue, 7 stats, 8 winners
+-- ARGV  1 the order's message without its epoch, 2 user, 3 SKU, 4 quantity, 5 amount, 6 currency, 7 created_at (ms),
+--       8 number of the ticket's bit in `winners`
 -- Reply queued | same (the order has not failed) | not_ready | limit_reached | sold_out
 
 local status = redis.call('HGET', KEYS[2], 'status')
@@ -22,4 +23,6 @@ redis.call('HSET', KEYS[2], 'status', 'queued', 'user', user, 'sku', sku, 'quant
   'epoch', gate[2])
 redis.call('PERSIST', KEYS[2])
 redis.call('XADD', KEYS[5], '*', 'o', ARGV[1] .. '\t' .. gate[2])
+local bits = redis.call('STRLEN', KEYS[8]) * 8
+if bits > 0 then redis.call('SETBIT', KEYS[8], ARGV[8] % bits, 1) end
 return { 'queued' }

@@ -5,9 +5,10 @@
 --
 -- With an epoch it deletes the gate, the stream, the counters, the stock and the holders, and creates the gate of that
 -- epoch, marked `restoring`. An open gate of an older epoch is deleted, too: a slower rebuild created it, and the
--- ledger refuses the orders that it accepts. Order records, bans, abuse records, rate limits and visitors stay.
+-- ledger refuses the orders that it accepts. Order records, winners, bans, abuse records, rate limits and visitors
+-- stay.
 --
--- KEYS  1 gate, 2 orders (stream), 3 stats, 4 queue, 5 winners, 6 awake
+-- KEYS  1 gate, 2 orders (stream), 3 stats, 4 queue, 5 awake
 -- ARGV  1 key prefix, 2 the new epoch ("" to delete only the gate), then the activity's SKUs
 -- Reply forgotten | open (the activity is neither paused nor closed) | queued (orders wait in the stream: they must be
 --       written first) | fenced (a later rebuild has started)

@@ -6,7 +6,7 @@
 --
 -- KEYS  1 gate, 2 orders (stream), 3 winners, 4 stats, then one order record each
 -- ARGV  1 key prefix, 2 TTL of a closed order (seconds), 3 epoch of the orders, 4 rebuild | lost, then for each order:
---       the last four bytes of its ULID, status, live, user, SKU, quantity, amount, currency, created_at, pay_by,
+--       the number of its bit in `winners`, status, live, user, SKU, quantity, amount, currency, created_at, pay_by,
 --       paid_at, reason, checkout_url
 -- Reply number of orders | -1 (fenced: the gate has another epoch, or is not being rebuilt, or for `lost` is)
 
@@ -15,6 +15,7 @@ local gate = redis.call('HMGET', KEYS[1], 'keep_until', 'epoch', 'restoring')
 local is_rebuild = ARGV[4] == 'rebuild'
 if gate[2] ~= epoch or is_rebuild ~= (gate[3] ~= false) then return { -1 } end
 local keep_until = gate[1]
+local bits = redis.call('STRLEN', KEYS[3]) * 8
 local closed = { cancelled = true, expired = true, failed = true, refunded = true }
 for i = 5, #KEYS do
   local base = 4 + (i - 5) * 13
@@ -32,7 +33,7 @@ for i = 5, #KEYS do
       redis.call('PEXPIREAT', KEYS[i], keep_until)
     end
   end
-  if is_new and (is_rebuild or live == '1') then redis.call('APPEND', KEYS[3], arg(1)) end
+  if bits > 0 then redis.call('SETBIT', KEYS[3], arg(1) % bits, 1) end
   if is_new and live == '1' then
     redis.call('HINCRBY', prefix .. 'holders:' .. sku, user, units)
     if status == 'pending_payment' then

@@ -135,8 +135,6 @@ end
 -- Keys that the hot path creates get their TTL here, to keep the hot path short.
 if keep_until then
   for sku in pairs(pending) do call('PEXPIREAT', prefix .. 'holders:' .. sku, keep_until) end
-  for _, key in ipairs({ KEYS[3], KEYS[4], prefix .. 'winners' }) do
-    call('PEXPIREAT', key, keep_until)
-  end
+  for _, key in ipairs({ KEYS[3], KEYS[4] }) do call('PEXPIREAT', key, keep_until) end
 end
 return { table.concat(replies, ' ') }

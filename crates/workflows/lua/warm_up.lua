@@ -6,8 +6,8 @@
 --
 -- KEYS  1 gate, 2 orders (stream), 3 queue, 4 stats, 5 winners
 -- ARGV  1 key prefix, 2 version, 3 stream group, 4 ends_at (ms), 5 retention after the end (ms), 6 the ledger's epoch,
---       7 mode, 8 number of gate fields, then each field and its value, then for each SKU: id, total, price, currency,
---       "1" if an operator lowers its total
+--       7 mode, 8 size of `winners` (bytes, a power of two), 9 number of gate fields, then each field and its value,
+--       then for each SKU: id, total, price, currency, "1" if an operator lowers its total
 -- Mode  "" updates a gate of this version or an older one; "first" only an older one, so that only the first warm-up to
 --       this version applies; "rebuild" as "", also while the gate is marked `restoring`
 -- Reply done | stale (a newer version or epoch is there; for "first", also this version) | missing (no complete gate of
@@ -25,8 +25,8 @@ if epoch == 0 or epoch < tonumber(ARGV[6]) or being_rebuilt then return { 'missi
 local gate_version = tonumber(gate[2] or 0)
 local superseded = gate_version > version or (gate_version == version and ARGV[7] == 'first')
 if epoch > tonumber(ARGV[6]) or superseded then return { 'stale' } end
-local field_count = tonumber(ARGV[8])
-local first_sku_arg = 9 + field_count * 2
+local winners_size, field_count = tonumber(ARGV[8]), tonumber(ARGV[9])
+local first_sku_arg = 10 + field_count * 2
 
 local skus, plan = {}, {}
 for i = first_sku_arg, #ARGV, 5 do
@@ -47,7 +47,7 @@ for i = first_sku_arg, #ARGV, 5 do
   plan[#plan + 1] = { sku = sku, total = ARGV[i + 1], price = ARGV[i + 2], currency = ARGV[i + 3], left = left }
 end
 
-for i = 9, first_sku_arg - 1, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+for i = 10, first_sku_arg - 1, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
 redis.call('HSET', KEYS[1], 'version', version, 'keep_until', keep_until, 'skus', table.concat(skus, ' '),
   'changed_at', time[1] * 1000 + math.floor(time[2] / 1000))
 for _, entry in ipairs(plan) do
@@ -58,6 +58,15 @@ for _, entry in ipairs(plan) do
     redis.call('SET', prefix .. 'stock:' .. entry.sku, string.format('%.0f', entry.left), 'PXAT', keep_until)
     redis.call('PEXPIREAT', prefix .. 'holders:' .. entry.sku, keep_until)
   end
+end
+-- Only a rebuild creates the bitmap, since it sets the bits of the ledger's orders; without one, an instance refuses no
+-- ticket of a sold-out SKU from memory. For more units the bitmap is repeated: a ticket's bit in the longer one is a
+-- repetition of its bit in the shorter one.
+local size = redis.call('STRLEN', KEYS[5])
+if size == 0 and gate[3] then
+  redis.call('SETBIT', KEYS[5], winners_size * 8 - 1, 0)
+elseif size > 0 and size < winners_size then
+  redis.call('SET', KEYS[5], string.rep(redis.call('GET', KEYS[5]), winners_size / size))
 end
 redis.pcall('XGROUP', 'CREATE', KEYS[2], group, '0', 'MKSTREAM')
 for i = 1, #KEYS do redis.call('PEXPIREAT', KEYS[i], keep_until) end

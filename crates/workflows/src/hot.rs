@@ -5,3 +5,4 @@ pub mod limits;
 pub mod read_gate;
 pub mod reserve;
 pub mod status;
+pub mod winners;

@@ -84,8 +84,8 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         }
     };
     reserve_request.abuse_by_ip = abuse::take(&activity);
-    let reply = reserve(&SpinRedis, &reserve_request, refresh_guard.is_some()).await?;
-    gate_cache::update(&reserve_request, &reply, clock::now());
+    let mut reply = reserve(&SpinRedis, &reserve_request, refresh_guard.is_some()).await?;
+    gate_cache::update(&reserve_request, &mut reply, clock::now());
     drop(refresh_guard);
     into_response(reply)
 }

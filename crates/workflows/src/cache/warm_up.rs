@@ -9,6 +9,7 @@ use domain::{activity::Limit, gate, ids::SkuId};
 
 use crate::{
     WRITER_GROUP,
+    hot::winners::bitmap_bytes,
     keys::{ACTIVITIES, Keys},
     ledger::activities::Activity,
     ports::{Redis, RedisArg, StoreError},
@@ -135,6 +136,7 @@ async fn run_warm_up<R: Redis>(
         RETENTION_AFTER_END_MS.to_string().into(),
         activity.epoch.to_string().into(),
         mode.as_str().into(),
+        bitmap_bytes(&spec.skus).to_string().into(),
         fields.len().to_string().into(),
     ];
     for (name, value) in fields {

@@ -10,7 +10,10 @@ use domain::{
 
 use crate::{
     DOORBELL_CHANNEL,
-    hot::limits::{self, RateLimitStatus},
+    hot::{
+        limits::{self, RateLimitStatus},
+        winners::{Winners, bit_number},
+    },
     keys::Keys,
     ports::{Redis, StoreError},
     reply::Reply,
@@ -66,9 +69,9 @@ pub enum ReserveOutcome {
     Queued(Box<Order>),
     /// Refused, with the milliseconds to wait (0 if waiting does not help).
     Refused(Code, i64),
-    /// Not enough units left. Carries the [`fingerprint`]s of all orders that were accepted, so that a cached refusal
-    /// does not refuse the retry of a winner.
-    SoldOut(Vec<[u8; 4]>),
+    /// Not enough units left. Carries the bitmap of winners if the gate was requested, so that a cached refusal does not
+    /// refuse the retry of a winner.
+    SoldOut(Option<Winners>),
 }
 
 /// Reply of the script.
@@ -80,11 +83,14 @@ pub struct ReserveReply {
     pub rate_limits: Vec<RateLimitStatus>,
     /// The gate; `None` if it was not requested or does not exist.
     pub gate: Option<Gate>,
+    /// Whether the ticket had made its order before.
+    pub is_replay: bool,
     /// Result of the reservation.
     pub outcome: ReserveOutcome,
 }
 
-/// Reserves units. `with_gate` requests the gate in the same reply, so that filling the gate cache needs no extra call.
+/// Reserves units. `with_gate` requests the gate in the same reply, and the bitmap of winners if the SKU is sold out, so
+/// that filling the gate cache needs no extra call, or one for a large bitmap.
 ///
 /// # Errors
 /// `RedisUnavailable` if the reservation may or may not have happened: a retry with the same ticket returns its
@@ -122,28 +128,36 @@ pub async fn reserve<R: Redis>(
         ulid.to_string().into_bytes(),
         request.order_no.activity().as_str().as_bytes().to_vec(),
         DOORBELL_CHANNEL.as_bytes().to_vec(),
-        fingerprint(ulid).to_vec(),
+        bit_number(ulid).to_string().into_bytes(),
         vec![if with_gate { b'1' } else { b'0' }],
     ];
     limits::push_abuse(&keys, &request.abuse_by_ip, &mut script_keys, &mut args);
-    parse_reply(RESERVE.run(redis, script_keys, args).await?, request)
+    let (mut reply, winners_size) = parse_reply(RESERVE.run(redis, script_keys, args).await?, request)?;
+    if let ReserveOutcome::SoldOut(winners) = &mut reply.outcome {
+        if !with_gate {
+            *winners = None;
+        } else if winners.as_ref().is_some_and(|winners| winners.bytes() < winners_size) {
+            // A later bitmap has the bits of this one. Without it the refusal still holds.
+            let read = redis.command("GET", vec![keys.named("winners").into()]).await;
+            *winners = read.and_then(|values| Reply::new(values).bytes()).ok().map(Winners::new);
+        }
+    }
+    Ok(reply)
 }
 
-/// The last four random bytes of an order's ULID, which the list `winners` keeps.
-#[must_use]
-pub fn fingerprint(ulid: ulid::Ulid) -> [u8; 4] {
-    let bytes = ulid.to_bytes();
-    [bytes[12], bytes[13], bytes[14], bytes[15]]
-}
-
-fn parse_reply(mut reply: Reply, request: &ReserveRequest) -> Result<ReserveReply, StoreError> {
+/// Also returns the size of the bitmap of winners, in bytes, which the reply has only if it is small.
+fn parse_reply(mut reply: Reply, request: &ReserveRequest) -> Result<(ReserveReply, usize), StoreError> {
     let word = reply.text()?;
     let now = Millis(reply.int()?);
     let rate_limits = limits::parse_rate_limits(&reply.text()?);
     let gate = parse_gate(&reply.text()?);
+    let mut winners_size = 0;
     let outcome = match word.as_str() {
         "queued" | "replayed" => ReserveOutcome::Queued(Box::new(parse_order(&mut reply, request)?)),
-        "sold_out" => ReserveOutcome::SoldOut(reply.bytes()?.as_chunks::<4>().0.to_vec()),
+        "sold_out" => {
+            winners_size = usize::try_from(reply.int()?).unwrap_or_default();
+            ReserveOutcome::SoldOut(Some(Winners::new(reply.bytes()?)))
+        }
         "rate_limited" => {
             reply.text()?;
             ReserveOutcome::Refused(Code::RateLimited, reply.int()?)
@@ -155,7 +169,7 @@ fn parse_reply(mut reply: Reply, request: &ReserveRequest) -> Result<ReserveRepl
             None => return Err(StoreError::Malformed(format!("reserve answered {word:?}"))),
         },
     };
-    Ok(ReserveReply { now, rate_limits, gate, outcome })
+    Ok((ReserveReply { now, rate_limits, gate, is_replay: word == "replayed", outcome }, winners_size))
 }
 
 fn parse_order(reply: &mut Reply, request: &ReserveRequest) -> Result<Order, StoreError> {

@@ -13,6 +13,7 @@ use domain::{
 };
 
 use crate::{
+    hot::winners::bit_number,
     keys::Keys,
     ledger::{
         orders::{self, OrderRow},
@@ -272,6 +273,7 @@ async fn handle_late_payment<R: Redis, S: Sql>(
         keys.stock(&order.sku),
         keys.holders(&order.sku),
         keys.named("stats"),
+        keys.named("winners"),
     ];
     let args = vec![
         now.0.to_string().into(),
@@ -282,6 +284,7 @@ async fn handle_late_payment<R: Redis, S: Sql>(
         order.money.currency.as_str().into(),
         order.created_at.0.to_string().into(),
         order.status.as_str().into(),
+        bit_number(order.order_no.ulid()).to_string().into(),
     ];
     let word = REACQUIRE.run(redis, script_keys, args).await?.text()?;
     if word == "later" {

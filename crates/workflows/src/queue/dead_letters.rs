@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::{
     DOORBELL_CHANNEL,
+    hot::winners::bit_number,
     keys::Keys,
     ledger::row_reader::RowReader,
     ports::{Dialect, Redis, Sql, StoreError},
@@ -148,6 +149,7 @@ pub async fn requeue<R: Redis, S: Sql>(
         keys.named("orders"),
         keys.named("queue"),
         keys.named("stats"),
+        keys.named("winners"),
     ];
     let args = vec![
         message.into(),
@@ -157,6 +159,7 @@ pub async fn requeue<R: Redis, S: Sql>(
         order.money.amount.to_string().into(),
         order.money.currency.into(),
         order.created_at.0.to_string().into(),
+        bit_number(order_no.ulid()).to_string().into(),
     ];
     match REQUEUE.run(redis, script_keys, args).await?.text()?.as_str() {
         "queued" => {

@@ -172,7 +172,7 @@ async fn reset<R: Redis>(
     activity: &Activity,
     epoch: Option<i64>,
 ) -> Result<Option<RebuildOutcome>, StoreError> {
-    let script_keys = ["gate", "orders", "stats", "queue", "winners", "awake"].map(|name| keys.named(name)).into();
+    let script_keys = ["gate", "orders", "stats", "queue", "awake"].map(|name| keys.named(name)).into();
     let epoch = epoch.map(|epoch| epoch.to_string()).unwrap_or_default();
     let mut args: Vec<RedisArg> = vec![keys.prefix().into(), epoch.into()];
     args.extend(activity.spec.skus.iter().map(|sku| sku.sku.as_str().into()));

@@ -3,7 +3,7 @@
 use domain::{ids::ActivityId, order::OrderStatus};
 
 use crate::{
-    hot::reserve::fingerprint,
+    hot::winners::bit_number,
     keys::Keys,
     ledger::orders::OrderRow,
     ports::{Redis, RedisArg, StoreError},
@@ -55,7 +55,7 @@ pub(crate) async fn restore<R: Redis>(
         let order = &row.order;
         let ulid = order.order_no.ulid();
         script_keys.push(keys.order(ulid));
-        args.push(fingerprint(ulid).to_vec());
+        args.push(bit_number(ulid).to_string().into());
         debug_assert!(order.status != OrderStatus::Queued);
         args.push(order.status.as_str().into());
         args.push(if row.live { "1".into() } else { "0".into() });
