@@ -5,7 +5,8 @@
 use std::time::{Duration, Instant};
 
 use dev::postgres::Postgres;
-use futures::future::join_all;
+use futures::{StreamExt, future::join_all, stream};
+use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -140,6 +141,35 @@ async fn ten_thousand_unknown_activities_cost_few_ledger_transactions() {
     let after = app.query_ledger_i64(TRANSACTIONS).await;
     // Some of these may be from the start of the app: their statistics arrive up to ten seconds late.
     assert!(after - before < 500, "{before}, then {after}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_made_up_order_numbers_cost_no_call_to_a_store() {
+    let postgres = Postgres::ephemeral().expect("PostgreSQL");
+    let app = TestApp::with_variables(|variables| variables.set_ledger(&postgres.url()).expect("a URL"));
+    let activity = app.create_activity(json!({})).await;
+    let buyer = app.create_buyer(&activity, "ada").await;
+    let order_no = app.place_order(&activity, &buyer).await;
+    app.get_order(&order_no, &buyer.jwt).await.is(200);
+    // A store that is asked now does not answer, and the response is `503`.
+    app.with_redis(|redis| redis.process().signal(Signal::SIGSTOP));
+    postgres.pause();
+    let made_up = (0..10_000).map(async |index| {
+        let ulid = ulid::Ulid::from_parts(1_800_000_000_000 + index, fastrand::u128(..));
+        let order_no = format!("{}.{ulid}", activity.id);
+        let response = match index % 8 {
+            0 => app.checkout(&order_no, &buyer.jwt).await,
+            1 => app.cancel(&order_no, &buyer.jwt).await,
+            2 => app.refund(&order_no, &buyer.jwt).await,
+            _ => app.get_order(&order_no, &buyer.jwt).await,
+        };
+        response.is_problem(404, "not_found")
+    });
+    assert_eq!(stream::iter(made_up).buffer_unordered(16).count().await, 10_000);
+    app.get_order(&order_no, &buyer.jwt).await.is_problem(503, "not_ready");
+    app.with_redis(|redis| redis.process().signal(Signal::SIGCONT));
+    postgres.resume();
+    app.wait_for_status(&order_no, &buyer.jwt, "pending_payment").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

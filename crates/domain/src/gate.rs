@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::{
     activity::Phase,
     ids::{ActivityId, SkuId},
+    secret,
     signer::Signer,
     time::Millis,
 };
@@ -15,7 +16,7 @@ use crate::{
 /// Rotating the nonce changes the key. `None` if there is no secret.
 #[must_use]
 pub fn start_key(ticket_secret: &str, activity: &ActivityId, nonce: &str) -> Option<String> {
-    let newest = ticket_secret.split_ascii_whitespace().next()?;
+    let newest = secret::active(ticket_secret).next()?;
     let signature = Signer::new(newest, "stampede start key")?.sign(&format!("{activity}.{nonce}"));
     Some(signature[..22].to_owned())
 }

@@ -14,6 +14,7 @@ use serde::Deserialize;
 pub use self::puzzle::{Puzzle, PuzzleKind};
 use crate::{
     ids::{ActivityId, UserId},
+    secret,
     signer::Signer,
     time::Millis,
 };
@@ -93,7 +94,7 @@ impl CheckKeys {
     /// Checks have no secret of their own: a holder of the ticket secret can sign tickets, and needs no checks.
     #[must_use]
     pub fn new(secrets: &str) -> Self {
-        let keys = secrets.split_ascii_whitespace().filter_map(|secret| {
+        let keys = secret::active(secrets).filter_map(|secret| {
             Some(Key {
                 binding_signer: Signer::new(secret, "stampede check binding")?,
                 altcha_secret: Signer::new(secret, "stampede check altcha")?.sign(""),

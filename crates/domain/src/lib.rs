@@ -14,6 +14,7 @@ pub mod ids;
 pub mod jwt;
 pub mod money;
 pub mod order;
+pub mod order_number;
 pub mod problem;
 pub mod sandbox_session;
 pub mod secret;

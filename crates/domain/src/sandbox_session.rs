@@ -4,7 +4,7 @@
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 
-use crate::{ids::OrderNo, money::Money, signer::Signer};
+use crate::{ids::OrderNo, money::Money, secret, signer::Signer};
 
 /// The payment that a session asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl SandboxSession {
 }
 
 fn signer(ticket_secret: &str) -> Option<Signer> {
-    Signer::new(ticket_secret.split_ascii_whitespace().next()?, "stampede sandbox session")
+    Signer::new(secret::active(ticket_secret).next()?, "stampede sandbox session")
 }
 
 #[cfg(test)]

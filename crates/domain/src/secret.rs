@@ -1,7 +1,20 @@
-//! Rejects weak secrets (G7).
+//! Lists of secrets in a variable, and rejection of weak ones (G7).
 
 /// Minimum length of a secret, in bytes.
 pub const MIN_BYTES: usize = 32;
+
+/// Before a secret of the variable `ticket_secret` that verifies order numbers, and nothing else any more.
+const RETIRED: &str = "retired:";
+
+/// The secrets of a variable that sign and verify, newest first.
+pub fn active(secrets: &str) -> impl Iterator<Item = &str> {
+    secrets.split_ascii_whitespace().filter(|word| !word.starts_with(RETIRED))
+}
+
+/// The active secrets of a variable, newest first, then the retired ones.
+pub fn all(secrets: &str) -> impl Iterator<Item = &str> {
+    active(secrets).chain(secrets.split_ascii_whitespace().filter_map(|word| word.strip_prefix(RETIRED)))
+}
 
 /// Returns why a secret must not be used, or `None` if it is acceptable.
 ///
@@ -28,6 +41,13 @@ pub fn weakness(secret: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_retired_secret_is_not_active_and_comes_last() {
+        let secrets = "  new retired:older\told ";
+        assert_eq!(active(secrets).collect::<Vec<_>>(), ["new", "old"]);
+        assert_eq!(all(secrets).collect::<Vec<_>>(), ["new", "old", "older"]);
+    }
 
     #[test]
     fn short_repeated_and_example_secrets_are_weak() {

@@ -9,6 +9,7 @@ use ulid::Ulid;
 
 use crate::{
     ids::{ActivityId, OrderNo, UserId},
+    secret,
     signer::Signer,
     time::Millis,
 };
@@ -66,7 +67,7 @@ impl TicketKeys {
     /// Reads the secrets of the variable `ticket_secret`: one, or two separated by a space, newest first.
     #[must_use]
     pub fn new(secrets: &str) -> Self {
-        let keys = secrets.split_ascii_whitespace().filter_map(|secret| {
+        let keys = secret::active(secrets).filter_map(|secret| {
             let id = Signer::new(secret, "stampede ticket key id")?.sign("")[..4].to_owned();
             Some((id, Signer::new(secret, "stampede ticket")?))
         });
@@ -189,6 +190,7 @@ mod tests {
             Err(TicketError::Forged)
         );
         assert_eq!(TicketKeys::new("").verify_signature(&text), Err(TicketError::Forged));
+        assert_eq!(TicketKeys::new(&format!("retired:{SECRET}")).verify_signature(&text), Err(TicketError::Forged));
     }
 
     #[test]

@@ -4,7 +4,9 @@ use std::{cell::RefCell, rc::Rc};
 
 use domain::{
     human_check::CheckKeys,
+    ids::OrderNo,
     jwt::{Claims, TokenError, Verifier},
+    order_number::OrderNumberKeys,
     problem::{Code, Problem},
     signer::Signer,
     ticket::TicketKeys,
@@ -13,13 +15,14 @@ use domain::{
 use crate::{
     async_once::{self, AsyncOnce},
     config,
-    http::{ApiError, Request},
+    http::{ApiError, Request, not_found},
     log,
 };
 
 thread_local! {
     static VERIFIER: RefCell<AsyncOnce<Verifier>> = const { RefCell::new(AsyncOnce::Empty) };
     static TICKET_KEYS: RefCell<AsyncOnce<TicketKeys>> = const { RefCell::new(AsyncOnce::Empty) };
+    static ORDER_NUMBER_KEYS: RefCell<AsyncOnce<OrderNumberKeys>> = const { RefCell::new(AsyncOnce::Empty) };
     static CHECK_KEYS: RefCell<AsyncOnce<CheckKeys>> = const { RefCell::new(AsyncOnce::Empty) };
 }
 
@@ -64,6 +67,34 @@ pub async fn verify_token(request: &Request) -> Result<Result<Claims, TokenError
 /// `not_ready` if the secret is missing or weak.
 pub async fn ticket_keys() -> Result<Rc<TicketKeys>, Problem> {
     async_once::get_or_init(&TICKET_KEYS, async || Ok(TicketKeys::new(&config::secret("ticket_secret").await?))).await
+}
+
+/// Returns the keys of order numbers, derived from `ticket_secret` as well.
+///
+/// # Errors
+/// `not_ready` if the secret is missing or weak.
+pub async fn order_number_keys() -> Result<Rc<OrderNumberKeys>, Problem> {
+    let init = async || Ok(OrderNumberKeys::new(&config::secret("ticket_secret").await?));
+    async_once::get_or_init(&ORDER_NUMBER_KEYS, init).await
+}
+
+/// Parses the order number in a buyer's request. One that this app never issued costs no call to a store (F3).
+///
+/// # Errors
+/// `not_found` as for another buyer's order; `not_ready` if `ticket_secret` is missing or weak.
+pub async fn order_no(text: &str) -> Result<OrderNo, ApiError> {
+    if let Ok(order_no) = OrderNo::parse(text)
+        && order_number_keys().await?.verify(&order_no)
+    {
+        return Ok(order_no);
+    }
+    Err(order_not_found())
+}
+
+/// Returns the `not_found` error for an order that does not exist or belongs to another buyer.
+#[must_use]
+pub fn order_not_found() -> ApiError {
+    not_found("There is no such order, or it is not yours.")
 }
 
 /// Returns the keys of human checks, derived from `ticket_secret` as well.

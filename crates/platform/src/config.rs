@@ -35,10 +35,10 @@ pub async fn get(name: &'static str) -> Rc<str> {
 /// `not_ready` if it is empty or weak; the variable and the weakness are logged.
 pub async fn secret(name: &'static str) -> Result<Rc<str>, Problem> {
     let value = get(name).await;
-    let weakness = if value.trim().is_empty() {
+    let weakness = if secret::active(&value).next().is_none() {
         Some("is empty")
     } else {
-        value.split_ascii_whitespace().find_map(secret::weakness)
+        secret::all(&value).find_map(secret::weakness)
     };
     match weakness {
         None => Ok(value),

@@ -18,7 +18,6 @@ use platform::{
     redis::SpinRedis,
 };
 use serde_json::json;
-use ulid::Ulid;
 use workflows::{
     hot::admission::{Endpoint, STRIKE_SUSPICION, admit},
     operator::bans,
@@ -32,7 +31,7 @@ use crate::{
 /// Returns `201` with a ticket for this user and activity.
 pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, ApiError> {
     let solution: Solution = precheck::optional_body(request)?;
-    let tickets = auth::ticket_keys().await?;
+    let (tickets, order_numbers) = (auth::ticket_keys().await?, auth::order_number_keys().await?);
     let precheck = Precheck::run(request, activity, Endpoint::Ticket).await?;
     let now = precheck.now;
     let (strikes, last_at) = bans::load_strikes(&SpinLedger::open().await, &precheck.claims.sub).await?;
@@ -56,10 +55,11 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
         return Err(human_check::check_failed(check_result.detail).into());
     }
     let expires_at = Millis(now.plus(MAX_LIFETIME_MS).0.min(precheck.cached_gate.gate.ends_at.0) / 1000 * 1000);
-    let ulid = Ulid::from_parts(now.0.unsigned_abs(), random::bits());
     let Precheck { claims, visitor, rate_limits, .. } = precheck;
+    let no_secret = || ApiError::Unexpected("no ticket secret".to_owned());
+    let ulid = order_numbers.issue(&visitor.activity, now, random::bits()).ok_or_else(no_secret)?;
     let ticket = Ticket { activity: visitor.activity, ulid, expires_at, level: claims.level, user: claims.sub };
-    let text = tickets.issue(&ticket).ok_or_else(|| ApiError::Unexpected("no ticket secret".to_owned()))?;
+    let text = tickets.issue(&ticket).ok_or_else(no_secret)?;
     let response = Response::json(201, &json!({ "ticket": text, "expires_at": expires_at }));
     Ok(limits::headers(&rate_limits).into_iter().fold(response, |response, (name, value)| response.header(name, value)))
 }

@@ -1,6 +1,5 @@
 //! Routes the requests of this function, after checking that the order is the caller's.
 
-use domain::ids::OrderNo;
 use platform::{
     auth,
     http::{ApiError, Request, Response, method_not_allowed, not_found},
@@ -19,14 +18,13 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
         return Err(method_not_allowed("POST"));
     }
     let user = auth::user(request).await?.sub;
-    let unknown = || not_found("There is no such order, or it is not yours.");
-    let order_no = OrderNo::parse(order_no).map_err(|_| unknown())?;
+    let order_no = auth::order_no(order_no).await?;
     let order = match orders::load(&SpinLedger::open().await, &order_no).await? {
         Some(row) => row.order,
-        None => load_order(&SpinRedis, &order_no).await?.1.ok_or_else(unknown)?,
+        None => load_order(&SpinRedis, &order_no).await?.1.ok_or_else(auth::order_not_found)?,
     };
     if order.user != user {
-        return Err(unknown());
+        return Err(auth::order_not_found());
     }
     match action {
         "checkout" => pay::post(request, &order).await,

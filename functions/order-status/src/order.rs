@@ -12,28 +12,15 @@ use domain::{
 };
 use platform::{
     auth,
-    http::{ApiError, Request, Response, not_found},
+    http::{ApiError, Request, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
 use workflows::{hot::status::load_order, ledger::orders, queue::dead_letters};
 
-/// The verified credential of a request.
-enum Credential {
-    /// The ticket that made the order.
-    Ticket,
-    /// A sign-in token of this user, who may see their own orders.
-    User(UserId),
-}
-
 /// Returns the order to its buyer; to any other caller it is `not_found`.
 pub async fn get(request: &Request, order_no: &str) -> Result<Response, ApiError> {
-    let unknown = || not_found("There is no such order, or it is not yours.");
-    let Ok(order_no) = OrderNo::parse(order_no) else {
-        authenticate(request, None).await?;
-        return Err(unknown());
-    };
-    let credential = authenticate(request, Some(&order_no)).await?;
+    let (order_no, user) = authenticate(request, order_no).await?;
     let (now, order) = match load_order(&SpinRedis, &order_no).await? {
         (now, Some(order)) => (now, order),
         (now, None) => {
@@ -41,32 +28,32 @@ pub async fn get(request: &Request, order_no: &str) -> Result<Response, ApiError
             let order = match orders::load(&ledger, &order_no).await? {
                 Some(row) => row.order,
                 // A failed order is not in the ledger. After its record in Redis expired, its dead letter remains (I4).
-                None => dead_letters::load_failed_order(&ledger, &order_no).await?.ok_or_else(unknown)?,
+                None => dead_letters::load_failed_order(&ledger, &order_no).await?.ok_or_else(auth::order_not_found)?,
             };
             (now, order)
         }
     };
-    if matches!(&credential, Credential::User(user) if *user != order.user) {
-        return Err(unknown());
+    if user.is_some_and(|user| user != order.user) {
+        return Err(auth::order_not_found());
     }
     Ok(order_response(request, &order.effective_at(now), now))
 }
 
-/// Verifies the request's bearer credential. A ticket needs no store: its ULID is its order's.
-async fn authenticate(request: &Request, order_no: Option<&OrderNo>) -> Result<Credential, ApiError> {
+/// Verifies the request's bearer credential and the order number, without a store. Returns the user of a sign-in token,
+/// who may see their own orders; `None` for the ticket that made the order.
+async fn authenticate(request: &Request, order_no: &str) -> Result<(OrderNo, Option<UserId>), ApiError> {
     let bearer = request.bearer().unwrap_or_default();
     // Tickets begin with their format version, `1.`; a JSON Web Token begins with the base64 of `{"`.
     if !bearer.starts_with("1.") {
-        return Ok(Credential::User(auth::user(request).await?.sub));
+        let user = auth::user(request).await?.sub;
+        return Ok((auth::order_no(order_no).await?, Some(user)));
     }
     let ticket = auth::ticket_keys()
         .await?
         .verify_signature(bearer)
         .map_err(|error| Problem::new(Code::TicketInvalid, error.to_string()))?;
-    if order_no.is_some_and(|order_no| *order_no != ticket.order_no()) {
-        return Err(not_found("There is no such order, or it is not yours."));
-    }
-    Ok(Credential::Ticket)
+    let own = ticket.order_no();
+    if own.to_string() == order_no { Ok((own, None)) } else { Err(auth::order_not_found()) }
 }
 
 fn order_response(request: &Request, order: &Order, now: Millis) -> Response {
