@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use dev::postgres::Postgres;
+use dev::{postgres::Postgres, test_stack::TestStack};
 use futures::{StreamExt, future::join_all, stream};
 use nix::sys::signal::Signal;
 use reqwest::Method;
@@ -16,6 +16,9 @@ use support::{Buyer, Response, TestApp, activity::single_sku, eventually};
 const MAX_RESPONSE_TIME: Duration = Duration::from_secs(12);
 /// The same for the sweeper.
 const MAX_SWEEP_TIME: Duration = Duration::from_secs(25);
+
+/// Components that use the ledger.
+const LEDGER_COMPONENTS: usize = 8;
 
 /// Names of the routes that need the ledger, for [`request_route`].
 const LEDGER_ROUTES: [&str; 11] =
@@ -119,6 +122,56 @@ async fn a_table_that_is_locked_longer_than_the_lock_timeout_fails_no_accepted_o
         })
         .await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_clients_than_connections_are_all_served() {
+    const CONNECTIONS: usize = 2;
+    let postgres = Postgres::ephemeral().expect("PostgreSQL");
+    let app = TestApp::from_stack(TestStack::start_with(&[], |settings| {
+        settings.variables.set_ledger(&postgres.url()).expect("a URL");
+        settings.max_connections = Some(CONNECTIONS);
+    }));
+    let activity = app.create_activity(json!({"skus": single_sku(200)})).await;
+    // Each client uses four components in turn, and every component's instances need both stores.
+    let clients = (0..100).map(async |n| {
+        let buyer = app.create_buyer(&activity, &format!("buyer-{n}")).await;
+        let order_no = app.reserve(&activity, &buyer, "a", 1).await.is(202).text("order_no");
+        for _ in 0..5 {
+            app.http.get("/api/orders", &buyer.jwt).await.is(200);
+            app.cancel(&order_no, &buyer.jwt).await;
+            let body = TestApp::callback_body("payment.failed", &order_no, "none");
+            let callback = app.send_callback(&format!("evt_{n}"), &body).await;
+            // A callback about an order that is still queued is repeated by the provider.
+            assert!(callback.status == 204 || !callback.body.contains("store"), "{callback:?}");
+        }
+    });
+    join_all(clients).await;
+    // Idle connections stay in the pools of the components, which are limited, too.
+    let open = "SELECT COUNT(*) FROM pg_stat_activity WHERE client_addr IS NOT NULL AND pid <> pg_backend_pid()";
+    let open = usize::try_from(app.query_ledger_i64(open).await).expect("a number");
+    assert!(open <= CONNECTIONS * LEDGER_COMPONENTS, "{open}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_too_many_clients_is_waited_for() {
+    let postgres = Postgres::ephemeral().expect("PostgreSQL");
+    let app = TestApp::with_variables(|variables| variables.set_ledger(&postgres.url()).expect("a URL"));
+    let jwt = app.sign_in("ada");
+    let (mut others, mut refused) = (Vec::new(), false);
+    while !refused {
+        match tokio_postgres::connect(&postgres.url(), tokio_postgres::NoTls).await {
+            Ok((client, connection)) => others.push((client, tokio::spawn(connection))),
+            Err(_) => refused = true,
+        }
+    }
+    let request = app.http.get("/api/orders", &jwt);
+    let release = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        others.clear();
+    };
+    let (response, ()) = futures::join!(request, release);
+    response.is(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,6 +11,8 @@ use spin_sdk::{
 };
 use workflows::http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse};
 
+use crate::ledger;
+
 /// The size in bytes at which reading a response body stops; the rest is dropped.
 const MAX_BODY_BYTES: usize = 256 * 1024;
 
@@ -21,6 +23,7 @@ pub struct SpinHttpClient;
 impl HttpClient for SpinHttpClient {
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, NoResponse> {
         let no_response = |error: &dyn std::fmt::Display| NoResponse(error.to_string());
+        ledger::close_idle_connection();
         let mut builder = http::Request::builder().method(request.method).uri(&request.url);
         for (name, value) in &request.headers {
             builder = builder.header(*name, value);

@@ -2,6 +2,10 @@
 //!
 //! Each instance migrates the schema before its first statement, and again if a table is missing.
 //!
+//! There are fewer connections to PostgreSQL than instances. An instance opens one for the first statement of a request;
+//! its concurrent requests share it, and it is closed when the last of them ends, or when one waits for a server of
+//! another kind. A request waits for a connection as long as for a statement.
+//!
 //! A PostgreSQL server may accept a connection and never respond. After a timeout the statement's result is *unknown*
 //! (D8), its connection is closed, and the same [`SpinLedger`] fails every further statement at once, so that a request
 //! waits for one timeout at most. SQLite is a local file and has no timeout.
@@ -22,6 +26,7 @@ use workflows::{
 use crate::{
     async_once::{self, AsyncOnce},
     config,
+    shared_connection::Shared,
     timeout::with_timeout,
 };
 
@@ -31,7 +36,9 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 /// The same for large statements: batches of the order writer and the sweeper, rebuilds, audits.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection; it is open until the instance ends or the connection fails.
+/// How long to wait before connecting again to a server that has too many clients.
+const TOO_MANY_CLIENTS_DELAY: Duration = Duration::from_millis(50);
+
 enum Connection {
     Sqlite(sqlite::Connection),
     Postgres(pg::Connection),
@@ -39,16 +46,59 @@ enum Connection {
 
 thread_local! {
     static CONNECTION: RefCell<AsyncOnce<Connection>> = const { RefCell::new(AsyncOnce::Empty) };
+    static HELD: RefCell<Held> = const { RefCell::new(Held { ledgers: 0, connection: None }) };
     static MIGRATED: RefCell<AsyncOnce<()>> = const { RefCell::new(AsyncOnce::Empty) };
 }
 
-/// The ledger that the variable `ledger` names. Open one per request: it remembers a timeout.
-#[derive(Debug, Clone)]
+/// The connection between two statements.
+struct Held {
+    /// The number of [`SpinLedger`]s that exist: requests that may run another statement.
+    ledgers: usize,
+    connection: Option<Shared<Connection>>,
+}
+
+/// Counts a [`SpinLedger`] while it exists.
+struct Hold;
+
+impl Hold {
+    fn new() -> Self {
+        HELD.with_borrow_mut(|held| held.ledgers += 1);
+        Self
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let ledgers = HELD.with_borrow_mut(|held| {
+            held.ledgers -= 1;
+            held.ledgers
+        });
+        if ledgers == 0 {
+            close_idle_connection();
+        }
+    }
+}
+
+/// Closes the instance's connection, unless a statement is running on it; the next statement opens another one. Call
+/// this before waiting for something slow, so that other instances can have the connection.
+pub fn close_idle_connection() {
+    hold(None);
+}
+
+/// Holds `connection` until the next call.
+fn hold(connection: Option<Shared<Connection>>) {
+    let previous = HELD.with_borrow_mut(|held| std::mem::replace(&mut held.connection, connection));
+    drop(previous);
+}
+
+/// The ledger that the variable `ledger` names. Open one per request: it remembers a timeout, and the instance holds its
+/// connection while one exists.
 pub struct SpinLedger {
     dialect: Dialect,
     timeout: Duration,
     /// A statement timed out; further ones fail at once.
     timed_out: Cell<bool>,
+    _hold: Hold,
 }
 
 impl SpinLedger {
@@ -56,7 +106,7 @@ impl SpinLedger {
     pub async fn open() -> Self {
         let postgres = config::get("ledger").await.starts_with("postgres");
         let dialect = if postgres { Dialect::Postgres } else { Dialect::Sqlite };
-        Self { dialect, timeout: REQUEST_TIMEOUT, timed_out: Cell::new(false) }
+        Self { dialect, timeout: REQUEST_TIMEOUT, timed_out: Cell::new(false), _hold: Hold::new() }
     }
 
     /// The same with a timeout of 10 s, for statements that process many rows.
@@ -97,8 +147,9 @@ impl SpinLedger {
     }
 
     async fn execute(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
-        let connection =
-            self.within_timeout(async_once::get_or_init(&CONNECTION, async || connect(self.dialect).await)).await?;
+        let keep_unused = |connection: &Connection| matches!(connection, Connection::Sqlite(_));
+        let connection = Shared::open(&CONNECTION, keep_unused, async || connect(self.dialect).await);
+        let connection = self.within_timeout(connection).await?;
         let result = self.within_timeout(async {
             match &*connection {
                 Connection::Sqlite(connection) => run_sqlite(connection, statement, params).await,
@@ -107,7 +158,10 @@ impl SpinLedger {
         });
         let result = result.await;
         if matches!(result, Err(StoreError::LedgerUnavailable(_))) {
-            async_once::reset(&CONNECTION, &connection);
+            connection.discard();
+            close_idle_connection();
+        } else {
+            hold(Some(connection));
         }
         result
     }
@@ -148,11 +202,22 @@ async fn connect(dialect: Dialect) -> Result<Connection, StoreError> {
         Dialect::Sqlite => {
             sqlite::Connection::open_default().await.map(Connection::Sqlite).map_err(|e| unavailable(e.to_string()))
         }
-        Dialect::Postgres => pg::Connection::open(config::get("ledger").await.to_string())
-            .await
-            .map(Connection::Postgres)
-            .map_err(|e| unavailable(without_url(&e.to_string()))),
+        Dialect::Postgres => loop {
+            match pg::Connection::open(config::get("ledger").await.to_string()).await {
+                Ok(connection) => return Ok(Connection::Postgres(connection)),
+                // The caller limits the time.
+                Err(error) if has_too_many_clients(&error.to_string()) => {
+                    spin_sdk::time::sleep(TOO_MANY_CLIENTS_DELAY).await;
+                }
+                Err(error) => return Err(unavailable(without_url(&error.to_string()))),
+            }
+        },
     }
+}
+
+/// Whether the server refused a connection because of its `max_connections`. The error of `open` has no SQLSTATE.
+fn has_too_many_clients(text: &str) -> bool {
+    text.contains("too many clients already") || text.contains("remaining connection slots are reserved")
 }
 
 async fn run_sqlite(

@@ -22,6 +22,7 @@ pub mod provider;
 pub mod published;
 pub mod random;
 pub mod redis;
+pub mod shared_connection;
 pub mod shared_value;
 pub mod timeout;
 pub mod ttl_cache;

@@ -1,5 +1,8 @@
 //! Redis through Spin: one connection per instance, shared by its concurrent requests.
 //!
+//! A connection is closed when no command has used it for 25 to 50 ms: an engine that limits connections can then hand it
+//! to another instance. A busy instance keeps it, and so pays no round trip for this.
+//!
 //! Spin's connection does not reconnect. If the connection fails, or the server reports that it cannot serve now, it is
 //! closed, a new one is opened, and the command is sent once more. This is safe because every script and command of this
 //! app may be repeated.
@@ -8,26 +11,43 @@
 //! ever. After a timeout, which callers also see as `RedisUnavailable`, the result of the command is *unknown* (D8): the
 //! connection is closed, the command is not repeated here, and the client gets `503` with `Retry-After`.
 
-use std::{cell::RefCell, rc::Rc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    time::Duration,
+};
 
 use domain::time::Millis;
-use spin_sdk::redis::{Connection, Error, RedisParameter, RedisResult};
+use spin_sdk::{
+    redis::{Connection, Error, RedisParameter, RedisResult},
+    wit_bindgen,
+};
 use workflows::{
     Redis, StoreError,
     ports::{RedisArg, RedisValue},
 };
 
 use crate::{
-    async_once::{self, AsyncOnce},
+    async_once::AsyncOnce,
     config,
+    shared_connection::{self, Shared},
     timeout::with_timeout,
 };
 
-/// Timeout for a command, and for opening a connection.
+/// Timeout for a command.
 const REDIS_TIMEOUT: Duration = Duration::from_millis(1_500);
+
+/// Timeout for opening a connection. An engine that limits connections lets an instance wait for one.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How often an instance looks whether its connection was used since it last looked.
+const IDLE_CHECK: Duration = Duration::from_millis(25);
 
 thread_local! {
     static CONNECTION: RefCell<AsyncOnce<Connection>> = const { RefCell::new(AsyncOnce::Empty) };
+    /// Whether a command used the connection since the last check.
+    static USED: Cell<bool> = const { Cell::new(false) };
+    /// Whether [`close_when_idle`] runs.
+    static CHECKING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The Redis server that the variable `redis_url` names.
@@ -52,19 +72,19 @@ impl Redis for SpinRedis {
         let retry_args = args.clone();
         match with_timeout(REDIS_TIMEOUT, execute(&connection, name, args)).await {
             Some(Err(StoreError::RedisUnavailable(_))) => {
-                async_once::reset(&CONNECTION, &connection);
+                connection.discard();
                 let connection = self::connection().await?;
                 let result = with_timeout(REDIS_TIMEOUT, execute(&connection, name, retry_args))
                     .await
                     .unwrap_or_else(|| Err(timeout_error()));
                 if matches!(result, Err(StoreError::RedisUnavailable(_))) {
-                    async_once::reset(&CONNECTION, &connection);
+                    connection.discard();
                 }
                 result
             }
             Some(result) => result,
             None => {
-                async_once::reset(&CONNECTION, &connection);
+                connection.discard();
                 Err(timeout_error())
             }
         }
@@ -73,16 +93,40 @@ impl Redis for SpinRedis {
 
 /// The error of a command whose result is unknown: it may have run, or may still run.
 fn timeout_error() -> StoreError {
-    StoreError::RedisUnavailable(format!("no answer within {} ms", REDIS_TIMEOUT.as_millis()))
+    StoreError::RedisUnavailable("no answer in time".to_owned())
 }
 
-async fn connection() -> Result<Rc<Connection>, StoreError> {
-    let opening = async_once::get_or_init(&CONNECTION, async || {
-        let url = config::get("redis_url").await;
-        Connection::open(&*url).await.map_err(|error| StoreError::RedisUnavailable(error.to_string()))
-    });
+async fn connection() -> Result<Shared<Connection>, StoreError> {
+    let opening = Shared::open(
+        &CONNECTION,
+        |_| true,
+        async || {
+            let url = config::get("redis_url").await;
+            Connection::open(&*url).await.map_err(|error| StoreError::RedisUnavailable(error.to_string()))
+        },
+    );
     // Waiting for a connection that another request is opening has the same timeout as opening one.
-    with_timeout(REDIS_TIMEOUT, opening).await.unwrap_or_else(|| Err(timeout_error()))
+    let connection = with_timeout(CONNECT_TIMEOUT, opening).await.unwrap_or_else(|| Err(timeout_error()))?;
+    USED.set(true);
+    if !CHECKING.replace(true) {
+        wit_bindgen::spawn(close_when_idle());
+    }
+    Ok(connection)
+}
+
+/// Closes the connection when no command has used it for a while. Runs as a task of the request that started it, also
+/// after its response; if the engine ends the task early, the next command starts it again.
+async fn close_when_idle() {
+    struct StopOnDrop;
+    impl Drop for StopOnDrop {
+        fn drop(&mut self) {
+            CHECKING.set(false);
+        }
+    }
+    let _stopped = StopOnDrop;
+    while USED.replace(false) || !shared_connection::close_unused(&CONNECTION) {
+        spin_sdk::time::sleep(IDLE_CHECK).await;
+    }
 }
 
 async fn execute(connection: &Connection, name: &str, args: Vec<RedisArg>) -> Result<Vec<RedisValue>, StoreError> {

@@ -42,6 +42,8 @@ pub struct Settings {
     pub manifest: PathBuf,
     /// Ids of the components to run; empty for all.
     pub components: Vec<String>,
+    /// The limit of connections to Redis, and of those to PostgreSQL, for each of the engine's processes.
+    pub max_connections: Option<usize>,
     /// Additional environment variables of the engine.
     pub environment: Vec<(String, String)>,
 }
@@ -62,7 +64,8 @@ impl Settings {
         let directory = std::path::absolute(&self.directory)?;
         fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
         let config = directory.join("runtime-config.toml");
-        fs::write(&config, runtime_config(&directory)).with_context(|| format!("cannot write {}", config.display()))?;
+        fs::write(&config, runtime_config(&directory, self.max_connections))
+            .with_context(|| format!("cannot write {}", config.display()))?;
         let program = self.engine.program(&target_directory(&self.root));
         let mut command = Command::new(&program);
         command.current_dir(&self.root).args(["up", "-f"]).arg(self.root.join(&self.manifest));
@@ -76,12 +79,15 @@ impl Settings {
 }
 
 /// A runtime configuration that keeps all stores in files of `directory`.
-fn runtime_config(directory: &Path) -> String {
+fn runtime_config(directory: &Path, max_connections: Option<usize>) -> String {
     let path = |file: &str| toml::Value::String(directory.join(file).to_string_lossy().into_owned());
     let (key_value, ledger) = (path("key-value.db"), path("ledger.db"));
+    let limits = max_connections.map_or(String::new(), |max| {
+        format!("\n[outbound_pg]\nmax_connections = {max}\n\n[outbound_redis]\nmax_connections = {max}\n")
+    });
     format!(
         "[key_value_store.default]\ntype = \"spin\"\npath = {key_value}\n\n\
-         [sqlite_database.default]\ntype = \"spin\"\npath = {ledger}\n"
+         [sqlite_database.default]\ntype = \"spin\"\npath = {ledger}\n{limits}"
     )
 }
 
@@ -195,8 +201,9 @@ mod tests {
 
     #[test]
     fn the_stores_are_files_in_the_directory() {
-        let config: toml::Table = runtime_config(Path::new("/tmp/a \"b\"")).parse().expect("TOML");
+        let config: toml::Table = runtime_config(Path::new("/tmp/a \"b\""), Some(3)).parse().expect("TOML");
         assert_eq!(config["sqlite_database"]["default"]["path"].as_str(), Some("/tmp/a \"b\"/ledger.db"));
         assert_eq!(config["key_value_store"]["default"]["type"].as_str(), Some("spin"));
+        assert_eq!(config["outbound_redis"]["max_connections"].as_integer(), Some(3));
     }
 }

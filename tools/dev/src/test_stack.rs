@@ -68,6 +68,7 @@ impl TestStack {
             log: None,
             manifest: "spin.toml".into(),
             components: vec![],
+            max_connections: None,
             environment: vec![],
         };
         configure(&mut settings);

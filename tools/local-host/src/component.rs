@@ -15,6 +15,7 @@ use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, sockets::SocketAddrUse};
 use wasmtime_wasi_http::WasiHttpCtx;
 
 use crate::{
+    connection_limit::ConnectionLimit,
     hosts::{
         http::{Clients, InboundHttp, Loopback, Origin, OutboundHttp, tls_config},
         key_value::{GrantedStores, KeyValueHost},
@@ -57,6 +58,8 @@ pub struct LoadedComponent {
     key_value: GrantedStores,
     sqlite: GrantedDatabases,
     postgres: Arc<PostgresPools>,
+    postgres_connections: ConnectionLimit,
+    redis_connections: ConnectionLimit,
     clients: Clients,
     variables: Arc<Variables>,
     logs: ComponentLogs,
@@ -122,6 +125,8 @@ impl LoadedComponent {
             key_value: Arc::new(select_granted(&section.key_value_stores, &shared.config.key_value)),
             sqlite: Arc::new(select_granted(&section.sqlite_databases, &shared.config.sqlite)),
             postgres,
+            postgres_connections: shared.config.postgres_connections.clone(),
+            redis_connections: shared.config.redis_connections.clone(),
             clients: clients.clone(),
             variables: shared.variables.clone(),
             logs: shared.logs.clone(),
@@ -158,8 +163,8 @@ impl LoadedComponent {
             },
             inbound_http: InboundHttp,
             key_value: KeyValueHost::new(self.key_value.clone()),
-            postgres: PostgresHost::new(self.allowed.clone(), self.postgres.clone()),
-            redis: RedisHost::new(self.allowed.clone()),
+            postgres: PostgresHost::new(self.allowed.clone(), self.postgres.clone(), self.postgres_connections.clone()),
+            redis: RedisHost::new(self.allowed.clone(), self.redis_connections.clone()),
             sqlite: SqliteHost::new(self.sqlite.clone()),
             variables: VariablesHost { component: self.id.clone(), variables: self.variables.clone() },
             memory: MemoryLimit(self.max_memory),

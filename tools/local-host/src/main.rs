@@ -7,6 +7,7 @@ mod assets;
 mod bindings;
 mod cli;
 mod component;
+mod connection_limit;
 mod engine;
 mod hosts;
 mod http;

@@ -10,6 +10,7 @@ use anyhow::{Context as _, bail};
 use serde::Deserialize;
 
 use crate::{
+    connection_limit::ConnectionLimit,
     stores::{Database, KeyValueStore},
     variables::{EnvProvider, Provider},
 };
@@ -34,6 +35,10 @@ pub struct RuntimeConfig {
     pub key_value: HashMap<String, Arc<KeyValueStore>>,
     /// Databases by label.
     pub sqlite: HashMap<String, Arc<Database>>,
+    /// The limit of connections to PostgreSQL.
+    pub postgres_connections: ConnectionLimit,
+    /// The limit of connections to Redis.
+    pub redis_connections: ConnectionLimit,
     /// Sources of variables, by descending precedence. Values from the command line take precedence over them.
     pub providers: Vec<Provider>,
 }
@@ -48,6 +53,10 @@ struct File {
     key_value_store: HashMap<String, KeyValueSection>,
     #[serde(default)]
     sqlite_database: HashMap<String, DatabaseSection>,
+    #[serde(default)]
+    outbound_pg: OutboundSection,
+    #[serde(default)]
+    outbound_redis: OutboundSection,
     #[serde(default, alias = "config_provider")]
     variables_provider: Vec<ProviderSection>,
 }
@@ -67,6 +76,12 @@ enum DatabaseSection {
         #[serde(default)]
         allow_attach_file: bool,
     },
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OutboundSection {
+    max_connections: Option<usize>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -158,7 +173,15 @@ impl File {
             .collect();
         providers.push(Provider::Env(EnvProvider::new(None, Some(".env".into()))));
 
-        Ok(RuntimeConfig { log_dir, max_instance_memory: self.max_instance_memory, key_value, sqlite, providers })
+        Ok(RuntimeConfig {
+            log_dir,
+            max_instance_memory: self.max_instance_memory,
+            key_value,
+            sqlite,
+            postgres_connections: ConnectionLimit::new(self.outbound_pg.max_connections),
+            redis_connections: ConnectionLimit::new(self.outbound_redis.max_connections),
+            providers,
+        })
     }
 }
 
@@ -229,6 +252,16 @@ mod tests {
         assert_eq!(config.sqlite["default"].to_string(), "a temporary in-memory database");
     }
 
+    #[tokio::test]
+    async fn connections_are_limited_for_each_kind_of_server() {
+        let text = "[outbound_pg]\nmax_connections = 1\n[outbound_redis]\nmax_connections = 2";
+        let config = load(text, &Directories::default()).unwrap();
+        let _one = config.postgres_connections.acquire().await;
+        assert!(futures::poll!(std::pin::pin!(config.postgres_connections.acquire())).is_pending());
+        let _two = (config.redis_connections.acquire().await, config.redis_connections.acquire().await);
+        assert!(futures::poll!(std::pin::pin!(config.redis_connections.acquire())).is_pending());
+    }
+
     #[test]
     fn unknown_keys_and_types_are_refused() {
         for bad in [
@@ -237,6 +270,9 @@ mod tests {
             "[key_value_store.default]\ntype = \"redis\"",
             "[sqlite_database.default]\ntype = \"libsql\"\nurl = \"http://a\"\ntoken = \"\"",
             "[sqlite_database.default]\ntype = \"spin\"\nsurprise = 1",
+            "[outbound_pg]\nsurprise = 1",
+            "[outbound_redis]\nmax_connections = -1",
+            "[outbound_http]\nmax_connections = 1",
         ] {
             assert!(load(bad, &Directories::default()).is_err(), "{bad} was accepted");
         }

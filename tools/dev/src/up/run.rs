@@ -91,6 +91,7 @@ pub fn run(options: &Options) -> Result<()> {
         log: Some(directory.path_to("logs/app.log")),
         manifest: "spin.toml".into(),
         components: vec![],
+        max_connections: None,
         environment: vec![],
     };
     println!("starting the app on the engine {} …", settings.engine);

@@ -20,6 +20,7 @@ use crate::{
         Column, Connection, ConnectionBuilder, Error, Host, HostConnection, HostConnectionBuilder,
         HostConnectionBuilderWithStore, HostConnectionWithStore, ParameterValue, Row, RowSet,
     },
+    connection_limit::{ConnectionLimit, ConnectionPermit},
     outbound::AllowedHosts,
     table::Table,
 };
@@ -30,7 +31,7 @@ const MAX_RESOURCES: usize = 1024;
 /// The PostgreSQL connections of an instance.
 pub struct PostgresHost {
     connector: Connector,
-    connections: Table<Client>,
+    connections: Table<(Client, ConnectionPermit)>,
     builders: Table<Address>,
 }
 
@@ -46,24 +47,25 @@ struct Address {
 struct Connector {
     allowed: Arc<AllowedHosts>,
     pools: Arc<PostgresPools>,
+    limit: ConnectionLimit,
 }
 
 impl PostgresHost {
     /// Creates the state of an instance without open connections.
-    pub fn new(allowed: Arc<AllowedHosts>, pools: Arc<PostgresPools>) -> Self {
+    pub fn new(allowed: Arc<AllowedHosts>, pools: Arc<PostgresPools>, limit: ConnectionLimit) -> Self {
         Self {
-            connector: Connector { allowed, pools },
+            connector: Connector { allowed, pools, limit },
             connections: Table::new(MAX_RESOURCES),
             builders: Table::new(MAX_RESOURCES),
         }
     }
 
-    fn insert_client(&mut self, client: Client) -> Result<Resource<Connection>, Error> {
+    fn insert_client(&mut self, client: (Client, ConnectionPermit)) -> Result<Resource<Connection>, Error> {
         self.connections.push(client).map_err(|_| Error::ConnectionFailed("too many connections".into()))
     }
 
     fn client(&self, connection: &Resource<Connection>) -> Result<Client, Error> {
-        let client = self.connections.get(connection).cloned();
+        let client = self.connections.get(connection).map(|(client, _)| client.clone());
         client.ok_or_else(|| Error::ConnectionFailed("no connection found".into()))
     }
 
@@ -74,12 +76,11 @@ impl PostgresHost {
 }
 
 impl Connector {
-    async fn connect(&self, address: Address) -> Result<Client, Error> {
+    async fn connect(&self, address: Address) -> Result<(Client, ConnectionPermit), Error> {
         self.check_allowed(&address.url)?;
-        self.pools
-            .client(&address.url, address.root_certificate.as_deref())
-            .await
-            .map_err(|error| Error::ConnectionFailed(format!("{error:?}")))
+        let permit = self.limit.acquire().await;
+        let client = self.pools.client(&address.url, address.root_certificate.as_deref()).await;
+        Ok((client.map_err(|error| Error::ConnectionFailed(format!("{error:?}")))?, permit))
     }
 
     /// Returns an error unless every host in the address is allowed.

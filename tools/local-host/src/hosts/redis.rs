@@ -12,6 +12,7 @@ use crate::{
     bindings::redis::{
         Connection, Error, Host, HostConnection, HostConnectionWithStore, Payload, RedisParameter, RedisResult,
     },
+    connection_limit::{ConnectionLimit, ConnectionPermit},
     outbound::AllowedHosts,
     stores::MAX_RESULT_BYTES,
     table::Table,
@@ -23,13 +24,14 @@ const MAX_CONNECTIONS: usize = 1024;
 /// The Redis connections of an instance.
 pub struct RedisHost {
     allowed: Arc<AllowedHosts>,
-    connections: Table<MultiplexedConnection>,
+    limit: ConnectionLimit,
+    connections: Table<(MultiplexedConnection, ConnectionPermit)>,
 }
 
 impl RedisHost {
     /// Creates the state of an instance without open connections.
-    pub fn new(allowed: Arc<AllowedHosts>) -> Self {
-        Self { allowed, connections: Table::new(MAX_CONNECTIONS) }
+    pub fn new(allowed: Arc<AllowedHosts>, limit: ConnectionLimit) -> Self {
+        Self { allowed, limit, connections: Table::new(MAX_CONNECTIONS) }
     }
 }
 
@@ -49,7 +51,7 @@ impl RedisData {
             let connections = &access.get().connections;
             connections
                 .get(connection)
-                .cloned()
+                .map(|(connection, _)| connection.clone())
                 .ok_or_else(|| Error::Other("could not find connection for resource".into()))
         })
     }
@@ -70,17 +72,23 @@ impl HostConnection for RedisHost {
 
 impl<T: Send> HostConnectionWithStore<T> for RedisData {
     async fn open(accessor: &Accessor<T, Self>, address: String) -> Result<Resource<Connection>, Error> {
-        let allowed = accessor.with(|mut access| access.get().allowed.clone());
+        let (allowed, limit) = accessor.with(|mut access| {
+            let host = access.get();
+            (host.allowed.clone(), host.limit.clone())
+        });
         if !allowed.allows_url(&address, "redis").map_err(other)? {
             return Err(Error::InvalidAddress);
         }
+        let permit = limit.acquire().await;
         // Each call opens a new connection. Reusing one is up to the guest.
         let connection = Client::open(address)
             .map_err(|_| Error::InvalidAddress)?
             .get_multiplexed_async_connection_with_config(&AsyncConnectionConfig::new())
             .await
             .map_err(other)?;
-        accessor.with(|mut access| access.get().connections.push(connection).map_err(|_| Error::TooManyConnections))
+        accessor.with(|mut access| {
+            access.get().connections.push((connection, permit)).map_err(|_| Error::TooManyConnections)
+        })
     }
 
     async fn publish(
