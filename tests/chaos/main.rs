@@ -8,5 +8,7 @@
 #![allow(clippy::wrong_self_convention, reason = "`response.is(200)` reads as what it asserts")]
 
 mod clock;
+mod cluster;
 mod kills;
+mod lost_writes;
 mod replicas;
