@@ -4,6 +4,7 @@ use domain::order::OrderStatus;
 use workflows::{
     Redis, StoreError,
     keys::Keys,
+    ledger::orders,
     payments::{
         callbacks::{self, CallbackOutcome},
         commands::{self, CommandOutcome},
@@ -238,5 +239,21 @@ async fn a_payment_after_the_redis_record_expired_takes_a_free_unit_or_is_refund
         fixture.request_refund(&late).await.unwrap();
         fixture.refund_succeeded(&late, "back").await.unwrap();
         assert_eq!(fixture.units().await, (1, 1, 0), "{ledger}: the unit was not returned exactly once");
+    }
+}
+
+#[tokio::test]
+async fn an_order_cannot_be_cancelled_after_its_time_to_pay() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 5, 1).await;
+        let order_no = fixture.pending_order(1, "ada", 1).await;
+        let pay_by = orders::load(&fixture.sql, &order_no).await.unwrap().unwrap().order.pay_by.unwrap();
+        let cancel = async |now| commands::cancel(&fixture.redis, &fixture.sql, &order_no, now).await.unwrap();
+        let outcome = cancel(pay_by).await;
+        let CommandOutcome::Conflict(order) = outcome else { panic!("{ledger}: {outcome:?}") };
+        assert_eq!(order.status, OrderStatus::Expired, "{ledger}");
+        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::PendingPayment), "{ledger}");
+        let outcome = cancel(pay_by.plus(-1)).await;
+        assert!(matches!(outcome, CommandOutcome::Done(_)), "{ledger}: {outcome:?}");
     }
 }

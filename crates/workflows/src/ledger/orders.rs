@@ -269,12 +269,17 @@ pub async fn load_page<S: Sql>(
     parse_rows(sql.run(&statement, vec![after.into(), format!("{activity}/").into(), limit.into()]).await?)
 }
 
-/// `pending_payment → cancelled`, by the buyer. Returns the order if this call changed it.
+/// `pending_payment → cancelled`, by the buyer, while the time to pay is not over. Returns the order if this call
+/// changed it.
 ///
 /// # Errors
 /// See [`ledger`](super).
 pub async fn cancel<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<OrderRow>, StoreError> {
-    release(sql, order_no, OrderStatus::Cancelled, "cancelled_by_buyer", now).await
+    let statement = format!(
+        "UPDATE orders SET status = 'cancelled', live = 0, reason = 'cancelled_by_buyer', updated_at = ?2, \
+         unsettled_since = ?2 WHERE order_no = ?1 AND status = 'pending_payment' AND pay_by > ?2 RETURNING {COLUMNS}"
+    );
+    Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into(), now.0.into()]).await?)?.pop())
 }
 
 /// `pending_payment → cancelled | expired`, depending on `to`. Returns the order if this call changed it.

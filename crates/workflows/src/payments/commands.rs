@@ -31,7 +31,7 @@ pub enum CommandOutcome {
     NotFound,
 }
 
-/// Cancels an order that waits for payment.
+/// Cancels an order that waits for payment. After its time to pay it is a conflict: the order shows as expired.
 ///
 /// # Errors
 /// `LedgerUnavailable`: the order may or may not be cancelled. Redis errors are not returned, because the order is
@@ -43,7 +43,7 @@ pub async fn cancel<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<CommandOutcome, StoreError> {
     let changed = orders::cancel(sql, order_no, now).await?;
-    settle_or_compare(redis, sql, order_no, changed, &[OrderStatus::Cancelled]).await
+    settle_or_compare(redis, sql, order_no, changed, &[OrderStatus::Cancelled], now).await
 }
 
 /// Stores the checkout URL in the ledger and in Redis, and extends the hold once (E6). `session_number` counts the
@@ -134,7 +134,7 @@ pub async fn request_refund<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<CommandOutcome, StoreError> {
     let changed = payments::request_refund(sql, order_no, now).await?;
-    settle_or_compare(redis, sql, order_no, changed, &[OrderStatus::Refunding, OrderStatus::Refunded]).await
+    settle_or_compare(redis, sql, order_no, changed, &[OrderStatus::Refunding, OrderStatus::Refunded], now).await
 }
 
 /// Settles the row that a command `changed`. If it changed none, loads the order: `Done` if it already has one of the
@@ -145,6 +145,7 @@ async fn settle_or_compare<R: Redis, S: Sql>(
     order_no: &OrderNo,
     changed: Option<OrderRow>,
     target: &[OrderStatus],
+    now: Millis,
 ) -> Result<CommandOutcome, StoreError> {
     if let Some(row) = changed {
         // The ledger has decided. If Redis fails from here on, the sweeper settles the order; the response to the buyer
@@ -154,7 +155,7 @@ async fn settle_or_compare<R: Redis, S: Sql>(
     }
     match orders::load(sql, order_no).await? {
         Some(row) if target.contains(&row.order.status) => Ok(CommandOutcome::Done(Box::new(row.order))),
-        Some(row) => Ok(CommandOutcome::Conflict(Box::new(row.order))),
+        Some(row) => Ok(CommandOutcome::Conflict(Box::new(row.order.effective_at(now)))),
         None => Ok(CommandOutcome::NotFound),
     }
 }
