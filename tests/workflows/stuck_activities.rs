@@ -8,7 +8,7 @@ use std::{
 use domain::{ids::ActivityId, order::OrderStatus};
 use workflows::{
     Sql, StoreError,
-    ledger::leases,
+    ledger::{leases, orders},
     payments::callbacks,
     ports::{Dialect, SqlValue},
     recovery::{gates, report::Report, sweep},
@@ -87,5 +87,26 @@ async fn a_callback_that_a_store_fails_on_delays_no_other_activity() {
         assert_eq!((skipped, report.callbacks), (1, 1), "{ledger}");
         assert_eq!(report.stuck, BTreeSet::from([stuck]), "{ledger}");
         assert_eq!(fixture.ledger_status(&other).await, Some(OrderStatus::Paid), "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn the_time_to_pay_starts_when_a_sweep_writes_the_order_not_when_the_sweep_starts() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 3, 3).await;
+        let written_at_once = fixture.pending_order(1, "ada", 1).await;
+        fixture.reserve(2, "bob", 1).await.unwrap();
+        let mut lease = leases::acquire(&fixture.sql, sweep::LEASE, "a", NOW, 60_000).await.unwrap().expect("free");
+        let started = Instant::now().checked_sub(Duration::from_secs(5)).expect("up for five seconds");
+        let (queued, time) = (BTreeSet::from([fixture.activity.clone()]), (started, Duration::from_secs(60)));
+        sweep::work_in_turns(&fixture.redis, &fixture.sql, &mut lease, &queued, NOW, time, &mut Report::default())
+            .await
+            .unwrap();
+        let pay_by = async |order_no| {
+            let row = orders::load(&fixture.sql, order_no).await.unwrap().expect("a written order");
+            row.order.pay_by.expect("a deadline")
+        };
+        let later = pay_by(&fixture.order_no(2)).await.0 - pay_by(&written_at_once).await.0;
+        assert!(later >= 5_000, "{ledger}: {later} ms later");
     }
 }

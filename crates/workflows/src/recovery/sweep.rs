@@ -62,7 +62,8 @@ pub fn rotate_after(mut activities: Vec<ActivityId>, resume_after: &str) -> Vec<
 }
 
 /// Works on every activity that has due orders, unconfirmed changes or messages, in turns, beginning after the activity
-/// that had the last turn (G3). `queued` are the activities with messages in their stream.
+/// that had the last turn (G3). `queued` are the activities with messages in their stream, and `now` is the time at
+/// `started`.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger, on finding the activities or renewing the lease. An activity that a store fails on is
@@ -88,7 +89,7 @@ pub async fn work_in_turns<R: Redis, S: Sql>(
         let turn_started = Instant::now();
         sql.forget_timeouts();
         let result = loop {
-            match work_once(redis, sql, &activity, now, Some(&*lease), report).await {
+            match work_once(redis, sql, &activity, after(now, started), Some(&*lease), report).await {
                 Ok(true) if turn_started.elapsed() < TURN => {}
                 result => break result,
             }
@@ -99,13 +100,17 @@ pub async fn work_in_turns<R: Redis, S: Sql>(
             Err(error) => report.add_failure(&activity, error),
         }
         sql.forget_timeouts();
-        let elapsed = i64::try_from(started.elapsed().as_millis()).unwrap_or(i64::MAX / 2);
-        if !leases::renew(sql, lease, now.plus(elapsed + LEASE_MS)).await? {
+        if !leases::renew(sql, lease, after(now, started).plus(LEASE_MS)).await? {
             report.more = true;
             return Ok(());
         }
     }
     Ok(())
+}
+
+/// The time now, if it was `then` at `instant`.
+pub(crate) fn after(then: Millis, instant: Instant) -> Millis {
+    then.plus(i64::try_from(instant.elapsed().as_millis()).unwrap_or(i64::MAX / 2))
 }
 
 /// Writes, expires and settles one batch each of an activity. Returns whether there may be more.
@@ -236,8 +241,9 @@ pub async fn drain_batch<R: Redis, S: Sql>(
     now: Millis,
     report: &mut Report,
 ) -> Result<bool, StoreError> {
+    let started = Instant::now();
     let reclaimed = order_writer::write_reclaimed(redis, sql, activity, now, order_writer::REDELIVER_AFTER_MS).await?;
-    let new = order_writer::write_new(redis, sql, activity, now).await?;
+    let new = order_writer::write_new(redis, sql, activity, after(now, started)).await?;
     report.redelivered += reclaimed.written;
     report.written += new.written;
     report.failed += reclaimed.failed + new.failed;
