@@ -7,17 +7,20 @@ use domain::{
     problem::Code,
     time::Millis,
 };
+use ulid::Ulid;
 use workflows::{
     Redis,
     hot::{
         admission::{CheckOutcome, Endpoint, SUSPICION_THRESHOLD, Visitor, admit, precheck},
         reserve::{ReserveOutcome, ReserveRequest, reserve},
     },
+    keys::Keys,
     ledger::activities,
     operator::{
         activities::OperationOutcome,
         bans::{self, BanSubject},
     },
+    ports::RedisValue,
 };
 
 use crate::{
@@ -91,11 +94,29 @@ async fn concurrent_uses_of_one_human_check_count_once() {
     let fixture = new_fixture("sqlite", 10, 1).await;
     let ada = visitor(&fixture, "ada", "192.0.2.1");
     let passed = CheckOutcome::Passed(proof("one"));
-    let attempts = futures::future::join_all((0..5).map(|_| admit(&fixture.redis, &ada, &passed, NOW))).await;
+    let attempts = futures::future::join_all((0..5).map(|n| admit(&fixture.redis, &ada, &passed, Ulid(n), NOW))).await;
     assert_eq!(attempts.into_iter().filter(|admitted| *admitted.as_ref().unwrap()).count(), 1);
     // A check that failed once cannot be passed later.
-    assert!(!admit(&fixture.redis, &ada, &CheckOutcome::Failed(Some(proof("two"))), NOW).await.unwrap());
-    assert!(!admit(&fixture.redis, &ada, &CheckOutcome::Passed(proof("two")), NOW).await.unwrap());
+    assert!(!admit(&fixture.redis, &ada, &CheckOutcome::Failed(Some(proof("two"))), Ulid(6), NOW).await.unwrap());
+    assert!(!admit(&fixture.redis, &ada, &CheckOutcome::Passed(proof("two")), Ulid(7), NOW).await.unwrap());
+}
+
+/// Redis ran the script, its reply was lost, and the same request runs it again.
+#[tokio::test]
+async fn a_human_check_whose_reply_was_lost_counts_once() {
+    let fixture = new_fixture("sqlite", 10, 1).await;
+    let ada = visitor(&fixture, "ada", "192.0.2.1");
+    let failed = ["one", "two"].map(|id| CheckOutcome::Failed(Some(proof(id))));
+    for (n, outcome) in failed.into_iter().chain([CheckOutcome::Failed(None)]).enumerate() {
+        for _ in 0..2 {
+            assert!(!admit(&fixture.redis, &ada, &outcome, Ulid(n as u128), NOW).await.unwrap(), "{outcome:?}");
+        }
+    }
+    for _ in 0..2 {
+        assert!(admit(&fixture.redis, &ada, &CheckOutcome::Passed(proof("three")), Ulid(9), NOW).await.unwrap());
+    }
+    let abuse = vec![Keys::of(&fixture.activity).abuse_user(&ada.user).into(), "count".into()];
+    assert_eq!(fixture.redis.command("HGET", abuse).await.unwrap(), [RedisValue::Bytes("30".into())]);
 }
 
 #[tokio::test]
@@ -105,7 +126,7 @@ async fn six_failed_human_checks_lead_to_a_ban() {
     for guess in 0..6 {
         assert!(precheck(&fixture.redis, &robot, Endpoint::Ticket).await.unwrap().outcome.is_ok(), "guess {guess}");
         let wrong = CheckOutcome::Failed(Some(proof(&guess.to_string())));
-        assert!(!admit(&fixture.redis, &robot, &wrong, NOW).await.unwrap());
+        assert!(!admit(&fixture.redis, &robot, &wrong, Ulid(guess), NOW).await.unwrap());
     }
     assert_eq!(precheck(&fixture.redis, &robot, Endpoint::Ticket).await.unwrap().outcome, Err((Code::Banned, 0)));
 }

@@ -158,6 +158,7 @@ async fn a_crashed_start_key_rotation_is_completed_by_the_next_rotation() {
 #[tokio::test]
 async fn a_human_check_counts_once_after_a_crash_and_a_new_check_is_accepted() {
     use domain::{human_check::CheckRecord, ids::UserId};
+    use ulid::Ulid;
     use workflows::hot::admission::{CheckOutcome, Visitor, admit, precheck};
     let visitor = |activity: &domain::ids::ActivityId| Visitor {
         activity: activity.clone(),
@@ -172,15 +173,15 @@ async fn a_human_check_counts_once_after_a_crash_and_a_new_check_is_accepted() {
         async |_| {},
         async |fixture| {
             precheck(&fixture.redis, &visitor(&fixture.activity), Endpoint::Ticket).await?;
-            admit(&fixture.redis, &visitor(&fixture.activity), &passed("one"), NOW).await.map(|_| ())
+            admit(&fixture.redis, &visitor(&fixture.activity), &passed("one"), Ulid(1), NOW).await.map(|_| ())
         },
         async |fixture, point| {
             let visitor = visitor(&fixture.activity);
             assert!(precheck(&fixture.redis, &visitor, Endpoint::Ticket).await.unwrap().outcome.is_ok(), "{point}");
             // The crashed request may have used the first check. After one more use it is refused.
-            admit(&fixture.redis, &visitor, &passed("one"), NOW).await.unwrap();
-            assert!(!admit(&fixture.redis, &visitor, &passed("one"), NOW).await.unwrap(), "{point}");
-            assert!(admit(&fixture.redis, &visitor, &passed("two"), NOW).await.unwrap(), "{point}");
+            admit(&fixture.redis, &visitor, &passed("one"), Ulid(2), NOW).await.unwrap();
+            assert!(!admit(&fixture.redis, &visitor, &passed("one"), Ulid(3), NOW).await.unwrap(), "{point}");
+            assert!(admit(&fixture.redis, &visitor, &passed("two"), Ulid(4), NOW).await.unwrap(), "{point}");
         },
     )
     .await;

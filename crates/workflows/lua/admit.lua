@@ -1,17 +1,19 @@
--- Marks a human check as used (B5). A check counts once, whether it was answered correctly or not.
+-- Marks a human check as used (B5). A check counts once, whether it was answered correctly or not. A repeated call of
+-- the same request, whose reply was lost, gets the same reply and counts as no abuse.
 --
--- KEYS  1 abuse of the user, 2 ban of the user, 3 the check, 4 stats
--- ARGV  1 passed or failed, 2 ms until the check expires (0 if this application did not issue it)
--- Reply admitted | failed (answered wrongly, or used before)
+-- KEYS  1 abuse of the user, 2 ban of the user, 3 the check (of the ticket, if this application did not issue it),
+--       4 stats
+-- ARGV  1 passed or failed, 2 ms until the key of the check expires, 3 ULID of the ticket that is asked for
+-- Reply admitted | failed (answered wrongly, or used by another request)
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local ttl_ms = tonumber(ARGV[2])
-local first_use = ttl_ms > 0 and redis.call('SET', KEYS[3], ARGV[1], 'NX', 'PX', ttl_ms)
-if ARGV[1] == 'failed' or not first_use then
+local used_for = redis.call('GET', KEYS[3])
+if not used_for then redis.call('SET', KEYS[3], ARGV[3], 'PX', ARGV[2]) end
+if ARGV[1] == 'passed' and (not used_for or used_for == ARGV[3]) then return { 'admitted' } end
+if used_for ~= ARGV[3] then
   -- One failed check counts as much as ten requests over a limit, so that guessing does not pay.
   record_abuse(USER_ABUSE_RULE, KEYS[1], KEYS[2], 10, now)
   redis.call('HINCRBY', KEYS[4], 'refused:human_check_failed', 1)
-  return { 'failed' }
 end
-return { 'admitted' }
+return { 'failed' }

@@ -49,15 +49,15 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
             precheck.score + STRIKE_SUSPICION * strikes,
         )?,
     };
+    let no_secret = || ApiError::Unexpected("no ticket secret".to_owned());
+    let ulid = order_numbers.issue(&precheck.visitor.activity, now, random::bits()).ok_or_else(no_secret)?;
     if let Some(check_result) = check_result
-        && !admit(&SpinRedis, &precheck.visitor, &check_result.outcome, now).await?
+        && !admit(&SpinRedis, &precheck.visitor, &check_result.outcome, ulid, now).await?
     {
         return Err(human_check::check_failed(check_result.detail).into());
     }
     let expires_at = Millis(now.plus(MAX_LIFETIME_MS).0.min(precheck.cached_gate.gate.ends_at.0) / 1000 * 1000);
     let Precheck { claims, visitor, rate_limits, .. } = precheck;
-    let no_secret = || ApiError::Unexpected("no ticket secret".to_owned());
-    let ulid = order_numbers.issue(&visitor.activity, now, random::bits()).ok_or_else(no_secret)?;
     let ticket = Ticket { activity: visitor.activity, ulid, expires_at, level: claims.level, user: claims.sub };
     let text = tickets.issue(&ticket).ok_or_else(no_secret)?;
     let response = Response::json(201, &json!({ "ticket": text, "expires_at": expires_at }));

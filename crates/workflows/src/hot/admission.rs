@@ -6,6 +6,7 @@ use domain::{
     problem::Code,
     time::Millis,
 };
+use ulid::Ulid;
 
 use super::limits::{self, RateLimitStatus};
 use crate::{
@@ -103,6 +104,10 @@ pub async fn precheck<R: Redis>(redis: &R, visitor: &Visitor, endpoint: Endpoint
     Ok(Admission { rate_limits, outcome })
 }
 
+/// How long a check that this application did not issue is remembered by the ticket of its request, in milliseconds: a
+/// script is repeated within seconds after its reply was lost.
+const REPEATED_WITHIN_MS: i64 = 10_000;
+
 /// Result of a visitor's human check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CheckOutcome {
@@ -112,8 +117,8 @@ pub enum CheckOutcome {
     Failed(Option<CheckRecord>),
 }
 
-/// Marks the human check as used. Returns whether the ticket may be issued: only for a solved check that was not used
-/// before.
+/// Marks the human check as used by the request that would issue ticket `ticket`. Returns whether the ticket may be
+/// issued: only for a solved check that no other request used.
 ///
 /// # Errors
 /// `RedisUnavailable` or `RedisRefused`. The check may be used up: the visitor has to solve another one.
@@ -121,6 +126,7 @@ pub async fn admit<R: Redis>(
     redis: &R,
     visitor: &Visitor,
     check: &CheckOutcome,
+    ticket: Ulid,
     now: Millis,
 ) -> Result<bool, StoreError> {
     let keys = Keys::of(&visitor.activity);
@@ -128,14 +134,15 @@ pub async fn admit<R: Redis>(
         CheckOutcome::Passed(record) => ("passed", Some(record)),
         CheckOutcome::Failed(record) => ("failed", record.as_ref()),
     };
+    let ticket = ticket.to_string();
     let script_keys = vec![
         keys.abuse_user(&visitor.user),
         keys.ban_user(&visitor.user),
-        keys.human_check(record.map_or("none", |record| record.id.as_str())),
+        keys.human_check(record.map_or(&ticket, |record| &record.id)),
         keys.named("stats"),
     ];
     // One second longer than the check's lifetime, because clocks differ a little.
-    let ttl = record.map_or(0, |record| (record.expires_at.0 - now.0).max(0) + 1_000);
-    let args = vec![word.into(), ttl.to_string().into()];
+    let ttl = record.map_or(REPEATED_WITHIN_MS, |record| (record.expires_at.0 - now.0).max(0) + 1_000);
+    let args = vec![word.into(), ttl.to_string().into(), ticket.into()];
     Ok(ADMIT.run(redis, script_keys, args).await?.text()? == "admitted")
 }
