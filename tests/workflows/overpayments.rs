@@ -58,6 +58,36 @@ async fn a_second_payment_is_refunded_and_the_order_stays_paid() {
     }
 }
 
+/// Someone refunds a part of an overpayment in the provider's dashboard.
+#[tokio::test]
+async fn a_partial_refund_does_not_confirm_an_overpayment() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 5, 1).await;
+        let order_no = fixture.pending_order(1, "ada", 1).await;
+        fixture.payment_succeeded_with_id(&order_no, "first").await.unwrap();
+        fixture.payment_succeeded_with_id(&order_no, "second").await.unwrap();
+        let refunded = async |amount, currency| {
+            let callback = ProviderCallback {
+                id: format!("refunded-{amount}-{currency}"),
+                kind: "refund.succeeded".to_owned(),
+                order_no: order_no.to_string(),
+                payment_id: "second".to_owned(),
+                money: Money::new(amount, currency),
+                ..ProviderCallback::default()
+            };
+            callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap()
+        };
+        for (amount, currency) in [(99, "EUR"), (100, "USD")] {
+            assert_eq!(refunded(amount, currency).await, CallbackOutcome::Held, "{ledger}: {amount} {currency}");
+        }
+        let held = payments::list_held(&fixture.sql).await.unwrap();
+        assert!(held.iter().all(|callback| callback.outcome == "wrong_amount"), "{ledger}: {held:?}");
+        assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(), 1, "{ledger}");
+        assert_eq!(refunded(100, "EUR").await, CallbackOutcome::Changed, "{ledger}");
+        assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_concurrent_duplicates_pay_once() {
     for ledger in LEDGERS {

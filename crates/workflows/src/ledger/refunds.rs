@@ -213,7 +213,7 @@ pub async fn is_overpayment<S: Sql>(sql: &S, payment: &str) -> Result<bool, Stor
 }
 
 /// Records that the provider confirmed a refund; `refund` is its id, or empty. Returns `false` if there is no such
-/// refund of this kind.
+/// refund of this kind, or it is of other `money`.
 ///
 /// # Errors
 /// See [`ledger`](super).
@@ -223,9 +223,17 @@ pub async fn confirm<S: Sql>(
     order_no: &str,
     payment: &str,
     refund: &str,
+    money: &Money,
 ) -> Result<bool, StoreError> {
     let statement = format!(include_str!("../../sql/queries/refunds/confirm.sql"), table = kind.table());
-    Ok(!sql.run(&statement, vec![order_no.into(), payment.into(), refund.into()]).await?.is_empty())
+    let params = vec![
+        order_no.into(),
+        payment.into(),
+        refund.into(),
+        money.amount.into(),
+        money.currency.as_str().into(),
+    ];
+    Ok(!sql.run(&statement, params).await?.is_empty())
 }
 
 /// Lists up to 200 unconfirmed refunds of each kind, most attempts first, for operators.

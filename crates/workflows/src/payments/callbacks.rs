@@ -206,22 +206,23 @@ async fn handle_refund_succeeded<R: Redis, S: Sql>(
     row: OrderRow,
     now: Millis,
 ) -> Result<(CallbackOutcome, &'static str), StoreError> {
-    let Callback { order_no, payment, refund, .. } = callback;
-    if refunds::confirm(sql, RefundKind::Overpayments, order_no, payment, refund).await? {
+    let Callback { order_no, payment, refund, money, .. } = callback;
+    if refunds::confirm(sql, RefundKind::Overpayments, order_no, payment, refund, money).await? {
         return Ok((CallbackOutcome::Changed, "overpayment_back"));
     }
     let order = &row.order;
-    if callback.payment != row.payment {
-        return Ok((CallbackOutcome::Held, "unknown_payment"));
+    if *payment != row.payment {
+        let is_overpayment = refunds::is_overpayment(sql, payment).await?;
+        return Ok((CallbackOutcome::Held, if is_overpayment { "wrong_amount" } else { "unknown_payment" }));
     }
-    if callback.money != order.money {
+    if *money != order.money {
         return Ok((CallbackOutcome::Held, "wrong_amount"));
     }
     // The refund was made in the provider's dashboard: move the order to `refunding` first.
     if order.status == OrderStatus::Paid {
         payments::request_refund(sql, &order.order_no, now).await?;
     }
-    refunds::confirm(sql, RefundKind::Orders, order_no, payment, refund).await?;
+    refunds::confirm(sql, RefundKind::Orders, order_no, payment, refund, money).await?;
     match payments::mark_refunded(sql, &order.order_no, now).await? {
         Some(row) => {
             settle_order(redis, &row).await?;

@@ -3,5 +3,5 @@ SET
   state = 'confirmed',
   last_error = '',
   refund = CASE WHEN CAST(?3 AS TEXT) = '' THEN refund ELSE CAST(?3 AS TEXT) END
-WHERE order_no = ?1 AND payment = ?2
+WHERE order_no = ?1 AND payment = ?2 AND amount = ?4 AND currency = ?5
 RETURNING payment
