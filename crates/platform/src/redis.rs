@@ -3,9 +3,9 @@
 //! A connection is closed when no command has used it for 25 to 50 ms: an engine that limits connections can then hand it
 //! to another instance. A busy instance keeps it, and so pays no round trip for this.
 //!
-//! Spin's connection does not reconnect. If the connection fails, or the server reports that it cannot serve now, it is
-//! closed, a new one is opened, and the command is sent once more. This is safe because every script and command of this
-//! app may be repeated.
+//! Spin's connection does not reconnect. If the connection fails, or the server is a replica by now, it is closed, a new
+//! one is opened, and the command is sent once more. This is safe because every script and command of this app may be
+//! repeated. If the server answers that it cannot serve now (`OOM`, `LOADING`), the connection stays.
 //!
 //! Nor has Spin's connection a timeout: a server that accepts a command and never responds would block a request for
 //! ever. After a timeout, which callers also see as `RedisUnavailable`, the result of the command is *unknown* (D8): the
@@ -71,13 +71,13 @@ impl Redis for SpinRedis {
         let connection = connection().await?;
         let retry_args = args.clone();
         match with_timeout(REDIS_TIMEOUT, execute(&connection, name, args)).await {
-            Some(Err(StoreError::RedisUnavailable(_))) => {
+            Some(Err(error)) if error.needs_new_connection() => {
                 connection.discard();
                 let connection = self::connection().await?;
                 let result = with_timeout(REDIS_TIMEOUT, execute(&connection, name, retry_args))
                     .await
                     .unwrap_or_else(|| Err(timeout_error()));
-                if matches!(result, Err(StoreError::RedisUnavailable(_))) {
+                if result.as_ref().is_err_and(StoreError::needs_new_connection) {
                     connection.discard();
                 }
                 result

@@ -41,10 +41,8 @@ impl StoreError {
     /// unrecognised error is [`Self::RedisUnavailable`], because the command may have run.
     #[must_use]
     pub fn from_redis_error(text: String) -> Self {
-        // Two forms are known: "NOGROUP: No such key …", and with a prefix from the client library "An error was
-        // signalled by the server - ResponseError: unknown command …".
-        let (prefix, detail) = text.split_once(": ").unwrap_or((&text, ""));
-        match prefix.rsplit(' ').next().unwrap_or_default() {
+        let (code, detail) = redis_error_code(&text);
+        match code {
             "NoScriptError" => Self::RedisRefused("NOSCRIPT".to_owned()),
             // Redis closes the connection after a protocol error, for example when an unauthenticated client sends a
             // long command.
@@ -53,6 +51,39 @@ impl StoreError {
             _ => Self::RedisUnavailable(text),
         }
     }
+
+    /// Whether a command that failed with this error is to be sent again over a new connection.
+    ///
+    /// It is not if the server answered that it cannot serve now, for a reason that every connection to it meets. A
+    /// server that is a replica (`READONLY`, `MASTERDOWN`) may be a former primary whose name leads to another server by
+    /// now; one that asks for a password was restarted with one, or the connection lost its login.
+    #[must_use]
+    pub fn needs_new_connection(&self) -> bool {
+        let Self::RedisUnavailable(text) = self else { return false };
+        !SERVER_CANNOT_SERVE.contains(&redis_error_code(text).0)
+    }
+}
+
+/// Codes of the errors that a Redis server answers while it cannot serve, over any connection. The client library has
+/// names of its own for some.
+const SERVER_CANNOT_SERVE: [&str; 10] = [
+    "OOM",
+    "MISCONF",
+    "BUSY",
+    "NOREPLICAS",
+    "NOPERM",
+    "LOADING",
+    "BusyLoadingError",
+    "CLUSTERDOWN",
+    "ClusterDown",
+    "TryAgain",
+];
+
+/// Splits a Redis error into its code and its detail. Two forms are known: "NOGROUP: No such key …", and with a prefix
+/// from the client library "An error was signalled by the server - ResponseError: unknown command …".
+fn redis_error_code(text: &str) -> (&str, &str) {
+    let (prefix, detail) = text.split_once(": ").unwrap_or((text, ""));
+    (prefix.rsplit(' ').next().unwrap_or_default(), detail)
 }
 
 /// An argument of a Redis command.
@@ -191,5 +222,37 @@ mod tests {
         ] {
             assert_eq!(StoreError::from_redis_error(text.to_owned()), StoreError::RedisUnavailable(text.to_owned()));
         }
+    }
+
+    #[test]
+    fn a_connection_is_kept_while_the_server_answers_that_it_cannot_serve() {
+        let server = |code: &str| format!("{CLIENT_PREFIX} - {code}: a reason");
+        for text in [
+            "OOM: command not allowed when used memory > 'maxmemory'.".to_owned(),
+            "MISCONF: Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.".to_owned(),
+            "BUSY: Redis is busy running a script.".to_owned(),
+            "NOREPLICAS: Not enough good replicas to write.".to_owned(),
+            "NOPERM: User app has no permissions to run the 'evalsha' command".to_owned(),
+            "LOADING: Redis is loading the dataset in memory".to_owned(),
+            server("BusyLoadingError"),
+            server("ClusterDown"),
+            server("TryAgain"),
+        ] {
+            assert!(!StoreError::from_redis_error(text.clone()).needs_new_connection(), "{text}");
+        }
+        for text in [
+            server("ReadOnly"),
+            server("MasterDown"),
+            format!("{CLIENT_PREFIX} - ResponseError: Protocol error: unauthenticated multibulk length"),
+            "READONLY: You can't write against a read only replica.".to_owned(),
+            "NOAUTH: Authentication required.".to_owned(),
+            "broken pipe".to_owned(),
+            "Connection reset by peer (os error 104)".to_owned(),
+            "BUSY but not a code".to_owned(),
+            String::new(),
+        ] {
+            assert!(StoreError::from_redis_error(text.clone()).needs_new_connection(), "{text}");
+        }
+        assert!(!StoreError::RedisRefused("broken pipe".to_owned()).needs_new_connection());
     }
 }
