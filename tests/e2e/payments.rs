@@ -1,5 +1,12 @@
 //! Payment callbacks and refunds: a verified callback counts once, an unverified one never (E2, I6).
 
+use std::{
+    io::{Read, Write},
+    net::TcpListener,
+    thread,
+    time::Duration,
+};
+
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
@@ -186,4 +193,44 @@ async fn a_stripe_callback_without_a_valid_signature_is_refused() {
             app.http.send_with_headers(reqwest::Method::POST, path, &headers, "{}").await.expect("an answer");
         response.is_problem(401, "signature_invalid");
     }
+}
+
+/// Starts a server that answers every request with a byte of the body twice a second, without an end, and returns its
+/// URL.
+fn start_endless_provider() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    thread::spawn(move || {
+        for mut connection in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let mut sent = connection.read(&mut [0; 4_096]).map(drop);
+                sent = sent.and_then(|()| connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n"));
+                while sent.is_ok() {
+                    sent = connection.write_all(b" ");
+                    thread::sleep(Duration::from_millis(500));
+                }
+            });
+        }
+    });
+    url
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_whose_answer_never_ends_does_not_hold_a_sweep() {
+    let app = TestApp::with_variables(|variables| {
+        variables.set("payment_provider", "stripe");
+        variables.set("stripe_api", start_endless_provider());
+        variables.set("stripe_api_key", "sk_test");
+    });
+    let activity = app.create_activity(json!({})).await;
+    let buyer = app.create_buyer(&activity, "ada").await;
+    let order_no = app.place_order(&activity, &buyer).await;
+    app.send_callback("paid", &TestApp::callback_body("payment.succeeded", &order_no, "")).await.is(200);
+    app.wait_for_status(&order_no, &buyer.jwt, "paid").await;
+    app.refund(&order_no, &buyer.jwt).await.is(202);
+    let sweep = tokio::time::timeout(Duration::from_secs(40), app.sweep());
+    let report = sweep.await.expect("a sweep that ends before the provider's answer");
+    assert_eq!(report["refunds"], 1, "{report}");
+    let order = app.call_admin(reqwest::Method::GET, &format!("/orders/{order_no}"), &Value::Null).await.is(200);
+    assert!(order.body.contains("no answer: it took longer than 4000 ms"), "{order:?}");
 }
