@@ -349,6 +349,7 @@ async fn an_invalid_activity_spec_is_refused_and_replaces_nothing() {
         (json!({"skus": sku("sku", json!("a b"))}), "/skus/0/sku"),
         (json!({"skus": sku("sku", json!("s".repeat(10_000)))}), "/skus/0/sku"),
         (json!({"skus": sku("price", json!(-1))}), "/skus/0/price"),
+        (json!({"skus": sku("price", json!(0))}), "/skus/0/price"),
         (json!({"skus": sku("price", json!(9.99))}), "/skus/0/price"),
         (json!({"skus": sku("currency", json!("eur"))}), "/skus/0/currency"),
         (json!({"skus": sku("total", json!(-2))}), "/skus/0/total"),

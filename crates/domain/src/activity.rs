@@ -232,7 +232,8 @@ impl ActivitySpec {
             check(!duplicate, &pointer_to("sku"), "is named twice");
             check((1..=200).contains(&sku.name.chars().count()), &pointer_to("name"), "must be 1 to 200 characters");
             check(sku.image.len() <= 2_000, &pointer_to("image"), "must be at most 2,000 bytes");
-            check((0..=1_000_000_000_000).contains(&sku.price), &pointer_to("price"), "must be 0 to 10^12 minor units");
+            // Payment providers take no payment of 0.
+            check((1..=1_000_000_000_000).contains(&sku.price), &pointer_to("price"), "must be 1 to 10^12 minor units");
             let max_amount = sku.price.saturating_mul(self.per_user);
             check(max_amount <= MAX_AMOUNT, &pointer_to("price"), "times per_user must be less than 2^53 minor units");
             let currency = sku.currency.len() == 3 && sku.currency.bytes().all(|b| b.is_ascii_uppercase());
@@ -342,10 +343,11 @@ mod tests {
         let mut wrong = spec();
         wrong.skus[0].total = -2;
         wrong.skus[0].currency = "eur".to_owned();
+        wrong.skus[0].price = 0;
         wrong.ends_at = wrong.starts_at;
         wrong.limits.user = Some(Some(Limit { count: 0, seconds: 1 }));
         let pointers: Vec<_> = wrong.validate().into_iter().map(|error| error.pointer).collect();
-        assert_eq!(pointers, ["/ends_at", "/limits/user", "/skus/0/currency", "/skus/0/total"]);
+        assert_eq!(pointers, ["/ends_at", "/limits/user", "/skus/0/price", "/skus/0/currency", "/skus/0/total"]);
     }
 
     #[test]
