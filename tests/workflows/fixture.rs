@@ -51,7 +51,7 @@ struct Servers {
     temp_dir: TempDir,
 }
 
-fn servers() -> &'static Servers {
+pub fn servers() -> &'static Servers {
     static SERVERS: OnceLock<Servers> = OnceLock::new();
     SERVERS.get_or_init(|| {
         let temp_dir = TempDir::new().unwrap();

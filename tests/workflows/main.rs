@@ -12,6 +12,7 @@ mod crash_points;
 mod dead_letters;
 mod deadlocks;
 mod deliveries;
+mod doorbell;
 mod epochs;
 mod erasure;
 mod events;

@@ -87,4 +87,10 @@ impl Keys {
     pub fn human_check(&self, id: &str) -> String {
         format!("{}check:{id}", self.prefix)
     }
+
+    /// The replica that claimed a doorbell message for one writer.
+    #[must_use]
+    pub fn doorbell(&self, id: u128) -> String {
+        format!("{}doorbell:{id:x}", self.prefix)
+    }
 }

@@ -21,7 +21,7 @@ pub mod settle;
 
 pub use ports::{Redis, Sql, StoreError};
 
-/// Redis pub/sub channel of the doorbell, which wakes the order writer. The message is the activity's id.
+/// Redis pub/sub channel of the doorbell, which wakes order writers (see [`queue::doorbell`]).
 pub const DOORBELL_CHANNEL: &str = "stampede:doorbell";
 
 /// Redis consumer group of the order writers, on every activity's stream `orders`.

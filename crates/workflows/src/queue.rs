@@ -1,6 +1,7 @@
-//! The order queue: the Redis stream, the order writer, dead letters, and the delivery of events.
+//! The order queue: the Redis stream, the doorbell, the order writer, dead letters, and the delivery of events.
 
 pub mod dead_letters;
+pub mod doorbell;
 pub mod event_delivery;
 pub mod order_writer;
 pub mod stream;

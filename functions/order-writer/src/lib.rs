@@ -2,32 +2,40 @@
 
 #![allow(unsafe_code, reason = "`redis_subscriber` exports unsafe functions")]
 
-use domain::ids::ActivityId;
-use platform::{ledger::SpinLedger, log, redis::SpinRedis};
+use platform::{ledger::SpinLedger, log, random, redis::SpinRedis};
 use spin_sdk::{redis::Payload, redis_subscriber};
-use workflows::{DOORBELL_CHANNEL, Redis, StoreError, hot::reserve::parse_doorbell, queue::order_writer};
+use workflows::{
+    StoreError,
+    queue::{
+        doorbell::{Doorbell, ring_for_one},
+        order_writer,
+    },
+};
 
 /// Maximum number of batches per doorbell message, so that one activity does not hold up the others.
 const MAX_BATCHES: usize = 10;
 
 #[redis_subscriber]
 async fn handle(message: Payload) -> anyhow::Result<()> {
-    let Some(activity) = parse_doorbell(&message) else { return Ok(()) };
-    if let Err(error) = drain(&activity).await {
-        let fields = [("activity", activity.as_str().into()), ("because", error.to_string().into())];
+    let Some(doorbell) = Doorbell::parse(&message) else { return Ok(()) };
+    if let Err(error) = drain(&doorbell).await {
+        let fields = [("activity", doorbell.activity.as_str().into()), ("because", error.to_string().into())];
         log::error("order writer stopped early; the sweeper goes on", &fields);
     }
     Ok(())
 }
 
-/// Drains up to [`MAX_BATCHES`] batches of one activity. If messages remain, it publishes a doorbell for itself, which
-/// queues behind those that other activities have published meanwhile.
-async fn drain(activity: &ActivityId) -> Result<(), StoreError> {
+/// Drains up to [`MAX_BATCHES`] batches of one activity, unless another replica has claimed the message. If messages
+/// remain, it rings for one writer; that message queues behind those that other activities have published meanwhile.
+async fn drain(doorbell: &Doorbell) -> Result<(), StoreError> {
+    if !doorbell.claim(&SpinRedis, random::bits()).await? {
+        return Ok(());
+    }
+    let (activity, ledger) = (&doorbell.activity, SpinLedger::open_for_batch().await);
     let now = SpinRedis.now().await?;
-    let (_, more) =
-        order_writer::drain(&SpinRedis, &SpinLedger::open_for_batch().await, activity, now, MAX_BATCHES).await?;
+    let (_, more) = order_writer::drain(&SpinRedis, &ledger, activity, now, MAX_BATCHES).await?;
     if more {
-        SpinRedis.command("PUBLISH", vec![DOORBELL_CHANNEL.into(), activity.as_str().into()]).await?;
+        ring_for_one(&SpinRedis, activity, random::bits()).await?;
     }
     Ok(())
 }

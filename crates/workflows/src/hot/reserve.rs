@@ -202,9 +202,3 @@ fn parse_gate(text: &str) -> Option<Gate> {
         start_key: start_key.to_owned(),
     })
 }
-
-/// The activity id in a doorbell message; `None` if it is not one.
-#[must_use]
-pub fn parse_doorbell(message: &[u8]) -> Option<ActivityId> {
-    ActivityId::parse(std::str::from_utf8(message).ok()?).ok()
-}
