@@ -6,16 +6,16 @@ use workflows::{
     queue::doorbell::{Doorbell, ring_for_one},
 };
 
-use crate::fixture::{new_fixture, servers};
+use crate::fixture::{new_fixture, redis_url};
 
 #[tokio::test]
 async fn a_reservation_wakes_every_replica_and_a_writer_with_messages_left_wakes_one() {
     let fixture = new_fixture("sqlite", 5, 5).await;
-    let client = redis::Client::open(servers().redis.url()).unwrap();
+    let client = redis::Client::open(redis_url()).unwrap();
     let mut pubsub = client.get_async_pubsub().await.unwrap();
     pubsub.subscribe(DOORBELL_CHANNEL).await.unwrap();
     // Other tests ring for their own activities.
-    let mut doorbells = pubsub.on_message().filter_map(async |message| {
+    let doorbells = pubsub.on_message().filter_map(async |message| {
         Doorbell::parse(message.get_payload_bytes()).filter(|doorbell| doorbell.activity == fixture.activity)
     });
     let mut doorbells = std::pin::pin!(doorbells);

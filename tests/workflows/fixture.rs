@@ -51,7 +51,7 @@ struct Servers {
     temp_dir: TempDir,
 }
 
-pub fn servers() -> &'static Servers {
+fn servers() -> &'static Servers {
     static SERVERS: OnceLock<Servers> = OnceLock::new();
     SERVERS.get_or_init(|| {
         let temp_dir = TempDir::new().unwrap();
@@ -157,6 +157,11 @@ impl Fixture<RealRedis, RealLedger> {
         self.start_key = domain::gate::start_key(TICKET_SECRET, &self.activity, "nonce").unwrap();
         first
     }
+}
+
+/// The address of the Redis server that all tests share.
+pub fn redis_url() -> String {
+    servers().redis.url()
 }
 
 /// Opens another connection to the fixture's ledger, which must be PostgreSQL.

@@ -50,8 +50,7 @@ async fn send_request(request: HttpRequest) -> Result<HttpResponse, NoResponse> 
     let response = send(request).await.map_err(|error| no_response(&error))?;
     let status = response.status().as_u16();
     let headers = response.headers().iter();
-    let headers =
-        headers.filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())));
+    let headers = headers.filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())));
     Ok(HttpResponse { status, headers: headers.collect(), body: read_body(response).await? })
 }
 

@@ -229,7 +229,8 @@ mod tests {
         let server = |code: &str| format!("{CLIENT_PREFIX} - {code}: a reason");
         for text in [
             "OOM: command not allowed when used memory > 'maxmemory'.".to_owned(),
-            "MISCONF: Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.".to_owned(),
+            "MISCONF: Redis is configured to save RDB snapshots, but it's currently unable to persist to disk."
+                .to_owned(),
             "BUSY: Redis is busy running a script.".to_owned(),
             "NOREPLICAS: Not enough good replicas to write.".to_owned(),
             "NOPERM: User app has no permissions to run the 'evalsha' command".to_owned(),

@@ -2,7 +2,7 @@
 
 use domain::{
     activity::{ActivityState, Phase},
-    ids::{ActivityId, OrderNo, SkuId, UserId},
+    ids::{OrderNo, SkuId, UserId},
     order::{Order, OrderStatus},
     problem::Code,
     time::Millis,

@@ -226,13 +226,8 @@ pub async fn confirm<S: Sql>(
     money: &Money,
 ) -> Result<bool, StoreError> {
     let statement = format!(include_str!("../../sql/queries/refunds/confirm.sql"), table = kind.table());
-    let params = vec![
-        order_no.into(),
-        payment.into(),
-        refund.into(),
-        money.amount.into(),
-        money.currency.as_str().into(),
-    ];
+    let params =
+        vec![order_no.into(), payment.into(), refund.into(), money.amount.into(), money.currency.as_str().into()];
     Ok(!sql.run(&statement, params).await?.is_empty())
 }
 

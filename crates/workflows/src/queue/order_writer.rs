@@ -158,8 +158,7 @@ pub async fn drain<R: Redis, S: Sql>(
     let write_half = async || {
         let mut report = WriteReport::default();
         for _ in 0..batches / 2 {
-            let elapsed = i64::try_from(started.elapsed().as_millis()).unwrap_or_default();
-            let batch = write_new(redis, sql, activity, now.plus(elapsed)).await?;
+            let batch = write_new(redis, sql, activity, time_since(now, started)).await?;
             report += batch;
             if batch.messages == 0 {
                 return Ok((report, false));
@@ -177,6 +176,12 @@ pub async fn drain<R: Redis, S: Sql>(
     // Report a rate only if enough was written to measure one.
     let rate = (report.written >= BATCH_SIZE).then(|| (report.written as f64 / started.elapsed().as_secs_f64()) as i64);
     Ok((report, !stream::try_mark_idle(redis, activity, rate).await?))
+}
+
+/// The time now, if it was `then` at `started`. The time to pay starts when an order is written, not when the queue's
+/// first batch was.
+pub(crate) fn time_since(then: Millis, started: Instant) -> Millis {
+    then.plus(i64::try_from(started.elapsed().as_millis()).unwrap_or_default())
 }
 
 async fn write_messages<R: Redis, S: Sql>(

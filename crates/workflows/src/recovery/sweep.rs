@@ -20,7 +20,7 @@ use crate::{
         row_reader::RowReader,
     },
     ports::{Redis, Sql, StoreError},
-    queue::order_writer,
+    queue::order_writer::{self, time_since},
     recovery::{
         report::{Remaining, Report},
         restore::{Source, restore},
@@ -89,7 +89,7 @@ pub async fn work_in_turns<R: Redis, S: Sql>(
         let turn_started = Instant::now();
         sql.forget_timeouts();
         let result = loop {
-            match work_once(redis, sql, &activity, after(now, started), Some(&*lease), report).await {
+            match work_once(redis, sql, &activity, time_since(now, started), Some(&*lease), report).await {
                 Ok(true) if turn_started.elapsed() < TURN => {}
                 result => break result,
             }
@@ -100,17 +100,12 @@ pub async fn work_in_turns<R: Redis, S: Sql>(
             Err(error) => report.add_failure(&activity, error),
         }
         sql.forget_timeouts();
-        if !leases::renew(sql, lease, after(now, started).plus(LEASE_MS)).await? {
+        if !leases::renew(sql, lease, time_since(now, started).plus(LEASE_MS)).await? {
             report.more = true;
             return Ok(());
         }
     }
     Ok(())
-}
-
-/// The time now, if it was `then` at `instant`.
-pub(crate) fn after(then: Millis, instant: Instant) -> Millis {
-    then.plus(i64::try_from(instant.elapsed().as_millis()).unwrap_or(i64::MAX / 2))
 }
 
 /// Writes, expires and settles one batch each of an activity. Returns whether there may be more.
@@ -243,7 +238,7 @@ pub async fn drain_batch<R: Redis, S: Sql>(
 ) -> Result<bool, StoreError> {
     let started = Instant::now();
     let reclaimed = order_writer::write_reclaimed(redis, sql, activity, now, order_writer::REDELIVER_AFTER_MS).await?;
-    let new = order_writer::write_new(redis, sql, activity, after(now, started)).await?;
+    let new = order_writer::write_new(redis, sql, activity, time_since(now, started)).await?;
     report.redelivered += reclaimed.written;
     report.written += new.written;
     report.failed += reclaimed.failed + new.failed;
