@@ -19,7 +19,7 @@ use workflows::{
 
 use crate::{
     fixture::{Fixture, LEDGERS, new_fixture},
-    stores::{RealLedger, RealRedis},
+    stores::{RealLedger, RealRedis, summarize},
 };
 
 /// When the simulated process crashes: at its `calls`-th call from now. Clones share the count.
@@ -99,23 +99,6 @@ impl Sql for Crashing<RealLedger> {
 
 /// A fixture whose stores fail from the crash point on.
 pub type CrashingFixture = Fixture<Crashing<RealRedis>, Crashing<RealLedger>>;
-
-/// Summarises a statement: its verb, its table and, for an update, the first column that it sets.
-fn summarize(statement: &str) -> String {
-    let words: Vec<_> = statement.split_whitespace().collect();
-    let depth = |at: usize| words[..at].concat().matches('(').count() - words[..at].concat().matches(')').count();
-    let word_after = |word: &str| {
-        let found = (0..words.len()).find(|at| words[*at] == word && depth(*at) == 0);
-        found.and_then(|at| words.get(at + 1)).copied()
-    };
-    let table = match words[0] {
-        "INSERT" => word_after("INTO"),
-        "UPDATE" => Some(words[1]),
-        _ => word_after("FROM"),
-    };
-    let set = (words[0] == "UPDATE").then(|| word_after("SET").unwrap_or_default());
-    [Some(words[0]), table, set].into_iter().flatten().collect::<Vec<_>>().join(" ")
-}
 
 /// Compares the calls of a workflow with `crash.points`, or writes them there if `UPDATE_POINTS` is set.
 fn check_points(workflow: &str, points: &[String]) {

@@ -45,13 +45,13 @@ use crate::stores::{RealLedger, RealRedis};
 pub const TICKET_SECRET: &str = "kX9v2mQ7Lr4tY8wZ1nB6cD3fG5hJ0pS-";
 
 /// Servers that all tests share. Each test has its own activity, and its own database file or schema.
-struct Servers {
+pub struct Servers {
     redis: RedisServer,
-    postgres: Postgres,
+    pub postgres: Postgres,
     temp_dir: TempDir,
 }
 
-fn servers() -> &'static Servers {
+pub fn servers() -> &'static Servers {
     static SERVERS: OnceLock<Servers> = OnceLock::new();
     SERVERS.get_or_init(|| {
         let temp_dir = TempDir::new().unwrap();
@@ -102,11 +102,16 @@ pub async fn new_fixture(ledger: &str, total: i64, per_user: i64) -> Fixture<Rea
             RealLedger::postgres(&format!("{}english", url.strip_suffix("postgres").unwrap()), "public").await
         }
     };
+    publish(redis, sql, &format!("sale-{}-{number}", std::process::id()), total, per_user).await
+}
+
+/// Creates the ledger's tables, and publishes an activity.
+pub async fn publish<R: Redis, S: Sql>(redis: R, sql: S, id: &str, total: i64, per_user: i64) -> Fixture<R, S> {
     schema::migrate(&sql).await.unwrap();
     let fixture = Fixture {
         redis,
         sql,
-        activity: ActivityId::parse(&format!("sale-{}-{number}", std::process::id())).unwrap(),
+        activity: ActivityId::parse(id).unwrap(),
         sku: SkuId::parse("phone").unwrap(),
         start_key: String::new(),
         per_user,

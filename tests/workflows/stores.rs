@@ -15,19 +15,21 @@ pub struct RealRedis(pub MultiplexedConnection);
 
 impl Redis for RealRedis {
     async fn command(&self, name: &str, args: Vec<RedisArg>) -> Result<Vec<RedisValue>, StoreError> {
-        let mut command = redis::cmd(name);
-        args.iter().for_each(|arg| {
-            command.arg(arg);
-        });
-        match command.query_async::<DriverValue>(&mut self.0.clone()).await {
-            Ok(value) => {
-                let mut items = Vec::new();
-                flatten(value, &mut items);
-                Ok(items)
-            }
-            Err(error) => Err(StoreError::from_redis_error(error.to_string())),
-        }
+        redis_reply(redis_command(name, &args).query_async(&mut self.0.clone()).await)
     }
+}
+
+pub fn redis_command(name: &str, args: &[RedisArg]) -> redis::Cmd {
+    let mut command = redis::cmd(name);
+    command.arg(args);
+    command
+}
+
+/// A reply as Spin passes it on.
+pub fn redis_reply(reply: redis::RedisResult<DriverValue>) -> Result<Vec<RedisValue>, StoreError> {
+    let mut items = Vec::new();
+    flatten(reply.map_err(|error| StoreError::from_redis_error(error.to_string()))?, &mut items);
+    Ok(items)
 }
 
 fn flatten(value: DriverValue, items: &mut Vec<RedisValue>) {
@@ -85,7 +87,7 @@ impl Sql for RealLedger {
     }
 }
 
-fn run_sqlite(
+pub fn run_sqlite(
     connection: &rusqlite::Connection,
     statement: &str,
     params: Vec<SqlValue>,
@@ -97,7 +99,7 @@ fn run_sqlite(
         SqlValue::Text(text) => SqliteValue::Text(text),
     });
     let run = || {
-        let mut statement = connection.prepare(statement)?;
+        let mut statement = connection.prepare_cached(statement)?;
         let columns = statement.column_count();
         let mut rows = statement.query(rusqlite::params_from_iter(params))?;
         let mut all = Vec::new();
@@ -116,7 +118,7 @@ fn run_sqlite(
     run().map_err(|error: rusqlite::Error| StoreError::from_sqlite_error(error.to_string()))
 }
 
-async fn run_postgres(
+pub async fn run_postgres(
     client: &tokio_postgres::Client,
     statement: &str,
     params: Vec<SqlValue>,
@@ -150,4 +152,21 @@ async fn run_postgres(
                 .collect()
         })
         .collect())
+}
+
+/// Summarises a statement: its verb, its table and, for an update, the first column that it sets.
+pub fn summarize(statement: &str) -> String {
+    let words: Vec<_> = statement.split_whitespace().collect();
+    let depth = |at: usize| words[..at].concat().matches('(').count() - words[..at].concat().matches(')').count();
+    let word_after = |word: &str| {
+        let found = (0..words.len()).find(|at| words[*at] == word && depth(*at) == 0);
+        found.and_then(|at| words.get(at + 1)).copied()
+    };
+    let table = match words[0] {
+        "INSERT" => word_after("INTO"),
+        "UPDATE" => Some(words[1]),
+        _ => word_after("FROM"),
+    };
+    let set = (words[0] == "UPDATE").then(|| word_after("SET").unwrap_or_default());
+    [Some(words[0]), table, set].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }

@@ -6,7 +6,7 @@ use std::future::Future;
 ///
 /// An unavailable store leaves the outcome unknown: the command may or may not have run. A refusal is a definite
 /// answer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum StoreError {
     /// Redis gave no usable answer: the command may or may not have run.
     #[error("Redis is unavailable: {0}")]
@@ -90,7 +90,7 @@ fn redis_error_code(text: &str) -> (&str, &str) {
 pub type RedisArg = Vec<u8>;
 
 /// One element of a flattened Redis reply.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RedisValue {
     /// Null.
     Nil,
@@ -110,7 +110,7 @@ pub trait Redis {
 }
 
 /// A statement parameter or a column value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SqlValue {
     /// SQL `NULL`.
     Null,

@@ -23,7 +23,8 @@ const INTEROP_VARIABLES: [&str; 6] = [
 
 /// The longest suites first. Suites that measure time run beside suites that mostly wait, not beside another suite that
 /// causes load.
-const RUN_ORDER: [&str; 8] = ["lint", "browser", "workflows", "unit", "deploy", "chaos", "e2e", "interop"];
+const RUN_ORDER: [&str; 9] =
+    ["lint", "browser", "workflows", "interleavings", "unit", "deploy", "chaos", "e2e", "interop"];
 
 /// Maximum duration of a program; after that it counts as stuck.
 const STEP_TIMEOUT: Duration = Duration::from_secs(60 * 60);
