@@ -332,8 +332,12 @@ async fn an_emptied_redis_is_rebuilt_with_a_new_epoch() {
     assert_recovered(&app, &fixture, [8, 2, 0]).await;
     let replayed = app.reserve(&fixture.activity, &fixture.second_buyer, "a", 1).await.is(202).text("order_no");
     assert_eq!(replayed, lost, "a retry with the same ticket returned another order number");
-    // An open activity cannot be rebuilt.
+    // An open activity cannot be rebuilt. A caller that continues a rebuild hears that it is done.
     app.call_admin(Method::POST, &format!("{path}/rebuild"), &Value::Null).await.is_problem(409, "state_conflict");
+    let continued = app.call_admin(Method::POST, &format!("{path}/rebuild?epoch=2"), &Value::Null).await.is(200).json();
+    assert_eq!(continued, rebuilt);
+    let unreadable = format!("{path}/rebuild?epoch=two");
+    app.call_admin(Method::POST, &unreadable, &Value::Null).await.is_problem(400, "invalid_request");
 }
 
 #[tokio::test(flavor = "multi_thread")]

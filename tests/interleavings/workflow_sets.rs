@@ -26,17 +26,12 @@ use workflows::{
         sessions::close_due,
     },
     ports::SqlValue,
-    recovery::{
-        gates,
-        rebuild::{RebuildOutcome, rebuild},
-        report::Report,
-        sweep,
-    },
+    recovery::{gates, rebuild::RebuildOutcome, report::Report, sweep},
     reply::Reply as RedisReply,
 };
 
 use crate::{
-    fixture::{Fixture, NOW, TICKET_SECRET, publish, servers},
+    fixture::{Fixture, NOW, TICKET_SECRET, WHOLE_REBUILD, publish, servers},
     scheduler::{
         Outcome, Ports,
         explore::{Ending, Faults, Plan, explore},
@@ -172,9 +167,9 @@ impl Workflow {
 
 /// Pauses the sale, rebuilds it, and resumes it. Returns whether all of it was done.
 async fn rebuild_and_resume(fixture: &PortsFixture) -> Result<bool, StoreError> {
-    let Fixture { redis, sql, activity, .. } = fixture;
+    let activity = &fixture.activity;
     fixture.operator().set_state(activity, ActivityState::Paused).await?;
-    let rebuilt = rebuild(redis, sql, activity, TICKET_SECRET, NOW).await?;
+    let rebuilt = fixture.rebuild(WHOLE_REBUILD).await?;
     let resumed = fixture.operator().set_state(activity, ActivityState::Published).await?;
     Ok(matches!((rebuilt, resumed), (RebuildOutcome::Done { .. }, OperationOutcome::Done(_))))
 }

@@ -8,12 +8,12 @@ use workflows::{
     hot::admission::Endpoint,
     operator::activities::OperationOutcome,
     queue::{dead_letters, order_writer},
-    recovery::rebuild::{RebuildOutcome, rebuild},
+    recovery::rebuild::RebuildOutcome,
 };
 
 use crate::{
     crash_points::{crash_at_every_call, crash_at_every_call_and_recover},
-    fixture::{NOW, TICKET_SECRET},
+    fixture::{NOW, WHOLE_REBUILD},
 };
 
 #[tokio::test]
@@ -247,10 +247,10 @@ async fn a_crashed_rebuild_can_be_repeated_and_counts_every_unit_once() {
             fixture.reserve(3, "cyd", 1).await.unwrap();
             fixture.operator().set_state(&fixture.activity, ActivityState::Paused).await.unwrap();
         },
-        async |fixture| rebuild(&fixture.redis, &fixture.sql, &fixture.activity, TICKET_SECRET, NOW).await.map(|_| ()),
+        async |fixture| fixture.rebuild(WHOLE_REBUILD).await.map(|_| ()),
         async |fixture| {
             fixture.recover().await;
-            let again = rebuild(&fixture.redis, &fixture.sql, &fixture.activity, TICKET_SECRET, NOW).await.unwrap();
+            let again = fixture.rebuild(WHOLE_REBUILD).await.unwrap();
             assert!(matches!(again, RebuildOutcome::Done { orders: 3, .. }), "{again:?}");
         },
         async |fixture, point| {

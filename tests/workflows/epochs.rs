@@ -15,15 +15,11 @@ use workflows::{
         dead_letters::{self, RequeueOutcome},
         order_writer, stream,
     },
-    recovery::{
-        gates,
-        rebuild::{RebuildOutcome, rebuild},
-        report::Report,
-    },
+    recovery::{gates, rebuild::RebuildOutcome, report::Report},
 };
 
 use crate::{
-    fixture::{Fixture, LEDGERS, NOW, TICKET_SECRET, new_fixture},
+    fixture::{Fixture, LEDGERS, NOW, TICKET_SECRET, WHOLE_REBUILD, new_fixture, rebuild_of},
     interleaving::at_every_call,
     stores::{RealLedger, RealRedis},
 };
@@ -39,7 +35,7 @@ pub async fn resume(fixture: &RealFixture) {
 }
 
 pub async fn rebuild_activity(fixture: &RealFixture) -> RebuildOutcome {
-    rebuild(&fixture.redis, &fixture.sql, &fixture.activity, TICKET_SECRET, NOW).await.unwrap()
+    fixture.rebuild(WHOLE_REBUILD).await.unwrap()
 }
 
 /// Deletes all keys of the activity, as after a loss of Redis.
@@ -242,7 +238,7 @@ async fn at_every_call_of_a_rebuild(action: impl AsyncFn(&RealFixture), expected
     at_every_call(
         setup,
         async |redis, sql, fixture| {
-            rebuild(redis, sql, &fixture.activity, TICKET_SECRET, NOW).await.unwrap();
+            rebuild_of(redis, sql, &fixture.activity, WHOLE_REBUILD).run(None).await.unwrap();
         },
         action,
         async |fixture, point| {
@@ -270,7 +266,7 @@ async fn two_concurrent_rebuilds_of_a_lost_gate_leave_an_activity_that_sells() {
     at_every_call(
         setup,
         async |redis, sql, fixture| {
-            rebuild(redis, sql, &fixture.activity, TICKET_SECRET, NOW).await.unwrap();
+            rebuild_of(redis, sql, &fixture.activity, WHOLE_REBUILD).run(None).await.unwrap();
         },
         async |fixture| {
             resume(fixture).await;

@@ -8,6 +8,7 @@ use std::{
         OnceLock,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use dev::{postgres::Postgres, redis::Redis as RedisServer, temp_dir::TempDir};
@@ -36,7 +37,11 @@ use workflows::{
     },
     ports::SqlValue,
     queue::order_writer,
-    recovery::{report::Report, sweep},
+    recovery::{
+        rebuild::{Budget, Rebuild, RebuildOutcome},
+        report::Report,
+        sweep,
+    },
 };
 
 use crate::stores::{RealLedger, RealRedis};
@@ -176,6 +181,17 @@ pub async fn open_connection(fixture: &Fixture<RealRedis, RealLedger>) -> RealLe
     RealLedger::postgres(&servers().postgres.url(), schema).await
 }
 
+/// Lets a rebuild end in one call.
+pub const WHOLE_REBUILD: Budget = Budget { time: Duration::MAX, batch_size: 500 };
+
+/// Lets a call of a rebuild drain, compare or restore one batch of one order.
+pub const ONE_ORDER: Budget = Budget { time: Duration::ZERO, batch_size: 1 };
+
+/// A rebuild of `activity` at [`NOW`].
+pub fn rebuild_of<'a, R, S>(redis: &'a R, sql: &'a S, activity: &'a ActivityId, budget: Budget) -> Rebuild<'a, R, S> {
+    Rebuild { redis, sql, activity, ticket_secret: TICKET_SECRET, now: NOW, budget }
+}
+
 /// The time that the workflows get unless a test sets another. Redis has its own clock.
 pub const NOW: Millis = Millis(1_000_000_000_000);
 
@@ -188,7 +204,13 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
             ticket_secret: TICKET_SECRET,
             now: NOW,
             nonce: "nonce".to_owned(),
+            rebuild_budget: WHOLE_REBUILD,
         }
+    }
+
+    /// Runs one call of a rebuild.
+    pub async fn rebuild(&self, budget: Budget) -> Result<RebuildOutcome, StoreError> {
+        rebuild_of(&self.redis, &self.sql, &self.activity, budget).run(None).await
     }
 
     /// Returns the number of the order that ticket `n` makes.

@@ -66,7 +66,7 @@ pub async fn at_every_call(
     check: impl AsyncFn(&RealFixture, &str),
 ) {
     'ledgers: for ledger in LEDGERS {
-        for call in 1..80 {
+        for call in 1..200 {
             let fixture = setup(ledger).await;
             let shared = &fixture;
             let boxed_action = || -> Pin<Box<dyn Future<Output = ()> + '_>> { Box::pin(action(shared)) };

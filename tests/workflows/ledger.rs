@@ -12,7 +12,7 @@ use workflows::{
     settle::{OrderState, SettleOutcome, Transition, apply_transitions},
 };
 
-use crate::fixture::{LEDGERS, NOW, new_fixture};
+use crate::fixture::{LEDGERS, NOW, WHOLE_REBUILD, new_fixture};
 
 #[tokio::test]
 async fn migrating_again_changes_nothing() {
@@ -211,7 +211,7 @@ async fn an_unreadable_message_does_not_block_the_stream() {
 #[tokio::test]
 async fn a_redis_that_lost_everything_is_rebuilt_from_the_ledger() {
     use domain::activity::ActivityState;
-    use workflows::recovery::rebuild::{RebuildOutcome, rebuild};
+    use workflows::recovery::rebuild::RebuildOutcome;
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 10, 3).await;
         let paid = fixture.pending_order(1, "ada", 2).await;
@@ -219,9 +219,7 @@ async fn a_redis_that_lost_everything_is_rebuilt_from_the_ledger() {
         fixture.pending_order(2, "bob", 1).await;
         let cancelled = fixture.pending_order(3, "cyd", 3).await;
         fixture.cancel(&cancelled).await.unwrap();
-        let rebuild_again = async || {
-            rebuild(&fixture.redis, &fixture.sql, &fixture.activity, crate::fixture::TICKET_SECRET, NOW).await.unwrap()
-        };
+        let rebuild_again = async || fixture.rebuild(WHOLE_REBUILD).await.unwrap();
         assert_eq!(rebuild_again().await, RebuildOutcome::Open, "{ledger}: an open activity was rebuilt");
         fixture.operator().set_state(&fixture.activity, ActivityState::Paused).await.unwrap();
         let before = fixture.units().await;

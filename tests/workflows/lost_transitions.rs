@@ -14,27 +14,27 @@ use workflows::{
     },
     payments::callbacks::CallbackOutcome,
     queue::dead_letters,
-    recovery::rebuild::{RebuildOutcome, rebuild},
+    recovery::rebuild::RebuildOutcome,
 };
 
 use crate::{
     crash_points::crash_at_every_call_and_recover,
     epochs::{RealFixture, pause, rebuild_activity, resume},
-    fixture::{LEDGERS, NOW, TICKET_SECRET, new_fixture},
+    fixture::{LEDGERS, NOW, WHOLE_REBUILD, new_fixture},
 };
 
 /// Tables that [`RealFixture::back_up`] copies.
-const BACKED_UP_TABLES: [&str; 3] = ["orders", "callbacks", "refunds"];
+const BACKED_UP_TABLES: [&str; 4] = ["orders", "callbacks", "refunds", "rebuilds"];
 
 impl RealFixture {
-    async fn back_up(&self) {
+    pub async fn back_up(&self) {
         for table in BACKED_UP_TABLES {
             self.sql.run(&format!("CREATE TABLE backup_{table} AS SELECT * FROM {table}"), vec![]).await.unwrap();
         }
     }
 
     /// Restores the tables of the last backup; epoch and activity as in [`RealFixture::restore_older_ledger`].
-    async fn restore_backup(&self) {
+    pub async fn restore_backup(&self) {
         self.restore_older_ledger(&[]).await;
         for table in BACKED_UP_TABLES.iter().rev() {
             self.sql.run(&format!("DELETE FROM {table}"), vec![]).await.unwrap();
@@ -359,7 +359,7 @@ async fn a_rebuild_that_crashes_while_it_backfills_transitions_can_be_repeated()
             fixture.restore_backup().await;
             pause(fixture).await;
         },
-        async |fixture| rebuild(&fixture.redis, &fixture.sql, &fixture.activity, TICKET_SECRET, NOW).await.map(|_| ()),
+        async |fixture| fixture.rebuild(WHOLE_REBUILD).await.map(|_| ()),
         async |fixture| {
             fixture.recover().await;
             fixture.rebuild_and_resume().await;

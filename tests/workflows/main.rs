@@ -33,6 +33,7 @@ mod model;
 mod operators;
 mod overpayments;
 mod plans;
+mod rebuilds;
 mod reserve;
 mod restored_ledger;
 mod sqlstates;

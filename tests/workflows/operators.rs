@@ -20,7 +20,7 @@ use workflows::{
 
 use crate::{
     epochs::{RealFixture, delete_redis_keys, pause, resume},
-    fixture::{LEDGERS, NOW, TICKET_SECRET, new_fixture},
+    fixture::{LEDGERS, NOW, TICKET_SECRET, WHOLE_REBUILD, new_fixture},
     interleaving::{Interleaved, at_every_call},
     stores::RealRedis,
 };
@@ -30,7 +30,8 @@ use crate::{
 const LATER: Millis = Millis(NOW.0 + 10_000);
 
 fn operator<'a, R, S>(redis: &'a R, sql: &'a S) -> OperatorContext<'a, R, S> {
-    OperatorContext { redis, sql, ticket_secret: TICKET_SECRET, now: NOW, nonce: "nonce".to_owned() }
+    let nonce = "nonce".to_owned();
+    OperatorContext { redis, sql, ticket_secret: TICKET_SECRET, now: NOW, nonce, rebuild_budget: WHOLE_REBUILD }
 }
 
 impl RealFixture {

@@ -19,20 +19,14 @@ use workflows::{
         dead_letters,
         event_delivery::{WebhookTarget, deliver_due},
     },
-    recovery::{
-        erasure::erase_old,
-        gates,
-        rebuild::{RebuildOutcome, rebuild},
-        report::Report,
-        sweep,
-    },
+    recovery::{erasure::erase_old, gates, rebuild::RebuildOutcome, report::Report, sweep},
 };
 
 use crate::{
     epochs::RealFixture,
     fakes::{FakeEndpoint, FakeProvider},
     figures::Recording,
-    fixture::{Fixture, LEDGERS, NOW, TICKET_SECRET, new_fixture},
+    fixture::{Fixture, LEDGERS, NOW, TICKET_SECRET, WHOLE_REBUILD, new_fixture},
     stores::{RealLedger, RealRedis},
 };
 
@@ -153,7 +147,7 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     events::list_failed(sql).await.unwrap();
     dead_letters::load_failed_order(sql, &order_no).await.unwrap();
     fixture.operator().set_state(&fixture.activity, ActivityState::Paused).await.unwrap();
-    let rebuilt = rebuild(&fixture.redis, sql, &fixture.activity, TICKET_SECRET, NOW).await.unwrap();
+    let rebuilt = fixture.rebuild(WHOLE_REBUILD).await.unwrap();
     assert_eq!(rebuilt, RebuildOutcome::Done { orders: 3, epoch: 2 }, "of this activity only");
 
     let erasing = "UPDATE activities SET state = 'erasing' WHERE id = ?1";

@@ -7,10 +7,10 @@ use workflows::{
     keys::Keys,
     ports::RedisValue,
     queue::dead_letters::{self, RequeueOutcome},
-    recovery::rebuild::{RebuildOutcome, rebuild},
+    recovery::rebuild::RebuildOutcome,
 };
 
-use crate::fixture::{Fixture, LEDGERS, NOW, TICKET_SECRET, new_fixture};
+use crate::fixture::{Fixture, LEDGERS, NOW, WHOLE_REBUILD, new_fixture};
 
 #[tokio::test]
 async fn the_last_unit_is_sold_once() {
@@ -128,7 +128,7 @@ async fn winners_are_kept_when_units_are_added_and_when_redis_is_rebuilt() {
             for name in lost {
                 fixture.redis.command("DEL", vec![Keys::of(&fixture.activity).named(name).into()]).await.unwrap();
             }
-            let done = rebuild(&fixture.redis, &fixture.sql, &fixture.activity, TICKET_SECRET, NOW).await.unwrap();
+            let done = fixture.rebuild(WHOLE_REBUILD).await.unwrap();
             assert!(matches!(done, RebuildOutcome::Done { .. }), "{ledger}: {done:?}");
             fixture.operator().set_state(&fixture.activity, ActivityState::Published).await.unwrap();
             all_are_winners(&format!("after {lost:?} were lost")).await;

@@ -21,17 +21,13 @@ use workflows::{
     payments::commands,
     ports::Dialect,
     queue::{dead_letters, order_writer},
-    recovery::{
-        gates,
-        rebuild::{RebuildOutcome, rebuild},
-        report::Report,
-    },
+    recovery::{gates, rebuild::RebuildOutcome, report::Report},
 };
 
 use crate::{
     crash_points::crash_at_every_call_and_recover,
     epochs::{RealFixture, pause, rebuild_activity, resume},
-    fixture::{LEDGERS, NOW, TICKET_SECRET, new_fixture},
+    fixture::{LEDGERS, NOW, TICKET_SECRET, WHOLE_REBUILD, new_fixture},
 };
 
 impl RealFixture {
@@ -384,7 +380,7 @@ async fn a_rebuild_that_crashes_while_it_backfills_orders_can_be_repeated() {
             fixture.restore_older_ledger(&[&pending, &paid]).await;
             pause(fixture).await;
         },
-        async |fixture| rebuild(&fixture.redis, &fixture.sql, &fixture.activity, TICKET_SECRET, NOW).await.map(|_| ()),
+        async |fixture| fixture.rebuild(WHOLE_REBUILD).await.map(|_| ()),
         async |fixture| {
             fixture.recover().await;
             assert!(matches!(rebuild_activity(fixture).await, RebuildOutcome::Done { orders: 2, .. }));

@@ -165,7 +165,8 @@ pub fn summarize(statement: &str) -> String {
     let table = match words[0] {
         "INSERT" => word_after("INTO"),
         "UPDATE" => Some(words[1]),
-        _ => word_after("FROM"),
+        // The functions that expand a JSON array are named differently by each ledger.
+        _ => word_after("FROM").map(|table| if table.starts_with("json") { "json" } else { table }),
     };
     let set = (words[0] == "UPDATE").then(|| word_after("SET").unwrap_or_default());
     [Some(words[0]), table, set].into_iter().flatten().collect::<Vec<_>>().join(" ")

@@ -1,13 +1,15 @@
 -- Completes a rebuild (G5): sets the stock of each SKU to its total minus what the restored orders hold, and opens the
--- gate.
+-- gate. A repeated call changes nothing.
 --
--- KEYS  1 gate, 2 stats, 3 queue, 4 orders (stream), 5 winners
+-- KEYS  1 gate, 2 stats, 3 queue, 4 orders (stream), 5 winners, 6 index
 -- ARGV  1 key prefix, 2 epoch of this rebuild
--- Reply done | fenced (a later rebuild has started)
+-- Reply done, orders restored | fenced (a later rebuild has started)
 
 local prefix = ARGV[1]
-local gate = redis.call('HMGET', KEYS[1], 'epoch', 'restoring', 'keep_until', 'skus')
-if gate[1] ~= ARGV[2] or not gate[2] then return { 'fenced' } end
+local gate = redis.call('HMGET', KEYS[1], 'epoch', 'restoring', 'keep_until', 'skus', 'restored')
+if gate[1] ~= ARGV[2] then return { 'fenced' } end
+local done = { 'done', tonumber(gate[5] or 0) }
+if not gate[2] then return done end
 for sku in string.gmatch(gate[4] or '', '%S+') do
   local total = tonumber(redis.call('HGET', KEYS[1], 'total:' .. sku))
   local counts = redis.call('HMGET', KEYS[2], 'held:' .. sku, 'sold:' .. sku)
@@ -15,6 +17,6 @@ for sku in string.gmatch(gate[4] or '', '%S+') do
   redis.call('SET', prefix .. 'stock:' .. sku, string.format('%.0f', left), 'PXAT', gate[3])
   redis.call('PEXPIREAT', prefix .. 'holders:' .. sku, gate[3])
 end
-redis.call('HDEL', KEYS[1], 'restoring')
+redis.call('HDEL', KEYS[1], 'restoring', 'restored_after', 'to_restore')
 for i = 1, #KEYS do redis.call('PEXPIREAT', KEYS[i], gate[3]) end
-return { 'done' }
+return done

@@ -1,6 +1,6 @@
 -- Reacquires the units of a released order for a late payment (E5), if they are free and the buyer's limit allows it.
 --
--- KEYS  1 gate, 2 order, 3 stock, 4 holders, 5 stats, 6 winners
+-- KEYS  1 gate, 2 order, 3 stock, 4 holders, 5 stats, 6 winners, 7 index
 -- ARGV  1 paid_at (ms), 2 SKU, 3 quantity, 4 user, 5 amount, 6 currency, 7 created_at (ms), 8 status in the ledger,
 --       9 number of the ticket's bit in `winners`
 -- Reply taken (also if it was reacquired before) | gone (too few units left, stock not loaded, the buyer's limit is
@@ -25,6 +25,8 @@ if not order[1] then
     'created_at', ARGV[7], 'sequence', 0, 'ahead', 0, 'wait_ms', 0, 'pay_by', 0, 'epoch', gate[3])
   local bits = redis.call('STRLEN', KEYS[6]) * 8
   if bits > 0 then redis.call('SETBIT', KEYS[6], ARGV[9] % bits, 1) end
+  redis.call('APPEND', KEYS[7], string.sub(KEYS[2], -26))
+  if gate[2] then redis.call('PEXPIREAT', KEYS[7], gate[2]) end
 end
 redis.call('HINCRBY', KEYS[4], user, quantity)
 redis.call('HINCRBY', KEYS[5], 'sold:' .. sku, quantity)

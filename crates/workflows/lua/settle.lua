@@ -65,8 +65,9 @@ local function withhold(sku, units)
   if stock then set_stock(stock, math.max(0, math.min(left, expected_left - units))) end
 end
 
--- Changes that a batch shares are made once at its end: `pending` by SKU, and the messages to acknowledge.
-local replies, pending, stream_ids = {}, {}, {}
+-- Changes that a batch shares are made once at its end: `pending` by SKU, the messages to acknowledge, and the ULIDs of
+-- the orders that leave the queue, which no message shows any more.
+local replies, pending, stream_ids, indexed = {}, {}, {}, {}
 
 local function settle(key, read_epoch, status, live, pay_by, paid_at, reason)
   local order = call('HMGET', key, 'status', 'live', 'sku', 'quantity', 'user', 'epoch', 'pay_by')
@@ -82,6 +83,7 @@ local function settle(key, read_epoch, status, live, pay_by, paid_at, reason)
   if not allowed_next[order[1]][status] then return 'stale' end
   local sku, units, user = order[3], tonumber(order[4]), order[5]
   local from, to = unit_state(order[1], order[2]), unit_state(status, live)
+  if order[1] == 'queued' then indexed[#indexed + 1] = string.sub(key, -26) end
   pending[sku] = pending[sku] or 0
   if order[1] == 'pending_payment' then pending[sku] = pending[sku] - units end
   if status == 'pending_payment' then pending[sku] = pending[sku] + units end
@@ -125,6 +127,7 @@ while key_index <= #KEYS do
 end
 
 for sku, units in pairs(pending) do add_stat('pending', sku, units) end
+if indexed[1] then call('APPEND', prefix .. 'index', table.concat(indexed)) end
 if stream_ids[1] then
   call('XACK', KEYS[2], group, unpack(stream_ids))
   -- XDEL counts a message once, even if two writers acknowledge it.
@@ -135,6 +138,6 @@ end
 -- Keys that the hot path creates get their TTL here, to keep the hot path short.
 if keep_until then
   for sku in pairs(pending) do call('PEXPIREAT', prefix .. 'holders:' .. sku, keep_until) end
-  for _, key in ipairs({ KEYS[3], KEYS[4] }) do call('PEXPIREAT', key, keep_until) end
+  for _, key in ipairs({ KEYS[3], KEYS[4], prefix .. 'index' }) do call('PEXPIREAT', key, keep_until) end
 end
 return { table.concat(replies, ' ') }

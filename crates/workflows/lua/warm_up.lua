@@ -4,7 +4,7 @@
 -- can run in between. A gate that is missing or of an older epoch is only created by a rebuild (G5), which counts what
 -- the ledger holds.
 --
--- KEYS  1 gate, 2 orders (stream), 3 queue, 4 stats, 5 winners
+-- KEYS  1 gate, 2 orders (stream), 3 queue, 4 stats, 5 winners, 6 index
 -- ARGV  1 key prefix, 2 version, 3 stream group, 4 ends_at (ms), 5 retention after the end (ms), 6 the ledger's epoch,
 --       7 mode, 8 size of `winners` (bytes, a power of two), 9 number of gate fields, then each field and its value,
 --       then for each SKU: id, total, price, currency, "1" if an operator lowers its total

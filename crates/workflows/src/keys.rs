@@ -27,7 +27,8 @@ impl Keys {
         &self.prefix
     }
 
-    /// A key that is named only by its kind: `gate`, `orders`, `queue`, `stats`, `awake`, `winners`, `visitors`.
+    /// A key that is named only by its kind: `gate`, `orders`, `queue`, `stats`, `awake`, `winners`, `index`,
+    /// `visitors`.
     #[must_use]
     pub fn named(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)

@@ -19,6 +19,7 @@ pub mod events;
 pub mod leases;
 pub mod orders;
 pub mod payments;
+pub mod rebuilds;
 pub mod refunds;
 pub mod row_reader;
 pub mod schema;

@@ -22,6 +22,7 @@ use workflows::{
     },
     operator::activities::{OperationOutcome, OperatorContext},
     ports::StoreError,
+    recovery::rebuild::{Budget, RebuildOutcome},
 };
 
 /// Handles `GET …/activities`: up to 200 activities, drafts included, the latest start first.
@@ -120,12 +121,18 @@ async fn operator_context<'a>(
 ) -> Result<OperatorContext<'a, SpinRedis, SpinLedger>, ApiError> {
     let now = SpinRedis.now().await?;
     let nonce = format!("{:032x}", random::bits());
-    Ok(OperatorContext { redis: &SpinRedis, sql: ledger, ticket_secret: secret, now, nonce })
+    let (redis, rebuild_budget) = (&SpinRedis, Budget::REQUEST);
+    Ok(OperatorContext { redis, sql: ledger, ticket_secret: secret, now, nonce, rebuild_budget })
 }
 
 fn into_response(outcome: OperationOutcome) -> Result<Response, ApiError> {
     match outcome {
         OperationOutcome::Done(activity) => Ok(Response::json(200, &document(&activity))),
+        OperationOutcome::Rebuilding(activity, progress) => {
+            let mut document = document(&activity);
+            document["rebuild"] = json!(RebuildOutcome::Running(progress));
+            Ok(Response::json(202, &document))
+        }
         OperationOutcome::NotFound => Err(not_found("There is no such sale or SKU.")),
         OperationOutcome::Conflict(detail) => Err(Problem::new(Code::StateConflict, detail).into()),
     }

@@ -63,7 +63,7 @@ async fn route_admin(request: &Request) -> Result<Response, ApiError> {
         (&Method::GET, ["activities", id, "stats"]) => stats::stats(&activity_id(id)?).await,
         (&Method::GET, ["activities", id, "orders"]) => orders::list(request, &activity_id(id)?).await,
         (&Method::GET, ["activities", id, "audit"]) => stats::audit(&activity_id(id)?).await,
-        (&Method::POST, ["activities", id, "rebuild"]) => stats::rebuild(&activity_id(id)?).await,
+        (&Method::POST, ["activities", id, "rebuild"]) => stats::rebuild(request, &activity_id(id)?).await,
         (&Method::GET, ["dead-letters"]) => dead_letters::list(request).await,
         (&Method::POST, ["dead-letters", order_no, "replay"]) => dead_letters::requeue(order_no).await,
         (&Method::GET, ["orders", order_no]) => orders::get(request, order_no).await,

@@ -9,7 +9,10 @@ use platform::{
 };
 use serde::Deserialize;
 use serde_json::json;
-use workflows::operator::{activities::OperatorContext, shed};
+use workflows::{
+    operator::{activities::OperatorContext, shed},
+    recovery::rebuild::Budget,
+};
 
 #[derive(Deserialize)]
 struct Body {
@@ -28,8 +31,14 @@ pub async fn put(request: &Request) -> Result<Response, ApiError> {
     let secret = config::secret("ticket_secret").await?;
     let ledger = SpinLedger::open().await;
     let now = SpinRedis.now().await?;
-    let context =
-        OperatorContext { redis: &SpinRedis, sql: &ledger, ticket_secret: &secret, now, nonce: String::new() };
+    let context = OperatorContext {
+        redis: &SpinRedis,
+        sql: &ledger,
+        ticket_secret: &secret,
+        now,
+        nonce: String::new(),
+        rebuild_budget: Budget::REQUEST,
+    };
     let activities = context.set_shedding(on).await?;
     Ok(Response::json(200, &json!({ "on": on, "activities": activities })))
 }

@@ -6,7 +6,7 @@ use domain::{
 };
 use platform::{
     config,
-    http::{ApiError, Response, not_found},
+    http::{ApiError, Request, Response, not_found},
     ledger::SpinLedger,
     redis::SpinRedis,
     shared_value::SharedValue,
@@ -15,7 +15,7 @@ use serde_json::json;
 use workflows::{
     ledger::activities,
     operator::{audit, stats},
-    recovery::rebuild::{self, RebuildOutcome},
+    recovery::rebuild::{Budget, Rebuild, RebuildOutcome},
 };
 
 /// Handles `GET …/stats`: Redis's counters at one instant, and the ledger's orders by status.
@@ -49,19 +49,28 @@ pub async fn audit(id: &ActivityId) -> Result<Response, ApiError> {
     Ok(Response::json(200, &audit.ok_or_else(missing_gate)?))
 }
 
-/// Handles `POST …/rebuild`: rebuilds Redis from the ledger while the activity is paused or closed (G5).
-pub async fn rebuild(id: &ActivityId) -> Result<Response, ApiError> {
-    let secret = config::secret("ticket_secret").await?;
+/// Handles `POST …/rebuild`: rebuilds Redis from the ledger while the activity is paused or closed (G5). Answers `202`
+/// with the progress when the time is up; the client repeats the request, with the `epoch` of that answer.
+pub async fn rebuild(request: &Request, id: &ActivityId) -> Result<Response, ApiError> {
+    let epoch = match request.query_param("epoch").filter(|epoch| !epoch.is_empty()) {
+        Some(epoch) => Some(epoch.parse().ok().filter(|epoch: &i64| *epoch > 0).ok_or_else(|| {
+            Problem::new(Code::InvalidRequest, "The epoch is the one that the last call returned: a number above 0.")
+        })?),
+        None => None,
+    };
+    let ticket_secret = &config::secret("ticket_secret").await?;
     let now = SpinRedis.now().await?;
-    let rebuilt = rebuild::rebuild(&SpinRedis, &SpinLedger::open_for_batch().await, id, &secret, now).await?;
+    let (redis, sql, budget) = (&SpinRedis, &SpinLedger::open_for_batch().await, Budget::REQUEST);
+    let rebuilt = Rebuild { redis, sql, activity: id, ticket_secret, now, budget }.run(epoch).await?;
     let detail = match rebuilt {
         RebuildOutcome::Done { .. } => return Ok(Response::json(200, &rebuilt)),
+        RebuildOutcome::Running(_) => return Ok(Response::json(202, &rebuilt)),
         RebuildOutcome::NotFound => return Err(not_found("There is no such sale.")),
         RebuildOutcome::Draft => "The sale was never published: there is nothing to rebuild.",
         RebuildOutcome::Open => "The sale is open: pause it first.",
         RebuildOutcome::Queued => "Orders are still in the queue: wait until they are written, and try again.",
         RebuildOutcome::SkuLost => "An order was paid whose SKU the ledger lost: put the SKU back first.",
-        RebuildOutcome::Fenced => "Another rebuild is at work.",
+        RebuildOutcome::Fenced => "Other rebuilds are at work: try again.",
     };
     Err(Problem::new(Code::StateConflict, detail).into())
 }

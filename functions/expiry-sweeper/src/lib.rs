@@ -3,6 +3,7 @@
 mod budget;
 mod events;
 mod payments;
+mod rebuilds;
 mod retention;
 mod sweep;
 

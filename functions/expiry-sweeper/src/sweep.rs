@@ -3,7 +3,7 @@
 //! A lease in the ledger keeps sweeps from overlapping. Each step works in batches until it has nothing left to do or
 //! the time budget is used up.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use domain::time::Millis;
 use platform::{
@@ -21,12 +21,13 @@ use workflows::{
     ledger::leases::{self, Lease},
     recovery::{
         gates,
+        rebuild::Budget,
         report::Report,
         sweep::{self, LEASE, LEASE_MS},
     },
 };
 
-use crate::{budget::TIME_BUDGET, events, payments, retention};
+use crate::{budget::TIME_BUDGET, events, payments, rebuilds, retention};
 
 /// Runs a sweep, unless another sweeper holds the lease.
 pub async fn post(request: &Request) -> Result<Response, ApiError> {
@@ -91,6 +92,12 @@ impl SweepRun {
             retention::erase(&self.ledger, owner, self.now, &mut self.report).await?;
             self.report.add_time("erase", step);
         }
+        // Last, and with time of its own: what other activities need comes first.
+        if self.renew_lease(TIME_BUDGET + Budget::SWEEP.time).await? {
+            let step = Instant::now();
+            rebuilds::continue_rebuilds(&self.ledger, &secret, self.now, &mut self.report).await?;
+            self.report.add_time("rebuild", step);
+        }
         let step = Instant::now();
         self.report.left = sweep::count_remaining(&SpinRedis, &self.ledger, &activities, self.now).await?;
         self.report.add_time("left", step);
@@ -102,7 +109,7 @@ impl SweepRun {
         let step = Instant::now();
         let mut skipped_callbacks = 0;
         while payments::run_round(&self.ledger, self.now, &mut skipped_callbacks, &mut self.report).await? {
-            if !self.renew_lease().await? {
+            if !self.renew_lease(TIME_BUDGET).await? {
                 break;
             }
         }
@@ -111,10 +118,10 @@ impl SweepRun {
     }
 
     /// Renews the lease; returns whether there is time left and the lease was not lost.
-    async fn renew_lease(&mut self) -> Result<bool, ApiError> {
+    async fn renew_lease(&mut self, budget: Duration) -> Result<bool, ApiError> {
         let elapsed = self.started.elapsed();
         let until = self.now.plus(elapsed.as_millis() as i64 + LEASE_MS);
-        let proceed = elapsed < TIME_BUDGET && leases::renew(&self.ledger, &self.lease, until).await?;
+        let proceed = elapsed < budget && leases::renew(&self.ledger, &self.lease, until).await?;
         self.report.more |= !proceed;
         Ok(proceed)
     }

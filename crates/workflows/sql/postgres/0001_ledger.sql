@@ -445,6 +445,18 @@ END $$;
 
 CREATE OR REPLACE TRIGGER epochs_rise BEFORE UPDATE ON epochs FOR EACH ROW EXECUTE FUNCTION epochs_rise();
 
+-- Rebuilds that have begun and not ended (G5). `epoch` is the activity's when the rebuild began. `pass` and `position` say
+-- how far the backfill is: in this table, because a ledger that is restored from a backup must repeat it.
+CREATE TABLE IF NOT EXISTS rebuilds (
+  activity TEXT PRIMARY KEY,
+  version BIGINT NOT NULL,
+  epoch BIGINT NOT NULL,
+  pass BIGINT NOT NULL DEFAULT 0,
+  position BIGINT NOT NULL DEFAULT 0,
+  live_orders_differ BIGINT NOT NULL DEFAULT 0 CHECK (live_orders_differ IN (0, 1)),
+  touched_at BIGINT NOT NULL
+);
+
 -- G3: the token grows each time the lease is acquired; a statement under a lease checks it.
 CREATE TABLE IF NOT EXISTS leases (
   name TEXT PRIMARY KEY,

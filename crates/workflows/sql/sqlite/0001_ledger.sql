@@ -367,6 +367,18 @@ BEGIN
   SELECT RAISE(ABORT, 'illegal move');
 END;
 
+-- Rebuilds that have begun and not ended (G5). `epoch` is the activity's when the rebuild began. `pass` and `position` say
+-- how far the backfill is: in this table, because a ledger that is restored from a backup must repeat it.
+CREATE TABLE IF NOT EXISTS rebuilds (
+  activity TEXT PRIMARY KEY,
+  version INTEGER NOT NULL,
+  epoch INTEGER NOT NULL,
+  pass INTEGER NOT NULL DEFAULT 0,
+  position INTEGER NOT NULL DEFAULT 0,
+  live_orders_differ INTEGER NOT NULL DEFAULT 0 CHECK (live_orders_differ IN (0, 1)),
+  touched_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
 -- G3: the token grows each time the lease is acquired; a statement under a lease checks it.
 CREATE TABLE IF NOT EXISTS leases (
   name TEXT PRIMARY KEY,

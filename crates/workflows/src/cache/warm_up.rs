@@ -150,7 +150,7 @@ async fn run_warm_up<R: Redis>(
         args.push(sku.currency.as_str().into());
         args.push(if lowered.contains(&sku.sku) { "1".into() } else { "".into() });
     }
-    let script_keys = ["gate", "orders", "queue", "stats", "winners"].map(|name| keys.named(name)).into();
+    let script_keys = ["gate", "orders", "queue", "stats", "winners", "index"].map(|name| keys.named(name)).into();
     let mut reply = WARM_UP.run(redis, script_keys, args).await?;
     let outcome = match reply.text()?.as_str() {
         "done" => WarmUpOutcome::Done,

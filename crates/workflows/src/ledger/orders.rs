@@ -230,6 +230,51 @@ pub async fn load_many<S: Sql>(sql: &S, orders: &[&OrderNo]) -> Result<Vec<Order
     parse_rows(sql.run(&statement, vec![json!(order_numbers).to_string().into()]).await?)
 }
 
+/// An order as Redis has it, to be compared with its row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedOrder {
+    /// Its number.
+    pub order_no: OrderNo,
+    /// Its status.
+    pub status: OrderStatus,
+    /// Whether it holds units.
+    pub holds_units: bool,
+    /// Whether Redis knows where it is paid.
+    pub has_checkout_url: bool,
+}
+
+/// Returns the positions of those `orders` whose row has another status, or lacks the checkout URL; and of those that
+/// have no row, unless they hold no units and await no refund.
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn find_differing<S: Sql>(sql: &S, orders: &[RecordedOrder]) -> Result<Vec<usize>, StoreError> {
+    let flag = |flag: bool| if flag { "1" } else { "0" };
+    let to_json = |order: &RecordedOrder| {
+        let must_exist = order.holds_units || order.status == OrderStatus::Refunding;
+        json!([order.order_no, order.status.as_str(), flag(must_exist), flag(order.has_checkout_url)])
+    };
+    let (positions_expr, json_rows) = match sql.dialect() {
+        Dialect::Sqlite => ("json_group_array(e.key)", "json_each(?1) AS e"),
+        Dialect::Postgres => (
+            "COALESCE(CAST(json_agg(e.place - 1) AS TEXT), '[]')",
+            "jsonb_array_elements((?1::text)::jsonb) WITH ORDINALITY AS e (value, place)",
+        ),
+    };
+    let statement = format!(
+        include_str!("../../sql/queries/orders/find_differing.sql"),
+        positions_expr = positions_expr,
+        json_rows = json_rows,
+        order_no = "(e.value ->> 0)",
+        status = "(e.value ->> 1)",
+        must_exist = "(e.value ->> 2)",
+        has_checkout_url = "(e.value ->> 3)",
+    );
+    let json = json!(orders.iter().map(to_json).collect::<Vec<_>>()).to_string();
+    let row = sql.run(&statement, vec![json.into()]).await?.into_iter().next().unwrap_or_default();
+    RowReader::new(row).parse(|text| serde_json::from_str(text))
+}
+
 /// Lists up to `limit` orders of a user, newest first, starting after `before` if it is given.
 ///
 /// # Errors
@@ -267,6 +312,16 @@ pub async fn load_page<S: Sql>(
     let start = format!("{activity}.");
     let after = if after > start.as_str() { after } else { &start };
     parse_rows(sql.run(&statement, vec![after.into(), format!("{activity}/").into(), limit.into()]).await?)
+}
+
+/// Counts the orders of an activity.
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn count<S: Sql>(sql: &S, activity: &ActivityId) -> Result<i64, StoreError> {
+    let statement = "SELECT CAST(SUM(orders) AS BIGINT) FROM order_counts WHERE activity = ?1";
+    let row = sql.run(statement, vec![activity.as_str().into()]).await?.into_iter().next().unwrap_or_default();
+    RowReader::new(row).int()
 }
 
 /// `pending_payment → cancelled`, by the buyer, while the time to pay is not over. Returns the order if this call

@@ -21,7 +21,7 @@ use crate::{
     },
     operator::{bans, shed},
     ports::{Redis, Sql, StoreError},
-    recovery::rebuild::{RebuildOutcome, rebuild},
+    recovery::rebuild::{Budget, Progress, Rebuild, RebuildOutcome},
     reply::Reply,
 };
 
@@ -36,6 +36,9 @@ const CONCURRENT_REBUILD: &str = "Somebody rebuilds the sale at the same time: l
 pub enum OperationOutcome {
     /// The activity after the change.
     Done(Box<Activity>),
+    /// The change is saved, and reaches Redis with the rebuild of the activity's data, which has begun: its gate was
+    /// gone. The sweeper continues the rebuild.
+    Rebuilding(Box<Activity>, Progress),
     /// The activity or the SKU does not exist.
     NotFound,
     /// Refused; the text says why, for example the activity's state, a total below what is held and sold, or a
@@ -46,6 +49,7 @@ pub enum OperationOutcome {
 /// Result of saving a change in the ledger and in Redis.
 enum ChangeOutcome {
     Done(Box<Activity>),
+    Rebuilding(Box<Activity>, Progress),
     /// Another operator changed the activity first: nothing was saved.
     Conflict,
     /// The ledger refused the change, or has it and Redis has not; the text says which.
@@ -56,6 +60,7 @@ impl From<ChangeOutcome> for OperationOutcome {
     fn from(outcome: ChangeOutcome) -> Self {
         match outcome {
             ChangeOutcome::Done(activity) => OperationOutcome::Done(activity),
+            ChangeOutcome::Rebuilding(activity, progress) => OperationOutcome::Rebuilding(activity, progress),
             ChangeOutcome::Conflict => OperationOutcome::Conflict(CONCURRENT_CHANGE.to_owned()),
             ChangeOutcome::Refused(detail) => OperationOutcome::Conflict(detail),
         }
@@ -74,6 +79,8 @@ pub struct OperatorContext<'a, R, S> {
     pub now: Millis,
     /// Random, unguessable text for a new start key.
     pub nonce: String,
+    /// How much one call rebuilds of an activity whose gate is gone.
+    pub rebuild_budget: Budget,
 }
 
 impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
@@ -207,7 +214,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         }
         let outcome = self.save_and_warm_up(&new, &old).await?;
         match outcome {
-            ChangeOutcome::Done(_) => {}
+            ChangeOutcome::Done(_) | ChangeOutcome::Rebuilding(..) => {}
             ChangeOutcome::Conflict | ChangeOutcome::Refused(_) => self.undo_lowered_totals(&new).await?,
         }
         Ok(outcome.into())
@@ -342,10 +349,20 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
                 WarmUpOutcome::Done => {}
                 // The first gate of an activity is created in the same way as one that Redis lost.
                 WarmUpOutcome::NoGate => {
-                    match rebuild(self.redis, self.sql, &activity.id, self.ticket_secret, self.now).await? {
+                    let rebuild = Rebuild {
+                        redis: self.redis,
+                        sql: self.sql,
+                        activity: &activity.id,
+                        ticket_secret: self.ticket_secret,
+                        now: self.now,
+                        budget: self.rebuild_budget,
+                    };
+                    // Any complete gate of the ledger's epoch will do: another request may have just created it.
+                    match rebuild.run(Some(activity.epoch.max(1))).await? {
                         RebuildOutcome::Done { epoch, .. } => activity.epoch = epoch,
-                        // Another request has just created it.
-                        RebuildOutcome::Open => {}
+                        RebuildOutcome::Running(progress) => {
+                            return Ok(ChangeOutcome::Rebuilding(Box::new(activity), progress));
+                        }
                         RebuildOutcome::Fenced => return Ok(ChangeOutcome::Refused(CONCURRENT_REBUILD.to_owned())),
                         _ => {
                             return Ok(ChangeOutcome::Refused(

@@ -275,6 +275,7 @@ async fn handle_late_payment<R: Redis, S: Sql>(
         keys.holders(&order.sku),
         keys.named("stats"),
         keys.named("winners"),
+        keys.named("index"),
     ];
     let args = vec![
         now.0.to_string().into(),

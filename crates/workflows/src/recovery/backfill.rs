@@ -6,10 +6,9 @@
 //! stores may still agree.
 //!
 //! Orders that Redis has released are written first, because other orders hold their units now; then paid orders, then
-//! unpaid ones. Each order is inserted under its number, and advanced from its status in the ledger, never back. So a
-//! backfill that stops anywhere can be repeated.
-
-use std::collections::HashMap;
+//! unpaid ones: each in a pass over the index of order records in Redis. Each order is inserted under its number, and
+//! advanced from its status in the ledger, never back. So every page can be repeated, and a backfill that stops anywhere
+//! continues at the position that the ledger has.
 
 use domain::{
     ids::{ActivityId, OrderNo},
@@ -22,8 +21,9 @@ use crate::{
     hot::status::load_order,
     keys::Keys,
     ledger::{
-        orders::{self, NewOrder},
+        orders::{self, NewOrder, RecordedOrder},
         payments::{self, Callback, LOST_PAYMENT, PAID_TOO_LATE},
+        rebuilds::{self, BegunRebuild},
     },
     ports::{Redis, RedisArg, Sql, StoreError},
     queue::{
@@ -31,90 +31,134 @@ use crate::{
         order_writer::{self, InsertAnswer, NO_ROOM},
         stream,
     },
+    recovery::rebuild::Timer,
     reply::Reply,
     script::READ_ORDERS,
     settle::CLOSED_ORDER_TTL_SECONDS,
 };
 
-/// Orders read or written in one call.
-const BATCH_SIZE: usize = 500;
+/// Length of a ULID in the index.
+const ULID_LENGTH: usize = 26;
 
-/// Writes the orders that the gate of `epoch` accepted, and their transitions, where the ledger does not have them. An
-/// order that the ledger has no room for is refunded if it was paid, otherwise it becomes a dead letter.
+/// Orders that a pass writes, in the order of the passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Group {
+    Released,
+    Paid,
+    Unpaid,
+}
+
+const PASSES: [Group; 3] = [Group::Released, Group::Paid, Group::Unpaid];
+
+/// Position of a backfill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BackfillProgress {
+    /// The ledger has everything.
+    Done,
+    /// This pass has compared this number of orders.
+    Compared(i64),
+}
+
+/// Writes the orders that the gate of `gate_epoch` accepted, and their transitions, where the ledger does not have
+/// them. An order that the ledger has no room for is refunded if it was paid, otherwise it becomes a dead letter.
+///
+/// Continues where `rebuild` is, and stops after the page in which the time is up.
 ///
 /// # Errors
 /// `LedgerRefused` if the ledger lacks the SKU of an order that was paid. After any [`StoreError`], repeating the
 /// backfill continues it.
-pub async fn backfill<R: Redis, S: Sql>(
+pub(super) async fn backfill<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     activity: &ActivityId,
-    epoch: i64,
+    gate_epoch: i64,
+    mut rebuild: BegunRebuild,
+    timer: &Timer,
     now: Millis,
-) -> Result<(), StoreError> {
+) -> Result<BackfillProgress, StoreError> {
     let keys = Keys::of(activity);
-    let (mut released, mut paid, mut unpaid) = (Vec::new(), Vec::new(), Vec::new());
-    for order_numbers in scan_recorded_orders(redis, activity, &keys).await?.chunks(BATCH_SIZE) {
-        let rows = orders::load_many(sql, &order_numbers.iter().collect::<Vec<_>>()).await?;
-        let ledger_orders: HashMap<_, _> =
-            rows.into_iter().map(|row| (row.order.order_no.clone(), row.order)).collect();
-        let records = order_numbers.iter().map(|order_no| keys.order(order_no.ulid())).collect();
-        let mut reply = READ_ORDERS.run(redis, records, vec![epoch.to_string().into()]).await?;
-        for order_no in order_numbers {
-            let (status, holds_units, checkout_url) = (reply.text()?, reply.text()? == "1", reply.text()?);
-            let Some(status) = OrderStatus::parse(&status) else { continue };
-            let differs = match ledger_orders.get(order_no) {
-                Some(order) => order.status != status || lacks_checkout_url(order, &checkout_url),
-                // An order that holds no units and awaits no refund need not be written.
-                None => holds_units || status == OrderStatus::Refunding,
-            };
-            let group = match status {
-                _ if !holds_units => &mut released,
-                OrderStatus::Queued | OrderStatus::PendingPayment => &mut unpaid,
-                _ => &mut paid,
-            };
-            group.extend(differs.then(|| order_no.clone()));
+    loop {
+        let Some(pass) = usize::try_from(rebuild.pass).ok().and_then(|pass| PASSES.get(pass)) else {
+            return Ok(BackfillProgress::Done);
+        };
+        let order_numbers = read_index(redis, activity, &keys, rebuild.position, timer.batch_size()).await?;
+        let mut next = BegunRebuild { position: rebuild.position + order_numbers.len() as i64, ..rebuild.clone() };
+        let mut batch = Vec::new();
+        for (order_no, group) in find_differing(redis, sql, &keys, gate_epoch, &order_numbers).await? {
+            next.live_orders_differ |= group != Group::Released;
+            if group == *pass {
+                batch.push(order_no);
+            }
+        }
+        // An order that was requeued is in the index twice.
+        batch.sort_unstable_by_key(OrderNo::ulid);
+        batch.dedup();
+        write_batch(redis, sql, activity, &batch, *pass != Group::Released, gate_epoch, now).await?;
+        if order_numbers.len() < timer.batch_size() {
+            let pass = if next.live_orders_differ { next.pass + 1 } else { PASSES.len() as i64 };
+            next = BegunRebuild { pass, position: 0, ..next };
+        }
+        rebuilds::advance(sql, activity, &rebuild, &next).await?;
+        rebuild = next;
+        if timer.is_up() && rebuild.pass < PASSES.len() as i64 {
+            return Ok(BackfillProgress::Compared(rebuild.position));
         }
     }
-    for (order_numbers, live) in [(released, false), (paid, true), (unpaid, true)] {
-        for batch in order_numbers.chunks(BATCH_SIZE) {
-            write_batch(redis, sql, activity, batch, live, epoch, now).await?;
-        }
-    }
-    Ok(())
 }
 
-/// Whether Redis knows where an order is paid, and the ledger does not.
-fn lacks_checkout_url(order: &Order, redis_url: &str) -> bool {
-    order.status == OrderStatus::PendingPayment && order.checkout_url.is_none() && !redis_url.is_empty()
+/// Counts the orders in the index.
+pub(super) async fn count_indexed<R: Redis>(redis: &R, keys: &Keys) -> Result<i64, StoreError> {
+    let length = Reply::new(redis.command("STRLEN", vec![keys.named("index").into()]).await?).int()?;
+    Ok(length / ULID_LENGTH as i64)
 }
 
-/// The orders of an activity that have a record in Redis, oldest first.
-async fn scan_recorded_orders<R: Redis>(
+/// Reads up to `count` orders of the index from `position` on.
+async fn read_index<R: Redis>(
     redis: &R,
     activity: &ActivityId,
     keys: &Keys,
+    position: i64,
+    count: usize,
 ) -> Result<Vec<OrderNo>, StoreError> {
-    let prefix = format!("{}order:", keys.prefix());
-    let (mut order_numbers, mut cursor) = (Vec::new(), "0".to_owned());
-    loop {
-        let pattern = format!("{prefix}*");
-        let args = [&cursor, "MATCH", &pattern, "COUNT", "500"].map(RedisArg::from).into();
-        let mut reply = Reply::new(redis.command("SCAN", args).await?);
-        cursor = reply.text()?;
-        while reply.remaining() > 0 {
-            let key = reply.text()?;
-            let order_no =
-                key.strip_prefix(&prefix).and_then(|ulid| OrderNo::parse(&format!("{activity}.{ulid}")).ok());
-            order_numbers.extend(order_no);
-        }
-        if cursor == "0" {
-            // SCAN may return a key twice.
-            order_numbers.sort_unstable_by_key(OrderNo::ulid);
-            order_numbers.dedup();
-            return Ok(order_numbers);
-        }
+    let first = position * ULID_LENGTH as i64;
+    let last = first + (count * ULID_LENGTH) as i64 - 1;
+    let args = [keys.named("index"), first.to_string(), last.to_string()].map(RedisArg::from).into();
+    let ulids = Reply::new(redis.command("GETRANGE", args).await?).text()?;
+    let parse = |ulid: &[u8]| {
+        let ulid = String::from_utf8_lossy(ulid);
+        OrderNo::parse(&format!("{activity}.{ulid}"))
+            .map_err(|_| StoreError::Malformed(format!("{ulid:?} in the index of {activity}")))
+    };
+    ulids.as_bytes().chunks(ULID_LENGTH).map(parse).collect()
+}
+
+/// Returns the orders whose records in Redis, of the gate's epoch, the ledger does not have as they are.
+async fn find_differing<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    keys: &Keys,
+    gate_epoch: i64,
+    order_numbers: &[OrderNo],
+) -> Result<Vec<(OrderNo, Group)>, StoreError> {
+    if order_numbers.is_empty() {
+        return Ok(Vec::new());
     }
+    let records = order_numbers.iter().map(|order_no| keys.order(order_no.ulid())).collect();
+    let mut reply = READ_ORDERS.run(redis, records, vec![gate_epoch.to_string().into()]).await?;
+    let mut recorded = Vec::with_capacity(order_numbers.len());
+    for order_no in order_numbers {
+        let (status, holds_units, checkout_url) = (reply.text()?, reply.text()? == "1", reply.text()?);
+        let Some(status) = OrderStatus::parse(&status) else { continue };
+        let has_checkout_url = !checkout_url.is_empty();
+        recorded.push(RecordedOrder { order_no: order_no.clone(), status, holds_units, has_checkout_url });
+    }
+    let group = |order: &RecordedOrder| match order.status {
+        _ if !order.holds_units => Group::Released,
+        OrderStatus::Queued | OrderStatus::PendingPayment => Group::Unpaid,
+        _ => Group::Paid,
+    };
+    let differing = orders::find_differing(sql, &recorded).await?.into_iter();
+    Ok(differing.filter_map(|index| recorded.get(index)).map(|order| (order.order_no.clone(), group(order))).collect())
 }
 
 /// Writes a batch of orders up to their status in Redis. If they are `live` (their units are held or sold), first
@@ -128,6 +172,9 @@ async fn write_batch<R: Redis, S: Sql>(
     epoch: i64,
     now: Millis,
 ) -> Result<(), StoreError> {
+    if order_numbers.is_empty() {
+        return Ok(());
+    }
     let mut orders = Vec::with_capacity(order_numbers.len());
     for order in join_all(order_numbers.iter().map(|order_no| load_order(redis, order_no))).await {
         orders.extend(order?.1);

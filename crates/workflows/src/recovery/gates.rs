@@ -1,6 +1,6 @@
 //! Compares the gates in Redis with the ledger (G4, G5).
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use domain::{ids::ActivityId, time::Millis};
 use futures::future::join_all;
@@ -18,7 +18,7 @@ use crate::{
     operator::activities::{OperationOutcome, OperatorContext},
     ports::{Redis, RedisValue, Sql, StoreError},
     queue::stream::{self, FenceOutcome},
-    recovery::report::Report,
+    recovery::{rebuild::Budget, report::Report},
 };
 
 /// How long an operator's change is left to the request that makes it before the sweeper completes or undoes it, in
@@ -53,7 +53,8 @@ pub async fn check_gates<R: Redis, S: Sql>(
     let fences = listed.iter().map(|gate| stream::fence(redis, &gate.id, gate.epoch, &gate.live_units, &[]));
     let outcomes = join_all(fences).await;
     let mut with_messages = BTreeSet::new();
-    let operator = OperatorContext { redis, sql, ticket_secret, now, nonce: String::new() };
+    let rebuild_budget = Budget { time: Duration::ZERO, ..Budget::SWEEP };
+    let operator = OperatorContext { redis, sql, ticket_secret, now, nonce: String::new(), rebuild_budget };
     for (expected, outcome) in listed.iter().zip(outcomes) {
         sql.forget_timeouts();
         let checked = match outcome {

@@ -1,4 +1,4 @@
-//! Rebuilds an activity's data in Redis from the ledger (G5).
+//! Rebuilds an activity's data in Redis from the ledger (G5), in calls of bounded duration.
 //!
 //! A rebuild runs only while nothing is sold. It never oversells: units that the ledger holds are subtracted from the
 //! total before the gate is open again.
@@ -11,7 +11,12 @@
 //! Orders and transitions that Redis has and the ledger lacks, because it was restored from a backup, are written to
 //! the ledger first ([`crate::recovery::backfill`]).
 //!
-//! A rebuild that stops anywhere leaves an activity that sells nothing; repeating it starts a later epoch.
+//! A call that stops anywhere leaves an activity that sells nothing. The next call continues where it ended: the row in
+//! `rebuilds` has the position of the backfill, and the gate of the new epoch has the last order restored, written by
+//! the script that restored it. Two callers at once repeat each other's work at worst. The sweeper continues a rebuild
+//! that no request continues.
+
+use std::time::{Duration, Instant};
 
 use domain::{activity::ActivityState, ids::ActivityId, time::Millis};
 use serde::Serialize;
@@ -22,28 +27,86 @@ use crate::{
     ledger::{
         activities::{self, Activity},
         epochs, orders,
+        rebuilds::{self, BegunRebuild},
     },
     operator::{bans, shed},
     ports::{Redis, RedisArg, Sql, StoreError},
     queue::order_writer,
     recovery::{
-        backfill::backfill,
-        restore::{Source, restore},
+        backfill::{BackfillProgress, backfill, count_indexed},
+        restore::{RestoreOutcome, Source, restore},
     },
     reply::Reply,
     script::{FINISH, RESET},
 };
 
-/// Orders restored in one call.
-const BATCH_SIZE: i64 = 500;
-
-/// Maximum number of rounds that drain the stream before a rebuild. A round writes up to two batches.
-const MAX_DRAIN_ROUNDS: usize = 1_000;
-
-/// How often a rebuild is attempted while others raise the epoch.
+/// How often a call starts over while others raise the epoch.
 const MAX_ATTEMPTS: usize = 4;
 
-/// Result of [`rebuild`].
+/// How long the sweeper leaves a rebuild to the requests that continue it, in milliseconds.
+const CONTINUE_AFTER_MS: i64 = 10_000;
+
+/// How much one call does. It finishes the batch in which the time is up, and does one at least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// How long it begins new batches.
+    pub time: Duration,
+    /// Orders in one batch.
+    pub batch_size: usize,
+}
+
+impl Budget {
+    /// For a request, which may take 30 s on Akamai Functions. A batch takes milliseconds, and a ledger that does not
+    /// answer 10 s.
+    pub const REQUEST: Self = Self { time: Duration::from_secs(5), batch_size: 500 };
+
+    /// For all rebuilds that one sweep continues.
+    pub const SWEEP: Self = Self { time: Duration::from_secs(3), ..Self::REQUEST };
+}
+
+/// Measures one call against its [`Budget`].
+pub(super) struct Timer {
+    started: Instant,
+    budget: Budget,
+}
+
+impl Timer {
+    pub(super) fn batch_size(&self) -> usize {
+        self.budget.batch_size
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.started.elapsed() >= self.budget.time
+    }
+}
+
+/// What a rebuild that is not done is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Writes the orders that wait in the stream.
+    Drain,
+    /// Compares the order records in Redis with the ledger, and writes what the ledger lacks.
+    Backfill,
+    /// Puts the ledger's orders back into Redis.
+    Restore,
+}
+
+/// How far a rebuild is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Progress {
+    /// What it is doing.
+    pub phase: Phase,
+    /// Orders compared or restored in this phase.
+    pub orders: i64,
+    /// Orders of this phase in all; the orders that wait while it drains. A backfill that finds differences compares
+    /// all orders three times.
+    pub total: i64,
+    /// The epoch that starts with it. Name it in the next call: the rebuild may be done by then.
+    pub epoch: i64,
+}
+
+/// Result of [`Rebuild::run`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum RebuildOutcome {
@@ -54,6 +117,8 @@ pub enum RebuildOutcome {
         /// The epoch that started.
         epoch: i64,
     },
+    /// The time is up: repeat the call to continue.
+    Running(Progress),
     /// There is no such activity.
     #[serde(rename = "unknown")]
     NotFound,
@@ -65,121 +130,269 @@ pub enum RebuildOutcome {
     Queued,
     /// The ledger does not have the SKU of a paid order (any more): a rebuild would lose that order.
     SkuLost,
-    /// Another rebuild, of a later epoch, is at work.
+    /// Other rebuilds, of later epochs, are at work.
     Fenced,
 }
 
-/// Rebuilds an activity's data in Redis from the ledger.
-///
-/// # Errors
-/// [`StoreError`]; the activity may sell nothing until the rebuild is repeated, which starts over.
-pub async fn rebuild<R: Redis, S: Sql>(
-    redis: &R,
-    sql: &S,
-    id: &ActivityId,
-    ticket_secret: &str,
-    now: Millis,
-) -> Result<RebuildOutcome, StoreError> {
-    for _ in 0..MAX_ATTEMPTS {
-        if let Some(outcome) = try_rebuild(redis, sql, id, ticket_secret, now).await? {
+/// A rebuild of one activity's data in Redis from the ledger.
+pub struct Rebuild<'a, R, S> {
+    /// Redis.
+    pub redis: &'a R,
+    /// The ledger.
+    pub sql: &'a S,
+    /// The activity.
+    pub activity: &'a ActivityId,
+    /// Secret from which the start key is derived.
+    pub ticket_secret: &'a str,
+    /// Current time.
+    pub now: Millis,
+    /// How much one call does.
+    pub budget: Budget,
+}
+
+/// The gate as a rebuild finds it; all zero and empty if there is none.
+struct FoundGate {
+    epoch: i64,
+    is_published: bool,
+    is_restoring: bool,
+    restored: i64,
+    restored_after: String,
+    to_restore: i64,
+}
+
+impl FoundGate {
+    fn is_complete(&self) -> bool {
+        self.epoch > 0 && !self.is_restoring
+    }
+}
+
+/// Why a step does not go on to the next one.
+enum Stop {
+    Outcome(RebuildOutcome),
+    /// Another request created a gate, or raised the epoch: read both again.
+    Overtaken,
+    Failed(StoreError),
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
+    /// Rebuilds, or continues a rebuild that has begun, until the time is up. With `epoch`, as [`Progress`] returned
+    /// it, a rebuild of that epoch or a later one that has ended meanwhile is `Done`; otherwise a new one begins.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the activity may sell nothing until the call is repeated. The sweeper repeats it as well.
+    pub async fn run(&self, epoch: Option<i64>) -> Result<RebuildOutcome, StoreError> {
+        let timer = Timer { started: Instant::now(), budget: self.budget };
+        let mut wanted_epoch = epoch;
+        for _ in 0..MAX_ATTEMPTS {
+            let outcome = match self.attempt(&mut wanted_epoch, &timer).await {
+                Ok(outcome) | Err(Stop::Outcome(outcome)) => outcome,
+                Err(Stop::Overtaken) => continue,
+                Err(Stop::Failed(error)) => return Err(error),
+            };
+            if !matches!(outcome, RebuildOutcome::Running(_)) {
+                // If the row stays, the sweeper finds the rebuild done, and deletes it.
+                let _ = rebuilds::end(self.sql, self.activity).await;
+            }
             return Ok(outcome);
         }
+        Ok(RebuildOutcome::Fenced)
     }
-    Ok(RebuildOutcome::Fenced)
+
+    async fn attempt(&self, wanted_epoch: &mut Option<i64>, timer: &Timer) -> Result<RebuildOutcome, Stop> {
+        let activity = self.load_activity().await?;
+        if activity.state == ActivityState::Draft {
+            return Ok(RebuildOutcome::Draft);
+        }
+        let gate = self.read_gate().await?;
+        let has_begun = gate.is_restoring && gate.epoch == activity.epoch;
+        let epoch_before = if has_begun { gate.epoch - 1 } else { gate.epoch.max(activity.epoch) };
+        let wanted_epoch = *wanted_epoch.get_or_insert(epoch_before + 1);
+        // A gate whose epoch is not older decides whether the activity is open: a ledger that was restored may be wrong
+        // about it.
+        if gate.is_complete() && gate.epoch >= activity.epoch {
+            if gate.epoch >= wanted_epoch {
+                return Ok(RebuildOutcome::Done { orders: gate.restored, epoch: gate.epoch });
+            }
+            if gate.is_published {
+                return Ok(RebuildOutcome::Open);
+            }
+        }
+        let begun = rebuilds::begin(self.sql, self.activity, activity.version, epoch_before, self.now).await?;
+        if has_begun {
+            return self.restore_orders(gate, timer).await;
+        }
+        if gate.epoch > activity.epoch {
+            epochs::raise_to(self.sql, self.activity, gate.epoch).await?;
+        }
+        self.drain(epoch_before, timer).await?;
+        if gate.epoch > 0 {
+            self.backfill(&gate, begun, timer).await?;
+        }
+        let gate = self.start_epoch(&activity, &gate).await?;
+        self.restore_orders(gate, timer).await
+    }
+
+    async fn load_activity(&self) -> Result<Activity, Stop> {
+        let activity = activities::load(self.sql, self.activity).await?;
+        activity.ok_or(Stop::Outcome(RebuildOutcome::NotFound))
+    }
+
+    async fn read_gate(&self) -> Result<FoundGate, StoreError> {
+        let fields = ["epoch", "state", "restoring", "restored", "restored_after", "to_restore"];
+        let mut args = vec![Keys::of(self.activity).named("gate").into()];
+        args.extend(fields.map(RedisArg::from));
+        let mut gate = Reply::new(self.redis.command("HMGET", args).await?);
+        Ok(FoundGate {
+            epoch: gate.int()?,
+            is_published: gate.text()? == ActivityState::Published.as_str(),
+            is_restoring: gate.int()? == 1,
+            restored: gate.int()?,
+            restored_after: gate.text()?,
+            to_restore: gate.int()?,
+        })
+    }
+
+    /// Writes what is left in the stream, so that the ledger has every order. Messages that cannot be written stay.
+    async fn drain(&self, epoch_before: i64, timer: &Timer) -> Result<(), Stop> {
+        let stream = Keys::of(self.activity).named("orders");
+        let mut waiting_before = None;
+        loop {
+            let waiting = Reply::new(self.redis.command("XLEN", vec![stream.as_str().into()]).await?).int()?;
+            if waiting == 0 || waiting_before == Some(waiting) {
+                return Ok(());
+            }
+            if waiting_before.is_some() && timer.is_up() {
+                let progress = Progress { phase: Phase::Drain, orders: 0, total: waiting, epoch: epoch_before + 1 };
+                return Err(Stop::Outcome(RebuildOutcome::Running(progress)));
+            }
+            waiting_before = Some(waiting);
+            let reclaimed = order_writer::write_reclaimed(self.redis, self.sql, self.activity, self.now, 0).await?;
+            if reclaimed.unanswered > 0 {
+                // The new epoch would fail these orders (D8).
+                let text = "it gave no answer about an order in the stream".to_owned();
+                return Err(StoreError::LedgerUnavailable(text).into());
+            }
+            order_writer::write_new(self.redis, self.sql, self.activity, self.now).await?;
+        }
+    }
+
+    async fn backfill(&self, gate: &FoundGate, begun: BegunRebuild, timer: &Timer) -> Result<(), Stop> {
+        let epoch = begun.epoch + 1;
+        match backfill(self.redis, self.sql, self.activity, gate.epoch, begun, timer, self.now).await {
+            Ok(BackfillProgress::Done) => Ok(()),
+            Ok(BackfillProgress::Compared(orders)) => {
+                let total = count_indexed(self.redis, &Keys::of(self.activity)).await?;
+                let progress = Progress { phase: Phase::Backfill, orders, total, epoch };
+                Err(Stop::Outcome(RebuildOutcome::Running(progress)))
+            }
+            Err(StoreError::LedgerRefused(_)) => Err(Stop::Outcome(RebuildOutcome::SkuLost)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Deletes `gate`, raises the epoch, and creates the gate of the new epoch.
+    async fn start_epoch(&self, activity: &Activity, gate: &FoundGate) -> Result<FoundGate, Stop> {
+        self.reset(activity, gate.epoch, None).await?;
+        let raised = epochs::raise(self.sql, self.activity, activity.epoch.max(gate.epoch), gate.epoch).await?;
+        let epoch = raised.ok_or(Stop::Overtaken)?;
+        let to_restore = orders::count(self.sql, self.activity).await?;
+        self.reset(activity, gate.epoch, Some((epoch, to_restore))).await?;
+        let restored_after = String::new();
+        Ok(FoundGate { epoch, is_published: false, is_restoring: true, restored: 0, restored_after, to_restore })
+    }
+
+    /// Deletes the gate, which had `gate_epoch`. With a new epoch and the number of orders to restore, also deletes
+    /// stream, counters, stock, holders and index, and creates the gate of that epoch, marked `restoring`.
+    async fn reset(&self, activity: &Activity, gate_epoch: i64, new_gate: Option<(i64, i64)>) -> Result<(), Stop> {
+        let keys = Keys::of(self.activity);
+        let script_keys = ["gate", "orders", "stats", "queue", "awake", "index"];
+        let (epoch, to_restore) = new_gate.map_or((String::new(), 0), |(epoch, orders)| (epoch.to_string(), orders));
+        let mut args: Vec<RedisArg> = vec![keys.prefix().into(), epoch.into()];
+        args.extend([gate_epoch, to_restore].map(|number| number.to_string().into_bytes()));
+        args.extend(activity.spec.skus.iter().map(|sku| sku.sku.as_str().into()));
+        let script_keys = script_keys.map(|name| keys.named(name)).into();
+        match RESET.run(self.redis, script_keys, args).await?.text()?.as_str() {
+            "forgotten" => Ok(()),
+            "open" => Err(Stop::Outcome(RebuildOutcome::Open)),
+            "queued" => Err(Stop::Outcome(RebuildOutcome::Queued)),
+            _ => Err(Stop::Overtaken),
+        }
+    }
+
+    /// Restores the orders after `gate.restored_after`, and opens the gate.
+    async fn restore_orders(&self, mut gate: FoundGate, timer: &Timer) -> Result<RebuildOutcome, Stop> {
+        // Load it here: every change of the activity comes after the new epoch, or after the previous call.
+        let activity = self.load_activity().await?;
+        if activity.epoch != gate.epoch
+            || warm_up_during_rebuild(self.redis, &activity, self.ticket_secret).await? == WarmUpOutcome::NoGate
+        {
+            return Err(Stop::Overtaken);
+        }
+        bans::copy_to_redis(self.redis, self.sql, self.activity, self.now).await?;
+        shed::copy_to_gate(self.redis, self.sql, self.activity).await?;
+        let batch_size = timer.batch_size();
+        loop {
+            let page = orders::load_page(self.sql, self.activity, &gate.restored_after, batch_size as i64).await?;
+            if page.is_empty() {
+                break;
+            }
+            let source = Source::Rebuild { after: &gate.restored_after };
+            let reply = restore(self.redis, self.activity, gate.epoch, source, &page).await?;
+            (gate.restored_after, gate.restored) = (reply.last, reply.restored);
+            match reply.outcome {
+                RestoreOutcome::Restored if page.len() < batch_size => break,
+                RestoreOutcome::Restored | RestoreOutcome::Elsewhere => {}
+                RestoreOutcome::Done => {
+                    return Ok(RebuildOutcome::Done { orders: gate.restored, epoch: gate.epoch });
+                }
+                RestoreOutcome::Fenced => return Err(Stop::Overtaken),
+            }
+            if timer.is_up() {
+                let FoundGate { epoch, restored, to_restore, .. } = gate;
+                let progress = Progress { phase: Phase::Restore, orders: restored, total: to_restore, epoch };
+                return Ok(RebuildOutcome::Running(progress));
+            }
+        }
+        let keys = Keys::of(self.activity);
+        let script_keys = ["gate", "stats", "queue", "orders", "winners", "index"].map(|name| keys.named(name)).into();
+        let args = vec![keys.prefix().into(), gate.epoch.to_string().into()];
+        let mut reply = FINISH.run(self.redis, script_keys, args).await?;
+        match reply.text()?.as_str() {
+            "done" => Ok(RebuildOutcome::Done { orders: reply.int()?, epoch: gate.epoch }),
+            _ => Err(Stop::Overtaken),
+        }
+    }
 }
 
-/// Runs one rebuild. Returns `None` if another rebuild raised the epoch meanwhile. This one may have deleted its gate,
-/// so the caller tries again.
-async fn try_rebuild<R: Redis, S: Sql>(
+/// Continues the rebuilds that no request has continued for 10 s, as the sweeper does, within one `budget`. Returns
+/// each with its outcome: an activity whose rebuild fails delays no other.
+///
+/// # Errors
+/// See [`ledger`](crate::ledger).
+pub async fn continue_interrupted<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
-    id: &ActivityId,
     ticket_secret: &str,
     now: Millis,
-) -> Result<Option<RebuildOutcome>, StoreError> {
-    let Some(activity) = activities::load(sql, id).await? else { return Ok(Some(RebuildOutcome::NotFound)) };
-    if activity.state == ActivityState::Draft {
-        return Ok(Some(RebuildOutcome::Draft));
-    }
-    let keys = Keys::of(id);
-    let gate = [&keys.named("gate"), "epoch", "state", "restoring"].map(RedisArg::from).into();
-    let mut gate = Reply::new(redis.command("HMGET", gate).await?);
-    let (gate_epoch, state, restoring) = (gate.int()?, gate.text()?, gate.int()? == 1);
-    // A gate whose epoch is not older decides whether the activity is open: a ledger that was restored may be wrong
-    // about it.
-    if gate_epoch >= activity.epoch && !restoring && state == ActivityState::Published.as_str() {
-        return Ok(Some(RebuildOutcome::Open));
-    }
-    if gate_epoch > activity.epoch {
-        epochs::raise_to(sql, id, gate_epoch).await?;
-    }
-    let previous_epoch = activity.epoch.max(gate_epoch);
-    // Write what is left in the stream first, so that the ledger has every order.
-    for _ in 0..MAX_DRAIN_ROUNDS {
-        let reclaimed = order_writer::write_reclaimed(redis, sql, id, now, 0).await?;
-        if reclaimed.unanswered > 0 {
-            // The new epoch would fail these orders (D8).
-            return Err(StoreError::LedgerUnavailable("it gave no answer about an order in the stream".to_owned()));
-        }
-        if reclaimed.messages + order_writer::write_new(redis, sql, id, now).await?.messages == 0 {
+    budget: Budget,
+) -> Result<Vec<(ActivityId, Result<RebuildOutcome, StoreError>)>, StoreError> {
+    let started = Instant::now();
+    let mut outcomes = Vec::new();
+    for (activity, epoch) in rebuilds::interrupted(sql, now.plus(-CONTINUE_AFTER_MS)).await? {
+        if !outcomes.is_empty() && started.elapsed() >= budget.time {
             break;
         }
+        let budget = Budget { time: budget.time.saturating_sub(started.elapsed()), ..budget };
+        let rebuild = Rebuild { redis, sql, activity: &activity, ticket_secret, now, budget };
+        sql.forget_timeouts();
+        let outcome = rebuild.run(Some(epoch + 1)).await;
+        outcomes.push((activity, outcome));
     }
-    if gate_epoch > 0 {
-        match backfill(redis, sql, id, gate_epoch, now).await {
-            Err(StoreError::LedgerRefused(_)) => return Ok(Some(RebuildOutcome::SkuLost)),
-            other => other?,
-        }
-    }
-    if let Some(refused) = reset(redis, &keys, &activity, None).await? {
-        return Ok(Some(refused));
-    }
-    let Some(epoch) = epochs::raise(sql, id, previous_epoch, gate_epoch).await? else { return Ok(None) };
-    if let Some(refused) = reset(redis, &keys, &activity, Some(epoch)).await? {
-        return Ok(Some(refused));
-    }
-    // Load it again: from here on, every change of the activity comes after the new epoch.
-    let Some(activity) = activities::load(sql, id).await? else { return Ok(Some(RebuildOutcome::NotFound)) };
-    if activity.epoch != epoch
-        || warm_up_during_rebuild(redis, &activity, ticket_secret).await? == WarmUpOutcome::NoGate
-    {
-        return Ok(Some(RebuildOutcome::Fenced));
-    }
-    bans::copy_to_redis(redis, sql, id, now).await?;
-    shed::copy_to_gate(redis, sql, id).await?;
-    let (mut restored, mut after) = (0, String::new());
-    loop {
-        let page = orders::load_page(sql, id, &after, BATCH_SIZE).await?;
-        let Some(last) = page.last() else { break };
-        after = last.order.order_no.to_string();
-        let Some(count) = restore(redis, id, epoch, Source::Rebuild, &page).await? else {
-            return Ok(Some(RebuildOutcome::Fenced));
-        };
-        restored += count;
-    }
-    let script_keys = ["gate", "stats", "queue", "orders", "winners"].map(|name| keys.named(name)).into();
-    match FINISH.run(redis, script_keys, vec![keys.prefix().into(), epoch.to_string().into()]).await?.text()?.as_str() {
-        "done" => Ok(Some(RebuildOutcome::Done { orders: restored, epoch })),
-        _ => Ok(Some(RebuildOutcome::Fenced)),
-    }
-}
-
-/// Deletes the gate. With the new `epoch`, also deletes stream, counters, stock and holders, and creates the gate of
-/// that epoch, marked `restoring`. Returns why Redis refused, or `None` if it did not.
-async fn reset<R: Redis>(
-    redis: &R,
-    keys: &Keys,
-    activity: &Activity,
-    epoch: Option<i64>,
-) -> Result<Option<RebuildOutcome>, StoreError> {
-    let script_keys = ["gate", "orders", "stats", "queue", "awake"].map(|name| keys.named(name)).into();
-    let epoch = epoch.map(|epoch| epoch.to_string()).unwrap_or_default();
-    let mut args: Vec<RedisArg> = vec![keys.prefix().into(), epoch.into()];
-    args.extend(activity.spec.skus.iter().map(|sku| sku.sku.as_str().into()));
-    Ok(match RESET.run(redis, script_keys, args).await?.text()?.as_str() {
-        "forgotten" => None,
-        "open" => Some(RebuildOutcome::Open),
-        "queued" => Some(RebuildOutcome::Queued),
-        _ => Some(RebuildOutcome::Fenced),
-    })
+    Ok(outcomes)
 }

@@ -35,6 +35,8 @@ pub struct Report {
     /// Activities whose epoch in the ledger was behind their gate after a restore from a backup, and is raised now. A
     /// rebuild writes the orders that the ledger lost.
     pub caught_up: usize,
+    /// Interrupted rebuilds that were continued.
+    pub rebuilds: usize,
     /// Payment callbacks processed.
     pub callbacks: usize,
     /// Payment sessions that the provider was asked about.

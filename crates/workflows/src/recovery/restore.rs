@@ -13,26 +13,40 @@ use crate::{
 
 /// Who restores orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// A rebuild, which restores every order.
-    Rebuild,
+pub(crate) enum Source<'a> {
+    /// A rebuild, which restores every order in pages.
+    Rebuild {
+        /// Number of the last order of the page before; empty for the first page.
+        after: &'a str,
+    },
     /// A sweep: Redis has lost these orders and kept the rest. Orders that hold no units, or that Redis has again, are
     /// skipped.
     Lost,
 }
 
-impl Source {
-    /// The source as an argument of the script.
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Rebuild => "rebuild",
-            Self::Lost => "lost",
-        }
-    }
+/// Result of [`restore`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RestoreOutcome {
+    /// The orders are in Redis.
+    Restored,
+    /// Another request has restored this page: nothing was changed.
+    Elsewhere,
+    /// The rebuild has ended.
+    Done,
+    /// The gate has another epoch, or is being rebuilt while a sweep restores.
+    Fenced,
 }
 
-/// Restores orders of one activity, and counts their units once. Returns how many, or `None` if the gate does not have
-/// this epoch, or does not have the phase that `source` expects.
+/// What Redis has after [`restore`].
+pub(crate) struct RestoreReply {
+    pub(crate) outcome: RestoreOutcome,
+    /// Number of the last order that the rebuild has restored.
+    pub(crate) last: String,
+    /// Orders that the rebuild, or this call of a sweep, has restored.
+    pub(crate) restored: i64,
+}
+
+/// Restores orders of one activity, and counts their units once.
 ///
 /// # Errors
 /// `RedisUnavailable` or `RedisRefused`; repeating the call completes it.
@@ -40,16 +54,22 @@ pub(crate) async fn restore<R: Redis>(
     redis: &R,
     activity: &ActivityId,
     epoch: i64,
-    source: Source,
+    source: Source<'_>,
     rows: &[OrderRow],
-) -> Result<Option<i64>, StoreError> {
+) -> Result<RestoreReply, StoreError> {
+    let (mode, after) = match source {
+        Source::Rebuild { after } => ("rebuild", after),
+        Source::Lost => ("lost", ""),
+    };
     let keys = Keys::of(activity);
-    let mut script_keys: Vec<_> = ["gate", "orders", "winners", "stats"].map(|name| keys.named(name)).into();
+    let mut script_keys: Vec<_> = ["gate", "orders", "winners", "stats", "index"].map(|name| keys.named(name)).into();
     let mut args: Vec<RedisArg> = vec![
         keys.prefix().into(),
         CLOSED_ORDER_TTL_SECONDS.to_string().into(),
         epoch.to_string().into(),
-        source.as_str().into(),
+        mode.into(),
+        after.into(),
+        rows.last().map(|row| row.order.order_no.to_string()).unwrap_or_default().into(),
     ];
     for row in rows {
         let order = &row.order;
@@ -71,6 +91,12 @@ pub(crate) async fn restore<R: Redis>(
         args.push(order.reason.clone().unwrap_or_default().into());
         args.push(order.checkout_url.clone().unwrap_or_default().into());
     }
-    let count = RESTORE.run(redis, script_keys, args).await?.int()?;
-    Ok((count >= 0).then_some(count))
+    let mut reply = RESTORE.run(redis, script_keys, args).await?;
+    let outcome = match reply.text()?.as_str() {
+        "restored" => RestoreOutcome::Restored,
+        "elsewhere" => RestoreOutcome::Elsewhere,
+        "done" => RestoreOutcome::Done,
+        _ => RestoreOutcome::Fenced,
+    };
+    Ok(RestoreReply { outcome, last: reply.text()?, restored: reply.int()? })
 }

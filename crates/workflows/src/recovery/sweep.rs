@@ -200,8 +200,8 @@ async fn restore_lost<R: Redis, S: Sql>(
     let Some(first) = lost.first() else { return Ok(0) };
     let order_numbers: Vec<_> = lost.iter().map(|transition| &transition.order_no).collect();
     let rows = orders::load_many(sql, &order_numbers).await?;
-    let restored = restore(redis, activity, first.state.epoch, Source::Lost, &rows).await?;
-    Ok(restored.map_or(0, |count| count as usize))
+    let reply = restore(redis, activity, first.state.epoch, Source::Lost, &rows).await?;
+    Ok(reply.restored as usize)
 }
 
 /// Counts what is left at `now`.

@@ -1,0 +1,19 @@
+INSERT INTO rebuilds (activity, version, epoch, touched_at)
+VALUES (?1, CAST(?2 AS BIGINT), CAST(?3 AS BIGINT), CAST(?4 AS BIGINT))
+ON CONFLICT (activity) DO UPDATE SET
+  pass = CASE
+    WHEN rebuilds.version = excluded.version AND rebuilds.epoch = excluded.epoch THEN rebuilds.pass
+    ELSE 0
+  END,
+  position = CASE
+    WHEN rebuilds.version = excluded.version AND rebuilds.epoch = excluded.epoch THEN rebuilds.position
+    ELSE 0
+  END,
+  live_orders_differ = CASE
+    WHEN rebuilds.version = excluded.version AND rebuilds.epoch = excluded.epoch THEN rebuilds.live_orders_differ
+    ELSE 0
+  END,
+  version = excluded.version,
+  epoch = excluded.epoch,
+  touched_at = excluded.touched_at
+RETURNING version, epoch, pass, position, live_orders_differ

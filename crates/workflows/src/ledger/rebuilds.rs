@@ -1,0 +1,84 @@
+//! Rebuilds that have begun and not ended (G5), with the position of their backfill.
+//!
+//! The position is in the ledger, not in Redis: the backfill writes to the ledger, and a ledger that is restored from a
+//! backup loses the position with the rows.
+
+use domain::{ids::ActivityId, time::Millis};
+
+use super::row_reader::RowReader;
+use crate::ports::{Sql, SqlValue, StoreError};
+
+/// A rebuild that has begun, and how far its backfill is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BegunRebuild {
+    /// The version of the activity. A backfill starts over if an operator changed the activity.
+    pub version: i64,
+    /// The epoch before the rebuild: the later one of ledger and gate.
+    pub epoch: i64,
+    /// The pass of the backfill over the order records.
+    pub pass: i64,
+    /// The number of orders that this pass has compared.
+    pub position: i64,
+    /// Whether a later pass has orders to write.
+    pub live_orders_differ: bool,
+}
+
+/// Begins a rebuild, or continues the one that has begun in the same `epoch` with the same `version`.
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn begin<S: Sql>(
+    sql: &S,
+    activity: &ActivityId,
+    version: i64,
+    epoch: i64,
+    now: Millis,
+) -> Result<BegunRebuild, StoreError> {
+    let statement = include_str!("../../sql/queries/rebuilds/begin.sql");
+    let params = vec![activity.as_str().into(), version.into(), epoch.into(), now.0.into()];
+    let mut row = RowReader::new(sql.run(statement, params).await?.into_iter().next().unwrap_or_default());
+    Ok(BegunRebuild {
+        version: row.int()?,
+        epoch: row.int()?,
+        pass: row.int()?,
+        position: row.int()?,
+        live_orders_differ: row.int()? == 1,
+    })
+}
+
+/// Moves the backfill from `from` to `to`. Does nothing if another request has moved it.
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn advance<S: Sql>(
+    sql: &S,
+    activity: &ActivityId,
+    from: &BegunRebuild,
+    to: &BegunRebuild,
+) -> Result<(), StoreError> {
+    let statement = "UPDATE rebuilds SET pass = ?6, position = ?7, live_orders_differ = ?8 WHERE activity = ?1 \
+         AND version = ?2 AND epoch = ?3 AND pass = ?4 AND position = ?5";
+    let mut params: Vec<SqlValue> = vec![activity.as_str().into(), from.version.into(), from.epoch.into()];
+    params.extend([from.pass, from.position, to.pass, to.position].map(SqlValue::from));
+    params.push(to.live_orders_differ.into());
+    sql.run(statement, params).await.map(|_| ())
+}
+
+/// Ends a rebuild.
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn end<S: Sql>(sql: &S, activity: &ActivityId) -> Result<(), StoreError> {
+    sql.run("DELETE FROM rebuilds WHERE activity = ?1", vec![activity.as_str().into()]).await.map(|_| ())
+}
+
+/// Lists the rebuilds that no request has continued since `before`, each with its epoch; the one that waits longest
+/// first.
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn interrupted<S: Sql>(sql: &S, before: Millis) -> Result<Vec<(ActivityId, i64)>, StoreError> {
+    let statement = "SELECT activity, epoch FROM rebuilds WHERE touched_at <= ?1 ORDER BY touched_at, activity";
+    let rows = sql.run(statement, vec![before.0.into()]).await?.into_iter().map(RowReader::new);
+    rows.map(|mut row| Ok((row.parse(ActivityId::parse)?, row.int()?))).collect()
+}
