@@ -3,7 +3,7 @@
 import { byId, confirmDialog, el, setText, setVisible } from "../shared/dom.js";
 import { count } from "../shared/format.js";
 import { poll } from "../shared/poll.js";
-import { activityPath, explain, runAction, send } from "./requests.js";
+import { activityPath, explain, finishRebuild, runAction, send } from "./requests.js";
 import { sparkline } from "./sparkline.js";
 
 let poller = null;
@@ -181,7 +181,9 @@ function auditTable(report) {
 async function rebuild(button) {
   const question = "Build Redis anew from the ledger? The sale must be paused or closed.";
   if (!(await confirmDialog(question, "Rebuild", "Leave it"))) return;
-  await runAction(button, () => send("POST", activityPath(currentId, "/rebuild"), {}), "Redis is rebuilt from the ledger.");
+  const id = currentId;
+  const action = async () => finishRebuild(id, await send("POST", activityPath(id, "/rebuild"), {}));
+  await runAction(button, action, ({ orders }) => `Redis is rebuilt from the ledger: ${count(orders)} orders.`);
 }
 
 async function rotate(button) {

@@ -2,7 +2,7 @@
 
 import { byId, confirmDialog, el, setVisible } from "../shared/dom.js";
 import { moment } from "../shared/format.js";
-import { activityPath, explain, forgetToken, runAction, send, showNotice, storeToken, token } from "./requests.js";
+import { activityPath, explain, finishRebuild, forgetToken, runAction, send, showNotice, storeToken, token } from "./requests.js";
 import { onSave, openForm } from "./sale-form.js";
 import * as deadLetters from "./dead-letters.js";
 import * as liveStats from "./live-stats.js";
@@ -96,7 +96,12 @@ function row(activity) {
 
 async function changeState(button, id, action) {
   if (action === "close" && !(await confirmDialog(`Close the sale ${id} for good?`, "Close the sale", "Leave it"))) return;
-  await runAction(button, () => send("POST", activityPath(id, `/${action}`), {}), `The sale ${id} is ${PAST_PARTICIPLES[action]}.`);
+  const change = async () => {
+    const { rebuild } = await send("POST", activityPath(id, `/${action}`), {});
+    if (rebuild) await finishRebuild(id, rebuild);
+    return true;
+  };
+  await runAction(button, change, `The sale ${id} is ${PAST_PARTICIPLES[action]}.`);
   await loadActivities().catch((error) => showNotice(explain(error), "bad"));
 }
 

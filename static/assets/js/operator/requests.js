@@ -2,6 +2,7 @@
 
 import * as api from "../shared/api.js";
 import { byId, setText, setVisible } from "../shared/dom.js";
+import { count } from "../shared/format.js";
 
 const TOKEN = "stampede.admin";
 
@@ -65,3 +66,18 @@ export async function runAction(button, action, success) {
 
 /** The path of an activity below `/api/admin`. */
 export const activityPath = (id, rest = "") => `/activities/${encodeURIComponent(id)}${rest}`;
+
+/**
+ * Repeats the rebuild of an activity until it is done, and shows its progress. `answer` is that of the last call, which
+ * says how far the rebuild is.
+ */
+export async function finishRebuild(id, answer) {
+  while (answer.outcome === "running") {
+    const { phase, orders, total, epoch } = answer;
+    showNotice(`The sale ${id} is being rebuilt: ${PHASES[phase]} (${count(orders)} of ${count(total)} orders).`, "busy");
+    answer = await send("POST", activityPath(id, `/rebuild?epoch=${epoch}`), {});
+  }
+  return answer;
+}
+
+const PHASES = { drain: "the queue is written", backfill: "the ledger is compared", restore: "orders are restored" };
