@@ -225,7 +225,7 @@ async fn a_provider_whose_answer_never_ends_does_not_hold_a_sweep() {
     let activity = app.create_activity(json!({})).await;
     let buyer = app.create_buyer(&activity, "ada").await;
     let order_no = app.place_order(&activity, &buyer).await;
-    app.send_callback("paid", &TestApp::callback_body("payment.succeeded", &order_no, "")).await.is(200);
+    app.send_callback("paid", &TestApp::callback_body("payment.succeeded", &order_no, "")).await.is(204);
     app.wait_for_status(&order_no, &buyer.jwt, "paid").await;
     app.refund(&order_no, &buyer.jwt).await.is(202);
     let sweep = tokio::time::timeout(Duration::from_secs(40), app.sweep());
