@@ -57,8 +57,8 @@ pub struct Budget {
 
 impl Budget {
     /// For a request, which may take 30 s on Akamai Functions. A batch takes milliseconds, and a ledger that does not
-    /// answer 10 s.
-    pub const REQUEST: Self = Self { time: Duration::from_secs(5), batch_size: 500 };
+    /// answer 10 s. While Redis restores a batch (3 ms), other activities wait.
+    pub const REQUEST: Self = Self { time: Duration::from_secs(5), batch_size: 200 };
 
     /// For all rebuilds that one sweep continues.
     pub const SWEEP: Self = Self { time: Duration::from_secs(3), ..Self::REQUEST };
