@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use domain::{order::OrderStatus, problem::Code};
 use workflows::{
-    Redis,
+    Redis, Sql,
     hot::reserve::ReserveOutcome,
     keys::Keys,
     operator::audit,
     payments::commands,
-    ports::{RedisArg, RedisValue},
+    ports::{RedisArg, RedisValue, SqlValue},
+    recovery::sweep,
 };
 
 use crate::{
@@ -153,5 +154,27 @@ async fn a_lost_unit_that_was_sold_again_is_refused_by_the_ledger_and_leaves_no_
             fixture.check_gates().await;
             assert_eq!(fixture.units().await, if released { (1, 0, 0) } else { (0, 1, 0) }, "{ledger}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_change_is_confirmed_when_redis_has_had_it_for_seconds_whatever_the_callers_clocks_say() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 1, 1).await;
+        let order_no = fixture.pending_order(1, "ada", 1).await;
+        let later = NOW.plus(7_200_000);
+        let unsettled = async || {
+            let statement = "SELECT COUNT(*) FROM orders WHERE unsettled_since > 0";
+            let rows = fixture.sql.run(statement, vec![]).await.unwrap();
+            rows == [[SqlValue::Int(1)]]
+        };
+        // The writer told Redis a moment ago, although its clock says hours.
+        assert_eq!(sweep::settle(&fixture.redis, &fixture.sql, &fixture.activity, later).await.unwrap(), (1, 0));
+        assert!(unsettled().await, "{ledger}: confirmed at once");
+        let record = Keys::of(&fixture.activity).order(order_no.ulid());
+        fixture.redis.command("HINCRBY", vec![record.into(), "settled_at".into(), "-3000".into()]).await.unwrap();
+        let later = later.plus(sweep::SETTLE_AFTER_MS);
+        assert_eq!(sweep::settle(&fixture.redis, &fixture.sql, &fixture.activity, later).await.unwrap(), (1, 0));
+        assert!(!unsettled().await, "{ledger}: not confirmed");
     }
 }

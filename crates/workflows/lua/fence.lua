@@ -12,13 +12,14 @@
 -- ARGV  1 key prefix, 2 the ledger's epoch, 3 stream group, 4 TTL of a closed order (seconds), 5 reason, 6 number of
 --       SKUs, then for each SKU: id, its live units in the ledger; then for each message: its epoch, its stream id
 -- Reply missing (no complete gate) | closed (older epoch) | same (the ledger's epoch) | later; then the gate's epoch,
---       its version, ms since its last change by an operator, messages in the stream
+--       its version, the version that its totals were lowered for (0 if that is its own), ms since its last change,
+--       messages in the stream
 
 local call = redis.call
 local prefix = ARGV[1]
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local gate = call('HMGET', KEYS[1], 'epoch', 'version', 'restoring', 'changed_at')
+local gate = call('HMGET', KEYS[1], 'epoch', 'version', 'restoring', 'changed_at', 'lowered')
 local gate_epoch, word = tonumber(gate[1] or ARGV[2]), 'same'
 if gate_epoch > tonumber(ARGV[2]) then word = 'later' end
 if not gate[1] or gate[3] then word = 'missing' end
@@ -50,4 +51,5 @@ for i = 5, #KEYS do
     call('HINCRBY', KEYS[3], 'written', 1)
   end
 end
-return { word, gate_epoch, tonumber(gate[2] or 0), now - tonumber(gate[4] or 0), call('XLEN', KEYS[2]) }
+return { word, gate_epoch, tonumber(gate[2] or 0), tonumber(gate[5] or 0), now - tonumber(gate[4] or 0),
+  call('XLEN', KEYS[2]) }

@@ -30,7 +30,9 @@ if not order[1] then
 end
 redis.call('HINCRBY', KEYS[4], user, quantity)
 redis.call('HINCRBY', KEYS[5], 'sold:' .. sku, quantity)
-redis.call('HSET', KEYS[2], 'status', 'paid', 'live', '1', 'paid_at', ARGV[1], 'reason', '')
+local time = redis.call('TIME')
+redis.call('HSET', KEYS[2], 'status', 'paid', 'live', '1', 'paid_at', ARGV[1], 'reason', '', 'settled_at',
+  time[1] * 1000 + math.floor(time[2] / 1000))
 redis.call('PERSIST', KEYS[2])
 if gate[2] then redis.call('PEXPIREAT', KEYS[2], gate[2]) end
 return { 'taken' }

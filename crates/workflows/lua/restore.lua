@@ -1,5 +1,5 @@
 -- Puts orders of the ledger back into Redis, and counts the units that they hold: in a rebuild a page of all of them
--- after reset.lua (G5), in a sweep those that hold units and that Redis has lost (I2, I3).
+-- after reset.lua (G5), in a sweep those that Redis has lost (I2, I3, I7).
 --
 -- In a rebuild the gate remembers the last order of the page, in the same step. So a page counts once, also if two
 -- requests restore it, or one repeats the call; and the next request continues where this one ends. An order is counted
@@ -14,6 +14,8 @@
 --       ended) | fenced (the gate has another epoch, or for `lost` is being rebuilt); then number of the last order
 --       restored, orders restored in all
 
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local prefix, closed_ttl, epoch, is_rebuild = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4] == 'rebuild'
 local gate = redis.call('HMGET', KEYS[1], 'keep_until', 'epoch', 'restoring', 'restored_after', 'restored')
 local keep_until, restoring, restored_before = gate[1], gate[3], tonumber(gate[5] or 0)
@@ -28,10 +30,11 @@ for i = 6, #KEYS do
   local status, live, user, sku, units = arg(2), arg(3), arg(4), arg(5), arg(6)
   if bits > 0 then redis.call('SETBIT', KEYS[3], arg(1) % bits, 1) end
   -- A record that Redis still has, or has again, may be later than the ledger's row that the sweeper read.
-  if is_rebuild or (live == '1' and redis.call('HGET', KEYS[i], 'epoch') ~= epoch) then
+  if is_rebuild or redis.call('HGET', KEYS[i], 'epoch') ~= epoch then
     redis.call('HSET', KEYS[i], 'status', status, 'live', live, 'user', user, 'sku', sku, 'quantity', units,
       'amount', arg(7), 'currency', arg(8), 'created_at', arg(9), 'pay_by', arg(10), 'paid_at', arg(11),
-      'reason', arg(12), 'sequence', 0, 'ahead', 0, 'wait_ms', 0, 'epoch', epoch, 'checkout_url', arg(13))
+      'reason', arg(12), 'sequence', 0, 'ahead', 0, 'wait_ms', 0, 'epoch', epoch, 'checkout_url', arg(13),
+      'settled_at', now)
     if closed[status] then
       redis.call('EXPIRE', KEYS[i], closed_ttl)
     elseif keep_until then

@@ -7,11 +7,15 @@
 -- ARGV  1 key prefix, 2 TTL of a closed order (seconds), 3 stream group, then for each run of transitions to the same
 --       state: their number, epoch, status, live ("1" if it holds units), pay_by (ms), paid_at (ms), reason, and the
 --       stream id of each ("" for none)
--- Reply one word for each transition, separated by spaces: moved, same, stale (Redis has a later state), absent (no
---       record of this epoch), fenced
+-- Reply one word for each transition, separated by spaces: moved, same, recent (the same, since less than SETTLED_MS),
+--       stale (Redis has a later state), absent (no record of this epoch), fenced
 
 local call = redis.call
 local prefix, closed_ttl, group = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local time = call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- A state that Redis has had for so long survives a crash with `appendfsync everysec`, which may lose up to 2 s.
+local SETTLED_MS = 3000
 local gate = call('HMGET', KEYS[1], 'keep_until', 'epoch', 'restoring')
 local keep_until, epoch, restoring = gate[1], gate[2], gate[3]
 
@@ -70,15 +74,17 @@ end
 local replies, pending, stream_ids, indexed = {}, {}, {}, {}
 
 local function settle(key, read_epoch, status, live, pay_by, paid_at, reason)
-  local order = call('HMGET', key, 'status', 'live', 'sku', 'quantity', 'user', 'epoch', 'pay_by')
+  local order = call('HMGET', key, 'status', 'live', 'sku', 'quantity', 'user', 'epoch', 'pay_by', 'settled_at')
   -- Without a gate there is no epoch to compare.
   if restoring or (epoch and epoch ~= read_epoch) then return 'fenced' end
   if not order[1] or (epoch and epoch ~= order[6]) then return 'absent' end
   if order[1] == status then
     -- Starting a payment moves the deadline, always to a later time.
-    if status ~= 'pending_payment' or tonumber(pay_by) <= tonumber(order[7] or 0) then return 'same' end
-    call('HSET', key, 'pay_by', pay_by)
-    return 'moved'
+    if status == 'pending_payment' and tonumber(pay_by) > tonumber(order[7] or 0) then
+      call('HSET', key, 'pay_by', pay_by, 'settled_at', now)
+      return 'moved'
+    end
+    return now - tonumber(order[8] or 0) < SETTLED_MS and 'recent' or 'same'
   end
   if not allowed_next[order[1]][status] then return 'stale' end
   local sku, units, user = order[3], tonumber(order[4]), order[5]
@@ -103,9 +109,10 @@ local function settle(key, read_epoch, status, live, pay_by, paid_at, reason)
   end
   if status == 'pending_payment' then
     -- The order was queued: it has no payment and no reason yet.
-    call('HSET', key, 'status', status, 'live', live, 'pay_by', pay_by)
+    call('HSET', key, 'status', status, 'live', live, 'pay_by', pay_by, 'settled_at', now)
   else
-    call('HSET', key, 'status', status, 'live', live, 'pay_by', pay_by, 'paid_at', paid_at, 'reason', reason)
+    call('HSET', key, 'status', status, 'live', live, 'pay_by', pay_by, 'paid_at', paid_at, 'reason', reason,
+      'settled_at', now)
   end
   if closed[status] then
     call('EXPIRE', key, closed_ttl)

@@ -54,6 +54,8 @@ scripts! {
     READ_GATE = "read_gate";
     /// Updates gate and stock from the ledger.
     WARM_UP = "parts/stock" "warm_up";
+    /// Lowers totals before the ledger has them.
+    LOWER_TOTALS = "parts/stock" "lower_totals";
     /// Marks the order writer idle if every message of the stream was delivered; those not acknowledged stay in it.
     WRITER_IDLE = "writer_idle";
     /// Reads all counters of an activity.

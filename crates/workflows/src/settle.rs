@@ -61,8 +61,10 @@ pub struct OrderState {
 pub enum SettleOutcome {
     /// Redis now has the new state.
     Applied,
-    /// Redis had the new state already.
+    /// Redis has had the new state for seconds: a crash of Redis would not lose it.
     AlreadyApplied,
+    /// Redis has the new state, and may still lose it.
+    Recent,
     /// Redis has a later state, which stays.
     Stale,
     /// Redis has no record of the order in this epoch.
@@ -115,6 +117,7 @@ pub async fn apply_transitions<R: Redis>(
             outcomes.push(match word {
                 "moved" => SettleOutcome::Applied,
                 "same" => SettleOutcome::AlreadyApplied,
+                "recent" => SettleOutcome::Recent,
                 "stale" => SettleOutcome::Stale,
                 "absent" => SettleOutcome::NoRecord,
                 "fenced" => SettleOutcome::Fenced,

@@ -5,7 +5,11 @@
 //! Errors: `RedisUnavailable` if the update may or may not have happened, `RedisRefused` if Redis answered with an
 //! error; the call can be repeated after both. `Malformed` if there is no ticket secret.
 
-use domain::{activity::Limit, gate, ids::SkuId};
+use domain::{
+    activity::Limit,
+    gate,
+    ids::{ActivityId, SkuId},
+};
 
 use crate::{
     WRITER_GROUP,
@@ -13,7 +17,7 @@ use crate::{
     keys::{ACTIVITIES, Keys},
     ledger::activities::Activity,
     ports::{Redis, RedisArg, StoreError},
-    script::WARM_UP,
+    script::{LOWER_TOTALS, WARM_UP},
 };
 
 /// Milliseconds for which Redis keeps an activity's keys after its end or its last warm-up, whichever is later. Refunds
@@ -25,10 +29,20 @@ const RETENTION_AFTER_END_MS: i64 = 7 * 24 * 3_600 * 1_000;
 pub enum WarmUpOutcome {
     /// Redis matches the ledger.
     Done,
-    /// Redis has a newer version or epoch, or, in `warm_up_if_older` and `lower_totals`, this version already.
-    /// Nothing was changed.
+    /// Redis has a newer version or epoch, or, in `warm_up_if_older`, this version already. Nothing was changed.
     Stale,
     /// There is no complete gate of this epoch: a rebuild has to create it. Nothing was changed.
+    NoGate,
+}
+
+/// Result of [`lower_totals`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LowerOutcome {
+    /// Redis has the lowered totals.
+    Done,
+    /// Redis has this version, or a later one, or a later epoch. Nothing was changed.
+    Stale,
+    /// There is no complete gate of this epoch. Nothing was changed.
     NoGate,
     /// The new total of this SKU is below what is held and sold. Nothing was changed.
     BelowHeldAndSold(SkuId),
@@ -65,7 +79,7 @@ pub async fn warm_up<R: Redis>(
     activity: &Activity,
     ticket_secret: &str,
 ) -> Result<WarmUpOutcome, StoreError> {
-    run_warm_up(redis, activity, ticket_secret, Mode::Replace, &[]).await
+    run_warm_up(redis, activity, ticket_secret, Mode::Replace).await
 }
 
 /// Updates a gate only if it has an older version. The sweeper calls it, and may have read the row in the middle of an
@@ -78,18 +92,36 @@ pub(crate) async fn warm_up_if_older<R: Redis>(
     activity: &Activity,
     ticket_secret: &str,
 ) -> Result<WarmUpOutcome, StoreError> {
-    run_warm_up(redis, activity, ticket_secret, Mode::IfOlder, &[]).await
+    run_warm_up(redis, activity, ticket_secret, Mode::IfOlder).await
 }
 
-/// Lowers the totals of the SKUs in `lowered` in Redis, before the ledger, and changes nothing else in the gate. They
-/// must not fall below what is held and sold.
+/// Lowers totals in Redis, before the ledger gets them as `version`, and changes nothing else in the gate. They must not
+/// fall below what is held and sold.
 pub(crate) async fn lower_totals<R: Redis>(
     redis: &R,
-    activity: &Activity,
-    ticket_secret: &str,
-    lowered: &[SkuId],
-) -> Result<WarmUpOutcome, StoreError> {
-    run_warm_up(redis, activity, ticket_secret, Mode::IfOlder, lowered).await
+    activity: &ActivityId,
+    version: i64,
+    epoch: i64,
+    totals: &[(SkuId, i64)],
+) -> Result<LowerOutcome, StoreError> {
+    let keys = Keys::of(activity);
+    let mut args: Vec<RedisArg> = vec![keys.prefix().into(), version.to_string().into(), epoch.to_string().into()];
+    for (sku, total) in totals {
+        args.push(sku.as_str().into());
+        args.push(total.to_string().into());
+    }
+    let script_keys = ["gate", "orders", "queue", "stats"].map(|name| keys.named(name)).into();
+    let mut reply = LOWER_TOTALS.run(redis, script_keys, args).await?;
+    Ok(match reply.text()?.as_str() {
+        "done" => LowerOutcome::Done,
+        "stale" => LowerOutcome::Stale,
+        "missing" => LowerOutcome::NoGate,
+        _ => {
+            let sku = reply.text()?;
+            let sku = SkuId::parse(&sku).map_err(|_| StoreError::Malformed(format!("lower_totals: {sku:?}")))?;
+            LowerOutcome::BelowHeldAndSold(sku)
+        }
+    })
 }
 
 /// Updates the gate that an unfinished rebuild has created.
@@ -98,7 +130,7 @@ pub(crate) async fn warm_up_during_rebuild<R: Redis>(
     activity: &Activity,
     ticket_secret: &str,
 ) -> Result<WarmUpOutcome, StoreError> {
-    run_warm_up(redis, activity, ticket_secret, Mode::Rebuild, &[]).await
+    run_warm_up(redis, activity, ticket_secret, Mode::Rebuild).await
 }
 
 async fn run_warm_up<R: Redis>(
@@ -106,13 +138,12 @@ async fn run_warm_up<R: Redis>(
     activity: &Activity,
     ticket_secret: &str,
     mode: Mode,
-    lowered: &[SkuId],
 ) -> Result<WarmUpOutcome, StoreError> {
     let keys = Keys::of(&activity.id);
     let spec = &activity.spec;
     let start_key = gate::start_key(ticket_secret, &activity.id, &activity.nonce)
         .ok_or_else(|| StoreError::Malformed("there is no ticket secret to make a start key from".to_owned()))?;
-    let mut fields: Vec<(&str, String)> = vec![
+    let fields: Vec<(&str, String)> = vec![
         ("state", activity.state.as_str().to_owned()),
         ("starts_at", spec.starts_at.0.to_string()),
         ("ends_at", spec.ends_at.0.to_string()),
@@ -124,10 +155,6 @@ async fn run_warm_up<R: Redis>(
         ("limit_ip", limit_arg(spec.limits.ip())),
         ("limit_all", limit_arg(spec.limits.all())),
     ];
-    if !lowered.is_empty() {
-        // Another operator may have changed these since the activity was read.
-        fields.clear();
-    }
     let mut args: Vec<RedisArg> = vec![
         keys.prefix().into(),
         activity.version.to_string().into(),
@@ -148,22 +175,16 @@ async fn run_warm_up<R: Redis>(
         args.push(sku.total.to_string().into());
         args.push(sku.price.to_string().into());
         args.push(sku.currency.as_str().into());
-        args.push(if lowered.contains(&sku.sku) { "1".into() } else { "".into() });
     }
     let script_keys = ["gate", "orders", "queue", "stats", "winners", "index"].map(|name| keys.named(name)).into();
     let mut reply = WARM_UP.run(redis, script_keys, args).await?;
-    let outcome = match reply.text()?.as_str() {
-        "done" => WarmUpOutcome::Done,
+    match reply.text()?.as_str() {
+        "done" => {}
         "stale" => return Ok(WarmUpOutcome::Stale),
-        "missing" => return Ok(WarmUpOutcome::NoGate),
-        _ => {
-            let sku = reply.text()?;
-            let sku = SkuId::parse(&sku).map_err(|_| StoreError::Malformed(format!("warm_up answered {sku:?}")))?;
-            return Ok(WarmUpOutcome::BelowHeldAndSold(sku));
-        }
-    };
+        _ => return Ok(WarmUpOutcome::NoGate),
+    }
     redis.command("SADD", vec![ACTIVITIES.into(), activity.id.as_str().into()]).await?;
-    Ok(outcome)
+    Ok(WarmUpOutcome::Done)
 }
 
 /// A rate limit as the script reads it: `count:milliseconds`, empty for none.

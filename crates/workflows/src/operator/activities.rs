@@ -13,7 +13,7 @@ use domain::{
 };
 
 use crate::{
-    cache::warm_up::{self, WarmUpOutcome, warm_up},
+    cache::warm_up::{self, LowerOutcome, WarmUpOutcome, warm_up},
     keys::Keys,
     ledger::{
         activities::{self, Activity},
@@ -178,10 +178,8 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
             let detail = "Buyers may hold more already: per_user cannot be lowered once the sale is published.";
             return Ok(OperationOutcome::Conflict(detail.to_owned()));
         }
-        let mut lowered_only =
-            Activity { spec: old.spec.clone(), version: new.version, epoch: new.epoch, ..old.clone() };
-        let mut lowered_skus = Vec::new();
-        for sku in &mut lowered_only.spec.skus {
+        let mut lowered = Vec::new();
+        for sku in &old.spec.skus {
             match new.spec.skus.iter().find(|other| other.sku == sku.sku).map(|other| other.total) {
                 None => {
                     return Ok(OperationOutcome::Conflict(format!(
@@ -193,21 +191,18 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
                     let detail = format!("SKU {}: a total cannot become or cease to be unlimited.", sku.sku);
                     return Ok(OperationOutcome::Conflict(detail));
                 }
-                Some(total) if total < sku.total => {
-                    sku.total = total;
-                    lowered_skus.push(sku.sku.clone());
-                }
+                Some(total) if total < sku.total => lowered.push((sku.sku.clone(), total)),
                 Some(_) => {}
             }
         }
-        if lowered_skus.is_empty() {
+        if lowered.is_empty() {
             return self.save_and_warm_up(&new, &old).await.map(Into::into);
         }
         // Only Redis knows which units are unsold, so it gets the lowered totals first, and nothing else.
-        match warm_up::lower_totals(self.redis, &lowered_only, self.ticket_secret, &lowered_skus).await? {
-            WarmUpOutcome::Done | WarmUpOutcome::NoGate => {}
-            WarmUpOutcome::Stale => return Ok(OperationOutcome::Conflict(CONCURRENT_CHANGE.to_owned())),
-            WarmUpOutcome::BelowHeldAndSold(sku) => {
+        match warm_up::lower_totals(self.redis, &new.id, new.version, new.epoch, &lowered).await? {
+            LowerOutcome::Done | LowerOutcome::NoGate => {}
+            LowerOutcome::Stale => return Ok(OperationOutcome::Conflict(CONCURRENT_CHANGE.to_owned())),
+            LowerOutcome::BelowHeldAndSold(sku) => {
                 let detail = format!("The total of SKU {sku} would be below what is held and sold.");
                 return Ok(OperationOutcome::Conflict(detail));
             }
@@ -302,12 +297,12 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     /// ledger's epoch to it; and if its version is later, returns the larger of both totals for each limited SKU.
     async fn prepare_change(&self, old: &Activity) -> Result<Activity, StoreError> {
         let mut next = Activity { version: old.version + 1, ..old.clone() };
-        let mut args = vec![Keys::of(&old.id).named("gate").into(), "epoch".into(), "version".into()];
+        let mut args = vec![Keys::of(&old.id).named("gate").into(), "epoch".into(), "version".into(), "lowered".into()];
         args.extend(old.spec.skus.iter().map(|sku| format!("total:{}", sku.sku).into()));
         // If Redis is unavailable, the gate is unknown. The warm-up that follows returns the error.
         let Ok(gate) = self.redis.command("HMGET", args).await else { return Ok(next) };
         let mut gate = Reply::new(gate);
-        let (epoch, version) = (gate.int()?, gate.int()?);
+        let (epoch, version) = (gate.int()?, gate.int()?.max(gate.int()?));
         if epoch > old.epoch {
             epochs::raise_to(self.sql, &old.id, epoch).await?;
             next.epoch = epoch;
@@ -381,9 +376,6 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
                     }
                     _ => {}
                 },
-                WarmUpOutcome::BelowHeldAndSold(sku) => {
-                    return Err(StoreError::Malformed(format!("warm_up refused {sku}, whose total was not lowered")));
-                }
             }
             bans::copy_to_redis(self.redis, self.sql, &activity.id, self.now).await?;
             return Ok(ChangeOutcome::Done(Box::new(activity)));

@@ -160,6 +160,8 @@ pub enum FenceOutcome {
     Current {
         /// Version of the activity in the gate.
         version: i64,
+        /// Version that totals were lowered for; 0 if the gate has it.
+        lowered: i64,
         /// Milliseconds since the gate was last warmed up.
         unchanged_ms: i64,
     },
@@ -205,12 +207,12 @@ pub async fn fence<R: Redis>(
     }
     let mut reply = FENCE.run(redis, script_keys, args).await?;
     let (word, gate_epoch) = (reply.text()?, reply.int()?);
-    let (version, unchanged_ms, queued) = (reply.int()?, reply.int()?, reply.int()?);
+    let (version, lowered, unchanged_ms, queued) = (reply.int()?, reply.int()?, reply.int()?, reply.int()?);
     let outcome = match word.as_str() {
         "missing" => FenceOutcome::Missing,
         "closed" => FenceOutcome::Deleted,
         "later" => FenceOutcome::Newer(gate_epoch),
-        _ => FenceOutcome::Current { version, unchanged_ms },
+        _ => FenceOutcome::Current { version, lowered, unchanged_ms },
     };
     Ok((outcome, queued))
 }

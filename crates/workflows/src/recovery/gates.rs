@@ -33,8 +33,8 @@ const CHANGE_GRACE_MS: i64 = 10_000;
 ///   ignore all transitions.
 /// - A gate of an older version is warmed up: an operator's change did not reach Redis. A change that may still be
 ///   under way is left alone.
-/// - A gate of a later version has totals that a request lowered before it died, or that a restored ledger lost: both
-///   stores get a version that is later still, so that the request cannot finish its change.
+/// - A gate of a later version, or with totals lowered for one, belongs to a request that died, or to a ledger that was
+///   restored: both stores get a version that is later still, so that the request cannot finish its change.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger, on loading the activities. An activity that a store fails on is recorded in the report.
@@ -93,8 +93,8 @@ async fn correct<R: Redis, S: Sql>(
             let warmed_up = warm_up_if_older(operator.redis, &activity, operator.ticket_secret).await?;
             report.preheated += usize::from(warmed_up == WarmUpOutcome::Done);
         }
-        FenceOutcome::Current { version, unchanged_ms }
-            if version > expected.version && unchanged_ms >= CHANGE_GRACE_MS =>
+        FenceOutcome::Current { version, lowered, unchanged_ms }
+            if version.max(lowered) > expected.version && unchanged_ms >= CHANGE_GRACE_MS =>
         {
             let realigned = operator.realign(&expected.id).await?;
             report.preheated += usize::from(matches!(realigned, OperationOutcome::Done(_)));

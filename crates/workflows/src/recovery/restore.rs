@@ -19,8 +19,7 @@ pub(crate) enum Source<'a> {
         /// Number of the last order of the page before; empty for the first page.
         after: &'a str,
     },
-    /// A sweep: Redis has lost these orders and kept the rest. Orders that hold no units, or that Redis has again, are
-    /// skipped.
+    /// A sweep: Redis has lost these orders and kept the rest. Orders that Redis has again are skipped.
     Lost,
 }
 

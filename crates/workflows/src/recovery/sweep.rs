@@ -154,8 +154,7 @@ pub async fn expire<R: Redis, S: Sql>(
 }
 
 /// Applies one batch of an activity's changes that Redis has not confirmed, and restores orders that it has lost. A
-/// change is confirmed if Redis has it [`SETTLE_AFTER_MS`] later; one that Redis had to be told again is looked at once
-/// more. Returns how many orders were looked at, and how many Redis had not had.
+/// change is confirmed if Redis has had it for seconds by its own clock; any other is looked at once more. Returns how many orders were looked at, and how many Redis had not had.
 ///
 /// # Errors
 /// [`StoreError`]; the next sweep continues.
@@ -172,13 +171,12 @@ pub async fn settle<R: Redis, S: Sql>(
     for (transition, outcome) in transitions.iter().zip(outcomes) {
         match outcome {
             SettleOutcome::AlreadyApplied | SettleOutcome::Stale => confirmed.push(transition),
-            // The record of an order that holds no units expires; Redis has nothing to count.
-            SettleOutcome::NoRecord if !transition.state.live => confirmed.push(transition),
             SettleOutcome::NoRecord => lost.push(transition),
             SettleOutcome::Applied => {
                 settled += 1;
                 repeated.push(transition);
             }
+            SettleOutcome::Recent => repeated.push(transition),
             // A rebuild is at work, or the epoch has changed: the row is read again.
             SettleOutcome::Fenced => repeated.push(transition),
         }
@@ -190,7 +188,7 @@ pub async fn settle<R: Redis, S: Sql>(
     Ok((transitions.len(), settled))
 }
 
-/// Restores orders that hold units and that Redis has lost. Returns how many.
+/// Restores orders that Redis has lost. Returns how many.
 async fn restore_lost<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,

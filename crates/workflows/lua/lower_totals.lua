@@ -1,0 +1,34 @@
+-- Lowers totals before the ledger has them, if the units are neither held nor sold (C7).
+--
+-- Nothing else of the gate changes: another operator may have changed it since the activity was read. `lowered` is the
+-- version that the ledger is about to get. Until the gate has that version too, no warm-up raises the totals, and a
+-- sweep finds that the change was not saved.
+--
+-- KEYS  1 gate, 2 orders (stream), 3 queue, 4 stats
+-- ARGV  1 key prefix, 2 version, 3 the ledger's epoch, then for each SKU: id, total
+-- Reply done | stale (the gate has this version or a later one, or a later epoch) | missing (no complete gate of this
+--       epoch, or no stock: rebuild) | below, SKU (its total would be below what is held and sold; nothing was changed)
+
+local prefix, version, ledger_epoch = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local gate = redis.call('HMGET', KEYS[1], 'epoch', 'version', 'restoring', 'lowered')
+local epoch = tonumber(gate[1] or 0)
+if epoch == 0 or epoch < ledger_epoch or gate[3] then return { 'missing' } end
+if epoch > ledger_epoch or math.max(tonumber(gate[2] or 0), tonumber(gate[4] or 0)) >= version then
+  return { 'stale' }
+end
+local plan = {}
+for i = 4, #ARGV, 2 do
+  local sku, total = ARGV[i], tonumber(ARGV[i + 1])
+  local before = tonumber(redis.call('HGET', KEYS[1], 'total:' .. sku) or 0)
+  local stock, left, expected_left = read_stock(prefix, sku)
+  if not stock then return { 'missing' } end
+  if expected_left - (before - total) < 0 then return { 'below', sku } end
+  plan[#plan + 1] = { stock = stock, left = math.max(0, left - (before - total)), sku = sku, total = ARGV[i + 1] }
+end
+for _, entry in ipairs(plan) do
+  redis.call('HSET', KEYS[1], 'total:' .. entry.sku, entry.total)
+  set_stock(entry.stock, entry.left)
+end
+local time = redis.call('TIME')
+redis.call('HSET', KEYS[1], 'lowered', version, 'changed_at', time[1] * 1000 + math.floor(time[2] / 1000))
+return { 'done' }
