@@ -2,14 +2,15 @@
 -- gate. A repeated call changes nothing.
 --
 -- KEYS  1 gate, 2 stats, 3 queue, 4 orders (stream), 5 winners, 6 index
--- ARGV  1 key prefix, 2 epoch of this rebuild
--- Reply done, orders restored | fenced (a later rebuild has started)
+-- ARGV  1 key prefix, 2 epoch of this rebuild, 3 number of the last order restored
+-- Reply done, orders restored | fenced (a later rebuild has started, or Redis has lost restored orders: continue)
 
 local prefix = ARGV[1]
-local gate = redis.call('HMGET', KEYS[1], 'epoch', 'restoring', 'keep_until', 'skus', 'restored')
+local gate = redis.call('HMGET', KEYS[1], 'epoch', 'restoring', 'keep_until', 'skus', 'restored', 'restored_after')
 if gate[1] ~= ARGV[2] then return { 'fenced' } end
 local done = { 'done', tonumber(gate[5] or 0) }
 if not gate[2] then return done end
+if (gate[6] or '') ~= ARGV[3] then return { 'fenced' } end
 for sku in string.gmatch(gate[4] or '', '%S+') do
   local total = tonumber(redis.call('HGET', KEYS[1], 'total:' .. sku))
   local counts = redis.call('HMGET', KEYS[2], 'held:' .. sku, 'sold:' .. sku)

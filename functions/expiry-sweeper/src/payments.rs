@@ -36,6 +36,9 @@ pub async fn run_round(
         let fields = [("order_no", order_no.to_string().into()), ("because", reason.as_str().into())];
         log::error("the payment provider does not say; it is asked again", &fields);
     }
+    for (order_no, error) in outcome.failures {
+        report.add_failure(order_no.activity(), error);
+    }
     let refunds = refunds::send_due(&SpinRedis, ledger, &provider, now, MAX_REFUNDS).await?;
     for refund in &refunds.failed {
         let fields = [("order_no", refund.order_no.as_str().into()), ("because", refund.reason.as_str().into())];

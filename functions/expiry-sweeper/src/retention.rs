@@ -2,6 +2,8 @@
 //!
 //! Also removes ended activities from the set of activities in Redis, so that sweeps no longer visit them.
 
+use std::time::Instant;
+
 use domain::time::Millis;
 use platform::{config, http::ApiError, ledger::SpinLedger, redis::SpinRedis};
 use workflows::{
@@ -9,6 +11,8 @@ use workflows::{
     ledger::{addresses, events, payments},
     recovery::{erasure, gates, report::Report, sweep::ERASE_LEASE_KEY},
 };
+
+use crate::budget::TIME_BUDGET;
 
 /// How often this runs, in milliseconds: the lease is not released but expires.
 const INTERVAL_MS: i64 = 10 * 60_000;
@@ -20,7 +24,7 @@ const BATCH: i64 = 1_000;
 const MAX_BATCHES: usize = 10;
 
 /// Maximum number of batches of old orders in one sweep.
-const MAX_ORDER_BATCHES: usize = 50;
+const MAX_ORDER_BATCHES: usize = 10;
 
 const DAY_MS: i64 = 24 * 3_600 * 1_000;
 
@@ -31,7 +35,13 @@ const ADDRESS_DAYS: i64 = 30;
 const CALLBACK_DAYS: i64 = 30;
 
 /// Erases what is past its retention period, unless a sweep did so in the last 10 minutes.
-pub async fn erase(ledger: &SpinLedger, owner: &str, now: Millis, report: &mut Report) -> Result<(), ApiError> {
+/// Begins no batch of addresses, events or callbacks after the time budget, counted from `started`.
+pub async fn erase(
+    ledger: &SpinLedger,
+    owner: &str,
+    (now, started): (Millis, Instant),
+    report: &mut Report,
+) -> Result<(), ApiError> {
     if !lease::hold(&SpinRedis, ERASE_LEASE_KEY, owner, INTERVAL_MS).await? {
         return Ok(());
     }
@@ -44,7 +54,7 @@ pub async fn erase(ledger: &SpinLedger, owner: &str, now: Millis, report: &mut R
             + events::erase(ledger, now, BATCH).await?
             + payments::erase(ledger, callbacks_before, BATCH).await?;
         report.erased += erased;
-        if erased == 0 {
+        if erased == 0 || started.elapsed() >= TIME_BUDGET {
             break;
         }
     }

@@ -17,6 +17,7 @@ use serde_json::json;
 use spin_sdk::http::Method;
 use ulid::Ulid;
 use workflows::{
+    Sql,
     cache::listed_activities,
     ledger::leases::{self, Lease},
     recovery::{
@@ -43,16 +44,18 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
     };
     let mut run = SweepRun::new(ledger, lease, now);
     let result = run.run_steps(&owner).await;
-    leases::release(&run.ledger, &run.lease).await?;
+    for (activity, error) in &run.report.failures {
+        let fields = [("activity", activity.as_str().into()), ("because", error.to_string().into())];
+        log::error("a sweep left this activity to the next one", &fields);
+    }
+    run.ledger.forget_timeouts();
+    let released = leases::release(&run.ledger, &run.lease).await;
     result?;
+    released?;
     if events::switch_outbox(&run.ledger).await? {
         let step = Instant::now();
         events::deliver(&run.ledger, &owner, run.started, &mut run.report).await?;
         run.report.add_time("events", step);
-    }
-    for (activity, error) in &run.report.failures {
-        let fields = [("activity", activity.as_str().into()), ("because", error.to_string().into())];
-        log::error("a sweep left this activity to the next one", &fields);
     }
     let mut document = json!(run.report);
     document["swept"] = true.into();
@@ -82,14 +85,15 @@ impl SweepRun {
         let with_messages =
             gates::check_gates(&SpinRedis, &self.ledger, &activities, &secret, self.now, &mut self.report).await?;
         self.report.add_time("fence", step);
-        let time = (self.started, TIME_BUDGET);
+        // The rest of the time is for payments, which a backlog of orders must not keep waiting.
+        let time = (self.started, TIME_BUDGET * 6 / 10);
         let Self { ledger, lease, now, report, .. } = self;
         // Units are released before providers are called, because a provider may be slow.
         sweep::work_in_turns(&SpinRedis, ledger, lease, &with_messages, *now, time, report).await?;
         self.process_payments().await?;
-        if !self.report.more {
+        if self.started.elapsed() < TIME_BUDGET {
             let step = Instant::now();
-            retention::erase(&self.ledger, owner, self.now, &mut self.report).await?;
+            retention::erase(&self.ledger, owner, (self.now, self.started), &mut self.report).await?;
             self.report.add_time("erase", step);
         }
         // Last, and with time of its own: what other activities need comes first.

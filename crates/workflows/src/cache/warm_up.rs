@@ -22,7 +22,7 @@ use crate::{
 
 /// Milliseconds for which Redis keeps an activity's keys after its end or its last warm-up, whichever is later. Refunds
 /// still move units in that time.
-const RETENTION_AFTER_END_MS: i64 = 7 * 24 * 3_600 * 1_000;
+pub(crate) const RETENTION_AFTER_END_MS: i64 = 7 * 24 * 3_600 * 1_000;
 
 /// Result of a warm-up.
 #[derive(Debug, Clone, PartialEq, Eq)]

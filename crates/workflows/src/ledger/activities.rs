@@ -9,7 +9,7 @@ use domain::{
 };
 
 use super::row_reader::RowReader;
-use crate::ports::{Sql, SqlValue, StoreError};
+use crate::ports::{Dialect, Sql, SqlValue, StoreError};
 
 /// An activity as the ledger has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,20 +81,28 @@ pub struct ExpectedGate {
     pub per_user: i64,
     /// When the activity was last changed.
     pub changed_at: Millis,
-    /// Live units of each SKU.
+    /// Live units of each limited SKU; empty if the activity is not listed in Redis.
     pub live_units: Vec<(SkuId, i64)>,
 }
 
-/// Loads what the ledger expects of the gate of every activity that is not a draft.
+/// Loads what the ledger expects of the gate of every activity that is not a draft, and the units of those in `listed`.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn expected_gates<S: Sql>(sql: &S, now: Millis) -> Result<Vec<ExpectedGate>, StoreError> {
+pub async fn expected_gates<S: Sql>(
+    sql: &S,
+    listed: &[ActivityId],
+    now: Millis,
+) -> Result<Vec<ExpectedGate>, StoreError> {
     let statement = include_str!("../../sql/queries/activities/expected_gates.sql");
     let rows = sql.run(statement, vec![now.0.into()]).await?;
     let mut live_units: HashMap<ActivityId, Vec<_>> = HashMap::new();
-    let statement = "SELECT activity, sku, live FROM skus WHERE total >= 0";
-    for row in sql.run(statement, Vec::new()).await? {
+    let json_values = match sql.dialect() {
+        Dialect::Sqlite => "SELECT value FROM json_each(?1)",
+        Dialect::Postgres => "SELECT jsonb_array_elements_text((?1::text)::jsonb)",
+    };
+    let statement = format!("SELECT activity, sku, live FROM skus WHERE total >= 0 AND activity IN ({json_values})");
+    for row in sql.run(&statement, vec![serde_json::json!(listed).to_string().into()]).await? {
         let mut row = RowReader::new(row);
         let activity = row.parse(ActivityId::parse)?;
         live_units.entry(activity).or_default().push((row.parse(SkuId::parse)?, row.int()?));

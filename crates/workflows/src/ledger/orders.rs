@@ -468,3 +468,17 @@ pub async fn set_unsettled_since<S: Sql>(
     let params = vec![serde_json::Value::from(rows).to_string().into(), since.0.into(), before.0.into()];
     sql.run(&statement, params).await.map(|_| ())
 }
+
+/// Marks orders of which Redis may have an older state, whatever has changed them since they were loaded.
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn mark_unsettled<S: Sql>(sql: &S, orders: &[&OrderNo], since: Millis) -> Result<(), StoreError> {
+    let order_numbers: Vec<_> = orders.iter().map(ToString::to_string).collect();
+    let json_values = match sql.dialect() {
+        Dialect::Sqlite => "SELECT value FROM json_each(?1)",
+        Dialect::Postgres => "SELECT jsonb_array_elements_text((?1::text)::jsonb)",
+    };
+    let statement = format!("UPDATE orders SET unsettled_since = ?2 WHERE order_no IN ({json_values})");
+    sql.run(&statement, vec![json!(order_numbers).to_string().into(), since.0.into()]).await.map(|_| ())
+}

@@ -66,7 +66,14 @@ pub async fn send_due<R: Redis, S: Sql, P: Provider>(
         report.failed.push(FailedAttempt { order_no: refund.order_no, reason: PAYMENT_ID_LOST.to_owned() });
     }
     for (refund, result) in due.iter().zip(results) {
-        report.failed.extend(record_result(redis, sql, refund, result, now).await?);
+        sql.forget_timeouts();
+        match record_result(redis, sql, refund, result, now).await {
+            Ok(failed) => report.failed.extend(failed),
+            // The refund is claimed again later, and sent as the same request.
+            Err(error) => {
+                report.failed.push(FailedAttempt { order_no: refund.order_no.clone(), reason: error.to_string() });
+            }
+        }
     }
     Ok(report)
 }

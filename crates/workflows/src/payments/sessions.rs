@@ -10,7 +10,7 @@ use crate::{
     ledger::sessions::{self, DueSession},
     payments::{
         callbacks, commands,
-        provider::{Provider, SessionStatus},
+        provider::{Provider, ProviderError, SessionStatus},
     },
     ports::{Redis, Sql, StoreError},
 };
@@ -22,12 +22,14 @@ pub struct CloseReport {
     pub queried: usize,
     /// Orders whose session the provider gave no usable answer for, with the error.
     pub unanswered: Vec<(OrderNo, String)>,
+    /// Orders that a store failed on.
+    pub failures: Vec<(OrderNo, StoreError)>,
 }
 
 /// Ends up to `limit` sessions of orders that are due or released, concurrently.
 ///
 /// # Errors
-/// Any [`StoreError`]: the remaining sessions are claimed again later.
+/// [`StoreError`] of the ledger, on claiming the sessions. A session that a store fails on is claimed again later.
 pub async fn close_due<R: Redis, S: Sql, P: Provider>(
     redis: &R,
     sql: &S,
@@ -37,35 +39,48 @@ pub async fn close_due<R: Redis, S: Sql, P: Provider>(
 ) -> Result<CloseReport, StoreError> {
     let due = sessions::claim_due(sql, now, limit).await?;
     let results = join_all(due.iter().map(|due| provider.close_session(&due.id))).await;
-    let mut report = CloseReport { queried: due.len(), unanswered: Vec::new() };
-    for (DueSession { order_no, id: session_id }, result) in due.iter().zip(results) {
-        match result {
-            Ok(SessionStatus::Unpaid) => commands::session_ended(redis, sql, order_no, session_id).await?,
-            // Handled like the provider's callback of the same payment.
-            Ok(SessionStatus::Paid { payment_id, money }) => {
-                let callback = ProviderCallback {
-                    id: format!("answer_{session_id}"),
-                    kind: "payment.succeeded".to_owned(),
-                    order_no: order_no.to_string(),
-                    payment_id,
-                    money,
-                    ..ProviderCallback::default()
-                };
-                match callbacks::apply(redis, sql, &callback, now).await {
-                    // The callback is recorded and applied after the rebuild; other sessions are not blocked.
-                    Err(StoreError::Rebuilding) => {}
-                    other => other.map(|_| ())?,
-                }
-                sessions::close(sql, order_no, session_id).await?;
-            }
-            Ok(SessionStatus::Processing) => {
-                sessions::record_unresolved(sql, order_no, session_id, "the money is on its way").await?
-            }
-            Err(error) => {
-                sessions::record_unresolved(sql, order_no, session_id, &error.message).await?;
-                report.unanswered.push((order_no.clone(), error.message));
-            }
+    let mut report = CloseReport { queried: due.len(), ..CloseReport::default() };
+    for (due, result) in due.into_iter().zip(results) {
+        sql.forget_timeouts();
+        if let Err(ProviderError { message, .. }) = &result {
+            report.unanswered.push((due.order_no.clone(), message.clone()));
+        }
+        if let Err(error) = apply_answer(redis, sql, &due, result, now).await {
+            report.failures.push((due.order_no, error));
         }
     }
     Ok(report)
+}
+
+/// Applies what the provider said about a session.
+async fn apply_answer<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    DueSession { order_no, id: session_id }: &DueSession,
+    answer: Result<SessionStatus, ProviderError>,
+    now: Millis,
+) -> Result<(), StoreError> {
+    match answer {
+        Ok(SessionStatus::Unpaid) => commands::session_ended(redis, sql, order_no, session_id).await,
+        // Handled like the provider's callback of the same payment.
+        Ok(SessionStatus::Paid { payment_id, money }) => {
+            let callback = ProviderCallback {
+                id: format!("answer_{session_id}"),
+                kind: "payment.succeeded".to_owned(),
+                order_no: order_no.to_string(),
+                payment_id,
+                money,
+                ..ProviderCallback::default()
+            };
+            match callbacks::apply(redis, sql, &callback, now).await {
+                // The callback is recorded and applied after the rebuild.
+                Ok(_) | Err(StoreError::Rebuilding) => sessions::close(sql, order_no, session_id).await,
+                Err(error) => Err(error),
+            }
+        }
+        Ok(SessionStatus::Processing) => {
+            sessions::record_unresolved(sql, order_no, session_id, "the money is on its way").await
+        }
+        Err(error) => sessions::record_unresolved(sql, order_no, session_id, &error.message).await,
+    }
 }

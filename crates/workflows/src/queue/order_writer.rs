@@ -7,7 +7,11 @@
 //! An order fails only if the ledger refuses that very order. After any other error its message stays in the stream
 //! (D8).
 
-use std::{collections::HashMap, ops::AddAssign, time::Instant};
+use std::{
+    collections::HashMap,
+    ops::AddAssign,
+    time::{Duration, Instant},
+};
 
 use domain::{ids::ActivityId, order::OrderStatus, time::Millis};
 use futures::future::join;
@@ -38,6 +42,9 @@ pub const MAX_DELIVERIES: i64 = 5;
 
 /// Messages whose insert may fail when [`write_reclaimed`] writes them alone; the rest waits for the next call.
 const MAX_FAILED_ALONE: usize = 8;
+
+/// How long one call writes messages alone: each may wait for a ledger that does not answer.
+const MAX_TIME_ALONE: Duration = Duration::from_secs(5);
 
 /// Reason of a dead letter: the ledger has no units of the SKU left. `lua/settle.lua` compares this word.
 pub(crate) const NO_ROOM: &str = "no_room_in_ledger";
@@ -107,6 +114,7 @@ pub async fn write_reclaimed<R: Redis, S: Sql>(
     let (mut exhausted, retryable): (Vec<_>, Vec<_>) =
         messages.into_iter().partition(|message| exhausted.contains(&message.stream_id));
     let retried = write_messages(redis, sql, activity, &retryable, now).await;
+    sql.forget_timeouts();
     let mut report = match write_messages(redis, sql, activity, &exhausted, now).await {
         Ok(report) => report,
         Err(_) => {
@@ -127,12 +135,14 @@ async fn write_each_alone<R: Redis, S: Sql>(
     now: Millis,
 ) -> WriteReport {
     let (mut report, mut failed_alone) = (WriteReport::default(), 0);
+    let started = Instant::now();
     for (index, message) in messages.iter().enumerate() {
+        sql.forget_timeouts();
         match write_messages(redis, sql, activity, std::slice::from_ref(message), now).await {
             Ok(written) => report += written,
             Err(_) => failed_alone += 1,
         }
-        if failed_alone == MAX_FAILED_ALONE {
+        if failed_alone == MAX_FAILED_ALONE || started.elapsed() > MAX_TIME_ALONE {
             failed_alone += messages.len() - index - 1;
             break;
         }

@@ -4,14 +4,18 @@
 //! own turns: one whose stores fail is left to the next sweep, and the others go on.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeSet, HashSet, VecDeque},
     time::{Duration, Instant},
 };
 
-use domain::{ids::ActivityId, time::Millis};
+use domain::{
+    ids::{ActivityId, OrderNo},
+    time::Millis,
+};
 use futures::future::join_all;
 
 use crate::{
+    cache::warm_up::RETENTION_AFTER_END_MS,
     keys::Keys,
     ledger::{
         activities,
@@ -26,7 +30,7 @@ use crate::{
         restore::{Source, restore},
     },
     reply::Reply,
-    settle::{SettleOutcome, Transition, apply_transitions},
+    settle::{self, SettleOutcome, Transition, apply_transitions},
 };
 
 /// The lease in the ledger under which sweepers work (G3).
@@ -80,6 +84,7 @@ pub async fn work_in_turns<R: Redis, S: Sql>(
     let due = activities::list_with_due_orders(sql, now, now.plus(-SETTLE_AFTER_MS)).await?;
     let with_work: BTreeSet<_> = due.into_iter().chain(queued.iter().cloned()).collect();
     let mut waiting = VecDeque::from(rotate_after(with_work.into_iter().collect(), &lease.resume_after));
+    let mut last_renewal = Instant::now();
     while let Some(activity) = waiting.pop_front() {
         if started.elapsed() >= budget {
             report.more = true;
@@ -89,7 +94,8 @@ pub async fn work_in_turns<R: Redis, S: Sql>(
         let turn_started = Instant::now();
         sql.forget_timeouts();
         let result = loop {
-            match work_once(redis, sql, &activity, time_since(now, started), Some(&*lease), report).await {
+            let (has_messages, now) = (queued.contains(&activity), time_since(now, started));
+            match work_once(redis, sql, &activity, has_messages, now, Some(&*lease), report).await {
                 Ok(true) if turn_started.elapsed() < TURN => {}
                 result => break result,
             }
@@ -100,6 +106,10 @@ pub async fn work_in_turns<R: Redis, S: Sql>(
             Err(error) => report.add_failure(&activity, error),
         }
         sql.forget_timeouts();
+        if last_renewal.elapsed() < TURN && !waiting.is_empty() {
+            continue;
+        }
+        last_renewal = Instant::now();
         if !leases::renew(sql, lease, time_since(now, started).plus(LEASE_MS)).await? {
             report.more = true;
             return Ok(());
@@ -108,7 +118,8 @@ pub async fn work_in_turns<R: Redis, S: Sql>(
     Ok(())
 }
 
-/// Writes, expires and settles one batch each of an activity. Returns whether there may be more.
+/// Writes one batch of an activity's messages if it `has_messages`; expires and settles one batch each of its orders.
+/// Returns whether there may be more.
 ///
 /// # Errors
 /// [`StoreError`]; what was begun is finished by the next sweep.
@@ -116,13 +127,19 @@ pub async fn work_once<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     activity: &ActivityId,
+    has_messages: bool,
     now: Millis,
     lease: Option<&Lease>,
     report: &mut Report,
 ) -> Result<bool, StoreError> {
     let step = Instant::now();
-    let may_have_messages = drain_batch(redis, sql, activity, now, report).await?;
+    let drained = if has_messages { drain_batch(redis, sql, activity, now, report).await } else { Ok(false) };
     report.add_time("drain", step);
+    // A message that cannot be written delays no expiry. A ledger that does not answer would only be waited for again.
+    if drained.is_err() && step.elapsed() > TURN {
+        return drained;
+    }
+    sql.forget_timeouts();
     let step = Instant::now();
     let expired = expire(redis, sql, activity, now, lease).await?;
     report.add_time("expire", step);
@@ -132,7 +149,7 @@ pub async fn work_once<R: Redis, S: Sql>(
     report.add_time("settle", step);
     report.settled += settled;
     let full = |count: usize| count as i64 == ORDER_BATCH_SIZE;
-    Ok(may_have_messages || full(expired) || full(examined))
+    Ok(drained? || full(expired) || full(examined))
 }
 
 /// Expires one batch of an activity's orders whose time to pay is over at `now`, and settles them; none if `lease` was
@@ -154,7 +171,8 @@ pub async fn expire<R: Redis, S: Sql>(
 }
 
 /// Applies one batch of an activity's changes that Redis has not confirmed, and restores orders that it has lost. A
-/// change is confirmed if Redis has had it for seconds by its own clock; any other is looked at once more. Returns how many orders were looked at, and how many Redis had not had.
+/// change is confirmed if Redis has had it for seconds by its own clock; any other is looked at once more. Returns how
+/// many orders were looked at, and how many Redis had not had.
 ///
 /// # Errors
 /// [`StoreError`]; the next sweep continues.
@@ -170,36 +188,46 @@ pub async fn settle<R: Redis, S: Sql>(
     let (mut confirmed, mut repeated, mut lost, mut settled) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for (transition, outcome) in transitions.iter().zip(outcomes) {
         match outcome {
-            SettleOutcome::AlreadyApplied | SettleOutcome::Stale => confirmed.push(transition),
+            SettleOutcome::AlreadyApplied | SettleOutcome::Stale | SettleOutcome::NoGate => confirmed.push(transition),
             SettleOutcome::NoRecord => lost.push(transition),
             SettleOutcome::Applied => {
                 settled += 1;
                 repeated.push(transition);
             }
-            SettleOutcome::Recent => repeated.push(transition),
-            // A rebuild is at work, or the epoch has changed: the row is read again.
-            SettleOutcome::Fenced => repeated.push(transition),
+            // While a rebuild is at work, or after the epoch has changed, the row is read again.
+            SettleOutcome::Recent | SettleOutcome::Fenced => repeated.push(transition),
         }
     }
-    settled += restore_lost(redis, sql, activity, &lost).await?;
-    repeated.extend(lost);
+    for batch in lost.chunks(settle::BATCH_SIZE) {
+        let (restored, expired) = restore_lost(redis, sql, activity, batch, now).await?;
+        settled += restored;
+        confirmed.extend(batch.iter().filter(|lost| expired.contains(&lost.order_no)));
+    }
     orders::set_unsettled_since(sql, &confirmed, before, Millis(0)).await?;
     orders::set_unsettled_since(sql, &repeated, before, now).await?;
     Ok((transitions.len(), settled))
 }
 
-/// Restores orders that Redis has lost. Returns how many.
+/// Restores orders that Redis has lost. Returns how many, and those whose records have expired: Redis still counts
+/// their units, so they are not restored. A record expires a week after the activity's end at the earliest.
 async fn restore_lost<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     activity: &ActivityId,
-    lost: &[&Transition],
-) -> Result<usize, StoreError> {
-    let Some(first) = lost.first() else { return Ok(0) };
-    let order_numbers: Vec<_> = lost.iter().map(|transition| &transition.order_no).collect();
+    missing: &[&Transition],
+    now: Millis,
+) -> Result<(usize, HashSet<OrderNo>), StoreError> {
+    let order_numbers: Vec<_> = missing.iter().map(|transition| &transition.order_no).collect();
     let rows = orders::load_many(sql, &order_numbers).await?;
-    let reply = restore(redis, activity, first.state.epoch, Source::Lost, &rows).await?;
-    Ok(reply.restored as usize)
+    let oldest = now.plus(-RETENTION_AFTER_END_MS);
+    let (lost, expired): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.order.created_at > oldest);
+    let expired = expired.into_iter().map(|row| row.order.order_no).collect();
+    let Some(first) = lost.first() else { return Ok((0, expired)) };
+    let reply = restore(redis, activity, first.epoch, Source::Lost, &lost).await?;
+    // Whatever changed these orders since they were loaded, the next sweep compares them again.
+    let order_numbers: Vec<_> = lost.iter().map(|row| &row.order.order_no).collect();
+    orders::mark_unsettled(sql, &order_numbers, now).await?;
+    Ok((reply.restored as usize, expired))
 }
 
 /// Counts what is left at `now`.

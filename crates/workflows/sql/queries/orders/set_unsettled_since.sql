@@ -4,5 +4,5 @@ FROM {json_rows}
 WHERE order_no = {order_no}
   AND status = {status}
   AND pay_by = {pay_by}
-  AND unsettled_since > 0
+  AND unsettled_since + 0 > 0
   AND unsettled_since <= CAST(?3 AS BIGINT)
