@@ -150,7 +150,9 @@ impl AofSizeRecorder {
         Self { sizes, stop, file }
     }
 
-    /// Truncates the file to a random size between that of one second ago and the current one.
+    /// Truncates the file to a random size between that of one second ago and the current one, and to the end of a
+    /// script: Redis 7.0 leaves the `MULTI` of a torn script in the file, and at its next start but one applies a part of
+    /// the script.
     fn truncate_last_second(&self, rng: &mut Rng) {
         let now = fs::metadata(&self.file).expect("the file").len();
         let second_ago = Instant::now() - Duration::from_secs(1);
@@ -158,6 +160,13 @@ impl AofSizeRecorder {
         let then = sizes.iter().find(|(at, _)| *at >= second_ago).map_or(now, |(_, size)| *size);
         let file = fs::OpenOptions::new().write(true).open(&self.file).expect("the file");
         file.set_len(rng.u64(then.min(now)..=now)).expect("cut");
+        let kept = fs::read(&self.file).expect("the file");
+        let last = |command: &[u8]| kept.windows(command.len()).rposition(|window| window == command);
+        if let Some(multi) = last(b"*1\r\n$5\r\nMULTI\r\n")
+            && last(b"*1\r\n$4\r\nEXEC\r\n").is_none_or(|exec| exec < multi)
+        {
+            file.set_len(multi as u64).expect("cut");
+        }
     }
 }
 
