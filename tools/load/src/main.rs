@@ -61,11 +61,23 @@ fn run_bench(mut options: bench::Options) -> Result<u8> {
     if let Some(spawned_app) = &spawned_app {
         spawned_app.configure(&mut options.target);
     }
-    let report = single_threaded_runtime()?.block_on(bench::run(options, spawned_app.as_ref())).inspect_err(|_| {
+    let print_output = |_: &anyhow::Error| {
         if let Some(spawned_app) = &spawned_app {
             eprintln!("{}", spawned_app.output());
         }
-    })?;
+    };
+    if let (Some(spawned_app), Some(_)) = (&spawned_app, &options.growth) {
+        let growth = bench::growth::run(&options, spawned_app);
+        let report = single_threaded_runtime()?.block_on(growth).inspect_err(print_output)?;
+        println!("{}", report.text());
+        if let Some(directory) = directory {
+            report.write(&directory)?;
+            println!("The whole report: {} and an SVG for each dimension", directory.join("growth.json").display());
+        }
+        return Ok(report.exit_code());
+    }
+    let report =
+        single_threaded_runtime()?.block_on(bench::run(options, spawned_app.as_ref())).inspect_err(print_output)?;
     println!("{}", report.text());
     if let Some(directory) = directory {
         report.write(&directory)?;

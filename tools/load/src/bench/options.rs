@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 
+use super::growth::Dimension;
 use crate::target::TargetOptions;
 
 /// Measures an app: requests per second, each as a ratio to hello world in the same run.
@@ -41,11 +42,23 @@ pub struct Options {
     #[arg(long)]
     pub endurance: bool,
 
+    /// Without --url: measure instead how the cost of requests changes as these grow [default: all of them]
+    #[arg(long, value_enum, value_name = "DIMENSION", num_args = 0..)]
+    pub growth: Option<Vec<Dimension>>,
+
+    /// With --growth: orders in the largest sale
+    #[arg(long, default_value_t = 1_000_000)]
+    pub growth_orders: usize,
+
+    /// With --growth: the highest number of open activities
+    #[arg(long, default_value_t = 1_000)]
+    pub growth_activities: usize,
+
     /// Without --url: run the existing build, build nothing
     #[arg(long)]
     pub no_build: bool,
 
-    /// Directory for `bench.json`
+    /// Directory for `bench.json`, or for `growth.json` and an SVG for each dimension
     #[arg(long)]
     pub report: Option<PathBuf>,
 }
@@ -55,6 +68,7 @@ impl Options {
     pub fn validate(&self) -> Result<()> {
         ensure!(self.seconds > 0.0 && self.rounds > 0, "--seconds and --rounds must be above 0");
         ensure!(self.reserves >= u32::from(self.connections), "--reserves must be at least --connections");
+        ensure!(self.growth.is_none() || self.target.url.is_none(), "--growth starts its own app: leave out --url");
         ensure!(self.hello_path.starts_with('/'), "--hello-path must begin with /");
         Ok(())
     }

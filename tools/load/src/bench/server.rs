@@ -2,6 +2,9 @@
 //!
 //! One socket per connection, one request at a time.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
@@ -11,10 +14,11 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-/// Address of the measured server.
+/// Addresses of the measured app processes.
 #[derive(Debug, Clone)]
 pub struct Server {
-    address: String,
+    addresses: Vec<String>,
+    next_connection: Arc<AtomicUsize>,
     host: HeaderValue,
 }
 
@@ -29,16 +33,24 @@ impl Server {
         let authority = uri.authority().with_context(|| format!("{url} names no host"))?;
         let port = authority.port_u16().unwrap_or(80);
         Ok(Self {
-            address: format!("{}:{port}", authority.host()),
+            addresses: vec![format!("{}:{port}", authority.host())],
+            next_connection: Arc::default(),
             host: HeaderValue::from_str(authority.as_str()).context("a host name that no header may carry")?,
         })
     }
 
+    /// Adds the process at another `http://` URL. Each connection goes to the next process.
+    pub fn add_process(&mut self, url: &str) -> Result<()> {
+        self.addresses.extend(Self::new(url)?.addresses);
+        Ok(())
+    }
+
     /// Opens a connection.
     pub async fn connect(&self) -> Result<SendRequest<Full<Bytes>>> {
-        let socket = TcpStream::connect(&self.address)
+        let address = &self.addresses[self.next_connection.fetch_add(1, Ordering::Relaxed) % self.addresses.len()];
+        let socket = TcpStream::connect(address)
             .await
-            .with_context(|| format!("nothing answers at {}: start the app with scripts/up", self.address))?;
+            .with_context(|| format!("nothing answers at {address}: start the app with scripts/up"))?;
         socket.set_nodelay(true)?;
         let (sender, connection) = http1::handshake(TokioIo::new(socket)).await?;
         // When the connection ends, the sender returns an error.

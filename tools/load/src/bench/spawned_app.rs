@@ -1,9 +1,10 @@
 //! An app that the benchmark builds, starts with fresh data, and stops at the end.
 
 use anyhow::Result;
+use dev::app::{App, Settings};
 use dev::engine::Engine;
 use dev::test_stack::TestStack;
-use dev::{build, root};
+use dev::{build, ports, root};
 use nix::sys::signal::Signal;
 
 use crate::target::TargetOptions;
@@ -45,6 +46,25 @@ impl SpawnedApp {
     /// Memory that the app's Redis uses, in bytes.
     pub fn redis_memory(&self) -> Result<u64> {
         self.app.redis.used_memory()
+    }
+
+    /// Starts another app process with the same stores. With SQLite it shares all files; with PostgreSQL it has its own
+    /// key-value store, as on another machine.
+    pub fn start_another_process(&self, number: usize) -> Result<App> {
+        let settings = self.app.app.settings().clone();
+        let directory = match self.uses_postgres() {
+            true => self.app.temp_dir.path().join(format!("state-{number}")),
+            false => settings.directory.clone(),
+        };
+        let listen = ([127, 0, 0, 1], ports::pick_unused()?).into();
+        let mut app = App::start(Settings { directory, listen, ..settings })?;
+        app.wait_until_ready()?;
+        Ok(app)
+    }
+
+    /// URL of the app's Redis.
+    pub fn redis_url(&self) -> String {
+        self.app.redis.url()
     }
 
     /// Whether the ledger is PostgreSQL.

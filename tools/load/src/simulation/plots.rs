@@ -2,25 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Result, anyhow};
-use plotters::prelude::*;
-
 use super::report::Report;
 use crate::meter::{Step, StepSummary};
-
-const SIZE: (u32, u32) = (900, 300);
-/// Distinguishable with red-green colour blindness.
-const COLORS: [RGBColor; 6] = [
-    RGBColor(0, 90, 181),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 130, 100),
-    RGBColor(150, 60, 140),
-    RGBColor(90, 90, 90),
-    RGBColor(0, 0, 0),
-];
-
-/// Name and points of a line: seconds since the opening, and a value.
-type Series = (String, Vec<(f64, f64)>);
+use crate::plot::{Series, XAxis};
+use anyhow::Result;
 
 /// Responses to reservations per timeline bucket, by label.
 pub fn responses(report: &Report) -> Result<String> {
@@ -79,41 +64,7 @@ fn contiguous<T>(timeline: &BTreeMap<u64, T>) -> impl Iterator<Item = (u64, Opti
 }
 
 fn draw(title: &str, unit: &str, series: &[Series]) -> Result<String> {
-    let points = || series.iter().flat_map(|(_, points)| points);
-    let (from, to) = points().fold((0.0_f64, 1.0_f64), |(from, to), (at, _)| (from.min(*at), to.max(*at)));
-    let max_y = points().fold(1.0_f64, |max_y, (_, value)| max_y.max(*value)) * 1.05;
-    let mut svg = String::new();
-    render(&mut svg, title, unit, series, (from, to, max_y))
-        .map_err(|error| anyhow!("cannot draw {title}: {error}"))?;
-    Ok(svg)
-}
-
-fn render(
-    svg: &mut String,
-    title: &str,
-    unit: &str,
-    series: &[Series],
-    (from, to, max_y): (f64, f64, f64),
-) -> Result<(), Box<dyn std::error::Error>> {
-    let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-    area.fill(&WHITE)?;
-    let mut chart = ChartBuilder::on(&area)
-        .caption(title, ("sans-serif", 18))
-        .margin(10)
-        .x_label_area_size(40)
-        .y_label_area_size(60)
-        .build_cartesian_2d(from..to, 0.0..max_y)?;
-    chart.configure_mesh().light_line_style(TRANSPARENT).x_desc("seconds since the opening").y_desc(unit).draw()?;
-    for (at, (name, points)) in series.iter().enumerate() {
-        let style = COLORS[at % COLORS.len()].stroke_width(2);
-        chart
-            .draw_series(LineSeries::new(points.iter().copied(), style))?
-            .label(name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], style));
-    }
-    chart.configure_series_labels().background_style(WHITE.mix(0.8)).border_style(BLACK.mix(0.3)).draw()?;
-    area.present()?;
-    Ok(())
+    crate::plot::draw(title, &XAxis { title: "seconds since the opening", labels: None }, unit, series)
 }
 
 #[cfg(test)]
