@@ -295,6 +295,9 @@ def statistics_and_events(caller, orders):
     stats = caller.call_admin("GET", "/activities/main/stats")
     assert stats["orders"] == {"paid": 1, "cancelled": 1, "refunded": 1}, stats
     assert caller.call_admin("GET", "/activities/main/audit")["ok"]
+    exported = caller.call_admin("GET", "/activities/main/orders?limit=2")
+    assert len(exported) == 2, exported
+    caller.call_admin("GET", "/activities/none/orders", expect="404 not_found")
     for what in ["stats", "audit"]:
         caller.call_admin("GET", f"/activities/none/{what}", expect="404 not_found")
     order = caller.call_admin("GET", "/orders/" + orders["refunded"][0])
