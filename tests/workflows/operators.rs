@@ -183,6 +183,28 @@ async fn a_reduction_that_only_redis_has_is_undone_by_the_sweeper() {
 }
 
 #[tokio::test]
+async fn a_reduction_raises_no_total_that_another_lowered_further() {
+    at_every_call(
+        async |ledger| new_fixture(ledger, 10, 5).await,
+        async |redis, sql, fixture| {
+            let restock =
+                operator(redis, &StoppingLedger(sql)).restock(&fixture.activity, &fixture.sku, -1, None).await;
+            assert!(!matches!(restock, Ok(OperationOutcome::Done(_))), "{restock:?}");
+        },
+        async |fixture| {
+            let lowered = fixture.operator().restock(&fixture.activity, &fixture.sku, -5, None).await.unwrap();
+            assert!(matches!(lowered, OperationOutcome::Done(_)), "{lowered:?}");
+        },
+        async |fixture, point| {
+            let left = fixture.redis.command("GET", vec![Keys::of(&fixture.activity).stock(&fixture.sku).into()]).await;
+            let left = Reply::new(left.unwrap()).int().unwrap();
+            assert!((4..=5).contains(&left), "{point}: {left}");
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn a_reduction_that_dies_undoes_no_pause() {
     at_every_call(
         async |ledger| new_fixture(ledger, 10, 5).await,

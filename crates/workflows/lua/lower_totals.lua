@@ -18,15 +18,20 @@ if epoch > ledger_epoch or math.max(tonumber(gate[2] or 0), tonumber(gate[4] or 
 end
 local plan = {}
 for i = 4, #ARGV, 2 do
-  local sku, total = ARGV[i], tonumber(ARGV[i + 1])
-  local before = tonumber(redis.call('HGET', KEYS[1], 'total:' .. sku) or 0)
-  local stock, left, expected_left = read_stock(prefix, sku)
-  if not stock then return { 'missing' } end
-  if expected_left - (before - total) < 0 then return { 'below', sku } end
-  plan[#plan + 1] = { stock = stock, left = math.max(0, left - (before - total)), sku = sku, total = ARGV[i + 1] }
+  local sku = ARGV[i]
+  local before = tonumber(redis.call('HGET', KEYS[1], 'total:' .. sku))
+  -- A SKU that the gate does not have yet has sold nothing.
+  if before then
+    local stock, left, expected_left = read_stock(prefix, sku)
+    if not stock then return { 'missing' } end
+    -- Another operator may have lowered the total further since the ledger was read.
+    local reduction = math.max(0, before - tonumber(ARGV[i + 1]))
+    if expected_left < reduction then return { 'below', sku } end
+    plan[#plan + 1] = { stock = stock, left = math.max(0, left - reduction), sku = sku, total = before - reduction }
+  end
 end
 for _, entry in ipairs(plan) do
-  redis.call('HSET', KEYS[1], 'total:' .. entry.sku, entry.total)
+  redis.call('HSET', KEYS[1], 'total:' .. entry.sku, string.format('%.0f', entry.total))
   set_stock(entry.stock, entry.left)
 end
 local time = redis.call('TIME')

@@ -35,7 +35,7 @@ for i = 6, #KEYS do
       'amount', arg(7), 'currency', arg(8), 'created_at', arg(9), 'pay_by', arg(10), 'paid_at', arg(11),
       'reason', arg(12), 'sequence', 0, 'ahead', 0, 'wait_ms', 0, 'epoch', epoch, 'checkout_url', arg(13),
       'settled_at', now)
-    if closed[status] then
+    if closed[status] and live ~= '1' then
       redis.call('EXPIRE', KEYS[i], closed_ttl)
     elseif keep_until then
       redis.call('PEXPIREAT', KEYS[i], keep_until)

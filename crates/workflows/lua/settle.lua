@@ -8,7 +8,7 @@
 --       state: their number, epoch, status, live ("1" if it holds units), pay_by (ms), paid_at (ms), reason, and the
 --       stream id of each ("" for none)
 -- Reply one word for each transition, separated by spaces: moved, same, recent (the same, since less than SETTLED_MS),
---       stale (Redis has a later state), absent (no record of this epoch), no_gate (no gate and no record), fenced
+--       stale (Redis has a later state), absent (no record of this epoch), fenced
 
 local call = redis.call
 local prefix, closed_ttl, group = ARGV[1], tonumber(ARGV[2]), ARGV[3]
@@ -77,7 +77,6 @@ local function settle(key, read_epoch, status, live, pay_by, paid_at, reason)
   local order = call('HMGET', key, 'status', 'live', 'sku', 'quantity', 'user', 'epoch', 'pay_by', 'settled_at')
   -- Without a gate there is no epoch to compare.
   if restoring or (epoch and epoch ~= read_epoch) then return 'fenced' end
-  if not order[1] and not epoch then return 'no_gate' end
   if not order[1] or (epoch and epoch ~= order[6]) then return 'absent' end
   if order[1] == status then
     -- Starting a payment moves the deadline, always to a later time.
@@ -115,7 +114,7 @@ local function settle(key, read_epoch, status, live, pay_by, paid_at, reason)
     call('HSET', key, 'status', status, 'live', live, 'pay_by', pay_by, 'paid_at', paid_at, 'reason', reason,
       'settled_at', now)
   end
-  if closed[status] then
+  if closed[status] and live ~= '1' then
     call('EXPIRE', key, closed_ttl)
   elseif keep_until then
     call('PEXPIREAT', key, keep_until)

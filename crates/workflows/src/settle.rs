@@ -69,8 +69,6 @@ pub enum SettleOutcome {
     Stale,
     /// Redis has no record of the order in this epoch.
     NoRecord,
-    /// Redis has neither the order nor a gate: it counts nothing, and a rebuild reads the ledger.
-    NoGate,
     /// Redis was rebuilt since the row was read, or is being rebuilt: read the row again and repeat.
     Fenced,
 }
@@ -122,7 +120,6 @@ pub async fn apply_transitions<R: Redis>(
                 "recent" => SettleOutcome::Recent,
                 "stale" => SettleOutcome::Stale,
                 "absent" => SettleOutcome::NoRecord,
-                "no_gate" => SettleOutcome::NoGate,
                 "fenced" => SettleOutcome::Fenced,
                 word => return Err(StoreError::Malformed(format!("settle answered {word:?}"))),
             });

@@ -162,9 +162,7 @@ pub async fn requeue<R: Redis, S: Sql>(
         bit_number(order_no.ulid()).to_string().into(),
     ];
     match REQUEUE.run(redis, script_keys, args).await?.text()?.as_str() {
-        // A repeated call finds what the first one queued.
-        "same" if letter.replayed_at >= letter.died_at => Ok(RequeueOutcome::Refused("same".to_owned())),
-        "queued" | "same" => {
+        "queued" => {
             let statement = "UPDATE dead_letters SET replayed_at = ?2 WHERE order_no = ?1";
             sql.run(statement, vec![order_no.to_string().into(), now.0.into()]).await?;
             redis.command("PUBLISH", vec![DOORBELL_CHANNEL.into(), order_no.activity().as_str().into()]).await?;

@@ -20,7 +20,7 @@ use crate::{
     ledger::{
         activities,
         leases::{self, Lease},
-        orders,
+        orders::{self, OrderRow},
         row_reader::RowReader,
     },
     ports::{Redis, Sql, StoreError},
@@ -188,7 +188,7 @@ pub async fn settle<R: Redis, S: Sql>(
     let (mut confirmed, mut repeated, mut lost, mut settled) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for (transition, outcome) in transitions.iter().zip(outcomes) {
         match outcome {
-            SettleOutcome::AlreadyApplied | SettleOutcome::Stale | SettleOutcome::NoGate => confirmed.push(transition),
+            SettleOutcome::AlreadyApplied | SettleOutcome::Stale => confirmed.push(transition),
             SettleOutcome::NoRecord => lost.push(transition),
             SettleOutcome::Applied => {
                 settled += 1;
@@ -208,8 +208,9 @@ pub async fn settle<R: Redis, S: Sql>(
     Ok((transitions.len(), settled))
 }
 
-/// Restores orders that Redis has lost. Returns how many, and those whose records have expired: Redis still counts
-/// their units, so they are not restored. A record expires a week after the activity's end at the earliest.
+/// Restores orders that Redis has lost. Returns how many, and those whose records have expired, which are not restored:
+/// Redis still counts their units, or has dropped the whole activity. The record of an order that holds units expires a
+/// week after the activity's end, or after a late payment, at the earliest.
 async fn restore_lost<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -220,7 +221,8 @@ async fn restore_lost<R: Redis, S: Sql>(
     let order_numbers: Vec<_> = missing.iter().map(|transition| &transition.order_no).collect();
     let rows = orders::load_many(sql, &order_numbers).await?;
     let oldest = now.plus(-RETENTION_AFTER_END_MS);
-    let (lost, expired): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.order.created_at > oldest);
+    let is_lost = |row: &OrderRow| row.order.created_at.max(row.order.paid_at.unwrap_or_default()) > oldest;
+    let (lost, expired): (Vec<_>, Vec<_>) = rows.into_iter().partition(is_lost);
     let expired = expired.into_iter().map(|row| row.order.order_no).collect();
     let Some(first) = lost.first() else { return Ok((0, expired)) };
     let reply = restore(redis, activity, first.epoch, Source::Lost, &lost).await?;
