@@ -292,11 +292,12 @@ async fn run_round(seed: u64, durability: Durability, recovery: Recovery, start:
                 "seed {seed}: a paid order has the status {status}"
             );
         }
-        let replayed = app.reserve(&activity, buyer, "a", 1).await;
-        if status != "failed" {
-            let replayed_order_no = replayed.is(202).text("order_no");
-            assert_eq!(replayed_order_no, order_no, "seed {seed}: a retry of a {status} order returned another order");
+        // The ledger has no order of a ticket that failed. If Redis has lost the failure, the ticket may still make one.
+        if status == "failed" {
+            continue;
         }
+        let replayed_order_no = app.reserve(&activity, buyer, "a", 1).await.is(202).text("order_no");
+        assert_eq!(replayed_order_no, order_no, "seed {seed}: a retry of a {status} order returned another order");
     }
     let accepted = acknowledged.iter().filter(|acknowledged| acknowledged.lock().unwrap().accepted.is_some()).count();
     println!("seed {seed}: {accepted} accepted, {lost} lost, Redis died {} times", redis_kills.len());
