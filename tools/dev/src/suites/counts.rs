@@ -1,24 +1,32 @@
-//! Counts passed and failed tests from the output of a test program.
+//! Counts the tests of a test program from its output, and those of a package from its source.
 
-use std::ops::AddAssign;
+use std::{fs, io, ops::AddAssign, path::Path};
 
-/// Number of passed and failed tests.
+/// Number of tests, by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Tests that passed.
     pub passed: u64,
     /// Tests that failed.
     pub failed: u64,
+    /// Rust tests that are run on request only, and were not.
+    pub ignored: u64,
 }
 
 impl AddAssign for Counts {
     fn add_assign(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
+        self.ignored += other.ignored;
     }
 }
 
 impl Counts {
+    /// One test that passed.
+    pub const PASSED: Self = Self { passed: 1, failed: 0, ignored: 0 };
+    /// One test that failed.
+    pub const FAILED: Self = Self { passed: 0, failed: 1, ignored: 0 };
+
     /// Parses the output of one program. A program that fails without reporting a failed test counts as one failure.
     pub fn parse(output: &str, succeeded: bool) -> Self {
         let mut counts = Self::default();
@@ -55,7 +63,8 @@ fn parse_libtest(line: &str) -> Option<Counts> {
             rest.split([' ', ';']).filter(|part| !part.is_empty()).rev().skip_while(move |part| *part != word);
         words.nth(1)?.parse().ok()
     };
-    Some(Counts { passed: number_before("passed")?, failed: number_before("failed")? })
+    let [passed, failed, ignored] = ["passed", "failed", "ignored"].map(number_before);
+    Some(Counts { passed: passed?, failed: failed?, ignored: ignored? })
 }
 
 /// Node's two reporters: `# pass 12` or `ℹ pass 12`, and the same with `fail` and `cancelled`.
@@ -64,32 +73,70 @@ fn parse_node(line: &str) -> Option<Counts> {
     let (word, number) = rest.split_once(' ')?;
     let number = number.parse().ok()?;
     match word {
-        "pass" => Some(Counts { passed: number, failed: 0 }),
-        "fail" | "cancelled" => Some(Counts { passed: 0, failed: number }),
+        "pass" => Some(Counts { passed: number, ..Counts::default() }),
+        "fail" | "cancelled" => Some(Counts { failed: number, ..Counts::default() }),
         _ => None,
     }
+}
+
+/// Counts the Rust tests in the source files below `directory`: functions with the attribute `test` or `tokio::test`.
+///
+/// # Errors
+/// If a file cannot be read.
+pub fn in_source(directory: &Path) -> io::Result<u64> {
+    let mut count = 0;
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            if !path.ends_with("node_modules") {
+                count += in_source(&path)?;
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            count += fs::read_to_string(&path)?.lines().filter(|line| is_test_attribute(line)).count() as u64;
+        }
+    }
+    Ok(count)
+}
+
+fn is_test_attribute(line: &str) -> bool {
+    let attribute = line.trim_start().strip_prefix("#[").map(|rest| rest.strip_prefix("tokio::").unwrap_or(rest));
+    attribute.and_then(|rest| rest.strip_prefix("test")).is_some_and(|rest| rest.starts_with([']', '(']))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn counts(passed: u64, failed: u64, ignored: u64) -> Counts {
+        Counts { passed, failed, ignored }
+    }
+
+    #[test]
+    fn tests_in_the_source_are_those_with_a_test_attribute() {
+        for line in ["#[test]", "    #[tokio::test]", "#[tokio::test(flavor = \"multi_thread\")]"] {
+            assert!(is_test_attribute(line), "{line}");
+        }
+        for line in ["#[cfg(test)]", "// #[test]", "#[tests]", "#[tokio::main]", "let text = \"#[test]\";"] {
+            assert!(!is_test_attribute(line), "{line}");
+        }
+    }
+
     #[test]
     fn counts_of_libtest_node_and_unittest_are_parsed() {
         let rust =
             "running 3 tests\n\ntest result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; 2 filtered out\n";
-        assert_eq!(Counts::parse(rust, false), Counts { passed: 12, failed: 3 });
+        assert_eq!(Counts::parse(rust, false), counts(12, 3, 1));
         let node = "# tests 9\n# pass 7\n# fail 1\n# cancelled 1\n# skipped 0\n# duration_ms 5.1\n";
-        assert_eq!(Counts::parse(node, false), Counts { passed: 7, failed: 2 });
+        assert_eq!(Counts::parse(node, false), counts(7, 2, 0));
         let python = "Ran 5 tests in 0.015s\n\nFAILED (failures=1, errors=1, skipped=1)\n";
-        assert_eq!(Counts::parse(python, false), Counts { passed: 3, failed: 2 });
-        assert_eq!(Counts::parse("Ran 1 test in 0.001s\n\nOK\n", true), Counts { passed: 1, failed: 0 });
-        assert_eq!(Counts::parse("ℹ tests 2\nℹ pass 2\nℹ fail 0\n", true), Counts { passed: 2, failed: 0 });
+        assert_eq!(Counts::parse(python, false), counts(3, 2, 0));
+        assert_eq!(Counts::parse("Ran 1 test in 0.001s\n\nOK\n", true), counts(1, 0, 0));
+        assert_eq!(Counts::parse("ℹ tests 2\nℹ pass 2\nℹ fail 0\n", true), counts(2, 0, 0));
     }
 
     #[test]
     fn a_crash_counts_as_one_failure() {
-        assert_eq!(Counts::parse("running 3 tests\n", false), Counts { passed: 0, failed: 1 });
+        assert_eq!(Counts::parse("running 3 tests\n", false), counts(0, 1, 0));
         assert_eq!(Counts::parse("test result: ok. 2 passed; 0 failed; 0 ignored", false).failed, 1);
     }
 }

@@ -1,6 +1,11 @@
 //! Defines the test suites and the programs that each of them runs.
 
-use std::{ffi::OsStr, path::Path, process::Command, time::Duration};
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 use anyhow::{Result, ensure};
 
@@ -35,6 +40,8 @@ pub struct Suite {
     pub name: String,
     /// The programs to run, one after the other.
     pub steps: Vec<Step>,
+    /// Directories of the Rust source whose tests, all of them, are in the programs.
+    pub sources: Vec<PathBuf>,
 }
 
 /// A program of a suite.
@@ -103,7 +110,7 @@ fn lint(root: &Path, packages: &Packages) -> Suite {
         cargo("clippy of the functions", &[&clippy[..], &["--target", TARGET]].concat(), &packages.wasm),
         cargo("clippy of the host programs", &[&clippy[..], &["--all-targets"]].concat(), &packages.host),
     ];
-    Suite { name: "lint".to_owned(), steps }
+    Suite { name: "lint".to_owned(), steps, sources: vec![] }
 }
 
 /// The suite `unit`, and one suite for each test target of the package `tests`.
@@ -114,8 +121,10 @@ fn rust(root: &Path, packages: &Packages, selected: &[String], long: bool) -> Re
     let (engine, others): (Vec<&str>, Vec<&str>) =
         packages.host.iter().map(String::as_str).partition(|name| *name == ENGINE_PACKAGE);
     let mut programs = vec![];
-    if is_selected(selected, "unit") && !engine.is_empty() {
+    if is_selected(selected, "unit") {
         programs.extend(build_tests(root, &engine)?);
+        // Logic of the functions that does not call Spin runs on the host too.
+        programs.extend(build_tests(root, &packages.wasm)?);
     }
     programs.extend(build_tests(root, &others)?);
 
@@ -128,7 +137,13 @@ fn rust(root: &Path, packages: &Packages, selected: &[String], long: bool) -> Re
         let step = step(root, &program, long);
         match suites.iter_mut().find(|suite| suite.name == *name) {
             Some(suite) => suite.steps.push(step),
-            None => suites.push(Suite { name: name.to_owned(), steps: vec![step] }),
+            None => {
+                let sources = match name {
+                    "unit" => ["crates", "functions", "tools", "tests/support"].map(|path| root.join(path)).to_vec(),
+                    _ => vec![root.join("tests").join(name)],
+                };
+                suites.push(Suite { name: name.to_owned(), steps: vec![step], sources });
+            }
         }
     }
     Ok(suites)
@@ -151,7 +166,7 @@ fn browser(root: &Path) -> Suite {
     let mut command = Command::new(target_directory(root).join("release/with-app"));
     command.current_dir(&directory).args(["node", "--test", "--test-reporter=tap"]);
     let step = Step { name: "node --test".to_owned(), command, counting: Counting::Parsed, timeout: STEP_TIMEOUT };
-    Suite { name: "browser".to_owned(), steps: vec![step] }
+    Suite { name: "browser".to_owned(), steps: vec![step], sources: vec![] }
 }
 
 /// Official client libraries of Node and Python, each with an app that calls the servers of the tests.
@@ -167,5 +182,5 @@ fn interop(root: &Path) -> Suite {
     let node = ["node", "--test", "--test-reporter=tap", "--test-concurrency=1"].map(OsStr::new);
     let python = [python.as_os_str(), OsStr::new("-m"), OsStr::new("unittest"), OsStr::new("discover")];
     let steps = vec![step("node --test", &node), step("python -m unittest", &python)];
-    Suite { name: "interop".to_owned(), steps }
+    Suite { name: "interop".to_owned(), steps, sources: vec![] }
 }

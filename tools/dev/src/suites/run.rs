@@ -2,16 +2,17 @@
 
 use std::{
     collections::VecDeque,
+    path::PathBuf,
     sync::{Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use clap::Parser;
 
 use super::{
-    counts::Counts,
+    counts::{self, Counts},
     plan::{Counting, Step, Suite, suites},
 };
 use crate::{
@@ -69,26 +70,30 @@ pub fn run(options: &Options) -> Result<bool> {
                     *sum += report.counts;
                     // Printed while the lock is held, so that the reports of two suites do not mix.
                     print!("{}", report.failures);
-                    let Counts { passed, failed } = report.counts;
+                    let Counts { passed, failed, .. } = report.counts;
                     println!("{name:<10} {passed} passed, {failed} failed   ({:.0} s)", report.elapsed.as_secs_f64());
                 }
             });
         }
     });
-    let Counts { passed, failed } = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let Counts { passed, failed, .. } = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
     println!("{passed} passed, {failed} failed");
     Ok(failed == 0)
 }
 
-fn run_suite(suite: Suite) -> Report {
+fn run_suite(mut suite: Suite) -> Report {
     let start = Instant::now();
     let (mut counts, mut failures) = (Counts::default(), String::new());
-    for mut step in suite.steps {
-        let (step_counts, output) = run_step(&mut step);
+    for step in &mut suite.steps {
+        let (step_counts, output) = run_step(step);
         counts += step_counts;
         if step_counts.failed > 0 {
             failures += &format!("\n── {} of {} failed ──\n{output}\n", step.name, suite.name);
         }
+    }
+    if let Err(error) = check_all_ran(&suite.sources, counts) {
+        counts.failed += 1;
+        failures += &format!("\n── {}: {error:#} ──\n", suite.name);
     }
     if counts == Counts::default() {
         counts.failed = 1;
@@ -97,10 +102,26 @@ fn run_suite(suite: Suite) -> Report {
     Report { counts, elapsed: start.elapsed(), failures }
 }
 
+/// Fails unless the programs have, or left out on purpose, as many tests as their `sources`.
+fn check_all_ran(sources: &[PathBuf], counts: Counts) -> Result<()> {
+    let mut in_source = 0;
+    for directory in sources {
+        in_source += counts::in_source(directory).with_context(|| format!("cannot read {}", directory.display()))?;
+    }
+    let Counts { passed, failed, ignored } = counts;
+    let ran = passed + failed + ignored;
+    ensure!(
+        sources.is_empty() || failed > 0 || ran == in_source,
+        "{in_source} tests in the source, {ran} in the programs: a file is in no module, a test is behind a `cfg`, or \
+         its package is not built"
+    );
+    Ok(())
+}
+
 fn run_step(step: &mut Step) -> (Counts, String) {
     let mut process = match Process::spawn(&step.name, &mut step.command, None) {
         Ok(process) => process,
-        Err(error) => return (Counts { passed: 0, failed: 1 }, format!("{error:#}")),
+        Err(error) => return (Counts::FAILED, format!("{error:#}")),
     };
     let ended = poll::until("its end", step.timeout, || {
         Ok(process.exited().map_or(Probe::Pending("it still runs"), Probe::Ready))
@@ -109,8 +130,8 @@ fn run_step(step: &mut Step) -> (Counts, String) {
     let output = process.complete_output();
     match (ended, step.counting) {
         (Ok(status), Counting::Parsed) => (Counts::parse(&output, status.success()), output),
-        (Ok(status), Counting::SingleTest) if status.success() => (Counts { passed: 1, failed: 0 }, output),
-        (Ok(_), Counting::SingleTest) => (Counts { passed: 0, failed: 1 }, output),
+        (Ok(status), Counting::SingleTest) if status.success() => (Counts::PASSED, output),
+        (Ok(_), Counting::SingleTest) => (Counts::FAILED, output),
         (Err(error), _) => {
             let counts = Counts::parse(&output, false);
             (counts, format!("{output}\n{error:#}"))

@@ -109,12 +109,14 @@ struct Profile {
 ///
 /// # Errors
 /// If a package does not compile.
-pub fn build_tests(root: &Path, packages: &[&str]) -> Result<Vec<TestProgram>> {
+pub fn build_tests(root: &Path, packages: &[impl AsRef<str>]) -> Result<Vec<TestProgram>> {
     let mut cargo = Command::new("cargo");
     cargo.current_dir(root).args(["test", "--release", "--locked", "--no-run", "--tests"]);
-    cargo.arg("--message-format=json-render-diagnostics").args(packages.iter().flat_map(|package| ["-p", package]));
+    cargo
+        .arg("--message-format=json-render-diagnostics")
+        .args(packages.iter().flat_map(|package| ["-p", package.as_ref()]));
     let output = cargo.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
-    ensure!(output.status.success(), "the tests of {} do not compile", packages.join(", "));
+    ensure!(output.status.success(), "the tests of a package do not compile: see the errors above");
     let messages = String::from_utf8_lossy(&output.stdout);
     messages.lines().filter_map(|line| parse_message(line).transpose()).collect()
 }
