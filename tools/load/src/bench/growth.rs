@@ -31,8 +31,10 @@ use crate::simulation::{buyers, setup};
 use crate::statistics::median;
 use crate::target::Target;
 
-/// Accepted reservations in each round. Few, because they add to the orders of the sale.
+/// Accepted reservations in each round, at least. Few, because they add to the orders of the sale.
 const RESERVES: usize = 1_000;
+/// Accepted reservations of each connection in each round, at least: the first waits until its connection is open.
+const RESERVES_PER_CONNECTION: usize = 16;
 /// Buyers whose reservations are refused as sold out.
 const REFUSED_BUYERS: usize = 1_000;
 /// Connections of the operator's requests: pages and cron jobs ask one after the other.
@@ -136,7 +138,8 @@ impl GrowthBench<'_> {
         }
         let mut point = Point::new(dimension, size);
         let options = Options { connections, ..self.options.clone() };
-        let (rounds, reserves) = (self.options.rounds as usize, RESERVES.max(connections.into()));
+        let (rounds, reserves) =
+            (self.options.rounds as usize, RESERVES.max(RESERVES_PER_CONNECTION * usize::from(connections)));
         let units = orders + rounds * reserves;
         self.show(dimension, size, "opening a sale");
         let opened = open_activity(&self.app, i64::try_from(units)?, u32::try_from(rounds)?).await?;
@@ -165,6 +168,8 @@ impl GrowthBench<'_> {
         ensure!(!polls.is_empty(), "no reservation was accepted: {:?}", point.unexpected);
         let (_, tickets) = fetch_tickets(&self.server, &options, &opened, &users[reserves..]).await?;
         let refusals = reservation_requests(&self.server, &opened, &tickets)?;
+        let list = |user| self.server.request(Method::GET, "/api/orders", Some(user), Bytes::new());
+        let my_orders = users[..reserves].iter().map(list).collect::<Result<Vec<_>>>()?;
         let admin = bearer(&self.target.admin_token)?;
         let cron = bearer(self.target.cron_token.as_deref().context("a cron token")?)?;
         let operator = |method: Method, path: &str, token: &HeaderValue| {
@@ -172,11 +177,12 @@ impl GrowthBench<'_> {
             anyhow::Ok(Requests::Repeated(vec![request], 200))
         };
         for _ in 0..rounds {
-            for route in [Route::SoldOut, Route::Status, Route::Stats, Route::Audit, Route::Sweep] {
+            for route in Route::REPEATED {
                 self.show(dimension, size, route.name());
                 let (requests, connections) = match route {
                     Route::SoldOut => (Requests::Repeated(refusals.clone(), 409), connections),
                     Route::Reserve | Route::Status => (Requests::Repeated(polls.clone(), 200), connections),
+                    Route::MyOrders => (Requests::Repeated(my_orders.clone(), 200), connections),
                     Route::Stats | Route::Audit => {
                         let path = opened.activity.admin_path(if route == Route::Stats { "/stats" } else { "/audit" });
                         (operator(Method::GET, &path, &admin)?, OPERATOR_CONNECTIONS)

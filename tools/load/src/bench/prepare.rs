@@ -72,7 +72,7 @@ pub async fn fetch_tickets(
         .iter()
         .map(|(_, body)| Ok(serde_json::from_slice::<TicketResponse>(body)?.ticket))
         .collect::<Result<Vec<_>>>()
-        .context("the answer to a ticket request is not the one that the contract promises")?;
+        .context("the answer to a ticket request cannot be read as a ticket")?;
     Ok((measurement, tickets))
 }
 

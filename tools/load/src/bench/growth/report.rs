@@ -22,6 +22,8 @@ pub enum Route {
     SoldOut,
     /// Order status.
     Status,
+    /// A buyer's orders, from the ledger.
+    MyOrders,
     /// The operator's live figures.
     Stats,
     /// The audit.
@@ -31,12 +33,17 @@ pub enum Route {
 }
 
 impl Route {
+    /// The routes that can be measured again and again without changing the sale.
+    pub const REPEATED: [Self; 6] =
+        [Self::SoldOut, Self::Status, Self::MyOrders, Self::Stats, Self::Audit, Self::Sweep];
+
     /// Name in the report.
     pub fn name(self) -> &'static str {
         match self {
             Self::Reserve => "reserve",
             Self::SoldOut => "reserve, sold out",
             Self::Status => "order status",
+            Self::MyOrders => "my orders",
             Self::Stats => "stats",
             Self::Audit => "audit",
             Self::Sweep => "sweep",
