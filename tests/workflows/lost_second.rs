@@ -138,7 +138,7 @@ async fn a_lost_unit_that_was_sold_again_is_refused_by_the_ledger_and_leaves_no_
             assert!(matches!(second, ReserveOutcome::Queued(_)), "{ledger}: {second:?}");
             fixture.write_batch().await.unwrap();
             assert_eq!(fixture.redis_status(&fixture.order_no(2)).await, Some(OrderStatus::Failed), "{ledger}");
-            // Until a sweep has found the first order, its unit is sold to nobody, whatever an operator changes.
+            // Until a sweep has found the first order, Redis does not sell its unit, whatever an operator changes.
             for paused in [false, true] {
                 if paused {
                     pause(&fixture).await;

@@ -264,14 +264,19 @@ async fn the_sweeper_leaves_a_rebuild_whose_activity_was_resumed() {
     }
 }
 
+/// Loses the Redis keys of an activity with written orders. Returns an operator whose calls rebuild one order each.
+async fn lose_redis_keys(fixture: &RealFixture) -> OperatorContext<'_, impl Redis, impl Sql> {
+    set_up(fixture).await;
+    fixture.write_batch().await.unwrap();
+    delete_redis_keys(fixture).await;
+    OperatorContext { rebuild_budget: ONE_ORDER, ..fixture.operator() }
+}
+
 #[tokio::test]
 async fn publishing_an_activity_whose_gate_is_gone_answers_while_it_is_rebuilt() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 10, 2).await;
-        set_up(&fixture).await;
-        fixture.write_batch().await.unwrap();
-        delete_redis_keys(&fixture).await;
-        let operator = OperatorContext { rebuild_budget: ONE_ORDER, ..fixture.operator() };
+        let operator = lose_redis_keys(&fixture).await;
         let published = operator.set_state(&fixture.activity, ActivityState::Published).await.unwrap();
         let OperationOutcome::Rebuilding(activity, progress) = published else { panic!("{ledger}: {published:?}") };
         assert_eq!(activity.state, ActivityState::Published, "{ledger}");
@@ -290,10 +295,7 @@ async fn publishing_an_activity_whose_gate_is_gone_answers_while_it_is_rebuilt()
 async fn an_operators_change_during_a_rebuild_is_there_when_it_ends() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 10, 2).await;
-        set_up(&fixture).await;
-        fixture.write_batch().await.unwrap();
-        delete_redis_keys(&fixture).await;
-        let operator = OperatorContext { rebuild_budget: ONE_ORDER, ..fixture.operator() };
+        let operator = lose_redis_keys(&fixture).await;
         operator.set_state(&fixture.activity, ActivityState::Published).await.unwrap();
         let restocked = operator.restock(&fixture.activity, &fixture.sku, 5, None).await.unwrap();
         assert!(matches!(restocked, OperationOutcome::Rebuilding(..)), "{ledger}: {restocked:?}");

@@ -178,7 +178,7 @@ impl Sale {
     }
 
     /// What buyers and operators see: the status of every order in both stores, the number of refunds and of dead
-    /// letters, and the units on sale without the one that a late payment may take.
+    /// letters, and the units on sale without the unit that a late payment may take.
     async fn observe(&self) -> String {
         let observer = &self.observer;
         let mut seen = String::new();

@@ -25,3 +25,4 @@ pub mod row_reader;
 pub mod schema;
 pub mod sessions;
 pub mod switches;
+pub mod unsettled;

@@ -153,6 +153,16 @@ pub enum Dialect {
     Postgres,
 }
 
+impl Dialect {
+    /// Returns a query of the texts in the JSON array that is the parameter `parameter`, such as `?1`.
+    pub(crate) fn json_values(self, parameter: &str) -> String {
+        match self {
+            Self::Sqlite => format!("SELECT value FROM json_each({parameter})"),
+            Self::Postgres => format!("SELECT jsonb_array_elements_text(({parameter}::text)::jsonb)"),
+        }
+    }
+}
+
 /// A SQL ledger. Parameters are written `?1`, `?2` … Each statement stands alone: no transaction spans two calls,
 /// because connections may be pooled or shared.
 pub trait Sql {

@@ -54,7 +54,7 @@ pub async fn audit(id: &ActivityId) -> Result<Response, ApiError> {
 pub async fn rebuild(request: &Request, id: &ActivityId) -> Result<Response, ApiError> {
     let epoch = match request.query_param("epoch").filter(|epoch| !epoch.is_empty()) {
         Some(epoch) => Some(epoch.parse().ok().filter(|epoch: &i64| *epoch > 0).ok_or_else(|| {
-            Problem::new(Code::InvalidRequest, "The epoch is the one that the last call returned: a number above 0.")
+            Problem::new(Code::InvalidRequest, "epoch must be the number, above 0, that the last call returned.")
         })?),
         None => None,
     };

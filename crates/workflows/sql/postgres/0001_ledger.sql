@@ -106,9 +106,9 @@ CREATE TABLE IF NOT EXISTS order_counts (
 --
 -- Locking the SKUs' rows makes concurrent writers run one after the other and see each other's rows. Every statement
 -- that locks the rows of several SKUs locks them in the order of their names: in any other order two statements could
--- wait for each other, and PostgreSQL would end one of them as a deadlock. The lock is the one that the update takes
--- anyway: a stronger one would keep orders from referring to the SKU. Rows of `order_counts` are locked after those of
--- `skus`, in the order of their key.
+-- wait for each other, and PostgreSQL would end one of them as a deadlock. `NO KEY UPDATE` is the lock of the update
+-- that follows: a stronger lock would keep orders from referring to the SKU. Rows of `order_counts` are locked after
+-- those of `skus`, in the order of their key.
 CREATE OR REPLACE FUNCTION orders_fit_batch() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM 1 FROM skus WHERE (activity, sku) IN (SELECT activity, sku FROM fresh WHERE live = 1)

@@ -9,7 +9,7 @@ use domain::{
 };
 
 use super::row_reader::RowReader;
-use crate::ports::{Dialect, Sql, SqlValue, StoreError};
+use crate::ports::{Sql, SqlValue, StoreError};
 
 /// An activity as the ledger has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,10 +97,7 @@ pub async fn expected_gates<S: Sql>(
     let statement = include_str!("../../sql/queries/activities/expected_gates.sql");
     let rows = sql.run(statement, vec![now.0.into()]).await?;
     let mut live_units: HashMap<ActivityId, Vec<_>> = HashMap::new();
-    let json_values = match sql.dialect() {
-        Dialect::Sqlite => "SELECT value FROM json_each(?1)",
-        Dialect::Postgres => "SELECT jsonb_array_elements_text((?1::text)::jsonb)",
-    };
+    let json_values = sql.dialect().json_values("?1");
     let statement = format!("SELECT activity, sku, live FROM skus WHERE total >= 0 AND activity IN ({json_values})");
     for row in sql.run(&statement, vec![serde_json::json!(listed).to_string().into()]).await? {
         let mut row = RowReader::new(row);

@@ -23,7 +23,7 @@ pub struct BegunRebuild {
     pub live_orders_differ: bool,
 }
 
-/// Begins a rebuild, or continues the one that has begun in the same `epoch` with the same `version`.
+/// Begins a rebuild, or continues a rebuild that began in the same `epoch` with the same `version`.
 ///
 /// # Errors
 /// See [`ledger`](super).
@@ -72,8 +72,7 @@ pub async fn end<S: Sql>(sql: &S, activity: &ActivityId) -> Result<(), StoreErro
     sql.run("DELETE FROM rebuilds WHERE activity = ?1", vec![activity.as_str().into()]).await.map(|_| ())
 }
 
-/// Lists the rebuilds that no request has continued since `before`, each with its epoch; the one that waits longest
-/// first.
+/// Lists the rebuilds that no request has continued since `before`, each with its epoch, the longest waiting first.
 ///
 /// # Errors
 /// See [`ledger`](super).

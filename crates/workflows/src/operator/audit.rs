@@ -10,7 +10,7 @@ use crate::{
     cache::listed_activities,
     ledger::row_reader::RowReader,
     operator::stats::{self, ActivityStats, SkuStats},
-    ports::{Dialect, Redis, Sql, StoreError},
+    ports::{Redis, Sql, StoreError},
 };
 
 /// Units of a SKU in the ledger.
@@ -93,10 +93,7 @@ pub async fn audit<R: Redis, S: Sql>(
 /// Any [`StoreError`] of either store; nothing is changed.
 pub async fn audit_counters<R: Redis, S: Sql>(redis: &R, sql: &S) -> Result<Vec<(ActivityId, Audit)>, StoreError> {
     let activities = listed_activities::list(redis).await?;
-    let json_values = match sql.dialect() {
-        Dialect::Sqlite => "SELECT value FROM json_each(?1)",
-        Dialect::Postgres => "SELECT jsonb_array_elements_text((?1::text)::jsonb)",
-    };
+    let json_values = sql.dialect().json_values("?1");
     let statement = format!(include_str!("../../sql/queries/audit/counters.sql"), json_values = json_values);
     let mut ledger: HashMap<_, Vec<_>> = HashMap::new();
     for row in sql.run(&statement, vec![json!(activities).to_string().into()]).await? {

@@ -52,13 +52,13 @@ pub async fn erase_old<R: Redis, S: Sql>(
 /// Marks activities of which nothing is alive: no order waits for payment or a refund, and no callback, refund or event
 /// waits. An activity in `listed` may have a gate or queued orders; in another one there is nothing to settle.
 async fn mark<S: Sql>(sql: &S, listed: &[ActivityId], before: Millis) -> Result<(), StoreError> {
-    let (json_values, activity_of) = match sql.dialect() {
-        Dialect::Sqlite => ("SELECT value FROM json_each(?2)", "substr(w.order_no, 1, instr(w.order_no, '.') - 1)"),
-        Dialect::Postgres => ("SELECT jsonb_array_elements_text((?2::text)::jsonb)", "split_part(w.order_no, '.', 1)"),
+    let activity_of = match sql.dialect() {
+        Dialect::Sqlite => "substr(w.order_no, 1, instr(w.order_no, '.') - 1)",
+        Dialect::Postgres => "split_part(w.order_no, '.', 1)",
     };
     let statement = format!(
         include_str!("../../sql/queries/erasure/mark.sql"),
-        json_values = json_values,
+        json_values = sql.dialect().json_values("?2"),
         activity_of = activity_of,
         held_outcomes = HELD_OUTCOMES,
     );
@@ -86,16 +86,14 @@ async fn erase_orders<S: Sql>(sql: &S, activity: &ActivityId, before: Millis, li
         return Ok(0);
     }
     let order_numbers = json!(order_numbers).to_string();
-    let json_values = |parameter| match sql.dialect() {
-        Dialect::Sqlite => format!("SELECT value FROM json_each({parameter})"),
-        Dialect::Postgres => format!("SELECT jsonb_array_elements_text(({parameter}::text)::jsonb)"),
-    };
     for (table, done) in [("addresses", ""), ("sessions", ""), ("refunds", "AND state = 'confirmed'")] {
-        let statement = format!("DELETE FROM {table} WHERE order_no IN ({}) {done}", json_values("?1"));
+        let statement = format!("DELETE FROM {table} WHERE order_no IN ({}) {done}", sql.dialect().json_values("?1"));
         sql.run(&statement, vec![order_numbers.as_str().into()]).await?;
     }
-    let statement =
-        format!("DELETE FROM orders WHERE {OLD} AND order_no IN ({}) RETURNING order_no", json_values("?2"));
+    let statement = format!(
+        "DELETE FROM orders WHERE {OLD} AND order_no IN ({}) RETURNING order_no",
+        sql.dialect().json_values("?2")
+    );
     Ok(sql.run(&statement, vec![before.0.into(), order_numbers.into()]).await?.len())
 }
 

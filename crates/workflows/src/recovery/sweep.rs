@@ -22,6 +22,7 @@ use crate::{
         leases::{self, Lease},
         orders::{self, OrderRow},
         row_reader::RowReader,
+        unsettled,
     },
     ports::{Redis, Sql, StoreError},
     queue::order_writer::{self, time_since},
@@ -183,7 +184,7 @@ pub async fn settle<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<(usize, usize), StoreError> {
     let before = now.plus(-SETTLE_AFTER_MS);
-    let transitions = orders::load_unsettled(sql, activity, before, ORDER_BATCH_SIZE).await?;
+    let transitions = unsettled::load(sql, activity, before, ORDER_BATCH_SIZE).await?;
     let outcomes = apply_transitions(redis, activity, &transitions).await?;
     let (mut confirmed, mut repeated, mut lost, mut settled) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for (transition, outcome) in transitions.iter().zip(outcomes) {
@@ -203,8 +204,8 @@ pub async fn settle<R: Redis, S: Sql>(
         settled += restored;
         confirmed.extend(batch.iter().filter(|lost| expired.contains(&lost.order_no)));
     }
-    orders::set_unsettled_since(sql, &confirmed, before, Millis(0)).await?;
-    orders::set_unsettled_since(sql, &repeated, before, now).await?;
+    unsettled::set_since(sql, &confirmed, before, Millis(0)).await?;
+    unsettled::set_since(sql, &repeated, before, now).await?;
     Ok((transitions.len(), settled))
 }
 
@@ -228,7 +229,7 @@ async fn restore_lost<R: Redis, S: Sql>(
     let reply = restore(redis, activity, first.epoch, Source::Lost, &lost).await?;
     // Whatever changed these orders since they were loaded, the next sweep compares them again.
     let order_numbers: Vec<_> = lost.iter().map(|row| &row.order.order_no).collect();
-    orders::mark_unsettled(sql, &order_numbers, now).await?;
+    unsettled::mark(sql, &order_numbers, now).await?;
     Ok((reply.restored as usize, expired))
 }
 
