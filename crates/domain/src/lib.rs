@@ -16,6 +16,7 @@ pub mod money;
 pub mod order;
 pub mod order_number;
 pub mod problem;
+pub mod routes;
 pub mod sandbox_session;
 pub mod secret;
 pub mod signer;

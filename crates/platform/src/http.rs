@@ -8,7 +8,10 @@
 use std::{cell::Cell, fmt::Write as _};
 
 use bytes::Bytes;
-use domain::problem::{Code, Problem};
+use domain::{
+    problem::{Code, Problem},
+    routes::{self, Endpoint},
+};
 use spin_sdk::{
     http::{FullBody, HeaderMap, IntoResponse, Method, Request as SpinRequest},
     wasip3::http::types::{ErrorCode, Response as WasiResponse},
@@ -22,7 +25,7 @@ pub const MAX_BODY_BYTES: usize = 16 * 1024;
 
 /// A request with its complete body.
 pub struct Request {
-    /// The method; `GET` for a `HEAD` request.
+    /// The method.
     pub method: Method,
     /// The path, without the query and not percent-decoded.
     pub path: String,
@@ -62,10 +65,12 @@ impl Request {
             .any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
     }
 
-    /// Returns the path's segments without empty ones.
-    #[must_use]
-    pub fn segments(&self) -> Vec<&str> {
-        self.path.split('/').filter(|part| !part.is_empty()).collect()
+    /// Returns the request's endpoint and the values of the path's parameters, as [`routes::find`] does.
+    ///
+    /// # Errors
+    /// `not_found` or `method_not_allowed`.
+    pub fn route<E: Endpoint>(&self) -> Result<(E, [&str; 2]), Problem> {
+        routes::find(&self.method, &self.path)
     }
 
     /// Returns a query parameter's first value, not percent-decoded.
@@ -179,19 +184,10 @@ fn internal() -> Problem {
     Problem::new(Code::Internal, "The log has the cause under this x-request-id.")
 }
 
-/// Returns the `not_found` error for an unknown route or resource.
+/// Returns the `not_found` error for an unknown resource.
 #[must_use]
 pub fn not_found(detail: &str) -> ApiError {
     Problem::new(Code::NotFound, detail).into()
-}
-
-/// Returns the `method_not_allowed` error. `allow` lists the route's methods; `HEAD` is added to `GET`.
-#[must_use]
-pub fn method_not_allowed(allow: &str) -> ApiError {
-    let allow = allow.replace("GET", "GET, HEAD");
-    let mut problem = Problem::new(Code::MethodNotAllowed, format!("This route takes {allow}."));
-    problem.headers.push(("allow", allow));
-    problem.into()
 }
 
 /// Percent-decodes one path segment. Bytes that are not UTF-8 become U+FFFD.
@@ -202,7 +198,7 @@ pub fn percent_decode(text: &str) -> String {
 
 /// Reads a request, calls `handle` and sends its response. An [`ApiError`] becomes a problem document.
 ///
-/// A `HEAD` request is handled as `GET`: the server omits the body and keeps `content-length`.
+/// A `HEAD` request is handled like `GET`: the server omits the body and keeps `content-length`.
 ///
 /// # Errors
 /// Only if the response cannot be built, for example because a header's value is invalid.
@@ -222,7 +218,7 @@ pub async fn serve(
     let response = match body {
         Ok(body) => {
             let request = Request {
-                method: if parts.method == Method::HEAD { Method::GET } else { parts.method },
+                method: parts.method,
                 path: parts.uri.path().to_owned(),
                 query: parts.uri.query().unwrap_or_default().to_owned(),
                 headers: parts.headers,

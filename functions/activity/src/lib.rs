@@ -4,9 +4,10 @@ mod gate;
 mod info;
 mod list;
 
-use platform::http::{ApiError, Request, Response, method_not_allowed, not_found, serve};
+use domain::routes::Activity;
+use platform::http::{ApiError, Request, Response, serve};
 use spin_sdk::{
-    http::{Method, Request as SpinRequest},
+    http::Request as SpinRequest,
     http_service,
     wasip3::http::types::{ErrorCode, Response as WasiResponse},
 };
@@ -17,14 +18,11 @@ async fn handle(request: SpinRequest) -> Result<WasiResponse, ErrorCode> {
 }
 
 async fn route(request: &Request) -> Result<Response, ApiError> {
-    if request.method != Method::GET {
-        return Err(method_not_allowed("GET"));
-    }
-    match request.segments()[..] {
-        ["api", "activities"] => list::get().await,
-        ["api", "activities", activity] => info::get(activity).await,
-        ["api", "activities", activity, "gate.json"] => gate::json(activity).await,
-        ["api", "activities", activity, "gate.js"] => gate::script(activity).await,
-        _ => Err(not_found("No such route.")),
+    let (endpoint, [activity, _]) = request.route()?;
+    match endpoint {
+        Activity::List => list::get().await,
+        Activity::Info => info::get(activity).await,
+        Activity::GateJson => gate::json(activity).await,
+        Activity::GateScript => gate::script(activity).await,
     }
 }

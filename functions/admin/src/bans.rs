@@ -2,7 +2,7 @@
 
 use domain::{
     body,
-    ids::{InvalidId, UserId},
+    ids::UserId,
     problem::{Code, FieldError, Problem},
 };
 use platform::{
@@ -22,14 +22,16 @@ struct Ban {
     reason: String,
 }
 
-/// Parses the last two segments of a path, such as `user/ann` or `ip/192.0.2.1`.
-pub fn parse_subject(kind: &str, name: &str) -> Result<BanSubject, ApiError> {
-    match kind {
-        "user" => UserId::parse(&percent_decode(name)).map(BanSubject::User).map_err(|error| invalid_user(&error)),
-        _ => client_address::normalize(&percent_decode(name)).map(BanSubject::Ip).ok_or_else(|| {
-            invalid_path("The path names no address: one is IPv4, IPv6, or an IPv6 network that ends in /64.")
-        }),
-    }
+/// Parses a path's user.
+pub fn parse_user(user: &str) -> Result<BanSubject, ApiError> {
+    user_id(user).map(BanSubject::User)
+}
+
+/// Parses a path's client address.
+pub fn parse_address(ip: &str) -> Result<BanSubject, ApiError> {
+    client_address::normalize(&percent_decode(ip)).map(BanSubject::Ip).ok_or_else(|| {
+        invalid_path("The path names no address: one is IPv4, IPv6, or an IPv6 network that ends in /64.")
+    })
 }
 
 /// Handles `PUT …/bans/…`: bans for `seconds`.
@@ -68,11 +70,7 @@ pub async fn clear_strikes(user: &str) -> Result<Response, ApiError> {
 }
 
 fn user_id(text: &str) -> Result<UserId, ApiError> {
-    UserId::parse(&percent_decode(text)).map_err(|error| invalid_user(&error))
-}
-
-fn invalid_user(error: &InvalidId) -> ApiError {
-    invalid_path(&format!("The path names no user: {error}."))
+    UserId::parse(&percent_decode(text)).map_err(|error| invalid_path(&format!("The path names no user: {error}.")))
 }
 
 fn invalid_path(detail: &str) -> ApiError {

@@ -3,29 +3,26 @@
 use domain::{
     activity::ActivityState,
     ids::{ActivityId, SkuId},
+    routes::Admin,
 };
 use platform::{
     auth,
-    http::{ApiError, Request, Response, method_not_allowed, not_found},
+    http::{ApiError, Request, Response, not_found},
     log,
 };
-use spin_sdk::http::Method;
 
 use crate::{activities, bans, callbacks, dead_letters, events, health, metrics, orders, shed, stats};
 
 /// Calls the handler of the request's route; `/api/admin/…` requires the admin token.
 pub async fn route(request: &Request) -> Result<Response, ApiError> {
-    match (&request.method, &request.segments()[..]) {
-        (&Method::GET, ["healthz"]) => return Ok(health::live()),
-        (&Method::GET, ["readyz"]) => return health::ready().await,
-        (&Method::GET, ["metrics"]) => return Ok(metrics::get().await),
-        (_, ["healthz" | "readyz" | "metrics"]) => return Err(method_not_allowed("GET")),
-        (_, ["api", "admin", ..]) => {}
-        _ => return Err(not_found("No such route.")),
+    let found = request.route();
+    if request.path.starts_with("/api/admin/") {
+        // First, so that other callers do not learn which routes there are.
+        auth::require_token(request, "admin_token").await?;
     }
-    auth::require_token(request, "admin_token").await?;
-    let response = route_admin(request).await?;
-    if request.method != Method::GET {
+    let (endpoint, params) = found?;
+    let response = handle(request, endpoint, params).await?;
+    if !request.method.is_safe() {
         let fields = [
             ("method", request.method.as_str().into()),
             ("path", request.path.as_str().into()),
@@ -37,74 +34,46 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-async fn route_admin(request: &Request) -> Result<Response, ApiError> {
-    let segments = request.segments();
-    match (&request.method, &segments[2..]) {
-        (&Method::GET, ["activities"]) => activities::list().await,
-        (&Method::GET, ["activities", id]) => activities::get(&activity_id(id)?).await,
-        (&Method::PUT, ["activities", id]) => activities::put(request, id).await,
-        (&Method::POST, ["activities", id, "publish"]) => {
-            activities::set_state(&activity_id(id)?, ActivityState::Published).await
+async fn handle(request: &Request, endpoint: Admin, [first, second]: [&str; 2]) -> Result<Response, ApiError> {
+    let activity = || ActivityId::parse(first).map_err(|_| not_found("There is no such sale."));
+    match endpoint {
+        Admin::Live => Ok(health::live()),
+        Admin::Ready => health::ready().await,
+        Admin::Metrics => Ok(metrics::get().await),
+        Admin::ListActivities => activities::list().await,
+        Admin::GetActivity => activities::get(&activity()?).await,
+        Admin::PutActivity => activities::put(request, first).await,
+        Admin::Publish => activities::set_state(&activity()?, ActivityState::Published).await,
+        Admin::Pause => activities::set_state(&activity()?, ActivityState::Paused).await,
+        Admin::Resume => activities::resume(&activity()?).await,
+        Admin::Close => activities::set_state(&activity()?, ActivityState::Closed).await,
+        Admin::RotateStartKey => activities::rotate_start_key(&activity()?).await,
+        Admin::Restock => {
+            let sku = SkuId::parse(second).map_err(|_| not_found("There is no such SKU."))?;
+            activities::restock(request, &activity()?, &sku).await
         }
-        (&Method::POST, ["activities", id, "resume"]) => activities::resume(&activity_id(id)?).await,
-        (&Method::POST, ["activities", id, "pause"]) => {
-            activities::set_state(&activity_id(id)?, ActivityState::Paused).await
-        }
-        (&Method::POST, ["activities", id, "close"]) => {
-            activities::set_state(&activity_id(id)?, ActivityState::Closed).await
-        }
-        (&Method::POST, ["activities", id, "rotate-start-key"]) => {
-            activities::rotate_start_key(&activity_id(id)?).await
-        }
-        (&Method::POST, ["activities", id, "skus", sku, "restock"]) => {
-            let sku = SkuId::parse(sku).map_err(|_| not_found("There is no such SKU."))?;
-            activities::restock(request, &activity_id(id)?, &sku).await
-        }
-        (&Method::GET, ["activities", id, "stats"]) => stats::stats(&activity_id(id)?).await,
-        (&Method::GET, ["activities", id, "orders"]) => orders::list(request, &activity_id(id)?).await,
-        (&Method::GET, ["activities", id, "audit"]) => stats::audit(&activity_id(id)?).await,
-        (&Method::POST, ["activities", id, "rebuild"]) => stats::rebuild(request, &activity_id(id)?).await,
-        (&Method::GET, ["dead-letters"]) => dead_letters::list(request).await,
-        (&Method::POST, ["dead-letters", order_no, "replay"]) => dead_letters::requeue(order_no).await,
-        (&Method::GET, ["orders", order_no]) => orders::get(request, order_no).await,
-        (&Method::GET, ["callbacks"]) => callbacks::list().await,
-        (&Method::POST, ["callbacks", id, action @ ("replay" | "refund" | "dismiss")]) => {
-            callbacks::resolve(id, action).await
-        }
-        (&Method::GET, ["refunds"]) => callbacks::refunds().await,
-        (&Method::GET, ["events"]) => events::list().await,
-        (&Method::POST, ["events", "replay"]) => events::resend(request).await,
-        (&Method::POST, ["events", "enable"]) => events::enable().await,
-        (&Method::PUT, ["bans", kind @ ("user" | "ip"), name]) => {
-            bans::ban(request, &bans::parse_subject(kind, name)?).await
-        }
-        (&Method::DELETE, ["bans", kind @ ("user" | "ip"), name]) => {
-            bans::lift(&bans::parse_subject(kind, name)?).await
-        }
-        (&Method::GET, ["strikes", user]) => bans::strikes(user).await,
-        (&Method::DELETE, ["strikes", user]) => bans::clear_strikes(user).await,
-        (&Method::GET, ["shed"]) => shed::get().await,
-        (&Method::PUT, ["shed"]) => shed::put(request).await,
-        (_, ["activities"]) => Err(method_not_allowed("GET")),
-        (_, ["activities", _]) => Err(method_not_allowed("GET, PUT")),
-        (_, ["activities", _, "publish" | "resume" | "pause" | "close" | "rotate-start-key"]) => {
-            Err(method_not_allowed("POST"))
-        }
-        (_, ["activities", _, "stats" | "audit" | "orders"]) => Err(method_not_allowed("GET")),
-        (_, ["activities", _, "rebuild"] | ["dead-letters", _, "replay"] | ["activities", _, "skus", _, "restock"]) => {
-            Err(method_not_allowed("POST"))
-        }
-        (_, ["dead-letters" | "callbacks" | "refunds" | "events"] | ["orders", _]) => Err(method_not_allowed("GET")),
-        (_, ["callbacks", _, "replay" | "refund" | "dismiss"] | ["events", "replay" | "enable"]) => {
-            Err(method_not_allowed("POST"))
-        }
-        (_, ["bans", "user" | "ip", _]) => Err(method_not_allowed("PUT, DELETE")),
-        (_, ["strikes", _]) => Err(method_not_allowed("GET, DELETE")),
-        (_, ["shed"]) => Err(method_not_allowed("GET, PUT")),
-        _ => Err(not_found("No such route.")),
+        Admin::Stats => stats::stats(&activity()?).await,
+        Admin::Audit => stats::audit(&activity()?).await,
+        Admin::ListOrders => orders::list(request, &activity()?).await,
+        Admin::Rebuild => stats::rebuild(request, &activity()?).await,
+        Admin::ListDeadLetters => dead_letters::list(request).await,
+        Admin::ReplayDeadLetter => dead_letters::requeue(first).await,
+        Admin::GetOrder => orders::get(request, first).await,
+        Admin::ListCallbacks => callbacks::list().await,
+        Admin::ReplayCallback => callbacks::resolve(first, "replay").await,
+        Admin::RefundCallback => callbacks::resolve(first, "refund").await,
+        Admin::DismissCallback => callbacks::resolve(first, "dismiss").await,
+        Admin::ListRefunds => callbacks::refunds().await,
+        Admin::ListEvents => events::list().await,
+        Admin::ReplayEvents => events::resend(request).await,
+        Admin::EnableEvents => events::enable().await,
+        Admin::BanUser => bans::ban(request, &bans::parse_user(first)?).await,
+        Admin::LiftUserBan => bans::lift(&bans::parse_user(first)?).await,
+        Admin::BanAddress => bans::ban(request, &bans::parse_address(first)?).await,
+        Admin::LiftAddressBan => bans::lift(&bans::parse_address(first)?).await,
+        Admin::GetStrikes => bans::strikes(first).await,
+        Admin::ClearStrikes => bans::clear_strikes(first).await,
+        Admin::GetShedding => shed::get().await,
+        Admin::PutShedding => shed::put(request).await,
     }
-}
-
-fn activity_id(id: &str) -> Result<ActivityId, ApiError> {
-    ActivityId::parse(id).map_err(|_| not_found("There is no such sale."))
 }

@@ -1,22 +1,19 @@
 //! Routes the requests of this function, after checking that the order is the caller's.
 
+use domain::routes::Checkout;
 use platform::{
     auth,
-    http::{ApiError, Request, Response, method_not_allowed, not_found},
+    http::{ApiError, Request, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use spin_sdk::http::Method;
 use workflows::{hot::status::load_order, ledger::orders};
 
 use crate::{cancel, pay, refund};
 
 /// Calls the handler of the request's route. An order of another user is `not_found`.
 pub async fn route(request: &Request) -> Result<Response, ApiError> {
-    let ["api", "orders", order_no, action] = request.segments()[..] else { return Err(not_found("No such route.")) };
-    if request.method != Method::POST {
-        return Err(method_not_allowed("POST"));
-    }
+    let (endpoint, [order_no, _]) = request.route()?;
     let user = auth::user(request).await?.sub;
     let order_no = auth::order_no(order_no).await?;
     let order = match orders::load(&SpinLedger::open().await, &order_no).await? {
@@ -26,10 +23,9 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
     if order.user != user {
         return Err(auth::order_not_found());
     }
-    match action {
-        "checkout" => pay::post(request, &order).await,
-        "cancel" => cancel::post(&order_no).await,
-        "refund" => refund::post(&order_no).await,
-        _ => Err(not_found("No such route.")),
+    match endpoint {
+        Checkout::Pay => pay::post(request, &order).await,
+        Checkout::Cancel => cancel::post(&order_no).await,
+        Checkout::Refund => refund::post(&order_no).await,
     }
 }

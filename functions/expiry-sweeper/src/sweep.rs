@@ -5,16 +5,15 @@
 
 use std::time::{Duration, Instant};
 
-use domain::time::Millis;
+use domain::{routes::ExpirySweeper, time::Millis};
 use platform::{
     auth, config,
-    http::{ApiError, Request, Response, method_not_allowed},
+    http::{ApiError, Request, Response},
     ledger::SpinLedger,
     log, random,
     redis::SpinRedis,
 };
 use serde_json::json;
-use spin_sdk::http::Method;
 use ulid::Ulid;
 use workflows::{
     Sql,
@@ -32,9 +31,7 @@ use crate::{budget::TIME_BUDGET, events, payments, rebuilds, retention};
 
 /// Runs a sweep, unless another sweeper holds the lease.
 pub async fn post(request: &Request) -> Result<Response, ApiError> {
-    if request.method != Method::POST {
-        return Err(method_not_allowed("POST"));
-    }
+    let (ExpirySweeper::Sweep, _) = request.route()?;
     auth::require_token(request, "cron_token").await?;
     let now = SpinRedis.now().await?;
     let ledger = SpinLedger::open_for_batch().await;

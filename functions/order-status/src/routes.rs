@@ -1,18 +1,15 @@
 //! Routes the requests of this function.
 
-use platform::http::{ApiError, Request, Response, method_not_allowed, not_found};
-use spin_sdk::http::Method;
+use domain::routes::OrderStatus;
+use platform::http::{ApiError, Request, Response};
 
 use crate::{list, order};
 
 /// Calls the handler of the request's route.
 pub async fn route(request: &Request) -> Result<Response, ApiError> {
-    if request.method != Method::GET {
-        return Err(method_not_allowed("GET"));
-    }
-    match request.segments()[..] {
-        ["api", "orders"] => list::get(request).await,
-        ["api", "orders", order_no] => order::get(request, order_no).await,
-        _ => Err(not_found("No such route.")),
+    let (endpoint, [order_no, _]) = request.route()?;
+    match endpoint {
+        OrderStatus::List => list::get(request).await,
+        OrderStatus::Order => order::get(request, order_no).await,
     }
 }

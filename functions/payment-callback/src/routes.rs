@@ -4,15 +4,15 @@ use domain::{
     ids::OrderNo,
     order::OrderStatus,
     problem::{Code, Problem},
+    routes::PaymentCallback,
     webhook::ProviderCallback,
 };
 use platform::{
-    http::{ApiError, Request, Response, method_not_allowed, not_found},
+    http::{ApiError, Request, Response},
     ledger::SpinLedger,
     log,
     redis::SpinRedis,
 };
-use spin_sdk::http::Method;
 use workflows::{
     hot::status::load_order,
     ledger::orders,
@@ -23,13 +23,9 @@ use crate::{standard, stripe};
 
 /// Verifies and applies the callback. Returns `204`, also for duplicates and for callbacks that are held.
 pub async fn route(request: &Request) -> Result<Response, ApiError> {
-    if request.method != Method::POST {
-        return Err(method_not_allowed("POST"));
-    }
-    let callback = match request.segments()[..] {
-        ["api", "payments", "webhook"] => standard::parse_callback(request).await?,
-        ["api", "payments", "stripe"] => stripe::parse_callback(request).await?,
-        _ => return Err(not_found("No such route.")),
+    let callback = match request.route()?.0 {
+        PaymentCallback::Standard => standard::parse_callback(request).await?,
+        PaymentCallback::Stripe => stripe::parse_callback(request).await?,
     };
     // A callback of a type that this app does not use is accepted and ignored.
     if let Some(callback) = callback {

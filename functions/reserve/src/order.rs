@@ -8,17 +8,17 @@ use domain::{
     body,
     ids::{ActivityId, SkuId},
     problem::{Code, FieldError, Problem},
+    routes::Reserve,
     ticket::TicketError,
 };
 use platform::{
     abuse, auth, client_address, clock,
-    http::{ApiError, Request, Response, method_not_allowed, not_found},
+    http::{ApiError, Request, Response, not_found},
     limits,
     redis::SpinRedis,
     timeout::with_timeout,
 };
 use serde::Deserialize;
-use spin_sdk::http::Method;
 use workflows::hot::{
     limits::RateLimitStatus,
     reserve::{ReserveOutcome, ReserveReply, ReserveRequest, reserve},
@@ -40,12 +40,7 @@ struct Body {
 
 /// Returns `202` with the queued order.
 pub async fn post(request: &Request) -> Result<Response, ApiError> {
-    let ["api", "activities", activity, "orders"] = request.segments()[..] else {
-        return Err(not_found("No such route."));
-    };
-    if request.method != Method::POST {
-        return Err(method_not_allowed("POST"));
-    }
+    let (Reserve::Order, [activity, _]) = request.route()?;
     let activity = ActivityId::parse(activity).map_err(|_| not_found("There is no such sale."))?;
     let body: Body = body::parse(&request.body)?;
     let sku = SkuId::parse(&body.sku).map_err(|e| Problem::invalid(vec![FieldError::new("/sku", e.to_string())]))?;

@@ -1,7 +1,7 @@
 //! Builds the response for a file, with its caching headers.
 
+use domain::routes::StaticFiles;
 use platform::http::{self, ApiError, Request, Response};
-use spin_sdk::http::Method;
 
 use crate::{
     encoding,
@@ -28,9 +28,7 @@ pub fn respond(cache: &mut FileCache, request: &Request) -> Result<Response, Api
     if request.path.starts_with("/api/") || request.path.starts_with("/sandbox/") {
         return Err(http::not_found("There is no such route: the OpenAPI document lists them."));
     }
-    if request.method != Method::GET {
-        return Err(http::method_not_allowed("GET"));
-    }
+    let (StaticFiles::File, _) = request.route()?;
     let name = file_name(&request.path);
     let Some((media, file)) = find(cache, &name, request) else {
         return not_found_page(cache, request);
