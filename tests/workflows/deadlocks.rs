@@ -5,6 +5,7 @@
 use domain::{
     ids::{ActivityId, OrderNo, SkuId, UserId},
     money::Money,
+    order::OrderStatus,
     time::Millis,
 };
 use ulid::Ulid;
@@ -107,7 +108,7 @@ async fn payments_a_sweeper_and_an_operator_never_deadlock_with_a_writer() {
             let order_no = OrderNo::new(fixture.activity.clone(), Ulid::from_parts(2, u128::from(n * 6 % 2_000_u64)));
             let callback =
                 Callback { order_no: order_no.to_string(), payment: format!("pay {n}"), ..Callback::default() };
-            payments::mark_paid(&payer, &callback, "pending_payment", NOW).await?;
+            payments::mark_paid(&payer, &callback, OrderStatus::PendingPayment, NOW).await?;
             if n % 2 == 0 {
                 payments::request_refund(&payer, &order_no, NOW).await?;
             }

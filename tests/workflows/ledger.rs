@@ -9,6 +9,7 @@ use workflows::{
     keys::Keys,
     ledger::{orders, schema},
     operator::activities::OperationOutcome,
+    ports::SqlValue,
     settle::{OrderState, SettleOutcome, Transition, apply_transitions},
 };
 
@@ -78,6 +79,37 @@ async fn missing_holders_in_redis_cannot_exceed_a_buyers_limit() {
         }
         let written = fixture.write_batch().await.unwrap();
         assert_eq!((written.written, written.failed), (1, 2), "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn only_the_transitions_of_the_table_are_possible() {
+    let live = |status| i64::from(matches!(status, OrderStatus::PendingPayment | OrderStatus::Paid));
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 100, 100).await;
+        let statuses = OrderStatus::ALL.into_iter().filter(|status| *status != OrderStatus::Queued);
+        let pairs = statuses.clone().flat_map(|from| statuses.clone().map(move |to| (from, to)));
+        for (n, (from, to)) in pairs.filter(|(from, to)| from != to).enumerate() {
+            let order_no = fixture.order_no(n as u64).to_string();
+            let insert = "INSERT INTO orders (order_no, activity, sku, user_id, quantity, amount, currency, status, \
+                 live, created_at, updated_at) VALUES (?1, ?2, ?3, 'ada', 1, 100, 'EUR', ?4, ?5, 1, 1)";
+            let row = [&order_no, fixture.activity.as_str(), fixture.sku.as_str(), from.as_str()];
+            let mut params: Vec<SqlValue> = row.map(SqlValue::from).into();
+            params.push(live(from).into());
+            fixture.sql.run(insert, params).await.unwrap();
+            let update = "UPDATE orders SET status = ?2, live = ?3 WHERE order_no = ?1";
+            let updated = fixture.sql.run(update, vec![order_no.into(), to.as_str().into(), live(to).into()]).await;
+            match updated {
+                Ok(_) => assert!(from.can_become(to), "{ledger}: {from:?} to {to:?}"),
+                Err(StoreError::LedgerRefused(text)) => {
+                    assert!(
+                        text.contains("illegal move") && !from.can_become(to),
+                        "{ledger}: {from:?} to {to:?}: {text}"
+                    );
+                }
+                Err(error) => panic!("{ledger}: {error}"),
+            }
+        }
     }
 }
 

@@ -305,7 +305,7 @@ async fn transitions_that_only_the_ledger_has_survive_a_rebuild() {
         ];
         orders::cancel(&fixture.sql, &cancelled, NOW).await.unwrap();
         let payment = Callback { order_no: paid.to_string(), payment: "p".to_owned(), ..Callback::default() };
-        payments::mark_paid(&fixture.sql, &payment, "pending_payment", NOW).await.unwrap();
+        payments::mark_paid(&fixture.sql, &payment, OrderStatus::PendingPayment, NOW).await.unwrap();
         payments::mark_refunded(&fixture.sql, &back, NOW).await.unwrap();
         fixture.rebuild_and_resume().await;
         for (order_no, status) in

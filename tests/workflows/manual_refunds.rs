@@ -180,15 +180,22 @@ async fn the_schema_lets_no_refunded_payment_pay_or_identify_an_order() {
         let callback = payments::load_held(&fixture.sql, HELD_CALLBACK).await.unwrap().unwrap();
         held::refund(&fixture.sql, HELD_CALLBACK).await.unwrap();
         assert_eq!(
-            payments::mark_paid(&fixture.sql, &callback, "pending_payment", NOW).await.unwrap(),
+            payments::mark_paid(&fixture.sql, &callback, OrderStatus::PendingPayment, NOW).await.unwrap(),
             None,
             "{ledger}"
         );
         fixture.expire_orders().await.unwrap();
-        assert_eq!(payments::mark_paid(&fixture.sql, &callback, "expired", NOW).await.unwrap(), None, "{ledger}");
+        assert_eq!(
+            payments::mark_paid(&fixture.sql, &callback, OrderStatus::Expired, NOW).await.unwrap(),
+            None,
+            "{ledger}"
+        );
         assert_eq!(payments::refund_late_payment(&fixture.sql, &callback, NOW).await.unwrap(), None, "{ledger}");
         let lost = payments::Callback { payment: payments::LOST_PAYMENT.to_owned(), ..callback.clone() };
-        assert!(payments::mark_paid(&fixture.sql, &lost, "expired", NOW).await.unwrap().is_some(), "{ledger}");
+        assert!(
+            payments::mark_paid(&fixture.sql, &lost, OrderStatus::Expired, NOW).await.unwrap().is_some(),
+            "{ledger}"
+        );
         assert!(!payments::restore_payment_id(&fixture.sql, &callback).await.unwrap(), "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
     }

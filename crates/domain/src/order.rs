@@ -8,7 +8,7 @@ use crate::{
     time::Millis,
 };
 
-/// Status of an order. [`OrderStatus::can_become`] lists the legal transitions.
+/// Status of an order. [`OrderStatus::TRANSITIONS`] lists the legal transitions.
 ///
 /// Requeuing a failed order is not a transition: the ledger has no row of it, and Redis accepts it anew as `Queued`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -66,18 +66,52 @@ impl OrderStatus {
         OrderStatus::ALL.into_iter().find(|status| status.as_str() == word)
     }
 
+    /// The legal transitions. The trigger `orders_move` of the ledger allows those of rows, and `lua/settle.lua` every
+    /// sequence of them, since Redis may have missed some. Unit tests of `workflows` compare both with this table.
+    pub const TRANSITIONS: [(OrderStatus, OrderStatus); 11] = {
+        use OrderStatus::{Cancelled, Expired, Failed, Paid, PendingPayment, Queued, Refunded, Refunding};
+        [
+            (Queued, PendingPayment),
+            (Queued, Failed),
+            (PendingPayment, Paid),
+            (PendingPayment, Cancelled),
+            (PendingPayment, Expired),
+            (Cancelled, Paid),
+            (Cancelled, Refunding),
+            (Expired, Paid),
+            (Expired, Refunding),
+            (Paid, Refunding),
+            (Refunding, Refunded),
+        ]
+    };
+
     /// Whether the transition to `next` is legal.
     #[must_use]
     pub fn can_become(self, next: OrderStatus) -> bool {
-        use OrderStatus::{Cancelled, Expired, Failed, Paid, PendingPayment, Queued, Refunded, Refunding};
-        matches!(
-            (self, next),
-            (Queued, PendingPayment | Failed)
-                | (PendingPayment, Paid | Cancelled | Expired)
-                | (Cancelled | Expired, Paid | Refunding)
-                | (Paid, Refunding)
-                | (Refunding, Refunded)
-        )
+        OrderStatus::TRANSITIONS.contains(&(self, next))
+    }
+
+    /// Whether one or more transitions lead to `target`.
+    #[must_use]
+    pub fn can_reach(self, target: OrderStatus) -> bool {
+        self.step_towards(target).is_some()
+    }
+
+    /// The first of the fewest transitions that lead to `target`.
+    #[must_use]
+    pub fn step_towards(self, target: OrderStatus) -> Option<OrderStatus> {
+        self.next_statuses().filter(|next| next.distance(target).is_some()).min_by_key(|next| next.distance(target))
+    }
+
+    fn distance(self, target: OrderStatus) -> Option<usize> {
+        if self == target {
+            return Some(0);
+        }
+        self.next_statuses().filter_map(|next| next.distance(target)).min().map(|distance| distance + 1)
+    }
+
+    fn next_statuses(self) -> impl Iterator<Item = OrderStatus> {
+        OrderStatus::TRANSITIONS.into_iter().filter(move |(from, _)| *from == self).map(|(_, to)| to)
     }
 }
 
@@ -192,6 +226,19 @@ mod tests {
         assert!(!OrderStatus::Paid.can_become(OrderStatus::Expired));
         assert!(!OrderStatus::Refunded.can_become(OrderStatus::Paid));
         assert!(OrderStatus::Expired.can_become(OrderStatus::Paid));
+    }
+
+    #[test]
+    fn an_order_reaches_a_later_status_step_by_step() {
+        use OrderStatus::{Cancelled, Failed, Paid, PendingPayment, Queued, Refunded, Refunding};
+        let mut steps = vec![Queued];
+        while let Some(next) = steps.last().expect("a status").step_towards(Refunded) {
+            steps.push(next);
+        }
+        assert_eq!(steps, [Queued, PendingPayment, Paid, Refunding, Refunded]);
+        assert_eq!(Cancelled.step_towards(Refunded), Some(Refunding));
+        assert_eq!(Refunding.step_towards(Paid), None);
+        assert!(OrderStatus::ALL.into_iter().all(|status| !Failed.can_reach(status) && !status.can_reach(status)));
     }
 
     #[test]

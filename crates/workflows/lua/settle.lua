@@ -24,8 +24,8 @@ local function set_of(words)
   for word in string.gmatch(words, '%S+') do set[word] = true end
   return set
 end
--- Redis may have missed transitions in between, so every later status is allowed. The single steps are in
--- crates/domain/src/order.rs.
+-- Redis may have missed transitions in between, so every later status is allowed. The single transitions are in
+-- crates/domain/src/order.rs; a unit test compares this table with them.
 local allowed_next = {
   queued = set_of('pending_payment paid cancelled expired failed refunding refunded'),
   pending_payment = set_of('paid cancelled expired refunding refunded'),

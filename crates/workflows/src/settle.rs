@@ -127,3 +127,26 @@ pub async fn apply_transitions<R: Redis>(
     }
     Ok(outcomes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_script_allows_every_sequence_of_transitions() {
+        let script = include_str!("../lua/settle.lua");
+        let table = script.split("local allowed_next = {").nth(1).and_then(|rest| rest.split("\n}").next());
+        let mut allowed = Vec::new();
+        for line in table.expect("a table").lines().filter(|line| !line.is_empty()) {
+            let (from, words) = line.split_once(" = ").expect("a status and those after it");
+            let parse = |word: &str| OrderStatus::parse(word.trim()).expect("a status");
+            let next = words.split('\'').nth(1).expect("words").split_whitespace();
+            allowed.extend(next.map(|to| (parse(from), parse(to))));
+        }
+        for from in OrderStatus::ALL {
+            for to in OrderStatus::ALL {
+                assert_eq!(allowed.contains(&(from, to)), from.can_reach(to), "{from:?} to {to:?}");
+            }
+        }
+    }
+}

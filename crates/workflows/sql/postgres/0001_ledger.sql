@@ -166,7 +166,8 @@ END $$;
 CREATE OR REPLACE TRIGGER orders_recount AFTER UPDATE ON orders REFERENCING OLD TABLE AS earlier NEW TABLE AS later
   FOR EACH STATEMENT EXECUTE FUNCTION orders_recount_batch();
 
--- Only these transitions of an order are allowed.
+-- Only these transitions of an order are allowed: those of crates/domain/src/order.rs, with which a unit test compares
+-- them.
 CREATE OR REPLACE FUNCTION orders_move() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF NOT (CASE OLD.status

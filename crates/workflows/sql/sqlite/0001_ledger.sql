@@ -129,7 +129,8 @@ BEGIN
   ON CONFLICT DO UPDATE SET orders = orders + excluded.orders, units = units + excluded.units;
 END;
 
--- Only these transitions of an order are allowed.
+-- Only these transitions of an order are allowed: those of crates/domain/src/order.rs, with which a unit test compares
+-- them.
 CREATE TRIGGER IF NOT EXISTS orders_move BEFORE UPDATE OF status ON orders WHEN NEW.status <> OLD.status
 BEGIN
   SELECT RAISE(ABORT, 'illegal move') WHERE NOT CASE OLD.status

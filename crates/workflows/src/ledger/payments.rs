@@ -1,6 +1,6 @@
 //! Payment callbacks in the ledger, and the transitions of orders that payments and refunds cause.
 
-use domain::{ids::OrderNo, money::Money, time::Millis, webhook::ProviderCallback};
+use domain::{ids::OrderNo, money::Money, order::OrderStatus, time::Millis, webhook::ProviderCallback};
 use serde::Serialize;
 
 use super::{
@@ -181,14 +181,15 @@ pub async fn erase<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<usize,
 pub async fn mark_paid<S: Sql>(
     sql: &S,
     callback: &Callback,
-    from: &str,
+    from: OrderStatus,
     now: Millis,
 ) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
         "UPDATE orders SET status = 'paid', live = 1, reason = '', payment = ?2, paid_at = ?3, updated_at = ?3, \
          unsettled_since = ?3 WHERE order_no = ?1 AND status = ?4 RETURNING {COLUMNS}"
     );
-    let params = vec![callback.order_no.as_str().into(), callback.payment.as_str().into(), now.0.into(), from.into()];
+    let Callback { order_no, payment, .. } = callback;
+    let params = vec![order_no.as_str().into(), payment.as_str().into(), now.0.into(), from.as_str().into()];
     Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
 }
 

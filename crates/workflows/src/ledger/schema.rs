@@ -77,7 +77,33 @@ fn statements(text: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
+    use domain::order::OrderStatus;
+
     use super::*;
+
+    /// The transitions that the trigger `orders_move` allows.
+    fn allowed_transitions(schema: &str) -> Vec<(OrderStatus, OrderStatus)> {
+        let table = schema.split("CASE OLD.status").nth(1).and_then(|rest| rest.split("ELSE").next()).expect("a table");
+        let mut allowed = Vec::new();
+        for line in table.lines().filter(|line| !line.trim().is_empty()) {
+            let mut statuses =
+                line.split('\'').skip(1).step_by(2).map(|word| OrderStatus::parse(word).expect("a status"));
+            let from = statuses.next().expect("a status");
+            allowed.extend(statuses.map(|to| (from, to)));
+        }
+        allowed
+    }
+
+    #[test]
+    fn the_triggers_allow_the_transitions_of_the_table() {
+        // An order of the ledger is never queued.
+        let expected: Vec<_> =
+            OrderStatus::TRANSITIONS.into_iter().filter(|(from, _)| *from != OrderStatus::Queued).collect();
+        for dialect in [Dialect::Sqlite, Dialect::Postgres] {
+            let schema: String = migrations(dialect).iter().map(|(_, text)| *text).collect();
+            assert_eq!(allowed_transitions(&schema), expected, "{dialect:?}");
+        }
+    }
 
     #[test]
     fn every_block_of_a_migration_is_one_statement() {

@@ -143,7 +143,7 @@ async fn handle_payment<R: Redis, S: Sql>(
         Ok((CallbackOutcome::Changed, ledger_outcome))
     };
     match order.status {
-        OrderStatus::PendingPayment => match payments::mark_paid(sql, callback, "pending_payment", now).await? {
+        OrderStatus::PendingPayment => match payments::mark_paid(sql, callback, order.status, now).await? {
             Some(row) => settle_as(row, "paid").await,
             // Another request changed the order between the two statements: read it again.
             None => match orders::load(sql, &order.order_no).await? {
@@ -293,7 +293,7 @@ async fn handle_late_payment<R: Redis, S: Sql>(
         return Err(StoreError::Rebuilding);
     }
     if word == "taken" {
-        match payments::mark_paid(sql, callback, order.status.as_str(), now).await {
+        match payments::mark_paid(sql, callback, order.status, now).await {
             Ok(Some(row)) => {
                 settle_order(redis, &row).await?;
                 return Ok((CallbackOutcome::Changed, "paid_late"));

@@ -223,50 +223,50 @@ fn lost_payment(order: &Order) -> Callback {
     Callback { order_no: order.order_no.to_string(), payment: LOST_PAYMENT.to_owned(), ..Callback::default() }
 }
 
-/// Advances an order in the ledger from `status` to its status in Redis. A paid order that finds no room any more is
-/// advanced to its refund.
+/// Advances an order in the ledger from `status` to its status in Redis, by single transitions. A paid order that finds
+/// no room any more is advanced to its refund.
 async fn advance_order<S: Sql>(sql: &S, order: &Order, mut status: OrderStatus, now: Millis) -> Result<(), StoreError> {
-    use OrderStatus::{Cancelled, Expired, Paid, PendingPayment, Refunded, Refunding};
+    use OrderStatus::{Cancelled, Expired, Failed, Paid, PendingPayment, Queued, Refunded, Refunding};
     let (order_no, reason) = (&order.order_no, order.reason.as_deref().unwrap_or_default());
-    loop {
-        status = match (status, order.status) {
-            (PendingPayment, PendingPayment) => {
-                if let Some(url) = &order.checkout_url {
-                    orders::start_payment(sql, order_no, url, now).await?;
+    if let (PendingPayment, PendingPayment, Some(url)) = (status, order.status, &order.checkout_url) {
+        orders::start_payment(sql, order_no, url, now).await?;
+    }
+    while status.can_reach(order.status) {
+        // An order is refunded because it was paid, or because its payment came after its release.
+        let via = match order.status {
+            Refunding | Refunded if reason == PAID_TOO_LATE => Cancelled,
+            Refunding | Refunded => Paid,
+            other => other,
+        };
+        let Some(step) = status.step_towards(via).or_else(|| status.step_towards(order.status)) else { return Ok(()) };
+        status = match step {
+            Cancelled | Expired => {
+                orders::release(sql, order_no, step, reason, now).await?;
+                step
+            }
+            Paid => match payments::mark_paid(sql, &lost_payment(order), status, now).await {
+                Ok(_) => Paid,
+                Err(StoreError::LedgerRefused(_)) => {
+                    payments::refund_late_payment(sql, &lost_payment(order), now).await?;
+                    Refunding
                 }
-                return Ok(());
-            }
-            (PendingPayment, to @ (Cancelled | Expired)) => {
-                orders::release(sql, order_no, to, reason, now).await?;
-                to
-            }
-            (PendingPayment, Refunding | Refunded) if reason == PAID_TOO_LATE => {
-                orders::release(sql, order_no, Cancelled, reason, now).await?;
-                Cancelled
-            }
-            (Cancelled | Expired, Refunding | Refunded) if reason == PAID_TOO_LATE => {
-                payments::refund_late_payment(sql, &lost_payment(order), now).await?;
-                Refunding
-            }
-            (PendingPayment | Cancelled | Expired, Paid | Refunding | Refunded) => {
-                match payments::mark_paid(sql, &lost_payment(order), status.as_str(), now).await {
-                    Ok(_) => Paid,
-                    Err(StoreError::LedgerRefused(_)) => {
-                        payments::refund_late_payment(sql, &lost_payment(order), now).await?;
-                        Refunding
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
-            (Paid, Refunding | Refunded) => {
+                Err(error) => return Err(error),
+            },
+            Refunding if status == Paid => {
                 payments::request_refund(sql, order_no, now).await?;
                 Refunding
             }
-            (Refunding, Refunded) => {
+            Refunding => {
+                payments::refund_late_payment(sql, &lost_payment(order), now).await?;
+                Refunding
+            }
+            Refunded => {
                 payments::mark_refunded(sql, order_no, now).await?;
                 Refunded
             }
-            _ => return Ok(()),
+            // No transition of a row leads to these.
+            Queued | PendingPayment | Failed => return Ok(()),
         };
     }
+    Ok(())
 }

@@ -1,0 +1,142 @@
+//! What was done about a callback: the words in `callbacks.outcome`.
+
+use std::sync::LazyLock;
+
+use serde::{Serialize, Serializer};
+
+/// Effect of a callback.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallbackEffect {
+    /// It changed something.
+    Changed,
+    /// Nothing to do: it was applied before, or its type changes nothing.
+    NoChange,
+    /// Held for an operator: wrong amount or currency, unknown order or payment, or a confirmed refund that failed
+    /// later.
+    Held,
+}
+
+macro_rules! outcomes {
+    ($($(#[$doc:meta])* $name:ident $text:literal $effect:ident;)*) => {
+        /// What was done about a callback.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub enum CallbackOutcome {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl CallbackOutcome {
+            const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// The word in the ledger and in the API.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+
+            /// Its effect.
+            #[must_use]
+            pub fn effect(self) -> CallbackEffect {
+                match self {
+                    $(Self::$name => CallbackEffect::$effect,)*
+                }
+            }
+        }
+    };
+}
+
+outcomes! {
+    /// It was recorded, and not applied completely yet.
+    #[default]
+    Unprocessed "" NoChange;
+    /// Its order was paid.
+    Paid "paid" Changed;
+    /// Its order was paid after its release: the units were free (E5).
+    PaidLate "paid_late" Changed;
+    /// It named the payment of an order whose payment id was lost with a ledger.
+    PaymentNamed "payment_named" Changed;
+    /// It paid a released order whose units were not free: its refund was started (E5).
+    RefundStarted "refund_started" Changed;
+    /// Its order was paid with another payment: a refund of this one was recorded (I6).
+    OverpaymentRefunded "overpayment_refunded" Changed;
+    /// It confirmed the refund of an overpayment.
+    OverpaymentBack "overpayment_back" Changed;
+    /// It confirmed the refund of its order.
+    Refunded "refunded" Changed;
+    /// It reported a failed refund, which is sent again.
+    RefundToRetry "refund_to_retry" Changed;
+    /// It reported a session that ended.
+    SessionEnded "session_ended" Changed;
+    /// Nothing to do.
+    NoChange "no_change" NoChange;
+    /// Its payment is being refunded as an overpayment.
+    GivenBack "given_back" NoChange;
+    /// The ledger does not have its order (E2).
+    UnknownOrder "unknown_order" Held;
+    /// Its amount or currency is not the order's, or not the refund's (E2).
+    WrongAmount "wrong_amount" Held;
+    /// Its order was paid with another payment, and it names none that could be refunded.
+    PaidTwice "paid_twice" Held;
+    /// It names no payment, or none that the ledger knows (E2).
+    UnknownPayment "unknown_payment" Held;
+    /// It reported that a refund failed, which the provider had confirmed (E4).
+    RefundBounced "refund_bounced" Held;
+    /// An operator refunds its payment. A trigger records the refund in the same statement, and leaves the callback
+    /// unchanged if its order was paid with this payment.
+    RefundedByOperator "refunded_by_operator" Changed;
+    /// An operator resolved it elsewhere.
+    DismissedByOperator "dismissed_by_operator" Changed;
+}
+
+impl CallbackOutcome {
+    /// Parses the word of [`CallbackOutcome::as_str`].
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|outcome| outcome.as_str() == word)
+    }
+}
+
+impl Serialize for CallbackOutcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// The outcomes that hold a callback for an operator, as a list in SQL. The index `callbacks_held` of the schema has the
+/// same list: SQLite uses it only for this text.
+pub(crate) fn held_outcomes() -> &'static str {
+    static LIST: LazyLock<String> = LazyLock::new(|| {
+        let held = CallbackOutcome::ALL.iter().filter(|outcome| outcome.effect() == CallbackEffect::Held);
+        let words: Vec<_> = held.map(|outcome| format!("'{}'", outcome.as_str())).collect();
+        format!("({})", words.join(", "))
+    });
+    &LIST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCHEMAS: [&str; 2] =
+        [include_str!("../../sql/sqlite/0001_ledger.sql"), include_str!("../../sql/postgres/0001_ledger.sql")];
+
+    #[test]
+    fn every_outcome_round_trips() {
+        for outcome in CallbackOutcome::ALL {
+            assert_eq!(CallbackOutcome::parse(outcome.as_str()), Some(*outcome));
+        }
+        assert_eq!(CallbackOutcome::parse("lost"), None);
+    }
+
+    #[test]
+    fn the_schemas_name_the_outcomes_of_the_enum() {
+        for schema in SCHEMAS {
+            assert!(schema.contains(&format!("WHERE outcome IN {};", held_outcomes())));
+            let refunded = CallbackOutcome::RefundedByOperator.as_str();
+            assert!(schema.contains(&format!("NEW.outcome = '{refunded}' AND OLD.outcome <> NEW.outcome")));
+            let words = schema.split("outcome = '").skip(1).filter_map(|rest| rest.split('\'').next());
+            assert!(words.into_iter().all(|word| CallbackOutcome::parse(word).is_some()));
+        }
+    }
+}
