@@ -19,7 +19,7 @@ use workflows::{
     ledger::{activities, orders},
     operator::{activities::OperationOutcome, audit::audit},
     payments::{
-        callbacks::{self, CallbackOutcome},
+        callbacks::{self, CallbackEffect},
         checkout::{CheckoutError, checkout},
         commands::CommandOutcome,
         refunds::send_due,
@@ -237,7 +237,7 @@ impl Start {
             Self::Expired => assert_eq!(fixture.expire_orders().await.unwrap(), 1),
             Self::Paid => {
                 let paid = callbacks::apply(&fixture.redis, &fixture.sql, &Pay.callback(&order_no), NOW).await;
-                assert_eq!(paid.unwrap(), CallbackOutcome::Changed);
+                assert_eq!(paid.unwrap(), CallbackEffect::Changed);
             }
         }
         let bobs = fixture.pending_order(2, "bob", 1).await;

@@ -9,7 +9,7 @@ use workflows::{
         refunds::{self, RefundKind},
     },
     payments::callbacks::{
-        self, CallbackOutcome,
+        self, CallbackEffect,
         held::{self, ResolveOutcome},
     },
 };
@@ -22,7 +22,7 @@ use crate::{
 
 impl<R: Redis, S: Sql> Fixture<R, S> {
     /// Applies a callback that a refund of `payment` failed. `refund` is the provider's id of the refund.
-    async fn refund_failed(&self, order_no: &OrderNo, payment: &str, refund: &str, event: &str) -> CallbackOutcome {
+    async fn refund_failed(&self, order_no: &OrderNo, payment: &str, refund: &str, event: &str) -> CallbackEffect {
         let callback = ProviderCallback {
             id: event.to_owned(),
             kind: "refund.failed".to_owned(),
@@ -37,7 +37,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
 
     async fn held_callbacks(&self) -> Vec<(String, String)> {
         let held = payments::list_held(&self.sql).await.unwrap();
-        held.into_iter().map(|callback| (callback.id, callback.outcome)).collect()
+        held.into_iter().map(|callback| (callback.id, callback.outcome.as_str().to_owned())).collect()
     }
 }
 
@@ -55,7 +55,7 @@ async fn a_refund_that_bounces_after_it_was_confirmed_is_held_and_sent_again_by_
         fixture.send_refunds(&provider, 0).await.unwrap();
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
 
-        assert_eq!(fixture.refund_failed(&order_no, &payment, "re_0", "f1").await, CallbackOutcome::Held, "{ledger}");
+        assert_eq!(fixture.refund_failed(&order_no, &payment, "re_0", "f1").await, CallbackEffect::Held, "{ledger}");
         assert_eq!(
             fixture.held_callbacks().await,
             bounced_callback("f1"),
@@ -79,7 +79,7 @@ async fn a_refund_that_bounces_after_it_was_confirmed_is_held_and_sent_again_by_
         );
 
         let reapply = async || held::reapply(&fixture.redis, &fixture.sql, "f1", NOW).await.unwrap();
-        assert_eq!(reapply().await, ResolveOutcome::Done(CallbackOutcome::Changed), "{ledger}");
+        assert_eq!(reapply().await, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
         assert_eq!(reapply().await, ResolveOutcome::NotHeld, "{ledger}: the second reapply had an effect");
         let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
         assert_eq!((open.len(), open[0].kind, open[0].failures), (1, RefundKind::Orders, 1), "{ledger}");
@@ -91,14 +91,14 @@ async fn a_refund_that_bounces_after_it_was_confirmed_is_held_and_sent_again_by_
         // The first refund's failure is reported again, with other event ids. The second refund returned the money.
         assert_eq!(
             fixture.refund_failed(&order_no, &payment, "re_0", "f2").await,
-            CallbackOutcome::NoChange,
+            CallbackEffect::NoChange,
             "{ledger}"
         );
         assert_eq!(fixture.held_callbacks().await, [], "{ledger}");
-        assert_eq!(fixture.refund_failed(&order_no, &payment, "re_1", "f3").await, CallbackOutcome::Held, "{ledger}");
+        assert_eq!(fixture.refund_failed(&order_no, &payment, "re_1", "f3").await, CallbackEffect::Held, "{ledger}");
         assert_eq!(
             held::dismiss(&fixture.sql, "f3").await.unwrap(),
-            ResolveOutcome::Done(CallbackOutcome::Changed),
+            ResolveOutcome::Done(CallbackEffect::Changed),
             "{ledger}"
         );
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
@@ -113,7 +113,7 @@ async fn a_bounced_refund_of_an_overpayment_is_held_and_sent_again() {
         fixture.payment_succeeded_with_id(&order_no, "second").await.unwrap();
         provider.refund_behaviour.set(RefundBehaviour::Succeed);
         fixture.send_refunds(&provider, 0).await.unwrap();
-        assert_eq!(fixture.refund_failed(&order_no, "second", "re_0", "f").await, CallbackOutcome::Held, "{ledger}");
+        assert_eq!(fixture.refund_failed(&order_no, "second", "re_0", "f").await, CallbackEffect::Held, "{ledger}");
         assert_eq!(fixture.held_callbacks().await, bounced_callback("f"), "{ledger}");
         held::reapply(&fixture.redis, &fixture.sql, "f", NOW).await.unwrap();
         fixture.send_refunds(&provider, 60_000).await.unwrap();
@@ -129,8 +129,8 @@ async fn a_failed_refund_of_an_unrefunded_payment_is_ignored_unless_the_payment_
         let fixture = new_fixture(ledger, 5, 1).await;
         let order_no = fixture.paid_order(1, "ada").await;
         let own = format!("pay-{order_no}");
-        assert_eq!(fixture.refund_failed(&order_no, &own, "re_0", "f1").await, CallbackOutcome::NoChange, "{ledger}");
-        assert_eq!(fixture.refund_failed(&order_no, "other", "re_0", "f2").await, CallbackOutcome::Held, "{ledger}");
+        assert_eq!(fixture.refund_failed(&order_no, &own, "re_0", "f1").await, CallbackEffect::NoChange, "{ledger}");
+        assert_eq!(fixture.refund_failed(&order_no, "other", "re_0", "f2").await, CallbackEffect::Held, "{ledger}");
         assert_eq!(fixture.held_callbacks().await, [("f2".to_owned(), "unknown_payment".to_owned())], "{ledger}");
     }
 }

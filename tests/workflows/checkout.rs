@@ -14,7 +14,7 @@ use workflows::{
         sessions::{self, GRACE_MS, Session},
     },
     payments::{
-        callbacks::CallbackOutcome,
+        callbacks::CallbackEffect,
         checkout::{CheckoutError, checkout},
         commands::CommandOutcome,
         provider::Provider,
@@ -171,7 +171,7 @@ async fn a_due_order_that_was_paid_without_a_callback_becomes_paid() {
         let (order_no, _) = fixture.checked_out_order(&provider, 1, "ada").await;
         fixture.pay_without_callback(&provider, &order_no, ledger).await;
         // The callback arrives late.
-        assert_eq!(fixture.payment_succeeded(&order_no, "e").await.unwrap(), CallbackOutcome::NoChange, "{ledger}");
+        assert_eq!(fixture.payment_succeeded(&order_no, "e").await.unwrap(), CallbackEffect::NoChange, "{ledger}");
         assert_eq!(fixture.units().await, (4, 0, 1), "{ledger}");
     }
 }
@@ -216,7 +216,7 @@ async fn a_session_that_ended_early_is_hidden_and_replaced() {
         let ended = provider.last_session(&order_no.to_string());
         assert_eq!(fixture.redis_checkout_url(&order_no).await, first.checkout_url, "{ledger}");
         provider.end_last_session(&order_no.to_string());
-        assert_eq!(fixture.session_ended(&order_no, &ended, "e").await.unwrap(), CallbackOutcome::Changed, "{ledger}");
+        assert_eq!(fixture.session_ended(&order_no, &ended, "e").await.unwrap(), CallbackEffect::Changed, "{ledger}");
         assert_eq!(fixture.redis_checkout_url(&order_no).await, None, "{ledger}: polling");
         let listed = orders::list_for_user(&fixture.sql, &first.user, None, 10).await.unwrap();
         assert!(listed.iter().all(|order| order.checkout_url.is_none()), "{ledger}: the list of orders");

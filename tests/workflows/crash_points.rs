@@ -41,7 +41,7 @@ impl CrashPoint {
 
     /// Records a call for `crash.points`. Skips `NOSCRIPT`: the script is called again at once, and recorded then.
     fn record<T>(&self, point: String, result: &Result<T, StoreError>) {
-        if !matches!(result, Err(StoreError::RedisRefused(text)) if text == "NOSCRIPT") {
+        if !matches!(result, Err(StoreError::ScriptNotLoaded)) {
             self.points.borrow_mut().push(point);
         }
     }

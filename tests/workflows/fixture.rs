@@ -30,7 +30,7 @@ use workflows::{
         audit,
     },
     payments::{
-        callbacks::{self, CallbackOutcome},
+        callbacks::{self, CallbackEffect},
         commands::{self, CommandOutcome},
         provider::Provider,
         refunds,
@@ -284,7 +284,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
     }
 
     /// Applies the callback that the order's full amount was paid. The callback's id is `<event>-<order number>`.
-    pub async fn payment_succeeded(&self, order_no: &OrderNo, event: &str) -> Result<CallbackOutcome, StoreError> {
+    pub async fn payment_succeeded(&self, order_no: &OrderNo, event: &str) -> Result<CallbackEffect, StoreError> {
         let amount = match orders::load(&self.sql, order_no).await? {
             Some(row) => row.order.money.amount,
             None => 0,
@@ -293,7 +293,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
     }
 
     /// Applies the callback that the order's full amount was refunded.
-    pub async fn refund_succeeded(&self, order_no: &OrderNo, event: &str) -> Result<CallbackOutcome, StoreError> {
+    pub async fn refund_succeeded(&self, order_no: &OrderNo, event: &str) -> Result<CallbackEffect, StoreError> {
         let amount = orders::load(&self.sql, order_no).await?.map_or(0, |row| row.order.money.amount);
         self.apply_callback("refund.succeeded", order_no, event, amount).await
     }
@@ -304,7 +304,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         order_no: &OrderNo,
         session: &str,
         event: &str,
-    ) -> Result<CallbackOutcome, StoreError> {
+    ) -> Result<CallbackEffect, StoreError> {
         let callback = ProviderCallback {
             id: format!("{event}-{order_no}"),
             kind: "session.ended".to_owned(),
@@ -327,7 +327,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         order_no: &OrderNo,
         event: &str,
         amount: i64,
-    ) -> Result<CallbackOutcome, StoreError> {
+    ) -> Result<CallbackEffect, StoreError> {
         let callback = ProviderCallback {
             id: format!("{event}-{order_no}"),
             kind: kind.to_owned(),

@@ -8,7 +8,7 @@ use workflows::{
     ledger::{backlog::load, payments::LOST_PAYMENT, refunds},
     payments::{
         callbacks::{
-            CallbackOutcome,
+            CallbackEffect,
             held::{self, ResolveOutcome},
         },
         provider::{AnyProvider, RetryPolicy, Sandbox, Stripe},
@@ -58,10 +58,10 @@ async fn a_refund_waits_visibly_until_a_callback_supplies_the_lost_payment_id() 
         assert!(open[0].last_error.ends_with("let the provider send its callback of the payment again"), "{open:?}");
         assert_eq!(load(&fixture.sql).await.unwrap().stuck_refunds, 1, "{ledger}");
         // Two callbacks supply the payment id: they are not a second payment, and the refund is due at once.
-        assert_eq!(fixture.payment_succeeded(&order_no, "again").await.unwrap(), CallbackOutcome::Changed, "{ledger}");
+        assert_eq!(fixture.payment_succeeded(&order_no, "again").await.unwrap(), CallbackEffect::Changed, "{ledger}");
         assert_eq!(
             fixture.payment_succeeded(&order_no, "and again").await.unwrap(),
-            CallbackOutcome::NoChange,
+            CallbackEffect::NoChange,
             "{ledger}"
         );
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(), 1, "{ledger}");
@@ -118,7 +118,7 @@ async fn concurrent_callbacks_supply_a_lost_payment_id_once() {
         let order_no = fixture.paid_order_without_payment_id(1, "ada").await;
         let events: Vec<_> = (0..50).map(|n| format!("again {n}")).collect();
         let applied = join_all(events.iter().map(|event| fixture.payment_succeeded(&order_no, event))).await;
-        let changed = applied.into_iter().filter(|applied| *applied.as_ref().unwrap() == CallbackOutcome::Changed);
+        let changed = applied.into_iter().filter(|applied| *applied.as_ref().unwrap() == CallbackEffect::Changed);
         assert_eq!(changed.count(), 1, "{ledger}");
         assert_eq!(
             refunds::list_unconfirmed(&fixture.sql).await.unwrap(),
@@ -136,12 +136,12 @@ async fn a_refund_confirmed_before_its_payment_id_is_known_is_held_and_replayed(
         let order_no = fixture.paid_order_without_payment_id(1, "ada").await;
         assert_eq!(
             fixture.refund_succeeded(&order_no, "r").await.unwrap(),
-            CallbackOutcome::Held,
+            CallbackEffect::Held,
             "{ledger}: a refund callback must be held while the payment id is unknown"
         );
         fixture.payment_succeeded(&order_no, "again").await.unwrap();
         let reapplied = held::reapply(&fixture.redis, &fixture.sql, &format!("r-{order_no}"), NOW).await.unwrap();
-        assert_eq!(reapplied, ResolveOutcome::Done(CallbackOutcome::Changed), "{ledger}");
+        assert_eq!(reapplied, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}: a second refund is due");
         assert_eq!(fixture.units().await, (2, 0, 0), "{ledger}");

@@ -12,7 +12,7 @@ use workflows::{
         payments::{self, Callback, LOST_PAYMENT},
         refunds,
     },
-    payments::callbacks::CallbackOutcome,
+    payments::callbacks::CallbackEffect,
     queue::dead_letters,
     recovery::rebuild::RebuildOutcome,
 };
@@ -74,7 +74,7 @@ impl RealFixture {
             open.into_iter().map(|refund| refund.payment).collect::<Vec<_>>()
         };
         assert_eq!(payments().await, [LOST_PAYMENT], "{ledger}: the lost payment is not reported to operators");
-        assert_eq!(self.payment_succeeded(order_no, "again").await.unwrap(), CallbackOutcome::Changed, "{ledger}");
+        assert_eq!(self.payment_succeeded(order_no, "again").await.unwrap(), CallbackEffect::Changed, "{ledger}");
         assert_eq!(payments().await, [format!("pay-{order_no}")], "{ledger}");
     }
 }
@@ -139,7 +139,7 @@ async fn a_released_order_that_was_paid_late_since_the_backup_stays_paid() {
             assert_eq!(fixture.units().await, (0, 0, 1), "{ledger}");
             assert_eq!(
                 fixture.payment_succeeded(&order_no, "late").await.unwrap(),
-                CallbackOutcome::Changed,
+                CallbackEffect::Changed,
                 "{ledger}: it is named"
             );
             assert_eq!(fixture.order_row(&order_no).await.payment, format!("pay-{order_no}"), "{ledger}");

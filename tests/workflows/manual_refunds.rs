@@ -9,7 +9,7 @@ use workflows::{
     Redis, Sql, StoreError,
     ledger::{payments, refunds},
     payments::callbacks::{
-        self, CallbackOutcome,
+        self, CallbackEffect,
         held::{self, ResolveOutcome},
     },
     ports::{Dialect, SqlValue},
@@ -40,7 +40,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
     async fn order_with_held_payment(&self) -> OrderNo {
         self.reserve(1, "ada", 1).await.unwrap();
         let order_no = self.order_no(1);
-        assert_eq!(self.payment_succeeded_with_id(&order_no, "p").await.unwrap(), CallbackOutcome::Held);
+        assert_eq!(self.payment_succeeded_with_id(&order_no, "p").await.unwrap(), CallbackEffect::Held);
         self.write_batch().await.unwrap();
         order_no
     }
@@ -50,7 +50,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
     }
 
     /// Applies a second callback of the same payment, with another event id.
-    async fn redeliver_payment(&self, order_no: &OrderNo, event: &str) -> CallbackOutcome {
+    async fn redeliver_payment(&self, order_no: &OrderNo, event: &str) -> CallbackEffect {
         callbacks::apply(&self.redis, &self.sql, &payment_callback(order_no, event), NOW).await.unwrap()
     }
 
@@ -117,7 +117,7 @@ async fn a_replay_during_a_manual_refund_runs_before_or_after_it() {
             fixture.replay_held().await;
             let paid = fixture.assert_kept_or_refunded(&order_no, &format!("{ledger}, call {call}")).await;
             assert_eq!(
-                refunded == ResolveOutcome::Done(CallbackOutcome::Changed),
+                refunded == ResolveOutcome::Done(CallbackEffect::Changed),
                 !paid,
                 "{ledger}, call {call}: {refunded:?}"
             );
@@ -154,16 +154,16 @@ async fn a_manually_refunded_payment_pays_nothing_when_it_is_redelivered() {
         let fixture = new_fixture(ledger, 2, 1).await;
         let order_no = fixture.order_with_held_payment().await;
         held::refund(&fixture.sql, HELD_CALLBACK).await.unwrap();
-        assert_eq!(fixture.redeliver_payment(&order_no, "again").await, CallbackOutcome::NoChange, "{ledger}");
+        assert_eq!(fixture.redeliver_payment(&order_no, "again").await, CallbackEffect::NoChange, "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::PendingPayment), "{ledger}");
         fixture.expire_orders().await.unwrap();
-        assert_eq!(fixture.redeliver_payment(&order_no, "late").await, CallbackOutcome::NoChange, "{ledger}");
+        assert_eq!(fixture.redeliver_payment(&order_no, "late").await, CallbackEffect::NoChange, "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Expired), "{ledger}");
         assert_eq!(fixture.units().await, (2, 0, 0), "{ledger}: a unit was taken for the expired order");
         // Another payment can still pay the order.
         assert_eq!(
             fixture.payment_succeeded_with_id(&order_no, "q").await.unwrap(),
-            CallbackOutcome::Changed,
+            CallbackEffect::Changed,
             "{ledger}"
         );
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
@@ -206,12 +206,12 @@ async fn a_payment_that_paid_its_order_meanwhile_is_not_refunded() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
         let order_no = fixture.order_with_held_payment().await;
-        assert_eq!(fixture.redeliver_payment(&order_no, "again").await, CallbackOutcome::Changed, "{ledger}");
+        assert_eq!(fixture.redeliver_payment(&order_no, "again").await, CallbackEffect::Changed, "{ledger}");
         assert_eq!(held::refund(&fixture.sql, HELD_CALLBACK).await.unwrap(), ResolveOutcome::OrderPaid, "{ledger}");
         assert!(fixture.assert_kept_or_refunded(&order_no, ledger).await, "{ledger}");
         assert_eq!(
             fixture.replay_held().await,
-            ResolveOutcome::Done(CallbackOutcome::NoChange),
+            ResolveOutcome::Done(CallbackEffect::NoChange),
             "{ledger}: the replayed payment changed an order that was already paid"
         );
     }

@@ -9,7 +9,7 @@ use workflows::{
         refunds::{self, RefundKind},
     },
     payments::callbacks::{
-        self, CallbackOutcome,
+        self, CallbackEffect, CallbackOutcome,
         held::{self, ResolveOutcome},
     },
 };
@@ -25,7 +25,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         &self,
         order_no: &OrderNo,
         payment: &str,
-    ) -> Result<CallbackOutcome, StoreError> {
+    ) -> Result<CallbackEffect, StoreError> {
         let event = ProviderCallback {
             id: format!("evt-{payment}"),
             kind: "payment.succeeded".to_owned(),
@@ -78,12 +78,12 @@ async fn a_partial_refund_does_not_confirm_an_overpayment() {
             callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap()
         };
         for (amount, currency) in [(99, "EUR"), (100, "USD")] {
-            assert_eq!(refunded(amount, currency).await, CallbackOutcome::Held, "{ledger}: {amount} {currency}");
+            assert_eq!(refunded(amount, currency).await, CallbackEffect::Held, "{ledger}: {amount} {currency}");
         }
         let held = payments::list_held(&fixture.sql).await.unwrap();
-        assert!(held.iter().all(|callback| callback.outcome == "wrong_amount"), "{ledger}: {held:?}");
+        assert!(held.iter().all(|callback| callback.outcome == CallbackOutcome::WrongAmount), "{ledger}: {held:?}");
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(), 1, "{ledger}");
-        assert_eq!(refunded(100, "EUR").await, CallbackOutcome::Changed, "{ledger}");
+        assert_eq!(refunded(100, "EUR").await, CallbackEffect::Changed, "{ledger}");
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
     }
 }
@@ -95,8 +95,8 @@ async fn a_thousand_concurrent_duplicates_pay_once() {
         let order_no = fixture.pending_order(1, "ada", 1).await;
         let all = (0..1_000).map(|_| fixture.payment_succeeded(&order_no, "e"));
         let applied: Vec<_> = join_all(all).await.into_iter().map(Result::unwrap).collect();
-        assert!(applied.iter().all(|applied| *applied != CallbackOutcome::Held), "{ledger}");
-        assert_eq!(applied.iter().filter(|applied| **applied == CallbackOutcome::Changed).count(), 1, "{ledger}");
+        assert!(applied.iter().all(|applied| *applied != CallbackEffect::Held), "{ledger}");
+        assert_eq!(applied.iter().filter(|applied| **applied == CallbackEffect::Changed).count(), 1, "{ledger}");
         assert_eq!(fixture.units().await, (4, 0, 1), "{ledger}");
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
     }
@@ -113,7 +113,7 @@ async fn a_thousand_duplicates_of_a_late_payment_take_one_unit_or_start_one_refu
                 fixture.pending_order(2, "bob", 1).await;
             }
             for applied in join_all((0..1_000).map(|_| fixture.payment_succeeded(&order_no, "e"))).await {
-                assert_ne!(applied.unwrap(), CallbackOutcome::Held, "{ledger}");
+                assert_ne!(applied.unwrap(), CallbackEffect::Held, "{ledger}");
             }
             fixture.recover().await;
             let status = fixture.ledger_status(&order_no).await;
@@ -157,12 +157,12 @@ async fn a_refund_is_confirmed_once_and_only_with_its_amount() {
         let order_no = fixture.refunding_order(1, "ada").await;
         assert_eq!(
             fixture.apply_callback("refund.succeeded", &order_no, "r0", 99).await.unwrap(),
-            CallbackOutcome::Held,
+            CallbackEffect::Held,
             "{ledger}"
         );
         let (one, two) =
             tokio::join!(fixture.refund_succeeded(&order_no, "r1"), fixture.refund_succeeded(&order_no, "r2"));
-        assert!([one.unwrap(), two.unwrap()].contains(&CallbackOutcome::Changed), "{ledger}");
+        assert!([one.unwrap(), two.unwrap()].contains(&CallbackEffect::Changed), "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
         assert_eq!(fixture.units().await, (5, 0, 0), "{ledger}");
     }
@@ -173,7 +173,7 @@ async fn a_refund_made_at_the_provider_is_recorded() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 1).await;
         let order_no = fixture.paid_order(1, "ada").await;
-        assert_eq!(fixture.refund_succeeded(&order_no, "r").await.unwrap(), CallbackOutcome::Changed, "{ledger}");
+        assert_eq!(fixture.refund_succeeded(&order_no, "r").await.unwrap(), CallbackEffect::Changed, "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
         assert_eq!(fixture.redis_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
         assert_eq!(fixture.units().await, (5, 0, 0), "{ledger}");
@@ -188,15 +188,15 @@ async fn a_callback_for_an_order_that_is_not_written_yet_is_held_and_replayed() 
         let order_no = fixture.order_no(1);
         assert_eq!(
             fixture.payment_succeeded_with_id(&order_no, "early").await.unwrap(),
-            CallbackOutcome::Held,
+            CallbackEffect::Held,
             "{ledger}"
         );
         let waiting = payments::list_held(&fixture.sql).await.unwrap();
-        assert_eq!((waiting.len(), waiting[0].outcome.as_str()), (1, "unknown_order"), "{ledger}");
+        assert_eq!((waiting.len(), waiting[0].outcome), (1, CallbackOutcome::UnknownOrder), "{ledger}");
         let reapply = async || held::reapply(&fixture.redis, &fixture.sql, &waiting[0].id, NOW).await.unwrap();
-        assert_eq!(reapply().await, ResolveOutcome::Done(CallbackOutcome::Held), "{ledger}: still unknown");
+        assert_eq!(reapply().await, ResolveOutcome::Done(CallbackEffect::Held), "{ledger}: still unknown");
         fixture.write_batch().await.unwrap();
-        assert_eq!(reapply().await, ResolveOutcome::Done(CallbackOutcome::Changed), "{ledger}");
+        assert_eq!(reapply().await, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
         assert_eq!(reapply().await, ResolveOutcome::NotHeld, "{ledger}: once");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
     }
@@ -210,17 +210,14 @@ async fn a_held_payment_can_be_refunded_or_dismissed_once() {
         for event in ["a", "b"] {
             assert_eq!(
                 fixture.apply_callback("payment.succeeded", &order_no, event, 99).await.unwrap(),
-                CallbackOutcome::Held
+                CallbackEffect::Held
             );
         }
         let id = |event: &str| format!("{event}-{order_no}");
         let refund = async |id: &str| held::refund(&fixture.sql, id).await.unwrap();
-        assert_eq!(refund(&id("a")).await, ResolveOutcome::Done(CallbackOutcome::Changed), "{ledger}");
+        assert_eq!(refund(&id("a")).await, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
         assert_eq!(refund(&id("a")).await, ResolveOutcome::NotHeld, "{ledger}");
-        assert_eq!(
-            held::dismiss(&fixture.sql, &id("b")).await.unwrap(),
-            ResolveOutcome::Done(CallbackOutcome::Changed)
-        );
+        assert_eq!(held::dismiss(&fixture.sql, &id("b")).await.unwrap(), ResolveOutcome::Done(CallbackEffect::Changed));
         assert_eq!(payments::list_held(&fixture.sql).await.unwrap(), [], "{ledger}");
         let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
         assert_eq!((open.len(), open[0].money.amount), (1, 99), "{ledger}");

@@ -8,7 +8,7 @@ use workflows::{
     keys::Keys,
     ledger::activities,
     operator::activities::OperationOutcome,
-    payments::{callbacks::CallbackOutcome, commands::CommandOutcome},
+    payments::{callbacks::CallbackEffect, commands::CommandOutcome},
     ports::{RedisValue, SqlValue},
     queue::{dead_letters, order_writer::MAX_DELIVERIES},
 };
@@ -161,7 +161,7 @@ impl Sale {
     async fn run_workflows(&self) -> Vec<&'static str> {
         let Self { fixture, .. } = self;
         let done = |result: Result<CommandOutcome, StoreError>| matches!(result, Ok(CommandOutcome::Done(_)));
-        let applied = |result| matches!(result, Ok(CallbackOutcome::Changed));
+        let applied = |result| matches!(result, Ok(CallbackEffect::Changed));
         let operated = |result| matches!(result, Ok(OperationOutcome::Done(_)));
         let checkout = fixture.checkout(&self.provider, &self.checked_out, "sealed");
         let results = [
@@ -278,7 +278,7 @@ async fn a_refusal_of_the_ledger_fails_the_order_at_once_and_no_payment() {
         assert!(paid.is_err(), "{code}: {paid:?}");
         sale.mend_ledger(Cause::Raised(code)).await;
         let again = sale.fixture.apply_callback("payment.succeeded", &sale.paid, "e", 100).await;
-        assert_eq!(again.unwrap(), CallbackOutcome::Changed, "{code}");
+        assert_eq!(again.unwrap(), CallbackEffect::Changed, "{code}");
         sale.fixture.units().await;
     }
 }

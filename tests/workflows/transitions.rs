@@ -6,7 +6,7 @@ use workflows::{
     keys::Keys,
     ledger::orders,
     payments::{
-        callbacks::{self, CallbackOutcome},
+        callbacks::{self, CallbackEffect},
         commands::{self, CommandOutcome},
     },
     recovery::report::Report,
@@ -21,9 +21,9 @@ async fn an_order_is_written_and_paid() {
         let order_no = fixture.pending_order(1, "ada", 2).await;
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::PendingPayment), "{ledger}");
         assert_eq!(fixture.units().await, (3, 2, 0), "{ledger}");
-        assert_eq!(fixture.payment_succeeded(&order_no, "e1").await.unwrap(), CallbackOutcome::Changed, "{ledger}");
-        assert_eq!(fixture.payment_succeeded(&order_no, "e1").await.unwrap(), CallbackOutcome::NoChange, "{ledger}");
-        assert_eq!(fixture.payment_succeeded(&order_no, "e2").await.unwrap(), CallbackOutcome::NoChange, "{ledger}");
+        assert_eq!(fixture.payment_succeeded(&order_no, "e1").await.unwrap(), CallbackEffect::Changed, "{ledger}");
+        assert_eq!(fixture.payment_succeeded(&order_no, "e1").await.unwrap(), CallbackEffect::NoChange, "{ledger}");
+        assert_eq!(fixture.payment_succeeded(&order_no, "e2").await.unwrap(), CallbackEffect::NoChange, "{ledger}");
         assert_eq!(fixture.units().await, (3, 0, 2), "{ledger}");
         assert_eq!(fixture.redis_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
     }
@@ -36,7 +36,7 @@ async fn a_payment_of_the_wrong_amount_is_held() {
         let order_no = fixture.pending_order(1, "ada", 2).await;
         assert_eq!(
             fixture.apply_callback("payment.succeeded", &order_no, "e", 199).await.unwrap(),
-            CallbackOutcome::Held,
+            CallbackEffect::Held,
             "{ledger}"
         );
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::PendingPayment), "{ledger}");
@@ -59,7 +59,7 @@ async fn a_payment_wins_against_a_concurrent_cancel_and_expiry() {
             let status = fixture.ledger_status(&order_no).await.unwrap();
             match status {
                 // If the cancel or the expiry came first, the unit was free, and the payment reacquired it.
-                OrderStatus::Paid => assert_eq!(paid, CallbackOutcome::Changed),
+                OrderStatus::Paid => assert_eq!(paid, CallbackEffect::Changed),
                 other => panic!("{ledger}: unexpected status after a payment: {other:?} ({cancelled:?})"),
             }
         }
@@ -94,7 +94,7 @@ async fn a_late_payment_reacquires_a_free_unit() {
         let order_no = fixture.pending_order(1, "ada", 1).await;
         fixture.expire_orders().await.unwrap();
         assert_eq!(fixture.units().await, (1, 0, 0), "{ledger}");
-        assert_eq!(fixture.payment_succeeded(&order_no, "e").await.unwrap(), CallbackOutcome::Changed, "{ledger}");
+        assert_eq!(fixture.payment_succeeded(&order_no, "e").await.unwrap(), CallbackEffect::Changed, "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
         assert_eq!(fixture.units().await, (0, 0, 1), "{ledger}");
     }
@@ -107,13 +107,13 @@ async fn a_late_payment_is_refunded_if_no_unit_is_free() {
         let late = fixture.pending_order(1, "ada", 1).await;
         fixture.expire_orders().await.unwrap();
         fixture.pending_order(2, "bob", 1).await;
-        assert_eq!(fixture.payment_succeeded(&late, "e").await.unwrap(), CallbackOutcome::Changed, "{ledger}");
+        assert_eq!(fixture.payment_succeeded(&late, "e").await.unwrap(), CallbackEffect::Changed, "{ledger}");
         assert_eq!(fixture.ledger_status(&late).await, Some(OrderStatus::Refunding), "{ledger}");
         assert_eq!(fixture.units().await, (0, 1, 0), "{ledger}");
         assert_eq!(fixture.claim_open_refunds().await, 1, "{ledger}");
         assert_eq!(
             fixture.apply_callback("refund.succeeded", &late, "r", 100).await.unwrap(),
-            CallbackOutcome::Changed,
+            CallbackEffect::Changed,
             "{ledger}"
         );
         assert_eq!(fixture.ledger_status(&late).await, Some(OrderStatus::Refunded), "{ledger}");
@@ -222,7 +222,7 @@ async fn a_payment_after_the_redis_record_expired_takes_a_free_unit_or_is_refund
             fixture.redis.command("DEL", vec![record.into()]).await.unwrap();
         }
         fixture.pending_order(3, "cyd", 1).await;
-        assert_eq!(fixture.payment_succeeded(&late, "days later").await.unwrap(), CallbackOutcome::Changed, "{ledger}");
+        assert_eq!(fixture.payment_succeeded(&late, "days later").await.unwrap(), CallbackEffect::Changed, "{ledger}");
         assert_eq!(
             (fixture.ledger_status(&late).await, fixture.units().await),
             (Some(OrderStatus::Paid), (0, 1, 1)),

@@ -13,6 +13,7 @@
 pub mod activities;
 pub mod addresses;
 pub mod backlog;
+pub mod callback_outcomes;
 pub mod epochs;
 pub mod errors;
 pub mod events;

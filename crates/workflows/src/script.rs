@@ -106,7 +106,7 @@ impl Script {
         params.extend(args);
         let retry_params = params.clone();
         match redis.command("EVALSHA", params).await {
-            Err(StoreError::RedisRefused(text)) if text == "NOSCRIPT" => {
+            Err(StoreError::ScriptNotLoaded) => {
                 let mut params = retry_params;
                 params[0] = self.source.as_bytes().to_vec();
                 redis.command("EVAL", params).await.map(Reply::new)

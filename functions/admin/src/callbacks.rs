@@ -11,10 +11,7 @@ use platform::{
 use serde_json::json;
 use workflows::{
     ledger::{payments, refunds},
-    payments::callbacks::{
-        CallbackOutcome,
-        held::{self, ResolveOutcome},
-    },
+    payments::callbacks::held::{self, ResolveOutcome},
 };
 
 /// Handles `GET …/callbacks`: the newest 200 held callbacks.
@@ -35,8 +32,8 @@ pub async fn resolve(id: &str, action: &str) -> Result<Response, ApiError> {
         "refund" => held::refund(&ledger, &id).await?,
         _ => held::dismiss(&ledger, &id).await?,
     };
-    let applied = match resolved {
-        ResolveOutcome::Done(applied) => applied,
+    let effect = match resolved {
+        ResolveOutcome::Done(effect) => effect,
         ResolveOutcome::NotHeld => return Err(not_found("No such callback waits for an operator.")),
         ResolveOutcome::OrderPaid => {
             let detail = "Its payment has paid its order since: refund the order, or dismiss the callback.";
@@ -47,10 +44,5 @@ pub async fn resolve(id: &str, action: &str) -> Result<Response, ApiError> {
             return Err(Problem::new(Code::StateConflict, detail).into());
         }
     };
-    let outcome = match applied {
-        CallbackOutcome::Changed => "changed",
-        CallbackOutcome::NoChange => "no_change",
-        CallbackOutcome::Held => "held",
-    };
-    Ok(Response::json(200, &json!({ "id": id, "outcome": outcome })))
+    Ok(Response::json(200, &json!({ "id": id, "outcome": effect })))
 }

@@ -16,7 +16,7 @@ use platform::{
 use workflows::{
     hot::status::load_order,
     ledger::orders,
-    payments::callbacks::{self, CallbackOutcome},
+    payments::callbacks::{self, CallbackEffect},
 };
 
 use crate::{standard, stripe};
@@ -45,7 +45,7 @@ async fn apply(request: &Request, callback: &ProviderCallback) -> Result<(), Api
     }
     let now = SpinRedis.now().await?;
     let applied = callbacks::apply(&SpinRedis, &ledger, callback, now).await?;
-    if applied == CallbackOutcome::Held {
+    if applied == CallbackEffect::Held {
         let fields = [
             ("order_no", callback.order_no.as_str().into()),
             ("callback", callback.id.as_str().into()),

@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use serde::{Serialize, Serializer};
 
 /// Effect of a callback.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CallbackEffect {
     /// It changed something.
     Changed,

@@ -4,6 +4,7 @@ use domain::{ids::OrderNo, money::Money, order::OrderStatus, time::Millis, webho
 use serde::Serialize;
 
 use super::{
+    callback_outcomes::{CallbackOutcome, held_outcomes},
     orders::{COLUMNS, OrderRow, parse_rows},
     row_reader::RowReader,
 };
@@ -30,8 +31,8 @@ pub struct Callback {
     pub session: String,
     /// When it was received.
     pub received_at: Millis,
-    /// What was done about it; empty until it is processed.
-    pub outcome: String,
+    /// What was done about it.
+    pub outcome: CallbackOutcome,
 }
 
 const CALLBACK_COLUMNS: &str = "id, type, order_no, payment, amount, currency, refund, session, received_at, outcome";
@@ -47,7 +48,7 @@ fn parse_row(row: Vec<SqlValue>) -> Result<Callback, StoreError> {
         refund: row.text()?,
         session: row.text()?,
         received_at: Millis(row.int()?),
-        outcome: row.text()?,
+        outcome: row.parse(|text| CallbackOutcome::parse(text).ok_or(()))?,
     })
 }
 
@@ -86,8 +87,9 @@ fn sanitize(text: &str) -> SqlValue {
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn set_outcome<S: Sql>(sql: &S, id: &str, outcome: &str) -> Result<(), StoreError> {
-    sql.run("UPDATE callbacks SET outcome = ?2 WHERE id = ?1", vec![id.into(), outcome.into()]).await.map(|_| ())
+pub async fn set_outcome<S: Sql>(sql: &S, id: &str, outcome: CallbackOutcome) -> Result<(), StoreError> {
+    let params = vec![id.into(), outcome.as_str().into()];
+    sql.run("UPDATE callbacks SET outcome = ?2 WHERE id = ?1", params).await.map(|_| ())
 }
 
 /// Loads up to `limit` callbacks without an outcome that were received at or before `before`, oldest first, without the
@@ -109,22 +111,14 @@ pub async fn load_unprocessed<S: Sql>(
     sql.run(&statement, vec![before.0.into(), limit.into(), skip.into()]).await?.into_iter().map(parse_row).collect()
 }
 
-/// Outcomes that hold a callback for an operator: its order is unknown, or the payment does not match the order (E2),
-/// or a refund failed after the provider had confirmed it (E4).
-pub(crate) const HELD_OUTCOMES: &str =
-    "('unknown_order', 'wrong_amount', 'paid_twice', 'unknown_payment', 'refund_bounced')";
-
-/// The outcome with which an operator refunds the payment of a held callback. A trigger inserts the refund in the same
-/// statement, and leaves the callback unchanged if its order was paid with this payment.
-pub const REFUNDED_BY_OPERATOR: &str = "refunded_by_operator";
-
 /// Lists the newest 200 held callbacks.
 ///
 /// # Errors
 /// See [`ledger`](super).
 pub async fn list_held<S: Sql>(sql: &S) -> Result<Vec<Callback>, StoreError> {
     let statement = format!(
-        "SELECT {CALLBACK_COLUMNS} FROM callbacks WHERE outcome IN {HELD_OUTCOMES} ORDER BY received_at DESC LIMIT 200"
+        "SELECT {CALLBACK_COLUMNS} FROM callbacks WHERE outcome IN {} ORDER BY received_at DESC LIMIT 200",
+        held_outcomes()
     );
     sql.run(&statement, Vec::new()).await?.into_iter().map(parse_row).collect()
 }
@@ -134,7 +128,8 @@ pub async fn list_held<S: Sql>(sql: &S) -> Result<Vec<Callback>, StoreError> {
 /// # Errors
 /// See [`ledger`](super).
 pub async fn load_held<S: Sql>(sql: &S, id: &str) -> Result<Option<Callback>, StoreError> {
-    let statement = format!("SELECT {CALLBACK_COLUMNS} FROM callbacks WHERE id = ?1 AND outcome IN {HELD_OUTCOMES}");
+    let held_outcomes = held_outcomes();
+    let statement = format!("SELECT {CALLBACK_COLUMNS} FROM callbacks WHERE id = ?1 AND outcome IN {held_outcomes}");
     sql.run(&statement, vec![sanitize(id)]).await?.into_iter().next().map(parse_row).transpose()
 }
 
@@ -148,16 +143,25 @@ pub async fn list_for_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<C
     sql.run(&statement, vec![order_no.to_string().into()]).await?.into_iter().map(parse_row).collect()
 }
 
-/// Sets a new outcome of a held callback; an empty one makes it unprocessed again. Returns the callback if this call
-/// changed it.
+/// Sets a new outcome of a held callback. Returns the callback if this call changed it.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn set_outcome_if_held<S: Sql>(sql: &S, id: &str, outcome: &str) -> Result<Option<Callback>, StoreError> {
+pub async fn set_outcome_if_held<S: Sql>(
+    sql: &S,
+    id: &str,
+    outcome: CallbackOutcome,
+) -> Result<Option<Callback>, StoreError> {
     let statement = format!(
-        "UPDATE callbacks SET outcome = ?2 WHERE id = ?1 AND outcome IN {HELD_OUTCOMES} RETURNING {CALLBACK_COLUMNS}"
+        "UPDATE callbacks SET outcome = ?2 WHERE id = ?1 AND outcome IN {} RETURNING {CALLBACK_COLUMNS}",
+        held_outcomes()
     );
-    sql.run(&statement, vec![sanitize(id), outcome.into()]).await?.into_iter().next().map(parse_row).transpose()
+    sql.run(&statement, vec![sanitize(id), outcome.as_str().into()])
+        .await?
+        .into_iter()
+        .next()
+        .map(parse_row)
+        .transpose()
 }
 
 /// Erases up to `limit` processed callbacks that were received at or before `before`. Held ones stay. Returns how many
@@ -168,7 +172,8 @@ pub async fn set_outcome_if_held<S: Sql>(sql: &S, id: &str, outcome: &str) -> Re
 pub async fn erase<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<usize, StoreError> {
     let statement = format!(
         "DELETE FROM callbacks WHERE id IN (SELECT c.id FROM callbacks c WHERE c.received_at <= ?1 \
-         AND c.outcome <> '' AND c.outcome NOT IN {HELD_OUTCOMES} LIMIT CAST(?2 AS BIGINT)) RETURNING id"
+         AND c.outcome <> '' AND c.outcome NOT IN {} LIMIT CAST(?2 AS BIGINT)) RETURNING id",
+        held_outcomes()
     );
     Ok(sql.run(&statement, vec![before.0.into(), limit.into()]).await?.len())
 }

@@ -27,17 +27,7 @@ use crate::{
     settle::settle_order,
 };
 
-/// Result of a callback.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallbackOutcome {
-    /// It changed something.
-    Changed,
-    /// Nothing to do: it was applied before, or its type changes nothing.
-    NoChange,
-    /// Held for an operator: wrong amount or currency, unknown order or payment, or a confirmed refund that failed
-    /// later.
-    Held,
-}
+pub use crate::ledger::callback_outcomes::{CallbackEffect, CallbackOutcome};
 
 /// Records a callback and applies it exactly once. Every step after recording can be repeated, by the provider's next
 /// delivery or by the sweeper.
@@ -49,14 +39,14 @@ pub async fn apply<R: Redis, S: Sql>(
     sql: &S,
     received: &ProviderCallback,
     now: Millis,
-) -> Result<CallbackOutcome, StoreError> {
+) -> Result<CallbackEffect, StoreError> {
     let callback = payments::record_callback(sql, received, now).await?;
-    if !callback.outcome.is_empty() {
-        return Ok(CallbackOutcome::NoChange);
+    if callback.outcome != CallbackOutcome::Unprocessed {
+        return Ok(CallbackEffect::NoChange);
     }
-    let (outcome, ledger_outcome) = dispatch(redis, sql, &callback, now).await?;
-    payments::set_outcome(sql, &callback.id, ledger_outcome).await?;
-    Ok(outcome)
+    let outcome = dispatch(redis, sql, &callback, now).await?;
+    payments::set_outcome(sql, &callback.id, outcome).await?;
+    Ok(outcome.effect())
 }
 
 /// Applies up to `limit` callbacks that were recorded at least 5 seconds ago and not applied completely, and counts them
@@ -85,7 +75,7 @@ pub async fn apply_pending<R: Redis, S: Sql>(
         }
         sql.forget_timeouts();
         let applied = match dispatch(redis, sql, callback, now).await {
-            Ok((_, ledger_outcome)) => payments::set_outcome(sql, &callback.id, ledger_outcome).await,
+            Ok(outcome) => payments::set_outcome(sql, &callback.id, outcome).await,
             Err(error) => Err(error),
         };
         match (applied, activity) {
@@ -107,19 +97,19 @@ async fn dispatch<R: Redis, S: Sql>(
     sql: &S,
     callback: &Callback,
     now: Millis,
-) -> Result<(CallbackOutcome, &'static str), StoreError> {
-    let Ok(order_no) = OrderNo::parse(&callback.order_no) else { return Ok((CallbackOutcome::Held, "unknown_order")) };
-    let Some(row) = orders::load(sql, &order_no).await? else { return Ok((CallbackOutcome::Held, "unknown_order")) };
+) -> Result<CallbackOutcome, StoreError> {
+    let Ok(order_no) = OrderNo::parse(&callback.order_no) else { return Ok(CallbackOutcome::UnknownOrder) };
+    let Some(row) = orders::load(sql, &order_no).await? else { return Ok(CallbackOutcome::UnknownOrder) };
     match callback.kind.as_str() {
         "payment.succeeded" => handle_payment(redis, sql, callback, row, now).await,
         "refund.succeeded" => handle_refund_succeeded(redis, sql, callback, row, now).await,
         "refund.failed" => handle_refund_failed(sql, callback, row, now).await,
         "session.ended" => {
             session_ended(redis, sql, &order_no, &callback.session).await?;
-            Ok((CallbackOutcome::Changed, "session_ended"))
+            Ok(CallbackOutcome::SessionEnded)
         }
         // A failed attempt to pay changes nothing: the buyer may try again until the payment deadline.
-        _ => Ok((CallbackOutcome::NoChange, "no_change")),
+        _ => Ok(CallbackOutcome::NoChange),
     }
 }
 
@@ -129,22 +119,21 @@ async fn handle_payment<R: Redis, S: Sql>(
     callback: &Callback,
     row: OrderRow,
     now: Millis,
-) -> Result<(CallbackOutcome, &'static str), StoreError> {
+) -> Result<CallbackOutcome, StoreError> {
     // This payment is being refunded to its payer: it pays no order, even if the callback is delivered again.
     if refunds::is_overpayment(sql, &callback.payment).await? {
-        return Ok((CallbackOutcome::NoChange, "given_back"));
+        return Ok(CallbackOutcome::GivenBack);
     }
     let order = &row.order;
     if callback.money != order.money {
-        return Ok((CallbackOutcome::Held, "wrong_amount"));
+        return Ok(CallbackOutcome::WrongAmount);
     }
-    let settle_as = |row: OrderRow, ledger_outcome| async move {
-        settle_order(redis, &row).await?;
-        Ok((CallbackOutcome::Changed, ledger_outcome))
-    };
     match order.status {
         OrderStatus::PendingPayment => match payments::mark_paid(sql, callback, order.status, now).await? {
-            Some(row) => settle_as(row, "paid").await,
+            Some(row) => {
+                settle_order(redis, &row).await?;
+                Ok(CallbackOutcome::Paid)
+            }
             // Another request changed the order between the two statements: read it again.
             None => match orders::load(sql, &order.order_no).await? {
                 Some(row) if row.order.status != OrderStatus::PendingPayment => {
@@ -157,7 +146,7 @@ async fn handle_payment<R: Redis, S: Sql>(
         _ if row.payment == payments::LOST_PAYMENT => restore_payment_id(redis, sql, callback, order, now).await,
         // The order was paid with another payment: the buyer has paid twice, and this payment is refunded (I6).
         _ if row.payment != callback.payment => refund_overpayment(sql, callback, now).await,
-        _ => Ok((CallbackOutcome::NoChange, "no_change")),
+        _ => Ok(CallbackOutcome::NoChange),
     }
 }
 
@@ -169,12 +158,12 @@ async fn restore_payment_id<R: Redis, S: Sql>(
     callback: &Callback,
     order: &Order,
     now: Millis,
-) -> Result<(CallbackOutcome, &'static str), StoreError> {
+) -> Result<CallbackOutcome, StoreError> {
     if callback.payment.is_empty() {
-        return Ok((CallbackOutcome::Held, "unknown_payment"));
+        return Ok(CallbackOutcome::UnknownPayment);
     }
     if payments::restore_payment_id(sql, callback).await? {
-        return Ok((CallbackOutcome::Changed, "payment_named"));
+        return Ok(CallbackOutcome::PaymentNamed);
     }
     // Another callback was applied first, possibly with another payment.
     match orders::load(sql, &order.order_no).await? {
@@ -185,17 +174,13 @@ async fn restore_payment_id<R: Redis, S: Sql>(
 
 /// Records a refund of a payment that no order needs; the sweeper sends it. Without a payment id it cannot be sent, and
 /// the callback is held for an operator.
-async fn refund_overpayment<S: Sql>(
-    sql: &S,
-    callback: &Callback,
-    now: Millis,
-) -> Result<(CallbackOutcome, &'static str), StoreError> {
+async fn refund_overpayment<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<CallbackOutcome, StoreError> {
     let Callback { order_no, payment, money, .. } = callback;
     if payment.is_empty() {
-        return Ok((CallbackOutcome::Held, "paid_twice"));
+        return Ok(CallbackOutcome::PaidTwice);
     }
     refunds::record_overpayment(sql, order_no, payment, money, now).await?;
-    Ok((CallbackOutcome::Changed, "overpayment_refunded"))
+    Ok(CallbackOutcome::OverpaymentRefunded)
 }
 
 /// Applies a refund that the provider confirmed, of an overpayment or of the order's own payment.
@@ -205,18 +190,18 @@ async fn handle_refund_succeeded<R: Redis, S: Sql>(
     callback: &Callback,
     row: OrderRow,
     now: Millis,
-) -> Result<(CallbackOutcome, &'static str), StoreError> {
+) -> Result<CallbackOutcome, StoreError> {
     let Callback { order_no, payment, refund, money, .. } = callback;
     if refunds::confirm(sql, RefundKind::Overpayments, order_no, payment, refund, money).await? {
-        return Ok((CallbackOutcome::Changed, "overpayment_back"));
+        return Ok(CallbackOutcome::OverpaymentBack);
     }
     let order = &row.order;
     if *payment != row.payment {
         let is_overpayment = refunds::is_overpayment(sql, payment).await?;
-        return Ok((CallbackOutcome::Held, if is_overpayment { "wrong_amount" } else { "unknown_payment" }));
+        return Ok(if is_overpayment { CallbackOutcome::WrongAmount } else { CallbackOutcome::UnknownPayment });
     }
     if *money != order.money {
-        return Ok((CallbackOutcome::Held, "wrong_amount"));
+        return Ok(CallbackOutcome::WrongAmount);
     }
     // The refund was made in the provider's dashboard: move the order to `refunding` first.
     if order.status == OrderStatus::Paid {
@@ -226,9 +211,9 @@ async fn handle_refund_succeeded<R: Redis, S: Sql>(
     match payments::mark_refunded(sql, &order.order_no, now).await? {
         Some(row) => {
             settle_order(redis, &row).await?;
-            Ok((CallbackOutcome::Changed, "refunded"))
+            Ok(CallbackOutcome::Refunded)
         }
-        None => Ok((CallbackOutcome::NoChange, "no_change")),
+        None => Ok(CallbackOutcome::NoChange),
     }
 }
 
@@ -239,18 +224,18 @@ async fn handle_refund_failed<S: Sql>(
     callback: &Callback,
     row: OrderRow,
     now: Millis,
-) -> Result<(CallbackOutcome, &'static str), StoreError> {
+) -> Result<CallbackOutcome, StoreError> {
     let Callback { order_no, payment, refund, .. } = callback;
     if refunds::record_failure(sql, order_no, payment, refund, now).await? {
-        return Ok((CallbackOutcome::Changed, "refund_to_retry"));
+        return Ok(CallbackOutcome::RefundToRetry);
     }
     if refunds::was_confirmed(sql, order_no, payment, refund).await? {
-        return Ok((CallbackOutcome::Held, "refund_bounced"));
+        return Ok(CallbackOutcome::RefundBounced);
     }
     if *payment != row.payment && !refunds::is_overpayment(sql, payment).await? {
-        return Ok((CallbackOutcome::Held, "unknown_payment"));
+        return Ok(CallbackOutcome::UnknownPayment);
     }
-    Ok((CallbackOutcome::NoChange, "no_change"))
+    Ok(CallbackOutcome::NoChange)
 }
 
 /// Applies a payment that arrived after the order was released (E5). Redis decides whether the units are free, and the
@@ -264,7 +249,7 @@ async fn handle_late_payment<R: Redis, S: Sql>(
     callback: &Callback,
     order: &Order,
     now: Millis,
-) -> Result<(CallbackOutcome, &'static str), StoreError> {
+) -> Result<CallbackOutcome, StoreError> {
     // Redis must have seen the release before it can reacquire the units.
     load_and_settle(redis, sql, &order.order_no).await?;
     let keys = Keys::of(order.activity());
@@ -296,7 +281,7 @@ async fn handle_late_payment<R: Redis, S: Sql>(
         match payments::mark_paid(sql, callback, order.status, now).await {
             Ok(Some(row)) => {
                 settle_order(redis, &row).await?;
-                return Ok((CallbackOutcome::Changed, "paid_late"));
+                return Ok(CallbackOutcome::PaidLate);
             }
             // The ledger has no room, or another request changed the order. The next statement distinguishes the two.
             Ok(None) | Err(StoreError::LedgerRefused(_)) => {}
@@ -306,7 +291,7 @@ async fn handle_late_payment<R: Redis, S: Sql>(
     let refunding = payments::refund_late_payment(sql, callback, now).await?;
     load_and_settle(redis, sql, &order.order_no).await?;
     match (refunding, orders::load(sql, &order.order_no).await?) {
-        (Some(_), _) => Ok((CallbackOutcome::Changed, "refund_started")),
+        (Some(_), _) => Ok(CallbackOutcome::RefundStarted),
         // Another callback was applied first, possibly with another payment.
         (None, Some(row)) if !matches!(row.order.status, OrderStatus::Cancelled | OrderStatus::Expired) => {
             Box::pin(handle_payment(redis, sql, callback, row, now)).await

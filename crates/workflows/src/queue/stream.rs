@@ -48,14 +48,14 @@ pub async fn read_new<R: Redis>(redis: &R, activity: &ActivityId, count: usize) 
     let items = match read().await {
         // The stream was lost and started anew: create its group again, from the first message on. If there is no
         // stream, do not create one: nothing would delete it again.
-        Err(StoreError::RedisRefused(text)) if text.starts_with("NOGROUP") => {
+        Err(StoreError::NoConsumerGroup(_)) => {
             if redis.command("EXISTS", vec![stream.as_str().into()]).await? != [RedisValue::Int(1)] {
                 return Ok(Vec::new());
             }
             let args = ["CREATE", stream.as_str(), WRITER_GROUP, "0"];
             match redis.command("XGROUP", args.map(RedisArg::from).into()).await {
                 // Another writer has just created it.
-                Err(StoreError::RedisRefused(text)) if text.starts_with("BUSYGROUP") => {}
+                Err(StoreError::ConsumerGroupExists(_)) => {}
                 other => other.map(|_| ())?,
             }
             read().await?
@@ -80,7 +80,7 @@ pub async fn reclaim<R: Redis>(
     let (idle, count) = (idle_ms.to_string(), count.to_string());
     let args = [&stream, WRITER_GROUP, CONSUMER, &idle, "0", "COUNT", &count];
     match redis.command("XAUTOCLAIM", args.map(RedisArg::from).into()).await {
-        Err(StoreError::RedisRefused(text)) if text.starts_with("NOGROUP") => Ok(Vec::new()),
+        Err(StoreError::NoConsumerGroup(_)) => Ok(Vec::new()),
         // The flat reply begins with the cursor and ends with the ids of deleted messages, which no field follows.
         other => Ok(parse_messages(activity, other?.get(1..).unwrap_or_default())),
     }

@@ -3,7 +3,7 @@
 
 use domain::time::Millis;
 
-use super::{CallbackOutcome, dispatch};
+use super::{CallbackEffect, CallbackOutcome, dispatch};
 use crate::{
     ledger::{payments, refunds},
     ports::{Redis, Sql, StoreError},
@@ -12,8 +12,8 @@ use crate::{
 /// Result of an operator's decision about a held callback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResolveOutcome {
-    /// Done, with the result of the callback if it was applied again.
-    Done(CallbackOutcome),
+    /// Done, with the effect of the callback if it was applied again.
+    Done(CallbackEffect),
     /// No held callback has this id, or it cannot be resolved in this way.
     NotHeld,
     /// The callback has no payment id, so there is nothing to refund.
@@ -33,13 +33,15 @@ pub async fn reapply<R: Redis, S: Sql>(
     id: &str,
     now: Millis,
 ) -> Result<ResolveOutcome, StoreError> {
-    let Some(callback) = payments::set_outcome_if_held(sql, id, "").await? else { return Ok(ResolveOutcome::NotHeld) };
+    let Some(callback) = payments::set_outcome_if_held(sql, id, CallbackOutcome::Unprocessed).await? else {
+        return Ok(ResolveOutcome::NotHeld);
+    };
     if callback.kind == "refund.failed" {
         refunds::reopen(sql, &callback.order_no, &callback.payment, &callback.refund).await?;
     }
-    let (outcome, ledger_outcome) = dispatch(redis, sql, &callback, now).await?;
-    payments::set_outcome(sql, &callback.id, ledger_outcome).await?;
-    Ok(ResolveOutcome::Done(outcome))
+    let outcome = dispatch(redis, sql, &callback, now).await?;
+    payments::set_outcome(sql, &callback.id, outcome).await?;
+    Ok(ResolveOutcome::Done(outcome.effect()))
 }
 
 /// Refunds the payment of a held callback (I6).
@@ -54,8 +56,8 @@ pub async fn refund<S: Sql>(sql: &S, id: &str) -> Result<ResolveOutcome, StoreEr
     if callback.payment.is_empty() {
         return Ok(ResolveOutcome::NoPayment);
     }
-    if payments::set_outcome_if_held(sql, id, payments::REFUNDED_BY_OPERATOR).await?.is_some() {
-        return Ok(ResolveOutcome::Done(CallbackOutcome::Changed));
+    if payments::set_outcome_if_held(sql, id, CallbackOutcome::RefundedByOperator).await?.is_some() {
+        return Ok(ResolveOutcome::Done(CallbackEffect::Changed));
     }
     Ok(payments::load_held(sql, id).await?.map_or(ResolveOutcome::NotHeld, |_| ResolveOutcome::OrderPaid))
 }
@@ -65,6 +67,6 @@ pub async fn refund<S: Sql>(sql: &S, id: &str) -> Result<ResolveOutcome, StoreEr
 /// # Errors
 /// `LedgerUnavailable`: the callback may or may not be dismissed; the call can be repeated.
 pub async fn dismiss<S: Sql>(sql: &S, id: &str) -> Result<ResolveOutcome, StoreError> {
-    let dismissed = payments::set_outcome_if_held(sql, id, "dismissed_by_operator").await?;
-    Ok(dismissed.map_or(ResolveOutcome::NotHeld, |_| ResolveOutcome::Done(CallbackOutcome::Changed)))
+    let dismissed = payments::set_outcome_if_held(sql, id, CallbackOutcome::DismissedByOperator).await?;
+    Ok(dismissed.map_or(ResolveOutcome::NotHeld, |_| ResolveOutcome::Done(CallbackEffect::Changed)))
 }
