@@ -23,7 +23,7 @@ use crate::{
     published,
     redis::SpinRedis,
     shared_value::{self, SharedValue},
-    ttl_cache::{self, MAX_AGE_MS, TtlCache},
+    ttl_cache::{self, TtlCache},
 };
 
 thread_local! {
@@ -59,7 +59,7 @@ impl CachedActivity {
 /// # Errors
 /// [`ApiError::Store`] if Redis cannot be read. Without a gate, the errors of [`published::missing_gate_error`].
 pub async fn gate(activity: &ActivityId) -> Result<Rc<CachedGate>, ApiError> {
-    let found = ttl_cache::get_or_fetch(&GATES, activity.clone(), MAX_AGE_MS, async || {
+    let found = ttl_cache::get_or_fetch(&GATES, activity.clone(), async || {
         let snapshot = read_gate::read_gate(&SpinRedis, activity).await?;
         Ok::<_, ApiError>(snapshot.map(|snapshot| Rc::new(CachedGate { snapshot, read_at: clock::now() })))
     })
@@ -80,9 +80,7 @@ pub async fn gate(activity: &ActivityId) -> Result<Rc<CachedGate>, ApiError> {
 /// the ledger is and there is no key-value copy of this version.
 pub async fn activity(activity: &ActivityId) -> Result<Rc<CachedActivity>, ApiError> {
     let version = gate(activity).await?.version;
-    let found =
-        ttl_cache::get_or_fetch(&ACTIVITIES, activity.clone(), MAX_AGE_MS, async || load(activity, version).await)
-            .await?;
+    let found = ttl_cache::get_or_fetch(&ACTIVITIES, activity.clone(), async || load(activity, version).await).await?;
     found.ok_or_else(|| not_found("There is no such sale."))
 }
 

@@ -17,7 +17,7 @@ use crate::{
     http::{ApiError, not_found},
     ledger::SpinLedger,
     shared_value::SharedValue,
-    ttl_cache::{self, MAX_AGE_MS, TtlCache},
+    ttl_cache::{self, TtlCache},
 };
 
 const SHARED: SharedValue<'_> = SharedValue {
@@ -41,7 +41,7 @@ thread_local! {
 /// It is `not_found` if the activity was never published, `ended` if it is over, `not_ready` if Redis has not loaded it
 /// or has lost it, and [`ApiError::Store`] if the list cannot be read.
 pub async fn missing_gate_error(activity: &ActivityId) -> ApiError {
-    let published = match ttl_cache::get_or_fetch(&PUBLISHED, (), MAX_AGE_MS, load).await {
+    let published = match ttl_cache::get_or_fetch(&PUBLISHED, (), load).await {
         Ok(published) => published,
         Err(error) => return error,
     };

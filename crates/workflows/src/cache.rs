@@ -1,5 +1,6 @@
-//! What Redis holds for all activities: gate and stock loaded from the ledger, the set of gates, leases.
+//! Caches: gate and stock loaded into Redis, the set of listed activities, leases in Redis, copies in memory.
 
 pub mod lease;
 pub mod listed_activities;
+pub mod ttl;
 pub mod warm_up;

@@ -1,6 +1,7 @@
 //! Requests of visitors and buyers to Redis, one round trip each.
 
 pub mod admission;
+pub mod gate_cache;
 pub mod limits;
 pub mod read_gate;
 pub mod reserve;

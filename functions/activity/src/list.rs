@@ -6,7 +6,7 @@ use platform::{
     clock,
     http::{ApiError, Response},
     ledger::SpinLedger,
-    ttl_cache::{self, MAX_AGE_MS, TtlCache},
+    ttl_cache::{self, TtlCache},
 };
 use serde_json::json;
 use workflows::ledger::activities::{self, Activity};
@@ -17,7 +17,7 @@ thread_local! {
 
 /// Handles `GET /api/activities`: up to 200 activities, the latest start first.
 pub async fn get() -> Result<Response, ApiError> {
-    let published = ttl_cache::get_or_fetch(&ACTIVITIES, (), MAX_AGE_MS, async || {
+    let published = ttl_cache::get_or_fetch(&ACTIVITIES, (), async || {
         Ok::<_, ApiError>(Rc::new(activities::list(&SpinLedger::open().await, false).await?))
     })
     .await?;

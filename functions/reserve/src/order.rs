@@ -2,8 +2,6 @@
 //!
 //! Requests that the ticket or the instance's gate cache rules out are refused without any.
 
-use std::time::Duration;
-
 use domain::{
     body,
     ids::{ActivityId, SkuId},
@@ -16,7 +14,6 @@ use platform::{
     http::{ApiError, Request, Response, not_found},
     limits,
     redis::SpinRedis,
-    timeout::with_timeout,
 };
 use serde::Deserialize;
 use workflows::hot::{
@@ -24,10 +21,7 @@ use workflows::hot::{
     reserve::{ReserveOutcome, ReserveReply, ReserveRequest, reserve},
 };
 
-use crate::gate_cache::{self, Decision};
-
-/// How long a request waits for another one that refreshes the gate; after that it calls Redis itself.
-const REFRESH_TIMEOUT: Duration = Duration::from_millis(500);
+use crate::gate_cache;
 
 #[derive(Deserialize)]
 struct Body {
@@ -65,22 +59,11 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         ip,
         abuse_by_ip: Vec::new(),
     };
-    let refresh_guard = loop {
-        match gate_cache::decide(&reserve_request, clock::now()) {
-            Decision::Refuse(code, wait_ms) => return Err(refusal(code, wait_ms, &[]).into()),
-            Decision::Send => break None,
-            Decision::Refresh(guard) => break Some(guard),
-            // Redis may keep the refreshing request waiting. The timeout bounds what that adds to this request's time.
-            Decision::Wait(refreshed) => {
-                if with_timeout(REFRESH_TIMEOUT, refreshed).await.is_none() {
-                    break None;
-                }
-            }
-        }
-    };
+    let refresh_guard =
+        gate_cache::decide(&reserve_request).await.map_err(|(code, wait_ms)| refusal(code, wait_ms, &[]))?;
     reserve_request.abuse_by_ip = abuse::take(&activity);
     let mut reply = reserve(&SpinRedis, &reserve_request, refresh_guard.is_some()).await?;
-    gate_cache::update(&reserve_request, &mut reply, clock::now());
+    gate_cache::update(&reserve_request, &mut reply);
     drop(refresh_guard);
     into_response(reply)
 }

@@ -61,13 +61,21 @@ impl Winners {
     /// Whether the ticket may have made an order. Without a bitmap every ticket may have.
     #[must_use]
     pub fn may_contain(&self, ticket: Ulid) -> bool {
+        self.position(ticket).is_none_or(|(index, mask)| self.0[index] & mask != 0)
+    }
+
+    /// Sets the bit of a ticket that has made an order.
+    pub fn insert(&mut self, ticket: Ulid) {
+        if let Some((index, mask)) = self.position(ticket) {
+            self.0[index] |= mask;
+        }
+    }
+
+    /// The index of a ticket's byte, and the mask of its bit; `None` without a bitmap.
+    fn position(&self, ticket: Ulid) -> Option<(usize, u8)> {
+        let bit = (bit_number(ticket) as usize).checked_rem(self.0.len() * 8)?;
         // Redis numbers bits from the most significant one of the first byte.
-        let bits = self.0.len() as u64 * 8;
-        let Some(bit) = u64::from(bit_number(ticket)).checked_rem(bits) else { return true };
-        usize::try_from(bit / 8)
-            .ok()
-            .and_then(|index| self.0.get(index))
-            .is_none_or(|byte| byte & (0x80 >> (bit % 8)) != 0)
+        Some((bit / 8, 0x80 >> (bit % 8)))
     }
 }
 
@@ -129,8 +137,19 @@ mod tests {
     }
 
     #[test]
+    fn a_ticket_is_inserted_where_redis_sets_its_bit() {
+        let mut bitmap = vec![0; MIN_BYTES];
+        set_bits(&mut bitmap, tickets(100));
+        let mut winners = Winners::new(vec![0; MIN_BYTES]);
+        tickets(100).for_each(|ticket| winners.insert(ticket));
+        assert_eq!(winners, Winners::new(bitmap));
+    }
+
+    #[test]
     fn without_a_bitmap_every_ticket_may_have_won() {
-        assert!(Winners::default().may_contain(Ulid::from_parts(1, 2)));
+        let mut winners = Winners::default();
+        winners.insert(Ulid::from_parts(1, 2));
+        assert!(winners.may_contain(Ulid::from_parts(1, 3)));
     }
 
     #[test]
