@@ -7,6 +7,7 @@
 pub mod activity;
 pub mod address;
 pub mod body;
+pub mod client_address;
 pub mod event;
 pub mod gate;
 pub mod human_check;

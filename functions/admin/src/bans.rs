@@ -1,12 +1,11 @@
 //! Sets and lifts bans (B6), shows and clears strikes (B8).
 
 use domain::{
-    body,
+    body, client_address,
     ids::UserId,
     problem::{Code, FieldError, Problem},
 };
 use platform::{
-    client_address,
     http::{ApiError, Request, Response, percent_decode},
     ledger::SpinLedger,
     redis::SpinRedis,
