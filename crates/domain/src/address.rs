@@ -9,11 +9,9 @@ use chacha20poly1305::{
     KeyInit, XChaCha20Poly1305, XNonce,
     aead::{Aead, Payload},
 };
-use hmac::{Hmac, Mac};
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
 
-use crate::{ids::OrderNo, problem::FieldError};
+use crate::{ids::OrderNo, problem::FieldError, signer::derive_key};
 
 /// Maximum characters of a line's value.
 const MAX_LINE_CHARS: usize = 200;
@@ -109,13 +107,8 @@ impl AddressCipher {
 
 impl Key {
     fn from_secret(secret: &str) -> Option<Self> {
-        let derive = |purpose: &str| {
-            let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).ok()?;
-            mac.update(purpose.as_bytes());
-            Some(mac.finalize().into_bytes())
-        };
-        let key_id = BASE64_STANDARD_NO_PAD.encode(&derive("stampede address key version")?[..6]);
-        let cipher = XChaCha20Poly1305::new_from_slice(&derive("stampede address key")?).ok()?;
+        let key_id = BASE64_STANDARD_NO_PAD.encode(&derive_key(secret, "stampede address key version")?[..6]);
+        let cipher = XChaCha20Poly1305::new_from_slice(&derive_key(secret, "stampede address key")?).ok()?;
         Some(Self { key_id, cipher })
     }
 }

@@ -162,6 +162,12 @@ impl Problem {
         Self { errors, ..Self::new(Code::InvalidRequest, detail) }
     }
 
+    /// [`Code::Internal`]: the cause is logged.
+    #[must_use]
+    pub fn internal() -> Self {
+        Self::new(Code::Internal, "The log has the cause under this x-request-id.")
+    }
+
     /// Sets `Retry-After`, in seconds; at least 1.
     #[must_use]
     pub fn retry_after(mut self, seconds: i64) -> Self {

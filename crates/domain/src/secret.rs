@@ -1,5 +1,7 @@
 //! Lists of secrets in a variable, and rejection of weak ones (G7).
 
+use subtle::ConstantTimeEq;
+
 /// Minimum length of a secret, in bytes.
 pub const MIN_BYTES: usize = 32;
 
@@ -14,6 +16,21 @@ pub fn active(secrets: &str) -> impl Iterator<Item = &str> {
 /// The active secrets of a variable, newest first, then the retired ones.
 pub fn all(secrets: &str) -> impl Iterator<Item = &str> {
     active(secrets).chain(secrets.split_ascii_whitespace().filter_map(|word| word.strip_prefix(RETIRED)))
+}
+
+/// Whether a client sent the secret. The time does not depend on how much of a guess is right, only on its length.
+#[must_use]
+pub fn matches(secret: &str, sent: &str) -> bool {
+    secret.as_bytes().ct_eq(sent.as_bytes()).into()
+}
+
+/// Returns why a variable's secrets must not be used, or `None` if there is an active one and all are acceptable.
+#[must_use]
+pub fn fault(secrets: &str) -> Option<&'static str> {
+    match active(secrets).next() {
+        None => Some("is empty"),
+        Some(_) => all(secrets).find_map(weakness),
+    }
 }
 
 /// Returns why a secret must not be used, or `None` if it is acceptable.
@@ -47,6 +64,30 @@ mod tests {
         let secrets = "  new retired:older\told ";
         assert_eq!(active(secrets).collect::<Vec<_>>(), ["new", "old"]);
         assert_eq!(all(secrets).collect::<Vec<_>>(), ["new", "old", "older"]);
+    }
+
+    #[test]
+    fn one_weak_secret_or_no_active_one_is_a_fault() {
+        let strong = "kX9v2mQ7Lr4tY8wZ1nB6cD3fG5hJ0pS-";
+        for (secrets, expected) in [
+            (strong.to_owned(), None),
+            (format!("{strong} retired:{strong}"), None),
+            (String::new(), Some("is empty")),
+            (" ".to_owned(), Some("is empty")),
+            (format!("retired:{strong}"), Some("is empty")),
+            (format!("{strong} short"), Some("is shorter than 32 bytes")),
+            (format!("{strong} retired:short"), Some("is shorter than 32 bytes")),
+        ] {
+            assert_eq!(fault(&secrets), expected, "{secrets:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_whole_secret_matches() {
+        assert!(matches("secret", "secret"));
+        for sent in ["", "secre", "secret ", "Secret", "secrets"] {
+            assert!(!matches("secret", sent), "{sent:?}");
+        }
     }
 
     #[test]

@@ -1,8 +1,16 @@
 //! HMAC-SHA256 signatures of text, with a derived key for each purpose.
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use hkdf::Hkdf;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
+
+/// Derives a key from `secret` for one `purpose`, with HKDF-SHA256 (RFC 5869). Never `None` in practice.
+pub(crate) fn derive_key(secret: &str, purpose: &str) -> Option<[u8; 32]> {
+    let mut key = [0; 32];
+    Hkdf::<Sha256>::new(None, secret.as_bytes()).expand(purpose.as_bytes(), &mut key).ok()?;
+    Some(key)
+}
 
 /// An HMAC-SHA256 key, ready for use.
 #[derive(Clone)]
@@ -14,9 +22,7 @@ impl Signer {
     /// Never `None` in practice, because HMAC accepts keys of any length.
     #[must_use]
     pub fn new(secret: &str, purpose: &str) -> Option<Self> {
-        let mut root = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).ok()?;
-        root.update(purpose.as_bytes());
-        Hmac::new_from_slice(&root.finalize().into_bytes()).ok().map(Self)
+        Hmac::new_from_slice(&derive_key(secret, purpose)?).ok().map(Self)
     }
 
     /// The signature of `text`: base64url without padding, 43 characters.

@@ -2,6 +2,9 @@
 //!
 //! An instance serves up to 16 requests at once: one of them initialises, the others wait for it. A failed or cancelled
 //! initialisation leaves the value empty, and the next request tries again.
+//!
+//! `OnceCell` of Tokio or async-lock would not do: they wake a waiter through its Rust waker, which cannot wake the task
+//! of another request ([`notify`]).
 
 use std::{cell::RefCell, future::Future, rc::Rc, thread::LocalKey};
 

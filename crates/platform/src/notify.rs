@@ -1,7 +1,8 @@
 //! Lets one request of an instance wake another.
 //!
 //! The engine runs each request as its own task, and a Rust waker cannot wake another task. A WASI stream can: when its
-//! writer is dropped, the engine wakes the task that reads from it.
+//! writer is dropped, the engine wakes the task that reads from it. No crate does this: the channels of Tokio, futures
+//! and async-channel rely on wakers.
 
 use std::{future::Future, pin::Pin};
 

@@ -91,7 +91,7 @@ pub fn name_of(sha_or_source: &[u8]) -> Option<&'static str> {
 
 impl Script {
     fn sha(&self) -> &str {
-        self.sha.get_or_init(|| Sha1::digest(self.source.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect())
+        self.sha.get_or_init(|| hex::encode(Sha1::digest(self.source.as_bytes())))
     }
 
     /// Runs the script.

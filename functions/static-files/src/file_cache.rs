@@ -58,8 +58,7 @@ impl FileCache {
 
     fn read(&self, name: &str, encoding: Encoding) -> Option<StoredFile> {
         let bytes = Bytes::from(fs::read(self.root.join(name)).ok()?);
-        let digest = Sha256::digest(&bytes);
-        let hash: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+        let hash = hex::encode(&Sha256::digest(&bytes)[..12]);
         Some(StoredFile { bytes, etag: format!("\"{hash}\"").into(), encoding })
     }
 

@@ -3,6 +3,7 @@
 use hmac::{Hmac, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
 
 use super::{CheckError, CheckRecord, Key};
 use crate::time::Millis;
@@ -38,7 +39,7 @@ pub(super) fn issue(key: &Key, binding: &str, difficulty: i64, random: u128, exp
     let number = half + u64::try_from(random % u128::from(half)).unwrap_or_default();
     // The random part of the salt is a separate hash, because it must not reveal the number. The salt ends with `&`:
     // otherwise digits could be moved from the number into the salt's last parameter.
-    let nonce = &hex(&Sha256::digest(random.to_be_bytes()))[..24];
+    let nonce = &hex::encode(Sha256::digest(random.to_be_bytes()))[..24];
     let salt = format!("{nonce}?expires={}&for={binding}&", expires_at.0 / 1000);
     let challenge = hash(&salt, number);
     Challenge { algorithm: ALGORITHM, signature: sign(key, &challenge), challenge, maxnumber, salt }
@@ -46,7 +47,8 @@ pub(super) fn issue(key: &Key, binding: &str, difficulty: i64, random: u128, exp
 
 pub(super) fn verify(key: &Key, payload: &Payload, binding: &str, now: Millis) -> Result<CheckRecord, CheckError> {
     let Payload { algorithm, challenge, number, salt, signature } = payload;
-    if algorithm != ALGORITHM || !constant_time_eq(signature, &sign(key, challenge)) {
+    let is_signed = signature.as_bytes().ct_eq(sign(key, challenge).as_bytes());
+    if algorithm != ALGORITHM || !bool::from(is_signed) {
         return Err(CheckError::Forged);
     }
     // The signature proves the challenge only. The salt is trusted once its hash with the number equals the challenge.
@@ -73,22 +75,13 @@ pub(super) fn verify(key: &Key, payload: &Payload, binding: &str, now: Millis) -
 }
 
 fn hash(salt: &str, number: u64) -> String {
-    hex(&Sha256::digest(format!("{salt}{number}")))
+    hex::encode(Sha256::digest(format!("{salt}{number}")))
 }
 
 fn sign(key: &Key, challenge: &str) -> String {
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key.altcha_secret.as_bytes()) else { return String::new() };
     mac.update(challenge.as_bytes());
-    hex(&mac.finalize().into_bytes())
-}
-
-/// Compares two signatures in constant time.
-fn constant_time_eq(one: &str, other: &str) -> bool {
-    one.len() == other.len() && one.bytes().zip(other.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(mac.finalize().into_bytes())
 }
 
 #[cfg(test)]
