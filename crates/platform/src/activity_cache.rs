@@ -12,6 +12,7 @@ use domain::{
 };
 use serde::{Deserialize, Serialize};
 use workflows::{
+    cache::shared_value::{self, SharedValue},
     hot::read_gate::{self, GateSnapshot},
     ledger::activities,
 };
@@ -19,10 +20,10 @@ use workflows::{
 use crate::{
     clock,
     http::{ApiError, not_found},
+    instance::SpinInstance,
     ledger::SpinLedger,
     published,
     redis::SpinRedis,
-    shared_value::{self, SharedValue},
     ttl_cache::{self, TtlCache},
 };
 
@@ -86,7 +87,7 @@ pub async fn activity(activity: &ActivityId) -> Result<Rc<CachedActivity>, ApiEr
 
 /// Returns the key-value copy of an activity, however old; `None` if there is none or it is a draft's.
 pub async fn cached(activity: &ActivityId) -> Option<Rc<CachedActivity>> {
-    let cached_copy: Option<CachedActivity> = shared_value::last::<Option<_>>(&key(activity)).await?;
+    let cached_copy: Option<CachedActivity> = shared_value::last::<_, Option<_>>(&SpinInstance, &key(activity)).await?;
     cached_copy.filter(|cached| cached.state() != ActivityState::Draft).map(Rc::new)
 }
 
@@ -115,7 +116,7 @@ async fn load(activity: &ActivityId, version: i64) -> Result<Option<Rc<CachedAct
         }))
     };
     let is_current = |cached: &Option<CachedActivity>| cached.as_ref().is_some_and(|cached| cached.version == version);
-    Ok(shared.get(is_current, fetch).await?.map(Rc::new))
+    Ok(shared.get(&SpinRedis, &SpinInstance, is_current, fetch).await?.map(Rc::new))
 }
 
 /// A gate as read from Redis, with the instance's clock at that time.

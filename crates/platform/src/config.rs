@@ -35,12 +35,7 @@ pub async fn get(name: &'static str) -> Rc<str> {
 /// `not_ready` if it is empty or weak; the variable and the weakness are logged.
 pub async fn secret(name: &'static str) -> Result<Rc<str>, Problem> {
     let value = get(name).await;
-    let weakness = if secret::active(&value).next().is_none() {
-        Some("is empty")
-    } else {
-        secret::all(&value).find_map(secret::weakness)
-    };
-    match weakness {
+    match secret::fault(&value) {
         None => Ok(value),
         Some(weakness) => {
             log::error("refusing to serve", &[("variable", name.into()), ("because", weakness.into())]);

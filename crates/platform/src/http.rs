@@ -166,22 +166,15 @@ impl ApiError {
     fn into_problem(self, request_id: &str) -> Problem {
         let (event, text, problem) = match self {
             ApiError::Problem(problem) => return *problem,
-            ApiError::Store(
-                error @ (StoreError::RedisUnavailable(_) | StoreError::LedgerUnavailable(_) | StoreError::Rebuilding),
-            ) => {
-                let detail = "A store is not reachable. Nothing is lost: ask again, for an order with the same ticket.";
-                ("store unavailable", error.to_string(), Problem::new(Code::NotReady, detail).retry_after(2))
+            ApiError::Store(error) => {
+                let event = if error.is_unavailable() { "store unavailable" } else { "store error" };
+                (event, error.to_string(), error.to_problem())
             }
-            ApiError::Store(error) => ("store error", error.to_string(), internal()),
-            ApiError::Unexpected(text) => ("unexpected", text, internal()),
+            ApiError::Unexpected(text) => ("unexpected", text, Problem::internal()),
         };
         log::error(event, &[("because", text.into()), ("request_id", request_id.into())]);
         problem
     }
-}
-
-fn internal() -> Problem {
-    Problem::new(Code::Internal, "The log has the cause under this x-request-id.")
 }
 
 /// Returns the `not_found` error for an unknown resource.

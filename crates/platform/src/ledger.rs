@@ -19,7 +19,7 @@ use std::{
 use spin_sdk::{pg, sqlite};
 use workflows::{
     Sql, StoreError,
-    ledger::schema,
+    ledger::{errors, schema},
     ports::{Dialect, SqlValue},
 };
 
@@ -206,18 +206,13 @@ async fn connect(dialect: Dialect) -> Result<Connection, StoreError> {
             match pg::Connection::open(config::get("ledger").await.to_string()).await {
                 Ok(connection) => return Ok(Connection::Postgres(connection)),
                 // The caller limits the time.
-                Err(error) if has_too_many_clients(&error.to_string()) => {
+                Err(error) if errors::has_too_many_clients(&error.to_string()) => {
                     spin_sdk::time::sleep(TOO_MANY_CLIENTS_DELAY).await;
                 }
-                Err(error) => return Err(unavailable(without_url(&error.to_string()))),
+                Err(error) => return Err(unavailable(errors::without_urls(&error.to_string()))),
             }
         },
     }
-}
-
-/// Whether the server refused a connection because of its `max_connections`. The error of `open` has no SQLSTATE.
-fn has_too_many_clients(text: &str) -> bool {
-    text.contains("too many clients already") || text.contains("remaining connection slots are reserved")
 }
 
 async fn run_sqlite(
@@ -292,10 +287,31 @@ fn postgres_error(error: &pg::Error) -> StoreError {
         pg::Error::PgError(pg::PgError::QueryFailed(pg::QueryError::DbError(error))) => Some(error.code.as_str()),
         _ => None,
     };
-    StoreError::from_postgres_error(sqlstate, without_url(&format!("{error:?}")))
+    StoreError::from_postgres_error(sqlstate, errors::without_urls(&format!("{error:?}")))
 }
 
-/// Removes URLs from an error's text: the ledger's contains a password.
-fn without_url(text: &str) -> String {
-    text.split_whitespace().filter(|word| !word.contains("://")).collect::<Vec<_>>().join(" ")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sqlstate_of_a_failed_query_decides_what_its_error_means() {
+        let error = |code: &str| {
+            let text = "canceling statement due to lock timeout".to_owned();
+            let db_error = pg::DbError {
+                as_text: text.clone(),
+                severity: "ERROR".to_owned(),
+                code: code.to_owned(),
+                message: text,
+                detail: None,
+                extras: Vec::new(),
+            };
+            postgres_error(&pg::Error::PgError(pg::PgError::QueryFailed(pg::QueryError::DbError(db_error))))
+        };
+        assert!(matches!(error("55P03"), StoreError::LedgerUnavailable(_)), "a lock timeout is no answer");
+        assert!(matches!(error("23505"), StoreError::LedgerRefused(_)));
+        let text = "connection closed".to_owned();
+        let closed = pg::Error::PgError(pg::PgError::QueryFailed(pg::QueryError::Text(text)));
+        assert!(matches!(postgres_error(&closed), StoreError::LedgerUnavailable(_)));
+    }
 }

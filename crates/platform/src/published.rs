@@ -1,22 +1,24 @@
 //! Lists the published activities, to explain why an activity has no gate in Redis (C3).
 //!
-//! An activity without a gate was never published, has ended and its gate has expired, or Redis lost its data. The list
-//! is shared by all instances and read from the ledger once in 5 s, however many ids clients try (F3).
+//! The list is shared by all instances and read from the ledger once in 5 s, however many ids clients try (F3).
 
-use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
+use std::{cell::RefCell, rc::Rc};
 
-use domain::{
-    ids::ActivityId,
-    problem::{Code, Problem},
-    time::Millis,
+use domain::ids::ActivityId;
+use workflows::{
+    cache::{
+        published::{EndTimes, missing_gate_problem},
+        shared_value::SharedValue,
+    },
+    ledger::activities,
 };
-use workflows::ledger::activities;
 
 use crate::{
     clock,
-    http::{ApiError, not_found},
+    http::ApiError,
+    instance::SpinInstance,
     ledger::SpinLedger,
-    shared_value::SharedValue,
+    redis::SpinRedis,
     ttl_cache::{self, TtlCache},
 };
 
@@ -29,33 +31,20 @@ const SHARED: SharedValue<'_> = SharedValue {
     max_wait_ms: 500,
 };
 
-/// When each published activity ends; a closed one has the end time 0.
-type EndTimes = BTreeMap<ActivityId, Millis>;
-
 thread_local! {
     static PUBLISHED: TtlCache<(), Rc<EndTimes>> = RefCell::default();
 }
 
-/// Returns the error for an activity that has no gate in Redis.
-///
-/// It is `not_found` if the activity was never published, `ended` if it is over, `not_ready` if Redis has not loaded it
-/// or has lost it, and [`ApiError::Store`] if the list cannot be read.
+/// Returns the error for an activity that has no gate in Redis: see [`missing_gate_problem`]; [`ApiError::Store`] if the
+/// list cannot be read.
 pub async fn missing_gate_error(activity: &ActivityId) -> ApiError {
-    let published = match ttl_cache::get_or_fetch(&PUBLISHED, (), load).await {
-        Ok(published) => published,
-        Err(error) => return error,
-    };
-    match published.get(activity) {
-        None => not_found("There is no such sale."),
-        Some(end) if *end <= clock::now() => Problem::new(Code::Ended, "The sale has ended.").into(),
-        Some(_) => {
-            let detail = "The sale is not loaded. An operator must publish it.";
-            Problem::new(Code::NotReady, detail).retry_after(2).into()
-        }
+    match ttl_cache::get_or_fetch(&PUBLISHED, (), load).await {
+        Ok(published) => missing_gate_problem(&published, activity, clock::now()).into(),
+        Err(error) => error,
     }
 }
 
 async fn load() -> Result<Rc<EndTimes>, ApiError> {
     let fetch = async || activities::published_end_times(&SpinLedger::open().await).await;
-    Ok(Rc::new(SHARED.get(|_| true, fetch).await?))
+    Ok(Rc::new(SHARED.get(&SpinRedis, &SpinInstance, |_| true, fetch).await?))
 }

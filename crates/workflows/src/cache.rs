@@ -2,5 +2,7 @@
 
 pub mod lease;
 pub mod listed_activities;
+pub mod published;
+pub mod shared_value;
 pub mod ttl;
 pub mod warm_up;

@@ -1,5 +1,6 @@
 //! Requests of visitors and buyers to Redis, one round trip each.
 
+pub mod abuse;
 pub mod admission;
 pub mod gate_cache;
 pub mod limits;

@@ -13,6 +13,7 @@ pub mod ledger;
 pub mod operator;
 pub mod payments;
 pub mod ports;
+mod problem;
 pub mod queue;
 pub mod recovery;
 pub mod reply;

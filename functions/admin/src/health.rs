@@ -1,9 +1,8 @@
 //! Liveness and readiness, with the state of each store (G6).
 
-use domain::{
-    problem::{Code, Problem},
-    secret,
-};
+use std::collections::HashMap;
+
+use domain::problem::{Code, Problem};
 use platform::{
     config,
     http::{ApiError, Response},
@@ -12,14 +11,19 @@ use platform::{
     redis::SpinRedis,
 };
 use serde_json::{Value, json};
-use workflows::{Redis, Sql, StoreError, ledger::schema, ports::RedisValue};
+use workflows::{
+    Redis, Sql, StoreError,
+    ledger::schema,
+    operator::readiness::{self, VARIABLES},
+    ports::RedisValue,
+};
 
 /// Handles `GET /healthz`: this instance handles requests.
 pub fn live() -> Response {
     Response::json(200, &json!({ "status": "ok" }))
 }
 
-/// Handles `GET /readyz`: `200` if every store works and [`secrets`] finds no fault, else `503` with the failed checks.
+/// Handles `GET /readyz`: `200` if every store works and the secrets have no fault, else `503` with the failed checks.
 pub async fn ready() -> Result<Response, ApiError> {
     let checks = [
         ("redis", redis().await),
@@ -41,8 +45,7 @@ pub async fn ready() -> Result<Response, ApiError> {
     Err(problem.into())
 }
 
-/// Checks that Redis is reachable and writable, has memory left, persists its data and evicts nothing. A setting that
-/// the server does not show passes.
+/// Checks that Redis is reachable, and its settings.
 async fn redis() -> Result<(), String> {
     let items = SpinRedis.command("INFO", Vec::new()).await.map_err(|error| match &error {
         StoreError::RedisUnavailable(text) if text.contains("NOAUTH") || text.contains("AuthenticationFailed") => {
@@ -50,28 +53,11 @@ async fn redis() -> Result<(), String> {
         }
         _ => summary(&error),
     })?;
-    let text = items.iter().find_map(|item| match item {
-        RedisValue::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+    let info = items.iter().find_map(|item| match item {
+        RedisValue::Bytes(bytes) => Some(String::from_utf8_lossy(bytes)),
         _ => None,
     });
-    let text = text.unwrap_or_default();
-    let setting = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
-    if setting("role") == Some("slave") {
-        return Err("is a read-only replica: point the app at the master, or send it 'replicaof no one'".to_owned());
-    }
-    if setting("aof_enabled") == Some("0") {
-        return Err("appendonly is off: set 'appendonly yes' in redis.conf".to_owned());
-    }
-    if let Some(policy) = setting("maxmemory_policy").filter(|policy| *policy != "noeviction") {
-        return Err(format!("maxmemory-policy is {policy}: set 'maxmemory-policy noeviction' in redis.conf"));
-    }
-    let bytes = |name| setting(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or_default();
-    match (bytes("used_memory"), bytes("maxmemory")) {
-        (used, limit) if limit > 0 && used >= limit => {
-            Err(format!("is full: it uses {used} bytes, and maxmemory is {limit}: raise it"))
-        }
-        _ => Ok(()),
-    }
+    readiness::redis_fault(&info.unwrap_or_default()).map_or(Ok(()), Err)
 }
 
 /// Checks that the ledger is reachable and has the schema of this release. Migrates it first, because the statement
@@ -95,40 +81,13 @@ async fn key_value() -> Result<(), String> {
     if key_value::get("ready").await.is_some() { Ok(()) } else { Err("not reachable".to_owned()) }
 }
 
-/// Checks that each required secret is set and strong. A `jwt_key` in PEM or JWK form, Stripe's secrets and
-/// `events_secret` must only be set, the latter ones if they are used.
+/// Checks the secrets in the variables.
 async fn secrets() -> Result<(), String> {
-    for name in ["ticket_secret", "jwt_key", "admin_token", "cron_token", "address_key"] {
-        let value = config::get(name).await;
-        let weak = value.split_ascii_whitespace().find_map(secret::weakness);
-        let weak = if value.trim().is_empty() { Some("is empty") } else { weak };
-        if let Some(weakness) = weak.filter(|_| !value.contains("-----BEGIN") && !value.starts_with('{')) {
-            return Err(format!("the variable {name} {weakness}"));
-        }
+    let mut values = HashMap::new();
+    for name in VARIABLES {
+        values.insert(name, config::get(name).await);
     }
-    if !config::get("events_url").await.is_empty() && config::get("events_secret").await.trim().is_empty() {
-        return Err("the variable events_secret is empty, and events_url is not".to_owned());
-    }
-    if &*config::get("payment_provider").await == "stripe" {
-        for name in ["stripe_api_key", "stripe_secret"] {
-            if config::get(name).await.trim().is_empty() {
-                return Err(format!("the variable {name} is empty, and payment_provider is stripe"));
-            }
-        }
-    }
-    let webhook_secrets = config::get("webhook_secrets").await;
-    if webhook_secrets.trim().is_empty() {
-        return Err("the variable webhook_secrets is empty".to_owned());
-    }
-    for entry in webhook_secrets.split_ascii_whitespace() {
-        let Some(key) = entry.strip_prefix("whsec_") else {
-            return Err("the variable webhook_secrets holds an entry that does not begin with whsec_".to_owned());
-        };
-        if let Some(weakness) = secret::weakness(key) {
-            return Err(format!("the variable webhook_secrets holds an entry that {weakness}"));
-        }
-    }
-    Ok(())
+    readiness::secrets_fault(|name| values.get(name).map(|value| &**value).unwrap_or_default()).map_or(Ok(()), Err)
 }
 
 /// Describes an error without its text, which may contain the store's internals: `/readyz` needs no token. The text is

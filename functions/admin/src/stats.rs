@@ -7,12 +7,13 @@ use domain::{
 use platform::{
     config,
     http::{ApiError, Request, Response, not_found},
+    instance::SpinInstance,
     ledger::SpinLedger,
     redis::SpinRedis,
-    shared_value::SharedValue,
 };
 use serde_json::json;
 use workflows::{
+    cache::shared_value::SharedValue,
     ledger::activities,
     operator::{audit, stats},
     recovery::rebuild::{Budget, Rebuild, RebuildOutcome},
@@ -45,7 +46,8 @@ pub async fn audit(id: &ActivityId) -> Result<Response, ApiError> {
     let ledger = SpinLedger::open_for_batch().await;
     let activity = activities::load(&ledger, id).await?.ok_or_else(|| not_found("There is no such sale."))?;
     let per_user = activity.spec.per_user;
-    let audit = shared.get(|_| true, async || audit::audit(&SpinRedis, &ledger, id, per_user).await).await?;
+    let run = async || audit::audit(&SpinRedis, &ledger, id, per_user).await;
+    let audit = shared.get(&SpinRedis, &SpinInstance, |_| true, run).await?;
     Ok(Response::json(200, &audit.ok_or_else(missing_gate)?))
 }
 

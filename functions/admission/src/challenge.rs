@@ -13,13 +13,13 @@ use domain::{
 use platform::{
     auth,
     http::{ApiError, Request, Response, not_found},
-    limits, random,
+    random,
 };
 use puzzle::{slider, sum};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use workflows::hot::admission::Endpoint;
+use workflows::hot::{admission::Endpoint, limits};
 
 use crate::precheck::{self, Precheck};
 

@@ -16,14 +16,13 @@ use platform::{
     activity_cache::{self, CachedActivity, CachedGate},
     auth, client_address, clock,
     http::{ApiError, Request},
-    limits,
     redis::SpinRedis,
 };
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use workflows::hot::{
     admission::{Endpoint, Visitor, precheck},
-    limits::RateLimitStatus,
+    limits::{self, RateLimitStatus},
 };
 
 /// A visitor who passed the checks that [`Precheck::run`] makes, with what they loaded.

@@ -14,12 +14,15 @@ use platform::{
     auth,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
-    limits, random,
+    random,
     redis::SpinRedis,
 };
 use serde_json::json;
 use workflows::{
-    hot::admission::{Endpoint, STRIKE_SUSPICION, admit},
+    hot::{
+        admission::{Endpoint, STRIKE_SUSPICION, admit},
+        limits,
+    },
     operator::bans,
 };
 

@@ -12,12 +12,11 @@ use domain::{
 use platform::{
     abuse, auth, client_address, clock,
     http::{ApiError, Request, Response, not_found},
-    limits,
     redis::SpinRedis,
 };
 use serde::Deserialize;
 use workflows::hot::{
-    limits::RateLimitStatus,
+    limits::{self, RateLimitStatus},
     reserve::{ReserveOutcome, ReserveReply, ReserveRequest, reserve},
 };
 

@@ -4,19 +4,39 @@
 //! unavailable, the stale copy is used and the ledger is tried once per lease time. Without a copy, the error is shared
 //! for a second.
 
-use std::{future::Future, time::Duration};
+use std::future::Future;
 
 use domain::time::Millis;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use workflows::{StoreError, cache::lease};
 
-use crate::{clock, key_value, random, redis::SpinRedis};
+use crate::{
+    cache::lease,
+    ports::{Redis, StoreError},
+};
 
-/// Interval at which a request polls for the copy that another request fetches.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Interval at which a request polls for the copy that another request fetches, in milliseconds.
+const POLL_INTERVAL_MS: i64 = 50;
 
 /// How long the error of a fetch is returned to other requests, in milliseconds.
 const ERROR_MS: i64 = 1_000;
+
+/// The instance in which a request runs.
+pub trait Instance {
+    /// The time by the instance's clock.
+    fn now(&self) -> Millis;
+
+    /// 128 random bits, not for secrets.
+    fn random_bits(&self) -> u128;
+
+    /// Waits for `ms` milliseconds.
+    fn sleep(&self, ms: i64) -> impl Future<Output = ()>;
+
+    /// Reads a copy from key-value; `None` if there is none or the store failed.
+    fn read_copy(&self, key: &str) -> impl Future<Output = Option<Vec<u8>>>;
+
+    /// Writes a copy to key-value, if the store works.
+    fn write_copy(&self, key: &str, value: &[u8]) -> impl Future<Output = ()>;
+}
 
 /// Where a value is shared, and for how long.
 pub struct SharedValue<'a> {
@@ -63,16 +83,22 @@ impl SharedValue<'_> {
     ///
     /// # Errors
     /// Those of `fetch`, in this or in another request; those of Redis, which gives no lease.
-    pub async fn get<T, F>(&self, is_usable: impl Fn(&T) -> bool, fetch: impl FnOnce() -> F) -> Result<T, StoreError>
+    pub async fn get<R: Redis, I: Instance, T, F>(
+        &self,
+        redis: &R,
+        instance: &I,
+        is_usable: impl Fn(&T) -> bool,
+        fetch: impl FnOnce() -> F,
+    ) -> Result<T, StoreError>
     where
         T: Serialize + DeserializeOwned,
         F: Future<Output = Result<T, StoreError>>,
     {
-        let began = clock::now();
-        let owner = format!("{:032x}", random::bits());
+        let began = instance.now();
+        let owner = format!("{:032x}", instance.random_bits());
         let (copy, is_stale, has_lease) = loop {
-            let now = clock::now();
-            let copy = read::<T>(self.key).await;
+            let now = instance.now();
+            let copy = read::<I, T>(instance, self.key).await;
             let is_usable = copy.value.as_ref().is_some_and(&is_usable);
             if is_usable && self.fresh_ms.map_or(copy.at > began, |_| copy.fresh_until > now) {
                 return copy.into_value();
@@ -81,7 +107,7 @@ impl SharedValue<'_> {
             if !is_stale && copy.error_until > now {
                 return Err(StoreError::LedgerUnavailable(copy.error));
             }
-            if lease::hold(&SpinRedis, self.lease_key, &owner, self.lease_ms).await? {
+            if lease::hold(redis, self.lease_key, &owner, self.lease_ms).await? {
                 break (copy, is_stale, true);
             }
             if is_stale {
@@ -90,43 +116,46 @@ impl SharedValue<'_> {
             if now.0 - began.0 >= self.max_wait_ms {
                 break (copy, false, false);
             }
-            spin_sdk::time::sleep(POLL_INTERVAL).await;
+            instance.sleep(POLL_INTERVAL_MS).await;
         };
-        let at = clock::now();
+        let at = instance.now();
         let fetched = fetch().await;
         match &fetched {
             Ok(value) => {
                 let fresh_ms = self.fresh_ms.unwrap_or_default();
-                let jitter = i64::try_from(random::bits() % 1_000).unwrap_or_default() * fresh_ms / 6_000;
-                write(self.key, &StoredCopy::new(at, at.plus(fresh_ms + jitter), Some(value))).await;
+                let jitter = i64::try_from(instance.random_bits() % 1_000).unwrap_or_default() * fresh_ms / 6_000;
+                write(instance, self.key, &StoredCopy::new(at, at.plus(fresh_ms + jitter), Some(value))).await;
             }
             Err(StoreError::LedgerUnavailable(_)) if is_stale => return copy.into_value(),
             Err(StoreError::LedgerUnavailable(error)) => {
-                let error_until = clock::now().plus(ERROR_MS);
-                write(self.key, &StoredCopy { error: error.clone(), error_until, ..copy }).await;
+                let error_until = instance.now().plus(ERROR_MS);
+                write(instance, self.key, &StoredCopy { error: error.clone(), error_until, ..copy }).await;
             }
             Err(_) => {}
         }
         if has_lease {
             // If this fails, the lease expires.
-            let _ = lease::release(&SpinRedis, self.lease_key, &owner).await;
+            let _ = lease::release(redis, self.lease_key, &owner).await;
         }
         fetched
     }
 }
 
 /// Returns the copy under `key`, however old; `None` if there is none.
-pub async fn last<T: DeserializeOwned>(key: &str) -> Option<T> {
-    read(key).await.value
+pub async fn last<I: Instance, T: DeserializeOwned>(instance: &I, key: &str) -> Option<T> {
+    read(instance, key).await.value
 }
 
-async fn read<T: DeserializeOwned>(key: &str) -> StoredCopy<T> {
-    let copy = key_value::get(key).await.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+async fn read<I: Instance, T: DeserializeOwned>(instance: &I, key: &str) -> StoredCopy<T> {
+    let copy = instance.read_copy(key).await.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     copy.unwrap_or(StoredCopy::new(Millis(0), Millis(0), None))
 }
 
-async fn write<T: Serialize>(key: &str, copy: &StoredCopy<T>) {
+async fn write<I: Instance, T: Serialize>(instance: &I, key: &str, copy: &StoredCopy<T>) {
     if let Ok(bytes) = serde_json::to_vec(copy) {
-        key_value::set(key, &bytes).await;
+        instance.write_copy(key, &bytes).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,10 @@
-//! Rate limits and abuse counts of the scripts that start with `lua/parts/limits.lua` (B4, B6).
+//! Rate limits and abuse counts of the scripts that start with `lua/parts/limits.lua`, and the limits in HTTP responses
+//! (B4, B6).
+
+use domain::{
+    problem::{Code, Problem},
+    time::ceil_seconds,
+};
 
 use crate::{keys::Keys, ports::RedisArg};
 
@@ -46,5 +52,87 @@ pub(super) fn push_abuse(
     for (ip, count) in abuse_by_ip {
         script_keys.extend([keys.abuse_ip(ip), keys.ban_ip(ip)]);
         args.push(count.to_string().into_bytes());
+    }
+}
+
+/// Returns the headers `RateLimit` and `RateLimit-Policy` of a response; none if there is no limit.
+#[must_use]
+pub fn headers(rate_limits: &[RateLimitStatus]) -> Vec<(&'static str, String)> {
+    if rate_limits.is_empty() {
+        return Vec::new();
+    }
+    let list = |item: fn(&RateLimitStatus) -> String| rate_limits.iter().map(item).collect::<Vec<_>>().join(", ");
+    vec![
+        ("ratelimit-policy", list(|p| format!("\"{}\";q={};w={}", p.name, p.quota, p.window_seconds))),
+        ("ratelimit", list(|p| format!("\"{}\";r={};t={}", p.name, p.remaining, p.reset_seconds))),
+    ]
+}
+
+/// Adds the limits' headers to the problem of a refused request.
+///
+/// `rate_limited`, `overloaded` and `not_open` also get `Retry-After` if `wait_ms` is positive, and `rate_limited` the
+/// names of the limits that are used up.
+#[must_use]
+pub fn add_to_problem(mut problem: Problem, wait_ms: i64, rate_limits: &[RateLimitStatus]) -> Problem {
+    if wait_ms > 0 && matches!(problem.code, Code::RateLimited | Code::Overloaded | Code::NotOpen) {
+        problem = problem.retry_after(ceil_seconds(wait_ms));
+    }
+    if problem.code == Code::RateLimited {
+        let exhausted = rate_limits.iter().filter(|limit| limit.remaining == 0);
+        problem.violated_policies = exhausted.map(|limit| limit.name.clone()).collect();
+    }
+    problem.headers.extend(headers(rate_limits));
+    problem
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> Vec<RateLimitStatus> {
+        parse_rate_limits("user;3;10;0;7|all;500;1;499;0")
+    }
+
+    #[test]
+    fn the_headers_list_every_limit_with_quota_window_rest_and_reset() {
+        let headers = headers(&limits());
+        let expected = [
+            ("ratelimit-policy", r#""user";q=3;w=10, "all";q=500;w=1"#),
+            ("ratelimit", r#""user";r=0;t=7, "all";r=499;t=0"#),
+        ];
+        assert_eq!(headers, expected.map(|(name, value)| (name, value.to_owned())));
+    }
+
+    #[test]
+    fn without_limits_there_are_no_headers() {
+        assert_eq!(parse_rate_limits(""), []);
+        assert_eq!(headers(&[]), []);
+    }
+
+    #[test]
+    fn an_entry_that_cannot_be_read_is_left_out() {
+        assert_eq!(parse_rate_limits("user;3;10;0|ip;many;1;1;1|all;500;1;499;0"), limits()[1..]);
+    }
+
+    #[test]
+    fn a_refusal_by_a_limit_names_those_used_up_and_waits_whole_seconds() {
+        let problem = add_to_problem(Problem::new(Code::RateLimited, ""), 2_001, &limits());
+        assert_eq!((problem.retry_after, problem.violated_policies), (Some(3), vec!["user".to_owned()]));
+        assert_eq!(problem.headers.len(), 2);
+    }
+
+    #[test]
+    fn only_refusals_that_waiting_helps_get_the_wait() {
+        for (code, expected) in [
+            (Code::Overloaded, Some(5)),
+            (Code::NotOpen, Some(5)),
+            (Code::SoldOut, None),
+            (Code::Banned, None),
+            (Code::Paused, Some(1)),
+        ] {
+            let problem = add_to_problem(Problem::new(code, ""), 5_000, &limits());
+            assert_eq!((problem.retry_after, problem.violated_policies.len()), (expected, 0), "{code:?}");
+        }
+        assert_eq!(add_to_problem(Problem::new(Code::NotOpen, ""), 0, &[]).retry_after, None);
     }
 }

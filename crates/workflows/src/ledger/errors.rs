@@ -44,9 +44,39 @@ impl StoreError {
     }
 }
 
+/// Whether PostgreSQL refused a connection because of its `max_connections`, from the error's text: the error of opening
+/// a connection has no SQLSTATE.
+#[must_use]
+pub fn has_too_many_clients(text: &str) -> bool {
+    text.contains("too many clients already") || text.contains("remaining connection slots are reserved")
+}
+
+/// Removes URLs from an error's text: the ledger's contains a password.
+#[must_use]
+pub fn without_urls(text: &str) -> String {
+    text.split_whitespace().filter(|word| !word.contains("://")).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_with_too_many_clients_is_recognised() {
+        for text in [
+            "ConnectionFailed(\"db error: FATAL: sorry, too many clients already\")",
+            "FATAL: remaining connection slots are reserved for roles with the SUPERUSER attribute",
+        ] {
+            assert!(has_too_many_clients(text), "{text}");
+        }
+        assert!(!has_too_many_clients("connection refused"));
+    }
+
+    #[test]
+    fn the_ledgers_url_is_removed_from_errors() {
+        let text = "cannot connect to 'postgres://app:secret@db/shop': timeout (url=postgresql://app:secret@db)";
+        assert_eq!(without_urls(text), "cannot connect to timeout");
+    }
 
     /// As Spin passes it on: the debug form of the driver's error, which names every field.
     const DEBUG_TEXT: &str = "Error { kind: Db, cause: Some(DbError { severity: \"ERROR\", message: \"canceling statement \

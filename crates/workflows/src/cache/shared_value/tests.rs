@@ -1,0 +1,186 @@
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    future::poll_fn,
+    pin::pin,
+    task::{Context, Poll, Waker},
+};
+
+use futures::future::join_all;
+
+use super::*;
+use crate::ports::{RedisArg, RedisValue};
+
+const SHARED: SharedValue<'_> = SharedValue {
+    key: "copy",
+    lease_key: "lease",
+    lease_ms: 1_000,
+    fresh_ms: Some(600),
+    max_age_ms: 2_000,
+    max_wait_ms: 500,
+};
+
+/// A machine with one clock, a key-value store and a Redis that knows leases. A sleep moves the clock on.
+#[derive(Default)]
+struct Machine {
+    now: Cell<i64>,
+    random: Cell<u128>,
+    copies: RefCell<HashMap<String, Vec<u8>>>,
+    /// The owner of the lease, and until when.
+    lease: RefCell<Option<(RedisArg, i64)>>,
+    fetches: Cell<usize>,
+}
+
+impl Instance for Machine {
+    fn now(&self) -> Millis {
+        Millis(self.now.get())
+    }
+
+    fn random_bits(&self) -> u128 {
+        self.random.replace(self.random.get() + 1)
+    }
+
+    /// The first request that sleeps moves the clock; all of them wait until it is `ms` later.
+    async fn sleep(&self, ms: i64) {
+        let until = self.now.get() + ms;
+        poll_fn(|_| {
+            if self.now.get() >= until {
+                return Poll::Ready(());
+            }
+            self.now.set(self.now.get() + 10);
+            Poll::Pending
+        })
+        .await;
+    }
+
+    async fn read_copy(&self, key: &str) -> Option<Vec<u8>> {
+        self.copies.borrow().get(key).cloned()
+    }
+
+    async fn write_copy(&self, key: &str, value: &[u8]) {
+        self.copies.borrow_mut().insert(key.to_owned(), value.to_vec());
+    }
+}
+
+impl Redis for Machine {
+    async fn command(&self, _: &str, args: Vec<RedisArg>) -> Result<Vec<RedisValue>, StoreError> {
+        let [_, _, _, owner, ttl] = &args[..] else { panic!("not the script of leases") };
+        let ttl: i64 = std::str::from_utf8(ttl).ok().and_then(|text| text.parse().ok()).expect("a duration");
+        let mut lease = self.lease.borrow_mut();
+        let is_free = lease.as_ref().is_none_or(|(held_by, until)| held_by == owner || *until <= self.now.get());
+        if is_free {
+            *lease = (ttl > 0).then(|| (owner.clone(), self.now.get() + ttl));
+        }
+        Ok(vec![RedisValue::Bytes(if is_free && ttl > 0 { b"held".into() } else { b"other".into() })])
+    }
+}
+
+impl Machine {
+    /// Gets the value; a fetch returns `fetched` after 100 ms.
+    async fn get(&self, shared: &SharedValue<'_>, fetched: Result<i64, StoreError>) -> Result<i64, StoreError> {
+        let fetch = async || {
+            self.fetches.set(self.fetches.get() + 1);
+            self.sleep(100).await;
+            fetched
+        };
+        shared.get(self, self, |_| true, fetch).await
+    }
+
+    fn run<T>(future: impl Future<Output = T>) -> T {
+        let mut future = pin!(future);
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+                return output;
+            }
+        }
+    }
+}
+
+fn away() -> StoreError {
+    StoreError::LedgerUnavailable("away".to_owned())
+}
+
+#[test]
+fn a_copy_is_used_while_it_is_fresh_and_fetched_again_after_that() {
+    let machine = Machine::default();
+    assert_eq!(Machine::run(machine.get(&SHARED, Ok(1))), Ok(1));
+    machine.now.set(599);
+    assert_eq!(Machine::run(machine.get(&SHARED, Ok(2))), Ok(1));
+    // A sixth of the time is jitter.
+    machine.now.set(701);
+    assert_eq!(Machine::run(machine.get(&SHARED, Ok(2))), Ok(2));
+    assert_eq!(machine.fetches.get(), 2);
+}
+
+#[test]
+fn copies_that_are_written_together_become_stale_at_different_times_within_a_sixth() {
+    let mut ends = Vec::new();
+    for random in [0, 250, 500, 999] {
+        let machine = Machine::default();
+        // The second number is the jitter's.
+        machine.random.set(random);
+        assert_eq!(Machine::run(machine.get(&SHARED, Ok(1))), Ok(1));
+        ends.push(Machine::run(read::<_, i64>(&machine, "copy")).fresh_until.0);
+    }
+    assert_eq!(ends, [600, 625, 650, 600]);
+}
+
+#[test]
+fn one_of_many_requests_fetches_and_the_others_wait_for_its_copy() {
+    let machine = Machine::default();
+    let results = Machine::run(join_all((0..10).map(|value| machine.get(&SHARED, Ok(value)))));
+    assert_eq!((results, machine.fetches.get()), (vec![Ok(0); 10], 1));
+}
+
+#[test]
+fn a_request_waits_500_ms_for_another_and_then_fetches_by_itself() {
+    let machine = Machine::default();
+    *machine.lease.borrow_mut() = Some((b"a request that hangs".to_vec(), 60_000));
+    assert_eq!(Machine::run(machine.get(&SHARED, Ok(1))), Ok(1));
+    assert!((500..700).contains(&machine.now.get()), "{:?}", machine.now);
+}
+
+#[test]
+fn a_stale_copy_is_used_while_another_request_fetches_unless_it_is_too_old() {
+    for (now, expected) in [(2_000, 1), (2_001, 2)] {
+        let machine = Machine::default();
+        assert_eq!(Machine::run(machine.get(&SHARED, Ok(1))), Ok(1));
+        *machine.lease.borrow_mut() = Some((b"another".to_vec(), 60_000));
+        machine.now.set(now);
+        assert_eq!(Machine::run(machine.get(&SHARED, Ok(2))), Ok(expected), "at {now}");
+    }
+}
+
+#[test]
+fn a_stale_copy_is_used_while_the_ledger_is_away() {
+    let machine = Machine::default();
+    assert_eq!(Machine::run(machine.get(&SHARED, Ok(1))), Ok(1));
+    machine.now.set(1_000);
+    assert_eq!(Machine::run(machine.get(&SHARED, Err(away()))), Ok(1));
+    // The lease is kept until it expires: the ledger is tried once in that time.
+    assert_eq!(Machine::run(machine.get(&SHARED, Err(away()))), Ok(1));
+    assert_eq!(machine.fetches.get(), 2);
+}
+
+#[test]
+fn without_a_copy_one_request_in_a_second_meets_the_ledger_that_is_away() {
+    let machine = Machine::default();
+    for now in [0, 500, 1_000] {
+        machine.now.set(now);
+        assert_eq!(Machine::run(machine.get(&SHARED, Err(away()))), Err(away()));
+    }
+    assert_eq!(machine.fetches.get(), 1);
+    machine.now.set(2_200);
+    assert_eq!(Machine::run(machine.get(&SHARED, Ok(1))), Ok(1));
+}
+
+#[test]
+fn without_a_time_a_copy_serves_only_requests_that_began_before_its_fetch() {
+    let shared = SharedValue { fresh_ms: None, max_age_ms: -1, ..SHARED };
+    let machine = Machine::default();
+    let results = Machine::run(join_all((0..3).map(|value| machine.get(&shared, Ok(value)))));
+    assert_eq!(results[0], Ok(0));
+    machine.now.set(machine.now.get() + 1);
+    assert_eq!(Machine::run(machine.get(&shared, Ok(7))), Ok(7));
+}

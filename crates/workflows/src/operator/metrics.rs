@@ -1,0 +1,231 @@
+//! Metrics in Prometheus' text format.
+//!
+//! Label values are ids, which contain no characters that need escaping.
+
+use std::fmt::{Display, Write as _};
+
+use domain::{ids::ActivityId, time::Millis};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ledger::backlog::{self, Backlog},
+    operator::{
+        audit::{self, Audit},
+        stats::ActivityStats,
+    },
+    ports::{Redis, Sql, StoreError},
+};
+
+/// The backlog, and the audits of the activities that have a gate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerState {
+    backlog: Backlog,
+    audits: Vec<(ActivityId, AuditSummary)>,
+}
+
+/// The part of an audit that becomes metrics.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct AuditSummary {
+    ok: bool,
+    drift: Vec<(String, i64)>,
+}
+
+impl LedgerState {
+    /// Loads the ledger's state. Without Redis no activity can be audited; the backlog is loaded all the same.
+    ///
+    /// # Errors
+    /// [`StoreError`] of the ledger; `Malformed`.
+    pub async fn load<R: Redis, S: Sql>(redis: &R, sql: &S) -> Result<Self, StoreError> {
+        let backlog = backlog::load(sql).await?;
+        let audits = match audit::audit_counters(redis, sql).await {
+            Ok(audits) => audits,
+            Err(StoreError::RedisUnavailable(_) | StoreError::RedisRefused(_)) => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let summarize = |(activity, audit): (ActivityId, Audit)| {
+            let drift = audit.skus.into_iter().map(|sku| (sku.redis.sku, sku.drift)).collect();
+            (activity, AuditSummary { ok: audit.ok, drift })
+        };
+        Ok(Self { backlog, audits: audits.into_iter().map(summarize).collect() })
+    }
+}
+
+/// Writes the stats of every activity with a gate, from Redis, and the ledger's state. The metrics of an unavailable
+/// store (`None`) are omitted.
+#[must_use]
+pub fn text(redis: Option<&[(ActivityId, ActivityStats)]>, ledger: Option<&LedgerState>, now: Millis) -> String {
+    let mut text = Text::default();
+    let up = [("redis", redis.is_some()), ("ledger", ledger.is_some())];
+    let up = up.map(|(store, up)| (format!("{{store=\"{store}\"}}"), i64::from(up)));
+    text.gauge("stampede_store_up", "Whether the store answered what these figures need.", up);
+    redis.into_iter().for_each(|activities| text.add_activities(activities));
+    ledger.into_iter().for_each(|ledger| text.add_ledger(ledger, now));
+    text.0
+}
+
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn add_activities(&mut self, activities: &[(ActivityId, ActivityStats)]) {
+        let skus = || {
+            let skus =
+                activities.iter().flat_map(|(activity, stats)| stats.skus.iter().map(move |sku| (activity, sku)));
+            skus.map(|(activity, sku)| (format!("{{activity=\"{activity}\",sku=\"{}\"}}", sku.sku), sku))
+        };
+        self.gauge("stampede_stock_left", "Units left.", skus().filter_map(|(labels, sku)| Some((labels, sku.left?))));
+        let held = skus().map(|(labels, sku)| (labels, sku.held));
+        self.gauge("stampede_units_held", "Units queued or waiting for payment.", held);
+        self.gauge("stampede_units_sold", "Units sold.", skus().map(|(labels, sku)| (labels, sku.sold)));
+        let each = |value: fn(&ActivityStats) -> i64| activities.iter().map(move |(id, stats)| (of(id), value(stats)));
+        self.gauge("stampede_queue_length", "Orders waiting for the order writer.", each(|stats| stats.queue));
+        let enqueued = each(|stats| stats.enqueued);
+        self.counter("stampede_orders_enqueued_total", "Orders that ever entered the queue.", enqueued);
+        self.counter("stampede_orders_written_total", "Orders that left the queue.", each(|stats| stats.written));
+        let refusals = activities.iter().flat_map(|(activity, stats)| {
+            let label = move |code| format!("{{activity=\"{activity}\",code=\"{code}\"}}");
+            stats.refusals.iter().map(move |(code, count)| (label(code), *count))
+        });
+        self.counter("stampede_refusals_total", "Refusals that Redis decided, by code.", refusals);
+    }
+
+    fn add_ledger(&mut self, LedgerState { backlog, audits }: &LedgerState, now: Millis) {
+        let ok = audits.iter().map(|(activity, audit)| (of(activity), i64::from(audit.ok)));
+        self.gauge("stampede_audit_ok", "Whether I1 and I2 hold in the sale, by its counters.", ok);
+        let drift = audits.iter().flat_map(|(activity, audit)| {
+            let drift = audit.drift.iter();
+            drift.map(move |(sku, units)| (format!("{{activity=\"{activity}\",sku=\"{sku}\"}}"), *units))
+        });
+        self.gauge("stampede_drift", "Units by which Redis and the ledger differ; at rest 0.", drift);
+        let oldest = if backlog.events == 0 { now } else { backlog.oldest_event_at };
+        for (name, help, value) in [
+            ("stampede_events_waiting", "Events waiting to be sent to the shop.", backlog.events),
+            (
+                "stampede_events_oldest_age_seconds",
+                "Age of the oldest event waiting to be sent; 0 where none waits.",
+                (now.0 - oldest.0).max(0) / 1_000,
+            ),
+            ("stampede_refunds_open", "Refunds that no provider has confirmed.", backlog.refunds),
+            ("stampede_refunds_stuck", "Open refunds whose last try failed.", backlog.stuck_refunds),
+            ("stampede_callbacks_held", "Payment callbacks held for an operator.", backlog.held_callbacks),
+            ("stampede_dead_letters", "Dead letters that were not put back.", backlog.dead_letters),
+        ] {
+            self.gauge(name, help, [("", value)]);
+        }
+    }
+
+    fn gauge<L: Display>(&mut self, name: &str, help: &str, samples: impl IntoIterator<Item = (L, i64)>) {
+        self.add(name, "gauge", help, samples);
+    }
+
+    fn counter<L: Display>(&mut self, name: &str, help: &str, samples: impl IntoIterator<Item = (L, i64)>) {
+        self.add(name, "counter", help, samples);
+    }
+
+    /// Adds a metric and its samples: labels and value. Nothing without samples.
+    fn add<L: Display>(&mut self, name: &str, kind: &str, help: &str, samples: impl IntoIterator<Item = (L, i64)>) {
+        let mut samples = samples.into_iter().peekable();
+        if samples.peek().is_some() {
+            let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        }
+        for (labels, value) in samples {
+            let _ = writeln!(self.0, "{name}{labels} {value}");
+        }
+    }
+}
+
+/// The label of an activity.
+fn of(activity: &ActivityId) -> String {
+    format!("{{activity=\"{activity}\"}}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operator::stats::SkuStats;
+
+    fn activities() -> Vec<(ActivityId, ActivityStats)> {
+        let sku =
+            |sku: &str, left| SkuStats { sku: sku.to_owned(), total: 9, left, held: 2, queued: 1, pending: 1, sold: 3 };
+        let stats = ActivityStats {
+            server_time: Millis(0),
+            enqueued: 7,
+            written: 5,
+            queue: 2,
+            stream: 2,
+            drain_rate: 0,
+            skus: vec![sku("a", Some(4)), sku("b", None)],
+            refusals: [("sold_out".to_owned(), 6)].into(),
+        };
+        vec![(ActivityId::parse("sale").expect("id"), stats)]
+    }
+
+    fn ledger() -> LedgerState {
+        let backlog = Backlog { events: 1, oldest_event_at: Millis(5_000), refunds: 2, ..Backlog::default() };
+        let audit = AuditSummary { ok: false, drift: vec![("a".to_owned(), -1)] };
+        LedgerState { backlog, audits: vec![(ActivityId::parse("sale").expect("id"), audit)] }
+    }
+
+    fn lines(text: &str) -> Vec<&str> {
+        text.lines().filter(|line| !line.starts_with('#')).collect()
+    }
+
+    #[test]
+    fn every_figure_is_a_line_with_its_labels() {
+        let expected = [
+            r#"stampede_store_up{store="redis"} 1"#,
+            r#"stampede_store_up{store="ledger"} 1"#,
+            r#"stampede_stock_left{activity="sale",sku="a"} 4"#,
+            r#"stampede_units_held{activity="sale",sku="a"} 2"#,
+            r#"stampede_units_held{activity="sale",sku="b"} 2"#,
+            r#"stampede_units_sold{activity="sale",sku="a"} 3"#,
+            r#"stampede_units_sold{activity="sale",sku="b"} 3"#,
+            r#"stampede_queue_length{activity="sale"} 2"#,
+            r#"stampede_orders_enqueued_total{activity="sale"} 7"#,
+            r#"stampede_orders_written_total{activity="sale"} 5"#,
+            r#"stampede_refusals_total{activity="sale",code="sold_out"} 6"#,
+            r#"stampede_audit_ok{activity="sale"} 0"#,
+            r#"stampede_drift{activity="sale",sku="a"} -1"#,
+            "stampede_events_waiting 1",
+            "stampede_events_oldest_age_seconds 4",
+            "stampede_refunds_open 2",
+            "stampede_refunds_stuck 0",
+            "stampede_callbacks_held 0",
+            "stampede_dead_letters 0",
+        ];
+        assert_eq!(lines(&text(Some(&activities()), Some(&ledger()), Millis(9_999))), expected);
+    }
+
+    #[test]
+    fn each_metric_has_one_head_before_its_samples() {
+        let text = text(Some(&activities()), Some(&ledger()), Millis(0));
+        let mut seen = std::collections::HashSet::new();
+        let mut current = "";
+        for line in text.lines() {
+            if let Some(head) = line.strip_prefix("# HELP ") {
+                current = head.split(' ').next().expect("a name");
+                assert!(seen.insert(current), "{current} has two heads");
+            } else if let Some(kind) = line.strip_prefix("# TYPE ") {
+                let expected = if current.ends_with("_total") { "counter" } else { "gauge" };
+                assert_eq!(kind, format!("{current} {expected}"));
+            } else {
+                assert_eq!(line.split(['{', ' ']).next(), Some(current));
+            }
+        }
+    }
+
+    #[test]
+    fn an_unavailable_store_is_down_and_its_figures_are_omitted() {
+        let down = [r#"stampede_store_up{store="redis"} 0"#, r#"stampede_store_up{store="ledger"} 0"#];
+        assert_eq!(lines(&text(None, None, Millis(0))), down);
+        assert!(!text(None, Some(&ledger()), Millis(0)).contains("stampede_stock_left"));
+    }
+
+    #[test]
+    fn without_waiting_events_and_activities_there_is_no_age_and_no_empty_metric() {
+        let ledger = LedgerState { backlog: Backlog::default(), audits: vec![] };
+        let text = text(Some(&[]), Some(&ledger), Millis(9_999));
+        assert!(text.contains("\nstampede_events_oldest_age_seconds 0\n"), "{text}");
+        assert!(!text.contains("stampede_queue_length") && !text.contains("stampede_audit_ok"), "{text}");
+    }
+}
