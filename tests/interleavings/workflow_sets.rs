@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashSet},
     rc::Rc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use domain::{
@@ -15,6 +15,7 @@ use tokio::runtime::Runtime;
 use workflows::{
     Redis, Sql, StoreError,
     hot::{reserve::ReserveOutcome, status::load_order},
+    http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
     keys::Keys,
     ledger::{activities, orders},
     operator::{activities::OperationOutcome, audit::audit},
@@ -26,7 +27,11 @@ use workflows::{
         sessions::close_due,
     },
     ports::SqlValue,
-    recovery::{gates, rebuild::RebuildOutcome, report::Report, sweep},
+    recovery::{
+        rebuild::RebuildOutcome,
+        sweep,
+        tick::{Retention, Sweeper, TickOutcome},
+    },
     reply::Reply as RedisReply,
 };
 
@@ -174,19 +179,36 @@ async fn rebuild_and_resume(fixture: &PortsFixture) -> Result<bool, StoreError> 
     Ok(matches!((rebuilt, resumed), (RebuildOutcome::Done { .. }, OperationOutcome::Done(_))))
 }
 
+/// No shop: events are not recorded.
+struct NoShop;
+
+impl HttpClient for NoShop {
+    async fn send(&self, _: HttpRequest) -> Result<HttpResponse, NoResponse> {
+        panic!("an event is sent")
+    }
+}
+
 /// One sweep, at `now`. Returns whether it leaves nothing to do.
 async fn sweep_all(fixture: &PortsFixture, now: Millis) -> Result<bool, StoreError> {
     let Fixture { redis, sql, activity, .. } = fixture;
-    let (mut report, listed) = (Report::default(), std::slice::from_ref(activity));
-    gates::check_gates(redis, sql, listed, TICKET_SECRET, now, &mut report).await?;
-    sweep::work_once(redis, sql, activity, true, now, None, &mut report).await?;
-    callbacks::apply_pending(redis, sql, now, 100, &mut 0, &mut report).await?;
-    close_due(redis, sql, redis, now, 16).await?;
-    send_due(redis, sql, redis, now, 20).await?;
-    if let Some((_, error)) = report.failures.pop() {
+    let sweeper = Sweeper {
+        redis,
+        sql,
+        provider: Some(redis),
+        http: &NoShop,
+        events: None,
+        ticket_secret: TICKET_SECRET,
+        retention: Retention::parse("", ""),
+        owner: "sweeper",
+        clock: || NOW,
+        elapsed: &|| Duration::ZERO,
+    };
+    let TickOutcome::Swept(mut report, error) = sweeper.tick(now).await? else { return Ok(false) };
+    if let Some(error) = error.or_else(|| Some(report.failures.pop()?.1)) {
         return Err(error);
     }
     // What changed just now is looked at again, too.
+    let listed = std::slice::from_ref(activity);
     let left = sweep::count_remaining(redis, sql, listed, now.plus(SWEEP_INTERVAL)).await?;
     Ok(left.queued + left.unsettled + left.callbacks + left.refunds == 0 && report.preheated == 0)
 }

@@ -39,4 +39,5 @@ mod restored_ledger;
 mod sqlstates;
 mod stores;
 mod stuck_activities;
+mod sweeps;
 mod transitions;

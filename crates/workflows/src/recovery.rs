@@ -7,3 +7,4 @@ pub mod rebuild;
 pub mod report;
 mod restore;
 pub mod sweep;
+pub mod tick;

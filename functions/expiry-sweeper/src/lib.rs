@@ -1,10 +1,5 @@
 //! Expires unpaid orders and finishes interrupted work; called by cron (E3, G3).
 
-mod budget;
-mod events;
-mod payments;
-mod rebuilds;
-mod retention;
 mod sweep;
 
 use platform::http::serve;

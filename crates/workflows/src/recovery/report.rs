@@ -62,6 +62,20 @@ pub struct Report {
     /// The failure of each of them, for the log.
     #[serde(skip)]
     pub failures: Vec<(ActivityId, StoreError)>,
+    /// What else an operator should know, for the log.
+    #[serde(skip)]
+    pub notices: Vec<Notice>,
+}
+
+/// Something that an operator should know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// What happened.
+    pub event: &'static str,
+    /// What it happened to: `activity` or `order_no`, and its id.
+    pub subject: (&'static str, String),
+    /// Why.
+    pub because: String,
 }
 
 impl Report {
@@ -75,6 +89,11 @@ impl Report {
         if self.stuck.insert(activity.clone()) {
             self.failures.push((activity.clone(), error));
         }
+    }
+
+    /// Records that `event` happened to the activity or order with this id.
+    pub fn add_notice(&mut self, event: &'static str, kind: &'static str, id: &impl ToString, because: String) {
+        self.notices.push(Notice { event, subject: (kind, id.to_string()), because });
     }
 }
 

@@ -67,8 +67,8 @@ pub fn rotate_after(mut activities: Vec<ActivityId>, resume_after: &str) -> Vec<
 }
 
 /// Works on every activity that has due orders, unconfirmed changes or messages, in turns, beginning after the activity
-/// that had the last turn (G3). `queued` are the activities with messages in their stream, and `now` is the time at
-/// `started`.
+/// that had the last turn (G3). `queued` are the activities with messages in their stream; `elapsed` is the time since
+/// `now`.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger, on finding the activities or renewing the lease. An activity that a store fails on is
@@ -79,7 +79,7 @@ pub async fn work_in_turns<R: Redis, S: Sql>(
     lease: &mut Lease,
     queued: &BTreeSet<ActivityId>,
     now: Millis,
-    (started, budget): (Instant, Duration),
+    (elapsed, budget): (&dyn Fn() -> Duration, Duration),
     report: &mut Report,
 ) -> Result<(), StoreError> {
     let due = activities::list_with_due_orders(sql, now, now.plus(-SETTLE_AFTER_MS)).await?;
@@ -87,7 +87,7 @@ pub async fn work_in_turns<R: Redis, S: Sql>(
     let mut waiting = VecDeque::from(rotate_after(with_work.into_iter().collect(), &lease.resume_after));
     let mut last_renewal = Instant::now();
     while let Some(activity) = waiting.pop_front() {
-        if started.elapsed() >= budget {
+        if elapsed() >= budget {
             report.more = true;
             return Ok(());
         }
@@ -95,7 +95,7 @@ pub async fn work_in_turns<R: Redis, S: Sql>(
         let turn_started = Instant::now();
         sql.forget_timeouts();
         let result = loop {
-            let (has_messages, now) = (queued.contains(&activity), time_since(now, started));
+            let (has_messages, now) = (queued.contains(&activity), now.plus(elapsed().as_millis() as i64));
             match work_once(redis, sql, &activity, has_messages, now, Some(&*lease), report).await {
                 Ok(true) if turn_started.elapsed() < TURN => {}
                 result => break result,
@@ -111,7 +111,7 @@ pub async fn work_in_turns<R: Redis, S: Sql>(
             continue;
         }
         last_renewal = Instant::now();
-        if !leases::renew(sql, lease, time_since(now, started).plus(LEASE_MS)).await? {
+        if !leases::renew(sql, lease, now.plus(elapsed().as_millis() as i64 + LEASE_MS)).await? {
             report.more = true;
             return Ok(());
         }

@@ -1,0 +1,313 @@
+//! One sweep: runs every step under a lease, in bounded time (E3, G3).
+//!
+//! A lease in the ledger keeps sweeps from overlapping. Each step works in batches until it has nothing left to do or
+//! the time budget is used up.
+
+use std::time::{Duration, Instant};
+
+use domain::time::Millis;
+
+use crate::{
+    cache::{lease as redis_lease, listed_activities},
+    http_client::HttpClient,
+    ledger::{
+        addresses,
+        events::{self, set_enabled},
+        leases::{self, Lease},
+        payments,
+    },
+    payments::{callbacks, provider::Provider, refunds, sessions},
+    ports::{Redis, Sql, StoreError},
+    queue::event_delivery::{self, TIMEOUT_MS, WebhookTarget},
+    recovery::{
+        erasure, gates,
+        rebuild::{Budget, RebuildOutcome, continue_interrupted},
+        report::Report,
+        sweep::{self, ERASE_LEASE_KEY, EVENTS_LEASE_KEY, LEASE, LEASE_MS},
+    },
+};
+
+/// How long one sweep works; a batch that has begun is finished.
+const TIME_BUDGET: Duration = Duration::from_secs(10);
+
+/// Maximum number of payment sessions closed at the provider in one round, concurrently.
+const MAX_SESSIONS: i64 = 16;
+
+/// Maximum number of refunds of each kind sent in one round.
+const MAX_REFUNDS: i64 = 20;
+
+/// Maximum number of callbacks finished in one round.
+const MAX_CALLBACKS: i64 = 200;
+
+/// How often old data is erased, in milliseconds: the lease is not released but expires.
+const ERASE_INTERVAL_MS: i64 = 10 * 60_000;
+
+/// Maximum number of rows of a kind erased by one statement.
+const ERASE_BATCH: i64 = 1_000;
+
+/// Maximum number of batches of each kind erased in one sweep, and of batches of old orders.
+const MAX_ERASE_BATCHES: usize = 10;
+
+/// How long the lease for one round of events lasts, in milliseconds: the endpoint's timeout, and 10 s for the ledger.
+const EVENTS_LEASE_MS: i64 = TIMEOUT_MS + 10_000;
+
+const DAY_MS: i64 = 24 * 3_600 * 1_000;
+
+/// Days for which callbacks are kept: longer than any provider retries one (E2).
+const CALLBACK_DAYS: i64 = 30;
+
+/// How long data is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// Days for which delivery addresses are kept.
+    pub address_days: i64,
+    /// Days after its end for which an activity is kept; `None`: for ever.
+    pub activity_days: Option<i64>,
+}
+
+impl Retention {
+    /// Reads the variables `address_retention_days` (30 if it is not a number of 0 or more) and `retention_days`
+    /// (activities are kept if it is not a number below 100,000).
+    #[must_use]
+    pub fn parse(address_days: &str, activity_days: &str) -> Self {
+        Self {
+            address_days: address_days.parse().ok().filter(|days| *days >= 0).unwrap_or(30),
+            activity_days: activity_days.parse().ok().filter(|days| (0..100_000).contains(days)),
+        }
+    }
+}
+
+/// What a sweep works with.
+pub struct Sweeper<'a, R, S, P, W> {
+    /// Redis.
+    pub redis: &'a R,
+    /// The ledger.
+    pub sql: &'a S,
+    /// The payment provider. Without one, only callbacks are finished; orders with an open payment session are released
+    /// later.
+    pub provider: Option<&'a P>,
+    /// Sends events.
+    pub http: &'a W,
+    /// The shop's endpoint for events. Without one, no events are recorded, so that they do not accumulate.
+    pub events: Option<WebhookTarget<'a>>,
+    /// The secret of start keys.
+    pub ticket_secret: &'a str,
+    /// How long data is kept.
+    pub retention: Retention,
+    /// A name that no other sweep has.
+    pub owner: &'a str,
+    /// The clock by which events are due and signed.
+    pub clock: fn() -> Millis,
+    /// The time since the sweep began.
+    pub elapsed: &'a dyn Fn() -> Duration,
+}
+
+/// How a sweep ended.
+#[derive(Debug)]
+pub enum TickOutcome {
+    /// Another sweeper is at work.
+    Busy,
+    /// The sweep ran, to its end or to the error: the next one continues.
+    Swept(Box<Report>, Option<StoreError>),
+}
+
+impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Sweeper<'_, R, S, P, W> {
+    /// Runs one sweep, which begins at `now` by Redis's clock.
+    ///
+    /// # Errors
+    /// [`StoreError`] of the ledger, on acquiring the lease.
+    pub async fn tick(&self, now: Millis) -> Result<TickOutcome, StoreError> {
+        let Some(lease) = leases::acquire(self.sql, LEASE, self.owner, now, LEASE_MS).await? else {
+            return Ok(TickOutcome::Busy);
+        };
+        let mut run = Run { sweeper: self, lease, now, report: Report::default() };
+        let steps = run.run_steps().await;
+        self.sql.forget_timeouts();
+        let released = leases::release(self.sql, &run.lease).await;
+        let result = match steps.and(released) {
+            // Delivery has its own lease, so that a slow endpoint does not delay the next sweep's expiry of orders.
+            Ok(_) => self.deliver_events(&mut run.report).await,
+            Err(error) => Err(error),
+        };
+        Ok(TickOutcome::Swept(Box::new(run.report), result.err()))
+    }
+
+    /// Turns the outbox on or off. Delivers events in rounds until nothing is due, the time budget is used up, or
+    /// another sweeper has the lease.
+    async fn deliver_events(&self, report: &mut Report) -> Result<(), StoreError> {
+        set_enabled(self.sql, self.events.is_some()).await?;
+        let Some(target) = self.events else { return Ok(()) };
+        let step = Instant::now();
+        while redis_lease::hold(self.redis, EVENTS_LEASE_KEY, self.owner, EVENTS_LEASE_MS).await? {
+            let round = event_delivery::deliver_due(self.http, self.sql, target, self.clock).await?;
+            report.events += round.delivered;
+            report.events_failed += round.failed;
+            if !round.more {
+                break;
+            }
+            if (self.elapsed)() > TIME_BUDGET {
+                report.more = true;
+                break;
+            }
+        }
+        redis_lease::release(self.redis, EVENTS_LEASE_KEY, self.owner).await?;
+        report.add_time("events", step);
+        Ok(())
+    }
+}
+
+/// The state of one sweep.
+struct Run<'a, R, S, P, W> {
+    sweeper: &'a Sweeper<'a, R, S, P, W>,
+    lease: Lease,
+    now: Millis,
+    report: Report,
+}
+
+impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Run<'_, R, S, P, W> {
+    /// Runs every step until it has nothing left to do, the time is up, or the lease is lost.
+    async fn run_steps(&mut self) -> Result<(), StoreError> {
+        let Sweeper { redis, sql, ticket_secret, elapsed, .. } = *self.sweeper;
+        let activities = listed_activities::list(redis).await?;
+        let step = Instant::now();
+        let with_messages =
+            gates::check_gates(redis, sql, &activities, ticket_secret, self.now, &mut self.report).await?;
+        self.report.add_time("fence", step);
+        // The rest of the time is for payments, which a backlog of orders must not keep waiting.
+        let time = (elapsed, TIME_BUDGET * 6 / 10);
+        // Units are released before providers are called, because a provider may be slow.
+        sweep::work_in_turns(redis, sql, &mut self.lease, &with_messages, self.now, time, &mut self.report).await?;
+        self.process_payments().await?;
+        if elapsed() < TIME_BUDGET {
+            let step = Instant::now();
+            self.erase().await?;
+            self.report.add_time("erase", step);
+        }
+        // Last, and with time of its own: what other activities need comes first.
+        if self.renew_lease(TIME_BUDGET + Budget::SWEEP.time).await? {
+            let step = Instant::now();
+            self.continue_rebuilds().await?;
+            self.report.add_time("rebuild", step);
+        }
+        let step = Instant::now();
+        self.report.left = sweep::count_remaining(redis, sql, &activities, self.now).await?;
+        self.report.add_time("left", step);
+        Ok(())
+    }
+
+    /// Processes callbacks, payment sessions and refunds, in rounds.
+    async fn process_payments(&mut self) -> Result<(), StoreError> {
+        let step = Instant::now();
+        let mut skipped_callbacks = 0;
+        while self.run_payment_round(&mut skipped_callbacks).await? {
+            if !self.renew_lease(TIME_BUDGET).await? {
+                break;
+            }
+        }
+        self.report.add_time("money", step);
+        Ok(())
+    }
+
+    /// Runs one round; returns whether there was anything to do.
+    ///
+    /// Callbacks of an activity that is being rebuilt, or that a store fails on, cannot be finished now.
+    /// `skipped_callbacks` counts those that earlier rounds of this sweep found: they are the oldest, and this round
+    /// starts after them. It adds those that it finds itself.
+    async fn run_payment_round(&mut self, skipped_callbacks: &mut usize) -> Result<bool, StoreError> {
+        let Sweeper { redis, sql, provider, .. } = *self.sweeper;
+        let (now, report) = (self.now, &mut self.report);
+        let finished = callbacks::apply_pending(redis, sql, now, MAX_CALLBACKS, skipped_callbacks, report).await?;
+        let Some(provider) = provider else { return Ok(finished > 0) };
+        let closed = sessions::close_due(redis, sql, provider, now, MAX_SESSIONS).await?;
+        for (order_no, reason) in closed.unanswered {
+            report.add_notice("the payment provider does not say; it is asked again", "order_no", &order_no, reason);
+        }
+        for (order_no, error) in closed.failures {
+            report.add_failure(order_no.activity(), error);
+        }
+        let sent = refunds::send_due(redis, sql, provider, now, MAX_REFUNDS).await?;
+        for refund in sent.failed {
+            let event = "refund not taken by the provider; it is tried again";
+            report.add_notice(event, "order_no", &refund.order_no, refund.reason);
+        }
+        report.asked += closed.queried;
+        report.refunds += sent.attempted;
+        Ok(finished + closed.queried + sent.attempted > 0)
+    }
+
+    /// Erases what is past its retention period, unless a sweep did so in the last 10 minutes. Also removes ended
+    /// activities from the set of activities in Redis, so that sweeps no longer visit them.
+    async fn erase(&mut self) -> Result<(), StoreError> {
+        let Sweeper { redis, sql, retention, owner, elapsed, .. } = *self.sweeper;
+        let now = self.now;
+        if !redis_lease::hold(redis, ERASE_LEASE_KEY, owner, ERASE_INTERVAL_MS).await? {
+            return Ok(());
+        }
+        gates::unlist_ended(redis, sql, now).await?;
+        let addresses_before = now.plus(-retention.address_days * DAY_MS);
+        let callbacks_before = now.plus(-CALLBACK_DAYS * DAY_MS);
+        for _ in 0..MAX_ERASE_BATCHES {
+            let erased = addresses::erase(sql, addresses_before, ERASE_BATCH).await?
+                + events::erase(sql, now, ERASE_BATCH).await?
+                + payments::erase(sql, callbacks_before, ERASE_BATCH).await?;
+            self.report.erased += erased;
+            if erased == 0 || elapsed() >= TIME_BUDGET {
+                break;
+            }
+        }
+        if let Some(days) = retention.activity_days {
+            let before = now.plus(-days * DAY_MS);
+            let (orders, activities) = erasure::erase_old(redis, sql, before, ERASE_BATCH, MAX_ERASE_BATCHES).await?;
+            self.report.erased += orders;
+            self.report.erased_activities += activities;
+        }
+        Ok(())
+    }
+
+    /// Continues rebuilds that no request continues (G5), for 3 s. One that fails is tried again by a later sweep.
+    async fn continue_rebuilds(&mut self) -> Result<(), StoreError> {
+        let Sweeper { redis, sql, ticket_secret, .. } = *self.sweeper;
+        let outcomes = continue_interrupted(redis, sql, ticket_secret, self.now, Budget::SWEEP).await?;
+        for (activity, outcome) in outcomes {
+            self.report.rebuilds += 1;
+            match outcome {
+                Ok(RebuildOutcome::Done { .. } | RebuildOutcome::Open) => {}
+                Ok(RebuildOutcome::Running(_)) => self.report.more = true,
+                Ok(outcome) => {
+                    let event = "an interrupted rebuild cannot be continued";
+                    self.report.add_notice(event, "activity", &activity, format!("{outcome:?}"));
+                }
+                Err(error) => self.report.add_failure(&activity, error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Renews the lease; returns whether there is time left and the lease was not lost.
+    async fn renew_lease(&mut self, budget: Duration) -> Result<bool, StoreError> {
+        let elapsed = (self.sweeper.elapsed)();
+        let until = self.now.plus(elapsed.as_millis() as i64 + LEASE_MS);
+        let proceed = elapsed < budget && leases::renew(self.sweeper.sql, &self.lease, until).await?;
+        self.report.more |= !proceed;
+        Ok(proceed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retention_is_read_from_the_variables() {
+        let parse = |address, activity| {
+            let Retention { address_days, activity_days } = Retention::parse(address, activity);
+            (address_days, activity_days)
+        };
+        assert_eq!(parse("0", "0"), (0, Some(0)));
+        assert_eq!(parse("7", "99999"), (7, Some(99_999)));
+        for unusable in ["", "-1", "a week", "1.5", "100000000000000000000"] {
+            assert_eq!(parse(unusable, unusable), (30, None), "{unusable:?}");
+        }
+        assert_eq!(parse("", "100000"), (30, None));
+    }
+}
