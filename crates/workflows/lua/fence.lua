@@ -9,45 +9,46 @@
 -- Redis counts every unit that the ledger counted before.
 --
 -- KEYS  1 gate, 2 orders (stream), 3 queue, 4 stats, then the order record of each message
--- ARGV  1 key prefix, 2 the ledger's epoch, 3 stream group, 4 TTL of a closed order (seconds), 5 reason, 6 number of
---       SKUs, then for each SKU: id, its live units in the ledger; then for each message: its epoch, its stream id
--- Reply missing (no complete gate) | closed (older epoch) | same (the ledger's epoch) | later; then the gate's epoch,
---       its version, the version that its totals were lowered for (0 if that is its own), ms since its last change,
---       messages in the stream
+-- ARGV  1 JSON: prefix (of the keys), epoch (the ledger's), group (of the stream), closed_ttl (of a closed order,
+--       seconds), reason, live_units: for each SKU {sku, units (live in the ledger)}, messages: for each {epoch,
+--       stream_id}
+-- Reply JSON: word: missing (no complete gate) | closed (older epoch) | same (the ledger's epoch) | later; epoch,
+--       version (of the gate), lowered (the version that its totals were lowered for, 0 if that is its own),
+--       unchanged_ms (since its last change), queued (messages in the stream)
 
 local call = redis.call
-local prefix = ARGV[1]
+local options = cjson.decode(ARGV[1])
+local prefix = options.prefix
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local gate = call('HMGET', KEYS[1], 'epoch', 'version', 'restoring', 'changed_at', 'lowered')
-local gate_epoch, word = tonumber(gate[1] or ARGV[2]), 'same'
-if gate_epoch > tonumber(ARGV[2]) then word = 'later' end
+local gate_epoch, word = tonumber(gate[1] or options.epoch), 'same'
+if gate_epoch > options.epoch then word = 'later' end
 if not gate[1] or gate[3] then word = 'missing' end
-if gate_epoch < tonumber(ARGV[2]) then
+if gate_epoch < options.epoch then
   call('DEL', KEYS[1])
   word = 'closed'
 end
-local first_message_arg = 7 + 2 * ARGV[6]
 if word == 'same' then
-  for i = 7, first_message_arg - 1, 2 do
-    local stock, left, expected_left = read_stock(prefix, ARGV[i])
+  for _, live in ipairs(options.live_units) do
+    local stock, left, expected_left = read_stock(prefix, live.sku)
     if stock and left < expected_left then
-      local counts = call('HMGET', KEYS[4], 'pending:' .. ARGV[i], 'sold:' .. ARGV[i])
+      local counts = call('HMGET', KEYS[4], 'pending:' .. live.sku, 'sold:' .. live.sku)
       local counted = tonumber(counts[1] or 0) + tonumber(counts[2] or 0)
-      if counted >= tonumber(ARGV[i + 1]) then set_stock(stock, expected_left) end
+      if counted >= live.units then set_stock(stock, expected_left) end
     end
   end
 end
-for i = 5, #KEYS do
-  local message_arg = first_message_arg + (i - 5) * 2
-  local order = call('HMGET', KEYS[i], 'status', 'epoch')
+for i, message in ipairs(options.messages) do
+  local key = KEYS[4 + i]
+  local order = call('HMGET', key, 'status', 'epoch')
   -- If the same ticket has made a new order since, the record belongs to that order and stays.
-  if order[1] == 'queued' and order[2] == ARGV[message_arg] then
-    call('HSET', KEYS[i], 'status', 'failed', 'live', '0', 'reason', ARGV[5])
-    call('EXPIRE', KEYS[i], ARGV[4])
+  if order[1] == 'queued' and tonumber(order[2]) == message.epoch then
+    local state = { status = 'failed', live = false, pay_by = 0, paid_at = 0, reason = options.reason }
+    write_state(key, state, now, options.closed_ttl)
   end
-  if call('XACK', KEYS[2], ARGV[3], ARGV[message_arg + 1]) == 1 then
-    call('XDEL', KEYS[2], ARGV[message_arg + 1])
+  if call('XACK', KEYS[2], options.group, message.stream_id) == 1 then
+    call('XDEL', KEYS[2], message.stream_id)
     call('HINCRBY', KEYS[3], 'written', 1)
   end
 end
@@ -57,5 +58,5 @@ if word == 'same' then
   local enqueued = tonumber(call('HGET', KEYS[3], 'enqueued') or 0)
   if enqueued > 0 then call('HSET', KEYS[3], 'written', math.max(0, enqueued - queued)) end
 end
-return { word, gate_epoch, tonumber(gate[2] or 0), tonumber(gate[5] or 0), now - tonumber(gate[4] or 0),
-  queued }
+return { cjson.encode({ word = word, epoch = gate_epoch, version = tonumber(gate[2] or 0),
+  lowered = tonumber(gate[5] or 0), unchanged_ms = now - tonumber(gate[4] or 0), queued = queued }) }

@@ -5,11 +5,12 @@
 -- sweep finds that the change was not saved.
 --
 -- KEYS  1 gate, 2 orders (stream), 3 queue, 4 stats
--- ARGV  1 key prefix, 2 version, 3 the ledger's epoch, then for each SKU: id, total
+-- ARGV  1 JSON: prefix (of the keys), version, epoch (the ledger's), totals: for each SKU {sku, total}
 -- Reply done | stale (the gate has this version or a later one, or a later epoch) | missing (no complete gate of this
 --       epoch, or no stock: rebuild) | below, SKU (its total would be below what is held and sold; nothing was changed)
 
-local prefix, version, ledger_epoch = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local options = cjson.decode(ARGV[1])
+local prefix, version, ledger_epoch = options.prefix, options.version, options.epoch
 local gate = redis.call('HMGET', KEYS[1], 'epoch', 'version', 'restoring', 'lowered')
 local epoch = tonumber(gate[1] or 0)
 if epoch == 0 or epoch < ledger_epoch or gate[3] then return { 'missing' } end
@@ -17,15 +18,15 @@ if epoch > ledger_epoch or math.max(tonumber(gate[2] or 0), tonumber(gate[4] or 
   return { 'stale' }
 end
 local plan = {}
-for i = 4, #ARGV, 2 do
-  local sku = ARGV[i]
+for _, entry in ipairs(options.totals) do
+  local sku = entry.sku
   local before = tonumber(redis.call('HGET', KEYS[1], 'total:' .. sku))
   -- A SKU that the gate does not have yet has sold nothing.
   if before then
     local stock, left, expected_left = read_stock(prefix, sku)
     if not stock then return { 'missing' } end
     -- Another operator may have lowered the total further since the ledger was read.
-    local reduction = math.max(0, before - tonumber(ARGV[i + 1]))
+    local reduction = math.max(0, before - entry.total)
     if expected_left < reduction then return { 'below', sku } end
     plan[#plan + 1] = { stock = stock, left = math.max(0, left - reduction), sku = sku, total = before - reduction }
   end

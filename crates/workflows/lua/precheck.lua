@@ -5,18 +5,18 @@
 --       6 abuse of the user, 7 abuse of the address, 8 stats, 9 visitors (HyperLogLog),
 --       then for each address that sent bad tokens or tickets: its abuse, its ban
 -- ARGV  1 user, then for each such address: number of attempts
--- Reply word, now (ms), limits ("name;count;seconds;left;reset" joined by "|"), then
---       welcome: score; rate_limited: name, ms to wait; nothing for not_ready, banned
+-- Reply word, limits ("name;count;seconds;left;reset" joined by "|"), then
+--       welcome: score; rate_limited: ms to wait; nothing for not_ready, banned
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 for i = 2, #ARGV do record_abuse(ADDRESS_ABUSE_RULE, KEYS[6 + i * 2], KEYS[7 + i * 2], tonumber(ARGV[i]), now) end
 
 local gate = redis.call('HMGET', KEYS[1], 'state', 'limit_user', 'limit_ip', 'keep_until')
-if not gate[1] then return { 'not_ready', now, '' } end
+if not gate[1] then return { 'not_ready', '' } end
 if redis.call('EXISTS', KEYS[2], KEYS[3]) > 0 then
   redis.call('HINCRBY', KEYS[8], 'refused:banned', 1)
-  return { 'banned', now, '' }
+  return { 'banned', '' }
 end
 local policies = { { 'user', gate[2], KEYS[4] }, { 'ip', gate[3], KEYS[5] } }
 local limits, limit_name, wait_ms = limit(policies, time[1] * 1000 + time[2] / 1000)
@@ -27,7 +27,7 @@ if limit_name then
     record_abuse(ADDRESS_ABUSE_RULE, KEYS[7], KEYS[3], 1, now)
   end
   redis.call('HINCRBY', KEYS[8], 'refused:rate_limited', 1)
-  return { 'rate_limited', now, limits, limit_name, wait_ms }
+  return { 'rate_limited', limits, wait_ms }
 end
 if redis.call('PFADD', KEYS[9], ARGV[1]) == 1 and gate[4] then redis.call('PEXPIREAT', KEYS[9], gate[4]) end
 
@@ -39,4 +39,4 @@ local function suspicion(key)
   local recent = now - tonumber(record[2] or 0) <= 600000 and tonumber(record[1] or 0) or 0
   return recent + 50 * tonumber(record[3] or 0)
 end
-return { 'welcome', now, limits, suspicion(KEYS[6]) + math.floor(suspicion(KEYS[7]) / 10) }
+return { 'welcome', limits, suspicion(KEYS[6]) + math.floor(suspicion(KEYS[7]) / 10) }

@@ -7,8 +7,8 @@
 --       8 number of the ticket's bit in `winners`, 9 "1" if the caller wants the gate and the winners, then for each
 --       address that sent bad tickets: number of attempts
 -- Reply word, now (ms), limits ("name;count;seconds;left;reset" joined by "|"), gate (or ""), then
---       queued | replayed: sequence, ahead, wait (ms), amount, currency, created_at (ms)
---       not_open: ms until the start; rate_limited: name, ms to wait; overloaded: ms to wait
+--       queued | replayed: ahead, wait (ms), amount, currency, created_at (ms)
+--       not_open: ms until the start; rate_limited, overloaded: ms to wait
 --       sold_out: size of the bitmap of winners (bytes), and the bitmap if it is small and the caller wants it
 --       nothing for: not_ready, ended, paused, start_key_invalid, banned, ticket_conflict, limit_reached, not_found
 
@@ -50,16 +50,14 @@ limits = report
 if limit_name then
   if limit_name == 'user' then record_abuse(USER_ABUSE_RULE, KEYS[15], KEYS[10], 1, now) end
   if limit_name == 'ip' then record_abuse(ADDRESS_ABUSE_RULE, KEYS[16], KEYS[11], 1, now) end
-  return refuse('rate_limited', limit_name, retry_ms)
+  return refuse('rate_limited', retry_ms)
 end
 
 -- The ticket is the idempotency key: the record of its order is its outcome.
-local existing = redis.call('HMGET', KEYS[2], 'sku', 'quantity', 'sequence', 'ahead', 'wait_ms', 'amount', 'currency',
-  'created_at')
+local existing = redis.call('HMGET', KEYS[2], 'sku', 'quantity', 'ahead', 'wait_ms', 'amount', 'currency', 'created_at')
 if existing[1] then
   if existing[1] ~= sku or tonumber(existing[2]) ~= quantity then return refuse('ticket_conflict') end
-  return { 'replayed', now, limits, gate_text(), existing[3], existing[4], existing[5], existing[6], existing[7],
-    existing[8] }
+  return { 'replayed', now, limits, gate_text(), existing[3], existing[4], existing[5], existing[6], existing[7] }
 end
 
 if not gate[11] then return refuse('not_found') end
@@ -88,11 +86,10 @@ if left >= 0 then redis.call('DECRBY', KEYS[3], quantity) end
 redis.call('HINCRBY', KEYS[4], user, quantity)
 redis.call('HINCRBY', KEYS[7], 'held:' .. sku, quantity)
 local sequence = redis.call('HINCRBY', KEYS[6], 'enqueued', 1)
-redis.call('HSET', KEYS[2], 'status', 'queued', 'user', user, 'sku', sku, 'quantity', quantity, 'amount', amount,
-  'currency', gate[12], 'created_at', now, 'sequence', sequence, 'ahead', ahead, 'wait_ms', wait_ms,
-  'epoch', epoch)
+write_order(KEYS[2], { status = 'queued', user = user, sku = sku, quantity = quantity, amount = amount,
+  currency = gate[12], created_at = now, epoch = epoch, sequence = sequence, ahead = ahead, wait_ms = wait_ms })
 redis.call('XADD', KEYS[5], '*', 'o', table.concat({ ulid, user, sku, quantity, amount, gate[12], now, epoch }, '\t'))
 local bits = redis.call('STRLEN', KEYS[9]) * 8
 if bits > 0 then redis.call('SETBIT', KEYS[9], ARGV[8] % bits, 1) end
 if redis.call('SET', KEYS[8], '1', 'NX', 'PX', 2000) then redis.call('PUBLISH', ARGV[7], ARGV[6]) end
-return { 'queued', now, limits, gate_text(), sequence, ahead, wait_ms, amount, gate[12], now }
+return { 'queued', now, limits, gate_text(), ahead, wait_ms, amount, gate[12], now }

@@ -9,25 +9,27 @@
 -- stay.
 --
 -- KEYS  1 gate, 2 orders (stream), 3 stats, 4 queue, 5 awake, 6 index
--- ARGV  1 key prefix, 2 the new epoch ("" to delete only the gate), 3 the gate's epoch as it was read (0 for none),
---       4 number of orders to restore, then the activity's SKUs
+-- ARGV  1 JSON: prefix (of the keys), new_epoch (absent to delete only the gate), gate_epoch (as it was read, 0 for no
+--       gate), to_restore (number of orders), skus
 -- Reply forgotten | open (the activity is neither paused nor closed) | queued (orders wait in the stream: they must be
 --       written first) | fenced (another rebuild has created a later gate)
 
+local options = cjson.decode(ARGV[1])
+local new_epoch = options.new_epoch
 local gate = redis.call('HMGET', KEYS[1], 'state', 'epoch', 'restoring')
 local state, epoch = gate[1], tonumber(gate[2] or 0)
-if epoch > tonumber(ARGV[2] == '' and ARGV[3] or ARGV[2]) then return { 'fenced' } end
-local outdated = ARGV[2] ~= '' and epoch < tonumber(ARGV[2])
+if epoch > (new_epoch or options.gate_epoch) then return { 'fenced' } end
+local outdated = new_epoch and epoch < new_epoch
 local is_selling = state and gate[2] and not gate[3] and not outdated
 if is_selling and state ~= 'paused' and state ~= 'closed' then return { 'open' } end
 if redis.call('XLEN', KEYS[2]) > 0 then return { 'queued' } end
 redis.call('DEL', KEYS[1])
-if ARGV[2] == '' then return { 'forgotten' } end
+if not new_epoch then return { 'forgotten' } end
 -- UNLINK frees large keys in the background; DEL would hold up the other activities.
 for i = 2, #KEYS do redis.call('UNLINK', KEYS[i]) end
-for i = 5, #ARGV do
-  redis.call('UNLINK', ARGV[1] .. 'stock:' .. ARGV[i], ARGV[1] .. 'holders:' .. ARGV[i])
+for _, sku in ipairs(options.skus) do
+  redis.call('UNLINK', options.prefix .. 'stock:' .. sku, options.prefix .. 'holders:' .. sku)
 end
-redis.call('HSET', KEYS[1], 'epoch', ARGV[2], 'restoring', '1', 'restored', 0, 'restored_after', '', 'to_restore',
-  ARGV[4])
+redis.call('HSET', KEYS[1], 'epoch', new_epoch, 'restoring', '1', 'restored', 0, 'restored_after', '', 'to_restore',
+  options.to_restore)
 return { 'forgotten' }

@@ -6,44 +6,42 @@
 -- with the state in its record, so that a later transition of the order finds matching counters.
 --
 -- KEYS  1 gate, 2 orders (stream), 3 winners, 4 stats, 5 index, then one order record each
--- ARGV  1 key prefix, 2 TTL of a closed order (seconds), 3 epoch of the orders, 4 rebuild | lost, 5 number of the order
---       after which the page begins ("" for the first page; unused for `lost`), 6 number of the last order, then for
---       each order: the number of its bit in `winners`, status, live, user, SKU, quantity, amount, currency, created_at,
---       pay_by, paid_at, reason, checkout_url
--- Reply word: restored | elsewhere (another request restored this page: nothing was changed) | done (the rebuild has
---       ended) | fenced (the gate has another epoch, or for `lost` is being rebuilt); then number of the last order
---       restored, orders restored in all
+-- ARGV  1 JSON: prefix (of the keys), closed_ttl (of a closed order, seconds), epoch (of the orders), is_rebuild, after
+--       (number of the order after which the page begins; "" for the first page and for a sweep), last (number of the
+--       last order), orders: for each {user, sku, quantity, amount, currency, created_at, bit (the number of its
+--       ticket's in `winners`), status, live, pay_by, paid_at, reason, checkout_url}
+-- Reply JSON: word: restored | elsewhere (another request restored this page: nothing was changed) | done (the rebuild
+--       has ended) | fenced (the gate has another epoch, or is being rebuilt while a sweep restores); last (number of
+--       the last order restored), restored (orders restored in all)
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local prefix, closed_ttl, epoch, is_rebuild = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4] == 'rebuild'
+local options = cjson.decode(ARGV[1])
+local prefix, is_rebuild = options.prefix, options.is_rebuild
 local gate = redis.call('HMGET', KEYS[1], 'keep_until', 'epoch', 'restoring', 'restored_after', 'restored')
-local keep_until, restoring, restored_before = gate[1], gate[3], tonumber(gate[5] or 0)
-if gate[2] ~= epoch or (restoring and not is_rebuild) then return { 'fenced', '', 0 } end
-if is_rebuild and not restoring then return { 'done', '', restored_before } end
-if is_rebuild and gate[4] ~= ARGV[5] then return { 'elsewhere', gate[4], restored_before } end
-local closed = { cancelled = true, expired = true, failed = true, refunded = true }
+local keep_until, epoch, restoring, restored_before = gate[1], gate[2], gate[3], tonumber(gate[5] or 0)
+local function reply(word, last, restored)
+  return { cjson.encode({ word = word, last = last, restored = restored }) }
+end
+if tonumber(epoch) ~= options.epoch or (restoring and not is_rebuild) then return reply('fenced', '', 0) end
+if is_rebuild and not restoring then return reply('done', '', restored_before) end
+if is_rebuild and gate[4] ~= options.after then return reply('elsewhere', gate[4] or '', restored_before) end
 local bits, ulids = redis.call('STRLEN', KEYS[3]) * 8, {}
-for i = 6, #KEYS do
-  local base = 6 + (i - 6) * 13
-  local function arg(n) return ARGV[base + n] end
-  local status, live, user, sku, units = arg(2), arg(3), arg(4), arg(5), arg(6)
-  if bits > 0 then redis.call('SETBIT', KEYS[3], arg(1) % bits, 1) end
+for i, order in ipairs(options.orders) do
+  local key, sku, units = KEYS[5 + i], order.sku, order.quantity
+  if bits > 0 then redis.call('SETBIT', KEYS[3], order.bit % bits, 1) end
   -- A record that Redis still has, or has again, may be later than the ledger's row that the sweeper read.
-  if is_rebuild or redis.call('HGET', KEYS[i], 'epoch') ~= epoch then
-    redis.call('HSET', KEYS[i], 'status', status, 'live', live, 'user', user, 'sku', sku, 'quantity', units,
-      'amount', arg(7), 'currency', arg(8), 'created_at', arg(9), 'pay_by', arg(10), 'paid_at', arg(11),
-      'reason', arg(12), 'sequence', 0, 'ahead', 0, 'wait_ms', 0, 'epoch', epoch, 'checkout_url', arg(13),
-      'settled_at', now)
-    if closed[status] and live ~= '1' then
-      redis.call('EXPIRE', KEYS[i], closed_ttl)
-    elseif keep_until then
-      redis.call('PEXPIREAT', KEYS[i], keep_until)
-    end
-    ulids[#ulids + 1] = string.sub(KEYS[i], -26)
-    if live == '1' then
-      redis.call('HINCRBY', prefix .. 'holders:' .. sku, user, units)
-      if status == 'pending_payment' then
+  if is_rebuild or redis.call('HGET', key, 'epoch') ~= epoch then
+    order.epoch = epoch
+    write_order(key, order)
+    -- The record of an earlier epoch may have a later state.
+    redis.call('HDEL', key, 'paid_at', 'reason')
+    redis.call('HSET', key, 'checkout_url', order.checkout_url)
+    write_state(key, order, now, options.closed_ttl, keep_until)
+    ulids[#ulids + 1] = string.sub(key, -26)
+    if order.live then
+      redis.call('HINCRBY', prefix .. 'holders:' .. sku, order.user, units)
+      if order.status == 'pending_payment' then
         redis.call('HINCRBY', KEYS[4], 'held:' .. sku, units)
         redis.call('HINCRBY', KEYS[4], 'pending:' .. sku, units)
       else
@@ -61,7 +59,7 @@ if ulids[1] then
   redis.call('APPEND', KEYS[5], table.concat(ulids))
   if keep_until then redis.call('PEXPIREAT', KEYS[5], keep_until) end
 end
-if not is_rebuild then return { 'restored', '', #KEYS - 5 } end
-local restored = restored_before + #KEYS - 5
-redis.call('HSET', KEYS[1], 'restored_after', ARGV[6], 'restored', restored)
-return { 'restored', ARGV[6], restored }
+if not is_rebuild then return reply('restored', '', #options.orders) end
+local restored = restored_before + #options.orders
+redis.call('HSET', KEYS[1], 'restored_after', options.last, 'restored', restored)
+return reply('restored', options.last, restored)

@@ -4,20 +4,22 @@
 -- another epoch, or that arrives during a rebuild, must be read again (G5).
 --
 -- KEYS  1 gate, 2 orders (stream), 3 queue, 4 stats, then one order record for each transition
--- ARGV  1 key prefix, 2 TTL of a closed order (seconds), 3 stream group, then for each run of transitions to the same
---       state: their number, epoch, status, live ("1" if it holds units), pay_by (ms), paid_at (ms), reason, and the
---       stream id of each ("" for none)
+-- ARGV  1 JSON: prefix (of the keys), closed_ttl (of a closed order, seconds), group (of the stream), runs: for each
+--       run of transitions to the same state {epoch, status, live, pay_by (ms), paid_at (ms), reason, stream_ids (one
+--       for each transition, "" for none)}
 -- Reply one word for each transition, separated by spaces: moved, same, recent (the same, since less than SETTLED_MS),
 --       stale (Redis has a later state), absent (no record of this epoch), fenced
 
 local call = redis.call
-local prefix, closed_ttl, group = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local options = cjson.decode(ARGV[1])
+local prefix = options.prefix
 local time = call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- Text, as all numbers that are written into each record: converting them for each order takes longer.
+local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
 -- A state that Redis has had for so long survives a crash with `appendfsync everysec`, which may lose up to 2 s.
 local SETTLED_MS = 3000
 local gate = call('HMGET', KEYS[1], 'keep_until', 'epoch', 'restoring')
-local keep_until, epoch, restoring = gate[1], gate[2], gate[3]
+local keep_until, epoch, restoring = gate[1], tonumber(gate[2]), gate[3]
 
 local function set_of(words)
   local set = {}
@@ -36,13 +38,12 @@ local allowed_next = {
   refunding = set_of('refunded'),
   refunded = set_of(''),
 }
-local closed = { cancelled = true, expired = true, failed = true, refunded = true }
 
 -- Where an order's units are counted: held (not paid yet), sold, or out (returned).
 local function unit_state(status, live)
   if status == 'queued' or status == 'pending_payment' then return 'held' end
   if status == 'paid' then return 'sold' end
-  if live == '1' and (status == 'refunding' or status == 'refunded') then return 'sold' end
+  if live and (status == 'refunding' or status == 'refunded') then return 'sold' end
   return 'out'
 end
 
@@ -73,22 +74,23 @@ end
 -- the orders that leave the queue, which no message shows any more.
 local replies, pending, stream_ids, indexed = {}, {}, {}, {}
 
-local function settle(key, read_epoch, status, live, pay_by, paid_at, reason)
+local function settle(key, state)
+  local status = state.status
   local order = call('HMGET', key, 'status', 'live', 'sku', 'quantity', 'user', 'epoch', 'pay_by', 'settled_at')
   -- Without a gate there is no epoch to compare.
-  if restoring or (epoch and epoch ~= read_epoch) then return 'fenced' end
-  if not order[1] or (epoch and epoch ~= order[6]) then return 'absent' end
+  if restoring or (epoch and epoch ~= state.epoch) then return 'fenced' end
+  if not order[1] or (epoch and epoch ~= tonumber(order[6])) then return 'absent' end
   if order[1] == status then
     -- Starting a payment moves the deadline, always to a later time.
-    if status == 'pending_payment' and tonumber(pay_by) > tonumber(order[7] or 0) then
-      call('HSET', key, 'pay_by', pay_by, 'settled_at', now)
+    if status == 'pending_payment' and tonumber(state.pay_by) > tonumber(order[7] or 0) then
+      call('HSET', key, 'pay_by', state.pay_by, 'settled_at', now)
       return 'moved'
     end
     return now - tonumber(order[8] or 0) < SETTLED_MS and 'recent' or 'same'
   end
   if not allowed_next[order[1]][status] then return 'stale' end
   local sku, units, user = order[3], tonumber(order[4]), order[5]
-  local from, to = unit_state(order[1], order[2]), unit_state(status, live)
+  local from, to = unit_state(order[1], order[2] == '1'), unit_state(status, state.live)
   if order[1] == 'queued' then indexed[#indexed + 1] = string.sub(key, -26) end
   pending[sku] = pending[sku] or 0
   if order[1] == 'pending_payment' then pending[sku] = pending[sku] - units end
@@ -98,7 +100,7 @@ local function settle(key, read_epoch, status, live, pay_by, paid_at, reason)
     if to ~= 'out' then add_stat(to, sku, units) end
     if to == 'out' then
       add_to_holder(sku, user, -units)
-      if reason == 'no_room_in_ledger' then withhold(sku, units) else return_units(sku, units) end
+      if state.reason == 'no_room_in_ledger' then withhold(sku, units) else return_units(sku, units) end
     elseif from == 'out' then
       add_to_holder(sku, user, units)
       local stock = prefix .. 'stock:' .. sku
@@ -107,36 +109,25 @@ local function settle(key, read_epoch, status, live, pay_by, paid_at, reason)
       if tonumber(call('GET', stock) or 0) >= units then call('DECRBY', stock, units) end
     end
   end
-  if status == 'pending_payment' then
-    -- The order was queued: it has no payment and no reason yet.
-    call('HSET', key, 'status', status, 'live', live, 'pay_by', pay_by, 'settled_at', now)
-  else
-    call('HSET', key, 'status', status, 'live', live, 'pay_by', pay_by, 'paid_at', paid_at, 'reason', reason,
-      'settled_at', now)
-  end
-  if closed[status] and live ~= '1' then
-    call('EXPIRE', key, closed_ttl)
-  elseif keep_until then
-    call('PEXPIREAT', key, keep_until)
-  end
+  write_state(key, state, now, options.closed_ttl, keep_until)
   return 'moved'
 end
 
-local key_index, arg_index = 5, 4
-while key_index <= #KEYS do
-  for i = arg_index + 7, arg_index + 6 + ARGV[arg_index] do
-    local word = settle(KEYS[key_index], unpack(ARGV, arg_index + 1, arg_index + 6))
-    if word ~= 'fenced' and ARGV[i] ~= '' then stream_ids[#stream_ids + 1] = ARGV[i] end
-    replies[#replies + 1] = word
+local key_index = 4
+for _, run in ipairs(options.runs) do
+  run.pay_by, run.paid_at = string.format('%.0f', run.pay_by), string.format('%.0f', run.paid_at)
+  for _, stream_id in ipairs(run.stream_ids) do
     key_index = key_index + 1
+    local word = settle(KEYS[key_index], run)
+    if word ~= 'fenced' and stream_id ~= '' then stream_ids[#stream_ids + 1] = stream_id end
+    replies[#replies + 1] = word
   end
-  arg_index = arg_index + 7 + ARGV[arg_index]
 end
 
 for sku, units in pairs(pending) do add_stat('pending', sku, units) end
 if indexed[1] then call('APPEND', prefix .. 'index', table.concat(indexed)) end
 if stream_ids[1] then
-  call('XACK', KEYS[2], group, unpack(stream_ids))
+  call('XACK', KEYS[2], options.group, unpack(stream_ids))
   -- XDEL counts a message once, even if two writers acknowledge it.
   local written = call('XDEL', KEYS[2], unpack(stream_ids))
   if written > 0 then call('HINCRBY', KEYS[3], 'written', written) end

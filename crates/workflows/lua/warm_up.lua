@@ -5,34 +5,33 @@
 -- the ledger holds.
 --
 -- KEYS  1 gate, 2 orders (stream), 3 queue, 4 stats, 5 winners, 6 index
--- ARGV  1 key prefix, 2 version, 3 stream group, 4 ends_at (ms), 5 retention after the end (ms), 6 the ledger's epoch,
---       7 mode, 8 size of `winners` (bytes, a power of two), 9 number of gate fields, then each field and its value,
---       then for each SKU: id, total, price, currency
--- Mode  "" updates a gate of this version or an older one; "first" only an older one, so that only the first warm-up to
---       this version applies; "rebuild" as "", also while the gate is marked `restoring`
--- Reply done | stale (a newer version or epoch is there; for "first", also this version) | missing (no complete gate of
---       this epoch: rebuild)
+-- ARGV  1 JSON: prefix (of the keys), version, group (of the stream), ends_at (ms), retention_ms (after the end), epoch
+--       (the ledger's), mode, winners_size (bytes, a power of two), gate {field: value}, skus: for each {sku, total,
+--       price, currency}
+-- Mode  "replace" updates a gate of this version or an older one; "if_older" only an older one, so that only the first
+--       warm-up to this version applies; "rebuild" as "replace", also while the gate is marked `restoring`
+-- Reply done | stale (a newer version or epoch is there; for "if_older", also this version) | missing (no complete gate
+--       of this epoch: rebuild)
 
-local prefix, version, group = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local options = cjson.decode(ARGV[1])
+local prefix, version, mode = options.prefix, options.version, options.mode
 local time = redis.call('TIME')
 -- Even if the end is long past, keys are kept for the full retention from now: orders may wait in the stream, and units
 -- may be held.
-local keep_until = string.format('%.0f', math.max(tonumber(ARGV[4]), time[1] * 1000) + tonumber(ARGV[5]))
+local keep_until = string.format('%.0f', math.max(options.ends_at, time[1] * 1000) + options.retention_ms)
 local gate = redis.call('HMGET', KEYS[1], 'epoch', 'version', 'restoring', 'lowered')
 local epoch = tonumber(gate[1] or 0)
-local being_rebuilt = gate[3] and ARGV[7] ~= 'rebuild'
-if epoch == 0 or epoch < tonumber(ARGV[6]) or being_rebuilt then return { 'missing' } end
+local being_rebuilt = gate[3] and mode ~= 'rebuild'
+if epoch == 0 or epoch < options.epoch or being_rebuilt then return { 'missing' } end
 local gate_version = tonumber(gate[2] or 0)
-local superseded = gate_version > version or (gate_version == version and ARGV[7] == 'first')
-if epoch > tonumber(ARGV[6]) or superseded then return { 'stale' } end
+local superseded = gate_version > version or (gate_version == version and mode == 'if_older')
+if epoch > options.epoch or superseded then return { 'stale' } end
 -- Totals that lower_totals.lua lowered for a later version stay.
 local keeps_lowered = tonumber(gate[4] or 0) > version
-local winners_size, field_count = tonumber(ARGV[8]), tonumber(ARGV[9])
-local first_sku_arg = 10 + field_count * 2
 
 local skus, plan = {}, {}
-for i = first_sku_arg, #ARGV, 4 do
-  local sku, total = ARGV[i], tonumber(ARGV[i + 1])
+for _, entry in ipairs(options.skus) do
+  local sku, total = entry.sku, entry.total
   if keeps_lowered then total = math.min(total, tonumber(redis.call('HGET', KEYS[1], 'total:' .. sku) or total)) end
   local counts = redis.call('HMGET', KEYS[4], 'held:' .. sku, 'sold:' .. sku)
   local counted = tonumber(counts[1] or 0) + tonumber(counts[2] or 0)
@@ -43,10 +42,10 @@ for i = first_sku_arg, #ARGV, 4 do
   local _, left_before, expected_before = read_stock(prefix, sku)
   if left_before and total >= 0 then left = math.max(0, left - math.max(0, expected_before - left_before)) end
   skus[#skus + 1] = sku
-  plan[#plan + 1] = { sku = sku, total = string.format('%.0f', total), price = ARGV[i + 2], currency = ARGV[i + 3], left = left }
+  plan[#plan + 1] = { sku = sku, total = total, price = entry.price, currency = entry.currency, left = left }
 end
 
-for i = 10, first_sku_arg - 1, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+for field, value in pairs(options.gate) do redis.call('HSET', KEYS[1], field, value) end
 redis.call('HSET', KEYS[1], 'version', version, 'keep_until', keep_until, 'skus', table.concat(skus, ' '),
   'changed_at', time[1] * 1000 + math.floor(time[2] / 1000))
 if not keeps_lowered then redis.call('HDEL', KEYS[1], 'lowered') end
@@ -64,10 +63,10 @@ end
 -- repetition of its bit in the shorter one.
 local size = redis.call('STRLEN', KEYS[5])
 if size == 0 and gate[3] then
-  redis.call('SETBIT', KEYS[5], winners_size * 8 - 1, 0)
-elseif size > 0 and size < winners_size then
-  redis.call('SET', KEYS[5], string.rep(redis.call('GET', KEYS[5]), winners_size / size))
+  redis.call('SETBIT', KEYS[5], options.winners_size * 8 - 1, 0)
+elseif size > 0 and size < options.winners_size then
+  redis.call('SET', KEYS[5], string.rep(redis.call('GET', KEYS[5]), options.winners_size / size))
 end
-redis.pcall('XGROUP', 'CREATE', KEYS[2], group, '0', 'MKSTREAM')
+redis.pcall('XGROUP', 'CREATE', KEYS[2], options.group, '0', 'MKSTREAM')
 for i = 1, #KEYS do redis.call('PEXPIREAT', KEYS[i], keep_until) end
 return { 'done' }

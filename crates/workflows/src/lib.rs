@@ -11,6 +11,7 @@ pub mod http_client;
 pub mod keys;
 pub mod ledger;
 pub mod operator;
+mod order_record;
 pub mod payments;
 pub mod ports;
 mod problem;

@@ -3,6 +3,7 @@
 //! Every read fails with [`StoreError::Malformed`] if the reply has ended or the element has another type.
 
 use domain::{money::Money, time::Millis};
+use serde::de::DeserializeOwned;
 
 use crate::ports::{RedisValue, StoreError};
 
@@ -60,6 +61,14 @@ impl Reply {
             return Ok(0);
         }
         text.parse().map_err(|_| StoreError::Malformed(format!("{text:?} in a reply is no number")))
+    }
+
+    /// Reads the next element as JSON.
+    ///
+    /// # Errors
+    /// `Malformed` if the reply has ended or the element is not the JSON of a `T`.
+    pub(crate) fn json<T: DeserializeOwned>(&mut self) -> Result<T, StoreError> {
+        serde_json::from_slice(&self.bytes()?).map_err(|error| StoreError::Malformed(format!("a reply: {error}")))
     }
 
     /// Reads the next two elements as an amount in minor units and its currency.

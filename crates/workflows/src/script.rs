@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use serde::Serialize;
 use sha1::{Digest, Sha1};
 
 use crate::{
@@ -37,15 +38,15 @@ pub const LIMITS_SOURCE: &str = include_str!("../lua/parts/limits.lua");
 
 scripts! {
     /// Decides one reservation.
-    RESERVE = "parts/limits" "reserve";
+    RESERVE = "parts/limits" "parts/order" "reserve";
     /// Checks bans and limits before a challenge or a ticket is issued.
     PRECHECK = "parts/limits" "precheck";
     /// Marks a human check as used.
     ADMIT = "parts/limits" "admit";
     /// Applies order transitions of the ledger to Redis.
-    SETTLE = "parts/stock" "settle";
+    SETTLE = "parts/stock" "parts/order" "settle";
     /// Reacquires released units for a late payment.
-    REACQUIRE = "reacquire";
+    REACQUIRE = "parts/order" "reacquire";
     /// Stores an order's payment session.
     SET_SESSION = "set_session";
     /// Reads one order.
@@ -61,18 +62,18 @@ scripts! {
     /// Reads all counters of an activity.
     STATS = "stats";
     /// Puts a failed order back into the queue.
-    REQUEUE = "requeue";
+    REQUEUE = "parts/order" "requeue";
     /// Deletes an activity's gate; with an epoch also stream, counters, stock and holders, and creates the gate of that
     /// epoch, marked `restoring`.
     RESET = "reset";
     /// Puts orders of the ledger back into Redis.
-    RESTORE = "parts/stock" "restore";
+    RESTORE = "parts/stock" "parts/order" "restore";
     /// Reads the state of many orders of an epoch.
     READ_ORDERS = "read_orders";
     /// Completes a rebuild.
     FINISH = "finish";
     /// Compares the gate with the ledger, corrects the stock, and removes messages of other epochs from the stream.
-    FENCE = "parts/stock" "fence";
+    FENCE = "parts/stock" "parts/order" "fence";
     /// Sets or clears a gate's load-shedding flag.
     SHED = "shed";
     /// Bans users and addresses.
@@ -92,6 +93,20 @@ pub fn name_of(sha_or_source: &[u8]) -> Option<&'static str> {
 impl Script {
     fn sha(&self) -> &str {
         self.sha.get_or_init(|| hex::encode(Sha1::digest(self.source.as_bytes())))
+    }
+
+    /// Runs the script with its options as JSON, the only argument.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub(crate) async fn run_with<R: Redis>(
+        &self,
+        redis: &R,
+        keys: Vec<String>,
+        options: &impl Serialize,
+    ) -> Result<Reply, StoreError> {
+        let json = serde_json::to_vec(options).map_err(|error| StoreError::Malformed(error.to_string()))?;
+        self.run(redis, keys, vec![json]).await
     }
 
     /// Runs the script.

@@ -8,11 +8,13 @@ use domain::{
     order::OrderStatus,
     time::Millis,
 };
+use serde::Serialize;
 
 use crate::{
     WRITER_GROUP,
     keys::Keys,
     ledger::orders::OrderRow,
+    order_record::StateFields,
     ports::{Redis, StoreError},
     script::SETTLE,
 };
@@ -73,6 +75,24 @@ pub enum SettleOutcome {
     Fenced,
 }
 
+/// Options of `lua/settle.lua`.
+#[derive(Serialize)]
+struct Options<'a> {
+    prefix: &'a str,
+    closed_ttl: i64,
+    group: &'a str,
+    runs: Vec<Run<'a>>,
+}
+
+/// Consecutive transitions to the same state.
+#[derive(Serialize)]
+struct Run<'a> {
+    epoch: i64,
+    #[serde(flatten)]
+    state: StateFields<'a>,
+    stream_ids: Vec<&'a str>,
+}
+
 /// Settles the order of a row in Redis.
 ///
 /// # Errors
@@ -94,26 +114,19 @@ pub async fn apply_transitions<R: Redis>(
     let mut outcomes = Vec::with_capacity(transitions.len());
     for batch in transitions.chunks(BATCH_SIZE) {
         let mut script_keys: Vec<_> = ["gate", "orders", "queue", "stats"].map(|name| keys.named(name)).into();
-        let mut args = vec![
-            keys.prefix().as_bytes().to_vec(),
-            CLOSED_ORDER_TTL_SECONDS.to_string().into_bytes(),
-            WRITER_GROUP.as_bytes().to_vec(),
-        ];
-        for group in batch.chunk_by(|one, next| one.state == next.state) {
-            let OrderState { epoch, status, live, pay_by, paid_at, reason } = &group[0].state;
-            args.push(group.len().to_string().into_bytes());
-            args.push(epoch.to_string().into_bytes());
-            args.push(status.as_str().as_bytes().to_vec());
-            args.push(vec![if *live { b'1' } else { b'0' }]);
-            args.push(pay_by.0.to_string().into_bytes());
-            args.push(paid_at.0.to_string().into_bytes());
-            args.push(reason.as_bytes().to_vec());
-            for transition in group {
-                script_keys.push(keys.order(transition.order_no.ulid()));
-                args.push(transition.stream_id.as_bytes().to_vec());
-            }
-        }
-        for word in SETTLE.run(redis, script_keys, args).await?.text()?.split(' ') {
+        script_keys.extend(batch.iter().map(|transition| keys.order(transition.order_no.ulid())));
+        let runs = batch.chunk_by(|one, next| one.state == next.state).map(|group| Run {
+            epoch: group[0].state.epoch,
+            state: (&group[0].state).into(),
+            stream_ids: group.iter().map(|transition| transition.stream_id.as_str()).collect(),
+        });
+        let options = Options {
+            prefix: keys.prefix(),
+            closed_ttl: CLOSED_ORDER_TTL_SECONDS,
+            group: WRITER_GROUP,
+            runs: runs.collect(),
+        };
+        for word in SETTLE.run_with(redis, script_keys, &options).await?.text()?.split(' ') {
             outcomes.push(match word {
                 "moved" => SettleOutcome::Applied,
                 "same" => SettleOutcome::AlreadyApplied,

@@ -6,17 +6,18 @@
 //! error; the call can be repeated after both. `Malformed` if there is no ticket secret.
 
 use domain::{
-    activity::Limit,
+    activity::{Limit, Sku},
     gate,
     ids::{ActivityId, SkuId},
 };
+use serde::Serialize;
 
 use crate::{
     WRITER_GROUP,
     hot::winners::bitmap_bytes,
     keys::{ACTIVITIES, Keys},
     ledger::activities::Activity,
-    ports::{Redis, RedisArg, StoreError},
+    ports::{Redis, StoreError},
     script::{LOWER_TOTALS, WARM_UP},
 };
 
@@ -49,7 +50,8 @@ pub(crate) enum LowerOutcome {
 }
 
 /// Which gates a warm-up may update, besides those of an older version.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
 enum Mode {
     /// Also a gate of the same version.
     Replace,
@@ -59,15 +61,57 @@ enum Mode {
     Rebuild,
 }
 
-impl Mode {
-    /// The mode as an argument of the script.
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Replace => "",
-            Self::IfOlder => "first",
-            Self::Rebuild => "rebuild",
-        }
-    }
+/// Options of `lua/warm_up.lua`.
+#[derive(Serialize)]
+struct WarmUpOptions<'a> {
+    prefix: &'a str,
+    version: i64,
+    group: &'a str,
+    ends_at: i64,
+    retention_ms: i64,
+    epoch: i64,
+    mode: Mode,
+    winners_size: usize,
+    gate: GateFields<'a>,
+    skus: Vec<SkuTerms<'a>>,
+}
+
+/// Fields that the gate gets under these names.
+#[derive(Serialize)]
+struct GateFields<'a> {
+    state: &'a str,
+    starts_at: i64,
+    ends_at: i64,
+    start_key: &'a str,
+    max_wait_ms: i64,
+    per_user: i64,
+    pay_timeout_ms: i64,
+    limit_user: String,
+    limit_ip: String,
+    limit_all: String,
+}
+
+#[derive(Serialize)]
+struct SkuTerms<'a> {
+    sku: &'a SkuId,
+    total: i64,
+    price: i64,
+    currency: &'a str,
+}
+
+/// Options of `lua/lower_totals.lua`.
+#[derive(Serialize)]
+struct LowerOptions<'a> {
+    prefix: &'a str,
+    version: i64,
+    epoch: i64,
+    totals: Vec<LoweredTotal<'a>>,
+}
+
+#[derive(Serialize)]
+struct LoweredTotal<'a> {
+    sku: &'a SkuId,
+    total: i64,
 }
 
 /// Updates the gate of an activity to its row in the ledger.
@@ -105,13 +149,10 @@ pub(crate) async fn lower_totals<R: Redis>(
     totals: &[(SkuId, i64)],
 ) -> Result<LowerOutcome, StoreError> {
     let keys = Keys::of(activity);
-    let mut args: Vec<RedisArg> = vec![keys.prefix().into(), version.to_string().into(), epoch.to_string().into()];
-    for (sku, total) in totals {
-        args.push(sku.as_str().into());
-        args.push(total.to_string().into());
-    }
+    let totals = totals.iter().map(|(sku, total)| LoweredTotal { sku, total: *total }).collect();
+    let options = LowerOptions { prefix: keys.prefix(), version, epoch, totals };
     let script_keys = ["gate", "orders", "queue", "stats"].map(|name| keys.named(name)).into();
-    let mut reply = LOWER_TOTALS.run(redis, script_keys, args).await?;
+    let mut reply = LOWER_TOTALS.run_with(redis, script_keys, &options).await?;
     Ok(match reply.text()?.as_str() {
         "done" => LowerOutcome::Done,
         "stale" => LowerOutcome::Stale,
@@ -143,41 +184,39 @@ async fn run_warm_up<R: Redis>(
     let spec = &activity.spec;
     let start_key = gate::start_key(ticket_secret, &activity.id, &activity.nonce)
         .ok_or_else(|| StoreError::Malformed("there is no ticket secret to make a start key from".to_owned()))?;
-    let fields: Vec<(&str, String)> = vec![
-        ("state", activity.state.as_str().to_owned()),
-        ("starts_at", spec.starts_at.0.to_string()),
-        ("ends_at", spec.ends_at.0.to_string()),
-        ("start_key", start_key),
-        ("max_wait_ms", (spec.max_wait_seconds * 1000).to_string()),
-        ("per_user", spec.per_user.to_string()),
-        ("pay_timeout_ms", (spec.pay_timeout_seconds * 1000).to_string()),
-        ("limit_user", limit_arg(spec.limits.user())),
-        ("limit_ip", limit_arg(spec.limits.ip())),
-        ("limit_all", limit_arg(spec.limits.all())),
-    ];
-    let mut args: Vec<RedisArg> = vec![
-        keys.prefix().into(),
-        activity.version.to_string().into(),
-        WRITER_GROUP.into(),
-        spec.ends_at.0.to_string().into(),
-        RETENTION_AFTER_END_MS.to_string().into(),
-        activity.epoch.to_string().into(),
-        mode.as_str().into(),
-        bitmap_bytes(&spec.skus).to_string().into(),
-        fields.len().to_string().into(),
-    ];
-    for (name, value) in fields {
-        args.push(name.into());
-        args.push(value.into());
-    }
-    for sku in &spec.skus {
-        args.push(sku.sku.as_str().into());
-        args.push(sku.total.to_string().into());
-        args.push(sku.price.to_string().into());
-        args.push(sku.currency.as_str().into());
-    }
+    let [limit_user, limit_ip, limit_all] = [spec.limits.user(), spec.limits.ip(), spec.limits.all()].map(limit_text);
+    let gate = GateFields {
+        state: activity.state.as_str(),
+        starts_at: spec.starts_at.0,
+        ends_at: spec.ends_at.0,
+        start_key: &start_key,
+        max_wait_ms: spec.max_wait_seconds * 1000,
+        per_user: spec.per_user,
+        pay_timeout_ms: spec.pay_timeout_seconds * 1000,
+        limit_user,
+        limit_ip,
+        limit_all,
+    };
+    let skus = spec.skus.iter().map(|Sku { sku, total, price, currency, .. }| SkuTerms {
+        sku,
+        total: *total,
+        price: *price,
+        currency,
+    });
+    let options = WarmUpOptions {
+        prefix: keys.prefix(),
+        version: activity.version,
+        group: WRITER_GROUP,
+        ends_at: spec.ends_at.0,
+        retention_ms: RETENTION_AFTER_END_MS,
+        epoch: activity.epoch,
+        mode,
+        winners_size: bitmap_bytes(&spec.skus),
+        gate,
+        skus: skus.collect(),
+    };
     let script_keys = ["gate", "orders", "queue", "stats", "winners", "index"].map(|name| keys.named(name)).into();
-    let mut reply = WARM_UP.run(redis, script_keys, args).await?;
+    let mut reply = WARM_UP.run_with(redis, script_keys, &options).await?;
     match reply.text()?.as_str() {
         "done" => {}
         "stale" => return Ok(WarmUpOutcome::Stale),
@@ -188,6 +227,6 @@ async fn run_warm_up<R: Redis>(
 }
 
 /// A rate limit as the script reads it: `count:milliseconds`, empty for none.
-fn limit_arg(limit: Option<Limit>) -> String {
+fn limit_text(limit: Option<Limit>) -> String {
     limit.map(|limit| format!("{}:{}", limit.count, limit.seconds * 1000)).unwrap_or_default()
 }

@@ -88,14 +88,10 @@ pub async fn precheck<R: Redis>(redis: &R, visitor: &Visitor, endpoint: Endpoint
     limits::push_abuse(&keys, abuse_by_ip, &mut script_keys, &mut args);
     let mut reply = PRECHECK.run(redis, script_keys, args).await?;
     let word = reply.text()?;
-    reply.int()?;
     let rate_limits = limits::parse_rate_limits(&reply.text()?);
     let outcome = match word.as_str() {
         "welcome" => Ok(reply.int()?),
-        "rate_limited" => {
-            reply.text()?;
-            Err((Code::RateLimited, reply.int()?))
-        }
+        "rate_limited" => Err((Code::RateLimited, reply.int()?)),
         word => match Code::parse(word) {
             Some(code) => Err((code, 0)),
             None => return Err(StoreError::Malformed(format!("precheck answered {word:?}"))),

@@ -158,10 +158,7 @@ fn parse_reply(mut reply: Reply, request: &ReserveRequest) -> Result<(ReserveRep
             winners_size = usize::try_from(reply.int()?).unwrap_or_default();
             ReserveOutcome::SoldOut(Some(Winners::new(reply.bytes()?)))
         }
-        "rate_limited" => {
-            reply.text()?;
-            ReserveOutcome::Refused(Code::RateLimited, reply.int()?)
-        }
+        "rate_limited" => ReserveOutcome::Refused(Code::RateLimited, reply.int()?),
         "not_open" => ReserveOutcome::Refused(Code::NotOpen, reply.int()?),
         "overloaded" => ReserveOutcome::Refused(Code::Overloaded, reply.int()?),
         word => match Code::parse(word) {
@@ -173,7 +170,6 @@ fn parse_reply(mut reply: Reply, request: &ReserveRequest) -> Result<(ReserveRep
 }
 
 fn parse_order(reply: &mut Reply, request: &ReserveRequest) -> Result<Order, StoreError> {
-    reply.int()?;
     Ok(Order {
         order_no: request.order_no.clone(),
         user: request.user.clone(),

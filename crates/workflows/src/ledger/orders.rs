@@ -37,15 +37,19 @@ impl OrderRow {
     /// The transition that Redis is to apply. `stream_id` is the message to acknowledge with it, or empty.
     #[must_use]
     pub fn to_transition(&self, stream_id: String) -> Transition {
-        let state = OrderState {
+        Transition { order_no: self.order.order_no.clone(), state: self.state(), stream_id }
+    }
+
+    /// Its state.
+    pub(crate) fn state(&self) -> OrderState {
+        OrderState {
             epoch: self.epoch,
             status: self.order.status,
             live: self.live,
             pay_by: self.order.pay_by.unwrap_or_default(),
             paid_at: self.order.paid_at.unwrap_or_default(),
             reason: self.order.reason.clone().unwrap_or_default(),
-        };
-        Transition { order_no: self.order.order_no.clone(), state, stream_id }
+        }
     }
 }
 

@@ -11,15 +11,16 @@ use domain::{
     time::Millis,
     webhook::ProviderCallback,
 };
+use serde::Serialize;
 
 use crate::{
-    hot::winners::bit_number,
     keys::Keys,
     ledger::{
         orders::{self, OrderRow},
         payments::{self, Callback},
         refunds::{self, RefundKind},
     },
+    order_record::OrderFields,
     payments::commands::session_ended,
     ports::{Redis, Sql, StoreError},
     recovery::report::Report,
@@ -238,6 +239,13 @@ async fn handle_refund_failed<S: Sql>(
     Ok(CallbackOutcome::NoChange)
 }
 
+#[derive(Serialize)]
+struct ReacquireOptions<'a> {
+    paid_at: i64,
+    ledger_status: OrderStatus,
+    order: OrderFields<'a>,
+}
+
 /// Applies a payment that arrived after the order was released (E5). Redis decides whether the units are free, and the
 /// ledger can still refuse.
 ///
@@ -262,18 +270,8 @@ async fn handle_late_payment<R: Redis, S: Sql>(
         keys.named("winners"),
         keys.named("index"),
     ];
-    let args = vec![
-        now.0.to_string().into(),
-        order.sku.as_str().into(),
-        order.quantity.to_string().into(),
-        order.user.as_str().into(),
-        order.money.amount.to_string().into(),
-        order.money.currency.as_str().into(),
-        order.created_at.0.to_string().into(),
-        order.status.as_str().into(),
-        bit_number(order.order_no.ulid()).to_string().into(),
-    ];
-    let word = REACQUIRE.run(redis, script_keys, args).await?.text()?;
+    let options = ReacquireOptions { paid_at: now.0, ledger_status: order.status, order: order.into() };
+    let word = REACQUIRE.run_with(redis, script_keys, &options).await?.text()?;
     if word == "later" {
         return Err(StoreError::Rebuilding);
     }

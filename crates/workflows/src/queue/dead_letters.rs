@@ -11,9 +11,9 @@ use serde::Serialize;
 
 use crate::{
     DOORBELL_CHANNEL,
-    hot::winners::bit_number,
     keys::Keys,
     ledger::row_reader::RowReader,
+    order_record::OrderFields,
     ports::{Dialect, Redis, Sql, StoreError},
     queue::stream,
     script::REQUEUE,
@@ -124,6 +124,12 @@ fn parse_row(row: Vec<crate::ports::SqlValue>) -> Result<DeadLetter, StoreError>
     })
 }
 
+#[derive(Serialize)]
+struct RequeueOptions<'a> {
+    message: &'a str,
+    order: OrderFields<'a>,
+}
+
 /// Puts the order of a dead letter back into the queue, if Redis has units for it.
 ///
 /// # Errors
@@ -151,17 +157,8 @@ pub async fn requeue<R: Redis, S: Sql>(
         keys.named("stats"),
         keys.named("winners"),
     ];
-    let args = vec![
-        message.into(),
-        order.user.as_str().into(),
-        order.sku.as_str().into(),
-        order.quantity.to_string().into(),
-        order.money.amount.to_string().into(),
-        order.money.currency.into(),
-        order.created_at.0.to_string().into(),
-        bit_number(order_no.ulid()).to_string().into(),
-    ];
-    match REQUEUE.run(redis, script_keys, args).await?.text()?.as_str() {
+    let options = RequeueOptions { message, order: (&order).into() };
+    match REQUEUE.run_with(redis, script_keys, &options).await?.text()?.as_str() {
         "queued" => {
             let statement = "UPDATE dead_letters SET replayed_at = ?2 WHERE order_no = ?1";
             sql.run(statement, vec![order_no.to_string().into(), now.0.into()]).await?;

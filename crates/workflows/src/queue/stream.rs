@@ -8,6 +8,7 @@ use domain::{
     money::Money,
     time::Millis,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::{
     WRITER_GROUP,
@@ -171,6 +172,39 @@ pub enum FenceOutcome {
     Newer(i64),
 }
 
+#[derive(Serialize)]
+struct FenceOptions<'a> {
+    prefix: &'a str,
+    epoch: i64,
+    group: &'a str,
+    closed_ttl: i64,
+    reason: &'a str,
+    live_units: Vec<LiveUnits<'a>>,
+    messages: Vec<FencedMessage<'a>>,
+}
+
+#[derive(Serialize)]
+struct LiveUnits<'a> {
+    sku: &'a SkuId,
+    units: i64,
+}
+
+#[derive(Serialize)]
+struct FencedMessage<'a> {
+    epoch: i64,
+    stream_id: &'a str,
+}
+
+#[derive(Deserialize)]
+struct FenceReply {
+    word: String,
+    epoch: i64,
+    version: i64,
+    lowered: i64,
+    unchanged_ms: i64,
+    queued: i64,
+}
+
 /// Deletes the gate if its epoch is older than the ledger's `epoch`; removes the `outdated` messages from the stream,
 /// which operators can see as dead letters by now; returns units to the stock that were withheld and that no order
 /// holds (`lua/fence.lua`). `live_units` are those of the ledger, read before; SKUs without an entry stay as they are.
@@ -188,30 +222,24 @@ pub async fn fence<R: Redis>(
 ) -> Result<(FenceOutcome, i64), StoreError> {
     let keys = Keys::of(activity);
     let mut script_keys: Vec<_> = ["gate", "orders", "queue", "stats"].map(|name| keys.named(name)).into();
-    let mut args: Vec<RedisArg> = vec![
-        keys.prefix().into(),
-        epoch.to_string().into(),
-        WRITER_GROUP.into(),
-        CLOSED_ORDER_TTL_SECONDS.to_string().into(),
-        OLD_EPOCH.into(),
-        live_units.len().to_string().into(),
-    ];
-    for (sku, units) in live_units {
-        args.push(sku.as_str().into());
-        args.push(units.to_string().into());
-    }
-    for (message, order) in outdated {
-        script_keys.push(keys.order(order.order_no.ulid()));
-        args.push(order.epoch.to_string().into());
-        args.push(message.stream_id.as_str().into());
-    }
-    let mut reply = FENCE.run(redis, script_keys, args).await?;
-    let (word, gate_epoch) = (reply.text()?, reply.int()?);
-    let (version, lowered, unchanged_ms, queued) = (reply.int()?, reply.int()?, reply.int()?, reply.int()?);
+    script_keys.extend(outdated.iter().map(|(_, order)| keys.order(order.order_no.ulid())));
+    let messages =
+        outdated.iter().map(|(message, order)| FencedMessage { epoch: order.epoch, stream_id: &message.stream_id });
+    let options = FenceOptions {
+        prefix: keys.prefix(),
+        epoch,
+        group: WRITER_GROUP,
+        closed_ttl: CLOSED_ORDER_TTL_SECONDS,
+        reason: OLD_EPOCH,
+        live_units: live_units.iter().map(|(sku, units)| LiveUnits { sku, units: *units }).collect(),
+        messages: messages.collect(),
+    };
+    let reply: FenceReply = FENCE.run_with(redis, script_keys, &options).await?.json()?;
+    let FenceReply { word, epoch, version, lowered, unchanged_ms, queued } = reply;
     let outcome = match word.as_str() {
         "missing" => FenceOutcome::Missing,
         "closed" => FenceOutcome::Deleted,
-        "later" => FenceOutcome::Newer(gate_epoch),
+        "later" => FenceOutcome::Newer(epoch),
         _ => FenceOutcome::Current { version, lowered, unchanged_ms },
     };
     Ok((outcome, queued))

@@ -18,7 +18,11 @@
 
 use std::time::{Duration, Instant};
 
-use domain::{activity::ActivityState, ids::ActivityId, time::Millis};
+use domain::{
+    activity::ActivityState,
+    ids::{ActivityId, SkuId},
+    time::Millis,
+};
 use serde::Serialize;
 
 use crate::{
@@ -164,6 +168,17 @@ impl FoundGate {
     fn is_complete(&self) -> bool {
         self.epoch > 0 && !self.is_restoring
     }
+}
+
+/// Options of `lua/reset.lua`.
+#[derive(Serialize)]
+struct ResetOptions<'a> {
+    prefix: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    new_epoch: Option<i64>,
+    gate_epoch: i64,
+    to_restore: i64,
+    skus: Vec<&'a SkuId>,
 }
 
 /// Why a step does not go on to the next one.
@@ -312,12 +327,15 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
     async fn reset(&self, activity: &Activity, gate_epoch: i64, new_gate: Option<(i64, i64)>) -> Result<(), Stop> {
         let keys = Keys::of(self.activity);
         let script_keys = ["gate", "orders", "stats", "queue", "awake", "index"];
-        let (epoch, to_restore) = new_gate.map_or((String::new(), 0), |(epoch, orders)| (epoch.to_string(), orders));
-        let mut args: Vec<RedisArg> = vec![keys.prefix().into(), epoch.into()];
-        args.extend([gate_epoch, to_restore].map(|number| number.to_string().into_bytes()));
-        args.extend(activity.spec.skus.iter().map(|sku| sku.sku.as_str().into()));
+        let options = ResetOptions {
+            prefix: keys.prefix(),
+            new_epoch: new_gate.map(|(epoch, _)| epoch),
+            gate_epoch,
+            to_restore: new_gate.map_or(0, |(_, to_restore)| to_restore),
+            skus: activity.spec.skus.iter().map(|sku| &sku.sku).collect(),
+        };
         let script_keys = script_keys.map(|name| keys.named(name)).into();
-        match RESET.run(self.redis, script_keys, args).await?.text()?.as_str() {
+        match RESET.run_with(self.redis, script_keys, &options).await?.text()?.as_str() {
             "forgotten" => Ok(()),
             "open" => Err(Stop::Outcome(RebuildOutcome::Open)),
             "queued" => Err(Stop::Outcome(RebuildOutcome::Queued)),

@@ -1,12 +1,16 @@
 //! Puts orders of the ledger back into Redis (`lua/restore.lua`).
 
-use domain::{ids::ActivityId, order::OrderStatus};
+use domain::{
+    ids::{ActivityId, OrderNo},
+    order::OrderStatus,
+};
+use serde::{Deserialize, Serialize};
 
 use crate::{
-    hot::winners::bit_number,
     keys::Keys,
     ledger::orders::OrderRow,
-    ports::{Redis, RedisArg, StoreError},
+    order_record::{OrderFields, StateFields},
+    ports::{Redis, StoreError},
     script::RESTORE,
     settle::CLOSED_ORDER_TTL_SECONDS,
 };
@@ -24,7 +28,8 @@ pub(crate) enum Source<'a> {
 }
 
 /// Result of [`restore`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum RestoreOutcome {
     /// The orders are in Redis.
     Restored,
@@ -37,12 +42,34 @@ pub(crate) enum RestoreOutcome {
 }
 
 /// What Redis has after [`restore`].
+#[derive(Deserialize)]
 pub(crate) struct RestoreReply {
+    #[serde(rename = "word")]
     pub(crate) outcome: RestoreOutcome,
     /// Number of the last order that the rebuild has restored.
     pub(crate) last: String,
     /// Orders that the rebuild, or this call of a sweep, has restored.
     pub(crate) restored: i64,
+}
+
+#[derive(Serialize)]
+struct Options<'a> {
+    prefix: &'a str,
+    closed_ttl: i64,
+    epoch: i64,
+    is_rebuild: bool,
+    after: &'a str,
+    last: Option<&'a OrderNo>,
+    orders: Vec<RestoredOrder<'a>>,
+}
+
+#[derive(Serialize)]
+struct RestoredOrder<'a> {
+    #[serde(flatten)]
+    order: OrderFields<'a>,
+    #[serde(flatten)]
+    state: StateFields<'a>,
+    checkout_url: &'a str,
 }
 
 /// Restores orders of one activity, and counts their units once.
@@ -56,46 +83,28 @@ pub(crate) async fn restore<R: Redis>(
     source: Source<'_>,
     rows: &[OrderRow],
 ) -> Result<RestoreReply, StoreError> {
-    let (mode, after) = match source {
-        Source::Rebuild { after } => ("rebuild", after),
-        Source::Lost => ("lost", ""),
+    let (is_rebuild, after) = match source {
+        Source::Rebuild { after } => (true, after),
+        Source::Lost => (false, ""),
     };
+    debug_assert!(rows.iter().all(|row| row.order.status != OrderStatus::Queued));
     let keys = Keys::of(activity);
     let mut script_keys: Vec<_> = ["gate", "orders", "winners", "stats", "index"].map(|name| keys.named(name)).into();
-    let mut args: Vec<RedisArg> = vec![
-        keys.prefix().into(),
-        CLOSED_ORDER_TTL_SECONDS.to_string().into(),
-        epoch.to_string().into(),
-        mode.into(),
-        after.into(),
-        rows.last().map(|row| row.order.order_no.to_string()).unwrap_or_default().into(),
-    ];
-    for row in rows {
-        let order = &row.order;
-        let ulid = order.order_no.ulid();
-        script_keys.push(keys.order(ulid));
-        args.push(bit_number(ulid).to_string().into());
-        debug_assert!(order.status != OrderStatus::Queued);
-        args.push(order.status.as_str().into());
-        args.push(if row.live { "1".into() } else { "0".into() });
-        args.push(order.user.as_str().into());
-        args.push(order.sku.as_str().into());
-        for number in [order.quantity, order.money.amount] {
-            args.push(number.to_string().into());
-        }
-        args.push(order.money.currency.as_str().into());
-        for time in [Some(order.created_at), order.pay_by, order.paid_at] {
-            args.push(time.unwrap_or_default().0.to_string().into());
-        }
-        args.push(order.reason.clone().unwrap_or_default().into());
-        args.push(order.checkout_url.clone().unwrap_or_default().into());
-    }
-    let mut reply = RESTORE.run(redis, script_keys, args).await?;
-    let outcome = match reply.text()?.as_str() {
-        "restored" => RestoreOutcome::Restored,
-        "elsewhere" => RestoreOutcome::Elsewhere,
-        "done" => RestoreOutcome::Done,
-        _ => RestoreOutcome::Fenced,
+    script_keys.extend(rows.iter().map(|row| keys.order(row.order.order_no.ulid())));
+    let states: Vec<_> = rows.iter().map(OrderRow::state).collect();
+    let orders = rows.iter().zip(&states).map(|(row, state)| RestoredOrder {
+        order: (&row.order).into(),
+        state: state.into(),
+        checkout_url: row.order.checkout_url.as_deref().unwrap_or_default(),
+    });
+    let options = Options {
+        prefix: keys.prefix(),
+        closed_ttl: CLOSED_ORDER_TTL_SECONDS,
+        epoch,
+        is_rebuild,
+        after,
+        last: rows.last().map(|row| &row.order.order_no),
+        orders: orders.collect(),
     };
-    Ok(RestoreReply { outcome, last: reply.text()?, restored: reply.int()? })
+    RESTORE.run_with(redis, script_keys, &options).await?.json()
 }

@@ -1,0 +1,54 @@
+//! Options of the scripts that write order records (`lua/parts/order.lua`).
+
+use domain::{
+    ids::{SkuId, UserId},
+    money::Money,
+    order::{Order, OrderStatus},
+};
+use serde::Serialize;
+
+use crate::{hot::winners::bit_number, ledger::orders::NewOrder, settle::OrderState};
+
+/// What stays the same in an order's life.
+#[derive(Serialize)]
+pub(crate) struct OrderFields<'a> {
+    user: &'a UserId,
+    sku: &'a SkuId,
+    quantity: i64,
+    #[serde(flatten)]
+    money: &'a Money,
+    created_at: i64,
+    /// Number of its ticket's bit in `winners`.
+    bit: u32,
+}
+
+impl<'a> From<&'a Order> for OrderFields<'a> {
+    fn from(order: &'a Order) -> Self {
+        let Order { order_no, user, sku, quantity, money, created_at, .. } = order;
+        Self { user, sku, quantity: *quantity, money, created_at: created_at.0, bit: bit_number(order_no.ulid()) }
+    }
+}
+
+impl<'a> From<&'a NewOrder> for OrderFields<'a> {
+    fn from(order: &'a NewOrder) -> Self {
+        let NewOrder { order_no, user, sku, quantity, money, created_at, .. } = order;
+        Self { user, sku, quantity: *quantity, money, created_at: created_at.0, bit: bit_number(order_no.ulid()) }
+    }
+}
+
+/// A state that the ledger gave an order.
+#[derive(Serialize)]
+pub(crate) struct StateFields<'a> {
+    status: OrderStatus,
+    live: bool,
+    pay_by: i64,
+    paid_at: i64,
+    reason: &'a str,
+}
+
+impl<'a> From<&'a OrderState> for StateFields<'a> {
+    fn from(state: &'a OrderState) -> Self {
+        let OrderState { status, live, pay_by, paid_at, reason, .. } = state;
+        Self { status: *status, live: *live, pay_by: pay_by.0, paid_at: paid_at.0, reason }
+    }
+}
