@@ -6,15 +6,16 @@
 mod fill;
 pub mod report;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
 use dev::app::App as AppProcess;
 use http::Method;
 use http::header::HeaderValue;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use workflows::recovery::sweep::SETTLE_AFTER_MS;
 
 use self::report::{Growth, Point, Route};
 use super::closed_loop::{Measurement, Workload, run_workload};
@@ -39,6 +40,9 @@ const RESERVES_PER_CONNECTION: usize = 16;
 const REFUSED_BUYERS: usize = 1_000;
 /// Connections of the operator's requests: pages and cron jobs ask one after the other.
 const OPERATOR_CONNECTIONS: u16 = 1;
+
+/// Longest time until sweeps have nothing left to do.
+const SWEEP_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
@@ -166,6 +170,8 @@ impl GrowthBench<'_> {
             drain::wait_until_drained(&self.app, &opened.activity, &measurement).await?;
         }
         ensure!(!polls.is_empty(), "no reservation was accepted: {:?}", point.unexpected);
+        self.show(dimension, size, "sweeping");
+        self.sweep_until_idle().await?;
         let (_, tickets) = fetch_tickets(&self.server, &options, &opened, &users[reserves..]).await?;
         let refusals = reservation_requests(&self.server, &opened, &tickets)?;
         let list = |user| self.server.request(Method::GET, "/api/orders", Some(user), Bytes::new());
@@ -228,6 +234,19 @@ impl GrowthBench<'_> {
             },
         };
         run_workload(&self.server, connections, workload).await
+    }
+
+    /// Sweeps until Redis has confirmed every order: cron would have done so while they were written.
+    async fn sweep_until_idle(&self) -> Result<()> {
+        tokio::time::sleep(Duration::from_millis(SETTLE_AFTER_MS.unsigned_abs())).await;
+        let deadline = Instant::now() + SWEEP_TIMEOUT;
+        while Instant::now() < deadline {
+            let report = self.app.sweep_report().await.context("a sweep failed")?;
+            if report["left"]["unsettled"] == 0 {
+                return Ok(());
+            }
+        }
+        bail!("orders wait to be confirmed after {} s of sweeps", SWEEP_TIMEOUT.as_secs())
     }
 
     /// Opens activities until there are `count` beside the measured sale.
