@@ -3,6 +3,7 @@
 use std::{
     net::{Ipv4Addr, SocketAddr},
     sync::Mutex,
+    time::Duration,
 };
 
 use dev::{
@@ -23,7 +24,7 @@ pub struct Cluster {
     pub app: TestApp,
     other_apps: Vec<Mutex<App>>,
     _nginx: Option<Nginx>,
-    _postgres: Option<Postgres>,
+    postgres: Option<Mutex<Postgres>>,
     _temp_dir: Option<TempDir>,
 }
 
@@ -32,7 +33,7 @@ impl Cluster {
     pub fn of_one(redis_settings: &[&str]) -> Self {
         let mut app = TestApp::from_stack(TestStack::start_with(redis_settings, |_| {}));
         app.http = app.http.tolerating_shutdown();
-        Self { app, other_apps: vec![], _nginx: None, _postgres: None, _temp_dir: None }
+        Self { app, other_apps: vec![], _nginx: None, postgres: None, _temp_dir: None }
     }
 
     /// Starts `app_processes` behind nginx. Each has its own key-value store.
@@ -57,7 +58,7 @@ impl Cluster {
         let root = root::find().expect("the project");
         let nginx = Nginx::start(temp_dir.path(), &root, &app_ports).unwrap_or_else(|error| panic!("{error:#}"));
         app.http = HttpClient::new(&nginx.url()).tolerating_shutdown();
-        Self { app, other_apps, _nginx: Some(nginx), _postgres: Some(postgres), _temp_dir: Some(temp_dir) }
+        Self { app, other_apps, _nginx: Some(nginx), postgres: Some(Mutex::new(postgres)), _temp_dir: Some(temp_dir) }
     }
 
     /// Number of app processes.
@@ -71,6 +72,13 @@ impl Cluster {
             0 => self.app.with_app(action),
             _ => action(&mut self.other_apps[index - 1].lock().unwrap()),
         }
+    }
+
+    /// Crashes and restarts the PostgreSQL beside the app processes. Returns `false` if there is none.
+    pub fn restart_postgres(&self, pause: Duration) -> bool {
+        let Some(postgres) = &self.postgres else { return false };
+        postgres.lock().unwrap().crash_and_restart(pause).expect("PostgreSQL comes back");
+        true
     }
 
     /// Kills an app process, starts it again and waits until it is ready.

@@ -1,4 +1,5 @@
-//! Kills app processes, order writers and Redis with `SIGKILL` at random moments while buyers reserve and pay.
+//! Kills app processes, order writers, Redis and PostgreSQL with `SIGKILL` at random moments while buyers reserve and
+//! pay.
 //!
 //! Afterwards the invariants hold, and every acknowledged order exists except for what `appendfsync everysec` may
 //! lose. What Redis has lost comes back through a rebuild, or through sweeps alone.
@@ -177,12 +178,16 @@ impl Drop for AofSizeRecorder {
 }
 
 /// Kills random processes one after the other, and restarts them as a supervisor would. Returns
-/// the times at which Redis was killed. Where sweeps are to bring Redis back, the last kill is one of Redis.
+/// the times at which Redis was killed. PostgreSQL, if there is one, is killed first; where sweeps are to bring Redis
+/// back, Redis is killed last.
 fn kill_processes(cluster: &Cluster, durability: Durability, recovery: Recovery, mut rng: Rng) -> Vec<Instant> {
     let recorder = AofSizeRecorder::start(&cluster.app.with_redis(|redis| redis.directory().to_owned()));
     let mut redis_kills = vec![];
     for kill in 1..=KILLS_PER_ROUND {
         thread::sleep(Duration::from_millis(rng.u64(100..1_200)));
+        if kill == 1 && cluster.restart_postgres(Duration::from_millis(rng.u64(..1_000))) {
+            continue;
+        }
         let is_last = kill == KILLS_PER_ROUND;
         let process = rng.usize(..cluster.len());
         let mut stopped = process..process + 1;

@@ -5,6 +5,7 @@ use std::{
     os::unix::fs::chown,
     path::{Path, PathBuf},
     process::Command,
+    thread,
     time::Duration,
 };
 
@@ -22,7 +23,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Postgres {
     process: Process,
     port: u16,
-    _temp_dir: TempDir,
+    temp_dir: TempDir,
 }
 
 impl Postgres {
@@ -31,6 +32,14 @@ impl Postgres {
     /// # Errors
     /// If PostgreSQL is not installed or does not start in time.
     pub fn ephemeral() -> Result<Self> {
+        Self::with_environment(&[])
+    }
+
+    /// Like [`Postgres::ephemeral`], with environment variables for the server.
+    ///
+    /// # Errors
+    /// As [`Postgres::ephemeral`].
+    pub fn with_environment(variables: &[(&str, &Path)]) -> Result<Self> {
         let (temp_dir, port) = (TempDir::new()?, ports::pick_unused()?);
         let data = temp_dir.path().join("data");
         let bin = bin_directory()?;
@@ -43,15 +52,20 @@ impl Postgres {
         initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync", "--pgdata"]);
         let output = initdb.arg(&data).output().context("cannot run initdb")?;
         ensure!(output.status.success(), "initdb failed: {}", String::from_utf8_lossy(&output.stderr));
-        let mut server = command_as(owner.as_ref(), &bin.join("postgres"));
-        server.arg("-D").arg(&data).args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1"]);
-        // Without fsync, data survives a crash of the app, but not of the machine: enough for a test.
-        server.args(["-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=200"]);
-        let mut process = Process::spawn("postgres", &mut server, None)?;
-        process.wait_for_line("PostgreSQL to accept connections", START_TIMEOUT, |line| {
-            line.contains("ready to accept connections").then_some(())
-        })?;
-        Ok(Self { process, port, _temp_dir: temp_dir })
+        let process = start(temp_dir.path(), port, variables)?;
+        Ok(Self { process, port, temp_dir })
+    }
+
+    /// Ends every server process at once, as a crash would, and starts the server again after `pause`.
+    ///
+    /// # Errors
+    /// If it does not start in time.
+    pub fn crash_and_restart(&mut self, pause: Duration) -> Result<()> {
+        self.process.signal_with_children(Signal::SIGKILL);
+        self.process.kill();
+        thread::sleep(pause);
+        self.process = start(self.temp_dir.path(), self.port, &[])?;
+        Ok(())
     }
 
     /// The server's URL.
@@ -76,6 +90,20 @@ impl Drop for Postgres {
         // Paused backends would not notice that the server ends.
         self.resume();
     }
+}
+
+/// Starts the server on its data in `directory`.
+fn start(directory: &Path, port: u16, variables: &[(&str, &Path)]) -> Result<Process> {
+    let mut server = command_as(unprivileged_user()?.as_ref(), &bin_directory()?.join("postgres"));
+    server.envs(variables.iter().copied());
+    server.arg("-D").arg(directory.join("data")).args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1"]);
+    // Without fsync, data survives a crash of the server, but not of the machine: enough for a test.
+    server.args(["-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=200"]);
+    let mut process = Process::spawn("postgres", &mut server, None)?;
+    process.wait_for_line("PostgreSQL to accept connections", START_TIMEOUT, |line| {
+        line.contains("ready to accept connections").then_some(())
+    })?;
+    Ok(process)
 }
 
 /// The directory that contains `initdb`: on the PATH, or the last by name of those that Debian or Homebrew installed.
