@@ -185,8 +185,14 @@ impl TestApp {
             }
             swept.is(200);
             let audit = audit.is(200).json();
-            let settled = audit["queue"] == 0 && audit["drift"] == 0;
-            if settled { Ok(audit) } else { Err(audit.to_string()) }
+            // A sweep finds nothing to do while another sweeper has the lease, so the ledger itself is asked.
+            let due = format!(
+                "status = 'pending_payment' AND pay_by <= {}",
+                OffsetDateTime::now_utc().unix_timestamp() * 1_000
+            );
+            let due = self.count_orders(&activity.id, &due).await;
+            let settled = audit["queue"] == 0 && audit["drift"] == 0 && due == 0;
+            if settled { Ok(audit) } else { Err(format!("{due} due; {audit}")) }
         })
         .await;
         assert_eq!(audit["ok"], true, "{audit}");
