@@ -162,4 +162,14 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn units_are_reacquired_for_a_released_order_that_may_become_paid() {
+        let script = include_str!("../lua/reacquire.lua");
+        for status in OrderStatus::ALL {
+            let is_accepted = script.contains(&format!("status ~= '{}'", status.as_str()));
+            let is_released = status != OrderStatus::PendingPayment;
+            assert_eq!(is_accepted, is_released && status.can_become(OrderStatus::Paid), "{status:?}");
+        }
+    }
 }
