@@ -2,11 +2,7 @@
 //!
 //! The response is the same for every client, so a CDN can serve it and ask the origin once a second.
 
-use domain::{
-    activity::Phase,
-    gate::{self, GateDocument},
-    ids::ActivityId,
-};
+use domain::{gate::GateDocument, ids::ActivityId};
 use platform::{
     activity_cache, clock,
     http::{ApiError, Response, not_found},
@@ -31,15 +27,5 @@ async fn document(activity: &str) -> Result<GateDocument, ApiError> {
     let activity = ActivityId::parse(activity).map_err(|_| not_found("There is no such sale."))?;
     let cached_gate = activity_cache::gate(&activity).await?;
     // Redis's time, plus what has passed on the instance's clock since it was read.
-    let now = activity_cache::redis_time(&cached_gate, clock::now());
-    let phase = cached_gate.gate.phase(now);
-    Ok(GateDocument {
-        phase,
-        server_time: now,
-        starts_at: cached_gate.gate.starts_at,
-        ends_at: cached_gate.gate.ends_at,
-        jitter_ms: gate::jitter_ms(cached_gate.visitors, cached_gate.total_units()),
-        sold_out: cached_gate.skus.iter().filter(|sku| sku.left == Some(0)).map(|sku| sku.sku.clone()).collect(),
-        start_key: (phase == Phase::Open && !cached_gate.gate.shed).then(|| cached_gate.gate.start_key.clone()),
-    })
+    Ok(cached_gate.document(activity_cache::redis_time(&cached_gate, clock::now())))
 }

@@ -3,12 +3,10 @@
 use std::rc::Rc;
 
 use domain::{
-    activity::{Eligibility, Phase},
     human_check::Subject,
     ids::ActivityId,
     jwt::{Claims, TokenError},
     problem::{Code, Problem},
-    ticket::ISSUED_BEFORE_START_MS,
     time::Millis,
 };
 use platform::{
@@ -19,9 +17,8 @@ use platform::{
     redis::SpinRedis,
 };
 use serde::de::DeserializeOwned;
-use serde_json::json;
 use workflows::hot::{
-    admission::{Endpoint, Visitor, precheck},
+    admission::{Endpoint, Visitor, check_issue_window, is_eligible, precheck},
     limits::{self, RateLimitStatus},
 };
 
@@ -62,7 +59,7 @@ impl Precheck {
         let cached_gate = activity_cache::gate(&activity).await?;
         let cached = activity_cache::activity(&activity).await?;
         let now = activity_cache::redis_time(&cached_gate, clock::now());
-        check_issue_window(&cached_gate, now)?;
+        check_issue_window(&cached_gate.gate, now)?;
         if !is_eligible(&cached.spec.eligibility, &claims) {
             return Err(Problem::new(Code::NotEligible, "This sale is not open to your account.").into());
         }
@@ -96,29 +93,4 @@ pub fn optional_body<T: Default + DeserializeOwned>(request: &Request) -> Result
     }
     let _: serde_json::Map<String, serde_json::Value> = domain::body::parse(&request.body)?;
     domain::body::parse(&request.body)
-}
-
-/// Checks that tickets are issued at `now`: from 30 minutes before the start until the end, and not while shedding.
-fn check_issue_window(cached_gate: &CachedGate, now: Millis) -> Result<(), Problem> {
-    let gate = &cached_gate.gate;
-    let opens_at = gate.starts_at.plus(-ISSUED_BEFORE_START_MS);
-    if gate.phase(now) == Phase::Ended {
-        Err(Problem::new(Code::Ended, "The sale has ended."))
-    } else if now < opens_at {
-        let mut problem = Problem::new(Code::NotOpen, "Tickets are issued from 30 minutes before the start.");
-        problem.extensions.push(("opens_at", json!(opens_at)));
-        Err(problem.retry_after(now.seconds_until(opens_at, 1)))
-    } else if gate.shed {
-        let detail = "Only orders that exist are served right now. Try again a little later.";
-        Err(Problem::new(Code::Overloaded, detail).retry_after(5))
-    } else {
-        Ok(())
-    }
-}
-
-/// Returns whether the activity is open to this user (B7).
-fn is_eligible(rules: &Eligibility, claims: &Claims) -> bool {
-    (!rules.members_only || claims.member)
-        && claims.level >= rules.min_level
-        && (rules.allow.is_empty() || rules.allow.contains(&claims.sub))
 }

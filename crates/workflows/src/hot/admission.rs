@@ -1,14 +1,21 @@
 //! Checks before a ticket is issued: bans and limits (`lua/precheck.lua`), the human check (`lua/admit.lua`).
 
 use domain::{
+    activity::{Eligibility, Phase},
     human_check::CheckRecord,
     ids::{ActivityId, UserId},
-    problem::Code,
+    jwt::Claims,
+    problem::{Code, Problem},
+    ticket::ISSUED_BEFORE_START_MS,
     time::Millis,
 };
+use serde_json::json;
 use ulid::Ulid;
 
-use super::limits::{self, RateLimitStatus};
+use super::{
+    limits::{self, RateLimitStatus},
+    reserve::Gate,
+};
 use crate::{
     keys::Keys,
     ports::{Redis, StoreError},
@@ -141,4 +148,90 @@ pub async fn admit<R: Redis>(
     let ttl = record.map_or(REPEATED_WITHIN_MS, |record| (record.expires_at.0 - now.0).max(0) + 1_000);
     let args = vec![word.into(), ttl.to_string().into(), ticket.into()];
     Ok(ADMIT.run(redis, script_keys, args).await?.text()? == "admitted")
+}
+
+/// Checks that tickets are issued at `now`: from 30 minutes before the start until the end, and not while shedding.
+///
+/// # Errors
+/// `ended`, `not_open` or `overloaded`.
+pub fn check_issue_window(gate: &Gate, now: Millis) -> Result<(), Problem> {
+    let opens_at = gate.starts_at.plus(-ISSUED_BEFORE_START_MS);
+    if gate.phase(now) == Phase::Ended {
+        Err(Problem::new(Code::Ended, "The sale has ended."))
+    } else if now < opens_at {
+        let mut problem = Problem::new(Code::NotOpen, "Tickets are issued from 30 minutes before the start.");
+        problem.extensions.push(("opens_at", json!(opens_at)));
+        Err(problem.retry_after(now.seconds_until(opens_at, 1)))
+    } else if gate.shed {
+        let detail = "Only orders that exist are served right now. Try again a little later.";
+        Err(Problem::new(Code::Overloaded, detail).retry_after(5))
+    } else {
+        Ok(())
+    }
+}
+
+/// Returns whether the activity is open to this user (B7).
+#[must_use]
+pub fn is_eligible(rules: &Eligibility, claims: &Claims) -> bool {
+    (!rules.members_only || claims.member)
+        && claims.level >= rules.min_level
+        && (rules.allow.is_empty() || rules.allow.contains(&claims.sub))
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::activity::ActivityState;
+
+    use super::*;
+
+    const MINUTE_MS: i64 = 60_000;
+
+    #[test]
+    fn tickets_are_issued_from_half_an_hour_before_the_start_until_the_end() {
+        let gate = |state, shed| Gate {
+            state,
+            starts_at: Millis(40 * MINUTE_MS),
+            ends_at: Millis(50 * MINUTE_MS),
+            shed,
+            start_key: String::new(),
+        };
+        use ActivityState::{Closed, Paused, Published};
+        for (state, shed, now, expected) in [
+            (Published, false, 10 * MINUTE_MS - 1, Some((Code::NotOpen, Some(1)))),
+            (Published, false, 0, Some((Code::NotOpen, Some(600)))),
+            (Published, false, 10 * MINUTE_MS, None),
+            (Published, false, 50 * MINUTE_MS - 1, None),
+            (Published, false, 50 * MINUTE_MS, Some((Code::Ended, None))),
+            (Closed, false, 45 * MINUTE_MS, Some((Code::Ended, None))),
+            (Paused, false, 45 * MINUTE_MS, None),
+            (Published, true, 45 * MINUTE_MS, Some((Code::Overloaded, Some(5)))),
+            (Published, true, 0, Some((Code::NotOpen, Some(600)))),
+        ] {
+            let found = check_issue_window(&gate(state, shed), Millis(now)).err();
+            let found = found.map(|problem| (problem.code, problem.retry_after));
+            assert_eq!(found, expected, "{state:?} at {now}, shed: {shed}");
+        }
+    }
+
+    #[test]
+    fn every_condition_of_an_activity_must_be_met() {
+        let user = |text: &str| UserId::parse(text).expect("id");
+        let rules = |members_only, min_level, allow: &[&str]| Eligibility {
+            members_only,
+            min_level,
+            allow: allow.iter().map(|text| user(text)).collect(),
+        };
+        let ada = Claims { sub: user("ada"), exp: 0, level: 2, member: true };
+        let stranger = Claims { level: 0, member: false, ..ada.clone() };
+        for (rules, expected) in [
+            (rules(false, 0, &[]), (true, true)),
+            (rules(true, 0, &[]), (true, false)),
+            (rules(false, 2, &[]), (true, false)),
+            (rules(true, 3, &[]), (false, false)),
+            (rules(false, 0, &["ada", "ben"]), (true, true)),
+            (rules(true, 2, &["ben"]), (false, false)),
+        ] {
+            assert_eq!((is_eligible(&rules, &ada), is_eligible(&rules, &stranger)), expected, "{rules:?}");
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! Reads the gate and the stock of an activity (`lua/read_gate.lua`).
 
 use domain::{
-    activity::ActivityState,
+    activity::{ActivityState, Phase},
+    gate::{self, GateDocument},
     ids::{ActivityId, SkuId},
     time::Millis,
 };
@@ -45,6 +46,21 @@ impl GateSnapshot {
     pub fn total_units(&self) -> i64 {
         if self.skus.iter().any(|sku| sku.total < 0) { -1 } else { self.skus.iter().map(|sku| sku.total).sum() }
     }
+
+    /// `gate.json` at `now`, by Redis's clock. It has the start key only while a reservation with it may succeed (A4).
+    #[must_use]
+    pub fn document(&self, now: Millis) -> GateDocument {
+        let phase = self.gate.phase(now);
+        GateDocument {
+            phase,
+            server_time: now,
+            starts_at: self.gate.starts_at,
+            ends_at: self.gate.ends_at,
+            jitter_ms: gate::jitter_ms(self.visitors, self.total_units()),
+            sold_out: self.skus.iter().filter(|sku| sku.left == Some(0)).map(|sku| sku.sku.clone()).collect(),
+            start_key: (phase == Phase::Open && !self.gate.shed).then(|| self.gate.start_key.clone()),
+        }
+    }
 }
 
 /// Reads the gate; `None` if the activity has none.
@@ -74,4 +90,45 @@ pub async fn read_gate<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Opt
         skus.push(SkuStock { sku, left: left.parse().ok(), total: reply.int()? });
     }
     Ok(Some(GateSnapshot { now, gate: Gate { state, starts_at, ends_at, shed, start_key }, visitors, version, skus }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot(state: ActivityState, shed: bool) -> GateSnapshot {
+        let sku = |sku: &str, left| SkuStock { sku: SkuId::parse(sku).expect("SKU"), left, total: 3 };
+        let start_key = "key".to_owned();
+        GateSnapshot {
+            now: Millis(0),
+            gate: Gate { state, starts_at: Millis(1_000), ends_at: Millis(2_000), shed, start_key },
+            visitors: 0,
+            version: 1,
+            skus: vec![sku("left", Some(1)), sku("gone", Some(0)), sku("unlimited", Some(-1)), sku("unloaded", None)],
+        }
+    }
+
+    #[test]
+    fn the_start_key_is_shown_only_while_the_sale_is_open_and_load_is_not_shed() {
+        use ActivityState::{Closed, Paused, Published};
+        for (state, shed, now, shown) in [
+            (Published, false, 1_000, true),
+            (Published, false, 1_999, true),
+            (Published, false, 999, false),
+            (Published, false, 2_000, false),
+            (Published, true, 1_000, false),
+            (Paused, false, 1_000, false),
+            (Closed, false, 1_000, false),
+        ] {
+            let document = snapshot(state, shed).document(Millis(now));
+            assert_eq!(document.start_key.is_some(), shown, "{state:?} at {now}, shed: {shed}");
+        }
+    }
+
+    #[test]
+    fn only_a_sku_without_units_is_sold_out() {
+        let document = snapshot(ActivityState::Published, false).document(Millis(1_000));
+        assert_eq!(document.sold_out.iter().map(SkuId::as_str).collect::<Vec<_>>(), ["gone"]);
+        assert_eq!((document.server_time, document.jitter_ms), (Millis(1_000), 100));
+    }
 }
