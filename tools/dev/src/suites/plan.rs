@@ -104,8 +104,18 @@ fn lint(root: &Path, packages: &Packages) -> Suite {
         }
         Step { name: name.to_owned(), command, counting: Counting::SingleTest, timeout: STEP_TIMEOUT }
     };
+    // Redocly neither reports its use nor asks for a newer version of itself.
+    let openapi = |script: &str| {
+        let mut command = Command::new("npm");
+        command.current_dir(root.join("tests/openapi")).args(["run", "--silent", script]);
+        command.envs([("REDOCLY_TELEMETRY", "off"), ("REDOCLY_SUPPRESS_UPDATE_NOTICE", "true")]);
+        let name = format!("npm run {script} in tests/openapi");
+        Step { name, command, counting: Counting::SingleTest, timeout: STEP_TIMEOUT }
+    };
     let clippy = ["clippy", "--release", "--locked"];
     let steps = vec![
+        openapi("lint"),
+        openapi("types"),
         cargo("cargo fmt --check", &["fmt", "--all", "--check"], &[]),
         cargo("clippy of the functions", &[&clippy[..], &["--target", TARGET]].concat(), &packages.wasm),
         cargo("clippy of the host programs", &[&clippy[..], &["--all-targets"]].concat(), &packages.host),
