@@ -1,11 +1,13 @@
 //! The spec of an activity, its validation rules, and its state.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     body::{self, JsonObject},
     ids::{SkuId, UserId},
     problem::FieldError,
+    schema::Currency,
     time::Millis,
 };
 
@@ -16,27 +18,33 @@ pub const MAX_TOTAL: i64 = 1_000_000_000;
 const MAX_AMOUNT: i64 = (1 << 53) - 1;
 
 /// A rate limit: `count` requests per `seconds`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
 pub struct Limit {
     /// Requests allowed per period, which is also the largest burst.
+    #[schemars(range(min = 1, max = 1_000_000_000))]
     pub count: i64,
     /// Length of the period, in seconds.
+    #[schemars(range(min = 1, max = 86_400))]
     pub seconds: i64,
 }
 
-/// Rate limits of reservations.
-///
-/// Outer `None`: the default applies. `Some(None)`: no limit.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Rate limits of challenges, tickets and reservations, each in a bucket of its own. Null is no limit; an absent member
+/// is the default.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
 pub struct Limits {
-    /// For each user.
+    /// For each user; 60 in 60 seconds by default.
     #[serde(default, deserialize_with = "double_option", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Limit>")]
     pub user: Option<Option<Limit>>,
-    /// For each client address.
+    /// For each client address; none by default.
     #[serde(default, deserialize_with = "double_option", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Limit>")]
     pub ip: Option<Option<Limit>>,
-    /// For all requests of the activity together.
+    /// For all requests of the activity together; none by default.
     #[serde(default, deserialize_with = "double_option", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Limit>")]
     pub all: Option<Option<Limit>>,
 }
 
@@ -70,7 +78,7 @@ impl Limits {
 }
 
 /// The human check that must be solved before a ticket is issued (B5).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HumanCheck {
     /// No check.
@@ -98,13 +106,15 @@ impl HumanCheck {
 }
 
 /// Conditions that a user must meet to get a ticket (B7).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
 pub struct Eligibility {
     /// Only members.
     #[serde(default)]
     pub members_only: bool,
     /// The minimum level.
     #[serde(default)]
+    #[schemars(range(min = 0, max = 1_000_000))]
     pub min_level: i64,
     /// Only these users, unless the list is empty.
     #[serde(default)]
@@ -112,33 +122,42 @@ pub struct Eligibility {
 }
 
 /// A SKU of an activity.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
 pub struct Sku {
     /// The SKU's id.
     pub sku: SkuId,
     /// The product's name, shown to visitors.
+    #[schemars(length(min = 1, max = 200))]
     pub name: String,
     /// URL of a picture; may be empty.
     #[serde(default)]
+    #[schemars(length(max = 2_000))]
     pub image: String,
     /// Price of a unit, in minor units.
+    #[schemars(range(min = 1, max = 1_000_000_000_000_i64))]
     pub price: i64,
     /// ISO 4217 code.
+    #[schemars(with = "Currency")]
     pub currency: String,
     /// Units on sale; -1 is unlimited.
+    #[schemars(range(min = -1, max = MAX_TOTAL))]
     pub total: i64,
 }
 
 /// The spec of an activity: the body with which an operator creates or changes it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ActivitySpec {
     /// The title.
+    #[schemars(length(min = 1, max = 200))]
     pub title: String,
     /// A paragraph of text.
     #[serde(default)]
+    #[schemars(length(max = 8_000))]
     pub description: String,
     /// URL of a picture; may be empty.
     #[serde(default)]
+    #[schemars(length(max = 2_000))]
     pub image: String,
     /// When reservations open.
     pub starts_at: Millis,
@@ -146,12 +165,15 @@ pub struct ActivitySpec {
     pub ends_at: Millis,
     /// Seconds that a buyer has to pay before the order expires.
     #[serde(default = "default_pay_timeout")]
+    #[schemars(range(min = 1, max = 86_400))]
     pub pay_timeout_seconds: i64,
     /// Seconds by which starting a payment extends the hold, once.
     #[serde(default)]
+    #[schemars(range(min = 0, max = 86_400))]
     pub pay_extension_seconds: i64,
     /// Maximum live units of one SKU per user.
     #[serde(default = "default_per_user")]
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub per_user: i64,
     /// The human check.
     #[serde(default)]
@@ -162,15 +184,17 @@ pub struct ActivitySpec {
     /// Whether a refunded unit goes back on sale.
     #[serde(default = "default_true")]
     pub refund_restocks: bool,
-    /// Rate limits of reservations.
+    /// Rate limits.
     #[serde(default, deserialize_with = "body::object")]
     pub limits: Limits,
     /// Maximum predicted wait, in seconds, until a new order is written to the ledger. Above it, reservations are shed
     /// (B9).
     #[serde(default = "default_max_wait")]
+    #[schemars(range(min = 1, max = 86_400))]
     pub max_wait_seconds: i64,
     /// The SKUs; 1 to 50.
     #[serde(deserialize_with = "body::objects")]
+    #[schemars(length(min = 1, max = 50))]
     pub skus: Vec<Sku>,
 }
 
@@ -244,8 +268,8 @@ impl ActivitySpec {
     }
 }
 
-/// What operators decided about an activity. Start and end times are separate: see [`ActivityState::phase`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// What operators decided about an activity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ActivityState {
     /// Not published; only operators see it.
@@ -294,7 +318,7 @@ impl ActivityState {
 }
 
 /// The phase of an activity, as visitors see it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Before the start.

@@ -9,12 +9,17 @@ use chacha20poly1305::{
     KeyInit, XChaCha20Poly1305, XNonce,
     aead::{Aead, Payload},
 };
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::{ids::OrderNo, problem::FieldError, signer::derive_key};
 
 /// Maximum characters of a line's value.
 const MAX_LINE_CHARS: usize = 200;
+
+/// Maximum characters of a line's name.
+const MAX_NAME_CHARS: usize = 40;
 
 /// Maximum number of lines.
 const MAX_LINES: usize = 20;
@@ -23,8 +28,9 @@ const MAX_LINES: usize = 20;
 const NONCE_BYTES: usize = 24;
 
 /// A delivery address: the lines of the shop's form, by name.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(inline, transform = Address::limit_schema)]
 pub struct Address(BTreeMap<String, String>);
 
 /// Shows nothing of the delivery address, so that it cannot reach a log.
@@ -35,6 +41,14 @@ impl std::fmt::Debug for Address {
 }
 
 impl Address {
+    fn limit_schema(schema: &mut Schema) {
+        schema.insert("maxProperties".to_owned(), MAX_LINES.into());
+        schema.insert("propertyNames".to_owned(), json!({ "maxLength": MAX_NAME_CHARS }));
+        schema.insert("additionalProperties".to_owned(), json!({ "type": "string", "maxLength": MAX_LINE_CHARS }));
+        let example = json!({ "name": "Ada", "line1": "1 Mill Lane", "city": "London", "country": "GB" });
+        schema.insert("examples".to_owned(), json!([example]));
+    }
+
     /// Validates the member `address` of a request body.
     ///
     /// # Errors
@@ -47,10 +61,13 @@ impl Address {
         }
         let mut accepted = BTreeMap::new();
         for (name, value) in lines {
-            match value.as_str().filter(|text| text.chars().count() <= MAX_LINE_CHARS && name.chars().count() <= 40) {
+            let fits = |text: &&str| text.chars().count() <= MAX_LINE_CHARS && name.chars().count() <= MAX_NAME_CHARS;
+            match value.as_str().filter(fits) {
                 Some(text) => drop(accepted.insert(name.clone(), text.to_owned())),
                 None => {
-                    let detail = format!("must be text of at most {MAX_LINE_CHARS} characters, its name of at most 40");
+                    let detail = format!(
+                        "must be text of at most {MAX_LINE_CHARS} characters, its name of at most {MAX_NAME_CHARS}"
+                    );
                     errors.push(FieldError::new(pointer(name), detail));
                 }
             }

@@ -1,5 +1,6 @@
 //! The gate (A4): start keys, the gate document, and the jitter of the first request.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
@@ -22,7 +23,7 @@ pub fn start_key(ticket_secret: &str, activity: &ActivityId, nonce: &str) -> Opt
 }
 
 /// `gate.json`. It is the same for every client, so that a cache in front of the app can serve it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct GateDocument {
     /// The activity's phase.
     pub phase: Phase,
@@ -33,11 +34,13 @@ pub struct GateDocument {
     /// When reservations end.
     pub ends_at: Millis,
     /// Maximum random delay of a page's gate poll at the start, in milliseconds (A5).
+    #[schemars(range(min = 0))]
     pub jitter_ms: i64,
     /// SKUs that have no units left now.
     pub sold_out: Vec<SkuId>,
     /// The start key that a reservation must carry; present only while the activity is open and not shedding.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
     pub start_key: Option<String>,
 }
 

@@ -6,6 +6,7 @@
 
 pub mod activity;
 pub mod address;
+pub mod api;
 pub mod body;
 pub mod client_address;
 pub mod event;
@@ -19,6 +20,7 @@ pub mod order_number;
 pub mod problem;
 pub mod routes;
 pub mod sandbox_session;
+pub mod schema;
 pub mod secret;
 pub mod signer;
 pub mod stripe;

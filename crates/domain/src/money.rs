@@ -1,9 +1,10 @@
 //! Amounts of money.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// An amount in a currency.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Money {
     /// Amount in minor units of the currency, such as cents.
     pub amount: i64,

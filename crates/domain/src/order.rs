@@ -1,18 +1,21 @@
 //! Orders: statuses, legal transitions, and the JSON document.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
 use crate::{
     ids::{ActivityId, OrderNo, SkuId, UserId},
     money::Money,
+    schema::Currency,
     time::Millis,
 };
 
 /// Status of an order. [`OrderStatus::TRANSITIONS`] lists the legal transitions.
 ///
 /// Requeuing a failed order is not a transition: the ledger has no row of it, and Redis accepts it anew as `Queued`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(transform = OrderStatus::describe)]
 pub enum OrderStatus {
     /// Accepted by Redis, not yet in the ledger.
     Queued,
@@ -24,7 +27,7 @@ pub enum OrderStatus {
     Cancelled,
     /// Not paid in time.
     Expired,
-    /// Could not be written to the ledger; [`Order::reason`] says why.
+    /// Could not be written to the ledger; the order's `reason` says why.
     Failed,
     /// A refund was started.
     Refunding,
@@ -84,6 +87,13 @@ impl OrderStatus {
             (Refunding, Refunded),
         ]
     };
+
+    /// Describes the status in its schema, with the legal transitions.
+    fn describe(schema: &mut Schema) {
+        let transitions = Self::TRANSITIONS.map(|(from, to)| format!("`{} → {}`", from.as_str(), to.as_str()));
+        let description = format!("Status of an order. The legal transitions are {}.", transitions.join(", "));
+        schema.insert("description".to_owned(), description.into());
+    }
 
     /// Whether the transition to `next` is legal.
     #[must_use]
@@ -146,26 +156,59 @@ pub struct Order {
     pub estimated_wait_ms: i64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct OrderDocument<'a> {
+    /// The order's number.
     order_no: &'a OrderNo,
+    /// Its status.
     status: OrderStatus,
+    /// The SKU.
     sku: &'a SkuId,
+    /// Units.
+    #[schemars(range(min = 1))]
     quantity: i64,
-    #[serde(flatten)]
-    money: &'a Money,
+    /// Price of all units, in minor units.
+    #[schemars(range(min = 0))]
+    amount: i64,
+    /// Currency of the price.
+    #[schemars(with = "Currency")]
+    currency: &'a str,
+    /// While queued: number of orders ahead of it.
+    #[schemars(range(min = 0))]
     ahead: i64,
+    /// While queued: estimated wait, in milliseconds.
+    #[schemars(range(min = 0))]
     estimated_wait_ms: i64,
+    /// When the units were reserved.
     created_at: Millis,
+    /// While it waits for payment: the deadline.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Millis")]
     pay_by: Option<Millis>,
+    /// When it was paid.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Millis")]
     paid_at: Option<Millis>,
+    /// Why it has its status.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "str", extend("examples" = REASONS))]
     reason: Option<&'a str>,
+    /// While it waits for payment: the payment page, once a payment session was opened.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "str", extend("format" = "uri-reference"))]
     checkout_url: Option<&'a str>,
 }
+
+/// Examples of [`Order::reason`].
+const REASONS: [&str; 7] = [
+    "not_paid_in_time",
+    "cancelled_by_buyer",
+    "refund_requested",
+    "paid_too_late",
+    "no_room_in_ledger",
+    "limit_reached_in_ledger",
+    "old_epoch",
+];
 
 impl Order {
     /// The order's activity.
@@ -195,7 +238,8 @@ impl Serialize for Order {
             status: self.status,
             sku: &self.sku,
             quantity: self.quantity,
-            money: &self.money,
+            amount: self.money.amount,
+            currency: &self.money.currency,
             ahead: self.ahead,
             estimated_wait_ms: self.estimated_wait_ms,
             created_at: self.created_at,
@@ -205,6 +249,16 @@ impl Serialize for Order {
             checkout_url: self.checkout_url.as_deref().filter(|url| pending && !url.is_empty()),
         };
         document.serialize(serializer)
+    }
+}
+
+impl JsonSchema for Order {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Order".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        OrderDocument::json_schema(generator)
     }
 }
 

@@ -3,13 +3,16 @@
 //! Use a specific [`Code`] for an error that a client can act on, and describe the occurrence in [`Problem::new`]. Use
 //! [`Code::Internal`] only for unexpected errors: their cause is logged and never sent to the client.
 
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
+use crate::{api::Checks, time::Millis};
+
 macro_rules! codes {
-    ($($(#[$doc:meta])* $name:ident = $text:literal, $status:literal, $title:literal;)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident = $text:literal, $status:literal, $title:literal;)*) => {
         /// The stable code of an API error.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum Code { $($(#[$doc])* $name,)* }
+        pub enum Code { $($(#[doc = $doc])* $name,)* }
 
         impl Code {
             /// All codes, for documentation and metrics.
@@ -31,6 +34,12 @@ macro_rules! codes {
             #[must_use]
             pub fn title(self) -> &'static str {
                 match self { $(Code::$name => $title,)* }
+            }
+
+            /// When the code is used, for documentation.
+            #[must_use]
+            pub fn description(self) -> &'static str {
+                match self { $(Code::$name => concat!($($doc),*).trim_start(),)* }
             }
 
             /// Parses a code, such as the reply of a Lua script.
@@ -102,7 +111,8 @@ impl Serialize for Code {
 }
 
 /// An invalid member of a request body, or an invalid query parameter.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub struct FieldError {
     /// What is wrong with it.
     pub detail: String,
@@ -115,6 +125,46 @@ impl FieldError {
     pub fn new(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { detail: detail.into(), pointer: pointer.into() }
     }
+}
+
+/// Members of a problem document that only some errors have.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Extensions {
+    /// With `not_open` for a challenge or a ticket: from when on they are issued.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Millis")]
+    pub opens_at: Option<Millis>,
+    /// With `not_ready` from `/readyz`: the result of each check.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Checks")]
+    pub checks: Option<Checks>,
+}
+
+/// An RFC 9457 document. Clients act on `code`; `detail` is for people.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub struct ProblemDocument<'a> {
+    /// A URI that identifies the kind of problem.
+    #[schemars(extend("format" = "uri"))]
+    r#type: String,
+    /// The same for every occurrence of a code.
+    title: &'static str,
+    /// The HTTP status.
+    #[schemars(with = "i64", range(min = 400, max = 599))]
+    status: u16,
+    /// What happened, and what the client can do.
+    detail: &'a str,
+    /// The stable code.
+    code: Code,
+    /// With `invalid_request`: every invalid member or query parameter.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    errors: &'a [FieldError],
+    /// With `rate_limited`: the limits that were exceeded.
+    #[serde(rename = "violated-policies", skip_serializing_if = "<[_]>::is_empty")]
+    #[schemars(extend("items" = { "type": "string", "enum": ["user", "ip", "all"] }))]
+    violated_policies: &'a [String],
+    #[serde(flatten)]
+    extensions: &'a Extensions,
 }
 
 /// An API error, ready to be sent as a response.
@@ -131,7 +181,7 @@ pub struct Problem {
     /// The rate-limit policies that were exceeded, for a `429`.
     pub violated_policies: Vec<String>,
     /// Further members of the document.
-    pub extensions: Vec<(&'static str, serde_json::Value)>,
+    pub extensions: Extensions,
     /// Further response headers, such as `RateLimit`.
     pub headers: Vec<(&'static str, String)>,
 }
@@ -146,7 +196,7 @@ impl Problem {
             errors: Vec::new(),
             retry_after,
             violated_policies: Vec::new(),
-            extensions: Vec::new(),
+            extensions: Extensions::default(),
             headers: Vec::new(),
         }
     }
@@ -188,23 +238,17 @@ impl Problem {
     /// The RFC 9457 document.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let mut document = serde_json::json!({
-            "type": self.type_uri(),
-            "title": self.code.title(),
-            "status": self.code.status(),
-            "detail": self.detail,
-            "code": self.code.as_str(),
-        });
-        if !self.errors.is_empty() {
-            document["errors"] = serde_json::json!(self.errors);
-        }
-        if !self.violated_policies.is_empty() {
-            document["violated-policies"] = serde_json::json!(self.violated_policies);
-        }
-        for (name, value) in &self.extensions {
-            document[*name] = value.clone();
-        }
-        document.to_string()
+        let document = ProblemDocument {
+            r#type: self.type_uri(),
+            title: self.code.title(),
+            status: self.code.status(),
+            detail: &self.detail,
+            code: self.code,
+            errors: &self.errors,
+            violated_policies: &self.violated_policies,
+            extensions: &self.extensions,
+        };
+        serde_json::to_string(&document).unwrap_or_default()
     }
 }
 

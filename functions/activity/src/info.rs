@@ -2,13 +2,15 @@
 
 use std::rc::Rc;
 
-use domain::ids::ActivityId;
+use domain::{
+    api::visitors::{ActivityDocument, ActivitySummary, PublicEligibility, SkuStock},
+    ids::ActivityId,
+};
 use platform::{
     activity_cache::{self, CachedActivity, CachedGate},
     clock,
     http::{ApiError, Response, not_found},
 };
-use serde_json::json;
 use workflows::StoreError;
 
 /// Handles `GET /api/activities/:activity`. `as_of` in the response is Redis's time when the stock was read.
@@ -36,28 +38,41 @@ pub async fn get(activity: &str) -> Result<Response, ApiError> {
         .map(|sku| {
             let left =
                 cached_gate.as_ref().and_then(|cached_gate| cached_gate.skus.iter().find(|left| left.sku == sku.sku));
-            json!({
-                "sku": sku.sku, "name": sku.name, "image": sku.image, "price": sku.price, "currency": sku.currency,
-                "total": left.map_or(sku.total, |left| left.total),
-                "left": left.and_then(|left| left.left),
-                "as_of": cached_gate.as_ref().map(|cached_gate| cached_gate.now),
-            })
+            SkuStock {
+                sku: &sku.sku,
+                name: &sku.name,
+                image: &sku.image,
+                price: sku.price,
+                currency: &sku.currency,
+                total: left.map_or(sku.total, |left| left.total),
+                left: left.and_then(|left| left.left),
+                as_of: cached_gate.as_ref().map(|cached_gate| cached_gate.now),
+            }
         })
         .collect();
-    // The allow list contains user ids, so the public document says only whether there is one.
-    let eligibility = json!({
-        "members_only": spec.eligibility.members_only,
-        "min_level": spec.eligibility.min_level,
-        "invited_only": !spec.eligibility.allow.is_empty(),
-    });
-    let document = json!({
-        "id": cached.id, "title": spec.title, "description": spec.description, "image": spec.image,
-        "phase": state.phase(now, starts_at, ends_at), "starts_at": starts_at, "ends_at": ends_at,
-        "server_time": now, "per_user": spec.per_user, "pay_timeout_seconds": spec.pay_timeout_seconds,
-        "pay_extension_seconds": spec.pay_extension_seconds, "human_check": spec.human_check,
-        "max_wait_seconds": spec.max_wait_seconds,
-        "eligibility": eligibility, "skus": skus,
-    });
+    let document = ActivityDocument {
+        summary: ActivitySummary {
+            id: &cached.id,
+            title: &spec.title,
+            image: &spec.image,
+            phase: state.phase(now, starts_at, ends_at),
+            starts_at,
+            ends_at,
+            server_time: now,
+        },
+        description: &spec.description,
+        per_user: spec.per_user,
+        pay_timeout_seconds: spec.pay_timeout_seconds,
+        pay_extension_seconds: spec.pay_extension_seconds,
+        human_check: spec.human_check,
+        max_wait_seconds: spec.max_wait_seconds,
+        eligibility: PublicEligibility {
+            members_only: spec.eligibility.members_only,
+            min_level: spec.eligibility.min_level,
+            invited_only: !spec.eligibility.allow.is_empty(),
+        },
+        skus,
+    };
     Ok(Response::json(200, &document).header("cache-control", "public, max-age=0, s-maxage=1"))
 }
 

@@ -2,13 +2,13 @@
 
 use std::{cell::RefCell, rc::Rc};
 
+use domain::api::visitors::ActivitySummary;
 use platform::{
     clock,
     http::{ApiError, Response},
     ledger::SpinLedger,
     ttl_cache::{self, TtlCache},
 };
-use serde_json::json;
 use workflows::ledger::activities::{self, Activity};
 
 thread_local! {
@@ -26,11 +26,15 @@ pub async fn get() -> Result<Response, ApiError> {
         .iter()
         .map(|activity| {
             let spec = &activity.spec;
-            json!({
-                "id": activity.id, "title": spec.title, "image": spec.image,
-                "phase": activity.state.phase(now, spec.starts_at, spec.ends_at),
-                "starts_at": spec.starts_at, "ends_at": spec.ends_at, "server_time": now,
-            })
+            ActivitySummary {
+                id: &activity.id,
+                title: &spec.title,
+                image: &spec.image,
+                phase: activity.state.phase(now, spec.starts_at, spec.ends_at),
+                starts_at: spec.starts_at,
+                ends_at: spec.ends_at,
+                server_time: now,
+            }
         })
         .collect();
     Ok(Response::json(200, &list).header("cache-control", "public, max-age=0, s-maxage=1"))

@@ -2,6 +2,7 @@
 
 use domain::{
     activity::{ActivitySpec, ActivityState},
+    api::operators::Restock,
     body,
     ids::{ActivityId, SkuId},
     problem::{Code, FieldError, Problem},
@@ -13,28 +14,27 @@ use platform::{
     random,
     redis::SpinRedis,
 };
-use serde::Deserialize;
-use serde_json::{Value, json};
 use workflows::{
-    ledger::{
-        activities::{self, Activity},
-        events,
+    ledger::{activities, events},
+    operator::{
+        activities::{OperationOutcome, OperatorContext},
+        documents::{ActivityDocument, RebuildingActivity, RunningRebuild},
     },
-    operator::activities::{OperationOutcome, OperatorContext},
     ports::StoreError,
-    recovery::rebuild::{Budget, RebuildOutcome},
+    recovery::rebuild::Budget,
 };
 
 /// Handles `GET …/activities`: up to 200 activities, drafts included, the latest start first.
 pub async fn list() -> Result<Response, ApiError> {
     let found = activities::list(&SpinLedger::open().await, true).await?;
-    Ok(Response::json(200, &found.iter().map(document).collect::<Vec<_>>()))
+    Ok(Response::json(200, &found.iter().map(ActivityDocument::from).collect::<Vec<_>>()))
 }
 
 /// Handles `GET …/activities/:activity`.
 pub async fn get(id: &ActivityId) -> Result<Response, ApiError> {
     let found = activities::load(&SpinLedger::open().await, id).await?;
-    Ok(Response::json(200, &document(&found.ok_or_else(|| not_found("There is no such sale."))?)))
+    let found = found.ok_or_else(|| not_found("There is no such sale."))?;
+    Ok(Response::json(200, &ActivityDocument::from(&found)))
 }
 
 /// Handles `PUT …/activities/:activity`: creates or replaces a draft, or changes a published activity. A change that
@@ -90,12 +90,6 @@ pub async fn rotate_start_key(id: &ActivityId) -> Result<Response, ApiError> {
     into_response(operator_context(&ledger, &secret).await?.rotate_start_key(id).await?)
 }
 
-#[derive(Deserialize)]
-struct Restock {
-    by: i64,
-    from: Option<i64>,
-}
-
 /// Handles `POST …/skus/:sku/restock`. With `from`, the total that the operator saw, a repeated request adds the units
 /// once.
 pub async fn restock(request: &Request, id: &ActivityId, sku: &SkuId) -> Result<Response, ApiError> {
@@ -109,7 +103,7 @@ pub async fn restock(request: &Request, id: &ActivityId, sku: &SkuId) -> Result<
     match outcome {
         OperationOutcome::Done(activity) => {
             let sku = activity.spec.skus.iter().find(|known| known.sku == *sku);
-            Ok(Response::json(200, &json!(sku)))
+            Ok(Response::json(200, &sku))
         }
         other => into_response(other),
     }
@@ -127,22 +121,12 @@ async fn operator_context<'a>(
 
 fn into_response(outcome: OperationOutcome) -> Result<Response, ApiError> {
     match outcome {
-        OperationOutcome::Done(activity) => Ok(Response::json(200, &document(&activity))),
+        OperationOutcome::Done(activity) => Ok(Response::json(200, &ActivityDocument::from(&*activity))),
         OperationOutcome::Rebuilding(activity, progress) => {
-            let mut document = document(&activity);
-            document["rebuild"] = json!(RebuildOutcome::Running(progress));
-            Ok(Response::json(202, &document))
+            let (activity, rebuild) = (ActivityDocument::from(&*activity), RunningRebuild::from(progress));
+            Ok(Response::json(202, &RebuildingActivity { activity, rebuild }))
         }
         OperationOutcome::NotFound => Err(not_found("There is no such sale or SKU.")),
         OperationOutcome::Conflict(detail) => Err(Problem::new(Code::StateConflict, detail).into()),
     }
-}
-
-/// Returns an activity's document for operators.
-fn document(activity: &Activity) -> Value {
-    let mut document = json!(activity.spec);
-    document["id"] = json!(activity.id);
-    document["state"] = json!(activity.state);
-    document["version"] = json!(activity.version);
-    document
 }

@@ -1,6 +1,7 @@
 //! Sets and lifts bans (B6), shows and clears strikes (B8).
 
 use domain::{
+    api::operators::{Ban, Banned, Strikes},
     body, client_address,
     ids::UserId,
     problem::{Code, FieldError, Problem},
@@ -10,16 +11,7 @@ use platform::{
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use serde::Deserialize;
-use serde_json::json;
 use workflows::operator::bans::{self, BanSubject};
-
-#[derive(Deserialize)]
-struct Ban {
-    seconds: i64,
-    #[serde(default)]
-    reason: String,
-}
 
 /// Parses a path's user.
 pub fn parse_user(user: &str) -> Result<BanSubject, ApiError> {
@@ -45,7 +37,7 @@ pub async fn ban(request: &Request, subject: &BanSubject) -> Result<Response, Ap
     }
     let until = SpinRedis.now().await?.plus(seconds * 1000);
     bans::ban(&SpinRedis, &SpinLedger::open().await, subject, until, &reason).await?;
-    Ok(Response::json(200, &json!({ "until": until, "reason": reason })))
+    Ok(Response::json(200, &Banned { until, reason }))
 }
 
 /// Handles `DELETE …/bans/…`.
@@ -59,7 +51,7 @@ pub async fn strikes(user: &str) -> Result<Response, ApiError> {
     let user = user_id(user)?;
     let (count, last_at) = bans::load_strikes(&SpinLedger::open().await, &user).await?;
     let last_at = (count > 0).then_some(last_at);
-    Ok(Response::json(200, &json!({ "user": user, "count": count, "last_at": last_at, "limit": bans::STRIKE_LIMIT })))
+    Ok(Response::json(200, &Strikes { user, count, last_at, limit: bans::STRIKE_LIMIT }))
 }
 
 /// Handles `DELETE …/strikes/:user`.

@@ -8,9 +8,9 @@ use platform::{
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use serde_json::json;
 use workflows::{
     ledger::{payments, refunds},
+    operator::documents::ResolvedCallback,
     payments::callbacks::held::{self, ResolveOutcome},
 };
 
@@ -44,5 +44,5 @@ pub async fn resolve(id: &str, action: &str) -> Result<Response, ApiError> {
             return Err(Problem::new(Code::StateConflict, detail).into());
         }
     };
-    Ok(Response::json(200, &json!({ "id": id, "outcome": effect })))
+    Ok(Response::json(200, &ResolvedCallback { id, outcome: effect }))
 }

@@ -1,7 +1,9 @@
 //! Lists dead letters and puts them back into the queue (D4).
 
 use domain::{
+    api::operators::Requeued,
     ids::OrderNo,
+    order::OrderStatus,
     problem::{Code, FieldError, Problem},
 };
 use platform::{
@@ -9,7 +11,6 @@ use platform::{
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use serde_json::json;
 use workflows::queue::dead_letters::{self, RequeueOutcome};
 
 /// Handles `GET …/dead-letters?before=&limit=`: letters that were not requeued since they last failed come first.
@@ -40,7 +41,9 @@ pub async fn requeue(order_no: &str) -> Result<Response, ApiError> {
     let order_no = OrderNo::parse(order_no).map_err(|_| unknown())?;
     let now = SpinRedis.now().await?;
     match dead_letters::requeue(&SpinRedis, &SpinLedger::open().await, &order_no, now).await? {
-        RequeueOutcome::Queued => Ok(Response::json(202, &json!({ "order_no": order_no, "status": "queued" }))),
+        RequeueOutcome::Queued => {
+            Ok(Response::json(202, &Requeued { order_no: order_no.clone(), status: OrderStatus::Queued }))
+        }
         RequeueOutcome::Refused(word) => {
             let detail = match word.as_str() {
                 "same" => "The order is not failed: it was put back before, or never left.",

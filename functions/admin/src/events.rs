@@ -1,43 +1,39 @@
 //! Shows and resends the events that are sent to the shop (E7).
 
-use domain::{body, ids::OrderNo};
+use domain::{
+    api::operators::{EventsReplayed, ReplayEvents},
+    body,
+};
 use platform::{
     config,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use serde::Deserialize;
-use serde_json::json;
 use workflows::{
     ledger::events::{self, EventEndpoint},
+    operator::documents::Events,
     queue::event_delivery::MAX_CONCURRENCY,
 };
 
 /// Handles `GET …/events`: the endpoint's state, the number of waiting events, and the events that failed for good.
 pub async fn list() -> Result<Response, ApiError> {
     let (ledger, url) = (SpinLedger::open().await, config::get("events_url").await);
-    let document = json!({
-        "endpoint": events::load_endpoint(&ledger, &url, MAX_CONCURRENCY).await?,
-        "waiting": events::count_waiting(&ledger).await?,
-        "failed": events::list_failed(&ledger).await?,
-    });
+    let document = Events {
+        endpoint: events::load_endpoint(&ledger, &url, MAX_CONCURRENCY).await?,
+        waiting: events::count_waiting(&ledger).await?,
+        failed: events::list_failed(&ledger).await?,
+    };
     Ok(Response::json(200, &document))
-}
-
-#[derive(Deserialize)]
-struct ResendBody {
-    #[serde(default)]
-    order_no: Option<OrderNo>,
 }
 
 /// Handles `POST …/events/replay`: sends the events of one order again, or without an order all failed ones.
 pub async fn resend(request: &Request) -> Result<Response, ApiError> {
-    let body: ResendBody =
-        if request.body.is_empty() { ResendBody { order_no: None } } else { body::parse(&request.body)? };
+    let body: ReplayEvents =
+        if request.body.is_empty() { ReplayEvents::default() } else { body::parse(&request.body)? };
     let now = SpinRedis.now().await?;
     let resent = events::resend(&SpinLedger::open().await, body.order_no.as_ref(), now).await?;
-    Ok(Response::json(202, &json!({ "replayed": resent })))
+    Ok(Response::json(202, &EventsReplayed { replayed: resent }))
 }
 
 /// Handles `POST …/events/enable`: resumes delivery at once to an endpoint that was disabled after a `410`, or paused

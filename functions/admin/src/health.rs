@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use domain::problem::{Code, Problem};
+use domain::{
+    api::{Checks, Live, Ready},
+    problem::{Code, Problem},
+};
 use platform::{
     config,
     http::{ApiError, Response},
@@ -10,7 +13,6 @@ use platform::{
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use serde_json::{Value, json};
 use workflows::{
     Redis, Sql, StoreError,
     ledger::schema,
@@ -20,28 +22,30 @@ use workflows::{
 
 /// Handles `GET /healthz`: this instance handles requests.
 pub fn live() -> Response {
-    Response::json(200, &json!({ "status": "ok" }))
+    Response::json(200, &Live { status: "ok" })
 }
 
 /// Handles `GET /readyz`: `200` if every store works and the secrets have no fault, else `503` with the failed checks.
 pub async fn ready() -> Result<Response, ApiError> {
-    let checks = [
-        ("redis", redis().await),
-        ("ledger", ledger().await),
-        ("key_value", key_value().await),
-        ("secrets", secrets().await),
-    ];
-    let failures: Vec<_> =
-        checks.iter().filter_map(|(name, check)| Some(format!("{name}: {}", check.as_ref().err()?))).collect();
-    let checks: serde_json::Map<String, Value> = checks
-        .into_iter()
-        .map(|(name, check)| (name.to_owned(), Value::from(check.err().unwrap_or_else(|| "ok".to_owned()))))
-        .collect();
+    let mut failures = Vec::new();
+    let mut result_of = |name: &str, check: Result<(), String>| match check {
+        Ok(()) => "ok".to_owned(),
+        Err(error) => {
+            failures.push(format!("{name}: {error}"));
+            error
+        }
+    };
+    let checks = Checks {
+        redis: result_of("redis", redis().await),
+        ledger: result_of("ledger", ledger().await),
+        key_value: result_of("key_value", key_value().await),
+        secrets: result_of("secrets", secrets().await),
+    };
     if failures.is_empty() {
-        return Ok(Response::json(200, &json!({ "status": "ready", "checks": checks })));
+        return Ok(Response::json(200, &Ready { status: "ready", checks }));
     }
     let mut problem = Problem::new(Code::NotReady, format!("{}.", failures.join("; "))).retry_after(2);
-    problem.extensions.push(("checks", checks.into()));
+    problem.extensions.checks = Some(checks);
     Err(problem.into())
 }
 

@@ -1,7 +1,7 @@
 //! Shows orders to operators: one with delivery address, callbacks, refunds and events, or those of a sale in pages.
 
 use domain::{
-    address::AddressCipher,
+    address::{Address, AddressCipher},
     ids::{ActivityId, OrderNo},
     problem::{FieldError, Problem},
 };
@@ -11,11 +11,9 @@ use platform::{
     ledger::SpinLedger,
     log,
 };
-use serde_json::{Value, json};
-use workflows::ledger::{
-    activities, addresses, events,
-    orders::{self, OrderRow},
-    payments, refunds,
+use workflows::{
+    ledger::{activities, addresses, events, orders, payments, refunds},
+    operator::documents::{ExportedOrder, OrderDetails},
 };
 
 /// Maximum and default number of orders in a page.
@@ -43,16 +41,7 @@ pub async fn list(request: &Request, activity: &ActivityId) -> Result<Response, 
     activities::load(&ledger, activity).await?.ok_or_else(|| not_found("There is no such sale."))?;
     let after = after.map(|order_no| order_no.to_string()).unwrap_or_default();
     let page = orders::load_page(&ledger, activity, &after, limit).await?;
-    Ok(Response::json(200, &page.iter().map(to_json).collect::<Vec<_>>()))
-}
-
-/// The order with its buyer, its payment and when it last changed.
-fn to_json(row: &OrderRow) -> Value {
-    let mut document = json!(row.order);
-    document["user"] = json!(row.order.user);
-    document["payment"] = json!(Some(&row.payment).filter(|payment| !payment.is_empty()));
-    document["updated_at"] = json!(row.updated_at);
-    document
+    Ok(Response::json(200, &page.iter().map(ExportedOrder::from).collect::<Vec<_>>()))
 }
 
 /// Handles `GET …/orders/:order_no`. Reading a delivery address is logged; the address itself is not.
@@ -61,22 +50,24 @@ pub async fn get(request: &Request, order_no: &str) -> Result<Response, ApiError
     let order_no = OrderNo::parse(order_no).map_err(|_| unknown())?;
     let (cipher, ledger) = (address_cipher::from_config().await?, SpinLedger::open().await);
     let row = orders::load(&ledger, &order_no).await?.ok_or_else(unknown)?;
-    let mut document = to_json(&row);
-    document["address"] = open_address(request, &cipher, &ledger, &order_no).await?;
-    document["callbacks"] = json!(payments::list_for_order(&ledger, &order_no).await?);
-    document["refunds"] = json!(refunds::list_for_order(&ledger, &order_no).await?);
-    document["events"] = json!(events::list_for_order(&ledger, &order_no).await?);
+    let document = OrderDetails {
+        order: ExportedOrder::from(&row),
+        address: open_address(request, &cipher, &ledger, &order_no).await?,
+        callbacks: payments::list_for_order(&ledger, &order_no).await?,
+        refunds: refunds::list_for_order(&ledger, &order_no).await?,
+        events: events::list_for_order(&ledger, &order_no).await?,
+    };
     Ok(Response::json(200, &document))
 }
 
-/// Decrypts the order's delivery address. The result is null if there is none, if it was erased, or if its key is gone.
+/// Decrypts the order's delivery address. `None` if there is none, if it was erased, or if its key is gone.
 async fn open_address(
     request: &Request,
     cipher: &AddressCipher,
     ledger: &SpinLedger,
     order_no: &OrderNo,
-) -> Result<Value, ApiError> {
-    let Some(sealed) = addresses::load(ledger, order_no).await? else { return Ok(Value::Null) };
+) -> Result<Option<Address>, ApiError> {
+    let Some(sealed) = addresses::load(ledger, order_no).await? else { return Ok(None) };
     let address = cipher.open(order_no, &sealed);
     let fields = [
         ("order_no", order_no.to_string().into()),
@@ -84,5 +75,5 @@ async fn open_address(
         ("request_id", request.request_id.as_str().into()),
     ];
     log::info("address read", &fields);
-    Ok(json!(address))
+    Ok(address)
 }

@@ -1,33 +1,29 @@
 //! Turns load shedding on or off: while it is on, challenges, tickets and reservations are refused (B9).
 
-use domain::body;
+use domain::{
+    api::operators::{Shedding, SheddingChanged},
+    body,
+};
 use platform::{
     config,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use serde::Deserialize;
-use serde_json::json;
 use workflows::{
     operator::{activities::OperatorContext, shed},
     recovery::rebuild::Budget,
 };
 
-#[derive(Deserialize)]
-struct Body {
-    on: bool,
-}
-
 /// Handles `GET …/shed`.
 pub async fn get() -> Result<Response, ApiError> {
     let on = shed::is_on(&SpinLedger::open().await).await?;
-    Ok(Response::json(200, &json!({ "on": on })))
+    Ok(Response::json(200, &Shedding { on }))
 }
 
 /// Handles `PUT …/shed`. `activities` in the response is the number of gates that were changed.
 pub async fn put(request: &Request) -> Result<Response, ApiError> {
-    let Body { on } = body::parse(&request.body)?;
+    let Shedding { on } = body::parse(&request.body)?;
     let secret = config::secret("ticket_secret").await?;
     let ledger = SpinLedger::open().await;
     let now = SpinRedis.now().await?;
@@ -40,5 +36,5 @@ pub async fn put(request: &Request) -> Result<Response, ApiError> {
         rebuild_budget: Budget::REQUEST,
     };
     let activities = context.set_shedding(on).await?;
-    Ok(Response::json(200, &json!({ "on": on, "activities": activities })))
+    Ok(Response::json(200, &SheddingChanged { on, activities }))
 }

@@ -11,11 +11,14 @@ use platform::{
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use serde_json::json;
 use workflows::{
     cache::shared_value::SharedValue,
     ledger::activities,
-    operator::{audit, stats},
+    operator::{
+        audit,
+        documents::{Rebuilt, RunningRebuild, Stats},
+        stats,
+    },
     recovery::rebuild::{Budget, Rebuild, RebuildOutcome},
 };
 
@@ -27,9 +30,7 @@ pub async fn stats(id: &ActivityId) -> Result<Response, ApiError> {
         return Err(activity.map_or_else(|| not_found("There is no such sale."), |_| missing_gate()));
     };
     let orders = stats::orders_by_status(&ledger, id).await?;
-    let mut document = json!(stats);
-    document["orders"] = json!(orders);
-    Ok(Response::json(200, &document))
+    Ok(Response::json(200, &Stats { redis: stats, orders }))
 }
 
 /// Handles `GET …/audit`: checks the invariants per SKU. An audit reads all orders of the sale, so one runs at a time:
@@ -65,8 +66,10 @@ pub async fn rebuild(request: &Request, id: &ActivityId) -> Result<Response, Api
     let (redis, sql, budget) = (&SpinRedis, &SpinLedger::open_for_batch().await, Budget::REQUEST);
     let rebuilt = Rebuild { redis, sql, activity: id, ticket_secret, now, budget }.run(epoch).await?;
     let detail = match rebuilt {
-        RebuildOutcome::Done { .. } => return Ok(Response::json(200, &rebuilt)),
-        RebuildOutcome::Running(_) => return Ok(Response::json(202, &rebuilt)),
+        RebuildOutcome::Done { orders, epoch } => {
+            return Ok(Response::json(200, &Rebuilt { outcome: "done", orders, epoch }));
+        }
+        RebuildOutcome::Running(progress) => return Ok(Response::json(202, &RunningRebuild::from(progress))),
         RebuildOutcome::NotFound => return Err(not_found("There is no such sale.")),
         RebuildOutcome::Draft => "The sale was never published: there is nothing to rebuild.",
         RebuildOutcome::Open => "The sale is open: pause it first.",

@@ -6,6 +6,7 @@
 use base64::{Engine, prelude::BASE64_STANDARD};
 use domain::{
     activity::HumanCheck,
+    api::admission::{Captcha, CaptchaChallenge, ChallengeOptions, SliderPiece},
     human_check::{MAX_DIFFICULTY, PuzzleKind, difficulty},
     ids::ActivityId,
     problem::{FieldError, Problem},
@@ -16,25 +17,15 @@ use platform::{
     random,
 };
 use puzzle::{slider, sum};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use workflows::hot::{admission::Endpoint, limits};
 
 use crate::precheck::{self, Precheck};
 
-/// What the page supports and the visitor prefers.
-#[derive(Default, Deserialize)]
-struct Body {
-    /// The widget's ALTCHA version: 1 or 2 (the default).
-    altcha: Option<u8>,
-    /// The kind of puzzle that the visitor prefers.
-    captcha: Option<PuzzleKind>,
-}
-
 /// Issues a challenge that is bound to this user and activity.
 pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, ApiError> {
-    let body: Body = precheck::optional_body(request)?;
+    let body: ChallengeOptions = precheck::optional_body(request)?;
     if body.altcha.is_some_and(|version| version != 1 && version != 2) {
         return Err(Problem::invalid(vec![FieldError::new("/altcha", "must be 1 or 2")]).into());
     }
@@ -67,22 +58,18 @@ async fn proof_of_work(precheck: &Precheck, version: Option<u8>, factor: i64) ->
 async fn captcha(precheck: &Precheck, kind: PuzzleKind) -> Result<Value, ApiError> {
     let issued = auth::check_keys().await?.issue_puzzle(precheck.subject(), kind, random::bits(), precheck.now);
     let drawn = issued.and_then(|puzzle| {
-        let mut captcha = match kind {
+        let (image, width, height, piece) = match kind {
             PuzzleKind::Slider => {
                 let drawn = slider::draw(puzzle.seed)?;
-                json!({
-                    "image": data_url(&drawn.image), "width": slider::WIDTH, "height": slider::HEIGHT,
-                    "piece": data_url(&drawn.piece), "piece_size": slider::PIECE_SIZE, "y": drawn.y,
-                })
+                let piece = data_url(&drawn.piece);
+                let piece = SliderPiece { piece, piece_size: slider::PIECE_SIZE, y: drawn.y };
+                (drawn.image, slider::WIDTH, slider::HEIGHT, Some(piece))
             }
-            PuzzleKind::Sum => {
-                json!({ "image": data_url(&sum::draw(puzzle.seed)?), "width": sum::WIDTH, "height": sum::HEIGHT })
-            }
+            PuzzleKind::Sum => (sum::draw(puzzle.seed)?, sum::WIDTH, sum::HEIGHT, None),
         };
-        captcha["kind"] = json!(kind);
-        captcha["id"] = json!(puzzle.token);
-        captcha["expires_at"] = json!(puzzle.record.expires_at);
-        Some(json!({ "captcha": captcha }))
+        let (id, expires_at, image) = (puzzle.token, puzzle.record.expires_at, data_url(&image));
+        let captcha = Captcha { kind, id, expires_at, image, width, height, piece };
+        Some(json!(CaptchaChallenge { captcha }))
     });
     drawn.ok_or_else(|| ApiError::Unexpected("no puzzle could be drawn".to_owned()))
 }

@@ -2,7 +2,7 @@
 
 use domain::{
     activity::HumanCheck,
-    body::JsonObject,
+    api::admission::{PuzzleSolution, Solution},
     human_check::{CheckError, CheckKeys, CheckRecord, LIFETIME_MS, PuzzleKind},
     problem::{Code, Problem},
 };
@@ -10,27 +10,9 @@ use puzzle::{
     slider::{self, Slide},
     sum,
 };
-use serde::Deserialize;
 use workflows::hot::admission::{CheckOutcome, SUSPICION_THRESHOLD};
 
 use crate::precheck::Precheck;
-
-/// The solution in the request body: the payload of ALTCHA's widget, or the solution of a picture puzzle.
-#[derive(Default, Deserialize)]
-pub struct Solution {
-    altcha: Option<String>,
-    captcha: Option<JsonObject<PuzzleSolution>>,
-}
-
-/// The solution of a picture puzzle.
-#[derive(Deserialize)]
-struct PuzzleSolution {
-    id: String,
-    answer: i64,
-    /// The movement of the slider's piece: pairs of milliseconds and pixels.
-    #[serde(default)]
-    track: Vec<(i64, i64)>,
-}
 
 /// The result of a check, to be recorded in Redis before the response.
 pub struct CheckResult {

@@ -5,6 +5,7 @@
 
 use domain::{
     activity::HumanCheck,
+    api::admission::{Solution, TicketDocument},
     ids::ActivityId,
     problem::{Code, Problem},
     ticket::{MAX_LIFETIME_MS, Ticket},
@@ -17,7 +18,6 @@ use platform::{
     random,
     redis::SpinRedis,
 };
-use serde_json::json;
 use workflows::{
     hot::{
         admission::{Endpoint, STRIKE_SUSPICION, admit},
@@ -27,7 +27,7 @@ use workflows::{
 };
 
 use crate::{
-    human_check::{self, Solution},
+    human_check,
     precheck::{self, Precheck},
 };
 
@@ -63,6 +63,6 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
     let Precheck { claims, visitor, rate_limits, .. } = precheck;
     let ticket = Ticket { activity: visitor.activity, ulid, expires_at, level: claims.level, user: claims.sub };
     let text = tickets.issue(&ticket).ok_or_else(no_secret)?;
-    let response = Response::json(201, &json!({ "ticket": text, "expires_at": expires_at }));
+    let response = Response::json(201, &TicketDocument { ticket: text, expires_at });
     Ok(limits::headers(&rate_limits).into_iter().fold(response, |response, (name, value)| response.header(name, value)))
 }

@@ -2,6 +2,7 @@
 
 use domain::{
     address::Address,
+    api::orders::{CheckedOut, Checkout},
     body,
     order::{Order, OrderStatus},
     problem::{Code, Problem},
@@ -14,8 +15,6 @@ use platform::{
     log, provider,
     redis::SpinRedis,
 };
-use serde::Deserialize;
-use serde_json::json;
 use workflows::payments::{
     checkout::{CheckoutError, checkout},
     provider::RetryPolicy,
@@ -23,14 +22,9 @@ use workflows::payments::{
 
 use crate::outcome::order_or_conflict;
 
-#[derive(Deserialize)]
-struct Body {
-    address: serde_json::Map<String, serde_json::Value>,
-}
-
 /// Returns the payment page's URL and the deadline. A repeated request returns the same session.
 pub async fn post(request: &Request, order: &Order) -> Result<Response, ApiError> {
-    let body: Body = body::parse(&request.body)?;
+    let body: Checkout = body::parse(&request.body)?;
     let address = Address::parse(&body.address).map_err(Problem::invalid)?;
     let now = SpinRedis.now().await?;
     let order = order.clone().effective_at(now);
@@ -42,7 +36,7 @@ pub async fn post(request: &Request, order: &Order) -> Result<Response, ApiError
     let provider = provider::from_config(RetryPolicy::BUYER).await?;
     let checked_out = checkout(&SpinRedis, &SpinLedger::open().await, &provider, &order, &sealed, now).await;
     let order = order_or_conflict(checked_out.map_err(|error| checkout_error(request, &order, error))?, "paid")?;
-    Ok(Response::json(200, &json!({ "checkout_url": order.checkout_url, "pay_by": order.pay_by })))
+    Ok(Response::json(200, &CheckedOut { checkout_url: order.checkout_url.as_deref(), pay_by: order.pay_by }))
 }
 
 /// Converts a failed checkout into an error. If the provider's result is unknown, nothing has failed: the order keeps

@@ -11,9 +11,9 @@ use platform::{
     log, provider, random,
     redis::SpinRedis,
 };
-use serde_json::json;
 use ulid::Ulid;
 use workflows::{
+    operator::documents::{NotSwept, Swept},
     payments::provider::RetryPolicy,
     queue::event_delivery::WebhookTarget,
     recovery::tick::{Retention, Sweeper, TickOutcome},
@@ -41,7 +41,7 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         elapsed: &|| started.elapsed(),
     };
     let TickOutcome::Swept(report, error) = sweeper.tick(now).await? else {
-        return Ok(Response::json(200, &json!({ "swept": false, "because": "another sweeper is at work" })));
+        return Ok(Response::json(200, &NotSwept { swept: false, because: "another sweeper is at work" }));
     };
     for (activity, error) in &report.failures {
         let fields = [("activity", activity.as_str().into()), ("because", error.to_string().into())];
@@ -54,8 +54,6 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
     if let Some(error) = error {
         return Err(error.into());
     }
-    let mut document = json!(report);
-    document["swept"] = true.into();
-    document["duration_ms"] = (started.elapsed().as_millis() as i64).into();
-    Ok(Response::json(200, &document))
+    let duration_ms = started.elapsed().as_millis() as i64;
+    Ok(Response::json(200, &Swept { swept: true, report: &report, duration_ms }))
 }

@@ -1,6 +1,7 @@
 //! `POST /api/payments/webhook`: verifies and parses Standard Webhooks callbacks.
 
 use domain::{
+    api::orders::{CALLBACK_TYPES, PaymentCallback},
     body,
     money::Money,
     webhook::{ProviderCallback, WebhookHeaders, verify_standard},
@@ -13,26 +14,10 @@ use serde::Deserialize;
 
 use crate::signature::signature_invalid;
 
-const TYPES: [&str; 4] = ["payment.succeeded", "payment.failed", "refund.succeeded", "refund.failed"];
-
+/// The type, which decides whether the rest is read.
 #[derive(Deserialize)]
 struct CallbackType {
     r#type: String,
-}
-
-#[derive(Deserialize)]
-struct CallbackBody {
-    data: Data,
-}
-
-#[derive(Deserialize)]
-struct Data {
-    order_no: String,
-    payment: String,
-    amount: i64,
-    currency: String,
-    #[serde(default)]
-    refund: Option<String>,
 }
 
 /// Verifies and parses the callback; returns `None` for a type that this app does not use.
@@ -47,10 +32,10 @@ pub async fn parse_callback(request: &Request) -> Result<Option<ProviderCallback
         return Err(signature_invalid());
     }
     let kind = body::parse::<CallbackType>(&request.body)?.r#type;
-    if !TYPES.contains(&kind.as_str()) {
+    if !CALLBACK_TYPES.contains(&kind.as_str()) {
         return Ok(None);
     }
-    let data = body::parse::<CallbackBody>(&request.body)?.data;
+    let data = body::parse::<PaymentCallback>(&request.body)?.data;
     Ok(Some(ProviderCallback {
         id: headers.id.unwrap_or_default().to_owned(),
         kind,

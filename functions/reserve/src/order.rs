@@ -3,6 +3,7 @@
 //! Requests that the ticket or the instance's gate cache rules out are refused without any.
 
 use domain::{
+    api::admission::Reservation,
     body,
     ids::{ActivityId, SkuId},
     problem::{Code, FieldError, Problem},
@@ -14,7 +15,6 @@ use platform::{
     http::{ApiError, Request, Response, not_found},
     redis::SpinRedis,
 };
-use serde::Deserialize;
 use workflows::hot::{
     limits::{self, RateLimitStatus},
     reserve::{ReserveOutcome, ReserveReply, ReserveRequest, reserve},
@@ -22,20 +22,11 @@ use workflows::hot::{
 
 use crate::gate_cache;
 
-#[derive(Deserialize)]
-struct Body {
-    sku: String,
-    quantity: i64,
-    ticket: String,
-    #[serde(default)]
-    start_key: String,
-}
-
 /// Returns `202` with the queued order.
 pub async fn post(request: &Request) -> Result<Response, ApiError> {
     let (Reserve::Order, [activity, _]) = request.route()?;
     let activity = ActivityId::parse(activity).map_err(|_| not_found("There is no such sale."))?;
-    let body: Body = body::parse(&request.body)?;
+    let body: Reservation = body::parse(&request.body)?;
     let sku = SkuId::parse(&body.sku).map_err(|e| Problem::invalid(vec![FieldError::new("/sku", e.to_string())]))?;
     if !(1..=1_000_000).contains(&body.quantity) {
         return Err(Problem::invalid(vec![FieldError::new("/quantity", "must be 1 to 1,000,000")]).into());

@@ -3,13 +3,14 @@
 //! Picture and answer are derived from the token and a secret, so nothing is stored and the token does not reveal the
 //! answer.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{CheckError, CheckRecord, Key, Subject};
 use crate::time::Millis;
 
 /// Kind of a puzzle.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PuzzleKind {
     /// Slide a piece into its gap.

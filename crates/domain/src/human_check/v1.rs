@@ -1,6 +1,7 @@
 //! ALTCHA 1, for old widgets: the solution is the number for which SHA-256(salt + number) equals the challenge.
 
 use hmac::{Hmac, Mac};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -14,11 +15,17 @@ pub const BASE_MAX_NUMBER: u64 = 20_000;
 const ALGORITHM: &str = "SHA-256";
 
 /// A challenge as issued to a widget.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "AltchaChallengeV1")]
 pub struct Challenge {
+    #[schemars(extend("const" = ALGORITHM))]
     algorithm: &'static str,
+    /// Hexadecimal.
     challenge: String,
+    /// The largest number to try.
+    #[schemars(range(min = 1))]
     maxnumber: u64,
+    /// Contains `expires`, in seconds since 1970.
     salt: String,
     signature: String,
 }

@@ -9,7 +9,6 @@ use domain::{
     ticket::ISSUED_BEFORE_START_MS,
     time::Millis,
 };
-use serde_json::json;
 use ulid::Ulid;
 
 use super::{
@@ -160,7 +159,7 @@ pub fn check_issue_window(gate: &Gate, now: Millis) -> Result<(), Problem> {
         Err(Problem::new(Code::Ended, "The sale has ended."))
     } else if now < opens_at {
         let mut problem = Problem::new(Code::NotOpen, "Tickets are issued from 30 minutes before the start.");
-        problem.extensions.push(("opens_at", json!(opens_at)));
+        problem.extensions.opens_at = Some(opens_at);
         Err(problem.retry_after(now.seconds_until(opens_at, 1)))
     } else if gate.shed {
         let detail = "Only orders that exist are served right now. Try again a little later.";

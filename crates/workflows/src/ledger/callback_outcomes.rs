@@ -2,11 +2,13 @@
 
 use std::sync::LazyLock;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
 /// Effect of a callback.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum CallbackEffect {
     /// It changed something.
     Changed,
@@ -95,6 +97,21 @@ impl CallbackOutcome {
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|outcome| outcome.as_str() == word)
+    }
+}
+
+impl JsonSchema for CallbackOutcome {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "CallbackOutcome".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let words: Vec<&str> = Self::ALL.iter().map(|outcome| outcome.as_str()).collect();
+        json_schema!({
+            "description": "What was done about a callback; empty until it is processed.",
+            "type": "string",
+            "enum": words,
+        })
     }
 }
 

@@ -7,8 +7,11 @@ use domain::{
     event::{self, Event},
     ids::OrderNo,
     order::OrderStatus,
+    schema::EventType,
     time::Millis,
 };
+
+use schemars::JsonSchema;
 
 use super::{orders, row_reader::RowReader, switches};
 use crate::{
@@ -130,19 +133,24 @@ pub async fn resend<S: Sql>(sql: &S, order_no: Option<&OrderNo>, now: Millis) ->
 }
 
 /// An event as operators see it.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, JsonSchema)]
+#[schemars(rename = "Event")]
 pub struct EventRecord {
     /// Its id, the same as in the message to the endpoint.
     pub id: String,
     /// Its order.
+    #[schemars(with = "OrderNo")]
     pub order_no: String,
     /// Its type.
+    #[schemars(with = "EventType")]
     pub r#type: String,
     /// `waiting`, `delivered` or `failed`.
+    #[schemars(extend("enum" = ["waiting", "delivered", "failed"]))]
     pub state: String,
     /// When it happened.
     pub happened_at: Millis,
     /// Attempts so far.
+    #[schemars(range(min = 0))]
     pub attempts: i64,
     /// When the next attempt is due, while the event is `waiting`.
     pub next_try_at: Millis,
@@ -221,13 +229,14 @@ pub async fn erase<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<usize, St
 }
 
 /// The state of the endpoint that receives events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, JsonSchema)]
 pub struct EventEndpoint {
     /// When it answered that it is gone (410); `None` while it is enabled.
     pub disabled_at: Option<Millis>,
     /// Nothing is sent to it before this time.
     pub rest_until: Millis,
     /// Events sent to it at the same time.
+    #[schemars(range(min = 1))]
     pub pace: i64,
 }
 

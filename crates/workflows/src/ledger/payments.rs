@@ -1,6 +1,7 @@
 //! Payment callbacks in the ledger, and the transitions of orders that payments and refunds cause.
 
 use domain::{ids::OrderNo, money::Money, order::OrderStatus, time::Millis, webhook::ProviderCallback};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
@@ -11,7 +12,7 @@ use super::{
 use crate::ports::{Sql, SqlValue, StoreError};
 
 /// A callback as the ledger has it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Callback {
     /// The id of the provider's event.
     pub id: String,

@@ -4,14 +4,16 @@
 //! without changing its order, because the payment came a second time or an operator decided so.
 
 use domain::{ids::OrderNo, money::Money, time::Millis};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::row_reader::RowReader;
 use crate::ports::{Sql, SqlValue, StoreError};
 
 /// What a refund is for; selects its table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum RefundKind {
     /// An order. A trigger inserts the refund when the order becomes `refunding`, and confirms it when it becomes
     /// `refunded`.
@@ -39,7 +41,7 @@ impl RefundKind {
 }
 
 /// A refund.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Refund {
     /// What it is for.
     #[serde(rename = "book")]
@@ -52,12 +54,15 @@ pub struct Refund {
     #[serde(flatten)]
     pub money: Money,
     /// `requested`, `sent` or `confirmed`.
+    #[schemars(extend("enum" = ["requested", "sent", "confirmed"]))]
     pub state: String,
     /// The provider's id of the refund; empty until it is known.
     pub refund: String,
     /// How often the provider reported that it failed.
+    #[schemars(range(min = 0))]
     pub failures: i64,
     /// Attempts so far.
+    #[schemars(range(min = 0))]
     pub attempts: i64,
     /// When the next attempt is due.
     pub next_try_at: Millis,

@@ -2,7 +2,11 @@
 
 use std::collections::HashMap;
 
-use domain::{ids::ActivityId, time::Millis};
+use domain::{
+    ids::{ActivityId, SkuId},
+    time::Millis,
+};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -14,26 +18,31 @@ use crate::{
 };
 
 /// Units of a SKU in the ledger.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
 pub struct SkuLedgerStats {
     /// The SKU.
+    #[schemars(with = "SkuId")]
     pub sku: String,
     /// Units on sale; -1 if unlimited.
+    #[schemars(range(min = -1))]
     pub total: i64,
     /// Live units according to the SKU's row.
     pub live: i64,
-    /// Units of live orders, summed over the orders, or over the counters in [`audit_counters`].
+    /// Units of live orders, summed over the orders, or over counters in the metrics.
     pub counted: i64,
     /// Of `counted`, units of orders that wait for payment.
     pub pending: i64,
     /// The most live units that one user has.
     pub most_per_user: i64,
     /// By how many orders and units the counters of orders by status differ from the orders; 0.
+    #[schemars(range(min = 0))]
     pub miscounted: i64,
 }
 
 /// Audit of one SKU.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
 pub struct SkuAudit {
     /// Redis, at one instant.
     pub redis: SkuStats,
@@ -52,19 +61,22 @@ pub struct SkuAudit {
     /// The same for units sold.
     pub sold_drift: i64,
     /// Sum of the absolute values of both drifts. A payment that Redis lost counts twice: as pending and as not sold.
+    #[schemars(range(min = 0))]
     pub drift: i64,
 }
 
 /// Audit of an activity.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Audit {
     /// Redis time of the read.
     pub server_time: Millis,
     /// Whether all invariants hold for all SKUs.
     pub ok: bool,
     /// Number of orders in the queue.
+    #[schemars(range(min = 0))]
     pub queue: i64,
     /// Sum of the drifts of all SKUs.
+    #[schemars(range(min = 0))]
     pub drift: i64,
     /// Audit per SKU.
     pub skus: Vec<SkuAudit>,

@@ -1,7 +1,12 @@
 //! Live statistics of activities (G2).
 
-use domain::{ids::ActivityId, time::Millis};
+use domain::{
+    ids::{ActivityId, SkuId},
+    problem::Code,
+    time::Millis,
+};
 use futures::future::join_all;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -12,12 +17,16 @@ use crate::{
     script::STATS,
 };
 
+use super::documents::counts_by;
+
 /// Units of a SKU in Redis at one instant.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SkuStats {
     /// The SKU.
+    #[schemars(with = "SkuId")]
     pub sku: String,
     /// Units on sale; -1 if unlimited.
+    #[schemars(range(min = -1))]
     pub total: i64,
     /// Units left; `None` if the stock is not loaded.
     pub left: Option<i64>,
@@ -32,23 +41,29 @@ pub struct SkuStats {
 }
 
 /// Counters of an activity in Redis at one instant.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ActivityStats {
     /// Redis time of the read.
     pub server_time: Millis,
     /// Number of orders that have entered the queue.
+    #[schemars(range(min = 0))]
     pub enqueued: i64,
     /// Number of orders that have left the queue.
+    #[schemars(range(min = 0))]
     pub written: i64,
     /// Number of orders in the queue.
+    #[schemars(range(min = 0))]
     pub queue: i64,
     /// Number of messages in the stream.
+    #[schemars(range(min = 0))]
     pub stream: i64,
     /// Orders written to the ledger per second, as last measured.
+    #[schemars(range(min = 0))]
     pub drain_rate: i64,
     /// Units per SKU.
     pub skus: Vec<SkuStats>,
     /// Number of refusals per code. Refusals that an instance decides from its cache are not counted.
+    #[schemars(transform = counts_by::<Code>)]
     pub refusals: std::collections::BTreeMap<String, i64>,
 }
 

@@ -7,6 +7,7 @@ use domain::{
     order::{Order, OrderStatus},
     time::Millis,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
 };
 
 /// A dead letter.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DeadLetter {
     /// The order's number; `<activity>.<stream id>` for a message that cannot be parsed.
     pub order_no: String,

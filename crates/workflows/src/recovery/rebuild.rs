@@ -23,6 +23,7 @@ use domain::{
     ids::{ActivityId, SkuId},
     time::Millis,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
@@ -85,8 +86,9 @@ impl Timer {
 }
 
 /// What a rebuild that is not done is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum Phase {
     /// Writes the orders that wait in the stream.
     Drain,
@@ -97,16 +99,20 @@ pub enum Phase {
 }
 
 /// How far a rebuild is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "RebuildProgress")]
 pub struct Progress {
     /// What it is doing.
     pub phase: Phase,
     /// Orders compared or restored in this phase.
+    #[schemars(range(min = 0))]
     pub orders: i64,
     /// Orders of this phase in all; the orders that wait while it drains. A backfill that finds differences compares
     /// all orders three times.
+    #[schemars(range(min = 0))]
     pub total: i64,
     /// The epoch that starts with it. Name it in the next call: the rebuild may be done by then.
+    #[schemars(range(min = 1))]
     pub epoch: i64,
 }
 

@@ -6,12 +6,14 @@ use std::{
 };
 
 use domain::ids::ActivityId;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::ports::StoreError;
 
 /// What a sweep did.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "SweepReport")]
 pub struct Report {
     /// Orders whose time to pay was over.
     pub expired: usize,
@@ -56,6 +58,7 @@ pub struct Report {
     /// What is left for the next sweep.
     pub left: Remaining,
     /// Milliseconds spent on each step.
+    #[schemars(with = "BTreeMap<String, u64>")]
     pub steps_ms: BTreeMap<&'static str, i64>,
     /// Activities that a store failed on: their work is left to the next sweep.
     pub stuck: BTreeSet<ActivityId>,
@@ -98,16 +101,22 @@ impl Report {
 }
 
 /// What a sweep leaves for the next one.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub struct Remaining {
     /// Messages in the streams.
+    #[schemars(range(min = 0))]
     pub queued: i64,
     /// Orders whose time to pay is over.
+    #[schemars(range(min = 0))]
     pub due: i64,
     /// Changes of orders at least three seconds ago that Redis has not confirmed.
+    #[schemars(range(min = 0))]
     pub unsettled: i64,
     /// Payment callbacks that are not processed.
+    #[schemars(range(min = 0))]
     pub callbacks: i64,
     /// Refunds of orders that the provider has not confirmed.
+    #[schemars(range(min = 0))]
     pub refunds: i64,
 }

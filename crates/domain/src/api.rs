@@ -1,0 +1,40 @@
+//! The bodies of requests and responses that are no other type of this crate or of `workflows`.
+
+pub mod admission;
+pub mod operators;
+pub mod orders;
+pub mod visitors;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The result of each check of readiness: `ok`, or what is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Checks {
+    /// Redis.
+    pub redis: String,
+    /// The ledger.
+    pub ledger: String,
+    /// The key-value store.
+    pub key_value: String,
+    /// The variables that hold secrets.
+    pub secrets: String,
+}
+
+/// The app is ready.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Ready {
+    /// Always `ready`.
+    #[schemars(extend("const" = "ready"))]
+    pub status: &'static str,
+    /// The result of each check.
+    pub checks: Checks,
+}
+
+/// The instance handles requests.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Live {
+    /// Always `ok`.
+    #[schemars(extend("const" = "ok"))]
+    pub status: &'static str,
+}

@@ -1,0 +1,113 @@
+//! Challenges, tickets and reservations.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{body::JsonObject, human_check::PuzzleKind, ids::SkuId, time::Millis};
+
+/// What the page supports and the visitor prefers.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+pub struct ChallengeOptions {
+    /// The ALTCHA version of the page's widget: 2 by default.
+    #[schemars(with = "Option<i64>", extend("enum" = [1, 2, null], "default" = 2))]
+    pub altcha: Option<u8>,
+    /// The kind of puzzle that the visitor prefers: `slider` by default.
+    #[schemars(extend("default" = "slider"))]
+    pub captcha: Option<PuzzleKind>,
+}
+
+/// A picture puzzle.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct CaptchaChallenge {
+    /// The puzzle.
+    pub captcha: Captcha,
+}
+
+/// A picture puzzle, with the members of its kind.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct Captcha {
+    /// The kind.
+    pub kind: PuzzleKind,
+    /// The id, which the solution repeats.
+    pub id: String,
+    /// Until when it can be solved.
+    pub expires_at: Millis,
+    /// The picture as a `data:` URL.
+    #[schemars(regex(pattern = "^data:image/png;base64,"))]
+    pub image: String,
+    /// Width of the picture, in pixels.
+    #[schemars(with = "i64", range(min = 1))]
+    pub width: u16,
+    /// Height of the picture, in pixels.
+    #[schemars(with = "i64", range(min = 1))]
+    pub height: u16,
+    /// The piece to slide.
+    #[serde(flatten)]
+    pub piece: Option<SliderPiece>,
+}
+
+/// The piece of a slider puzzle.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct SliderPiece {
+    /// Of a slider: the piece's picture as a `data:` URL.
+    #[schemars(regex(pattern = "^data:image/png;base64,"))]
+    pub piece: String,
+    /// Of a slider: width and height of the piece, in pixels.
+    #[schemars(with = "i64", range(min = 1))]
+    pub piece_size: u16,
+    /// Of a slider: distance of the piece from the top, in pixels.
+    #[schemars(with = "i64", range(min = 0))]
+    pub y: u16,
+}
+
+/// The solution of a human check: the payload of ALTCHA's widget, or the solution of a picture puzzle.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+pub struct Solution {
+    /// What ALTCHA's widget returned: base64 of its JSON, at most 2,048 bytes.
+    pub altcha: Option<String>,
+    /// The solution of a puzzle.
+    #[schemars(with = "Option<PuzzleSolution>")]
+    pub captcha: Option<JsonObject<PuzzleSolution>>,
+}
+
+/// The solution of a picture puzzle.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct PuzzleSolution {
+    /// The puzzle's id.
+    pub id: String,
+    /// The sum; of a slider, the distance of the piece's left edge from the left, in pixels.
+    pub answer: i64,
+    /// Of a slider: the movement of the piece, as pairs of milliseconds and pixels.
+    #[serde(default)]
+    pub track: Vec<(i64, i64)>,
+}
+
+/// A ticket.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "Ticket")]
+pub struct TicketDocument {
+    /// Makes one order. It is the idempotency key of the reservation, and a bearer token for its order.
+    #[schemars(regex(pattern = r"^1\."))]
+    pub ticket: String,
+    /// Until when it can reserve.
+    pub expires_at: Millis,
+}
+
+/// A reservation.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct Reservation {
+    /// The SKU.
+    #[schemars(with = "SkuId")]
+    pub sku: String,
+    /// Units.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub quantity: i64,
+    /// The ticket.
+    #[schemars(extend("examples" = ["1.UoWv…"]))]
+    pub ticket: String,
+    /// The start key that the gate shows.
+    #[serde(default)]
+    pub start_key: String,
+}

@@ -1,0 +1,64 @@
+//! Payments of orders, and the callbacks of payment providers.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde_json::{Map, Value};
+
+use crate::{address::Address, time::Millis};
+
+/// What a buyer sends to pay.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct Checkout {
+    /// The delivery address: the lines of the shop's form, by name. It is stored encrypted, and erased when its
+    /// retention time is over.
+    #[schemars(with = "Address")]
+    pub address: Map<String, Value>,
+}
+
+/// An open payment session.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct CheckedOut<'a> {
+    /// The payment page.
+    #[schemars(with = "str", extend("format" = "uri-reference"))]
+    pub checkout_url: Option<&'a str>,
+    /// The deadline.
+    #[schemars(with = "Millis")]
+    pub pay_by: Option<Millis>,
+}
+
+/// The types of callbacks that the app uses.
+pub const CALLBACK_TYPES: [&str; 4] = ["payment.succeeded", "payment.failed", "refund.succeeded", "refund.failed"];
+
+/// A payment callback: a Standard Webhooks message.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct PaymentCallback {
+    /// The type.
+    #[schemars(extend("enum" = CALLBACK_TYPES))]
+    pub r#type: String,
+    /// When it happened; ignored.
+    #[serde(default)]
+    #[schemars(with = "Value")]
+    pub timestamp: IgnoredAny,
+    /// The payment or refund.
+    pub data: PaymentCallbackData,
+}
+
+/// The payment or refund of a callback.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct PaymentCallbackData {
+    /// The order. A callback for an unknown order is held for an operator.
+    pub order_no: String,
+    /// The provider's id of the payment.
+    pub payment: String,
+    /// Amount in minor units.
+    pub amount: i64,
+    /// ISO 4217 code in upper case.
+    pub currency: String,
+    /// The provider's id of the refund, in callbacks of refunds.
+    pub refund: Option<String>,
+    /// The payment session; ignored.
+    #[serde(default)]
+    #[schemars(with = "Value")]
+    pub session: IgnoredAny,
+}

@@ -1,0 +1,99 @@
+//! What visitors see of activities.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::{
+    activity::{HumanCheck, Phase},
+    ids::{ActivityId, SkuId},
+    schema::Currency,
+    time::Millis,
+};
+
+/// A published activity in a list.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct ActivitySummary<'a> {
+    /// The id.
+    pub id: &'a ActivityId,
+    /// The title.
+    pub title: &'a str,
+    /// URL of a picture; may be empty.
+    pub image: &'a str,
+    /// The phase.
+    pub phase: Phase,
+    /// When reservations open.
+    pub starts_at: Millis,
+    /// When reservations end.
+    pub ends_at: Millis,
+    /// The server's clock.
+    pub server_time: Millis,
+}
+
+/// A published activity: its rules, and the stock left.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "Activity")]
+pub struct ActivityDocument<'a> {
+    /// Id, title, picture, phase and times.
+    #[serde(flatten)]
+    pub summary: ActivitySummary<'a>,
+    /// A paragraph of text.
+    pub description: &'a str,
+    /// Maximum live units of one SKU per user.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub per_user: i64,
+    /// Seconds that a buyer has to pay before the order expires.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub pay_timeout_seconds: i64,
+    /// Seconds by which starting a payment extends the hold, once.
+    #[schemars(range(min = 0, max = 86_400))]
+    pub pay_extension_seconds: i64,
+    /// The human check.
+    pub human_check: HumanCheck,
+    /// Maximum predicted wait in the queue, in seconds. Above it, reservations are refused.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub max_wait_seconds: i64,
+    /// Conditions that a user must meet.
+    pub eligibility: PublicEligibility,
+    /// The SKUs.
+    #[schemars(length(min = 1, max = 50))]
+    pub skus: Vec<SkuStock<'a>>,
+}
+
+/// The public part of an activity's conditions.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct PublicEligibility {
+    /// Only tokens with `member: true`.
+    pub members_only: bool,
+    /// The minimum `level` of a token.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub min_level: i64,
+    /// Only users on a list, which is not shown because it contains user ids.
+    pub invited_only: bool,
+}
+
+/// A SKU with its stock.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct SkuStock<'a> {
+    /// The SKU's id.
+    pub sku: &'a SkuId,
+    /// The product's name.
+    pub name: &'a str,
+    /// URL of a picture; may be empty.
+    pub image: &'a str,
+    /// Price of a unit, in minor units.
+    #[schemars(range(min = 1, max = 1_000_000_000_000_i64))]
+    pub price: i64,
+    /// Currency of the price.
+    #[schemars(with = "Currency")]
+    pub currency: &'a str,
+    /// Units on sale; -1 is unlimited.
+    #[schemars(range(min = -1))]
+    pub total: i64,
+    /// Units left at `as_of`; -1 is unlimited, null is not known.
+    #[schemars(range(min = -1))]
+    pub left: Option<i64>,
+    /// Redis's time when `left` was read; null if Redis is not available.
+    pub as_of: Option<Millis>,
+}

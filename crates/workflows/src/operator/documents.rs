@@ -1,0 +1,192 @@
+//! The response bodies for operators that combine what the ledger and Redis have.
+
+use std::collections::BTreeMap;
+
+use domain::{
+    activity::{ActivitySpec, ActivityState},
+    address::Address,
+    ids::{ActivityId, UserId},
+    order::{Order, OrderStatus},
+    time::Millis,
+};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
+
+use super::stats::ActivityStats;
+use crate::{
+    ledger::{
+        activities::Activity,
+        callback_outcomes::CallbackEffect,
+        events::{EventEndpoint, EventRecord},
+        orders::OrderRow,
+        payments::Callback,
+        refunds::Refund,
+    },
+    recovery::{rebuild::Progress, report::Report},
+};
+
+/// An activity as operators see it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ActivityForOperators")]
+pub struct ActivityDocument<'a> {
+    /// The id.
+    pub id: &'a ActivityId,
+    /// The state that operators set.
+    pub state: ActivityState,
+    /// Increases with every change.
+    #[schemars(range(min = 1))]
+    pub version: i64,
+    /// The spec.
+    #[serde(flatten)]
+    pub spec: &'a ActivitySpec,
+}
+
+impl<'a> From<&'a Activity> for ActivityDocument<'a> {
+    fn from(activity: &'a Activity) -> Self {
+        Self { id: &activity.id, state: activity.state, version: activity.version, spec: &activity.spec }
+    }
+}
+
+/// A changed activity whose gate is being rebuilt. Until that is done, nothing is sold.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RebuildingActivity<'a> {
+    /// The activity.
+    #[serde(flatten)]
+    pub activity: ActivityDocument<'a>,
+    /// How far the rebuild is.
+    pub rebuild: RunningRebuild,
+}
+
+/// A rebuild that is done.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Rebuilt {
+    /// Always `done`.
+    #[schemars(extend("const" = "done"))]
+    pub outcome: &'static str,
+    /// Orders restored.
+    #[schemars(range(min = 0))]
+    pub orders: i64,
+    /// The epoch that started.
+    #[schemars(range(min = 1))]
+    pub epoch: i64,
+}
+
+/// A rebuild that is not done.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RunningRebuild {
+    /// Always `running`.
+    #[schemars(extend("const" = "running"))]
+    pub outcome: &'static str,
+    /// How far it is.
+    #[serde(flatten)]
+    pub progress: Progress,
+}
+
+impl From<Progress> for RunningRebuild {
+    fn from(progress: Progress) -> Self {
+        Self { outcome: "running", progress }
+    }
+}
+
+/// The counters of an activity in Redis at one instant, and its orders in the ledger.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Stats {
+    /// Redis.
+    #[serde(flatten)]
+    pub redis: ActivityStats,
+    /// Number of orders in the ledger by status.
+    #[schemars(transform = counts_by::<OrderStatus>)]
+    pub orders: BTreeMap<String, i64>,
+}
+
+/// Describes an object whose members are named by `K` and count something.
+pub(super) fn counts_by<K: JsonSchema>(schema: &mut Schema) {
+    let mut generator = SchemaGenerator::default();
+    schema.insert("propertyNames".to_owned(), K::json_schema(&mut generator).to_value());
+    schema.insert("additionalProperties".to_owned(), serde_json::json!({ "type": "integer", "minimum": 0 }));
+}
+
+/// An order with its buyer and payment.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ExportedOrder<'a> {
+    /// The order.
+    #[serde(flatten)]
+    pub order: &'a Order,
+    /// The buyer.
+    pub user: &'a UserId,
+    /// The provider's id of the payment; null before it is paid.
+    pub payment: Option<&'a str>,
+    /// When the order last changed.
+    pub updated_at: Millis,
+}
+
+impl<'a> From<&'a OrderRow> for ExportedOrder<'a> {
+    fn from(row: &'a OrderRow) -> Self {
+        let payment = Some(row.payment.as_str()).filter(|payment| !payment.is_empty());
+        Self { order: &row.order, user: &row.order.user, payment, updated_at: row.updated_at }
+    }
+}
+
+/// All that the ledger has about an order.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct OrderDetails<'a> {
+    /// The order.
+    #[serde(flatten)]
+    pub order: ExportedOrder<'a>,
+    /// The delivery address in clear text; null if there is none, if it was erased, or if its key is gone. Reading it is
+    /// logged.
+    pub address: Option<Address>,
+    /// Payment callbacks for the order.
+    pub callbacks: Vec<Callback>,
+    /// Its refunds.
+    pub refunds: Vec<Refund>,
+    /// Its events.
+    pub events: Vec<EventRecord>,
+}
+
+/// A held callback that an operator resolved.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct ResolvedCallback {
+    /// The callback.
+    pub id: String,
+    /// What it did.
+    pub outcome: CallbackEffect,
+}
+
+/// The delivery of events to the shop.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Events {
+    /// The endpoint's state.
+    pub endpoint: EventEndpoint,
+    /// Number of events that wait for delivery.
+    #[schemars(range(min = 0))]
+    pub waiting: i64,
+    /// Events that failed for good.
+    pub failed: Vec<EventRecord>,
+}
+
+/// A sweep that ran.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SweepReport")]
+pub struct Swept<'a> {
+    /// Always true.
+    #[schemars(extend("const" = true))]
+    pub swept: bool,
+    /// What it did.
+    #[serde(flatten)]
+    pub report: &'a Report,
+    /// How long it took, in milliseconds.
+    #[schemars(range(min = 0))]
+    pub duration_ms: i64,
+}
+
+/// A sweep that did not run.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct NotSwept {
+    /// Always false.
+    #[schemars(extend("const" = false))]
+    pub swept: bool,
+    /// Why.
+    pub because: &'static str,
+}

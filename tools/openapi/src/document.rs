@@ -1,0 +1,163 @@
+//! Puts the document together.
+
+use anyhow::Result;
+use domain::{order::OrderStatus, problem::Code, schema::EventType};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    components::{components, path_parameter, reference},
+    foreign,
+    operations::operations,
+    schemas::Schemas,
+};
+
+/// The document as text.
+///
+/// # Errors
+/// Never: the document has text for names only.
+pub fn text() -> Result<String> {
+    Ok(serde_json::to_string_pretty(&document())? + "\n")
+}
+
+fn document() -> Value {
+    let mut schemas = Schemas::new();
+    let operations = operations(&mut schemas);
+    let mut paths = Map::new();
+    for operation in &operations {
+        let item = paths.entry(operation.path()).or_insert_with(|| json!({}));
+        item[operation.method().as_str().to_lowercase()] = operation.to_json();
+        let parameters: Vec<Value> = operation.path_parameters().map(path_parameter).collect();
+        if !parameters.is_empty() {
+            item["parameters"] = parameters.into();
+        }
+    }
+    let mut codes = vec![Code::MethodNotAllowed];
+    codes.extend(operations.iter().flat_map(|operation| operation.components()));
+    let webhooks: Map<String, Value> = OrderStatus::ALL
+        .into_iter()
+        .filter(|status| *status != OrderStatus::Queued)
+        .map(|status| (format!("order.{}", status.as_str()), webhook(&mut schemas, status)))
+        .collect();
+    let mut components = components(&mut schemas, &codes);
+    let mut schemas = schemas.into_components();
+    schemas.append(&mut foreign::components());
+    components.insert("schemas".to_owned(), schemas.into());
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Stampede",
+            "version": env!("CARGO_PKG_VERSION"),
+            "summary": "A flash sale: gate, ticket, reserve, poll, pay.",
+            "description": "Times are RFC 3339 in UTC, money is in minor units. A body is JSON of at most 16 KiB; unknown members are ignored. Every response has `content-length` and `x-request-id`, every error is a problem document (RFC 9457) with a stable `code`, and every 429 and 503 has `Retry-After`. A route for `GET` takes `HEAD`; a method that a path does not have is `405` with `Allow`.",
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+        },
+        "servers": [{ "url": "/" }],
+        "tags": [
+            { "name": "sales", "description": "What visitors see." },
+            { "name": "buying", "description": "From the human check to the reservation." },
+            { "name": "orders", "description": "Polling, paying, cancelling, refunds." },
+            { "name": "providers", "description": "Callbacks of payment providers." },
+            { "name": "operation", "description": "For the cron job." },
+            { "name": "admin", "description": "For operators." },
+            { "name": "health", "description": "For probes and Prometheus." },
+            { "name": "events", "description": "What the shop receives." },
+        ],
+        "paths": paths,
+        "webhooks": webhooks,
+        "components": components,
+    })
+}
+
+/// The event for an order that reached a status.
+fn webhook(schemas: &mut Schemas, status: OrderStatus) -> Value {
+    let (id, summary) = match status {
+        OrderStatus::Queued => ("onQueued", "An order is queued"),
+        OrderStatus::PendingPayment => ("onPendingPayment", "An order waits for payment"),
+        OrderStatus::Paid => ("onPaid", "An order is paid"),
+        OrderStatus::Cancelled => ("onCancelled", "An order is cancelled"),
+        OrderStatus::Expired => ("onExpired", "An order is expired"),
+        OrderStatus::Failed => ("onFailed", "An order is failed"),
+        OrderStatus::Refunding => ("onRefunding", "An order is refunding"),
+        OrderStatus::Refunded => ("onRefunded", "An order is refunded"),
+    };
+    let kind = schemas.response::<EventType>();
+    let mut timestamp = schemas.response::<domain::time::Millis>();
+    timestamp["description"] = "When the order reached the status.".into();
+    let schema = json!({
+        "type": "object",
+        "required": ["type", "timestamp", "data"],
+        "properties": {
+            "type": { "allOf": [kind, { "const": format!("order.{}", status.as_str()) }] },
+            "timestamp": timestamp,
+            "data": schemas.order_with_status(status),
+        },
+    });
+    json!({
+        "post": {
+            "operationId": id,
+            "tags": ["events"],
+            "summary": summary,
+            "security": [],
+            "parameters": [
+                reference("parameters", "EventId"),
+                reference("parameters", "EventTimestamp"),
+                reference("parameters", "WebhookSignature"),
+            ],
+            "requestBody": { "required": true, "content": { "application/json": { "schema": schema } } },
+            "responses": {
+                "2XX": { "description": "Received: the event is not sent again." },
+                "410": { "description": "The endpoint is gone: nothing is sent until an operator enables it." },
+                "429": {
+                    "description": "Fewer events are sent at once, and none before `Retry-After`. The same holds for 502 and 504."
+                },
+                "default": {
+                    "description": "Sent again after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h; then the event has failed. Redirects are not followed."
+                },
+            },
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use domain::routes::TABLES;
+
+    use super::*;
+
+    #[test]
+    fn every_route_of_the_api_is_documented_once() {
+        let mut documented = BTreeSet::new();
+        for operation in operations(&mut Schemas::new()) {
+            let route = (operation.path(), operation.method().to_string());
+            assert!(documented.insert(route.clone()), "{route:?} is there twice");
+        }
+        let routes = TABLES.iter().filter(|(function, _)| !["sandbox", "static-files"].contains(function));
+        let braces = |segment: &str| segment.strip_prefix(':').map_or(segment.to_owned(), |name| format!("{{{name}}}"));
+        let path = |pattern: &str| pattern.split('/').map(braces).collect::<Vec<_>>().join("/");
+        let routes = routes.flat_map(|(_, routes)| routes.iter());
+        assert_eq!(documented, routes.map(|route| (path(route.pattern), route.method.to_string())).collect());
+    }
+
+    #[test]
+    fn every_reference_leads_to_a_component_and_no_description_names_a_rust_item() {
+        let document = document();
+        let mut nodes = vec![&document];
+        while let Some(node) = nodes.pop() {
+            match node {
+                Value::Array(items) => nodes.extend(items),
+                Value::Object(members) => {
+                    if let Some(target) = members.get("$ref").and_then(Value::as_str) {
+                        assert!(document.pointer(&target[1..]).is_some(), "{target} does not exist");
+                    }
+                    if let Some(text) = members.get("description").and_then(Value::as_str) {
+                        assert!(!text.contains("[`") && !text.contains("::"), "{text}");
+                    }
+                    nodes.extend(members.values());
+                }
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What buyers and payment providers call.
+
+use domain::{
+    api::{
+        admission::{CaptchaChallenge, ChallengeOptions, Reservation, Solution, TicketDocument},
+        orders::{CheckedOut, Checkout as CheckoutBody, PaymentCallback as CallbackBody},
+    },
+    human_check::v1,
+    ids::OrderNo,
+    order::Order,
+    problem::Code,
+    routes::{Admission, Checkout, OrderStatus, PaymentCallback, Reserve},
+};
+use serde_json::{Value, json};
+
+use crate::{components::reference, operation::Operation, schemas::Schemas};
+
+pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
+    let mut operations = buying(schemas);
+    operations.append(&mut orders(schemas));
+    operations.append(&mut callbacks(schemas));
+    operations
+}
+
+fn buying(schemas: &mut Schemas) -> Vec<Operation> {
+    const REFUSED_VISITOR: [Code; 6] =
+        [Code::NotOpen, Code::NotEligible, Code::Banned, Code::NotFound, Code::Ended, Code::Overloaded];
+    let challenge = json!({
+        "oneOf": [
+            reference("schemas", "AltchaChallenge"),
+            schemas.response::<v1::Challenge>(),
+            schemas.response::<CaptchaChallenge>(),
+        ],
+    });
+    vec![
+        Operation::new(Admission::Challenge, "askChallenge", "A human check to solve")
+            .tag("buying")
+            .describe("`not_found` if the sale asks for no check.")
+            .secured_by("jwt")
+            .limited()
+            .body(false, schemas.request::<ChallengeOptions>())
+            .returns(200, "The challenge, for this user and sale. It lasts for 5 minutes and one ticket.", challenge)
+            .refuses(&REFUSED_VISITOR),
+        Operation::new(Admission::Ticket, "issueTicket", "A ticket, from 30 minutes before the start")
+            .tag("buying")
+            .secured_by("jwt")
+            .limited()
+            .body(false, schemas.request::<Solution>())
+            .returns(201, "The ticket.", schemas.response::<TicketDocument>())
+            .refuses(&REFUSED_VISITOR)
+            .refuses(&[Code::HumanCheckRequired, Code::HumanCheckFailed]),
+        Operation::new(Reserve::Order, "reserve", "Reserve units")
+            .tag("buying")
+            .describe(
+                "The ticket in the body authenticates the user, and is the idempotency key: with the same SKU and \
+                 quantity the first response is repeated, with others it is `ticket_conflict`. A refused request does \
+                 not use the ticket.",
+            )
+            .limited()
+            .body(true, schemas.request::<Reservation>())
+            .returns_with(
+                202,
+                "The order as it was when it was reserved. It can be polled from now on.",
+                &[("location", "Location"), ("retry-after", "RetryAfter")],
+                Some(("application/json", schemas.response::<Order>())),
+            )
+            .refuses(&[Code::TicketInvalid, Code::NotOpen, Code::StartKeyInvalid, Code::Banned, Code::NotFound])
+            .refuses(&[Code::LimitReached, Code::SoldOut, Code::Ended, Code::TicketConflict])
+            .refuses(&[Code::Paused, Code::Overloaded]),
+    ]
+}
+
+fn orders(schemas: &mut Schemas) -> Vec<Operation> {
+    let etag = json!({
+        "name": "if-none-match", "in": "header", "description": "The `ETag` of the caller's copy.",
+        "schema": { "type": "string", "examples": ["\"00aa11bb22cc33dd\""] },
+    });
+    let polled = [("etag", "ETag"), ("retry-after", "PollAfter")];
+    vec![
+        Operation::new(OrderStatus::List, "listOrders", "The caller's orders, newest first")
+            .tag("orders")
+            .secured_by("jwt")
+            .query(
+                "before",
+                "Only orders older than this one: the last of the previous page.",
+                schemas.request::<OrderNo>(),
+            )
+            .query("limit", "Maximum number of orders.", limit(100, 20))
+            .returns(200, "A page of orders.", page(schemas.response::<Order>(), 100)),
+        Operation::new(OrderStatus::Order, "getOrder", "An order, for its buyer")
+            .tag("orders")
+            .describe("With the ticket that made the order, which costs least, or with a sign-in token.")
+            .secured_by("jwt")
+            .secured_by("ticket")
+            .parameter(etag)
+            .returns_with(200, "The order.", &polled, Some(("application/json", schemas.response::<Order>())))
+            .returns_with(304, "The order is as the caller's copy.", &polled, None)
+            .refuses(&[Code::TicketInvalid, Code::NotFound]),
+        Operation::new(Checkout::Pay, "checkout", "Give an address and start paying")
+            .tag("orders")
+            .secured_by("jwt")
+            .body(true, schemas.request::<CheckoutBody>())
+            .returns(
+                200,
+                "The payment page and the deadline. A repeated request returns the same session.",
+                schemas.response::<CheckedOut<'_>>(),
+            )
+            .refuses(&[Code::NotFound, Code::StateConflict]),
+        Operation::new(Checkout::Cancel, "cancel", "Cancel an order that waits for payment, before its deadline")
+            .tag("orders")
+            .secured_by("jwt")
+            .returns(200, "The cancelled order; its units are on sale again.", schemas.response::<Order>())
+            .refuses(&[Code::NotFound, Code::StateConflict]),
+        Operation::new(Checkout::Refund, "requestRefund", "Ask for a refund of a paid order")
+            .tag("orders")
+            .secured_by("jwt")
+            .returns(202, "The order, refunding until the provider confirms.", schemas.response::<Order>())
+            .refuses(&[Code::NotFound, Code::StateConflict]),
+    ]
+}
+
+fn callbacks(schemas: &mut Schemas) -> Vec<Operation> {
+    let stripe_signature = json!({
+        "name": "stripe-signature", "in": "header", "required": true,
+        "description": "`t=<seconds since 1970>,v1=<hexadecimal HMAC-SHA256>`, the time at most 300 seconds off.",
+        "schema": { "type": "string", "examples": ["t=1795266138,v1=00"] },
+    });
+    let callback = json!({ "oneOf": [schemas.request::<CallbackBody>(), reference("schemas", "OtherCallback")] });
+    vec![
+        Operation::new(PaymentCallback::Standard, "takePaymentEvent", "A provider's callback, as Standard Webhooks")
+            .tag("providers")
+            .parameter(reference("parameters", "WebhookId"))
+            .parameter(reference("parameters", "WebhookTimestamp"))
+            .parameter(reference("parameters", "WebhookSignature"))
+            .body(true, callback)
+            .returns_with(
+                204,
+                "Accepted. A repeated message changes nothing; one of an unknown order or a wrong amount is held for an \
+                 operator.",
+                &[],
+                None,
+            )
+            .refuses(&[Code::SignatureInvalid]),
+        Operation::new(PaymentCallback::Stripe, "takeStripeEvent", "Stripe's callback")
+            .tag("providers")
+            .parameter(stripe_signature)
+            .body(true, reference("schemas", "StripeEvent"))
+            .returns_with(204, "Accepted.", &[], None)
+            .refuses(&[Code::SignatureInvalid]),
+    ]
+}
+
+/// The schema of a page's maximum length.
+pub fn limit(maximum: i64, default: i64) -> Value {
+    json!({ "type": "integer", "format": "int64", "minimum": 1, "maximum": maximum, "default": default })
+}
+
+/// The schema of a page.
+pub fn page(item: Value, maximum: i64) -> Value {
+    json!({ "type": "array", "items": item, "maxItems": maximum })
+}

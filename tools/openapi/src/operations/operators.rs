@@ -1,0 +1,185 @@
+//! What operators call.
+
+use domain::{
+    activity::{ActivitySpec, Sku},
+    api::operators::{
+        Ban, Banned, EventsReplayed, ReplayEvents, Requeued, Restock, Shedding, SheddingChanged, Strikes,
+    },
+    ids::OrderNo,
+    problem::Code,
+    routes::Admin,
+};
+use serde_json::json;
+use workflows::{
+    ledger::{events::EventEndpoint, payments::Callback, refunds::Refund},
+    operator::{
+        audit::Audit,
+        documents::{
+            ActivityDocument, Events, ExportedOrder, OrderDetails, Rebuilt, ResolvedCallback, RunningRebuild, Stats,
+        },
+    },
+    queue::dead_letters::DeadLetter,
+};
+
+use super::buyers::{limit, page};
+use crate::{operation::Operation, schemas::Schemas};
+
+pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
+    let mut operations = activities(schemas);
+    operations.append(&mut orders(schemas));
+    operations.append(&mut events(schemas));
+    operations.append(&mut users(schemas));
+    operations
+}
+
+fn admin(endpoint: Admin, id: &'static str, summary: &'static str) -> Operation {
+    Operation::new(endpoint, id, summary).tag("admin").secured_by("adminToken")
+}
+
+fn activities(schemas: &mut Schemas) -> Vec<Operation> {
+    let activity = schemas.response::<ActivityDocument<'_>>();
+    // Every change of a sale whose gate is gone rebuilds it.
+    let change = |endpoint, id, summary| {
+        admin(endpoint, id, summary)
+            .returns(200, "The sale.", activity.clone())
+            .returns_component(202, "Rebuilding")
+            .refuses(&[Code::StateConflict])
+    };
+    let transition = |endpoint, id, summary| change(endpoint, id, summary).refuses(&[Code::NotFound]);
+    let if_match = json!({
+        "name": "If-Match", "in": "header",
+        "description": "The sale's `version` as it was read, in quotes, `\"0\"` for none: if it differs by now, nothing changes (`state_conflict`).",
+        "schema": { "type": "string", "pattern": "^\"[0-9]{1,18}\"$" },
+    });
+    let epoch = json!({ "type": "integer", "format": "int64", "minimum": 1 });
+    vec![
+        admin(Admin::ListActivities, "adminListSales", "All sales, drafts included")
+            .returns(200, "The sales.", schemas.response::<Vec<ActivityDocument<'_>>>()),
+        admin(Admin::GetActivity, "adminGetSale", "A sale")
+            .returns(200, "The sale.", activity.clone())
+            .refuses(&[Code::NotFound]),
+        change(
+            Admin::PutActivity,
+            "adminPutSale",
+            "Create a sale, replace a draft, or change a published sale where that is safe",
+        )
+        .describe("A total is never less than what is held and sold, and a published sale keeps its SKUs.")
+        .parameter(if_match)
+        .body(true, schemas.request::<ActivitySpec>()),
+        transition(Admin::Publish, "adminPublish", "Publish a sale: gate and stock are loaded"),
+        transition(Admin::Pause, "adminPause", "Pause a sale"),
+        transition(Admin::Resume, "adminResume", "Resume a paused sale"),
+        transition(Admin::Close, "adminClose", "Close a sale permanently"),
+        transition(
+            Admin::RotateStartKey,
+            "adminRotateStartKey",
+            "Make a new start key: the old one is refused from now on",
+        ),
+        admin(Admin::Restock, "adminRestock", "Add units, or take unsold ones away")
+            .body(true, schemas.request::<Restock>())
+            .returns(200, "The SKU.", schemas.response::<Sku>())
+            .returns_component(202, "Rebuilding")
+            .refuses(&[Code::NotFound, Code::StateConflict]),
+        admin(Admin::Stats, "adminStats", "Live statistics")
+            .returns(200, "The statistics.", schemas.response::<Stats>())
+            .refuses(&[Code::NotFound]),
+        admin(Admin::Audit, "adminAudit", "The invariants, Redis against the ledger")
+            .returns(200, "The audit.", schemas.response::<Audit>())
+            .refuses(&[Code::NotFound]),
+        admin(Admin::ListOrders, "adminListOrders", "The orders of a sale in the ledger, oldest first, for an export")
+            .query("after", "Only orders after this one: the last of the previous page.", schemas.request::<OrderNo>())
+            .query("limit", "Maximum number of orders.", limit(1_000, 1_000))
+            .returns(200, "A page of orders.", page(schemas.response::<ExportedOrder<'_>>(), 1_000))
+            .refuses(&[Code::NotFound]),
+        admin(Admin::Rebuild, "adminRebuild", "Rebuild Redis from the ledger, while the sale is paused or closed")
+            .describe(
+                "A call works for 5 s and answers `202` if there is more to do: repeat it with the `epoch` of that \
+                 answer until it answers `200`. Sweeps continue a rebuild that no call continues for 10 s.",
+            )
+            .query(
+                "epoch",
+                "The epoch of the rebuild to continue, as the last call returned it. Without it, a rebuild that is done \
+                 by then starts again.",
+                epoch,
+            )
+            .returns(200, "Done.", schemas.response::<Rebuilt>())
+            .returns(202, "Not done yet.", schemas.response::<RunningRebuild>())
+            .refuses(&[Code::NotFound, Code::StateConflict]),
+    ]
+}
+
+fn orders(schemas: &mut Schemas) -> Vec<Operation> {
+    let letter = json!({ "type": "string", "maxLength": 100, "pattern": "^[A-Za-z0-9.-]*$" });
+    let resolved = schemas.response::<ResolvedCallback>();
+    let resolve = |endpoint, id, summary| {
+        admin(endpoint, id, summary).returns(200, "Done.", resolved.clone()).refuses(&[Code::NotFound])
+    };
+    vec![
+        admin(
+            Admin::ListDeadLetters,
+            "adminListDeadLetters",
+            "Messages that could not be written: first those that wait for an operator, the newest first of each",
+        )
+        .query("before", "Only letters after this one: the last of the previous page.", letter)
+        .query("limit", "Maximum number of letters.", limit(200, 200))
+        .returns(200, "A page of letters.", page(schemas.response::<DeadLetter>(), 200)),
+        admin(Admin::ReplayDeadLetter, "adminReplayDeadLetter", "Put a dead letter back into the queue")
+            .returns(202, "It is queued.", schemas.response::<Requeued>())
+            .refuses(&[Code::NotFound, Code::StateConflict]),
+        admin(Admin::GetOrder, "adminGetOrder", "An order with its buyer, address, callbacks, refunds and events")
+            .returns(200, "The order.", schemas.response::<OrderDetails<'_>>())
+            .refuses(&[Code::NotFound]),
+        admin(Admin::ListCallbacks, "adminListCallbacks", "Payment callbacks that wait for an operator, newest first")
+            .returns(200, "The callbacks.", schemas.response::<Vec<Callback>>()),
+        resolve(Admin::ReplayCallback, "adminReplayCallback", "Apply a held callback again"),
+        resolve(Admin::RefundCallback, "adminRefundCallback", "Refund the payment of a held callback")
+            .refuses(&[Code::StateConflict]),
+        resolve(Admin::DismissCallback, "adminDismissCallback", "Dismiss a held callback"),
+        admin(Admin::ListRefunds, "adminListRefunds", "Refunds that no provider has confirmed, most attempts first")
+            .returns(200, "The refunds.", schemas.response::<Vec<Refund>>()),
+    ]
+}
+
+fn events(schemas: &mut Schemas) -> Vec<Operation> {
+    vec![
+        admin(Admin::ListEvents, "adminListEvents", "The endpoint of events, how many wait, and those that failed")
+            .returns(200, "The events.", schemas.response::<Events>()),
+        admin(Admin::ReplayEvents, "adminReplayEvents", "Send the events of an order again, or all that failed")
+            .body(false, schemas.request::<ReplayEvents>())
+            .returns(202, "How many are due again.", schemas.response::<EventsReplayed>()),
+        admin(Admin::EnableEvents, "adminEnableEvents", "Resume delivery to an endpoint that was gone or busy")
+            .returns(200, "The endpoint.", schemas.response::<EventEndpoint>()),
+    ]
+}
+
+fn users(schemas: &mut Schemas) -> Vec<Operation> {
+    let (ban, banned) = (schemas.request::<Ban>(), schemas.response::<Banned>());
+    let set = |endpoint, id, summary| {
+        admin(endpoint, id, summary).body(true, ban.clone()).returns(200, "The ban.", banned.clone())
+    };
+    let lift = |endpoint, id, summary| {
+        admin(endpoint, id, summary).returns_with(204, "There is none now.", &[], None).refuses(&[Code::InvalidRequest])
+    };
+    vec![
+        set(Admin::BanUser, "adminBanUser", "Ban a user from every sale"),
+        lift(Admin::LiftUserBan, "adminUnbanUser", "Lift the ban of a user"),
+        set(Admin::BanAddress, "adminBanIp", "Ban an address from every sale"),
+        lift(Admin::LiftAddressBan, "adminUnbanIp", "Lift the ban of an address"),
+        admin(Admin::GetStrikes, "adminGetStrikes", "Orders that a user left unpaid")
+            .returns(200, "The strikes.", schemas.response::<Strikes>())
+            .refuses(&[Code::InvalidRequest]),
+        lift(Admin::ClearStrikes, "adminForgive", "Clear a user's strikes"),
+        admin(Admin::GetShedding, "adminIsShed", "Whether load is shed").returns(
+            200,
+            "The switch.",
+            schemas.response::<Shedding>(),
+        ),
+        admin(
+            Admin::PutShedding,
+            "adminShed",
+            "Shed load: only paying, cancelling and polling are served while it is on",
+        )
+        .body(true, schemas.request::<Shedding>())
+        .returns(200, "Done.", schemas.response::<SheddingChanged>()),
+    ]
+}

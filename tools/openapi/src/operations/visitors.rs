@@ -1,0 +1,66 @@
+//! What visitors, probes and the cron job call.
+
+use domain::{
+    api::{
+        Live, Ready,
+        visitors::{ActivityDocument, ActivitySummary},
+    },
+    gate::GateDocument,
+    problem::Code,
+    routes::{Activity, Admin, ExpirySweeper},
+};
+use serde_json::json;
+use workflows::operator::documents::{NotSwept, Swept};
+
+use crate::{operation::Operation, schemas::Schemas};
+
+pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
+    let script = json!({ "type": "string", "pattern": "^globalThis\\.stampedeGate = " });
+    let metrics = json!({ "type": "string", "pattern": "^#" });
+    let sweep = json!({ "oneOf": [schemas.response::<Swept<'_>>(), schemas.response::<NotSwept>()] });
+    vec![
+        Operation::new(Activity::List, "listActivities", "The published sales, newest start first")
+            .tag("sales")
+            .returns(200, "The sales; cacheable for a second.", schemas.response::<Vec<ActivitySummary<'_>>>()),
+        Operation::new(Activity::Info, "getActivity", "A sale, its rules, and what is left")
+            .tag("sales")
+            .returns(200, "The sale; cacheable for a second.", schemas.response::<ActivityDocument<'_>>())
+            .refuses(&[Code::NotFound, Code::Ended]),
+        Operation::new(Activity::GateJson, "getGate", "Whether the sale is open, what is sold out, and the start key")
+            .tag("sales")
+            .returns(200, "The gate; cacheable for a second.", schemas.response::<GateDocument>())
+            .refuses(&[Code::NotFound, Code::Ended]),
+        Operation::new(Activity::GateScript, "getGateScript", "The gate as a script")
+            .tag("sales")
+            .returns_with(
+                200,
+                "Sets `globalThis.stampedeGate` to the gate; cacheable for a second.",
+                &[],
+                Some(("text/javascript", script)),
+            )
+            .refuses(&[Code::NotFound, Code::Ended]),
+        Operation::new(Admin::Live, "health", "Whether the instance handles requests")
+            .tag("health")
+            .returns(200, "It does.", schemas.response::<Live>())
+            .never(Code::NotReady)
+            .never(Code::Internal),
+        Operation::new(Admin::Ready, "ready", "Whether the app is ready: every store by name").tag("health").returns(
+            200,
+            "It is.",
+            schemas.response::<Ready>(),
+        ),
+        Operation::new(
+            Admin::Metrics,
+            "metrics",
+            "Metrics for Prometheus; `stampede_store_up` says which store is unavailable, and its metrics are missing",
+        )
+        .tag("health")
+        .returns_with(200, "Text format 0.0.4.", &[], Some(("text/plain", metrics)))
+        .never(Code::NotReady),
+        Operation::new(ExpirySweeper::Sweep, "sweep", "Finish what time or a crash left behind")
+            .tag("operation")
+            .describe("Call it every few seconds. It works for about 10 seconds at most.")
+            .secured_by("cronToken")
+            .returns(200, "What it did; nothing, while another sweeper is at work.", sweep),
+    ]
+}

@@ -1,0 +1,69 @@
+//! Schemas of the bodies, derived from their types.
+
+use domain::order::OrderStatus;
+use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+
+/// Generates schemas, and collects those that have a name. A type may have other members in a request than in a
+/// response, where every member is present.
+pub struct Schemas {
+    requests: SchemaGenerator,
+    responses: SchemaGenerator,
+}
+
+impl Schemas {
+    pub fn new() -> Self {
+        let settings = SchemaSettings::draft2020_12().with(|settings| {
+            settings.definitions_path = "/components/schemas".into();
+            settings.meta_schema = None;
+        });
+        Self {
+            requests: settings.clone().for_deserialize().into_generator(),
+            responses: settings.for_serialize().into_generator(),
+        }
+    }
+
+    /// The schema of a request body.
+    pub fn request<T: JsonSchema>(&mut self) -> Value {
+        self.requests.subschema_for::<T>().to_value()
+    }
+
+    /// The schema of a response body.
+    pub fn response<T: JsonSchema>(&mut self) -> Value {
+        let mut schema = self.responses.subschema_for::<T>().to_value();
+        remove_defaults(&mut schema);
+        schema
+    }
+
+    /// The schema of an order that has this status.
+    pub fn order_with_status(&mut self, status: OrderStatus) -> Value {
+        let order = self.response::<domain::order::Order>();
+        json!({ "allOf": [order, { "properties": { "status": { "const": status } } }] })
+    }
+
+    /// Returns the named schemas.
+    ///
+    /// # Panics
+    /// If a type has one name and two schemas: give one of them another name, or mark it `inline`.
+    pub fn into_components(mut self) -> Map<String, Value> {
+        let mut components = self.responses.take_definitions(true);
+        components.values_mut().for_each(remove_defaults);
+        for (name, schema) in self.requests.take_definitions(true) {
+            let known = components.entry(name.clone()).or_insert_with(|| schema.clone());
+            assert!(*known == schema, "{name} differs in requests and responses:\n{schema}\n{known}");
+        }
+        components
+    }
+}
+
+/// Members of a response are present, so that they have no defaults.
+fn remove_defaults(schema: &mut Value) {
+    match schema {
+        Value::Array(items) => items.iter_mut().for_each(remove_defaults),
+        Value::Object(members) => {
+            members.remove("default");
+            members.values_mut().for_each(remove_defaults);
+        }
+        _ => {}
+    }
+}
