@@ -30,44 +30,11 @@ struct Trigger {
 #[derive(Debug, Deserialize)]
 struct Component {
     build: Option<Build>,
-    #[serde(default)]
-    files: Vec<toml::Value>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Build {
-    command: Commands,
-    #[serde(default)]
-    watch: Vec<String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Commands {
-    One(String),
-    Many(Vec<String>),
-}
-
-/// The commands that build the app.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct BuildPlan {
-    /// Packages to build with one `cargo build --release --target wasm32-wasip2`.
-    pub packages: Vec<String>,
-    /// All other commands.
-    pub steps: Vec<BuildStep>,
-}
-
-/// A build command that is not Cargo's. It runs only if its inputs have changed; Cargo tracks changes itself.
-#[derive(Debug, PartialEq, Eq)]
-pub struct BuildStep {
-    /// The component that the command belongs to.
-    pub component: String,
-    /// The command line, for a shell.
-    pub command: String,
-    /// Globs of the command's inputs; empty if unknown.
-    pub watch: Vec<String>,
-    /// Directories that the component serves files from.
-    pub files: Vec<String>,
+    command: String,
 }
 
 impl Manifest {
@@ -100,51 +67,25 @@ impl Manifest {
         self.triggers.get("redis").into_iter().flatten().filter_map(|trigger| trigger.channel.as_deref())
     }
 
-    /// Collects the build commands. Cargo's commands are merged into one, because each call of Cargo has a start-up
-    /// cost.
-    #[must_use]
-    pub fn plan(&self) -> BuildPlan {
-        let mut plan = BuildPlan::default();
-        for (id, component) in &self.components {
-            let Some(build) = &component.build else { continue };
-            let commands = match &build.command {
-                Commands::One(command) => std::slice::from_ref(command),
-                Commands::Many(commands) => commands,
-            };
-            for command in commands.iter().flat_map(|command| command.split("&&")).map(str::trim) {
-                match cargo_package(command) {
-                    Some(package) => plan.packages.push(package.to_owned()),
-                    None => plan.steps.push(BuildStep {
-                        component: id.clone(),
-                        command: command.to_owned(),
-                        watch: build.watch.clone(),
-                        files: component.files.iter().filter_map(source_path).collect(),
-                    }),
-                }
+    /// The packages to build with one `cargo build --release --target wasm32-wasip2`, because each call of Cargo has a
+    /// start-up cost, and all other build commands.
+    pub fn build_plan(&self) -> (Vec<String>, Vec<String>) {
+        let (mut packages, mut others) = (vec![], vec![]);
+        let builds = self.components.values().filter_map(|component| component.build.as_ref());
+        for command in builds.flat_map(|build| build.command.split("&&")).map(str::trim) {
+            match cargo_package(command) {
+                Some(package) => packages.push(package.to_owned()),
+                None => others.push(command.to_owned()),
             }
         }
-        plan
+        (packages, others)
     }
 }
 
-/// The package of `cargo build -p <package> --target wasm32-wasip2 --release`, with the arguments in any order; `None`
-/// for any other command.
+/// The package of `cargo build -p <package> --target wasm32-wasip2 --release`; `None` for any other command.
 fn cargo_package(command: &str) -> Option<&str> {
-    let mut words = command.strip_prefix("cargo build ")?.split_whitespace();
-    let (mut package, mut target, mut release) = (None, false, false);
-    while let Some(word) = words.next() {
-        match word {
-            "-p" | "--package" => package = words.next(),
-            "--target" => target = words.next() == Some(TARGET),
-            "--release" => release = true,
-            _ => return None,
-        }
-    }
-    package.filter(|_| target && release)
-}
-
-fn source_path(file: &toml::Value) -> Option<String> {
-    file.get("source").unwrap_or(file).as_str().map(str::to_owned)
+    let package = command.strip_prefix("cargo build -p ")?.strip_suffix(" --target wasm32-wasip2 --release")?;
+    Some(package).filter(|package| !package.contains(' '))
 }
 
 #[cfg(test)]
@@ -165,26 +106,18 @@ mod tests {
     fn cargo_builds_are_merged_and_other_commands_kept() {
         let manifest: Manifest = toml::from_str(
             r#"
-            spin_manifest_version = 2
-            [component.admin]
-            source = "target/wasm32-wasip2/release/admin.wasm"
             [component.admin.build]
             command = "cargo build -p admin --target wasm32-wasip2 --release"
-            [component.static-files]
-            files = [{ source = "target/static", destination = "/" }]
             [component.static-files.build]
-            command = ["scripts/assets", "cargo build --release --target wasm32-wasip2 -p static-files"]
-            watch = ["static/**/*"]
+            command = "scripts/assets && cargo build -p static-files --target wasm32-wasip2 --release"
             [component.odd.build]
             command = "cargo build -p odd --target wasm32-wasip2 --release --features more"
             [component.bare]
             "#,
         )
         .expect("a manifest");
-        let plan = manifest.plan();
-        assert_eq!(plan.packages, ["admin", "static-files"]);
-        let [odd, assets] = &plan.steps[..] else { panic!("{plan:?}") };
-        assert_eq!(odd.component, "odd");
-        assert_eq!((assets.command.as_str(), &assets.files[..]), ("scripts/assets", &["target/static".to_owned()][..]));
+        let (packages, others) = manifest.build_plan();
+        assert_eq!(packages, ["admin", "static-files"]);
+        assert_eq!(others, ["cargo build -p odd --target wasm32-wasip2 --release --features more", "scripts/assets"]);
     }
 }
