@@ -5,8 +5,9 @@
 
 use std::{fs, path::PathBuf};
 
-use dev::{temp_dir::TempDir, test_stack::TestStack};
+use dev::test_stack::TestStack;
 use serde_json::json;
+use tempfile::TempDir;
 use time::OffsetDateTime;
 
 use support::{Buyer, Claims, TestActivity, TestApp, activity::single_sku, eventually};

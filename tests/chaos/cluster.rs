@@ -12,9 +12,9 @@ use dev::{
     ports,
     postgres::Postgres,
     root,
-    temp_dir::TempDir,
     test_stack::TestStack,
 };
+use tempfile::TempDir;
 
 use support::{HttpClient, TestApp};
 

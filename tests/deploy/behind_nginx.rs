@@ -1,8 +1,9 @@
 //! The real app behind nginx with one trusted hop: pages, an order and its payment, address limits (B4, G9).
 
-use dev::{nginx::Nginx, root, temp_dir::TempDir};
+use dev::{nginx::Nginx, root};
 use reqwest::Method;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use support::{HttpClient, TestApp, activity::single_sku};
 

@@ -5,7 +5,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use dev::{nginx::Nginx, root, temp_dir::TempDir};
+use dev::{nginx::Nginx, root};
+use tempfile::TempDir;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},

@@ -20,11 +20,11 @@ use dev::{
     process::Process,
     redis::Redis,
     root,
-    temp_dir::TempDir,
     variables::Variables,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use support::{Claims, HttpClient, activity::activity_spec, eventually};
 

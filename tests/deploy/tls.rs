@@ -6,8 +6,9 @@ use std::{
     process::{Command, Stdio},
 };
 
-use dev::{nginx::Nginx, root, temp_dir::TempDir};
+use dev::{nginx::Nginx, root};
 use reqwest::{Client, redirect::Policy};
+use tempfile::TempDir;
 
 use crate::fake_app::FakeApp;
 

@@ -9,11 +9,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use dev::{postgres::Postgres, temp_dir::TempDir, test_stack::TestStack};
+use dev::{postgres::Postgres, test_stack::TestStack};
 use futures::{StreamExt, future::join_all, stream};
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use support::{Buyer, Response, TestApp, activity::single_sku, eventually};
 

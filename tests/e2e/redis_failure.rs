@@ -8,11 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use dev::{manifest::Manifest, ports, proxy::Proxy, redis::Redis, temp_dir::TempDir, test_stack::TestStack};
+use dev::{manifest::Manifest, ports, proxy::Proxy, redis::Redis, test_stack::TestStack};
 use futures::future::join_all;
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use support::{Buyer, Response, TestActivity, TestApp, activity::single_sku, eventually};
 

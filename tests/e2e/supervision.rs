@@ -14,7 +14,6 @@ use dev::{
     ports,
     process::Process,
     root,
-    temp_dir::TempDir,
     variables::Variables,
 };
 use nix::{
@@ -23,6 +22,7 @@ use nix::{
 };
 use reqwest::Method;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use support::{Claims, HttpClient, activity::activity_spec, eventually};
 

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use dev::{postgres::Postgres, redis::Redis as RedisServer, temp_dir::TempDir};
+use dev::{postgres::Postgres, redis::Redis as RedisServer};
 use domain::{
     activity::{ActivitySpec, ActivityState, Sku},
     ids::{ActivityId, OrderNo, SkuId, UserId},
@@ -20,6 +20,7 @@ use domain::{
     time::Millis,
     webhook::ProviderCallback,
 };
+use tempfile::TempDir;
 use ulid::Ulid;
 use workflows::{
     Redis, Sql, StoreError,

@@ -15,10 +15,10 @@ use std::{
 use dev::{
     poll::{self, Probe},
     process::Process as Server,
-    temp_dir::TempDir,
 };
 use domain::time::Millis;
 use futures::future::LocalBoxFuture;
+use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use workflows::{
     Sql, StoreError,

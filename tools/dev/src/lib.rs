@@ -20,7 +20,6 @@ pub mod proxy;
 pub mod redis;
 pub mod root;
 pub mod suites;
-pub mod temp_dir;
 pub mod test_stack;
 pub mod up;
 pub mod variables;

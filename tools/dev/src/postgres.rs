@@ -14,8 +14,9 @@ use nix::{
     sys::signal::Signal,
     unistd::{Uid, User},
 };
+use tempfile::TempDir;
 
-use crate::{ports, process::Process, temp_dir::TempDir};
+use crate::{ports, process::Process};
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -36,11 +37,8 @@ impl Postgres {
     }
 
     /// Like [`Postgres::ephemeral`], with environment variables for the server.
-    ///
-    /// # Errors
-    /// As [`Postgres::ephemeral`].
     pub fn with_environment(variables: &[(&str, &Path)]) -> Result<Self> {
-        let (temp_dir, port) = (TempDir::new()?, ports::pick_unused()?);
+        let (temp_dir, port) = (TempDir::with_prefix("stampede-")?, ports::pick_unused()?);
         let data = temp_dir.path().join("data");
         let bin = bin_directory()?;
         let owner = unprivileged_user()?;

@@ -143,8 +143,9 @@ impl Drop for Process {
 mod tests {
     use std::fs;
 
+    use tempfile::TempDir;
+
     use super::*;
-    use crate::temp_dir::TempDir;
 
     fn shell(script: &str) -> Command {
         let mut command = Command::new("sh");

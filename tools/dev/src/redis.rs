@@ -2,13 +2,12 @@
 
 use std::{
     fs,
-    io::{Read, Write},
-    net::{Ipv4Addr, SocketAddr, TcpStream},
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
 };
 
+use ::redis::{FromRedisValue, InfoDict, RedisResult};
 use anyhow::{Context, Result, bail};
 
 use crate::{
@@ -80,9 +79,8 @@ impl Redis {
     /// # Errors
     /// If there is no reply.
     pub fn used_memory(&self) -> Result<u64> {
-        let reply = inline_command(self.port, "INFO memory", |reply| reply.contains("\r\nused_memory_human:"))?;
-        let bytes = reply.lines().find_map(|line| line.strip_prefix("used_memory:"));
-        bytes.and_then(|bytes| bytes.trim().parse().ok()).context("INFO shows no used_memory")
+        let info: InfoDict = query(self.port, &["INFO", "memory"])?;
+        info.get("used_memory").context("INFO shows no used_memory")
     }
 
     /// Waits until a client subscribes to `channel`.
@@ -90,12 +88,11 @@ impl Redis {
     /// # Errors
     /// If none does in time.
     pub fn wait_for_subscriber(&self, channel: &str) -> Result<()> {
-        // The reply has four lines: `*2`, `$17`, `stampede:doorbell`, `:1`.
-        let is_complete = |reply: &str| reply.lines().count() == 4 && reply.ends_with("\r\n");
         poll::until(&format!("a subscriber of {channel}"), START_TIMEOUT, || {
-            Ok(match inline_command(self.port, &format!("PUBSUB NUMSUB {channel}"), is_complete) {
-                Ok(reply) if is_complete(&reply) && !reply.ends_with(":0\r\n") => Probe::Ready(()),
-                Ok(reply) => Probe::Pending(reply),
+            Ok(match query::<(String, u64)>(self.port, &["PUBSUB", "NUMSUB", channel]) {
+                Ok((_, 1..)) => Probe::Ready(()),
+                Ok((_, 0)) => Probe::Pending("no subscriber".to_owned()),
+                // The server may still be loading its data.
                 Err(error) => Probe::Pending(error.to_string()),
             })
         })
@@ -133,11 +130,12 @@ pub fn url(port: u16) -> String {
 /// # Errors
 /// If it ends or does not become ready in time; the message contains its output.
 pub fn wait_until_ready(process: &mut Process, port: u16) -> Result<()> {
-    let ready = poll::until("redis-server to answer", START_TIMEOUT, || match (ping(port), process.exited()) {
-        (_, Some(status)) => bail!("redis-server ended with {status}"),
-        (Ok(reply), None) if reply.starts_with("+PONG") => Ok(Probe::Ready(())),
-        (Ok(reply), None) => Ok(Probe::Pending(reply)),
-        (Err(error), None) => Ok(Probe::Pending(error.to_string())),
+    let ready = poll::until("redis-server to answer", START_TIMEOUT, || {
+        match (query::<String>(port, &["PING"]), process.exited()) {
+            (_, Some(status)) => bail!("redis-server ended with {status}"),
+            (Ok(_), None) => Ok(Probe::Ready(())),
+            (Err(error), None) => Ok(Probe::Pending(error.to_string())),
+        }
     });
     ready.with_context(|| format!("redis-server wrote:\n{}", process.output()))
 }
@@ -156,50 +154,28 @@ pub fn spawn(directory: &Path, port: u16, log: Option<&Path>, settings: &[String
     Process::spawn("redis-server", &mut command, log)
 }
 
-/// Sends an inline `PING`. The reply is `+PONG`, or an error such as `-LOADING`.
-fn ping(port: u16) -> std::io::Result<String> {
-    inline_command(port, "PING", |reply| reply.contains("\r\n")).map(|reply| reply.trim_end().to_owned())
-}
-
-/// Sends an inline command and reads until `is_complete` accepts the reply.
-fn inline_command(port: u16, command: &str, is_complete: impl Fn(&str) -> bool) -> std::io::Result<String> {
+/// Sends a command on a connection of its own.
+fn query<T: FromRedisValue>(port: u16, command: &[&str]) -> RedisResult<T> {
     let timeout = Duration::from_secs(1);
-    let mut stream = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), timeout)?;
-    stream.set_read_timeout(Some(timeout))?;
-    stream.write_all(format!("{command}\r\n").as_bytes())?;
-    let (mut reply, mut buffer) = (String::new(), [0; 4096]);
-    while !is_complete(&reply) {
-        let bytes = stream.read(&mut buffer)?;
-        if bytes == 0 {
-            break;
-        }
-        reply.push_str(&String::from_utf8_lossy(&buffer[..bytes]));
-    }
-    Ok(reply)
+    let mut connection = ::redis::Client::open(url(port))?.get_connection_with_timeout(timeout)?;
+    connection.set_read_timeout(Some(timeout))?;
+    ::redis::cmd(command[0]).arg(&command[1..]).query(&mut connection)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::temp_dir::TempDir;
+    use tempfile::TempDir;
 
-    /// Sends a command and returns its reply as text.
-    fn call(redis: &Redis, command: &str) -> String {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, redis.port)).expect("a connection");
-        stream.write_all(format!("{command}\r\nQUIT\r\n").as_bytes()).expect("written");
-        let mut reply = String::new();
-        stream.read_to_string(&mut reply).expect("an answer");
-        reply
-    }
+    use super::*;
 
     #[test]
     fn the_server_never_evicts_and_its_data_survives_a_crash() {
         let temp_dir = TempDir::new().expect("a directory");
         let mut redis = Redis::ephemeral(temp_dir.path()).expect("redis-server");
-        assert!(call(&redis, "SET stock 7").starts_with("+OK"));
-        assert!(call(&redis, "CONFIG GET maxmemory-policy").contains("noeviction"));
-        redis.kill();
+        query::<()>(redis.port, &["SET", "stock", "7"]).expect("set");
+        let policy: (String, String) = query(redis.port, &["CONFIG", "GET", "maxmemory-policy"]).expect("a policy");
+        assert_eq!(policy.1, "noeviction");
         redis.restart().expect("redis-server");
-        assert!(call(&redis, "GET stock").starts_with("$1\r\n7"));
+        assert_eq!(query::<u64>(redis.port, &["GET", "stock"]).ok(), Some(7));
     }
 }

@@ -3,6 +3,7 @@
 use std::{env, net::SocketAddr};
 
 use anyhow::{Context, Result};
+use tempfile::TempDir;
 
 use crate::{
     app::{App, Settings},
@@ -12,7 +13,6 @@ use crate::{
     postgres::Postgres,
     redis::Redis,
     root,
-    temp_dir::TempDir,
     variables::Variables,
 };
 
@@ -47,7 +47,7 @@ impl TestStack {
     /// # Errors
     /// As [`TestStack::start`].
     pub fn start_with(redis_settings: &[&str], configure: impl FnOnce(&mut Settings)) -> Result<Self> {
-        let temp_dir = TempDir::new()?;
+        let temp_dir = TempDir::with_prefix("stampede-")?;
         // With `appendfsync no` every acknowledged write is in the file, so it survives a killed server. With
         // `everysec` Redis may acknowledge first and write later, while a slow disk delays an fsync.
         let redis_settings = [&["--appendfsync", "no"], redis_settings].concat();

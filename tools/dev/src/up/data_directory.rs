@@ -119,11 +119,10 @@ impl DataDirectory {
 mod tests {
     use std::time::Duration;
 
+    use tempfile::TempDir;
+
     use super::*;
-    use crate::{
-        poll::{self, Probe},
-        temp_dir::TempDir,
-    };
+    use crate::poll::{self, Probe};
 
     #[test]
     fn saved_variables_are_private_and_kept_until_cleared() {

@@ -152,11 +152,10 @@ impl fmt::Display for Event {
 mod tests {
     use std::process::Command;
 
+    use tempfile::TempDir;
+
     use super::*;
-    use crate::{
-        poll::{self, Probe},
-        temp_dir::TempDir,
-    };
+    use crate::poll::{self, Probe};
 
     #[test]
     fn the_backoff_doubles_up_to_its_maximum() {
