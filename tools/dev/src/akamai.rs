@@ -14,9 +14,6 @@ const HEADER: &str = "# Made from spin.toml by deploy/akamai/manifest: change th
 const LEDGER_VARIABLES: [&str; 2] = ["ledger", "ledger_host"];
 
 /// Generates the manifest from the text of `spin.toml`.
-///
-/// # Errors
-/// If the text is not a Spin manifest.
 pub fn manifest(spin_toml: &str) -> Result<String> {
     let mut manifest: Table = spin_toml.parse().context("spin.toml is no TOML")?;
     table(&mut manifest, "application")?.remove("trigger");

@@ -50,15 +50,11 @@ pub struct Settings {
 
 impl Settings {
     /// Path of the ledger's SQLite file.
-    #[must_use]
     pub fn ledger_file(&self) -> PathBuf {
         self.directory.join("ledger.db")
     }
 
     /// Starts the engine without waiting until it serves.
-    ///
-    /// # Errors
-    /// If the directory is not writable or the engine is missing.
     pub fn spawn(&self) -> Result<Process> {
         open_files::raise_open_file_limit();
         let directory = std::path::absolute(&self.directory)?;
@@ -92,7 +88,6 @@ fn runtime_config(directory: &Path, max_connections: Option<usize>) -> String {
 }
 
 /// Returns the URL in the engine's start-up line `Serving http://…`.
-#[must_use]
 pub fn parse_serving_line(line: &str) -> Option<String> {
     let url = line.strip_prefix("Serving ")?;
     url.starts_with("http://").then(|| url.trim_end_matches('/').to_owned())
@@ -107,9 +102,6 @@ pub struct App {
 
 impl App {
     /// Starts the app and waits until it serves requests. It may not be ready yet.
-    ///
-    /// # Errors
-    /// If it does not start in time; the message contains its output.
     pub fn start(settings: Settings) -> Result<Self> {
         let mut process = settings.spawn()?;
         let url = process.wait_for_line("the line `Serving http://…`", START_TIMEOUT, parse_serving_line)?;
@@ -117,13 +109,11 @@ impl App {
     }
 
     /// The app's URL, `http://host:port`.
-    #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
     /// The settings it was started with.
-    #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -134,15 +124,11 @@ impl App {
     }
 
     /// The last lines of its output.
-    #[must_use]
     pub fn output(&self) -> String {
         self.process.output()
     }
 
     /// Waits until `GET /readyz` returns `200`.
-    ///
-    /// # Errors
-    /// If it does not in time; the message contains the last response and the app's output.
     pub fn wait_until_ready(&mut self) -> Result<()> {
         let client = Client::new(&self.url, Duration::from_secs(10));
         let ready = poll::until("GET /readyz to answer 200", START_TIMEOUT, || {
@@ -160,9 +146,6 @@ impl App {
 
     /// Sends a signal to the process of one trigger type (`http` or `redis`). Both engines run one process for each
     /// type.
-    ///
-    /// # Errors
-    /// If there is no such process.
     pub fn signal_trigger(&self, kind: &str, signal: Signal) -> Result<()> {
         let signalled = self.process.signal_members(&format!("trigger {kind}"), signal);
         ensure!(signalled > 0, "the engine runs no process for the {kind} trigger");
@@ -175,9 +158,6 @@ impl App {
     }
 
     /// Kills the app and starts it again at the same address with the same data.
-    ///
-    /// # Errors
-    /// As [`App::start`].
     pub fn restart(&mut self) -> Result<()> {
         self.process.kill();
         let address = self.url.trim_start_matches("http://");

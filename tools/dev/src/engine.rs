@@ -24,9 +24,6 @@ const MIN_SPIN_VERSION: (u32, u32) = (4, 1);
 
 impl Engine {
     /// Selects the engine: by `name` (`spin` or `local`), else by `STAMPEDE_ENGINE`, else Spin if it is installed.
-    ///
-    /// # Errors
-    /// If the name is unknown, or Spin is requested and missing or too old.
     pub fn discover(name: Option<&str>) -> Result<Self> {
         let requested =
             name.map(str::to_owned).or_else(|| env::var("STAMPEDE_ENGINE").ok()).filter(|name| !name.is_empty());
@@ -46,7 +43,6 @@ impl Engine {
     }
 
     /// Path of the program; `target` is Cargo's target directory.
-    #[must_use]
     pub fn program(&self, target: &Path) -> PathBuf {
         match self {
             Self::Spin => PathBuf::from("spin"),
@@ -65,7 +61,6 @@ impl fmt::Display for Engine {
 }
 
 /// Cargo's target directory of the project at `root`.
-#[must_use]
 pub fn target_directory(root: &Path) -> PathBuf {
     root.join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| OsString::from("target")))
 }

@@ -27,25 +27,18 @@ pub struct HttpResponse {
 
 impl Client {
     /// Creates a client for the app at `base` (`http://host:port`), with a timeout for each request.
-    #[must_use]
     pub fn new(base: &str, timeout: Duration) -> Self {
         let config = Agent::config_builder().timeout_global(Some(timeout)).http_status_as_error(false);
         Self { base: base.to_owned(), agent: config.build().into() }
     }
 
-    /// Sends `GET path`.
-    ///
-    /// # Errors
-    /// If there is no complete response; an error status is not an error.
+    /// Sends `GET path`. A response with an error status is not an `Err`.
     pub fn get(&self, path: &str) -> Result<HttpResponse> {
         let url = format!("{}{path}", self.base);
         read_response(&url, self.agent.get(&url).call())
     }
 
     /// Sends a request with a bearer token and, unless `body` is null, a JSON body.
-    ///
-    /// # Errors
-    /// As [`Client::get`].
     pub fn send(&self, method: &str, path: &str, token: &str, body: &Value) -> Result<HttpResponse> {
         let url = format!("{}{path}", self.base);
         let mut request =

@@ -39,24 +39,17 @@ struct Build {
 
 impl Manifest {
     /// Reads `spin.toml` of the project at `root`.
-    ///
-    /// # Errors
-    /// If the file is missing or not a valid manifest.
     pub fn read(root: &Path) -> Result<Self> {
         Self::read_file(&root.join("spin.toml"))
     }
 
     /// Reads the manifest at `path`.
-    ///
-    /// # Errors
-    /// If the file is missing or not a valid manifest.
     pub fn read_file(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         toml::from_str(&text).with_context(|| format!("cannot read {}", path.display()))
     }
 
     /// Ids of the components with a trigger of type `kind` (`http` or `redis`), sorted.
-    #[must_use]
     pub fn components_for(&self, kind: &str) -> Vec<String> {
         let called = self.triggers.get(kind).into_iter().flatten().map(|trigger| trigger.component.clone());
         called.collect::<BTreeSet<_>>().into_iter().collect()

@@ -31,18 +31,12 @@ pub struct Nginx {
 
 impl Nginx {
     /// Starts nginx without TLS in front of the apps at `app_ports`, for the project at `root`.
-    ///
-    /// # Errors
-    /// If nginx is missing or rejects the configuration; the message contains its output.
     pub fn start(directory: &Path, root: &Path, app_ports: &[u16]) -> Result<Self> {
         Self::start_with_listen(directory, root, app_ports, |port| format!("listen 127.0.0.1:{port} backlog=4096;\n"))
     }
 
     /// Like [`Nginx::start`], with the kit's TLS configuration and the certificate `fullchain.pem` with the key
     /// `privkey.pem` in `directory`.
-    ///
-    /// # Errors
-    /// As [`Nginx::start`].
     pub fn start_with_tls(directory: &Path, root: &Path, app_ports: &[u16]) -> Result<Self> {
         let path = root.join(NGINX_DIRECTORY).join("stampede-listen.conf");
         let lines = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -98,25 +92,21 @@ impl Nginx {
     }
 
     /// The port of the site.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
     /// The site's URL, without TLS.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
     /// URL of the server that redirects to HTTPS.
-    #[must_use]
     pub fn redirect_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.redirect_port)
     }
 
     /// The last lines of its output.
-    #[must_use]
     pub fn output(&self) -> String {
         self.process.output()
     }

@@ -19,10 +19,8 @@ pub enum Probe<T, S> {
     Pending(S),
 }
 
-/// Calls `probe` until it returns [`Probe::Ready`].
-///
-/// # Errors
-/// An error of `probe` is returned at once. A timeout names `what`, the time waited and the last state.
+/// Calls `probe` until it returns [`Probe::Ready`]. Returns an error of `probe` at once. The error of a timeout names
+/// `what`, the time waited and the last state.
 pub fn until<T, S: Display>(
     what: &str,
     timeout: Duration,

@@ -20,9 +20,6 @@ const PORT_COUNT: u16 = 12_000;
 static CLAIMED: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
 
 /// Returns a TCP port without a listener and claims it until this process ends.
-///
-/// # Errors
-/// If every port of the range is in use or claimed.
 pub fn pick_unused() -> Result<u16> {
     let start = RandomState::new().build_hasher().finish() % u64::from(PORT_COUNT);
     let ports =
@@ -40,30 +37,22 @@ fn claim(port: u16) -> bool {
 }
 
 /// Whether this process can listen on `address` now.
-#[must_use]
 pub fn is_free(address: SocketAddr) -> bool {
     try_bind(address).is_ok()
 }
 
 /// Binds `address` and closes the socket again.
-///
-/// # Errors
-/// Why it cannot be bound: in use, not an address of this machine, or not permitted.
 pub fn try_bind(address: SocketAddr) -> io::Result<()> {
     TcpListener::bind(address).map(drop)
 }
 
 /// Whether a server on this machine accepts connections on `port`.
-#[must_use]
 pub fn accepts_connections(port: u16) -> bool {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     TcpStream::connect_timeout(&address, Duration::from_millis(500)).is_ok()
 }
 
 /// Connects to `host:port` and closes the connection.
-///
-/// # Errors
-/// If the host name is unknown or no address accepts a connection.
 pub fn try_connect(host: &str) -> io::Result<()> {
     let mut last_error = io::Error::other("the name has no address");
     for address in host.to_socket_addrs()? {

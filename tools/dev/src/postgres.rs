@@ -29,9 +29,6 @@ pub struct Postgres {
 
 impl Postgres {
     /// Starts a server on a free port and waits until it accepts connections.
-    ///
-    /// # Errors
-    /// If PostgreSQL is not installed or does not start in time.
     pub fn ephemeral() -> Result<Self> {
         Self::with_environment(&[])
     }
@@ -67,7 +64,6 @@ impl Postgres {
     }
 
     /// The server's URL.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }

@@ -34,9 +34,6 @@ pub struct Process {
 
 impl Process {
     /// Starts `command`. Its output is kept in memory and, if given, appended to `log`.
-    ///
-    /// # Errors
-    /// If the program cannot be started or the log cannot be written.
     pub fn spawn(name: &str, command: &mut Command, log: Option<&Path>) -> Result<Self> {
         let program = command.get_program().to_string_lossy().into_owned();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
@@ -48,7 +45,6 @@ impl Process {
     }
 
     /// The process id, which is also the id of its group.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -59,7 +55,6 @@ impl Process {
     }
 
     /// The last lines of output of the process and its children.
-    #[must_use]
     pub fn output(&self) -> String {
         self.output.text()
     }
@@ -71,9 +66,6 @@ impl Process {
     }
 
     /// Waits for the first line for which `find` returns a value.
-    ///
-    /// # Errors
-    /// If the process ends first or the timeout expires; the message contains the output.
     pub fn wait_for_line<T>(&mut self, what: &str, timeout: Duration, find: impl Fn(&str) -> Option<T>) -> Result<T> {
         let found = poll::until(what, timeout, || {
             // The exit counts only after all output is read: the line may be in the unread part.

@@ -33,9 +33,6 @@ struct State {
 
 impl Proxy {
     /// Starts a proxy in front of a port of this machine.
-    ///
-    /// # Errors
-    /// If no port is free.
     pub fn start(target: u16) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on 127.0.0.1")?;
         let address = listener.local_addr()?;
@@ -55,7 +52,6 @@ impl Proxy {
     }
 
     /// The port that it listens on.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.address.port()
     }

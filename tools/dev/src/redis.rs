@@ -30,17 +30,11 @@ pub struct Redis {
 
 impl Redis {
     /// Starts a server on `port` and waits until it is ready.
-    ///
-    /// # Errors
-    /// If `redis-server` is missing or does not become ready in time; the message contains its output.
     pub fn start(directory: &Path, port: u16, log: Option<&Path>) -> Result<Self> {
         Self::start_with(directory, port, log, &[])
     }
 
     /// Like [`Redis::start`], with additional settings as on the command line: `--name value`.
-    ///
-    /// # Errors
-    /// As [`Redis::start`].
     pub fn start_with(directory: &Path, port: u16, log: Option<&Path>, settings: &[&str]) -> Result<Self> {
         let settings: Vec<_> = settings.iter().map(|&setting| setting.to_owned()).collect();
         let mut process = spawn(directory, port, log, &settings)?;
@@ -49,44 +43,32 @@ impl Redis {
     }
 
     /// The server's port.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
     /// The data directory.
-    #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
     /// Starts a server on a free port.
-    ///
-    /// # Errors
-    /// As [`Redis::start`].
     pub fn ephemeral(directory: &Path) -> Result<Self> {
         Self::start(directory, ports::pick_unused()?, None)
     }
 
     /// The server's URL.
-    #[must_use]
     pub fn url(&self) -> String {
         url(self.port)
     }
 
     /// Memory used by the server, in bytes.
-    ///
-    /// # Errors
-    /// If there is no reply.
     pub fn used_memory(&self) -> Result<u64> {
         let info: InfoDict = query(self.port, &["INFO", "memory"])?;
         info.get("used_memory").context("INFO shows no used_memory")
     }
 
     /// Waits until a client subscribes to `channel`.
-    ///
-    /// # Errors
-    /// If none does in time.
     pub fn wait_for_subscriber(&self, channel: &str) -> Result<()> {
         poll::until(&format!("a subscriber of {channel}"), START_TIMEOUT, || {
             Ok(match query::<(String, u64)>(self.port, &["PUBSUB", "NUMSUB", channel]) {
@@ -109,9 +91,6 @@ impl Redis {
     }
 
     /// Kills the server and starts it again on the same port with the same data.
-    ///
-    /// # Errors
-    /// As [`Redis::start`].
     pub fn restart(&mut self) -> Result<()> {
         self.process.kill();
         self.process = spawn(&self.directory, self.port, self.log.as_deref(), &self.settings)?;
@@ -120,15 +99,11 @@ impl Redis {
 }
 
 /// The URL of a server on this machine.
-#[must_use]
 pub fn url(port: u16) -> String {
     format!("redis://127.0.0.1:{port}")
 }
 
 /// Waits until a server that was spawned replies to `PING`.
-///
-/// # Errors
-/// If it ends or does not become ready in time; the message contains its output.
 pub fn wait_until_ready(process: &mut Process, port: u16) -> Result<()> {
     let ready = poll::until("redis-server to answer", START_TIMEOUT, || {
         match (query::<String>(port, &["PING"]), process.exited()) {
@@ -142,9 +117,6 @@ pub fn wait_until_ready(process: &mut Process, port: u16) -> Result<()> {
 
 /// Starts a server without waiting until it is ready. It keeps its data in `directory`, with the durability that the
 /// app requires.
-///
-/// # Errors
-/// If `redis-server` is missing.
 pub fn spawn(directory: &Path, port: u16, log: Option<&Path>, settings: &[String]) -> Result<Process> {
     fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
     let mut command = Command::new("redis-server");

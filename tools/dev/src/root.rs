@@ -5,9 +5,6 @@ use std::{env, path::PathBuf};
 use anyhow::{Context, Result};
 
 /// Returns the nearest directory that contains `spin.toml`, from the current one upwards.
-///
-/// # Errors
-/// If there is none.
 pub fn find() -> Result<PathBuf> {
     let here = env::current_dir().context("the current directory is gone")?;
     here.ancestors()

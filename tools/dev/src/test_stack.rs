@@ -34,18 +34,12 @@ impl TestStack {
     /// Starts the servers and the app. `configure` may change the variables before the app starts.
     ///
     /// Returns when the app serves requests. It may not be ready yet: see [`TestStack::wait_until_ready`].
-    ///
-    /// # Errors
-    /// If a server or the app does not start.
     pub fn start(configure: impl FnOnce(&mut Variables)) -> Result<Self> {
         Self::start_with(&[], |settings| configure(&mut settings.variables))
     }
 
     /// Like [`TestStack::start`], with additional Redis settings. `configure` may change all of the app's
     /// settings before it starts.
-    ///
-    /// # Errors
-    /// As [`TestStack::start`].
     pub fn start_with(redis_settings: &[&str], configure: impl FnOnce(&mut Settings)) -> Result<Self> {
         let temp_dir = TempDir::with_prefix("stampede-")?;
         // With `appendfsync no` every acknowledged write is in the file, so it survives a killed server. With
@@ -79,9 +73,6 @@ impl TestStack {
     /// Waits until the app is ready and its order writer has subscribed: a doorbell before that is lost.
     ///
     /// With selected components it does not wait for a subscription: the order writer may not be among them.
-    ///
-    /// # Errors
-    /// If it does not become ready in time; the message contains the app's output.
     pub fn wait_until_ready(&mut self) -> Result<()> {
         self.app.wait_until_ready()?;
         let settings = self.app.settings();

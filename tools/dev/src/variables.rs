@@ -20,9 +20,6 @@ pub struct Variables(BTreeMap<String, String>);
 impl Variables {
     /// Generates fresh secrets and the settings that development and tests need, with the sandbox on. Redis and the
     /// ledger are set separately.
-    ///
-    /// # Errors
-    /// If the system's random generator fails.
     pub fn generate() -> Result<Self> {
         let mut variables = Self::default();
         for (name, value) in [
@@ -56,7 +53,6 @@ impl Variables {
     }
 
     /// The value of a variable; empty if it is not set.
-    #[must_use]
     pub fn get(&self, name: &str) -> &str {
         self.0.get(name).map_or("", String::as_str)
     }
@@ -67,9 +63,6 @@ impl Variables {
     }
 
     /// Sets the variables for a Redis server.
-    ///
-    /// # Errors
-    /// If `url` is not a `redis://` or `rediss://` URL.
     pub fn set_redis(&mut self, url: &str) -> Result<()> {
         self.set("redis_host", allow_list_host(url, &["redis", "rediss"])?);
         self.set("redis_url", url);
@@ -77,9 +70,6 @@ impl Variables {
     }
 
     /// Sets the variables for a ledger: `sqlite`, or a PostgreSQL URL.
-    ///
-    /// # Errors
-    /// If `ledger` is neither.
     pub fn set_ledger(&mut self, ledger: &str) -> Result<()> {
         let host = match ledger {
             // The allow-list needs a host; no server listens on this port.
@@ -99,7 +89,6 @@ impl Variables {
     }
 
     /// Formats the variables as lines `SPIN_VARIABLE_<NAME>=<value>`.
-    #[must_use]
     pub fn to_lines(&self) -> String {
         self.0.iter().fold(String::new(), |mut lines, (name, value)| {
             let _ = writeln!(lines, "{}={value}", env_name(name));
@@ -109,9 +98,6 @@ impl Variables {
 
     /// Adds variables from lines in the format of [`Variables::to_lines`]. Empty lines and lines that start with `#`
     /// are skipped.
-    ///
-    /// # Errors
-    /// The number of the first malformed line.
     pub fn read_lines(&mut self, text: &str) -> Result<()> {
         for (index, line) in text.lines().enumerate() {
             if line.is_empty() || line.starts_with('#') {

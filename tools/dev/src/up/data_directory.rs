@@ -20,9 +20,6 @@ pub struct DataDirectory {
 
 impl DataDirectory {
     /// Creates the directory if it is missing, and locks it.
-    ///
-    /// # Errors
-    /// If another `up` holds the lock, or the directory is not writable.
     pub fn open(path: &Path) -> Result<Self> {
         let path = path.to_owned();
         fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
@@ -46,9 +43,6 @@ impl DataDirectory {
     }
 
     /// Removes the secrets and data of earlier runs.
-    ///
-    /// # Errors
-    /// If a file cannot be removed.
     pub fn clear(&self) -> Result<()> {
         for name in ["redis", "state", "env"] {
             let path = self.path_to(name);
@@ -70,9 +64,6 @@ impl DataDirectory {
 
     /// Loads the saved variables, and generates those that are missing. A value that the developer added to the file is
     /// kept.
-    ///
-    /// # Errors
-    /// If the file is malformed or unreadable.
     pub fn load_variables(&self) -> Result<Variables> {
         let mut variables = Variables::generate()?;
         let path = self.path_to("env");
@@ -87,9 +78,6 @@ impl DataDirectory {
     }
 
     /// Saves the variables in a file that only its owner can read.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub fn save_variables(&self, variables: &Variables) -> Result<()> {
         let (path, new) = (self.path_to("env"), self.path_to("env.new"));
         let write = || {
@@ -103,9 +91,6 @@ impl DataDirectory {
     }
 
     /// The port that Redis used before, if it is free; otherwise another one.
-    ///
-    /// # Errors
-    /// If no port is free.
     pub fn redis_port(&self, variables: &Variables) -> Result<u16> {
         let previous = variables.get("redis_url").strip_prefix("redis://127.0.0.1:").map(str::parse);
         match previous {

@@ -10,9 +10,6 @@ use crate::http::Client;
 pub const ACTIVITY: &str = "demo";
 
 /// Creates and publishes the demo activity unless it exists. Returns its start time.
-///
-/// # Errors
-/// If the app refuses a request.
 pub fn seed(client: &Client, token: &str) -> Result<String> {
     let response = client.get(&format!("/api/activities/{ACTIVITY}"))?;
     if response.status == 200 {

@@ -40,10 +40,8 @@ const NOTICE_DELAY: Duration = Duration::from_secs(5);
 /// Number of lines shown of the output of a service that ended.
 const TAIL_LINES: usize = 15;
 
-/// Starts everything. Returns after a signal to stop, when every process has ended.
-///
-/// # Errors
-/// If the start fails. A service that fails later is restarted and reported.
+/// Starts everything. Returns after a signal to stop, when every process has ended. A service that fails after the start
+/// is restarted and reported.
 pub fn run(options: &Options) -> Result<()> {
     let root = root::find()?;
     let engine = Engine::discover(options.engine.as_deref())?;

@@ -52,9 +52,6 @@ pub enum Event {
 
 impl Service {
     /// Starts the process and writes its id to `pid_file`.
-    ///
-    /// # Errors
-    /// If the process cannot be started or the file cannot be written.
     pub fn start(name: &'static str, pid_file: PathBuf, initial_backoff: Duration, mut start: Start) -> Result<Self> {
         let process = start()?;
         let mut service = Self {

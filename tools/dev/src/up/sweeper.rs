@@ -19,7 +19,6 @@ pub struct SweepTimer(#[allow(dead_code, reason = "dropping it ends the thread")
 impl SweepTimer {
     /// Starts to call the sweeper of the app at `url`. It runs in its own thread, so that a slow call does not block
     /// supervision.
-    #[must_use]
     pub fn start(url: &str, token: &str) -> Self {
         let (stop, stopped) = mpsc::channel::<()>();
         let (client, token) = (Client::new(url, Duration::from_secs(60)), token.to_owned());
