@@ -1,12 +1,30 @@
-//! The `stampede-load` command.
+//! Load generator: `sale` simulates and checks a whole sale, `bench` measures.
+//!
+//! Shares no code with the app, so that a mistake in the app's own types is noticed here. Both use the app's HTTP
+//! contract; `bench` also pauses the order writer and reads Redis' memory use, if it started the app itself, and
+//! `bench --growth` fills sales with the app's own workflow.
+
+mod app;
+mod bench;
+#[cfg(test)]
+mod end_to_end;
+mod http;
+mod identity;
+mod meter;
+mod plot;
+mod simulation;
+mod statistics;
+mod table;
+mod target;
+mod wire;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use load::bench::spawned_app::SpawnedApp;
-use load::{bench, simulation};
 use tokio::runtime::Runtime;
+
+use bench::spawned_app::SpawnedApp;
 
 /// Load generator for Stampede: simulates and checks a whole sale, or measures an app.
 #[derive(Parser)]

@@ -1,10 +1,10 @@
 //! Benchmarks report every measurement, and an error fails the run.
 
 use clap::Parser;
-use load::bench::report::Report;
-use load::bench::{self, Options};
 
-use crate::fake_app::{self, Fault};
+use super::fake_app::{self, Fault};
+use crate::bench::report::Report;
+use crate::bench::{self, Options};
 
 #[derive(Parser)]
 struct Cli {

@@ -1,11 +1,11 @@
 //! Sales against an in-memory app: a correct one passes, each violation is found by its check.
 
 use clap::Parser;
-use load::simulation::report::Report;
-use load::simulation::verdict::Finding;
-use load::simulation::{self, Options};
 
-use crate::fake_app::{self, Fault};
+use super::fake_app::{self, Fault};
+use crate::simulation::report::Report;
+use crate::simulation::verdict::Finding;
+use crate::simulation::{self, Options};
 
 #[derive(Parser)]
 #[command(args_override_self = true)]
@@ -52,12 +52,12 @@ async fn a_correct_app_passes() {
 
 #[tokio::test]
 async fn the_page_shows_the_verdict_and_the_plots() {
-    let page = load::simulation::page::html(&run_sale(Fault::None).await).unwrap();
+    let page = simulation::page::html(&run_sale(Fault::None).await).unwrap();
     assert_eq!(page.matches("<svg").count(), 3, "{page}");
     for part in ["Every invariant held.", "left + held + sold = total", "409 sold_out", "Stock", "<polyline"] {
         assert!(page.contains(part), "no {part} in {page}");
     }
-    let page = load::simulation::page::html(&run_sale(Fault::Oversells).await).unwrap();
+    let page = simulation::page::html(&run_sale(Fault::Oversells).await).unwrap();
     assert!(page.contains("An invariant is BROKEN."), "{page}");
 }
 

@@ -1,7 +1,5 @@
 //! Tests against an in-memory app: a correct sale passes, each violation is found, benchmarks reject errors.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 mod bench;
 mod fake_app;
 mod sale;
