@@ -3,6 +3,5 @@
 mod counts;
 mod plan;
 mod run;
-mod workspace;
 
 pub use self::run::{Options, run};

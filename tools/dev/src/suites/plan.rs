@@ -2,20 +2,16 @@
 
 use std::{
     ffi::OsStr,
+    fs,
     path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
+    process::{Command, Stdio},
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 
-use super::workspace::{Packages, TestProgram, build_tests};
 use crate::{engine::target_directory, manifest::TARGET};
 
-/// The package in which each test target is a suite of its own.
-const TESTS_PACKAGE: &str = "tests";
-/// The local host has many dependencies of its own. Built separately, it shares its build with `scripts/up`.
-const ENGINE_PACKAGE: &str = "local-host";
 /// Variables of the app for the interop suite: where the Stripe server and the events endpoint of the tests listen.
 const INTEROP_VARIABLES: [&str; 6] = [
     "payment_provider=stripe",
@@ -30,9 +26,6 @@ const INTEROP_VARIABLES: [&str; 6] = [
 /// causes load.
 const RUN_ORDER: [&str; 9] =
     ["lint", "browser", "workflows", "interleavings", "unit", "deploy", "chaos", "e2e", "interop"];
-
-/// Maximum duration of a program; after that it counts as stuck.
-const STEP_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 /// A test suite.
 pub struct Suite {
@@ -50,132 +43,110 @@ pub struct Step {
     pub name: String,
     /// The command.
     pub command: Command,
-    /// How its tests are counted.
-    pub counting: Counting,
-    /// Maximum duration.
-    pub timeout: Duration,
-}
-
-/// How the tests of a program are counted.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Counting {
-    /// From the program's output.
-    Parsed,
-    /// The program counts as one test.
-    SingleTest,
+    /// Whether the program counts as one test; otherwise its output says how many it ran.
+    pub is_single_test: bool,
 }
 
 /// Builds the selected suites and returns them; all suites if `selected` is empty. `long` includes the long tests.
-///
-/// # Errors
-/// If a build fails or a selected suite does not exist.
 pub fn suites(root: &Path, selected: &[String], long: bool) -> Result<Vec<Suite>> {
-    let packages = Packages::read(root)?;
-    let mut suites = vec![];
-    if is_selected(selected, "lint") {
-        suites.push(lint(root, &packages));
+    let is_selected = |name: &str| selected.is_empty() || selected.iter().any(|selected| selected == name);
+    let mut suites = vec![lint(root)?, browser(root), interop(root)];
+    if selected.is_empty() || selected.iter().any(|name| suites.iter().all(|suite| suite.name != *name)) {
+        suites.extend(rust(root, is_selected("unit"), long)?);
     }
-    if root.join("tests/browser/package.json").is_file() && is_selected(selected, "browser") {
-        suites.push(browser(root));
-    }
-    suites.extend(rust(root, &packages, selected, long)?);
-    if root.join("tests/interop/package.json").is_file() && is_selected(selected, "interop") {
-        suites.push(interop(root));
-    }
-    suites.sort_by_key(|suite| RUN_ORDER.iter().position(|name| *name == suite.name));
     for name in selected {
         ensure!(suites.iter().any(|suite| suite.name == *name), "there is no suite {name:?}");
     }
+    suites.retain(|suite| is_selected(&suite.name));
+    suites.sort_by_key(|suite| RUN_ORDER.iter().position(|name| *name == suite.name));
     Ok(suites)
 }
 
-fn is_selected(selected: &[String], name: &str) -> bool {
-    selected.is_empty() || selected.iter().any(|selected_name| selected_name == name)
-}
-
-fn lint(root: &Path, packages: &Packages) -> Suite {
-    let cargo = |name: &str, arguments: &[&str], packages: &[String]| {
+fn lint(root: &Path) -> Result<Suite> {
+    let cargo = |name: &str, arguments: &[&str]| {
         // A lower priority, because suites that measure time run beside it.
         let mut command = Command::new("nice");
         command.current_dir(root).args(["-n", "10", "cargo"]).args(arguments);
-        command.args(packages.iter().flat_map(|package| ["-p", package]));
-        if arguments[0] == "clippy" {
-            command.args(["--", "-D", "warnings"]);
-        }
-        Step { name: name.to_owned(), command, counting: Counting::SingleTest, timeout: STEP_TIMEOUT }
+        Step { name: name.to_owned(), command, is_single_test: true }
     };
     // Redocly neither reports its use nor asks for a newer version of itself.
     let openapi = |script: &str| {
         let mut command = Command::new("npm");
         command.current_dir(root.join("tests/openapi")).args(["run", "--silent", script]);
         command.envs([("REDOCLY_TELEMETRY", "off"), ("REDOCLY_SUPPRESS_UPDATE_NOTICE", "true")]);
-        let name = format!("npm run {script} in tests/openapi");
-        Step { name, command, counting: Counting::SingleTest, timeout: STEP_TIMEOUT }
+        Step { name: format!("npm run {script} in tests/openapi"), command, is_single_test: true }
     };
-    let clippy = ["clippy", "--release", "--locked"];
-    let steps = vec![
-        openapi("lint"),
-        openapi("types"),
-        cargo("cargo fmt --check", &["fmt", "--all", "--check"], &[]),
-        cargo("clippy of the functions", &[&clippy[..], &["--target", TARGET]].concat(), &packages.wasm),
-        cargo("clippy of the host programs", &[&clippy[..], &["--all-targets"]].concat(), &packages.host),
-    ];
-    Suite { name: "lint".to_owned(), steps, sources: vec![] }
+    let clippy = ["clippy", "--release", "--locked", "--workspace"];
+    let mut functions =
+        cargo("clippy for WebAssembly", &[&clippy[..], &["--target", TARGET, "--exclude", "tests"]].concat());
+    for tool in fs::read_dir(root.join("tools"))? {
+        functions.command.arg("--exclude").arg(tool?.file_name());
+    }
+    let mut host = cargo("clippy for this machine", &[&clippy[..], &["--all-targets"]].concat());
+    for step in [&mut functions, &mut host] {
+        step.command.args(["--", "-D", "warnings"]);
+    }
+    let format = cargo("cargo fmt --check", &["fmt", "--all", "--check"]);
+    let steps = vec![openapi("lint"), openapi("types"), format, functions, host];
+    Ok(Suite { name: "lint".to_owned(), steps, sources: vec![] })
 }
 
 /// The suite `unit`, and one suite for each test target of the package `tests`.
-fn rust(root: &Path, packages: &Packages, selected: &[String], long: bool) -> Result<Vec<Suite>> {
-    if !selected.is_empty() && selected.iter().all(|name| ["lint", "browser", "interop"].contains(&name.as_str())) {
-        return Ok(vec![]);
-    }
-    let (engine, others): (Vec<&str>, Vec<&str>) =
-        packages.host.iter().map(String::as_str).partition(|name| *name == ENGINE_PACKAGE);
-    let mut programs = vec![];
-    if is_selected(selected, "unit") {
-        programs.extend(build_tests(root, &engine)?);
-        // Logic of the functions that does not call Spin runs on the host too.
-        programs.extend(build_tests(root, &packages.wasm)?);
-    }
-    programs.extend(build_tests(root, &others)?);
-
+fn rust(root: &Path, with_unit: bool, long: bool) -> Result<Vec<Suite>> {
     let mut suites: Vec<Suite> = vec![];
-    for program in programs {
-        let name = if program.package == TESTS_PACKAGE && program.integration { &program.target } else { "unit" };
-        if !is_selected(selected, name) {
-            continue;
-        }
-        let step = step(root, &program, long);
-        match suites.iter_mut().find(|suite| suite.name == *name) {
-            Some(suite) => suite.steps.push(step),
-            None => {
-                let sources = match name {
-                    "unit" => ["crates", "functions", "tools", "tests/support"].map(|path| root.join(path)).to_vec(),
-                    _ => vec![root.join("tests").join(name)],
-                };
-                suites.push(Suite { name: name.to_owned(), steps: vec![step], sources });
-            }
-        }
+    // The local host has many dependencies of its own. Built separately, it shares its build with `scripts/up`.
+    build_tests(root, &["--workspace", "--exclude", "local-host"], long, &mut suites)?;
+    if with_unit {
+        build_tests(root, &["-p", "local-host"], long, &mut suites)?;
     }
     Ok(suites)
 }
 
-fn step(root: &Path, program: &TestProgram, long: bool) -> Step {
-    let mut command = Command::new(&program.path);
-    // Like Cargo: in the package's directory, with its path in the environment.
-    command.current_dir(&program.directory).env("CARGO_MANIFEST_DIR", &program.directory);
-    command.env("CARGO_TARGET_DIR", target_directory(root));
-    if long {
-        command.arg("--include-ignored");
+/// Builds the test programs of `packages` and adds them to their suites. Cargo prints its progress.
+fn build_tests(root: &Path, packages: &[&str], long: bool, suites: &mut Vec<Suite>) -> Result<()> {
+    let mut cargo = Command::new("cargo");
+    cargo.current_dir(root).args(["test", "--release", "--locked", "--no-run", "--tests"]);
+    cargo.arg("--message-format=json-render-diagnostics").args(packages);
+    let output = cargo.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
+    ensure!(output.status.success(), "the tests of a package do not compile: see the errors above");
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let message: Value = serde_json::from_str(line).with_context(|| format!("cargo wrote {line}"))?;
+        let text = |pointer: &str| message.pointer(pointer).and_then(Value::as_str);
+        let (Some(program), Some(manifest), Some(target)) =
+            (text("/executable"), text("/manifest_path"), text("/target/name"))
+        else {
+            continue;
+        };
+        if message["profile"]["test"] != true {
+            continue;
+        }
+        let directory = Path::new(manifest).parent().unwrap_or(root);
+        // Like Cargo: in the package's directory, with its path in the environment.
+        let mut command = Command::new(program);
+        command.current_dir(directory).env("CARGO_MANIFEST_DIR", directory);
+        command.env("CARGO_TARGET_DIR", target_directory(root)).args(long.then_some("--include-ignored"));
+        let name = format!("{} {target}", directory.file_name().unwrap_or_default().display());
+        let step = Step { name, command, is_single_test: false };
+        let (suite, sources) = match directory == root.join("tests") {
+            true => (target, vec![directory.join(target)]),
+            false => ("unit", ["crates", "functions", "tools", "tests/support"].map(|path| root.join(path)).to_vec()),
+        };
+        match suites.iter_mut().find(|it| it.name == suite) {
+            Some(suite) => suite.steps.push(step),
+            None => suites.push(Suite { name: suite.to_owned(), steps: vec![step], sources }),
+        }
     }
-    let name = format!("{} {}", program.package, program.target);
-    Step { name, command, counting: Counting::Parsed, timeout: STEP_TIMEOUT }
+    Ok(())
+}
+
+fn with_app(root: &Path, directory: &str, name: &str, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Step {
+    let mut command = Command::new(target_directory(root).join("release/with-app"));
+    command.current_dir(root.join(directory)).args(arguments);
+    Step { name: name.to_owned(), command, is_single_test: false }
 }
 
 fn browser(root: &Path) -> Suite {
-    let directory = root.join("tests/browser");
-    let mut command = Command::new(target_directory(root).join("release/with-app"));
-    command.current_dir(&directory).args(["node", "--test", "--test-reporter=tap"]);
-    let step = Step { name: "node --test".to_owned(), command, counting: Counting::Parsed, timeout: STEP_TIMEOUT };
+    let step = with_app(root, "tests/browser", "node --test", ["node", "--test", "--test-reporter=tap"]);
     Suite { name: "browser".to_owned(), steps: vec![step], sources: vec![] }
 }
 
@@ -183,11 +154,8 @@ fn browser(root: &Path) -> Suite {
 fn interop(root: &Path) -> Suite {
     let python = target_directory(root).join("interop/bin/python");
     let step = |name: &str, program: &[&OsStr]| {
-        let mut command = Command::new(target_directory(root).join("release/with-app"));
-        command.current_dir(root.join("tests/interop"));
-        command.args(INTEROP_VARIABLES.iter().flat_map(|variable| ["--variable", variable]));
-        command.args(program);
-        Step { name: name.to_owned(), command, counting: Counting::Parsed, timeout: STEP_TIMEOUT }
+        let variables = INTEROP_VARIABLES.iter().flat_map(|variable| ["--variable", variable]).map(OsStr::new);
+        with_app(root, "tests/interop", name, variables.chain(program.iter().copied()))
     };
     let node = ["node", "--test", "--test-reporter=tap", "--test-concurrency=1"].map(OsStr::new);
     let python = [python.as_os_str(), OsStr::new("-m"), OsStr::new("unittest"), OsStr::new("discover")];

@@ -13,7 +13,7 @@ use clap::Parser;
 
 use super::{
     counts::{self, Counts},
-    plan::{Counting, Step, Suite, suites},
+    plan::{Step, Suite, suites},
 };
 use crate::{
     build,
@@ -26,6 +26,8 @@ use crate::{
 
 /// Number of suites that run concurrently. Each suite has its own servers, ports and directories.
 const MAX_PARALLEL: usize = 2;
+/// Maximum duration of a program; after that it counts as stuck.
+const STEP_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 /// Runs the test suites. Prints one line for each, and the sum last.
 #[derive(Debug, Parser)]
@@ -45,9 +47,6 @@ struct Report {
 }
 
 /// Builds and runs the selected suites and prints their results. Returns whether every test passed.
-///
-/// # Errors
-/// If a build fails or a suite does not exist.
 pub fn run(options: &Options) -> Result<bool> {
     open_files::raise_open_file_limit();
     let root = root::find()?;
@@ -123,18 +122,14 @@ fn run_step(step: &mut Step) -> (Counts, String) {
         Ok(process) => process,
         Err(error) => return (Counts::FAILED, format!("{error:#}")),
     };
-    let ended = poll::until("its end", step.timeout, || {
+    let ended = poll::until("its end", STEP_TIMEOUT, || {
         Ok(process.exited().map_or(Probe::Pending("it still runs"), Probe::Ready))
     });
     process.kill();
     let output = process.complete_output();
-    match (ended, step.counting) {
-        (Ok(status), Counting::Parsed) => (Counts::parse(&output, status.success()), output),
-        (Ok(status), Counting::SingleTest) if status.success() => (Counts::PASSED, output),
-        (Ok(_), Counting::SingleTest) => (Counts::FAILED, output),
-        (Err(error), _) => {
-            let counts = Counts::parse(&output, false);
-            (counts, format!("{output}\n{error:#}"))
-        }
+    match ended {
+        Ok(status) if step.is_single_test => (if status.success() { Counts::PASSED } else { Counts::FAILED }, output),
+        Ok(status) => (Counts::parse(&output, status.success()), output),
+        Err(error) => (Counts::parse(&output, false), format!("{output}\n{error:#}")),
     }
 }
