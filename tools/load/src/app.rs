@@ -8,6 +8,7 @@ use http::header::HeaderValue;
 
 use crate::http::{Call, Client, RequestError, Response, bearer};
 use crate::meter::{Meter, Step};
+use crate::simulation::setup::ADMIN_TIMEOUT;
 use crate::target::Target;
 
 /// Shortest and longest delay between two tries without `Retry-After`; the delay doubles with each try.
@@ -19,7 +20,6 @@ const OPERATOR_CONNECTIONS: usize = 8;
 /// Connections of the robots. Enough that robots wait in the app's queue, not for a free connection here.
 const ROBOT_CONNECTIONS: usize = 64;
 
-/// The app under test.
 #[derive(Clone)]
 pub struct App {
     visitor_client: Arc<Client>,
@@ -107,15 +107,13 @@ impl App {
             .await
     }
 
-    /// Calls the sweeper once, as cron does. Returns `false` without a cron token.
-    pub async fn sweep(&self) -> bool {
-        // An error is ignored: cron repeats the call a few seconds later.
-        let _ = self.sweep_report().await;
-        self.cron_authorization.is_some()
+    /// Sends a request to an admin route that must succeed, and retries it while the app restarts. `what` names it.
+    pub async fn admin(&self, call: Call, what: &str) -> Result<Response> {
+        self.send_admin(call, ADMIN_TIMEOUT).await?.error_for_status(what)
     }
 
-    /// Calls the sweeper once and returns its report; `None` without a cron token or a readable response.
-    pub async fn sweep_report(&self) -> Option<serde_json::Value> {
+    /// Calls the sweeper once, as cron does, and returns its report; `None` without a cron token or a readable response.
+    pub async fn sweep(&self) -> Option<serde_json::Value> {
         let call = Call::post("/api/tasks/sweep", &serde_json::Value::Null)
             .with_authorization(self.cron_authorization.as_ref()?);
         let response = self.send(Step::Sweep, Instant::now(), &call).await.ok()?;
@@ -131,12 +129,10 @@ pub fn is_retryable(status: u16) -> bool {
 /// Exponential backoff with jitter. A `Retry-After` header takes precedence.
 #[derive(Debug, Default)]
 pub struct Backoff {
-    /// Number of tries so far.
     pub tries: u32,
 }
 
 impl Backoff {
-    /// Delay before the next try.
     pub fn next_delay(&mut self) -> Duration {
         let base = BACKOFF.0.saturating_mul(1 << self.tries.min(8)).min(BACKOFF.1);
         self.tries += 1;

@@ -3,7 +3,6 @@
 pub mod closed_loop;
 pub mod drain;
 pub mod endurance;
-pub mod endurance_results;
 pub mod growth;
 pub mod options;
 pub mod prepare;

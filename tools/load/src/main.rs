@@ -9,7 +9,6 @@ mod bench;
 #[cfg(test)]
 mod end_to_end;
 mod http;
-mod identity;
 mod meter;
 mod plot;
 mod simulation;

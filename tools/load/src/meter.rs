@@ -8,41 +8,27 @@ use anyhow::Result;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Width of a timeline bucket.
 pub const BUCKET: Duration = Duration::from_millis(100);
 
 /// The purpose of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Sign-in at the sandbox.
     SignIn,
-    /// A ticket.
     Ticket,
-    /// `gate.json`.
     Gate,
-    /// A reservation.
     Reserve,
-    /// Order status.
     Status,
-    /// Checkout.
     Checkout,
-    /// The sandbox's payment page.
     Pay,
-    /// Cancel.
     Cancel,
-    /// Refund request.
     Refund,
-    /// The sweeper.
     Sweep,
-    /// Admin routes.
     Admin,
-    /// Any request of a robot.
     Robot,
 }
 
 impl Step {
-    /// Name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::SignIn => "sign in",
@@ -61,7 +47,6 @@ impl Step {
     }
 }
 
-/// The measurements of all steps of one run.
 pub struct Meter {
     origin: Instant,
     empty_histogram: Histogram<u64>,
@@ -76,29 +61,21 @@ struct StepStats {
     timeline: BTreeMap<u64, Bucket>,
 }
 
-/// The responses within one timeline bucket.
 #[derive(Default)]
 struct Bucket {
     responses: BTreeMap<String, u64>,
     micros: Vec<u32>,
 }
 
-/// Summary of one step: a row of the table.
 #[derive(Debug, Clone, Serialize)]
 pub struct StepSummary {
-    /// The step.
     pub step: Step,
-    /// Number of requests.
     pub requests: u64,
     /// Requests per second, from the first due time to the last response.
     pub per_second: f64,
-    /// Median latency, in milliseconds.
     pub p50_ms: f64,
-    /// 90th percentile, in milliseconds.
     pub p90_ms: f64,
-    /// 99th percentile, in milliseconds.
     pub p99_ms: f64,
-    /// Highest latency, in milliseconds.
     pub max_ms: f64,
     /// Responses by label (`202`, `409 sold_out`, `timeout`).
     pub answers: BTreeMap<String, u64>,
@@ -111,7 +88,6 @@ pub struct StepSummary {
 /// Latency of the responses of one bucket, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Latency {
-    /// Median.
     pub p50_ms: f64,
     /// 99th percentile; with fewer than a hundred responses, the highest.
     pub p99_ms: f64,
@@ -148,9 +124,9 @@ impl Meter {
         stats.latency.saturating_record(micros.max(1));
         stats.first_due = stats.first_due.min(due);
         stats.last_response = stats.last_response.max(now);
-        increment(&mut stats.responses, label);
+        *stats.responses.entry(label.to_owned()).or_default() += 1;
         let bucket = stats.timeline.entry(bucket).or_default();
-        increment(&mut bucket.responses, label);
+        *bucket.responses.entry(label.to_owned()).or_default() += 1;
         bucket.micros.push(u32::try_from(micros).unwrap_or(u32::MAX));
     }
 
@@ -207,15 +183,6 @@ pub fn histogram() -> Result<Histogram<u64>> {
 /// Converts microseconds to milliseconds.
 pub fn micros_to_ms(micros: u64) -> f64 {
     micros as f64 / 1000.0
-}
-
-fn increment(map: &mut BTreeMap<String, u64>, label: &str) {
-    match map.get_mut(label) {
-        Some(count) => *count += 1,
-        None => {
-            map.insert(label.to_owned(), 1);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -17,9 +17,7 @@ const COLORS: [RGBColor; 6] = [
 /// Name and points of a line.
 pub type Series = (String, Vec<(f64, f64)>);
 
-/// The horizontal axis.
 pub struct XAxis<'a> {
-    /// Its title.
     pub title: &'a str,
     /// Labels of the positions 0, 1, 2 and so on; `None` for numbers.
     pub labels: Option<&'a [String]>,

@@ -18,7 +18,6 @@ pub mod plots;
 pub mod progress;
 pub mod reconcile;
 pub mod report;
-pub mod report_files;
 pub mod reserve;
 pub mod robots;
 pub mod run;

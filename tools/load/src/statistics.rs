@@ -16,3 +16,9 @@ pub fn range(values: &[f64]) -> (f64, f64) {
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     (if low.is_finite() { low } else { 0.0 }, values.iter().copied().fold(0.0, f64::max))
 }
+
+/// Median, lowest and highest value, with so many `decimals`: `2.0 (1.0–3.0)`.
+pub fn median_and_range(values: &[f64], decimals: usize) -> String {
+    let (low, high) = range(values);
+    format!("{:.decimals$} ({low:.decimals$}–{high:.decimals$})", median(values))
+}

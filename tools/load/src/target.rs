@@ -7,12 +7,18 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use jsonwebtoken::{EncodingKey, Header};
+use serde_json::json;
+use time::OffsetDateTime;
 
 /// Where `scripts/up` starts the app.
 const DEFAULT_URL: &str = "http://127.0.0.1:3000";
 
 /// Default issuer and audience of the app (`spin.toml`).
 const APP_NAME: &str = "stampede";
+
+/// Lifetime of a token, in seconds: longer than any simulated sale.
+const TOKEN_LIFETIME_SECONDS: i64 = 6 * 3600;
 
 /// Flags that both subcommands share.
 #[derive(clap::Args, Debug, Clone)]
@@ -65,22 +71,16 @@ pub struct Target {
 pub struct JwtSettings {
     /// The shared key, as in the app's variable.
     pub key: String,
-    /// `iss`.
     pub issuer: String,
-    /// `aud`.
     pub audience: String,
 }
 
 impl TargetOptions {
-    /// Resolves the secrets.
-    ///
-    /// # Errors
-    /// No admin token was found; the message says how to provide one.
+    /// Resolves the secrets. Without an admin token the error says how to provide one.
     pub fn resolve(&self) -> Result<Target> {
-        let file = match std::fs::read_to_string(&self.env_file) {
-            Ok(text) => parse_env(&text),
-            Err(_) => BTreeMap::new(),
-        };
+        // A missing file has no values; a line that is no `NAME=value` is skipped.
+        let file: BTreeMap<_, _> =
+            dotenvy::from_path_iter(&self.env_file).into_iter().flatten().filter_map(Result::ok).collect();
         let lookup = |flag: &Option<String>, name: &str| {
             flag.clone()
                 .or_else(|| std::env::var(format!("SPIN_VARIABLE_{name}")).ok())
@@ -112,31 +112,34 @@ impl TargetOptions {
     }
 }
 
-/// Parses `NAME=value` lines. Ignores `#` comments and one pair of quotes around a value.
-fn parse_env(text: &str) -> BTreeMap<String, String> {
-    text.lines()
-        .map(str::trim)
-        .filter(|line| !line.starts_with('#'))
-        .filter_map(|line| line.strip_prefix("export ").unwrap_or(line).split_once('='))
-        .map(|(name, value)| (name.trim().to_owned(), unquote(value.trim()).to_owned()))
-        .collect()
-}
-
-fn unquote(value: &str) -> &str {
-    ['"', '\''].iter().find_map(|quote| value.strip_prefix(*quote)?.strip_suffix(*quote)).unwrap_or(value)
+impl JwtSettings {
+    /// Signs a token for `user`, without a request to the app.
+    pub fn sign(&self, user: &str) -> Result<String> {
+        let now = OffsetDateTime::now_utc().unix_timestamp();
+        let claims = json!({"sub": user, "iat": now, "exp": now + TOKEN_LIFETIME_SECONDS, "iss": self.issuer,
+                            "aud": self.audience});
+        Ok(jsonwebtoken::encode(&Header::default(), &claims, &EncodingKey::from_secret(self.key.as_bytes()))?)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+
     use super::*;
 
     #[test]
-    fn an_env_file_is_read_with_comments_quotes_and_equals_signs_in_values() {
-        let vars =
-            parse_env("# secrets\nSPIN_VARIABLE_ADMIN_TOKEN=a=b==\n\nexport SPIN_VARIABLE_CRON_TOKEN='c d'\nX=\"y\"\n");
-        assert_eq!(vars["SPIN_VARIABLE_ADMIN_TOKEN"], "a=b==");
-        assert_eq!(vars["SPIN_VARIABLE_CRON_TOKEN"], "c d");
-        assert_eq!(vars["X"], "y");
-        assert_eq!(vars.len(), 3);
+    fn a_signed_token_carries_user_issuer_audience_and_a_valid_signature() {
+        let [key, issuer, audience] =
+            ["a key that is long enough for HS256", "https://shop.example", "stampede"].map(str::to_owned);
+        let token = JwtSettings { key: key.clone(), issuer, audience }.sign("ada").unwrap();
+
+        let mut validation = Validation::new(Algorithm::HS256);
+        validation.set_audience(&["stampede"]);
+        validation.set_issuer(&["https://shop.example"]);
+        let key = DecodingKey::from_secret(key.as_bytes());
+        let claims: serde_json::Value = jsonwebtoken::decode(&token, &key, &validation).unwrap().claims;
+        assert_eq!(claims["sub"], "ada");
+        assert!(claims["exp"].as_i64() > Some(OffsetDateTime::now_utc().unix_timestamp() + 3600));
     }
 }

@@ -17,20 +17,15 @@ pub enum OrderStatus {
     Queued,
     /// In the ledger, unpaid.
     PendingPayment,
-    /// Paid.
     Paid,
-    /// Paid; a refund is in progress.
     Refunding,
-    /// The refund is complete.
     Refunded,
-    /// Cancelled by the buyer.
     Cancelled,
-    /// Not paid in time.
     Expired,
     /// The ledger refused it, or it is among the dead letters.
     Failed,
     /// A status that the contract does not define.
-    #[serde(other, rename = "unheard")]
+    #[serde(other, rename = "an unknown status")]
     Unrecognised,
 }
 
@@ -49,35 +44,21 @@ impl OrderStatus {
 
 impl fmt::Display for OrderStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Queued => "queued",
-            Self::PendingPayment => "pending_payment",
-            Self::Paid => "paid",
-            Self::Refunding => "refunding",
-            Self::Refunded => "refunded",
-            Self::Cancelled => "cancelled",
-            Self::Expired => "expired",
-            Self::Failed => "failed",
-            Self::Unrecognised => "an unknown state",
-        })
+        self.serialize(f)
     }
 }
 
-/// `gate.json`.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Gate {
     /// `scheduled`, `open`, `paused`, `ended`.
     pub phase: String,
-    /// The server's clock, RFC 3339.
     #[serde(with = "rfc3339")]
     pub server_time: OffsetDateTime,
-    /// Start of the activity.
     #[serde(with = "rfc3339")]
     pub starts_at: OffsetDateTime,
     /// The period over which a page spreads its start, in milliseconds.
     #[serde(default)]
     pub jitter_ms: u64,
-    /// SKUs that are sold out for now.
     #[serde(default)]
     pub sold_out: Vec<String>,
     /// The secret that a reservation needs; only while open.
@@ -88,50 +69,20 @@ pub struct Gate {
 /// An order document, or the `202` of a reservation.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Order {
-    /// `<activity>.<ULID>`.
     pub order_no: String,
-    /// Its status.
     pub status: OrderStatus,
-    /// The reserved SKU.
     pub sku: String,
-    /// Number of units.
     pub quantity: u32,
 }
 
-/// Response of the sandbox's sign-in.
-#[derive(Debug, Deserialize)]
-pub struct SignInResponse {
-    /// A JWT.
-    pub token: String,
-}
-
-/// Response of the ticket route.
 #[derive(Debug, Deserialize)]
 pub struct TicketResponse {
-    /// The ticket.
     pub ticket: String,
-}
-
-/// Response of the checkout route.
-#[derive(Debug, Deserialize)]
-pub struct CheckoutResponse {
-    /// URL of the payment page.
-    pub checkout_url: String,
-}
-
-/// An RFC 9457 problem document.
-#[derive(Debug, Deserialize)]
-pub struct Problem {
-    /// The stable code.
-    pub code: Option<String>,
-    /// A description of this occurrence.
-    pub detail: Option<String>,
 }
 
 /// `GET …/stats`.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Stats {
-    /// Stock per SKU.
     pub skus: Vec<SkuStock>,
     /// Orders that are not in the ledger yet.
     pub queue: u64,
@@ -139,12 +90,9 @@ pub struct Stats {
     pub orders: BTreeMap<String, u64>,
 }
 
-/// Stock of one SKU at one moment.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 pub struct SkuStock {
-    /// The SKU.
     pub sku: String,
-    /// Units in total.
     pub total: i64,
     /// Units that can be reserved.
     pub left: i64,
@@ -157,14 +105,12 @@ pub struct SkuStock {
 /// `GET …/audit`.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Audit {
-    /// One entry per SKU.
     pub skus: Vec<SkuAudit>,
 }
 
 /// The app's own audit of one SKU.
 #[derive(Debug, Clone, Deserialize)]
 pub struct SkuAudit {
-    /// Stock in Redis.
     pub redis: SkuStock,
     /// Stock in the ledger, read at about the same time.
     pub ledger: Option<LedgerStock>,

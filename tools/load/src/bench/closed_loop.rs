@@ -13,23 +13,19 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use tokio::task::JoinSet;
 
-use super::request_source::RequestSource;
+use super::request_source::{PreparedRequest, RequestSource};
 use super::server::Server;
 use crate::meter;
 
 /// The requests of one measurement and the response that they must get.
 pub struct Workload {
-    /// The requests to send.
     pub requests: RequestSource,
-    /// The only status that counts as success.
     pub expected_status: u16,
     /// When to stop, if the requests repeat.
     pub time_limit: Option<Duration>,
-    /// Number of response bodies to keep.
     pub keep_bodies: usize,
 }
 
-/// The result of one measurement.
 #[derive(Debug)]
 pub struct Measurement {
     /// Responses with the expected status.
@@ -44,7 +40,6 @@ pub struct Measurement {
     pub bodies: Vec<(usize, Bytes)>,
     /// CPU time of this process per elapsed time: 1.0 is one full core.
     pub generator_cpu: f64,
-    /// When the first request was sent.
     pub started_at: Instant,
 }
 
@@ -115,16 +110,13 @@ async fn run_connection(
     Ok(())
 }
 
-async fn exchange(
-    sender: &mut SendRequest<Full<Bytes>>,
-    request: super::request_source::PreparedRequest,
-) -> hyper::Result<(u16, Bytes)> {
+async fn exchange(sender: &mut SendRequest<Full<Bytes>>, request: PreparedRequest) -> hyper::Result<(u16, Bytes)> {
     let response = sender.send_request(request).await?;
     let status = response.status().as_u16();
     Ok((status, response.into_body().collect().await?.to_bytes()))
 }
 
-fn next_request(shared: &Mutex<Shared>) -> Option<(usize, super::request_source::PreparedRequest)> {
+fn next_request(shared: &Mutex<Shared>) -> Option<(usize, PreparedRequest)> {
     let mut shared = lock(shared);
     if shared.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
         return None;

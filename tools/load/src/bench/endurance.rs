@@ -4,17 +4,16 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use serde::Serialize;
 
 use super::closed_loop::{Measurement, Workload, run_workload};
 use super::drain;
-use super::endurance_results::Endurance;
 use super::prepare::{self, OpenActivity, open_activity, open_activity_with_pay_timeout};
 use super::request_source::RequestSource;
 use super::rounds::Bench;
 use super::spawned_app::SpawnedApp;
 use crate::statistics::{median, range};
 
-/// Orders in the full activity.
 const ORDERS: usize = 100_000;
 /// Unpaid orders to sweep.
 const DUE_ORDERS: usize = 10_000;
@@ -95,7 +94,7 @@ impl Bench {
     async fn time_sweep(&self, orders: usize) -> Result<f64> {
         let (started_at, mut expired) = (Instant::now(), 0);
         while expired < orders {
-            let report = self.app.sweep_report().await.context("the sweeper does not answer")?;
+            let report = self.app.sweep().await.context("the sweeper does not answer")?;
             expired += usize::try_from(report["expired"].as_u64().unwrap_or_default())?;
             ensure!(
                 started_at.elapsed() < Duration::from_secs(60),
@@ -103,5 +102,43 @@ impl Bench {
             );
         }
         Ok(started_at.elapsed().as_secs_f64())
+    }
+}
+
+/// The results, against their goals.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Endurance {
+    pub orders: usize,
+    /// Bytes of Redis memory per order. Goal: at most 600.
+    pub bytes_per_order: f64,
+    /// Reservations per second in the full activity relative to an empty one measured right before or after (median).
+    /// Goal: at least 0.95.
+    pub full_to_empty: f64,
+    /// Lowest and highest of those ratios.
+    pub full_to_empty_range: (f64, f64),
+    /// Orders that were due to expire.
+    pub due: usize,
+    /// Seconds until all of them had expired. Goal: at most 2.
+    pub sweep_seconds: f64,
+}
+
+impl Endurance {
+    pub fn text(&self) -> String {
+        let label = |good: bool| if good { "ok" } else { "below" };
+        format!(
+            "endurance     {:.0} bytes of Redis per order over {} orders, goal 600 {}\n              \
+             {:.2} ({:.2}–{:.2}) times the reservations of an empty sale beside them, goal 0.95 {}\n              \
+             {} due orders swept in {:.2} s, goal 2 {}",
+            self.bytes_per_order,
+            self.orders,
+            label(self.bytes_per_order <= 600.0),
+            self.full_to_empty,
+            self.full_to_empty_range.0,
+            self.full_to_empty_range.1,
+            label(self.full_to_empty >= 0.95),
+            self.due,
+            self.sweep_seconds,
+            label(self.sweep_seconds <= 2.0),
+        )
     }
 }

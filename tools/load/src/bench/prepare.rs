@@ -6,24 +6,21 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use http::Method;
 use http::header::HeaderValue;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::closed_loop::{Measurement, Workload, run_workload};
 use super::options::Options;
 use super::request_source::{PreparedRequest, RequestSource};
 use super::server::Server;
 use crate::app::App;
-use crate::http::{Call, bearer};
+use crate::http::bearer;
 use crate::meter::Step;
 use crate::simulation::gate::{GatePollers, wait_until_open};
 use crate::simulation::setup::{ADMIN_TIMEOUT, Rules, TestActivity, publish};
 use crate::wire::TicketResponse;
 
-/// An activity that is open.
 pub struct OpenActivity {
-    /// The activity.
     pub activity: TestActivity,
-    /// Its start key.
     pub start_key: String,
 }
 
@@ -82,13 +79,11 @@ pub fn reservation_requests(
     opened: &OpenActivity,
     tickets: &[String],
 ) -> Result<Vec<PreparedRequest>> {
-    let path = opened.activity.path("/orders");
     tickets
         .iter()
         .map(|ticket| {
-            let body =
-                json!({"sku": opened.activity.skus[0], "quantity": 1, "ticket": ticket, "start_key": opened.start_key});
-            server.request(Method::POST, &path, None, Bytes::from(body.to_string()))
+            let call = opened.activity.reservation(0, 1, ticket, &opened.start_key);
+            server.request(Method::POST, &call.path, None, call.body)
         })
         .collect()
 }
@@ -113,9 +108,7 @@ pub fn status_requests(
 /// Sells the only unit and checks that the next reservation is refused.
 pub async fn sell_out(app: &App, opened: &OpenActivity, tickets: &[String]) -> Result<()> {
     for (ticket, expected) in tickets.iter().zip([202, 409]) {
-        let body =
-            json!({"sku": opened.activity.skus[0], "quantity": 1, "ticket": ticket, "start_key": opened.start_key});
-        let call = Call::post(opened.activity.path("/orders"), &body);
+        let call = opened.activity.reservation(0, 1, ticket, &opened.start_key);
         let response = app.send_with_retry(Step::Reserve, &call, Instant::now() + ADMIN_TIMEOUT).await?;
         ensure!(response.status == expected, "selling the last unit was answered {}, not {expected}", response.label());
     }

@@ -3,39 +3,32 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use comfy_table::{Cell, Color};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::closed_loop::Measurement;
 use super::drain::Drain;
-use super::endurance_results::Endurance;
-use crate::statistics::{median, range};
+use super::endurance::Endurance;
+use crate::statistics::{median, median_and_range, range};
 use crate::{meter, table};
 
-/// What a measurement measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MeasurementKind {
-    /// The hello-world route.
     Hello,
-    /// Activity info.
     Activity,
-    /// `gate.json`.
     Gate,
-    /// The ticket route.
     Ticket,
     /// A reservation that is accepted.
     Reserve,
     /// A reservation that is refused as sold out.
     SoldOut,
-    /// Order status.
     Status,
 }
 
 impl MeasurementKind {
-    /// Name in the table.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hello => "hello world",
@@ -58,18 +51,11 @@ impl MeasurementKind {
     }
 }
 
-/// All measurements so far.
+/// The measurements so far, and what is reported of them.
 #[derive(Debug, Default)]
 pub struct Results {
     series: BTreeMap<MeasurementKind, Series>,
-    /// The order writer during the reservations of each round.
-    pub drains: Vec<Drain>,
-    /// The order writer after pauses during which the queue grew.
-    pub drains_after_pause: Vec<Drain>,
-    /// Goal for the order writer on this ledger, in orders per second.
-    pub writer_goal: f64,
-    /// The endurance results, if measured.
-    pub endurance: Option<Endurance>,
+    pub report: Report,
 }
 
 #[derive(Debug, Default)]
@@ -78,25 +64,18 @@ struct Series {
     ratios: Vec<f64>,
     generator_cpu: Vec<f64>,
     latency: Option<Histogram<u64>>,
-    unexpected: BTreeMap<String, u64>,
 }
 
-/// One row of the table.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// What was measured.
     pub kind: MeasurementKind,
     /// Requests per second: median over the rounds.
     pub per_second: f64,
-    /// Lowest and highest rate of a round.
     pub range: (f64, f64),
-    /// Median latency over all rounds, in milliseconds.
     pub p50_ms: f64,
-    /// 99th percentile over all rounds, in milliseconds.
     pub p99_ms: f64,
     /// Ratio to hello world: median over the rounds.
     pub ratio: Option<f64>,
-    /// Lowest and highest ratio.
     pub ratio_range: Option<(f64, f64)>,
     /// The lowest ratio that docs/performance.md asks for.
     pub goal: Option<f64>,
@@ -104,10 +83,8 @@ pub struct Row {
     pub own_load: f64,
 }
 
-/// The whole report.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Report {
-    /// Measurements over HTTP.
     pub rows: Vec<Row>,
     /// The order writer during the reservations, one entry per round.
     pub drains: Vec<Drain>,
@@ -116,9 +93,7 @@ pub struct Report {
     pub drains_after_pause: Vec<Drain>,
     /// Goal for the order writer on this ledger, in orders per second.
     pub writer_goal: f64,
-    /// The endurance results, if measured.
     pub endurance: Option<Endurance>,
-    /// Unexpected responses and errors, with their number.
     pub unexpected: BTreeMap<String, u64>,
 }
 
@@ -134,28 +109,23 @@ impl Results {
             Some(latency) => latency.add(&measurement.latency).unwrap_or_default(),
             empty => *empty = Some(measurement.latency),
         }
-        series.add_unexpected(measurement.unexpected);
+        self.add_unexpected(kind, measurement.unexpected);
         rate
     }
 
-    /// Counts the unexpected responses of a measurement whose rate is not reported.
-    pub fn add_unexpected(&mut self, kind: MeasurementKind, measurement: Measurement) {
-        self.series.entry(kind).or_default().add_unexpected(measurement.unexpected);
+    /// Counts unexpected responses, by description.
+    pub fn add_unexpected(&mut self, kind: MeasurementKind, unexpected: BTreeMap<String, u64>) {
+        for (what, count) in unexpected {
+            *self.report.unexpected.entry(format!("{}: {what}", kind.name())).or_default() += count;
+        }
     }
 
-    /// Adds a ratio to hello world.
     pub fn add_ratio(&mut self, kind: MeasurementKind, ratio: f64) {
         self.series.entry(kind).or_default().ratios.push(ratio);
     }
 
-    /// The unexpected responses so far, for an error message.
-    pub fn unexpected_summary(&self) -> String {
-        let all: Vec<String> = self.unexpected().into_iter().map(|(what, count)| format!("{count} × {what}")).collect();
-        all.join("; ")
-    }
-
-    /// Aggregates all measurements.
-    pub fn report(&self) -> Report {
+    /// The report of all measurements.
+    pub fn into_report(self) -> Report {
         let row = |(kind, series): (&MeasurementKind, &Series)| Row {
             kind: *kind,
             per_second: median(&series.rates),
@@ -167,29 +137,7 @@ impl Results {
             goal: kind.goal(),
             own_load: median(&series.generator_cpu),
         };
-        Report {
-            rows: self.series.iter().map(row).collect(),
-            drains: self.drains.clone(),
-            drains_after_pause: self.drains_after_pause.clone(),
-            writer_goal: self.writer_goal,
-            endurance: self.endurance,
-            unexpected: self.unexpected(),
-        }
-    }
-
-    fn unexpected(&self) -> BTreeMap<String, u64> {
-        let all = self.series.iter().flat_map(|(kind, series)| {
-            series.unexpected.iter().map(|(what, count)| (format!("{}: {what}", kind.name()), *count))
-        });
-        all.collect()
-    }
-}
-
-impl Series {
-    fn add_unexpected(&mut self, unexpected: BTreeMap<String, u64>) {
-        for (what, count) in unexpected {
-            *self.unexpected.entry(what).or_default() += count;
-        }
+        Report { rows: self.series.iter().map(row).collect(), ..self.report }
     }
 }
 
@@ -199,19 +147,9 @@ impl Report {
         u8::from(!self.unexpected.is_empty())
     }
 
-    /// The report as text for a terminal.
     pub fn text(&self) -> String {
-        let mut table = table::new(&[
-            "",
-            "requests/s",
-            "lowest–highest",
-            "p50 ms",
-            "p99 ms",
-            "ratio",
-            "lowest–highest",
-            "goal",
-            "own CPU",
-        ]);
+        let header = "|requests/s|lowest–highest|p50 ms|p99 ms|ratio|lowest–highest|goal|own CPU";
+        let mut table = table::new(&header.split('|').collect::<Vec<_>>());
         for row in &self.rows {
             table.add_row([
                 Cell::new(row.kind.name()),
@@ -235,11 +173,7 @@ impl Report {
 
     /// Writes `bench.json` into `directory`.
     pub fn write(&self, directory: &Path) -> Result<()> {
-        let path = directory.join("bench.json");
-        let json = serde_json::to_vec_pretty(self)?;
-        std::fs::create_dir_all(directory)
-            .and_then(|()| std::fs::write(&path, json))
-            .with_context(|| format!("cannot write {}: choose another --report", path.display()))
+        table::write_file(directory, "bench.json", serde_json::to_vec_pretty(self)?)
     }
 
     fn writer_text(&self) -> String {
@@ -257,22 +191,16 @@ impl Report {
             let label = if median(&after_pause) >= self.writer_goal { "ok" } else { "below" };
             format!(
                 "{} orders/s on a backlog of {queued}, goal {:.0} {label}",
-                median_and_range(&after_pause),
+                median_and_range(&after_pause, 0),
                 self.writer_goal
             )
         };
         format!(
             "order writer  {after_pause}\n              {} orders/s from the first reservation to the empty queue; \
              {waiting} orders or fewer waited when the last was answered",
-            median_and_range(&during_rush)
+            median_and_range(&during_rush, 0)
         )
     }
-}
-
-/// Median, lowest and highest, as text.
-fn median_and_range(values: &[f64]) -> String {
-    let (low, high) = range(values);
-    format!("{:.0} ({low:.0}–{high:.0})", median(values))
 }
 
 fn goal_cell(goal: Option<String>, reached: bool) -> Cell {
@@ -310,7 +238,7 @@ mod tests {
             results.add(MeasurementKind::Reserve, measurement(rate, &[]));
             results.add_ratio(MeasurementKind::Reserve, rate as f64 / 100.0);
         }
-        let report = results.report();
+        let report = results.into_report();
         assert_eq!(report.rows[0].per_second.round(), 90.0);
         assert_eq!(report.rows[0].range, (5.0, 100.0));
         assert_eq!(report.rows[0].ratio, Some(0.9));
@@ -322,7 +250,7 @@ mod tests {
     fn one_unexpected_response_fails_the_run() {
         let mut results = Results::default();
         results.add(MeasurementKind::Gate, measurement(1000, &[("500 instead of 200", 1)]));
-        let report = results.report();
+        let report = results.into_report();
         assert_eq!(report.exit_code(), 1);
         assert!(report.text().contains("UNEXPECTED 1 × gate.json: 500 instead of 200"), "{}", report.text());
     }

@@ -21,9 +21,7 @@ use crate::app::App;
 /// Orders to poll the status of, per round.
 const STATUS_ORDERS: usize = 1000;
 
-/// What all rounds share.
 pub struct Bench {
-    /// The command-line flags.
     pub options: Options,
     /// Client for requests that are not measured.
     pub app: App,
@@ -31,11 +29,9 @@ pub struct Bench {
     pub server: Server,
     /// An activity with stock for all reservations.
     pub in_stock: OpenActivity,
-    /// An activity that is sold out.
     pub sold_out: OpenActivity,
     /// `Bearer <JWT>` of each user.
     pub user_tokens: Vec<HeaderValue>,
-    /// Reservations in the sold-out activity.
     pub sold_out_requests: Vec<PreparedRequest>,
 }
 
@@ -72,16 +68,16 @@ impl Bench {
             prepare::fetch_tickets(&self.server, &self.options, &self.in_stock, &self.user_tokens[..reserves]).await?;
         let rate = results.add(MeasurementKind::Ticket, measurement);
         before = self.compare_with_hello(MeasurementKind::Ticket, rate, before, hello()?, results, bar).await?;
-        ensure!(!tickets.is_empty(), "no ticket was issued: {}", results.unexpected_summary());
+        ensure!(!tickets.is_empty(), "no ticket was issued: {:?}", results.report.unexpected);
 
         bar.set_message(MeasurementKind::Reserve.name());
         let measurement = self.reserve(&tickets).await?;
         let drain = self.wait_for_writer(&measurement).await?;
         let status_requests = prepare::status_requests(&self.server, &tickets, &measurement.bodies)?;
         let rate = results.add(MeasurementKind::Reserve, measurement);
-        results.drains.extend(drain);
+        results.report.drains.extend(drain);
         before = self.compare_with_hello(MeasurementKind::Reserve, rate, before, hello()?, results, bar).await?;
-        ensure!(!status_requests.is_empty(), "no reservation was accepted: {}", results.unexpected_summary());
+        ensure!(!status_requests.is_empty(), "no reservation was accepted: {:?}", results.report.unexpected);
 
         for (kind, requests, expected_status) in [
             (MeasurementKind::SoldOut, self.sold_out_requests.clone(), 409),
@@ -97,13 +93,13 @@ impl Bench {
     pub async fn measure_drain_after_pause(&self, spawned_app: &SpawnedApp, results: &mut Results) -> Result<()> {
         let (measurement, tickets) =
             prepare::fetch_tickets(&self.server, &self.options, &self.in_stock, &self.user_tokens).await?;
-        results.add_unexpected(MeasurementKind::Ticket, measurement);
+        results.add_unexpected(MeasurementKind::Ticket, measurement.unexpected);
         spawned_app.pause_writer(true)?;
         let reservations = self.reserve(&tickets).await;
         spawned_app.pause_writer(false)?;
         let reservations = reservations?;
-        results.drains_after_pause.extend(self.wait_for_writer(&reservations).await?);
-        results.add_unexpected(MeasurementKind::Reserve, reservations);
+        results.report.drains_after_pause.extend(self.wait_for_writer(&reservations).await?);
+        results.add_unexpected(MeasurementKind::Reserve, reservations.unexpected);
         Ok(())
     }
 

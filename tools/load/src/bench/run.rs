@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use super::options::Options;
 use super::prepare::{fetch_tickets, open_activity, reservation_requests, sell_out};
@@ -12,7 +12,7 @@ use super::rounds::Bench;
 use super::server::Server;
 use super::spawned_app::SpawnedApp;
 use crate::app::App;
-use crate::simulation::{buyers, setup};
+use crate::simulation::{buyers, progress::style, setup};
 
 /// Number of pauses of the order writer, each followed by a measurement of how fast it drains the queue.
 const WRITER_PAUSES: u32 = 3;
@@ -29,10 +29,7 @@ pub async fn run(options: Options, spawned_app: Option<&SpawnedApp>) -> Result<R
     let server = Server::new(&target.url)?;
 
     let bar = ProgressBar::new(STEPS_PER_ROUND * u64::from(options.rounds));
-    bar.set_style(
-        ProgressStyle::with_template("{bar:32} {pos}/{len} {msg} {elapsed}")
-            .unwrap_or_else(|_| ProgressStyle::default_bar()),
-    );
+    bar.set_style(style("{bar:32} {pos}/{len} {msg} {elapsed}"));
     bar.set_message("preparing");
     let (rounds, reserves) = (options.rounds, options.reserves as usize);
     // Each user reserves one unit per round, one in the warm-up, and one per pause of the writer.
@@ -57,10 +54,10 @@ pub async fn run(options: Options, spawned_app: Option<&SpawnedApp>) -> Result<R
         for _ in 0..WRITER_PAUSES {
             bench.measure_drain_after_pause(spawned_app, &mut results).await?;
         }
-        results.writer_goal = if spawned_app.uses_postgres() { 10_000.0 } else { 20_000.0 };
+        results.report.writer_goal = if spawned_app.uses_postgres() { 10_000.0 } else { 20_000.0 };
         if bench.options.endurance {
             bar.set_message("endurance");
-            results.endurance = Some(bench.measure_endurance(spawned_app).await?);
+            results.report.endurance = Some(bench.measure_endurance(spawned_app).await?);
         }
     }
     bar.finish_and_clear();
@@ -68,5 +65,5 @@ pub async fn run(options: Options, spawned_app: Option<&SpawnedApp>) -> Result<R
         setup::close(&bench.app, &opened.activity).await?;
     }
 
-    Ok(results.report())
+    Ok(results.into_report())
 }

@@ -45,7 +45,6 @@ impl Server {
         Ok(())
     }
 
-    /// Opens a connection.
     pub async fn connect(&self) -> Result<SendRequest<Full<Bytes>>> {
         let address = &self.addresses[self.next_connection.fetch_add(1, Ordering::Relaxed) % self.addresses.len()];
         let socket = TcpStream::connect(address)

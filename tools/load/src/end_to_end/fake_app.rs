@@ -18,7 +18,6 @@ use tokio::net::TcpListener;
 /// How the app violates the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Not at all.
     None,
     /// Loses every third response to a reservation, after the order was made.
     LosesResponses,
@@ -28,7 +27,6 @@ pub enum Fault {
     Oversells,
     /// Returns `404` for its first order.
     LosesOrder,
-    /// Ignores the limit per user.
     IgnoresPerUser,
     /// Returns the units of the first cancelled or expired order twice.
     ReturnsTwice,
@@ -51,7 +49,12 @@ struct Order {
     created_at: Instant,
 }
 
-/// All activities by id.
+impl Order {
+    fn is_live(&self) -> bool {
+        ["queued", "pending_payment", "paid"].contains(&self.status)
+    }
+}
+
 type Activities = BTreeMap<String, FakeActivity>;
 
 #[derive(Default)]
@@ -96,16 +99,7 @@ async fn handle(
     let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
     let bearer = head.headers.get("authorization").and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
     let path = head.uri.path();
-    let reply = match activity_of(path) {
-        Some(activity) => activities.lock().unwrap().entry(activity.to_owned()).or_default().route(
-            fault,
-            &head.method,
-            path,
-            bearer.unwrap_or_default(),
-            &body,
-        ),
-        None => route_without_activity(&mut activities.lock().unwrap(), fault, path, bearer.unwrap_or_default(), &body),
-    };
+    let reply = route(&mut activities.lock().unwrap(), fault, &head.method, path, bearer.unwrap_or_default(), &body);
     let Some((status, body)) = reply else { return Err(std::io::Error::other("crash")) };
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let response = Response::builder().status(status).header("content-type", "application/json");
@@ -113,32 +107,54 @@ async fn handle(
     Ok(response.body(Full::new(Bytes::from(body))).unwrap())
 }
 
-fn activity_of(path: &str) -> Option<&str> {
-    let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
-    match segments.as_slice() {
-        ["api", "activities", activity, ..] | ["api", "admin", "activities", activity, ..] => Some(activity),
-        ["api", "orders", order_no, ..] | ["sandbox", "pay", order_no] => order_no.split_once('.').map(|(a, _)| a),
-        _ => None,
-    }
-}
-
-fn route_without_activity(activities: &mut Activities, fault: Fault, path: &str, user: &str, body: &Value) -> Reply {
+fn route(activities: &mut Activities, fault: Fault, method: &Method, path: &str, bearer: &str, body: &Value) -> Reply {
     if fault == Fault::DownAfterStart && activities.values().any(FakeActivity::is_down) {
         return None;
     }
-    match path {
-        "/healthz" => Some((200, json!({}))),
-        "/sandbox/sign-in" => Some((200, json!({"token": body["user"]}))),
-        "/api/admin/dead-letters" => Some((200, json!({"dead_letters": []}))),
-        "/api/orders" => {
-            Some((200, json!(activities.values().flat_map(|activity| activity.orders_of(user)).collect::<Vec<_>>())))
+    let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let id = match segments[..] {
+        ["healthz"] => return Some((200, json!({}))),
+        ["sandbox", "sign-in"] => return Some((200, json!({"token": body["user"]}))),
+        ["api", "admin", "dead-letters"] => return Some((200, json!({"dead_letters": []}))),
+        ["api", "orders"] => {
+            let own: Vec<_> = activities.values().flat_map(|activity| activity.orders_of(bearer)).collect();
+            return Some((200, json!(own)));
         }
-        "/api/tasks/sweep" => {
-            for activity in activities.values_mut() {
-                activity.sweep(fault);
-            }
-            Some((200, json!({})))
+        ["api", "tasks", "sweep"] => {
+            activities.values_mut().for_each(|activity| activity.sweep(fault));
+            return Some((200, json!({})));
         }
+        ["api", "activities", id, ..] | ["api", "admin", "activities", id, ..] => id,
+        ["api", "orders", order_no, ..] | ["sandbox", "pay", order_no] => order_no.split('.').next()?,
+        _ => return problem(404, "not_found"),
+    };
+    let activity = activities.entry(id.to_owned()).or_default();
+    match (method.as_str(), &segments[..]) {
+        ("PUT", ["api", "admin", "activities", _]) => {
+            activity.spec = body.clone();
+            Some((200, body.clone()))
+        }
+        ("POST", ["api", "admin", "activities", _, "publish"]) => activity.publish(),
+        ("POST", ["api", "admin", "activities", _, "close"]) => Some((200, activity.spec.clone())),
+        ("GET", ["api", "admin", "activities", _, "stats"]) => {
+            activity.run_order_writer(fault);
+            Some((200, activity.stats()))
+        }
+        ("GET", ["api", "admin", "activities", _, "audit"]) => Some((200, activity.audit())),
+        ("GET", ["api", "activities", _]) if fault == Fault::InfoFails => problem(500, "internal"),
+        ("GET", ["api", "activities", _]) => Some((200, activity.spec.clone())),
+        ("GET", ["api", "activities", _, "gate.json"]) => Some((200, activity.gate())),
+        ("POST", ["api", "activities", _, "ticket"]) => {
+            let ticket = format!("ticket-{}-{}", bearer, fastrand::u64(..));
+            Some((201, json!({"ticket": ticket, "expires_at": "2100-01-01T00:00:00Z"})))
+        }
+        ("POST", ["api", "activities", _, "orders"]) => activity.reserve(fault, id, body),
+        ("GET", ["api", "orders", order_no]) => activity.status(fault, order_no, bearer),
+        ("POST", ["api", "orders", order_no, "checkout"]) => {
+            Some((200, json!({"checkout_url": format!("http://elsewhere/sandbox/pay/{order_no}")})))
+        }
+        ("POST", ["sandbox", "pay", order_no]) => activity.pay(fault, order_no),
+        ("POST", ["api", "orders", order_no, "cancel"]) => activity.cancel(fault, order_no),
         _ => problem(404, "not_found"),
     }
 }
@@ -148,41 +164,6 @@ fn problem(status: u16, code: &str) -> Reply {
 }
 
 impl FakeActivity {
-    fn route(&mut self, fault: Fault, method: &Method, path: &str, bearer: &str, body: &Value) -> Reply {
-        if fault == Fault::DownAfterStart && self.is_down() {
-            return None;
-        }
-        let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
-        match (method.as_str(), segments.as_slice()) {
-            ("PUT", ["api", "admin", "activities", _]) => {
-                self.spec = body.clone();
-                Some((200, body.clone()))
-            }
-            ("POST", ["api", "admin", "activities", _, "publish"]) => self.publish(),
-            ("POST", ["api", "admin", "activities", _, "close"]) => Some((200, self.spec.clone())),
-            ("GET", ["api", "admin", "activities", _, "stats"]) => {
-                self.run_order_writer(fault);
-                Some((200, self.stats()))
-            }
-            ("GET", ["api", "admin", "activities", _, "audit"]) => Some((200, self.audit())),
-            ("GET", ["api", "activities", _]) if fault == Fault::InfoFails => problem(500, "internal"),
-            ("GET", ["api", "activities", _]) => Some((200, self.spec.clone())),
-            ("GET", ["api", "activities", _, "gate.json"]) => Some((200, self.gate())),
-            ("POST", ["api", "activities", _, "ticket"]) => {
-                let ticket = format!("ticket-{}-{}", bearer, fastrand::u64(..));
-                Some((201, json!({"ticket": ticket, "expires_at": "2100-01-01T00:00:00Z"})))
-            }
-            ("POST", ["api", "activities", activity, "orders"]) => self.reserve(fault, activity, body),
-            ("GET", ["api", "orders", order_no]) => self.status(fault, order_no, bearer),
-            ("POST", ["api", "orders", order_no, "checkout"]) => {
-                Some((200, json!({"checkout_url": format!("http://elsewhere/sandbox/pay/{order_no}")})))
-            }
-            ("POST", ["sandbox", "pay", order_no]) => self.pay(fault, order_no),
-            ("POST", ["api", "orders", order_no, "cancel"]) => self.cancel(fault, order_no),
-            _ => problem(404, "not_found"),
-        }
-    }
-
     fn is_down(&self) -> bool {
         let second = time::Duration::SECOND;
         self.opens_at.is_some_and(|opens_at| {
@@ -230,7 +211,7 @@ impl FakeActivity {
             Some(order_no) => order_no,
             None => {
                 let holds: i64 =
-                    self.live_orders().filter(|order| order.user == user && order.sku == sku).map(|o| o.quantity).sum();
+                    self.units(&body["sku"], |order| order.user == user && order.is_live()).into_values().sum();
                 if holds + quantity > self.spec["per_user"].as_i64()? && fault != Fault::IgnoresPerUser {
                     return problem(409, "limit_reached");
                 }
@@ -257,10 +238,6 @@ impl FakeActivity {
             return None;
         }
         Some((202, self.document(&order_no)))
-    }
-
-    fn live_orders(&self) -> impl Iterator<Item = &Order> {
-        self.orders.values().filter(|order| ["queued", "pending_payment", "paid"].contains(&order.status))
     }
 
     fn document(&self, order_no: &str) -> Value {
@@ -333,39 +310,37 @@ impl FakeActivity {
         *self.left.get_mut(&order.sku).unwrap() += order.quantity * if twice { 2 } else { 1 };
     }
 
+    /// Units of a SKU, by user, in orders that `counts`.
+    fn units(&self, sku: &Value, counts: impl Fn(&Order) -> bool) -> BTreeMap<&str, i64> {
+        let mut units = BTreeMap::new();
+        for order in self.orders.values().filter(|order| *sku == order.sku && counts(order)) {
+            *units.entry(order.user.as_str()).or_default() += order.quantity;
+        }
+        units
+    }
+
     fn stats(&self) -> Value {
         let skus = self.spec["skus"].as_array().unwrap().iter().map(|sku| {
-            let name = sku["sku"].as_str().unwrap();
-            let units = |status: &[&str]| -> i64 {
-                let orders = self.orders.values().filter(|order| order.sku == name && status.contains(&order.status));
-                orders.map(|order| order.quantity).sum()
+            let units = |statuses: &[&str]| -> i64 {
+                self.units(&sku["sku"], |order| statuses.contains(&order.status)).into_values().sum()
             };
-            json!({"sku": name, "total": sku["total"], "left": self.left[name],
+            json!({"sku": sku["sku"], "total": sku["total"], "left": self.left[sku["sku"].as_str().unwrap()],
                    "held": units(&["queued", "pending_payment"]), "sold": units(&["paid"])})
         });
         let mut orders: BTreeMap<&str, u64> = BTreeMap::new();
         for order in self.orders.values() {
             *orders.entry(order.status).or_default() += 1;
         }
-        json!({"skus": skus.collect::<Vec<_>>(), "orders": orders,
-               "queue": orders.get("queued").unwrap_or(&0)})
+        json!({"skus": skus.collect::<Vec<_>>(), "queue": orders.get("queued").unwrap_or(&0), "orders": orders})
     }
 
     fn audit(&self) -> Value {
-        let skus = self.stats()["skus"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|sku| {
-                let mut users: BTreeMap<&str, i64> = BTreeMap::new();
-                for order in self.live_orders().filter(|order| order.sku == sku["sku"].as_str().unwrap()) {
-                    *users.entry(&order.user).or_default() += order.quantity;
-                }
-                let live: i64 = users.values().sum();
-                let most = users.values().max().copied().unwrap_or_default();
-                json!({"redis": sku, "ledger": {"live": live, "counted": live, "most_per_user": most}, "drift": 0})
-            })
-            .collect::<Vec<_>>();
-        json!({"skus": skus})
+        let stats = self.stats();
+        let skus = stats["skus"].as_array().unwrap().iter().map(|sku| {
+            let users = self.units(&sku["sku"], Order::is_live);
+            let (live, most) = (users.values().sum::<i64>(), users.values().max().copied().unwrap_or_default());
+            json!({"redis": sku, "ledger": {"live": live, "counted": live, "most_per_user": most}, "drift": 0})
+        });
+        json!({"skus": skus.collect::<Vec<_>>()})
     }
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::report::Report;
 use super::{Options, run};
-use crate::statistics::{median, range};
+use crate::statistics::{median, median_and_range};
 
 /// Runs the sales and prints the comparison. Returns the last report, or the first whose exit code is not 0.
 pub async fn compare(options: &Options) -> Result<Report> {
@@ -26,17 +26,12 @@ pub async fn compare(options: &Options) -> Result<Report> {
         p99_with.push(with_robots.reserve_p99_ms());
         if p99_with.len() >= options.rounds as usize {
             println!(
-                "Reservations of honest buyers, p99: {} without robots, {} with them ({:+.0} %).",
-                median_with_range(&p99_without),
-                median_with_range(&p99_with),
+                "Reservations of honest buyers, p99 in ms: {} without robots, {} with them ({:+.0} %).",
+                median_and_range(&p99_without, 1),
+                median_and_range(&p99_with, 1),
                 100.0 * (median(&p99_with) / median(&p99_without) - 1.0)
             );
             return Ok(with_robots);
         }
     }
-}
-
-fn median_with_range(p99: &[f64]) -> String {
-    let (low, high) = range(p99);
-    format!("{:.1} ms ({low:.1}–{high:.1})", median(p99))
 }

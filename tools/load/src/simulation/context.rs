@@ -12,32 +12,23 @@ use super::progress::Progress;
 use super::setup::TestActivity;
 use crate::app::App;
 
-/// One simulated sale.
 pub struct RunContext {
-    /// The app under test.
     pub app: App,
-    /// The command-line flags.
     pub options: Options,
-    /// The activity of this run.
     pub activity: TestActivity,
-    /// All planned visits.
     pub visits: Vec<Visit>,
     /// `Bearer <JWT>` per buyer.
     pub user_tokens: Vec<HeaderValue>,
-    /// One ticket per visit.
     pub tickets: Vec<IssuedTicket>,
     /// The gate's state from the pollers.
     pub gate: watch::Receiver<GateView>,
-    /// The progress bars.
     pub progress: Progress,
 }
 
 /// A ticket: as text for the reservation, and as a header for polling.
 #[derive(Debug, Clone)]
 pub struct IssuedTicket {
-    /// The ticket.
     pub ticket: String,
-    /// `Bearer <ticket>`.
     pub bearer: HeaderValue,
 }
 

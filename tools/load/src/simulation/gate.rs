@@ -19,16 +19,12 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of each poller shortly before the start.
 const FAST_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The last known state of the gate.
 #[derive(Debug, Clone, Default)]
 pub struct GateView {
     /// `scheduled`, `open`, `paused` or `ended`; empty before the first response.
     pub phase: String,
-    /// The latest start key.
     pub start_key: Option<String>,
-    /// SKUs that the gate reports as sold out.
     pub sold_out: Vec<String>,
-    /// When the gate was first seen open.
     pub opened_at: Option<Instant>,
     /// The period over which the gate spreads the buyers' start.
     pub jitter: Duration,
@@ -38,13 +34,11 @@ pub struct GateView {
 
 /// Polls the gate until dropped.
 pub struct GatePollers {
-    /// The latest state.
     pub view: watch::Receiver<GateView>,
     _tasks: JoinSet<()>,
 }
 
 impl GatePollers {
-    /// Starts the pollers.
     pub fn start(app: &App, activity: &TestActivity) -> Self {
         let (sender, view) = watch::channel(GateView::default());
         let mut tasks = JoinSet::new();

@@ -11,9 +11,7 @@ use crate::wire::{LedgerStock, OrderStatus, SkuAudit, SkuStock};
 /// Everything that the verdict checks. Times count from the start of the run.
 #[derive(Debug, Clone, Default)]
 pub struct Observations {
-    /// Units of a SKU that one user may hold.
     pub per_user: u32,
-    /// Total units per SKU.
     pub totals: BTreeMap<String, i64>,
     /// Every order that a buyer knows of.
     pub orders: Vec<ObservedOrder>,
@@ -40,13 +38,9 @@ pub struct Observations {
 /// One order and what was observed of it.
 #[derive(Debug, Clone, Serialize)]
 pub struct ObservedOrder {
-    /// `<activity>.<ULID>`.
     pub order_no: String,
-    /// The user who made it.
     pub user: String,
-    /// The SKU.
     pub sku: String,
-    /// Number of units.
     pub quantity: u32,
     /// Intervals in which the order was certainly live: it owned its units.
     #[serde(rename = "alive")]
@@ -54,7 +48,6 @@ pub struct ObservedOrder {
     /// The order cannot have expired before this time, even if unpaid.
     #[serde(serialize_with = "as_millis")]
     pub safe_until: Duration,
-    /// What the buyer intended to do.
     pub intent: Intent,
     /// Whether the provider confirmed the payment.
     pub payment: Confirmation,
@@ -66,17 +59,13 @@ pub struct ObservedOrder {
     pub cancellation: Confirmation,
     /// Whether it was first seen paid before it could expire; `None` if it was never seen paid.
     pub paid_in_time: Option<bool>,
-    /// What the last poll showed.
     pub end: LastSeen,
 }
 
-/// A period of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Interval {
-    /// Start.
     #[serde(serialize_with = "as_millis")]
     pub from: Duration,
-    /// End.
     #[serde(serialize_with = "as_millis")]
     pub until: Duration,
 }
@@ -93,7 +82,6 @@ pub enum Confirmation {
     No,
     /// It was requested, but the response was lost.
     Unknown,
-    /// It was confirmed.
     Yes,
 }
 
@@ -110,6 +98,25 @@ pub enum LastSeen {
 }
 
 impl ObservedOrder {
+    /// An order that nothing is known of but that it was live at `seen`.
+    pub fn new(order_no: String, user: String, sku: String, quantity: u32, seen: Duration) -> Self {
+        Self {
+            order_no,
+            user,
+            sku,
+            quantity,
+            live_intervals: vec![Interval { from: seen, until: seen }],
+            safe_until: seen,
+            intent: Intent::Leave,
+            payment: Confirmation::No,
+            extra: Confirmation::No,
+            refund: Confirmation::No,
+            cancellation: Confirmation::No,
+            paid_in_time: None,
+            end: LastSeen::Unreadable,
+        }
+    }
+
     /// The last status, if one was read.
     pub fn status(&self) -> Option<OrderStatus> {
         match self.end {
@@ -183,19 +190,13 @@ impl Observations {
 #[cfg(test)]
 pub(super) fn correct_sale() -> Observations {
     let order = |n: u32, quantity, intent, payment, cancellation, status| ObservedOrder {
-        order_no: format!("s.{n}"),
-        user: format!("user-{n}"),
-        sku: "a".to_owned(),
-        quantity,
         live_intervals: vec![Interval { from: Duration::from_secs(1), until: Duration::from_secs(2) }],
         safe_until: Duration::from_secs(2),
         intent,
         payment,
-        extra: Confirmation::No,
-        refund: Confirmation::No,
         cancellation,
-        paid_in_time: None,
         end: LastSeen::Status(status),
+        ..ObservedOrder::new(format!("s.{n}"), format!("user-{n}"), "a".to_owned(), quantity, Duration::ZERO)
     };
     let stock = |left, held, sold| SkuStock { sku: "a".to_owned(), total: 10, left, held, sold };
     Observations {

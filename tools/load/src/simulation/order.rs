@@ -6,7 +6,7 @@ use http::header::HeaderValue;
 use serde_json::json;
 
 use super::context::RunContext;
-use super::observations::{Confirmation, Interval, LastSeen, ObservedOrder};
+use super::observations::{Confirmation, ObservedOrder};
 use super::payments::Payer;
 use super::plan::Intent;
 use super::status_poller::StatusPoller;
@@ -31,21 +31,11 @@ pub async fn drive_order(
 ) -> ObservedOrder {
     let visit = &run.visits[index];
     let pay_timeout = Duration::from_secs(run.options.pay_timeout.into());
-    let accepted_at = run.since_start(accepted);
+    let sku = run.activity.skus[visit.sku].clone();
     let mut order = ObservedOrder {
-        order_no,
-        user: run.user_id(visit.buyer),
-        sku: run.activity.skus[visit.sku].clone(),
-        quantity: visit.quantity,
-        live_intervals: vec![Interval { from: accepted_at, until: accepted_at }],
         safe_until: run.since_start(due) + pay_timeout.saturating_sub(DEADLINE_ROUNDING),
         intent: visit.intent,
-        payment: Confirmation::No,
-        extra: Confirmation::No,
-        refund: Confirmation::No,
-        cancellation: Confirmation::No,
-        paid_in_time: None,
-        end: LastSeen::Unreadable,
+        ..ObservedOrder::new(order_no, run.user_id(visit.buyer), sku, visit.quantity, run.since_start(accepted))
     };
     let mut poller = StatusPoller::new(run, index);
     let deadline = accepted + run.options.retry_timeout();

@@ -11,13 +11,11 @@ use super::payment_mix::PaymentBehaviour;
 use super::status_poller::StatusPoller;
 use crate::http::Call;
 use crate::meter::Step;
-use crate::wire::{CheckoutResponse, Order, OrderStatus};
+use crate::wire::{Order, OrderStatus};
 
 /// Buyer of an order that is to be paid.
 pub struct Payer<'a> {
-    /// The simulated sale.
     pub run: &'a RunContext,
-    /// `Bearer <JWT>`.
     pub user_token: &'a HeaderValue,
     /// Deadline of checkout and of payments that are meant to be in time.
     pub payment_deadline: Instant,
@@ -61,8 +59,7 @@ impl Payer<'_> {
         let call = Call::post(format!("/api/orders/{order_no}/checkout"), &json!({"address": address}))
             .with_authorization(self.user_token);
         let response = self.run.app.send_with_retry(Step::Checkout, &call, self.payment_deadline).await.ok()?;
-        let CheckoutResponse { checkout_url } = response.parse().ok()?;
-        sandbox_path(&checkout_url).map(str::to_owned)
+        sandbox_path(&response.text("checkout_url").ok()?).map(str::to_owned)
     }
 
     /// Presses a button of the payment page. A `payment_index` above 0 makes another payment in the same session.

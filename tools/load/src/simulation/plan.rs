@@ -10,9 +10,7 @@ use super::payment_mix::PaymentBehaviour;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Intent {
-    /// Pays.
     Pay,
-    /// Cancels the order.
     Cancel,
     /// Does nothing; the order expires.
     Leave,
@@ -21,17 +19,12 @@ pub enum Intent {
 /// One planned reservation, with its own ticket.
 #[derive(Debug, Clone)]
 pub struct Visit {
-    /// Index of the buyer.
     pub buyer: usize,
-    /// Index of the SKU.
     pub sku: usize,
-    /// Number of units.
     pub quantity: u32,
     /// Position within the jitter of the start: 0 is first, 1 is last.
     pub start_fraction: f64,
-    /// What the buyer does with an accepted order.
     pub intent: Intent,
-    /// How the buyer pays, if they intend to.
     pub payment_behaviour: PaymentBehaviour,
     /// Whether the request is sent twice at once.
     pub double_click: bool,

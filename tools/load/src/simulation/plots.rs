@@ -72,14 +72,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_drawn_with_their_names() {
-        let svg = draw("Stock", "units", &[("left".to_owned(), vec![(0.0, 5.0), (1.0, 2.0)])]).unwrap();
-        for part in ["<svg", "Stock", "units", "left", "<polyline", "</svg>"] {
-            assert!(svg.contains(part), "no {part} in {svg}");
-        }
-    }
-
-    #[test]
     fn buckets_without_responses_are_included() {
         let timeline = BTreeMap::from([(3, "a"), (5, "b")]);
         assert_eq!(contiguous(&timeline).collect::<Vec<_>>(), [(3, Some(&"a")), (4, None), (5, Some(&"b"))]);

@@ -4,20 +4,13 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-/// The bars of a sale.
 pub struct Progress {
     bars: MultiProgress,
-    /// Buyers that are signed in.
     pub signed_in: ProgressBar,
-    /// Tickets that are fetched.
     pub tickets: ProgressBar,
-    /// Visits whose reservation has an outcome.
     pub reserved: ProgressBar,
-    /// Orders whose buyer is done.
     pub orders: ProgressBar,
-    /// The wait until the sale is finished.
     pub finishing: ProgressBar,
-    /// Orders that are polled once more.
     pub checking: ProgressBar,
 }
 
@@ -26,14 +19,18 @@ impl Progress {
     pub fn new(buyers: usize, visits: usize) -> Self {
         let bars = MultiProgress::new();
         let bar = |name: &'static str, length: usize| {
-            ProgressBar::new(length as u64).with_style(bar_style()).with_prefix(name)
+            ProgressBar::new(length as u64)
+                .with_style(style("{prefix:>8} {bar:32} {human_pos}/{human_len} {per_sec:.0} {elapsed}"))
+                .with_prefix(name)
         };
         Self {
             signed_in: bar("sign in", buyers),
             tickets: bar("tickets", visits),
             reserved: bar("reserve", visits),
             orders: bar("orders", 0),
-            finishing: ProgressBar::new_spinner().with_style(spinner_style()).with_prefix("settle"),
+            finishing: ProgressBar::new_spinner()
+                .with_style(style("{prefix:>8} {spinner} {msg} {elapsed}"))
+                .with_prefix("settle"),
             checking: bar("check", 0),
             bars,
         }
@@ -66,12 +63,7 @@ impl Progress {
     }
 }
 
-fn bar_style() -> ProgressStyle {
-    ProgressStyle::with_template("{prefix:>8} {bar:32} {human_pos}/{human_len} {per_sec:.0} {elapsed}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar())
-}
-
-fn spinner_style() -> ProgressStyle {
-    ProgressStyle::with_template("{prefix:>8} {spinner} {msg} {elapsed}")
-        .unwrap_or_else(|_| ProgressStyle::default_spinner())
+/// A style from a template, which is known to be valid.
+pub fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }

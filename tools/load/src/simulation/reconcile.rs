@@ -1,7 +1,6 @@
 //! Collects the observations of a finished sale: unknown orders, last statuses, the admin API's figures.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -10,8 +9,7 @@ use serde_json::Value;
 
 use super::buyers::fan_out;
 use super::context::RunContext;
-use super::observations::{Confirmation, Interval, LastSeen, Observations, ObservedOrder};
-use super::plan::Intent;
+use super::observations::{Confirmation, LastSeen, Observations, ObservedOrder};
 use super::samples::fetch_stats;
 use super::setup::ADMIN_TIMEOUT;
 use super::status_poller::StatusPoller;
@@ -67,26 +65,15 @@ async fn list_orders(run: &RunContext, index: usize) -> Option<Vec<ObservedOrder
     let list: Vec<Order> = response.error_for_status("asking for one's own orders").ok()?.parse().ok()?;
     let now = run.since_start(Instant::now());
     let seen = list.into_iter().map(|order| ObservedOrder {
-        order_no: order.order_no,
-        user: run.user_id(buyer),
-        sku: order.sku,
-        quantity: order.quantity,
-        live_intervals: vec![Interval { from: now, until: now }],
-        safe_until: now,
-        intent: Intent::Leave,
-        payment: Confirmation::No,
-        extra: Confirmation::No,
-        refund: Confirmation::No,
-        cancellation: Confirmation::No,
-        paid_in_time: None,
         end: LastSeen::Status(order.status),
+        ..ObservedOrder::new(order.order_no, run.user_id(buyer), order.sku, order.quantity, now)
     });
     Some(seen.collect())
 }
 
 /// Polls every order once more and collects the observations.
 pub async fn collect_observations(
-    run: &Arc<RunContext>,
+    run: &RunContext,
     reports: Vec<VisitReport>,
     recovered: RecoveredOrders,
     stock_samples: Vec<SkuStock>,
@@ -119,27 +106,20 @@ pub async fn collect_observations(
     })
 }
 
-async fn poll_all(run: &Arc<RunContext>, orders: Vec<(usize, ObservedOrder)>) -> Result<Vec<ObservedOrder>> {
-    let run = run.clone();
+async fn poll_all(run: &RunContext, orders: Vec<(usize, ObservedOrder)>) -> Result<Vec<ObservedOrder>> {
     run.progress.checking.set_length(orders.len() as u64);
-    let count = orders.len();
-    let orders = Arc::new(orders);
-    fan_out(count, move |position| {
-        let (run, orders) = (run.clone(), orders.clone());
-        async move {
-            let (index, mut order) = orders[position].clone();
-            let mut poller = StatusPoller::new(&run, index).with_user_token();
-            poller.poll(&mut order, Instant::now() + STATUS_TIMEOUT).await;
-            run.progress.checking.inc(1);
-            Ok(order)
-        }
+    fan_out(orders.len(), async |position| {
+        let (index, mut order) = orders[position].clone();
+        let mut poller = StatusPoller::new(run, index).with_user_token();
+        poller.poll(&mut order, Instant::now() + STATUS_TIMEOUT).await;
+        run.progress.checking.inc(1);
+        Ok(order)
     })
     .await
 }
 
 async fn admin_get<T: DeserializeOwned>(run: &RunContext, path: String) -> Option<T> {
-    let response = run.app.send_admin(Call::get(path), ADMIN_TIMEOUT).await.ok()?;
-    response.error_for_status("reading the books").ok()?.parse().ok()
+    run.app.admin(Call::get(path), "reading the books").await.ok()?.parse().ok()
 }
 
 /// The orders with a second payment for which the admin API shows a refund.

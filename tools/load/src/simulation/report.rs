@@ -1,27 +1,25 @@
 //! Reports a sale as text, as JSON, and as an HTML page with plots.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::path::Path;
 
+use anyhow::Result;
 use comfy_table::{Attribute, Cell, Color, Table};
 use serde::Serialize;
 
 use super::observations::ObservedOrder;
+use super::page;
 use super::samples::StockSample;
 use super::verdict::{Finding, Verdict};
 use crate::meter::{Step, StepSummary};
-use crate::table;
+use crate::table::{self, write_file};
 
-/// The whole report.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Id of the activity.
     pub activity: String,
-    /// URL of the app.
     pub url: String,
     /// Seed that repeats the same buyers.
     pub seed: u64,
-    /// The parameters of the sale.
     pub sale: SaleParameters,
     /// Width of a timeline bucket, in milliseconds.
     pub timeline_step_ms: u64,
@@ -29,56 +27,48 @@ pub struct Report {
     pub opened_at_ms: u64,
     /// How long after its start the gate was first seen open, by the server's clock, in milliseconds.
     pub opened_late_ms: u64,
-    /// Latencies and responses per step.
     pub steps: Vec<StepSummary>,
-    /// Stock during the sale.
     pub stock: Vec<StockSample>,
-    /// Visits by outcome.
     pub visits: BTreeMap<String, u64>,
     /// Orders by intent and last status.
     pub ends: BTreeMap<String, u64>,
-    /// The verdict.
     pub verdict: Verdict,
-    /// All orders.
     pub orders: Vec<ObservedOrder>,
 }
 
-/// The parameters of a sale.
 #[derive(Debug, Serialize)]
 pub struct SaleParameters {
-    /// Number of buyers.
     pub buyers: u32,
-    /// Number of SKUs.
     pub skus: u32,
-    /// Units of each SKU.
     pub stock: u32,
-    /// Units of a SKU that one user may hold.
     pub per_user: u32,
     /// Time to pay, in seconds.
     pub pay_timeout: u32,
 }
 
 impl Report {
+    /// Writes `sale.json` and `sale.html` into `directory`.
+    pub fn write(&self, directory: &Path) -> Result<()> {
+        write_file(directory, "sale.json", serde_json::to_vec_pretty(self)?)?;
+        write_file(directory, "sale.html", page::html(self)?)
+    }
+
     /// 99th percentile of the latency of honest buyers' reservations, in milliseconds.
     pub fn reserve_p99_ms(&self) -> f64 {
         self.steps.iter().find(|step| step.step == Step::Reserve).map_or(0.0, |step| step.p99_ms)
     }
 
-    /// The report as text for a terminal.
     pub fn text(&self) -> String {
-        let mut text = String::new();
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{}", steps_table(&self.steps));
-        let _ = writeln!(
-            text,
-            "The gate was seen open {} ms after the start; latency counts from the moment a request was due.\n",
-            self.opened_late_ms
-        );
-        let _ = writeln!(text, "visits  {}", format_counts(&self.visits));
-        let _ = writeln!(text, "orders  {}\n", format_counts(&self.ends));
-        let _ = writeln!(text, "{}", verdict_table(&self.verdict));
-        let _ = write!(text, "{}", conclusion(&self.verdict));
-        text
+        format!(
+            "{}\nThe gate was seen open {} ms after the start; latency counts from the moment a request was due.\n\n\
+             visits  {}\norders  {}\n\n{}\n{}",
+            steps_table(&self.steps),
+            self.opened_late_ms,
+            format_counts(&self.visits),
+            format_counts(&self.ends),
+            verdict_table(&self.verdict),
+            conclusion(&self.verdict)
+        )
     }
 }
 

@@ -2,52 +2,34 @@
 
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use serde::Serialize;
-
 use super::context::RunContext;
 use super::gate;
-use super::plan::Visit;
 use crate::app::{Backoff, is_retryable};
-use crate::http::{Call, RequestError, Response};
+use crate::http::{RequestError, Response};
 use crate::meter::Step;
 use crate::wire::Order;
 
 /// Delay after `not_open` or a stale start key: the gate takes up to a second to reach every instance.
 const GATE_RETRY_DELAY: Duration = Duration::from_millis(250);
 
-/// The result of a reservation.
 #[derive(Debug, Clone)]
 pub struct Attempt {
-    /// How it ended.
     pub outcome: Outcome,
     /// Whether the outcome of a try is unknown: its response was lost, or was 500, 502 or 504. The app may then have an
     /// order that the buyer does not know of.
     pub outcome_uncertain: bool,
 }
 
-/// How a reservation ended.
 #[derive(Debug, Clone)]
 pub enum Outcome {
-    /// `202`.
     Accepted {
-        /// When the response arrived.
         at: Instant,
-        /// The order number.
         order_no: String,
     },
     /// Refused for good, with the label of the response.
     Refused(String),
     /// Out of tries or time, with the label of the last response.
     GaveUp(String),
-}
-
-#[derive(Serialize)]
-struct ReservationBody<'a> {
-    sku: &'a str,
-    quantity: u32,
-    ticket: &'a str,
-    start_key: &'a str,
 }
 
 enum NextStep {
@@ -69,7 +51,8 @@ pub async fn reserve(run: &RunContext, index: usize, due: Instant) -> Attempt {
         let Some(start_key) = gate::wait_for_start_key(&mut gate_view, deadline).await else {
             return Attempt { outcome: Outcome::GaveUp(format!("gate shut, {last_label}")), outcome_uncertain };
         };
-        let call = reservation_call(run, visit, &run.tickets[index].ticket, &start_key);
+        let ticket = &run.tickets[index].ticket;
+        let call = run.activity.reservation(visit.sku, visit.quantity, ticket, &start_key);
         let outcome = run.app.send(Step::Reserve, due, &call).await;
         let next_step = match outcome {
             Ok(response) => {
@@ -114,10 +97,4 @@ fn next_step(response: &Response, backoff: &mut Backoff, last_try: bool) -> Next
     } else {
         NextStep::Retry(delay, response.label())
     }
-}
-
-fn reservation_call(run: &RunContext, visit: &Visit, ticket: &str, start_key: &str) -> Call {
-    let body = ReservationBody { sku: &run.activity.skus[visit.sku], quantity: visit.quantity, ticket, start_key };
-    let body = serde_json::to_vec(&body).map(Bytes::from).unwrap_or_default();
-    Call { body, ..Call::post(run.activity.path("/orders"), &serde_json::Value::Null) }
 }

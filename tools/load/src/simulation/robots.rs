@@ -9,8 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use bytes::Bytes;
-use serde_json::json;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::context::RunContext;
@@ -43,7 +41,6 @@ pub fn add_visits(visits: &mut Vec<Visit>, options: &Options) {
     }));
 }
 
-/// The running robots.
 pub struct Robots {
     tasks: JoinSet<()>,
     orders: RobotOrders,
@@ -151,8 +148,7 @@ fn attack_call(run: &RunContext, index: usize, attack: Attack) -> Call {
         Attack::ChangedBody => (ticket.clone(), key, visit.quantity + 1),
         Attack::ForgedTicket => (ticket.chars().rev().collect(), key, visit.quantity),
     };
-    let body = json!({"sku": run.activity.skus[visit.sku], "quantity": quantity, "ticket": ticket, "start_key": key});
-    Call { body: Bytes::from(body.to_string()), ..Call::post(run.activity.path("/orders"), &serde_json::Value::Null) }
+    run.activity.reservation(visit.sku, quantity, &ticket, &key)
 }
 
 /// Checks that no robot got more than one unit, however many requests it sent.

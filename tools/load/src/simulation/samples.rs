@@ -14,24 +14,20 @@ use crate::wire::{SkuStock, Stats};
 /// Pause between two samples: often enough to follow the sale, rarely enough to be no load.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Stock of one SKU at one moment.
 #[derive(Debug, Clone, Serialize)]
 pub struct StockSample {
     /// Milliseconds since the start of the run.
     pub at_ms: u64,
-    /// The stock.
     #[serde(flatten)]
     pub stock: SkuStock,
 }
 
-/// Takes samples until it is stopped.
 pub struct StockSampler {
     samples: Arc<Mutex<Vec<StockSample>>>,
     _task: JoinSet<()>,
 }
 
 impl StockSampler {
-    /// Starts sampling.
     pub fn start(app: &App, activity: &TestActivity) -> Self {
         let samples = Arc::new(Mutex::new(Vec::new()));
         let (app, activity, sink) = (app.clone(), activity.clone(), samples.clone());
@@ -49,7 +45,6 @@ impl StockSampler {
         Self { samples, _task: task }
     }
 
-    /// Stops and returns the samples.
     pub fn stop(self) -> Vec<StockSample> {
         std::mem::take(&mut *self.samples.lock().unwrap_or_else(PoisonError::into_inner))
     }

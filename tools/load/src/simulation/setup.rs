@@ -15,14 +15,11 @@ use crate::meter::Step;
 /// How long an admin request is retried, for instance while the app restarts.
 pub const ADMIN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The activity that a run creates.
 #[derive(Debug, Clone)]
 pub struct TestActivity {
     /// Id of the activity, unique to this run.
     pub id: String,
-    /// Its SKUs.
     pub skus: Vec<String>,
-    /// Units of each SKU.
     pub total: i64,
 }
 
@@ -43,25 +40,28 @@ impl TestActivity {
         format!("/api/activities/{}{suffix}", self.id)
     }
 
+    /// A reservation of the SKU with this index.
+    pub fn reservation(&self, sku: usize, quantity: u32, ticket: &str, start_key: &str) -> Call {
+        let body = json!({"sku": self.skus[sku], "quantity": quantity, "ticket": ticket, "start_key": start_key});
+        Call::post(self.path("/orders"), &body)
+    }
+
     /// A path below the activity's admin routes.
     pub fn admin_path(&self, suffix: &str) -> String {
         format!("/api/admin/activities/{}{suffix}", self.id)
     }
 }
 
-/// Rules of an activity.
 #[derive(Debug, Clone)]
 pub struct Rules {
     /// Time until it opens.
     pub start_in: Duration,
     /// Time to pay, in seconds.
     pub pay_timeout: u32,
-    /// Units of a SKU that one user may hold.
     pub per_user: u32,
 }
 
 impl Rules {
-    /// The rules that the command-line flags give.
     pub fn from_options(options: &Options) -> Self {
         Self { start_in: options.start_in(), pay_timeout: options.pay_timeout, per_user: options.per_user }
     }
@@ -75,24 +75,17 @@ pub async fn check_reachable(app: &App, url: &str) -> Result<()> {
     Ok(())
 }
 
-/// Creates the activity and publishes it.
 pub async fn publish(app: &App, activity: &TestActivity, rules: &Rules) -> Result<()> {
     let starts_at = OffsetDateTime::now_utc() + rules.start_in;
     let spec = activity_spec(activity, rules, starts_at)?;
-    app.send_admin(Call::put(activity.admin_path(""), &spec), ADMIN_TIMEOUT)
-        .await?
-        .error_for_status("creating the activity")?;
-    app.send_admin(Call::post(activity.admin_path("/publish"), &Value::Null), ADMIN_TIMEOUT)
-        .await?
-        .error_for_status("publishing the activity")?;
+    app.admin(Call::put(activity.admin_path(""), &spec), "creating the activity").await?;
+    app.admin(Call::post(activity.admin_path("/publish"), &Value::Null), "publishing the activity").await?;
     Ok(())
 }
 
 /// Closes the activity, so that test activities do not accumulate in the list.
 pub async fn close(app: &App, activity: &TestActivity) -> Result<()> {
-    app.send_admin(Call::post(activity.admin_path("/close"), &Value::Null), ADMIN_TIMEOUT)
-        .await?
-        .error_for_status("closing the activity")?;
+    app.admin(Call::post(activity.admin_path("/close"), &Value::Null), "closing the activity").await?;
     Ok(())
 }
 

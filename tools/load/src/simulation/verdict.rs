@@ -18,14 +18,11 @@ use serde::Serialize;
 pub use self::findings::{CheckResult, Finding};
 use super::observations::Observations;
 
-/// The results of all checks.
 #[derive(Debug, Clone, Serialize)]
 pub struct Verdict {
-    /// One result per invariant.
     pub lines: Vec<CheckResult>,
 }
 
-/// Runs all checks.
 pub fn evaluate(observations: &Observations) -> Verdict {
     Verdict {
         lines: vec![
@@ -42,7 +39,6 @@ pub fn evaluate(observations: &Observations) -> Verdict {
 }
 
 impl Verdict {
-    /// The worst finding.
     pub fn finding(&self) -> Finding {
         self.lines.iter().map(|result| result.finding).max().unwrap_or(Finding::Unknown)
     }

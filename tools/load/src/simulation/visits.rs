@@ -9,22 +9,19 @@ use tokio::task::JoinSet;
 use super::context::RunContext;
 use super::observations::ObservedOrder;
 use super::order::drive_order;
-use super::reserve::{Attempt, Outcome, reserve};
+use super::reserve::{Outcome, reserve};
 
-/// The result of one visit.
 #[derive(Debug)]
 pub struct VisitReport {
-    /// Index of the visit.
     pub index: usize,
     /// Order numbers, one for each `202`; two after an accepted double click.
     pub order_nos: Vec<String>,
     /// How it ended, as the report counts it, such as `accepted` or `409 sold_out`.
     pub outcome: String,
-    /// Whether the outcome of a try is unknown, as in [`Attempt`].
+    /// Whether the outcome of a try is unknown, as in [`super::reserve::Attempt`].
     pub outcome_uncertain: bool,
     /// Whether the ticket was refused for good at least once.
     pub refused: bool,
-    /// The order, if one was made.
     pub order: Option<ObservedOrder>,
 }
 
@@ -60,48 +57,29 @@ async fn run_visit(run: Arc<RunContext>, index: usize, due: Instant) -> VisitRep
         vec![reserve(&run, index, due).await]
     };
     run.progress.reserved.inc(1);
-    let mut report = summarize(index, &attempts);
-    if let Some((order_no, at)) = first_accepted(&attempts) {
+    let accepted: Vec<_> = attempts
+        .iter()
+        .filter_map(|attempt| match &attempt.outcome {
+            Outcome::Accepted { at, order_no } => Some((*at, order_no.clone())),
+            Outcome::Refused(_) | Outcome::GaveUp(_) => None,
+        })
+        .collect();
+    let mut report = VisitReport {
+        index,
+        order_nos: accepted.iter().map(|(_, order_no)| order_no.clone()).collect(),
+        outcome: match &attempts[0].outcome {
+            Outcome::Refused(label) if accepted.is_empty() => label.clone(),
+            Outcome::GaveUp(label) if accepted.is_empty() => format!("gave up: {label}"),
+            _ => "accepted".to_owned(),
+        },
+        outcome_uncertain: attempts.iter().any(|attempt| attempt.outcome_uncertain),
+        refused: attempts.iter().any(|attempt| matches!(attempt.outcome, Outcome::Refused(_))),
+        order: None,
+    };
+    if let Some((at, order_no)) = accepted.into_iter().min() {
         run.progress.orders.inc_length(1);
         report.order = Some(drive_order(&run, index, order_no, due, at).await);
         run.progress.orders.inc(1);
     }
     report
-}
-
-fn first_accepted(attempts: &[Attempt]) -> Option<(String, Instant)> {
-    attempts
-        .iter()
-        .filter_map(|attempt| match &attempt.outcome {
-            Outcome::Accepted { at, order_no } => Some((order_no.clone(), *at)),
-            Outcome::Refused(_) | Outcome::GaveUp(_) => None,
-        })
-        .min_by_key(|(_, at)| *at)
-}
-
-fn summarize(index: usize, attempts: &[Attempt]) -> VisitReport {
-    let order_nos: Vec<String> = attempts
-        .iter()
-        .filter_map(|attempt| match &attempt.outcome {
-            Outcome::Accepted { order_no, .. } => Some(order_no.clone()),
-            Outcome::Refused(_) | Outcome::GaveUp(_) => None,
-        })
-        .collect();
-    let outcome = if order_nos.is_empty() {
-        attempts.first().map_or_else(String::new, |attempt| match &attempt.outcome {
-            Outcome::Refused(label) => label.clone(),
-            Outcome::GaveUp(label) => format!("gave up: {label}"),
-            Outcome::Accepted { .. } => String::new(),
-        })
-    } else {
-        "accepted".to_owned()
-    };
-    VisitReport {
-        index,
-        order_nos,
-        outcome,
-        outcome_uncertain: attempts.iter().any(|attempt| attempt.outcome_uncertain),
-        refused: attempts.iter().any(|attempt| matches!(attempt.outcome, Outcome::Refused(_))),
-        order: None,
-    }
 }

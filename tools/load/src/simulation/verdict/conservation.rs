@@ -45,41 +45,32 @@ pub(super) fn check(observations: &Observations) -> CheckResult {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::observations::correct_sale;
-    use super::super::findings::Finding;
+    use super::super::findings::{Finding, expect};
     use super::*;
 
     #[test]
     fn a_unit_missing_from_one_sample_breaks_it() {
-        let mut observations = correct_sale();
-        observations.stock_samples[1].held -= 1;
-        let result = check(&observations);
-        assert_eq!(result.finding, Finding::Broken);
-        assert_eq!(result.numbers, "a: left 5 + held 4 + sold 0 = 9, total 10 (sold as 10)");
+        let numbers = expect(Finding::Broken, check, |sale| sale.stock_samples[1].held -= 1);
+        assert_eq!(numbers, "a: left 5 + held 4 + sold 0 = 9, total 10 (sold as 10)");
     }
 
     #[test]
     fn negative_stock_breaks_it_even_if_the_sum_is_right() {
-        let mut observations = correct_sale();
-        observations.stock_samples[1].left = -1;
-        observations.stock_samples[1].held = 11;
-        assert_eq!(check(&observations).finding, Finding::Broken);
+        expect(Finding::Broken, check, |sale| (sale.stock_samples[1].left, sale.stock_samples[1].held) = (-1, 11));
     }
 
     #[test]
     fn a_changed_total_breaks_it() {
-        let mut observations = correct_sale();
-        for stock in observations.final_stock.iter_mut().flatten() {
-            stock.total += 1;
-            stock.left += 1;
-        }
-        assert_eq!(check(&observations).finding, Finding::Broken);
+        expect(Finding::Broken, check, |sale| {
+            for stock in sale.final_stock.iter_mut().flatten() {
+                stock.total += 1;
+                stock.left += 1;
+            }
+        });
     }
 
     #[test]
     fn without_final_stock_it_is_unknown() {
-        let mut observations = correct_sale();
-        observations.final_stock = None;
-        assert_eq!(check(&observations).finding, Finding::Unknown);
+        expect(Finding::Unknown, check, |sale| sale.final_stock = None);
     }
 }

@@ -79,63 +79,65 @@ fn compare_with_stats(observations: &Observations, seen: &BTreeMap<String, u64>,
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::observations::correct_sale;
-    use super::super::findings::Finding;
+    use super::super::findings::{Finding, expect};
     use super::*;
+
+    fn counted(sale: &mut Observations) -> &mut BTreeMap<String, u64> {
+        sale.orders_by_status.as_mut().unwrap()
+    }
 
     #[test]
     fn an_accepted_order_that_is_missing_breaks_it() {
-        let mut observations = correct_sale();
-        observations.orders[2].end = LastSeen::Missing;
-        let result = check(&observations);
-        assert_eq!(result.finding, Finding::Broken);
-        assert!(result.numbers.contains("s.3 was accepted and is gone"), "{}", result.numbers);
+        let numbers = expect(Finding::Broken, check, |sale| sale.orders[2].end = LastSeen::Missing);
+        assert!(numbers.contains("s.3 was accepted and is gone"), "{numbers}");
     }
 
     #[test]
     fn a_dead_letter_is_not_missing() {
-        let mut observations = correct_sale();
-        observations.orders[2].end = LastSeen::Missing;
-        observations.orders_by_status.as_mut().unwrap().remove("expired");
-        observations.dead_letters = None;
-        assert_eq!(check(&observations).finding, Finding::Unknown);
-        observations.dead_letters = Some(["s.3".to_owned()].into());
-        assert_eq!(check(&observations).finding, Finding::Ok);
+        let gone = |sale: &mut Observations| {
+            sale.orders[2].end = LastSeen::Missing;
+            counted(sale).remove("expired");
+            sale.dead_letters = None;
+        };
+        expect(Finding::Unknown, check, gone);
+        expect(Finding::Ok, check, |sale| {
+            gone(sale);
+            sale.dead_letters = Some(["s.3".to_owned()].into());
+        });
     }
 
     #[test]
     fn a_failed_order_is_not_expected_in_the_ledger() {
-        let mut observations = correct_sale();
-        observations.orders[2].end = LastSeen::Status(OrderStatus::Failed);
-        observations.orders_by_status.as_mut().unwrap().remove("expired");
-        assert_eq!(check(&observations).finding, Finding::Ok);
+        expect(Finding::Ok, check, |sale| {
+            sale.orders[2].end = LastSeen::Status(OrderStatus::Failed);
+            counted(sale).remove("expired");
+        });
     }
 
     #[test]
     fn an_order_unknown_to_every_buyer_breaks_it() {
-        let mut observations = correct_sale();
-        observations.orders_by_status.as_mut().unwrap().insert("pending_payment".to_owned(), 1);
-        assert_eq!(check(&observations).finding, Finding::Broken);
-        observations.unknown_outcomes = 1;
-        assert_eq!(check(&observations).finding, Finding::Unknown);
+        let add = |sale: &mut Observations| counted(sale).extend([owned(("pending_payment", 1))]);
+        expect(Finding::Broken, check, add);
+        expect(Finding::Unknown, check, |sale| {
+            add(sale);
+            sale.unknown_outcomes = 1;
+        });
     }
 
     #[test]
     fn different_counts_per_status_break_it() {
-        let mut observations = correct_sale();
-        let counted = observations.orders_by_status.as_mut().unwrap();
-        counted.insert("paid".to_owned(), 2);
-        counted.remove("expired");
-        assert_eq!(check(&observations).finding, Finding::Broken);
+        expect(Finding::Broken, check, |sale| *counted(sale) = [("paid", 2), ("cancelled", 1)].map(owned).into());
     }
 
     #[test]
     fn an_order_that_is_still_queued_is_unknown() {
-        let mut observations = correct_sale();
-        observations.orders[2].end = LastSeen::Status(OrderStatus::Queued);
-        let counted = observations.orders_by_status.as_mut().unwrap();
-        counted.remove("expired");
-        counted.insert("queued".to_owned(), 1);
-        assert_eq!(check(&observations).finding, Finding::Unknown);
+        expect(Finding::Unknown, check, |sale| {
+            sale.orders[2].end = LastSeen::Status(OrderStatus::Queued);
+            *counted(sale) = [("paid", 1), ("cancelled", 1), ("queued", 1)].map(owned).into();
+        });
+    }
+
+    fn owned((status, count): (&str, u64)) -> (String, u64) {
+        (status.to_owned(), count)
     }
 }

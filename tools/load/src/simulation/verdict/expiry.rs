@@ -28,28 +28,22 @@ pub(super) fn check(observations: &Observations) -> CheckResult {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::observations::{LastSeen, correct_sale};
-    use super::super::findings::Finding;
+    use super::super::findings::{Finding, expect};
     use super::*;
+    use crate::simulation::observations::LastSeen;
 
     #[test]
     fn an_order_that_never_expires_breaks_it() {
-        let mut observations = correct_sale();
-        observations.orders[2].end = LastSeen::Status(OrderStatus::PendingPayment);
-        assert_eq!(check(&observations).finding, Finding::Broken);
+        expect(Finding::Broken, check, |sale| sale.orders[2].end = LastSeen::Status(OrderStatus::PendingPayment));
     }
 
     #[test]
     fn a_cancelled_order_that_ends_as_paid_breaks_it() {
-        let mut observations = correct_sale();
-        observations.orders[1].end = LastSeen::Status(OrderStatus::Paid);
-        assert_eq!(check(&observations).finding, Finding::Broken);
+        expect(Finding::Broken, check, |sale| sale.orders[1].end = LastSeen::Status(OrderStatus::Paid));
     }
 
     #[test]
     fn a_cancellation_without_a_request_breaks_it() {
-        let mut observations = correct_sale();
-        observations.orders[2].end = LastSeen::Status(OrderStatus::Cancelled);
-        assert_eq!(check(&observations).finding, Finding::Broken);
+        expect(Finding::Broken, check, |sale| sale.orders[2].end = LastSeen::Status(OrderStatus::Cancelled));
     }
 }

@@ -2,11 +2,13 @@
 
 use serde::Serialize;
 
+#[cfg(test)]
+use crate::simulation::observations::Observations;
+
 /// The result of a check, from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
-    /// The invariant held in all observations.
     Ok,
     /// The invariant could not be checked.
     Unknown,
@@ -14,14 +16,11 @@ pub enum Finding {
     Broken,
 }
 
-/// The result of checking one invariant.
 #[derive(Debug, Clone, Serialize)]
 pub struct CheckResult {
     /// Its id in docs/requirements.md or, for an invariant, in ARCHITECTURE.md.
     pub id: &'static str,
-    /// What must hold, in words.
     pub promise: &'static str,
-    /// Whether it held.
     pub finding: Finding,
     /// The numbers that decide it.
     pub numbers: String,
@@ -54,6 +53,21 @@ impl Findings {
         };
         CheckResult { id, promise, finding, numbers }
     }
+}
+
+/// Checks a correct sale after `change`, and asserts the finding. Returns the numbers of the result.
+#[cfg(test)]
+#[track_caller]
+pub(super) fn expect(
+    finding: Finding,
+    check: impl Fn(&Observations) -> CheckResult,
+    change: impl FnOnce(&mut Observations),
+) -> String {
+    let mut sale = crate::simulation::observations::correct_sale();
+    change(&mut sale);
+    let result = check(&sale);
+    assert_eq!(result.finding, finding, "{}", result.numbers);
+    result.numbers
 }
 
 /// The first three items, and the number of the others.

@@ -64,57 +64,57 @@ fn end_label(order: &ObservedOrder) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::observations::correct_sale;
-    use super::super::findings::Finding;
+    use super::super::findings::{Finding, expect};
     use super::*;
 
     #[test]
     fn a_payment_without_a_paid_order_breaks_it() {
-        let mut observations = correct_sale();
-        observations.orders[0].end = LastSeen::Status(OrderStatus::Expired);
-        let result = check(&observations);
-        assert_eq!(result.finding, Finding::Broken);
-        assert_eq!(result.numbers, "s.1 was paid for and is expired");
+        let expired = LastSeen::Status(OrderStatus::Expired);
+        let numbers = expect(Finding::Broken, check, |sale| sale.orders[0].end = expired);
+        assert_eq!(numbers, "s.1 was paid for and is expired");
     }
 
     #[test]
     fn an_overpayment_or_a_refund_that_is_not_returned_breaks_it() {
-        let mut observations = correct_sale();
-        observations.orders[0].extra = Confirmation::Yes;
-        assert_eq!(check(&observations).finding, Finding::Broken);
-        observations.refunded_overpayments.insert(observations.orders[0].order_no.clone());
-        assert_eq!(check(&observations).finding, Finding::Ok);
-        observations.orders[0].refund = Confirmation::Yes;
-        assert_eq!(check(&observations).finding, Finding::Broken);
-        observations.orders[0].end = LastSeen::Status(OrderStatus::Refunded);
-        assert_eq!(check(&observations).finding, Finding::Ok);
+        let overpaid = |sale: &mut Observations| sale.orders[0].extra = Confirmation::Yes;
+        let returned = |sale: &mut Observations| {
+            overpaid(sale);
+            sale.refunded_overpayments.insert("s.1".to_owned());
+        };
+        let refund_requested = |sale: &mut Observations| {
+            returned(sale);
+            sale.orders[0].refund = Confirmation::Yes;
+        };
+        expect(Finding::Broken, check, overpaid);
+        expect(Finding::Ok, check, returned);
+        expect(Finding::Broken, check, refund_requested);
+        expect(Finding::Ok, check, |sale| {
+            refund_requested(sale);
+            sale.orders[0].end = LastSeen::Status(OrderStatus::Refunded);
+        });
     }
 
     #[test]
     fn a_paid_order_without_a_payment_breaks_it() {
-        let mut observations = correct_sale();
-        observations.orders[2].end = LastSeen::Status(OrderStatus::Paid);
-        assert_eq!(check(&observations).finding, Finding::Broken);
+        expect(Finding::Broken, check, |sale| sale.orders[2].end = LastSeen::Status(OrderStatus::Paid));
     }
 
     #[test]
     fn a_sale_without_confirmed_payments_is_unknown() {
-        let mut observations = correct_sale();
-        observations.orders[0].payment = Confirmation::Unknown;
-        observations.orders[0].end = LastSeen::Status(OrderStatus::Expired);
-        let result = check(&observations);
-        assert_eq!(result.finding, Finding::Unknown);
-        assert_eq!(result.numbers, "1 winners meant to pay, and not one could");
+        let numbers = expect(Finding::Unknown, check, |sale| {
+            sale.orders[0].payment = Confirmation::Unknown;
+            sale.orders[0].end = LastSeen::Status(OrderStatus::Expired);
+        });
+        assert_eq!(numbers, "1 winners meant to pay, and not one could");
     }
 
     #[test]
     fn a_payment_with_a_lost_response_may_end_either_way() {
-        let mut observations = correct_sale();
-        let mut lost = observations.orders[0].clone();
-        lost.payment = Confirmation::Unknown;
-        observations.orders.push(lost);
-        assert_eq!(check(&observations).finding, Finding::Ok);
-        observations.orders[3].end = LastSeen::Status(OrderStatus::Expired);
-        assert_eq!(check(&observations).finding, Finding::Ok);
+        for end in [OrderStatus::Paid, OrderStatus::Expired].map(LastSeen::Status) {
+            expect(Finding::Ok, check, |sale| {
+                let lost = ObservedOrder { payment: Confirmation::Unknown, end, ..sale.orders[0].clone() };
+                sale.orders.push(lost);
+            });
+        }
     }
 }

@@ -44,39 +44,39 @@ pub(super) fn check(observations: &Observations) -> CheckResult {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::observations::{LastSeen, correct_sale};
-    use super::super::findings::Finding;
+    use super::super::findings::{Finding, expect};
     use super::*;
+    use crate::simulation::observations::LastSeen;
     use crate::wire::OrderStatus;
+
+    /// Adds a copy of the first order, after `change`.
+    fn add_order(sale: &mut Observations, change: impl FnOnce(&mut ObservedOrder)) {
+        let mut second = ObservedOrder { order_no: "s.4".to_owned(), ..sale.orders[0].clone() };
+        change(&mut second);
+        sale.orders.push(second);
+    }
 
     #[test]
     fn a_user_with_too_many_units_breaks_it() {
-        let mut observations = correct_sale();
-        let mut second = observations.orders[0].clone();
-        second.order_no = "s.4".to_owned();
-        second.quantity = 1;
-        observations.orders.push(second);
-        let result = check(&observations);
-        assert_eq!(result.finding, Finding::Broken);
-        assert_eq!(result.numbers, "user-1 held 3 units of a, 2 are allowed");
+        let numbers = expect(Finding::Broken, check, |sale| add_order(sale, |order| order.quantity = 1));
+        assert_eq!(numbers, "user-1 held 3 units of a, 2 are allowed");
     }
 
     #[test]
     fn a_user_over_the_limit_in_the_ledger_breaks_it() {
-        let mut observations = correct_sale();
-        observations.audit.as_mut().unwrap()[0].ledger.as_mut().unwrap().most_per_user = 3;
-        assert_eq!(check(&observations).finding, Finding::Broken);
+        expect(Finding::Broken, check, |sale| {
+            sale.audit.as_mut().unwrap()[0].ledger.as_mut().unwrap().most_per_user = 3;
+        });
     }
 
     #[test]
     fn a_released_order_no_longer_counts() {
-        let mut observations = correct_sale();
-        let mut second = observations.orders[0].clone();
-        second.order_no = "s.4".to_owned();
-        second.live_intervals[0].from = second.live_intervals[0].until;
-        second.live_intervals[0].until *= 2;
-        second.end = LastSeen::Status(OrderStatus::Expired);
-        observations.orders.push(second);
-        assert_eq!(check(&observations).finding, Finding::Ok);
+        expect(Finding::Ok, check, |sale| {
+            add_order(sale, |order| {
+                order.live_intervals[0].from = order.live_intervals[0].until;
+                order.live_intervals[0].until *= 2;
+                order.end = LastSeen::Status(OrderStatus::Expired);
+            });
+        });
     }
 }

@@ -59,50 +59,38 @@ fn returned_units(observations: &Observations, sku: &str) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::observations::{LastSeen, correct_sale};
-    use super::super::findings::Finding;
+    use super::super::findings::{Finding, expect};
     use super::*;
+    use crate::simulation::observations::LastSeen;
 
-    fn with_left(left: i64) -> CheckResult {
-        let mut observations = correct_sale();
-        for stock in observations.final_stock.iter_mut().flatten() {
-            stock.left = left;
-        }
-        check(&observations)
+    fn set_left(sale: &mut Observations, left: i64) {
+        sale.final_stock.iter_mut().flatten().for_each(|stock| stock.left = left);
     }
 
     #[test]
     fn a_unit_returned_twice_breaks_it() {
-        let result = with_left(9);
-        assert_eq!(result.finding, Finding::Broken);
-        assert_eq!(result.numbers, "a: 9 left, 8 expected: 1 returned more than once");
+        let numbers = expect(Finding::Broken, check, |sale| set_left(sale, 9));
+        assert_eq!(numbers, "a: 9 left, 8 expected: 1 returned more than once");
     }
 
     #[test]
     fn a_unit_that_is_never_returned_breaks_it() {
-        let result = with_left(6);
-        assert_eq!(result.finding, Finding::Broken);
-        assert_eq!(result.numbers, "a: 6 left, 8 expected: 2 never returned");
+        let numbers = expect(Finding::Broken, check, |sale| set_left(sale, 6));
+        assert_eq!(numbers, "a: 6 left, 8 expected: 2 never returned");
     }
 
     #[test]
     fn drift_between_redis_and_ledger_breaks_it() {
-        let mut observations = correct_sale();
-        observations.audit.as_mut().unwrap()[0].drift = -1;
-        assert_eq!(check(&observations).finding, Finding::Broken);
+        expect(Finding::Broken, check, |sale| sale.audit.as_mut().unwrap()[0].drift = -1);
     }
 
     #[test]
     fn it_is_unknown_while_a_refund_is_pending() {
-        let mut observations = correct_sale();
-        observations.orders[0].end = LastSeen::Status(OrderStatus::Refunding);
-        assert_eq!(check(&observations).finding, Finding::Unknown);
+        expect(Finding::Unknown, check, |sale| sale.orders[0].end = LastSeen::Status(OrderStatus::Refunding));
     }
 
     #[test]
     fn it_is_unknown_while_an_order_is_unreadable() {
-        let mut observations = correct_sale();
-        observations.orders[0].end = LastSeen::Unreadable;
-        assert_eq!(check(&observations).finding, Finding::Unknown);
+        expect(Finding::Unknown, check, |sale| sale.orders[0].end = LastSeen::Unreadable);
     }
 }

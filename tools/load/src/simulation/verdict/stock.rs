@@ -38,51 +38,44 @@ pub(super) fn check(observations: &Observations) -> CheckResult {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::observations::{LastSeen, correct_sale};
-    use super::super::findings::Finding;
+    use super::super::findings::{Finding, expect};
     use super::*;
-    use crate::wire::OrderStatus;
+    use crate::simulation::observations::LastSeen;
+    use crate::wire::{LedgerStock, OrderStatus};
+
+    fn ledger(sale: &mut Observations) -> &mut LedgerStock {
+        sale.audit.as_mut().unwrap()[0].ledger.as_mut().unwrap()
+    }
 
     #[test]
     fn overselling_breaks_it() {
-        let mut observations = correct_sale();
-        observations.orders[0].quantity = 11;
-        let result = check(&observations);
-        assert_eq!(result.finding, Finding::Broken);
-        assert!(result.numbers.contains("11 units are held or sold, only 10 exist"), "{}", result.numbers);
+        let numbers = expect(Finding::Broken, check, |sale| sale.orders[0].quantity = 11);
+        assert!(numbers.contains("11 units are held or sold, only 10 exist"), "{numbers}");
     }
 
     #[test]
     fn overselling_for_a_moment_breaks_it_even_if_the_final_stock_is_right() {
-        let mut observations = correct_sale();
-        for order in &mut observations.orders {
-            order.quantity = 4;
-            order.end = LastSeen::Status(OrderStatus::Cancelled);
-        }
-        let result = check(&observations);
-        assert_eq!(result.finding, Finding::Broken);
-        assert!(result.numbers.contains("12 units were alive at one moment"), "{}", result.numbers);
+        let numbers = expect(Finding::Broken, check, |sale| {
+            for order in &mut sale.orders {
+                order.quantity = 4;
+                order.end = LastSeen::Status(OrderStatus::Cancelled);
+            }
+        });
+        assert!(numbers.contains("12 units were alive at one moment"), "{numbers}");
     }
 
     #[test]
     fn too_many_live_units_in_the_ledger_break_it() {
-        let mut observations = correct_sale();
-        let ledger = observations.audit.as_mut().unwrap()[0].ledger.as_mut().unwrap();
-        (ledger.live, ledger.counted) = (11, 11);
-        assert_eq!(check(&observations).finding, Finding::Broken);
+        expect(Finding::Broken, check, |sale| (ledger(sale).live, ledger(sale).counted) = (11, 11));
     }
 
     #[test]
     fn a_ledger_whose_row_and_orders_disagree_breaks_it() {
-        let mut observations = correct_sale();
-        observations.audit.as_mut().unwrap()[0].ledger.as_mut().unwrap().live = 1;
-        assert_eq!(check(&observations).finding, Finding::Broken);
+        expect(Finding::Broken, check, |sale| ledger(sale).live = 1);
     }
 
     #[test]
     fn it_is_unknown_while_an_order_is_unreadable() {
-        let mut observations = correct_sale();
-        observations.orders[0].end = LastSeen::Unreadable;
-        assert_eq!(check(&observations).finding, Finding::Unknown);
+        expect(Finding::Unknown, check, |sale| sale.orders[0].end = LastSeen::Unreadable);
     }
 }
