@@ -9,38 +9,23 @@ mod link;
 mod references;
 mod tree;
 
-use std::path::Path;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use clap::Parser;
 
-const USAGE: &str = "usage: assets SOURCE TARGET
+/// Builds the folder SOURCE (usually static) into the folder TARGET (usually target/static). TARGET holds exactly the
+/// result afterwards.
+#[derive(Parser)]
+struct Options {
+    source: PathBuf,
+    target: PathBuf,
+}
 
-Builds the folder SOURCE (usually static) into the folder TARGET (usually
-target/static). TARGET holds exactly the result afterwards.";
-
-fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.as_slice() {
-        [help] if help == "--help" || help == "-h" => {
-            println!("{USAGE}");
-            ExitCode::SUCCESS
-        }
-        [source, target] => match build(Path::new(source), Path::new(target)) {
-            Ok(report) => {
-                println!("{report}");
-                ExitCode::SUCCESS
-            }
-            Err(error) => {
-                eprintln!("assets: {error:#}");
-                ExitCode::FAILURE
-            }
-        },
-        _ => {
-            eprintln!("{USAGE}");
-            ExitCode::from(2)
-        }
-    }
+fn main() -> anyhow::Result<()> {
+    let Options { source, target } = Options::parse();
+    println!("{}", build(&source, &target)?);
+    Ok(())
 }
 
 /// Reads, links, compresses and writes. Returns a one-line summary.

@@ -1,7 +1,6 @@
 //! Finds the references from one source file to others.
 
 use std::ops::Range;
-use std::sync::LazyLock;
 
 use anyhow::bail;
 use regex::Regex;
@@ -29,62 +28,40 @@ pub enum Usage {
 }
 
 // In scripts and styles only relative names are references: a string such as "/api/orders" is not.
-static SCRIPT: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(
-        r#"(?x)
-        (?: \b(?P<import>from|import)\s* | \bimport\s*\(\s* | \bnew\s+URL\(\s* )
-        (?: "(?P<double>\.{1,2}/[^"\n]+)" | '(?P<single>\.{1,2}/[^'\n]+)' )"#,
-    )
-    .ok()
-});
+const SCRIPT: &str = r#"(?x)
+    (?: \b(?P<import>from|import)\s* | \bimport\s*\(\s* | \bnew\s+URL\(\s* )
+    (?: "(?P<double>\.{1,2}/[^"\n]+)" | '(?P<single>\.{1,2}/[^'\n]+)' )"#;
 
-static STYLE: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(
-        r#"(?x)
-        (?: \burl\(\s* | @import\s+ )
-        (?: "(?P<double>\.{1,2}/[^"\n]+)" | '(?P<single>\.{1,2}/[^'\n]+)' )"#,
-    )
-    .ok()
-});
+const STYLE: &str = r#"(?x)
+    (?: \burl\(\s* | @import\s+ )
+    (?: "(?P<double>\.{1,2}/[^"\n]+)" | '(?P<single>\.{1,2}/[^'\n]+)' )"#;
 
-static PAGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(
-        r#"(?x)
-        (?P<script><script\s+type="module"\s+src=|\b(?:href|src)=)
-        (?: "(?P<double>/assets/[^"\n]+)" )"#,
-    )
-    .ok()
-});
+const PAGE: &str = r#"(?x)
+    (?P<script><script\s+type="module"\s+src=|\b(?:href|src)=)
+    (?: "(?P<double>/assets/[^"\n]+)" )"#;
 
 /// Returns every reference in `text`, in order. The extension of `path` selects the syntax, and relative names are
 /// resolved against `path`.
 pub fn find(path: &str, text: &str) -> anyhow::Result<Vec<Reference>> {
     let pattern = match path.rsplit_once('.').map(|(_, extension)| extension) {
-        Some("js") => &SCRIPT,
-        Some("css") => &STYLE,
-        Some("html") => &PAGE,
+        Some("js") => SCRIPT,
+        Some("css") => STYLE,
+        Some("html") => PAGE,
         _ => return Ok(Vec::new()),
     };
-    let Some(pattern) = pattern.as_ref() else {
-        bail!("the pattern for references in {path} does not compile");
-    };
     let mut found = Vec::new();
-    for captures in pattern.captures_iter(text) {
+    for captures in Regex::new(pattern)?.captures_iter(text) {
         let Some(name) = captures.name("double").or_else(|| captures.name("single")) else {
             continue;
         };
-        let usage = match (group(&captures, "import"), group(&captures, "script")) {
+        let usage = match (captures.name("import"), captures.name("script")) {
             (Some(_), _) => Usage::Import,
-            (_, Some(tag)) if tag.starts_with("<script") => Usage::Script,
+            (_, Some(tag)) if tag.as_str().starts_with("<script") => Usage::Script,
             _ => Usage::Other,
         };
         found.push(Reference { range: name.range(), path: resolve(path, name.as_str())?, usage });
     }
     Ok(found)
-}
-
-fn group<'t>(captures: &regex::Captures<'t>, group: &str) -> Option<&'t str> {
-    captures.name(group).map(|found| found.as_str())
 }
 
 /// Resolves `name`, as written in the file `from`, to a path inside the source directory.
