@@ -49,6 +49,22 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Settings for the whole app of the project at `root`.
+    pub fn new(root: PathBuf, engine: Engine, listen: SocketAddr, directory: PathBuf, variables: Variables) -> Self {
+        Self {
+            root,
+            engine,
+            listen,
+            directory,
+            variables,
+            log: None,
+            manifest: "spin.toml".into(),
+            components: vec![],
+            max_connections: None,
+            environment: vec![],
+        }
+    }
+
     /// Path of the ledger's SQLite file.
     pub fn ledger_file(&self) -> PathBuf {
         self.directory.join("ledger.db")

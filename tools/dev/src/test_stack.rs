@@ -53,18 +53,9 @@ impl TestStack {
         let mut variables = Variables::generate()?;
         variables.set_redis(&redis.url())?;
         variables.set_ledger(&postgres.as_ref().map_or("sqlite".to_owned(), Postgres::url))?;
-        let mut settings = Settings {
-            root: root::find()?,
-            engine: Engine::discover(None)?,
-            listen: SocketAddr::from(([127, 0, 0, 1], ports::pick_unused()?)),
-            directory: temp_dir.path().join("state"),
-            variables,
-            log: None,
-            manifest: "spin.toml".into(),
-            components: vec![],
-            max_connections: None,
-            environment: vec![],
-        };
+        let listen = SocketAddr::from(([127, 0, 0, 1], ports::pick_unused()?));
+        let directory = temp_dir.path().join("state");
+        let mut settings = Settings::new(root::find()?, Engine::discover(None)?, listen, directory, variables);
         configure(&mut settings);
         let app = App::start(settings)?;
         Ok(Self { app, redis, postgres, temp_dir })

@@ -2,11 +2,12 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, process::Command};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use base64::{
     Engine as _,
     prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD},
 };
+use url::Url;
 
 /// Prefix of a variable's name in the environment.
 const ENV_PREFIX: &str = "SPIN_VARIABLE_";
@@ -124,24 +125,15 @@ fn random_bytes() -> Result<[u8; 32]> {
 
 /// Returns `scheme://host:port` of a URL for an allow-list, without user, password and path.
 fn allow_list_host(url: &str, schemes: &[&str]) -> Result<String> {
-    let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| schemes.contains(scheme)) else {
-        bail!("{url:?} is not a URL that starts with {}://", schemes.join(":// or "));
-    };
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    if host.is_empty() {
-        bail!("the {scheme} URL names no host");
-    }
+    let parsed = Url::parse(url).ok().filter(|url| schemes.contains(&url.scheme()));
+    let parsed =
+        parsed.with_context(|| format!("{url:?} is not a URL that starts with {}://", schemes.join(":// or ")))?;
+    let scheme = parsed.scheme();
+    let host = parsed.host_str().filter(|host| !host.is_empty());
+    let host = host.with_context(|| format!("the {scheme} URL names no host"))?;
     // An allow-list entry without a port does not match the scheme's default port.
-    let port_at = host.rfind(']').unwrap_or(0);
-    let port = if host[port_at..].contains(':') {
-        ""
-    } else if scheme.starts_with("redis") {
-        ":6379"
-    } else {
-        ":5432"
-    };
-    Ok(format!("{scheme}://{host}{port}"))
+    let port = parsed.port().unwrap_or(if scheme.starts_with("redis") { 6379 } else { 5432 });
+    Ok(format!("{scheme}://{host}:{port}"))
 }
 
 #[cfg(test)]

@@ -15,17 +15,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use dev::{ports, test_stack::TestStack};
 
-fn main() -> ExitCode {
-    match run() {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("with-app: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run() -> Result<ExitCode> {
+fn main() -> Result<ExitCode> {
     let Options { variables, command } = Options::parse();
     let mut ports = Ports::default();
     let variables =

@@ -1,14 +1,14 @@
 //! The directory `.stampede`, which keeps secrets and data from one run of `up` to the next.
 
 use std::{
-    fs::{self, File, OpenOptions, Permissions, TryLockError},
+    fs::{self, File, OpenOptions, TryLockError},
     io::{ErrorKind, Write},
     net::{Ipv4Addr, SocketAddr},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result, bail};
+use tempfile::NamedTempFile;
 
 use crate::{ports, variables::Variables};
 
@@ -79,15 +79,7 @@ impl DataDirectory {
 
     /// Saves the variables in a file that only its owner can read.
     pub fn save_variables(&self, variables: &Variables) -> Result<()> {
-        let (path, new) = (self.path_to("env"), self.path_to("env.new"));
-        let write = || {
-            let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new)?;
-            file.set_permissions(Permissions::from_mode(0o600))?;
-            file.write_all(variables.to_lines().as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&new, &path)
-        };
-        write().with_context(|| format!("cannot write {}", path.display()))
+        write_atomically(&self.path_to("env"), &variables.to_lines())
     }
 
     /// The port that Redis used before, if it is free; otherwise another one.
@@ -100,9 +92,20 @@ impl DataDirectory {
     }
 }
 
+/// Replaces a file, which only its owner can read: a reader sees the old text or the new one.
+pub fn write_atomically(path: &Path, text: &str) -> Result<()> {
+    let write = || {
+        let mut file = NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
+        file.write_all(text.as_bytes())?;
+        file.as_file().sync_all()?;
+        file.persist(path).map(drop).map_err(|error| error.error)
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{os::unix::fs::PermissionsExt, time::Duration};
 
     use tempfile::TempDir;
 

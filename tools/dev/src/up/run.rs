@@ -80,18 +80,9 @@ pub fn run(options: &Options) -> Result<()> {
     }
     directory.save_variables(&variables)?;
 
-    let settings = Settings {
-        root,
-        engine,
-        listen,
-        directory: directory.path_to("state"),
-        variables: variables.clone(),
-        log: Some(directory.path_to("logs/app.log")),
-        manifest: "spin.toml".into(),
-        components: vec![],
-        max_connections: None,
-        environment: vec![],
-    };
+    let state = directory.path_to("state");
+    let log = Some(directory.path_to("logs/app.log"));
+    let settings = Settings { log, ..Settings::new(root, engine, listen, state, variables.clone()) };
     println!("starting the app on the engine {} …", settings.engine);
     let start = Box::new(move || settings.spawn());
     let mut app = Service::start("app", directory.path_to("pids/app"), Duration::from_millis(500), start)?;

@@ -1,14 +1,15 @@
 //! Supervises one process: restarts it with exponential back-off when it ends.
 
 use std::{
-    fmt, fs, io,
+    fmt, fs,
     path::PathBuf,
     process::ExitStatus,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
+use super::data_directory::write_atomically;
 use crate::process::Process;
 
 /// Maximum delay before a restart.
@@ -114,18 +115,10 @@ impl Service {
     }
 
     fn run(&mut self, process: Process, now: Instant) -> Result<()> {
-        write_atomically(&self.pid_file, &format!("{}\n", process.id()))
-            .with_context(|| format!("cannot write {}", self.pid_file.display()))?;
+        write_atomically(&self.pid_file, &format!("{}\n", process.id()))?;
         self.state = State::Running { process, since: now };
         Ok(())
     }
-}
-
-/// Replaces a file atomically: a reader sees the old text or the new one.
-fn write_atomically(path: &PathBuf, text: &str) -> io::Result<()> {
-    let new = path.with_extension("new");
-    fs::write(&new, text)?;
-    fs::rename(new, path)
 }
 
 fn backoff(initial: Duration, failures: u32) -> Duration {
