@@ -113,7 +113,7 @@ impl App {
     }
 
     /// Calls the sweeper once, as cron does, and returns its report; `None` without a cron token or a readable response.
-    pub async fn sweep(&self) -> Option<serde_json::Value> {
+    pub async fn sweep_report(&self) -> Option<serde_json::Value> {
         let call = Call::post("/api/tasks/sweep", &serde_json::Value::Null)
             .with_authorization(self.cron_authorization.as_ref()?);
         let response = self.send(Step::Sweep, Instant::now(), &call).await.ok()?;

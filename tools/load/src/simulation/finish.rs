@@ -21,7 +21,7 @@ pub async fn wait_until_finished(run: &RunContext) -> bool {
     while Instant::now() < deadline {
         if !sweep_every.is_zero() && Instant::now() >= next_sweep {
             // An error is ignored: cron repeats the call a few seconds later.
-            let _ = run.app.sweep().await;
+            let _ = run.app.sweep_report().await;
             next_sweep = Instant::now() + sweep_every;
         }
         if let Some(stats) = fetch_stats(&run.app, &run.activity, ADMIN_TIMEOUT).await {
