@@ -201,7 +201,7 @@ async fn sweep_all(fixture: &PortsFixture, now: Millis) -> Result<bool, StoreErr
         retention: Retention::parse("", ""),
         owner: "sweeper",
         clock: || NOW,
-        elapsed: &|| Duration::ZERO,
+        stopwatch: &|| Duration::ZERO,
     };
     let TickOutcome::Swept(mut report, error) = sweeper.tick(now).await? else { return Ok(false) };
     if let Some(error) = error.or_else(|| Some(report.failures.pop()?.1)) {

@@ -1,6 +1,6 @@
 //! Tests of whole sweeps (G3): one at a time, and a failure leaves the rest to the next one.
 
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 
 use domain::{order::OrderStatus, time::Millis};
 use workflows::{
@@ -38,8 +38,11 @@ impl Sql for FailingAt<'_> {
     }
 }
 
-/// Sweeps with a ledger that is unavailable for statements that contain `failing`.
-async fn tick(fixture: &Fixture<RealRedis, RealLedger>, failing: &'static str, elapsed: Duration) -> TickOutcome {
+/// Sweeps with a ledger that is unavailable for statements that contain `failing`, and a stopwatch that moves on by
+/// `step` each time it is read.
+async fn tick(fixture: &Fixture<RealRedis, RealLedger>, failing: &'static str, step: Duration) -> TickOutcome {
+    // Time that passed before the sweep has its lease counts for nothing.
+    let time = Cell::new(Duration::from_secs(60));
     let sweeper = Sweeper {
         redis: &fixture.redis,
         sql: &FailingAt(&fixture.sql, failing),
@@ -50,7 +53,10 @@ async fn tick(fixture: &Fixture<RealRedis, RealLedger>, failing: &'static str, e
         retention: Retention::parse("", ""),
         owner: "a sweeper",
         clock: || DUE,
-        elapsed: &|| elapsed,
+        stopwatch: &|| {
+            time.set(time.get() + step);
+            time.get()
+        },
     };
     sweeper.tick(DUE).await.unwrap()
 }
@@ -101,7 +107,7 @@ async fn a_sweep_that_fails_says_what_it_did_and_the_next_one_continues_at_once(
 }
 
 #[tokio::test]
-async fn a_sweep_whose_time_is_up_begins_nothing_more_and_says_so() {
+async fn a_sweep_whose_time_is_up_expires_nothing_more_and_says_so() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 3, 3).await;
         let due = fixture.pending_order(1, "ada", 1).await;

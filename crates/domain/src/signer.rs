@@ -66,4 +66,12 @@ mod tests {
         assert!(!Signer::new("another", "ticket").expect("signer").verify("hello", &signature));
         assert!(!Signer::new("a secret", "gate").expect("signer").verify("hello", &signature));
     }
+
+    /// The key was computed with Python's `hmac`. With another one, tickets, order numbers and addresses of an earlier
+    /// build cannot be read.
+    #[test]
+    fn a_secret_and_a_purpose_always_give_the_same_key() {
+        let key = derive_key("secret", "purpose").expect("a key");
+        assert_eq!(hex::encode(key), "eced7de97c6f9dd8c7c842b5a550832f39290b6fa8c17658b4eea5226819c4c0");
+    }
 }

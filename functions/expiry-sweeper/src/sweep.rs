@@ -38,7 +38,7 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         retention: Retention::parse(&config::get("address_retention_days").await, &config::get("retention_days").await),
         owner: &Ulid::from_parts(now.0.unsigned_abs(), random::bits()).to_string(),
         clock: clock::now,
-        elapsed: &|| started.elapsed(),
+        stopwatch: &|| started.elapsed(),
     };
     let TickOutcome::Swept(report, error) = sweeper.tick(now).await? else {
         return Ok(Response::json(200, &NotSwept { swept: false, because: "another sweeper is at work" }));

@@ -98,6 +98,7 @@ mod tests {
     /// The fault of an app with good variables, of which some are replaced.
     fn fault(changed: &[(&str, &str)]) -> Option<String> {
         secrets_fault(|name| {
+            assert!(VARIABLES.contains(&name), "{name} is read but not listed");
             let webhook = format!("whsec_{STRONG}");
             let good = match name {
                 "events_url" | "events_secret" | "stripe_api_key" | "stripe_secret" => "",

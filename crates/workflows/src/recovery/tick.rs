@@ -98,8 +98,8 @@ pub struct Sweeper<'a, R, S, P, W> {
     pub owner: &'a str,
     /// The clock by which events are due and signed.
     pub clock: fn() -> Millis,
-    /// The time since the sweep began.
-    pub elapsed: &'a dyn Fn() -> Duration,
+    /// A clock that is never set back: the time since any moment.
+    pub stopwatch: &'a dyn Fn() -> Duration,
 }
 
 /// How a sweep ended.
@@ -120,13 +120,17 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Sweeper<'_, R, S, P, W> {
         let Some(lease) = leases::acquire(self.sql, LEASE, self.owner, now, LEASE_MS).await? else {
             return Ok(TickOutcome::Busy);
         };
-        let mut run = Run { sweeper: self, lease, now, report: Report::default() };
+        // Waiting for the lease takes nothing from the time budget, and `now` and the time since then are never ahead of
+        // Redis's clock.
+        let start = (self.stopwatch)();
+        let elapsed = || (self.stopwatch)() - start;
+        let mut run = Run { sweeper: self, lease, now, elapsed: &elapsed, report: Report::default() };
         let steps = run.run_steps().await;
         self.sql.forget_timeouts();
         let released = leases::release(self.sql, &run.lease).await;
         let result = match steps.and(released) {
             // Delivery has its own lease, so that a slow endpoint does not delay the next sweep's expiry of orders.
-            Ok(_) => self.deliver_events(&mut run.report).await,
+            Ok(_) => self.deliver_events(&elapsed, &mut run.report).await,
             Err(error) => Err(error),
         };
         Ok(TickOutcome::Swept(Box::new(run.report), result.err()))
@@ -134,7 +138,7 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Sweeper<'_, R, S, P, W> {
 
     /// Turns the outbox on or off. Delivers events in rounds until nothing is due, the time budget is used up, or
     /// another sweeper has the lease.
-    async fn deliver_events(&self, report: &mut Report) -> Result<(), StoreError> {
+    async fn deliver_events(&self, elapsed: &dyn Fn() -> Duration, report: &mut Report) -> Result<(), StoreError> {
         set_enabled(self.sql, self.events.is_some()).await?;
         let Some(target) = self.events else { return Ok(()) };
         let step = Instant::now();
@@ -145,7 +149,7 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Sweeper<'_, R, S, P, W> {
             if !round.more {
                 break;
             }
-            if (self.elapsed)() > TIME_BUDGET {
+            if elapsed() > TIME_BUDGET {
                 report.more = true;
                 break;
             }
@@ -161,13 +165,16 @@ struct Run<'a, R, S, P, W> {
     sweeper: &'a Sweeper<'a, R, S, P, W>,
     lease: Lease,
     now: Millis,
+    /// The time since the sweep has its lease.
+    elapsed: &'a dyn Fn() -> Duration,
     report: Report,
 }
 
 impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Run<'_, R, S, P, W> {
     /// Runs every step until it has nothing left to do, the time is up, or the lease is lost.
     async fn run_steps(&mut self) -> Result<(), StoreError> {
-        let Sweeper { redis, sql, ticket_secret, elapsed, .. } = *self.sweeper;
+        let Sweeper { redis, sql, ticket_secret, .. } = *self.sweeper;
+        let elapsed = self.elapsed;
         let activities = listed_activities::list(redis).await?;
         let step = Instant::now();
         let with_messages =
@@ -238,8 +245,8 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Run<'_, R, S, P, W> {
     /// Erases what is past its retention period, unless a sweep did so in the last 10 minutes. Also removes ended
     /// activities from the set of activities in Redis, so that sweeps no longer visit them.
     async fn erase(&mut self) -> Result<(), StoreError> {
-        let Sweeper { redis, sql, retention, owner, elapsed, .. } = *self.sweeper;
-        let now = self.now;
+        let Sweeper { redis, sql, retention, owner, .. } = *self.sweeper;
+        let (now, elapsed) = (self.now, self.elapsed);
         if !redis_lease::hold(redis, ERASE_LEASE_KEY, owner, ERASE_INTERVAL_MS).await? {
             return Ok(());
         }
@@ -285,7 +292,7 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Run<'_, R, S, P, W> {
 
     /// Renews the lease; returns whether there is time left and the lease was not lost.
     async fn renew_lease(&mut self, budget: Duration) -> Result<bool, StoreError> {
-        let elapsed = (self.sweeper.elapsed)();
+        let elapsed = (self.elapsed)();
         let until = self.now.plus(elapsed.as_millis() as i64 + LEASE_MS);
         let proceed = elapsed < budget && leases::renew(self.sweeper.sql, &self.lease, until).await?;
         self.report.more |= !proceed;
