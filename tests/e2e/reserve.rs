@@ -118,19 +118,6 @@ async fn a_refused_reservation_does_not_use_up_the_ticket() {
     .await;
 }
 
-#[tokio::test]
-async fn a_replayed_ticket_gets_its_original_response_after_sold_out() {
-    let app = TestApp::shared();
-    let activity = app.create_activity(json!({"skus": single_sku(1)})).await;
-    let buyers = app.create_buyers(&activity, 20).await;
-    let accepted = app.reserve(&activity, &buyers[0], "a", 1).await.is(202);
-    for loser in &buyers[1..] {
-        app.reserve(&activity, loser, "a", 1).await.is_problem(409, "sold_out");
-        let replayed = app.reserve(&activity, &buyers[0], "a", 1).await.is(202);
-        assert_eq!(replayed.body, accepted.body);
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn every_winner_gets_its_original_response_after_sold_out() {
     let app = TestApp::shared();
@@ -176,19 +163,6 @@ async fn unlimited_stock_never_runs_out_and_other_skus_are_counted_separately() 
 }
 
 #[tokio::test]
-async fn a_missing_stock_key_is_not_ready_and_is_not_recreated() {
-    let app = TestApp::shared();
-    let activity = app.create_activity(json!({})).await;
-    let buyer = app.create_buyer(&activity, "ada").await;
-    let stock_key = format!("{{{}}}:stock:a", activity.id);
-    let mut redis = app.connect_redis().await;
-    let _: () = redis::cmd("DEL").arg(&stock_key).query_async(&mut redis).await.expect("deleted");
-    app.reserve(&activity, &buyer, "a", 1).await.is_problem(503, "not_ready");
-    let exists: bool = redis::cmd("EXISTS").arg(&stock_key).query_async(&mut redis).await.expect("an answer");
-    assert!(!exists);
-}
-
-#[tokio::test]
 async fn reservations_of_one_user_are_rate_limited_with_a_reset_time() {
     let app = TestApp::shared();
     let activity =
@@ -207,15 +181,4 @@ async fn reservations_of_one_user_are_rate_limited_with_a_reset_time() {
     // Another user is not limited.
     let other = app.create_buyer(&activity, "calm").await;
     app.reserve(&activity, &other, "a", 1).await.is(202);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_activity_id_may_contain_the_name_of_a_redis_error() {
-    let app = TestApp::shared();
-    for id in ["showroom", "noscript-sale", "busy-bees", "loading-dock"] {
-        let activity = app.create_activity_with_id(id, json!({})).await;
-        let buyer = app.create_buyer(&activity, "ada").await;
-        app.place_order(&activity, &buyer).await;
-        assert_eq!(app.settle_and_count(&activity).await, [9, 1, 0], "{id}");
-    }
 }

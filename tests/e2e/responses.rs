@@ -78,31 +78,6 @@ async fn the_metrics_count_an_activity() {
 }
 
 #[tokio::test]
-async fn the_metrics_count_what_waits_for_an_operator() {
-    let app = TestApp::shared();
-    let held_callbacks = async || {
-        let metrics = app.http.get("/metrics", "").await.is(200);
-        for name in ["events_waiting", "events_oldest_age_seconds", "refunds_open", "refunds_stuck", "dead_letters"] {
-            let sample = format!("# TYPE stampede_{name} gauge\nstampede_{name} ");
-            assert!(metrics.body.contains(&sample), "{sample}: {}", metrics.body);
-        }
-        let line = metrics.body.lines().find_map(|line| line.strip_prefix("stampede_callbacks_held "));
-        line.and_then(|count| count.parse::<i64>().ok()).unwrap_or_else(|| panic!("{}", metrics.body))
-    };
-    let before = held_callbacks().await;
-    let unknown = TestApp::callback_body("payment.succeeded", "nowhere.01ARZ3NDEKTSV4RRFFQ69G5FAV", "s");
-    let mut sequence = 0;
-    eventually("a held callback in the metrics", async || {
-        // Another test may resolve held callbacks meanwhile: add one in each attempt.
-        sequence += 1;
-        app.send_callback(&format!("evt_of_the_metrics_{sequence}"), &unknown).await.is(204);
-        let now = held_callbacks().await;
-        if now > before { Ok(()) } else { Err(format!("{before}, then {now}")) }
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn an_unchanged_order_is_not_sent_again() {
     let app = TestApp::shared();
     let activity = app.create_activity(json!({})).await;

@@ -68,18 +68,10 @@ async fn an_app_without_a_secret_serves_nothing_that_needs_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_app_with_an_empty_short_or_example_secret_serves_nothing_that_needs_it() {
+async fn an_app_with_a_short_secret_serves_nothing_that_needs_it() {
     for name in SECRETS {
-        let (prefix, encoded) = if name == "webhook_secrets" { ("whsec_", "c2hvcnQ=") } else { ("", "short") };
-        assert_refused(name, "an empty", move |variables| variables.set(name, "")).await;
-        assert_refused(name, "a short", move |variables| variables.set(name, format!("{prefix}{encoded}"))).await;
-    }
-    for name in &SECRETS[..5] {
-        assert_refused(name, "an example", move |variables| {
-            variables.set(name, "change-me-change-me-change-me-change-me-1234")
-        })
-        .await;
-        assert_refused(name, "a monotonous", move |variables| variables.set(name, "a".repeat(64))).await;
+        let short = if name == "webhook_secrets" { "whsec_c2hvcnQ=" } else { "short" };
+        assert_refused(name, "a short", move |variables| variables.set(name, short)).await;
     }
 }
 

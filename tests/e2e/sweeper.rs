@@ -53,20 +53,6 @@ async fn concurrent_sweepers_return_every_unit_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn starting_checkout_extends_the_hold_once() {
-    let app = TestApp::shared();
-    let activity = app.create_activity(json!({"pay_timeout_seconds": 300, "pay_extension_seconds": 60})).await;
-    let buyer = app.create_buyer(&activity, "ada").await;
-    let order_no = app.place_order(&activity, &buyer).await;
-    let before = app.get_order(&order_no, &buyer.jwt).await.text("pay_by");
-    let first = app.checkout(&order_no, &buyer.jwt).await.is(200).text("pay_by");
-    assert!(first > before, "{before} → {first}");
-    let second = app.checkout(&order_no, &buyer.jwt).await.is(200).text("pay_by");
-    assert_eq!(first, second);
-    assert_eq!(app.get_order(&order_no, &buyer.jwt).await.text("pay_by"), first);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_due_orders_are_swept() {
     const ORDERS: usize = 10_000;
     let app = TestApp::dedicated();
