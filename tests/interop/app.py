@@ -23,7 +23,7 @@ def call(method, path, body=None, token=None, headers=None):
         time.sleep(wait)
 
 
-def send(method, path, body, token, headers):
+def send(method, path, body=None, token=None, headers=None):
     """Sends a request once. Returns the status, the headers and the bytes of the body."""
     data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
     request = urllib.request.Request(variable("URL") + path, data=data, method=method)
