@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use support::{HttpClient, TestApp, activity::single_sku};
+use support::{HttpClient, TestApp, activity::single_sku, client_builder};
 
 /// An app that trusts one hop; its client sends every request through nginx.
 struct AppBehindNginx {
@@ -67,7 +67,7 @@ async fn assert_limit_is_per_address(_: &TestApp, _: &Nginx, _: &str) {}
 #[cfg(target_os = "linux")]
 async fn assert_limit_is_per_address(app: &TestApp, nginx: &Nginx, path: &str) {
     let other_address = std::net::IpAddr::from([127, 0, 0, 2]);
-    let client = reqwest::Client::builder().no_proxy().local_address(other_address).build().expect("a client");
+    let client = client_builder().local_address(other_address).build().expect("a client");
     let http = HttpClient::with_client(client, &nginx.url());
     http.post(path, &app.sign_in("somebody-else"), &json!({})).await.is(201);
     app.http.post(path, &app.sign_in("somebody-else"), &Value::Null).await.is_problem(429, "rate_limited");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dev::open_files;
 use futures::{StreamExt, stream::FuturesUnordered};
-use reqwest::{Client, Method};
+use reqwest::Method;
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use crate::fake_app::{FakeApp, NginxProxy};
-use support::{HttpClient, eventually};
+use support::{HttpClient, client_builder, eventually};
 
 /// Concurrent requests that the site's upstream `stampede_crowd` allows (`max_conns`).
 const CROWD_MAX_CONNS: usize = 600;
@@ -118,7 +118,7 @@ async fn a_body_of_sixteen_kibibytes_passes_and_one_more_byte_does_not() {
 #[cfg(target_os = "linux")]
 fn client_from_other_address(nginx: &NginxProxy) -> HttpClient {
     let other_address = std::net::IpAddr::from([127, 0, 0, 2]);
-    let client = Client::builder().no_proxy().local_address(other_address).build().expect("a client");
+    let client = client_builder().local_address(other_address).build().expect("a client");
     HttpClient::with_client(client, &nginx.server.url())
 }
 

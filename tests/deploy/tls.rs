@@ -7,10 +7,11 @@ use std::{
 };
 
 use dev::{nginx::Nginx, root};
-use reqwest::{Client, redirect::Policy};
+use reqwest::redirect::Policy;
 use tempfile::TempDir;
 
 use crate::fake_app::FakeApp;
+use support::client_builder;
 
 /// Creates a self-signed certificate and its key in `directory`.
 fn create_certificate(directory: &Path) {
@@ -46,7 +47,7 @@ async fn the_site_serves_tls_and_redirects_http_to_https() {
     assert!(response.contains("TLSv1.3") || response.contains("TLSv1.2"), "{response}");
     assert_eq!(app.requests_containing("/")[0].header("x-forwarded-proto"), "https");
 
-    let client = Client::builder().no_proxy().redirect(Policy::none()).build().expect("a client");
+    let client = client_builder().redirect(Policy::none()).build().expect("a client");
     let url = format!("{}/sale?activity=demo", nginx.redirect_url());
     let redirect = client.get(url).header("host", "sale.example").send().await.expect("an answer");
     assert_eq!(redirect.status().as_u16(), 308);

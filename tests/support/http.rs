@@ -1,7 +1,14 @@
 //! HTTP client and response assertions. Every response of every test is checked against the common contract.
 
-use reqwest::{Client, Method, header::HeaderMap};
+use reqwest::{Client, ClientBuilder, Method, header::HeaderMap};
 use serde_json::Value;
+
+/// Begins a client that uses no proxy.
+pub fn client_builder() -> ClientBuilder {
+    // The load generator, which shares this build of reqwest, leaves the choice of the TLS library to the program.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Client::builder().no_proxy()
+}
 
 /// A client for one app. Keeps connections alive.
 #[derive(Clone)]
@@ -14,7 +21,7 @@ pub struct HttpClient {
 impl HttpClient {
     /// Creates a client for a base URL such as `http://127.0.0.1:3000`.
     pub fn new(base_url: &str) -> Self {
-        let client = Client::builder().pool_max_idle_per_host(2_000).no_proxy().build().expect("a client");
+        let client = client_builder().pool_max_idle_per_host(2_000).build().expect("a client");
         Self::with_client(client, base_url)
     }
 

@@ -15,7 +15,7 @@ mod tickets;
 pub use self::{
     activity::{Buyer, TestActivity},
     app::TestApp,
-    http::{HttpClient, Response},
+    http::{HttpClient, Response, client_builder},
     identity::Claims,
     poll::eventually,
 };
