@@ -1,4 +1,4 @@
-// Payments by Stripe: the app's requests equal those of the official library, whose signatures it accepts (E1–E5).
+// Payments by Stripe: the app's requests equal those of the official library, whose signatures it accepts (E1, E2, E3, E4, E5).
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";

@@ -1,4 +1,4 @@
-//! Tests of `lua/precheck.lua` and `lua/admit.lua`: rate limits, bans and human checks (B4–B6).
+//! Tests of `lua/precheck.lua` and `lua/admit.lua`: rate limits, bans and human checks (B4, B5, B6).
 
 use domain::{
     activity::{ActivityState, Limit, Limits},

@@ -1,4 +1,4 @@
-//! Tests that no statement of buyers, providers, operators or sweepers reads all orders (C5).
+//! Tests that no statement of buyers, providers, operators or sweepers reads all orders.
 //!
 //! The ledger has many orders of other activities. The workflows run on a ledger that records their statements, and
 //! each statement's query plan is checked. On PostgreSQL its own count of sequential scans covers the triggers, too.

@@ -1,4 +1,4 @@
-//! Tests of `lua/reserve.lua`: each reservation is one atomic decision (C1–C3, B3, B4; I1, I3, I7).
+//! Tests of `lua/reserve.lua`: each reservation is one atomic decision (C1, C2, C3, B3, B4; I1, I3, I7).
 
 use domain::{activity::ActivityState, order::OrderStatus, problem::Code};
 use workflows::{

@@ -173,7 +173,9 @@ fn match_path<'p>(pattern: &str, path: &'p str) -> Option<[&'p str; MAX_PARAMS]>
     }
 }
 
-fn no_such_route() -> Problem {
+/// The problem of a path that is no route.
+#[must_use]
+pub fn no_such_route() -> Problem {
     Problem::new(Code::NotFound, "No such route.")
 }
 

@@ -1,4 +1,4 @@
-//! Published activities for readers, cached in instance memory and key-value (F1–F4).
+//! Published activities for readers, cached in instance memory and key-value (F1, F2, F3, F4).
 //!
 //! The gate comes from Redis and is less than a second old. The spec comes from instance memory, then key-value, then
 //! the ledger; a key-value copy of another version than the gate's is not used.

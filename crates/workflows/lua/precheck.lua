@@ -1,4 +1,4 @@
--- Checks bans and limits when a signed-in visitor asks for a challenge or a ticket (B4–B6). Returns the visitor's
+-- Checks bans and limits when a signed-in visitor asks for a challenge or a ticket (B4, B5, B6). Returns the visitor's
 -- suspicion score without strikes, and counts visitors.
 --
 -- KEYS  1 gate, 2 ban of the user, 3 ban of the address, 4 rate of the user, 5 rate of the address,

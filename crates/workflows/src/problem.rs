@@ -1,4 +1,4 @@
-//! API errors for failed stores.
+//! API errors for failed stores: an unavailable store is never a failed order (D8).
 
 use domain::problem::{Code, Problem};
 

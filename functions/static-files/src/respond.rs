@@ -1,6 +1,6 @@
 //! Builds the response for a file, with its caching headers.
 
-use domain::routes::StaticFiles;
+use domain::routes::{StaticFiles, no_such_route};
 use platform::http::{self, ApiError, Request, Response};
 
 use crate::{
@@ -26,7 +26,7 @@ const NOT_FOUND_PAGE: &str = "404.html";
 /// `method_not_allowed` for methods other than `GET` and `HEAD`.
 pub fn respond(cache: &mut FileCache, request: &Request) -> Result<Response, ApiError> {
     if request.path.starts_with("/api/") || request.path.starts_with("/sandbox/") {
-        return Err(http::not_found("There is no such route: the OpenAPI document lists them."));
+        return Err(no_such_route().into());
     }
     let (StaticFiles::File, _) = request.route()?;
     let name = file_name(&request.path);

@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS activities (
   updated_at BIGINT NOT NULL
 );
 
--- I2: `live` counts the units that orders hold. Triggers maintain it, and the CHECK keeps it within the total.
+-- `live` counts the units that orders hold. Triggers maintain it, and the CHECK keeps it within the total (C5, I2).
 CREATE TABLE IF NOT EXISTS skus (
   activity TEXT NOT NULL REFERENCES activities (id),
   sku TEXT NOT NULL,
@@ -100,7 +100,7 @@ CREATE TABLE IF NOT EXISTS order_counts (
   PRIMARY KEY (activity, sku, status, live, slot)
 );
 
--- A batch that would oversell (I2: the CHECK of `skus`) or exceed a buyer's limit (I3) is refused as a whole; the
+-- A batch that would oversell (C5, I2: the CHECK of `skus`) or exceed a buyer's limit (I3) is refused as a whole; the
 -- writer then inserts its orders one by one. Row by row, each order of a batch would create a new version of its SKU's
 -- row, and the next one would have to skip all of them.
 --

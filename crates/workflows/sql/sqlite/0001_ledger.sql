@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS activities (
   updated_at INTEGER NOT NULL
 );
 
--- I2: `live` counts the units that orders hold. Triggers maintain it, and the CHECK keeps it within the total.
+-- `live` counts the units that orders hold. Triggers maintain it, and the CHECK keeps it within the total (C5, I2).
 CREATE TABLE IF NOT EXISTS skus (
   activity TEXT NOT NULL REFERENCES activities (id),
   sku TEXT NOT NULL,
@@ -97,7 +97,7 @@ CREATE TABLE IF NOT EXISTS order_counts (
   PRIMARY KEY (activity, sku, status, live, slot)
 ) WITHOUT ROWID;
 
--- A row that would oversell (I2) or exceed a buyer's limit (I3) is left out of its batch, and its order fails.
+-- A row that would oversell (C5, I2) or exceed a buyer's limit (I3) is left out of its batch, and its order fails.
 CREATE TRIGGER IF NOT EXISTS orders_fit BEFORE INSERT ON orders WHEN NEW.live = 1
 BEGIN
   SELECT RAISE(IGNORE) WHERE NOT EXISTS (

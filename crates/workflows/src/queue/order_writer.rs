@@ -1,4 +1,4 @@
-//! The order writer (D2–D4): drains the stream of an activity into the ledger, in batches.
+//! The order writer (D2, D3, D4): drains the stream of an activity into the ledger, in batches.
 //!
 //! Messages are delivered at least once, and each order is written exactly once: its number is the ledger's primary
 //! key. The message of an order is acknowledged only by the Redis script that applies the outcome, so a crash at any
