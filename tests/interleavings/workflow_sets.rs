@@ -29,8 +29,8 @@ use workflows::{
     ports::SqlValue,
     recovery::{
         rebuild::RebuildOutcome,
-        sweep,
-        tick::{Retention, Sweeper, TickOutcome},
+        sweep::{Retention, SweepOutcome, Sweeper},
+        turns,
     },
     reply::Reply as RedisReply,
 };
@@ -129,7 +129,7 @@ impl Workflow {
             Cancel => matches!(fixture.cancel(&order_no).await?, CommandOutcome::Done(_)),
             Expire => {
                 close_due(&fixture.redis, &fixture.sql, &fixture.redis, DUE, 16).await?;
-                sweep::expire(&fixture.redis, &fixture.sql, &fixture.activity, DUE, None).await.map(|_| true)?
+                turns::expire(&fixture.redis, &fixture.sql, &fixture.activity, DUE, None).await.map(|_| true)?
             }
             Refund => {
                 let requested = matches!(fixture.request_refund(&order_no).await?, CommandOutcome::Done(_));
@@ -145,7 +145,7 @@ impl Workflow {
                 let outcome = fixture.operator().set_state(&fixture.activity, ActivityState::Paused).await?;
                 matches!(outcome, OperationOutcome::Done(_))
             }
-            Settle => sweep::settle(&fixture.redis, &fixture.sql, &fixture.activity, SETTLE_AT).await.map(|_| true)?,
+            Settle => turns::settle(&fixture.redis, &fixture.sql, &fixture.activity, SETTLE_AT).await.map(|_| true)?,
             Rebuild => rebuild_and_resume(&fixture).await?,
             Sweep => sweep_all(&fixture, SETTLE_AT).await.map(|_| true)?,
             CancelUnheard => {
@@ -203,13 +203,13 @@ async fn sweep_all(fixture: &PortsFixture, now: Millis) -> Result<bool, StoreErr
         clock: || NOW,
         stopwatch: &|| Duration::ZERO,
     };
-    let TickOutcome::Swept(mut report, error) = sweeper.tick(now).await? else { return Ok(false) };
+    let SweepOutcome::Swept(mut report, error) = sweeper.run(now).await? else { return Ok(false) };
     if let Some(error) = error.or_else(|| Some(report.failures.pop()?.1)) {
         return Err(error);
     }
     // What changed just now is looked at again, too.
     let listed = std::slice::from_ref(activity);
-    let left = sweep::count_remaining(redis, sql, listed, now.plus(SWEEP_INTERVAL)).await?;
+    let left = turns::count_remaining(redis, sql, listed, now.plus(SWEEP_INTERVAL)).await?;
     Ok(left.queued + left.unsettled + left.callbacks + left.refunds == 0 && report.preheated == 0)
 }
 

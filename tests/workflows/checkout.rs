@@ -20,7 +20,7 @@ use workflows::{
         provider::Provider,
         sessions::close_due,
     },
-    recovery::sweep,
+    recovery::turns,
 };
 
 use crate::{
@@ -62,7 +62,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
     /// Runs the sweep of due orders: closes their sessions, then expires them. Returns how many orders expired.
     pub async fn sweep_due(&self, provider: &FakeProvider, now: Millis) -> usize {
         close_due(&self.redis, &self.sql, provider, now, 100).await.unwrap();
-        sweep::expire(&self.redis, &self.sql, &self.activity, now, None).await.unwrap()
+        turns::expire(&self.redis, &self.sql, &self.activity, now, None).await.unwrap()
     }
 }
 
@@ -306,7 +306,7 @@ async fn a_session_closed_by_the_sweeper_during_checkout_is_replaced_in_the_exte
         assert_eq!(order.pay_by, Some(DUE), "{ledger}: extended");
         assert_eq!(order.checkout_url, Some(format!("https://provider.example/cs-{order_no}-2")), "{ledger}");
         assert_eq!(
-            sweep::expire(&fixture.redis, &fixture.sql, &fixture.activity, due, None).await.unwrap(),
+            turns::expire(&fixture.redis, &fixture.sql, &fixture.activity, due, None).await.unwrap(),
             0,
             "{ledger}"
         );

@@ -12,7 +12,7 @@ use workflows::{
         sessions::close_due,
     },
     queue::event_delivery::{WebhookTarget, deliver_due},
-    recovery::sweep,
+    recovery::turns,
 };
 
 use crate::{
@@ -138,7 +138,7 @@ async fn a_sweeper_that_crashes_while_it_closes_a_session_releases_no_paid_order
             async |fixture| {
                 let due = NOW.plus(360_000);
                 close_due(&fixture.redis, &fixture.sql, &crashing(fixture, &provider), due, 10).await?;
-                sweep::expire(&fixture.redis, &fixture.sql, &fixture.activity, due, None).await.map(|_| ())
+                turns::expire(&fixture.redis, &fixture.sql, &fixture.activity, due, None).await.map(|_| ())
             },
             async |fixture, point| {
                 // Within the grace period of a provider that does not answer.

@@ -7,7 +7,7 @@ use workflows::{
     ledger::activities,
     ports::RedisValue,
     queue::order_writer,
-    recovery::{gates, report::Report, sweep},
+    recovery::{gates, report::Report, turns},
 };
 
 use crate::{
@@ -37,7 +37,7 @@ async fn draining_an_activity_whose_keys_expired_creates_no_keys() {
         let fixture = new_fixture(ledger, 2, 1).await;
         delete_redis_keys(&fixture).await;
         let mut report = Report::default();
-        sweep::drain_batch(&fixture.redis, &fixture.sql, &fixture.activity, NOW, &mut report).await.unwrap();
+        turns::drain_batch(&fixture.redis, &fixture.sql, &fixture.activity, NOW, &mut report).await.unwrap();
         order_writer::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, 2).await.unwrap();
         assert_eq!(fixture.remaining_keys().await, [], "{ledger}");
     }

@@ -41,7 +41,7 @@ use workflows::{
     recovery::{
         rebuild::{Budget, Rebuild, RebuildOutcome},
         report::Report,
-        sweep,
+        turns,
     },
 };
 
@@ -355,7 +355,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
 
     /// Expires one batch of due orders, one hour after [`NOW`]. Returns how many.
     pub async fn expire_orders(&self) -> Result<usize, StoreError> {
-        sweep::expire(&self.redis, &self.sql, &self.activity, NOW.plus(3_600_000), None).await
+        turns::expire(&self.redis, &self.sql, &self.activity, NOW.plus(3_600_000), None).await
     }
 
     /// Writes, settles and applies what a crash left behind, two hours after [`NOW`], until nothing is left.
@@ -364,7 +364,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         for _ in 0..20 {
             let reclaimed = self.write_reclaimed().await.unwrap();
             let new = order_writer::write_new(&self.redis, &self.sql, &self.activity, NOW).await.unwrap();
-            let (examined, _) = sweep::settle(&self.redis, &self.sql, &self.activity, later).await.unwrap();
+            let (examined, _) = turns::settle(&self.redis, &self.sql, &self.activity, later).await.unwrap();
             let mut report = Report::default();
             let pending = callbacks::apply_pending(&self.redis, &self.sql, later, 100, &mut 0, &mut report).await;
             assert_eq!(report.failures, [], "a store failed on the recovery");

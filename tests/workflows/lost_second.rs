@@ -11,7 +11,7 @@ use workflows::{
     operator::audit,
     payments::commands,
     ports::{RedisArg, RedisValue, SqlValue},
-    recovery::sweep,
+    recovery::turns,
 };
 
 use crate::{
@@ -169,12 +169,12 @@ async fn a_change_is_confirmed_when_redis_has_had_it_for_seconds_whatever_the_ca
             rows == [[SqlValue::Int(1)]]
         };
         // The writer told Redis a moment ago, although its clock says hours.
-        assert_eq!(sweep::settle(&fixture.redis, &fixture.sql, &fixture.activity, later).await.unwrap(), (1, 0));
+        assert_eq!(turns::settle(&fixture.redis, &fixture.sql, &fixture.activity, later).await.unwrap(), (1, 0));
         assert!(unsettled().await, "{ledger}: confirmed at once");
         let record = Keys::of(&fixture.activity).order(order_no.ulid());
         fixture.redis.command("HINCRBY", vec![record.into(), "settled_at".into(), "-3000".into()]).await.unwrap();
-        let later = later.plus(sweep::SETTLE_AFTER_MS);
-        assert_eq!(sweep::settle(&fixture.redis, &fixture.sql, &fixture.activity, later).await.unwrap(), (1, 0));
+        let later = later.plus(turns::SETTLE_AFTER_MS);
+        assert_eq!(turns::settle(&fixture.redis, &fixture.sql, &fixture.activity, later).await.unwrap(), (1, 0));
         assert!(!unsettled().await, "{ledger}: not confirmed");
     }
 }

@@ -119,13 +119,13 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     let activities = [fixture.activity.clone()];
     let mut report = Report::default();
     gates::check_gates(&fixture.redis, sql, &activities, TICKET_SECRET, later, &mut report).await.unwrap();
-    sweep::drain_batch(&fixture.redis, sql, &fixture.activity, NOW, &mut report).await.unwrap();
+    turns::drain_batch(&fixture.redis, sql, &fixture.activity, NOW, &mut report).await.unwrap();
     sessions::close_due(&fixture.redis, sql, &provider, later, 16).await.unwrap();
     fixture.expire_orders().await.unwrap();
-    sweep::settle(&fixture.redis, sql, &fixture.activity, later).await.unwrap();
+    turns::settle(&fixture.redis, sql, &fixture.activity, later).await.unwrap();
     callbacks::apply_pending(&fixture.redis, sql, later, 200, &mut 0, &mut report).await.unwrap();
     gates::unlist_ended(&fixture.redis, sql, Millis(i64::MAX / 2)).await.unwrap();
-    sweep::count_remaining(&fixture.redis, sql, &activities, later).await.unwrap();
+    turns::count_remaining(&fixture.redis, sql, &activities, later).await.unwrap();
     addresses::erase(sql, later, 1_000).await.unwrap();
     events::erase(sql, later, 1_000).await.unwrap();
     payments::erase(sql, later, 1_000).await.unwrap();

@@ -8,8 +8,8 @@ use workflows::{
     ledger::leases,
     ports::{Dialect, SqlValue},
     recovery::{
-        sweep::{LEASE, LEASE_MS},
-        tick::{Retention, Sweeper, TickOutcome},
+        sweep::{Retention, SweepOutcome, Sweeper},
+        turns::{LEASE, LEASE_MS},
     },
 };
 
@@ -40,7 +40,7 @@ impl Sql for FailingAt<'_> {
 
 /// Sweeps with a ledger that is unavailable for statements that contain `failing`, and a stopwatch that moves on by
 /// `step` each time it is read.
-async fn tick(fixture: &Fixture<RealRedis, RealLedger>, failing: &'static str, step: Duration) -> TickOutcome {
+async fn sweep(fixture: &Fixture<RealRedis, RealLedger>, failing: &'static str, step: Duration) -> SweepOutcome {
     // Time that passed before the sweep has its lease counts for nothing.
     let time = Cell::new(Duration::from_secs(60));
     let sweeper = Sweeper {
@@ -58,7 +58,7 @@ async fn tick(fixture: &Fixture<RealRedis, RealLedger>, failing: &'static str, s
             time.get()
         },
     };
-    sweeper.tick(DUE).await.unwrap()
+    sweeper.run(DUE).await.unwrap()
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn a_sweep_expires_writes_and_finishes_what_is_due_in_one_call() {
         let (due, paid) = (fixture.pending_order(1, "ada", 1).await, fixture.pending_order(2, "ada", 1).await);
         fixture.record_payment(&paid, NOW).await;
         fixture.reserve(3, "bob", 1).await.unwrap();
-        let TickOutcome::Swept(report, error) = tick(&fixture, "", Duration::ZERO).await else { panic!("busy") };
+        let SweepOutcome::Swept(report, error) = sweep(&fixture, "", Duration::ZERO).await else { panic!("busy") };
         assert_eq!((error, report.failures, report.notices), (None, vec![], vec![]), "{ledger}");
         assert_eq!((report.expired, report.written, report.callbacks, report.more), (2, 1, 1, false), "{ledger}");
         assert_eq!(fixture.ledger_status(&due).await, Some(OrderStatus::Expired), "{ledger}");
@@ -83,10 +83,10 @@ async fn a_sweep_is_refused_while_another_sweeper_is_at_work() {
         let fixture = new_fixture(ledger, 3, 3).await;
         let due = fixture.pending_order(1, "ada", 1).await;
         let lease = leases::acquire(&fixture.sql, LEASE, "another", DUE, LEASE_MS).await.unwrap().expect("free");
-        assert!(matches!(tick(&fixture, "", Duration::ZERO).await, TickOutcome::Busy), "{ledger}");
+        assert!(matches!(sweep(&fixture, "", Duration::ZERO).await, SweepOutcome::Busy), "{ledger}");
         assert_eq!(fixture.ledger_status(&due).await, Some(OrderStatus::PendingPayment), "{ledger}");
         assert!(leases::release(&fixture.sql, &lease).await.unwrap(), "{ledger}");
-        assert!(matches!(tick(&fixture, "", Duration::ZERO).await, TickOutcome::Swept(_, None)), "{ledger}");
+        assert!(matches!(sweep(&fixture, "", Duration::ZERO).await, SweepOutcome::Swept(_, None)), "{ledger}");
     }
 }
 
@@ -96,12 +96,12 @@ async fn a_sweep_that_fails_says_what_it_did_and_the_next_one_continues_at_once(
         let fixture = new_fixture(ledger, 3, 3).await;
         let paid = fixture.pending_order(1, "ada", 1).await;
         fixture.record_payment(&paid, NOW).await;
-        let TickOutcome::Swept(report, error) = tick(&fixture, "callbacks", Duration::ZERO).await else {
+        let SweepOutcome::Swept(report, error) = sweep(&fixture, "callbacks", Duration::ZERO).await else {
             panic!("busy")
         };
         assert_eq!((report.expired, report.callbacks), (1, 0), "{ledger}");
         assert!(matches!(error, Some(StoreError::LedgerUnavailable(_))), "{ledger}");
-        let TickOutcome::Swept(report, error) = tick(&fixture, "", Duration::ZERO).await else { panic!("busy") };
+        let SweepOutcome::Swept(report, error) = sweep(&fixture, "", Duration::ZERO).await else { panic!("busy") };
         assert_eq!((report.callbacks, error), (1, None), "{ledger}");
     }
 }
@@ -111,7 +111,7 @@ async fn a_sweep_whose_time_is_up_expires_nothing_more_and_says_so() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 3, 3).await;
         let due = fixture.pending_order(1, "ada", 1).await;
-        let TickOutcome::Swept(report, error) = tick(&fixture, "", Duration::from_secs(60)).await else {
+        let SweepOutcome::Swept(report, error) = sweep(&fixture, "", Duration::from_secs(60)).await else {
             panic!("busy")
         };
         assert_eq!((report.expired, report.more, error), (0, true, None), "{ledger}");

@@ -7,4 +7,4 @@ pub mod rebuild;
 pub mod report;
 mod restore;
 pub mod sweep;
-pub mod tick;
+pub mod turns;

@@ -16,7 +16,7 @@ use workflows::{
     operator::documents::{NotSwept, Swept},
     payments::provider::RetryPolicy,
     queue::event_delivery::WebhookTarget,
-    recovery::tick::{Retention, Sweeper, TickOutcome},
+    recovery::sweep::{Retention, SweepOutcome, Sweeper},
 };
 
 /// Runs a sweep, unless another sweeper is at work.
@@ -40,7 +40,7 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         clock: clock::now,
         stopwatch: &|| started.elapsed(),
     };
-    let TickOutcome::Swept(report, error) = sweeper.tick(now).await? else {
+    let SweepOutcome::Swept(report, error) = sweeper.run(now).await? else {
         return Ok(Response::json(200, &NotSwept { swept: false, because: "another sweeper is at work" }));
     };
     for (activity, error) in &report.failures {

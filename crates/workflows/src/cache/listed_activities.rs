@@ -7,7 +7,7 @@ use crate::{
     ports::{Redis, RedisValue, StoreError},
 };
 
-/// Lists the activities that were given a gate. [`unlist_ended`](crate::recovery::sweep::unlist_ended) removes those
+/// Lists the activities that were given a gate. [`unlist_ended`](crate::recovery::gates::unlist_ended) removes those
 /// that are over.
 ///
 /// # Errors

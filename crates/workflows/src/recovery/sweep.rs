@@ -1,276 +1,326 @@
-//! The sweeper (E3, G3): expires what is due, and finishes what crashes left behind.
+//! One sweep: runs every step under a lease, in bounded time (E3, G3).
 //!
-//! Every step is bounded, idempotent, and safe to overlap with the same step of another sweeper. Each activity has its
-//! own turns: one whose stores fail is left to the next sweep, and the others go on.
+//! A lease in the ledger keeps sweeps from overlapping. Each step works in batches until it has nothing left to do or
+//! the time budget is used up.
 
-use std::{
-    collections::{BTreeSet, HashSet, VecDeque},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use domain::{
-    ids::{ActivityId, OrderNo},
-    time::Millis,
-};
-use futures::future::join_all;
+use domain::time::Millis;
 
 use crate::{
-    cache::warm_up::RETENTION_AFTER_END_MS,
-    keys::Keys,
+    cache::{lease as redis_lease, listed_activities},
+    http_client::HttpClient,
     ledger::{
-        activities,
+        addresses,
+        events::{self, set_enabled},
         leases::{self, Lease},
-        orders::{self, OrderRow},
-        row_reader::RowReader,
-        unsettled,
+        payments,
     },
+    payments::{callbacks, provider::Provider, refunds, sessions},
     ports::{Redis, Sql, StoreError},
-    queue::order_writer::{self, time_since},
+    queue::event_delivery::{self, TIMEOUT_MS, WebhookTarget},
     recovery::{
-        report::{Remaining, Report},
-        restore::{Source, restore},
+        erasure, gates,
+        rebuild::{Budget, RebuildOutcome, continue_interrupted},
+        report::Report,
+        turns::{self, LEASE, LEASE_MS},
     },
-    reply::Reply,
-    settle::{self, SettleOutcome, Transition, apply_transitions},
 };
 
-/// The lease in the ledger under which sweepers work (G3).
-pub const LEASE: &str = "sweeper";
+/// How long one sweep works; a batch that has begun is finished.
+const TIME_BUDGET: Duration = Duration::from_secs(10);
+
+/// Maximum number of payment sessions closed at the provider in one round, concurrently.
+const MAX_SESSIONS: i64 = 16;
+
+/// Maximum number of refunds of each kind sent in one round.
+const MAX_REFUNDS: i64 = 20;
+
+/// Maximum number of callbacks finished in one round.
+const MAX_CALLBACKS: i64 = 200;
+
+/// The Redis key of the lease for erasing old data.
+const ERASE_LEASE_KEY: &str = "stampede:erase";
+
+/// How often old data is erased, in milliseconds: the lease is not released but expires.
+const ERASE_INTERVAL_MS: i64 = 10 * 60_000;
+
+/// Maximum number of rows of a kind erased by one statement.
+const ERASE_BATCH: i64 = 1_000;
+
+/// Maximum number of batches of each kind erased in one sweep, and of batches of old orders.
+const MAX_ERASE_BATCHES: usize = 10;
 
 /// The Redis key of the lease for delivering events.
-pub const EVENTS_LEASE_KEY: &str = "stampede:events";
+const EVENTS_LEASE_KEY: &str = "stampede:events";
 
-/// The Redis key of the lease for erasing old data. It is never released, but expires.
-pub const ERASE_LEASE_KEY: &str = "stampede:erase";
+/// How long the lease for one round of events lasts, in milliseconds: the endpoint's timeout, and 10 s for the ledger.
+const EVENTS_LEASE_MS: i64 = TIMEOUT_MS + 10_000;
 
-/// How long a sweeper may go without renewing its lease, in milliseconds.
-pub const LEASE_MS: i64 = 15_000;
+const DAY_MS: i64 = 24 * 3_600 * 1_000;
 
-/// Orders expired or settled in one batch.
-const ORDER_BATCH_SIZE: i64 = 1_000;
+/// Days for which callbacks are kept: longer than any provider retries one (E2).
+const CALLBACK_DAYS: i64 = 30;
 
-/// How long after an order's change the sweeper looks whether Redis has it, in milliseconds: longer than the writes that
-/// a Redis with `appendfsync everysec` may lose (2 s), or a replica may lack.
-pub const SETTLE_AFTER_MS: i64 = 3_000;
-
-/// How long an activity keeps its turn while it has work, so that a long queue does not hold up other activities.
-const TURN: Duration = Duration::from_secs(1);
-
-/// Sorts activities by id and puts those after `resume_after` first, so that those that the last sweep did not reach
-/// get their turn (G3).
-#[must_use]
-pub fn rotate_after(mut activities: Vec<ActivityId>, resume_after: &str) -> Vec<ActivityId> {
-    activities.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
-    let first = activities.partition_point(|activity| activity.as_str() <= resume_after);
-    activities.rotate_left(first);
-    activities
+/// How long data is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// Days for which delivery addresses are kept.
+    pub address_days: i64,
+    /// Days after its end for which an activity is kept; `None`: for ever.
+    pub activity_days: Option<i64>,
 }
 
-/// Works on every activity that has due orders, unconfirmed changes or messages, in turns, beginning after the activity
-/// that had the last turn (G3). `queued` are the activities with messages in their stream; `elapsed` is the time since
-/// `now`.
-///
-/// # Errors
-/// [`StoreError`] of the ledger, on finding the activities or renewing the lease. An activity that a store fails on is
-/// recorded in the report.
-pub async fn work_in_turns<R: Redis, S: Sql>(
-    redis: &R,
-    sql: &S,
-    lease: &mut Lease,
-    queued: &BTreeSet<ActivityId>,
-    now: Millis,
-    (elapsed, budget): (&dyn Fn() -> Duration, Duration),
-    report: &mut Report,
-) -> Result<(), StoreError> {
-    let due = activities::list_with_due_orders(sql, now, now.plus(-SETTLE_AFTER_MS)).await?;
-    let with_work: BTreeSet<_> = due.into_iter().chain(queued.iter().cloned()).collect();
-    let mut waiting = VecDeque::from(rotate_after(with_work.into_iter().collect(), &lease.resume_after));
-    let mut last_renewal = Instant::now();
-    while let Some(activity) = waiting.pop_front() {
-        if elapsed() >= budget {
-            report.more = true;
-            return Ok(());
+impl Retention {
+    /// Reads the variables `address_retention_days` (30 if it is not a number of 0 or more) and `retention_days`
+    /// (activities are kept if it is not a number below 100,000).
+    #[must_use]
+    pub fn parse(address_days: &str, activity_days: &str) -> Self {
+        Self {
+            address_days: address_days.parse().ok().filter(|days| *days >= 0).unwrap_or(30),
+            activity_days: activity_days.parse().ok().filter(|days| (0..100_000).contains(days)),
         }
-        lease.resume_after = activity.to_string();
-        let turn_started = Instant::now();
-        sql.forget_timeouts();
-        let result = loop {
-            let (has_messages, now) = (queued.contains(&activity), now.plus(elapsed().as_millis() as i64));
-            match work_once(redis, sql, &activity, has_messages, now, Some(&*lease), report).await {
-                Ok(true) if turn_started.elapsed() < TURN => {}
-                result => break result,
-            }
+    }
+}
+
+/// What a sweep works with.
+pub struct Sweeper<'a, R, S, P, W> {
+    /// Redis.
+    pub redis: &'a R,
+    /// The ledger.
+    pub sql: &'a S,
+    /// The payment provider. Without one, only callbacks are finished; orders with an open payment session are released
+    /// later.
+    pub provider: Option<&'a P>,
+    /// Sends events.
+    pub http: &'a W,
+    /// The shop's endpoint for events. Without one, no events are recorded, so that they do not accumulate.
+    pub events: Option<WebhookTarget<'a>>,
+    /// The secret of start keys.
+    pub ticket_secret: &'a str,
+    /// How long data is kept.
+    pub retention: Retention,
+    /// A name that no other sweep has.
+    pub owner: &'a str,
+    /// The clock by which events are due and signed.
+    pub clock: fn() -> Millis,
+    /// A clock that is never set back: the time since any moment.
+    pub stopwatch: &'a dyn Fn() -> Duration,
+}
+
+/// How a sweep ended.
+#[derive(Debug)]
+pub enum SweepOutcome {
+    /// Another sweeper is at work.
+    Busy,
+    /// The sweep ran, to its end or to the error: the next one continues.
+    Swept(Box<Report>, Option<StoreError>),
+}
+
+impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Sweeper<'_, R, S, P, W> {
+    /// Runs one sweep, which begins at `now` by Redis's clock.
+    ///
+    /// # Errors
+    /// [`StoreError`] of the ledger, on acquiring the lease.
+    pub async fn run(&self, now: Millis) -> Result<SweepOutcome, StoreError> {
+        let Some(lease) = leases::acquire(self.sql, LEASE, self.owner, now, LEASE_MS).await? else {
+            return Ok(SweepOutcome::Busy);
         };
-        match result {
-            Ok(true) => waiting.push_back(activity),
-            Ok(false) => {}
-            Err(error) => report.add_failure(&activity, error),
+        // Waiting for the lease takes nothing from the time budget, and `now` and the time since then are never ahead of
+        // Redis's clock.
+        let start = (self.stopwatch)();
+        let elapsed = || (self.stopwatch)() - start;
+        let mut run = Run { sweeper: self, lease, now, elapsed: &elapsed, report: Report::default() };
+        let steps = run.run_steps().await;
+        self.sql.forget_timeouts();
+        let released = leases::release(self.sql, &run.lease).await;
+        let result = match steps.and(released) {
+            // Delivery has its own lease, so that a slow endpoint does not delay the next sweep's expiry of orders.
+            Ok(_) => self.deliver_events(&elapsed, &mut run.report).await,
+            Err(error) => Err(error),
+        };
+        Ok(SweepOutcome::Swept(Box::new(run.report), result.err()))
+    }
+
+    /// Turns the outbox on or off. Delivers events in rounds until nothing is due, the time budget is used up, or
+    /// another sweeper has the lease.
+    async fn deliver_events(&self, elapsed: &dyn Fn() -> Duration, report: &mut Report) -> Result<(), StoreError> {
+        set_enabled(self.sql, self.events.is_some()).await?;
+        let Some(target) = self.events else { return Ok(()) };
+        let step = Instant::now();
+        while redis_lease::hold(self.redis, EVENTS_LEASE_KEY, self.owner, EVENTS_LEASE_MS).await? {
+            let round = event_delivery::deliver_due(self.http, self.sql, target, self.clock).await?;
+            report.events += round.delivered;
+            report.events_failed += round.failed;
+            if !round.more {
+                break;
+            }
+            if elapsed() > TIME_BUDGET {
+                report.more = true;
+                break;
+            }
         }
-        sql.forget_timeouts();
-        if last_renewal.elapsed() < TURN && !waiting.is_empty() {
-            continue;
+        redis_lease::release(self.redis, EVENTS_LEASE_KEY, self.owner).await?;
+        report.add_time("events", step);
+        Ok(())
+    }
+}
+
+/// The state of one sweep.
+struct Run<'a, R, S, P, W> {
+    sweeper: &'a Sweeper<'a, R, S, P, W>,
+    lease: Lease,
+    now: Millis,
+    /// The time since the sweep has its lease.
+    elapsed: &'a dyn Fn() -> Duration,
+    report: Report,
+}
+
+impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Run<'_, R, S, P, W> {
+    /// Runs every step until it has nothing left to do, the time is up, or the lease is lost.
+    async fn run_steps(&mut self) -> Result<(), StoreError> {
+        let Sweeper { redis, sql, ticket_secret, .. } = *self.sweeper;
+        let elapsed = self.elapsed;
+        let activities = listed_activities::list(redis).await?;
+        let step = Instant::now();
+        let with_messages =
+            gates::check_gates(redis, sql, &activities, ticket_secret, self.now, &mut self.report).await?;
+        self.report.add_time("fence", step);
+        // The rest of the time is for payments, which a backlog of orders must not keep waiting.
+        let time = (elapsed, TIME_BUDGET * 6 / 10);
+        // Units are released before providers are called, because a provider may be slow.
+        turns::work_in_turns(redis, sql, &mut self.lease, &with_messages, self.now, time, &mut self.report).await?;
+        self.process_payments().await?;
+        if elapsed() < TIME_BUDGET {
+            let step = Instant::now();
+            self.erase().await?;
+            self.report.add_time("erase", step);
         }
-        last_renewal = Instant::now();
-        if !leases::renew(sql, lease, now.plus(elapsed().as_millis() as i64 + LEASE_MS)).await? {
-            report.more = true;
+        // Last, and with time of its own: what other activities need comes first.
+        if self.renew_lease(TIME_BUDGET + Budget::SWEEP.time).await? {
+            let step = Instant::now();
+            self.continue_rebuilds().await?;
+            self.report.add_time("rebuild", step);
+        }
+        let step = Instant::now();
+        self.report.left = turns::count_remaining(redis, sql, &activities, self.now).await?;
+        self.report.add_time("left", step);
+        Ok(())
+    }
+
+    /// Processes callbacks, payment sessions and refunds, in rounds.
+    async fn process_payments(&mut self) -> Result<(), StoreError> {
+        let step = Instant::now();
+        let mut skipped_callbacks = 0;
+        while self.run_payment_round(&mut skipped_callbacks).await? {
+            if !self.renew_lease(TIME_BUDGET).await? {
+                break;
+            }
+        }
+        self.report.add_time("money", step);
+        Ok(())
+    }
+
+    /// Runs one round; returns whether there was anything to do.
+    ///
+    /// Callbacks of an activity that is being rebuilt, or that a store fails on, cannot be finished now.
+    /// `skipped_callbacks` counts those that earlier rounds of this sweep found: they are the oldest, and this round
+    /// starts after them. It adds those that it finds itself.
+    async fn run_payment_round(&mut self, skipped_callbacks: &mut usize) -> Result<bool, StoreError> {
+        let Sweeper { redis, sql, provider, .. } = *self.sweeper;
+        let (now, report) = (self.now, &mut self.report);
+        let finished = callbacks::apply_pending(redis, sql, now, MAX_CALLBACKS, skipped_callbacks, report).await?;
+        let Some(provider) = provider else { return Ok(finished > 0) };
+        let closed = sessions::close_due(redis, sql, provider, now, MAX_SESSIONS).await?;
+        for (order_no, reason) in closed.unanswered {
+            report.add_notice("the payment provider does not say; it is asked again", "order_no", &order_no, reason);
+        }
+        for (order_no, error) in closed.failures {
+            report.add_failure(order_no.activity(), error);
+        }
+        let sent = refunds::send_due(redis, sql, provider, now, MAX_REFUNDS).await?;
+        for refund in sent.failed {
+            let event = "refund not taken by the provider; it is tried again";
+            report.add_notice(event, "order_no", &refund.order_no, refund.reason);
+        }
+        report.asked += closed.queried;
+        report.refunds += sent.attempted;
+        Ok(finished + closed.queried + sent.attempted > 0)
+    }
+
+    /// Erases what is past its retention period, unless a sweep did so in the last 10 minutes. Also removes ended
+    /// activities from the set of activities in Redis, so that sweeps no longer visit them.
+    async fn erase(&mut self) -> Result<(), StoreError> {
+        let Sweeper { redis, sql, retention, owner, .. } = *self.sweeper;
+        let (now, elapsed) = (self.now, self.elapsed);
+        if !redis_lease::hold(redis, ERASE_LEASE_KEY, owner, ERASE_INTERVAL_MS).await? {
             return Ok(());
         }
-    }
-    Ok(())
-}
-
-/// Writes one batch of an activity's messages if it `has_messages`; expires and settles one batch each of its orders.
-/// Returns whether there may be more.
-///
-/// # Errors
-/// [`StoreError`]; what was begun is finished by the next sweep.
-pub async fn work_once<R: Redis, S: Sql>(
-    redis: &R,
-    sql: &S,
-    activity: &ActivityId,
-    has_messages: bool,
-    now: Millis,
-    lease: Option<&Lease>,
-    report: &mut Report,
-) -> Result<bool, StoreError> {
-    let step = Instant::now();
-    let drained = if has_messages { drain_batch(redis, sql, activity, now, report).await } else { Ok(false) };
-    report.add_time("drain", step);
-    // A message that cannot be written delays no expiry. A ledger that does not answer would only be waited for again.
-    if drained.is_err() && step.elapsed() > TURN {
-        return drained;
-    }
-    sql.forget_timeouts();
-    let step = Instant::now();
-    let expired = expire(redis, sql, activity, now, lease).await?;
-    report.add_time("expire", step);
-    report.expired += expired;
-    let step = Instant::now();
-    let (examined, settled) = settle(redis, sql, activity, now).await?;
-    report.add_time("settle", step);
-    report.settled += settled;
-    let full = |count: usize| count as i64 == ORDER_BATCH_SIZE;
-    Ok(drained? || full(expired) || full(examined))
-}
-
-/// Expires one batch of an activity's orders whose time to pay is over at `now`, and settles them; none if `lease` was
-/// lost. Returns how many.
-///
-/// # Errors
-/// [`StoreError`]; expired orders that are not settled are left to [`settle`].
-pub async fn expire<R: Redis, S: Sql>(
-    redis: &R,
-    sql: &S,
-    activity: &ActivityId,
-    now: Millis,
-    lease: Option<&Lease>,
-) -> Result<usize, StoreError> {
-    let expired = orders::expire(sql, activity, now, ORDER_BATCH_SIZE, lease).await?;
-    let transitions: Vec<_> = expired.iter().map(|row| row.to_transition(String::new())).collect();
-    apply_transitions(redis, activity, &transitions).await?;
-    Ok(expired.len())
-}
-
-/// Applies one batch of an activity's changes that Redis has not confirmed, and restores orders that it has lost. A
-/// change is confirmed if Redis has had it for seconds by its own clock; any other is looked at once more. Returns how
-/// many orders were looked at, and how many Redis had not had.
-///
-/// # Errors
-/// [`StoreError`]; the next sweep continues.
-pub async fn settle<R: Redis, S: Sql>(
-    redis: &R,
-    sql: &S,
-    activity: &ActivityId,
-    now: Millis,
-) -> Result<(usize, usize), StoreError> {
-    let before = now.plus(-SETTLE_AFTER_MS);
-    let transitions = unsettled::load(sql, activity, before, ORDER_BATCH_SIZE).await?;
-    let outcomes = apply_transitions(redis, activity, &transitions).await?;
-    let (mut confirmed, mut repeated, mut lost, mut settled) = (Vec::new(), Vec::new(), Vec::new(), 0);
-    for (transition, outcome) in transitions.iter().zip(outcomes) {
-        match outcome {
-            SettleOutcome::AlreadyApplied | SettleOutcome::Stale => confirmed.push(transition),
-            SettleOutcome::NoRecord => lost.push(transition),
-            SettleOutcome::Applied => {
-                settled += 1;
-                repeated.push(transition);
+        gates::unlist_ended(redis, sql, now).await?;
+        let addresses_before = now.plus(-retention.address_days * DAY_MS);
+        let callbacks_before = now.plus(-CALLBACK_DAYS * DAY_MS);
+        for _ in 0..MAX_ERASE_BATCHES {
+            let erased = addresses::erase(sql, addresses_before, ERASE_BATCH).await?
+                + events::erase(sql, now, ERASE_BATCH).await?
+                + payments::erase(sql, callbacks_before, ERASE_BATCH).await?;
+            self.report.erased += erased;
+            if erased == 0 || elapsed() >= TIME_BUDGET {
+                break;
             }
-            // While a rebuild is at work, or after the epoch has changed, the row is read again.
-            SettleOutcome::Recent | SettleOutcome::Fenced => repeated.push(transition),
         }
+        if let Some(days) = retention.activity_days {
+            let before = now.plus(-days * DAY_MS);
+            let (orders, activities) = erasure::erase_old(redis, sql, before, ERASE_BATCH, MAX_ERASE_BATCHES).await?;
+            self.report.erased += orders;
+            self.report.erased_activities += activities;
+        }
+        Ok(())
     }
-    for batch in lost.chunks(settle::BATCH_SIZE) {
-        let (restored, expired) = restore_lost(redis, sql, activity, batch, now).await?;
-        settled += restored;
-        confirmed.extend(batch.iter().filter(|lost| expired.contains(&lost.order_no)));
+
+    /// Continues rebuilds that no request continues (G5), for 3 s. One that fails is tried again by a later sweep.
+    async fn continue_rebuilds(&mut self) -> Result<(), StoreError> {
+        let Sweeper { redis, sql, ticket_secret, .. } = *self.sweeper;
+        let outcomes = continue_interrupted(redis, sql, ticket_secret, self.now, Budget::SWEEP).await?;
+        for (activity, outcome) in outcomes {
+            self.report.rebuilds += 1;
+            match outcome {
+                Ok(RebuildOutcome::Done { .. } | RebuildOutcome::Open) => {}
+                Ok(RebuildOutcome::Running(_)) => self.report.more = true,
+                Ok(outcome) => {
+                    let event = "an interrupted rebuild cannot be continued";
+                    self.report.add_notice(event, "activity", &activity, format!("{outcome:?}"));
+                }
+                Err(error) => self.report.add_failure(&activity, error),
+            }
+        }
+        Ok(())
     }
-    unsettled::set_since(sql, &confirmed, before, Millis(0)).await?;
-    unsettled::set_since(sql, &repeated, before, now).await?;
-    Ok((transitions.len(), settled))
+
+    /// Renews the lease; returns whether there is time left and the lease was not lost.
+    async fn renew_lease(&mut self, budget: Duration) -> Result<bool, StoreError> {
+        let elapsed = (self.elapsed)();
+        let until = self.now.plus(elapsed.as_millis() as i64 + LEASE_MS);
+        let proceed = elapsed < budget && leases::renew(self.sweeper.sql, &self.lease, until).await?;
+        self.report.more |= !proceed;
+        Ok(proceed)
+    }
 }
 
-/// Restores orders that Redis has lost. Returns how many, and those whose records have expired, which are not restored:
-/// Redis still counts their units, or has dropped the whole activity. The record of an order that holds units expires a
-/// week after the activity's end, or after a late payment, at the earliest.
-async fn restore_lost<R: Redis, S: Sql>(
-    redis: &R,
-    sql: &S,
-    activity: &ActivityId,
-    missing: &[&Transition],
-    now: Millis,
-) -> Result<(usize, HashSet<OrderNo>), StoreError> {
-    let order_numbers: Vec<_> = missing.iter().map(|transition| &transition.order_no).collect();
-    let rows = orders::load_many(sql, &order_numbers).await?;
-    let oldest = now.plus(-RETENTION_AFTER_END_MS);
-    let is_lost = |row: &OrderRow| row.order.created_at.max(row.order.paid_at.unwrap_or_default()) > oldest;
-    let (lost, expired): (Vec<_>, Vec<_>) = rows.into_iter().partition(is_lost);
-    let expired = expired.into_iter().map(|row| row.order.order_no).collect();
-    let Some(first) = lost.first() else { return Ok((0, expired)) };
-    let reply = restore(redis, activity, first.epoch, Source::Lost, &lost).await?;
-    // Whatever changed these orders since they were loaded, the next sweep compares them again.
-    let order_numbers: Vec<_> = lost.iter().map(|row| &row.order.order_no).collect();
-    unsettled::mark(sql, &order_numbers, now).await?;
-    Ok((reply.restored as usize, expired))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Counts what is left at `now`.
-///
-/// # Errors
-/// [`StoreError`] of either store.
-pub async fn count_remaining<R: Redis, S: Sql>(
-    redis: &R,
-    sql: &S,
-    activities: &[ActivityId],
-    now: Millis,
-) -> Result<Remaining, StoreError> {
-    let mut queued = 0;
-    let length = |activity| redis.command("XLEN", vec![Keys::of(activity).named("orders").into()]);
-    for length in join_all(activities.iter().map(length)).await {
-        queued += Reply::new(length?).int()?;
+    #[test]
+    fn retention_is_read_from_the_variables() {
+        let parse = |address, activity| {
+            let Retention { address_days, activity_days } = Retention::parse(address, activity);
+            (address_days, activity_days)
+        };
+        assert_eq!(parse("0", "0"), (0, Some(0)));
+        assert_eq!(parse("7", "99999"), (7, Some(99_999)));
+        for unusable in ["", "-1", "a week", "1.5", "100000000000000000000"] {
+            assert_eq!(parse(unusable, unusable), (30, None), "{unusable:?}");
+        }
+        assert_eq!(parse("", "100000"), (30, None));
     }
-    let statement = include_str!("../../sql/queries/sweep/count_remaining.sql");
-    let rows = sql.run(statement, vec![now.0.into(), now.plus(-SETTLE_AFTER_MS).0.into()]).await?;
-    let mut row = RowReader::new(rows.into_iter().next().unwrap_or_default());
-    Ok(Remaining { queued, due: row.int()?, unsettled: row.int()?, callbacks: row.int()?, refunds: row.int()? })
-}
-
-/// Writes one batch of reclaimed and one of new messages of an activity's stream. Returns whether there may be more.
-///
-/// # Errors
-/// [`StoreError`]; the messages that were read are redelivered.
-pub async fn drain_batch<R: Redis, S: Sql>(
-    redis: &R,
-    sql: &S,
-    activity: &ActivityId,
-    now: Millis,
-    report: &mut Report,
-) -> Result<bool, StoreError> {
-    let started = Instant::now();
-    let reclaimed = order_writer::write_reclaimed(redis, sql, activity, now, order_writer::REDELIVER_AFTER_MS).await?;
-    let new = order_writer::write_new(redis, sql, activity, time_since(now, started)).await?;
-    report.redelivered += reclaimed.written;
-    report.written += new.written;
-    report.failed += reclaimed.failed + new.failed;
-    report.unanswered += reclaimed.unanswered + new.unanswered;
-    Ok(reclaimed.messages == order_writer::BATCH_SIZE || new.messages == order_writer::BATCH_SIZE)
 }

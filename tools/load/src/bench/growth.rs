@@ -15,7 +15,7 @@ use http::Method;
 use http::header::HeaderValue;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use workflows::recovery::sweep::SETTLE_AFTER_MS;
+use workflows::recovery::turns::SETTLE_AFTER_MS;
 
 use self::report::{Growth, Point, Route};
 use super::closed_loop::{Measurement, Workload, run_workload};
