@@ -1,5 +1,5 @@
 //! A killed app, a stopped order writer, and a frozen or emptied Redis: nothing is oversold, and no acknowledged
-//! reservation that Redis or the ledger keeps is lost (D3, D4, D8; I1–I4).
+//! reservation that Redis or the ledger keeps is lost (D3, D4, D8; I1, I2, I3, I4).
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},

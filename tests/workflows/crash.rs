@@ -1,4 +1,5 @@
-//! Tests that crash a workflow at every store call, before and after the call takes effect (D3, E3, G3; I1–I6).
+//! Tests that crash a workflow at every store call, before and after the call takes effect
+//! (D3, E3, G3; I1, I2, I3, I4, I5, I6).
 //!
 //! A sweeper, a retry or an operator's second try always completes what the crash left behind.
 

@@ -3,23 +3,21 @@
 //! The ledger has many orders of other activities. The workflows run on a ledger that records their statements, and
 //! each statement's query plan is checked. On PostgreSQL its own count of sequential scans covers the triggers, too.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use domain::{activity::ActivityState, ids::UserId, time::Millis};
 use workflows::{
     Sql,
-    ledger::{activities, addresses, backlog, events, orders, payments, refunds},
+    ledger::{activities, backlog, events, orders, payments, refunds},
     operator::stats,
-    payments::{
-        callbacks::{self, held},
-        sessions,
-    },
+    payments::callbacks::held,
     ports::{Dialect, SqlValue},
-    queue::{
-        dead_letters,
-        event_delivery::{WebhookTarget, deliver_due},
+    queue::{dead_letters, event_delivery::WebhookTarget},
+    recovery::{
+        erasure::erase_old,
+        rebuild::RebuildOutcome,
+        sweep::{Retention, SweepOutcome, Sweeper},
     },
-    recovery::{erasure::erase_old, gates, rebuild::RebuildOutcome, report::Report, sweep},
 };
 
 use crate::{
@@ -29,6 +27,9 @@ use crate::{
     fixture::{Fixture, LEDGERS, NOW, TICKET_SECRET, WHOLE_REBUILD, new_fixture},
     stores::{RealLedger, RealRedis},
 };
+
+/// When the sweep begins: the fixture's orders are due.
+const LATER: Millis = Millis(NOW.0 + 7_200_000);
 
 /// Orders of other activities, in ten activities.
 const OTHER_ORDERS: i64 = 100_000;
@@ -115,22 +116,20 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     orders::load_many(sql, &[&order_no, &cancelled]).await.unwrap();
 
     // A sweep.
-    let later = NOW.plus(7_200_000);
-    let activities = [fixture.activity.clone()];
-    let mut report = Report::default();
-    gates::check_gates(&fixture.redis, sql, &activities, TICKET_SECRET, later, &mut report).await.unwrap();
-    turns::drain_batch(&fixture.redis, sql, &fixture.activity, NOW, &mut report).await.unwrap();
-    sessions::close_due(&fixture.redis, sql, &provider, later, 16).await.unwrap();
-    fixture.expire_orders().await.unwrap();
-    turns::settle(&fixture.redis, sql, &fixture.activity, later).await.unwrap();
-    callbacks::apply_pending(&fixture.redis, sql, later, 200, &mut 0, &mut report).await.unwrap();
-    gates::unlist_ended(&fixture.redis, sql, Millis(i64::MAX / 2)).await.unwrap();
-    turns::count_remaining(&fixture.redis, sql, &activities, later).await.unwrap();
-    addresses::erase(sql, later, 1_000).await.unwrap();
-    events::erase(sql, later, 1_000).await.unwrap();
-    payments::erase(sql, later, 1_000).await.unwrap();
-    let target = WebhookTarget { url: "https://shop.example", secrets: "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD" };
-    deliver_due(&endpoint, sql, target, || later).await.unwrap();
+    let sweeper = Sweeper {
+        redis: &fixture.redis,
+        sql,
+        provider: Some(&provider),
+        http: &endpoint,
+        events: Some(WebhookTarget { url: "https://shop.example", secrets: "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD" }),
+        ticket_secret: TICKET_SECRET,
+        retention: Retention::parse("0", "30"),
+        owner: "a sweeper",
+        clock: || LATER,
+        stopwatch: &|| Duration::ZERO,
+    };
+    let SweepOutcome::Swept(report, error) = sweeper.run(LATER).await.unwrap() else { panic!("busy") };
+    assert_eq!((error, report.failures, report.expired), (None, vec![], 1));
 
     // Operators.
     stats::orders_by_status(sql, &fixture.activity).await.unwrap();

@@ -19,17 +19,17 @@ use workflows::{
 
 use crate::{
     clock,
+    fetching_cache::{self, FetchingCache},
     http::{ApiError, not_found},
-    instance::SpinInstance,
+    key_value::SpinKeyValue,
     ledger::SpinLedger,
-    published,
+    published_list,
     redis::SpinRedis,
-    ttl_cache::{self, TtlCache},
 };
 
 thread_local! {
-    static GATES: TtlCache<ActivityId, Option<Rc<CachedGate>>> = RefCell::default();
-    static ACTIVITIES: TtlCache<ActivityId, Option<Rc<CachedActivity>>> = RefCell::default();
+    static GATES: FetchingCache<ActivityId, Option<Rc<CachedGate>>> = RefCell::default();
+    static ACTIVITIES: FetchingCache<ActivityId, Option<Rc<CachedActivity>>> = RefCell::default();
 }
 
 /// An activity's spec and state as stored in key-value.
@@ -58,9 +58,9 @@ impl CachedActivity {
 /// A missing gate is not cached, so an activity is visible as soon as it is published.
 ///
 /// # Errors
-/// [`ApiError::Store`] if Redis cannot be read. Without a gate, the errors of [`published::missing_gate_error`].
+/// [`ApiError::Store`] if Redis cannot be read. Without a gate, the errors of [`published_list::missing_gate_error`].
 pub async fn gate(activity: &ActivityId) -> Result<Rc<CachedGate>, ApiError> {
-    let found = ttl_cache::get_or_fetch(&GATES, activity.clone(), async || {
+    let found = fetching_cache::get_or_fetch(&GATES, activity.clone(), async || {
         let snapshot = read_gate::read_gate(&SpinRedis, activity).await?;
         Ok::<_, ApiError>(snapshot.map(|snapshot| Rc::new(CachedGate { snapshot, read_at: clock::now() })))
     })
@@ -69,7 +69,7 @@ pub async fn gate(activity: &ActivityId) -> Result<Rc<CachedGate>, ApiError> {
         Some(cached_gate) => Ok(cached_gate),
         None => {
             GATES.with_borrow_mut(|cache| cache.remove(activity));
-            Err(published::missing_gate_error(activity).await)
+            Err(published_list::missing_gate_error(activity).await)
         }
     }
 }
@@ -81,13 +81,14 @@ pub async fn gate(activity: &ActivityId) -> Result<Rc<CachedGate>, ApiError> {
 /// the ledger is and there is no key-value copy of this version.
 pub async fn activity(activity: &ActivityId) -> Result<Rc<CachedActivity>, ApiError> {
     let version = gate(activity).await?.version;
-    let found = ttl_cache::get_or_fetch(&ACTIVITIES, activity.clone(), async || load(activity, version).await).await?;
+    let found =
+        fetching_cache::get_or_fetch(&ACTIVITIES, activity.clone(), async || load(activity, version).await).await?;
     found.ok_or_else(|| not_found("There is no such sale."))
 }
 
 /// Returns the key-value copy of an activity, however old; `None` if there is none or it is a draft's.
 pub async fn cached(activity: &ActivityId) -> Option<Rc<CachedActivity>> {
-    let cached_copy: Option<CachedActivity> = shared_value::last::<_, Option<_>>(&SpinInstance, &key(activity)).await?;
+    let cached_copy: Option<CachedActivity> = shared_value::last::<_, Option<_>>(&SpinKeyValue, &key(activity)).await?;
     cached_copy.filter(|cached| cached.state() != ActivityState::Draft).map(Rc::new)
 }
 
@@ -116,7 +117,7 @@ async fn load(activity: &ActivityId, version: i64) -> Result<Option<Rc<CachedAct
         }))
     };
     let is_current = |cached: &Option<CachedActivity>| cached.as_ref().is_some_and(|cached| cached.version == version);
-    Ok(shared.get(&SpinRedis, &SpinInstance, is_current, fetch).await?.map(Rc::new))
+    Ok(shared.get(&SpinRedis, &SpinKeyValue, is_current, fetch).await?.map(Rc::new))
 }
 
 /// A gate as read from Redis, with the instance's clock at that time.

@@ -2,7 +2,37 @@
 //!
 //! Errors are ignored: a failed read counts as a miss, a failed write is lost.
 
+use domain::time::Millis;
 use spin_sdk::key_value::Store;
+use workflows::ports::KeyValue;
+
+use crate::{clock, random};
+
+/// Spin's key-value store, and the clock of the instance that runs this code.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SpinKeyValue;
+
+impl KeyValue for SpinKeyValue {
+    async fn read_copy(&self, key: &str) -> Option<Vec<u8>> {
+        get(key).await
+    }
+
+    async fn write_copy(&self, key: &str, value: &[u8]) {
+        set(key, value).await;
+    }
+
+    fn now(&self) -> Millis {
+        clock::now()
+    }
+
+    async fn sleep(&self, ms: i64) {
+        clock::sleep(ms).await;
+    }
+
+    fn random_bits(&self) -> u128 {
+        random::bits()
+    }
+}
 
 /// Returns the value of `key`; `None` if there is none or the store failed.
 pub async fn get(key: &str) -> Option<Vec<u8>> {

@@ -3,25 +3,24 @@
 //! **Invariant:** every response leaves through [`http::serve`], the only function that sends one without the 40 ms
 //! delay that its module describes.
 
-pub mod abuse;
+pub mod abuse_counts;
 pub mod activity_cache;
 pub mod address_cipher;
 pub mod async_once;
 pub mod auth;
-pub mod client_address;
 pub mod clock;
 pub mod config;
+pub mod fetching_cache;
 pub mod http;
 pub mod http_client;
-pub mod instance;
 pub mod key_value;
 pub mod ledger;
 pub mod log;
 pub mod notify;
 pub mod provider;
-pub mod published;
+pub mod published_list;
 pub mod random;
 pub mod redis;
+pub mod request_address;
 pub mod shared_connection;
 pub mod timeout;
-pub mod ttl_cache;

@@ -1,7 +1,7 @@
 //! The workflows of an activity: reserve, write, pay, settle, sweep, recover.
 //!
-//! Every workflow reaches the outside through the traits [`ports::Redis`] and [`ports::Sql`], so the same code runs
-//! inside Spin and in tests against real servers. Redis decides (`lua/`), the ledger is the durable record (`sql/`).
+//! Every workflow reaches the outside through the traits of [`ports`] and [`http_client`], so the same code runs inside
+//! Spin and in tests against real servers. Redis decides (`lua/`), the ledger is the durable record (`sql/`).
 //!
 //! Functions return [`StoreError`]; its variants say what each failure means to the caller.
 

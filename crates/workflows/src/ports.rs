@@ -1,6 +1,8 @@
-//! Traits for the two stores, a Redis server and a SQL ledger, and their common error.
+//! Traits for the stores: a Redis server, a SQL ledger and a key-value store; and the error of the first two.
 
 use std::future::Future;
+
+use domain::time::Millis;
 
 /// A failed call to Redis or to the ledger.
 ///
@@ -192,6 +194,25 @@ pub trait Sql {
         statement: &str,
         params: Vec<SqlValue>,
     ) -> impl Future<Output = Result<Vec<Vec<SqlValue>>, StoreError>>;
+}
+
+/// A key-value store with copies that all instances share, and what a request needs to use one or wait for one: a
+/// clock and randomness.
+pub trait KeyValue {
+    /// Reads a copy; `None` if there is none or the store failed.
+    fn read_copy(&self, key: &str) -> impl Future<Output = Option<Vec<u8>>>;
+
+    /// Writes a copy, if the store works.
+    fn write_copy(&self, key: &str, value: &[u8]) -> impl Future<Output = ()>;
+
+    /// The time by the instance's clock.
+    fn now(&self) -> Millis;
+
+    /// Waits for `ms` milliseconds.
+    fn sleep(&self, ms: i64) -> impl Future<Output = ()>;
+
+    /// 128 random bits, not for secrets.
+    fn random_bits(&self) -> u128;
 }
 
 #[cfg(test)]

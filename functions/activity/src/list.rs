@@ -5,19 +5,19 @@ use std::{cell::RefCell, rc::Rc};
 use domain::api::visitors::ActivitySummary;
 use platform::{
     clock,
+    fetching_cache::{self, FetchingCache},
     http::{ApiError, Response},
     ledger::SpinLedger,
-    ttl_cache::{self, TtlCache},
 };
 use workflows::ledger::activities::{self, Activity};
 
 thread_local! {
-    static ACTIVITIES: TtlCache<(), Rc<Vec<Activity>>> = RefCell::default();
+    static ACTIVITIES: FetchingCache<(), Rc<Vec<Activity>>> = RefCell::default();
 }
 
 /// Handles `GET /api/activities`: up to 200 activities, the latest start first.
 pub async fn get() -> Result<Response, ApiError> {
-    let published = ttl_cache::get_or_fetch(&ACTIVITIES, (), async || {
+    let published = fetching_cache::get_or_fetch(&ACTIVITIES, (), async || {
         Ok::<_, ApiError>(Rc::new(activities::list(&SpinLedger::open().await, false).await?))
     })
     .await?;

@@ -1,6 +1,6 @@
 //! `GET /metrics`: metrics in Prometheus' text format.
 
-use platform::{clock, http::Response, instance::SpinInstance, ledger::SpinLedger, log, redis::SpinRedis};
+use platform::{clock, http::Response, key_value::SpinKeyValue, ledger::SpinLedger, log, redis::SpinRedis};
 use workflows::{
     StoreError,
     cache::shared_value::SharedValue,
@@ -39,7 +39,7 @@ fn available<T>(store: &str, result: Result<T, StoreError>) -> Option<T> {
 
 async fn ledger_state() -> Result<LedgerState, StoreError> {
     let load = async || LedgerState::load(&SpinRedis, &SpinLedger::open().await).await;
-    match LEDGER_STATE.get(&SpinRedis, &SpinInstance, |_| true, load).await {
+    match LEDGER_STATE.get(&SpinRedis, &SpinKeyValue, |_| true, load).await {
         // Without Redis there is no lease.
         Err(StoreError::RedisUnavailable(_) | StoreError::RedisRefused(_)) => load().await,
         result => result,

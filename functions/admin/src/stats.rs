@@ -7,7 +7,7 @@ use domain::{
 use platform::{
     config,
     http::{ApiError, Request, Response, not_found},
-    instance::SpinInstance,
+    key_value::SpinKeyValue,
     ledger::SpinLedger,
     redis::SpinRedis,
 };
@@ -48,7 +48,7 @@ pub async fn audit(id: &ActivityId) -> Result<Response, ApiError> {
     let activity = activities::load(&ledger, id).await?.ok_or_else(|| not_found("There is no such sale."))?;
     let per_user = activity.spec.per_user;
     let run = async || audit::audit(&SpinRedis, &ledger, id, per_user).await;
-    let audit = shared.get(&SpinRedis, &SpinInstance, |_| true, run).await?;
+    let audit = shared.get(&SpinRedis, &SpinKeyValue, |_| true, run).await?;
     Ok(Response::json(200, &audit.ok_or_else(missing_gate)?))
 }
 

@@ -10,11 +10,12 @@ use domain::{
     time::Millis,
 };
 use platform::{
-    abuse,
+    abuse_counts,
     activity_cache::{self, CachedActivity, CachedGate},
-    auth, client_address, clock,
+    auth, clock,
     http::{ApiError, Request},
     redis::SpinRedis,
+    request_address,
 };
 use serde::de::DeserializeOwned;
 use workflows::hot::{
@@ -48,11 +49,11 @@ impl Precheck {
     /// no tickets now; `not_eligible`; `banned` or `rate_limited` by the script; `not_ready` if a store is unavailable
     /// or a variable is wrong.
     pub async fn run(request: &Request, activity: ActivityId, endpoint: Endpoint) -> Result<Self, ApiError> {
-        let ip = client_address::address(request).await;
+        let ip = request_address::address(request).await;
         let claims = auth::verify_token(request).await?.map_err(|error| {
             // An expired token comes from a page that was left open; only a forged one counts as abuse.
             if error == TokenError::Forged {
-                abuse::record(&activity, ip.clone());
+                abuse_counts::record(&activity, ip.clone());
             }
             auth::unauthenticated(error)
         })?;
@@ -63,7 +64,7 @@ impl Precheck {
         if !is_eligible(&cached.spec.eligibility, &claims) {
             return Err(Problem::new(Code::NotEligible, "This sale is not open to your account.").into());
         }
-        let abuse_by_ip = abuse::take(&activity);
+        let abuse_by_ip = abuse_counts::take(&activity);
         let visitor = Visitor { activity, user: claims.sub.clone(), ip, abuse_by_ip };
         let admission = precheck(&SpinRedis, &visitor, endpoint).await?;
         let rate_limits = admission.rate_limits;

@@ -1,6 +1,6 @@
 //! Reserves units for a ticket: `POST /api/activities/:activity/orders`, the hot path.
 
-mod gate_cache;
+mod gate_refresh;
 mod order;
 
 use platform::http::serve;

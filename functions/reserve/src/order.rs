@@ -11,16 +11,17 @@ use domain::{
     ticket::TicketError,
 };
 use platform::{
-    abuse, auth, client_address, clock,
+    abuse_counts, auth, clock,
     http::{ApiError, Request, Response, not_found},
     redis::SpinRedis,
+    request_address,
 };
 use workflows::hot::{
     limits::{self, RateLimitStatus},
     reserve::{ReserveOutcome, ReserveReply, ReserveRequest, reserve},
 };
 
-use crate::gate_cache;
+use crate::gate_refresh;
 
 /// Returns `202` with the queued order.
 pub async fn post(request: &Request) -> Result<Response, ApiError> {
@@ -32,11 +33,11 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         return Err(Problem::invalid(vec![FieldError::new("/quantity", "must be 1 to 1,000,000")]).into());
     }
     let now = clock::now();
-    let ip = client_address::address(request).await;
+    let ip = request_address::address(request).await;
     let ticket = auth::ticket_keys().await?.verify(&body.ticket, &activity, now).map_err(|error| {
         // An expired ticket is a mistake; only a forged one counts as abuse.
         if error == TicketError::Forged {
-            abuse::record(&activity, ip.clone());
+            abuse_counts::record(&activity, ip.clone());
         }
         Problem::new(Code::TicketInvalid, error.to_string())
     })?;
@@ -50,10 +51,10 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         abuse_by_ip: Vec::new(),
     };
     let refresh_guard =
-        gate_cache::decide(&reserve_request).await.map_err(|(code, wait_ms)| refusal(code, wait_ms, &[]))?;
-    reserve_request.abuse_by_ip = abuse::take(&activity);
+        gate_refresh::decide(&reserve_request).await.map_err(|(code, wait_ms)| refusal(code, wait_ms, &[]))?;
+    reserve_request.abuse_by_ip = abuse_counts::take(&activity);
     let mut reply = reserve(&SpinRedis, &reserve_request, refresh_guard.is_some()).await?;
-    gate_cache::update(&reserve_request, &mut reply);
+    gate_refresh::update(&reserve_request, &mut reply);
     drop(refresh_guard);
     into_response(reply)
 }

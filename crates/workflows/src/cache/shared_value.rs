@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     cache::lease,
-    ports::{Redis, StoreError},
+    ports::{KeyValue, Redis, StoreError},
 };
 
 /// Interval at which a request polls for the copy that another request fetches, in milliseconds.
@@ -19,24 +19,6 @@ const POLL_INTERVAL_MS: i64 = 50;
 
 /// How long the error of a fetch is returned to other requests, in milliseconds.
 const ERROR_MS: i64 = 1_000;
-
-/// The instance in which a request runs.
-pub trait Instance {
-    /// The time by the instance's clock.
-    fn now(&self) -> Millis;
-
-    /// 128 random bits, not for secrets.
-    fn random_bits(&self) -> u128;
-
-    /// Waits for `ms` milliseconds.
-    fn sleep(&self, ms: i64) -> impl Future<Output = ()>;
-
-    /// Reads a copy from key-value; `None` if there is none or the store failed.
-    fn read_copy(&self, key: &str) -> impl Future<Output = Option<Vec<u8>>>;
-
-    /// Writes a copy to key-value, if the store works.
-    fn write_copy(&self, key: &str, value: &[u8]) -> impl Future<Output = ()>;
-}
 
 /// Where a value is shared, and for how long.
 pub struct SharedValue<'a> {
@@ -83,10 +65,10 @@ impl SharedValue<'_> {
     ///
     /// # Errors
     /// Those of `fetch`, in this or in another request; those of Redis, which gives no lease.
-    pub async fn get<R: Redis, I: Instance, T, F>(
+    pub async fn get<R: Redis, K: KeyValue, T, F>(
         &self,
         redis: &R,
-        instance: &I,
+        key_value: &K,
         is_usable: impl Fn(&T) -> bool,
         fetch: impl FnOnce() -> F,
     ) -> Result<T, StoreError>
@@ -94,11 +76,11 @@ impl SharedValue<'_> {
         T: Serialize + DeserializeOwned,
         F: Future<Output = Result<T, StoreError>>,
     {
-        let began = instance.now();
-        let owner = format!("{:032x}", instance.random_bits());
+        let began = key_value.now();
+        let owner = format!("{:032x}", key_value.random_bits());
         let (copy, is_stale, has_lease) = loop {
-            let now = instance.now();
-            let copy = read::<I, T>(instance, self.key).await;
+            let now = key_value.now();
+            let copy = read::<K, T>(key_value, self.key).await;
             let is_usable = copy.value.as_ref().is_some_and(&is_usable);
             if is_usable && self.fresh_ms.map_or(copy.at > began, |_| copy.fresh_until > now) {
                 return copy.into_value();
@@ -116,20 +98,20 @@ impl SharedValue<'_> {
             if now.0 - began.0 >= self.max_wait_ms {
                 break (copy, false, false);
             }
-            instance.sleep(POLL_INTERVAL_MS).await;
+            key_value.sleep(POLL_INTERVAL_MS).await;
         };
-        let at = instance.now();
+        let at = key_value.now();
         let fetched = fetch().await;
         match &fetched {
             Ok(value) => {
                 let fresh_ms = self.fresh_ms.unwrap_or_default();
-                let jitter = i64::try_from(instance.random_bits() % 1_000).unwrap_or_default() * fresh_ms / 6_000;
-                write(instance, self.key, &StoredCopy::new(at, at.plus(fresh_ms + jitter), Some(value))).await;
+                let jitter = i64::try_from(key_value.random_bits() % 1_000).unwrap_or_default() * fresh_ms / 6_000;
+                write(key_value, self.key, &StoredCopy::new(at, at.plus(fresh_ms + jitter), Some(value))).await;
             }
             Err(StoreError::LedgerUnavailable(_)) if is_stale => return copy.into_value(),
             Err(StoreError::LedgerUnavailable(error)) => {
-                let error_until = instance.now().plus(ERROR_MS);
-                write(instance, self.key, &StoredCopy { error: error.clone(), error_until, ..copy }).await;
+                let error_until = key_value.now().plus(ERROR_MS);
+                write(key_value, self.key, &StoredCopy { error: error.clone(), error_until, ..copy }).await;
             }
             Err(_) => {}
         }
@@ -142,18 +124,18 @@ impl SharedValue<'_> {
 }
 
 /// Returns the copy under `key`, however old; `None` if there is none.
-pub async fn last<I: Instance, T: DeserializeOwned>(instance: &I, key: &str) -> Option<T> {
-    read(instance, key).await.value
+pub async fn last<K: KeyValue, T: DeserializeOwned>(key_value: &K, key: &str) -> Option<T> {
+    read(key_value, key).await.value
 }
 
-async fn read<I: Instance, T: DeserializeOwned>(instance: &I, key: &str) -> StoredCopy<T> {
-    let copy = instance.read_copy(key).await.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+async fn read<K: KeyValue, T: DeserializeOwned>(key_value: &K, key: &str) -> StoredCopy<T> {
+    let copy = key_value.read_copy(key).await.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     copy.unwrap_or(StoredCopy::new(Millis(0), Millis(0), None))
 }
 
-async fn write<I: Instance, T: Serialize>(instance: &I, key: &str, copy: &StoredCopy<T>) {
+async fn write<K: KeyValue, T: Serialize>(key_value: &K, key: &str, copy: &StoredCopy<T>) {
     if let Ok(bytes) = serde_json::to_vec(copy) {
-        instance.write_copy(key, &bytes).await;
+        key_value.write_copy(key, &bytes).await;
     }
 }
 

@@ -8,11 +8,11 @@ use std::{collections::HashMap, hash::Hash};
 use domain::time::Millis;
 
 /// The age at which a copy is fetched again, in milliseconds. The rest of the second is for the fetch.
-pub(crate) const MAX_AGE_MS: i64 = 900;
+pub const MAX_AGE_MS: i64 = 900;
 
 /// How long other requests may use the old copy while one request fetches, in milliseconds; with [`MAX_AGE_MS`], a
 /// second in all.
-pub(crate) const STALE_WHILE_REFRESH_MS: i64 = 100;
+pub const STALE_WHILE_REFRESH_MS: i64 = 100;
 
 /// Maximum number of entries of one cache. When it is reached, a new key clears the cache, which costs one fetch per
 /// key.

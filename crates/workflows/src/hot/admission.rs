@@ -36,7 +36,7 @@ pub struct Visitor {
     pub activity: ActivityId,
     /// The user.
     pub user: UserId,
-    /// The client's address as `platform::client_address` returns it (IPv6: the /64 network).
+    /// The client's address as `platform::request_address` returns it (IPv6: the /64 network).
     pub ip: String,
     /// Addresses that sent bad tokens or tickets since the last call, with the number of attempts (B6).
     pub abuse_by_ip: Vec<(String, i64)>,

@@ -33,7 +33,7 @@ pub struct ReserveRequest {
     pub quantity: i64,
     /// The start key as sent by the client.
     pub start_key: String,
-    /// The client's address as `platform::client_address` returns it (IPv6: the /64 network).
+    /// The client's address as `platform::request_address` returns it (IPv6: the /64 network).
     pub ip: String,
     /// Addresses that sent bad tickets since the last call, with the number of attempts (B6).
     pub abuse_by_ip: Vec<(String, i64)>,

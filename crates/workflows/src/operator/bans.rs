@@ -1,7 +1,7 @@
 //! Bans (B6) and strikes (B8) of users and addresses.
 //!
 //! The ledger stores both. Redis has a copy of the active bans for every activity with a gate. An address is banned in
-//! the form that `platform::client_address` returns (IPv6: the /64 network).
+//! the form that `platform::request_address` returns (IPv6: the /64 network).
 //!
 //! Errors: after any [`StoreError`] a change may have been made in part; repeating the call completes it.
 
@@ -33,7 +33,7 @@ const BATCH_SIZE: usize = 1_000;
 pub enum BanSubject {
     /// A user.
     User(UserId),
-    /// An IP address as `platform::client_address` returns it (IPv6: the /64 network).
+    /// An IP address as `platform::request_address` returns it (IPv6: the /64 network).
     Ip(String),
 }
 

@@ -31,7 +31,7 @@ struct Machine {
     fetches: Cell<usize>,
 }
 
-impl Instance for Machine {
+impl KeyValue for Machine {
     fn now(&self) -> Millis {
         Millis(self.now.get())
     }

@@ -14,17 +14,17 @@ use crate::{
 const FETCH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The values by key.
-pub type TtlCache<K, T> = RefCell<ttl::TtlCache<K, T, Notifier>>;
+pub type FetchingCache<K, T> = RefCell<ttl::TtlCache<K, T, Notifier>>;
 
-/// Returns the value of `key`, and calls `fetch` first if there is none or it is 0.9 s old.
+/// Returns the value of `key`, and calls `fetch` first if there is none or it is older than [`ttl::MAX_AGE_MS`].
 ///
-/// Only one request fetches: concurrent requests use the old value for 0.1 s more, or wait for the first value for up to a
-/// second.
+/// Only one request fetches: concurrent requests use the old value for [`ttl::STALE_WHILE_REFRESH_MS`] more, or wait for
+/// the first value for up to a second.
 ///
 /// # Errors
 /// Those of `fetch`. The entry is then removed, and the next request fetches again.
 pub async fn get_or_fetch<K, T, E, F>(
-    cache: &'static LocalKey<TtlCache<K, T>>,
+    cache: &'static LocalKey<FetchingCache<K, T>>,
     key: K,
     fetch: impl FnOnce() -> F,
 ) -> Result<T, E>
@@ -61,7 +61,7 @@ where
 }
 
 /// Removes the entry if the fetch fails or is cancelled, so that the next request tries again.
-struct RemoveOnDrop<K: Hash + Eq + Clone + 'static, T: Clone + 'static>(&'static LocalKey<TtlCache<K, T>>, K);
+struct RemoveOnDrop<K: Hash + Eq + Clone + 'static, T: Clone + 'static>(&'static LocalKey<FetchingCache<K, T>>, K);
 
 impl<K: Hash + Eq + Clone, T: Clone> Drop for RemoveOnDrop<K, T> {
     fn drop(&mut self) {

@@ -1,6 +1,7 @@
 //! Lists the published activities, to explain why an activity has no gate in Redis (C3).
 //!
-//! The list is shared by all instances and read from the ledger once in 5 s, however many ids clients try (F3).
+//! The list is shared by all instances and read from the ledger once in `SHARED.fresh_ms`, however many ids clients
+//! try (F3).
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -15,11 +16,11 @@ use workflows::{
 
 use crate::{
     clock,
+    fetching_cache::{self, FetchingCache},
     http::ApiError,
-    instance::SpinInstance,
+    key_value::SpinKeyValue,
     ledger::SpinLedger,
     redis::SpinRedis,
-    ttl_cache::{self, TtlCache},
 };
 
 const SHARED: SharedValue<'_> = SharedValue {
@@ -32,13 +33,13 @@ const SHARED: SharedValue<'_> = SharedValue {
 };
 
 thread_local! {
-    static PUBLISHED: TtlCache<(), Rc<EndTimes>> = RefCell::default();
+    static PUBLISHED: FetchingCache<(), Rc<EndTimes>> = RefCell::default();
 }
 
 /// Returns the error for an activity that has no gate in Redis: see [`missing_gate_problem`]; [`ApiError::Store`] if the
 /// list cannot be read.
 pub async fn missing_gate_error(activity: &ActivityId) -> ApiError {
-    match ttl_cache::get_or_fetch(&PUBLISHED, (), load).await {
+    match fetching_cache::get_or_fetch(&PUBLISHED, (), load).await {
         Ok(published) => missing_gate_problem(&published, activity, clock::now()).into(),
         Err(error) => error,
     }
@@ -46,5 +47,5 @@ pub async fn missing_gate_error(activity: &ActivityId) -> ApiError {
 
 async fn load() -> Result<Rc<EndTimes>, ApiError> {
     let fetch = async || activities::published_end_times(&SpinLedger::open().await).await;
-    Ok(Rc::new(SHARED.get(&SpinRedis, &SpinInstance, |_| true, fetch).await?))
+    Ok(Rc::new(SHARED.get(&SpinRedis, &SpinKeyValue, |_| true, fetch).await?))
 }
