@@ -205,11 +205,11 @@ async fn too_long_a_queue_refuses_reservations_but_not_payments_or_cancellations
     let (paid_order, cancelled_order) =
         (app.place_order(&activity, &ada).await, app.place_order(&activity, &ben).await);
     // Simulate a queue of ten thousand orders and a drain rate of a thousand a second.
-    let queue = format!("{{{}}}:queue", activity.id);
+    let stats = format!("{{{}}}:stats", activity.id);
     let mut redis = app.connect_redis().await;
     let [enqueued, written]: [i64; 2] =
-        redis::cmd("HMGET").arg(&queue).arg("enqueued").arg("written").query_async(&mut redis).await.expect("a queue");
-    let set: redis::Cmd = redis::Cmd::hset_multiple(&queue, &[("enqueued", enqueued + 10_000), ("rate", 1_000)]);
+        redis::cmd("HMGET").arg(&stats).arg("enqueued").arg("written").query_async(&mut redis).await.expect("a queue");
+    let set: redis::Cmd = redis::Cmd::hset_multiple(&stats, &[("enqueued", enqueued + 10_000), ("rate", 1_000)]);
     let _: () = set.query_async(&mut redis).await.expect("a backlog");
     let late_buyer = app.create_buyer(&activity, "late").await;
     let refused = app.reserve(&activity, &late_buyer, "a", 1).await.is_problem(503, "overloaded");
@@ -217,7 +217,7 @@ async fn too_long_a_queue_refuses_reservations_but_not_payments_or_cancellations
     app.pay(&paid_order, &ada.jwt).await;
     app.wait_for_status(&paid_order, &ada.ticket, "paid").await;
     app.cancel(&cancelled_order, &ben.jwt).await.is(200);
-    let _: () = redis::Cmd::hset_multiple(&queue, &[("enqueued", enqueued), ("written", written)])
+    let _: () = redis::Cmd::hset_multiple(&stats, &[("enqueued", enqueued), ("written", written)])
         .query_async(&mut redis)
         .await
         .expect("no backlog");

@@ -180,13 +180,13 @@ async fn an_automatic_ban_does_not_shorten_an_operators_ban() {
 #[tokio::test]
 async fn new_reservations_are_refused_while_the_queue_is_longer_than_the_maximum_wait() {
     let fixture = new_fixture("sqlite", 10, 5).await;
-    let queue = workflows::keys::Keys::of(&fixture.activity).named("queue");
+    let stats = workflows::keys::Keys::of(&fixture.activity).named("stats");
     // The maximum wait is 60 s. At 10 orders written a second, 600 may be queued.
     let set = |waiting: &str| {
         let args = ["enqueued", waiting, "written", "0", "rate", "10"];
         fixture
             .redis
-            .command("HSET", [queue.clone()].into_iter().chain(args.map(str::to_owned)).map(Into::into).collect())
+            .command("HSET", [stats.clone()].into_iter().chain(args.map(str::to_owned)).map(Into::into).collect())
     };
     set("601").await.unwrap();
     let refused = fixture.reserve(1, "ada", 1).await.unwrap().outcome;

@@ -5,13 +5,14 @@ use std::cell::Cell;
 use domain::{order::OrderStatus, time::Millis};
 use workflows::{
     Redis, Sql, StoreError,
-    keys::Keys,
+    keys::{Keys, WRITERS},
     ledger::activities,
     operator::activities::OperationOutcome,
     ports::{Dialect, RedisValue, SqlValue},
     queue::{
         dead_letters,
         order_writer::{self, BATCH_SIZE, MAX_DELIVERIES},
+        stream,
     },
 };
 
@@ -246,11 +247,63 @@ async fn a_writers_turn_is_bounded_and_reports_whether_messages_remain() {
     for n in 0..2 * BATCH_SIZE as u64 + 1 {
         fixture.reserve(n, "ada", 1).await.unwrap();
     }
-    let turn = async || order_writer::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, 2).await.unwrap();
+    let turn = async || {
+        order_writer::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, 2, async || ()).await.unwrap()
+    };
     let (first, more) = turn().await;
     assert_eq!((first.written, more), (2 * BATCH_SIZE, true));
     let (second, more) = turn().await;
     assert_eq!((second.written, more), (1, false));
+}
+
+#[tokio::test]
+async fn a_writer_waits_for_the_next_orders_of_a_busy_activity_only() {
+    let fixture = new_fixture("sqlite", 5_000, 5_000).await;
+    let next = Cell::new(0);
+    let reserve = async |count: u64| {
+        for n in next.get()..next.get() + count {
+            fixture.reserve(n, "ada", 1).await.unwrap();
+        }
+        next.set(next.get() + count);
+    };
+    for (first, second, expected_pauses) in
+        [(19, 0, 0), (20, 0, 1), (20, 19, 1), (20, 30, 2), (BATCH_SIZE as u64, 0, 0)]
+    {
+        reserve(first).await;
+        let pauses = Cell::new(0);
+        let pause = async || {
+            pauses.set(pauses.get() + 1);
+            if pauses.get() == 1 {
+                reserve(second).await;
+            }
+        };
+        let (report, more) =
+            order_writer::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, 10, pause).await.unwrap();
+        let all = usize::try_from(first + second).unwrap();
+        assert_eq!(
+            (report.written, more, pauses.get()),
+            (all, false, expected_pauses),
+            "{first} orders, then {second}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_writer_learns_how_many_activities_have_orders_to_write() {
+    let (fixture, other) = (new_fixture("sqlite", 1, 1).await, new_fixture("sqlite", 1, 1).await);
+    let old = format!("old-{}", fixture.activity);
+    let start = async |activity| stream::start_writing(&fixture.redis, activity).await.unwrap();
+    let (now, _) = start(&fixture.activity).await;
+    for (member, score) in [(&old, now.0 - 1_100), (&format!("{old}-ahead"), now.0 + 60_000)] {
+        let args = vec![WRITERS.into(), score.to_string().into(), member.clone().into()];
+        fixture.redis.command("ZADD", args).await.unwrap();
+    }
+    let (_, activities) = start(&other.activity).await;
+    assert!(activities >= 2, "{activities}");
+    for member in [old.clone(), format!("{old}-ahead")] {
+        let score = fixture.redis.command("ZSCORE", vec![WRITERS.into(), member.clone().into()]).await.unwrap();
+        assert_eq!(score, [RedisValue::Nil], "{member}");
+    }
 }
 
 #[tokio::test]
@@ -263,7 +316,10 @@ async fn a_failed_batch_does_not_stop_the_other_batch_of_its_turn() {
             fixture.reserve(n, "ada", 1).await.unwrap();
         }
         let sql = FailingLedger { loses_response: true, ..FailingLedger::new(&fixture.sql) };
-        assert!(order_writer::drain(&fixture.redis, &sql, &fixture.activity, NOW, 2).await.is_err(), "{ledger}");
+        assert!(
+            order_writer::drain(&fixture.redis, &sql, &fixture.activity, NOW, 2, async || ()).await.is_err(),
+            "{ledger}"
+        );
         let last = fixture.order_no(all as u64 - 1);
         assert_eq!(fixture.redis_status(&last).await, Some(OrderStatus::PendingPayment), "{ledger}");
         assert_eq!(fixture.redis_status(&fixture.order_no(0)).await, Some(OrderStatus::Queued), "{ledger}");

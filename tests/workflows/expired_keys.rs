@@ -38,7 +38,7 @@ async fn draining_an_activity_whose_keys_expired_creates_no_keys() {
         delete_redis_keys(&fixture).await;
         let mut report = Report::default();
         turns::drain_batch(&fixture.redis, &fixture.sql, &fixture.activity, NOW, &mut report).await.unwrap();
-        order_writer::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, 2).await.unwrap();
+        order_writer::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, 2, async || ()).await.unwrap();
         assert_eq!(fixture.remaining_keys().await, [], "{ledger}");
     }
 }

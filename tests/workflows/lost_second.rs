@@ -186,8 +186,8 @@ async fn a_queue_counted_too_long_is_corrected_by_the_stream() {
         fixture.pending_order(1, "ada", 1).await;
         fixture.reserve(2, "bob", 1).await.unwrap();
         // As after a crash in which Redis kept half of a reservation: it is counted, and has no message.
-        let queue = vec![Keys::of(&fixture.activity).named("queue").into(), "enqueued".into(), "3".into()];
-        fixture.redis.command("HINCRBY", queue).await.unwrap();
+        let counter = vec![Keys::of(&fixture.activity).named("stats").into(), "enqueued".into(), "3".into()];
+        fixture.redis.command("HINCRBY", counter).await.unwrap();
         fixture.check_gates().await;
         let stats = workflows::operator::stats::stats(&fixture.redis, &fixture.activity).await.unwrap().unwrap();
         assert_eq!((stats.queue, stats.stream), (1, 1), "{ledger}");

@@ -8,7 +8,7 @@
 -- Units that no order holds and that are not in the stock (settle.lua withheld them) return to the stock as soon as
 -- Redis counts every unit that the ledger counted before.
 --
--- KEYS  1 gate, 2 orders (stream), 3 queue, 4 stats, then the order record of each message
+-- KEYS  1 gate, 2 orders (stream), 3 stats, then the order record of each message
 -- ARGV  1 JSON: prefix (of the keys), epoch (the ledger's), group (of the stream), closed_ttl (of a closed order,
 --       seconds), reason, live_units: for each SKU {sku, units (live in the ledger)}, messages: for each {epoch,
 --       stream_id}
@@ -33,14 +33,14 @@ if word == 'same' then
   for _, live in ipairs(options.live_units) do
     local stock, left, expected_left = read_stock(prefix, live.sku)
     if stock and left < expected_left then
-      local counts = call('HMGET', KEYS[4], 'pending:' .. live.sku, 'sold:' .. live.sku)
+      local counts = call('HMGET', KEYS[3], 'pending:' .. live.sku, 'sold:' .. live.sku)
       local counted = tonumber(counts[1] or 0) + tonumber(counts[2] or 0)
       if counted >= live.units then set_stock(stock, expected_left) end
     end
   end
 end
 for i, message in ipairs(options.messages) do
-  local key = KEYS[4 + i]
+  local key = KEYS[3 + i]
   local order = call('HMGET', key, 'status', 'epoch')
   -- If the same ticket has made a new order since, the record belongs to that order and stays.
   if order[1] == 'queued' and tonumber(order[2]) == message.epoch then

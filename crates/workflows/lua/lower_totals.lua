@@ -4,7 +4,7 @@
 -- version that the ledger is about to get. Until the gate has that version too, no warm-up raises the totals, and a
 -- sweep finds that the change was not saved.
 --
--- KEYS  1 gate, 2 orders (stream), 3 queue, 4 stats
+-- KEYS  1 gate, 2 orders (stream), 3 stats
 -- ARGV  1 JSON: prefix (of the keys), version, epoch (the ledger's), totals: for each SKU {sku, total}
 -- Reply done | stale (the gate has this version or a later one, or a later epoch) | missing (no complete gate of this
 --       epoch, or no stock: rebuild) | below, SKU (its total would be below what is held and sold; nothing was changed)

@@ -1,6 +1,6 @@
 -- Puts a failed order back into the queue (D4), if its units are free and the buyer's limit allows it.
 --
--- KEYS  1 gate, 2 order, 3 stock, 4 holders, 5 orders (stream), 6 queue, 7 stats, 8 winners
+-- KEYS  1 gate, 2 order, 3 stock, 4 holders, 5 orders (stream), 6 stats, 7 winners
 -- ARGV  1 JSON: message (of the order, without its epoch), order {user, sku, quantity, amount, currency, created_at
 --       (ms), bit (the number of its ticket's in `winners`)}
 -- Reply queued | same (the order has not failed) | not_ready | limit_reached | sold_out
@@ -18,13 +18,13 @@ if tonumber(redis.call('HGET', KEYS[4], user) or 0) + quantity > per_user then r
 if left >= 0 and left < quantity then return { 'sold_out' } end
 if left >= 0 then redis.call('DECRBY', KEYS[3], quantity) end
 redis.call('HINCRBY', KEYS[4], user, quantity)
-redis.call('HINCRBY', KEYS[7], 'held:' .. sku, quantity)
+redis.call('HINCRBY', KEYS[6], 'held:' .. sku, quantity)
 local sequence = redis.call('HINCRBY', KEYS[6], 'enqueued', 1)
 -- A queued order has no state yet, and its record does not expire.
 redis.call('DEL', KEYS[2])
 order.status, order.epoch, order.sequence = 'queued', gate[2], sequence
 write_order(KEYS[2], order)
 redis.call('XADD', KEYS[5], '*', 'o', options.message .. '\t' .. gate[2])
-local bits = redis.call('STRLEN', KEYS[8]) * 8
-if bits > 0 then redis.call('SETBIT', KEYS[8], order.bit % bits, 1) end
+local bits = redis.call('STRLEN', KEYS[7]) * 8
+if bits > 0 then redis.call('SETBIT', KEYS[7], order.bit % bits, 1) end
 return { 'queued' }

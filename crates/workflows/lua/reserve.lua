@@ -1,95 +1,133 @@
 -- Decides one reservation and, if it is accepted, writes all of it in one step (C1, C2, D2; I1, I3, I7).
 --
--- KEYS  1 gate, 2 order, 3 stock, 4 holders, 5 orders (stream), 6 queue, 7 stats, 8 awake, 9 winners,
---       10 ban of the user, 11 ban of the address, 12 rate of the user, 13 rate of the address, 14 rate of all,
---       15 abuse of the user, 16 abuse of the address, then for each address that sent bad tickets: its abuse, its ban
--- ARGV  1 start key, 2 SKU, 3 quantity, 4 user, 5 ULID, 6 activity, 7 doorbell channel,
---       8 number of the ticket's bit in `winners`, 9 "1" if the caller wants the gate and the winners, then for each
---       address that sent bad tickets: number of attempts
--- Reply word, now (ms), limits ("name;count;seconds;left;reset" joined by "|"), gate (or ""), then
---       queued | replayed: ahead, wait (ms), amount, currency, created_at (ms)
---       not_open: ms until the start; rate_limited, overloaded: ms to wait
---       sold_out: size of the bitmap of winners (bytes), and the bitmap if it is small and the caller wants it
---       nothing for: not_ready, ended, paused, start_key_invalid, banned, ticket_conflict, limit_reached, not_found
+-- Every sale waits for this script, so it is kept short: the names of the other keys are made here from the gate's (all
+-- keys of an activity have one hash tag), numbers are passed to Redis as text, which it converts faster, and what is
+-- switched off makes no call.
+--
+-- KEYS  1 gate
+-- ARGV  1 ULID, 2 number of the ticket's bit in `winners`, 3 user, 4 address, 5 SKU, 6 quantity, 7 start key,
+--       8 "1" if the caller wants the gate and the winners, then for each address that sent bad tickets: the address,
+--       number of attempts
+-- Reply 1 text, joined by tabs: word, now (ms), limits ("name;count;seconds;left;reset" joined by "|"), gate
+--         ("state|starts_at|ends_at|shed|start_key" or ""), then
+--         queued | replayed: ahead, wait (ms), amount, currency, created_at (ms)
+--         not_open: ms until the start; rate_limited, overloaded: ms to wait
+--         sold_out: size of the bitmap of winners (bytes)
+--         nothing for: not_ready, ended, paused, start_key_invalid, banned, ticket_conflict, limit_reached, not_found
+--       2 for sold_out: the bitmap, if it is small and the caller wants it
 
-local time = redis.call('TIME')
+local call = redis.call
+local ulid, user, address, sku, quantity = ARGV[1], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local prefix = string.sub(KEYS[1], 1, -5)
+local stats = prefix .. 'stats'
+local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local sku, quantity, user, ulid = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
+local now_text = string.format('%.0f', now)
 
-local gate = redis.call('HMGET', KEYS[1], 'state', 'starts_at', 'ends_at', 'start_key', 'shed', 'per_user',
+local gate = call('HMGET', KEYS[1], 'state', 'starts_at', 'ends_at', 'start_key', 'shed', 'per_user',
   'limit_user', 'limit_ip', 'limit_all', 'max_wait_ms', 'price:' .. sku, 'currency:' .. sku, 'epoch')
-local state, starts_at, ends_at, start_key, shed = gate[1], tonumber(gate[2]), tonumber(gate[3]), gate[4], gate[5]
+local state, starts_at, ends_at, start_key, shed = gate[1], gate[2], gate[3], gate[4], gate[5]
 local epoch = gate[13]
 
 local limits = ''
-local function gate_text()
-  if ARGV[9] ~= '1' or not state then return '' end
-  return table.concat({ state, gate[2], gate[3], shed or '0', start_key }, '|')
+local function answer(word, ...)
+  local gate_text = ''
+  if ARGV[8] == '1' and state then
+    gate_text = table.concat({ state, starts_at, ends_at, shed or '0', start_key }, '|')
+  end
+  return table.concat({ word, now_text, limits, gate_text, ... }, '\t')
 end
 local function refuse(word, ...)
-  if state then redis.call('HINCRBY', KEYS[7], 'refused:' .. word, 1) end
-  return { word, now, limits, gate_text(), ... }
+  if state then call('HINCRBY', stats, 'refused:' .. word, '1') end
+  return { answer(word, ...) }
 end
+local function abuse_keys(kind, name) return prefix .. 'abuse:' .. kind .. ':' .. name, prefix .. 'ban:' .. kind .. ':' .. name end
 
--- Bad tickets cost no call of their own: an instance reports them with its next valid ticket. ARGV[10] belongs to
--- KEYS[17] (abuse) and KEYS[18] (ban), ARGV[11] to KEYS[19] and KEYS[20], and so on.
-for i = 10, #ARGV do record_abuse(ADDRESS_ABUSE_RULE, KEYS[i * 2 - 3], KEYS[i * 2 - 2], tonumber(ARGV[i]), now) end
+-- Bad tickets cost no call of their own: an instance reports them with its next valid ticket.
+for i = 9, #ARGV, 2 do
+  local record, ban = abuse_keys('ip', ARGV[i])
+  record_abuse(ADDRESS_ABUSE_RULE, record, ban, tonumber(ARGV[i + 1]), now)
+end
 
 -- Cheapest refusal first.
 if not state or not epoch then return refuse('not_ready') end
-if state == 'closed' or now >= ends_at then return refuse('ended') end
+if state == 'closed' or now >= tonumber(ends_at) then return refuse('ended') end
 if state == 'paused' then return refuse('paused') end
-if now < starts_at then return refuse('not_open', starts_at - now) end
+if now < tonumber(starts_at) then return refuse('not_open', starts_at - now) end
 if shed == '1' then return refuse('overloaded', 5000) end
-if ARGV[1] ~= start_key then return refuse('start_key_invalid') end
-if redis.call('EXISTS', KEYS[10], KEYS[11]) > 0 then return refuse('banned') end
+if ARGV[7] ~= start_key then return refuse('start_key_invalid') end
+if call('EXISTS', prefix .. 'ban:user:' .. user, prefix .. 'ban:ip:' .. address) > 0 then return refuse('banned') end
 
-local policies = { { 'user', gate[7], KEYS[12] }, { 'ip', gate[8], KEYS[13] }, { 'all', gate[9], KEYS[14] } }
-local report, limit_name, retry_ms = limit(policies, time[1] * 1000 + time[2] / 1000)
-limits = report
-if limit_name then
-  if limit_name == 'user' then record_abuse(USER_ABUSE_RULE, KEYS[15], KEYS[10], 1, now) end
-  if limit_name == 'ip' then record_abuse(ADDRESS_ABUSE_RULE, KEYS[16], KEYS[11], 1, now) end
-  return refuse('rate_limited', retry_ms)
+if gate[7] or gate[8] or gate[9] then
+  local policies = { { 'user', gate[7], prefix .. 'rate:user:' .. user }, { 'ip', gate[8], prefix .. 'rate:ip:' .. address },
+    { 'all', gate[9], prefix .. 'rate:all:' } }
+  local report, limit_name, retry_ms = limit(policies, time[1] * 1000 + time[2] / 1000)
+  limits = report
+  if limit_name then
+    if limit_name ~= 'all' then
+      local is_user = limit_name == 'user'
+      local record, ban = abuse_keys(limit_name, is_user and user or address)
+      record_abuse(is_user and USER_ABUSE_RULE or ADDRESS_ABUSE_RULE, record, ban, 1, now)
+    end
+    return refuse('rate_limited', retry_ms)
+  end
 end
 
 -- The ticket is the idempotency key: the record of its order is its outcome.
-local existing = redis.call('HMGET', KEYS[2], 'sku', 'quantity', 'ahead', 'wait_ms', 'amount', 'currency', 'created_at')
-if existing[1] then
-  if existing[1] ~= sku or tonumber(existing[2]) ~= quantity then return refuse('ticket_conflict') end
-  return { 'replayed', now, limits, gate_text(), existing[3], existing[4], existing[5], existing[6], existing[7] }
+local order = prefix .. 'order:' .. ulid
+local ordered_sku = call('HGET', order, 'sku')
+if ordered_sku then
+  local existing = call('HMGET', order, 'quantity', 'ahead', 'wait_ms', 'amount', 'currency', 'created_at')
+  if ordered_sku ~= sku or existing[1] ~= quantity then return refuse('ticket_conflict') end
+  return { answer('replayed', existing[2], existing[3], existing[4], existing[5], existing[6]) }
 end
 
-if not gate[11] then return refuse('not_found') end
-local per_user = tonumber(gate[6])
-local live_by_user = tonumber(redis.call('HGET', KEYS[4], user) or 0)
-if live_by_user + quantity > per_user then return refuse('limit_reached') end
+local price, currency = gate[11], gate[12]
+if not price then return refuse('not_found') end
+local units = tonumber(quantity)
+local holders = prefix .. 'holders:' .. sku
+if (call('HGET', holders, user) or 0) + units > tonumber(gate[6]) then return refuse('limit_reached') end
 
-local left = tonumber(redis.call('GET', KEYS[3]))
+local stock = prefix .. 'stock:' .. sku
+local left = tonumber(call('GET', stock))
 if not left then return refuse('not_ready') end
-if left >= 0 and left < quantity then
+local winners = prefix .. 'winners'
+local winners_size = call('STRLEN', winners)
+if left >= 0 and left < units then
+  local reply = refuse('sold_out', winners_size)
   -- A script copies a large value slowly: GET takes a tenth of the time.
-  local size = redis.call('STRLEN', KEYS[9])
-  return refuse('sold_out', size, ARGV[9] == '1' and size <= 32768 and redis.call('GET', KEYS[9]) or '')
+  if ARGV[8] == '1' and winners_size <= 32768 then reply[2] = call('GET', winners) end
+  return reply
 end
 
-local queue = redis.call('HMGET', KEYS[6], 'enqueued', 'written', 'rate')
-local ahead = math.max(0, tonumber(queue[1] or 0) - tonumber(queue[2] or 0))
-local rate = math.max(1, tonumber(queue[3] or 5000))
-local wait_ms = math.ceil(ahead * 1000 / rate)
+local held_field = 'held:' .. sku
+local counters = call('HMGET', stats, 'enqueued', 'written', 'rate', 'awake_until', held_field)
+local enqueued = tonumber(counters[1] or 0)
+local ahead = math.max(0, enqueued - (counters[2] or 0))
+local wait_ms = ahead == 0 and 0 or math.ceil(ahead * 1000 / math.max(1, tonumber(counters[3] or 5000)))
 local max_wait_ms = tonumber(gate[10] or 0)
 if max_wait_ms > 0 and wait_ms > max_wait_ms then return refuse('overloaded', wait_ms - max_wait_ms) end
 
 -- Accepted. A script is atomic: everything below happens together or not at all.
-local amount = string.format('%.0f', tonumber(gate[11]) * quantity)
-if left >= 0 then redis.call('DECRBY', KEYS[3], quantity) end
-redis.call('HINCRBY', KEYS[4], user, quantity)
-redis.call('HINCRBY', KEYS[7], 'held:' .. sku, quantity)
-local sequence = redis.call('HINCRBY', KEYS[6], 'enqueued', 1)
-write_order(KEYS[2], { status = 'queued', user = user, sku = sku, quantity = quantity, amount = amount,
-  currency = gate[12], created_at = now, epoch = epoch, sequence = sequence, ahead = ahead, wait_ms = wait_ms })
-redis.call('XADD', KEYS[5], '*', 'o', table.concat({ ulid, user, sku, quantity, amount, gate[12], now, epoch }, '\t'))
-local bits = redis.call('STRLEN', KEYS[9]) * 8
-if bits > 0 then redis.call('SETBIT', KEYS[9], ARGV[8] % bits, 1) end
-if redis.call('SET', KEYS[8], '1', 'NX', 'PX', 2000) then redis.call('PUBLISH', ARGV[7], ARGV[6]) end
-return { 'queued', now, limits, gate_text(), ahead, wait_ms, amount, gate[12], now }
+local amount = string.format('%.0f', price * units)
+if left >= 0 then call('DECRBY', stock, quantity) end
+call('HINCRBY', holders, user, quantity)
+local sequence, ahead_text, wait_text = string.format('%.0f', enqueued + 1), string.format('%.0f', ahead), string.format('%.0f', wait_ms)
+local held = string.format('%.0f', (counters[5] or 0) + units)
+write_order(order, { status = 'queued', user = user, sku = sku, quantity = quantity, amount = amount,
+  currency = currency, created_at = now_text, epoch = epoch, sequence = sequence, ahead = ahead_text, wait_ms = wait_text })
+call('XADD', prefix .. 'orders', '*', 'o',
+  table.concat({ ulid, user, sku, quantity, amount, currency, now_text, epoch }, '\t'))
+if winners_size > 0 then
+  call('SETBIT', winners, string.format('%.0f', ARGV[2] % (winners_size * 8)), '1')
+end
+-- The writer that a doorbell woke is awake for 2 s, unless it says earlier that it is idle (writer_idle.lua). A time
+-- that is further ahead is left from a clock that was fast.
+local awake_ms = (counters[4] or 0) - now
+if awake_ms > 0 and awake_ms <= 2000 then
+  call('HSET', stats, 'enqueued', sequence, held_field, held)
+else
+  call('HSET', stats, 'enqueued', sequence, held_field, held, 'awake_until', string.format('%.0f', now + 2000))
+  call('PUBLISH', 'stampede:doorbell', string.sub(prefix, 2, -3))
+end
+return { answer('queued', ahead_text, wait_text, amount, currency, now_text) }

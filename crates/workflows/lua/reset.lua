@@ -8,7 +8,7 @@
 -- ledger refuses the orders that it accepts. Order records, winners, bans, abuse records, rate limits and visitors
 -- stay.
 --
--- KEYS  1 gate, 2 orders (stream), 3 stats, 4 queue, 5 awake, 6 index
+-- KEYS  1 gate, 2 orders (stream), 3 stats, 4 index
 -- ARGV  1 JSON: prefix (of the keys), new_epoch (absent to delete only the gate), gate_epoch (as it was read, 0 for no
 --       gate), to_restore (number of orders), skus
 -- Reply forgotten | open (the activity is neither paused nor closed) | queued (orders wait in the stream: they must be

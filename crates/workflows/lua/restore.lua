@@ -5,7 +5,7 @@
 -- requests restore it, or one repeats the call; and the next request continues where this one ends. An order is counted
 -- with the state in its record, so that a later transition of the order finds matching counters.
 --
--- KEYS  1 gate, 2 orders (stream), 3 winners, 4 stats, 5 index, then one order record each
+-- KEYS  1 gate, 2 orders (stream), 3 stats, 4 winners, 5 index, then one order record each
 -- ARGV  1 JSON: prefix (of the keys), closed_ttl (of a closed order, seconds), epoch (of the orders), is_rebuild, after
 --       (number of the order after which the page begins; "" for the first page and for a sweep), last (number of the
 --       last order), orders: for each {user, sku, quantity, amount, currency, created_at, bit (the number of its
@@ -26,10 +26,10 @@ end
 if tonumber(epoch) ~= options.epoch or (restoring and not is_rebuild) then return reply('fenced', '', 0) end
 if is_rebuild and not restoring then return reply('done', '', restored_before) end
 if is_rebuild and gate[4] ~= options.after then return reply('elsewhere', gate[4] or '', restored_before) end
-local bits, ulids = redis.call('STRLEN', KEYS[3]) * 8, {}
+local bits, ulids = redis.call('STRLEN', KEYS[4]) * 8, {}
 for i, order in ipairs(options.orders) do
   local key, sku, units = KEYS[5 + i], order.sku, order.quantity
-  if bits > 0 then redis.call('SETBIT', KEYS[3], order.bit % bits, 1) end
+  if bits > 0 then redis.call('SETBIT', KEYS[4], order.bit % bits, 1) end
   -- A record that Redis still has, or has again, may be later than the ledger's row that the sweeper read.
   if is_rebuild or redis.call('HGET', key, 'epoch') ~= epoch then
     order.epoch = epoch
@@ -42,10 +42,10 @@ for i, order in ipairs(options.orders) do
     if order.live then
       redis.call('HINCRBY', prefix .. 'holders:' .. sku, order.user, units)
       if order.status == 'pending_payment' then
-        redis.call('HINCRBY', KEYS[4], 'held:' .. sku, units)
-        redis.call('HINCRBY', KEYS[4], 'pending:' .. sku, units)
+        redis.call('HINCRBY', KEYS[3], 'held:' .. sku, units)
+        redis.call('HINCRBY', KEYS[3], 'pending:' .. sku, units)
       else
-        redis.call('HINCRBY', KEYS[4], 'sold:' .. sku, units)
+        redis.call('HINCRBY', KEYS[3], 'sold:' .. sku, units)
       end
       -- A rebuild sets the stock at its end (finish.lua).
       if not is_rebuild then

@@ -3,7 +3,7 @@
 -- A transition that Redis has applied before, or that is older than its state, changes nothing. One that was read in
 -- another epoch, or that arrives during a rebuild, must be read again (G5).
 --
--- KEYS  1 gate, 2 orders (stream), 3 queue, 4 stats, then one order record for each transition
+-- KEYS  1 gate, 2 orders (stream), 3 stats, then one order record for each transition
 -- ARGV  1 JSON: prefix (of the keys), closed_ttl (of a closed order, seconds), group (of the stream), runs: for each
 --       run of transitions to the same state {epoch, status, live, pay_by (ms), paid_at (ms), reason, stream_ids (one
 --       for each transition, "" for none)}
@@ -48,7 +48,7 @@ local function unit_state(status, live)
 end
 
 local function add_stat(field, sku, units)
-  if units ~= 0 then call('HINCRBY', KEYS[4], field .. ':' .. sku, units) end
+  if units ~= 0 then call('HINCRBY', KEYS[3], field .. ':' .. sku, units) end
 end
 
 local function add_to_holder(sku, user, units)
@@ -113,7 +113,7 @@ local function settle(key, state)
   return 'moved'
 end
 
-local key_index = 4
+local key_index = 3
 for _, run in ipairs(options.runs) do
   run.pay_by, run.paid_at = string.format('%.0f', run.pay_by), string.format('%.0f', run.paid_at)
   for _, stream_id in ipairs(run.stream_ids) do
@@ -136,6 +136,6 @@ end
 -- Keys that the hot path creates get their TTL here, to keep the hot path short.
 if keep_until then
   for sku in pairs(pending) do call('PEXPIREAT', prefix .. 'holders:' .. sku, keep_until) end
-  for _, key in ipairs({ KEYS[3], KEYS[4], prefix .. 'index' }) do call('PEXPIREAT', key, keep_until) end
+  for _, key in ipairs({ KEYS[3], prefix .. 'index' }) do call('PEXPIREAT', key, keep_until) end
 end
 return { table.concat(replies, ' ') }

@@ -1,6 +1,6 @@
 -- Reads all counters of an activity at one instant (G2, G4).
 --
--- KEYS  1 gate, 2 stats, 3 queue, 4 orders (stream)
+-- KEYS  1 gate, 2 stats, 3 orders (stream)
 -- ARGV  1 key prefix
 -- Reply now (ms), enqueued, written, rate, stream length, number of SKUs, then for each SKU: SKU, left, held, pending,
 --       sold, total; then for each refusal: code, count; only now if there is no gate
@@ -9,9 +9,9 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local skus = redis.call('HGET', KEYS[1], 'skus')
 if not skus then return { now } end
-local queue = redis.call('HMGET', KEYS[3], 'enqueued', 'written', 'rate')
+local queue = redis.call('HMGET', KEYS[2], 'enqueued', 'written', 'rate')
 local reply = { now, tonumber(queue[1] or 0), tonumber(queue[2] or 0), tonumber(queue[3] or 0),
-  redis.call('XLEN', KEYS[4]), 0 }
+  redis.call('XLEN', KEYS[3]), 0 }
 local sku_count = 0
 for sku in string.gmatch(skus, '%S+') do
   sku_count = sku_count + 1

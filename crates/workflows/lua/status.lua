@@ -1,6 +1,6 @@
 -- Reads one order and its place in the queue (D5, D7).
 --
--- KEYS  1 order, 2 queue
+-- KEYS  1 order, 2 stats
 -- Reply now (ms), then status, user, sku, quantity, amount, currency, created_at, pay_by, paid_at, reason,
 --       checkout_url, ahead, wait (ms); only now if there is no such order
 

@@ -4,7 +4,7 @@
 -- can run in between. A gate that is missing or of an older epoch is only created by a rebuild (G5), which counts what
 -- the ledger holds.
 --
--- KEYS  1 gate, 2 orders (stream), 3 queue, 4 stats, 5 winners, 6 index
+-- KEYS  1 gate, 2 orders (stream), 3 stats, 4 winners, 5 index
 -- ARGV  1 JSON: prefix (of the keys), version, group (of the stream), ends_at (ms), retention_ms (after the end), epoch
 --       (the ledger's), mode, winners_size (bytes, a power of two), gate {field: value}, skus: for each {sku, total,
 --       price, currency}
@@ -33,7 +33,7 @@ local skus, plan = {}, {}
 for _, entry in ipairs(options.skus) do
   local sku, total = entry.sku, entry.total
   if keeps_lowered then total = math.min(total, tonumber(redis.call('HGET', KEYS[1], 'total:' .. sku) or total)) end
-  local counts = redis.call('HMGET', KEYS[4], 'held:' .. sku, 'sold:' .. sku)
+  local counts = redis.call('HMGET', KEYS[3], 'held:' .. sku, 'sold:' .. sku)
   local counted = tonumber(counts[1] or 0) + tonumber(counts[2] or 0)
   -- Redis may count units that the ledger is about to refuse (after it lost the last second of writes), or that a
   -- restored ledger lost. Then nothing is left, and the operator's other changes are applied.
@@ -61,11 +61,11 @@ end
 -- Only a rebuild creates the bitmap, since it sets the bits of the ledger's orders; without one, an instance refuses no
 -- ticket of a sold-out SKU from memory. For more units the bitmap is repeated: a ticket's bit in the longer one is a
 -- repetition of its bit in the shorter one.
-local size = redis.call('STRLEN', KEYS[5])
+local size = redis.call('STRLEN', KEYS[4])
 if size == 0 and gate[3] then
-  redis.call('SETBIT', KEYS[5], options.winners_size * 8 - 1, 0)
+  redis.call('SETBIT', KEYS[4], options.winners_size * 8 - 1, 0)
 elseif size > 0 and size < options.winners_size then
-  redis.call('SET', KEYS[5], string.rep(redis.call('GET', KEYS[5]), options.winners_size / size))
+  redis.call('SET', KEYS[4], string.rep(redis.call('GET', KEYS[4]), options.winners_size / size))
 end
 redis.pcall('XGROUP', 'CREATE', KEYS[2], options.group, '0', 'MKSTREAM')
 for i = 1, #KEYS do redis.call('PEXPIREAT', KEYS[i], keep_until) end

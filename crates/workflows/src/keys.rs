@@ -8,6 +8,9 @@ use ulid::Ulid;
 /// Set of the ids of the activities that were given a gate and that sweeps still visit.
 pub const ACTIVITIES: &str = "stampede:activities";
 
+/// Sorted set of the activities whose orders were written in the last second, with the time of the latest start.
+pub const WRITERS: &str = "stampede:writers";
+
 /// The Redis keys of one activity.
 #[derive(Debug, Clone)]
 pub struct Keys {
@@ -27,8 +30,7 @@ impl Keys {
         &self.prefix
     }
 
-    /// A key that is named only by its kind: `gate`, `orders`, `queue`, `stats`, `awake`, `winners`, `index`,
-    /// `visitors`.
+    /// A key that is named only by its kind: `gate`, `orders`, `stats`, `winners`, `index`, `visitors`.
     #[must_use]
     pub fn named(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)

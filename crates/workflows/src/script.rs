@@ -57,6 +57,8 @@ scripts! {
     WARM_UP = "parts/stock" "warm_up";
     /// Lowers totals before the ledger has them.
     LOWER_TOTALS = "parts/stock" "lower_totals";
+    /// Registers that a writer starts on an activity.
+    START_WRITING = "start_writing";
     /// Marks the order writer idle if every message of the stream was delivered; those not acknowledged stay in it.
     WRITER_IDLE = "writer_idle";
     /// Reads all counters of an activity.

@@ -113,7 +113,7 @@ pub async fn apply_transitions<R: Redis>(
     let keys = Keys::of(activity);
     let mut outcomes = Vec::with_capacity(transitions.len());
     for batch in transitions.chunks(BATCH_SIZE) {
-        let mut script_keys: Vec<_> = ["gate", "orders", "queue", "stats"].map(|name| keys.named(name)).into();
+        let mut script_keys: Vec<_> = ["gate", "orders", "stats"].map(|name| keys.named(name)).into();
         script_keys.extend(batch.iter().map(|transition| keys.order(transition.order_no.ulid())));
         let runs = batch.chunk_by(|one, next| one.state == next.state).map(|group| Run {
             epoch: group[0].state.epoch,

@@ -2,18 +2,27 @@
 
 #![allow(unsafe_code, reason = "`redis_subscriber` exports unsafe functions")]
 
+use std::{cell::Cell, time::Duration};
+
 use platform::{ledger::SpinLedger, log, random, redis::SpinRedis};
 use spin_sdk::{redis::Payload, redis_subscriber};
 use workflows::{
     StoreError,
     queue::{
         doorbell::{Doorbell, ring_for_one},
-        order_writer,
+        order_writer, stream,
     },
 };
 
 /// Maximum number of batches per doorbell message, so that one activity does not hold up the others.
 const MAX_BATCHES: usize = 10;
+
+/// How long a writer waits for the next orders of a busy activity. Buyers ask for the status of an order after a second.
+const PAUSE: Duration = Duration::from_millis(70);
+
+/// Maximum number of pauses per doorbell message: an engine handles one message at a time, and another activity's may
+/// wait. While several activities have orders to write, there is no pause.
+const MAX_PAUSES: u32 = 2;
 
 #[redis_subscriber]
 async fn handle(message: Payload) -> anyhow::Result<()> {
@@ -32,8 +41,15 @@ async fn drain(doorbell: &Doorbell) -> Result<(), StoreError> {
         return Ok(());
     }
     let (activity, ledger) = (&doorbell.activity, SpinLedger::open_for_batch().await);
-    let now = SpinRedis.now().await?;
-    let (_, more) = order_writer::drain(&SpinRedis, &ledger, activity, now, MAX_BATCHES).await?;
+    let (now, activities) = stream::start_writing(&SpinRedis, activity).await?;
+    let pauses = Cell::new(if activities > 1 { 0 } else { MAX_PAUSES });
+    let pause = async || {
+        if pauses.get() > 0 {
+            pauses.set(pauses.get() - 1);
+            spin_sdk::time::sleep(PAUSE).await;
+        }
+    };
+    let (_, more) = order_writer::drain(&SpinRedis, &ledger, activity, now, MAX_BATCHES, pause).await?;
     if more {
         ring_for_one(&SpinRedis, activity, random::bits()).await?;
     }

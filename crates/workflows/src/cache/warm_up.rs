@@ -151,7 +151,7 @@ pub(crate) async fn lower_totals<R: Redis>(
     let keys = Keys::of(activity);
     let totals = totals.iter().map(|(sku, total)| LoweredTotal { sku, total: *total }).collect();
     let options = LowerOptions { prefix: keys.prefix(), version, epoch, totals };
-    let script_keys = ["gate", "orders", "queue", "stats"].map(|name| keys.named(name)).into();
+    let script_keys = ["gate", "orders", "stats"].map(|name| keys.named(name)).into();
     let mut reply = LOWER_TOTALS.run_with(redis, script_keys, &options).await?;
     Ok(match reply.text()?.as_str() {
         "done" => LowerOutcome::Done,
@@ -215,7 +215,7 @@ async fn run_warm_up<R: Redis>(
         gate,
         skus: skus.collect(),
     };
-    let script_keys = ["gate", "orders", "queue", "stats", "winners", "index"].map(|name| keys.named(name)).into();
+    let script_keys = ["gate", "orders", "stats", "winners", "index"].map(|name| keys.named(name)).into();
     let mut reply = WARM_UP.run_with(redis, script_keys, &options).await?;
     match reply.text()?.as_str() {
         "done" => {}

@@ -3,19 +3,19 @@
 use domain::{
     activity::{ActivityState, Phase},
     ids::{OrderNo, SkuId, UserId},
+    money::Money,
     order::{Order, OrderStatus},
     problem::Code,
     time::Millis,
 };
 
 use crate::{
-    DOORBELL_CHANNEL,
     hot::{
         limits::{self, RateLimitStatus},
         winners::{Winners, bit_number},
     },
     keys::Keys,
-    ports::{Redis, StoreError},
+    ports::{Redis, RedisArg, StoreError},
     reply::Reply,
     script::RESERVE,
 };
@@ -102,37 +102,21 @@ pub async fn reserve<R: Redis>(
 ) -> Result<ReserveReply, StoreError> {
     let keys = Keys::of(request.order_no.activity());
     let ulid = request.order_no.ulid();
-    let mut script_keys = vec![
-        keys.named("gate"),
-        keys.order(ulid),
-        keys.stock(&request.sku),
-        keys.holders(&request.sku),
-        keys.named("orders"),
-        keys.named("queue"),
-        keys.named("stats"),
-        keys.named("awake"),
-        keys.named("winners"),
-        keys.ban_user(&request.user),
-        keys.ban_ip(&request.ip),
-        keys.rate_limit("user", request.user.as_str()),
-        keys.rate_limit("ip", &request.ip),
-        keys.rate_limit("all", ""),
-        keys.abuse_user(&request.user),
-        keys.abuse_ip(&request.ip),
+    let mut args: Vec<RedisArg> = vec![
+        ulid.to_string().into(),
+        bit_number(ulid).to_string().into(),
+        request.user.as_str().into(),
+        request.ip.as_str().into(),
+        request.sku.as_str().into(),
+        request.quantity.to_string().into(),
+        request.start_key.as_str().into(),
+        if with_gate { "1" } else { "0" }.into(),
     ];
-    let mut args = vec![
-        request.start_key.clone().into_bytes(),
-        request.sku.as_str().as_bytes().to_vec(),
-        request.quantity.to_string().into_bytes(),
-        request.user.as_str().as_bytes().to_vec(),
-        ulid.to_string().into_bytes(),
-        request.order_no.activity().as_str().as_bytes().to_vec(),
-        DOORBELL_CHANNEL.as_bytes().to_vec(),
-        bit_number(ulid).to_string().into_bytes(),
-        vec![if with_gate { b'1' } else { b'0' }],
-    ];
-    limits::push_abuse(&keys, &request.abuse_by_ip, &mut script_keys, &mut args);
-    let (mut reply, winners_size) = parse_reply(RESERVE.run(redis, script_keys, args).await?, request)?;
+    for (ip, attempts) in &request.abuse_by_ip {
+        args.extend([ip.as_str().into(), attempts.to_string().into()]);
+    }
+    let reply = RESERVE.run(redis, vec![keys.named("gate")], args).await?;
+    let (mut reply, winners_size) = parse_reply(reply, request)?;
     if let ReserveOutcome::SoldOut(winners) = &mut reply.outcome {
         if !with_gate {
             *winners = None;
@@ -147,20 +131,23 @@ pub async fn reserve<R: Redis>(
 
 /// Also returns the size of the bitmap of winners, in bytes, which the reply has only if it is small.
 fn parse_reply(mut reply: Reply, request: &ReserveRequest) -> Result<(ReserveReply, usize), StoreError> {
-    let word = reply.text()?;
-    let now = Millis(reply.int()?);
-    let rate_limits = limits::parse_rate_limits(&reply.text()?);
-    let gate = parse_gate(&reply.text()?);
+    let text = reply.text()?;
+    let mut fields = Fields(text.split('\t'));
+    let word = fields.text()?;
+    let now = Millis(fields.int()?);
+    let rate_limits = limits::parse_rate_limits(fields.text()?);
+    let gate = parse_gate(fields.text()?);
     let mut winners_size = 0;
-    let outcome = match word.as_str() {
-        "queued" | "replayed" => ReserveOutcome::Queued(Box::new(parse_order(&mut reply, request)?)),
+    let outcome = match word {
+        "queued" | "replayed" => ReserveOutcome::Queued(Box::new(parse_order(&mut fields, request)?)),
         "sold_out" => {
-            winners_size = usize::try_from(reply.int()?).unwrap_or_default();
-            ReserveOutcome::SoldOut(Some(Winners::new(reply.bytes()?)))
+            winners_size = usize::try_from(fields.int()?).unwrap_or_default();
+            let bitmap = if reply.remaining() > 0 { reply.bytes()? } else { Vec::new() };
+            ReserveOutcome::SoldOut(Some(Winners::new(bitmap)))
         }
-        "rate_limited" => ReserveOutcome::Refused(Code::RateLimited, reply.int()?),
-        "not_open" => ReserveOutcome::Refused(Code::NotOpen, reply.int()?),
-        "overloaded" => ReserveOutcome::Refused(Code::Overloaded, reply.int()?),
+        "rate_limited" => ReserveOutcome::Refused(Code::RateLimited, fields.int()?),
+        "not_open" => ReserveOutcome::Refused(Code::NotOpen, fields.int()?),
+        "overloaded" => ReserveOutcome::Refused(Code::Overloaded, fields.int()?),
         word => match Code::parse(word) {
             Some(code) => ReserveOutcome::Refused(code, 0),
             None => return Err(StoreError::Malformed(format!("reserve answered {word:?}"))),
@@ -169,22 +156,36 @@ fn parse_reply(mut reply: Reply, request: &ReserveRequest) -> Result<(ReserveRep
     Ok((ReserveReply { now, rate_limits, gate, is_replay: word == "replayed", outcome }, winners_size))
 }
 
-fn parse_order(reply: &mut Reply, request: &ReserveRequest) -> Result<Order, StoreError> {
+fn parse_order(fields: &mut Fields, request: &ReserveRequest) -> Result<Order, StoreError> {
     Ok(Order {
         order_no: request.order_no.clone(),
         user: request.user.clone(),
         status: OrderStatus::Queued,
         sku: request.sku.clone(),
         quantity: request.quantity,
-        ahead: reply.int()?,
-        estimated_wait_ms: reply.int()?,
-        money: reply.money()?,
-        created_at: Millis(reply.int()?),
+        ahead: fields.int()?,
+        estimated_wait_ms: fields.int()?,
+        money: Money { amount: fields.int()?, currency: fields.text()?.to_owned() },
+        created_at: Millis(fields.int()?),
         pay_by: None,
         paid_at: None,
         reason: None,
         checkout_url: None,
     })
+}
+
+/// The fields of the reply's text.
+struct Fields<'a>(std::str::Split<'a, char>);
+
+impl<'a> Fields<'a> {
+    fn text(&mut self) -> Result<&'a str, StoreError> {
+        self.0.next().ok_or_else(|| StoreError::Malformed("reserve's reply is shorter than agreed".to_owned()))
+    }
+
+    fn int(&mut self) -> Result<i64, StoreError> {
+        let text = self.text()?;
+        text.parse().map_err(|_| StoreError::Malformed(format!("{text:?} in reserve's reply is no number")))
+    }
 }
 
 fn parse_gate(text: &str) -> Option<Gate> {

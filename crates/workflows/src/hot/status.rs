@@ -19,7 +19,7 @@ use crate::{
 /// `RedisUnavailable` or `RedisRefused` if Redis gave no reply; `Malformed` if the record cannot be parsed.
 pub async fn load_order<R: Redis>(redis: &R, order_no: &OrderNo) -> Result<(Millis, Option<Order>), StoreError> {
     let keys = Keys::of(order_no.activity());
-    let script_keys = vec![keys.order(order_no.ulid()), keys.named("queue")];
+    let script_keys = vec![keys.order(order_no.ulid()), keys.named("stats")];
     let mut reply = STATUS.run(redis, script_keys, Vec::new()).await?;
     let now = Millis(reply.int()?);
     if reply.remaining() == 0 {

@@ -73,7 +73,7 @@ pub struct ActivityStats {
 /// `RedisUnavailable` or `RedisRefused` if Redis gave no reply; `Malformed` if the reply cannot be parsed.
 pub async fn stats<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option<ActivityStats>, StoreError> {
     let keys = Keys::of(activity);
-    let script_keys = ["gate", "stats", "queue", "orders"].map(|name| keys.named(name)).into();
+    let script_keys = ["gate", "stats", "orders"].map(|name| keys.named(name)).into();
     let mut reply = STATS.run(redis, script_keys, vec![keys.prefix().into()]).await?;
     let server_time = Millis(reply.int()?);
     if reply.remaining() == 0 {

@@ -154,7 +154,6 @@ pub async fn requeue<R: Redis, S: Sql>(
         keys.stock(&order.sku),
         keys.holders(&order.sku),
         keys.named("orders"),
-        keys.named("queue"),
         keys.named("stats"),
         keys.named("winners"),
     ];

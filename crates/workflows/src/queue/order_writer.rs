@@ -8,6 +8,7 @@
 //! (D8).
 
 use std::{
+    cell::Cell,
     collections::HashMap,
     ops::AddAssign,
     time::{Duration, Instant},
@@ -33,6 +34,9 @@ use crate::{
 
 /// Messages in one batch.
 pub const BATCH_SIZE: usize = 500;
+
+/// Messages in a batch from which on a writer waits for the next orders.
+const BUSY_SIZE: usize = 20;
 
 /// How long a message is left to the writer that read it before another writer may reclaim it, in milliseconds.
 pub const REDELIVER_AFTER_MS: i64 = 10_000;
@@ -155,6 +159,9 @@ async fn write_each_alone<R: Redis, S: Sql>(
 /// time: while the ledger writes one, Redis settles the other. Returns what was done, and whether there may be more
 /// messages.
 ///
+/// A batch of [`BUSY_SIZE`] messages or more that is not full suggests that the next orders are about to come: `pause`
+/// may wait a moment for them, since an order of a large batch takes less work than one of a small batch.
+///
 /// # Errors
 /// [`StoreError`]; the messages that were read are redelivered.
 pub async fn drain<R: Redis, S: Sql>(
@@ -163,8 +170,10 @@ pub async fn drain<R: Redis, S: Sql>(
     activity: &ActivityId,
     now: Millis,
     batches: usize,
+    pause: impl AsyncFn(),
 ) -> Result<(WriteReport, bool), StoreError> {
     let started = Instant::now();
+    let (is_pausing, paused) = (Cell::new(false), Cell::new(Duration::ZERO));
     let write_half = async || {
         let mut report = WriteReport::default();
         for _ in 0..batches / 2 {
@@ -172,6 +181,16 @@ pub async fn drain<R: Redis, S: Sql>(
             report += batch;
             if batch.messages == 0 {
                 return Ok((report, false));
+            }
+            if (BUSY_SIZE..BATCH_SIZE).contains(&batch.messages) {
+                if is_pausing.replace(true) {
+                    // The other half waits already, and reads what comes.
+                    return Ok((report, true));
+                }
+                let pause_started = Instant::now();
+                pause().await;
+                paused.set(paused.get() + pause_started.elapsed());
+                is_pausing.set(false);
             }
         }
         Ok((report, true))
@@ -184,7 +203,8 @@ pub async fn drain<R: Redis, S: Sql>(
         return Ok((report, true));
     }
     // Report a rate only if enough was written to measure one.
-    let rate = (report.written >= BATCH_SIZE).then(|| (report.written as f64 / started.elapsed().as_secs_f64()) as i64);
+    let working = started.elapsed().saturating_sub(paused.get());
+    let rate = (report.written >= BATCH_SIZE).then(|| (report.written as f64 / working.as_secs_f64()) as i64);
     Ok((report, !stream::try_mark_idle(redis, activity, rate).await?))
 }
 

@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     WRITER_GROUP,
-    keys::Keys,
+    keys::{Keys, WRITERS},
     ledger::orders::NewOrder,
     ports::{Redis, RedisArg, RedisValue, StoreError},
     reply::Reply,
-    script::{FENCE, WRITER_IDLE},
+    script::{FENCE, START_WRITING, WRITER_IDLE},
     settle::CLOSED_ORDER_TTL_SECONDS,
 };
 
@@ -221,7 +221,7 @@ pub async fn fence<R: Redis>(
     outdated: &[(&Message, &NewOrder)],
 ) -> Result<(FenceOutcome, i64), StoreError> {
     let keys = Keys::of(activity);
-    let mut script_keys: Vec<_> = ["gate", "orders", "queue", "stats"].map(|name| keys.named(name)).into();
+    let mut script_keys: Vec<_> = ["gate", "orders", "stats"].map(|name| keys.named(name)).into();
     script_keys.extend(outdated.iter().map(|(_, order)| keys.order(order.order_no.ulid())));
     let messages =
         outdated.iter().map(|(message, order)| FencedMessage { epoch: order.epoch, stream_id: &message.stream_id });
@@ -245,6 +245,16 @@ pub async fn fence<R: Redis>(
     Ok((outcome, queued))
 }
 
+/// Registers that a writer starts on an activity. Returns the time of Redis's clock, and the number of activities that
+/// writers started on in the last second.
+///
+/// # Errors
+/// `RedisUnavailable` if Redis did not answer, `RedisRefused` if it rejected the command.
+pub async fn start_writing<R: Redis>(redis: &R, activity: &ActivityId) -> Result<(Millis, i64), StoreError> {
+    let mut reply = START_WRITING.run(redis, vec![WRITERS.to_owned()], vec![activity.as_str().into()]).await?;
+    Ok((Millis(reply.int()?), reply.int()?))
+}
+
 /// Marks the order writer as idle, so that the next order rings the doorbell. Returns `false` if a message arrived in
 /// the meantime. `rate` is the measured number of orders written per second.
 ///
@@ -252,7 +262,7 @@ pub async fn fence<R: Redis>(
 /// `RedisUnavailable` if Redis did not answer, `RedisRefused` if it rejected the command.
 pub async fn try_mark_idle<R: Redis>(redis: &R, activity: &ActivityId, rate: Option<i64>) -> Result<bool, StoreError> {
     let keys = Keys::of(activity);
-    let script_keys = vec![keys.named("orders"), keys.named("awake"), keys.named("queue")];
+    let script_keys = vec![keys.named("orders"), keys.named("stats")];
     let rate = rate.map(|rate| rate.to_string()).unwrap_or_default();
     let mut reply = WRITER_IDLE.run(redis, script_keys, vec![WRITER_GROUP.into(), rate.into_bytes()]).await?;
     Ok(reply.text()? == "rested")

@@ -332,7 +332,7 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
     /// stream, counters, stock, holders and index, and creates the gate of that epoch, marked `restoring`.
     async fn reset(&self, activity: &Activity, gate_epoch: i64, new_gate: Option<(i64, i64)>) -> Result<(), Stop> {
         let keys = Keys::of(self.activity);
-        let script_keys = ["gate", "orders", "stats", "queue", "awake", "index"];
+        let script_keys = ["gate", "orders", "stats", "index"];
         let options = ResetOptions {
             prefix: keys.prefix(),
             new_epoch: new_gate.map(|(epoch, _)| epoch),
@@ -384,7 +384,7 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
             }
         }
         let keys = Keys::of(self.activity);
-        let script_keys = ["gate", "stats", "queue", "orders", "winners", "index"].map(|name| keys.named(name)).into();
+        let script_keys = ["gate", "stats", "orders", "winners", "index"].map(|name| keys.named(name)).into();
         let args = vec![keys.prefix().into(), gate.epoch.to_string().into(), gate.restored_after.as_str().into()];
         let mut reply = FINISH.run(self.redis, script_keys, args).await?;
         match reply.text()?.as_str() {
