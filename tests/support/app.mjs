@@ -10,7 +10,7 @@ export function variable(name) {
 }
 
 /** The address of the app. */
-export const url = variable("URL").replace(/\/$/, "");
+export const url = () => variable("URL").replace(/\/$/, "");
 
 const sleep = (time) => new Promise((resolve) => setTimeout(resolve, time));
 
@@ -32,7 +32,7 @@ export async function eventually(what, probe) {
 /** Sends a request. Resolves to the status, the headers and the JSON document. A string body is sent as it is. */
 export async function send(method, path, { token, body, headers } = {}) {
   const raw = typeof body === "string";
-  const response = await fetch(url + path, {
+  const response = await fetch(url() + path, {
     method,
     headers: {
       ...(token && { authorization: `Bearer ${token}` }),

@@ -1,44 +1,42 @@
 // The human check on a sale page (B5): ALTCHA's real widget and visual puzzles.
 
-import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { test } from "node:test";
 import { call, publish, unique } from "../support/app.js";
-import { byTestId, signInOnPage, untilBuyButton, withPage } from "../support/browser.js";
+import { signInOnPage } from "../support/page.js";
+import { expect, test } from "../support/test.js";
 
-test("ALTCHA's widget solves the proof of work, and the ticket buys", async () => {
+test("ALTCHA's widget solves the proof of work, and the ticket buys", async ({ page }) => {
   const { id } = await publish({ human_check: "pow" });
-  await withPage(`/sale?activity=${id}`, async (page) => {
-    const asked = page.waitForRequest(/\/ticket$/);
-    await signInOnPage(page, unique("pia"));
-    const { altcha } = (await asked).postDataJSON();
-    const { challenge, solution } = JSON.parse(Buffer.from(altcha, "base64"));
-    assert.equal(challenge.parameters.algorithm, "PBKDF2/SHA-256");
-    assert.ok(solution.counter >= 100 && solution.derivedKey.startsWith(challenge.parameters.keyPrefix));
-    await untilBuyButton(page, "enabled");
-    await byTestId(page, "buy").click();
-    await page.waitForURL(/\/order\?/);
-  });
+  await page.goto(`/sale?activity=${id}`);
+  const asked = page.waitForRequest(/\/ticket$/);
+  await signInOnPage(page, unique("pia"));
+  const { altcha } = (await asked).postDataJSON();
+  const { challenge, solution } = JSON.parse(Buffer.from(altcha, "base64"));
+  expect(challenge.parameters.algorithm).toBe("PBKDF2/SHA-256");
+  expect(solution.counter).toBeGreaterThanOrEqual(100);
+  expect(solution.derivedKey.startsWith(challenge.parameters.keyPrefix)).toBe(true);
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  await page.getByTestId("buy").click();
+  await page.waitForURL(/\/order\?/);
 });
 
-test("the unmodified widget accepts the challenge as the server sends it", async () => {
+test("the unmodified widget accepts the challenge as the server sends it", async ({ page }) => {
   const { id } = await publish({ human_check: "pow" });
   const { token } = await call("POST", "/sandbox/sign-in", { body: { user: unique("raw") } });
-  await withPage("/", async (page) => {
-    // Loads the package's own file in an empty page. Only `fetch` is configured: POST, with a token.
-    await page.context().route("**/widget.js", (route) =>
-      route.fulfill({ contentType: "text/javascript", body: packageFile("dist/main/altcha.min.js") }));
-    await page.context().route("**/widget.html", (route) =>
-      route.fulfill({ contentType: "text/html", body: "<!doctype html><script type=module src=/widget.js></script>" }));
-    await page.goto("/widget.html");
-    for (const version of [2, 1]) {
-      const payload = await page.evaluate(solve, { url: `/api/activities/${id}/challenge`, token, version });
-      const { ticket } = await call("POST", `/api/activities/${id}/ticket`, { token, body: { altcha: payload } });
-      assert.match(ticket, /^1\./, `version ${version}`);
-    }
-  });
+  await page.goto("/");
+  // Loads the package's own file in an empty page. Only `fetch` is configured: POST, with a token.
+  await page.context().route("**/widget.js", (route) =>
+    route.fulfill({ contentType: "text/javascript", body: packageFile("dist/main/altcha.min.js") }));
+  await page.context().route("**/widget.html", (route) =>
+    route.fulfill({ contentType: "text/html", body: "<!doctype html><script type=module src=/widget.js></script>" }));
+  await page.goto("/widget.html");
+  for (const version of [2, 1]) {
+    const payload = await page.evaluate(solve, { url: `/api/activities/${id}/challenge`, token, version });
+    const { ticket } = await call("POST", `/api/activities/${id}/ticket`, { token, body: { altcha: payload } });
+    expect(ticket, `version ${version}`).toMatch(/^1\./);
+  }
 });
 
 // Runs in the page.
@@ -62,9 +60,9 @@ async function solve({ url, token, version }) {
 
 test("the vendored files of ALTCHA's widget equal those of its package", () => {
   const vendored = (name) => readFileSync(new URL(`../../../static/assets/vendor/altcha/${name}`, import.meta.url), "utf8");
-  assert.equal(vendored("altcha.js"), packageFile("dist/external/altcha.min.js"));
-  assert.equal(vendored("altcha.css"), packageFile("dist/external/altcha.css"));
-  assert.equal(vendored("pbkdf2.js"), packageFile("dist/workers/pbkdf2.js"));
+  expect(vendored("altcha.js")).toBe(packageFile("dist/external/altcha.min.js"));
+  expect(vendored("altcha.css")).toBe(packageFile("dist/external/altcha.css"));
+  expect(vendored("pbkdf2.js")).toBe(packageFile("dist/workers/pbkdf2.js"));
 });
 
 function packageFile(file) {
@@ -72,46 +70,44 @@ function packageFile(file) {
   return readFileSync(join(dirname(main), "../..", file), "utf8");
 }
 
-test("a slider puzzle is solved, and a wrong position brings a new puzzle", async () => {
+test("a slider puzzle is solved, and a wrong position brings a new puzzle", async ({ page }) => {
   const { id } = await publish({ human_check: "captcha" });
-  await withPage(`/sale?activity=${id}`, async (page) => {
-    await signInOnPage(page, unique("sly"));
-    const field = page.locator("#puzzle-answer");
-    await field.waitFor();
-    // The piece was hardly moved: the page sends nothing and keeps the puzzle.
-    await byTestId(page, "puzzle-send").click();
-    assert.equal(await byTestId(page, "puzzle").isVisible(), true);
-    const refused = page.waitForResponse(/\/ticket$/);
-    await dragPieceTo(page, 2);
-    await byTestId(page, "puzzle-send").click();
-    assert.equal((await refused).status(), 403);
-    await byTestId(page, "puzzle").waitFor();
-    await dragPieceTo(page, await findGap(page));
-    const issued = page.waitForResponse(/\/ticket$/);
-    await byTestId(page, "puzzle-send").click();
-    assert.equal((await issued).status(), 201);
-    await untilBuyButton(page, "enabled");
-    await byTestId(page, "buy").click();
-    await page.waitForURL(/\/order\?/);
-  });
+  await page.goto(`/sale?activity=${id}`);
+  await signInOnPage(page, unique("sly"));
+  const field = page.locator("#puzzle-answer");
+  await field.waitFor();
+  // The piece was hardly moved: the page sends nothing and keeps the puzzle.
+  await page.getByTestId("puzzle-send").click();
+  await expect(page.getByTestId("puzzle")).toBeVisible();
+  const refused = page.waitForResponse(/\/ticket$/);
+  await dragPieceTo(page, 2);
+  await page.getByTestId("puzzle-send").click();
+  expect((await refused).status()).toBe(403);
+  await expect(page.getByTestId("puzzle")).toBeVisible();
+  await dragPieceTo(page, await findGap(page));
+  const issued = page.waitForResponse(/\/ticket$/);
+  await page.getByTestId("puzzle-send").click();
+  expect((await issued).status()).toBe(201);
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  await page.getByTestId("buy").click();
+  await page.waitForURL(/\/order\?/);
 });
 
-test("a visitor switches to the sum puzzle with the keyboard alone", async () => {
+test("a visitor switches to the sum puzzle with the keyboard alone", async ({ page }) => {
   const { id } = await publish({ human_check: "captcha" });
-  await withPage(`/sale?activity=${id}`, async (page) => {
-    await signInOnPage(page, unique("sum"));
-    await byTestId(page, "puzzle").waitFor();
-    await page.keyboard.press("Tab");
-    await page.keyboard.press("Enter");
-    await page.locator('#puzzle-answer[inputmode="numeric"]').waitFor();
-    const refused = page.waitForResponse(/\/ticket$/);
-    await page.keyboard.type("-77");
-    await page.keyboard.press("Enter");
-    const answer = await refused;
-    assert.equal(answer.status(), 403);
-    assert.equal((await answer.json()).code, "human_check_failed");
-    assert.deepEqual(answer.request().postDataJSON().captcha.answer, -77);
-  });
+  await page.goto(`/sale?activity=${id}`);
+  await signInOnPage(page, unique("sum"));
+  await expect(page.getByTestId("puzzle")).toBeVisible();
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await page.locator('#puzzle-answer[inputmode="numeric"]').waitFor();
+  const refused = page.waitForResponse(/\/ticket$/);
+  await page.keyboard.type("-77");
+  await page.keyboard.press("Enter");
+  const answer = await refused;
+  expect(answer.status()).toBe(403);
+  expect((await answer.json()).code).toBe("human_check_failed");
+  expect(answer.request().postDataJSON().captcha.answer).toBe(-77);
 });
 
 /** Moves the piece with the arrow keys, step by step, at human speed for the first steps. */

@@ -1,9 +1,8 @@
 // Clicks on the buy button: one order for each attempt, with retries (A3, A5, B3).
 
-import assert from "node:assert/strict";
-import { test } from "node:test";
 import { call, callAdmin, eventually, publish, signIn, unique } from "../support/app.js";
-import { byTestId, recordText, signInOnPage, untilBuyButton, untilText, withPage } from "../support/browser.js";
+import { recordText, signInOnPage, untilText } from "../support/page.js";
+import { expect, test } from "../support/test.js";
 
 // Runs in the page and measures there, so that a slow test does not count. To allow for a slow machine, it counts the
 // ticks of a timer at which the button was still disabled more than ten seconds after the click.
@@ -22,122 +21,117 @@ const recordHowLongDisabled = () => {
 
 const ORDERS = /\/api\/activities\/[^/]+\/orders$/;
 
-test("a double click makes one request", async () => {
+test("a double click makes one request", async ({ page }) => {
   const { id } = await publish({ perUser: 5 });
-  await withPage(`/sale?activity=${id}`, async (page) => {
-    let requests = 0;
-    let release;
-    const released = new Promise((resolve) => (release = resolve));
-    await page.route(ORDERS, async (route) => {
-      requests += 1;
-      await released;
-      await route.continue();
-    });
-    await signInOnPage(page, unique("kim"));
-    await untilBuyButton(page, "enabled");
-    await byTestId(page, "buy").dblclick({ force: true, noWaitAfter: true });
-    assert.equal(await byTestId(page, "buy").isDisabled(), true);
-    release();
-    await page.waitForURL(/\/order\?/);
-    assert.equal(requests, 1);
+  await page.goto(`/sale?activity=${id}`);
+  let requests = 0;
+  let release;
+  const released = new Promise((resolve) => (release = resolve));
+  await page.route(ORDERS, async (route) => {
+    requests += 1;
+    await released;
+    await route.continue();
   });
+  await signInOnPage(page, unique("kim"));
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  await page.getByTestId("buy").dblclick({ force: true, noWaitAfter: true });
+  expect(await page.getByTestId("buy").isDisabled()).toBe(true);
+  release();
+  await page.waitForURL(/\/order\?/);
+  expect(requests).toBe(1);
   const { skus } = await callAdmin("GET", `/activities/${id}/stats`);
-  assert.equal(skus[0].held, 1);
+  expect(skus[0].held).toBe(1);
 });
 
-test("the button is enabled again after at most ten seconds, even without a response", async () => {
+test("the button is enabled again after at most ten seconds, even without a response", async ({ page }) => {
   const { id } = await publish();
-  await withPage(`/sale?activity=${id}`, async (page) => {
-    await page.route(ORDERS, () => {});
-    await signInOnPage(page, unique("ben"));
-    await untilBuyButton(page, "enabled");
-    await page.evaluate(recordHowLongDisabled);
-    await byTestId(page, "buy").click();
-    await page.waitForFunction(() => globalThis.disabledFor);
-    const [disabledFor, lateTicks] = await page.evaluate(() => [globalThis.disabledFor, globalThis.lateTicks]);
-    // After a stall this timer may run once before the page's own timer.
-    const seen = `the button was disabled for ${disabledFor} ms, ${lateTicks} ticks too long`;
-    assert.ok(disabledFor > 2_000 && lateTicks <= 1, seen);
-  });
+  await page.goto(`/sale?activity=${id}`);
+  await page.route(ORDERS, () => {});
+  await signInOnPage(page, unique("ben"));
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  await page.evaluate(recordHowLongDisabled);
+  await page.getByTestId("buy").click();
+  await page.waitForFunction(() => globalThis.disabledFor);
+  const [disabledFor, lateTicks] = await page.evaluate(() => [globalThis.disabledFor, globalThis.lateTicks]);
+  // After a stall this timer may run once before the page's own timer.
+  const seen = `the button was disabled for ${disabledFor} ms, ${lateTicks} ticks too long`;
+  expect(disabledFor > 2_000 && lateTicks <= 1, seen).toBe(true);
 });
 
-test("a lost response still makes one order", async () => {
+test("a lost response still makes one order", async ({ page }) => {
   const { id } = await publish({ perUser: 5 });
   const user = unique("lou");
-  await withPage(`/sale?activity=${id}`, async (page) => {
-    const tickets = [];
-    await page.route(ORDERS, async (route) => {
-      tickets.push(route.request().postDataJSON().ticket);
-      if (tickets.length > 1) return route.continue();
-      await route.fetch();
-      return route.abort("connectionreset");
-    });
-    await signInOnPage(page, user);
-    await untilBuyButton(page, "enabled");
-    await byTestId(page, "buy").click();
-    await page.waitForURL(/\/order\?/);
-    assert.equal(tickets.length, 2);
-    assert.equal(tickets[0], tickets[1]);
+  await page.goto(`/sale?activity=${id}`);
+  const tickets = [];
+  await page.route(ORDERS, async (route) => {
+    tickets.push(route.request().postDataJSON().ticket);
+    if (tickets.length > 1) return route.continue();
+    await route.fetch();
+    return route.abort("connectionreset");
   });
+  await signInOnPage(page, user);
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  await page.getByTestId("buy").click();
+  await page.waitForURL(/\/order\?/);
+  expect(tickets.length).toBe(2);
+  expect(tickets[0]).toBe(tickets[1]);
   const { skus } = await callAdmin("GET", `/activities/${id}/stats`);
-  assert.equal(skus[0].held, 1);
+  expect(skus[0].held).toBe(1);
   const { token } = await signIn(user);
   const orders = await eventually("the order reaching the ledger", async () => {
     const value = await call("GET", "/api/orders", { token });
     return { done: value.length > 0, value };
   });
-  assert.equal(orders.length, 1);
+  expect(orders.length).toBe(1);
 });
 
-test("a ticket that expires after a lost response makes no second order", async () => {
+test("a ticket that expires after a lost response makes no second order", async ({ page }) => {
   const { id } = await publish({ perUser: 5 });
-  await withPage(`/sale?activity=${id}`, async (page) => {
-    const tickets = [];
-    await page.route(ORDERS, async (route) => {
-      tickets.push(route.request().postDataJSON().ticket);
-      if (tickets.length > 1) return route.continue();
-      await route.fetch();
-      await page.evaluate((key) => {
-        const kept = JSON.parse(sessionStorage.getItem(key));
-        sessionStorage.setItem(key, JSON.stringify({ ...kept, expires_at: new Date(Date.now() + 10_000).toISOString() }));
-      }, `stampede.ticket.${id}`);
-      return route.abort("connectionreset");
-    });
-    await signInOnPage(page, unique("eli"));
-    await untilBuyButton(page, "enabled");
-    await page.locator("#steps").waitFor({ state: "hidden" });
-    await byTestId(page, "buy").click();
-    await page.waitForURL(/\/order\?/);
-    assert.equal(tickets[0], tickets[1]);
+  await page.goto(`/sale?activity=${id}`);
+  const tickets = [];
+  await page.route(ORDERS, async (route) => {
+    tickets.push(route.request().postDataJSON().ticket);
+    if (tickets.length > 1) return route.continue();
+    await route.fetch();
+    await page.evaluate((key) => {
+      const kept = JSON.parse(sessionStorage.getItem(key));
+      sessionStorage.setItem(key, JSON.stringify({ ...kept, expires_at: new Date(Date.now() + 10_000).toISOString() }));
+    }, `stampede.ticket.${id}`);
+    return route.abort("connectionreset");
   });
+  await signInOnPage(page, unique("eli"));
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  await expect(page.locator("#steps")).toBeHidden();
+  await page.getByTestId("buy").click();
+  await page.waitForURL(/\/order\?/);
+  expect(tickets[0]).toBe(tickets[1]);
   const { skus } = await callAdmin("GET", `/activities/${id}/stats`);
-  assert.equal(skus[0].held, 1);
+  expect(skus[0].held).toBe(1);
 });
 
-test("a 429 is retried after its Retry-After, with the same ticket and without a click", async () => {
+test("a 429 is retried after its Retry-After, with the same ticket and without a click", async ({ page }) => {
   const { id } = await publish();
-  await withPage(`/sale?activity=${id}`, async (page) => {
-    const attempts = [];
-    await page.route(ORDERS, (route) => {
-      attempts.push({ at: Date.now(), ticket: route.request().postDataJSON().ticket });
-      if (attempts.length > 1) return route.continue();
-      return route.fulfill({
-        status: 429,
-        headers: { "retry-after": "2", "content-type": "application/problem+json" },
-        body: JSON.stringify({ status: 429, code: "rate_limited", detail: "Too many requests." }),
-      });
+  await page.goto(`/sale?activity=${id}`);
+  const attempts = [];
+  await page.route(ORDERS, (route) => {
+    attempts.push({ at: Date.now(), ticket: route.request().postDataJSON().ticket });
+    if (attempts.length > 1) return route.continue();
+    return route.fulfill({
+      status: 429,
+      headers: { "retry-after": "2", "content-type": "application/problem+json" },
+      body: JSON.stringify({ status: 429, code: "rate_limited", detail: "Too many requests." }),
     });
-    await signInOnPage(page, unique("pia"));
-    await untilBuyButton(page, "enabled");
-    const notice = await recordText(byTestId(page, "notice"));
-    await byTestId(page, "buy").click();
-    await page.waitForURL(/\/order\?/);
-    await notice.untilShown(/Next try in [12] s/);
-    assert.equal(attempts.length, 2);
-    assert.equal(attempts[0].ticket, attempts[1].ticket);
-    const waited = attempts[1].at - attempts[0].at;
-    assert.ok(waited >= 2_000 && waited < 12_000, `it waited ${waited} ms`);
   });
+  await signInOnPage(page, unique("pia"));
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  const notice = await recordText(page.getByTestId("notice"));
+  await page.getByTestId("buy").click();
+  await page.waitForURL(/\/order\?/);
+  await notice.untilShown(/Next try in [12] s/);
+  expect(attempts.length).toBe(2);
+  expect(attempts[0].ticket).toBe(attempts[1].ticket);
+  const waited = attempts[1].at - attempts[0].at;
+  expect(waited >= 2_000 && waited < 12_000, `it waited ${waited} ms`).toBe(true);
 });
 
 const LOST_ANSWERS = {
@@ -147,63 +141,60 @@ const LOST_ANSWERS = {
 };
 
 for (const [description, loseAnswer] of Object.entries(LOST_ANSWERS)) {
-  test(`${description} before the sale ended is not reported as a refusal`, async () => {
+  test(`${description} before the sale ended is not reported as a refusal`, async ({ page }) => {
     const { id } = await publish();
-    await withPage(`/sale?activity=${id}`, async (page) => {
-      let attempts = 0;
-      await page.route(ORDERS, async (route) => {
-        attempts += 1;
-        if (attempts > 1) return route.fulfill({ status: 410, json: { status: 410, code: "ended" } });
-        await route.fetch();
-        return loseAnswer(route);
-      });
-      await signInOnPage(page, unique("una"));
-      await untilBuyButton(page, "enabled");
-      await byTestId(page, "buy").click();
-      await untilText(page, "notice", "One of your tries may have gone through");
-      await byTestId(page, "notice").getByRole("link", { name: "My orders" }).waitFor();
-      assert.equal(attempts, 2);
+    await page.goto(`/sale?activity=${id}`);
+    let attempts = 0;
+    await page.route(ORDERS, async (route) => {
+      attempts += 1;
+      if (attempts > 1) return route.fulfill({ status: 410, json: { status: 410, code: "ended" } });
+      await route.fetch();
+      return loseAnswer(route);
     });
+    await signInOnPage(page, unique("una"));
+    await expect(page.getByTestId("buy")).toBeEnabled();
+    await page.getByTestId("buy").click();
+    await untilText(page, "notice", "One of your tries may have gone through");
+    await expect(page.getByTestId("notice").getByRole("link", { name: "My orders" })).toBeVisible();
+    expect(attempts).toBe(2);
   });
 }
 
-test("a failed ticket request is retried without a click", async () => {
+test("a failed ticket request is retried without a click", async ({ page }) => {
   const { id } = await publish();
-  await withPage(`/sale?activity=${id}`, async (page) => {
-    await page.route(/\/ticket$/, (route) => route.abort("connectionreset"), { times: 1 });
-    const failed = page.waitForEvent("requestfailed", (request) => request.url().endsWith("/ticket"));
-    const issued = page.waitForResponse(/\/ticket$/);
-    await signInOnPage(page, unique("net"));
-    await failed;
-    assert.equal((await issued).status(), 201);
-  });
+  await page.goto(`/sale?activity=${id}`);
+  await page.route(/\/ticket$/, (route) => route.abort("connectionreset"), { times: 1 });
+  const failed = page.waitForEvent("requestfailed", (request) => request.url().endsWith("/ticket"));
+  const issued = page.waitForResponse(/\/ticket$/);
+  await signInOnPage(page, unique("net"));
+  await failed;
+  expect((await issued).status()).toBe(201);
 });
 
-test("a ticket that arrives after its user signed out is not used by the next user", async () => {
+test("a ticket that arrives after its user signed out is not used by the next user", async ({ page }) => {
   const { id } = await publish();
   const [ann, bob] = [unique("ann"), unique("bob")];
-  await withPage(`/sale?activity=${id}`, async (page) => {
-    let release;
-    const released = new Promise((resolve) => (release = resolve));
-    await page.route(
-      /\/ticket$/,
-      async (route) => {
-        const response = await route.fetch();
-        await released;
-        await route.fulfill({ response });
-      },
-      { times: 1 },
-    );
-    const asked = page.waitForRequest(/\/ticket$/);
-    await signInOnPage(page, ann);
-    await asked;
-    await byTestId(page, "sign-out").click();
-    await signInOnPage(page, bob);
-    release();
-    await untilBuyButton(page, "enabled");
-    await byTestId(page, "buy").click();
-    await page.waitForURL(/\/order\?/);
-  });
+  await page.goto(`/sale?activity=${id}`);
+  let release;
+  const released = new Promise((resolve) => (release = resolve));
+  await page.route(
+    /\/ticket$/,
+    async (route) => {
+      const response = await route.fetch();
+      await released;
+      await route.fulfill({ response });
+    },
+    { times: 1 },
+  );
+  const asked = page.waitForRequest(/\/ticket$/);
+  await signInOnPage(page, ann);
+  await asked;
+  await page.getByTestId("sign-out").click();
+  await signInOnPage(page, bob);
+  release();
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  await page.getByTestId("buy").click();
+  await page.waitForURL(/\/order\?/);
   const { token } = await signIn(bob);
   await eventually("the order of the user who clicked", async () => {
     const value = await call("GET", "/api/orders", { token });

@@ -1,10 +1,9 @@
 // The start of a sale by the server's clock, independent of the browser's clock (A2).
 
-import assert from "node:assert/strict";
-import { test } from "node:test";
 import { callAdmin, publish, serverClockOffset, unique, untilPhase } from "../support/app.js";
-import { byTestId, recordText, signInOnPage, untilBuyButton, untilText, withPage } from "../support/browser.js";
+import { recordText, signInOnPage, untilText } from "../support/page.js";
 import { retryIfLate } from "../support/retry-if-late.js";
+import { expect, test } from "../support/test.js";
 
 const HOUR = 3_600_000;
 
@@ -25,94 +24,101 @@ async function startProblem(page, startsAt) {
   return late >= -100 && late < 1_000 ? null : `it was enabled ${late} ms after the start`;
 }
 
+// Runs in the page before its own scripts. Simulates a computer whose clock is wrong.
+function shiftClock(offset) {
+  const RealDate = Date;
+  globalThis.Date = class extends RealDate {
+    constructor(...values) {
+      super(...(values.length ? values : [RealDate.now() + offset]));
+    }
+    static now() {
+      return RealDate.now() + offset;
+    }
+  };
+}
+
 for (const [description, clockOff] of [["right", 0], ["an hour fast", HOUR], ["an hour slow", -HOUR]]) {
   const title = `the button is enabled at the start and not before while the browser's clock is ${description}`;
-  test(title, () => retryIfLate(async () => {
+  test(title, ({ newPage }) => retryIfLate(async () => {
     const { id, startsAt } = await publish({ startsIn: 12_000 });
     const offset = await serverClockOffset(id);
-    return withPage(
-      `/sale?activity=${id}`,
-      async (page) => {
-        await page.evaluate(recordWhenEnabled);
-        const button = await recordText(byTestId(page, "buy"));
-        const clock = await recordText(byTestId(page, "clock"));
-        await signInOnPage(page, unique("ada"));
-        await untilBuyButton(page, "enabled");
-        const problem = await startProblem(page, startsAt - offset);
-        await byTestId(page, "buy").click();
-        await page.waitForURL(/\/order\?/);
-        if (!button.hasShown("Not yet")) return "the page loaded after the start";
-        if (!clock.hasShown(/^00:(0\d|1[0-2])$/)) return "no countdown was seen";
-        return problem;
-      },
-      { clockOff },
-    );
+    const page = await newPage();
+    await page.addInitScript(shiftClock, clockOff);
+    await page.goto(`/sale?activity=${id}`);
+    await page.evaluate(recordWhenEnabled);
+    const button = await recordText(page.getByTestId("buy"));
+    const clock = await recordText(page.getByTestId("clock"));
+    await signInOnPage(page, unique("ada"));
+    await expect(page.getByTestId("buy")).toBeEnabled();
+    const problem = await startProblem(page, startsAt - offset);
+    await page.getByTestId("buy").click();
+    await page.waitForURL(/\/order\?/);
+    if (!button.hasShown("Not yet")) return "the page loaded after the start";
+    if (!clock.hasShown(/^00:(0\d|1[0-2])$/)) return "no countdown was seen";
+    return problem;
   }));
 }
 
-test("a clock that a cached response set is corrected by the next response", () => retryIfLate(async () => {
+test("a clock that a cached response set is corrected by the next response", ({ newPage }) => retryIfLate(async () => {
   const { id, startsAt } = await publish({ startsIn: 12_000 });
   const offset = await serverClockOffset(id);
-  return withPage("/", async (page) => {
-    await page.route(/\/api\/activities\/[^/]+$/, async (route) => {
-      const response = await route.fetch();
-      const sale = await response.json();
-      const stale = new Date(Date.parse(sale.server_time) - 30_000).toISOString();
-      await route.fulfill({ response, json: { ...sale, server_time: stale } });
-    });
-    await page.goto(`/sale?activity=${id}`);
-    await page.evaluate(recordWhenEnabled);
-    await untilBuyButton(page, "enabled");
-    return startProblem(page, startsAt - offset);
+  const page = await newPage();
+  await page.route(/\/api\/activities\/[^/]+$/, async (route) => {
+    const response = await route.fetch();
+    const sale = await response.json();
+    const stale = new Date(Date.parse(sale.server_time) - 30_000).toISOString();
+    await route.fulfill({ response, json: { ...sale, server_time: stale } });
   });
+  await page.goto(`/sale?activity=${id}`);
+  await page.evaluate(recordWhenEnabled);
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  return startProblem(page, startsAt - offset);
 }));
 
 const isGate = (message) => message.url().endsWith("/gate.json");
 
-test("a page rarely polls the gate before the start, and polls it at the start", () => retryIfLate(async () => {
+test("a page rarely polls the gate before the start, and polls it at the start", ({ newPage }) => retryIfLate(async () => {
   const { id, startsAt } = await publish({ startsIn: 12_000 });
   const offset = await serverClockOffset(id);
-  return withPage("/", async (page) => {
-    const gateRequests = [];
-    page.on("request", (request) => isGate(request) && gateRequests.push(Date.now() + offset - startsAt));
-    await page.goto(`/sale?activity=${id}`);
-    await page.waitForResponse(async (response) => isGate(response) && "start_key" in (await response.json()));
-    assert.ok(gateRequests.filter((at) => at < -100).length <= 2, `requests at ${gateRequests} ms from the start`);
-    const isOnTime = gateRequests.some((at) => at >= -100 && at < 1_000);
-    return isOnTime ? null : `no request right after the start: ${gateRequests}`;
-  });
+  const page = await newPage();
+  const gateRequests = [];
+  page.on("request", (request) => isGate(request) && gateRequests.push(Date.now() + offset - startsAt));
+  await page.goto(`/sale?activity=${id}`);
+  await page.waitForResponse(async (response) => isGate(response) && "start_key" in (await response.json()));
+  const early = gateRequests.filter((at) => at < -100);
+  expect(early.length, `requests at ${gateRequests} ms from the start`).toBeLessThanOrEqual(2);
+  const isOnTime = gateRequests.some((at) => at >= -100 && at < 1_000);
+  return isOnTime ? null : `no request right after the start: ${gateRequests}`;
 }));
 
-test("a page delays its first request after the start by the gate's jitter", () => retryIfLate(async () => {
+test("a page delays its first request after the start by the gate's jitter", ({ newPage }) => retryIfLate(async () => {
   const { id, startsAt } = await publish({ startsIn: 15_000 });
   const offset = await serverClockOffset(id);
-  return withPage("/", async (page) => {
-    // `Math.random()` near 1 makes this page use nearly the whole jitter.
-    await page.addInitScript(() => (Math.random = () => 0.999));
-    await page.route(/gate\.json$/, async (route) => {
-      const response = await route.fetch();
-      await route.fulfill({ response, json: { ...(await response.json()), jitter_ms: 3_000 } });
-    });
-    const gateRequests = [];
-    page.on("request", (request) => isGate(request) && gateRequests.push(Date.now() + offset - startsAt));
-    await page.goto(`/sale?activity=${id}`);
-    await page.waitForResponse(async (response) => isGate(response) && "start_key" in (await response.json()));
-    const isDelayed = gateRequests.at(-1) > 2_800 && gateRequests.at(-1) < 4_500;
-    return isDelayed ? null : `requests at ${gateRequests} ms from the start`;
+  const page = await newPage();
+  // `Math.random()` near 1 makes this page use nearly the whole jitter.
+  await page.addInitScript(() => (Math.random = () => 0.999));
+  await page.route(/gate\.json$/, async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: { ...(await response.json()), jitter_ms: 3_000 } });
   });
+  const gateRequests = [];
+  page.on("request", (request) => isGate(request) && gateRequests.push(Date.now() + offset - startsAt));
+  await page.goto(`/sale?activity=${id}`);
+  await page.waitForResponse(async (response) => isGate(response) && "start_key" in (await response.json()));
+  const isDelayed = gateRequests.at(-1) > 2_800 && gateRequests.at(-1) < 4_500;
+  return isDelayed ? null : `requests at ${gateRequests} ms from the start`;
 }));
 
-test("a page notices a moved start long before its next poll of the gate", async () => {
+test("a page notices a moved start long before its next poll of the gate", async ({ page }) => {
   const { id } = await publish({ startsIn: 900_000 });
-  await withPage(`/sale?activity=${id}`, async (page) => {
-    await page.clock.install();
-    await page.reload();
-    await untilText(page, "buy", "Not yet");
-    const { state, version, id: _, ...spec } = await callAdmin("GET", `/activities/${id}`);
-    await callAdmin("PUT", `/activities/${id}`, { ...spec, starts_at: new Date(Date.now() - 1_000).toISOString() });
-    await untilPhase(id, { phases: ["open"] });
-    // The page loads its activity within 90 s; its next poll of the gate would be after more than five minutes.
-    await page.clock.fastForward(95_000);
-    await untilBuyButton(page, "enabled");
-  });
+  await page.goto(`/sale?activity=${id}`);
+  await page.clock.install();
+  await page.reload();
+  await untilText(page, "buy", "Not yet");
+  const { state, version, id: _, ...spec } = await callAdmin("GET", `/activities/${id}`);
+  await callAdmin("PUT", `/activities/${id}`, { ...spec, starts_at: new Date(Date.now() - 1_000).toISOString() });
+  await untilPhase(id, { phases: ["open"] });
+  // The page loads its activity within 90 s; its next poll of the gate would be after more than five minutes.
+  await page.clock.fastForward(95_000);
+  await expect(page.getByTestId("buy")).toBeEnabled();
 });

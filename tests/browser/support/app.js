@@ -1,11 +1,17 @@
 // What the stories need of the app besides the client that all JavaScript tests share.
 
+import { resolve } from "node:path";
+import { fileURLToPath } from "node:url";
 import { call, publishActivity, untilPhase, variable } from "../../support/app.mjs";
 
 export { call, callAdmin, eventually, reserve, signIn, sweep, unique, untilOrder, untilPhase, url } from "../../support/app.mjs";
 
+/** Where Cargo builds, and where the reports of failed tests go. */
+export const targetDirectory =
+  resolve(fileURLToPath(new URL("../../..", import.meta.url)), process.env.CARGO_TARGET_DIR ?? "target");
+
 /** The operator's token, to enter on the operator's page. */
-export const operatorToken = variable("ADMIN_TOKEN");
+export const operatorToken = () => variable("ADMIN_TOKEN");
 
 /** The server's clock minus this machine's, in milliseconds, by the quickest of eight responses. */
 export async function serverClockOffset(activity) {

@@ -1,7 +1,5 @@
 // Repeats tests that measure times.
 
-import assert from "node:assert/strict";
-
 /**
  * Runs `measure` up to three times, each from the beginning: a defect makes every run late, a stalled machine does not.
  * `measure` resolves to a description of what was late, or to nothing. An exception fails the test at once.
@@ -13,5 +11,5 @@ export async function retryIfLate(measure) {
     if (!problem) return;
     problems.push(problem);
   }
-  assert.fail(problems.join("\n"));
+  throw new Error(problems.join("\n"));
 }

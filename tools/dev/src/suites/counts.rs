@@ -38,10 +38,13 @@ impl Counts {
         // Python counts a failed test as one that ran.
         let python_failed = sum(r"(?m)^FAILED \(.*failures=(\d+)") + sum(r"(?m)^FAILED \(.*errors=(\d+)");
         let node_failed = sum(r"(?m)^[#ℹ] fail (\d+)$") + sum(r"(?m)^[#ℹ] cancelled (\d+)$");
-        let failed = sum(r"(?m)^test result: .* (\d+) failed;") + node_failed + python_failed;
+        // Every test of Playwright has to run, and to pass the first time.
+        let playwright_failed = sum(r"(?m)^  (\d+) (?:failed|flaky|interrupted|skipped|did not run)$");
+        let failed = sum(r"(?m)^test result: .* (\d+) failed;") + node_failed + python_failed + playwright_failed;
         Self {
             passed: (sum(r"(?m)^test result: .* (\d+) passed;") + sum(r"(?m)^[#ℹ] pass (\d+)$"))
-                + sum(r"(?m)^Ran (\d+) test").saturating_sub(python_failed),
+                + sum(r"(?m)^Ran (\d+) test").saturating_sub(python_failed)
+                + sum(r"(?m)^  (\d+) passed \("),
             failed: if succeeded { failed } else { failed.max(1) },
             ignored: sum(r"(?m)^test result: .* (\d+) ignored;"),
         }
@@ -88,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_libtest_node_and_unittest_are_parsed() {
+    fn counts_of_libtest_node_unittest_and_playwright_are_parsed() {
         let rust =
             "running 3 tests\n\ntest result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; 2 filtered out\n";
         assert_eq!(Counts::parse(rust, false), counts(12, 3, 1));
@@ -97,6 +100,8 @@ mod tests {
         let python = "Ran 5 tests in 0.015s\n\nFAILED (failures=1, errors=1, skipped=1)\n";
         assert_eq!(Counts::parse(python, false), counts(3, 2, 0));
         assert_eq!(Counts::parse("Ran 1 test in 0.001s\n\nOK\n", true), counts(1, 0, 0));
+        let playwright = "  2 failed\n    [desktop] › buy.js:9:1 › it sells\n  1 did not run\n  5 passed (1.2m)\n";
+        assert_eq!(Counts::parse(playwright, false), counts(5, 3, 0));
         assert_eq!(Counts::parse("ℹ tests 2\nℹ pass 2\nℹ fail 0\n", true), counts(2, 0, 0));
     }
 

@@ -146,7 +146,7 @@ fn with_app(root: &Path, directory: &str, name: &str, arguments: impl IntoIterat
 }
 
 fn browser(root: &Path) -> Suite {
-    let step = with_app(root, "tests/browser", "node --test", ["node", "--test", "--test-reporter=tap"]);
+    let step = with_app(root, "tests/browser", "playwright test", ["node_modules/.bin/playwright", "test"]);
     Suite { name: "browser".to_owned(), steps: vec![step], sources: vec![] }
 }
 

@@ -1,0 +1,28 @@
+// Load shedding (B9), which concerns all activities of an app.
+
+import { callAdmin, publish, unique } from "../support/app.js";
+import { signInAsOperator, signInOnPage, untilText } from "../support/page.js";
+import { expect, test } from "../support/test.js";
+
+test.use({ variables: {} });
+
+test("a click while load is shed waits, and succeeds afterwards without another click", async ({ page, newPage }) => {
+  const { id } = await publish();
+  await page.goto(`/sale?activity=${id}`);
+  await signInOnPage(page, unique("uwe"));
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  await expect(page.locator("#steps")).toBeHidden();
+  await callAdmin("PUT", "/shed", { on: true });
+  try {
+    const adminPage = await newPage("/admin");
+    await signInAsOperator(adminPage);
+    await expect(adminPage.getByTestId("shed")).toBeChecked();
+    await page.reload();
+    await expect(page.getByTestId("buy")).toBeEnabled();
+    await page.getByTestId("buy").click();
+    await untilText(page, "notice", "Very many people are here");
+  } finally {
+    await callAdmin("PUT", "/shed", { on: false });
+  }
+  await page.waitForURL(/\/order\?/);
+});

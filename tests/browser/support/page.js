@@ -1,0 +1,58 @@
+// What the tests do and wait for on a page.
+
+import { expect } from "@playwright/test";
+import { eventually, operatorToken, unique } from "./app.js";
+
+/** Signs a buyer in through the dialog. */
+export async function signInOnPage(page, user) {
+  await page.getByTestId("sign-in").click();
+  await page.getByTestId("sign-in-user").fill(user);
+  await page.getByTestId("sign-in-send").click();
+  await expect(page.getByTestId("user")).toHaveText(user);
+}
+
+/** Enters the operator's token and waits for the list of activities. */
+export async function signInAsOperator(page) {
+  await page.getByTestId("admin-token").fill(operatorToken());
+  await page.getByTestId("admin-enter").click();
+  await expect(page.getByTestId("admin-sales")).toBeVisible();
+}
+
+/** Fills in the address and continues to the payment page of the sandbox. */
+export async function goToPayment(page) {
+  const address = { name: "Mia Example", street: "1 Long Road", postal_code: "12345", city: "Town", country: "Utopia" };
+  for (const [name, value] of Object.entries(address)) await page.locator(`#${name}`).fill(value);
+  await page.getByTestId("pay").click();
+  await page.waitForURL(/\/sandbox\/pay\//);
+}
+
+/** Waits until the element is visible and its text contains or matches `text`. */
+export const untilText = (page, id, text) =>
+  expect(page.getByTestId(id).filter({ visible: true })).toContainText(text);
+
+/**
+ * Records every text that an element shows from now on while it is visible, however briefly, and keeps the record after
+ * navigation. `untilShown(expected)` waits until it has shown a text; `hasShown(expected)` returns whether it has.
+ */
+export async function recordText(element) {
+  const texts = [];
+  const name = unique("hear");
+  await element.page().exposeFunction(name, (text) => texts.push(text));
+  await element.evaluate((node, name) => {
+    let last = "";
+    const record = () => {
+      const text = node.checkVisibility() ? node.textContent.trim() : "";
+      if (text && text !== last) globalThis[name](text);
+      last = text;
+    };
+    // Observes the whole document, because an ancestor can show or hide the element.
+    const everything = { subtree: true, childList: true, characterData: true, attributes: true };
+    new MutationObserver(record).observe(document, everything);
+    record();
+  }, name);
+  const matches = (text, expected) => (expected instanceof RegExp ? expected.test(text) : text.includes(expected));
+  const hasShown = (expected) => texts.some((text) => matches(text, expected));
+  const untilShown = (expected) =>
+    eventually(`"${expected}" being shown`, () => ({ done: hasShown(expected), value: texts }));
+  return { hasShown, untilShown };
+}

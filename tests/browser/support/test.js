@@ -1,0 +1,68 @@
+// The tests' `test`: pages that fail a test on script errors and violations of the content security policy.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile } from "node:fs/promises";
+import { createInterface } from "node:readline";
+import { test as base, expect } from "@playwright/test";
+import { targetDirectory, url } from "./app.js";
+
+export { expect };
+
+export const test = base.extend({
+  /** For the tests of a file: variables of an app of its own, instead of the app that all files share. */
+  variables: [null, { option: true, scope: "worker" }],
+
+  app: [async ({ variables }, use) => {
+    if (!variables) return use();
+    const options = Object.entries(variables).flatMap(([name, value]) => ["--variable", `${name}=${value}`]);
+    // The command prints its environment and waits until its input ends, at the latest with this process.
+    const command = [process.execPath, "-e", "console.log(JSON.stringify(process.env)); process.stdin.resume()"];
+    const app = spawn(`${targetDirectory}/release/with-app`, [...options, ...command], {
+      stdio: ["pipe", "pipe", "inherit"],
+    });
+    const [environment] = await once(createInterface(app.stdout), "line");
+    Object.assign(process.env, JSON.parse(environment));
+    await use();
+    app.stdin.end();
+    await once(app, "exit");
+  }, { scope: "worker", auto: true }],
+
+  baseURL: ({ app: _ }, use) => use(url()),
+
+  /** The texts of the pages in the language of the project. */
+  words: async ({ locale }, use) => {
+    const file = new URL(`../../../static/assets/js/words/${locale.slice(0, 2)}.js`, import.meta.url);
+    // Node takes a file for a module by its folder's package.json, which the pages do not have.
+    const module = await import(`data:text/javascript,${encodeURIComponent(await readFile(file, "utf8"))}`);
+    await use(module.words);
+  },
+
+  /** Opens a page in a new profile: `newPage(path, options)`, with the options of `browser.newContext`. */
+  newPage: async ({ browser }, use, { errors: failures }) => {
+    const [pages, errors] = [[], []];
+    await use(async (path, options) => {
+      const context = await browser.newContext(options);
+      context.on("weberror", (error) => errors.push(error.error().stack ?? `${error.error()}`));
+      context.on("console", (message) => {
+        // Chromium also logs error responses that the page handles: ignore them.
+        if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) {
+          errors.push(message.text());
+        }
+      });
+      const page = await context.newPage();
+      pages.push(page);
+      if (path) await page.goto(path);
+      return page;
+    });
+    for (const page of pages) {
+      if (failures.length) console.log(`${page.url()} showed:\n${await page.innerText("body").catch(() => "nothing")}`);
+      // Closing the page fails requests that are still intercepted by a route of the test: ignore these errors.
+      await Promise.all([page, page.context()].map((routed) => routed.unrouteAll({ behavior: "ignoreErrors" })));
+      await page.context().close();
+    }
+    expect(errors, "script errors of the pages").toEqual([]);
+  },
+
+  page: async ({ newPage }, use) => use(await newPage()),
+});
