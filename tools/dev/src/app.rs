@@ -168,6 +168,12 @@ impl App {
         Ok(())
     }
 
+    /// Processor time that the process of one trigger type (`http` or `redis`) has used; `None` where the system does not
+    /// show it.
+    pub fn cpu_time(&self, kind: &str) -> Option<Duration> {
+        self.process.cpu_time(&format!("trigger {kind}"))
+    }
+
     /// Kills every process at once, as a crash would.
     pub fn kill(&mut self) {
         self.process.kill();

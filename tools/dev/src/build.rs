@@ -14,7 +14,12 @@ pub fn all(root: &Path, engine: &Engine) -> Result<()> {
     if *engine == Engine::Local {
         cargo(root, ["-p", "local-host"])?;
     }
-    let (packages, commands) = Manifest::read(root)?.build_plan();
+    functions(root, Path::new("spin.toml"))
+}
+
+/// Builds the functions of the manifest at `manifest`, relative to `root`.
+pub fn functions(root: &Path, manifest: &Path) -> Result<()> {
+    let (packages, commands) = Manifest::read_file(&root.join(manifest))?.build_plan();
     for command in commands {
         run(Command::new("sh").current_dir(root).args(["-c", &command]))?;
     }

@@ -105,6 +105,12 @@ impl Process {
         members.len()
     }
 
+    /// Processor time that the running members of the group whose command line contains `pattern` have used; `None`
+    /// where the system does not show it.
+    pub fn cpu_time(&self, pattern: &str) -> Option<Duration> {
+        self.group.cpu_time(pattern)
+    }
+
     /// Kills the group, as a crash would. Waits until its remaining output is kept and logged.
     pub fn kill(&mut self) {
         self.group.signal(Signal::SIGKILL);

@@ -68,6 +68,13 @@ impl Redis {
         info.get("used_memory").context("INFO shows no used_memory")
     }
 
+    /// Processor time used by the server.
+    pub fn cpu_time(&self) -> Result<Duration> {
+        let info: InfoDict = query(self.port, &["INFO", "cpu"])?;
+        let seconds = |field: &str| info.get::<f64>(field).with_context(|| format!("INFO shows no {field}"));
+        Ok(Duration::from_secs_f64(seconds("used_cpu_sys")? + seconds("used_cpu_user")?))
+    }
+
     /// Waits until a client subscribes to `channel`.
     pub fn wait_for_subscriber(&self, channel: &str) -> Result<()> {
         poll::until(&format!("a subscriber of {channel}"), START_TIMEOUT, || {

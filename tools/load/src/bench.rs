@@ -1,17 +1,22 @@
-//! Measures throughput and latency, each as a ratio to a hello-world route in the same run.
+//! Measures throughput and latency of each route, as a ratio to a function that does only what the route cannot avoid.
 
-pub mod closed_loop;
 pub mod drain;
 pub mod endurance;
 pub mod growth;
+mod kind;
 pub mod options;
+mod pace;
+mod payments;
 pub mod prepare;
 pub mod report;
 pub mod request_source;
+mod results;
 pub mod rounds;
 pub mod run;
+mod script_floor;
 pub mod server;
 pub mod spawned_app;
+pub mod workload;
 
 pub use options::Options;
 pub use run::run;

@@ -23,6 +23,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use tokio::runtime::Runtime;
 
+use bench::report::Report;
 use bench::spawned_app::SpawnedApp;
 
 /// Load generator for Stampede: simulates and checks a whole sale, or measures an app.
@@ -74,9 +75,10 @@ fn run_sale(options: simulation::Options) -> Result<u8> {
 fn run_bench(mut options: bench::Options) -> Result<u8> {
     options.validate()?;
     let directory = options.report.clone();
+    let baseline = options.baseline.as_deref().map(Report::read).transpose()?;
     let spawned_app = if options.target.url.is_none() { Some(SpawnedApp::start(!options.no_build)?) } else { None };
     if let Some(spawned_app) = &spawned_app {
-        spawned_app.configure(&mut options.target);
+        spawned_app.configure(&mut options);
     }
     let print_output = |_: &anyhow::Error| {
         if let Some(spawned_app) = &spawned_app {
@@ -95,10 +97,10 @@ fn run_bench(mut options: bench::Options) -> Result<u8> {
     }
     let report =
         single_threaded_runtime()?.block_on(bench::run(options, spawned_app.as_ref())).inspect_err(print_output)?;
-    println!("{}", report.text());
+    println!("{}", report.text(baseline.as_ref()));
     if let Some(directory) = directory {
         report.write(&directory)?;
-        println!("The whole report: {}", directory.join("bench.json").display());
+        println!("The whole report: {} and bench.svg", directory.join("bench.json").display());
     }
     Ok(report.exit_code())
 }

@@ -1,9 +1,11 @@
-//! Draws lines as an SVG.
+//! Draws lines or bars as an SVG.
 
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 
 const SIZE: (u32, u32) = (900, 300);
+/// Height of a bar, and of the space around all bars.
+const BAR_HEIGHTS: (u32, u32) = (22, 90);
 /// Distinguishable with red-green colour blindness.
 const COLORS: [RGBColor; 6] = [
     RGBColor(0, 90, 181),
@@ -73,9 +75,89 @@ fn render(
     Ok(())
 }
 
+/// One bar: its value, the lowest and highest measured value, and a goal.
+pub struct Bar {
+    pub value: f64,
+    pub range: (f64, f64),
+    pub goal: Option<f64>,
+}
+
+/// Draws horizontal bars, the first group at the top, one bar of each group for each of `series`. Returns the SVG.
+pub fn draw_bars(title: &str, series: &[String], groups: &[(&str, Vec<Bar>)]) -> Result<String> {
+    let mut svg = String::new();
+    render_bars(&mut svg, title, series, groups).map_err(|error| anyhow!("cannot draw {title}: {error}"))?;
+    Ok(svg)
+}
+
+fn render_bars(
+    svg: &mut String,
+    title: &str,
+    series: &[String],
+    groups: &[(&str, Vec<Bar>)],
+) -> Result<(), Box<dyn std::error::Error>> {
+    let bars = u32::try_from(groups.iter().map(|(_, bars)| bars.len()).sum::<usize>())?;
+    let area = SVGBackend::with_string(svg, (SIZE.0, BAR_HEIGHTS.0 * bars + BAR_HEIGHTS.1)).into_drawing_area();
+    area.fill(&WHITE)?;
+    let max = groups.iter().flat_map(|(_, bars)| bars).fold(1.0_f64, |max, bar| max.max(bar.range.1)) * 1.05;
+    // Positions grow upwards: the first group has the highest.
+    let top = groups.len() as f64;
+    let mut chart = ChartBuilder::on(&area)
+        .caption(title, ("sans-serif", 18))
+        .margin(10)
+        .x_label_area_size(30)
+        .y_label_area_size(170)
+        .build_cartesian_2d(0.0..max, 0.5..top + 0.5)?;
+    let name = |position: &f64| {
+        let is_position = (position - position.round()).abs() < 1e-9;
+        groups.get((top - position.round()) as usize).filter(|_| is_position).map_or("", |(name, _)| name).to_owned()
+    };
+    chart.configure_mesh().disable_y_mesh().y_labels(groups.len() + 1).y_label_formatter(&name).draw()?;
+    let thickness = 0.8 / series.len().max(1) as f64;
+    for (number, name) in series.iter().enumerate() {
+        let color = COLORS[number % COLORS.len()];
+        let of_series = groups.iter().enumerate().filter_map(|(at, (_, bars))| {
+            let from = top - at as f64 + 0.4 - number as f64 * thickness;
+            Some((from - thickness, from, bars.get(number)?))
+        });
+        let of_series: Vec<_> = of_series.collect();
+        let rectangles = of_series
+            .iter()
+            .map(|(from, to, bar)| Rectangle::new([(0.0, *from), (bar.value, *to)], color.mix(0.6).filled()));
+        chart
+            .draw_series(rectangles)?
+            .label(name)
+            .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 16, y + 5)], color.mix(0.6).filled()));
+        let ranges = of_series.iter().map(|(from, to, bar)| {
+            let middle = f64::midpoint(*from, *to);
+            PathElement::new([(bar.range.0, middle), (bar.range.1, middle)], BLACK)
+        });
+        chart.draw_series(ranges)?;
+        let goals = of_series.iter().filter_map(|(from, to, bar)| {
+            let goal = bar.goal?;
+            Some(PathElement::new([(goal, *from), (goal, *to)], RED.stroke_width(2)))
+        });
+        chart.draw_series(goals)?;
+    }
+    chart.configure_series_labels().background_style(WHITE.mix(0.8)).border_style(BLACK.mix(0.3)).draw()?;
+    area.present()?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_bar_has_its_name_and_its_goal() {
+        let bar = |goal| Bar { value: 0.5, range: (0.4, 0.6), goal };
+        let series = ["16 connections", "64 connections"].map(str::to_owned);
+        let groups = [("reserve", vec![bar(Some(0.7)), bar(None)]), ("ticket", vec![bar(None), bar(None)])];
+        let svg = draw_bars("Ratios", &series, &groups).unwrap();
+        for part in ["reserve", "ticket", "16 connections"] {
+            assert!(svg.contains(part), "no {part} in {svg}");
+        }
+        assert_eq!(svg.matches("#FF0000").count(), 1, "{svg}");
+    }
 
     #[test]
     fn positions_have_their_labels() {

@@ -51,6 +51,10 @@ pub struct TargetOptions {
     /// Audience of the tokens [default: from the env file, else stampede]
     #[arg(long)]
     pub jwt_audience: Option<String>,
+
+    /// The secret of the payment provider, for an app that the benchmark started itself.
+    #[arg(skip)]
+    pub webhook_secret: Option<String>,
 }
 
 /// The app under test, with the secrets to act as operator, cron and sign-in.

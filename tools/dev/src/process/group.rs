@@ -43,6 +43,12 @@ impl Group {
             .collect()
     }
 
+    /// Processor time that the running members whose command line contains `pattern` have used; `None` without `/proc`.
+    pub fn cpu_time(&self, pattern: &str) -> Option<Duration> {
+        let stats = self.members(pattern).into_iter().map(|pid| fs::read_to_string(format!("/proc/{pid}/stat")));
+        stats.map(|stat| parse_cpu_time(&stat.ok()?)).sum()
+    }
+
     /// Sends a signal to the leader's children, which may lead groups of their own.
     pub fn signal_children(&self, signal: Signal) {
         for child in list_processes().iter().filter(|entry| entry.parent == self.0.as_raw()) {
@@ -102,6 +108,13 @@ fn parse_stat(stat: &str) -> Option<ProcessInfo> {
     ProcessInfo::parse(&[pid, parent, group, state])
 }
 
+/// Parses user and system time, the 12th and 13th field after the name, in hundredths of a second.
+fn parse_cpu_time(stat: &str) -> Option<Duration> {
+    let mut words = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let (user, system): (u64, u64) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    Some(Duration::from_millis(10 * (user + system)))
+}
+
 fn command_line(pid: i32) -> String {
     match fs::read_to_string(format!("/proc/{pid}/cmdline")) {
         Ok(words) => words.replace('\0', " "),
@@ -154,6 +167,12 @@ mod tests {
         assert!(!zombie.runs_in(Pid::from_raw(70)));
         let sleeping = parse_stat("71 (sh) S 1 70 70 0 -1").expect("an entry");
         assert!(sleeping.runs_in(Pid::from_raw(70)) && !sleeping.runs_in(Pid::from_raw(71)));
+    }
+
+    #[test]
+    fn processor_time_is_user_and_system_time() {
+        let stat = "71 (sh) S 1 70 70 0 -1 4194304 1 2 3 4 150 50 7 8 20 0 1 0 100";
+        assert_eq!(parse_cpu_time(stat), Some(Duration::from_secs(2)));
     }
 
     #[test]

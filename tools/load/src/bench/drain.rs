@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::closed_loop::Measurement;
+use super::workload::Measurement;
 use crate::app::App;
 use crate::simulation::samples::fetch_stats;
 use crate::simulation::setup::{ADMIN_TIMEOUT, TestActivity};
@@ -18,7 +18,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(120);
 const MIN_QUEUE_LENGTH: u64 = 500;
 
 /// The result of draining the queue once.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Drain {
     /// Orders per second, from the first reservation to the empty queue.
     pub orders_per_second: f64,

@@ -4,14 +4,13 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::closed_loop::{Measurement, Workload, run_workload};
 use super::drain;
 use super::prepare::{self, OpenActivity, open_activity, open_activity_with_pay_timeout};
-use super::request_source::RequestSource;
 use super::rounds::Bench;
 use super::spawned_app::SpawnedApp;
+use super::workload::{Measurement, Workload, run_workload};
 use crate::statistics::{median, range};
 
 const ORDERS: usize = 100_000;
@@ -24,7 +23,7 @@ const ROUNDS: usize = 12;
 /// Reservations per comparison, in each of the two activities.
 const COMPARED_RESERVATIONS: usize = 4_000;
 
-impl Bench {
+impl Bench<'_> {
     /// Fills one activity, compares it with empty ones, and sweeps another.
     pub async fn measure_endurance(&self, spawned_app: &SpawnedApp) -> Result<Endurance> {
         let passes = ORDERS.div_ceil(self.user_tokens.len());
@@ -71,16 +70,11 @@ impl Bench {
 
     /// Reserves once for each of the first `user_count` users and waits until the orders are in the ledger.
     async fn reserve_and_drain(&self, opened: &OpenActivity, user_count: usize) -> Result<Measurement> {
-        let (_, tickets) =
-            prepare::fetch_tickets(&self.server, &self.options, opened, &self.user_tokens[..user_count]).await?;
-        let reservations = prepare::reservation_requests(&self.server, opened, &tickets)?;
-        let workload = Workload {
-            requests: RequestSource::once(reservations),
-            expected_status: 202,
-            time_limit: None,
-            keep_bodies: 0,
-        };
-        let measurement = run_workload(&self.server, self.options.connections, workload).await?;
+        let connections = self.options.most_connections();
+        let tickets =
+            prepare::fetch_tickets(&self.server, connections, opened, &self.user_tokens[..user_count]).await?;
+        let workload = Workload::once(prepare::reservation_requests(&self.server, opened, &tickets)?, 202);
+        let measurement = run_workload(&self.server, connections, workload).await?;
         ensure!(measurement.unexpected.is_empty(), "a reservation was not accepted: {:?}", measurement.unexpected);
         drain::wait_until_drained(&self.app, &opened.activity, &measurement).await?;
         Ok(measurement)
@@ -106,7 +100,7 @@ impl Bench {
 }
 
 /// The results, against their goals.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Endurance {
     pub orders: usize,
     /// Bytes of Redis memory per order. Goal: at most 600.

@@ -3,7 +3,7 @@
 //! Each point of a dimension has a sale of its own. Every measurement has hello world before and after it, at the same
 //! connections and app processes.
 
-mod fill;
+pub mod fill;
 pub mod report;
 
 use std::time::{Duration, Instant};
@@ -18,13 +18,13 @@ use serde::Serialize;
 use workflows::recovery::turns::SETTLE_AFTER_MS;
 
 use self::report::{Growth, Point, Route};
-use super::closed_loop::{Measurement, Workload, run_workload};
 use super::drain;
 use super::options::Options;
-use super::prepare::{fetch_tickets, open_activity, reservation_requests, status_requests};
-use super::request_source::{PreparedRequest, RequestSource};
+use super::prepare::{accepted_orders, fetch_tickets, open_activity, reservation_requests, status_requests};
+use super::request_source::PreparedRequest;
 use super::server::Server;
 use super::spawned_app::SpawnedApp;
+use super::workload::{Measurement, Workload, run_workload};
 use crate::app::App;
 use crate::http::bearer;
 use crate::simulation::setup::{Rules, TestActivity, publish};
@@ -100,7 +100,7 @@ struct GrowthBench<'a> {
 /// Measures the dimensions that `options` name, one after the other.
 pub async fn run(options: &Options, spawned_app: &SpawnedApp) -> Result<Growth> {
     let target = options.target.resolve()?;
-    let app = App::new(&target, options.connections, Duration::from_secs(10))?;
+    let app = App::new(&target, options.most_connections(), Duration::from_secs(10))?;
     setup::check_reachable(&app, &target.url).await?;
     let (server, bar) = (Server::new(&target.url)?, ProgressBar::new(0));
     bar.set_style(ProgressStyle::with_template("{wide_msg} {pos}/{len} {elapsed}")?);
@@ -132,7 +132,7 @@ pub async fn run(options: &Options, spawned_app: &SpawnedApp) -> Result<Growth> 
 
 impl GrowthBench<'_> {
     async fn measure_point(&mut self, dimension: Dimension, size: usize) -> Result<Point> {
-        let mut connections = self.options.connections;
+        let mut connections = self.options.most_connections();
         let mut orders = 0;
         match dimension {
             Dimension::Orders => orders = size,
@@ -141,7 +141,6 @@ impl GrowthBench<'_> {
             Dimension::Processes => self.start_processes(size)?,
         }
         let mut point = Point::new(dimension, size);
-        let options = Options { connections, ..self.options.clone() };
         let (rounds, reserves) =
             (self.options.rounds as usize, RESERVES.max(RESERVES_PER_CONNECTION * usize::from(connections)));
         let units = orders + rounds * reserves;
@@ -162,17 +161,17 @@ impl GrowthBench<'_> {
         let mut polls = Vec::new();
         for _ in 0..rounds {
             self.show(dimension, size, "reserve");
-            let (_, tickets) = fetch_tickets(&self.server, &options, &opened, &users[..reserves]).await?;
+            let tickets = fetch_tickets(&self.server, connections, &opened, &users[..reserves]).await?;
             let requests = reservation_requests(&self.server, &opened, &tickets)?;
             let reserve = Requests::Once(requests, 202);
             let measurement = self.compare(&mut point, Route::Reserve, connections, reserve, hello()).await?;
-            polls = status_requests(&self.server, &tickets, &measurement.bodies)?;
+            polls = status_requests(&self.server, &accepted_orders(&tickets, &measurement)?)?;
             drain::wait_until_drained(&self.app, &opened.activity, &measurement).await?;
         }
         ensure!(!polls.is_empty(), "no reservation was accepted: {:?}", point.unexpected);
         self.show(dimension, size, "sweeping");
         self.sweep_until_idle().await?;
-        let (_, tickets) = fetch_tickets(&self.server, &options, &opened, &users[reserves..]).await?;
+        let tickets = fetch_tickets(&self.server, connections, &opened, &users[reserves..]).await?;
         let refusals = reservation_requests(&self.server, &opened, &tickets)?;
         let list = |user| self.server.request(Method::GET, "/api/orders", Some(user), Bytes::new());
         let my_orders = users[..reserves].iter().map(list).collect::<Result<Vec<_>>>()?;
@@ -220,18 +219,10 @@ impl GrowthBench<'_> {
 
     async fn measure(&self, connections: u16, requests: Requests) -> Result<Measurement> {
         let workload = match requests {
-            Requests::Once(requests, expected_status) => Workload {
-                keep_bodies: requests.len(),
-                requests: RequestSource::once(requests),
-                expected_status,
-                time_limit: None,
-            },
-            Requests::Repeated(requests, expected_status) => Workload {
-                requests: RequestSource::repeating(requests),
-                expected_status,
-                time_limit: Some(Duration::from_secs_f64(self.options.seconds)),
-                keep_bodies: 0,
-            },
+            Requests::Once(requests, expected_status) => Workload::once(requests, expected_status),
+            Requests::Repeated(requests, expected_status) => {
+                Workload::repeating(requests, expected_status, Duration::from_secs_f64(self.options.seconds))
+            }
         };
         run_workload(&self.server, connections, workload).await
     }

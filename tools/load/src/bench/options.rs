@@ -7,9 +7,11 @@ use anyhow::{Result, ensure};
 use super::growth::Dimension;
 use crate::target::TargetOptions;
 
-/// Measures an app: requests per second, each as a ratio to hello world in the same run.
+/// Measures an app: requests per second of each route, as a ratio to a function that does only what the route cannot
+/// avoid (a floor), measured before and after it.
 ///
-/// Without --url it builds and starts an app of its own with fresh data, and stops it at the end.
+/// Without --url it builds and starts an app of its own with fresh data, and the floors beside it, and stops both at
+/// the end.
 ///
 /// Exit status: 0; 1 if any response was unexpected (errors are not a benchmark); 2 if it could not measure.
 #[derive(clap::Args, Debug, Clone)]
@@ -18,23 +20,23 @@ pub struct Options {
     #[command(flatten)]
     pub target: TargetOptions,
 
-    /// The route to use as hello world
-    #[arg(long, default_value = "/healthz")]
-    pub hello_path: String,
+    /// With --url: the app of tools/floors, running beside it with the same Redis
+    #[arg(long)]
+    pub floors: Option<String>,
 
-    /// Keep-alive connections, each with one request at a time
-    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
-    pub connections: u16,
+    /// Keep-alive connections, each with one request at a time; with several numbers, a table for each
+    #[arg(long, num_args = 1.., default_values_t = [64], value_parser = clap::value_parser!(u16).range(1..))]
+    pub connections: Vec<u16>,
 
-    /// Seconds per measurement
-    #[arg(long, default_value_t = 2.0)]
+    /// Seconds per measurement; three times as many for requests that need a ticket or an order of their own
+    #[arg(long, default_value_t = 1.0)]
     pub seconds: f64,
 
     /// Rounds; the table shows medians
     #[arg(long, default_value_t = 5)]
     pub rounds: u32,
 
-    /// Reservations per round (counted, not timed, because each needs its own ticket)
+    /// Reservations per round, at most: each needs its own ticket
     #[arg(long, default_value_t = 10_000)]
     pub reserves: u32,
 
@@ -45,6 +47,10 @@ pub struct Options {
     /// Without --url: measure instead how the cost of requests changes as these grow [default: all of them]
     #[arg(long, value_enum, value_name = "DIMENSION", num_args = 0..)]
     pub growth: Option<Vec<Dimension>>,
+
+    /// With --growth: the route to use as hello world
+    #[arg(long, default_value = "/healthz")]
+    pub hello_path: String,
 
     /// With --growth: orders in the largest sale
     #[arg(long, default_value_t = 1_000_000)]
@@ -58,18 +64,27 @@ pub struct Options {
     #[arg(long)]
     pub no_build: bool,
 
-    /// Directory for `bench.json`, or for `growth.json` and an SVG for each dimension
+    /// Directory for `bench.json` and `bench.svg`, or for `growth.json` and an SVG for each dimension
     #[arg(long)]
     pub report: Option<PathBuf>,
+
+    /// The `bench.json` of an earlier run: the tables show the new figures relative to it
+    #[arg(long, value_name = "FILE")]
+    pub baseline: Option<PathBuf>,
 }
 
 impl Options {
     /// Rejects flags that leave nothing to measure.
     pub fn validate(&self) -> Result<()> {
         ensure!(self.seconds > 0.0 && self.rounds > 0, "--seconds and --rounds must be above 0");
-        ensure!(self.reserves >= u32::from(self.connections), "--reserves must be at least --connections");
+        ensure!(self.reserves >= u32::from(self.most_connections()), "--reserves must be at least --connections");
         ensure!(self.growth.is_none() || self.target.url.is_none(), "--growth starts its own app: leave out --url");
         ensure!(self.hello_path.starts_with('/'), "--hello-path must begin with /");
         Ok(())
+    }
+
+    /// The highest number of connections.
+    pub fn most_connections(&self) -> u16 {
+        self.connections.iter().copied().max().unwrap_or(1)
     }
 }

@@ -6,12 +6,11 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use http::Method;
 use http::header::HeaderValue;
-use serde_json::Value;
 
-use super::closed_loop::{Measurement, Workload, run_workload};
-use super::options::Options;
-use super::request_source::{PreparedRequest, RequestSource};
+use super::payments::AcceptedOrder;
+use super::request_source::PreparedRequest;
 use super::server::Server;
+use super::workload::{Measurement, Workload, run_workload};
 use crate::app::App;
 use crate::http::bearer;
 use crate::meter::Step;
@@ -45,70 +44,77 @@ pub async fn open_activity_with_pay_timeout(
     Ok(OpenActivity { activity, start_key })
 }
 
-/// Fetches a ticket for each user, as a measurement.
+/// A ticket, and the index of its user.
+#[derive(Debug, Clone)]
+pub struct Ticket {
+    pub user: usize,
+    pub text: String,
+}
+
+/// Requests for a ticket, one per user.
+pub fn ticket_requests(server: &Server, opened: &OpenActivity, users: &[HeaderValue]) -> Result<Vec<PreparedRequest>> {
+    let path = opened.activity.path("/ticket");
+    users.iter().map(|user| server.request(Method::POST, &path, Some(user), Bytes::from_static(b"{}"))).collect()
+}
+
+/// The tickets that were issued, in the order of the users.
+pub fn issued_tickets(measurement: &Measurement) -> Result<Vec<Ticket>> {
+    let parse = |(user, body): &(usize, Bytes)| {
+        let text = serde_json::from_slice::<TicketResponse>(body)?.ticket;
+        Ok(Ticket { user: *user, text })
+    };
+    let tickets: Result<Vec<_>> = measurement.bodies.iter().map(parse).collect();
+    let mut tickets = tickets.context("the answer to a ticket request cannot be read as a ticket")?;
+    tickets.sort_by_key(|ticket| ticket.user);
+    Ok(tickets)
+}
+
+/// Fetches a ticket for each user, over `connections` connections.
 pub async fn fetch_tickets(
     server: &Server,
-    options: &Options,
+    connections: u16,
     opened: &OpenActivity,
     users: &[HeaderValue],
-) -> Result<(Measurement, Vec<String>)> {
-    let path = opened.activity.path("/ticket");
-    let requests = users
-        .iter()
-        .map(|user| server.request(Method::POST, &path, Some(user), Bytes::from_static(b"{}")))
-        .collect::<Result<Vec<_>>>()?;
-    let workload = Workload {
-        requests: RequestSource::once(requests),
-        expected_status: 201,
-        time_limit: None,
-        keep_bodies: users.len(),
-    };
-    let measurement = run_workload(server, options.connections, workload).await?;
-    let tickets = measurement
-        .bodies
-        .iter()
-        .map(|(_, body)| Ok(serde_json::from_slice::<TicketResponse>(body)?.ticket))
-        .collect::<Result<Vec<_>>>()
-        .context("the answer to a ticket request cannot be read as a ticket")?;
-    Ok((measurement, tickets))
+) -> Result<Vec<Ticket>> {
+    let workload = Workload::once(ticket_requests(server, opened, users)?, 201);
+    let measurement = run_workload(server, connections, workload).await?;
+    ensure!(measurement.unexpected.is_empty(), "a ticket was not issued: {:?}", measurement.unexpected);
+    issued_tickets(&measurement)
 }
 
 /// Reservations of one unit, one per ticket.
 pub fn reservation_requests(
     server: &Server,
     opened: &OpenActivity,
-    tickets: &[String],
+    tickets: &[Ticket],
 ) -> Result<Vec<PreparedRequest>> {
     tickets
         .iter()
         .map(|ticket| {
-            let call = opened.activity.reservation(0, 1, ticket, &opened.start_key);
+            let call = opened.activity.reservation(0, 1, &ticket.text, &opened.start_key);
             server.request(Method::POST, &call.path, None, call.body)
         })
         .collect()
 }
 
+/// The orders that `reservations` made with `tickets`.
+pub fn accepted_orders(tickets: &[Ticket], reservations: &Measurement) -> Result<Vec<AcceptedOrder>> {
+    reservations.bodies.iter().map(|(number, body)| AcceptedOrder::parse(body, &tickets[*number])).collect()
+}
+
 /// Order status requests, each with the ticket that made the order.
-pub fn status_requests(
-    server: &Server,
-    tickets: &[String],
-    accepted: &[(usize, Bytes)],
-) -> Result<Vec<PreparedRequest>> {
-    accepted
-        .iter()
-        .map(|(number, body)| {
-            let order: Value = serde_json::from_slice(body)?;
-            let order_no = order["order_no"].as_str().context("a 202 without an order_no")?;
-            let path = format!("/api/orders/{order_no}");
-            server.request(Method::GET, &path, Some(&bearer(&tickets[*number])?), Bytes::new())
-        })
-        .collect()
+pub fn status_requests(server: &Server, orders: &[AcceptedOrder]) -> Result<Vec<PreparedRequest>> {
+    let request = |order: &AcceptedOrder| {
+        let path = format!("/api/orders/{}", order.order_no);
+        server.request(Method::GET, &path, Some(&bearer(&order.ticket.text)?), Bytes::new())
+    };
+    orders.iter().map(request).collect()
 }
 
 /// Sells the only unit and checks that the next reservation is refused.
-pub async fn sell_out(app: &App, opened: &OpenActivity, tickets: &[String]) -> Result<()> {
+pub async fn sell_out(app: &App, opened: &OpenActivity, tickets: &[Ticket]) -> Result<()> {
     for (ticket, expected) in tickets.iter().zip([202, 409]) {
-        let call = opened.activity.reservation(0, 1, ticket, &opened.start_key);
+        let call = opened.activity.reservation(0, 1, &ticket.text, &opened.start_key);
         let response = app.send_with_retry(Step::Reserve, &call, Instant::now() + ADMIN_TIMEOUT).await?;
         ensure!(response.status == expected, "selling the last unit was answered {}, not {expected}", response.label());
     }

@@ -1,93 +1,60 @@
 //! Reports medians over the rounds, with their range, against the goals in docs/performance.md.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use comfy_table::{Cell, Color};
-use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::closed_loop::Measurement;
 use super::drain::Drain;
 use super::endurance::Endurance;
-use crate::statistics::{median, median_and_range, range};
-use crate::{meter, table};
+use super::kind::{Goal, Kind};
+use crate::plot::{self, Bar};
+use crate::statistics::{median, median_and_range};
+use crate::table;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MeasurementKind {
-    Hello,
-    Activity,
-    Gate,
-    Ticket,
-    /// A reservation that is accepted.
-    Reserve,
-    /// A reservation that is refused as sold out.
-    SoldOut,
-    Status,
-}
-
-impl MeasurementKind {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Hello => "hello world",
-            Self::Activity => "activity info",
-            Self::Gate => "gate.json",
-            Self::Ticket => "ticket",
-            Self::Reserve => "reserve",
-            Self::SoldOut => "reserve, sold out",
-            Self::Status => "order status",
-        }
-    }
-
-    /// The lowest ratio to hello world that docs/performance.md asks for.
-    fn goal(self) -> Option<f64> {
-        match self {
-            Self::Reserve | Self::Status => Some(0.8),
-            Self::SoldOut => Some(0.95),
-            Self::Hello | Self::Activity | Self::Gate | Self::Ticket => None,
-        }
-    }
-}
-
-/// The measurements so far, and what is reported of them.
-#[derive(Debug, Default)]
-pub struct Results {
-    series: BTreeMap<MeasurementKind, Series>,
-    pub report: Report,
-}
-
-#[derive(Debug, Default)]
-struct Series {
-    rates: Vec<f64>,
-    ratios: Vec<f64>,
-    generator_cpu: Vec<f64>,
-    latency: Option<Histogram<u64>>,
-}
-
-#[derive(Debug, Clone, Serialize)]
+/// The measurements of one route or floor.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Row {
-    pub kind: MeasurementKind,
+    pub kind: Kind,
     /// Requests per second: median over the rounds.
     pub per_second: f64,
     pub range: (f64, f64),
     pub p50_ms: f64,
     pub p99_ms: f64,
-    /// Ratio to hello world: median over the rounds.
+    /// Ratio to the floor: median over the rounds.
     pub ratio: Option<f64>,
     pub ratio_range: Option<(f64, f64)>,
-    /// The lowest ratio that docs/performance.md asks for.
-    pub goal: Option<f64>,
+    pub goal: Option<Goal>,
+    /// Processor time per request of the engine's process that serves HTTP, in µs.
+    pub engine_us: Option<f64>,
+    /// The same of Redis, with what the order writer asks of it.
+    pub redis_us: Option<f64>,
+    /// The same of the order writer's process, per order.
+    pub writer_us: Option<f64>,
     /// CPU use of the load generator: 1.0 is one full core.
     pub own_load: f64,
 }
 
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct Report {
+/// All measurements at one number of connections.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Table {
+    pub connections: u16,
     pub rows: Vec<Row>,
     /// The order writer during the reservations, one entry per round.
     pub drains: Vec<Drain>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Report {
+    /// Engine and ledger of an app that the benchmark started.
+    pub stack: Option<String>,
+    /// Processors of this machine, shared by app, Redis, ledger and load generator.
+    pub cores: usize,
+    /// One for each number of connections.
+    pub tables: Vec<Table>,
     /// The order writer after pauses during which the queue grew; only for an app that the benchmark started.
     #[serde(rename = "backlogs")]
     pub drains_after_pause: Vec<Drain>,
@@ -97,91 +64,126 @@ pub struct Report {
     pub unexpected: BTreeMap<String, u64>,
 }
 
-impl Results {
-    /// Adds a measurement and returns its rate, in requests per second.
-    pub fn add(&mut self, kind: MeasurementKind, measurement: Measurement) -> f64 {
-        let series = self.series.entry(kind).or_default();
-        let rate = measurement.per_second();
-        series.rates.push(rate);
-        series.generator_cpu.push(measurement.generator_cpu);
-        match &mut series.latency {
-            // Cannot fail: all histograms have the same bounds.
-            Some(latency) => latency.add(&measurement.latency).unwrap_or_default(),
-            empty => *empty = Some(measurement.latency),
-        }
-        self.add_unexpected(kind, measurement.unexpected);
-        rate
-    }
-
-    /// Counts unexpected responses, by description.
-    pub fn add_unexpected(&mut self, kind: MeasurementKind, unexpected: BTreeMap<String, u64>) {
-        for (what, count) in unexpected {
-            *self.report.unexpected.entry(format!("{}: {what}", kind.name())).or_default() += count;
-        }
-    }
-
-    pub fn add_ratio(&mut self, kind: MeasurementKind, ratio: f64) {
-        self.series.entry(kind).or_default().ratios.push(ratio);
-    }
-
-    /// The report of all measurements.
-    pub fn into_report(self) -> Report {
-        let row = |(kind, series): (&MeasurementKind, &Series)| Row {
-            kind: *kind,
-            per_second: median(&series.rates),
-            range: range(&series.rates),
-            p50_ms: latency_quantile_ms(series, 0.5),
-            p99_ms: latency_quantile_ms(series, 0.99),
-            ratio: (!series.ratios.is_empty()).then(|| median(&series.ratios)),
-            ratio_range: (!series.ratios.is_empty()).then(|| range(&series.ratios)),
-            goal: kind.goal(),
-            own_load: median(&series.generator_cpu),
-        };
-        Report { rows: self.series.iter().map(row).collect(), ..self.report }
+impl Row {
+    /// The goal as text and whether it is reached.
+    fn judge(&self) -> Option<(String, bool)> {
+        Some(match self.goal? {
+            Goal::Ratio(ratio) => (format!("{ratio:.2}"), self.ratio? >= ratio),
+            Goal::Rate { per_second, p99_ms } => {
+                let reached = self.per_second >= per_second && self.p99_ms <= p99_ms;
+                (format!("{per_second:.0}/s, p99 {p99_ms:.0} ms"), reached)
+            }
+            Goal::Tail(times) => (format!("p99 {times:.0} × p50"), self.p99_ms <= times * self.p50_ms),
+        })
     }
 }
 
-impl Report {
-    /// 0, or 1 if any response was unexpected.
-    pub fn exit_code(&self) -> u8 {
-        u8::from(!self.unexpected.is_empty())
+impl Table {
+    fn row(&self, kind: Kind) -> Option<&Row> {
+        self.rows.iter().find(|row| row.kind == kind)
     }
 
-    pub fn text(&self) -> String {
-        let header = "|requests/s|lowest–highest|p50 ms|p99 ms|ratio|lowest–highest|goal|own CPU";
-        let mut table = table::new(&header.split('|').collect::<Vec<_>>());
+    /// The table as text; with the figures of `baseline`, if it has a table for as many connections.
+    fn text(&self, baseline: Option<&Self>) -> String {
+        let mut header: Vec<_> =
+            "|requests/s|lowest–highest|p50 ms|p99 ms|floor|ratio|lowest–highest|goal|engine µs|Redis µs"
+                .split('|')
+                .collect();
+        if baseline.is_some() {
+            header.extend(["rate, new/old", "ratio, new/old"]);
+        }
+        let mut table = table::new(&header);
+        let optional = |value: Option<f64>, decimals: usize| {
+            table::number_cell(value.map_or_else(String::new, |value| format!("{value:.decimals$}")))
+        };
         for row in &self.rows {
-            table.add_row([
+            let floor = row.kind.floor().filter(|_| row.ratio.is_some());
+            let floor = floor.map_or("", |floor| floor.name().trim_start_matches("floor: "));
+            let mut cells = vec![
                 Cell::new(row.kind.name()),
                 table::number_cell(format!("{:.0}", row.per_second)),
                 table::number_cell(format!("{:.0}–{:.0}", row.range.0, row.range.1)),
                 table::number_cell(format!("{:.2}", row.p50_ms)),
                 table::number_cell(format!("{:.2}", row.p99_ms)),
-                table::number_cell(row.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"))),
+                Cell::new(floor),
+                optional(row.ratio, 2),
                 table::number_cell(
                     row.ratio_range.map_or_else(String::new, |(low, high)| format!("{low:.2}–{high:.2}")),
                 ),
-                goal_cell(row.goal.map(|goal| format!("{goal:.2}")), row.ratio >= row.goal),
-                table::number_cell(format!("{:.0} %", row.own_load * 100.0)),
-            ]);
+                row.judge().map_or_else(|| Cell::new(""), goal_cell),
+                optional(row.engine_us, 0),
+                optional(row.redis_us, 0),
+            ];
+            if let Some(baseline) = baseline {
+                let old = baseline.row(row.kind);
+                cells.push(optional(old.map(|old| row.per_second / old.per_second), 2));
+                cells.push(optional(old.and_then(|old| Some(row.ratio? / old.ratio?)), 2));
+            }
+            table.add_row(cells);
         }
+        format!("{} connections\n\n{table}\n", self.connections)
+    }
+}
+
+impl Report {
+    /// Reads a `bench.json`.
+    pub fn read(path: &Path) -> Result<Self> {
+        let json = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let what = || format!("{} is not a bench.json of this version", path.display());
+        serde_json::from_slice(&json).with_context(what)
+    }
+
+    /// 0, or 1 if any response was unexpected.
+    pub fn exit_code(&self) -> u8 {
+        u8::from(!self.unexpected.is_empty())
+    }
+
+    /// The table for so many connections.
+    pub fn table(&self, connections: u16) -> Option<&Table> {
+        self.tables.iter().find(|table| table.connections == connections)
+    }
+
+    /// The report as text, with the figures relative to those of `baseline`.
+    pub fn text(&self, baseline: Option<&Self>) -> String {
+        let old_table = |table: &Table| baseline.and_then(|baseline| baseline.table(table.connections));
+        let tables: String = self.tables.iter().map(|table| format!("{}\n", table.text(old_table(table)))).collect();
         let unexpected_lines: String =
             self.unexpected.iter().map(|(what, count)| format!("\nUNEXPECTED {count} × {what}")).collect();
         let endurance = self.endurance.map(|endurance| format!("\n{}", endurance.text())).unwrap_or_default();
-        format!("{table}\n\n{}{endurance}{unexpected_lines}", self.writer_text())
+        let stack = self.stack.as_ref().map(|stack| format!("{stack}, {} cores, ", self.cores)).unwrap_or_default();
+        format!("{stack}{tables}{}{endurance}{unexpected_lines}", self.writer_text())
     }
 
-    /// Writes `bench.json` into `directory`.
+    /// Writes `bench.json` and `bench.svg` into `directory`.
     pub fn write(&self, directory: &Path) -> Result<()> {
-        table::write_file(directory, "bench.json", serde_json::to_vec_pretty(self)?)
+        table::write_file(directory, "bench.json", serde_json::to_vec_pretty(self)?)?;
+        table::write_file(directory, "bench.svg", self.draw()?)
+    }
+
+    /// Draws each route's ratio to its floor, with its range and its goal.
+    fn draw(&self) -> Result<String> {
+        let mut groups: BTreeMap<Kind, Vec<Bar>> = BTreeMap::new();
+        for row in self.tables.iter().flat_map(|table| &table.rows) {
+            if let (Some(value), Some(range)) = (row.ratio, row.ratio_range) {
+                let goal = match row.goal {
+                    Some(Goal::Ratio(goal)) => Some(goal),
+                    _ => None,
+                };
+                groups.entry(row.kind).or_default().push(Bar { value, range, goal });
+            }
+        }
+        let groups: Vec<_> = groups.into_iter().map(|(kind, bars)| (kind.name(), bars)).collect();
+        let series: Vec<_> = self.tables.iter().map(|table| format!("{} connections", table.connections)).collect();
+        plot::draw_bars("Requests per second, relative to the floor of each route", &series, &groups)
     }
 
     fn writer_text(&self) -> String {
-        if self.drains.is_empty() {
+        let drains = || self.tables.iter().flat_map(|table| &table.drains);
+        let during_rush: Vec<f64> = drains().map(|drain| drain.orders_per_second).collect();
+        if during_rush.is_empty() {
             return "order writer: not measured".to_owned();
         }
-        let during_rush: Vec<f64> = self.drains.iter().map(|drain| drain.orders_per_second).collect();
-        let waiting = self.drains.iter().map(|drain| drain.queued).max().unwrap_or_default();
+        let waiting = drains().map(|drain| drain.queued).max().unwrap_or_default();
         let after_pause: Vec<f64> =
             self.drains_after_pause.iter().filter_map(|drain| drain.drained_per_second).collect();
         let after_pause = if after_pause.is_empty() {
@@ -195,63 +197,86 @@ impl Report {
                 self.writer_goal
             )
         };
+        let costs: Vec<f64> = self.tables.iter().filter_map(|table| table.row(Kind::Reserve)?.writer_us).collect();
+        let cost = if costs.is_empty() { String::new() } else { format!("; {:.0} µs an order", median(&costs)) };
         format!(
-            "order writer  {after_pause}\n              {} orders/s from the first reservation to the empty queue; \
+            "order writer  {after_pause}\n              {} orders/s from the first reservation to the empty queue{cost}; \
              {waiting} orders or fewer waited when the last was answered",
             median_and_range(&during_rush, 0)
         )
     }
 }
 
-fn goal_cell(goal: Option<String>, reached: bool) -> Cell {
-    let Some(goal) = goal else { return Cell::new("") };
+fn goal_cell((goal, reached): (String, bool)) -> Cell {
     let (label, color) = if reached { ("ok", Color::Green) } else { ("below", Color::Yellow) };
     table::number_cell(format!("{goal} {label}")).fg(color)
 }
 
-fn latency_quantile_ms(series: &Series, quantile: f64) -> f64 {
-    series.latency.as_ref().map_or(0.0, |latency| meter::micros_to_ms(latency.value_at_quantile(quantile)))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
-
     use super::*;
 
-    fn measurement(responses: u64, unexpected: &[(&str, u64)]) -> Measurement {
-        Measurement {
-            succeeded: responses,
-            elapsed: Duration::from_secs(1),
-            latency: meter::histogram().unwrap(),
-            unexpected: unexpected.iter().map(|(what, count)| ((*what).to_owned(), *count)).collect(),
-            bodies: Vec::new(),
-            generator_cpu: 0.5,
-            started_at: Instant::now(),
+    fn row(kind: Kind, per_second: f64, ratio: Option<f64>) -> Row {
+        Row {
+            kind,
+            per_second,
+            range: (per_second, per_second),
+            p50_ms: 1.0,
+            p99_ms: 6.0,
+            ratio,
+            ratio_range: ratio.map(|ratio| (ratio, ratio)),
+            goal: kind.goal(64, false),
+            engine_us: None,
+            redis_us: None,
+            writer_us: None,
+            own_load: 0.1,
         }
     }
 
+    fn report(rows: Vec<Row>) -> Report {
+        Report { tables: vec![Table { connections: 64, rows, drains: Vec::new() }], ..Report::default() }
+    }
+
     #[test]
-    fn the_median_ignores_an_outlier_and_the_range_shows_it() {
-        let mut results = Results::default();
-        for rate in [100, 90, 5] {
-            results.add(MeasurementKind::Reserve, measurement(rate, &[]));
-            results.add_ratio(MeasurementKind::Reserve, rate as f64 / 100.0);
+    fn every_kind_of_goal_is_judged() {
+        for (row, reached) in [
+            (row(Kind::Reserve, 1.0, Some(0.70)), true),
+            (row(Kind::Reserve, 1.0, Some(0.69)), false),
+            (row(Kind::Checkout, 1_500.0, None), true),
+            (row(Kind::Checkout, 1_499.0, None), false),
+            (Row { p99_ms: 101.0, ..row(Kind::Checkout, 1_500.0, None) }, false),
+            (row(Kind::StatusHalf, 1.0, None), false),
+            (Row { p99_ms: 5.0, ..row(Kind::StatusHalf, 1.0, None) }, true),
+        ] {
+            assert_eq!(row.judge().unwrap().1, reached, "{row:?}");
         }
-        let report = results.into_report();
-        assert_eq!(report.rows[0].per_second.round(), 90.0);
-        assert_eq!(report.rows[0].range, (5.0, 100.0));
-        assert_eq!(report.rows[0].ratio, Some(0.9));
-        assert_eq!(report.exit_code(), 0);
-        assert_eq!(median(&[1.0, 3.0]), 2.0);
+        assert_eq!(row(Kind::MyOrders, 1.0, Some(0.5)).judge(), None);
+    }
+
+    #[test]
+    fn a_baseline_shows_new_to_old() {
+        let old = report(vec![row(Kind::Reserve, 4_000.0, Some(0.5))]);
+        let new = report(vec![row(Kind::Reserve, 5_000.0, Some(0.7)), row(Kind::Status, 9_000.0, Some(0.9))]);
+        let text = new.text(Some(&old));
+        assert!(text.contains("1.25") && text.contains("1.40"), "{text}");
+        assert!(!new.text(None).contains("new/old"));
+    }
+
+    #[test]
+    fn the_json_can_be_read_again_and_the_picture_has_every_ratio() {
+        let report = report(vec![row(Kind::Reserve, 4_000.0, Some(0.5)), row(Kind::Hello, 20_000.0, None)]);
+        let read: Report = serde_json::from_slice(&serde_json::to_vec(&report).unwrap()).unwrap();
+        assert_eq!(read.text(None), report.text(None));
+        let svg = report.draw().unwrap();
+        assert!(svg.contains("reserve") && !svg.contains("hello"), "{svg}");
     }
 
     #[test]
     fn one_unexpected_response_fails_the_run() {
-        let mut results = Results::default();
-        results.add(MeasurementKind::Gate, measurement(1000, &[("500 instead of 200", 1)]));
-        let report = results.into_report();
+        let mut report = report(vec![row(Kind::Gate, 1.0, None)]);
+        assert_eq!(report.exit_code(), 0);
+        report.unexpected.insert("gate.json: 500 instead of 200".to_owned(), 1);
         assert_eq!(report.exit_code(), 1);
-        assert!(report.text().contains("UNEXPECTED 1 × gate.json: 500 instead of 200"), "{}", report.text());
+        assert!(report.text(None).contains("UNEXPECTED 1 × gate.json: 500 instead of 200"), "{}", report.text(None));
     }
 }

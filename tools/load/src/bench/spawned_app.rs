@@ -1,4 +1,7 @@
-//! An app that the benchmark builds, starts with fresh data, and stops at the end.
+//! An app and the floors beside it that the benchmark builds, starts with fresh data, and stops at the end.
+
+use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Result;
 use dev::app::{App, Settings};
@@ -7,27 +10,51 @@ use dev::test_stack::TestStack;
 use dev::{build, ports, root};
 use nix::sys::signal::Signal;
 
-use crate::target::TargetOptions;
+use super::options::Options;
 
-/// A running app. Dropping it stops the app.
+/// The manifest of the floors, relative to the project's directory.
+const FLOORS_MANIFEST: &str = "tools/floors/spin.toml";
+
+/// A running app, and the floors on the same engine with the same Redis. Dropping it stops both.
 pub struct SpawnedApp {
+    floors: App,
     app: TestStack,
 }
 
+/// Processor time used so far.
+#[derive(Debug, Clone, Copy)]
+pub struct CpuTimes {
+    /// The engine's process that serves HTTP.
+    pub engine: Duration,
+    /// The engine's process that runs the order writer.
+    pub writer: Duration,
+    pub redis: Duration,
+}
+
 impl SpawnedApp {
-    /// Starts the app; with `build`, builds what is missing first.
+    /// Starts both; with `build`, builds what is missing first.
     pub fn start(build: bool) -> Result<Self> {
         if build {
-            build::all(&root::find()?, &Engine::discover(None)?)?;
+            let root = root::find()?;
+            build::all(&root, &Engine::discover(None)?)?;
+            build::functions(&root, Path::new(FLOORS_MANIFEST))?;
         }
         // The setting that `scripts/up` and the deployment kits use.
         let mut app = TestStack::start_with(&["--appendfsync", "everysec"], |_| {})?;
         app.wait_until_ready()?;
-        Ok(Self { app })
+        let floors = App::start(Settings {
+            manifest: FLOORS_MANIFEST.into(),
+            listen: ([127, 0, 0, 1], ports::pick_unused()?).into(),
+            directory: app.temp_dir.path().join("floors"),
+            ..app.app.settings().clone()
+        })?;
+        Ok(Self { floors, app })
     }
 
-    /// Sets the URL and the secrets of this app in `target`.
-    pub fn configure(&self, target: &mut TargetOptions) {
+    /// Sets the URLs and the secrets of this app in `options`.
+    pub fn configure(&self, options: &mut Options) {
+        options.floors = Some(self.floors.url().to_owned());
+        let target = &mut options.target;
         let variables = &self.app.app.settings().variables;
         let get = |name| Some(variables.get(name).to_owned());
         target.url = Some(self.app.app.url().to_owned());
@@ -36,6 +63,22 @@ impl SpawnedApp {
         target.jwt_key = get("jwt_key");
         target.jwt_issuer = get("jwt_issuer");
         target.jwt_audience = get("jwt_audience");
+        target.webhook_secret = get("webhook_secrets");
+    }
+
+    /// Processor time of the app, or of the `floors`, and of Redis; `None` where the system does not show it.
+    pub fn cpu_times(&self, floors: bool) -> Option<CpuTimes> {
+        let engine = if floors { &self.floors } else { &self.app.app };
+        Some(CpuTimes {
+            engine: engine.cpu_time("http")?,
+            writer: self.app.app.cpu_time("redis")?,
+            redis: self.app.redis.cpu_time().ok()?,
+        })
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Engine {
+        &self.app.app.settings().engine
     }
 
     /// Stops (`true`) or continues (`false`) the order writer's process. While it is stopped, the queue grows.

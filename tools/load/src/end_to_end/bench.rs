@@ -12,28 +12,46 @@ struct Cli {
     options: Options,
 }
 
-async fn run_bench(fault: Fault) -> Report {
+async fn run_bench(fault: Fault, connections: &str, with_floors: bool) -> Report {
     let url = fake_app::start(fault).await;
+    let floors = if with_floors { format!("--floors {url}") } else { String::new() };
     let line = format!(
-        "bench --admin-token a --env-file /dev/null --url {url} --seconds 0.2 --rounds 2 --reserves 60 --connections 4"
+        "bench --admin-token a --env-file /dev/null --url {url} {floors} --seconds 0.1 --rounds 2 --reserves 60 \
+         --connections {connections}"
     );
-    bench::run(Cli::parse_from(line.split_whitespace()).options, None).await.unwrap()
+    let mut options = Cli::parse_from(line.split_whitespace()).options;
+    options.target.webhook_secret = Some("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".to_owned());
+    bench::run(options, None).await.unwrap()
 }
 
 #[tokio::test]
-async fn every_measurement_is_there_with_its_ratio() {
-    let report = run_bench(Fault::None).await;
-    assert_eq!(report.exit_code(), 0, "{}", report.text());
-    assert_eq!(report.rows.len(), 7, "{}", report.text());
-    assert!(report.rows.iter().all(|row| row.per_second > 0.0), "{}", report.text());
-    assert!(report.rows[1..].iter().all(|row| row.ratio.is_some_and(|ratio| ratio > 0.0)), "{}", report.text());
-    assert_eq!(report.drains.len(), 2);
+async fn every_route_is_there_with_the_ratio_to_its_floor() {
+    let report = run_bench(Fault::None, "2 4", true).await;
+    let text = report.text(None);
+    assert_eq!(report.exit_code(), 0, "{text}");
+    assert_eq!(report.tables.iter().map(|table| table.connections).collect::<Vec<_>>(), [2, 4]);
+    for table in &report.tables {
+        assert_eq!(table.rows.len(), 18, "{text}");
+        for row in &table.rows {
+            assert!(row.per_second > 0.0, "{text}");
+            assert_eq!(row.ratio.is_some_and(|ratio| ratio > 0.0), row.kind.floor().is_some(), "{text}");
+        }
+        assert_eq!(table.drains.len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn without_floors_there_are_rates_and_no_ratios() {
+    let report = run_bench(Fault::None, "4", false).await;
+    assert_eq!(report.exit_code(), 0, "{}", report.text(None));
+    assert_eq!(report.tables[0].rows.len(), 13, "{}", report.text(None));
+    assert!(report.tables[0].rows.iter().all(|row| row.ratio.is_none()), "{}", report.text(None));
 }
 
 #[tokio::test]
 async fn a_benchmark_with_errors_fails() {
-    let report = run_bench(Fault::InfoFails).await;
-    assert_eq!(report.exit_code(), 1, "{}", report.text());
+    let report = run_bench(Fault::InfoFails, "4", true).await;
+    assert_eq!(report.exit_code(), 1, "{}", report.text(None));
     let unexpected = report.unexpected.keys().next().unwrap();
     assert!(unexpected.starts_with("activity info: 500 instead of 200"), "{unexpected}");
 }

@@ -80,7 +80,8 @@ pub async fn add_orders(redis_url: &str, opened: &OpenActivity, orders: usize, b
         .await
 }
 
-fn random_ulid() -> Ulid {
+/// A ULID of now.
+pub fn random_ulid() -> Ulid {
     let now = time::OffsetDateTime::now_utc().unix_timestamp_nanos() / 1_000_000;
     Ulid::from_parts(u64::try_from(now).unwrap_or_default(), fastrand::u128(..))
 }

@@ -1,0 +1,117 @@
+//! What is measured: the floors, and each route with its floor and its goal.
+
+use serde::{Deserialize, Serialize};
+
+/// A floor or a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Floor: answers.
+    Hello,
+    /// Floor: reads the body of a reservation and answers.
+    Body,
+    /// Floor: reads the body, and sends one `PING` to Redis.
+    Ping,
+    /// `Ping` with the script of a reservation that is refused as sold out in place of `PING`.
+    ScriptSoldOut,
+    /// `Ping` with the script of a reservation that is accepted in place of `PING`; the order writer takes the orders.
+    ScriptReserve,
+    Activity,
+    Gate,
+    Ticket,
+    /// A reservation that is accepted.
+    Reserve,
+    /// Accepted reservations at half of the rate that `Reserve` reached.
+    ReserveHalf,
+    /// A reservation with a ticket that has made its order.
+    ReserveAgain,
+    /// A reservation that is refused as sold out, from the instance's memory.
+    SoldOut,
+    /// Order status, with the ticket.
+    Status,
+    /// `Status` at half of the rate that it reached.
+    StatusHalf,
+    MyOrders,
+    Checkout,
+    /// A payment callback, with a signature.
+    Callback,
+    Cancel,
+}
+
+/// What docs/performance.md asks of a route.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Goal {
+    /// At least this ratio to the floor.
+    Ratio(f64),
+    /// At least so many requests per second, 99 % of them answered within so many milliseconds.
+    Rate { per_second: f64, p99_ms: f64 },
+    /// The 99th percentile is at most so many times the median.
+    Tail(f64),
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hello => "floor: hello world",
+            Self::Body => "floor: body",
+            Self::Ping => "floor: body, PING",
+            Self::ScriptSoldOut => "floor: script, sold out",
+            Self::ScriptReserve => "floor: script, reserve",
+            Self::Activity => "activity info",
+            Self::Gate => "gate.json",
+            Self::Ticket => "ticket",
+            Self::Reserve => "reserve",
+            Self::ReserveHalf => "reserve, half load",
+            Self::ReserveAgain => "reserve, again",
+            Self::SoldOut => "reserve, sold out",
+            Self::Status => "order status",
+            Self::StatusHalf => "order status, half load",
+            Self::MyOrders => "my orders",
+            Self::Checkout => "checkout",
+            Self::Callback => "payment callback",
+            Self::Cancel => "cancel",
+        }
+    }
+
+    /// Path in tools/floors; `None` for a route of the app.
+    pub fn floor_path(self) -> Option<&'static str> {
+        match self {
+            Self::Hello => Some("/hello"),
+            Self::Body => Some("/body"),
+            Self::Ping => Some("/ping"),
+            Self::ScriptSoldOut | Self::ScriptReserve => Some("/script"),
+            _ => None,
+        }
+    }
+
+    /// The floor that it is compared with.
+    pub fn floor(self) -> Option<Self> {
+        match self {
+            Self::Hello | Self::Body | Self::Ping | Self::ReserveHalf | Self::StatusHalf => None,
+            Self::Activity | Self::Gate => Some(Self::Hello),
+            Self::SoldOut => Some(Self::Body),
+            _ => Some(Self::Ping),
+        }
+    }
+
+    /// Whether the order writer has to write its orders.
+    pub fn makes_orders(self) -> bool {
+        matches!(self, Self::ScriptReserve | Self::Reserve | Self::ReserveHalf)
+    }
+
+    /// The goal at `connections`, on a PostgreSQL ledger or on SQLite.
+    pub fn goal(self, connections: u16, on_postgres: bool) -> Option<Goal> {
+        let (per_second, p99_ms) = if on_postgres { (1_000.0, 150.0) } else { (1_500.0, 100.0) };
+        match self {
+            Self::Activity | Self::Gate => Some(Goal::Ratio(1.0)),
+            Self::Ticket => Some(Goal::Ratio(0.6)),
+            Self::Reserve => Some(Goal::Ratio(0.7)),
+            Self::ReserveAgain => Some(Goal::Ratio(0.85)),
+            Self::SoldOut | Self::Status => Some(Goal::Ratio(0.95)),
+            Self::ReserveHalf | Self::StatusHalf => Some(Goal::Tail(5.0)),
+            Self::Checkout | Self::Callback if connections == 64 => Some(Goal::Rate { per_second, p99_ms }),
+            _ => None,
+        }
+    }
+}
