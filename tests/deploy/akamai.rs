@@ -51,7 +51,7 @@ async fn orders_are_paid_with_only_http_postgresql_and_a_sweeper() {
     let (last, paying) = orders.split_last().expect("orders");
     join_all(paying.iter().map(async |(buyer, order_no)| {
         app.wait_for_status(order_no, &buyer.ticket, "pending_payment").await;
-        app.pay(order_no, &buyer.jwt).await;
+        app.pay_by_callback(order_no, &buyer.jwt).await;
         app.wait_for_status(order_no, &buyer.ticket, "paid").await;
     }))
     .await;

@@ -39,7 +39,7 @@ async fn an_order_is_paid_behind_nginx_and_a_forged_address_changes_no_limit() {
     let activity = app.create_activity(json!({"skus": single_sku(5)})).await;
     let buyer = app.create_buyer(&activity, "ada").await;
     let order_no = app.place_order(&activity, &buyer).await;
-    app.pay(&order_no, &buyer.jwt).await;
+    app.pay_by_callback(&order_no, &buyer.jwt).await;
     app.wait_for_status(&order_no, &buyer.ticket, "paid").await;
     assert_eq!(app.settle_and_count(&activity).await, [4, 0, 1]);
 

@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use support::TestApp;
 
+use crate::systemd_units::production_manifest;
+
 /// The part of `SpinApp` (`core.spinkube.dev/v1alpha1`) that the kit uses. An unknown field is taken for a typo.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -114,7 +116,7 @@ fn parse<T: DeserializeOwned>(document: &Value) -> T {
 #[test]
 fn both_apps_have_only_known_fields_and_run_the_components_of_the_manifest() {
     let root = root::find().expect("the project");
-    let manifest = Manifest::read(&root).expect("a manifest");
+    let manifest = Manifest::read_file(&production_manifest(&root)).expect("a manifest");
     let [http, writer, _] = documents();
     let (http, writer): (SpinApp, SpinApp) = (parse(&http), parse(&writer));
     for app in [&http, &writer] {
@@ -143,7 +145,7 @@ fn both_apps_have_only_known_fields_and_run_the_components_of_the_manifest() {
 
 #[test]
 fn both_apps_get_every_variable_from_the_secret_and_require_those_without_a_default() {
-    let declared: toml::Table = fs::read_to_string(root::find().expect("the project").join("spin.toml"))
+    let declared: toml::Table = fs::read_to_string(production_manifest(&root::find().expect("the project")))
         .expect("a manifest")
         .parse()
         .expect("TOML");

@@ -57,9 +57,36 @@ fn selected_components(unit: &str) -> Vec<String> {
     exec_start(unit).windows(2).filter(|pair| pair[0] == "-c").map(|pair| pair[1].clone()).collect()
 }
 
+/// Generates the manifest without the sandbox, and returns its path.
+pub fn production_manifest(root: &Path) -> PathBuf {
+    let status = Command::new(root.join("deploy/production-manifest")).status().expect("the script");
+    assert!(status.success(), "{status}");
+    root.join("spin.production.toml")
+}
+
+#[test]
+fn the_production_manifest_differs_only_by_the_sandbox() {
+    let read = |path: PathBuf| fs::read_to_string(path).expect("a manifest").parse::<toml::Table>().expect("TOML");
+    let (production, mut full) = (read(production_manifest(&project())), read(project().join("spin.toml")));
+    let components = full["component"].as_table_mut().expect("components");
+    assert!(components.remove("sandbox").is_some());
+    for (_, component) in components.iter_mut() {
+        if let Some(variables) = component.get_mut("variables").and_then(toml::Value::as_table_mut) {
+            variables.remove("sandbox");
+        }
+        if let Some(hosts) = component.get_mut("allowed_outbound_hosts").and_then(toml::Value::as_array_mut) {
+            hosts.retain(|host| host.as_str() != Some("http://sandbox.spin.internal"));
+        }
+    }
+    full["variables"].as_table_mut().expect("variables").remove("sandbox");
+    let triggers = full["trigger"]["http"].as_array_mut().expect("triggers");
+    triggers.retain(|trigger| trigger["component"].as_str() != Some("sandbox"));
+    assert_eq!(production, full);
+}
+
 #[test]
 fn the_units_start_every_component_of_the_manifest_once() {
-    let manifest = Manifest::read(&project()).expect("a manifest");
+    let manifest = Manifest::read_file(&production_manifest(&project())).expect("a manifest");
     assert_eq!(selected_components("stampede.service"), manifest.components_for("http"));
     assert_eq!(selected_components("stampede-writer.service"), manifest.components_for("redis"));
 }
@@ -98,7 +125,7 @@ fn the_units_have_the_required_settings_and_allow_twice_the_connections_of_nginx
 
 #[test]
 fn the_example_environment_lists_every_variable_with_its_default() {
-    let text = fs::read_to_string(project().join("spin.toml")).expect("a manifest");
+    let text = fs::read_to_string(production_manifest(&project())).expect("a manifest");
     // `Manifest` does not have the variables: read the table's keys and defaults from the text.
     let declared: BTreeMap<String, String> = text
         .lines()

@@ -41,7 +41,7 @@ async fn request_route(app: &TestApp, activity_id: &str, order_no: &str, buyer: 
         "refund" => app.refund(order_no, &buyer.jwt).await,
         "orders" => app.http.get("/api/orders", &buyer.jwt).await,
         "webhook" => app.send_callback("evt_silent", &TestApp::callback_body("payment.failed", order_no, "none")).await,
-        "ready" => app.http.get("/readyz", "").await,
+        "ready" => app.http.get("/readyz", app.variables.get("metrics_token")).await,
         "sales" => app.call_admin(Method::GET, "/activities", &Value::Null).await,
         "dead letters" => app.call_admin(Method::GET, "/dead-letters", &Value::Null).await,
         "sweep" => app.http.post("/api/tasks/sweep", app.variables.get("cron_token"), &Value::Null).await,
@@ -77,7 +77,7 @@ async fn routes_that_need_a_frozen_ledger_return_503_in_time_and_recover() {
     // Routes without the ledger still work, and the order stays in Redis until the ledger is back.
     let queued_order = app.reserve(&activity, &second_buyer, "a", 1).await.is(202).text("order_no");
     app.http.get("/healthz", "").await.is(200);
-    app.http.get("/metrics", "").await.is(200);
+    app.http.get("/metrics", app.variables.get("metrics_token")).await.is(200);
 
     postgres.resume();
     for route in LEDGER_ROUTES {

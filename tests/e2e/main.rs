@@ -7,6 +7,7 @@
 
 mod activity_lifecycle;
 mod admission;
+mod attacks;
 mod bad_input;
 mod checkout;
 mod crash;

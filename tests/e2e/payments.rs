@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use dev::variables::Variables;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
@@ -183,7 +184,7 @@ async fn a_refunded_unit_is_not_restocked_if_the_activity_says_so() {
 
 #[tokio::test]
 async fn a_stripe_callback_without_a_valid_signature_is_refused() {
-    let app = TestApp::shared();
+    let app = TestApp::with_variables(use_stripe);
     let path = "/api/payments/stripe";
     app.http.post(path, "", &json!({"type": "checkout.session.completed"})).await.is_problem(401, "signature_invalid");
     let now = OffsetDateTime::now_utc().unix_timestamp();
@@ -193,6 +194,13 @@ async fn a_stripe_callback_without_a_valid_signature_is_refused() {
             app.http.send_with_headers(reqwest::Method::POST, path, &headers, "{}").await.expect("an answer");
         response.is_problem(401, "signature_invalid");
     }
+}
+
+/// Replaces the sandbox by Stripe.
+pub fn use_stripe(variables: &mut Variables) {
+    variables.set("sandbox", "off");
+    variables.set("payment_provider", "stripe");
+    variables.set("stripe_api_key", "sk_test");
 }
 
 /// Starts a server that answers every request with a byte of the body twice a second, without an end, and returns its
@@ -218,14 +226,14 @@ fn start_endless_provider() -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_provider_whose_answer_never_ends_does_not_hold_a_sweep() {
     let app = TestApp::with_variables(|variables| {
-        variables.set("payment_provider", "stripe");
+        use_stripe(variables);
         variables.set("stripe_api", start_endless_provider());
-        variables.set("stripe_api_key", "sk_test");
     });
     let activity = app.create_activity(json!({})).await;
     let buyer = app.create_buyer(&activity, "ada").await;
     let order_no = app.place_order(&activity, &buyer).await;
-    app.send_callback("paid", &TestApp::callback_body("payment.succeeded", &order_no, "")).await.is(204);
+    app.wait_for_status(&order_no, &buyer.jwt, "pending_payment").await;
+    app.send_stripe_payment(&order_no).await.is(204);
     app.wait_for_status(&order_no, &buyer.jwt, "paid").await;
     app.refund(&order_no, &buyer.jwt).await.is(202);
     let sweep = tokio::time::timeout(Duration::from_secs(40), app.sweep());

@@ -79,7 +79,7 @@ async fn request_route(app: &TestApp, fixture: &Fixture, route: &str) -> Respons
         "sweep" => app.http.post("/api/tasks/sweep", app.variables.get("cron_token"), &Value::Null).await,
         "stats" => app.call_admin(Method::GET, &format!("/activities/{}/stats", activity.id), &Value::Null).await,
         "audit" => app.call_admin(Method::GET, &format!("/activities/{}/audit", activity.id), &Value::Null).await,
-        "ready" => app.http.get("/readyz", "").await,
+        "ready" => app.http.get("/readyz", app.variables.get("metrics_token")).await,
         other => panic!("no route {other}"),
     };
     let elapsed = start.elapsed();
@@ -140,7 +140,7 @@ async fn an_unreachable_redis_is_reported_and_recovered_from() {
         proxy.disable();
         assert_unavailable(&app, &fixture, &REDIS_ROUTES).await;
         // The metrics still report the ledger's figures.
-        let metrics = app.http.get("/metrics", "").await.is(200);
+        let metrics = app.http.get("/metrics", app.variables.get("metrics_token")).await.is(200);
         for line in
             ["stampede_store_up{store=\"redis\"} 0", "stampede_store_up{store=\"ledger\"} 1", "stampede_refunds_open "]
         {

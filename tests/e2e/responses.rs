@@ -17,7 +17,7 @@ async fn pages_and_operator_routes_send_a_length_and_a_request_id() {
     // The test client checks these headers on every response; here it requests the routes that no other test does.
     let app = TestApp::shared();
     for path in ["/", "/healthz", "/readyz", "/metrics", "/api/activities", "/robots.txt"] {
-        app.http.get(path, "").await.is(200);
+        app.http.get(path, app.variables.get("metrics_token")).await.is(200);
     }
     app.http.get("/no-such-page.html", "").await.is(404);
 }
@@ -37,7 +37,7 @@ async fn head_returns_the_headers_of_get_without_its_body() {
     let app = TestApp::shared();
     let activity = app.create_activity(json!({})).await;
     for path in ["/healthz".to_owned(), "/metrics".to_owned(), format!("/api/activities/{}", activity.id)] {
-        let head = app.http.send(Method::HEAD, &path, "", &Value::Null).await.is(200);
+        let head = app.http.send(Method::HEAD, &path, app.variables.get("metrics_token"), &Value::Null).await.is(200);
         assert_eq!((head.body.as_str(), head.header("content-length") == "0"), ("", false), "{path}: {head:?}");
     }
     let refused = app.http.post("/healthz", "", &Value::Null).await;
@@ -47,7 +47,7 @@ async fn head_returns_the_headers_of_get_without_its_body() {
 #[tokio::test]
 async fn readiness_names_every_store() {
     let app = TestApp::shared();
-    let ready = app.http.get("/readyz", "").await.is(200);
+    let ready = app.http.get("/readyz", app.variables.get("metrics_token")).await.is(200);
     for store in ["redis", "ledger", "key_value"] {
         assert!(ready.body.contains(store), "{ready:?}");
     }
@@ -59,7 +59,7 @@ async fn the_metrics_count_an_activity() {
     let activity = app.create_activity(json!({})).await;
     let buyer = app.create_buyer(&activity, "ada").await;
     app.place_order(&activity, &buyer).await;
-    let metrics = app.http.get("/metrics", "").await.is(200);
+    let metrics = app.http.get("/metrics", app.variables.get("metrics_token")).await.is(200);
     assert!(metrics.header("content-type").starts_with("text/plain"), "{metrics:?}");
     let sample_value = |metrics: &Response, name: &str| {
         let labels = format!("{name}{{activity=\"{}\"", activity.id);
@@ -70,7 +70,7 @@ async fn the_metrics_count_an_activity() {
     assert_eq!(sample_value(&metrics, "stampede_units_held").as_deref(), Some("1"), "{}", metrics.body);
     // The audit figures are refreshed from time to time.
     eventually("an audit in the metrics", async || {
-        let metrics = app.http.get("/metrics", "").await.is(200);
+        let metrics = app.http.get("/metrics", app.variables.get("metrics_token")).await.is(200);
         let audit = ["stampede_audit_ok", "stampede_drift"].map(|name| sample_value(&metrics, name));
         if audit == [Some("1".to_owned()), Some("0".to_owned())] { Ok(()) } else { Err(format!("{audit:?}")) }
     })

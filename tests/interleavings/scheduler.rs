@@ -16,7 +16,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use domain::{money::Money, order::Order, time::Millis};
+use domain::{money::Money, order::Order, time::Millis, webhook::PaymentProvider};
 use futures::future::LocalBoxFuture;
 use workflows::{
     Redis, Sql, StoreError,
@@ -161,6 +161,10 @@ impl Sql for Ports {
 }
 
 impl Provider for Ports {
+    fn name(&self) -> PaymentProvider {
+        PaymentProvider::Stripe
+    }
+
     async fn open_session(&self, order: &Order, session_number: i64) -> Result<OpenedSession, ProviderError> {
         let call = ProviderCall::Open { order_no: order.order_no.to_string(), session_number };
         let session = self.ask_provider(call).await?;

@@ -16,7 +16,7 @@ from app import eventually, send, variable
 from contract import Contract, load
 from standardwebhooks.webhooks import Webhook
 
-ADMIN, CRON = variable("ADMIN_TOKEN"), variable("CRON_TOKEN")
+ADMIN, CRON, METRICS = variable("ADMIN_TOKEN"), variable("CRON_TOKEN"), variable("METRICS_TOKEN")
 ULIDS = [f"01JZ8Q4M7T3V9X2C5B6N0K1R8{last}" for last in "0123456789"]
 
 
@@ -360,7 +360,7 @@ def payment_callbacks(caller):
     stripe = lambda value, expect: caller.call(
         "POST", "/api/payments/stripe", body, headers={"stripe-signature": value}, expect=expect)
     stripe(f"t={at},v1={signature}", 204)
-    stripe(f"t={at},v1=00", "401 signature_invalid")
+    stripe(f"t={at},v1=00", "404 not_found")
 
 
 def bans_and_strikes(caller):
@@ -409,8 +409,10 @@ def state_changes(caller):
 
 def probes(caller):
     """Reads the health and metrics routes."""
-    for path in ["/healthz", "/readyz", "/metrics"]:
+    for path in ["/healthz", "/readyz"]:
         caller.call("GET", path)
+    caller.call("GET", "/metrics", expect="401 unauthenticated")
+    caller.call("GET", "/metrics", token=METRICS)
 
 
 def methods_not_allowed(caller):

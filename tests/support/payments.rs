@@ -1,6 +1,8 @@
 //! Payments: through the sandbox's payment page, and with provider callbacks that the test signs.
 
+use hmac::{Hmac, Mac};
 use serde_json::{Value, json};
+use sha2::Sha256;
 use standardwebhooks::Webhook;
 use time::OffsetDateTime;
 
@@ -33,6 +35,13 @@ impl TestApp {
         assert!(response.status < 300, "{response:?}");
     }
 
+    /// Opens a payment session for an order of one unit and pays it without the sandbox's page, which production lacks.
+    pub async fn pay_by_callback(&self, order_no: &str, jwt: &str) {
+        let session = self.open_session(order_no, jwt).await;
+        let body = Self::callback_body("payment.succeeded", order_no, &session);
+        self.send_callback(&format!("evt-{order_no}"), &body).await.is(204);
+    }
+
     /// The body of a provider's callback about an order of one unit (1000 minor units, EUR).
     pub fn callback_body(event_type: &str, order_no: &str, session: &str) -> Value {
         let payment = format!("pay_{order_no}");
@@ -48,6 +57,21 @@ impl TestApp {
         let secret = secrets.split(' ').next().unwrap_or_default();
         self.send_callback_with_signature(id, now, &sign_webhook(secret, id, now, &body.to_string()), &body.to_string())
             .await
+    }
+
+    /// Sends Stripe's signed event that an order of one unit (1000 minor units, EUR) was paid.
+    pub async fn send_stripe_payment(&self, order_no: &str) -> Response {
+        let session = json!({"id": "cs_1", "client_reference_id": order_no, "payment_intent": "pi_1",
+            "payment_status": "paid", "amount_total": 1000, "currency": "eur", "status": "complete"});
+        let event = json!({"id": "evt_1", "type": "checkout.session.completed", "data": {"object": session}});
+        let now = OffsetDateTime::now_utc().unix_timestamp();
+        let mut mac = Hmac::<Sha256>::new_from_slice(self.variables.get("stripe_secret").as_bytes()).expect("a key");
+        mac.update(format!("{now}.{event}").as_bytes());
+        let signature = format!("t={now},v1={}", hex::encode(mac.finalize().into_bytes()));
+        let headers = [("stripe-signature", signature)];
+        let sent =
+            self.http.send_with_headers(reqwest::Method::POST, "/api/payments/stripe", &headers, event.to_string());
+        sent.await.expect("an answer")
     }
 
     /// Sends a callback with any timestamp and signature.

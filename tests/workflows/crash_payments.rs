@@ -2,7 +2,10 @@
 //!
 //! These calls are crash points in the same sequence as the calls to the stores.
 
-use domain::order::{Order, OrderStatus};
+use domain::{
+    order::{Order, OrderStatus},
+    webhook::PaymentProvider,
+};
 use workflows::{
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
     ledger::{addresses, events::set_enabled, refunds::Refund},
@@ -41,6 +44,10 @@ async fn call_or_crash<T, A, E>(
 }
 
 impl Provider for Crashing<&FakeProvider> {
+    fn name(&self) -> PaymentProvider {
+        PaymentProvider::Stripe
+    }
+
     async fn open_session(&self, order: &Order, attempt: i64) -> Result<OpenedSession, ProviderError> {
         call_or_crash(self, self.store.open_session(order, attempt), ProviderError::new("the process is dead")).await
     }

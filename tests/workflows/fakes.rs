@@ -5,7 +5,7 @@ use std::{
     collections::BTreeMap,
 };
 
-use domain::{money::Money, order::Order};
+use domain::{money::Money, order::Order, webhook::PaymentProvider};
 use workflows::{
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
     ledger::refunds::Refund,
@@ -123,6 +123,10 @@ impl FakeProvider {
 }
 
 impl Provider for FakeProvider {
+    fn name(&self) -> PaymentProvider {
+        PaymentProvider::Stripe
+    }
+
     async fn open_session(&self, order: &Order, session_number: i64) -> Result<OpenedSession, ProviderError> {
         let order_no = order.order_no.to_string();
         let mut sessions = self.sessions.borrow_mut();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::{order::OrderStatus, problem::Code};
+use domain::{order::OrderStatus, problem::Code, webhook::PaymentProvider};
 use workflows::{
     Redis, Sql,
     hot::reserve::ReserveOutcome,
@@ -93,7 +93,17 @@ async fn an_extension_that_redis_lost_comes_back() {
         let fixture = new_fixture(ledger, 1, 1).await;
         let order_no = fixture.pending_order(1, "ada", 1).await;
         let snapshot = fixture.snapshot_redis().await;
-        commands::start_payment(&fixture.redis, &fixture.sql, &order_no, "https://pay", 1, NOW).await.unwrap();
+        commands::start_payment(
+            &fixture.redis,
+            &fixture.sql,
+            &order_no,
+            "https://pay",
+            1,
+            PaymentProvider::Stripe,
+            NOW,
+        )
+        .await
+        .unwrap();
         let extended = fixture.order_row(&order_no).await.order.pay_by;
         fixture.lose_redis_writes(&snapshot).await;
         fixture.recover().await;

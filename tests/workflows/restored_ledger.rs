@@ -7,6 +7,7 @@ use domain::{
     ids::{OrderNo, UserId},
     order::OrderStatus,
     problem::Code,
+    webhook::PaymentProvider,
 };
 use workflows::{
     Redis, Sql,
@@ -212,7 +213,9 @@ async fn orders_that_the_ledger_lost_are_backfilled_and_their_units_not_sold_aga
                 fixture.refunding_order(4, "dee").await,
                 fixture.pending_order(5, "eve", 1).await,
             ];
-            commands::start_payment(&fixture.redis, &fixture.sql, &pending, "/pay", 0, NOW).await.unwrap();
+            commands::start_payment(&fixture.redis, &fixture.sql, &pending, "/pay", 0, PaymentProvider::Stripe, NOW)
+                .await
+                .unwrap();
             fixture.cancel(&cancelled).await.unwrap();
             fixture.reserve(6, "fay", 1).await.unwrap();
             fixture.restore_older_ledger(&[&pending, &paid, &refunding, &cancelled]).await;

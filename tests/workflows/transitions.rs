@@ -1,6 +1,6 @@
 //! Tests of cancelling, expiring, paying and refunding orders, on both ledgers (C4, E3, E4, E5; I1, I5, I6).
 
-use domain::order::OrderStatus;
+use domain::{order::OrderStatus, webhook::PaymentProvider};
 use workflows::{
     Redis, StoreError,
     keys::Keys,
@@ -156,12 +156,30 @@ async fn starting_a_payment_extends_the_hold_once() {
         let fixture = new_fixture(ledger, 3, 1).await;
         let order_no = fixture.pending_order(1, "ada", 1).await;
         for _ in 0..2 {
-            let started =
-                commands::start_payment(&fixture.redis, &fixture.sql, &order_no, "/pay", 0, NOW).await.unwrap();
+            let started = commands::start_payment(
+                &fixture.redis,
+                &fixture.sql,
+                &order_no,
+                "/pay",
+                0,
+                PaymentProvider::Stripe,
+                NOW,
+            )
+            .await
+            .unwrap();
             let CommandOutcome::Done(order) = started else { panic!("{ledger}: {started:?}") };
             assert_eq!(order.pay_by, Some(NOW.plus(300_000 + 60_000)), "{ledger}");
         }
-        let late = commands::start_payment(&fixture.redis, &fixture.sql, &order_no, "/pay", 0, NOW.plus(400_000)).await;
+        let late = commands::start_payment(
+            &fixture.redis,
+            &fixture.sql,
+            &order_no,
+            "/pay",
+            0,
+            PaymentProvider::Stripe,
+            NOW.plus(400_000),
+        )
+        .await;
         assert!(matches!(late.unwrap(), CommandOutcome::Conflict(_)), "{ledger}");
     }
 }

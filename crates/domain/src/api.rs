@@ -27,8 +27,10 @@ pub struct Ready {
     /// Always `ready`.
     #[schemars(extend("const" = "ready"))]
     pub status: &'static str,
-    /// The result of each check.
-    pub checks: Checks,
+    /// The result of each check; only for a caller with the admin or metrics token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Checks")]
+    pub checks: Option<Checks>,
 }
 
 /// The instance handles requests.

@@ -134,7 +134,7 @@ pub struct Extensions {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Millis")]
     pub opens_at: Option<Millis>,
-    /// With `not_ready` from `/readyz`: the result of each check.
+    /// With `not_ready` from `/readyz`, for a caller with the admin or metrics token: the result of each check.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Checks")]
     pub checks: Option<Checks>,

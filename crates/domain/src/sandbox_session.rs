@@ -4,7 +4,7 @@
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 
-use crate::{ids::OrderNo, money::Money, secret, signer::Signer};
+use crate::{ids::OrderNo, money::Money, secret, signer::Signer, time::Millis};
 
 /// The payment that a session asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,31 +13,45 @@ pub struct SandboxSession {
     pub order_no: OrderNo,
     /// The amount to pay.
     pub money: Money,
+    /// When it can no longer be paid. It follows from the order, so that a repeated checkout gets the same session.
+    pub expires_at: Millis,
 }
 
+/// Lifetime of a session, in milliseconds: longer than any time to pay, so that late payments can be tried out.
+const LIFETIME_MS: i64 = 24 * 3_600 * 1_000;
+
 impl SandboxSession {
+    /// The session of an order.
+    #[must_use]
+    pub fn new(order_no: OrderNo, money: Money, created_at: Millis) -> Self {
+        Self { order_no, money, expires_at: created_at.plus(LIFETIME_MS) }
+    }
+
     /// Encodes and signs the session. `None` if there is no secret.
     #[must_use]
     pub fn sign(&self, ticket_secret: &str) -> Option<String> {
         let Money { amount, currency } = &self.money;
-        let body = BASE64_URL_SAFE_NO_PAD.encode(format!("{} {amount} {currency}", self.order_no));
+        let body =
+            BASE64_URL_SAFE_NO_PAD.encode(format!("{} {amount} {currency} {}", self.order_no, self.expires_at.0));
         let signature = signer(ticket_secret)?.sign(&body);
         Some(format!("{body}.{signature}"))
     }
 
-    /// Decodes a session. `None` if its signature is invalid or it is malformed.
+    /// Decodes a session. `None` if its signature is invalid, it is malformed, or it has expired.
     #[must_use]
-    pub fn verify(ticket_secret: &str, text: &str) -> Option<Self> {
+    pub fn verify(ticket_secret: &str, text: &str, now: Millis) -> Option<Self> {
         let (body, signature) = text.split_once('.')?;
         if !signer(ticket_secret)?.verify(body, signature) {
             return None;
         }
         let text = String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(body).ok()?).ok()?;
         let mut parts = text.split(' ');
-        Some(Self {
+        let session = Self {
             order_no: OrderNo::parse(parts.next()?).ok()?,
             money: Money::new(parts.next()?.parse().ok()?, parts.next()?),
-        })
+            expires_at: Millis(parts.next()?.parse().ok()?),
+        };
+        (now < session.expires_at).then_some(session)
     }
 }
 
@@ -50,12 +64,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_round_trips_and_cannot_be_forged() {
+    fn a_session_round_trips_expires_and_cannot_be_forged() {
         let order_no = OrderNo::parse("demo.01ARZ3NDEKTSV4RRFFQ69G5FAV").expect("an order number");
-        let session = SandboxSession { order_no, money: Money::new(100, "EUR") };
-        let text = session.sign("secret").expect("signed");
-        assert_eq!(SandboxSession::verify("secret", &text), Some(session));
-        assert_eq!(SandboxSession::verify("other", &text), None);
-        assert_eq!(SandboxSession::verify("secret", &format!("A{text}")), None);
+        let session = SandboxSession::new(order_no, Money::new(100, "EUR"), Millis(5));
+        let (text, end) = (session.sign("secret").expect("signed"), session.expires_at);
+        assert_eq!(SandboxSession::verify("secret", &text, Millis(5)), Some(session));
+        assert_eq!(SandboxSession::verify("secret", &text, end), None);
+        assert_eq!(SandboxSession::verify("other", &text, Millis(5)), None);
+        assert_eq!(SandboxSession::verify("secret", &format!("A{text}"), Millis(5)), None);
     }
 }

@@ -1,9 +1,13 @@
 //! Lists of secrets in a variable, and rejection of weak ones (G7).
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use subtle::ConstantTimeEq;
 
 /// Minimum length of a secret, in bytes.
 pub const MIN_BYTES: usize = 32;
+
+/// Minimum length of the key in a `whsec_` secret, in bytes (Standard Webhooks 1.0).
+pub const MIN_WEBHOOK_BYTES: usize = 24;
 
 /// Before a secret of the variable `ticket_secret` that verifies order numbers, and nothing else any more.
 const RETIRED: &str = "retired:";
@@ -38,15 +42,51 @@ pub fn fault(secrets: &str) -> Option<&'static str> {
 /// Checks length, number of distinct bytes, and placeholder words from examples. It cannot measure randomness.
 #[must_use]
 pub fn weakness(secret: &str) -> Option<&'static str> {
-    const PLACEHOLDERS: [&str; 6] = ["changeme", "change-me", "password", "secret", "example", "default"];
-    let lower = secret.to_ascii_lowercase();
-    let mut seen = [false; 256];
-    secret.bytes().for_each(|byte| seen[usize::from(byte)] = true);
     if secret.is_empty() {
         Some("is empty")
     } else if secret.len() < MIN_BYTES {
         Some("is shorter than 32 bytes")
-    } else if seen.iter().filter(|seen| **seen).count() < 8 {
+    } else {
+        guessable(secret)
+    }
+}
+
+/// Returns why the `whsec_` secrets of Standard Webhooks must not be used, or `None` if there is one and all are
+/// acceptable. `whsec_` alone is a valid encoding of an empty key, with which any client could sign.
+#[must_use]
+pub fn webhook_fault(secrets: &str) -> Option<&'static str> {
+    webhook_secrets_fault(secrets, |key| BASE64_STANDARD.decode(key).map(|key| key.len()).ok())
+}
+
+/// The same for Stripe's endpoint secrets, whose text is the key.
+#[must_use]
+pub fn stripe_fault(secrets: &str) -> Option<&'static str> {
+    webhook_secrets_fault(secrets, |key| Some(key.len()))
+}
+
+fn webhook_secrets_fault(secrets: &str, key_bytes: impl Fn(&str) -> Option<usize>) -> Option<&'static str> {
+    if secrets.trim().is_empty() {
+        return Some("is empty");
+    }
+    secrets.split_ascii_whitespace().find_map(|secret| {
+        let Some(key) = secret.strip_prefix("whsec_") else {
+            return Some("holds an entry that does not begin with whsec_");
+        };
+        match key_bytes(key) {
+            None => Some("holds an entry that is not base64 after whsec_"),
+            Some(bytes) if bytes < MIN_WEBHOOK_BYTES => Some("holds a key that is shorter than 24 bytes"),
+            Some(_) => guessable(key),
+        }
+    })
+}
+
+/// Returns why a text of sufficient length is no secret.
+fn guessable(secret: &str) -> Option<&'static str> {
+    const PLACEHOLDERS: [&str; 6] = ["changeme", "change-me", "password", "secret", "example", "default"];
+    let lower = secret.to_ascii_lowercase();
+    let mut seen = [false; 256];
+    secret.bytes().for_each(|byte| seen[usize::from(byte)] = true);
+    if seen.iter().filter(|seen| **seen).count() < 8 {
         Some("repeats fewer than 8 different bytes")
     } else if PLACEHOLDERS.iter().any(|word| lower.contains(word)) {
         Some("looks like a value from an example")
@@ -88,6 +128,20 @@ mod tests {
         for sent in ["", "secre", "secret ", "Secret", "secrets"] {
             assert!(!matches("secret", sent), "{sent:?}");
         }
+    }
+
+    #[test]
+    fn a_webhook_secret_has_24_bytes() {
+        let strong = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+        assert_eq!([webhook_fault(strong), stripe_fault(strong)], [None, None]);
+        assert_eq!(webhook_fault(&format!("{strong} {strong}")), None);
+        let repeated = format!("whsec_{}", "A".repeat(32));
+        for weak in ["", " ", "whsec_", "whsec_c2hvcnQ=", "C2FVsBQIhrscChlQIMV+b5sSYspob7oD", &repeated] {
+            let both = format!("{strong} {weak}");
+            assert!(webhook_fault(weak).is_some() && stripe_fault(weak).is_some(), "{weak:?}");
+            assert_eq!(webhook_fault(&both).is_none(), weak.trim().is_empty(), "{both:?}");
+        }
+        assert!(webhook_fault("whsec_****************************************").is_some(), "not base64");
     }
 
     #[test]

@@ -7,7 +7,12 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 
-use crate::{body, money::Money, problem::Problem, webhook::ProviderCallback};
+use crate::{
+    body,
+    money::Money,
+    problem::Problem,
+    webhook::{PaymentProvider, ProviderCallback},
+};
 
 /// The Stripe API version that requests ask for.
 pub const API_VERSION: &str = "2026-10-28.endive";
@@ -114,7 +119,8 @@ pub fn parse_event(bytes: &[u8]) -> Result<Option<ProviderCallback>, Problem> {
     // A charge keeps its id over several refunds; only a refund's own id identifies one refund attempt.
     let refund_id = if object.id.starts_with("re_") { object.id.clone() } else { String::new() };
     let session_id = if kind == "session.ended" { object.id } else { String::new() };
-    Ok(Some(ProviderCallback { id, kind: kind.to_owned(), order_no, payment_id, money, refund_id, session_id }))
+    let (kind, provider) = (kind.to_owned(), Some(PaymentProvider::Stripe));
+    Ok(Some(ProviderCallback { id, kind, order_no, payment_id, money, refund_id, session_id, provider }))
 }
 
 #[derive(Deserialize)]

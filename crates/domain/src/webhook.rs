@@ -52,6 +52,33 @@ pub fn sign_standard(secret: &str, id: &str, now: Millis, body: &[u8]) -> Option
     Webhook::new(secret).ok()?.sign(id, now.0 / 1000, body).ok()
 }
 
+/// A payment provider. An order remembers the one that opened its payment session, and only that provider's callbacks
+/// change it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PaymentProvider {
+    /// The component `sandbox`.
+    Sandbox,
+    /// Stripe.
+    Stripe,
+}
+
+impl PaymentProvider {
+    /// The name in the variable `payment_provider` and in the ledger.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sandbox => "sandbox",
+            Self::Stripe => "stripe",
+        }
+    }
+
+    /// Parses the name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Sandbox, Self::Stripe].into_iter().find(|provider| provider.as_str() == name)
+    }
+}
+
 /// A provider's callback about a payment, a refund or a session. Stripe's events are translated to this form.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProviderCallback {
@@ -69,6 +96,8 @@ pub struct ProviderCallback {
     pub refund_id: String,
     /// The provider's id of a payment session that ended unpaid; empty for every other kind.
     pub session_id: String,
+    /// The provider that signed the callback. `None` if the app asked the provider: the answer needs no signature.
+    pub provider: Option<PaymentProvider>,
 }
 
 /// Whether `header` (`Stripe-Signature`) contains a valid signature of `body` whose timestamp is within

@@ -16,7 +16,6 @@ use crate::{
     async_once::{self, AsyncOnce},
     config,
     http::{ApiError, Request, not_found},
-    log,
 };
 
 thread_local! {
@@ -51,11 +50,8 @@ pub async fn verify_token(request: &Request) -> Result<Result<Claims, TokenError
     let verifier = async_once::get_or_init(&VERIFIER, async || {
         let (algorithm, key) = (config::get("jwt_algorithm").await, config::get("jwt_key").await);
         let (issuer, audience) = (config::get("jwt_issuer").await, config::get("jwt_audience").await);
-        Verifier::new(&algorithm, &key, &issuer, &audience).map_err(|because| {
-            log::error("refusing to serve", &[("because", because.into())]);
-            Problem::new(Code::NotReady, "Sign-ins cannot be verified: the log says which variable is wrong.")
-                .retry_after(60)
-        })
+        Verifier::new(&algorithm, &key, &issuer, &audience)
+            .map_err(|because| config::misconfigured("jwt_key", &because))
     })
     .await?;
     Ok(verifier.verify(token))
@@ -105,15 +101,29 @@ pub async fn check_keys() -> Result<Rc<CheckKeys>, Problem> {
     async_once::get_or_init(&CHECK_KEYS, async || Ok(CheckKeys::new(&config::secret("ticket_secret").await?))).await
 }
 
+/// Returns whether the request carries the bearer token of one of the variables. A weak or empty one matches nothing.
+pub async fn has_token(request: &Request, names: &[&'static str]) -> bool {
+    let Some(given) = request.bearer() else { return false };
+    for name in names {
+        let expected = config::get(name).await;
+        if secret::fault(&expected).is_none() && secret::matches(&expected, given) {
+            return true;
+        }
+    }
+    false
+}
+
 /// Checks that the request carries the bearer token of the variable `name`.
 ///
 /// # Errors
 /// `unauthenticated` if it does not; `not_ready` if the variable is missing or weak.
 pub async fn require_token(request: &Request, name: &'static str) -> Result<(), ApiError> {
     let expected = config::secret(name).await?;
-    if request.bearer().is_some_and(|given| secret::matches(&expected, given)) {
-        Ok(())
-    } else {
-        Err(Problem::new(Code::Unauthenticated, format!("Send the {name} as Bearer token.")).into())
-    }
+    if request.bearer().is_some_and(|given| secret::matches(&expected, given)) { Ok(()) } else { Err(missing_token()) }
+}
+
+/// Returns the `unauthenticated` error for a request without the token that its route needs.
+#[must_use]
+pub fn missing_token() -> ApiError {
+    Problem::new(Code::Unauthenticated, "Send this route's token as Bearer token.").into()
 }

@@ -1,4 +1,7 @@
 //! Spin variables, read once per instance. A component can read only the variables that `spin.toml` grants it.
+//!
+//! A function whose variables are wrong refuses to serve. The log names the variable and the fault; the response does
+//! not, because any client can ask for it.
 
 use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
@@ -34,16 +37,33 @@ pub async fn get(name: &'static str) -> Rc<str> {
 /// # Errors
 /// `not_ready` if it is empty or weak; the variable and the weakness are logged.
 pub async fn secret(name: &'static str) -> Result<Rc<str>, Problem> {
+    checked(name, secret::fault).await
+}
+
+/// Returns the `whsec_` secrets of a variable (E2, G7): all of them must be strong.
+///
+/// # Errors
+/// Those of [`secret`].
+pub async fn webhook_secrets(name: &'static str) -> Result<Rc<str>, Problem> {
+    checked(name, secret::webhook_fault).await
+}
+
+/// Returns Stripe's endpoint secrets of a variable: all of them must be strong.
+///
+/// # Errors
+/// Those of [`secret`].
+pub async fn stripe_secrets(name: &'static str) -> Result<Rc<str>, Problem> {
+    checked(name, secret::stripe_fault).await
+}
+
+async fn checked(name: &'static str, fault: fn(&str) -> Option<&'static str>) -> Result<Rc<str>, Problem> {
     let value = get(name).await;
-    match secret::fault(&value) {
-        None => Ok(value),
-        Some(weakness) => {
-            log::error("refusing to serve", &[("variable", name.into()), ("because", weakness.into())]);
-            Err(Problem::new(
-                Code::NotReady,
-                format!("The variable {name} {weakness}. Set it to 32 random bytes or more, and start again."),
-            )
-            .retry_after(60))
-        }
-    }
+    fault(&value).map_or(Ok(value), |fault| Err(misconfigured(name, fault)))
+}
+
+/// Logs why a variable makes the function refuse to serve, and returns the refusal.
+#[must_use]
+pub fn misconfigured(variable: &str, reason: &str) -> Problem {
+    log::error("refusing to serve", &[("variable", variable.into()), ("because", reason.into())]);
+    Problem::new(Code::NotReady, "This service is not configured; its log says why.").retry_after(60)
 }

@@ -1,9 +1,13 @@
 //! Builds the payment provider from the variables.
 
-use domain::problem::{Code, Problem};
+use domain::{problem::Problem, webhook::PaymentProvider};
 use workflows::payments::provider::{AnyProvider, RetryPolicy, Sandbox, Stripe};
 
-use crate::{clock, config, http_client::SpinHttpClient, log};
+use crate::{
+    clock,
+    config::{self, misconfigured},
+    http_client::SpinHttpClient,
+};
 
 /// Returns the provider that the variable `payment_provider` names. `retry` sets Stripe's timeout and attempts.
 ///
@@ -11,14 +15,14 @@ use crate::{clock, config, http_client::SpinHttpClient, log};
 /// `not_ready` if `payment_provider` names no provider, or if it is `stripe` and `stripe_api_key` is empty; the
 /// variable is logged. The other variables are not checked.
 pub async fn from_config(retry: RetryPolicy) -> Result<AnyProvider<SpinHttpClient>, Problem> {
-    match &*config::get("payment_provider").await {
-        "sandbox" => Ok(AnyProvider::Sandbox(Sandbox {
+    match configured().await? {
+        PaymentProvider::Sandbox => Ok(AnyProvider::Sandbox(Sandbox {
             http_client: SpinHttpClient,
             base_url: "http://sandbox.spin.internal".to_owned(),
             ticket_secret: config::get("ticket_secret").await.to_string(),
             cron_token: config::get("cron_token").await.to_string(),
         })),
-        "stripe" => {
+        PaymentProvider::Stripe => {
             let key = config::get("stripe_api_key").await;
             if key.trim().is_empty() {
                 return Err(misconfigured("stripe_api_key", "is empty"));
@@ -33,11 +37,14 @@ pub async fn from_config(retry: RetryPolicy) -> Result<AnyProvider<SpinHttpClien
                 sleep: |ms| Box::pin(clock::sleep(ms)),
             }))
         }
-        _ => Err(misconfigured("payment_provider", "is neither sandbox nor stripe")),
     }
 }
 
-fn misconfigured(variable: &'static str, reason: &'static str) -> Problem {
-    log::error("refusing to serve", &[("variable", variable.into()), ("because", reason.into())]);
-    Problem::new(Code::NotReady, format!("The variable {variable} {reason}.")).retry_after(60)
+/// Returns the provider that the variable `payment_provider` names.
+///
+/// # Errors
+/// `not_ready` if it names none; the variable is logged.
+pub async fn configured() -> Result<PaymentProvider, Problem> {
+    PaymentProvider::parse(&config::get("payment_provider").await)
+        .ok_or_else(|| misconfigured("payment_provider", "is neither sandbox nor stripe"))
 }

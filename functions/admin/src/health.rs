@@ -7,8 +7,8 @@ use domain::{
     problem::{Code, Problem},
 };
 use platform::{
-    config,
-    http::{ApiError, Response},
+    auth, config,
+    http::{ApiError, Request, Response},
     key_value,
     ledger::SpinLedger,
     redis::SpinRedis,
@@ -25,8 +25,9 @@ pub fn live() -> Response {
     Response::json(200, &Live { status: "ok" })
 }
 
-/// Handles `GET /readyz`: `200` if every store works and the secrets have no fault, else `503` with the failed checks.
-pub async fn ready() -> Result<Response, ApiError> {
+/// Handles `GET /readyz`: `200` if every store works and the secrets have no fault, else `503`. Only a caller with the
+/// admin or metrics token learns the result of each check.
+pub async fn ready(request: &Request) -> Result<Response, ApiError> {
     let mut failures = Vec::new();
     let mut result_of = |name: &str, check: Result<(), String>| match check {
         Ok(()) => "ok".to_owned(),
@@ -41,11 +42,15 @@ pub async fn ready() -> Result<Response, ApiError> {
         key_value: result_of("key_value", key_value().await),
         secrets: result_of("secrets", secrets().await),
     };
+    let shows_details = auth::has_token(request, &["admin_token", "metrics_token"]).await;
+    let checks = shows_details.then_some(checks);
     if failures.is_empty() {
         return Ok(Response::json(200, &Ready { status: "ready", checks }));
     }
-    let mut problem = Problem::new(Code::NotReady, format!("{}.", failures.join("; "))).retry_after(2);
-    problem.extensions.checks = Some(checks);
+    let detail =
+        if shows_details { failures.join("; ") } else { "Not ready: ask with a token for the reason".to_owned() };
+    let mut problem = Problem::new(Code::NotReady, format!("{detail}.")).retry_after(2);
+    problem.extensions.checks = checks;
     Err(problem.into())
 }
 
@@ -94,8 +99,7 @@ async fn secrets() -> Result<(), String> {
     readiness::secrets_fault(|name| values.get(name).map(|value| &**value).unwrap_or_default()).map_or(Ok(()), Err)
 }
 
-/// Describes an error without its text, which may contain the store's internals: `/readyz` needs no token. The text is
-/// not logged here.
+/// Describes an error without its text, which may contain the store's internals. The text is not logged here.
 fn summary(error: &StoreError) -> String {
     match error {
         StoreError::RedisUnavailable(_) | StoreError::LedgerUnavailable(_) => "not reachable".to_owned(),

@@ -1,6 +1,13 @@
 //! `GET /metrics`: metrics in Prometheus' text format.
 
-use platform::{clock, http::Response, key_value::SpinKeyValue, ledger::SpinLedger, log, redis::SpinRedis};
+use platform::{
+    auth, clock,
+    http::{ApiError, Request, Response},
+    key_value::SpinKeyValue,
+    ledger::SpinLedger,
+    log,
+    redis::SpinRedis,
+};
 use workflows::{
     StoreError,
     cache::shared_value::SharedValue,
@@ -20,12 +27,17 @@ const LEDGER_STATE: SharedValue<'_> = SharedValue {
     max_wait_ms: 500,
 };
 
-/// Returns the stats of every activity with a gate, and the ledger's backlog.
-pub async fn get() -> Response {
+/// Returns the stats of every activity with a gate, and the ledger's backlog. Needs the admin or metrics token: the
+/// figures tell a competitor how a sale goes.
+pub async fn get(request: &Request) -> Result<Response, ApiError> {
+    if !auth::has_token(request, &["admin_token", "metrics_token"]).await {
+        return Err(auth::missing_token());
+    }
     let activities = available("redis", stats::all_stats(&SpinRedis).await);
     let ledger = available("ledger", ledger_state().await);
     let text = metrics::text(activities.as_deref(), ledger.as_ref(), clock::now());
-    Response::with_body(200, "text/plain; version=0.0.4; charset=utf-8", text).header("cache-control", "no-store")
+    let response = Response::with_body(200, "text/plain; version=0.0.4; charset=utf-8", text);
+    Ok(response.header("cache-control", "no-store"))
 }
 
 /// Logs an error of a store.

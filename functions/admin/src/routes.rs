@@ -38,8 +38,8 @@ async fn handle(request: &Request, endpoint: Admin, [first, second]: [&str; 2]) 
     let activity = || ActivityId::parse(first).map_err(|_| not_found("There is no such sale."));
     match endpoint {
         Admin::Live => Ok(health::live()),
-        Admin::Ready => health::ready().await,
-        Admin::Metrics => Ok(metrics::get().await),
+        Admin::Ready => health::ready(request).await,
+        Admin::Metrics => metrics::get(request).await,
         Admin::ListActivities => activities::list().await,
         Admin::GetActivity => activities::get(&activity()?).await,
         Admin::PutActivity => activities::put(request, first).await,

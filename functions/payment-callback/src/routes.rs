@@ -4,13 +4,13 @@ use domain::{
     ids::OrderNo,
     order::OrderStatus,
     problem::{Code, Problem},
-    routes::PaymentCallback,
+    routes::{PaymentCallback, no_such_route},
     webhook::ProviderCallback,
 };
 use platform::{
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
-    log,
+    log, provider,
     redis::SpinRedis,
 };
 use workflows::{
@@ -36,9 +36,20 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
 
 async fn apply(request: &Request, callback: &ProviderCallback) -> Result<(), ApiError> {
     let ledger = SpinLedger::open().await;
+    let order_no = OrderNo::parse(&callback.order_no).ok();
+    let order = match &order_no {
+        Some(order_no) => orders::load(&ledger, order_no).await?,
+        None => None,
+    };
+    let opened_by = order.as_ref().map_or("", |order| order.provider.as_str());
+    if callback.provider.is_some_and(|provider| provider.as_str() != opened_by)
+        && callback.provider != Some(provider::configured().await?)
+    {
+        return Err(no_such_route().into());
+    }
     // The order is still queued and not in the ledger yet: with `not_ready`, the provider sends the callback again.
-    if let Ok(order_no) = OrderNo::parse(&callback.order_no)
-        && orders::load(&ledger, &order_no).await?.is_none()
+    if let Some(order_no) = order_no
+        && order.is_none()
         && load_order(&SpinRedis, &order_no).await?.1.is_some_and(|order| order.status == OrderStatus::Queued)
     {
         return Err(Problem::new(Code::NotReady, "The order is being written. Send this again.").into());

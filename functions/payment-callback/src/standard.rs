@@ -4,7 +4,7 @@ use domain::{
     api::orders::{CALLBACK_TYPES, PaymentCallback},
     body,
     money::Money,
-    webhook::{ProviderCallback, WebhookHeaders, verify_standard},
+    webhook::{PaymentProvider, ProviderCallback, WebhookHeaders, verify_standard},
 };
 use platform::{
     config,
@@ -12,7 +12,7 @@ use platform::{
 };
 use serde::Deserialize;
 
-use crate::signature::signature_invalid;
+use crate::signature::{refusal, require_secret};
 
 /// The type, which decides whether the rest is read.
 #[derive(Deserialize)]
@@ -20,16 +20,18 @@ struct CallbackType {
     r#type: String,
 }
 
-/// Verifies and parses the callback; returns `None` for a type that this app does not use.
+/// Verifies and parses the callback; returns `None` for a type that this app does not use. The sandbox is the provider
+/// that signs Standard Webhooks.
 pub async fn parse_callback(request: &Request) -> Result<Option<ProviderCallback>, ApiError> {
-    let secrets = config::get("webhook_secrets").await;
+    require_secret(PaymentProvider::Sandbox, "webhook_secrets").await?;
+    let secrets = config::webhook_secrets("webhook_secrets").await?;
     let headers = WebhookHeaders {
         id: request.header("webhook-id"),
         timestamp: request.header("webhook-timestamp"),
         signature: request.header("webhook-signature"),
     };
     if !verify_standard(&secrets, &headers, &request.body) {
-        return Err(signature_invalid());
+        return Err(refusal(PaymentProvider::Sandbox).await?.into());
     }
     let kind = body::parse::<CallbackType>(&request.body)?.r#type;
     if !CALLBACK_TYPES.contains(&kind.as_str()) {
@@ -43,6 +45,7 @@ pub async fn parse_callback(request: &Request) -> Result<Option<ProviderCallback
         payment_id: data.payment,
         money: Money::new(data.amount, data.currency),
         refund_id: data.refund.unwrap_or_default(),
+        provider: Some(PaymentProvider::Sandbox),
         ..ProviderCallback::default()
     }))
 }

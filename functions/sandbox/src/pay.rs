@@ -60,7 +60,7 @@ pub async fn post(request: &Request, session: &str) -> Result<Response, ApiError
 
 async fn verify_session(session: &str) -> Result<SandboxSession, ApiError> {
     let secret = config::secret("ticket_secret").await?;
-    SandboxSession::verify(&secret, session).ok_or_else(|| not_found("There is no such payment session."))
+    SandboxSession::verify(&secret, session, clock::now()).ok_or_else(|| not_found("There is no such payment session."))
 }
 
 /// Signs a Standard Webhooks message and sends it to `payment-callback`. With an empty `id`, it generates one.
@@ -70,7 +70,7 @@ async fn verify_session(session: &str) -> Result<SandboxSession, ApiError> {
 pub async fn send_webhook(kind: &str, id: &str, data: serde_json::Value) -> Result<(), ApiError> {
     let now = clock::now();
     let body = json!({ "type": kind, "timestamp": now, "data": data }).to_string();
-    let secrets = config::get("webhook_secrets").await;
+    let secrets = config::webhook_secrets("webhook_secrets").await?;
     let secret = secrets.split_ascii_whitespace().next().unwrap_or_default();
     let id = if id.is_empty() {
         format!("evt_{}", Ulid::from_parts(now.0.unsigned_abs(), random::bits()))

@@ -1,9 +1,14 @@
-//! Routes the requests of this function. Unless the variable `sandbox` is `on`, every route is `not_found`.
+//! Routes the requests of this function. Unless the variable `sandbox` is `on`, every route is `not_found`. Beside a real
+//! payment provider it refuses to serve: any client could sign in as any user.
 
-use domain::routes::{Sandbox, no_such_route};
+use domain::{
+    routes::{Sandbox, no_such_route},
+    webhook::PaymentProvider,
+};
 use platform::{
     config,
     http::{ApiError, Request, Response},
+    provider,
 };
 
 use crate::{pay, refunds, sign_in};
@@ -12,6 +17,10 @@ use crate::{pay, refunds, sign_in};
 pub async fn route(request: &Request) -> Result<Response, ApiError> {
     if &*config::get("sandbox").await != "on" {
         return Err(no_such_route().into());
+    }
+    if provider::configured().await? != PaymentProvider::Sandbox {
+        let reason = "is on, and payment_provider is not sandbox";
+        return Err(config::misconfigured("sandbox", reason).into());
     }
     let (endpoint, [session, _]) = request.route()?;
     match endpoint {

@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::Signal;
+use serde_json::Value;
 
 use crate::{
     engine::{Engine, target_directory},
@@ -147,11 +148,12 @@ impl App {
     /// Waits until `GET /readyz` returns `200`.
     pub fn wait_until_ready(&mut self) -> Result<()> {
         let client = Client::new(&self.url, Duration::from_secs(10));
+        let token = self.settings.variables.get("metrics_token");
         let ready = poll::until("GET /readyz to answer 200", START_TIMEOUT, || {
             if let Some(status) = self.process.exited() {
                 bail!("the app ended with {status}");
             }
-            Ok(match client.get("/readyz") {
+            Ok(match client.send("GET", "/readyz", token, &Value::Null) {
                 Ok(response) if response.status == 200 => Probe::Ready(()),
                 Ok(response) => Probe::Pending(format!("{} {}", response.status, response.body)),
                 Err(error) => Probe::Pending(format!("{error:#}")),

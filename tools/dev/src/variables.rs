@@ -34,7 +34,7 @@ impl Variables {
         ] {
             variables.set(name, value);
         }
-        for name in ["jwt_key", "ticket_secret", "admin_token", "cron_token", "address_key"] {
+        for name in ["jwt_key", "ticket_secret", "admin_token", "metrics_token", "cron_token", "address_key"] {
             variables.set(name, BASE64_URL_SAFE_NO_PAD.encode(random_bytes()?));
         }
         for name in ["webhook_secrets", "stripe_secret", "events_secret"] {
@@ -147,6 +147,7 @@ mod tests {
             "jwt_key",
             "ticket_secret",
             "admin_token",
+            "metrics_token",
             "cron_token",
             "address_key",
             "webhook_secrets",

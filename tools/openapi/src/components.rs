@@ -91,6 +91,7 @@ pub fn components(schemas: &mut Schemas, codes: &[Code]) -> Map<String, Value> {
                 "description": "The ticket that made the order.",
             },
             "adminToken": { "type": "http", "scheme": "bearer", "description": "The variable `admin_token`." },
+            "metricsToken": { "type": "http", "scheme": "bearer", "description": "The variable `metrics_token`." },
             "cronToken": { "type": "http", "scheme": "bearer", "description": "The variable `cron_token`." },
         },
         "parameters": parameters(),

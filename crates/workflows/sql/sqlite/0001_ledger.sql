@@ -34,7 +34,8 @@ CREATE TABLE IF NOT EXISTS skus (
 ) WITHOUT ROWID;
 
 -- I7: an order has the number of its ticket, so the primary key makes a ticket single-use. `unsettled_since` is the
--- time of the last change that Redis has not confirmed; 0 if Redis has confirmed them all.
+-- time of the last change that Redis has not confirmed; 0 if Redis has confirmed them all. `provider` opened the payment
+-- session, and only its callbacks change the order.
 CREATE TABLE IF NOT EXISTS orders (
   order_no TEXT PRIMARY KEY,
   activity TEXT NOT NULL,
@@ -52,6 +53,7 @@ CREATE TABLE IF NOT EXISTS orders (
   extended INTEGER NOT NULL DEFAULT 0 CHECK (extended IN (0, 1)),
   checkout_url TEXT NOT NULL DEFAULT '',
   payment TEXT NOT NULL DEFAULT '',
+  provider TEXT NOT NULL DEFAULT '',
   updated_at INTEGER NOT NULL,
   unsettled_since INTEGER NOT NULL DEFAULT 0,
   FOREIGN KEY (activity, sku) REFERENCES skus (activity, sku),
@@ -150,7 +152,7 @@ BEGIN
 END;
 
 -- Callbacks of payment providers, each recorded once (E2). `session` is the payment session that a callback is about:
--- the end of an earlier session does not end the latest one.
+-- the end of an earlier session does not end the latest one. `provider` signed it; empty if the app asked the provider.
 CREATE TABLE IF NOT EXISTS callbacks (
   id TEXT PRIMARY KEY,
   type TEXT NOT NULL,
@@ -161,7 +163,8 @@ CREATE TABLE IF NOT EXISTS callbacks (
   received_at INTEGER NOT NULL,
   outcome TEXT NOT NULL DEFAULT '',
   refund TEXT NOT NULL DEFAULT '',
-  session TEXT NOT NULL DEFAULT ''
+  session TEXT NOT NULL DEFAULT '',
+  provider TEXT NOT NULL DEFAULT ''
 );
 
 CREATE INDEX IF NOT EXISTS callbacks_open ON callbacks (received_at) WHERE outcome = '';
@@ -170,7 +173,7 @@ CREATE INDEX IF NOT EXISTS callbacks_done ON callbacks (received_at) WHERE outco
 
 -- Partial index: few callbacks are held for an operator, and many are processed.
 CREATE INDEX IF NOT EXISTS callbacks_held ON callbacks (received_at)
-WHERE outcome IN ('unknown_order', 'wrong_amount', 'paid_twice', 'unknown_payment', 'refund_bounced');
+WHERE outcome IN ('unknown_order', 'wrong_amount', 'paid_twice', 'unknown_payment', 'refund_bounced', 'wrong_provider');
 
 CREATE INDEX IF NOT EXISTS callbacks_of_order ON callbacks (order_no);
 

@@ -14,8 +14,8 @@ pub enum CallbackEffect {
     Changed,
     /// Nothing to do: it was applied before, or its type changes nothing.
     NoChange,
-    /// Held for an operator: wrong amount or currency, unknown order or payment, or a confirmed refund that failed
-    /// later.
+    /// Held for an operator: wrong amount, currency or provider, unknown order or payment, or a confirmed refund that
+    /// failed later.
     Held,
 }
 
@@ -85,6 +85,8 @@ outcomes! {
     UnknownPayment "unknown_payment" Held;
     /// It reported that a refund failed, which the provider had confirmed (E4).
     RefundBounced "refund_bounced" Held;
+    /// Another provider than the callback's opened the order's payment session (E2).
+    WrongProvider "wrong_provider" Held;
     /// An operator refunds its payment. A trigger records the refund in the same statement, and leaves the callback
     /// unchanged if its order was paid with this payment.
     RefundedByOperator "refunded_by_operator" Changed;

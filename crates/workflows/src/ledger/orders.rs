@@ -7,6 +7,7 @@ use domain::{
     money::Money,
     order::{Order, OrderStatus},
     time::Millis,
+    webhook::PaymentProvider,
 };
 use serde_json::json;
 
@@ -29,6 +30,8 @@ pub struct OrderRow {
     pub updated_at: Millis,
     /// The provider's id of its payment.
     pub payment: String,
+    /// The provider that opened its payment session; empty before, or if that was lost with a ledger.
+    pub provider: String,
     /// The activity's epoch when the row was read.
     pub epoch: i64,
 }
@@ -58,7 +61,7 @@ impl OrderRow {
 pub(crate) const COLUMNS: &str = "order_no, user_id, sku, quantity, amount, currency, status, live, reason, \
      created_at, pay_by, paid_at, CASE WHEN checkout_url <> '' AND EXISTS (SELECT 1 FROM sessions s \
        WHERE s.order_no = orders.order_no AND s.url = orders.checkout_url AND s.state = 'closed') \
-       THEN '' ELSE checkout_url END, updated_at, payment, \
+       THEN '' ELSE checkout_url END, updated_at, payment, provider, \
      COALESCE((SELECT p.epoch FROM epochs p WHERE p.activity = orders.activity), 0)";
 
 fn parse_row(row: Vec<SqlValue>) -> Result<OrderRow, StoreError> {
@@ -89,7 +92,7 @@ fn parse_row(row: Vec<SqlValue>) -> Result<OrderRow, StoreError> {
         ahead: 0,
         estimated_wait_ms: 0,
     };
-    Ok(OrderRow { order, live, updated_at, payment: row.text()?, epoch: row.int()? })
+    Ok(OrderRow { order, live, updated_at, payment: row.text()?, provider: row.text()?, epoch: row.int()? })
 }
 
 pub(crate) fn parse_rows(rows: Vec<Vec<SqlValue>>) -> Result<Vec<OrderRow>, StoreError> {
@@ -395,9 +398,11 @@ pub async fn start_payment<S: Sql>(
     sql: &S,
     order_no: &OrderNo,
     checkout_url: &str,
+    provider: Option<PaymentProvider>,
     now: Millis,
 ) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(include_str!("../../sql/queries/orders/start_payment.sql"), columns = COLUMNS);
-    let params = vec![order_no.to_string().into(), checkout_url.into(), now.0.into()];
+    let provider = provider.map_or("", PaymentProvider::as_str);
+    let params = vec![order_no.to_string().into(), checkout_url.into(), now.0.into(), provider.into()];
     Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
 }

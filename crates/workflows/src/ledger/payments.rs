@@ -1,6 +1,12 @@
 //! Payment callbacks in the ledger, and the transitions of orders that payments and refunds cause.
 
-use domain::{ids::OrderNo, money::Money, order::OrderStatus, time::Millis, webhook::ProviderCallback};
+use domain::{
+    ids::OrderNo,
+    money::Money,
+    order::OrderStatus,
+    time::Millis,
+    webhook::{PaymentProvider, ProviderCallback},
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -30,13 +36,16 @@ pub struct Callback {
     pub refund: String,
     /// The provider's id of a payment session that ended.
     pub session: String,
+    /// The provider that signed it; empty if the app asked the provider.
+    pub provider: String,
     /// When it was received.
     pub received_at: Millis,
     /// What was done about it.
     pub outcome: CallbackOutcome,
 }
 
-const CALLBACK_COLUMNS: &str = "id, type, order_no, payment, amount, currency, refund, session, received_at, outcome";
+const CALLBACK_COLUMNS: &str = "id, type, order_no, payment, amount, currency, refund, session, provider, \
+     received_at, outcome";
 
 fn parse_row(row: Vec<SqlValue>) -> Result<Callback, StoreError> {
     let mut row = RowReader::new(row);
@@ -48,6 +57,7 @@ fn parse_row(row: Vec<SqlValue>) -> Result<Callback, StoreError> {
         money: row.money()?,
         refund: row.text()?,
         session: row.text()?,
+        provider: row.text()?,
         received_at: Millis(row.int()?),
         // A word of a later build, beside which this one runs: the callback is processed.
         outcome: CallbackOutcome::parse(&row.text()?).unwrap_or(CallbackOutcome::NoChange),
@@ -73,6 +83,7 @@ pub async fn record_callback<S: Sql>(
         now.0.into(),
         sanitize(&callback.refund_id),
         sanitize(&callback.session_id),
+        callback.provider.map_or("", PaymentProvider::as_str).into(),
     ];
     // The update changes nothing: it makes RETURNING return a callback that was recorded before.
     let statement = format!(include_str!("../../sql/queries/payments/record_callback.sql"), columns = CALLBACK_COLUMNS);

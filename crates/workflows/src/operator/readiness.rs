@@ -1,13 +1,14 @@
 //! Checks of the settings without which the app must not serve (G6, G7).
 
-use domain::secret;
+use domain::{secret, webhook::PaymentProvider};
 
 /// The variables that [`secrets_fault`] reads.
-pub const VARIABLES: [&str; 11] = [
+pub const VARIABLES: [&str; 13] = [
     "ticket_secret",
     "jwt_key",
     "admin_token",
     "cron_token",
+    "metrics_token",
     "address_key",
     "events_url",
     "events_secret",
@@ -15,6 +16,7 @@ pub const VARIABLES: [&str; 11] = [
     "stripe_api_key",
     "stripe_secret",
     "webhook_secrets",
+    "sandbox",
 ];
 
 /// Returns what is wrong with a Redis server, from its reply to `INFO`: it must be writable, have memory left, persist
@@ -36,8 +38,8 @@ pub fn redis_fault(info: &str) -> Option<String> {
     (limit > 0 && used >= limit).then(|| format!("is full: it uses {used} bytes, and maxmemory is {limit}: raise it"))
 }
 
-/// Returns which of the [`VARIABLES`] lacks a secret or has a weak one. A `jwt_key` in PEM or JWK form, Stripe's secrets
-/// and `events_secret` must only be set, the latter ones if they are used.
+/// Returns which of the [`VARIABLES`] lacks a secret or has a weak one. A `jwt_key` in PEM or JWK form
+/// and Stripe's API key must only be set, Stripe's API key if it is used.
 #[must_use]
 pub fn secrets_fault<T: AsRef<str>>(variable: impl Fn(&str) -> T) -> Option<String> {
     for name in ["ticket_secret", "jwt_key", "admin_token", "cron_token", "address_key"] {
@@ -49,25 +51,28 @@ pub fn secrets_fault<T: AsRef<str>>(variable: impl Fn(&str) -> T) -> Option<Stri
         }
     }
     let is_empty = |name| variable(name).as_ref().trim().is_empty();
-    if !is_empty("events_url") && is_empty("events_secret") {
-        return Some("the variable events_secret is empty, and events_url is not".to_owned());
+    if let Some(fault) = secret::fault(variable("metrics_token").as_ref()).filter(|_| !is_empty("metrics_token")) {
+        return Some(format!("the variable metrics_token {fault}"));
     }
-    if variable("payment_provider").as_ref() == "stripe" {
-        for name in ["stripe_api_key", "stripe_secret"] {
-            if is_empty(name) {
-                return Some(format!("the variable {name} is empty, and payment_provider is stripe"));
-            }
-        }
+    let Some(provider) = PaymentProvider::parse(variable("payment_provider").as_ref()) else {
+        return Some("the variable payment_provider is neither sandbox nor stripe".to_owned());
+    };
+    if provider != PaymentProvider::Sandbox && variable("sandbox").as_ref() == "on" {
+        return Some("the variable sandbox is on, and payment_provider is not sandbox".to_owned());
     }
-    if is_empty("webhook_secrets") {
-        return Some("the variable webhook_secrets is empty".to_owned());
+    let is_stripe = provider == PaymentProvider::Stripe;
+    if is_stripe && is_empty("stripe_api_key") {
+        return Some("the variable stripe_api_key is empty, and payment_provider is stripe".to_owned());
     }
-    variable("webhook_secrets").as_ref().split_ascii_whitespace().find_map(|entry| {
-        let Some(key) = entry.strip_prefix("whsec_") else {
-            return Some("the variable webhook_secrets holds an entry that does not begin with whsec_".to_owned());
-        };
-        secret::weakness(key).map(|weakness| format!("the variable webhook_secrets holds an entry that {weakness}"))
-    })
+    // A secret of a provider that is not configured still verifies callbacks about the orders that it opened.
+    [
+        ("webhook_secrets", secret::webhook_fault as fn(&str) -> Option<&'static str>, true),
+        ("events_secret", secret::webhook_fault, !is_empty("events_url")),
+        ("stripe_secret", secret::stripe_fault, is_stripe),
+    ]
+    .into_iter()
+    .filter(|(name, _, is_used)| *is_used || !is_empty(name))
+    .find_map(|(name, fault, _)| fault(variable(name).as_ref()).map(|fault| format!("the variable {name} {fault}")))
 }
 
 #[cfg(test)]
@@ -95,15 +100,17 @@ mod tests {
         }
     }
 
+    const WEBHOOK: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+
     /// The fault of an app with good variables, of which some are replaced.
     fn fault(changed: &[(&str, &str)]) -> Option<String> {
         secrets_fault(|name| {
             assert!(VARIABLES.contains(&name), "{name} is read but not listed");
-            let webhook = format!("whsec_{STRONG}");
             let good = match name {
-                "events_url" | "events_secret" | "stripe_api_key" | "stripe_secret" => "",
+                "events_url" | "events_secret" | "metrics_token" | "stripe_api_key" | "stripe_secret" => "",
+                "sandbox" => "off",
                 "payment_provider" => "sandbox",
-                "webhook_secrets" => &webhook,
+                "webhook_secrets" => WEBHOOK,
                 _ => STRONG,
             };
             let changed = changed.iter().find(|(known, _)| *known == name);
@@ -133,9 +140,21 @@ mod tests {
     #[test]
     fn secrets_of_events_and_stripe_are_required_where_they_are_used() {
         assert!(fault(&[("events_url", "https://shop.example")]).is_some());
-        assert_eq!(fault(&[("events_url", "https://shop.example"), ("events_secret", "any")]), None);
-        let stripe = [("payment_provider", "stripe"), ("stripe_api_key", "any"), ("stripe_secret", "any")];
+        assert!(fault(&[("events_url", "https://shop.example"), ("events_secret", "whsec_")]).is_some());
+        assert_eq!(fault(&[("events_url", "https://shop.example"), ("events_secret", WEBHOOK)]), None);
+        let stripe = [("payment_provider", "stripe"), ("stripe_api_key", "any"), ("stripe_secret", WEBHOOK)];
         assert_eq!(fault(&stripe), None);
         assert!(fault(&stripe[..2]).is_some() && fault(&[stripe[0], stripe[2]]).is_some());
+        assert!(fault(&[stripe[0], stripe[1], ("stripe_secret", "whsec_short")]).is_some());
+        assert!(fault(&[("payment_provider", "barter")]).is_some());
+    }
+
+    #[test]
+    fn the_sandbox_beside_a_real_provider_and_a_weak_metrics_token_are_faults() {
+        let stripe = [("payment_provider", "stripe"), ("stripe_api_key", "any"), ("stripe_secret", WEBHOOK)];
+        assert_eq!(fault(&[("sandbox", "on")]), None);
+        assert!(fault(&[&stripe[..], &[("sandbox", "on")]].concat()).is_some_and(|fault| fault.contains("sandbox")));
+        assert_eq!(fault(&[("metrics_token", STRONG)]), None);
+        assert!(fault(&[("metrics_token", "short")]).is_some_and(|fault| fault.contains("metrics_token")));
     }
 }

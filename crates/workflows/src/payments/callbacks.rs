@@ -101,6 +101,9 @@ async fn dispatch<R: Redis, S: Sql>(
 ) -> Result<CallbackOutcome, StoreError> {
     let Ok(order_no) = OrderNo::parse(&callback.order_no) else { return Ok(CallbackOutcome::UnknownOrder) };
     let Some(row) = orders::load(sql, &order_no).await? else { return Ok(CallbackOutcome::UnknownOrder) };
+    if ![&row.provider, &callback.provider].into_iter().any(String::is_empty) && row.provider != callback.provider {
+        return Ok(CallbackOutcome::WrongProvider);
+    }
     match callback.kind.as_str() {
         "payment.succeeded" => handle_payment(redis, sql, callback, row, now).await,
         "refund.succeeded" => handle_refund_succeeded(redis, sql, callback, row, now).await,

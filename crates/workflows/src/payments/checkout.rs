@@ -50,7 +50,7 @@ pub async fn checkout<R: Redis, S: Sql, P: Provider>(
     }
     for _ in 0..MAX_SESSIONS_PER_CALL {
         let (url, session_number) = find_or_open_session(sql, provider, order).await?;
-        match commands::start_payment(redis, sql, order_no, &url, session_number, now).await? {
+        match commands::start_payment(redis, sql, order_no, &url, session_number, provider.name(), now).await? {
             // The session has ended meanwhile.
             CommandOutcome::Done(order) if order.checkout_url.is_none() => {}
             outcome => return Ok(outcome),

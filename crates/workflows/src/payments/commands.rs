@@ -7,6 +7,7 @@ use domain::{
     ids::OrderNo,
     order::{Order, OrderStatus},
     time::Millis,
+    webhook::PaymentProvider,
 };
 
 use crate::{
@@ -46,7 +47,7 @@ pub async fn cancel<R: Redis, S: Sql>(
     settle_or_compare(redis, sql, order_no, changed, &[OrderStatus::Cancelled], now).await
 }
 
-/// Stores the checkout URL in the ledger and in Redis, and extends the hold once (E6). `session_number` counts the
+/// Stores the checkout URL and its provider in the ledger, the URL in Redis, and extends the hold once (E6). `session_number` counts the
 /// order's sessions from 1; it is 0 if the provider's sessions are not stored. If the session has ended meanwhile, the
 /// returned order has no `checkout_url`.
 ///
@@ -58,9 +59,10 @@ pub async fn start_payment<R: Redis, S: Sql>(
     order_no: &OrderNo,
     checkout_url: &str,
     session_number: i64,
+    provider: PaymentProvider,
     now: Millis,
 ) -> Result<CommandOutcome, StoreError> {
-    let Some(row) = orders::start_payment(sql, order_no, checkout_url, now).await? else {
+    let Some(row) = orders::start_payment(sql, order_no, checkout_url, Some(provider), now).await? else {
         return not_payable(sql, order_no, now).await;
     };
     let pay_by = row.order.pay_by.unwrap_or_default().0.to_string();

@@ -8,7 +8,7 @@ pub mod stripe;
 
 use std::future::Future;
 
-use domain::{money::Money, order::Order};
+use domain::{money::Money, order::Order, webhook::PaymentProvider};
 
 pub use self::{
     sandbox::Sandbox,
@@ -18,6 +18,9 @@ use crate::ledger::refunds::Refund;
 
 /// A payment provider.
 pub trait Provider {
+    /// Which provider this is: the order remembers it.
+    fn name(&self) -> PaymentProvider;
+
     /// Opens a payment session for an order: the first one (`session_number` 1), or the next one after the last has
     /// ended. A repeated call with the same `session_number` returns the same session.
     fn open_session(
@@ -103,6 +106,13 @@ pub enum AnyProvider<C> {
 }
 
 impl<C: crate::http_client::HttpClient> Provider for AnyProvider<C> {
+    fn name(&self) -> PaymentProvider {
+        match self {
+            Self::Sandbox(sandbox) => sandbox.name(),
+            Self::Stripe(stripe) => stripe.name(),
+        }
+    }
+
     async fn open_session(&self, order: &Order, session_number: i64) -> Result<OpenedSession, ProviderError> {
         match self {
             Self::Sandbox(sandbox) => sandbox.open_session(order, session_number).await,

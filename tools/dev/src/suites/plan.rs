@@ -12,14 +12,17 @@ use serde_json::Value;
 
 use crate::{engine::target_directory, manifest::TARGET};
 
-/// Variables of the app for the interop suite: where the Stripe server and the events endpoint of the tests listen.
-const INTEROP_VARIABLES: [&str; 6] = [
+/// Variables of the app for the interop suite: where the events endpoint of the tests listens.
+const INTEROP_VARIABLES: [&str; 2] =
+    ["events_url=http://127.0.0.1:{port:events}/events", "events_host=http://127.0.0.1:{port:events}"];
+
+/// More of them for payments by Stripe: without the sandbox, and where the Stripe server of the tests listens.
+const STRIPE_VARIABLES: [&str; 5] = [
+    "sandbox=off",
     "payment_provider=stripe",
     "stripe_api=http://127.0.0.1:{port:stripe}",
     "stripe_api_key=sk_test_stampede",
     "shop_url=https://shop.example",
-    "events_url=http://127.0.0.1:{port:events}/events",
-    "events_host=http://127.0.0.1:{port:events}",
 ];
 
 /// The longest suites first. Suites that measure time run beside suites that mostly wait, not beside another suite that
@@ -153,12 +156,18 @@ fn browser(root: &Path) -> Suite {
 /// Official client libraries of Node and Python, each with an app that calls the servers of the tests.
 fn interop(root: &Path) -> Suite {
     let python = target_directory(root).join("interop/bin/python");
-    let step = |name: &str, program: &[&OsStr]| {
-        let variables = INTEROP_VARIABLES.iter().flat_map(|variable| ["--variable", variable]).map(OsStr::new);
-        with_app(root, "tests/interop", name, variables.chain(program.iter().copied()))
+    let step = |name: &str, more: &[&'static str], program: &[&OsStr]| {
+        let variables = INTEROP_VARIABLES.iter().chain(more).flat_map(|variable| ["--variable", variable]);
+        with_app(root, "tests/interop", name, variables.map(OsStr::new).chain(program.iter().copied()))
     };
     let node = ["node", "--test", "--test-reporter=tap", "--test-concurrency=1"].map(OsStr::new);
+    let stripe = [&node[..], &["stripe.test.js"].map(OsStr::new)].concat();
+    let others = [&node[..], &["altcha.test.js", "callbacks.test.js", "events.test.js"].map(OsStr::new)].concat();
     let python = [python.as_os_str(), OsStr::new("-m"), OsStr::new("unittest"), OsStr::new("discover")];
-    let steps = vec![step("node --test", &node), step("python -m unittest", &python)];
+    let steps = vec![
+        step("node --test stripe.test.js", &STRIPE_VARIABLES, &stripe),
+        step("node --test", &[], &others),
+        step("python -m unittest", &[], &python),
+    ];
     Suite { name: "interop".to_owned(), steps, sources: vec![] }
 }

@@ -11,6 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, bail};
+use serde_json::Value;
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     flag,
@@ -86,7 +87,7 @@ pub fn run(options: &Options) -> Result<()> {
     println!("starting the app on the engine {} …", settings.engine);
     let start = Box::new(move || settings.spawn());
     let mut app = Service::start("app", directory.path_to("pids/app"), Duration::from_millis(500), start)?;
-    let url = wait_until_ready(&mut app, &stop)?;
+    let url = wait_until_ready(&mut app, variables.get("metrics_token"), &stop)?;
     services.insert(0, app);
 
     let _sweeper = (!options.no_sweeper).then(|| SweepTimer::start(&url, variables.get("cron_token")));
@@ -141,7 +142,7 @@ fn start_redis(directory: &DataDirectory, variables: &mut Variables) -> Result<S
 }
 
 /// Waits until `GET /readyz` returns `200` and prints the reason if that takes long. Returns the app's URL.
-fn wait_until_ready(app: &mut Service, stop: &AtomicBool) -> Result<String> {
+fn wait_until_ready(app: &mut Service, token: &str, stop: &AtomicBool) -> Result<String> {
     let process = app.process().context("the app does not run")?;
     let (started, mut client, mut reported) = (Instant::now(), None, String::new());
     let ready = poll::until("the app to be ready", app::START_TIMEOUT, || {
@@ -155,7 +156,7 @@ fn wait_until_ready(app: &mut Service, stop: &AtomicBool) -> Result<String> {
             return Ok(Probe::Pending("no address yet".to_owned()));
         };
         let client = client.get_or_insert_with(|| Client::new(&url, Duration::from_secs(10)));
-        let state = match client.get("/readyz") {
+        let state = match client.send("GET", "/readyz", token, &Value::Null) {
             Ok(response) if response.status == 200 => return Ok(Probe::Ready(url)),
             Ok(response) => format!("GET /readyz answered {} {}", response.status, response.body),
             Err(error) => format!("{error:#}"),

@@ -140,13 +140,14 @@ fn callbacks(schemas: &mut Schemas) -> Vec<Operation> {
                 &[],
                 None,
             )
-            .refuses(&[Code::SignatureInvalid]),
+            .refuses(&[Code::SignatureInvalid, Code::NotFound]),
         Operation::new(PaymentCallback::Stripe, "takeStripeEvent", "Stripe's callback")
             .tag("providers")
             .parameter(stripe_signature)
             .body(true, reference("schemas", "StripeEvent"))
+            .describe("`not_found` if the provider is not configured, except for orders that it opened.")
             .returns_with(204, "Accepted.", &[], None)
-            .refuses(&[Code::SignatureInvalid]),
+            .refuses(&[Code::SignatureInvalid, Code::NotFound]),
     ]
 }
 

@@ -44,17 +44,18 @@ pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
             .returns(200, "It does.", schemas.response::<Live>())
             .never(Code::NotReady)
             .never(Code::Internal),
-        Operation::new(Admin::Ready, "ready", "Whether the app is ready: every store by name").tag("health").returns(
-            200,
-            "It is.",
-            schemas.response::<Ready>(),
-        ),
+        Operation::new(Admin::Ready, "ready", "Whether the app is ready; with a token, every store by name")
+            .tag("health")
+            .describe("The members `checks` and a telling `detail` need `admin_token` or `metrics_token`.")
+            .returns(200, "It is.", schemas.response::<Ready>()),
         Operation::new(
             Admin::Metrics,
             "metrics",
             "Metrics for Prometheus; `stampede_store_up` says which store is unavailable, and its metrics are missing",
         )
         .tag("health")
+        .secured_by("adminToken")
+        .secured_by("metricsToken")
         .returns_with(200, "Text format 0.0.4.", &[], Some(("text/plain", metrics)))
         .never(Code::NotReady),
         Operation::new(ExpirySweeper::Sweep, "sweep", "Finish what time or a crash left behind")

@@ -1,6 +1,6 @@
 //! The sandbox provider for development, served by the app's component `sandbox`.
 
-use domain::{order::Order, sandbox_session::SandboxSession};
+use domain::{order::Order, sandbox_session::SandboxSession, webhook::PaymentProvider};
 use serde_json::json;
 
 use super::{OpenedSession, Provider, ProviderError, RefundStatus, SessionStatus};
@@ -25,8 +25,12 @@ pub struct Sandbox<C> {
 }
 
 impl<C: HttpClient> Provider for Sandbox<C> {
+    fn name(&self) -> PaymentProvider {
+        PaymentProvider::Sandbox
+    }
+
     async fn open_session(&self, order: &Order, _: i64) -> Result<OpenedSession, ProviderError> {
-        let session = SandboxSession { order_no: order.order_no.clone(), money: order.money.clone() };
+        let session = SandboxSession::new(order.order_no.clone(), order.money.clone(), order.created_at);
         let token =
             session.sign(&self.ticket_secret).ok_or_else(|| ProviderError::new("no session could be signed"))?;
         Ok(OpenedSession { url: format!("/sandbox/pay/{token}"), session_id: None })

@@ -10,6 +10,7 @@ use domain::{
     order::Order,
     stripe::{API_VERSION, Object},
     time::Millis,
+    webhook::PaymentProvider,
 };
 use form_urlencoded::Serializer;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -85,6 +86,10 @@ struct ErrorDetail {
 }
 
 impl<C: HttpClient> Provider for Stripe<C> {
+    fn name(&self) -> PaymentProvider {
+        PaymentProvider::Stripe
+    }
+
     async fn open_session(&self, order: &Order, session_number: i64) -> Result<OpenedSession, ProviderError> {
         let idempotency_key = match session_number {
             1 => format!("checkout_{}", order.order_no),
