@@ -3,7 +3,7 @@
 pub mod drain;
 pub mod endurance;
 pub mod growth;
-mod kind;
+pub mod kind;
 pub mod options;
 mod pace;
 mod payments;

@@ -1,4 +1,4 @@
-//! Load generator: `sale` simulates and checks a whole sale, `bench` measures.
+//! Load generator: `sale` simulates and checks a whole sale, `bench` measures, `plan` computes the capacity for a sale.
 //!
 //! Shares no code with the app, so that a mistake in the app's own types is noticed here. Both use the app's HTTP
 //! contract; `bench` also pauses the order writer and reads Redis' memory use, if it started the app itself, and
@@ -6,6 +6,7 @@
 
 mod app;
 mod bench;
+mod capacity;
 #[cfg(test)]
 mod end_to_end;
 mod http;
@@ -25,6 +26,7 @@ use tokio::runtime::Runtime;
 
 use bench::report::Report;
 use bench::spawned_app::SpawnedApp;
+use capacity::Costs;
 
 /// Load generator for Stampede: simulates and checks a whole sale, or measures an app.
 #[derive(Parser)]
@@ -38,6 +40,7 @@ struct Cli {
 enum Command {
     Sale(Box<simulation::Options>),
     Bench(Box<bench::Options>),
+    Plan(capacity::Options),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +57,7 @@ fn run(cli: Cli) -> Result<u8> {
     match cli.command {
         Command::Sale(options) => run_sale(*options),
         Command::Bench(options) => run_bench(*options),
+        Command::Plan(options) => run_plan(&options),
     }
 }
 
@@ -103,6 +107,12 @@ fn run_bench(mut options: bench::Options) -> Result<u8> {
         println!("The whole report: {} and bench.svg", directory.join("bench.json").display());
     }
     Ok(report.exit_code())
+}
+
+fn run_plan(options: &capacity::Options) -> Result<u8> {
+    let (sale, costs) = (options.sale()?, Costs::read(options.from.as_deref())?);
+    println!("{}", capacity::plan(&sale, &costs).text(&sale, &costs));
+    Ok(0)
 }
 
 /// One thread for this program leaves the other cores to the app under test.

@@ -108,6 +108,15 @@ fn parse_stat(stat: &str) -> Option<ProcessInfo> {
     ProcessInfo::parse(&[pid, parent, group, state])
 }
 
+/// Processor time that everything on this machine has used; `None` without `/proc`.
+pub fn machine_cpu_time() -> Option<Duration> {
+    // user, nice, system, idle, iowait, irq, softirq, in hundredths of a second
+    let stat = fs::read_to_string("/proc/stat").ok()?;
+    let words: Vec<u64> =
+        stat.lines().next()?.split_whitespace().skip(1).map(|word| word.parse().ok()).collect::<Option<_>>()?;
+    Some(Duration::from_millis(10 * [0, 1, 2, 5, 6].iter().filter_map(|at| words.get(*at)).sum::<u64>()))
+}
+
 /// Parses user and system time, the 12th and 13th field after the name, in hundredths of a second.
 fn parse_cpu_time(stat: &str) -> Option<Duration> {
     let mut words = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
@@ -167,6 +176,13 @@ mod tests {
         assert!(!zombie.runs_in(Pid::from_raw(70)));
         let sleeping = parse_stat("71 (sh) S 1 70 70 0 -1").expect("an entry");
         assert!(sleeping.runs_in(Pid::from_raw(70)) && !sleeping.runs_in(Pid::from_raw(71)));
+    }
+
+    #[test]
+    fn the_machine_has_used_more_time_than_this_process() {
+        if let (Some(machine), Ok(stat)) = (machine_cpu_time(), fs::read_to_string("/proc/self/stat")) {
+            assert!(machine > parse_cpu_time(&stat).expect("a time"));
+        }
     }
 
     #[test]

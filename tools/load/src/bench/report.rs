@@ -28,7 +28,10 @@ pub struct Row {
     pub ratio: Option<f64>,
     pub ratio_range: Option<(f64, f64)>,
     pub goal: Option<Goal>,
-    /// Processor time per request of the engine's process that serves HTTP, in µs.
+    /// Processor time per request of everything on this machine, the load generator and the kernel's network included,
+    /// in µs.
+    pub machine_us: Option<f64>,
+    /// The same of the engine's process that serves HTTP, without the network.
     pub engine_us: Option<f64>,
     /// The same of Redis, with what the order writer asks of it.
     pub redis_us: Option<f64>,
@@ -79,14 +82,15 @@ impl Row {
 }
 
 impl Table {
-    fn row(&self, kind: Kind) -> Option<&Row> {
+    /// The measurements of one route or floor.
+    pub fn row(&self, kind: Kind) -> Option<&Row> {
         self.rows.iter().find(|row| row.kind == kind)
     }
 
     /// The table as text; with the figures of `baseline`, if it has a table for as many connections.
     fn text(&self, baseline: Option<&Self>) -> String {
         let mut header: Vec<_> =
-            "|requests/s|lowest–highest|p50 ms|p99 ms|floor|ratio|lowest–highest|goal|engine µs|Redis µs"
+            "|requests/s|lowest–highest|p50 ms|p99 ms|floor|ratio|lowest–highest|goal|CPU µs|engine|Redis"
                 .split('|')
                 .collect();
         if baseline.is_some() {
@@ -111,6 +115,7 @@ impl Table {
                     row.ratio_range.map_or_else(String::new, |(low, high)| format!("{low:.2}–{high:.2}")),
                 ),
                 row.judge().map_or_else(|| Cell::new(""), goal_cell),
+                optional(row.machine_us, 0),
                 optional(row.engine_us, 0),
                 optional(row.redis_us, 0),
             ];
@@ -226,6 +231,7 @@ mod tests {
             ratio,
             ratio_range: ratio.map(|ratio| (ratio, ratio)),
             goal: kind.goal(64, false),
+            machine_us: None,
             engine_us: None,
             redis_us: None,
             writer_us: None,

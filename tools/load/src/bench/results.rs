@@ -27,6 +27,7 @@ struct Series {
     rates: Vec<f64>,
     ratios: Vec<f64>,
     generator_cpu: Vec<f64>,
+    machine_us: Vec<f64>,
     engine_us: Vec<f64>,
     redis_us: Vec<f64>,
     writer_us: Vec<f64>,
@@ -47,6 +48,7 @@ impl Results {
         if let Some((before, after)) = cpu {
             let requests = measurement.succeeded.max(1) as f64;
             for (values, before, after) in [
+                (&mut series.machine_us, before.machine, after.machine),
                 (&mut series.engine_us, before.engine, after.engine),
                 (&mut series.redis_us, before.redis, after.redis),
                 (&mut series.writer_us, before.writer, after.writer),
@@ -74,6 +76,7 @@ impl Results {
             ratio: median_of(&series.ratios),
             ratio_range: (!series.ratios.is_empty()).then(|| range(&series.ratios)),
             goal: kind.goal(connections, on_postgres),
+            machine_us: median_of(&series.machine_us),
             engine_us: median_of(&series.engine_us),
             redis_us: median_of(&series.redis_us),
             writer_us: median_of(&series.writer_us).filter(|_| kind.makes_orders()),
@@ -111,7 +114,7 @@ mod tests {
 
     fn cpu(engine: u64, redis: u64, writer: u64) -> CpuTimes {
         let [engine, redis, writer] = [engine, redis, writer].map(Duration::from_millis);
-        CpuTimes { engine, writer, redis }
+        CpuTimes { machine: engine + writer + redis, engine, writer, redis }
     }
 
     #[test]

@@ -196,8 +196,12 @@ impl Round<'_> {
             if kind == Kind::Reserve {
                 self.results.drains.push(drain);
             }
-            // The writer's work for these orders counts, the engine's for the polls meanwhile does not.
-            after = after.zip(cpu_times()).map(|(after, drained)| CpuTimes { engine: after.engine, ..drained });
+            // The writer's work for these orders counts, also in Redis; the engine's for the polls meanwhile does not.
+            after = after.zip(cpu_times()).map(|(after, drained)| CpuTimes {
+                machine: after.machine,
+                engine: after.engine,
+                ..drained
+            });
         }
         self.results.add(kind, &measurement, before.zip(after));
         Ok(measurement)

@@ -18,7 +18,7 @@ use crate::simulation::{buyers, progress::style, setup};
 
 /// Number of pauses of the order writer, each followed by a measurement of how fast it drains the queue.
 const WRITER_PAUSES: u32 = 3;
-/// Seconds per measurement and reservations of the round that warms up.
+/// Seconds per measurement and reservations of the round that warms up, at most.
 const WARM_UP: (f64, usize) = (0.3, 2_000);
 
 /// Measures the app. For a spawned app also measures how fast the order writer drains the queue after a pause.
@@ -56,7 +56,7 @@ pub async fn run(options: Options, spawned_app: Option<&SpawnedApp>) -> Result<R
     };
     for connections in tables {
         let (seconds, warm_up) = WARM_UP;
-        let warm_up = (seconds, reserves.min(warm_up));
+        let warm_up = (seconds.min(bench.options.seconds), reserves.min(warm_up));
         bench.run_round(connections, warm_up, &mut Results::default(), &ProgressBar::hidden()).await?;
         let mut results = Results::default();
         for _ in 0..rounds {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use dev::app::{App, Settings};
 use dev::engine::Engine;
+use dev::process::machine_cpu_time;
 use dev::test_stack::TestStack;
 use dev::{build, ports, root};
 use nix::sys::signal::Signal;
@@ -24,6 +25,8 @@ pub struct SpawnedApp {
 /// Processor time used so far.
 #[derive(Debug, Clone, Copy)]
 pub struct CpuTimes {
+    /// Everything on this machine, the kernel's network included.
+    pub machine: Duration,
     /// The engine's process that serves HTTP.
     pub engine: Duration,
     /// The engine's process that runs the order writer.
@@ -66,10 +69,11 @@ impl SpawnedApp {
         target.webhook_secret = get("webhook_secrets");
     }
 
-    /// Processor time of the app, or of the `floors`, and of Redis; `None` where the system does not show it.
+    /// Processor time of the app, or of the `floors`, of Redis, and of all; `None` where the system does not show it.
     pub fn cpu_times(&self, floors: bool) -> Option<CpuTimes> {
         let engine = if floors { &self.floors } else { &self.app.app };
         Some(CpuTimes {
+            machine: machine_cpu_time()?,
             engine: engine.cpu_time("http")?,
             writer: self.app.app.cpu_time("redis")?,
             redis: self.app.redis.cpu_time().ok()?,
