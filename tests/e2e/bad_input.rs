@@ -1,6 +1,12 @@
 //! Invalid input on every route: refused with a reason, never a server error; orders, stock and the activity do not
 //! change.
 
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    time::Duration,
+};
+
 use redis::AsyncCommands;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -163,6 +169,43 @@ async fn a_body_of_more_than_sixteen_kibibytes_is_refused_on_every_route() {
     assert_eq!(reservation.to_string().len(), 16 * 1024);
     assert_eq!(fixture.state().await, before);
     fixture.app.http.post(&fixture.orders_path(), "", &reservation).await.is(202);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_arrives_in_pieces_is_read_whole() {
+    let app = TestApp::shared();
+    let activity = app.create_activity(json!({})).await;
+    let address = app.with_app(|app| app.url().trim_start_matches("http://").to_owned());
+    for (user, framing) in [("ada", "Content-Length"), ("ben", "Transfer-Encoding")] {
+        let buyer = app.create_buyer(&activity, user).await;
+        let body = TestApp::reservation_body(&activity, &buyer, "a", 1).to_string();
+        let (first, rest) = body.split_at(10);
+        let pieces = match framing {
+            "Content-Length" => [format!("Content-Length: {}\r\n\r\n", body.len()), first.to_owned(), rest.to_owned()],
+            _ => [
+                "Transfer-Encoding: chunked\r\n\r\n".to_owned(),
+                format!("{:x}\r\n{first}\r\n", first.len()),
+                format!("{:x}\r\n{rest}\r\n0\r\n\r\n", rest.len()),
+            ],
+        };
+        let head = format!("POST /api/activities/{}/orders HTTP/1.1\r\nHost: x\r\nConnection: close\r\n", activity.id);
+        let address = address.clone();
+        let response = tokio::task::spawn_blocking(move || {
+            let mut stream = TcpStream::connect(address).expect("a connection");
+            stream.set_nodelay(true).expect("no delay");
+            stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+            stream.write_all(head.as_bytes()).expect("sent");
+            for piece in pieces {
+                stream.write_all(piece.as_bytes()).expect("sent");
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            let mut response = String::new();
+            stream.read_to_string(&mut response).expect("a response");
+            response
+        });
+        let response = response.await.expect("a response");
+        assert!(response.starts_with("HTTP/1.1 202 "), "{framing}: {response}");
+    }
 }
 
 #[tokio::test]

@@ -19,15 +19,17 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         return Err(Problem::invalid(vec![FieldError::new("", "must be an object")]));
     }
+    serde_json::from_slice(bytes).map_err(|_| explain::<T>(bytes))
+}
+
+/// Parses a body that is not valid again, to find out which member is wrong: keeping track of the path costs time.
+fn explain<T: DeserializeOwned>(bytes: &[u8]) -> Problem {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-        let detail = error_detail(&error.inner().to_string());
-        Problem::invalid(vec![FieldError::new(pointer(error.path()), detail)])
-    })?;
-    deserializer
-        .end()
-        .map_err(|_| Problem::invalid(vec![FieldError::new("", "there is text after the JSON value")]))?;
-    Ok(value)
+    let error = match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
+        Ok(_) => FieldError::new("", "there is text after the JSON value"),
+        Err(error) => FieldError::new(pointer(error.path()), error_detail(&error.inner().to_string())),
+    };
+    Problem::invalid(vec![error])
 }
 
 /// A member that must be a JSON object.
@@ -131,6 +133,8 @@ mod tests {
         for body in ["", "{", "[]", r#" ["a",1]"#, "null", r#"{"sku":"a","quantity":1} x"#] {
             assert!(parse::<Order>(body.as_bytes()).is_err(), "{body:?} was accepted");
         }
+        let problem = parse::<Order>(br#"{"sku":"a","quantity":1} x"#).expect_err("text after the object");
+        assert_eq!(problem.detail, "The body is not valid: there is text after the JSON value.");
         assert!(parse::<Order>(br#"{"sku":"a","quantity":1,"colour":"red"}"#).is_ok());
     }
 }

@@ -18,6 +18,8 @@ pub mod money;
 pub mod order;
 pub mod order_number;
 pub mod problem;
+pub mod request;
+pub mod response;
 pub mod routes;
 pub mod sandbox_session;
 pub mod schema;

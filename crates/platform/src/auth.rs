@@ -54,7 +54,7 @@ pub async fn verify_token(request: &Request) -> Result<Result<Claims, TokenError
             .map_err(|because| config::misconfigured("jwt_key", &because))
     })
     .await?;
-    Ok(verifier.verify(token))
+    Ok(verifier.verify(&token))
 }
 
 /// Returns the ticket keys, one for each secret in `ticket_secret`.
@@ -106,7 +106,7 @@ pub async fn has_token(request: &Request, names: &[&'static str]) -> bool {
     let Some(given) = request.bearer() else { return false };
     for name in names {
         let expected = config::get(name).await;
-        if secret::fault(&expected).is_none() && secret::matches(&expected, given) {
+        if secret::fault(&expected).is_none() && secret::matches(&expected, &given) {
             return true;
         }
     }
@@ -119,7 +119,7 @@ pub async fn has_token(request: &Request, names: &[&'static str]) -> bool {
 /// `unauthenticated` if it does not; `not_ready` if the variable is missing or weak.
 pub async fn require_token(request: &Request, name: &'static str) -> Result<(), ApiError> {
     let expected = config::secret(name).await?;
-    if request.bearer().is_some_and(|given| secret::matches(&expected, given)) { Ok(()) } else { Err(missing_token()) }
+    if request.bearer().is_some_and(|given| secret::matches(&expected, &given)) { Ok(()) } else { Err(missing_token()) }
 }
 
 /// Returns the `unauthenticated` error for a request without the token that its route needs.

@@ -24,3 +24,6 @@ pub mod redis;
 pub mod request_address;
 pub mod shared_connection;
 pub mod timeout;
+
+#[doc(hidden)]
+pub use spin_sdk::wasip3;

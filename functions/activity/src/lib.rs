@@ -5,17 +5,9 @@ mod info;
 mod list;
 
 use domain::routes::Activity;
-use platform::http::{ApiError, Request, Response, serve};
-use spin_sdk::{
-    http::Request as SpinRequest,
-    http_service,
-    wasip3::http::types::{ErrorCode, Response as WasiResponse},
-};
+use platform::http::{ApiError, Request, Response};
 
-#[http_service]
-async fn handle(request: SpinRequest) -> Result<WasiResponse, ErrorCode> {
-    serve(request, route).await
-}
+platform::http_service!(route);
 
 async fn route(request: &Request) -> Result<Response, ApiError> {
     let (endpoint, [activity, _]) = request.route()?;

@@ -54,7 +54,7 @@ pub async fn put(request: &Request, id: &str) -> Result<Response, ApiError> {
 
 /// Returns the version in `If-Match`; `None` if the header is missing or `*`.
 fn expected_version(request: &Request) -> Result<Option<i64>, Problem> {
-    let Some(tag) = request.header("if-match").filter(|tag| *tag != "*") else { return Ok(None) };
+    let Some(tag) = request.header("if-match").filter(|tag| tag != "*") else { return Ok(None) };
     let version = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')?.parse().ok());
     let detail = "If-Match holds the sale's version as you read it, in quotes, such as \"7\".";
     version.map(Some).ok_or_else(|| Problem::new(Code::InvalidRequest, detail))

@@ -12,14 +12,4 @@ mod routes;
 mod shed;
 mod stats;
 
-use platform::http::serve;
-use spin_sdk::{
-    http::Request,
-    http_service,
-    wasip3::http::types::{ErrorCode, Response},
-};
-
-#[http_service]
-async fn handle(request: Request) -> Result<Response, ErrorCode> {
-    serve(request, routes::route).await
-}
+platform::http_service!(routes::route);

@@ -16,7 +16,7 @@ use crate::{activities, bans, callbacks, dead_letters, events, health, metrics, 
 /// Calls the handler of the request's route; `/api/admin/…` requires the admin token.
 pub async fn route(request: &Request) -> Result<Response, ApiError> {
     let found = request.route();
-    if request.path.starts_with("/api/admin/") {
+    if request.path().starts_with("/api/admin/") {
         // First, so that other callers do not learn which routes there are.
         auth::require_token(request, "admin_token").await?;
     }
@@ -25,7 +25,7 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
     if !request.method.is_safe() {
         let fields = [
             ("method", request.method.as_str().into()),
-            ("path", request.path.as_str().into()),
+            ("path", request.path().into()),
             ("status", i64::from(response.status).into()),
             ("request_id", request.request_id.as_str().into()),
         ];

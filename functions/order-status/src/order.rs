@@ -50,7 +50,7 @@ async fn authenticate(request: &Request, order_no: &str) -> Result<(OrderNo, Opt
     }
     let ticket = auth::ticket_keys()
         .await?
-        .verify_signature(bearer)
+        .verify_signature(&bearer)
         .map_err(|error| Problem::new(Code::TicketInvalid, error.to_string()))?;
     let own = ticket.order_no();
     if own.to_string() == order_no { Ok((own, None)) } else { Err(auth::order_not_found()) }

@@ -25,11 +25,10 @@ struct CallbackType {
 pub async fn parse_callback(request: &Request) -> Result<Option<ProviderCallback>, ApiError> {
     require_secret(PaymentProvider::Sandbox, "webhook_secrets").await?;
     let secrets = config::webhook_secrets("webhook_secrets").await?;
-    let headers = WebhookHeaders {
-        id: request.header("webhook-id"),
-        timestamp: request.header("webhook-timestamp"),
-        signature: request.header("webhook-signature"),
-    };
+    let [id, timestamp, signature] =
+        ["webhook-id", "webhook-timestamp", "webhook-signature"].map(|name| request.header(name));
+    let headers =
+        WebhookHeaders { id: id.as_deref(), timestamp: timestamp.as_deref(), signature: signature.as_deref() };
     if !verify_standard(&secrets, &headers, &request.body) {
         return Err(refusal(PaymentProvider::Sandbox).await?.into());
     }
@@ -39,7 +38,7 @@ pub async fn parse_callback(request: &Request) -> Result<Option<ProviderCallback
     }
     let data = body::parse::<PaymentCallback>(&request.body)?.data;
     Ok(Some(ProviderCallback {
-        id: headers.id.unwrap_or_default().to_owned(),
+        id: id.unwrap_or_default(),
         kind,
         order_no: data.order_no,
         payment_id: data.payment,

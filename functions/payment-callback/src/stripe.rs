@@ -18,7 +18,7 @@ pub async fn parse_callback(request: &Request) -> Result<Option<ProviderCallback
     let secrets = config::stripe_secrets("stripe_secret").await?;
     let header = request.header("stripe-signature").unwrap_or_default();
     let now = clock::now();
-    if !secrets.split_ascii_whitespace().any(|secret| verify_stripe(secret, header, &request.body, now)) {
+    if !secrets.split_ascii_whitespace().any(|secret| verify_stripe(secret, &header, &request.body, now)) {
         return Err(refusal(PaymentProvider::Stripe).await?.into());
     }
     Ok(stripe::parse_event(&request.body)?)

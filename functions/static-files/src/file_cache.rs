@@ -5,7 +5,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use crate::encoding::Encoding;
@@ -25,7 +24,7 @@ pub struct FileCache {
 #[derive(Clone)]
 pub struct StoredFile {
     /// The bytes as stored, in [`encoding`](Self::encoding).
-    pub bytes: Bytes,
+    pub bytes: Rc<[u8]>,
     /// A strong validator of exactly these bytes, so each encoding has its own.
     pub etag: Rc<str>,
     /// The content coding of `bytes`.
@@ -57,9 +56,9 @@ impl FileCache {
     }
 
     fn read(&self, name: &str, encoding: Encoding) -> Option<StoredFile> {
-        let bytes = Bytes::from(fs::read(self.root.join(name)).ok()?);
+        let bytes = fs::read(self.root.join(name)).ok()?;
         let hash = hex::encode(&Sha256::digest(&bytes)[..12]);
-        Some(StoredFile { bytes, etag: format!("\"{hash}\"").into(), encoding })
+        Some(StoredFile { bytes: bytes.into(), etag: format!("\"{hash}\"").into(), encoding })
     }
 
     fn insert(&mut self, name: String, file: StoredFile) {

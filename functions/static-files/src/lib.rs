@@ -8,13 +8,11 @@ mod security;
 
 use std::cell::RefCell;
 
-use platform::http;
-use spin_sdk::{
-    http::{IntoResponse, Request},
-    http_service,
-};
+use platform::http::{ApiError, Request, Response};
 
 use crate::file_cache::FileCache;
+
+platform::http_service!(serve);
 
 thread_local! {
     // This is not request state: mounted files change only with a deployment, which starts new instances. The cache is
@@ -22,7 +20,6 @@ thread_local! {
     static FILE_CACHE: RefCell<FileCache> = RefCell::new(FileCache::new("/"));
 }
 
-#[http_service]
-async fn serve(request: Request) -> impl IntoResponse {
-    http::serve(request, async |request| FILE_CACHE.with_borrow_mut(|cache| respond::respond(cache, request))).await
+async fn serve(request: &Request) -> Result<Response, ApiError> {
+    FILE_CACHE.with_borrow_mut(|cache| respond::respond(cache, request))
 }

@@ -1,7 +1,10 @@
 //! Builds the response for a file, with its caching headers.
 
-use domain::routes::{StaticFiles, no_such_route};
-use platform::http::{self, ApiError, Request, Response};
+use domain::{
+    request::{Headers, Request},
+    routes::{StaticFiles, no_such_route},
+};
+use platform::http::{self, ApiError, Response};
 
 use crate::{
     encoding,
@@ -24,12 +27,12 @@ const NOT_FOUND_PAGE: &str = "404.html";
 /// # Errors
 /// `not_found` below `/api/` and `/sandbox/`, whose clients expect no HTML page, and if there is no 404 page;
 /// `method_not_allowed` for methods other than `GET` and `HEAD`.
-pub fn respond(cache: &mut FileCache, request: &Request) -> Result<Response, ApiError> {
-    if request.path.starts_with("/api/") || request.path.starts_with("/sandbox/") {
+pub fn respond<H: Headers>(cache: &mut FileCache, request: &Request<H>) -> Result<Response, ApiError> {
+    if request.path().starts_with("/api/") || request.path().starts_with("/sandbox/") {
         return Err(no_such_route().into());
     }
     let (StaticFiles::File, _) = request.route()?;
-    let name = file_name(&request.path);
+    let name = file_name(request.path());
     let Some((media, file)) = find(cache, &name, request) else {
         return not_found_page(cache, request);
     };
@@ -39,7 +42,7 @@ pub fn respond(cache: &mut FileCache, request: &Request) -> Result<Response, Api
     Ok(with_file_headers(response, media, &file, cache_control))
 }
 
-fn not_found_page(cache: &mut FileCache, request: &Request) -> Result<Response, ApiError> {
+fn not_found_page<H: Headers>(cache: &mut FileCache, request: &Request<H>) -> Result<Response, ApiError> {
     let Some((media, file)) = find(cache, NOT_FOUND_PAGE, request) else {
         return Err(http::not_found("There is no such page."));
     };
@@ -57,14 +60,14 @@ fn file_name(path: &str) -> String {
     }
 }
 
-fn find(cache: &mut FileCache, name: &str, request: &Request) -> Option<(MediaType, StoredFile)> {
+fn find<H: Headers>(cache: &mut FileCache, name: &str, request: &Request<H>) -> Option<(MediaType, StoredFile)> {
     let media = media::media(name)?;
-    let accept = if media.has_variants { request.header("accept-encoding").unwrap_or_default() } else { "" };
-    Some((media, cache.load(name, encoding::accepted(accept))?))
+    let accept = media.has_variants.then(|| request.header("accept-encoding")).flatten().unwrap_or_default();
+    Some((media, cache.load(name, encoding::accepted(&accept))?))
 }
 
 fn file_response(status: u16, media: MediaType, file: &StoredFile) -> Response {
-    let response = Response::with_body(status, media.content_type, file.bytes.clone());
+    let response = Response::with_body(status, media.content_type, file.bytes.to_vec());
     match file.encoding.token() {
         Some(token) => response.header("content-encoding", token),
         None => response,
@@ -72,9 +75,10 @@ fn file_response(status: u16, media: MediaType, file: &StoredFile) -> Response {
 }
 
 /// Adds the headers that `200`, `304` and `404` responses share.
-fn with_file_headers(response: Response, media: MediaType, file: &StoredFile, cache_control: &str) -> Response {
-    let response =
-        security::with_security_headers(response).header("etag", &*file.etag).header("cache-control", cache_control);
+fn with_file_headers(response: Response, media: MediaType, file: &StoredFile, cache_control: &'static str) -> Response {
+    let response = security::with_security_headers(response)
+        .header("etag", file.etag.to_string())
+        .header("cache-control", cache_control);
     if media.has_variants { response.header("vary", "accept-encoding") } else { response }
 }
 

@@ -3,9 +3,7 @@
 
 use std::fs;
 
-use bytes::Bytes;
 use domain::problem::Code;
-use spin_sdk::http::{HeaderMap, HeaderName, HeaderValue};
 use tempfile::TempDir;
 
 use super::*;
@@ -43,18 +41,8 @@ impl Site {
         path: &str,
         headers: &[(&'static str, &str)],
     ) -> Result<Response, ApiError> {
-        let headers = headers
-            .iter()
-            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap()))
-            .collect::<HeaderMap>();
-        let request = Request {
-            method: method.parse().unwrap(),
-            path: path.to_owned(),
-            query: String::new(),
-            headers,
-            body: Bytes::new(),
-            request_id: "test".to_owned(),
-        };
+        let method = method.parse().unwrap();
+        let request = Request::new(method, path.to_owned(), headers, Vec::new(), "test".to_owned());
         respond(&mut self.cache, &request)
     }
 

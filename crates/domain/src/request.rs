@@ -1,0 +1,226 @@
+//! HTTP requests as handlers see them: route, headers, query, body and request id.
+
+use http::Method;
+
+use crate::{
+    problem::Problem,
+    routes::{self, Endpoint},
+};
+
+/// The header lines of a request. An engine copies a header only when it is asked for.
+pub trait Headers {
+    /// Returns the values of all lines of the header `name` (lower case), in their order.
+    fn values(&self, name: &str) -> Vec<Vec<u8>>;
+}
+
+/// A request with its complete body.
+pub struct Request<H> {
+    /// The method.
+    pub method: Method,
+    /// The path and the query.
+    target: String,
+    /// The headers.
+    pub headers: H,
+    /// The body.
+    pub body: Vec<u8>,
+    /// The id of this request in the log and in `x-request-id`.
+    pub request_id: String,
+}
+
+impl<H: Headers> Request<H> {
+    /// Creates a request from its request target: the path, and `?` and the query if there is one.
+    #[must_use]
+    pub fn new(method: Method, target: String, headers: H, body: Vec<u8>, request_id: String) -> Self {
+        Self { method, target, headers, body, request_id }
+    }
+
+    /// Returns the path, without the query and not percent-decoded.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        match self.target.split_once('?').map_or(&*self.target, |(path, _)| path) {
+            "" => "/",
+            path => path,
+        }
+    }
+
+    /// Returns a query parameter's first value, not percent-decoded.
+    #[must_use]
+    pub fn query_param(&self, name: &str) -> Option<&str> {
+        let (_, query) = self.target.split_once('?')?;
+        query.split('&').find_map(|pair| pair.split_once('=').filter(|(key, _)| *key == name).map(|(_, value)| value))
+    }
+
+    /// Returns the request's endpoint and the values of the path's parameters, as [`routes::find`] does.
+    ///
+    /// # Errors
+    /// `not_found` or `method_not_allowed`.
+    pub fn route<E: Endpoint>(&self) -> Result<(E, [&str; 2]), Problem> {
+        routes::find(&self.method, self.path())
+    }
+
+    /// Returns a header's first value; `None` if it is missing or not ASCII.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<String> {
+        first_value(&self.headers, name)
+    }
+
+    /// Returns the token of `Authorization: Bearer`.
+    #[must_use]
+    pub fn bearer(&self) -> Option<String> {
+        let value = self.header("authorization")?;
+        let (scheme, token) = value.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
+    }
+
+    /// Returns whether `If-None-Match` (RFC 9110, 13.1.2) is `*` or lists `etag`, by weak comparison.
+    #[must_use]
+    pub fn matches_etag(&self, etag: &str) -> bool {
+        let lines = self.headers.values("if-none-match");
+        lines
+            .iter()
+            .filter_map(|line| std::str::from_utf8(line).ok())
+            .flat_map(|list| list.split(','))
+            .map(str::trim)
+            .any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
+    }
+}
+
+fn first_value(headers: &impl Headers, name: &str) -> Option<String> {
+    let value = headers.values(name).into_iter().next()?;
+    String::from_utf8(value).ok().filter(|text| text.is_ascii())
+}
+
+/// Returns the length of the body that `Content-Length` announces; `None` if the header is missing or not a number.
+#[must_use]
+pub fn content_length(headers: &impl Headers) -> Option<usize> {
+    first_value(headers, "content-length")?.parse().ok()
+}
+
+/// Makes the request ids of an instance: a random prefix and a counter.
+pub struct RequestIds {
+    prefix: String,
+    count: u64,
+}
+
+impl RequestIds {
+    /// Starts to count. `random` tells instances apart.
+    #[must_use]
+    pub fn new(random: u64) -> Self {
+        Self { prefix: format!("{random:016x}-"), count: 0 }
+    }
+
+    /// Returns the client's `x-request-id` if it is valid (1 to 64 letters, digits and `-`), else a new id.
+    pub fn id(&mut self, headers: &impl Headers) -> String {
+        let is_valid =
+            |id: &String| (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        first_value(headers, "x-request-id").filter(is_valid).unwrap_or_else(|| {
+            self.count += 1;
+            self.prefix.clone() + &self.count.to_string()
+        })
+    }
+}
+
+/// Header lines in a list, for tests.
+impl Headers for &[(&str, &str)] {
+    fn values(&self, name: &str) -> Vec<Vec<u8>> {
+        self.iter().filter(|(known, _)| *known == name).map(|(_, value)| value.as_bytes().to_vec()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{problem::Code, routes::OrderStatus};
+
+    fn request<'a>(target: &str, headers: &'a [(&'a str, &'a str)]) -> Request<&'a [(&'a str, &'a str)]> {
+        Request::new(Method::GET, target.to_owned(), headers, Vec::new(), "id".to_owned())
+    }
+
+    #[test]
+    fn the_path_ends_at_the_first_question_mark() {
+        for (target, path) in
+            [("/a/b?c=/d?e", "/a/b"), ("/a%3Fb", "/a%3Fb"), ("/a?", "/a"), ("?a", "/"), ("", "/"), ("*", "*")]
+        {
+            assert_eq!(request(target, &[]).path(), path, "{target}");
+        }
+    }
+
+    #[test]
+    fn a_query_parameter_is_its_first_value_as_it_was_sent() {
+        let request = request("/a?x=1&y=%20&&x=2&z&empty=&q=a=b?c", &[]);
+        for (name, value) in
+            [("x", Some("1")), ("y", Some("%20")), ("z", None), ("empty", Some("")), ("q", Some("a=b?c")), ("a", None)]
+        {
+            assert_eq!(request.query_param(name), value, "{name}");
+        }
+        assert_eq!(self::request("/a", &[]).query_param("x"), None);
+    }
+
+    #[test]
+    fn a_request_is_routed_by_its_path_without_the_query() {
+        let request = request("/api/orders/demo.1?x", &[]);
+        assert_eq!(request.route().ok(), Some((OrderStatus::Order, ["demo.1", ""])));
+        let unknown = self::request("/api/orders/demo.1/?x", &[]);
+        assert_eq!(unknown.route::<OrderStatus>().map_err(|problem| problem.code), Err(Code::NotFound));
+    }
+
+    #[test]
+    fn the_bearer_token_is_what_follows_the_scheme() {
+        for (value, token) in [
+            ("Bearer abc", Some("abc")),
+            ("bearer  abc ", Some("abc")),
+            ("Basic abc", None),
+            ("Bearer", None),
+            ("Bearer ab\u{e7}", None),
+        ] {
+            assert_eq!(request("/", &[("authorization", value)]).bearer().as_deref(), token, "{value}");
+        }
+        assert_eq!(request("/", &[]).bearer(), None);
+        assert_eq!(
+            request("/", &[("authorization", "Bearer a"), ("authorization", "Bearer b")]).bearer().as_deref(),
+            Some("a")
+        );
+    }
+
+    #[test]
+    fn if_none_match_lists_etags_in_any_number_of_lines() {
+        for (lines, matches) in [
+            (&[r#""a""#][..], true),
+            (&[r#"W/"a""#], true),
+            (&[r#""b", W/"a""#], true),
+            (&[r#""b""#, r#""a""#], true),
+            (&["*"], true),
+            (&[r#""b""#], false),
+            (&["a"], false),
+            (&[""], false),
+            (&[r#""",,W/"#], false),
+            (&[], false),
+        ] {
+            let headers: Vec<_> = lines.iter().map(|line| ("if-none-match", *line)).collect();
+            assert_eq!(request("/", &headers).matches_etag(r#""a""#), matches, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn the_length_of_the_body_is_a_number() {
+        for (value, length) in [("0", Some(0)), ("16384", Some(16_384)), ("-1", None), ("x", None), ("", None)] {
+            assert_eq!(content_length(&&[("content-length", value)][..]), length, "{value}");
+        }
+        assert_eq!(content_length(&&[][..]), None);
+    }
+
+    #[test]
+    fn a_valid_request_id_of_the_client_is_kept() {
+        let mut ids = RequestIds::new(0xff);
+        let longest = "x".repeat(64);
+        for valid in ["abc-123", "A", &longest] {
+            assert_eq!(ids.id(&&[("x-request-id", valid)][..]), valid);
+        }
+        let too_long = "x".repeat(65);
+        for (index, invalid) in ["", "a b", "../", "a\u{e7}", &too_long].into_iter().enumerate() {
+            let expected = format!("00000000000000ff-{}", index + 1);
+            assert_eq!(ids.id(&&[("x-request-id", invalid)][..]), expected, "{invalid:?}");
+        }
+        assert_eq!(ids.id(&&[][..]), "00000000000000ff-6");
+    }
+}

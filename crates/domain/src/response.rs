@@ -1,0 +1,132 @@
+//! HTTP responses as handlers build them.
+
+use std::borrow::Cow;
+
+use crate::problem::{Code, Problem};
+
+/// The capacity at which a JSON body starts to be written. Most documents fit in.
+const JSON_CAPACITY: usize = 512;
+
+/// A response to send.
+#[derive(Debug, Clone)]
+pub struct Response {
+    /// The status.
+    pub status: u16,
+    /// The headers, except `content-length` and `x-request-id`.
+    pub headers: Vec<(&'static str, Cow<'static, str>)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Response {
+    /// Builds a JSON response with `cache-control: no-store`.
+    pub fn json(status: u16, document: &impl serde::Serialize) -> Self {
+        let mut body = Vec::with_capacity(JSON_CAPACITY);
+        if serde_json::to_writer(&mut body, document).is_err() {
+            body.clear();
+        }
+        Self::with_body(status, "application/json", body).header("cache-control", "no-store")
+    }
+
+    /// Builds a response without a body.
+    #[must_use]
+    pub fn empty(status: u16) -> Self {
+        Self { status, headers: Vec::with_capacity(8), body: Vec::new() }
+    }
+
+    /// Builds a response with a body of the given content type.
+    pub fn with_body(status: u16, content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
+        Self { body: body.into(), ..Self::empty(status) }.header("content-type", content_type)
+    }
+
+    /// Sets a header and replaces one of the same name.
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
+        match self.headers.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known = value.into(),
+            None => self.headers.push((name, value.into())),
+        }
+        self
+    }
+
+    /// Returns all header lines to send, and the body.
+    #[must_use]
+    pub fn into_lines_and_body(self, request_id: String) -> (Vec<(String, Vec<u8>)>, Vec<u8>) {
+        let mut lines = Vec::with_capacity(self.headers.len() + 2);
+        lines.push(("content-length".to_owned(), self.body.len().to_string().into_bytes()));
+        lines.push(("x-request-id".to_owned(), request_id.into_bytes()));
+        let headers = self.headers.into_iter();
+        lines.extend(headers.map(|(name, value)| (name.to_owned(), value.into_owned().into_bytes())));
+        (lines, self.body)
+    }
+}
+
+impl From<Problem> for Response {
+    fn from(problem: Problem) -> Self {
+        let mut response = Response::with_body(problem.code.status(), "application/problem+json", problem.to_json())
+            .header("cache-control", "no-store");
+        if let Some(seconds) = problem.retry_after {
+            response = response.header("retry-after", seconds.to_string());
+        }
+        if problem.code == Code::Unauthenticated {
+            response = response.header("www-authenticate", "Bearer");
+        }
+        for (name, value) in problem.headers {
+            response = response.header(name, value);
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn lines(response: Response) -> Vec<(String, String)> {
+        let (lines, _) = response.into_lines_and_body("id-1".to_owned());
+        lines.into_iter().map(|(name, value)| (name, String::from_utf8(value).expect("text"))).collect()
+    }
+
+    fn texts(lines: &[(&str, &str)]) -> Vec<(String, String)> {
+        lines.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn every_response_has_its_length_and_the_request_id() {
+        assert_eq!(lines(Response::empty(204)), texts(&[("content-length", "0"), ("x-request-id", "id-1")]));
+        let response =
+            Response::json(200, &json!({"a": "ü"})).header("etag", "\"1\"").header("cache-control", "private");
+        assert_eq!(response.body, "{\"a\":\"ü\"}".as_bytes());
+        assert_eq!(
+            lines(response),
+            texts(&[
+                ("content-length", "10"),
+                ("x-request-id", "id-1"),
+                ("content-type", "application/json"),
+                ("cache-control", "private"),
+                ("etag", "\"1\""),
+            ])
+        );
+    }
+
+    #[test]
+    fn a_problem_is_a_document_with_the_headers_of_its_code() {
+        let mut problem = Problem::new(Code::RateLimited, "Wait.").retry_after(7);
+        problem.headers.push(("ratelimit", "r".to_owned()));
+        let response = Response::from(problem);
+        assert_eq!(response.status, 429);
+        assert_eq!(
+            lines(response)[2..],
+            texts(&[
+                ("content-type", "application/problem+json"),
+                ("cache-control", "no-store"),
+                ("retry-after", "7"),
+                ("ratelimit", "r"),
+            ])
+        );
+        let unauthenticated = lines(Problem::new(Code::Unauthenticated, "").into());
+        assert!(unauthenticated.contains(&("www-authenticate".to_owned(), "Bearer".to_owned())));
+    }
+}
