@@ -13,7 +13,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use ulid::Ulid;
 
-use support::{Buyer, Claims, Response, TestActivity, TestApp, eventually};
+use support::{Buyer, Claims, Response, TestActivity, TestApp, activity::unique_id, eventually};
 
 /// Limits each address to two tickets in ten minutes, and nothing else.
 fn two_requests_per_address() -> Value {
@@ -242,4 +242,37 @@ async fn excessive_headers_cause_no_server_error() {
         sent.extend(headers.iter().map(|(name, value)| (name.as_str(), value.clone())));
         app.http.send_with_headers(Method::POST, &path, &sent, "").await.expect("an answer").is(201);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_who_left_ten_orders_unpaid_gets_no_ticket_until_the_strikes_are_cleared() {
+    let app = TestApp::shared();
+    let user = unique_id("striker");
+    let jwt = app.sign_in(&user);
+    let activity = app.create_activity(json!({"pay_timeout_seconds": 1, "per_user": 10})).await;
+    let checked = app.create_activity(json!({"human_check": "pow"})).await;
+    for _ in 0..10 {
+        let buyer = app.create_buyer(&activity, &user).await;
+        app.reserve(&activity, &buyer, "a", 1).await.is(202);
+    }
+    let strikes = format!("SELECT COALESCE(MAX(count), 0) FROM strikes WHERE user_id = '{user}'");
+    eventually("ten strikes", async || {
+        app.sweep().await;
+        let strikes = app.query_ledger_i64(&strikes).await;
+        if strikes == 10 { Ok(()) } else { Err(strikes) }
+    })
+    .await;
+    app.request_ticket(&checked.id, &jwt).await.is_problem(403, "not_eligible");
+    eventually("a refusal", async || {
+        let response = app.request_ticket(&activity.id, &jwt).await;
+        if response.code() == "not_eligible" { Ok(()) } else { Err(response.status) }
+    })
+    .await;
+    app.request_ticket(&activity.id, &app.sign_in(&unique_id("other"))).await.is(201);
+    app.call_admin(Method::DELETE, &format!("/strikes/{user}"), &Value::Null).await.is(204);
+    eventually("a ticket", async || {
+        let response = app.request_ticket(&activity.id, &jwt).await;
+        if response.status == 201 { Ok(()) } else { Err(response.code()) }
+    })
+    .await;
 }

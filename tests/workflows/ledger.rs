@@ -2,18 +2,18 @@
 //!
 //! The constraints hold even if Redis is wrong, and a Redis that lost everything is rebuilt from the ledger.
 
-use domain::{order::OrderStatus, time::Millis};
+use domain::{ids::UserId, order::OrderStatus, time::Millis};
 use workflows::{
     Redis, Sql, StoreError,
     hot::reserve::ReserveOutcome,
     keys::Keys,
     ledger::{orders, schema},
-    operator::activities::OperationOutcome,
+    operator::{activities::OperationOutcome, bans},
     ports::SqlValue,
     settle::{OrderState, SettleOutcome, Transition, apply_transitions},
 };
 
-use crate::fixture::{LEDGERS, NOW, WHOLE_REBUILD, new_fixture};
+use crate::fixture::{Fixture, LEDGERS, NOW, WHOLE_REBUILD, new_fixture};
 
 #[tokio::test]
 async fn migrating_again_changes_nothing() {
@@ -180,7 +180,7 @@ async fn a_users_orders_are_listed_newest_first_in_pages() {
             fixture.pending_order(n, "ada", 1).await;
         }
         fixture.pending_order(9, "bob", 1).await;
-        let user = domain::ids::UserId::parse("ada").unwrap();
+        let user = UserId::parse("ada").unwrap();
         let mut seen = Vec::new();
         let mut before = None;
         loop {
@@ -290,9 +290,30 @@ async fn an_expired_order_is_a_strike() {
             fixture.pending_order(n, user.as_str(), 1).await;
         }
         fixture.expire_orders().await.unwrap();
-        assert_eq!(workflows::operator::bans::load_strikes(&fixture.sql, &user).await.unwrap().0, 3, "{ledger}");
-        workflows::operator::bans::clear_strikes(&fixture.sql, &user).await.unwrap();
-        assert_eq!(workflows::operator::bans::load_strikes(&fixture.sql, &user).await.unwrap().0, 0, "{ledger}");
+        assert_eq!(bans::load_strikes(&fixture.sql, &user).await.unwrap().0, 3, "{ledger}");
+        bans::clear_strikes(&fixture.sql, &user).await.unwrap();
+        assert_eq!(bans::load_strikes(&fixture.sql, &user).await.unwrap().0, 0, "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn users_at_the_strike_limit_are_listed_unless_they_are_many() {
+    for ledger in LEDGERS {
+        let Fixture { sql, activity, .. } = new_fixture(ledger, 5, 5).await;
+        let user = |name: &str| UserId::parse(&format!("{name} of {activity}")).unwrap();
+        for (name, strikes) in [("nine", 9), ("ten", 10), ("eleven", 11)] {
+            let insert = "INSERT INTO strikes (user_id, count, last_at) VALUES (?1, ?2, ?2)";
+            sql.run(insert, vec![user(name).as_str().into(), strikes.into()]).await.unwrap();
+        }
+        let users = bans::load_users_at_limit(&sql).await.unwrap().expect("few users");
+        let found = ["nine", "ten", "eleven"].map(|name| users.get(&user(name)).copied());
+        assert_eq!(found, [None, Some(Millis(10)), Some(Millis(11))], "{ledger}");
+
+        let many = "INSERT INTO strikes (user_id, count, last_at) WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL \
+             SELECT n + 1 FROM numbers WHERE n < 1000) SELECT CAST(?1 AS TEXT) || n, 10, 10 FROM numbers";
+        sql.run(many, vec![user("one").as_str().into()]).await.unwrap();
+        assert_eq!(bans::load_users_at_limit(&sql).await.unwrap(), None, "{ledger}");
+        sql.run("DELETE FROM strikes WHERE count >= 10", Vec::new()).await.unwrap();
     }
 }
 

@@ -9,7 +9,7 @@ use domain::{activity::ActivityState, ids::UserId, time::Millis};
 use workflows::{
     Sql,
     ledger::{activities, backlog, events, orders, payments, refunds},
-    operator::stats,
+    operator::{bans, stats},
     payments::callbacks::held,
     ports::{Dialect, SqlValue},
     queue::{dead_letters, event_delivery::WebhookTarget},
@@ -35,7 +35,7 @@ const LATER: Millis = Millis(NOW.0 + 7_200_000);
 const OTHER_ORDERS: i64 = 100_000;
 
 /// Tables that grow with the number of orders.
-const GROWING: [&str; 9] = [
+const GROWING: [&str; 10] = [
     "orders",
     "callbacks",
     "refunds",
@@ -45,10 +45,11 @@ const GROWING: [&str; 9] = [
     "events",
     "dead_letters",
     "order_counts",
+    "strikes",
 ];
 
 /// Indexes of rows that wait for something, of which there are few.
-const SMALL_INDEXES: [&str; 9] = [
+const SMALL_INDEXES: [&str; 10] = [
     "orders_due",
     "orders_unsettled",
     "callbacks_open",
@@ -58,6 +59,7 @@ const SMALL_INDEXES: [&str; 9] = [
     "sessions_open",
     "events_waiting",
     "dead_letters_waiting",
+    "strikes_at_limit",
 ];
 
 /// Inserts [`OTHER_ORDERS`] orders: most are paid or expired, some wait for payment. One of the activities has an id
@@ -132,6 +134,8 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     assert_eq!((error, report.failures, report.expired), (None, vec![], 1));
 
     // Operators.
+    bans::load_users_at_limit(sql).await.unwrap();
+    bans::load_strikes(sql, &ada).await.unwrap();
     stats::orders_by_status(sql, &fixture.activity).await.unwrap();
     backlog::load(sql).await.unwrap();
     activities::list(sql, true).await.unwrap();

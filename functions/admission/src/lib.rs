@@ -4,6 +4,7 @@ mod challenge;
 mod human_check;
 mod precheck;
 mod routes;
+mod strikes;
 mod ticket;
 
 platform::http_service!(routes::route);

@@ -14,7 +14,6 @@ use domain::{
 use platform::{
     auth,
     http::{ApiError, Request, Response},
-    ledger::SpinLedger,
     random,
     redis::SpinRedis,
 };
@@ -29,6 +28,7 @@ use workflows::{
 use crate::{
     human_check,
     precheck::{self, Precheck},
+    strikes,
 };
 
 /// Returns `201` with a ticket for this user and activity.
@@ -37,8 +37,7 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
     let (tickets, order_numbers) = (auth::ticket_keys().await?, auth::order_number_keys().await?);
     let precheck = Precheck::run(request, activity, Endpoint::Ticket).await?;
     let now = precheck.now;
-    let (strikes, last_at) = bans::load_strikes(&SpinLedger::open().await, &precheck.claims.sub).await?;
-    let strikes = if last_at.plus(bans::STRIKE_TTL_MS) > now { strikes } else { 0 };
+    let strikes = strikes::count(&precheck.claims.sub, precheck.activity.spec.human_check, now).await?;
     if strikes >= bans::STRIKE_LIMIT {
         let detail = "Too many of your orders were left unpaid. Ask the shop to forgive you.";
         return Err(Problem::new(Code::NotEligible, detail).into());

@@ -240,6 +240,9 @@ CREATE TABLE IF NOT EXISTS strikes (
   last_at INTEGER NOT NULL
 ) WITHOUT ROWID;
 
+-- The users who get no ticket: few, and each instance of `admission` reads them once a second.
+CREATE INDEX IF NOT EXISTS strikes_at_limit ON strikes (user_id) WHERE count >= 10;
+
 -- An order that expires unpaid is a strike against its buyer (B8).
 CREATE TRIGGER IF NOT EXISTS strikes_count AFTER UPDATE OF status ON orders
 WHEN NEW.status = 'expired' AND OLD.status = 'pending_payment'

@@ -5,6 +5,8 @@
 //!
 //! Errors: after any [`StoreError`] a change may have been made in part; repeating the call completes it.
 
+use std::collections::HashMap;
+
 use domain::{
     ids::{ActivityId, UserId},
     time::Millis,
@@ -24,6 +26,9 @@ pub const STRIKE_LIMIT: i64 = 10;
 
 /// Milliseconds after the last strike until a user's strikes no longer count.
 pub const STRIKE_TTL_MS: i64 = 30 * 24 * 3_600 * 1_000;
+
+/// Maximum number of users that [`load_users_at_limit`] returns.
+const MAX_USERS_AT_LIMIT: usize = 1_000;
 
 /// Maximum number of bans in one script call.
 const BATCH_SIZE: usize = 1_000;
@@ -132,6 +137,27 @@ pub async fn load_strikes<S: Sql>(sql: &S, user: &UserId) -> Result<(i64, Millis
         }
         None => Ok((0, Millis(0))),
     }
+}
+
+/// Returns the users with [`STRIKE_LIMIT`] strikes or more and the time of the last one; `None` if there are more than
+/// 1,000 of them.
+///
+/// # Errors
+/// As [`load_strikes`].
+pub async fn load_users_at_limit<S: Sql>(sql: &S) -> Result<Option<HashMap<UserId, Millis>>, StoreError> {
+    // The index `strikes_at_limit` has the same condition, so the limit cannot be a parameter.
+    let statement =
+        format!("SELECT user_id, last_at FROM strikes WHERE count >= {STRIKE_LIMIT} LIMIT {}", MAX_USERS_AT_LIMIT + 1);
+    let rows = sql.run(&statement, Vec::new()).await?;
+    if rows.len() > MAX_USERS_AT_LIMIT {
+        return Ok(None);
+    }
+    let users = rows.into_iter().map(|row| {
+        let mut row = RowReader::new(row);
+        let user = UserId::parse(&row.text()?).map_err(|error| StoreError::Malformed(error.to_string()))?;
+        Ok((user, Millis(row.int()?)))
+    });
+    users.collect::<Result<_, _>>().map(Some)
 }
 
 /// Deletes a user's strikes.
