@@ -1,7 +1,7 @@
 UPDATE orders
 SET
-  provider = CASE WHEN ?4 = '' OR checkout_url = ?2 THEN provider ELSE ?4 END,
   checkout_url = ?2,
+  provider = CASE WHEN ?4 = '' OR checkout_url = ?2 THEN provider ELSE ?4 END,
   pay_by = pay_by + CASE
     WHEN extended = 0 THEN (SELECT a.pay_extension_ms FROM activities a WHERE a.id = orders.activity)
     ELSE 0
