@@ -79,8 +79,10 @@ pub async fn collect_observations(
     stock_samples: Vec<SkuStock>,
 ) -> Result<Observations> {
     let orders_by_ticket = reports.iter().map(|report| report.order_nos.clone()).collect();
-    let mut orders: Vec<(usize, ObservedOrder)> =
-        reports.into_iter().filter_map(|report| Some((report.index, report.order?))).collect();
+    let mut orders: Vec<(usize, ObservedOrder)> = Vec::with_capacity(reports.len());
+    for report in reports {
+        orders.extend(report.orders.into_iter().map(|order| (report.index, order)));
+    }
     for order in recovered.orders {
         let visit = run.visits.iter().position(|visit| run.user_id(visit.buyer) == order.user);
         orders.push((visit.unwrap_or_default(), order));

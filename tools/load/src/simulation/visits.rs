@@ -22,7 +22,7 @@ pub struct VisitReport {
     pub outcome_uncertain: bool,
     /// Whether the ticket was refused for good at least once.
     pub refused: bool,
-    pub order: Option<ObservedOrder>,
+    pub orders: Vec<ObservedOrder>,
 }
 
 /// Starts all visits. Each is due at `opened_at` plus its part of `jitter` (or by `--rate`).
@@ -74,11 +74,11 @@ async fn run_visit(run: Arc<RunContext>, index: usize, due: Instant) -> VisitRep
         },
         outcome_uncertain: attempts.iter().any(|attempt| attempt.outcome_uncertain),
         refused: attempts.iter().any(|attempt| matches!(attempt.outcome, Outcome::Refused(_))),
-        order: None,
+        orders: Vec::new(),
     };
     if let Some((at, order_no)) = accepted.into_iter().min() {
         run.progress.orders.inc_length(1);
-        report.order = Some(drive_order(&run, index, order_no, due, at).await);
+        report.orders.push(drive_order(&run, index, order_no, due, at).await);
         run.progress.orders.inc(1);
     }
     report
