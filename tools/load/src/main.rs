@@ -1,14 +1,14 @@
 //! Load generator: `sale` simulates and checks a whole sale, `bench` measures, `plan` computes the capacity for a sale.
 //!
-//! Shares no code with the app, so that a mistake in the app's own types is noticed here. Both use the app's HTTP
-//! contract; `bench` also pauses the order writer and reads Redis' memory use, if it started the app itself, and
-//! `bench --growth` fills sales with the app's own workflow.
+//! `sale` shares no code with the app, so that a mistake in the app's own types is noticed here. `sale` and `bench` use
+//! the app's HTTP contract; `bench` also pauses the order writer and reads Redis' memory use, if it started the app
+//! itself, and `bench --growth` fills sales with the app's own workflow.
 
+#[cfg(test)]
+mod against_fake_app;
 mod app;
 mod bench;
 mod capacity;
-#[cfg(test)]
-mod end_to_end;
 mod http;
 mod meter;
 mod plot;

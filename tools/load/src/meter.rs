@@ -78,7 +78,7 @@ pub struct StepSummary {
     pub p99_ms: f64,
     pub max_ms: f64,
     /// Responses by label (`202`, `409 sold_out`, `timeout`).
-    pub answers: BTreeMap<String, u64>,
+    pub responses: BTreeMap<String, u64>,
     /// Responses by label, per bucket. The key is the bucket's index (100 ms each) since the start of the run.
     pub timeline: BTreeMap<u64, BTreeMap<String, u64>>,
     /// Latency per bucket, with the same keys.
@@ -156,7 +156,7 @@ impl StepStats {
             p90_ms: micros_to_ms(self.latency.value_at_quantile(0.9)),
             p99_ms: micros_to_ms(self.latency.value_at_quantile(0.99)),
             max_ms: micros_to_ms(self.latency.max()),
-            answers: self.responses.clone(),
+            responses: self.responses.clone(),
             timeline: self.timeline.iter().map(|(at, bucket)| (*at, bucket.responses.clone())).collect(),
             latencies: self.timeline.iter().map(|(at, bucket)| (*at, bucket.latency())).collect(),
         }
@@ -202,8 +202,8 @@ mod tests {
         assert_eq!(rows[0].requests, 2);
         assert!(rows[0].max_ms >= 500.0, "{rows:?}");
         assert!(rows[0].p50_ms < 100.0, "{rows:?}");
-        assert_eq!(rows[0].answers["202"], 1);
-        assert_eq!(rows[0].answers["409 sold_out"], 1);
+        assert_eq!(rows[0].responses["202"], 1);
+        assert_eq!(rows[0].responses["409 sold_out"], 1);
         let latency = rows[0].latencies.values().next().unwrap();
         assert!(latency.p50_ms < 100.0 && latency.p99_ms >= 500.0, "{rows:?}");
     }

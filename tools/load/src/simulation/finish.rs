@@ -12,10 +12,10 @@ use crate::wire::Stats;
 /// Pause between two polls.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Waits until the sale is finished. Returns `false` if that takes longer than the pay timeout plus `--settle` seconds.
+/// Waits until the sale is finished. Returns `false` if that takes longer than the pay timeout plus `--finish-timeout`.
 pub async fn wait_until_finished(run: &RunContext) -> bool {
     let sweep_every = Duration::from_secs(run.options.sweep_every.into());
-    let seconds = run.options.pay_timeout + run.options.settle;
+    let seconds = run.options.pay_timeout + run.options.finish_timeout;
     let deadline = Instant::now() + Duration::from_secs(seconds.into());
     let mut next_sweep = Instant::now();
     while Instant::now() < deadline {

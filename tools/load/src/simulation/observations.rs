@@ -43,7 +43,7 @@ pub struct ObservedOrder {
     pub sku: String,
     pub quantity: u32,
     /// Intervals in which the order was certainly live: it owned its units.
-    #[serde(rename = "alive")]
+    #[serde(rename = "live")]
     pub live_intervals: Vec<Interval>,
     /// The order cannot have expired before this time, even if unpaid.
     #[serde(serialize_with = "as_millis")]

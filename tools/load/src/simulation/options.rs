@@ -86,11 +86,11 @@ pub struct Options {
 
     /// Seconds that a buyer retries while the app does not answer
     #[arg(long, default_value_t = 120)]
-    pub patience: u32,
+    pub retry_timeout: u32,
 
     /// Seconds to wait, after the last order is due, until no order is queued, unpaid or being refunded
     #[arg(long, default_value_t = 60)]
-    pub settle: u32,
+    pub finish_timeout: u32,
 
     /// Seconds between two calls of the sweeper; 0 for no calls (if cron makes them)
     #[arg(long, default_value_t = 2)]
@@ -160,6 +160,6 @@ impl Options {
 
     /// How long a buyer retries a request.
     pub fn retry_timeout(&self) -> Duration {
-        Duration::from_secs(self.patience.into())
+        Duration::from_secs(self.retry_timeout.into())
     }
 }

@@ -33,7 +33,7 @@ pub fn html(report: &Report) -> Result<String> {
                     (report.seed) "."
                 }
                 table {
-                    @for result in &report.verdict.lines {
+                    @for result in &report.verdict.results {
                         @let (label, class) = match result.finding {
                             Finding::Ok => ("ok", "ok"),
                             Finding::Unknown => ("unknown", "unknown"),
@@ -44,7 +44,7 @@ pub fn html(report: &Report) -> Result<String> {
                 }
                 @for plot in &plots { (PreEscaped(plot)) }
                 table {
-                    tr { th { "step" } th { "requests" } th { "/s" } th { "p50 ms" } th { "p99 ms" } th { "max ms" } th { "answers" } }
+                    tr { th { "step" } th { "requests" } th { "/s" } th { "p50 ms" } th { "p99 ms" } th { "max ms" } th { "responses" } }
                     @for step in &report.steps {
                         tr {
                             td { (step.step.name()) }
@@ -53,7 +53,7 @@ pub fn html(report: &Report) -> Result<String> {
                             td.n { (format!("{:.1}", step.p50_ms)) }
                             td.n { (format!("{:.1}", step.p99_ms)) }
                             td.n { (format!("{:.1}", step.max_ms)) }
-                            td { @for (label, count) in &step.answers { (label) ": " (count) " " } }
+                            td { @for (label, count) in &step.responses { (label) ": " (count) " " } }
                         }
                     }
                 }

@@ -10,7 +10,7 @@ use anyhow::Result;
 /// Responses to reservations per timeline bucket, by label.
 pub fn responses(report: &Report) -> Result<String> {
     let Some(reserve) = step(report, Step::Reserve) else { return Ok(String::new()) };
-    let kinds: BTreeSet<&String> = reserve.answers.keys().collect();
+    let kinds: BTreeSet<&String> = reserve.responses.keys().collect();
     let per_second = 1000.0 / report.timeline_step_ms as f64;
     let series = |kind: &&String| {
         let points = contiguous(&reserve.timeline).map(|(at, responses)| {

@@ -30,7 +30,7 @@ impl Progress {
             orders: bar("orders", 0),
             finishing: ProgressBar::new_spinner()
                 .with_style(style("{prefix:>8} {spinner} {msg} {elapsed}"))
-                .with_prefix("settle"),
+                .with_prefix("finish"),
             checking: bar("check", 0),
             bars,
         }

@@ -121,7 +121,7 @@ async fn poll_all(run: &RunContext, orders: Vec<(usize, ObservedOrder)>) -> Resu
 }
 
 async fn admin_get<T: DeserializeOwned>(run: &RunContext, path: String) -> Option<T> {
-    run.app.admin(Call::get(path), "reading the books").await.ok()?.parse().ok()
+    run.app.admin(Call::get(path), "reading the admin API").await.ok()?.parse().ok()
 }
 
 /// The orders with a second payment for which the admin API shows a refund.

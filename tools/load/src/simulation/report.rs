@@ -73,7 +73,7 @@ impl Report {
 }
 
 fn steps_table(steps: &[StepSummary]) -> Table {
-    let mut table = table::new(&["step", "requests", "/s", "p50 ms", "p99 ms", "max ms", "answers"]);
+    let mut table = table::new(&["step", "requests", "/s", "p50 ms", "p99 ms", "max ms", "responses"]);
     for step in steps {
         table.add_row([
             Cell::new(step.step.name()),
@@ -83,7 +83,7 @@ fn steps_table(steps: &[StepSummary]) -> Table {
             table::number_cell(format!("{:.1}", step.p99_ms)),
             table::number_cell(format!("{:.1}", step.max_ms)),
             Cell::new(
-                step.answers.iter().map(|(label, count)| format!("{label}: {count}")).collect::<Vec<_>>().join(", "),
+                step.responses.iter().map(|(label, count)| format!("{label}: {count}")).collect::<Vec<_>>().join(", "),
             ),
         ]);
     }
@@ -92,7 +92,7 @@ fn steps_table(steps: &[StepSummary]) -> Table {
 
 fn verdict_table(verdict: &Verdict) -> Table {
     let mut table = table::new(&["", "promise", "verdict", "numbers"]);
-    for result in &verdict.lines {
+    for result in &verdict.results {
         let (label, color) = match result.finding {
             Finding::Ok => ("ok", Color::Green),
             Finding::Unknown => ("UNKNOWN", Color::Yellow),

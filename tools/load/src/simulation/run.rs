@@ -103,7 +103,7 @@ async fn run_sale(run: &Arc<RunContext>, starts_at: Instant) -> Result<SaleOutco
     let visits = count_outcomes(&reports);
     progress.begin(&progress.finishing);
     if !finish::wait_until_finished(run).await {
-        progress.print("the books did not come to rest in time: judged as they are");
+        progress.print("orders were still open at the deadline");
     }
     progress.end(&progress.finishing);
     let stock = sampler.stop();
@@ -120,7 +120,7 @@ fn build_report(run: &RunContext, url: String, seed: u64, outcome: SaleOutcome) 
     let options = &run.options;
     let mut verdict = evaluate(&outcome.observations);
     if options.robots {
-        verdict.lines.push(robots::check(run, &outcome.observations.orders));
+        verdict.results.push(robots::check(run, &outcome.observations.orders));
     }
     Report {
         activity: run.activity.id.clone(),

@@ -20,12 +20,12 @@ use super::observations::Observations;
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Verdict {
-    pub lines: Vec<CheckResult>,
+    pub results: Vec<CheckResult>,
 }
 
 pub fn evaluate(observations: &Observations) -> Verdict {
     Verdict {
-        lines: vec![
+        results: vec![
             conservation::check(observations),
             stock::check(observations),
             quota::check(observations),
@@ -40,7 +40,7 @@ pub fn evaluate(observations: &Observations) -> Verdict {
 
 impl Verdict {
     pub fn finding(&self) -> Finding {
-        self.lines.iter().map(|result| result.finding).max().unwrap_or(Finding::Unknown)
+        self.results.iter().map(|result| result.finding).max().unwrap_or(Finding::Unknown)
     }
 
     /// 0 if all held, 1 if any is broken, otherwise 2.
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn a_correct_sale_passes_every_check() {
         let verdict = evaluate(&correct_sale());
-        assert!(verdict.lines.iter().all(|result| result.finding == Finding::Ok), "{verdict:#?}");
+        assert!(verdict.results.iter().all(|result| result.finding == Finding::Ok), "{verdict:#?}");
         assert_eq!(verdict.exit_code(), 0);
     }
 

@@ -18,7 +18,7 @@ pub(super) fn check(observations: &Observations) -> CheckResult {
             findings.broken(format!("{sku}: {live} units are held or sold, only {total} exist"));
         }
         if peak > total {
-            findings.broken(format!("{sku}: {peak} units were alive at one moment, only {total} exist"));
+            findings.broken(format!("{sku}: {peak} units were live at one moment, only {total} exist"));
         }
         match ledger {
             None => findings.unknown(format!("{sku}: the audit shows no ledger")),
@@ -61,7 +61,7 @@ mod tests {
                 order.end = LastSeen::Status(OrderStatus::Cancelled);
             }
         });
-        assert!(numbers.contains("12 units were alive at one moment"), "{numbers}");
+        assert!(numbers.contains("12 units were live at one moment"), "{numbers}");
     }
 
     #[test]

@@ -17,7 +17,7 @@ struct Cli {
 
 /// A small and fast sale.
 const FLAGS: &str = "--admin-token a --cron-token c --env-file /dev/null --seed 1 --start-in 1 --pay-timeout 3 \
-                    --settle 30 --sweep-every 1 --patience 20 --buyers 300 --stock 40 --skus 2 --per-user 2 \
+                    --finish-timeout 30 --sweep-every 1 --retry-timeout 20 --buyers 300 --stock 40 --skus 2 --per-user 2 \
                     --greedy-share 0.2 --double-share 0.2 --pay-share 0.5 --cancel-share 0.3";
 
 async fn run_sale(fault: Fault) -> Report {
@@ -33,7 +33,7 @@ async fn run_sale_with(fault: Fault, flags: &str) -> Report {
 #[track_caller]
 fn assert_broken(report: &Report, ids: &[&str]) {
     for id in ids {
-        let line = report.verdict.lines.iter().find(|line| line.id == *id).unwrap();
+        let line = report.verdict.results.iter().find(|result| result.id == *id).unwrap();
         assert_eq!(line.finding, Finding::Broken, "{id}\n{}", report.text());
     }
     assert_eq!(report.verdict.exit_code(), 1);
@@ -66,14 +66,14 @@ async fn the_page_shows_the_verdict_and_the_plots() {
 async fn lost_responses_are_retried_and_break_no_invariant() {
     let report = run_sale(Fault::LosesResponses).await;
     assert_eq!(report.verdict.exit_code(), 0, "{}", report.text());
-    assert!(report.steps.iter().any(|step| step.answers.contains_key("connection lost")), "{}", report.text());
+    assert!(report.steps.iter().any(|step| step.responses.contains_key("connection lost")), "{}", report.text());
 }
 
 #[tokio::test]
 async fn an_outage_during_the_sale_breaks_no_invariant() {
     let report = run_sale(Fault::DownAfterStart).await;
     assert_eq!(report.verdict.exit_code(), 0, "{}", report.text());
-    assert!(report.steps.iter().any(|step| step.answers.contains_key("connection lost")), "{}", report.text());
+    assert!(report.steps.iter().any(|step| step.responses.contains_key("connection lost")), "{}", report.text());
     assert!(report.visits.keys().all(|outcome| !outcome.contains("gave up")), "{}", report.text());
 }
 
@@ -126,11 +126,11 @@ async fn a_robot_that_enlarges_its_order_is_caught() {
 
 #[tokio::test]
 async fn a_payment_without_a_paid_order_is_caught() {
-    assert_broken(&run_sale_with(Fault::IgnoresPayments, "--patience 4").await, &["I6"]);
+    assert_broken(&run_sale_with(Fault::IgnoresPayments, "--retry-timeout 4").await, &["I6"]);
 }
 
 #[tokio::test]
 async fn a_stuck_queue_is_unknown() {
-    let report = run_sale_with(Fault::QueueStuck, "--patience 4 --settle 1").await;
+    let report = run_sale_with(Fault::QueueStuck, "--retry-timeout 4 --finish-timeout 1").await;
     assert_eq!(report.verdict.exit_code(), 2, "{}", report.text());
 }
