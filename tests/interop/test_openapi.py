@@ -1,4 +1,4 @@
-"""Checks the OpenAPI document against its specification, the project's files and a running app (G11)."""
+"""Checks the OpenAPI document against the README and a running app (G11)."""
 
 import json
 import os
@@ -8,8 +8,6 @@ import sys
 import unittest
 import urllib.request
 from pathlib import Path
-
-from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from app import variable
 from contract import METHODS, ROOT, load
@@ -61,12 +59,7 @@ def run_with_app(*command, variables=()):
 
 
 class Document(unittest.TestCase):
-    """Checks of the document against its specification and the project's files."""
-
-    def test_the_document_is_openapi_3_1(self):
-        document = load()
-        self.assertEqual(document["openapi"], "3.1.0")
-        self.assertEqual([error.message for error in OpenAPIV31SpecValidator(document).iter_errors()], [])
+    """Checks that the app serves the document, and that the README has its routes."""
 
     def test_the_app_serves_the_document(self):
         with urllib.request.urlopen(variable("URL") + "/openapi.json") as answer:
