@@ -12,6 +12,12 @@ fn tracked(root: &Path, suffix: &str) -> Vec<String> {
     listed.lines().filter(|path| path.ends_with(suffix)).map(str::to_owned).collect()
 }
 
+/// The anchor that Git hosts give to a heading.
+fn heading_anchor(heading: &str) -> String {
+    let heading = heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+    heading.chars().filter(|letter| letter.is_alphanumeric() || ['-', '_'].contains(letter)).collect()
+}
+
 /// Whether `path` is a file with `name` in it, or a directory with such a file.
 fn mentions(path: &Path, name: &str) -> bool {
     if path.is_dir() {
@@ -45,13 +51,17 @@ fn every_requirement_named_in_the_code_is_in_the_requirements() {
     let root = root::find().expect("the project");
     let text = fs::read_to_string(root.join("docs/requirements.md")).expect("the requirements");
     let known: BTreeSet<_> = text.lines().filter_map(|line| line.strip_prefix("| ")?.split(' ').next()).collect();
+    let is_comment = |line: &str| {
+        let line = line.trim_start();
+        ["//", "/*", "*", "--", "#", "\"\"\""].iter().any(|marker| line.starts_with(marker))
+    };
     let is_id = |word: &str| {
         let (letter, number) = word.split_at_checked(1).unwrap_or_default();
         "ABCDEFGH".contains(letter) && !letter.is_empty() && !number.is_empty() && number.parse::<u8>().is_ok()
     };
-    for path in [tracked(&root, ".rs"), tracked(&root, ".lua"), tracked(&root, ".sql")].concat() {
+    for path in [".rs", ".lua", ".sql", ".js", ".mjs", ".py"].map(|suffix| tracked(&root, suffix)).concat() {
         let source = fs::read_to_string(root.join(&path)).expect("a tracked file");
-        for line in source.lines().filter(|line| line.trim_start().starts_with("//") || line.starts_with("--")) {
+        for line in source.lines().filter(|line| is_comment(line)) {
             // Ids stand in parentheses: (C4), (E2, E5; I6).
             for list in line.split('(').skip(1).filter_map(|rest| rest.split_once(')')).map(|(list, _)| list) {
                 for word in list.split([',', ';', ' ']) {
@@ -67,20 +77,28 @@ fn every_requirement_named_in_the_code_is_in_the_requirements() {
 }
 
 #[test]
-fn every_relative_link_in_a_document_leads_to_a_file() {
+fn every_relative_link_in_a_document_leads_to_a_file_and_a_heading() {
     let root = root::find().expect("the project");
-    let mut checked = 0;
+    let (mut checked, mut anchors) = (0, 0);
     for document in tracked(&root, ".md") {
         let text = fs::read_to_string(root.join(&document)).expect("a tracked document");
         for target in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target) {
-            let path = target.split('#').next().unwrap_or_default();
-            if path.is_empty() || path.contains("://") {
+            if target.contains("://") {
                 continue;
             }
-            let directory = root.join(&document).parent().expect("a folder").to_owned();
-            assert!(directory.join(path).exists(), "{document} links to {target}, which does not exist");
+            let (path, anchor) = target.split_once('#').map_or((target, None), |(path, anchor)| (path, Some(anchor)));
+            let document_path = root.join(&document);
+            let directory = document_path.parent().expect("a folder");
+            let path = if path.is_empty() { document_path.clone() } else { directory.join(path) };
+            assert!(path.exists(), "{document} links to {target}, which does not exist");
+            if let Some(anchor) = anchor {
+                let text = fs::read_to_string(&path).expect("a document with headings");
+                let has_anchor = text.lines().any(|line| line.starts_with('#') && heading_anchor(line) == anchor);
+                assert!(has_anchor, "{document} links to {target}, a heading that does not exist");
+                anchors += 1;
+            }
             checked += 1;
         }
     }
-    assert!(checked > 10, "only {checked} links were found");
+    assert!(checked > 10 && anchors > 0, "only {checked} links and {anchors} anchors were found");
 }
