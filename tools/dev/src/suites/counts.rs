@@ -35,15 +35,16 @@ impl Counts {
             let Ok(pattern) = Regex::new(pattern) else { return 0 };
             pattern.captures_iter(output).filter_map(|found| found[1].parse::<u64>().ok()).sum()
         };
-        // Python counts a failed test as one that ran.
+        // Python counts a failed or skipped test as one that ran.
         let python_failed = sum(r"(?m)^FAILED \(.*failures=(\d+)") + sum(r"(?m)^FAILED \(.*errors=(\d+)");
+        let python_skipped = sum(r"(?m)^(?:OK|FAILED) \(.*skipped=(\d+)");
         let node_failed = sum(r"(?m)^[#ℹ] fail (\d+)$") + sum(r"(?m)^[#ℹ] cancelled (\d+)$");
         // Every test of Playwright has to run, and to pass the first time.
         let playwright_failed = sum(r"(?m)^  (\d+) (?:failed|flaky|interrupted|skipped|did not run)$");
         let failed = sum(r"(?m)^test result: .* (\d+) failed;") + node_failed + python_failed + playwright_failed;
         Self {
             passed: (sum(r"(?m)^test result: .* (\d+) passed;") + sum(r"(?m)^[#ℹ] pass (\d+)$"))
-                + sum(r"(?m)^Ran (\d+) test").saturating_sub(python_failed)
+                + sum(r"(?m)^Ran (\d+) test").saturating_sub(python_failed + python_skipped)
                 + sum(r"(?m)^  (\d+) passed \("),
             failed: if succeeded { failed } else { failed.max(1) },
             ignored: sum(r"(?m)^test result: .* (\d+) ignored;"),
@@ -98,7 +99,8 @@ mod tests {
         let node = "# tests 9\n# pass 7\n# fail 1\n# cancelled 1\n# skipped 0\n# duration_ms 5.1\n";
         assert_eq!(Counts::parse(node, false), counts(7, 2, 0));
         let python = "Ran 5 tests in 0.015s\n\nFAILED (failures=1, errors=1, skipped=1)\n";
-        assert_eq!(Counts::parse(python, false), counts(3, 2, 0));
+        assert_eq!(Counts::parse(python, false), counts(2, 2, 0));
+        assert_eq!(Counts::parse("Ran 3 tests in 0.001s\n\nOK (skipped=2)\n", true), counts(1, 0, 0));
         assert_eq!(Counts::parse("Ran 1 test in 0.001s\n\nOK\n", true), counts(1, 0, 0));
         let playwright = "  2 failed\n    [desktop] › buy.js:9:1 › it sells\n  1 did not run\n  5 passed (1.2m)\n";
         assert_eq!(Counts::parse(playwright, false), counts(5, 3, 0));

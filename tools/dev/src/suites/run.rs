@@ -9,11 +9,11 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use clap::Parser;
+use clap::{Parser, builder::PossibleValuesParser};
 
 use super::{
     counts::{self, Counts},
-    plan::{Step, Suite, suites},
+    plan::{RUN_ORDER, Step, Suite, suites},
 };
 use crate::{
     build,
@@ -37,6 +37,7 @@ pub struct Options {
     #[arg(long)]
     pub long: bool,
     /// The suites to run [default: all]
+    #[arg(value_parser = PossibleValuesParser::new(RUN_ORDER))]
     pub suites: Vec<String>,
 }
 
