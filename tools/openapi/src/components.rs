@@ -11,6 +11,7 @@ pub fn reference(kind: &str, name: &str) -> Value {
 }
 
 /// The component of a path's parameter.
+#[expect(clippy::panic, reason = "only the program that writes the document runs this, and its tests")]
 pub fn path_parameter(name: &str) -> Value {
     let component = match name {
         "activity" => "Activity",
@@ -18,7 +19,8 @@ pub fn path_parameter(name: &str) -> Value {
         "sku" => "Sku",
         "user" => "User",
         "ip" => "Ip",
-        _ => "CallbackId",
+        "id" => "CallbackId",
+        _ => panic!("the parameter {name} has no component"),
     };
     reference("parameters", component)
 }

@@ -1,6 +1,5 @@
 //! Puts the document together.
 
-use anyhow::Result;
 use domain::{order::OrderStatus, problem::Code, schema::EventType};
 use serde_json::{Map, Value, json};
 
@@ -12,11 +11,8 @@ use crate::{
 };
 
 /// The document as text.
-///
-/// # Errors
-/// Never: the document has text for names only.
-pub fn text() -> Result<String> {
-    Ok(serde_json::to_string_pretty(&document())? + "\n")
+pub fn text() -> String {
+    format!("{:#}\n", document())
 }
 
 fn document() -> Value {
