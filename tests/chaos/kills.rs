@@ -312,8 +312,8 @@ async fn run_round(seed: u64, durability: Durability, recovery: Recovery, start:
 
 /// Returns the seed in `STAMPEDE_SEED`, or one for each of `rounds` from the current time.
 fn seeds(rounds: u64) -> Vec<u64> {
-    if let Some(seed) = std::env::var("STAMPEDE_SEED").ok().and_then(|seed| seed.parse().ok()) {
-        return vec![seed];
+    if let Ok(seed) = std::env::var("STAMPEDE_SEED") {
+        return vec![seed.parse().expect("STAMPEDE_SEED is a number")];
     }
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a clock").as_millis();
     (0..rounds).map(|round| u64::try_from(now).expect("a time") + round).collect()

@@ -582,9 +582,10 @@ const SCHEDULES_PER_SET: u64 = 20;
 
 /// Runs `count` random schedules of two to four workflows, of which one is long, with up to two faults.
 fn sample(count: u64) {
-    let one_seed = std::env::var("STAMPEDE_SEED").ok().and_then(|seed| seed.parse().ok());
+    let one_seed = std::env::var("STAMPEDE_SEED").ok().map(|seed| seed.parse().expect("STAMPEDE_SEED is a number"));
     let first_seed = one_seed.unwrap_or_else(|| fastrand::u64(..1 << 48));
-    println!("STAMPEDE_SEED={first_seed} and the next {count}");
+    let count = if one_seed.is_some() { 1 } else { count };
+    println!("{count} random schedules, from STAMPEDE_SEED={first_seed}");
     let began = Instant::now();
     let sales = Start::ALL.map(|start| {
         let sale = Sale::new("sqlite", start);
@@ -593,7 +594,7 @@ fn sample(count: u64) {
     });
     let all = [&SHORT[..], &LONG[..]].concat();
     let (mut set_number, mut checked) = (0, HashSet::new());
-    for seed in first_seed..first_seed + if one_seed.is_some() { 1 } else { count } {
+    for seed in first_seed..first_seed + count {
         // Seeds that share a set follow each other.
         if set_number != seed / SCHEDULES_PER_SET {
             (set_number, checked) = (seed / SCHEDULES_PER_SET, HashSet::new());
