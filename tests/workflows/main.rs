@@ -32,7 +32,7 @@ mod manual_refunds;
 mod model;
 mod operators;
 mod overpayments;
-mod plans;
+mod query_plans;
 mod rebuilds;
 mod reserve;
 mod restored_ledger;
