@@ -176,7 +176,7 @@ impl TestApp {
     /// Of SKU `a`, also compares the audit's figures with the stock in Redis and the live units in the ledger. Returns
     /// left, held and sold of that SKU.
     pub async fn settle_and_count(&self, activity: &TestActivity) -> [i64; 3] {
-        let audit = eventually("the books to agree", async || {
+        let audit = eventually("Redis and the ledger to agree", async || {
             // Both routes return 503 while a store is busy: retry.
             let swept = self.http.post("/api/tasks/sweep", self.variables.get("cron_token"), &Value::Null).await;
             let audit = self.call_admin(Method::GET, &format!("/activities/{}/audit", activity.id), &Value::Null).await;

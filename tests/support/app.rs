@@ -97,7 +97,7 @@ impl Drop for TestApp {
             let output = lock(&self.stack).app.output();
             let lines: Vec<&str> = output.lines().collect();
             eprintln!(
-                "the app's last words:\n{}",
+                "last output of the app:\n{}",
                 lines[lines.len().saturating_sub(FAILURE_OUTPUT_LINES)..].join("\n")
             );
         }

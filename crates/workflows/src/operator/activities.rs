@@ -28,8 +28,8 @@ use crate::{
 /// Maximum number of warm-ups per change, if other requests rebuild the activity at the same time.
 const MAX_WARM_UPS: usize = 4;
 
-const CONCURRENT_CHANGE: &str = "Somebody changed the sale at the same time: look again.";
-const CONCURRENT_REBUILD: &str = "Somebody rebuilds the sale at the same time: look again.";
+const CONCURRENT_CHANGE: &str = "Another operator changed the activity at the same time. Read it again.";
+const CONCURRENT_REBUILD: &str = "The activity is being rebuilt at the same time. Read it again.";
 
 /// Result of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]

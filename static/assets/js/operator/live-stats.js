@@ -150,7 +150,7 @@ async function audit(button) {
 const INVARIANTS = [
   ["i1", "left + held + sold = total"],
   ["i2", "the ledger holds no more than the total"],
-  ["i3", "nobody holds more than the limit"],
+  ["i3", "no user holds more than the limit"],
 ];
 
 function auditTable(report) {
@@ -187,7 +187,7 @@ async function rebuild(button) {
 }
 
 async function rotate(button) {
-  const question = "Make a new start key? Pages take it from the gate; whoever kept the old one is refused.";
+  const question = "Make a new start key? Pages take it from the gate; requests with the old key are refused.";
   if (!(await confirmDialog(question, "New start key", "Leave it"))) return;
   await runAction(button, () => send("POST", activityPath(currentId, "/rotate-start-key"), {}), "The start key is new.");
 }
