@@ -51,6 +51,19 @@ async fn a_lease_that_ends_too_far_in_the_future_is_ignored() {
 }
 
 #[tokio::test]
+async fn a_lease_is_not_taken_over_by_an_owner_whose_time_is_a_little_earlier() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 1, 1).await;
+        let acquire = async |owner, now| leases::acquire(&fixture.sql, "early", owner, now, 15_000).await.unwrap();
+        assert!(acquire("a", NOW.plus(5)).await.is_some(), "{ledger}");
+        for earlier_ms in [5, 60_000] {
+            let now = NOW.plus(5 - earlier_ms);
+            assert_eq!(acquire("b", now).await, None, "{ledger}: {earlier_ms} ms earlier");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_sweeper_that_lost_its_lease_expires_nothing() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 3, 3).await;
