@@ -36,6 +36,7 @@ mod query_plans;
 mod rebuilds;
 mod reserve;
 mod restored_ledger;
+mod slow_sweeps;
 mod sqlstates;
 mod stores;
 mod stuck_activities;

@@ -24,7 +24,6 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
     let (ExpirySweeper::Sweep, _) = request.route()?;
     auth::require_token(request, "cron_token").await?;
     let started = Instant::now();
-    let now = SpinRedis.now().await?;
     let ticket_secret = config::secret("ticket_secret").await?;
     let provider = provider::from_config(RetryPolicy::SWEEPER).await.ok();
     let (url, secrets) = (config::get("events_url").await, config::get("events_secret").await);
@@ -36,11 +35,11 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         events: (!url.is_empty()).then_some(WebhookTarget { url: &url, secrets: &secrets }),
         ticket_secret: &ticket_secret,
         retention: Retention::parse(&config::get("address_retention_days").await, &config::get("retention_days").await),
-        owner: &Ulid::from_parts(now.0.unsigned_abs(), random::bits()).to_string(),
+        owner: &Ulid::from_parts(clock::now().0.unsigned_abs(), random::bits()).to_string(),
         clock: clock::now,
         stopwatch: &|| started.elapsed(),
     };
-    let SweepOutcome::Swept(report, error) = sweeper.run(now).await? else {
+    let SweepOutcome::Swept(report, error) = sweeper.run(SpinRedis.now().await?).await? else {
         return Ok(Response::json(200, &NotSwept { swept: false, because: "another sweeper is at work" }));
     };
     for (activity, error) in &report.failures {
