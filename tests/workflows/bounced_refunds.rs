@@ -6,7 +6,7 @@ use workflows::{
     ledger::{
         backlog::load,
         payments,
-        refunds::{self, RefundKind},
+        refunds::{self, RefundAttempt, RefundKind},
     },
     payments::callbacks::{
         self, CallbackEffect,
@@ -132,6 +132,57 @@ async fn a_failed_refund_of_an_unrefunded_payment_is_ignored_unless_the_payment_
         assert_eq!(fixture.refund_failed(&order_no, &own, "re_0", "f1").await, CallbackEffect::NoChange, "{ledger}");
         assert_eq!(fixture.refund_failed(&order_no, "other", "re_0", "f2").await, CallbackEffect::Held, "{ledger}");
         assert_eq!(fixture.held_callbacks().await, [("f2".to_owned(), "unknown_payment".to_owned())], "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_failed_refund_is_sent_again_once_however_often_its_failure_is_reported() {
+    for ledger in LEDGERS {
+        for fails_at_once in [false, true] {
+            let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
+            let order_no = fixture.refunding_order(1, "ada").await;
+            let payment = format!("pay-{order_no}");
+            let report = async |event| fixture.refund_failed(&order_no, &payment, "re_0", event).await;
+            let failures = async || refunds::list_unconfirmed(&fixture.sql).await.unwrap()[0].failures;
+            provider.refund_behaviour.set(if fails_at_once { RefundBehaviour::Fail } else { RefundBehaviour::Accept });
+            fixture.send_refunds(&provider, 0).await.unwrap();
+            let first = report("refund.failed").await;
+            assert_eq!(first == CallbackEffect::NoChange, fails_at_once, "{ledger}");
+            assert_eq!(report("refund.updated").await, CallbackEffect::NoChange, "{ledger}");
+            assert_eq!(failures().await, 1, "{ledger}");
+            // The second refund is made, and its answer is lost.
+            provider.refund_behaviour.set(RefundBehaviour::Accept);
+            provider.drops_responses.set(true);
+            fixture.send_refunds(&provider, 60_000).await.unwrap();
+            assert_eq!(report("charge.refund.updated").await, CallbackEffect::NoChange, "{ledger}");
+            provider.drops_responses.set(false);
+            provider.refund_behaviour.set(RefundBehaviour::Succeed);
+            fixture.send_refunds(&provider, 10_000_000).await.unwrap();
+            assert_eq!(provider.refunds.borrow().len(), 2, "{ledger}: a third refund was sent");
+            assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
+            assert_eq!(report("another").await, CallbackEffect::NoChange, "{ledger}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_answer_to_an_attempt_that_was_reported_as_failed_meanwhile_changes_nothing() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 5, 1).await;
+        let order_no = fixture.refunding_order(1, "ada").await;
+        let claimed = refunds::claim_due(&fixture.sql, NOW, 10).await.unwrap();
+        fixture.refund_failed(&order_no, &claimed[0].payment, "re_0", "f").await;
+        let after_failure = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
+        assert_eq!((after_failure[0].failures, after_failure[0].state.as_str()), (1, "requested"), "{ledger}");
+        let answers = [
+            RefundAttempt::Accepted("re_0".to_owned()),
+            RefundAttempt::Unknown("silence".to_owned(), NOW),
+            RefundAttempt::Failed { refund_id: "re_0".to_owned(), reason: "no".to_owned(), not_before: NOW },
+        ];
+        for answer in answers {
+            refunds::record_attempt(&fixture.sql, &claimed[0], &answer).await.unwrap();
+            assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), after_failure, "{ledger}: {answer:?}");
+        }
     }
 }
 

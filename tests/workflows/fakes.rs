@@ -160,7 +160,7 @@ impl Provider for FakeProvider {
         self.respond(match self.refund_behaviour.get() {
             RefundBehaviour::Accept => RefundStatus::Pending { refund_id: id },
             RefundBehaviour::Succeed => RefundStatus::Succeeded { refund_id: id },
-            RefundBehaviour::Fail => RefundStatus::Failed("the card is gone".to_owned()),
+            RefundBehaviour::Fail => RefundStatus::Failed { refund_id: id, reason: "the card is gone".to_owned() },
         })
     }
 }

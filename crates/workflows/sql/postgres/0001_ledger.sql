@@ -225,7 +225,8 @@ WHERE outcome IN ('unknown_order', 'wrong_amount', 'paid_twice', 'unknown_paymen
 CREATE INDEX IF NOT EXISTS callbacks_of_order ON callbacks (order_no);
 
 -- Refunds as durable work: requested, sent, confirmed (E4, I6). `refund` is the provider's id; `failures` counts the
--- failures that the provider reported, because the attempt after a failure is a new refund.
+-- failures that the provider reported, because the attempt after a failure is a new refund; `failed_refunds` has the ids
+-- of those that failed, each in brackets, because a failure may be reported more than once.
 CREATE TABLE IF NOT EXISTS refunds (
   order_no TEXT COLLATE "C" PRIMARY KEY REFERENCES orders (order_no),
   payment TEXT NOT NULL,
@@ -236,7 +237,8 @@ CREATE TABLE IF NOT EXISTS refunds (
   next_try_at BIGINT NOT NULL,
   last_error TEXT NOT NULL DEFAULT '',
   refund TEXT NOT NULL DEFAULT '',
-  failures BIGINT NOT NULL DEFAULT 0
+  failures BIGINT NOT NULL DEFAULT 0,
+  failed_refunds TEXT NOT NULL DEFAULT ''
 );
 
 CREATE INDEX IF NOT EXISTS refunds_open ON refunds (next_try_at) WHERE state <> 'confirmed';
@@ -428,7 +430,8 @@ CREATE TABLE IF NOT EXISTS overpayments (
   next_try_at BIGINT NOT NULL,
   last_error TEXT NOT NULL DEFAULT '',
   refund TEXT NOT NULL DEFAULT '',
-  failures BIGINT NOT NULL DEFAULT 0
+  failures BIGINT NOT NULL DEFAULT 0,
+  failed_refunds TEXT NOT NULL DEFAULT ''
 );
 
 CREATE INDEX IF NOT EXISTS overpayments_of_order ON overpayments (order_no);

@@ -115,38 +115,53 @@ pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<R
 pub enum RefundAttempt {
     /// The provider accepted the refund under this id.
     Accepted(String),
-    /// The provider reported this failure. The next attempt is a new refund, not before this time.
-    Failed(String, Millis),
+    /// The provider reported a failure. The next attempt is a new refund.
+    Failed {
+        /// The provider's id of the refund; empty if it made none.
+        refund_id: String,
+        /// Why it failed.
+        reason: String,
+        /// When the next attempt may be made.
+        not_before: Millis,
+    },
     /// The provider gave no answer, for this reason. It is asked again, not before this time.
     Unknown(String, Millis),
 }
 
-/// Records the result of an attempt. Another attempt follows in any case until the provider confirms the refund.
+/// Records the result of an attempt at `refund` as it was claimed; nothing if a failure of that attempt was recorded
+/// meanwhile. Another attempt follows in any case until the provider confirms the refund.
 ///
 /// # Errors
 /// See [`ledger`](super).
 pub async fn record_attempt<S: Sql>(sql: &S, refund: &Refund, attempt: &RefundAttempt) -> Result<(), StoreError> {
     let (set, text, not_before) = match attempt {
         RefundAttempt::Accepted(refund_id) => ("state = 'sent', refund = ?3, last_error = ''", refund_id, Millis(0)),
-        RefundAttempt::Failed(error, not_before) => {
-            ("state = 'requested', failures = failures + 1, refund = '', last_error = ?3", error, *not_before)
-        }
+        RefundAttempt::Failed { reason, not_before, .. } => (
+            "state = 'requested', failures = failures + 1, refund = '', last_error = ?3, \
+             failed_refunds = failed_refunds || CAST(?6 AS TEXT)",
+            reason,
+            *not_before,
+        ),
         RefundAttempt::Unknown(error, not_before) => ("last_error = ?3", error, *not_before),
     };
     let statement =
         format!(include_str!("../../sql/queries/refunds/record_attempt.sql"), table = refund.kind.table(), set = set);
-    let params = vec![
+    let mut params = vec![
         refund.order_no.as_str().into(),
         refund.payment.as_str().into(),
         text.as_str().into(),
         not_before.0.into(),
+        refund.failures.into(),
     ];
+    if let RefundAttempt::Failed { refund_id, .. } = attempt {
+        params.push(if refund_id.is_empty() { "".into() } else { format!("[{refund_id}]").into() });
+    }
     sql.run(&statement, params).await.map(|_| ())
 }
 
 /// Records that the provider reported a failed refund, and requests it again a minute later. A report about an earlier
-/// attempt than the current one changes nothing. `refund` is the provider's id, or empty if it named none. Returns
-/// whether the refund is requested again.
+/// attempt than the current one, or about a failure that is recorded, changes nothing. `refund` is the provider's id, or
+/// empty if it named none. Returns whether the refund is requested again.
 ///
 /// # Errors
 /// See [`ledger`](super).
@@ -169,7 +184,8 @@ pub async fn record_failure<S: Sql>(
 /// Matches a confirmed refund of order `?1` and payment `?2`. If `?3` names the provider's refund, it must be the last
 /// attempt.
 const MATCHING_CONFIRMED: &str = "order_no = ?1 AND payment = ?2 AND state = 'confirmed' \
-     AND (refund IN (CAST(?3 AS TEXT), '') OR CAST(?3 AS TEXT) = '')";
+     AND (refund IN (CAST(?3 AS TEXT), '') OR CAST(?3 AS TEXT) = '') \
+     AND REPLACE(failed_refunds, '[' || CAST(?3 AS TEXT) || ']', '') = failed_refunds";
 
 /// Whether a refund that the provider now reports as failed was confirmed before.
 ///

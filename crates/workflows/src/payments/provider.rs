@@ -75,8 +75,13 @@ pub enum RefundStatus {
         /// The provider's refund id.
         refund_id: String,
     },
-    /// The provider could not refund, with its reason. The next attempt is a new refund.
-    Failed(String),
+    /// The provider could not refund. The next attempt is a new refund.
+    Failed {
+        /// The provider's refund id; empty if it made none.
+        refund_id: String,
+        /// Its reason.
+        reason: String,
+    },
 }
 
 /// No usable answer: the outcome is unknown, and the call has to be repeated.

@@ -97,9 +97,10 @@ async fn record_result<R: Redis, S: Sql>(
             callbacks::apply(redis, sql, &confirmation_callback(due, refund_id), now).await?;
             Ok(None)
         }
-        Ok(RefundStatus::Failed(reason)) => {
-            refunds::record_attempt(sql, due, &RefundAttempt::Failed(reason.clone(), now.plus(RETRY_AFTER_FAILURE_MS)))
-                .await?;
+        Ok(RefundStatus::Failed { refund_id, reason }) => {
+            let not_before = now.plus(RETRY_AFTER_FAILURE_MS);
+            let attempt = RefundAttempt::Failed { refund_id, reason: reason.clone(), not_before };
+            refunds::record_attempt(sql, due, &attempt).await?;
             Ok(failed(reason))
         }
         Err(ProviderError { message, retry_after_ms }) => {

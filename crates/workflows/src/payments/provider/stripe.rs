@@ -138,7 +138,8 @@ impl<C: HttpClient> Provider for Stripe<C> {
         Ok(match object.status.as_deref() {
             Some("succeeded") => RefundStatus::Succeeded { refund_id: object.id },
             Some("failed" | "canceled") => {
-                RefundStatus::Failed(object.failure_reason.unwrap_or_else(|| "failed".to_owned()))
+                let reason = object.failure_reason.unwrap_or_else(|| "failed".to_owned());
+                RefundStatus::Failed { refund_id: object.id, reason }
             }
             _ => RefundStatus::Pending { refund_id: object.id },
         })
