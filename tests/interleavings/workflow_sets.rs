@@ -209,7 +209,10 @@ async fn sweep_all(fixture: &PortsFixture, now: Millis) -> Result<bool, StoreErr
     }
     // What changed just now is looked at again, too.
     let listed = std::slice::from_ref(activity);
-    let left = turns::count_remaining(redis, sql, listed, now.plus(SWEEP_INTERVAL)).await?;
+    let left = turns::count_remaining(redis, sql, listed, now.plus(SWEEP_INTERVAL), &mut report).await?;
+    if let Some((_, error)) = report.failures.pop() {
+        return Err(error);
+    }
     Ok(left.queued + left.unsettled + left.callbacks + left.refunds == 0 && report.preheated == 0)
 }
 

@@ -60,7 +60,10 @@ async fn orders_of_a_stream_that_lost_its_group_are_written() {
 async fn an_activity_is_unlisted_only_after_it_ended_and_its_keys_expired() {
     for ledger in LEDGERS {
         let fixture = isolated(new_fixture(ledger, 2, 1).await);
-        let unlist_ended = async |now| gates::unlist_ended(&fixture.redis, &fixture.sql, now).await.unwrap();
+        let unlist_ended = async |now| {
+            let mut report = Report::default();
+            gates::unlist_ended(&fixture.redis, &fixture.sql, now, &mut report).await.unwrap()
+        };
         assert_eq!((unlist_ended(AFTER_END).await, fixture.is_listed().await), (0, true), "{ledger}: it has a gate");
         fixture.reserve(1, "ada", 1).await.unwrap();
         let gate = Keys::of(&fixture.activity).named("gate");

@@ -1,16 +1,23 @@
-//! Tests of sweeps whose ledger is slow (G3): they keep Redis's time and their lease, and stop in time.
+//! Tests of sweeps whose ledger is slow, or whose Redis fails on one activity (G3): they keep Redis's time and their
+//! lease, stop in time, and do the rest of their work.
 
 use std::{
     cell::{Cell, RefCell},
+    collections::BTreeSet,
     time::Duration,
 };
 
-use domain::time::Millis;
+use domain::{ids::ActivityId, time::Millis};
 use workflows::{
-    Sql, StoreError,
-    ledger::orders,
-    ports::{Dialect, SqlValue},
+    Redis, Sql, StoreError,
+    keys::{ACTIVITIES, Keys},
+    ledger::{events::set_enabled, orders},
+    operator::stats,
+    payments::callbacks,
+    ports::{Dialect, RedisArg, RedisValue, SqlValue},
+    queue::event_delivery::WebhookTarget,
     recovery::{
+        gates,
         report::Report,
         sweep::{Retention, SweepOutcome, Sweeper},
         turns::LEASE_MS,
@@ -99,5 +106,124 @@ async fn a_sweep_that_waits_for_its_lease_goes_by_the_time_after_the_wait() {
         for (at, until) in renewals.iter() {
             assert_eq!(until.0 - at.0, LEASE_MS, "{ledger}: {renewals:?}");
         }
+    }
+}
+
+/// A ledger on which statements that contain a text take half a second.
+struct SleepingLedger<'a>(&'a RealLedger, &'static str);
+
+impl Sql for SleepingLedger<'_> {
+    fn dialect(&self) -> Dialect {
+        self.0.dialect()
+    }
+
+    async fn run(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
+        if statement.contains(self.1) {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        self.0.run(statement, params).await
+    }
+}
+
+#[tokio::test]
+async fn slow_callbacks_leave_time_for_renewing_the_lease() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 5, 5).await;
+        for n in 1..=5 {
+            fixture.record_payment(&fixture.order_no(n), NOW).await;
+        }
+        let slow = SleepingLedger(&fixture.sql, "UPDATE callbacks");
+        let mut left = 5;
+        while left > 0 {
+            let (mut report, later) = (Report::default(), NOW.plus(60_000));
+            let applied =
+                callbacks::apply_pending(&fixture.redis, &slow, later, 10, &mut 0, &mut report).await.unwrap();
+            assert_eq!(applied, report.callbacks, "{ledger}");
+            assert!((1..=3).contains(&applied), "{ledger}: {applied} callbacks in one round");
+            left -= applied;
+        }
+    }
+}
+
+#[tokio::test]
+async fn slow_corrections_of_gates_leave_time_for_the_rest_of_a_sweep() {
+    for ledger in LEDGERS {
+        let mut fixture = new_fixture(ledger, 5, 5).await;
+        let mut listed = vec![fixture.activity.clone()];
+        for _ in 0..6 {
+            fixture.publish_second_activity().await;
+            listed.push(fixture.activity.clone());
+        }
+        let change = "UPDATE activities SET version = version + 1, updated_at = 0";
+        fixture.sql.run(change, Vec::new()).await.unwrap();
+        let slow = SleepingLedger(&fixture.sql, "WHERE id = ?1 AND state");
+        let mut left = 7;
+        while left > 0 {
+            let mut report = Report::default();
+            gates::check_gates(&fixture.redis, &slow, &listed, TICKET_SECRET, NOW, &mut report).await.unwrap();
+            assert_eq!(report.more, report.preheated < left, "{ledger}");
+            assert!((1..=5).contains(&report.preheated), "{ledger}: {} gates in one sweep", report.preheated);
+            left -= report.preheated;
+        }
+    }
+}
+
+/// Redis that lists these activities only.
+struct Listing(RealRedis, [ActivityId; 2]);
+
+impl Redis for Listing {
+    async fn command(&self, name: &str, args: Vec<RedisArg>) -> Result<Vec<RedisValue>, StoreError> {
+        if name == "SMEMBERS" {
+            return Ok(self.1.iter().map(|id| RedisValue::Bytes(id.as_str().into())).collect());
+        }
+        self.0.command(name, args).await
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_redis_cannot_read_keeps_no_other_activity_from_its_events_statistics_and_end() {
+    const AFTER_END: Millis = Millis(4_000_000_000_001);
+    for ledger in LEDGERS {
+        let mut fixture = new_fixture(ledger, 5, 5).await;
+        let broken = fixture.publish_second_activity().await;
+        let redis = Listing(fixture.redis.clone(), [broken.clone(), fixture.activity.clone()]);
+        // The sweeps of other tests do not find it.
+        redis.command("SREM", vec![ACTIVITIES.into(), broken.as_str().into()]).await.unwrap();
+        let stream = Keys::of(&broken).named("orders");
+        redis.command("SET", vec![stream.into(), "not a stream".into()]).await.unwrap();
+        let endpoint = FakeEndpoint::default();
+        set_enabled(&fixture.sql, true).await.unwrap();
+        fixture.pending_order(1, "ada", 1).await;
+        let sweeper = Sweeper {
+            redis: &redis,
+            sql: &fixture.sql,
+            provider: Some(&FakeProvider::default()),
+            http: &endpoint,
+            events: Some(WebhookTarget {
+                url: "https://shop.example",
+                secrets: "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
+            }),
+            ticket_secret: TICKET_SECRET,
+            retention: Retention::parse("", ""),
+            owner: "a sweeper",
+            clock: || NOW,
+            stopwatch: &|| Duration::ZERO,
+        };
+        let swept = sweeper.run(NOW).await.unwrap();
+        let SweepOutcome::Swept(report, None) = swept else { panic!("{ledger}: {swept:?}") };
+        assert_eq!((report.events, endpoint.requests.borrow().len()), (1, 1), "{ledger}");
+        assert_eq!(report.stuck, BTreeSet::from([broken.clone()]), "{ledger}");
+
+        let stats = stats::all_stats(&redis).await.unwrap();
+        let read: Vec<_> = stats.activities.iter().map(|(id, _)| id).collect();
+        let failed: Vec<_> = stats.failures.iter().map(|(id, _)| id).collect();
+        assert_eq!((read, failed), (vec![&fixture.activity], vec![&broken]), "{ledger}");
+
+        for id in [&broken, &fixture.activity] {
+            redis.command("DEL", vec![Keys::of(id).named("gate").into()]).await.unwrap();
+        }
+        let mut report = Report::default();
+        assert_eq!(gates::unlist_ended(&redis, &fixture.sql, AFTER_END, &mut report).await.unwrap(), 1, "{ledger}");
+        assert_eq!(report.stuck, BTreeSet::from([broken]), "{ledger}");
     }
 }

@@ -34,8 +34,12 @@ pub async fn get(request: &Request) -> Result<Response, ApiError> {
         return Err(auth::missing_token());
     }
     let activities = available("redis", stats::all_stats(&SpinRedis).await);
+    for (activity, error) in activities.iter().flat_map(|stats| &stats.failures) {
+        let fields = [("activity", activity.as_str().into()), ("because", error.to_string().into())];
+        log::error("metrics without an activity", &fields);
+    }
     let ledger = available("ledger", ledger_state().await);
-    let text = metrics::text(activities.as_deref(), ledger.as_ref(), clock::now());
+    let text = metrics::text(activities.as_ref(), ledger.as_ref(), clock::now());
     let response = Response::with_body(200, "text/plain; version=0.0.4; charset=utf-8", text);
     Ok(response.header("cache-control", "no-store"))
 }

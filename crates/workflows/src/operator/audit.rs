@@ -102,7 +102,8 @@ pub async fn audit<R: Redis, S: Sql>(
 /// counters themselves are not checked.
 ///
 /// # Errors
-/// Any [`StoreError`] of either store; nothing is changed.
+/// [`StoreError`] of the ledger, or of Redis, on listing the activities; nothing is changed. An activity that Redis
+/// fails on is left out.
 pub async fn audit_counters<R: Redis, S: Sql>(redis: &R, sql: &S) -> Result<Vec<(ActivityId, Audit)>, StoreError> {
     let activities = listed_activities::list(redis).await?;
     let json_values = sql.dialect().json_values("?1");
@@ -112,7 +113,7 @@ pub async fn audit_counters<R: Redis, S: Sql>(redis: &R, sql: &S) -> Result<Vec<
         let mut row = RowReader::new(row);
         ledger.entry(row.parse(ActivityId::parse)?).or_default().push(parse_row(&mut row)?);
     }
-    let audits = stats::all_stats(redis).await?.into_iter().map(|(activity, redis)| {
+    let audits = stats::all_stats(redis).await?.activities.into_iter().map(|(activity, redis)| {
         let rows = ledger.remove(&activity).unwrap_or_default();
         (activity, compare(redis, &rows, i64::MAX))
     });

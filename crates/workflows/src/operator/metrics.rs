@@ -11,7 +11,7 @@ use crate::{
     ledger::backlog::{self, Backlog},
     operator::{
         audit::{self, Audit},
-        stats::ActivityStats,
+        stats::{ActivityStats, AllStats},
     },
     ports::{Redis, Sql, StoreError},
 };
@@ -51,14 +51,15 @@ impl LedgerState {
 }
 
 /// Writes the stats of every activity with a gate, from Redis, and the ledger's state. The metrics of an unavailable
-/// store (`None`) are omitted.
+/// store (`None`) are omitted. Redis is not up if it failed on an activity.
 #[must_use]
-pub fn text(redis: Option<&[(ActivityId, ActivityStats)]>, ledger: Option<&LedgerState>, now: Millis) -> String {
+pub fn text(redis: Option<&AllStats>, ledger: Option<&LedgerState>, now: Millis) -> String {
     let mut text = Text::default();
-    let up = [("redis", redis.is_some()), ("ledger", ledger.is_some())];
+    let redis_up = redis.is_some_and(|stats| stats.failures.is_empty());
+    let up = [("redis", redis_up), ("ledger", ledger.is_some())];
     let up = up.map(|(store, up)| (format!("{{store=\"{store}\"}}"), i64::from(up)));
     text.gauge("stampede_store_up", "Whether the store answered what these figures need.", up);
-    redis.into_iter().for_each(|activities| text.add_activities(activities));
+    redis.into_iter().for_each(|stats| text.add_activities(&stats.activities));
     ledger.into_iter().for_each(|ledger| text.add_ledger(ledger, now));
     text.0
 }
@@ -144,7 +145,7 @@ mod tests {
     use super::*;
     use crate::operator::stats::SkuStats;
 
-    fn activities() -> Vec<(ActivityId, ActivityStats)> {
+    fn activities() -> AllStats {
         let sku =
             |sku: &str, left| SkuStats { sku: sku.to_owned(), total: 9, left, held: 2, queued: 1, pending: 1, sold: 3 };
         let stats = ActivityStats {
@@ -157,7 +158,8 @@ mod tests {
             skus: vec![sku("a", Some(4)), sku("b", None)],
             refusals: [("sold_out".to_owned(), 6)].into(),
         };
-        vec![(ActivityId::parse("sale").expect("id"), stats)]
+        let activities = vec![(ActivityId::parse("sale").expect("id"), stats)];
+        AllStats { activities, failures: Vec::new() }
     }
 
     fn ledger() -> LedgerState {
@@ -194,6 +196,15 @@ mod tests {
             "stampede_dead_letters 0",
         ];
         assert_eq!(lines(&text(Some(&activities()), Some(&ledger()), Millis(9_999))), expected);
+    }
+
+    #[test]
+    fn redis_is_not_up_where_it_failed_on_an_activity_and_the_figures_of_the_others_are_shown() {
+        let failures =
+            vec![(ActivityId::parse("other").expect("id"), StoreError::RedisRefused("WRONGTYPE".to_owned()))];
+        let text = text(Some(&AllStats { failures, ..activities() }), None, Millis(0));
+        assert!(text.contains(r#"stampede_store_up{store="redis"} 0"#), "{text}");
+        assert!(text.contains(r#"stampede_units_sold{activity="sale",sku="a"} 3"#), "{text}");
     }
 
     #[test]

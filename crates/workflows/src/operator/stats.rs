@@ -95,18 +95,31 @@ pub async fn stats<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option<
     Ok(Some(ActivityStats { server_time, enqueued, written, queue, stream, drain_rate, skus, refusals }))
 }
 
+/// The counters of the activities that have a gate.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AllStats {
+    /// Those that could be read.
+    pub activities: Vec<(ActivityId, ActivityStats)>,
+    /// Why the others could not: the errors of [`stats`].
+    pub failures: Vec<(ActivityId, StoreError)>,
+}
+
 /// Reads the counters of every activity that has a gate.
 ///
 /// # Errors
-/// As [`stats`].
-pub async fn all_stats<R: Redis>(redis: &R) -> Result<Vec<(ActivityId, ActivityStats)>, StoreError> {
-    let activities = listed_activities::list(redis).await?;
-    let results = join_all(activities.iter().map(|activity| stats(redis, activity))).await;
-    activities
-        .into_iter()
-        .zip(results)
-        .filter_map(|(activity, result)| Some(result.transpose()?.map(|stats| (activity, stats))))
-        .collect()
+/// `RedisUnavailable` or `RedisRefused` if the activities cannot be listed.
+pub async fn all_stats<R: Redis>(redis: &R) -> Result<AllStats, StoreError> {
+    let listed = listed_activities::list(redis).await?;
+    let results = join_all(listed.iter().map(|activity| stats(redis, activity))).await;
+    let mut all = AllStats::default();
+    for (activity, result) in listed.into_iter().zip(results) {
+        match result {
+            Ok(Some(stats)) => all.activities.push((activity, stats)),
+            Ok(None) => {}
+            Err(error) => all.failures.push((activity, error)),
+        }
+    }
+    Ok(all)
 }
 
 /// Number of orders per status in the ledger, from its counters.

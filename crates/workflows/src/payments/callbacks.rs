@@ -5,6 +5,8 @@
 
 pub mod held;
 
+use std::time::{Duration, Instant};
+
 use domain::{
     ids::OrderNo,
     order::{Order, OrderStatus},
@@ -27,6 +29,9 @@ use crate::{
     script::REACQUIRE,
     settle::settle_order,
 };
+
+/// How long [`apply_pending`] works; the callback that has begun is finished.
+const ROUND: Duration = Duration::from_secs(1);
 
 pub use crate::ledger::callback_outcomes::{CallbackEffect, CallbackOutcome};
 
@@ -51,7 +56,8 @@ pub async fn apply<R: Redis, S: Sql>(
 }
 
 /// Applies up to `limit` callbacks that were recorded at least 5 seconds ago and not applied completely, and counts them
-/// in the report. Returns how many there were.
+/// in the report. After a second it leaves the rest to the next call, so that its caller can renew a lease. Returns how
+/// many it tried.
 ///
 /// Skips the first `skipped_callbacks` callbacks, and increments it for each that cannot be applied now: its activity is
 /// being rebuilt, or a store fails on it. Such an activity does not block callbacks of other activities.
@@ -67,7 +73,12 @@ pub async fn apply_pending<R: Redis, S: Sql>(
     report: &mut Report,
 ) -> Result<usize, StoreError> {
     let pending = payments::load_unprocessed(sql, now.plus(-5_000), limit, *skipped_callbacks).await?;
+    let (started, mut tried) = (Instant::now(), 0);
     for callback in &pending {
+        if started.elapsed() > ROUND {
+            break;
+        }
+        tried += 1;
         let order_no = OrderNo::parse(&callback.order_no).ok();
         let activity = order_no.as_ref().map(OrderNo::activity);
         if activity.is_some_and(|activity| report.stuck.contains(activity)) {
@@ -90,7 +101,7 @@ pub async fn apply_pending<R: Redis, S: Sql>(
         }
     }
     sql.forget_timeouts();
-    Ok(pending.len())
+    Ok(tried)
 }
 
 async fn dispatch<R: Redis, S: Sql>(

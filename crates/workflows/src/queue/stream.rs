@@ -127,6 +127,14 @@ pub(crate) fn decode_order(activity: &ActivityId, text: &str) -> Option<NewOrder
     })
 }
 
+/// Counts the messages in an activity's stream.
+///
+/// # Errors
+/// `RedisUnavailable` if Redis did not answer, `RedisRefused` if it rejected the command.
+pub async fn length<R: Redis>(redis: &R, activity: &ActivityId) -> Result<i64, StoreError> {
+    Reply::new(redis.command("XLEN", vec![Keys::of(activity).named("orders").into()]).await?).int()
+}
+
 /// Returns the stream ids of those `messages`, which were just reclaimed, that were delivered more than `times` times.
 ///
 /// # Errors

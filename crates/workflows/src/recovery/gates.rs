@@ -1,6 +1,9 @@
 //! Compares the gates in Redis with the ledger (G4, G5).
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use domain::{ids::ActivityId, time::Millis};
 use futures::future::join_all;
@@ -25,6 +28,10 @@ use crate::{
 /// milliseconds.
 const CHANGE_GRACE_MS: i64 = 10_000;
 
+/// How long gates are corrected in one sweep; the correction that has begun is finished. The lease lasts longer than
+/// both.
+const CORRECTION_TIME: Duration = Duration::from_secs(2);
+
 /// Compares every gate with the ledger. Returns the activities that have messages in their stream.
 ///
 /// - A gate of an older epoch is deleted: an old Redis came back, and the ledger would refuse the orders that it
@@ -37,7 +44,8 @@ const CHANGE_GRACE_MS: i64 = 10_000;
 ///   restored: both stores get a version that is later still, so that the request cannot finish its change.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger, on loading the activities. An activity that a store fails on is recorded in the report.
+/// [`StoreError`] of the ledger, on loading the activities. An activity that a store fails on is recorded in the report;
+/// gates that were not compared when the time was up are left to the next sweep.
 pub async fn check_gates<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -57,21 +65,31 @@ pub async fn check_gates<R: Redis, S: Sql>(
     let mut with_messages = BTreeSet::new();
     let rebuild_budget = Budget { time: Duration::ZERO, ..Budget::SWEEP };
     let operator = OperatorContext { redis, sql, ticket_secret, now, nonce: String::new(), rebuild_budget };
-    for (expected, outcome) in listed.iter().zip(outcomes) {
-        sql.forget_timeouts();
-        let checked = match outcome {
+    let mut checked: Vec<_> = listed.iter().zip(outcomes).collect();
+    // Each second begins with another one, so that those that the time does not suffice for get their turn.
+    let seconds = usize::try_from(now.0 / 1_000).unwrap_or_default();
+    checked.rotate_left(seconds.checked_rem(checked.len()).unwrap_or_default());
+    let started = Instant::now();
+    for (expected, outcome) in checked {
+        let corrected = match outcome {
             Ok((outcome, queued)) => {
                 if queued > 0 {
                     with_messages.insert(expected.id.clone());
                 }
+                if started.elapsed() > CORRECTION_TIME {
+                    report.more = true;
+                    continue;
+                }
+                sql.forget_timeouts();
                 correct(&operator, expected, outcome, report).await
             }
             Err(error) => Err(error),
         };
-        if let Err(error) = checked {
+        if let Err(error) = corrected {
             report.add_failure(&expected.id, error);
         }
     }
+    sql.forget_timeouts();
     Ok(with_messages)
 }
 
@@ -107,35 +125,51 @@ async fn correct<R: Redis, S: Sql>(
 }
 
 /// Removes an activity from the set of activities in Redis if it has ended at `now`, has no gate, and its stream is
-/// empty: no later sweep has work for it. Returns how many were removed.
+/// empty: no later sweep has work for it. Returns how many were removed. An activity that a store fails on is recorded
+/// in the report.
 ///
 /// # Errors
-/// [`StoreError`]; repeating it finishes the work.
-pub async fn unlist_ended<R: Redis, S: Sql>(redis: &R, sql: &S, now: Millis) -> Result<usize, StoreError> {
+/// [`StoreError`] of Redis, on listing the activities; repeating it finishes the work.
+pub async fn unlist_ended<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    now: Millis,
+    report: &mut Report,
+) -> Result<usize, StoreError> {
     let mut unlisted = 0;
     for activity in listed_activities::list(redis).await? {
-        let keys = Keys::of(&activity);
-        let has_gate = async || {
-            let gate = redis.command("EXISTS", vec![keys.named("gate").into()]).await;
-            gate.map(|exists| exists == [RedisValue::Int(1)])
-        };
-        let queued = redis.command("XLEN", vec![keys.named("orders").into()]).await?;
-        if has_gate().await? || queued != [RedisValue::Int(0)] {
-            continue;
+        match unlist_if_ended(redis, sql, &activity, now).await {
+            Ok(done) => unlisted += usize::from(done),
+            Err(error) => report.add_failure(&activity, error),
         }
-        let ended_query = "SELECT id FROM activities WHERE id = ?1 AND ends_at <= ?2";
-        if sql.run(ended_query, vec![activity.as_str().into(), now.0.into()]).await?.is_empty() {
-            continue;
-        }
-        let list_entry = vec![ACTIVITIES.into(), activity.as_str().into()];
-        redis.command("SREM", list_entry.clone()).await?;
-        // Another request published it at this moment: it creates the gate first, and then adds the activity to the
-        // set.
-        if has_gate().await? {
-            redis.command("SADD", list_entry).await?;
-            continue;
-        }
-        unlisted += 1;
     }
     Ok(unlisted)
+}
+
+async fn unlist_if_ended<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activity: &ActivityId,
+    now: Millis,
+) -> Result<bool, StoreError> {
+    let keys = Keys::of(activity);
+    let has_gate = async || {
+        let gate = redis.command("EXISTS", vec![keys.named("gate").into()]).await;
+        gate.map(|exists| exists == [RedisValue::Int(1)])
+    };
+    if has_gate().await? || stream::length(redis, activity).await? > 0 {
+        return Ok(false);
+    }
+    let ended_query = "SELECT id FROM activities WHERE id = ?1 AND ends_at <= ?2";
+    if sql.run(ended_query, vec![activity.as_str().into(), now.0.into()]).await?.is_empty() {
+        return Ok(false);
+    }
+    let list_entry = vec![ACTIVITIES.into(), activity.as_str().into()];
+    redis.command("SREM", list_entry.clone()).await?;
+    // Another request published it at this moment: it creates the gate first, and then adds the activity to the set.
+    if has_gate().await? {
+        redis.command("SADD", list_entry).await?;
+        return Ok(false);
+    }
+    Ok(true)
 }

@@ -144,8 +144,12 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Sweeper<'_, R, S, P, W> {
         let released = leases::release(self.sql, &run.lease).await;
         let result = match steps.and(released) {
             // Delivery has its own lease, so that a slow endpoint does not delay the next sweep's expiry of orders.
-            Ok(_) => self.deliver_events(&elapsed, &mut run.report).await,
-            Err(error) => Err(error),
+            // A ledger that does not answer would only be waited for again.
+            Err(error @ (StoreError::LedgerUnavailable(_) | StoreError::LedgerNotMigrated(_))) => Err(error),
+            worked => {
+                let delivered = self.deliver_events(&elapsed, &mut run.report).await;
+                worked.and(delivered)
+            }
         };
         Ok(SweepOutcome::Swept(Box::new(run.report), result.err()))
     }
@@ -212,7 +216,7 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Run<'_, R, S, P, W> {
             self.report.add_time("rebuild", step);
         }
         let step = Instant::now();
-        self.report.left = turns::count_remaining(redis, sql, &activities, self.now).await?;
+        self.report.left = turns::count_remaining(redis, sql, &activities, self.now, &mut self.report).await?;
         self.report.add_time("left", step);
         Ok(())
     }
@@ -265,7 +269,7 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Run<'_, R, S, P, W> {
         if !redis_lease::hold(redis, ERASE_LEASE_KEY, owner, ERASE_INTERVAL_MS).await? {
             return Ok(());
         }
-        gates::unlist_ended(redis, sql, now).await?;
+        gates::unlist_ended(redis, sql, now, &mut self.report).await?;
         let addresses_before = now.plus(-retention.address_days * DAY_MS);
         let callbacks_before = now.plus(-CALLBACK_DAYS * DAY_MS);
         for _ in 0..MAX_ERASE_BATCHES {

@@ -227,20 +227,25 @@ async fn restore_lost<R: Redis, S: Sql>(
     Ok((reply.restored as usize, expired))
 }
 
-/// Counts what is left at `now`.
+/// Counts what is left at `now`. An activity whose stream Redis cannot read is recorded in the report, and its messages
+/// are not counted.
 ///
 /// # Errors
-/// [`StoreError`] of either store.
+/// [`StoreError`] of the ledger.
 pub async fn count_remaining<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     activities: &[ActivityId],
     now: Millis,
+    report: &mut Report,
 ) -> Result<Remaining, StoreError> {
     let mut queued = 0;
-    let length = |activity| redis.command("XLEN", vec![Keys::of(activity).named("orders").into()]);
-    for length in join_all(activities.iter().map(length)).await {
-        queued += Reply::new(length?).int()?;
+    let lengths = activities.iter().map(|activity| stream::length(redis, activity));
+    for (activity, length) in activities.iter().zip(join_all(lengths).await) {
+        match length {
+            Ok(length) => queued += length,
+            Err(error) => report.add_failure(activity, error),
+        }
     }
     let statement = include_str!("../../sql/queries/sweep/count_remaining.sql");
     let rows = sql.run(statement, vec![now.0.into(), now.plus(-SETTLE_AFTER_MS).0.into()]).await?;
