@@ -20,6 +20,15 @@ const POLL_INTERVAL_MS: i64 = 50;
 /// How long the error of a fetch is returned to other requests, in milliseconds.
 const ERROR_MS: i64 = 1_000;
 
+/// By how much the clock of the host that wrote a copy may be ahead, in milliseconds. What a clock that is further ahead
+/// has written is not used: it would be for as long as the clock is ahead.
+const MAX_SKEW_MS: i64 = 1_000;
+
+/// Whether `now` is before `until`, and at most `max_ms` before it.
+fn is_before(now: Millis, until: Millis, max_ms: i64) -> bool {
+    (1..=max_ms + MAX_SKEW_MS).contains(&(until.0 - now.0))
+}
+
 /// Where a value is shared, and for how long.
 pub struct SharedValue<'a> {
     /// The key of the copy in key-value.
@@ -81,12 +90,16 @@ impl SharedValue<'_> {
         let (copy, is_stale, has_lease) = loop {
             let now = key_value.now();
             let copy = read::<K, T>(key_value, self.key).await;
-            let is_usable = copy.value.as_ref().is_some_and(&is_usable);
-            if is_usable && self.fresh_ms.map_or(copy.at > began, |_| copy.fresh_until > now) {
+            let is_usable = copy.at <= now.plus(MAX_SKEW_MS) && copy.value.as_ref().is_some_and(&is_usable);
+            let is_fresh = match self.fresh_ms {
+                Some(fresh_ms) => is_before(now, copy.fresh_until, fresh_ms + fresh_ms / 6),
+                None => began < copy.at && copy.at <= now,
+            };
+            if is_usable && is_fresh {
                 return copy.into_value();
             }
             let is_stale = is_usable && now.0 - copy.at.0 <= self.max_age_ms;
-            if !is_stale && copy.error_until > now {
+            if !is_stale && is_before(now, copy.error_until, ERROR_MS) {
                 return Err(StoreError::LedgerUnavailable(copy.error));
             }
             if lease::hold(redis, self.lease_key, &owner, self.lease_ms).await? {
