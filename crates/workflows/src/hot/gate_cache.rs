@@ -26,8 +26,14 @@ use crate::{
     },
 };
 
-/// Maximum number of activities in the cache, and of bans of one activity.
-const MAX_ENTRIES: usize = 64;
+/// Maximum number of activities in the cache, apart from those that requests in flight refresh.
+const MAX_ACTIVITIES: usize = 1_024;
+
+/// Maximum size of the bitmaps of all activities, in bytes.
+const MAX_BITMAP_BYTES: usize = 64 << 20;
+
+/// Maximum number of bans of one activity.
+const MAX_BANS: usize = 64;
 
 /// What to do with a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,8 +110,8 @@ impl<W> GateCache<W> {
     /// Decides what to do with a reservation at `now`, by the instance's clock.
     pub fn decide(&mut self, request: &ReserveRequest, now: Millis) -> Decision {
         let activity = request.order_no.activity();
-        if self.0.len() >= MAX_ENTRIES && !self.0.contains_key(activity) {
-            self.0.clear();
+        if self.0.len() >= MAX_ACTIVITIES && !self.0.contains_key(activity) {
+            self.evict_oldest();
         }
         let entry = self.0.entry(activity.clone()).or_default();
         // During a refresh, the other requests use old copies for a moment.
@@ -134,6 +140,15 @@ impl<W> GateCache<W> {
         }
     }
 
+    /// Removes the activity whose gate was read first. One that a request refreshes stays: requests may wait for it, and
+    /// it has winners that the bitmap on its way lacks. Returns whether there was another one.
+    fn evict_oldest(&mut self) -> bool {
+        let read_at = |entry: &Entry<W>| entry.gate.as_ref().map(|(_, at, _)| *at);
+        let idle = self.0.iter().filter(|(_, entry)| entry.refresh.is_none());
+        let oldest = idle.min_by_key(|(_, entry)| read_at(entry)).map(|(activity, _)| activity.clone());
+        oldest.is_some_and(|activity| self.0.remove(&activity).is_some())
+    }
+
     /// Drops `waiter` when the refresh of an activity's gate ends; at once if there is none.
     pub fn add_waiter(&mut self, activity: &ActivityId, waiter: W) {
         if let Some(refresh) = self.0.get_mut(activity).and_then(|entry| entry.refresh.as_mut()) {
@@ -154,9 +169,11 @@ impl<W> GateCache<W> {
         if let Some(gate) = &reply.gate {
             entry.gate = Some((gate.clone(), now, reply.now.0 - now.0));
         }
+        let mut has_grown = false;
         match &mut reply.outcome {
             ReserveOutcome::SoldOut(winners) => {
                 if let Some(winners) = winners.take() {
+                    has_grown = winners.bytes() > entry.winners.bytes();
                     entry.winners = winners;
                     for ticket in entry.refresh.iter().flat_map(|refresh| &refresh.won) {
                         entry.winners.insert(*ticket);
@@ -166,7 +183,7 @@ impl<W> GateCache<W> {
                     entry.sold_out.insert(request.sku.clone(), SoldOut { at: None, quantity: request.quantity });
                 }
             }
-            ReserveOutcome::Refused(Code::Banned, _) if entry.banned.len() < MAX_ENTRIES => {
+            ReserveOutcome::Refused(Code::Banned, _) if entry.banned.len() < MAX_BANS => {
                 entry.banned.insert((request.user.clone(), request.ip.clone()), now);
             }
             // A new order means that units are available again. Another answer to a refreshing request leaves that open:
@@ -183,6 +200,9 @@ impl<W> GateCache<W> {
                 }
             }
         }
+        // This activity stays, because its request still refreshes it.
+        let bytes = |cache: &Self| cache.0.values().map(|entry| entry.winners.bytes()).sum::<usize>();
+        while has_grown && bytes(self) > MAX_BITMAP_BYTES && self.evict_oldest() {}
     }
 }
 

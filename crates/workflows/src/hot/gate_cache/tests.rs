@@ -11,8 +11,12 @@ const KEY: &str = "key";
 type Cache = GateCache<Rc<()>>;
 
 fn request(ticket: u128, sku: &str, quantity: i64) -> ReserveRequest {
+    request_of("sale", ticket, sku, quantity)
+}
+
+fn request_of(activity: &str, ticket: u128, sku: &str, quantity: i64) -> ReserveRequest {
     ReserveRequest {
-        order_no: OrderNo::new(ActivityId::parse("sale").expect("id"), Ulid::from_parts(1, ticket)),
+        order_no: OrderNo::new(ActivityId::parse(activity).expect("id"), Ulid::from_parts(1, ticket)),
         user: UserId::parse("ada").expect("id"),
         sku: SkuId::parse(sku).expect("SKU"),
         quantity,
@@ -185,6 +189,52 @@ fn a_ticket_that_won_another_sku_is_not_refused_as_sold_out() {
     let mut cache = sold_out_cache();
     answer(&mut cache, &request(3, "b", 1), queued(&request(3, "b", 1)), false, 1_100);
     assert_eq!(cache.decide(&request(3, "a", 1), Millis(1_200)), Decision::Send);
+}
+
+/// Lets the cache learn at `now` that `count` other activities are open, and that they have bitmaps of these bytes.
+fn learn_of_others(cache: &mut Cache, count: usize, bytes: usize, now: i64) {
+    for n in 0..count {
+        let loser = request_of(&format!("other-{n}"), 2, "a", 1);
+        assert_eq!(cache.decide(&loser, Millis(now)), Decision::Refresh);
+        answer(cache, &loser, sold_out(&vec![0; bytes]), true, now);
+    }
+}
+
+#[test]
+fn a_new_activity_replaces_the_oldest_one_only() {
+    let mut cache = sold_out_cache();
+    learn_of_others(&mut cache, 1_500, 1, 1_100);
+    assert!(cache.0.len() <= 1_024, "{} activities", cache.0.len());
+    let others = (0..1_500).map(|n| request_of(&format!("other-{n}"), 2, "a", 1));
+    let refused = others.filter(|other| matches!(cache.decide(other, Millis(1_200)), Decision::Refuse(..))).count();
+    assert!(refused > 500, "{refused} activities are refused from memory");
+    assert_eq!(cache.decide(&request(2, "a", 1), Millis(1_200)), Decision::Refresh, "the oldest one stayed");
+}
+
+#[test]
+fn the_bitmaps_of_all_activities_have_a_bound() {
+    let mut cache = Cache::default();
+    learn_of_others(&mut cache, 80, 1 << 20, 1_000);
+    let bytes: usize = cache.0.values().map(|entry| entry.winners.bytes()).sum();
+    assert!(bytes <= 64 << 20, "{bytes} bytes");
+    let last = request_of("other-79", 2, "a", 1);
+    assert_eq!(cache.decide(&last, Millis(1_100)), Decision::Refuse(Code::SoldOut, 0));
+}
+
+#[test]
+fn an_activity_that_a_request_refreshes_keeps_its_waiters_and_winners_when_others_come() {
+    let mut cache = sold_out_cache();
+    let (loser, winner, waiter) = (request(2, "a", 1), request(3, "a", 1), Rc::new(()));
+    assert_eq!(cache.decide(&loser, Millis(2_100)), Decision::Refresh);
+    cache.add_waiter(loser.order_no.activity(), waiter.clone());
+    // The bitmap is read, and then the order is made.
+    answer(&mut cache, &winner, queued(&winner), false, 2_110);
+    learn_of_others(&mut cache, 2_000, 1, 2_120);
+    assert_eq!(Rc::strong_count(&waiter), 2, "the waiter woke before the refresh ended");
+    assert_ne!(cache.decide(&request(4, "b", 1), Millis(2_130)), Decision::Refresh, "a second refresh began");
+    answer(&mut cache, &loser, sold_out(&[0b0100_0000]), true, 2_140);
+    assert_eq!(cache.decide(&winner, Millis(2_150)), Decision::Send);
+    assert_eq!(cache.decide(&loser, Millis(2_150)), Decision::Refuse(Code::SoldOut, 0));
 }
 
 /// Redis: units left and orders by SKU, and the bitmap of winners.
