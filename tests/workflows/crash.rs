@@ -7,6 +7,7 @@ use domain::{activity::ActivityState, order::OrderStatus};
 use workflows::{
     Redis,
     hot::admission::Endpoint,
+    ledger::backlog,
     operator::activities::OperationOutcome,
     queue::{dead_letters, order_writer},
     recovery::rebuild::RebuildOutcome,
@@ -228,6 +229,7 @@ async fn a_crashed_replay_makes_one_order() {
         },
         async |fixture, point| {
             dead_letters::requeue(&fixture.redis, &fixture.sql, &fixture.order_no(2), NOW).await.unwrap();
+            assert_eq!(backlog::load(&fixture.sql).await.unwrap().dead_letters, 0, "{point}: it still waits");
             fixture.recover().await;
             assert_eq!(fixture.ledger_status(&fixture.order_no(2)).await, Some(OrderStatus::PendingPayment), "{point}");
             assert_eq!(fixture.units().await, (0, 2, 0), "{point}");

@@ -134,7 +134,7 @@ struct RequeueOptions<'a> {
 /// Puts the order of a dead letter back into the queue, if Redis has units for it.
 ///
 /// # Errors
-/// [`StoreError`]; the order may be queued already. Requeuing it again is refused then.
+/// [`StoreError`]; the order may be queued already. Requeuing it again finishes the work.
 pub async fn requeue<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -158,13 +158,16 @@ pub async fn requeue<R: Redis, S: Sql>(
         keys.named("winners"),
     ];
     let options = RequeueOptions { message, order: (&order).into() };
-    match REQUEUE.run_with(redis, script_keys, &options).await?.text()?.as_str() {
-        "queued" => {
+    let word = REQUEUE.run_with(redis, script_keys, &options).await?.text()?;
+    match word.as_str() {
+        // An earlier call requeued the order, and stopped before it recorded that.
+        "same" if letter.replayed_at >= letter.died_at => Ok(RequeueOutcome::Refused(word)),
+        "queued" | "same" => {
             let statement = "UPDATE dead_letters SET replayed_at = ?2 WHERE order_no = ?1";
             sql.run(statement, vec![order_no.to_string().into(), now.0.into()]).await?;
             redis.command("PUBLISH", vec![DOORBELL_CHANNEL.into(), order_no.activity().as_str().into()]).await?;
             Ok(RequeueOutcome::Queued)
         }
-        refusal => Ok(RequeueOutcome::Refused(refusal.to_owned())),
+        _ => Ok(RequeueOutcome::Refused(word)),
     }
 }
