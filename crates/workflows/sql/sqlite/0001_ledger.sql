@@ -171,9 +171,12 @@ CREATE INDEX IF NOT EXISTS callbacks_open ON callbacks (received_at) WHERE outco
 
 CREATE INDEX IF NOT EXISTS callbacks_done ON callbacks (received_at) WHERE outcome <> '';
 
--- Partial index: few callbacks are held for an operator, and many are processed.
+-- Partial index: few callbacks are held for an operator, and many are processed. An outcome of a later build holds its
+-- callback.
 CREATE INDEX IF NOT EXISTS callbacks_held ON callbacks (received_at)
-WHERE outcome IN ('unknown_order', 'wrong_amount', 'paid_twice', 'unknown_payment', 'refund_bounced', 'wrong_provider');
+WHERE outcome NOT IN ('', 'paid', 'paid_late', 'payment_named', 'refund_started', 'overpayment_refunded',
+  'overpayment_back', 'refunded', 'refund_to_retry', 'session_ended', 'no_change', 'given_back',
+  'refunded_by_operator', 'dismissed_by_operator');
 
 CREATE INDEX IF NOT EXISTS callbacks_of_order ON callbacks (order_no);
 

@@ -5,7 +5,7 @@
 use domain::time::Millis;
 use serde::{Deserialize, Serialize};
 
-use super::{callback_outcomes::held_outcomes, row_reader::RowReader};
+use super::{callback_outcomes::not_held_outcomes, row_reader::RowReader};
 use crate::ports::{Sql, StoreError};
 
 /// Counts of waiting work.
@@ -40,7 +40,7 @@ pub async fn load<S: Sql>(sql: &S) -> Result<Backlog, StoreError> {
         include_str!("../../sql/queries/backlog/load.sql"),
         refunds = refunds(""),
         stuck_refunds = refunds("AND last_error <> ''"),
-        held_outcomes = held_outcomes(),
+        not_held_outcomes = not_held_outcomes(),
     );
     let rows = sql.run(&statement, Vec::new()).await?;
     let mut row = RowReader::new(rows.into_iter().next().unwrap_or_default());

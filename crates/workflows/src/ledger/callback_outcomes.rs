@@ -87,6 +87,8 @@ outcomes! {
     RefundBounced "refund_bounced" Held;
     /// Another provider than the callback's opened the order's payment session (E2).
     WrongProvider "wrong_provider" Held;
+    /// A later build, beside which this one runs, processed it, and may hold it.
+    Unknown "unknown" Held;
     /// An operator refunds its payment. A trigger records the refund in the same statement, and leaves the callback
     /// unchanged if its order was paid with this payment.
     RefundedByOperator "refunded_by_operator" Changed;
@@ -123,15 +125,34 @@ impl Serialize for CallbackOutcome {
     }
 }
 
-/// The outcomes that hold a callback for an operator, as a list in SQL. The index `callbacks_held` of the schema has the
-/// same list: SQLite uses it only for this text.
+/// The outcomes that hold a callback for an operator, as a list in SQL.
 pub(crate) fn held_outcomes() -> &'static str {
     static LIST: LazyLock<String> = LazyLock::new(|| {
-        let held = CallbackOutcome::ALL.iter().filter(|outcome| outcome.effect() == CallbackEffect::Held);
-        let words: Vec<_> = held.map(|outcome| format!("'{}'", outcome.as_str())).collect();
-        format!("({})", words.join(", "))
+        sql_list(|outcome| outcome.effect() == CallbackEffect::Held && *outcome != CallbackOutcome::Unknown)
     });
     &LIST
+}
+
+/// The outcomes that hold no callback, as a list in SQL; that of an unprocessed one is the first. Callbacks with another
+/// outcome are held, also those with an outcome of a later build. The index `callbacks_held` of the schema has the same
+/// list: SQLite uses it only for this text.
+pub(crate) fn not_held_outcomes() -> &'static str {
+    static LIST: LazyLock<String> = LazyLock::new(|| sql_list(|outcome| outcome.effect() != CallbackEffect::Held));
+    &LIST
+}
+
+/// The outcomes of processed callbacks that are not held, as a list in SQL: these can be erased.
+pub(crate) fn settled_outcomes() -> &'static str {
+    static LIST: LazyLock<String> = LazyLock::new(|| {
+        sql_list(|outcome| outcome.effect() != CallbackEffect::Held && *outcome != CallbackOutcome::Unprocessed)
+    });
+    &LIST
+}
+
+fn sql_list(contains: impl Fn(&CallbackOutcome) -> bool) -> String {
+    let outcomes = CallbackOutcome::ALL.iter().filter(|outcome| contains(outcome));
+    let words: Vec<_> = outcomes.map(|outcome| format!("'{}'", outcome.as_str())).collect();
+    format!("({})", words.join(", "))
 }
 
 #[cfg(test)]
@@ -152,7 +173,8 @@ mod tests {
     #[test]
     fn the_schemas_name_the_outcomes_of_the_enum() {
         for schema in SCHEMAS {
-            assert!(schema.contains(&format!("WHERE outcome IN {};", held_outcomes())));
+            let one_line = schema.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(one_line.contains(&format!("WHERE outcome NOT IN {};", not_held_outcomes())));
             let refunded = CallbackOutcome::RefundedByOperator.as_str();
             assert!(schema.contains(&format!("NEW.outcome = '{refunded}' AND OLD.outcome <> NEW.outcome")));
             let words = schema.split("outcome = '").skip(1).filter_map(|rest| rest.split('\'').next());

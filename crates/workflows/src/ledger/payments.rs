@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    callback_outcomes::{CallbackOutcome, held_outcomes},
+    callback_outcomes::{CallbackOutcome, held_outcomes, not_held_outcomes, settled_outcomes},
     orders::{COLUMNS, OrderRow, parse_rows},
     row_reader::RowReader,
 };
@@ -59,8 +59,7 @@ fn parse_row(row: Vec<SqlValue>) -> Result<Callback, StoreError> {
         session: row.text()?,
         provider: row.text()?,
         received_at: Millis(row.int()?),
-        // A word of a later build, beside which this one runs: the callback is processed.
-        outcome: CallbackOutcome::parse(&row.text()?).unwrap_or(CallbackOutcome::NoChange),
+        outcome: CallbackOutcome::parse(&row.text()?).unwrap_or(CallbackOutcome::Unknown),
     })
 }
 
@@ -124,19 +123,19 @@ pub async fn load_unprocessed<S: Sql>(
     sql.run(&statement, vec![before.0.into(), limit.into(), skip.into()]).await?.into_iter().map(parse_row).collect()
 }
 
-/// Lists the newest 200 held callbacks.
+/// Lists the newest 200 held callbacks, with those whose outcome a later build wrote.
 ///
 /// # Errors
 /// See [`ledger`](super).
 pub async fn list_held<S: Sql>(sql: &S) -> Result<Vec<Callback>, StoreError> {
     let statement = format!(
-        "SELECT {CALLBACK_COLUMNS} FROM callbacks WHERE outcome IN {} ORDER BY received_at DESC LIMIT 200",
-        held_outcomes()
+        "SELECT {CALLBACK_COLUMNS} FROM callbacks WHERE outcome NOT IN {} ORDER BY received_at DESC LIMIT 200",
+        not_held_outcomes()
     );
     sql.run(&statement, Vec::new()).await?.into_iter().map(parse_row).collect()
 }
 
-/// Loads a callback if it is held for an operator.
+/// Loads a callback if this build holds it for an operator.
 ///
 /// # Errors
 /// See [`ledger`](super).
@@ -177,16 +176,16 @@ pub async fn set_outcome_if_held<S: Sql>(
         .transpose()
 }
 
-/// Erases up to `limit` processed callbacks that were received at or before `before`. Held ones stay. Returns how many
-/// were erased.
+/// Erases up to `limit` processed callbacks that were received at or before `before`. Held ones stay, and those whose
+/// outcome a later build wrote. Returns how many were erased.
 ///
 /// # Errors
 /// See [`ledger`](super).
 pub async fn erase<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<usize, StoreError> {
     let statement = format!(
         "DELETE FROM callbacks WHERE id IN (SELECT c.id FROM callbacks c WHERE c.received_at <= ?1 \
-         AND c.outcome <> '' AND c.outcome NOT IN {} LIMIT CAST(?2 AS BIGINT)) RETURNING id",
-        held_outcomes()
+         AND c.outcome <> '' AND c.outcome IN {} LIMIT CAST(?2 AS BIGINT)) RETURNING id",
+        settled_outcomes()
     );
     Ok(sql.run(&statement, vec![before.0.into(), limit.into()]).await?.len())
 }

@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn without_waiting_events_and_activities_there_is_no_age_and_no_empty_metric() {
         let ledger = LedgerState { backlog: Backlog::default(), audits: vec![] };
-        let text = text(Some(&[]), Some(&ledger), Millis(9_999));
+        let text = text(Some(&AllStats::default()), Some(&ledger), Millis(9_999));
         assert!(text.contains("\nstampede_events_oldest_age_seconds 0\n"), "{text}");
         assert!(!text.contains("stampede_queue_length") && !text.contains("stampede_audit_ok"), "{text}");
     }

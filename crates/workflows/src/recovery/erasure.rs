@@ -10,7 +10,10 @@ use serde_json::json;
 
 use crate::{
     cache::listed_activities,
-    ledger::{callback_outcomes::held_outcomes, row_reader::RowReader},
+    ledger::{
+        callback_outcomes::{not_held_outcomes, settled_outcomes},
+        row_reader::RowReader,
+    },
     ports::{Dialect, Redis, Sql, SqlValue, StoreError},
 };
 
@@ -60,7 +63,7 @@ async fn mark<S: Sql>(sql: &S, listed: &[ActivityId], before: Millis) -> Result<
         include_str!("../../sql/queries/erasure/mark.sql"),
         json_values = sql.dialect().json_values("?2"),
         activity_of = activity_of,
-        held_outcomes = held_outcomes(),
+        not_held_outcomes = not_held_outcomes(),
     );
     let params = vec![before.0.into(), json!(listed).to_string().into(), MAX_ACTIVITIES.into()];
     sql.run(&statement, params).await.map(|_| ())
@@ -100,7 +103,7 @@ async fn erase_orders<S: Sql>(sql: &S, activity: &ActivityId, before: Millis, li
 /// Deletes up to `limit` rows each of the events, processed callbacks, confirmed overpayments and dead letters of an
 /// activity. Returns how many.
 async fn erase_records<S: Sql>(sql: &S, activity: &ActivityId, limit: i64) -> Result<usize, StoreError> {
-    let processed = format!("d.outcome <> '' AND d.outcome NOT IN {}", held_outcomes());
+    let processed = format!("d.outcome IN {}", settled_outcomes());
     let mut erased = 0;
     for (table, key, done) in [
         ("events", "order_no, d.step", "d.state <> 'waiting'"),

@@ -68,7 +68,8 @@ pub async fn check_gates<R: Redis, S: Sql>(
     let mut checked: Vec<_> = listed.iter().zip(outcomes).collect();
     // Each second begins with another one, so that those that the time does not suffice for get their turn.
     let seconds = usize::try_from(now.0 / 1_000).unwrap_or_default();
-    checked.rotate_left(seconds.checked_rem(checked.len()).unwrap_or_default());
+    let first = seconds.checked_rem(checked.len()).unwrap_or_default();
+    checked.rotate_left(first);
     let started = Instant::now();
     for (expected, outcome) in checked {
         let corrected = match outcome {

@@ -16,7 +16,6 @@ use futures::future::join_all;
 
 use crate::{
     cache::warm_up::RETENTION_AFTER_END_MS,
-    keys::Keys,
     ledger::{
         activities,
         leases::{self, Lease},
@@ -25,12 +24,14 @@ use crate::{
         unsettled,
     },
     ports::{Redis, Sql, StoreError},
-    queue::order_writer::{self, time_since},
+    queue::{
+        order_writer::{self, time_since},
+        stream,
+    },
     recovery::{
         report::{Remaining, Report},
         restore::{Source, restore},
     },
-    reply::Reply,
     settle::{self, SettleOutcome, Transition, apply_transitions},
 };
 
