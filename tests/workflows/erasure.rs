@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// A time before which everything in these tests happened.
-const LATER: Millis = Millis(NOW.0 + 100_000_000);
+pub const LATER: Millis = Millis(NOW.0 + 100_000_000);
 
 /// Tables with rows of activities or orders.
 const TABLES: [(&str, &str); 10] = [
@@ -64,7 +64,7 @@ async fn end(fixture: &RealFixture) {
 }
 
 async fn erase(fixture: &RealFixture, before: Millis) -> (usize, usize) {
-    erase_old(&fixture.redis, &fixture.sql, before, 2, 100).await.unwrap()
+    erase_old(&fixture.redis, &fixture.sql, before, 2, 100, &|| true).await.unwrap()
 }
 
 /// The number of the activity's rows in each table that has some.
@@ -84,7 +84,7 @@ async fn rows(fixture: &RealFixture) -> Vec<(&'static str, i64)> {
 }
 
 /// An ended activity with six closed orders, an address, a session, refunds, callbacks and a dead letter.
-async fn old_activity(ledger: &str) -> RealFixture {
+pub async fn old_activity(ledger: &str) -> RealFixture {
     let (fixture, provider) = (new_fixture(ledger, 9, 9).await, FakeProvider::default());
     fixture.checked_out_order(&provider, 8, "eve").await;
     fixture.payment_succeeded(&fixture.order_no(8), "e").await.unwrap();
@@ -110,7 +110,7 @@ async fn an_old_activity_is_erased_in_steps_that_may_stop_anywhere() {
         let mut orders_left = 6;
         for calls in 1.. {
             let sql = Dying(&fixture.sql, Cell::new(calls));
-            if erase_old(&fixture.redis, &sql, LATER, 2, 100).await.is_ok() {
+            if erase_old(&fixture.redis, &sql, LATER, 2, 100, &|| true).await.is_ok() {
                 break;
             }
             let left = orders::load_page(&fixture.sql, &fixture.activity, "", 100).await.unwrap().len();
@@ -144,8 +144,8 @@ async fn an_activity_of_which_something_is_alive_is_kept() {
         kept(&fixture, LATER, "Redis may have queued orders").await;
         list("SREM").await;
         for (change, undo) in [
-            ("UPDATE callbacks SET outcome = 'paid_twice'", "UPDATE callbacks SET outcome = 'changed'"),
-            ("UPDATE callbacks SET outcome = ''", "UPDATE callbacks SET outcome = 'changed'"),
+            ("UPDATE callbacks SET outcome = 'paid_twice'", "UPDATE callbacks SET outcome = 'paid'"),
+            ("UPDATE callbacks SET outcome = ''", "UPDATE callbacks SET outcome = 'paid'"),
             ("UPDATE refunds SET state = 'sent'", "UPDATE refunds SET state = 'confirmed'"),
         ] {
             fixture.sql.run(change, Vec::new()).await.unwrap();
@@ -163,7 +163,7 @@ async fn an_order_that_is_paid_late_stays_until_it_is_old_again() {
         let fixture = old_activity(ledger).await;
         // The process dies after the activity was marked.
         let sql = Dying(&fixture.sql, Cell::new(1));
-        erase_old(&fixture.redis, &sql, LATER, 2, 100).await.unwrap_err();
+        erase_old(&fixture.redis, &sql, LATER, 2, 100, &|| true).await.unwrap_err();
         let spec = workflows::ledger::activities::load(&fixture.sql, &fixture.activity).await.unwrap();
         assert_eq!(spec, None, "{ledger}: operators do not see it any more");
         assert!(

@@ -25,6 +25,7 @@ use workflows::{
 };
 
 use crate::{
+    erasure::{self, old_activity},
     fakes::{FakeEndpoint, FakeProvider},
     fixture::{Fixture, LEDGERS, NOW, TICKET_SECRET, new_fixture},
     stores::{RealLedger, RealRedis},
@@ -69,8 +70,8 @@ impl<'a> SlowLedger<'a> {
         NOW.plus(self.stopwatch.get().as_millis() as i64)
     }
 
-    /// Runs a sweep that begins at [`NOW`].
-    async fn sweep(&self, redis: &RealRedis) -> Report {
+    /// Runs a sweep that begins at `now`, and keeps activities for `retention_days`.
+    async fn sweep(&self, redis: &RealRedis, now: Millis, retention_days: &str) -> Report {
         let sweeper = Sweeper {
             redis,
             sql: self,
@@ -78,12 +79,12 @@ impl<'a> SlowLedger<'a> {
             http: &FakeEndpoint::default(),
             events: None,
             ticket_secret: TICKET_SECRET,
-            retention: Retention::parse("", ""),
+            retention: Retention::parse("", retention_days),
             owner: "a sweeper",
             clock: || NOW,
             stopwatch: &|| self.stopwatch.get(),
         };
-        match sweeper.run(NOW).await.unwrap() {
+        match sweeper.run(now).await.unwrap() {
             SweepOutcome::Swept(report, None) => *report,
             other => panic!("{other:?}"),
         }
@@ -97,7 +98,7 @@ async fn a_sweep_that_waits_for_its_lease_goes_by_the_time_after_the_wait() {
         let fixture = new_fixture(ledger, 3, 3).await;
         fixture.reserve(1, "ada", 1).await.unwrap();
         let slow = SlowLedger::new(&fixture, "INSERT INTO leases", wait);
-        assert_eq!(slow.sweep(&fixture.redis).await.written, 1, "{ledger}");
+        assert_eq!(slow.sweep(&fixture.redis, NOW, "").await.written, 1, "{ledger}");
         let order = orders::load(&fixture.sql, &fixture.order_no(1)).await.unwrap().unwrap().order;
         let time_to_pay = order.pay_by.unwrap().0 - slow.now().0;
         assert!(time_to_pay >= 300_000, "{ledger}: {time_to_pay} ms to pay");
@@ -106,6 +107,17 @@ async fn a_sweep_that_waits_for_its_lease_goes_by_the_time_after_the_wait() {
         for (at, until) in renewals.iter() {
             assert_eq!(until.0 - at.0, LEASE_MS, "{ledger}: {renewals:?}");
         }
+    }
+}
+
+#[tokio::test]
+async fn an_erasure_stops_when_the_time_is_up_and_the_next_sweep_continues_it() {
+    for ledger in LEDGERS {
+        let fixture = old_activity(ledger).await;
+        let slow = SlowLedger::new(&fixture, "DELETE FROM orders", Duration::from_secs(20));
+        let erase = async || slow.sweep(&fixture.redis, erasure::LATER, "0").await.erased_activities;
+        assert_eq!(erase().await, 0, "{ledger}: it went on after 20 s");
+        assert_eq!(erase().await, 1, "{ledger}");
     }
 }
 

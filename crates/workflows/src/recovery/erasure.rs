@@ -21,7 +21,8 @@ use crate::{
 const MAX_ACTIVITIES: i64 = 10;
 
 /// Erases activities that ended, were last changed, and whose orders were last changed at or before `before`, in up to
-/// `batches` batches of up to `limit` rows of a table. Returns how many orders and how many activities were erased.
+/// `batches` batches of up to `limit` rows of a table, while `has_time`. Returns how many orders and how many activities
+/// were erased.
 ///
 /// # Errors
 /// [`StoreError`]; the next call continues.
@@ -31,6 +32,7 @@ pub async fn erase_old<R: Redis, S: Sql>(
     before: Millis,
     limit: i64,
     batches: usize,
+    has_time: &dyn Fn() -> bool,
 ) -> Result<(usize, usize), StoreError> {
     let listed = listed_activities::list(redis).await?;
     mark(sql, &listed, before).await?;
@@ -38,7 +40,7 @@ pub async fn erase_old<R: Redis, S: Sql>(
     let (mut orders, mut activities, mut batches) = (0, 0, batches);
     for row in sql.run(marked, Vec::new()).await? {
         let activity = RowReader::new(row).parse(ActivityId::parse)?;
-        while batches > 0 {
+        while batches > 0 && has_time() {
             batches -= 1;
             let erased = erase_orders(sql, &activity, before, limit).await?;
             orders += erased;

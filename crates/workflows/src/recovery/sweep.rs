@@ -283,7 +283,9 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Run<'_, R, S, P, W> {
         }
         if let Some(days) = retention.activity_days {
             let before = now.plus(-days * DAY_MS);
-            let (orders, activities) = erasure::erase_old(redis, sql, before, ERASE_BATCH, MAX_ERASE_BATCHES).await?;
+            let has_time = || elapsed() < TIME_BUDGET;
+            let (orders, activities) =
+                erasure::erase_old(redis, sql, before, ERASE_BATCH, MAX_ERASE_BATCHES, &has_time).await?;
             self.report.erased += orders;
             self.report.erased_activities += activities;
         }
