@@ -5,15 +5,13 @@
 
 use std::{cell::RefCell, rc::Rc};
 
-use domain::{
-    activity::{ActivitySpec, ActivityState},
-    ids::ActivityId,
-    time::Millis,
-};
-use serde::{Deserialize, Serialize};
+use domain::{activity::ActivityState, ids::ActivityId};
 use workflows::{
-    cache::shared_value::{self, SharedValue},
-    hot::read_gate::{self, GateSnapshot},
+    cache::{
+        shared_value::{self, SharedValue},
+        visitors::{CachedActivity, CachedGate},
+    },
+    hot::read_gate,
     ledger::activities,
 };
 
@@ -30,27 +28,6 @@ use crate::{
 thread_local! {
     static GATES: FetchingCache<ActivityId, Option<Rc<CachedGate>>> = RefCell::default();
     static ACTIVITIES: FetchingCache<ActivityId, Option<Rc<CachedActivity>>> = RefCell::default();
-}
-
-/// An activity's spec and state as stored in key-value.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct CachedActivity {
-    /// The activity's id.
-    pub id: ActivityId,
-    /// The spec: times, rules and SKUs.
-    pub spec: ActivitySpec,
-    /// The version of the activity, to be compared with the gate's.
-    pub version: i64,
-    /// The activity's state in its text form.
-    state: String,
-}
-
-impl CachedActivity {
-    /// The state that operators set; [`ActivityState::Draft`] if the text is unknown.
-    #[must_use]
-    pub fn state(&self) -> ActivityState {
-        ActivityState::parse(&self.state).unwrap_or(ActivityState::Draft)
-    }
 }
 
 /// Returns the gate and the stock left, less than a second old.
@@ -109,33 +86,8 @@ async fn load(activity: &ActivityId, version: i64) -> Result<Option<Rc<CachedAct
     };
     let fetch = async || {
         let found = activities::load(&SpinLedger::open().await, activity).await?;
-        Ok(found.map(|found| CachedActivity {
-            id: found.id,
-            spec: found.spec,
-            version: found.version,
-            state: found.state.as_str().to_owned(),
-        }))
+        Ok(found.map(CachedActivity::from))
     };
     let is_current = |cached: &Option<CachedActivity>| cached.as_ref().is_some_and(|cached| cached.version == version);
     Ok(shared.get(&SpinRedis, &SpinKeyValue, is_current, fetch).await?.map(Rc::new))
-}
-
-/// A gate as read from Redis, with the instance's clock at that time.
-pub struct CachedGate {
-    snapshot: GateSnapshot,
-    read_at: Millis,
-}
-
-impl std::ops::Deref for CachedGate {
-    type Target = GateSnapshot;
-    fn deref(&self) -> &GateSnapshot {
-        &self.snapshot
-    }
-}
-
-/// Estimates the time by Redis's clock at the instance's `now`: Redis's time when it read the gate, plus what has
-/// passed on the instance's clock since.
-#[must_use]
-pub fn redis_time(cached_gate: &CachedGate, now: Millis) -> Millis {
-    cached_gate.snapshot.now.plus(now.0 - cached_gate.read_at.0)
 }

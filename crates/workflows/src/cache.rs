@@ -1,8 +1,10 @@
-//! Caches: gate and stock loaded into Redis, the set of listed activities, leases in Redis, copies in memory.
+//! Caches: gate and stock loaded into Redis, the set of listed activities, leases in Redis, copies in memory and what
+//! visitors see of them.
 
 pub mod lease;
 pub mod listed_activities;
 pub mod published;
 pub mod shared_value;
 pub mod ttl;
+pub mod visitors;
 pub mod warm_up;

@@ -7,6 +7,7 @@ use platform::{
     activity_cache, clock,
     http::{ApiError, Response, not_found},
 };
+use workflows::cache::visitors::gate_script;
 
 const CACHE_CONTROL: &str = "public, max-age=0, s-maxage=1";
 
@@ -17,9 +18,7 @@ pub async fn json(activity: &str) -> Result<Response, ApiError> {
 
 /// Handles `GET /api/activities/:activity/gate.js`: the same document as a script that a page can include.
 pub async fn script(activity: &str) -> Result<Response, ApiError> {
-    let gate = serde_json::to_string(&document(activity).await?).unwrap_or_default();
-    // `<` is escaped, so that a value that contains `</script>` cannot end an inline script.
-    let script = format!("globalThis.stampedeGate = {};\n", gate.replace('<', "\\u003c"));
+    let script = gate_script(&document(activity).await?);
     Ok(Response::with_body(200, "text/javascript; charset=utf-8", script).header("cache-control", CACHE_CONTROL))
 }
 
@@ -27,5 +26,5 @@ async fn document(activity: &str) -> Result<GateDocument, ApiError> {
     let activity = ActivityId::parse(activity).map_err(|_| not_found("There is no such sale."))?;
     let cached_gate = activity_cache::gate(&activity).await?;
     // Redis's time, plus what has passed on the instance's clock since it was read.
-    Ok(cached_gate.document(activity_cache::redis_time(&cached_gate, clock::now())))
+    Ok(cached_gate.document(cached_gate.redis_time(clock::now())))
 }

@@ -10,17 +10,18 @@ use domain::{
     time::Millis,
 };
 use platform::{
-    abuse_counts,
-    activity_cache::{self, CachedActivity, CachedGate},
-    auth, clock,
+    abuse_counts, activity_cache, auth, clock,
     http::{ApiError, Request},
     redis::SpinRedis,
     request_address,
 };
 use serde::de::DeserializeOwned;
-use workflows::hot::{
-    admission::{Endpoint, Visitor, check_issue_window, is_eligible, precheck},
-    limits::{self, RateLimitStatus},
+use workflows::{
+    cache::visitors::{CachedActivity, CachedGate},
+    hot::{
+        admission::{Endpoint, Visitor, check_issue_window, is_eligible, precheck},
+        limits::{self, RateLimitStatus},
+    },
 };
 
 /// A visitor who passed the checks that [`Precheck::run`] makes, with what they loaded.
@@ -59,7 +60,7 @@ impl Precheck {
         })?;
         let cached_gate = activity_cache::gate(&activity).await?;
         let cached = activity_cache::activity(&activity).await?;
-        let now = activity_cache::redis_time(&cached_gate, clock::now());
+        let now = cached_gate.redis_time(clock::now());
         check_issue_window(&cached_gate.gate, now)?;
         if !is_eligible(&cached.spec.eligibility, &claims) {
             return Err(Problem::new(Code::NotEligible, "This sale is not open to your account.").into());

@@ -1,0 +1,259 @@
+//! What visitors see of activities, made from an instance's copies of the ledger and of Redis (A4, C8, F1).
+
+use domain::{
+    activity::{ActivitySpec, ActivityState, Phase},
+    api::visitors::{ActivityDocument, ActivitySummary, PublicEligibility, SkuStock},
+    gate::GateDocument,
+    ids::ActivityId,
+    time::Millis,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{hot::read_gate::GateSnapshot, ledger::activities::Activity};
+
+/// An activity's spec and state as stored in key-value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CachedActivity {
+    /// The activity's id.
+    pub id: ActivityId,
+    /// The spec: times, rules and SKUs.
+    pub spec: ActivitySpec,
+    /// The version of the activity, to be compared with the gate's.
+    pub version: i64,
+    /// The activity's state in its text form.
+    state: String,
+}
+
+impl From<Activity> for CachedActivity {
+    fn from(Activity { id, spec, version, state, .. }: Activity) -> Self {
+        Self { id, spec, version, state: state.as_str().to_owned() }
+    }
+}
+
+impl CachedActivity {
+    /// The state that operators set; [`ActivityState::Draft`] if the text is unknown.
+    #[must_use]
+    pub fn state(&self) -> ActivityState {
+        ActivityState::parse(&self.state).unwrap_or(ActivityState::Draft)
+    }
+
+    /// The document of the activity at `now`, by the instance's clock. Without a gate, because Redis is unavailable, it
+    /// says nothing of the stock.
+    #[must_use]
+    pub fn document(&self, gate: Option<&CachedGate>, now: Millis) -> ActivityDocument<'_> {
+        let Self { id, spec, .. } = self;
+        let (phase, starts_at, ends_at, now) = match gate {
+            Some(cached) => {
+                let (gate, now) = (&cached.snapshot.gate, cached.redis_time(now));
+                (gate.phase(now), gate.starts_at, gate.ends_at, now)
+            }
+            None => (self.state().phase(now, spec.starts_at, spec.ends_at), spec.starts_at, spec.ends_at, now),
+        };
+        let skus = spec.skus.iter().map(|sku| {
+            let stock = gate.and_then(|cached| cached.snapshot.skus.iter().find(|stock| stock.sku == sku.sku));
+            SkuStock {
+                sku: &sku.sku,
+                name: &sku.name,
+                image: &sku.image,
+                price: sku.price,
+                currency: &sku.currency,
+                total: stock.map_or(sku.total, |stock| stock.total),
+                left: stock.and_then(|stock| stock.left),
+                as_of: gate.map(|cached| cached.snapshot.now),
+            }
+        });
+        ActivityDocument {
+            summary: ActivitySummary { starts_at, ends_at, ..summary(id, spec, phase, now) },
+            description: &spec.description,
+            per_user: spec.per_user,
+            pay_timeout_seconds: spec.pay_timeout_seconds,
+            pay_extension_seconds: spec.pay_extension_seconds,
+            human_check: spec.human_check,
+            max_wait_seconds: spec.max_wait_seconds,
+            eligibility: PublicEligibility {
+                members_only: spec.eligibility.members_only,
+                min_level: spec.eligibility.min_level,
+                invited_only: !spec.eligibility.allow.is_empty(),
+            },
+            skus: skus.collect(),
+        }
+    }
+}
+
+/// A gate as read from Redis, with the instance's clock at that time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CachedGate {
+    /// The gate and the stock.
+    pub snapshot: GateSnapshot,
+    /// When they were read, by the instance's clock.
+    pub read_at: Millis,
+}
+
+impl std::ops::Deref for CachedGate {
+    type Target = GateSnapshot;
+
+    fn deref(&self) -> &GateSnapshot {
+        &self.snapshot
+    }
+}
+
+impl CachedGate {
+    /// Estimates the time by Redis's clock at the instance's `now`: Redis's time when it read the gate, plus what has
+    /// passed on the instance's clock since.
+    #[must_use]
+    pub fn redis_time(&self, now: Millis) -> Millis {
+        self.snapshot.now.plus(now.0 - self.read_at.0)
+    }
+}
+
+/// The list of activities at `now`.
+#[must_use]
+pub fn list(activities: &[Activity], now: Millis) -> Vec<ActivitySummary<'_>> {
+    let phase = |Activity { state, spec, .. }: &Activity| state.phase(now, spec.starts_at, spec.ends_at);
+    activities.iter().map(|activity| summary(&activity.id, &activity.spec, phase(activity), now)).collect()
+}
+
+fn summary<'a>(id: &'a ActivityId, spec: &'a ActivitySpec, phase: Phase, now: Millis) -> ActivitySummary<'a> {
+    let ActivitySpec { title, image, starts_at, ends_at, .. } = spec;
+    ActivitySummary { id, title, image, phase, starts_at: *starts_at, ends_at: *ends_at, server_time: now }
+}
+
+/// The gate as a script that a page can include.
+///
+/// `<` is escaped, so that a value that contains `</script>` cannot end an inline script.
+#[must_use]
+pub fn gate_script(gate: &GateDocument) -> String {
+    let gate = serde_json::to_string(gate).unwrap_or_default();
+    format!("globalThis.stampedeGate = {};\n", gate.replace('<', "\\u003c"))
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{
+        activity::{Eligibility, HumanCheck, Limits, Sku},
+        ids::{SkuId, UserId},
+    };
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::hot::{read_gate, reserve::Gate};
+
+    fn spec() -> ActivitySpec {
+        let sku = |id: &str, total| Sku {
+            sku: SkuId::parse(id).expect("SKU"),
+            name: format!("A {id}"),
+            image: "/phone.png".to_owned(),
+            price: 19_900,
+            currency: "EUR".to_owned(),
+            total,
+        };
+        ActivitySpec {
+            title: "A sale".to_owned(),
+            description: "All must go".to_owned(),
+            image: "/sale.png".to_owned(),
+            starts_at: Millis(1_000),
+            ends_at: Millis(2_000),
+            pay_timeout_seconds: 300,
+            pay_extension_seconds: 60,
+            per_user: 2,
+            human_check: HumanCheck::Pow,
+            eligibility: Eligibility {
+                members_only: true,
+                min_level: 3,
+                allow: vec![UserId::parse("ada").expect("user")],
+            },
+            refund_restocks: true,
+            max_wait_seconds: 45,
+            limits: Limits::default(),
+            skus: vec![sku("phone", 5), sku("case", 9)],
+        }
+    }
+
+    fn cached(state: ActivityState) -> CachedActivity {
+        let id = ActivityId::parse("sale").expect("id");
+        CachedActivity { id, spec: spec(), version: 1, state: state.as_str().to_owned() }
+    }
+
+    fn gate(state: ActivityState) -> CachedGate {
+        let phone = read_gate::SkuStock { sku: SkuId::parse("phone").expect("SKU"), left: Some(3), total: 6 };
+        let (starts_at, ends_at, start_key) = (Millis(1_500), Millis(2_500), "a</script>".to_owned());
+        let gate = Gate { state, starts_at, ends_at, shed: false, start_key };
+        CachedGate {
+            snapshot: GateSnapshot { now: Millis(1_400), gate, visitors: 0, version: 1, skus: vec![phone] },
+            read_at: Millis(9_000),
+        }
+    }
+
+    #[test]
+    fn the_document_has_times_phase_and_stock_of_the_gate_and_the_rest_of_the_spec() {
+        let (cached, gate) = (cached(ActivityState::Draft), gate(ActivityState::Published));
+        let document = |now| cached.document(Some(&gate), Millis(now));
+        let expected = json!({
+            "id": "sale",
+            "title": "A sale",
+            "image": "/sale.png",
+            "phase": "open",
+            "starts_at": "1970-01-01T00:00:01.5Z",
+            "ends_at": "1970-01-01T00:00:02.5Z",
+            "server_time": "1970-01-01T00:00:01.5Z",
+            "description": "All must go",
+            "per_user": 2,
+            "pay_timeout_seconds": 300,
+            "pay_extension_seconds": 60,
+            "human_check": "pow",
+            "max_wait_seconds": 45,
+            "eligibility": { "members_only": true, "min_level": 3, "invited_only": true },
+            "skus": [
+                { "sku": "phone", "name": "A phone", "image": "/phone.png", "price": 19_900, "currency": "EUR",
+                  "total": 6, "left": 3, "as_of": "1970-01-01T00:00:01.4Z" },
+                { "sku": "case", "name": "A case", "image": "/phone.png", "price": 19_900, "currency": "EUR",
+                  "total": 9, "left": null, "as_of": "1970-01-01T00:00:01.4Z" },
+            ],
+        });
+        assert_eq!(serde_json::to_value(document(9_100)).expect("JSON"), expected);
+        assert_eq!(document(9_099).summary.phase, Phase::Scheduled);
+    }
+
+    #[test]
+    fn without_a_gate_the_document_says_nothing_of_the_stock() {
+        let cached = cached(ActivityState::Paused);
+        let document = serde_json::to_value(cached.document(None, Millis(1_200))).expect("JSON");
+        assert_eq!((&document["phase"], &document["starts_at"]), (&json!("paused"), &json!("1970-01-01T00:00:01Z")));
+        assert_eq!(document["server_time"], json!("1970-01-01T00:00:01.2Z"));
+        let stock = |sku: &Value| [sku["total"].clone(), sku["left"].clone(), sku["as_of"].clone()];
+        assert_eq!(stock(&document["skus"][0]), [json!(5), Value::Null, Value::Null]);
+    }
+
+    #[test]
+    fn the_list_has_the_summary_of_each_activity() {
+        let CachedActivity { id, spec, version, .. } = cached(ActivityState::Published);
+        let (state, nonce) = (ActivityState::Published, String::new());
+        let activity = Activity { id, spec, state, nonce, version, epoch: 1, live_units: Vec::new() };
+        let expected = json!([{
+            "id": "sale",
+            "title": "A sale",
+            "image": "/sale.png",
+            "phase": "ended",
+            "starts_at": "1970-01-01T00:00:01Z",
+            "ends_at": "1970-01-01T00:00:02Z",
+            "server_time": "1970-01-01T00:00:02Z",
+        }]);
+        assert_eq!(serde_json::to_value(list(&[activity], Millis(2_000))).expect("JSON"), expected);
+    }
+
+    #[test]
+    fn an_inline_gate_script_cannot_be_ended_by_a_value() {
+        let gate = gate(ActivityState::Published);
+        let script = gate_script(&gate.document(Millis(1_600)));
+        assert!(script.starts_with("globalThis.stampedeGate = {") && script.ends_with("};\n"), "{script}");
+        assert!(script.contains(r"a\u003c/script>"), "{script}");
+    }
+
+    #[test]
+    fn a_copy_in_key_value_is_read_again_as_it_was_written() {
+        let cached = cached(ActivityState::Paused);
+        let json = serde_json::to_string(&cached).expect("JSON");
+        assert!(json.contains(r#""state":"paused""#), "{json}");
+        assert_eq!(serde_json::from_str::<CachedActivity>(&json).expect("a copy"), cached);
+    }
+}
