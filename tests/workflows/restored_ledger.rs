@@ -11,7 +11,7 @@ use domain::{
 };
 use workflows::{
     Redis, Sql,
-    hot::reserve::ReserveOutcome,
+    hot::{reserve::ReserveOutcome, status::load_order},
     ledger::{
         activities, epochs,
         orders::{self, OrderRow},
@@ -362,6 +362,9 @@ async fn an_order_without_a_free_unit_in_the_restored_ledger_becomes_a_dead_lett
             Some(OrderStatus::Failed),
             "{ledger}: the order is not shown as failed to its buyer"
         );
+        let (_, failed) = load_order(&fixture.redis, &lost).await.unwrap();
+        let failed = failed.unwrap();
+        assert_eq!((failed.pay_by, failed.reason.as_deref()), (None, Some("no_room_in_ledger")), "{ledger}");
         // After a restock the dead letter can be requeued.
         fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
         let requeued = dead_letters::requeue(&fixture.redis, &fixture.sql, &lost, NOW).await.unwrap();

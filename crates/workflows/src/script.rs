@@ -72,6 +72,8 @@ scripts! {
     RESTORE = "parts/stock" "parts/order" "restore";
     /// Reads the state of many orders of an epoch.
     READ_ORDERS = "read_orders";
+    /// Marks orders that the ledger has no room for as failed.
+    FAIL_ORDERS = "parts/order" "fail_orders";
     /// Completes a rebuild.
     FINISH = "finish";
     /// Compares the gate with the ledger, corrects the stock, and removes messages of other epochs from the stream.

@@ -58,6 +58,14 @@ pub struct OrderState {
     pub reason: String,
 }
 
+impl OrderState {
+    /// The state of an order that the ledger refused.
+    pub(crate) fn failed(epoch: i64, reason: &str) -> Self {
+        let (status, pay_by, paid_at) = (OrderStatus::Failed, Millis(0), Millis(0));
+        Self { epoch, status, live: false, pay_by, paid_at, reason: reason.to_owned() }
+    }
+}
+
 /// Result of one transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SettleOutcome {

@@ -369,13 +369,6 @@ async fn dead_letter_unreadable<R: Redis, S: Sql>(
 
 /// The transition of an order that failed; `stream_id` is its message.
 fn failed_transition(order: &NewOrder, reason: &str, stream_id: &str) -> Transition {
-    let state = OrderState {
-        epoch: order.epoch,
-        status: OrderStatus::Failed,
-        live: false,
-        pay_by: Millis(0),
-        paid_at: Millis(0),
-        reason: reason.to_owned(),
-    };
+    let state = OrderState::failed(order.epoch, reason);
     Transition { order_no: order.order_no.clone(), state, stream_id: stream_id.to_owned() }
 }

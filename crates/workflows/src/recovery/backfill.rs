@@ -16,6 +16,7 @@ use domain::{
     time::Millis,
 };
 use futures::future::join_all;
+use serde::Serialize;
 
 use crate::{
     hot::status::load_order,
@@ -25,6 +26,7 @@ use crate::{
         payments::{self, Callback, LOST_PAYMENT, PAID_TOO_LATE},
         rebuilds::{self, BegunRebuild},
     },
+    order_record::StateFields,
     ports::{Redis, RedisArg, Sql, StoreError},
     queue::{
         dead_letters,
@@ -33,8 +35,8 @@ use crate::{
     },
     recovery::rebuild::Timer,
     reply::Reply,
-    script::READ_ORDERS,
-    settle::CLOSED_ORDER_TTL_SECONDS,
+    script::{FAIL_ORDERS, READ_ORDERS},
+    settle::{CLOSED_ORDER_TTL_SECONDS, OrderState},
 };
 
 /// Length of a ULID in the index.
@@ -204,13 +206,21 @@ async fn write_batch<R: Redis, S: Sql>(
         }
     }
     dead_letters::record(sql, &letters, now).await?;
-    // The buyer sees the failure, and an operator can requeue the dead letter. The rebuild counts the units anew.
-    for record in records {
-        let fields = [&record, "status", "failed", "live", "0", "reason", NO_ROOM].map(RedisArg::from).into();
-        redis.command("HSET", fields).await?;
-        redis.command("EXPIRE", [record, CLOSED_ORDER_TTL_SECONDS.to_string()].map(RedisArg::from).into()).await?;
+    // The buyer sees the failure, and an operator can requeue the dead letter.
+    if !records.is_empty() {
+        let state = OrderState::failed(epoch, NO_ROOM);
+        let options = FailedOrders { closed_ttl: CLOSED_ORDER_TTL_SECONDS, state: (&state).into() };
+        FAIL_ORDERS.run_with(redis, records, &options).await?;
     }
     Ok(())
+}
+
+/// Options of `lua/fail_orders.lua`.
+#[derive(Serialize)]
+struct FailedOrders<'a> {
+    closed_ttl: i64,
+    #[serde(flatten)]
+    state: StateFields<'a>,
 }
 
 fn to_new_order(order: &Order, epoch: i64) -> NewOrder {

@@ -1,0 +1,12 @@
+-- Marks the records of orders that the ledger has no room for as failed, in a backfill (G5; I4). Units are not counted:
+-- the rebuild counts them anew.
+--
+-- KEYS  an order record each
+-- ARGV  1 JSON: closed_ttl (of a closed order, seconds), status, live, pay_by (ms), paid_at (ms), reason
+-- Reply empty
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local state = cjson.decode(ARGV[1])
+for _, key in ipairs(KEYS) do write_state(key, state, now, state.closed_ttl) end
+return {}
