@@ -1,6 +1,7 @@
 //! Workflows on the same order and sale, the state that they start from, and the invariants that hold after them.
 
 use std::{
+    cell::RefCell,
     collections::{BTreeMap, HashSet},
     rc::Rc,
     time::{Duration, Instant},
@@ -191,6 +192,7 @@ impl HttpClient for NoShop {
 /// One sweep, at `now`. Returns whether it leaves nothing to do.
 async fn sweep_all(fixture: &PortsFixture, now: Millis) -> Result<bool, StoreError> {
     let Fixture { redis, sql, activity, .. } = fixture;
+    let notices = RefCell::default();
     let sweeper = Sweeper {
         redis,
         sql,
@@ -202,10 +204,14 @@ async fn sweep_all(fixture: &PortsFixture, now: Millis) -> Result<bool, StoreErr
         owner: "sweeper",
         clock: || NOW,
         stopwatch: &|| Duration::ZERO,
+        log: &|notice| Vec::push(&mut notices.borrow_mut(), notice.clone()),
     };
-    let SweepOutcome::Swept(mut report, error) = sweeper.run(now).await? else { return Ok(false) };
-    if let Some(error) = error.or_else(|| Some(report.failures.pop()?.1)) {
+    let SweepOutcome::Swept(report, error) = sweeper.run(now).await? else { return Ok(false) };
+    if let Some(error) = error {
         return Err(error);
+    }
+    if !report.stuck.is_empty() {
+        return Err(StoreError::Malformed(format!("{:?}", notices.borrow())));
     }
     // What changed just now is looked at again, too.
     let listed = std::slice::from_ref(activity);

@@ -16,7 +16,7 @@ use crate::{
     fixture::{Fixture, LEDGERS, NOW, new_fixture},
 };
 
-const WEBHOOK_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+pub const WEBHOOK_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 
 const TARGET: WebhookTarget<'static> = WebhookTarget { url: "https://shop.example/events", secrets: WEBHOOK_SECRET };
 

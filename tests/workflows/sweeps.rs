@@ -1,19 +1,26 @@
 //! Tests of whole sweeps (G3): one at a time, and a failure leaves the rest to the next one.
 
-use std::{cell::Cell, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    time::Duration,
+};
 
 use domain::{order::OrderStatus, time::Millis};
 use workflows::{
     Sql, StoreError,
-    ledger::leases,
+    http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
+    ledger::{events::set_enabled, leases},
     ports::{Dialect, SqlValue},
+    queue::event_delivery::WebhookTarget,
     recovery::{
+        report::Notice,
         sweep::{Retention, SweepOutcome, Sweeper},
         turns::{LEASE, LEASE_MS},
     },
 };
 
 use crate::{
+    events::WEBHOOK_SECRET,
     fakes::{FakeEndpoint, FakeProvider},
     fixture::{Fixture, LEDGERS, NOW, TICKET_SECRET, new_fixture},
     stores::{RealLedger, RealRedis},
@@ -43,22 +50,37 @@ impl Sql for FailingAt<'_> {
 async fn sweep(fixture: &Fixture<RealRedis, RealLedger>, failing: &'static str, step: Duration) -> SweepOutcome {
     // Time that passed before the sweep has its lease counts for nothing.
     let time = Cell::new(Duration::from_secs(60));
-    let sweeper = Sweeper {
-        redis: &fixture.redis,
-        sql: &FailingAt(&fixture.sql, failing),
-        provider: Some(&FakeProvider::default()),
-        http: &FakeEndpoint::default(),
+    let stopwatch = || {
+        time.set(time.get() + step);
+        time.get()
+    };
+    let (sql, provider, http) = (FailingAt(&fixture.sql, failing), FakeProvider::default(), FakeEndpoint::default());
+    let sweeper = sweeper(&fixture.redis, &sql, &provider, &http, &stopwatch, &|notice| panic!("{notice:?}"));
+    sweeper.run(DUE).await.unwrap()
+}
+
+/// A sweeper that has no shop to send events to.
+fn sweeper<'a, S, W>(
+    redis: &'a RealRedis,
+    sql: &'a S,
+    provider: &'a FakeProvider,
+    http: &'a W,
+    stopwatch: &'a dyn Fn() -> Duration,
+    log: &'a dyn Fn(&Notice),
+) -> Sweeper<'a, RealRedis, S, FakeProvider, W> {
+    Sweeper {
+        redis,
+        sql,
+        provider: Some(provider),
+        http,
         events: None,
         ticket_secret: TICKET_SECRET,
         retention: Retention::parse("", ""),
         owner: "a sweeper",
         clock: || DUE,
-        stopwatch: &|| {
-            time.set(time.get() + step);
-            time.get()
-        },
-    };
-    sweeper.run(DUE).await.unwrap()
+        stopwatch,
+        log,
+    }
 }
 
 #[tokio::test]
@@ -69,7 +91,7 @@ async fn a_sweep_expires_writes_and_finishes_what_is_due_in_one_call() {
         fixture.record_payment(&paid, NOW).await;
         fixture.reserve(3, "bob", 1).await.unwrap();
         let SweepOutcome::Swept(report, error) = sweep(&fixture, "", Duration::ZERO).await else { panic!("busy") };
-        assert_eq!((error, report.failures, report.notices), (None, vec![], vec![]), "{ledger}");
+        assert_eq!(error, None, "{ledger}");
         assert_eq!((report.expired, report.written, report.callbacks, report.more), (2, 1, 1, false), "{ledger}");
         assert_eq!(fixture.ledger_status(&due).await, Some(OrderStatus::Expired), "{ledger}");
         // A payment that comes after the order expired takes the unit again.
@@ -116,5 +138,40 @@ async fn a_sweep_whose_time_is_up_expires_nothing_more_and_says_so() {
         };
         assert_eq!((report.expired, report.more, error), (0, true, None), "{ledger}");
         assert_eq!(fixture.ledger_status(&due).await, Some(OrderStatus::PendingPayment), "{ledger}");
+    }
+}
+
+/// A shop that reads the log of the sweeper when it gets an event.
+struct ReadingShop<'a> {
+    log: &'a RefCell<Vec<Notice>>,
+    seen: RefCell<Vec<Notice>>,
+}
+
+impl HttpClient for ReadingShop<'_> {
+    async fn send(&self, _: HttpRequest) -> Result<HttpResponse, NoResponse> {
+        self.seen.borrow_mut().clone_from(&self.log.borrow());
+        Err(NoResponse("silence".to_owned()))
+    }
+}
+
+#[tokio::test]
+async fn a_sweep_logs_what_it_met_before_it_waits_for_the_shop() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 3, 3).await;
+        set_enabled(&fixture.sql, true).await.unwrap();
+        let provider = FakeProvider::default();
+        let (order_no, _) = fixture.checked_out_order(&provider, 1, "ada").await;
+        provider.drops_responses.set(true);
+        let log = RefCell::default();
+        let shop = ReadingShop { log: &log, seen: RefCell::default() };
+        let add = |notice: &Notice| log.borrow_mut().push(notice.clone());
+        let sweeper = Sweeper {
+            events: Some(WebhookTarget { url: "https://shop.example", secrets: WEBHOOK_SECRET }),
+            ..sweeper(&fixture.redis, &fixture.sql, &provider, &shop, &|| Duration::ZERO, &add)
+        };
+        assert!(matches!(sweeper.run(DUE).await.unwrap(), SweepOutcome::Swept(_, None)), "{ledger}");
+        let subjects: Vec<_> = shop.seen.borrow().iter().map(|notice| notice.subject.clone()).collect();
+        assert_eq!(subjects, [("order_no", order_no.to_string())], "{ledger}");
+        assert_eq!(*log.borrow(), *shop.seen.borrow(), "{ledger}: logged twice");
     }
 }

@@ -16,7 +16,10 @@ use workflows::{
     operator::documents::{NotSwept, Swept},
     payments::provider::RetryPolicy,
     queue::event_delivery::WebhookTarget,
-    recovery::sweep::{Retention, SweepOutcome, Sweeper},
+    recovery::{
+        report::Notice,
+        sweep::{Retention, SweepOutcome, Sweeper},
+    },
 };
 
 /// Runs a sweep, unless another sweeper is at work.
@@ -38,18 +41,13 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         owner: &Ulid::from_parts(clock::now().0.unsigned_abs(), random::bits()).to_string(),
         clock: clock::now,
         stopwatch: &|| started.elapsed(),
+        log: &|Notice { event, subject: (kind, id), because }| {
+            log::error(event, &[(*kind, id.as_str().into()), ("because", because.as_str().into())]);
+        },
     };
     let SweepOutcome::Swept(report, error) = sweeper.run(SpinRedis.now().await?).await? else {
         return Ok(Response::json(200, &NotSwept { swept: false, because: "another sweeper is at work" }));
     };
-    for (activity, error) in &report.failures {
-        let fields = [("activity", activity.as_str().into()), ("because", error.to_string().into())];
-        log::error("a sweep left this activity to the next one", &fields);
-    }
-    for notice in &report.notices {
-        let (kind, id) = &notice.subject;
-        log::error(notice.event, &[(kind, id.as_str().into()), ("because", notice.because.as_str().into())]);
-    }
     if let Some(error) = error {
         return Err(error.into());
     }

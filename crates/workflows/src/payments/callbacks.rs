@@ -95,7 +95,7 @@ pub async fn apply_pending<R: Redis, S: Sql>(
             (Err(StoreError::Rebuilding), _) => *skipped_callbacks += 1,
             (Err(error), Some(activity)) => {
                 *skipped_callbacks += 1;
-                report.add_failure(activity, error);
+                report.add_failure(activity, &error);
             }
             (Err(error), None) => return Err(error),
         }

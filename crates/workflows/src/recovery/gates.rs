@@ -87,7 +87,7 @@ pub async fn check_gates<R: Redis, S: Sql>(
             Err(error) => Err(error),
         };
         if let Err(error) = corrected {
-            report.add_failure(&expected.id, error);
+            report.add_failure(&expected.id, &error);
         }
     }
     sql.forget_timeouts();

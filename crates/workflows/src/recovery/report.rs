@@ -62,15 +62,12 @@ pub struct Report {
     pub steps_ms: BTreeMap<&'static str, i64>,
     /// Activities that a store failed on: their work is left to the next sweep.
     pub stuck: BTreeSet<ActivityId>,
-    /// The failure of each of them, for the log.
-    #[serde(skip)]
-    pub failures: Vec<(ActivityId, StoreError)>,
-    /// What else an operator should know, for the log.
+    /// What the log does not have yet.
     #[serde(skip)]
     pub notices: Vec<Notice>,
 }
 
-/// Something that an operator should know.
+/// Something that an operator should know: a line of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     /// What happened.
@@ -88,9 +85,9 @@ impl Report {
     }
 
     /// Records that a store failed on an activity.
-    pub fn add_failure(&mut self, activity: &ActivityId, error: StoreError) {
+    pub fn add_failure(&mut self, activity: &ActivityId, error: &StoreError) {
         if self.stuck.insert(activity.clone()) {
-            self.failures.push((activity.clone(), error));
+            self.add_notice("a sweep left this activity to the next one", "activity", activity, error.to_string());
         }
     }
 

@@ -22,7 +22,7 @@ use crate::{
     recovery::{
         erasure, gates,
         rebuild::{Budget, RebuildOutcome, continue_interrupted},
-        report::Report,
+        report::{Notice, Report},
         turns::{self, LEASE, LEASE_MS},
     },
 };
@@ -109,6 +109,9 @@ pub struct Sweeper<'a, R, S, P, W> {
     pub clock: fn() -> Millis,
     /// A clock that is never set back: the time since any moment.
     pub stopwatch: &'a dyn Fn() -> Duration,
+    /// Logs a notice. It is called at the end of the step that the notice comes from: an instance that is killed in a
+    /// later step has logged it.
+    pub log: &'a dyn Fn(&Notice),
 }
 
 /// How a sweep ended.
@@ -140,6 +143,7 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Sweeper<'_, R, S, P, W> {
         let elapsed = || (self.stopwatch)() - start;
         let mut run = Run { sweeper: self, lease, now, elapsed: &elapsed, report: Report::default() };
         let steps = run.run_steps().await;
+        run.log_notices();
         self.sql.forget_timeouts();
         let released = leases::release(self.sql, &run.lease).await;
         let result = match steps.and(released) {
@@ -198,7 +202,7 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Run<'_, R, S, P, W> {
         let step = Instant::now();
         let with_messages =
             gates::check_gates(redis, sql, &activities, ticket_secret, self.now, &mut self.report).await?;
-        self.report.add_time("fence", step);
+        self.end_step("fence", step);
         // The rest of the time is for payments, which a backlog of orders must not keep waiting.
         let time = (elapsed, TIME_BUDGET * 6 / 10);
         // Units are released before providers are called, because a provider may be slow.
@@ -207,18 +211,28 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Run<'_, R, S, P, W> {
         if elapsed() < TIME_BUDGET {
             let step = Instant::now();
             self.erase().await?;
-            self.report.add_time("erase", step);
+            self.end_step("erase", step);
         }
         // Last, and with time of its own: what other activities need comes first.
         if self.renew_lease(TIME_BUDGET + Budget::SWEEP.time).await? {
             let step = Instant::now();
             self.continue_rebuilds().await?;
-            self.report.add_time("rebuild", step);
+            self.end_step("rebuild", step);
         }
         let step = Instant::now();
         self.report.left = turns::count_remaining(redis, sql, &activities, self.now, &mut self.report).await?;
-        self.report.add_time("left", step);
+        self.end_step("left", step);
         Ok(())
+    }
+
+    /// Adds the time since `started` to a step, and logs what it found.
+    fn end_step(&mut self, step: &'static str, started: Instant) {
+        self.report.add_time(step, started);
+        self.log_notices();
+    }
+
+    fn log_notices(&mut self) {
+        self.report.notices.drain(..).for_each(|notice| (self.sweeper.log)(&notice));
     }
 
     /// Processes callbacks, payment sessions and refunds, in rounds.
@@ -226,11 +240,12 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Run<'_, R, S, P, W> {
         let step = Instant::now();
         let mut skipped_callbacks = 0;
         while self.run_payment_round(&mut skipped_callbacks).await? {
+            self.log_notices();
             if !self.renew_lease(TIME_BUDGET).await? {
                 break;
             }
         }
-        self.report.add_time("money", step);
+        self.end_step("money", step);
         Ok(())
     }
 
@@ -249,7 +264,7 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Run<'_, R, S, P, W> {
             report.add_notice("the payment provider does not say; it is asked again", "order_no", &order_no, reason);
         }
         for (order_no, error) in closed.failures {
-            report.add_failure(order_no.activity(), error);
+            report.add_failure(order_no.activity(), &error);
         }
         let sent = refunds::send_due(redis, sql, provider, now, MAX_REFUNDS).await?;
         for refund in sent.failed {
@@ -305,7 +320,7 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Run<'_, R, S, P, W> {
                     let event = "an interrupted rebuild cannot be continued";
                     self.report.add_notice(event, "activity", &activity, format!("{outcome:?}"));
                 }
-                Err(error) => self.report.add_failure(&activity, error),
+                Err(error) => self.report.add_failure(&activity, &error),
             }
         }
         Ok(())

@@ -99,7 +99,7 @@ pub async fn work_in_turns<R: Redis, S: Sql>(
         match result {
             Ok(true) => waiting.push_back(activity),
             Ok(false) => {}
-            Err(error) => report.add_failure(&activity, error),
+            Err(error) => report.add_failure(&activity, &error),
         }
         sql.forget_timeouts();
         if last_renewal.elapsed() < TURN && !waiting.is_empty() {
