@@ -66,3 +66,61 @@ impl<T> Drop for Shared<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        cell::Cell,
+        convert::Infallible,
+        pin::pin,
+        task::{Context, Poll, Waker},
+    };
+
+    use super::*;
+
+    thread_local! {
+        static SLOT: RefCell<AsyncOnce<u32>> = const { RefCell::new(AsyncOnce::Empty) };
+        static OPENED: Cell<u32> = const { Cell::new(0) };
+    }
+
+    /// Uses the open connection, or opens the next one: they are numbered.
+    fn open(keep_unused: fn(&u32) -> bool) -> Shared<u32> {
+        let open = async || {
+            OPENED.set(OPENED.get() + 1);
+            Ok::<_, Infallible>(OPENED.get())
+        };
+        match pin!(Shared::open(&SLOT, keep_unused, open)).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(connection)) => connection,
+            Poll::Pending => panic!("it waits"),
+        }
+    }
+
+    #[test]
+    fn the_last_user_closes_a_connection_that_is_not_kept() {
+        let (first, second) = (open(|_| false), open(|_| false));
+        assert_eq!((*first, *second), (1, 1));
+        drop(first);
+        assert_eq!(*open(|_| false), 1);
+        drop(second);
+        assert_eq!(*open(|_| false), 2);
+    }
+
+    #[test]
+    fn a_kept_connection_is_closed_only_while_nothing_uses_it() {
+        let user = open(|_| true);
+        assert!(!close_unused(&SLOT));
+        drop(user);
+        assert_eq!(*open(|_| true), 1);
+        assert!(close_unused(&SLOT) && close_unused(&SLOT));
+        assert_eq!(*open(|_| true), 2);
+    }
+
+    #[test]
+    fn a_failed_connection_is_replaced_once() {
+        let (failed, failed_too) = (open(|_| true), open(|_| true));
+        failed.discard();
+        assert_eq!(*open(|_| true), 2);
+        failed_too.discard();
+        assert_eq!(*open(|_| true), 2);
+    }
+}
