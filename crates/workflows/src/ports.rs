@@ -174,6 +174,19 @@ impl Dialect {
             Self::Postgres => format!("SELECT jsonb_array_elements_text(({parameter}::text)::jsonb)"),
         }
     }
+
+    /// Returns the rows of the JSON array of arrays that is the parameter `parameter`, as a table, and its first three
+    /// columns: texts on PostgreSQL, so that a number is to be cast.
+    pub(crate) fn json_rows(self, parameter: &str) -> (String, [&'static str; 3]) {
+        match self {
+            Self::Sqlite => {
+                (format!("json_each({parameter}) AS e"), ["e.value ->> 0", "e.value ->> 1", "e.value ->> 2"])
+            }
+            Self::Postgres => {
+                (format!("jsonb_array_elements(({parameter}::text)::jsonb) AS e"), ["e ->> 0", "e ->> 1", "e ->> 2"])
+            }
+        }
+    }
 }
 
 /// A SQL ledger. Parameters are written `?1`, `?2` … Each statement stands alone: no transaction spans two calls,

@@ -64,12 +64,7 @@ pub async fn set_since<S: Sql>(
     }
     let to_json = |t: &&Transition| json!([t.order_no.to_string(), t.state.status.as_str(), t.state.pay_by.0]);
     let rows: Vec<_> = transitions.iter().map(to_json).collect();
-    let (json_rows, [order_no, status, pay_by]) = match sql.dialect() {
-        Dialect::Sqlite => ("json_each(?1) AS e", ["e.value ->> 0", "e.value ->> 1", "e.value ->> 2"]),
-        Dialect::Postgres => {
-            ("jsonb_array_elements((?1::text)::jsonb) AS e", ["e ->> 0", "e ->> 1", "(e ->> 2)::bigint"])
-        }
-    };
+    let (json_rows, [order_no, status, pay_by]) = sql.dialect().json_rows("?1");
     let statement = format!(
         include_str!("../../sql/queries/unsettled/set_since.sql"),
         json_rows = json_rows,

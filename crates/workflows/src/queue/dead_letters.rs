@@ -15,7 +15,7 @@ use crate::{
     keys::Keys,
     ledger::row_reader::RowReader,
     order_record::OrderFields,
-    ports::{Dialect, Redis, Sql, StoreError},
+    ports::{Redis, Sql, StoreError},
     queue::stream,
     script::REQUEUE,
 };
@@ -55,10 +55,7 @@ pub async fn record<S: Sql>(sql: &S, letters: &[(String, String, &str)], now: Mi
     if letters.is_empty() {
         return Ok(());
     }
-    let (json_rows, order_no, message, reason) = match sql.dialect() {
-        Dialect::Sqlite => ("json_each(?1) AS e", "e.value ->> 0", "e.value ->> 1", "e.value ->> 2"),
-        Dialect::Postgres => ("jsonb_array_elements((?1::text)::jsonb) AS e", "e ->> 0", "e ->> 1", "e ->> 2"),
-    };
+    let (json_rows, [order_no, message, reason]) = sql.dialect().json_rows("?1");
     let statement = format!(
         include_str!("../../sql/queries/dead_letters/record.sql"),
         order_no = order_no,

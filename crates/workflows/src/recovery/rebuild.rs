@@ -117,8 +117,7 @@ pub struct Progress {
 }
 
 /// Result of [`Rebuild::run`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "outcome", rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RebuildOutcome {
     /// Redis matches the ledger.
     Done {
@@ -130,7 +129,6 @@ pub enum RebuildOutcome {
     /// The time is up: repeat the call to continue.
     Running(Progress),
     /// There is no such activity.
-    #[serde(rename = "unknown")]
     NotFound,
     /// The activity is a draft: there is nothing to rebuild.
     Draft,
