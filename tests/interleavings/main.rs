@@ -8,11 +8,10 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-#[path = "../workflows/fixture.rs"]
-#[allow(dead_code, reason = "the workflow tests use the rest")]
-mod fixture;
+mod invariants;
+mod sale;
 mod scheduler;
-#[path = "../workflows/stores.rs"]
-#[allow(dead_code, reason = "the workflow tests use the rest")]
-mod stores;
-mod workflow_sets;
+mod sets;
+mod workflow;
+
+use support::{fixture, stores};

@@ -4,6 +4,7 @@
 //! that another can see: the order of the calls is the schedule.
 
 pub mod explore;
+pub mod plan;
 pub mod sample;
 pub mod stores;
 

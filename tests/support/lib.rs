@@ -1,15 +1,21 @@
-//! Support library for the black-box tests: start an app, send requests, check responses, poll for a state.
+//! Support library for the tests.
+//!
+//! For the black-box tests: start an app, send requests, check responses, poll for a state. For the tests of the
+//! workflows: [`fixture`], on the real [`stores`], with [`fakes`] of what is outside.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that panics has failed")]
 #![allow(clippy::wrong_self_convention, reason = "`response.is(200)` reads as what it asserts")]
 
 pub mod activity;
 mod app;
+pub mod fakes;
+pub mod fixture;
 mod http;
 mod human_checks;
 mod identity;
 mod ledger;
 pub mod payments;
 mod poll;
+pub mod stores;
 mod tickets;
 
 pub use self::{

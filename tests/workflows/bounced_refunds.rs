@@ -17,28 +17,32 @@ use workflows::{
 use crate::{
     crash_points::crash_at_every_call,
     fakes::{FakeProvider, RefundBehaviour},
-    fixture::{Fixture, LEDGERS, NOW, new_fixture},
+    fixture::{LEDGERS, NOW, RealFixture, new_fixture},
 };
 
-impl<R: Redis, S: Sql> Fixture<R, S> {
-    /// Applies a callback that a refund of `payment` failed. `refund` is the provider's id of the refund.
-    async fn refund_failed(&self, order_no: &OrderNo, payment: &str, refund: &str, event: &str) -> CallbackEffect {
-        let callback = ProviderCallback {
-            id: event.to_owned(),
-            kind: "refund.failed".to_owned(),
-            order_no: order_no.to_string(),
-            payment_id: payment.to_owned(),
-            money: Money::new(100, "EUR"),
-            refund_id: refund.to_owned(),
-            ..ProviderCallback::default()
-        };
-        callbacks::apply(&self.redis, &self.sql, &callback, NOW).await.unwrap()
-    }
+/// Applies a callback that a refund of `payment` failed. `refund` is the provider's id of the refund.
+async fn refund_failed(
+    fixture: &RealFixture,
+    order_no: &OrderNo,
+    payment: &str,
+    refund: &str,
+    event: &str,
+) -> CallbackEffect {
+    let callback = ProviderCallback {
+        id: event.to_owned(),
+        kind: "refund.failed".to_owned(),
+        order_no: order_no.to_string(),
+        payment_id: payment.to_owned(),
+        money: Money::new(100, "EUR"),
+        refund_id: refund.to_owned(),
+        ..ProviderCallback::default()
+    };
+    callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap()
+}
 
-    async fn held_callbacks(&self) -> Vec<(String, String)> {
-        let held = payments::list_held(&self.sql).await.unwrap();
-        held.into_iter().map(|callback| (callback.id, callback.outcome.as_str().to_owned())).collect()
-    }
+async fn held_callbacks(fixture: &RealFixture) -> Vec<(String, String)> {
+    let held = payments::list_held(&fixture.sql).await.unwrap();
+    held.into_iter().map(|callback| (callback.id, callback.outcome.as_str().to_owned())).collect()
 }
 
 fn bounced_callback(id: &str) -> Vec<(String, String)> {
@@ -55,9 +59,9 @@ async fn a_refund_that_bounces_after_it_was_confirmed_is_held_and_sent_again_by_
         fixture.send_refunds(&provider, 0).await.unwrap();
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
 
-        assert_eq!(fixture.refund_failed(&order_no, &payment, "re_0", "f1").await, CallbackEffect::Held, "{ledger}");
+        assert_eq!(refund_failed(&fixture, &order_no, &payment, "re_0", "f1").await, CallbackEffect::Held, "{ledger}");
         assert_eq!(
-            fixture.held_callbacks().await,
+            held_callbacks(&fixture).await,
             bounced_callback("f1"),
             "{ledger}: the bounced refund is not held for an operator"
         );
@@ -90,12 +94,12 @@ async fn a_refund_that_bounces_after_it_was_confirmed_is_held_and_sent_again_by_
 
         // The first refund's failure is reported again, with other event ids. The second refund returned the money.
         assert_eq!(
-            fixture.refund_failed(&order_no, &payment, "re_0", "f2").await,
+            refund_failed(&fixture, &order_no, &payment, "re_0", "f2").await,
             CallbackEffect::NoChange,
             "{ledger}"
         );
-        assert_eq!(fixture.held_callbacks().await, [], "{ledger}");
-        assert_eq!(fixture.refund_failed(&order_no, &payment, "re_1", "f3").await, CallbackEffect::Held, "{ledger}");
+        assert_eq!(held_callbacks(&fixture).await, [], "{ledger}");
+        assert_eq!(refund_failed(&fixture, &order_no, &payment, "re_1", "f3").await, CallbackEffect::Held, "{ledger}");
         assert_eq!(
             held::dismiss(&fixture.sql, "f3").await.unwrap(),
             ResolveOutcome::Done(CallbackEffect::Changed),
@@ -113,8 +117,8 @@ async fn a_bounced_refund_of_an_overpayment_is_held_and_sent_again() {
         fixture.payment_succeeded_with_id(&order_no, "second").await.unwrap();
         provider.refund_behaviour.set(RefundBehaviour::Succeed);
         fixture.send_refunds(&provider, 0).await.unwrap();
-        assert_eq!(fixture.refund_failed(&order_no, "second", "re_0", "f").await, CallbackEffect::Held, "{ledger}");
-        assert_eq!(fixture.held_callbacks().await, bounced_callback("f"), "{ledger}");
+        assert_eq!(refund_failed(&fixture, &order_no, "second", "re_0", "f").await, CallbackEffect::Held, "{ledger}");
+        assert_eq!(held_callbacks(&fixture).await, bounced_callback("f"), "{ledger}");
         held::reapply(&fixture.redis, &fixture.sql, "f", NOW).await.unwrap();
         fixture.send_refunds(&provider, 60_000).await.unwrap();
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
@@ -129,9 +133,9 @@ async fn a_failed_refund_of_an_unrefunded_payment_is_ignored_unless_the_payment_
         let fixture = new_fixture(ledger, 5, 1).await;
         let order_no = fixture.paid_order(1, "ada").await;
         let own = format!("pay-{order_no}");
-        assert_eq!(fixture.refund_failed(&order_no, &own, "re_0", "f1").await, CallbackEffect::NoChange, "{ledger}");
-        assert_eq!(fixture.refund_failed(&order_no, "other", "re_0", "f2").await, CallbackEffect::Held, "{ledger}");
-        assert_eq!(fixture.held_callbacks().await, [("f2".to_owned(), "unknown_payment".to_owned())], "{ledger}");
+        assert_eq!(refund_failed(&fixture, &order_no, &own, "re_0", "f1").await, CallbackEffect::NoChange, "{ledger}");
+        assert_eq!(refund_failed(&fixture, &order_no, "other", "re_0", "f2").await, CallbackEffect::Held, "{ledger}");
+        assert_eq!(held_callbacks(&fixture).await, [("f2".to_owned(), "unknown_payment".to_owned())], "{ledger}");
     }
 }
 
@@ -198,14 +202,14 @@ async fn a_crashed_replay_of_a_bounced_refund_sends_it_once_more() {
             provider.refunds.borrow_mut().clear();
             fixture.send_refunds(&provider, 0).await.unwrap();
             let refund = refunds::list_for_order(&fixture.sql, &order_no).await.unwrap()[0].refund.clone();
-            fixture.refund_failed(&order_no, &format!("pay-{order_no}"), &refund, "f").await;
+            refund_failed(&fixture, &order_no, &format!("pay-{order_no}"), &refund, "f").await;
         },
         async |fixture| held::reapply(&fixture.redis, &fixture.sql, "f", NOW).await.map(|_| ()),
         async |fixture, point| {
             // If the call crashed before it took effect, the callback is still held and can be reapplied.
             held::reapply(&fixture.redis, &fixture.sql, "f", NOW).await.unwrap();
             fixture.send_refunds(&provider, 7_300_000).await.unwrap();
-            assert_eq!(fixture.held_callbacks().await, [], "{point}");
+            assert_eq!(held_callbacks(&fixture).await, [], "{point}");
             assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{point}");
             assert_eq!(provider.refunds.borrow().len(), 2, "{point}: once more");
             assert_eq!(fixture.units().await, (2, 0, 0), "{point}");

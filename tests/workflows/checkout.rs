@@ -25,46 +25,8 @@ use workflows::{
 
 use crate::{
     fakes::{FakeProvider, RefundBehaviour},
-    fixture::{Fixture, LEDGERS, NOW, new_fixture},
+    fixture::{DUE, LEDGERS, NOW, new_fixture},
 };
-
-/// When every checked-out order of these tests is due: 300 s to pay and 60 s extension.
-const DUE: Millis = Millis(NOW.0 + 360_000);
-
-impl<R: Redis, S: Sql> Fixture<R, S> {
-    /// Checks out an order with an encrypted address.
-    pub async fn checkout<P: Provider>(
-        &self,
-        provider: &P,
-        order_no: &OrderNo,
-        sealed_address: &str,
-    ) -> Result<CommandOutcome, CheckoutError> {
-        let order = orders::load(&self.sql, order_no).await?.expect("an order").order;
-        checkout(&self.redis, &self.sql, provider, &order, sealed_address, NOW).await
-    }
-
-    /// Creates an order of one unit and checks it out.
-    pub async fn checked_out_order(&self, provider: &FakeProvider, n: u64, user: &str) -> (OrderNo, Box<Order>) {
-        let order_no = self.pending_order(n, user, 1).await;
-        match self.checkout(provider, &order_no, "sealed").await.unwrap() {
-            CommandOutcome::Done(order) => (order_no, order),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    /// Pays at the provider without a callback. Asserts that the sweep at [`DUE`] finds the payment.
-    pub async fn pay_without_callback(&self, provider: &FakeProvider, order_no: &OrderNo, context: &str) {
-        provider.pay(&order_no.to_string());
-        assert_eq!(self.sweep_due(provider, DUE).await, 0, "{context}");
-        assert_eq!(self.ledger_status(order_no).await, Some(OrderStatus::Paid), "{context}");
-    }
-
-    /// Runs the sweep of due orders: closes their sessions, then expires them. Returns how many orders expired.
-    pub async fn sweep_due(&self, provider: &FakeProvider, now: Millis) -> usize {
-        close_due(&self.redis, &self.sql, provider, now, 100).await.unwrap();
-        turns::expire(&self.redis, &self.sql, &self.activity, now, None).await.unwrap()
-    }
-}
 
 #[tokio::test]
 async fn checking_out_again_returns_the_same_session_and_stores_the_last_address() {

@@ -3,13 +3,11 @@
 use domain::time::Millis;
 use workflows::{Redis, Sql, queue::dead_letters};
 
-use crate::fixture::{Fixture, LEDGERS, NOW, new_fixture};
+use crate::fixture::{LEDGERS, NOW, RealFixture, new_fixture};
 
-impl<R: Redis, S: Sql> Fixture<R, S> {
-    async fn page(&self, before: &str, limit: i64) -> Vec<String> {
-        let page = dead_letters::list(&self.sql, before, limit).await.unwrap();
-        page.into_iter().map(|letter| letter.order_no).collect()
-    }
+async fn page(fixture: &RealFixture, before: &str, limit: i64) -> Vec<String> {
+    let page = dead_letters::list(&fixture.sql, before, limit).await.unwrap();
+    page.into_iter().map(|letter| letter.order_no).collect()
 }
 
 #[tokio::test]
@@ -27,13 +25,13 @@ async fn every_dead_letter_is_listed_and_unreplayed_ones_come_first() {
         let again = (format!("{}.009-0", fixture.activity), "nonsense".to_owned(), "unreadable");
         dead_letters::record(&fixture.sql, &[again], Millis(NOW.0 + 2_000)).await.unwrap();
 
-        let first = fixture.page("", 200).await;
+        let first = page(&fixture, "", 200).await;
         assert_eq!(first[0], format!("{}.009-0", fixture.activity), "{ledger}: the newest");
         assert!(
             first.iter().skip(1).all(|name| !name.ends_with("9-0")),
             "{ledger}: a requeued dead letter is listed before one that waits"
         );
-        let second = fixture.page(first.last().unwrap(), 200).await;
+        let second = page(&fixture, first.last().unwrap(), 200).await;
         assert_eq!((first.len(), second.len()), (200, 50), "{ledger}");
         assert!(second.iter().rev().take(24).all(|name| name.ends_with("9-0")), "{ledger}");
         let mut all: Vec<_> = first.into_iter().chain(second).collect();
@@ -43,14 +41,14 @@ async fn every_dead_letter_is_listed_and_unreplayed_ones_come_first() {
 
         let (mut before, mut paged) = (String::new(), Vec::new());
         loop {
-            let page = fixture.page(&before, 7).await;
+            let page = page(&fixture, &before, 7).await;
             let Some(last) = page.last() else { break };
             before = last.clone();
             paged.extend(page);
         }
         assert_eq!(paged.len(), 250, "{ledger}: small pages do not list all dead letters");
         assert_eq!(
-            fixture.page("nobody.1-0", 200).await,
+            page(&fixture, "nobody.1-0", 200).await,
             Vec::<String>::new(),
             "{ledger}: a cursor with no dead letters after it must return an empty page"
         );

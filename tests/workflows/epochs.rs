@@ -24,7 +24,7 @@ use crate::{
     stores::{RealLedger, RealRedis},
 };
 
-pub type RealFixture = Fixture<RealRedis, RealLedger>;
+pub use crate::fixture::RealFixture;
 
 pub async fn pause(fixture: &RealFixture) {
     fixture.operator().set_state(&fixture.activity, ActivityState::Paused).await.unwrap();
@@ -280,19 +280,6 @@ async fn two_concurrent_rebuilds_of_a_lost_gate_leave_an_activity_that_sells() {
             assert_eq!(fixture.write_batch().await.unwrap().failed, 0, "{point}");
             assert_eq!(fixture.units().await, (7, 3, 0), "{point}");
         },
-    )
-    .await;
-}
-
-#[tokio::test]
-async fn an_order_cancelled_at_any_call_of_a_rebuild_returns_its_unit_once() {
-    at_every_call_of_a_rebuild(
-        async |fixture| {
-            for n in [1, 3] {
-                fixture.cancel(&fixture.order_no(n)).await.unwrap();
-            }
-        },
-        (7, 2, 1),
     )
     .await;
 }

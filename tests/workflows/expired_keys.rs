@@ -12,23 +12,21 @@ use workflows::{
 
 use crate::{
     epochs::delete_redis_keys,
-    fixture::{Fixture, LEDGERS, NOW, new_fixture},
+    fixture::{LEDGERS, NOW, RealFixture, new_fixture},
     load_shedding::isolated,
 };
 
 /// One millisecond after every test activity ends.
 const AFTER_END: Millis = Millis(4_000_000_000_001);
 
-impl<R: Redis, S: Sql> Fixture<R, S> {
-    async fn remaining_keys(&self) -> Vec<RedisValue> {
-        let pattern = format!("{}*", Keys::of(&self.activity).prefix());
-        self.redis.command("KEYS", vec![pattern.into()]).await.unwrap()
-    }
+async fn remaining_keys(fixture: &RealFixture) -> Vec<RedisValue> {
+    let pattern = format!("{}*", Keys::of(&fixture.activity).prefix());
+    fixture.redis.command("KEYS", vec![pattern.into()]).await.unwrap()
+}
 
-    async fn is_listed(&self) -> bool {
-        let args = vec![ACTIVITIES.into(), self.activity.as_str().into()];
-        self.redis.command("SISMEMBER", args).await.unwrap() == [RedisValue::Int(1)]
-    }
+async fn is_listed(fixture: &RealFixture) -> bool {
+    let args = vec![ACTIVITIES.into(), fixture.activity.as_str().into()];
+    fixture.redis.command("SISMEMBER", args).await.unwrap() == [RedisValue::Int(1)]
 }
 
 #[tokio::test]
@@ -39,7 +37,7 @@ async fn draining_an_activity_whose_keys_expired_creates_no_keys() {
         let mut report = Report::default();
         turns::drain_batch(&fixture.redis, &fixture.sql, &fixture.activity, NOW, &mut report).await.unwrap();
         order_writer::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, 2, async || ()).await.unwrap();
-        assert_eq!(fixture.remaining_keys().await, [], "{ledger}");
+        assert_eq!(remaining_keys(&fixture).await, [], "{ledger}");
     }
 }
 
@@ -64,22 +62,22 @@ async fn an_activity_is_unlisted_only_after_it_ended_and_its_keys_expired() {
             let mut report = Report::default();
             gates::unlist_ended(&fixture.redis, &fixture.sql, now, &mut report).await.unwrap()
         };
-        assert_eq!((unlist_ended(AFTER_END).await, fixture.is_listed().await), (0, true), "{ledger}: it has a gate");
+        assert_eq!((unlist_ended(AFTER_END).await, is_listed(&fixture).await), (0, true), "{ledger}: it has a gate");
         fixture.reserve(1, "ada", 1).await.unwrap();
         let gate = Keys::of(&fixture.activity).named("gate");
         fixture.redis.command("DEL", vec![gate.into()]).await.unwrap();
         assert_eq!(
-            (unlist_ended(AFTER_END).await, fixture.is_listed().await),
+            (unlist_ended(AFTER_END).await, is_listed(&fixture).await),
             (0, true),
             "{ledger}: an order is queued"
         );
         fixture.write_batch().await.unwrap();
-        assert_eq!((unlist_ended(NOW).await, fixture.is_listed().await), (0, true), "{ledger}: it is not over");
-        assert_eq!((unlist_ended(AFTER_END).await, fixture.is_listed().await), (1, false), "{ledger}");
+        assert_eq!((unlist_ended(NOW).await, is_listed(&fixture).await), (0, true), "{ledger}: it is not over");
+        assert_eq!((unlist_ended(AFTER_END).await, is_listed(&fixture).await), (1, false), "{ledger}");
         // Publishing the activity again lists it again.
         let activity = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap();
         assert_eq!(activity.state, ActivityState::Published);
         fixture.operator().set_state(&fixture.activity, ActivityState::Published).await.unwrap();
-        assert!(fixture.is_listed().await, "{ledger}");
+        assert!(is_listed(&fixture).await, "{ledger}");
     }
 }

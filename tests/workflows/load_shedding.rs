@@ -14,7 +14,7 @@ use workflows::{
 
 use crate::{
     epochs::{delete_redis_keys, pause, rebuild_activity, resume},
-    fixture::{Fixture, LEDGERS, new_fixture},
+    fixture::{Fixture, LEDGERS, RealFixture, new_fixture},
     stores::{RealLedger, RealRedis},
 };
 
@@ -50,12 +50,10 @@ pub fn isolated(fixture: Fixture<RealRedis, RealLedger>) -> Fixture<IsolatedRedi
     Fixture { redis, sql, activity, sku, start_key, per_user }
 }
 
-impl Fixture<IsolatedRedis, RealLedger> {
-    /// Undoes [`isolated`].
-    fn into_shared(self) -> Fixture<RealRedis, RealLedger> {
-        let Fixture { redis, sql, activity, sku, start_key, per_user } = self;
-        Fixture { redis: redis.redis, sql, activity, sku, start_key, per_user }
-    }
+/// Undoes [`isolated`].
+fn shared(fixture: Fixture<IsolatedRedis, RealLedger>) -> RealFixture {
+    let Fixture { redis, sql, activity, sku, start_key, per_user } = fixture;
+    Fixture { redis: redis.redis, sql, activity, sku, start_key, per_user }
 }
 
 async fn is_shed<R: Redis, S: Sql>(fixture: &Fixture<R, S>, n: u64) -> bool {
@@ -72,7 +70,7 @@ async fn load_shedding_survives_a_rebuild_and_applies_to_activities_published_la
         let fixture = isolated(new_fixture(ledger, 5, 1).await);
         assert_eq!(fixture.operator().set_shedding(true).await.unwrap(), 1, "{ledger}");
         assert!(is_shed(&fixture, 1).await, "{ledger}");
-        let fixture = fixture.into_shared();
+        let fixture = shared(fixture);
         pause(&fixture).await;
         rebuild_activity(&fixture).await;
         resume(&fixture).await;
@@ -99,7 +97,7 @@ async fn load_shedding_survives_a_rebuild_and_applies_to_activities_published_la
 
         assert_eq!(fixture.operator().set_shedding(false).await.unwrap(), 1, "{ledger}");
         assert!(!is_shed(&fixture, 1).await, "{ledger}");
-        let fixture = fixture.into_shared();
+        let fixture = shared(fixture);
         fixture.write_batch().await.unwrap();
         pause(&fixture).await;
         rebuild_activity(&fixture).await;

@@ -22,24 +22,22 @@ use crate::{
     fixture::{LEDGERS, NOW, TICKET_SECRET, new_fixture},
 };
 
-impl RealFixture {
-    /// Creates a paid order that the ledger lost and a rebuild backfilled from Redis, which does not store payment ids.
-    async fn paid_order_without_payment_id(&self, n: u64, user: &str) -> OrderNo {
-        let order_no = self.paid_order(n, user).await;
-        self.restore_older_ledger(&[&order_no]).await;
-        pause(self).await;
-        rebuild_activity(self).await;
-        resume(self).await;
-        assert_eq!(self.order_row(&order_no).await.payment, LOST_PAYMENT);
-        order_no
-    }
+/// Creates a paid order that the ledger lost and a rebuild backfilled from Redis, which does not store payment ids.
+async fn paid_order_without_payment_id(fixture: &RealFixture, n: u64, user: &str) -> OrderNo {
+    let order_no = fixture.paid_order(n, user).await;
+    fixture.restore_older_ledger(&[&order_no]).await;
+    pause(fixture).await;
+    rebuild_activity(fixture).await;
+    resume(fixture).await;
+    assert_eq!(fixture.order_row(&order_no).await.payment, LOST_PAYMENT);
+    order_no
 }
 
 #[tokio::test]
 async fn a_refund_waits_visibly_until_a_callback_supplies_the_lost_payment_id() {
     for ledger in LEDGERS {
         let (fixture, provider) = (new_fixture(ledger, 2, 1).await, FakeProvider::default());
-        let order_no = fixture.paid_order_without_payment_id(1, "ada").await;
+        let order_no = paid_order_without_payment_id(&fixture, 1, "ada").await;
         fixture.request_refund(&order_no).await.unwrap();
         provider.refund_behaviour.set(RefundBehaviour::Succeed);
         let send = async |ms| fixture.send_refunds(&provider, ms).await.unwrap();
@@ -96,7 +94,7 @@ async fn no_provider_receives_a_refund_before_a_callback_supplies_the_payment_id
         ];
         for (provider, http) in providers.iter().zip([&sandbox, &stripe]) {
             let fixture = new_fixture(ledger, 2, 1).await;
-            let order_no = fixture.paid_order_without_payment_id(1, "ada").await;
+            let order_no = paid_order_without_payment_id(&fixture, 1, "ada").await;
             fixture.request_refund(&order_no).await.unwrap();
             let send = async |ms| fixture.send_refunds(provider, ms).await.unwrap();
             send(0).await;
@@ -115,7 +113,7 @@ async fn no_provider_receives_a_refund_before_a_callback_supplies_the_payment_id
 async fn concurrent_callbacks_supply_a_lost_payment_id_once() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
-        let order_no = fixture.paid_order_without_payment_id(1, "ada").await;
+        let order_no = paid_order_without_payment_id(&fixture, 1, "ada").await;
         let events: Vec<_> = (0..50).map(|n| format!("again {n}")).collect();
         let applied = join_all(events.iter().map(|event| fixture.payment_succeeded(&order_no, event))).await;
         let changed = applied.into_iter().filter(|applied| *applied.as_ref().unwrap() == CallbackEffect::Changed);
@@ -133,7 +131,7 @@ async fn concurrent_callbacks_supply_a_lost_payment_id_once() {
 async fn a_refund_confirmed_before_its_payment_id_is_known_is_held_and_replayed() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
-        let order_no = fixture.paid_order_without_payment_id(1, "ada").await;
+        let order_no = paid_order_without_payment_id(&fixture, 1, "ada").await;
         assert_eq!(
             fixture.refund_succeeded(&order_no, "r").await.unwrap(),
             CallbackEffect::Held,
@@ -154,7 +152,7 @@ async fn a_crashed_callback_that_supplies_a_lost_payment_id_leaves_one_refund_wi
         "payment callback: a payment id that the ledger lost",
         2,
         async |fixture| {
-            let order_no = fixture.paid_order_without_payment_id(1, "ada").await;
+            let order_no = paid_order_without_payment_id(&fixture, 1, "ada").await;
             fixture.request_refund(&order_no).await.unwrap();
         },
         async |fixture| fixture.payment_succeeded(&fixture.order_no(1), "again").await.map(|_| ()),

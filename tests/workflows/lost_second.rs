@@ -19,44 +19,6 @@ use crate::{
     fixture::{LEDGERS, NOW, new_fixture},
 };
 
-/// The keys of an activity at one instant.
-pub struct RedisSnapshot(BTreeMap<String, Vec<u8>>);
-
-impl RealFixture {
-    async fn redis_keys(&self) -> Vec<String> {
-        let pattern = format!("{}*", Keys::of(&self.activity).prefix().replace(['{', '}'], "?"));
-        let keys = self.redis.command("KEYS", vec![pattern.into()]).await.unwrap();
-        keys.into_iter()
-            .map(|key| match key {
-                RedisValue::Bytes(bytes) => String::from_utf8(bytes).unwrap(),
-                other => panic!("{other:?}"),
-            })
-            .collect()
-    }
-
-    /// Copies the activity's keys.
-    pub async fn snapshot_redis(&self) -> RedisSnapshot {
-        let mut keys = BTreeMap::new();
-        for key in self.redis_keys().await {
-            let dump = self.redis.command("DUMP", vec![key.clone().into()]).await.unwrap();
-            let [RedisValue::Bytes(bytes)] = &dump[..] else { panic!("{dump:?}") };
-            keys.insert(key, bytes.clone());
-        }
-        RedisSnapshot(keys)
-    }
-
-    /// Puts the activity's keys back as they were: Redis loses all later writes.
-    pub async fn lose_redis_writes(&self, snapshot: &RedisSnapshot) {
-        for key in self.redis_keys().await {
-            self.redis.command("DEL", vec![key.into()]).await.unwrap();
-        }
-        for (key, bytes) in &snapshot.0 {
-            let args: Vec<RedisArg> = vec![key.clone().into(), "0".into(), bytes.clone()];
-            self.redis.command("RESTORE", args).await.unwrap();
-        }
-    }
-}
-
 #[tokio::test]
 async fn a_payment_that_redis_lost_is_drift_and_comes_back() {
     for ledger in LEDGERS {

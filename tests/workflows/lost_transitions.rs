@@ -23,60 +23,35 @@ use crate::{
     fixture::{LEDGERS, NOW, WHOLE_REBUILD, new_fixture},
 };
 
-/// Tables that [`RealFixture::back_up`] copies.
-const BACKED_UP_TABLES: [&str; 4] = ["orders", "callbacks", "refunds", "rebuilds"];
+async fn rebuild_and_resume(fixture: &RealFixture) {
+    pause(fixture).await;
+    let rebuilt = rebuild_activity(fixture).await;
+    assert!(matches!(rebuilt, RebuildOutcome::Done { .. }), "{rebuilt:?}");
+    resume(fixture).await;
+}
 
-impl RealFixture {
-    pub async fn back_up(&self) {
-        for table in BACKED_UP_TABLES {
-            self.sql.run(&format!("CREATE TABLE backup_{table} AS SELECT * FROM {table}"), vec![]).await.unwrap();
-        }
-    }
+/// Deletes an order's record in Redis, as when it expires an hour after the order was closed.
+async fn delete_redis_record(fixture: &RealFixture, order_no: &OrderNo) {
+    let record = Keys::of(&fixture.activity).order(order_no.ulid());
+    fixture.redis.command("DEL", vec![record.into()]).await.unwrap();
+}
 
-    /// Restores the tables of the last backup; epoch and activity as in [`RealFixture::restore_older_ledger`].
-    pub async fn restore_backup(&self) {
-        self.restore_older_ledger(&[]).await;
-        for table in BACKED_UP_TABLES.iter().rev() {
-            self.sql.run(&format!("DELETE FROM {table}"), vec![]).await.unwrap();
-        }
-        self.sql.run("UPDATE skus SET live = 0", vec![]).await.unwrap();
-        self.sql.run("DELETE FROM order_counts", vec![]).await.unwrap();
-        for table in BACKED_UP_TABLES {
-            let statement = format!("INSERT INTO {table} SELECT * FROM backup_{table}");
-            self.sql.run(&statement, vec![]).await.unwrap();
-        }
-    }
+async fn statuses(fixture: &RealFixture, order_no: &OrderNo) -> (Option<OrderStatus>, Option<OrderStatus>) {
+    (fixture.ledger_status(order_no).await, fixture.redis_status(order_no).await)
+}
 
-    async fn rebuild_and_resume(&self) {
-        pause(self).await;
-        let rebuilt = rebuild_activity(self).await;
-        assert!(matches!(rebuilt, RebuildOutcome::Done { .. }), "{rebuilt:?}");
-        resume(self).await;
-    }
-
-    /// Deletes an order's record in Redis, as when it expires an hour after the order was closed.
-    async fn delete_redis_record(&self, order_no: &OrderNo) {
-        let record = Keys::of(&self.activity).order(order_no.ulid());
-        self.redis.command("DEL", vec![record.into()]).await.unwrap();
-    }
-
-    async fn statuses(&self, order_no: &OrderNo) -> (Option<OrderStatus>, Option<OrderStatus>) {
-        (self.ledger_status(order_no).await, self.redis_status(order_no).await)
-    }
-
-    /// Asserts that the order holds no unit, and that operators see its refund until a callback has the payment id.
-    async fn assert_refund_waits_for_payment_id(&self, order_no: &OrderNo, ledger: &str) {
-        let refunding = Some(OrderStatus::Refunding);
-        assert_eq!(self.statuses(order_no).await, (refunding, refunding), "{ledger}");
-        assert!(!self.order_row(order_no).await.live, "{ledger}");
-        let payments = async || {
-            let open = refunds::list_unconfirmed(&self.sql).await.unwrap();
-            open.into_iter().map(|refund| refund.payment).collect::<Vec<_>>()
-        };
-        assert_eq!(payments().await, [LOST_PAYMENT], "{ledger}: the lost payment is not reported to operators");
-        assert_eq!(self.payment_succeeded(order_no, "again").await.unwrap(), CallbackEffect::Changed, "{ledger}");
-        assert_eq!(payments().await, [format!("pay-{order_no}")], "{ledger}");
-    }
+/// Asserts that the order holds no unit, and that operators see its refund until a callback has the payment id.
+async fn assert_refund_waits_for_payment_id(fixture: &RealFixture, order_no: &OrderNo, ledger: &str) {
+    let refunding = Some(OrderStatus::Refunding);
+    assert_eq!(statuses(fixture, order_no).await, (refunding, refunding), "{ledger}");
+    assert!(!fixture.order_row(order_no).await.live, "{ledger}");
+    let payments = async || {
+        let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
+        open.into_iter().map(|refund| refund.payment).collect::<Vec<_>>()
+    };
+    assert_eq!(payments().await, [LOST_PAYMENT], "{ledger}: the lost payment is not reported to operators");
+    assert_eq!(fixture.payment_succeeded(order_no, "again").await.unwrap(), CallbackEffect::Changed, "{ledger}");
+    assert_eq!(payments().await, [format!("pay-{order_no}")], "{ledger}");
 }
 
 /// The same status in the ledger and in Redis.
@@ -90,7 +65,7 @@ async fn a_sold_out_activity_keeps_the_order_that_took_a_released_unit() {
         for epoch in [1, 2] {
             let fixture = new_fixture(ledger, 1, 1).await;
             if epoch == 2 {
-                fixture.rebuild_and_resume().await;
+                rebuild_and_resume(&fixture).await;
             }
             let released = fixture.pending_order(1, "ada", 1).await;
             fixture.back_up().await;
@@ -99,9 +74,9 @@ async fn a_sold_out_activity_keeps_the_order_that_took_a_released_unit() {
             fixture.restore_backup().await;
             fixture.check_gates().await;
             assert_eq!(fixture.units().await, (0, 1, 0), "{ledger}: the totals must look consistent");
-            fixture.rebuild_and_resume().await;
-            assert_eq!(fixture.statuses(&released).await, both(OrderStatus::Cancelled), "{ledger}");
-            assert_eq!(fixture.statuses(&kept).await, both(OrderStatus::PendingPayment), "{ledger}");
+            rebuild_and_resume(&fixture).await;
+            assert_eq!(statuses(&fixture, &released).await, both(OrderStatus::Cancelled), "{ledger}");
+            assert_eq!(statuses(&fixture, &kept).await, both(OrderStatus::PendingPayment), "{ledger}");
             assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
             assert!(
                 matches!(fixture.reserve(2, "bob", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)),
@@ -134,8 +109,8 @@ async fn a_released_order_that_was_paid_late_since_the_backup_stays_paid() {
             fixture.back_up().await;
             fixture.payment_succeeded(&order_no, "late").await.unwrap();
             fixture.restore_backup().await;
-            fixture.rebuild_and_resume().await;
-            assert_eq!(fixture.statuses(&order_no).await, both(OrderStatus::Paid), "{ledger}");
+            rebuild_and_resume(&fixture).await;
+            assert_eq!(statuses(&fixture, &order_no).await, both(OrderStatus::Paid), "{ledger}");
             assert_eq!(fixture.units().await, (0, 0, 1), "{ledger}");
             assert_eq!(
                 fixture.payment_succeeded(&order_no, "late").await.unwrap(),
@@ -171,16 +146,16 @@ async fn the_refund_of_a_late_payment_is_still_due_whatever_the_ledger_lost() {
                 if lost == "everything" {
                     fixture.restore_older_ledger(&[&late]).await;
                 }
-                fixture.rebuild_and_resume().await;
-                assert_eq!(fixture.statuses(&other).await, both(OrderStatus::PendingPayment), "{ledger}, {lost}");
+                rebuild_and_resume(&fixture).await;
+                assert_eq!(statuses(&fixture, &other).await, both(OrderStatus::PendingPayment), "{ledger}, {lost}");
                 match (back, lost) {
                     (true, "everything") => {
                         assert_eq!(fixture.ledger_status(&late).await, None, "{ledger}: it is over")
                     }
                     (true, _) => {
-                        assert_eq!(fixture.statuses(&late).await, both(OrderStatus::Refunded), "{ledger}, {lost}")
+                        assert_eq!(statuses(&fixture, &late).await, both(OrderStatus::Refunded), "{ledger}, {lost}")
                     }
-                    (false, _) => fixture.assert_refund_waits_for_payment_id(&late, ledger).await,
+                    (false, _) => assert_refund_waits_for_payment_id(&fixture, &late, ledger).await,
                 }
                 assert_eq!(fixture.claim_open_refunds().await, usize::from(!back), "{ledger}, {lost}");
                 assert_eq!(fixture.units().await, (0, 1, 0), "{ledger}, {lost}");
@@ -209,9 +184,9 @@ async fn a_unit_released_since_the_backup_goes_to_the_buyer_who_paid_for_it() {
             }
             let paid = fixture.paid_order(2, "bob").await;
             fixture.restore_backup().await;
-            fixture.rebuild_and_resume().await;
-            assert_eq!(fixture.statuses(&released).await, both(end), "{ledger}");
-            assert_eq!(fixture.statuses(&paid).await, both(OrderStatus::Paid), "{ledger}");
+            rebuild_and_resume(&fixture).await;
+            assert_eq!(statuses(&fixture, &released).await, both(end), "{ledger}");
+            assert_eq!(statuses(&fixture, &paid).await, both(OrderStatus::Paid), "{ledger}");
             assert_eq!(fixture.units().await, (0, 0, 1), "{ledger}");
             assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
             assert_eq!(fixture.claim_open_refunds().await, 0, "{ledger}");
@@ -234,10 +209,10 @@ async fn a_paid_order_without_a_free_unit_in_the_restored_ledger_is_refunded() {
             let paid = if known { fixture.order_no(2) } else { fixture.pending_order(2, "bob", 1).await };
             fixture.payment_succeeded(&paid, "e").await.unwrap();
             fixture.restore_backup().await;
-            fixture.delete_redis_record(&held).await;
-            fixture.rebuild_and_resume().await;
-            assert_eq!(fixture.statuses(&held).await, both(OrderStatus::PendingPayment), "{ledger}");
-            fixture.assert_refund_waits_for_payment_id(&paid, ledger).await;
+            delete_redis_record(&fixture, &held).await;
+            rebuild_and_resume(&fixture).await;
+            assert_eq!(statuses(&fixture, &held).await, both(OrderStatus::PendingPayment), "{ledger}");
+            assert_refund_waits_for_payment_id(&fixture, &paid, ledger).await;
             assert_eq!(fixture.units().await, (0, 1, 0), "{ledger}");
             assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
         }
@@ -253,8 +228,8 @@ async fn paid_orders_come_first_if_the_restored_ledger_has_too_few_units() {
         pause(&fixture).await;
         fixture.sql.run("UPDATE skus SET total = 1", vec![]).await.unwrap();
         assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 1, epoch: 2 }, "{ledger}");
-        assert_eq!(fixture.statuses(&paid).await, both(OrderStatus::Paid), "{ledger}");
-        assert_eq!(fixture.statuses(&waiting).await, (None, Some(OrderStatus::Failed)), "{ledger}");
+        assert_eq!(statuses(&fixture, &paid).await, both(OrderStatus::Paid), "{ledger}");
+        assert_eq!(statuses(&fixture, &waiting).await, (None, Some(OrderStatus::Failed)), "{ledger}");
         assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap().len(), 1, "{ledger}");
     }
 }
@@ -266,7 +241,7 @@ async fn a_ticket_whose_order_was_released_and_lost_makes_no_second_order() {
         let lost = fixture.pending_order(1, "ada", 1).await;
         fixture.cancel(&lost).await.unwrap();
         fixture.restore_older_ledger(&[&lost]).await;
-        fixture.rebuild_and_resume().await;
+        rebuild_and_resume(&fixture).await;
         let again = fixture.reserve(1, "ada", 1).await.unwrap().outcome;
         assert!(
             matches!(again, ReserveOutcome::Queued(_)),
@@ -289,7 +264,7 @@ async fn a_rebuild_stops_if_the_ledger_lost_the_sku_of_a_paid_order() {
         fixture.sql.run("UPDATE skus SET sku = 'phone'", vec![]).await.unwrap();
         // The restored ledger has the activity as published. Its gate is paused, and the rebuild trusts the gate.
         assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 1, epoch: 2 }, "{ledger}");
-        assert_eq!(fixture.statuses(&paid).await, both(OrderStatus::Paid), "{ledger}");
+        assert_eq!(statuses(&fixture, &paid).await, both(OrderStatus::Paid), "{ledger}");
         assert_eq!(fixture.units().await, (0, 0, 1), "{ledger}");
     }
 }
@@ -307,11 +282,11 @@ async fn transitions_that_only_the_ledger_has_survive_a_rebuild() {
         let payment = Callback { order_no: paid.to_string(), payment: "p".to_owned(), ..Callback::default() };
         payments::mark_paid(&fixture.sql, &payment, OrderStatus::PendingPayment, NOW).await.unwrap();
         payments::mark_refunded(&fixture.sql, &back, NOW).await.unwrap();
-        fixture.rebuild_and_resume().await;
+        rebuild_and_resume(&fixture).await;
         for (order_no, status) in
             [(&cancelled, OrderStatus::Cancelled), (&paid, OrderStatus::Paid), (&back, OrderStatus::Refunded)]
         {
-            assert_eq!(fixture.statuses(order_no).await, both(status), "{ledger}");
+            assert_eq!(statuses(&fixture, order_no).await, both(status), "{ledger}");
         }
         assert_eq!(fixture.order_row(&paid).await.payment, "p", "{ledger}");
         assert_eq!(fixture.units().await, (2, 0, 1), "{ledger}");
@@ -329,7 +304,7 @@ async fn a_late_payment_that_crashes_before_a_rebuild_is_recorded_once_with_its_
         },
         async |fixture| fixture.payment_succeeded(&fixture.order_no(1), "late").await.map(|_| ()),
         async |fixture| {
-            fixture.rebuild_and_resume().await;
+            rebuild_and_resume(&fixture).await;
             fixture.recover().await;
         },
         async |fixture, point| {
@@ -362,11 +337,11 @@ async fn a_rebuild_that_crashes_while_it_backfills_transitions_can_be_repeated()
         async |fixture| fixture.rebuild(WHOLE_REBUILD).await.map(|_| ()),
         async |fixture| {
             fixture.recover().await;
-            fixture.rebuild_and_resume().await;
+            rebuild_and_resume(&fixture).await;
         },
         async |fixture, point| {
             for (n, status) in [(1, OrderStatus::Cancelled), (2, OrderStatus::Paid), (3, OrderStatus::Refunding)] {
-                assert_eq!(fixture.statuses(&fixture.order_no(n)).await, both(status), "{point}: {n}");
+                assert_eq!(statuses(&fixture, &fixture.order_no(n)).await, both(status), "{point}: {n}");
             }
             assert_eq!((fixture.units().await, fixture.claim_open_refunds().await), ((0, 0, 1), 1), "{point}");
         },

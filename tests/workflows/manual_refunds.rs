@@ -17,7 +17,7 @@ use workflows::{
 
 use crate::{
     crash_points::crash_at_every_call,
-    fixture::{Fixture, LEDGERS, NOW, new_fixture},
+    fixture::{LEDGERS, NOW, RealFixture, new_fixture},
     stores::RealLedger,
 };
 
@@ -35,36 +35,34 @@ fn payment_callback(order_no: &OrderNo, event: &str) -> ProviderCallback {
 /// The id of the callback that [`Fixture::order_with_held_payment`] holds.
 const HELD_CALLBACK: &str = "evt-p";
 
-impl<R: Redis, S: Sql> Fixture<R, S> {
-    /// Creates a pending order with a held callback, which arrived before the order was in the ledger.
-    async fn order_with_held_payment(&self) -> OrderNo {
-        self.reserve(1, "ada", 1).await.unwrap();
-        let order_no = self.order_no(1);
-        assert_eq!(self.payment_succeeded_with_id(&order_no, "p").await.unwrap(), CallbackEffect::Held);
-        self.write_batch().await.unwrap();
-        order_no
-    }
+/// Creates a pending order with a held callback, which arrived before the order was in the ledger.
+async fn order_with_held_payment(fixture: &RealFixture) -> OrderNo {
+    fixture.reserve(1, "ada", 1).await.unwrap();
+    let order_no = fixture.order_no(1);
+    assert_eq!(fixture.payment_succeeded_with_id(&order_no, "p").await.unwrap(), CallbackEffect::Held);
+    fixture.write_batch().await.unwrap();
+    order_no
+}
 
-    async fn replay_held(&self) -> ResolveOutcome {
-        held::reapply(&self.redis, &self.sql, HELD_CALLBACK, NOW).await.unwrap()
-    }
+async fn replay_held(fixture: &RealFixture) -> ResolveOutcome {
+    held::reapply(&fixture.redis, &fixture.sql, HELD_CALLBACK, NOW).await.unwrap()
+}
 
-    /// Applies a second callback of the same payment, with another event id.
-    async fn redeliver_payment(&self, order_no: &OrderNo, event: &str) -> CallbackEffect {
-        callbacks::apply(&self.redis, &self.sql, &payment_callback(order_no, event), NOW).await.unwrap()
-    }
+/// Applies a second callback of the same payment, with another event id.
+async fn redeliver_payment(fixture: &RealFixture, order_no: &OrderNo, event: &str) -> CallbackEffect {
+    callbacks::apply(&fixture.redis, &fixture.sql, &payment_callback(order_no, event), NOW).await.unwrap()
+}
 
-    /// Asserts that the payment paid the order or is refunded, not both. Returns whether it paid.
-    async fn assert_kept_or_refunded(&self, order_no: &OrderNo, point: &str) -> bool {
-        let paid = self.ledger_status(order_no).await == Some(OrderStatus::Paid);
-        let refunds = refunds::list_for_order(&self.sql, order_no).await.unwrap();
-        assert_eq!(
-            refunds.iter().filter(|refund| refund.payment == "p").count(),
-            usize::from(!paid),
-            "{point}: {refunds:?}"
-        );
-        paid
-    }
+/// Asserts that the payment paid the order or is refunded, not both. Returns whether it paid.
+async fn assert_kept_or_refunded(fixture: &RealFixture, order_no: &OrderNo, point: &str) -> bool {
+    let paid = fixture.ledger_status(order_no).await == Some(OrderStatus::Paid);
+    let refunds = refunds::list_for_order(&fixture.sql, order_no).await.unwrap();
+    assert_eq!(
+        refunds.iter().filter(|refund| refund.payment == "p").count(),
+        usize::from(!paid),
+        "{point}: {refunds:?}"
+    );
+    paid
 }
 
 #[tokio::test]
@@ -73,12 +71,12 @@ async fn a_crashed_manual_refund_leaves_a_paid_order_or_a_refund() {
         "operator: the payment of a held callback refunded",
         2,
         async |fixture| {
-            fixture.order_with_held_payment().await;
+            order_with_held_payment(&fixture).await;
         },
         async |fixture| held::refund(&fixture.sql, HELD_CALLBACK).await.map(|_| ()),
         async |fixture, point| {
-            fixture.replay_held().await;
-            fixture.assert_kept_or_refunded(&fixture.order_no(1), point).await;
+            replay_held(&fixture).await;
+            assert_kept_or_refunded(&fixture, &fixture.order_no(1), point).await;
         },
     )
     .await;
@@ -110,12 +108,12 @@ async fn a_replay_during_a_manual_refund_runs_before_or_after_it() {
     for ledger in LEDGERS {
         for call in 1..=4 {
             let fixture = new_fixture(ledger, 2, 1).await;
-            let order_no = fixture.order_with_held_payment().await;
-            let action = async || assert_ne!(fixture.replay_held().await, ResolveOutcome::OrderPaid);
+            let order_no = order_with_held_payment(&fixture).await;
+            let action = async || assert_ne!(replay_held(&fixture).await, ResolveOutcome::OrderPaid);
             let hooked_ledger = HookBeforeCall { sql: &fixture.sql, calls_left: Cell::new(call), action };
             let refunded = held::refund(&hooked_ledger, HELD_CALLBACK).await.unwrap();
-            fixture.replay_held().await;
-            let paid = fixture.assert_kept_or_refunded(&order_no, &format!("{ledger}, call {call}")).await;
+            replay_held(&fixture).await;
+            let paid = assert_kept_or_refunded(&fixture, &order_no, &format!("{ledger}, call {call}")).await;
             assert_eq!(
                 refunded == ResolveOutcome::Done(CallbackEffect::Changed),
                 !paid,
@@ -130,7 +128,7 @@ async fn a_payment_redelivered_during_its_manual_refund_is_kept_or_refunded() {
     for ledger in LEDGERS {
         for call in 1..=8 {
             let fixture = new_fixture(ledger, 2, 1).await;
-            let order_no = fixture.order_with_held_payment().await;
+            let order_no = order_with_held_payment(&fixture).await;
             let action = async || {
                 held::refund(&fixture.sql, HELD_CALLBACK).await.unwrap();
             };
@@ -142,8 +140,8 @@ async fn a_payment_redelivered_during_its_manual_refund_is_kept_or_refunded() {
                 matches!(applied, Ok(_) | Err(StoreError::LedgerUnavailable(_))),
                 "{ledger}, call {call}: {applied:?}"
             );
-            fixture.redeliver_payment(&order_no, "again").await;
-            fixture.assert_kept_or_refunded(&order_no, &format!("{ledger}, call {call}")).await;
+            redeliver_payment(&fixture, &order_no, "again").await;
+            assert_kept_or_refunded(&fixture, &order_no, &format!("{ledger}, call {call}")).await;
         }
     }
 }
@@ -152,12 +150,12 @@ async fn a_payment_redelivered_during_its_manual_refund_is_kept_or_refunded() {
 async fn a_manually_refunded_payment_pays_nothing_when_it_is_redelivered() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
-        let order_no = fixture.order_with_held_payment().await;
+        let order_no = order_with_held_payment(&fixture).await;
         held::refund(&fixture.sql, HELD_CALLBACK).await.unwrap();
-        assert_eq!(fixture.redeliver_payment(&order_no, "again").await, CallbackEffect::NoChange, "{ledger}");
+        assert_eq!(redeliver_payment(&fixture, &order_no, "again").await, CallbackEffect::NoChange, "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::PendingPayment), "{ledger}");
         fixture.expire_orders().await.unwrap();
-        assert_eq!(fixture.redeliver_payment(&order_no, "late").await, CallbackEffect::NoChange, "{ledger}");
+        assert_eq!(redeliver_payment(&fixture, &order_no, "late").await, CallbackEffect::NoChange, "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Expired), "{ledger}");
         assert_eq!(fixture.units().await, (2, 0, 0), "{ledger}: a unit was taken for the expired order");
         // Another payment can still pay the order.
@@ -176,7 +174,7 @@ async fn a_manually_refunded_payment_pays_nothing_when_it_is_redelivered() {
 async fn the_schema_lets_no_refunded_payment_pay_or_identify_an_order() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
-        let order_no = fixture.order_with_held_payment().await;
+        let order_no = order_with_held_payment(&fixture).await;
         let callback = payments::load_held(&fixture.sql, HELD_CALLBACK).await.unwrap().unwrap();
         held::refund(&fixture.sql, HELD_CALLBACK).await.unwrap();
         assert_eq!(
@@ -205,12 +203,12 @@ async fn the_schema_lets_no_refunded_payment_pay_or_identify_an_order() {
 async fn a_payment_that_paid_its_order_meanwhile_is_not_refunded() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
-        let order_no = fixture.order_with_held_payment().await;
-        assert_eq!(fixture.redeliver_payment(&order_no, "again").await, CallbackEffect::Changed, "{ledger}");
+        let order_no = order_with_held_payment(&fixture).await;
+        assert_eq!(redeliver_payment(&fixture, &order_no, "again").await, CallbackEffect::Changed, "{ledger}");
         assert_eq!(held::refund(&fixture.sql, HELD_CALLBACK).await.unwrap(), ResolveOutcome::OrderPaid, "{ledger}");
-        assert!(fixture.assert_kept_or_refunded(&order_no, ledger).await, "{ledger}");
+        assert!(assert_kept_or_refunded(&fixture, &order_no, ledger).await, "{ledger}");
         assert_eq!(
-            fixture.replay_held().await,
+            replay_held(&fixture).await,
             ResolveOutcome::Done(CallbackEffect::NoChange),
             "{ledger}: the replayed payment changed an order that was already paid"
         );

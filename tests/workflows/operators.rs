@@ -22,7 +22,7 @@ use crate::{
     epochs::{RealFixture, delete_redis_keys, pause, resume},
     fixture::{LEDGERS, NOW, TICKET_SECRET, WHOLE_REBUILD, new_fixture},
     interleaving::{Interleaved, at_every_call},
-    stores::RealRedis,
+    stores::{RealLedger, RealRedis},
 };
 
 /// Ten seconds after [`NOW`]. The sweeper repairs a change only after a grace period, in which the operator's own
@@ -34,103 +34,15 @@ fn operator<'a, R, S>(redis: &'a R, sql: &'a S) -> OperatorContext<'a, R, S> {
     OperatorContext { redis, sql, ticket_secret: TICKET_SECRET, now: NOW, nonce, rebuild_budget: WHOLE_REBUILD }
 }
 
-impl RealFixture {
-    /// Returns the activity's state and total in the ledger. Asserts that the gate has the same.
-    async fn agreed_state_and_total(&self, point: &str) -> (ActivityState, i64) {
-        let stored = activities::load(&self.sql, &self.activity).await.unwrap().unwrap();
-        let (state, total) = (stored.state, stored.spec.skus[0].total);
-        let fields = vec![Keys::of(&self.activity).named("gate").into(), "state".into(), "total:phone".into()];
-        let gate = self.redis.command("HMGET", fields).await.unwrap();
-        let expected = [state.as_str().to_owned(), total.to_string()];
-        assert_eq!(gate, expected.map(|word| RedisValue::Bytes(word.into_bytes())), "{point}: gate and ledger differ");
-        (state, total)
-    }
-}
-
-#[tokio::test]
-async fn a_pause_during_a_reduction_of_the_total_is_never_undone() {
-    at_every_call(
-        async |ledger| new_fixture(ledger, 10, 5).await,
-        async |redis, sql, fixture| {
-            operator(redis, sql).restock(&fixture.activity, &fixture.sku, -1, None).await.unwrap();
-        },
-        pause,
-        async |fixture, point| {
-            assert_eq!(fixture.agreed_state_and_total(point).await.0, ActivityState::Paused, "{point}")
-        },
-    )
-    .await;
-}
-
-#[tokio::test]
-async fn a_failed_reduction_undoes_no_pause_that_has_not_reached_redis_yet() {
-    let (paused, times) = (Cell::new(false), Cell::new(0));
-    at_every_call(
-        async |ledger| new_fixture(ledger, 10, 5).await,
-        async |redis, sql, fixture| {
-            operator(redis, sql).restock(&fixture.activity, &fixture.sku, -1, None).await.unwrap();
-        },
-        // The first half of a pause: it is in the ledger, and not yet in Redis.
-        async |fixture| {
-            let read = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap();
-            let gate = vec![Keys::of(&fixture.activity).named("gate").into(), "version".into()];
-            let gate = Reply::new(fixture.redis.command("HMGET", gate).await.unwrap()).int().unwrap();
-            let version = read.version.max(gate) + 1;
-            let pause = Activity { state: ActivityState::Paused, version, ..read.clone() };
-            paused.set(activities::save(&fixture.sql, &pause, Some(&read), NOW).await.unwrap());
-            times.set(times.get() + i32::from(paused.get()));
-        },
-        async |fixture, point| {
-            let state = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().state;
-            assert!(!paused.get() || state == ActivityState::Paused, "{point}: {state:?}");
-        },
-    )
-    .await;
-    // On each ledger the last pause follows the whole workflow: those two do not count.
-    assert!(times.get() > 2, "no pause came between");
-}
-
-#[tokio::test]
-async fn concurrent_reductions_leave_both_stores_with_the_ledgers_total() {
-    at_every_call(
-        async |ledger| new_fixture(ledger, 10, 5).await,
-        async |redis, sql, fixture| {
-            operator(redis, sql).restock(&fixture.activity, &fixture.sku, -1, None).await.unwrap();
-        },
-        async |fixture| {
-            let lowered = fixture.operator().restock(&fixture.activity, &fixture.sku, -4, None).await.unwrap();
-            assert!(matches!(lowered, OperationOutcome::Done(_)), "{lowered:?}");
-        },
-        async |fixture, point| {
-            let total = fixture.agreed_state_and_total(point).await.1;
-            assert!(total == 5 || total == 6, "{point}: {total}");
-            // The pause does not copy the total of a failed change from the gate into the ledger.
-            pause(fixture).await;
-            assert_eq!(fixture.agreed_state_and_total(point).await, (ActivityState::Paused, total), "{point}");
-        },
-    )
-    .await;
-}
-
-#[tokio::test]
-async fn a_change_based_on_a_read_during_a_restock_adds_to_it_or_is_refused() {
-    let read = RefCell::new(None);
-    at_every_call(
-        async |ledger| new_fixture(ledger, 10, 5).await,
-        async |redis, sql, fixture| {
-            operator(redis, sql).restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
-        },
-        async |fixture| *read.borrow_mut() = activities::load(&fixture.sql, &fixture.activity).await.unwrap(),
-        async |fixture, point| {
-            let read = read.take().unwrap();
-            let mut changed = Activity { version: read.version + 1, ..read.clone() };
-            changed.spec.skus[0].total += 4;
-            let saved = activities::save(&fixture.sql, &changed, Some(&read), NOW).await.unwrap();
-            let now = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap();
-            assert_eq!(now.spec.skus[0].total, if saved { 15 } else { 11 }, "{point}");
-        },
-    )
-    .await;
+/// Returns the activity's state and total in the ledger. Asserts that the gate has the same.
+async fn agreed_state_and_total(fixture: &RealFixture, point: &str) -> (ActivityState, i64) {
+    let stored = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap();
+    let (state, total) = (stored.state, stored.spec.skus[0].total);
+    let fields = vec![Keys::of(&fixture.activity).named("gate").into(), "state".into(), "total:phone".into()];
+    let gate = fixture.redis.command("HMGET", fields).await.unwrap();
+    let expected = [state.as_str().to_owned(), total.to_string()];
+    assert_eq!(gate, expected.map(|word| RedisValue::Bytes(word.into_bytes())), "{point}: gate and ledger differ");
+    (state, total)
 }
 
 #[tokio::test]
@@ -152,7 +64,7 @@ async fn one_of_two_identical_concurrent_reductions_is_applied() {
             done.set(done.get() + i32::from(matches!(lowered, OperationOutcome::Done(_))));
         },
         async |fixture, point| {
-            let total = fixture.agreed_state_and_total(point).await.1;
+            let total = agreed_state_and_total(&fixture, point).await.1;
             assert_eq!((done.get(), total), (1, 6), "{point}");
         },
     )
@@ -176,21 +88,23 @@ async fn a_reduction_that_only_redis_has_is_undone_by_the_sweeper() {
         let age = vec![gate.into(), "changed_at".into(), "-10000".into()];
         fixture.redis.command("HINCRBY", age).await.unwrap();
         assert_eq!(sweep().await, 1, "{ledger}");
-        assert_eq!(fixture.agreed_state_and_total(ledger).await, (ActivityState::Published, 10));
+        assert_eq!(agreed_state_and_total(&fixture, ledger).await, (ActivityState::Published, 10));
         assert_eq!(fixture.units().await, (10, 0, 0), "{ledger}");
         assert_eq!(sweep().await, 0, "{ledger}: once");
     }
+}
+
+/// Lowers the total by one in Redis, and dies before the ledger has it.
+async fn reduce_and_die(redis: &Interleaved<'_, RealRedis>, sql: &Interleaved<'_, RealLedger>, fixture: &RealFixture) {
+    let restock = operator(redis, &StoppingLedger(sql)).restock(&fixture.activity, &fixture.sku, -1, None).await;
+    assert!(!matches!(restock, Ok(OperationOutcome::Done(_))), "{restock:?}");
 }
 
 #[tokio::test]
 async fn a_reduction_raises_no_total_that_another_lowered_further() {
     at_every_call(
         async |ledger| new_fixture(ledger, 10, 5).await,
-        async |redis, sql, fixture| {
-            let restock =
-                operator(redis, &StoppingLedger(sql)).restock(&fixture.activity, &fixture.sku, -1, None).await;
-            assert!(!matches!(restock, Ok(OperationOutcome::Done(_))), "{restock:?}");
-        },
+        reduce_and_die,
         async |fixture| {
             let lowered = fixture.operator().restock(&fixture.activity, &fixture.sku, -5, None).await.unwrap();
             assert!(matches!(lowered, OperationOutcome::Done(_)), "{lowered:?}");
@@ -208,11 +122,7 @@ async fn a_reduction_raises_no_total_that_another_lowered_further() {
 async fn a_reduction_that_dies_undoes_no_pause() {
     at_every_call(
         async |ledger| new_fixture(ledger, 10, 5).await,
-        async |redis, sql, fixture| {
-            let restock =
-                operator(redis, &StoppingLedger(sql)).restock(&fixture.activity, &fixture.sku, -1, None).await;
-            assert!(!matches!(restock, Ok(OperationOutcome::Done(_))), "{restock:?}");
-        },
+        reduce_and_die,
         pause,
         async |fixture, point| {
             let gate = vec![Keys::of(&fixture.activity).named("gate").into(), "state".into()];
@@ -255,7 +165,7 @@ async fn a_resume_that_recreates_the_gate_during_a_pause_leaves_the_stores_consi
         assert!(matches!(paused, OperationOutcome::Done(_) | OperationOutcome::Conflict(_)), "{paused:?}");
     };
     at_every_call(setup, workflow, resume, async |fixture, point| {
-        fixture.agreed_state_and_total(point).await;
+        agreed_state_and_total(&fixture, point).await;
     })
     .await;
 }
@@ -276,7 +186,7 @@ async fn a_change_that_the_ledger_refuses_leaves_the_activity_unchanged() {
         let refused = fixture.operator().put(&fixture.activity, new, None).await.unwrap();
         assert!(matches!(refused, OperationOutcome::Conflict(_)), "{ledger}: {refused:?}");
         assert_eq!(activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec, old, "{ledger}");
-        assert_eq!(fixture.agreed_state_and_total(ledger).await, (ActivityState::Published, 2));
+        assert_eq!(agreed_state_and_total(&fixture, ledger).await, (ActivityState::Published, 2));
     }
 }
 
@@ -291,7 +201,7 @@ async fn a_draft_cannot_be_resumed() {
         assert_eq!(load(&draft).await.state, ActivityState::Draft, "{ledger}");
         pause(&fixture).await;
         assert!(matches!(operator.resume(&fixture.activity).await.unwrap(), OperationOutcome::Done(_)), "{ledger}");
-        assert_eq!(fixture.agreed_state_and_total(ledger).await.0, ActivityState::Published);
+        assert_eq!(agreed_state_and_total(&fixture, ledger).await.0, ActivityState::Published);
     }
 }
 
@@ -392,7 +302,7 @@ async fn a_change_that_did_not_reach_redis_is_applied_by_the_sweeper() {
             "{ledger}: the sweeper warmed up a gate while an operation may still be running"
         );
         assert_eq!(swept(LATER).await, 1, "{ledger}");
-        assert_eq!(fixture.agreed_state_and_total(ledger).await, (ActivityState::Paused, 5));
+        assert_eq!(agreed_state_and_total(&fixture, ledger).await, (ActivityState::Paused, 5));
         assert_eq!(swept(LATER).await, 1, "{ledger}: a repeated sweep warmed up the gate again");
         delete_redis_keys(&fixture).await;
         swept(LATER).await;
@@ -411,7 +321,7 @@ async fn a_repeated_restock_with_an_expected_total_adds_once() {
             panic!("{ledger}: the second restock was not a conflict")
         };
         assert!(detail.contains("is 5, not 2"), "{ledger}: {detail}");
-        assert_eq!(fixture.agreed_state_and_total(ledger).await, (ActivityState::Published, 5));
+        assert_eq!(agreed_state_and_total(&fixture, ledger).await, (ActivityState::Published, 5));
         assert!(matches!(restock(5).await, OperationOutcome::Done(_)), "{ledger}");
     }
 }
@@ -424,7 +334,7 @@ async fn a_put_with_an_outdated_version_is_refused() {
         fixture.operator().restock(&fixture.activity, &fixture.sku, 3, None).await.unwrap();
         let put = async |read| fixture.operator().put(&fixture.activity, spec.clone(), Some(read)).await.unwrap();
         assert!(matches!(put(version).await, OperationOutcome::Conflict(_)), "{ledger}");
-        assert_eq!(fixture.agreed_state_and_total(ledger).await, (ActivityState::Published, 5));
+        assert_eq!(agreed_state_and_total(&fixture, ledger).await, (ActivityState::Published, 5));
         assert!(matches!(put(version + 1).await, OperationOutcome::Done(_)), "{ledger}");
         let new = ActivityId::parse("another").unwrap();
         assert!(

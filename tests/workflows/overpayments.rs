@@ -19,25 +19,6 @@ use crate::{
     fixture::{Fixture, LEDGERS, NOW, new_fixture},
 };
 
-impl<R: Redis, S: Sql> Fixture<R, S> {
-    /// Applies the callback that payment `payment` of 100 cents succeeded for an order.
-    pub async fn payment_succeeded_with_id(
-        &self,
-        order_no: &OrderNo,
-        payment: &str,
-    ) -> Result<CallbackEffect, StoreError> {
-        let event = ProviderCallback {
-            id: format!("evt-{payment}"),
-            kind: "payment.succeeded".to_owned(),
-            order_no: order_no.to_string(),
-            payment_id: payment.to_owned(),
-            money: Money::new(100, "EUR"),
-            ..ProviderCallback::default()
-        };
-        callbacks::apply(&self.redis, &self.sql, &event, NOW).await
-    }
-}
-
 #[tokio::test]
 async fn a_second_payment_is_refunded_and_the_order_stays_paid() {
     for ledger in LEDGERS {

@@ -40,40 +40,38 @@ async fn rebuild_in_calls<R: Redis, S: Sql>(redis: &R, sql: &S, fixture: &RealFi
     panic!("a rebuild that never ends: {outcomes:?}");
 }
 
-impl RealFixture {
-    /// Runs calls until the rebuild is done. Returns its orders and epoch.
-    async fn finish_rebuild(&self) -> (i64, i64) {
-        match rebuild_in_calls(&self.redis, &self.sql, self).await.pop() {
-            Some(RebuildOutcome::Done { orders, epoch }) => (orders, epoch),
-            other => panic!("{other:?}"),
+/// Runs calls until the rebuild is done. Returns its orders and epoch.
+async fn finish_rebuild(fixture: &RealFixture) -> (i64, i64) {
+    match rebuild_in_calls(&fixture.redis, &fixture.sql, fixture).await.pop() {
+        Some(RebuildOutcome::Done { orders, epoch }) => (orders, epoch),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Returns the buyers' units, as Redis counts them for the limit of each.
+async fn holders(fixture: &RealFixture) -> Vec<RedisValue> {
+    let holders = Keys::of(&fixture.activity).holders(&fixture.sku);
+    let args = vec![holders.into(), "ada".into(), "bob".into(), "cyd".into()];
+    fixture.redis.command("HMGET", args).await.unwrap()
+}
+
+/// Continues what was interrupted, as a sweep does `ms` milliseconds after [`NOW`].
+async fn sweep_rebuilds(fixture: &RealFixture, ms: i64) -> Vec<RebuildOutcome> {
+    let outcomes = continue_interrupted(&fixture.redis, &fixture.sql, TICKET_SECRET, NOW.plus(ms), ONE_ORDER).await;
+    outcomes.unwrap().into_iter().map(|(_, outcome)| outcome.unwrap()).collect()
+}
+
+/// Runs a sweep every 10 s until none has a rebuild to continue. Returns the outcomes.
+async fn sweep_until_rebuilt(fixture: &RealFixture) -> Vec<RebuildOutcome> {
+    let mut outcomes = Vec::new();
+    for sweep in 1..100 {
+        let continued = sweep_rebuilds(fixture, sweep * 10_000).await;
+        if continued.is_empty() {
+            return outcomes;
         }
+        outcomes.extend(continued);
     }
-
-    /// Returns the buyers' units, as Redis counts them for the limit of each.
-    async fn holders(&self) -> Vec<RedisValue> {
-        let holders = Keys::of(&self.activity).holders(&self.sku);
-        let args = vec![holders.into(), "ada".into(), "bob".into(), "cyd".into()];
-        self.redis.command("HMGET", args).await.unwrap()
-    }
-
-    /// Continues what was interrupted, as a sweep does `ms` milliseconds after [`NOW`].
-    async fn sweep_rebuilds(&self, ms: i64) -> Vec<RebuildOutcome> {
-        let outcomes = continue_interrupted(&self.redis, &self.sql, TICKET_SECRET, NOW.plus(ms), ONE_ORDER).await;
-        outcomes.unwrap().into_iter().map(|(_, outcome)| outcome.unwrap()).collect()
-    }
-
-    /// Runs a sweep every 10 s until none has a rebuild to continue. Returns the outcomes.
-    async fn sweep_until_rebuilt(&self) -> Vec<RebuildOutcome> {
-        let mut outcomes = Vec::new();
-        for sweep in 1..100 {
-            let continued = self.sweep_rebuilds(sweep * 10_000).await;
-            if continued.is_empty() {
-                return outcomes;
-            }
-            outcomes.extend(continued);
-        }
-        panic!("a rebuild that never ends: {outcomes:?}");
-    }
+    panic!("a rebuild that never ends: {outcomes:?}");
 }
 
 fn units(counts: [i64; 3]) -> Vec<RedisValue> {
@@ -113,7 +111,7 @@ async fn a_rebuild_continues_in_the_same_epoch_where_the_last_call_ended() {
         assert_eq!(restored, [1, 2, 3, 4].map(|orders| (Phase::Restore, orders, 4)), "{ledger}");
         assert!(running.contains(&(Phase::Backfill, 3, 4)), "{ledger}: {running:?}");
         assert_eq!(fixture.units().await, (7, 2, 1), "{ledger}");
-        assert_eq!(fixture.holders().await, units([1, 1, 1]), "{ledger}");
+        assert_eq!(holders(&fixture).await, units([1, 1, 1]), "{ledger}");
         resume(&fixture).await;
         fixture.pending_order(5, "eve", 1).await;
         assert_eq!(fixture.units().await, (6, 3, 1), "{ledger}");
@@ -156,7 +154,7 @@ async fn a_rebuild_in_calls_that_crashes_is_continued() {
         },
         async |fixture, point| {
             assert_eq!(fixture.units().await, (7, 2, 1), "{point}");
-            assert_eq!(fixture.holders().await, units([1, 1, 1]), "{point}");
+            assert_eq!(holders(&fixture).await, units([1, 1, 1]), "{point}");
             let rebuilds = fixture.sql.run("SELECT activity FROM rebuilds", vec![]).await.unwrap();
             assert_eq!(rebuilds.len(), 0, "{point}: the sweeper would continue");
         },
@@ -184,7 +182,7 @@ async fn two_rebuilds_in_calls_at_once_count_every_unit_once() {
         async |fixture, point| {
             fixture.recover().await;
             assert_eq!(fixture.units().await, (7, 2, 1), "{point}");
-            assert_eq!(fixture.holders().await, units([1, 1, 1]), "{point}");
+            assert_eq!(holders(&fixture).await, units([1, 1, 1]), "{point}");
             let index = Keys::of(&fixture.activity).named("index");
             let length = fixture.redis.command("STRLEN", vec![index.into()]).await.unwrap();
             assert_eq!(length, [RedisValue::Int(3 * 26)], "{point}: the index has each order once");
@@ -208,7 +206,7 @@ async fn alternating_calls_of_two_rebuilds_share_the_work() {
         }
         fixture.recover().await;
         assert_eq!(fixture.units().await, (7, 2, 1), "{ledger}");
-        assert_eq!(fixture.holders().await, units([1, 1, 1]), "{ledger}");
+        assert_eq!(holders(&fixture).await, units([1, 1, 1]), "{ledger}");
     }
 }
 
@@ -220,7 +218,7 @@ async fn a_caller_that_names_the_epoch_begins_no_second_rebuild() {
         let RebuildOutcome::Running(progress) = fixture.rebuild(ONE_ORDER).await.unwrap() else { panic!("{ledger}") };
         assert_eq!(progress.epoch, 2, "{ledger}");
         // Another request ends the rebuild, and the operator resumes the sale.
-        assert_eq!(fixture.finish_rebuild().await, (4, 2), "{ledger}");
+        assert_eq!(finish_rebuild(&fixture).await, (4, 2), "{ledger}");
         let repeat = async || {
             let rebuild = rebuild_of(&fixture.redis, &fixture.sql, &fixture.activity, ONE_ORDER);
             rebuild.run(Some(progress.epoch)).await.unwrap()
@@ -242,8 +240,8 @@ async fn the_sweeper_continues_an_interrupted_rebuild() {
             for _ in 0..calls_before {
                 assert!(matches!(fixture.rebuild(ONE_ORDER).await.unwrap(), RebuildOutcome::Running(_)), "{ledger}");
             }
-            assert_eq!(fixture.sweep_rebuilds(9_000).await, [], "{ledger}: the request's rebuild");
-            let outcomes = fixture.sweep_until_rebuilt().await;
+            assert_eq!(sweep_rebuilds(&fixture, 9_000).await, [], "{ledger}: the request's rebuild");
+            let outcomes = sweep_until_rebuilt(&fixture).await;
             let message = format!("{ledger}, {calls_before}: {outcomes:?}");
             assert_eq!(outcomes.last(), Some(&RebuildOutcome::Done { orders: 4, epoch: 2 }), "{message}");
             assert_eq!(fixture.units().await, (7, 2, 1), "{message}");
@@ -258,8 +256,8 @@ async fn the_sweeper_leaves_a_rebuild_whose_activity_was_resumed() {
         set_up(&fixture).await;
         fixture.rebuild(ONE_ORDER).await.unwrap();
         resume(&fixture).await;
-        assert_eq!(fixture.sweep_rebuilds(10_000).await, [RebuildOutcome::Open], "{ledger}");
-        assert_eq!(fixture.sweep_rebuilds(20_000).await, [], "{ledger}");
+        assert_eq!(sweep_rebuilds(&fixture, 10_000).await, [RebuildOutcome::Open], "{ledger}");
+        assert_eq!(sweep_rebuilds(&fixture, 20_000).await, [], "{ledger}");
         assert_eq!(fixture.units().await, (7, 2, 1), "{ledger}");
     }
 }
@@ -285,7 +283,7 @@ async fn publishing_an_activity_whose_gate_is_gone_answers_while_it_is_rebuilt()
             matches!(fixture.reserve(5, "eve", 1).await.unwrap().outcome, ReserveOutcome::Refused(..)),
             "{ledger}: sold before every order was counted"
         );
-        fixture.sweep_until_rebuilt().await;
+        sweep_until_rebuilt(&fixture).await;
         fixture.pending_order(5, "eve", 1).await;
         assert_eq!(fixture.units().await, (6, 3, 1), "{ledger}");
     }
@@ -301,7 +299,7 @@ async fn an_operators_change_during_a_rebuild_is_there_when_it_ends() {
         assert!(matches!(restocked, OperationOutcome::Rebuilding(..)), "{ledger}: {restocked:?}");
         let paused = operator.set_state(&fixture.activity, ActivityState::Paused).await.unwrap();
         assert!(matches!(paused, OperationOutcome::Rebuilding(..)), "{ledger}: {paused:?}");
-        fixture.sweep_until_rebuilt().await;
+        sweep_until_rebuilt(&fixture).await;
         assert!(
             matches!(fixture.reserve(5, "eve", 1).await.unwrap().outcome, ReserveOutcome::Refused(..)),
             "{ledger}: a paused sale sells"
@@ -320,7 +318,7 @@ async fn an_order_cancelled_between_any_calls_of_a_rebuild_returns_its_unit_once
                 fixture.rebuild(ONE_ORDER).await.unwrap();
             }
             fixture.cancel(&fixture.order_no(1)).await.unwrap();
-            fixture.finish_rebuild().await;
+            finish_rebuild(&fixture).await;
             fixture.recover().await;
             assert_eq!(fixture.units().await, (8, 1, 1), "{ledger}, {calls_before}");
         }
@@ -331,7 +329,7 @@ async fn an_order_cancelled_between_any_calls_of_a_rebuild_returns_its_unit_once
 async fn a_rebuild_reads_no_keys_of_other_activities() {
     let fixture = new_fixture("sqlite", 10, 2).await;
     set_up(&fixture).await;
-    fixture.finish_rebuild().await;
+    finish_rebuild(&fixture).await;
     let info = fixture.redis.command("INFO", vec!["commandstats".into()]).await.unwrap();
     let [RedisValue::Bytes(info)] = &info[..] else { panic!("{info:?}") };
     let called: HashSet<_> = String::from_utf8_lossy(info)
@@ -357,7 +355,7 @@ async fn a_ledger_restored_during_a_backfill_gets_its_orders_back() {
         }
         fixture.restore_backup().await;
         pause(&fixture).await;
-        assert_eq!(fixture.finish_rebuild().await.0, 3, "{ledger}");
+        assert_eq!(finish_rebuild(&fixture).await.0, 3, "{ledger}");
         assert_eq!(fixture.ledger_status(&fixture.order_no(2)).await, Some(OrderStatus::Paid), "{ledger}");
         assert_eq!(fixture.ledger_status(&fixture.order_no(3)).await, Some(OrderStatus::PendingPayment), "{ledger}");
         assert_eq!(fixture.units().await, (7, 2, 1), "{ledger}");
@@ -379,7 +377,7 @@ async fn an_order_paid_late_is_backfilled_although_its_first_record_expired() {
         fixture.payment_succeeded(&late, "late").await.unwrap();
         fixture.restore_older_ledger(&[&late]).await;
         pause(&fixture).await;
-        assert_eq!(fixture.finish_rebuild().await.0, 1, "{ledger}");
+        assert_eq!(finish_rebuild(&fixture).await.0, 1, "{ledger}");
         assert_eq!(fixture.ledger_status(&late).await, Some(OrderStatus::Paid), "{ledger}");
         assert_eq!(fixture.units().await, (1, 0, 1), "{ledger}");
     }

@@ -10,7 +10,7 @@ use workflows::{
     recovery::rebuild::RebuildOutcome,
 };
 
-use crate::fixture::{Fixture, LEDGERS, NOW, WHOLE_REBUILD, new_fixture};
+use crate::fixture::{LEDGERS, NOW, RealFixture, WHOLE_REBUILD, new_fixture};
 
 #[tokio::test]
 async fn the_last_unit_is_sold_once() {
@@ -91,7 +91,7 @@ async fn sold_out_tells_winners_from_others() {
         for n in 0..300 {
             assert!(is_queued(&fixture.reserve(n * 7, &format!("user-{n}"), 1).await.unwrap().outcome));
         }
-        let winners = fixture.winners_after_sold_out().await;
+        let winners = winners_after_sold_out(&fixture).await;
         assert_eq!(winners.bytes(), if total == 300 { 2 << 10 } else { 128 << 10 });
         assert!(
             (0..300).all(|n| winners.may_contain(fixture.order_no(n * 7).ulid())),
@@ -109,14 +109,14 @@ async fn winners_are_kept_when_units_are_added_and_when_redis_is_rebuilt() {
         let cancelled = fixture.pending_order(1, "ada", 1).await;
         fixture.cancel(&cancelled).await.unwrap();
         fixture.paid_order(2, "bob").await;
-        let size = async || fixture.winners_size().await;
+        let size = async || winners_size(&fixture).await;
         assert_eq!(size().await, 1 << 10, "{ledger}");
         fixture.operator().restock(&fixture.activity, &fixture.sku, 1_000, None).await.unwrap();
         assert_eq!(size().await, 4 << 10, "{ledger}");
         // Ticket 9,003 has the same bit as ticket 811 in the first bitmap, and another one in the second.
         fixture.pending_order(9_003, "cyd", 1).await;
         let all_are_winners = async |state: &str| {
-            let winners = fixture.winners_after_sold_out().await;
+            let winners = winners_after_sold_out(&fixture).await;
             for n in [1, 2, 9_003] {
                 assert!(winners.may_contain(fixture.order_no(n).ulid()), "{ledger}: {n} is missing {state}");
             }
@@ -165,7 +165,7 @@ async fn an_order_that_is_replayed_or_paid_late_is_a_winner_although_redis_lost_
         assert_eq!(fixture.redis_status(&cancelled).await, Some(OrderStatus::Paid), "{ledger}");
         let requeued = dead_letters::requeue(&fixture.redis, &fixture.sql, &failed, NOW).await.unwrap();
         assert_eq!(requeued, RequeueOutcome::Queued, "{ledger}");
-        let winners = fixture.winners_after_sold_out().await;
+        let winners = winners_after_sold_out(&fixture).await;
         let are_winners = [1, 2, 3].map(|n| winners.may_contain(fixture.order_no(n).ulid()));
         assert_eq!(are_winners, [true, true, false], "{ledger}");
     }
@@ -180,7 +180,7 @@ async fn without_the_bitmap_every_ticket_may_have_won_and_orders_are_accepted() 
     // A change by an operator must not make an empty bitmap that lacks both.
     fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
     fixture.pending_order(3, "cyd", 1).await;
-    let winners = fixture.winners_after_sold_out().await;
+    let winners = winners_after_sold_out(&fixture).await;
     assert!((1..=4).all(|n| winners.may_contain(fixture.order_no(n).ulid())));
 }
 
@@ -196,26 +196,25 @@ fn is_queued(outcome: &ReserveOutcome) -> bool {
     matches!(outcome, ReserveOutcome::Queued(_))
 }
 
-impl<R: Redis, S: Sql> Fixture<R, S> {
-    /// The bitmap that the refusal of more units than are left carries.
-    async fn winners_after_sold_out(&self) -> Winners {
-        let stock = Keys::of(&self.activity).stock(&self.sku);
-        let left = self
-            .redis
-            .command("SET", vec![stock.clone().into(), "0".into(), "KEEPTTL".into(), "GET".into()])
-            .await
-            .unwrap();
-        let outcome = self.reserve(1_000_000, "zoe", 1).await.unwrap().outcome;
-        let [RedisValue::Bytes(left)] = &left[..] else { panic!("{left:?}") };
-        self.redis.command("SET", vec![stock.into(), left.clone(), "KEEPTTL".into()]).await.unwrap();
-        let ReserveOutcome::SoldOut(Some(winners)) = outcome else { panic!("{outcome:?}") };
-        winners
-    }
+/// The bitmap that the refusal of more units than are left carries.
+async fn winners_after_sold_out(fixture: &RealFixture) -> Winners {
+    let stock = Keys::of(&fixture.activity).stock(&fixture.sku);
+    let left = fixture
+        .redis
+        .command("SET", vec![stock.clone().into(), "0".into(), "KEEPTTL".into(), "GET".into()])
+        .await
+        .unwrap();
+    let outcome = fixture.reserve(1_000_000, "zoe", 1).await.unwrap().outcome;
+    let [RedisValue::Bytes(left)] = &left[..] else { panic!("{left:?}") };
+    fixture.redis.command("SET", vec![stock.into(), left.clone(), "KEEPTTL".into()]).await.unwrap();
+    let ReserveOutcome::SoldOut(Some(winners)) = outcome else { panic!("{outcome:?}") };
+    winners
+}
 
-    /// Size of the bitmap in bytes.
-    async fn winners_size(&self) -> i64 {
-        let size = self.redis.command("STRLEN", vec![Keys::of(&self.activity).named("winners").into()]).await.unwrap();
-        let [RedisValue::Int(size)] = size[..] else { panic!("{size:?}") };
-        size
-    }
+/// Size of the bitmap in bytes.
+async fn winners_size(fixture: &RealFixture) -> i64 {
+    let size =
+        fixture.redis.command("STRLEN", vec![Keys::of(&fixture.activity).named("winners").into()]).await.unwrap();
+    let [RedisValue::Int(size)] = size[..] else { panic!("{size:?}") };
+    size
 }

@@ -31,69 +31,26 @@ use crate::{
     fixture::{LEDGERS, NOW, TICKET_SECRET, WHOLE_REBUILD, new_fixture},
 };
 
-impl RealFixture {
-    /// Sets the ledger back to epoch 1 and to a published activity of version 2, and deletes the orders `lost`.
-    pub async fn restore_older_ledger(&self, lost: &[&OrderNo]) {
-        let on_table =
-            |table: &str| if self.sql.dialect() == Dialect::Sqlite { String::new() } else { format!(" ON {table}") };
-        let run = async |statement: &str, params| self.sql.run(statement, params).await.unwrap();
-        run(&format!("DROP TRIGGER IF EXISTS epochs_rise{}", on_table("epochs")), vec![]).await;
-        run(&format!("DROP TRIGGER IF EXISTS orders_stay{}", on_table("orders")), vec![]).await;
-        run("UPDATE epochs SET epoch = 1", vec![]).await;
-        run("UPDATE activities SET version = 2, state = 'published'", vec![]).await;
-        for order_no in lost {
-            for table in ["refunds", "callbacks", "orders"] {
-                run(&format!("DELETE FROM {table} WHERE order_no = ?1"), vec![order_no.to_string().into()]).await;
-            }
-        }
-        run(
-            "UPDATE skus SET live = (SELECT CAST(COALESCE(SUM(o.quantity), 0) AS BIGINT) FROM orders o \
-             WHERE o.activity = skus.activity AND o.sku = skus.sku AND o.live = 1)",
-            vec![],
-        )
-        .await;
-        run("DELETE FROM order_counts", vec![]).await;
-        run(
-            "INSERT INTO order_counts (activity, sku, status, live, slot, orders, units) \
-             SELECT activity, sku, status, live, 0, COUNT(*), SUM(quantity) FROM orders \
-             GROUP BY activity, sku, status, live",
-            vec![],
-        )
-        .await;
-    }
+/// Sells one unit, restocks two and sells them; then restores a ledger without the restock and the two orders.
+async fn sell_restock_then_restore_ledger(fixture: &RealFixture) {
+    fixture.pending_order(1, "ada", 1).await;
+    fixture.operator().restock(&fixture.activity, &fixture.sku, 2, None).await.unwrap();
+    let lost = [fixture.pending_order(2, "bob", 1).await, fixture.pending_order(3, "cyd", 1).await];
+    fixture.restore_older_ledger(&lost.each_ref()).await;
+    fixture.sql.run("UPDATE skus SET total = 1", vec![]).await.unwrap();
+}
 
-    /// Sells one unit, restocks two and sells them; then restores a ledger without the restock and the two orders.
-    async fn sell_restock_then_restore_ledger(&self) {
-        self.pending_order(1, "ada", 1).await;
-        self.operator().restock(&self.activity, &self.sku, 2, None).await.unwrap();
-        let lost = [self.pending_order(2, "bob", 1).await, self.pending_order(3, "cyd", 1).await];
-        self.restore_older_ledger(&lost.each_ref()).await;
-        self.sql.run("UPDATE skus SET total = 1", vec![]).await.unwrap();
-    }
-
-    pub async fn order_row(&self, order_no: &OrderNo) -> OrderRow {
-        orders::load(&self.sql, order_no).await.unwrap().expect("an order")
-    }
-
-    async fn start_second_epoch(&self) {
-        pause(self).await;
-        assert!(matches!(rebuild_activity(self).await, RebuildOutcome::Done { epoch: 2, .. }));
-        resume(self).await;
-    }
-
-    pub async fn check_gates(&self) -> (usize, usize) {
-        let mut report = Report::default();
-        let all = std::slice::from_ref(&self.activity);
-        gates::check_gates(&self.redis, &self.sql, all, TICKET_SECRET, NOW, &mut report).await.unwrap();
-        (report.fenced, report.caught_up)
-    }
+async fn start_second_epoch(fixture: &RealFixture) {
+    pause(fixture).await;
+    assert!(matches!(rebuild_activity(fixture).await, RebuildOutcome::Done { epoch: 2, .. }));
+    resume(fixture).await;
 }
 
 #[tokio::test]
 async fn orders_of_a_later_epoch_than_the_ledgers_are_written_and_their_transitions_reach_redis() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 3, 1).await;
-        fixture.start_second_epoch().await;
+        start_second_epoch(&fixture).await;
         fixture.restore_older_ledger(&[]).await;
         for n in 1..=3 {
             assert!(matches!(
@@ -126,7 +83,7 @@ async fn orders_of_a_later_epoch_than_the_ledgers_are_written_and_their_transiti
 async fn a_rebuild_starts_an_epoch_later_than_both_stores_and_writes_queued_orders() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 3, 1).await;
-        fixture.start_second_epoch().await;
+        start_second_epoch(&fixture).await;
         fixture.restore_older_ledger(&[]).await;
         fixture.reserve(1, "ada", 1).await.unwrap();
         pause(&fixture).await;
@@ -141,7 +98,7 @@ async fn a_rebuild_starts_an_epoch_later_than_both_stores_and_writes_queued_orde
 async fn an_activity_whose_gate_is_ahead_of_the_ledger_can_be_paused_at_once() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 3, 1).await;
-        fixture.start_second_epoch().await;
+        start_second_epoch(&fixture).await;
         for _ in 0..3 {
             pause(&fixture).await;
             resume(&fixture).await;
@@ -162,7 +119,7 @@ async fn an_activity_whose_gate_is_ahead_of_the_ledger_can_be_paused_at_once() {
 async fn an_activity_restocked_and_sold_since_the_backup_keeps_its_restock_when_it_is_paused() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 1, 1).await;
-        fixture.sell_restock_then_restore_ledger().await;
+        sell_restock_then_restore_ledger(&fixture).await;
         pause(&fixture).await;
         assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 3, epoch: 2 }, "{ledger}");
         resume(&fixture).await;
@@ -175,7 +132,7 @@ async fn an_activity_restocked_and_sold_since_the_backup_keeps_its_restock_when_
 async fn a_restock_after_a_restored_backup_sets_the_total_and_oversells_nothing() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 1, 1).await;
-        fixture.sell_restock_then_restore_ledger().await;
+        sell_restock_then_restore_ledger(&fixture).await;
         let operator = fixture.operator();
         let restock = async |by| operator.restock(&fixture.activity, &fixture.sku, by, None).await.unwrap();
         let assert_done = |operated: OperationOutcome| {
@@ -205,7 +162,7 @@ async fn orders_that_the_ledger_lost_are_backfilled_and_their_units_not_sold_aga
     for ledger in LEDGERS {
         for caught_up in [true, false] {
             let fixture = new_fixture(ledger, 6, 1).await;
-            fixture.start_second_epoch().await;
+            start_second_epoch(&fixture).await;
             let kept = fixture.pending_order(1, "ada", 1).await;
             let [pending, paid, refunding, cancelled] = [
                 fixture.pending_order(2, "bob", 1).await,
@@ -269,7 +226,7 @@ async fn orders_that_the_ledger_lost_are_backfilled_and_their_units_not_sold_aga
 async fn an_activity_that_the_ledger_lost_is_recreated_and_its_orders_are_backfilled() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 4, 1).await;
-        fixture.start_second_epoch().await;
+        start_second_epoch(&fixture).await;
         let (pending, paid) = (fixture.pending_order(1, "ada", 1).await, fixture.paid_order(2, "bob").await);
         let spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
         fixture.restore_older_ledger(&[&pending, &paid]).await;
@@ -380,7 +337,7 @@ async fn a_rebuild_that_crashes_while_it_backfills_orders_can_be_repeated() {
         "operator: a rebuild after the ledger was restored from a backup",
         4,
         async |fixture| {
-            fixture.start_second_epoch().await;
+            start_second_epoch(&fixture).await;
             let pending = fixture.pending_order(1, "ada", 1).await;
             let paid = fixture.paid_order(2, "bob").await;
             fixture.restore_older_ledger(&[&pending, &paid]).await;

@@ -6,7 +6,7 @@ use fastrand::Rng;
 
 use super::{
     Call, Outcome, Process,
-    explore::{Ending, Event, Plan},
+    plan::{Ending, Event, Plan},
     stores::{Facts, Keys, MAX_CALLS, Stores},
 };
 

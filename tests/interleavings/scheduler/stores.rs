@@ -4,7 +4,7 @@
 //! Calls block. With a clock that stands still, the same call in the same state always has the same result.
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     collections::{BTreeMap, BTreeSet},
     os::unix::fs::FileExt,
     process::Command,
@@ -17,7 +17,7 @@ use dev::{
     process::Process as Server,
 };
 use domain::time::Millis;
-use futures::future::LocalBoxFuture;
+use futures::future::{LocalBoxFuture, join};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use workflows::{
@@ -141,11 +141,13 @@ pub struct Ledger {
     inner: RealLedger,
     runtime: Rc<Runtime>,
     depth: Cell<usize>,
+    /// Reads all tables at once, on PostgreSQL.
+    dump_statement: OnceCell<String>,
 }
 
 impl Ledger {
     pub fn new(inner: RealLedger, runtime: Rc<Runtime>) -> Self {
-        Self { inner, runtime, depth: Cell::new(0) }
+        Self { inner, runtime, depth: Cell::new(0), dump_statement: OnceCell::new() }
     }
 
     fn execute(&self, text: &str) {
@@ -181,8 +183,9 @@ impl Ledger {
             }
             // In PostgreSQL a statement that fails ends its transaction, unless there is a savepoint.
             RealLedger::Postgres(client) => self.runtime.block_on(async {
-                client.batch_execute("SAVEPOINT statement").await.unwrap();
-                let result = crate::stores::run_postgres(client, statement, params).await;
+                let run = crate::stores::run_postgres(client, statement, params);
+                let (savepoint, result) = join(client.batch_execute("SAVEPOINT statement"), run).await;
+                savepoint.unwrap();
                 let undo = if result.is_err() { "ROLLBACK TO SAVEPOINT statement;" } else { "" };
                 client.batch_execute(&format!("{undo} RELEASE SAVEPOINT statement")).await.unwrap();
                 result
@@ -192,20 +195,35 @@ impl Ledger {
 
     /// All rows of all tables, as text.
     pub fn dump(&self) -> String {
-        let tables = match self.dialect() {
-            Dialect::Sqlite => "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name",
+        let mut rows = match self.dialect() {
+            Dialect::Sqlite => self
+                .texts("SELECT name FROM sqlite_schema WHERE type = 'table'")
+                .iter()
+                .flat_map(|table| {
+                    let rows = self.call(&format!("SELECT * FROM {table}"), vec![]).unwrap();
+                    rows.into_iter().map(move |row| format!("{table} {row:?}"))
+                })
+                .collect(),
             Dialect::Postgres => {
-                "SELECT CAST(tablename AS TEXT) FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"
+                let statement = self.dump_statement.get_or_init(|| {
+                    let tables =
+                        self.texts("SELECT CAST(tablename AS TEXT) FROM pg_tables WHERE schemaname = current_schema()");
+                    let select = |table: &String| format!("SELECT '{table} ' || CAST(t AS TEXT) FROM {table} t");
+                    tables.iter().map(select).collect::<Vec<_>>().join(" UNION ALL ")
+                });
+                self.texts(statement)
             }
         };
-        let mut text = String::new();
-        for table in self.call(tables, vec![]).unwrap() {
-            let [SqlValue::Text(table)] = &table[..] else { panic!("{table:?}") };
-            let mut rows = self.call(&format!("SELECT * FROM {table}"), vec![]).unwrap();
-            rows.sort_unstable_by_key(|row| format!("{row:?}"));
-            text.push_str(&format!("{table} {rows:?}\n"));
-        }
-        text
+        rows.sort_unstable();
+        rows.join("\n")
+    }
+
+    fn texts(&self, statement: &str) -> Vec<String> {
+        let text = |row: &Vec<SqlValue>| match &row[..] {
+            [SqlValue::Text(text)] => text.clone(),
+            _ => panic!("{row:?}"),
+        };
+        self.call(statement, vec![]).unwrap().iter().map(text).collect()
     }
 }
 

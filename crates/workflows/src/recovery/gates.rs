@@ -141,7 +141,7 @@ pub async fn unlist_ended<R: Redis, S: Sql>(
     for activity in listed_activities::list(redis).await? {
         match unlist_if_ended(redis, sql, &activity, now).await {
             Ok(done) => unlisted += usize::from(done),
-            Err(error) => report.add_failure(&activity, error),
+            Err(error) => report.add_failure(&activity, &error),
         }
     }
     Ok(unlisted)

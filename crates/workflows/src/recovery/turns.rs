@@ -245,7 +245,7 @@ pub async fn count_remaining<R: Redis, S: Sql>(
     for (activity, length) in activities.iter().zip(join_all(lengths).await) {
         match length {
             Ok(length) => queued += length,
-            Err(error) => report.add_failure(activity, error),
+            Err(error) => report.add_failure(activity, &error),
         }
     }
     let statement = include_str!("../../sql/queries/sweep/count_remaining.sql");

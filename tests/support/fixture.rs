@@ -2,6 +2,9 @@
 //!
 //! Its methods run the workflows of buyers, providers, operators, the order writer and the sweeper.
 
+mod losses;
+mod payments;
+
 use std::{
     path::Path,
     sync::{
@@ -45,6 +48,7 @@ use workflows::{
     },
 };
 
+pub use self::{losses::RedisSnapshot, payments::DUE};
 use crate::stores::{RealLedger, RealRedis};
 
 /// Secret of start keys.
@@ -53,10 +57,12 @@ pub const TICKET_SECRET: &str = "kX9v2mQ7Lr4tY8wZ1nB6cD3fG5hJ0pS-";
 /// Servers that all tests share. Each test has its own activity, and its own database file or schema.
 pub struct Servers {
     redis: RedisServer,
+    /// PostgreSQL.
     pub postgres: Postgres,
     temp_dir: TempDir,
 }
 
+/// Starts the servers on the first call.
 pub fn servers() -> &'static Servers {
     static SERVERS: OnceLock<Servers> = OnceLock::new();
     SERVERS.get_or_init(|| {
@@ -154,7 +160,20 @@ pub async fn publish<R: Redis, S: Sql>(redis: R, sql: S, id: &str, total: i64, p
     Fixture { start_key, ..fixture }
 }
 
-impl Fixture<RealRedis, RealLedger> {
+impl<R, S> Fixture<R, S> {
+    /// The same activity on other stores.
+    #[must_use]
+    pub fn with_stores<R2, S2>(&self, redis: R2, sql: S2) -> Fixture<R2, S2> {
+        let Self { activity, sku, start_key, per_user, .. } = self;
+        let (activity, sku, start_key) = (activity.clone(), sku.clone(), start_key.clone());
+        Fixture { redis, sql, activity, sku, start_key, per_user: *per_user }
+    }
+}
+
+/// A fixture on real stores.
+pub type RealFixture = Fixture<RealRedis, RealLedger>;
+
+impl RealFixture {
     /// Publishes a second activity with the same spec and stores, and switches to it. Returns the id of the first.
     pub async fn publish_second_activity(&mut self) -> ActivityId {
         let spec = activities::load(&self.sql, &self.activity).await.unwrap().unwrap().spec;

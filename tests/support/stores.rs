@@ -19,6 +19,7 @@ impl Redis for RealRedis {
     }
 }
 
+/// A command for the native driver.
 pub fn redis_command(name: &str, args: &[RedisArg]) -> redis::Cmd {
     let mut command = redis::cmd(name);
     command.arg(args);
@@ -87,6 +88,8 @@ impl Sql for RealLedger {
     }
 }
 
+/// Runs a statement on SQLite.
+#[allow(clippy::missing_errors_doc, reason = "as the port")]
 pub fn run_sqlite(
     connection: &rusqlite::Connection,
     statement: &str,
@@ -118,6 +121,8 @@ pub fn run_sqlite(
     run().map_err(|error: rusqlite::Error| StoreError::from_sqlite_error(error.to_string()))
 }
 
+/// Runs a statement on PostgreSQL.
+#[allow(clippy::missing_errors_doc, reason = "as the port")]
 pub async fn run_postgres(
     client: &tokio_postgres::Client,
     statement: &str,

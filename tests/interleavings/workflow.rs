@@ -1,0 +1,212 @@
+//! The workflows of a schedule, on one order and on its sale.
+
+use std::{cell::RefCell, time::Duration};
+
+use domain::{activity::ActivityState, ids::OrderNo, money::Money, time::Millis, webhook::ProviderCallback};
+use workflows::{
+    Sql, StoreError,
+    hot::reserve::ReserveOutcome,
+    http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
+    ledger::orders,
+    operator::{activities::OperationOutcome, audit::audit},
+    payments::{
+        callbacks,
+        checkout::{CheckoutError, checkout},
+        commands::CommandOutcome,
+        refunds::send_due,
+        sessions::close_due,
+    },
+    recovery::{
+        rebuild::RebuildOutcome,
+        sweep::{Retention, SweepOutcome, Sweeper},
+        turns,
+    },
+};
+
+use crate::{
+    fixture::{Fixture, NOW, TICKET_SECRET, WHOLE_REBUILD},
+    scheduler::{Outcome, Ports},
+};
+
+pub type PortsFixture = Fixture<Ports, Ports>;
+
+/// When the sweeper settles what is unsettled in the start: later than the grace period of a request.
+const SETTLE_AT: Millis = Millis(NOW.0 + 10_000);
+
+/// When unpaid orders are due, also extended ones.
+pub const DUE: Millis = Millis(NOW.0 + 400_000);
+
+/// Milliseconds from one sweep of the recovery to the next: longer than every grace period.
+pub const SWEEP_INTERVAL: i64 = 11_000;
+
+/// A workflow on order 1 or on the sale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Workflow {
+    /// Another buyer takes a unit.
+    Reserve,
+    /// The buyer of order 1 takes another unit.
+    ReserveAgain,
+    Write,
+    Pay,
+    /// A second payment of order 1.
+    PayTwice,
+    Checkout,
+    Cancel,
+    Expire,
+    Refund,
+    Restock,
+    Lower,
+    Pause,
+    Settle,
+    Rebuild,
+    Sweep,
+    /// A sweep after order 1 is due.
+    LateSweep,
+    Audit,
+    /// A defect: cancels order 1, and marks it settled without a call to Redis.
+    CancelUnheard,
+}
+
+pub use Workflow::{
+    Audit, Cancel, CancelUnheard, Checkout, Expire, LateSweep, Lower, Pause, Pay, PayTwice, Rebuild, Refund, Reserve,
+    ReserveAgain, Restock, Settle, Sweep, Write,
+};
+
+/// Workflows of a few calls: every interleaving of each two runs.
+pub const SHORT: [Workflow; 13] =
+    [Reserve, ReserveAgain, Write, Pay, PayTwice, Checkout, Cancel, Expire, Refund, Restock, Lower, Pause, Settle];
+
+/// Workflows of many calls.
+pub const LONG: [Workflow; 3] = [Rebuild, Sweep, Audit];
+
+impl Workflow {
+    pub async fn run(self, fixture: PortsFixture) -> Result<Outcome, StoreError> {
+        let order_no = fixture.order_no(1);
+        let done = match self {
+            Reserve | ReserveAgain => {
+                let (ticket, user) = if self == Reserve { (7, "dee") } else { (8, "ada") };
+                matches!(fixture.reserve(ticket, user, 1).await?.outcome, ReserveOutcome::Queued(_))
+            }
+            Write => fixture.write_batch().await.map(|_| true)?,
+            Pay | PayTwice => {
+                callbacks::apply(&fixture.redis, &fixture.sql, &self.callback(&order_no), NOW).await.map(|_| true)?
+            }
+            Checkout => {
+                let Some(row) = orders::load(&fixture.sql, &order_no).await? else { return Ok(Outcome::Refused) };
+                let order = row.order;
+                let checked_out = checkout(&fixture.redis, &fixture.sql, &fixture.redis, &order, "sealed", NOW).await;
+                match checked_out {
+                    Ok(outcome) => matches!(outcome, CommandOutcome::Done(_)),
+                    Err(CheckoutError::Store(error)) => return Err(error),
+                    Err(CheckoutError::Provider(error)) => return Err(StoreError::Malformed(error.message)),
+                }
+            }
+            Cancel => matches!(fixture.cancel(&order_no).await?, CommandOutcome::Done(_)),
+            Expire => {
+                close_due(&fixture.redis, &fixture.sql, &fixture.redis, DUE, 16).await?;
+                turns::expire(&fixture.redis, &fixture.sql, &fixture.activity, DUE, None).await.map(|_| true)?
+            }
+            Refund => {
+                let requested = matches!(fixture.request_refund(&order_no).await?, CommandOutcome::Done(_));
+                send_due(&fixture.redis, &fixture.sql, &fixture.redis, NOW, 20).await?;
+                requested
+            }
+            Restock | Lower => {
+                let by = if self == Restock { 1 } else { -1 };
+                let outcome = fixture.operator().restock(&fixture.activity, &fixture.sku, by, None).await?;
+                matches!(outcome, OperationOutcome::Done(_))
+            }
+            Pause => {
+                let outcome = fixture.operator().set_state(&fixture.activity, ActivityState::Paused).await?;
+                matches!(outcome, OperationOutcome::Done(_))
+            }
+            Settle => turns::settle(&fixture.redis, &fixture.sql, &fixture.activity, SETTLE_AT).await.map(|_| true)?,
+            Rebuild => rebuild_and_resume(&fixture).await?,
+            Sweep => sweep_all(&fixture, SETTLE_AT).await.map(|_| true)?,
+            LateSweep => sweep_all(&fixture, DUE).await.map(|_| true)?,
+            CancelUnheard => {
+                orders::cancel(&fixture.sql, &order_no, NOW).await?;
+                fixture.sql.run("UPDATE orders SET unsettled_since = 0", vec![]).await.map(|_| true)?
+            }
+            Audit => audit(&fixture.redis, &fixture.sql, &fixture.activity, fixture.per_user).await.map(|_| true)?,
+        };
+        Ok(if done { Outcome::Done } else { Outcome::Refused })
+    }
+
+    /// The callback of a payment of order 1.
+    pub fn callback(self, order_no: &OrderNo) -> ProviderCallback {
+        ProviderCallback {
+            id: format!("{self:?}"),
+            kind: "payment.succeeded".to_owned(),
+            order_no: order_no.to_string(),
+            payment_id: format!("payment of {self:?}"),
+            money: Money::new(100, "EUR"),
+            ..ProviderCallback::default()
+        }
+    }
+}
+
+/// Pauses the sale, rebuilds it, and resumes it. Returns whether all of it was done.
+pub async fn rebuild_and_resume(fixture: &PortsFixture) -> Result<bool, StoreError> {
+    let activity = &fixture.activity;
+    fixture.operator().set_state(activity, ActivityState::Paused).await?;
+    let rebuilt = fixture.rebuild(WHOLE_REBUILD).await?;
+    let resumed = fixture.operator().set_state(activity, ActivityState::Published).await?;
+    Ok(matches!((rebuilt, resumed), (RebuildOutcome::Done { .. }, OperationOutcome::Done(_))))
+}
+
+/// No shop: events are not recorded.
+struct NoShop;
+
+impl HttpClient for NoShop {
+    async fn send(&self, _: HttpRequest) -> Result<HttpResponse, NoResponse> {
+        panic!("an event is sent")
+    }
+}
+
+/// One sweep, at `now`. Returns whether it leaves nothing to do.
+pub async fn sweep_all(fixture: &PortsFixture, now: Millis) -> Result<bool, StoreError> {
+    let Fixture { redis, sql, activity, .. } = fixture;
+    let notices = RefCell::default();
+    let sweeper = Sweeper {
+        redis,
+        sql,
+        provider: Some(redis),
+        http: &NoShop,
+        events: None,
+        ticket_secret: TICKET_SECRET,
+        retention: Retention::parse("0", ""),
+        owner: "sweeper",
+        clock: || NOW,
+        stopwatch: &|| Duration::ZERO,
+        log: &|notice| Vec::push(&mut notices.borrow_mut(), notice.clone()),
+    };
+    let SweepOutcome::Swept(mut report, error) = sweeper.run(now).await? else { return Ok(false) };
+    if let Some(error) = error {
+        return Err(error);
+    }
+    // What changed just now is looked at again, too.
+    let listed = std::slice::from_ref(activity);
+    let left = turns::count_remaining(redis, sql, listed, now.plus(SWEEP_INTERVAL), &mut report).await?;
+    if !report.stuck.is_empty() {
+        return Err(StoreError::Malformed(format!("{:?} {:?}", notices.borrow(), report.notices)));
+    }
+    Ok(left.queued + left.unsettled + left.callbacks + left.refunds == 0 && report.preheated == 0)
+}
+
+/// Sweeps, from `now` on, until nothing is left to do, and returns when that was.
+pub async fn sweep_until_done(fixture: &PortsFixture, mut now: Millis) -> Result<Millis, String> {
+    for _ in 0..20 {
+        now = now.plus(SWEEP_INTERVAL);
+        fixture.redis.wait(now).await;
+        if sweep_all(fixture, now).await.map_err(fail)? {
+            return Ok(now);
+        }
+    }
+    Err("sweeps never end".to_owned())
+}
+
+/// What is wrong if a store fails after the schedule.
+pub fn fail(error: StoreError) -> String {
+    format!("recovery: {error}")
+}
