@@ -10,12 +10,13 @@ mod references;
 mod tree;
 
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use anyhow::Context;
 use clap::Parser;
 
-/// Builds the folder SOURCE (usually static) into the folder TARGET (usually target/static). TARGET holds exactly the
-/// result afterwards.
+/// Builds the folder SOURCE (usually static) into the folder TARGET (usually target/static). TARGET holds the result
+/// afterwards, and the assets of earlier builds for a week.
 #[derive(Parser)]
 struct Options {
     source: PathBuf,
@@ -35,7 +36,8 @@ fn build(source: &Path, target: &Path) -> anyhow::Result<String> {
     let plain_bytes: usize = linked.values().map(Vec::len).sum();
     let files = linked.len();
     let served = compress::with_compressed_variants(linked)?;
-    tree::write(target, &served).with_context(|| format!("cannot write the result to {}", target.display()))?;
+    tree::write(target, &served, SystemTime::now())
+        .with_context(|| format!("cannot write the result to {}", target.display()))?;
     let brotli_bytes: usize =
         served.iter().filter(|(path, _)| path.ends_with(".br")).map(|(_, bytes)| bytes.len()).sum();
     Ok(format!(

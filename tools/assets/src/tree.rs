@@ -1,8 +1,9 @@
 //! Reads and writes a directory as a map from path to bytes.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
 
@@ -19,20 +20,31 @@ pub fn read(root: &Path) -> anyhow::Result<Tree> {
     Ok(tree)
 }
 
-/// Makes `root` contain exactly `tree`.
+/// How long assets that are no longer built are kept: pages that a browser, a cache or an open tab has still load them.
+const KEEP_ASSETS: Duration = Duration::from_secs(7 * 24 * 3_600);
+
+/// Makes `root` contain `tree`, and the assets of earlier trees of the last seven days.
 ///
-/// Unchanged files are not touched. New assets are written first and old files are removed last, so that a running app
-/// never serves a page whose assets are missing.
-pub fn write(root: &Path, tree: &Tree) -> anyhow::Result<()> {
+/// New assets are written first and old files are removed last, so that a running app never serves a page whose assets
+/// are missing. The modification time of an asset is that of the last build that made it.
+pub fn write(root: &Path, tree: &Tree, now: SystemTime) -> anyhow::Result<()> {
     // Pages are written after the assets that they refer to.
     let (assets, pages): (Vec<_>, Vec<_>) = tree.iter().partition(|(path, _)| path.starts_with("assets/"));
-    for (path, bytes) in assets.into_iter().chain(pages) {
+    for (path, bytes) in assets {
+        write_file(&root.join(path), bytes)?;
+        File::options().append(true).open(root.join(path))?.set_modified(now)?;
+    }
+    for (path, bytes) in pages {
         write_file(&root.join(path), bytes)?;
     }
     let mut existing = Tree::new();
     read_directory(root, "", &mut existing)?;
     for stale in existing.keys().filter(|path| !tree.contains_key(*path)) {
-        fs::remove_file(root.join(stale)).with_context(|| format!("cannot remove {stale}"))?;
+        let path = root.join(stale);
+        let last_built = fs::metadata(&path)?.modified()?;
+        if !stale.starts_with("assets/") || last_built + KEEP_ASSETS < now {
+            fs::remove_file(path).with_context(|| format!("cannot remove {stale}"))?;
+        }
     }
     Ok(())
 }
@@ -80,12 +92,19 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_contains_exactly_the_tree_afterwards() {
+    fn old_pages_are_removed_and_old_assets_kept_for_a_week_after_the_last_build_that_made_them() {
+        const DAY: Duration = Duration::from_secs(24 * 3_600);
         let directory = tempfile::tempdir().unwrap();
-        write(directory.path(), &tree(&[("a.html", "1"), ("assets/js/x.js", "2")])).unwrap();
-        let next = tree(&[("a.html", "3"), ("assets/y.js", "4")]);
-        write(directory.path(), &next).unwrap();
-        assert_eq!(read(directory.path()).unwrap(), next);
+        let start = SystemTime::UNIX_EPOCH + 100 * DAY;
+        let old = tree(&[("a.html", "1"), ("b.html", "2"), ("assets/js/x.js", "3")]);
+        write(directory.path(), &old, start).unwrap();
+        write(directory.path(), &old, start + 30 * DAY).unwrap();
+        let new = tree(&[("a.html", "4"), ("assets/y.js", "5")]);
+        write(directory.path(), &new, start + 37 * DAY).unwrap();
+        let kept = tree(&[("a.html", "4"), ("assets/js/x.js", "3"), ("assets/y.js", "5")]);
+        assert_eq!(read(directory.path()).unwrap(), kept);
+        write(directory.path(), &new, start + 38 * DAY).unwrap();
+        assert_eq!(read(directory.path()).unwrap(), new);
     }
 
     #[test]
