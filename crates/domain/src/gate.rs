@@ -33,6 +33,10 @@ pub struct GateDocument {
     pub starts_at: Millis,
     /// When reservations end.
     pub ends_at: Millis,
+    /// The activity's version, which every change by an operator raises: a page that shows another one reads the
+    /// activity again (F5).
+    #[schemars(range(min = 1))]
+    pub version: i64,
     /// Maximum random delay of a page's gate poll at the start, in milliseconds (A5).
     #[schemars(range(min = 0))]
     pub jitter_ms: i64,
@@ -89,6 +93,7 @@ mod tests {
             server_time: Millis(0),
             starts_at: Millis(1),
             ends_at: Millis(2),
+            version: 1,
             jitter_ms: 100,
             sold_out: vec![],
             start_key: None,

@@ -17,11 +17,24 @@ use crate::{
 /// Maximum length of a ticket, in bytes; longer texts are refused without verification.
 pub const MAX_BYTES: usize = 300;
 
-/// Maximum lifetime of a ticket, in milliseconds.
-pub const MAX_LIFETIME_MS: i64 = 30 * 60 * 1000;
-
 /// How long before the start tickets are issued, in milliseconds.
 pub const ISSUED_BEFORE_START_MS: i64 = 30 * 60 * 1000;
+
+/// Lifetime of a ticket that is issued after the start, in milliseconds.
+const LIFETIME_MS: i64 = 30 * 60 * 1000;
+
+/// How long after the start every ticket can reserve, in milliseconds.
+const VALID_AFTER_START_MS: i64 = 10 * 60 * 1000;
+
+/// Maximum lifetime of a ticket, in milliseconds: of those that are issued first.
+pub const MAX_LIFETIME_MS: i64 = ISSUED_BEFORE_START_MS + VALID_AFTER_START_MS;
+
+/// When a ticket expires that is issued at `now`, in whole seconds.
+#[must_use]
+pub fn expiry(now: Millis, starts_at: Millis, ends_at: Millis) -> Millis {
+    let expires_at = now.plus(LIFETIME_MS).max(starts_at.plus(VALID_AFTER_START_MS)).min(ends_at);
+    Millis(expires_at.0 / 1000 * 1000)
+}
 
 /// The contents of a ticket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,6 +169,16 @@ mod tests {
         assert_eq!(keys.verify(&text, &ticket().activity, Millis(999_999)), Ok(ticket()));
         assert_eq!(keys.verify(&text, &ticket().activity, Millis(1_000_000)), Err(TicketError::Expired));
         assert_eq!(keys.verify_signature(&text), Ok(ticket()));
+    }
+
+    #[test]
+    fn a_ticket_lives_at_least_until_ten_minutes_after_the_start() {
+        const MINUTE: i64 = 60_000;
+        let expiry = |now, ends_at| expiry(Millis(now), Millis(100 * MINUTE), Millis(ends_at)).0;
+        assert_eq!(expiry(70 * MINUTE, 200 * MINUTE), 110 * MINUTE, "issued as early as possible");
+        assert_eq!(expiry(90 * MINUTE, 200 * MINUTE), 120 * MINUTE);
+        assert_eq!(expiry(150 * MINUTE + 999, 200 * MINUTE), 180 * MINUTE, "issued after the start, in whole seconds");
+        assert_eq!(expiry(70 * MINUTE, 105 * MINUTE), 105 * MINUTE, "never after the end");
     }
 
     #[test]

@@ -8,8 +8,7 @@ use domain::{
     api::admission::{Solution, TicketDocument},
     ids::ActivityId,
     problem::{Code, Problem},
-    ticket::{MAX_LIFETIME_MS, Ticket},
-    time::Millis,
+    ticket::{self, Ticket},
 };
 use platform::{
     auth,
@@ -58,10 +57,11 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
     {
         return Err(human_check::check_failed(check_result.detail).into());
     }
-    let expires_at = Millis(now.plus(MAX_LIFETIME_MS).0.min(precheck.cached_gate.gate.ends_at.0) / 1000 * 1000);
+    let gate = &precheck.cached_gate.gate;
+    let expires_at = ticket::expiry(now, gate.starts_at, gate.ends_at);
     let Precheck { claims, visitor, rate_limits, .. } = precheck;
     let ticket = Ticket { activity: visitor.activity, ulid, expires_at, level: claims.level, user: claims.sub };
     let text = tickets.issue(&ticket).ok_or_else(no_secret)?;
-    let response = Response::json(201, &TicketDocument { ticket: text, expires_at });
+    let response = Response::json(201, &TicketDocument { ticket: text, order_no: ticket.order_no(), expires_at });
     Ok(limits::headers(&rate_limits).into_iter().fold(response, |response, (name, value)| response.header(name, value)))
 }

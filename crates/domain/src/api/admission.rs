@@ -3,7 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{body::JsonObject, human_check::PuzzleKind, ids::SkuId, time::Millis};
+use crate::{
+    body::JsonObject,
+    human_check::PuzzleKind,
+    ids::{OrderNo, SkuId},
+    time::Millis,
+};
 
 /// What the page supports and the visitor prefers.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
@@ -91,6 +96,8 @@ pub struct TicketDocument {
     /// Makes one order. It is the idempotency key of the reservation, and a bearer token for its order.
     #[schemars(regex(pattern = r"^1\."))]
     pub ticket: String,
+    /// The order that the ticket makes. A client that lost the answer of its reservation polls it.
+    pub order_no: OrderNo,
     /// Until when it can reserve.
     pub expires_at: Millis,
 }

@@ -36,6 +36,9 @@ pub struct ActivityDocument<'a> {
     /// Id, title, picture, phase and times.
     #[serde(flatten)]
     pub summary: ActivitySummary<'a>,
+    /// The version of the rules, texts and SKUs, as in the gate.
+    #[schemars(range(min = 1))]
+    pub version: i64,
     /// A paragraph of text.
     pub description: &'a str,
     /// Maximum live units of one SKU per user.

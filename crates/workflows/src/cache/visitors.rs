@@ -64,6 +64,7 @@ impl CachedActivity {
         });
         ActivityDocument {
             summary: ActivitySummary { starts_at, ends_at, ..summary(id, spec, phase, now) },
+            version: self.version,
             description: &spec.description,
             per_user: spec.per_user,
             pay_timeout_seconds: spec.pay_timeout_seconds,
@@ -196,6 +197,7 @@ mod tests {
             "starts_at": "1970-01-01T00:00:01.5Z",
             "ends_at": "1970-01-01T00:00:02.5Z",
             "server_time": "1970-01-01T00:00:01.5Z",
+            "version": 1,
             "description": "All must go",
             "per_user": 2,
             "pay_timeout_seconds": 300,

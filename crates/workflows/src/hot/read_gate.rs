@@ -56,6 +56,7 @@ impl GateSnapshot {
             server_time: now,
             starts_at: self.gate.starts_at,
             ends_at: self.gate.ends_at,
+            version: self.version,
             jitter_ms: gate::jitter_ms(self.visitors, self.total_units()),
             sold_out: self.skus.iter().filter(|sku| sku.left == Some(0)).map(|sku| sku.sku.clone()).collect(),
             start_key: (phase == Phase::Open && !self.gate.shed).then(|| self.gate.start_key.clone()),
@@ -129,6 +130,6 @@ mod tests {
     fn only_a_sku_without_units_is_sold_out() {
         let document = snapshot(ActivityState::Published, false).document(Millis(1_000));
         assert_eq!(document.sold_out.iter().map(SkuId::as_str).collect::<Vec<_>>(), ["gone"]);
-        assert_eq!((document.server_time, document.jitter_ms), (Millis(1_000), 100));
+        assert_eq!((document.server_time, document.version, document.jitter_ms), (Millis(1_000), 1, 100));
     }
 }
