@@ -78,7 +78,7 @@ test("a session is opened with the same request that the official library sends"
   const { order, session, document } = await orderWithSession({}, 2);
   assert.equal(document.checkout_url, session.url);
   const [appRequest] = server.requestsNaming(order.order_no);
-  const back = `https://shop.example/sale?activity=${order.order_no.split(".")[0]}`;
+  const orderUrl = `https://shop.example/order?order_no=${order.order_no}`;
   await library.checkout.sessions.create(
     {
       mode: "payment",
@@ -88,8 +88,8 @@ test("a session is opened with the same request that the official library sends"
       ],
       metadata: { order_no: order.order_no },
       payment_intent_data: { metadata: { order_no: order.order_no } },
-      success_url: back,
-      cancel_url: back,
+      success_url: `${orderUrl}&payment=done`,
+      cancel_url: orderUrl,
       expires_at: Math.floor(Date.parse(order.pay_by) / 1_000) + 31 * 60,
     },
     { idempotencyKey: `checkout_${order.order_no}` },

@@ -30,7 +30,7 @@ pub async fn page(session: &str) -> Result<Response, ApiError> {
     // The inserted values consist of digits, letters, '.' and '-', so nothing needs escaping.
     let page = include_str!("pay.html")
         .replace("{order_no}", &session.order_no.to_string())
-        .replace("{amount}", &format!("{}.{:02}", session.money.amount / 100, session.money.amount % 100))
+        .replace("{amount}", &session.money.amount.to_string())
         .replace("{currency}", &session.money.currency);
     Ok(Response::with_body(200, "text/html; charset=utf-8", page).header("cache-control", "no-store"))
 }

@@ -44,9 +44,25 @@ fn demo_activity(starts_at: &str, ends_at: &str) -> Value {
         "human_check": "none",
         "refund_restocks": true,
         "skus": [
-            {"sku": "camera", "name": "Instant camera", "price": 7900, "currency": "EUR", "total": 100},
-            {"sku": "film", "name": "Film, ten pictures", "price": 900, "currency": "EUR", "total": 1000},
-            {"sku": "signed-print", "name": "Signed print", "price": 4900, "currency": "EUR", "total": 1},
+            {"sku": "camera", "name": "Instant camera", "image": "/demo/camera.svg", "price": 7900, "currency": "EUR", "total": 100},
+            {"sku": "film", "name": "Film, ten pictures", "image": "/demo/film.svg", "price": 900, "currency": "EUR", "total": 1000},
+            {"sku": "signed-print", "name": "Signed print", "image": "/demo/print.svg", "price": 4900, "currency": "EUR", "total": 1},
         ],
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn every_sku_of_the_demo_has_a_picture_that_is_served() {
+        let pages = crate::root::find().unwrap().join("static");
+        let activity = demo_activity("", "");
+        for sku in activity["skus"].as_array().unwrap() {
+            let image = sku["image"].as_str().unwrap_or_default();
+            assert!(image.starts_with("/demo/") && pages.join(&image[1..]).is_file(), "{sku}");
+        }
+    }
 }

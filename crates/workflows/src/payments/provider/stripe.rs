@@ -165,7 +165,7 @@ impl<C: HttpClient> Stripe<C> {
         let Money { amount, currency } = &order.money;
         let divisible = order.quantity > 0 && amount % order.quantity == 0;
         let (quantity, unit_amount) = if divisible { (order.quantity, amount / order.quantity) } else { (1, *amount) };
-        let return_url = format!("{}/sale?activity={}", self.shop_url, order.activity());
+        let order_url = format!("{}/order?order_no={order_no}", self.shop_url);
         let mut form = Serializer::new(String::new());
         form.append_pair("mode", "payment");
         form.append_pair("client_reference_id", &order_no);
@@ -175,8 +175,8 @@ impl<C: HttpClient> Stripe<C> {
         form.append_pair("line_items[0][price_data][product_data][name]", order.sku.as_str());
         form.append_pair("metadata[order_no]", &order_no);
         form.append_pair("payment_intent_data[metadata][order_no]", &order_no);
-        form.append_pair("success_url", &return_url);
-        form.append_pair("cancel_url", &return_url);
+        form.append_pair("success_url", &format!("{order_url}&payment=done"));
+        form.append_pair("cancel_url", &order_url);
         let ends_at = order.pay_by.unwrap_or_default().plus(SESSION_EXTRA_SECONDS * 1_000);
         if session_number == 1 && ends_at.0 - order.created_at.0 < DAY_MS {
             form.append_pair("expires_at", &(ends_at.0 / 1_000).to_string());
