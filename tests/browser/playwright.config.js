@@ -32,6 +32,7 @@ export default defineConfig({
   },
   projects: [
     { name: "desktop" },
-    { name: "phone in Chinese", grep: /@everywhere/, use: { ...devices["Pixel 7"], locale: "zh-CN" } },
+    { name: "phone in Chinese", grep: /@main|@phone/, use: { ...devices["Pixel 7"], locale: "zh-CN" } },
+    { name: "old browser", grep: /@main/, use: { oldBrowser: true } },
   ],
 });

@@ -1,5 +1,6 @@
 // Stories of a buyer: from the list of sales to the paid, cancelled, expired or refunded order.
 
+import { readFile } from "node:fs/promises";
 import { call, callAdmin, eventually, publish, signIn, sweep, unique, untilOrder } from "../support/app.js";
 import { goToPayment, recordText, signInOnPage, untilText } from "../support/page.js";
 import { retryIfLate } from "../support/retry-if-late.js";
@@ -15,7 +16,7 @@ async function buyOnPage(page, user) {
 
 const STORY = "a buyer signs in, waits for the start, buys, pays, and sees the order paid";
 
-test(STORY, { tag: "@everywhere" }, ({ newPage, words }) => retryIfLate(async () => {
+test(STORY, { tag: "@main" }, ({ newPage, words }) => retryIfLate(async () => {
   const sale = await publish({ startsIn: 15_000, total: 3 });
   const page = await newPage("/");
   const link = page.getByRole("link", { name: new RegExp(sale.id) });
@@ -106,6 +107,32 @@ test("a buyer requests a refund of a paid order", async ({ page }) => {
   await untilText(page, "headline", "Refunded");
 });
 
+for (const [currency, text] of [["EUR", "€19.99"], ["JPY", "¥1,999"], ["KWD", "KWD 1.999"]]) {
+  test(`${currency} is shown with its own number of decimals, on the payment page too`, async ({ page }) => {
+    const { id } = await publish({ skus: [{ sku: "item", name: "The item", price: 1_999, currency, total: 10 }] });
+    await page.goto(`/sale?activity=${id}`);
+    await expect(page.getByTestId("sku")).toContainText(text.replace(" ", "\u00a0"));
+    await buyOnPage(page, unique("yen"));
+    await goToPayment(page);
+    await untilText(page, "sandbox-amount", text.replace(" ", "\u00a0"));
+  });
+}
+
+test("the buyer's orders show an order that is still queued, with the item's name", async ({ page }) => {
+  const { id } = await publish();
+  await page.goto(`/sale?activity=${id}`);
+  await buyOnPage(page, unique("que"));
+  // The order writer has not written it, so the ledger does not list it.
+  await page.route(/\/api\/orders\?/, (route) => route.fulfill({ json: [] }));
+  await page.route(/\/api\/orders\/sale-/, async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: { ...(await response.json()), status: "queued" } });
+  });
+  await page.goto("/orders");
+  await untilText(page, "order-link", "1 × The item");
+  await untilText(page, "order-link", "In the queue");
+});
+
 test("only its owner can open an order", async ({ page, newPage }) => {
   const sale = await publish();
   const user = unique("nele");
@@ -172,4 +199,16 @@ test("after the device slept, the page corrects the time left to pay", async ({ 
   await untilText(page, "pay-left", /^1[345]:/);
   await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
   await untilText(page, "pay-left", /^0[89]:/);
+});
+
+test("the example page of the guide for front-end developers waits for the start and buys", async ({ page }) => {
+  const { id } = await publish({ startsIn: 6_000 });
+  const { user, token } = await signIn();
+  await page.addInitScript((token) => sessionStorage.setItem("shop.token", token), token);
+  const example = await readFile(new URL("../../../examples/frontend/buy.html", import.meta.url), "utf8");
+  await page.route(/\/example\?/, (route) => route.fulfill({ contentType: "text/html", body: example }));
+  await page.goto(`/example?activity=${id}`);
+  await page.getByRole("button", { name: "Buy" }).click();
+  await expect(page.getByRole("status")).toContainText("pending_payment");
+  expect(await call("GET", "/api/orders", { token: (await signIn(user)).token })).toHaveLength(1);
 });

@@ -118,6 +118,31 @@ test("the live statistics follow the sale, and the audit finds no drift", async 
   });
 });
 
+test("a button of the stock table keeps the focus while the figures change", async ({ page }) => {
+  const { id } = await publish({ total: 10 });
+  await page.goto("/admin");
+  await signInAsOperator(page);
+  await page.getByTestId(`live-${id}`).click();
+  await page.getByTestId("restock-item").focus();
+  await reserve(id, await signIn());
+  await untilText(page, "stock-item", /item\s*10\s*9\s*1\s*0/);
+  await expect(page.getByTestId("restock-item")).toBeFocused();
+});
+
+test("the reservations per second count orders whose units were released at once", async ({ page }) => {
+  const { id } = await publish({ total: 10 });
+  await page.goto("/admin");
+  await signInAsOperator(page);
+  // Two answers, a second apart: meanwhile a thousand orders were made, and as many released.
+  let enqueued = 1_000;
+  await page.route(/\/stats$/, async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: { ...(await response.json()), enqueued: (enqueued += 1_000) } });
+  });
+  await page.getByTestId(`live-${id}`).click();
+  await expect(page.getByTestId("reservations-per-second")).toHaveText(/^[\d,]{3,5}$/);
+});
+
 test("an operator views and clears the strikes of a user", async ({ page }) => {
   const { id } = await publish({ payTimeout: 1 });
   const buyer = await signIn();

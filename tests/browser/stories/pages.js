@@ -2,7 +2,7 @@
 
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { publish, reserve, signIn, unique, untilOrder, url } from "../support/app.js";
+import { callAdmin, publish, reserve, signIn, unique, untilOrder, url } from "../support/app.js";
 import { signInAsOperator, signInOnPage, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
@@ -16,7 +16,7 @@ async function accessibilityViolations(page) {
 }
 
 for (const colorScheme of ["light", "dark"]) {
-  test(`pages have no accessibility violations in ${colorScheme} colours`, { tag: "@everywhere" }, async ({ newPage, words }) => {
+  test(`pages have no accessibility violations in ${colorScheme} colours`, { tag: "@phone" }, async ({ newPage, words }) => {
     const { id } = await publish({ startsIn: 600_000, perUser: 3 });
     const page = await newPage("/", { colorScheme });
     await expect(page.getByTestId("sale-link").first()).toBeVisible();
@@ -131,6 +131,57 @@ test("pages are shown in Chinese when it is chosen or preferred", async ({ page,
   await page.getByTestId("language").click();
   await untilText(page, "buy", "Not yet");
   await untilText(await newPage(`/sale?activity=${id}`, { locale: "zh-CN" }), "buy", "尚未开始");
+});
+
+test("changed prices, texts and SKUs reach an open page", async ({ page }) => {
+  const { id } = await publish();
+  await page.goto(`/sale?activity=${id}`);
+  await untilText(page, "buy", "Buy");
+  await page.getByTestId("buy").focus();
+  const { state, version, id: _, ...spec } = await callAdmin("GET", `/activities/${id}`);
+  const [item] = spec.skus;
+  const skus = [{ ...item, name: "A better item", price: 2_499 }, { ...item, sku: "other", name: "Another item" }];
+  // Long before the page would load its activity anyway.
+  const texts = Promise.all([
+    expect(page.getByTestId("title")).toHaveText("Another title", { timeout: 9_000 }),
+    expect(page.getByTestId("sku")).toContainText([/A better item.*24\.99/s, /Another item.*19\.99/s], { timeout: 9_000 }),
+  ]);
+  await callAdmin("PUT", `/activities/${id}`, { ...spec, title: "Another title", skus });
+  await texts;
+  await expect(page.getByTestId("buy").first()).toBeFocused();
+});
+
+test("a browser that blocks storage shows the pages, and buys", async ({ page }) => {
+  const { id } = await publish();
+  await page.addInitScript(() => {
+    for (const name of ["localStorage", "sessionStorage"]) {
+      Object.defineProperty(globalThis, name, {
+        get() {
+          throw new DOMException("Access is denied for this document.", "SecurityError");
+        },
+      });
+    }
+  });
+  const user = unique("sec");
+  await page.goto(`/sale?activity=${id}`);
+  await signInOnPage(page, user);
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  await page.getByTestId("buy").click();
+  await page.waitForURL(/\/order\?/);
+  // Nothing is stored for the next page.
+  await page.getByTestId("sign-in-user").fill(user);
+  await page.getByTestId("sign-in-send").click();
+  await untilText(page, "headline", "Reserved for you");
+  await page.goto("/admin");
+  await signInAsOperator(page);
+});
+
+test("a page whose modules do not load says so", async ({ browser, baseURL }) => {
+  const { id } = await publish();
+  const page = await (await browser.newContext()).newPage();
+  await page.route(/\/sale-view\.[^/]+\.js$/, (route) => route.fulfill({ contentType: "text/javascript", body: "let let" }));
+  await page.goto(`${baseURL}/sale?activity=${id}`);
+  await expect(page.getByRole("alert")).toContainText("This page needs a newer browser");
 });
 
 test("pages are cached for a minute, assets are immutable, and both are compressed", async ({ page }) => {

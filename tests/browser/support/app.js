@@ -4,7 +4,7 @@ import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { call, publishActivity, untilPhase, variable } from "../../support/app.mjs";
 
-export { call, callAdmin, eventually, reserve, signIn, sweep, unique, untilOrder, untilPhase, url } from "../../support/app.mjs";
+export { call, callAdmin, eventually, reserve, send, signIn, sweep, unique, untilOrder, untilPhase, url } from "../../support/app.mjs";
 
 /** Where Cargo builds, and where the reports of failed tests go. */
 export const targetDirectory =

@@ -18,10 +18,15 @@ export async function signInAsOperator(page) {
   await expect(page.getByTestId("admin-sales")).toBeVisible();
 }
 
-/** Fills in the address and continues to the payment page of the sandbox. */
-export async function goToPayment(page) {
+/** Fills in the address on the order's page. */
+export async function fillInAddress(page) {
   const address = { name: "Mia Example", street: "1 Long Road", postal_code: "12345", city: "Town", country: "Utopia" };
   for (const [name, value] of Object.entries(address)) await page.locator(`#${name}`).fill(value);
+}
+
+/** Fills in the address and continues to the payment page of the sandbox. */
+export async function goToPayment(page) {
+  await fillInAddress(page);
   await page.getByTestId("pay").click();
   await page.waitForURL(/\/sandbox\/pay\//);
 }
@@ -41,7 +46,7 @@ export async function recordText(element) {
   await element.evaluate((node, name) => {
     let last = "";
     const record = () => {
-      const text = node.checkVisibility() ? node.textContent.trim() : "";
+      const text = node.getClientRects().length ? node.textContent.trim() : "";
       if (text && text !== last) globalThis[name](text);
       last = text;
     };

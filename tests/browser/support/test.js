@@ -9,6 +9,20 @@ import { targetDirectory, url } from "./app.js";
 
 export { expect };
 
+// Runs in the page before its own scripts. Removes what Safari 15.4 or Chrome 96 lacks.
+function removeNewApis() {
+  const added = [
+    [AbortSignal, ["any", "timeout"]], [AbortSignal.prototype, ["reason", "throwIfAborted"]],
+    [Array, ["fromAsync"]], [Array.prototype, ["findLast", "findLastIndex", "toReversed", "toSorted", "toSpliced", "with"]],
+    [Element.prototype, ["checkVisibility", "setHTMLUnsafe"]], [HTMLElement.prototype, ["popover", "showPopover"]],
+    [Map, ["groupBy"]], [Object, ["groupBy"]], [Promise, ["try", "withResolvers"]],
+    [Set.prototype, ["difference", "intersection", "isSubsetOf", "isSupersetOf", "symmetricDifference", "union"]],
+    [String.prototype, ["isWellFormed", "toWellFormed"]], [URL, ["canParse", "parse"]],
+    [globalThis, ["Iterator", "OffscreenCanvas", "requestIdleCallback", "scheduler", "structuredClone"]],
+  ];
+  for (const [object, names] of added) for (const name of names) delete object[name];
+}
+
 export const test = base.extend({
   /** For the tests of a file: variables of an app of its own, instead of the app that all files share. */
   variables: [null, { option: true, scope: "worker" }],
@@ -28,6 +42,9 @@ export const test = base.extend({
     await once(app, "exit");
   }, { scope: "worker", auto: true }],
 
+  /** Whether pages lack what browsers of five years ago lack. */
+  oldBrowser: [false, { option: true }],
+
   baseURL: ({ app: _ }, use) => use(url()),
 
   /** The texts of the pages in the language of the project. */
@@ -39,7 +56,7 @@ export const test = base.extend({
   },
 
   /** Opens a page in a new profile: `newPage(path, options)`, with the options of `browser.newContext`. */
-  newPage: async ({ browser }, use, { errors: failures }) => {
+  newPage: async ({ browser, oldBrowser }, use, { errors: failures }) => {
     const [pages, errors] = [[], []];
     await use(async (path, options) => {
       const context = await browser.newContext(options);
@@ -50,6 +67,7 @@ export const test = base.extend({
           errors.push(message.text());
         }
       });
+      if (oldBrowser) await context.addInitScript(removeNewApis);
       const page = await context.newPage();
       pages.push(page);
       if (path) await page.goto(path);

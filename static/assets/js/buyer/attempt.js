@@ -8,12 +8,16 @@ import * as session from "../shared/session.js";
 /** Refusals that prove that the ticket made no order: the server first checks whether the ticket made one. */
 const CODES_WITHOUT_ORDER = ["sold_out", "limit_reached"];
 
+/** How often a page that lost its answer asks for the order, a second apart. */
+const MAX_LOOKUPS = 3;
+
 /** Tries before the attempt ends and the visitor has to click again. */
 const MAX_TRIES = 30;
 
 /**
  * Retries until the server has decided. Resolves to `{kind: "accepted", order}`, `{kind: "refused", error}`, or
- * `{kind: "unknown"}`: an earlier try may have made an order, so the visitor has to look at the list of orders.
+ * `{kind: "unknown"}`: an earlier try may have made an order that is not known yet, so the visitor has to look at the
+ * list of orders.
  *
  * Once a try may have made an order, every later try sends the same ticket, and the server replays the order of a used
  * ticket. So one attempt makes one order, however many responses are lost.
@@ -22,8 +26,16 @@ export async function buy({ activity, sku, quantity, obtainTicket, gate, report,
   let currentTicket = null;
   let outcomeUnknown = false;
   let refusedKey = null;
+  const accept = (order) => {
+    session.markTicketUsed(activity, order.order_no, currentTicket.ticket);
+    return { kind: "accepted", order };
+  };
+  const lookUp = async () => {
+    const order = await findOrder(currentTicket, signal);
+    return order ? accept(order) : { kind: "unknown" };
+  };
   const endWith = (error) =>
-    outcomeUnknown && !CODES_WITHOUT_ORDER.includes(error.code) ? { kind: "unknown" } : { kind: "refused", error };
+    outcomeUnknown && !CODES_WITHOUT_ORDER.includes(error.code) ? lookUp() : { kind: "refused", error };
   for (let tries = 0; tries < MAX_TRIES; tries += 1) {
     let startKey = null;
     try {
@@ -38,8 +50,7 @@ export async function buy({ activity, sku, quantity, obtainTicket, gate, report,
         { sku, quantity, ticket: currentTicket.ticket, start_key: startKey },
         signal,
       );
-      session.markTicketUsed(activity, data.order_no, currentTicket.ticket);
-      return { kind: "accepted", order: data };
+      return accept(data);
     } catch (error) {
       if (signal.aborted) throw signal.reason;
       // Unless the server clearly refused, it may have made the order before the response was lost.
@@ -48,7 +59,7 @@ export async function buy({ activity, sku, quantity, obtainTicket, gate, report,
         wasSent && !(error instanceof api.Problem && (error.status < 500 || isPausedOrShed(error.code)));
       if (error.code === "ticket_conflict" || (error.code === "ticket_invalid" && outcomeUnknown)) {
         session.removeTicket(activity);
-        if (outcomeUnknown || error.code === "ticket_conflict") return { kind: "unknown" };
+        return lookUp();
       } else if (error.code === "ticket_invalid" && tries < 2) {
         session.removeTicket(activity);
       } else if ((error.code === "start_key_invalid" || error.code === "not_open") && tries < 5) {
@@ -65,6 +76,19 @@ export async function buy({ activity, sku, quantity, obtainTicket, gate, report,
     }
   }
   return endWith(new api.Problem({ status: 503, code: "overloaded" }));
+}
+
+/** The order that a ticket has made, or null if none is found. */
+async function findOrder({ order_no: orderNo, ticket }, signal) {
+  for (let tries = 0; tries < MAX_LOOKUPS; tries += 1) {
+    if (tries) await sleep(1_000, signal);
+    try {
+      return (await api.orderStatus(orderNo, ticket, { signal })).data;
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+    }
+  }
+  return null;
 }
 
 /** The step to report while the gate has no start key: load is shed, the activity is paused, or it is not open yet. */

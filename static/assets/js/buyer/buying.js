@@ -16,6 +16,9 @@ const BUTTON_HOLD_MS = 9_500;
 
 let attempt = null;
 
+// A page that the browser restores from its back/forward cache sells again.
+addEventListener("pageshow", ({ persisted }) => persisted && cancelAttempt());
+
 /** Whether an attempt is running. Meanwhile errors of polling do not replace its notice. */
 export const isBuying = () => attempt !== null;
 
@@ -42,12 +45,13 @@ export async function onBuy(sku, quantity, gate) {
   try {
     const { signal } = thisAttempt;
     const outcome = await buy({ activity: state.id, sku, quantity, obtainTicket, gate, report, signal });
-    if (attempt === thisAttempt) showOutcome(outcome, sku, gate);
+    if (attempt !== thisAttempt) return;
+    if (outcome.kind === "accepted") return openOrder(outcome.order);
+    showFailure(outcome, sku, gate);
   } catch (error) {
     if (attempt === thisAttempt) showNotice({ tone: "bad", text: explain(error) });
-  } finally {
-    if (attempt === thisAttempt) cancelAttempt();
   }
+  if (attempt === thisAttempt) cancelAttempt();
 }
 
 /** Cancels the running attempt, if any. Its ticket is kept: if it made an order, the next attempt gets that order. */
@@ -68,11 +72,16 @@ function showProgress({ step, error, until }) {
   else showNotice({ tone: "busy", text: t(`attempt.${step}`) });
 }
 
-function showOutcome(outcome, sku, gate) {
-  if (outcome.kind === "accepted") {
-    showNotice({ tone: "good", text: t("attempt.accepted") });
-    location.assign(`/order?order_no=${encodeURIComponent(outcome.order.order_no)}`);
-  } else if (outcome.kind === "unknown") {
+/** Leaves for the order's page. Until then the buttons stay disabled: a click would make another order. */
+function openOrder({ order_no: orderNo }) {
+  state.disabledUntil = Infinity;
+  const address = `/order?order_no=${encodeURIComponent(orderNo)}`;
+  showNotice({ tone: "good", text: t("attempt.accepted"), link: [address, t("order.title")] });
+  location.assign(address);
+}
+
+function showFailure(outcome, sku, gate) {
+  if (outcome.kind === "unknown") {
     showNotice({ tone: "calm", text: t("attempt.look"), link: ["/orders", t("nav.orders")] });
   } else {
     showRefusal(outcome.error, sku, gate);

@@ -25,7 +25,7 @@ export function nextPollDelay(gate, untilStart, isAllSoldOut) {
 }
 
 /** Starts polling. Calls `onChange(gate)` after every successful poll and `onError(error)` after every failed one. */
-export function watchGate(activity, { skus, onChange, onError }) {
+export function watchGate(activity, { isAllSoldOut, onChange, onError }) {
   let current = null;
   let failures = 0;
   const waiters = new Set();
@@ -38,8 +38,7 @@ export function watchGate(activity, { skus, onChange, onError }) {
       failures = 0;
       onChange(data);
       for (const wake of waiters) wake();
-      const isAllSoldOut = skus.every((sku) => data.sold_out.includes(sku));
-      return nextPollDelay(data, clock.millisecondsUntil(data.starts_at), isAllSoldOut);
+      return nextPollDelay(data, clock.millisecondsUntil(data.starts_at), isAllSoldOut());
     } catch (error) {
       onError(error);
       if (error.code === "ended") return null;
@@ -56,14 +55,14 @@ export function watchGate(activity, { skus, onChange, onError }) {
   async function startKey(signal, { refusedKey, onWait }) {
     if (refusedKey && refusedKey === current?.start_key) await poller.runNow();
     for (;;) {
-      signal?.throwIfAborted();
+      if (signal.aborted) throw signal.reason;
       if (current?.phase === "open" && current.start_key) return current.start_key;
       if (current?.phase === "ended") return null;
       onWait(current);
       await new Promise((resolve, reject) => {
         const wake = () => (waiters.delete(wake), resolve());
         waiters.add(wake);
-        signal?.addEventListener("abort", () => (waiters.delete(wake), reject(signal.reason)), { once: true });
+        signal.addEventListener("abort", () => (waiters.delete(wake), reject(signal.reason)), { once: true });
       });
     }
   }

@@ -15,6 +15,8 @@ import { showNotice } from "./notice.js";
 const FINAL_STATUSES = ["paid", "failed", "refunded"];
 
 const orderNo = new URLSearchParams(location.search).get("order_no") ?? "";
+/** Whether the buyer comes from the payment page, after paying there. */
+const hasPaid = new URLSearchParams(location.search).get("payment") === "done";
 const activity = orderNo.slice(0, orderNo.lastIndexOf("."));
 
 let order = null;
@@ -56,7 +58,7 @@ function startPolling() {
 async function pollOnce() {
   const credential = session.orderCredential(orderNo);
   try {
-    const answer = await api.orderStatus(orderNo, credential, etag);
+    const answer = await api.orderStatus(orderNo, credential, { etag });
     if (session.orderCredential(orderNo) !== credential) return null;
     failures = 0;
     if (answer.status !== 304) {
@@ -111,10 +113,13 @@ async function loadActivity() {
 function render() {
   setVisible(byId("order"), true);
   const { status } = order;
-  document.title = `${t(`status.${status}`)} · Stampede`;
+  // A payment session that was declined or has expired has no address any more: the buyer can pay again.
+  const isConfirming = hasPaid && status === "pending_payment" && Boolean(order.checkout_url);
+  const shown = isConfirming ? "confirming" : status;
+  document.title = `${t(`status.${shown}`)} · Stampede`;
   byId("order").dataset.status = status;
-  setText(byId("headline"), t(`order.${status}`));
-  setText(byId("explain"), reasonText() ?? t(`order.${status}_more`));
+  setText(byId("headline"), t(`order.${shown}`));
+  setText(byId("explain"), reasonText() ?? t(`order.${shown}_more`));
   byId("facts").replaceChildren(
     ...factRows([
       ["order.item", loadActivity.skuNames?.get(order.sku) ?? order.sku],
@@ -125,7 +130,7 @@ function render() {
       ["order.paid_at", order.paid_at && moment(order.paid_at)],
     ]),
   );
-  const isUnpaid = status === "pending_payment";
+  const isUnpaid = status === "pending_payment" && !isConfirming;
   setVisible(byId("queue"), status === "queued");
   setVisible(byId("payment"), isUnpaid);
   setVisible(byId("pay-form"), isUnpaid && !order.checkout_url);

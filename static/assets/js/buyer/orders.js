@@ -1,7 +1,8 @@
-// The page with the buyer's own orders, newest first.
+// The page with the buyer's own orders, newest first. The server lists those that are written to the ledger; those of
+// this tab that are still queued are read by their tickets.
 
 import * as api from "../shared/api.js";
-import { byId, el, setText, setVisible } from "../shared/dom.js";
+import { byId, el, picture, setText, setVisible } from "../shared/dom.js";
 import { moment, money } from "../shared/format.js";
 import { t } from "../shared/i18n.js";
 import { explain } from "../shared/problems.js";
@@ -33,7 +34,9 @@ async function loadMore() {
   try {
     const { data } = await api.orders(token, { before: lastOrderNo, limit: PAGE_SIZE });
     if (session.token() !== token) return;
-    byId("orders").append(...data.map(row));
+    const queued = lastOrderNo ? [] : await loadQueued(data);
+    if (session.token() !== token) return;
+    byId("orders").append(...[...queued, ...data].map(row));
     lastOrderNo = data.at(-1)?.order_no ?? lastOrderNo;
     setVisible(byId("more"), data.length === PAGE_SIZE);
     setText(byId("state"), byId("orders").childElementCount ? "" : t("orders.none"));
@@ -47,8 +50,34 @@ async function loadMore() {
   }
 }
 
-const row = (order) =>
-  el(
+/** The orders of this tab's tickets that the first page of the list lacks because they are or were just queued. */
+async function loadQueued(listed) {
+  const missing = session.ordersOfTickets().filter((orderNo) => !listed.some(({ order_no: known }) => known === orderNo));
+  const orders = await Promise.all(missing.slice(0, PAGE_SIZE).map((orderNo) =>
+    api.orderStatus(orderNo, session.orderCredential(orderNo)).then(({ data }) => data, () => null)));
+  return orders.filter((order) => order && (order.status === "queued" || listed.length < PAGE_SIZE));
+}
+
+const skusByActivity = new Map();
+
+/** The SKU of an order, with its name and picture; undefined if it cannot be loaded. */
+async function loadSku({ order_no: orderNo, sku }) {
+  const activity = orderNo.slice(0, orderNo.lastIndexOf("."));
+  if (!skusByActivity.has(activity)) {
+    skusByActivity.set(activity, api.activity(activity).then(({ data }) => data.skus, () => []));
+  }
+  return (await skusByActivity.get(activity)).find((known) => known.sku === sku);
+}
+
+function row(order) {
+  const image = el("span", {}, picture("", order.sku, "small"));
+  const item = el("strong", {}, `${order.quantity} × ${order.sku}`);
+  void loadSku(order).then((sku) => {
+    if (!sku) return;
+    setText(item, `${order.quantity} × ${sku.name}`);
+    image.replaceChildren(picture(sku.image, sku.name, "small"));
+  });
+  return el(
     "li",
     {},
     el(
@@ -57,13 +86,10 @@ const row = (order) =>
         class: "card order-link", testid: "order-link",
         href: `/order?order_no=${encodeURIComponent(order.order_no)}`,
       },
-      el(
-        "span",
-        { class: "sale-text" },
-        el("strong", {}, `${order.quantity} × ${order.sku}`),
-        el("span", { class: "quiet" }, moment(order.created_at)),
-      ),
+      image,
+      el("span", { class: "sale-text" }, item, el("span", { class: "quiet" }, moment(order.created_at))),
       el("span", {}, money(order.amount, order.currency)),
       el("span", { class: "chip", "data-status": order.status }, t(`status.${order.status}`)),
     ),
   );
+}

@@ -12,7 +12,7 @@ import * as tickets from "./ticket.js";
 
 const cards = new Map();
 
-/** Renders the parts that do not change. `onBuy(sku, quantity)` is called on a click of a buy button. */
+/** Renders what an operator may change. `onBuy(sku, quantity)` is called on a click of a buy button. */
 export function renderActivity(onBuy) {
   const { activity } = state;
   document.title = `${activity.title} · Stampede`;
@@ -22,10 +22,16 @@ export function renderActivity(onBuy) {
   setText(byId("when"), t("sale.when", { from: moment(activity.starts_at), to: moment(activity.ends_at) }));
   const minutes = Math.round(activity.pay_timeout_seconds / 6) / 10;
   setText(byId("rules"), t("sale.rules", { units: count(activity.per_user), minutes }));
+  // Cards stay, so that a button keeps the focus.
   for (const sku of activity.skus) {
-    const card = skuCard(sku, { perUser: activity.per_user, onBuy });
-    cards.set(sku.sku, card);
-    byId("skus").append(card.card);
+    if (!cards.has(sku.sku)) {
+      cards.set(sku.sku, skuCard(sku.sku, onBuy));
+      byId("skus").append(cards.get(sku.sku).card);
+    }
+    cards.get(sku.sku).describe(sku, activity.per_user);
+  }
+  for (const [id, { card }] of cards) {
+    if (!activity.skus.some(({ sku }) => sku === id)) card.remove(), cards.delete(id);
   }
 }
 

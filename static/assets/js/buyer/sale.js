@@ -30,15 +30,16 @@ shell.onSessionChange(() => {
 setInterval(render, 100);
 
 // Polls the activity with its prices and stock: every 5 to 7 s while it is open and has stock, otherwise every
-// 60 to 90 s, and not at all after its end.
+// 40 to 60 s, and not at all after its end. A change of the gate's version or phase makes it poll earlier.
 const activityPoller = poll(async () => {
   try {
     const { data, sentAt, receivedAt } = await api.activity(state.id);
     clock.observe(data.server_time, sentAt, receivedAt);
-    const isFirst = state.activity === null;
+    const shownVersion = state.activity?.version;
     state.activity = data;
     misses = 0;
-    if (isFirst) startGateWatch();
+    if (!gate) startGateWatch();
+    if (data.version !== shownVersion) renderActivity((sku, quantity) => void onBuy(sku, quantity, gate));
     showSale(true);
     // Without stock (Redis is unavailable) the activity is shown, and an error of the gate stays visible.
     if (data.skus.some(({ as_of: asOf }) => asOf !== null)) showError(null);
@@ -47,7 +48,7 @@ const activityPoller = poll(async () => {
     // All pages may notice the change at once: spread their polls of the gate, as after the start.
     if (hasGateChanged(data)) setTimeout(gate.refresh, randomUpTo(state.gate.jitter_ms));
     if (state.gate?.phase === "ended") return null;
-    return state.gate?.phase === "open" && !isAllSoldOut() ? 5_000 + randomUpTo(2_000) : 60_000 + randomUpTo(30_000);
+    return state.gate?.phase === "open" && !isAllSoldOut() ? 5_000 + randomUpTo(2_000) : 40_000 + randomUpTo(20_000);
   } catch (error) {
     if (error.code === "not_found") return showMissing();
     showError(error);
@@ -56,10 +57,10 @@ const activityPoller = poll(async () => {
   }
 });
 
-/** Renders the activity and starts polling its gate. Called once, when the activity is first loaded. */
+/** Starts polling the gate. Called once, when the activity is first loaded. */
 function startGateWatch() {
   gate = watchGate(state.id, {
-    skus: state.activity.skus.map(({ sku }) => sku),
+    isAllSoldOut,
     onChange(newGate) {
       const previous = state.gate;
       state.gate = newGate;
@@ -69,10 +70,11 @@ function startGateWatch() {
       // The stock has changed, too. The delay spreads the requests of all pages.
       const hasChanged = previous && (previous.phase !== newGate.phase || previous.sold_out.length !== newGate.sold_out.length);
       if (hasChanged) setTimeout(activityPoller.runNow, 500 + randomUpTo(2_500));
+      // An operator has changed the activity.
+      else if (newGate.version !== state.activity.version) setTimeout(activityPoller.runNow, randomUpTo(newGate.jitter_ms));
     },
     onError: showError,
   });
-  renderActivity((sku, quantity) => void onBuy(sku, quantity, gate));
 }
 
 /** Whether the gate is out of date: an operator moved the start, or the device slept past a change of phase. */

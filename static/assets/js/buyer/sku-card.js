@@ -4,46 +4,48 @@ import { el, picture, setText, setVisible } from "../shared/dom.js";
 import { clockTime, count, money } from "../shared/format.js";
 import { t } from "../shared/i18n.js";
 
-/** Builds the card. Returns `{card, update}`: the element, and a function that updates stock, label and button. */
-export function skuCard(sku, { perUser, onBuy }) {
-  const maxQuantity = Math.min(perUser, 10, sku.total < 0 ? perUser : Math.max(1, sku.total));
-  const quantity = el(
-    "select",
-    { id: `quantity-${sku.sku}`, testid: "quantity" },
-    Array.from({ length: maxQuantity }, (_, index) => el("option", { value: index + 1 }, String(index + 1))),
+/**
+ * Builds the card of the SKU `id`. Returns `{card, describe, update}`: the element, a function that shows what an
+ * operator may change, and one that updates stock, label and button.
+ */
+export function skuCard(id, onBuy) {
+  const quantity = el("select", { id: `quantity-${id}`, testid: "quantity" });
+  const quantityField = el(
+    "p",
+    { class: "field inline" },
+    el("label", { for: `quantity-${id}` }, t("sale.quantity")),
+    quantity,
   );
   const button = el("button", {
-    type: "button", class: "button primary buy", disabled: true, testid: "buy", "data-sku": sku.sku,
-    onclick: () => onBuy(sku.sku, Number(quantity.value)),
+    type: "button", class: "button primary buy", disabled: true, testid: "buy", "data-sku": id,
+    "aria-describedby": `name-${id}`, onclick: () => onBuy(id, Number(quantity.value)),
   });
+  const image = el("div");
+  const [name, price] = [el("h3", { id: `name-${id}` }), el("p", { class: "price" })];
   const fill = el("span", { class: "fill" });
   const meter = el("span", { class: "meter", "aria-hidden": "true" }, fill);
   const left = el("span", { testid: "left" });
   const asOf = el("span", { class: "quiet" });
   const card = el(
     "li",
-    { class: "card sku", testid: "sku", "data-sku": sku.sku },
-    picture(sku.image, sku.name),
-    el(
-      "div",
-      { class: "sku-text" },
-      el("h3", { id: `name-${sku.sku}` }, sku.name),
-      el("p", { class: "price" }, money(sku.price, sku.currency)),
-      el("p", { class: "left" }, meter, left, asOf),
-    ),
-    el(
-      "div",
-      { class: "sku-buy" },
-      el(
-        "p",
-        { class: "field inline", hidden: maxQuantity < 2 },
-        el("label", { for: `quantity-${sku.sku}` }, t("sale.quantity")),
-        quantity,
-      ),
-      button,
-    ),
+    { class: "card sku", testid: "sku", "data-sku": id },
+    image,
+    el("div", { class: "sku-text" }, name, price, el("p", { class: "left" }, meter, left, asOf)),
+    el("div", { class: "sku-buy" }, quantityField, button),
   );
-  button.setAttribute("aria-describedby", `name-${sku.sku}`);
+
+  function describe(sku, perUser) {
+    image.replaceChildren(picture(sku.image, sku.name));
+    setText(name, sku.name);
+    setText(price, money(sku.price, sku.currency));
+    const maxQuantity = Math.min(perUser, 10, sku.total < 0 ? perUser : Math.max(1, sku.total));
+    const chosen = Math.min(Number(quantity.value) || 1, maxQuantity);
+    quantity.replaceChildren(
+      ...Array.from({ length: maxQuantity }, (_, index) => el("option", { value: index + 1 }, String(index + 1))),
+    );
+    quantity.value = chosen;
+    setVisible(quantityField, maxQuantity > 1);
+  }
 
   function update({ stock, isEnabled, label, isSoldOut }) {
     if (button.disabled === isEnabled) button.disabled = !isEnabled;
@@ -59,5 +61,5 @@ export function skuCard(sku, { perUser, onBuy }) {
     card.classList.toggle("is-out", isSoldOut);
   }
 
-  return { card, update };
+  return { card, describe, update };
 }

@@ -19,14 +19,14 @@ export function show(activity) {
   currentId = activity.id;
   setText(byId("live-title"), activity.title);
   setVisible(byId("live"), true);
-  const tiles = makeTiles();
+  const [tiles, stock] = [makeTiles(), makeStockTable()];
   byId("tiles").replaceChildren(...tiles.nodes);
   poller = poll(async () => {
     try {
       const stats = await send("GET", activityPath(activity.id, "/stats"));
       if (currentId !== activity.id) return null;
       tiles.update(stats);
-      byId("stock").replaceChildren(...stats.skus.map(stockRow));
+      stock.update(stats.skus);
       renderCounts("orders-by-status", stats.orders);
       renderCounts("refusals", stats.refusals);
       setText(byId("live-trouble"), "");
@@ -50,17 +50,17 @@ export function hide() {
 function makeTiles() {
   const rate = sparkline("Reservations per second");
   const queue = sparkline("Orders in the queue");
-  const makeTile = (label, line) => {
-    const value = el("b", {}, "–");
+  const makeTile = (label, line, testid) => {
+    const value = el("b", { testid }, "–");
     return { value, node: el("div", { class: "card tile" }, el("span", {}, label), value, line?.node) };
   };
   const [left, held, sold] = [makeTile("Left"), makeTile("Held"), makeTile("Sold")];
-  const perSecond = makeTile("Reservations per second", rate);
+  const perSecond = makeTile("Reservations per second", rate, "reservations-per-second");
   const length = makeTile("Queue", queue);
   const drain = makeTile("Orders written per second");
   let previous = null;
 
-  function update({ skus, queue: queued, drain_rate: drainRate }) {
+  function update({ skus, enqueued, queue: queued, drain_rate: drainRate }) {
     const sum = (name) => skus.reduce((total, sku) => total + Math.max(0, sku[name] ?? 0), 0);
     setText(left.value, skus.some((sku) => sku.total < 0) ? "∞" : count(sum("left")));
     setText(held.value, count(sum("held")));
@@ -68,9 +68,10 @@ function makeTiles() {
     setText(length.value, count(queued));
     queue.push(queued);
     setText(drain.value, count(drainRate));
-    const current = { reserved: sum("held") + sum("sold"), at: performance.now() };
+    const current = { enqueued, at: performance.now() };
     if (previous) {
-      const reserved = Math.max(0, ((current.reserved - previous.reserved) * 1000) / (current.at - previous.at));
+      // A rebuild of Redis begins the counter anew.
+      const reserved = Math.max(0, ((current.enqueued - previous.enqueued) * 1000) / (current.at - previous.at));
       setText(perSecond.value, count(Math.round(reserved)));
       rate.push(reserved);
     }
@@ -80,25 +81,53 @@ function makeTiles() {
   return { nodes: [left, held, sold, perSecond, length, drain].map(({ node }) => node), update };
 }
 
-function stockRow(sku) {
-  const cell = (label, value) =>
-    el("td", { class: "number", "data-label": label }, value === null ? "not ready" : value < 0 ? "∞" : count(value));
-  return el(
+/** The rows of the stock table. They stay when figures change, so that a button keeps the focus. */
+function makeStockTable() {
+  const rows = new Map();
+  byId("stock").replaceChildren();
+
+  function update(skus) {
+    for (const sku of skus) {
+      if (!rows.has(sku.sku)) {
+        rows.set(sku.sku, stockRow(sku.sku));
+        byId("stock").append(rows.get(sku.sku).node);
+      }
+      rows.get(sku.sku).update(sku);
+    }
+    for (const [name, { node }] of rows) {
+      if (!skus.some(({ sku }) => sku === name)) node.remove(), rows.delete(name);
+    }
+  }
+
+  return { update };
+}
+
+function stockRow(name) {
+  let current;
+  const cells = { total: "Total", left: "Left", held: "Held", sold: "Sold" };
+  for (const [field, label] of Object.entries(cells)) {
+    cells[field] = el("td", { class: "number", "data-label": label });
+  }
+  const button = el("button", {
+    type: "button", class: "button", testid: `restock-${name}`, onclick: () => void restock(button, current),
+  }, "Restock");
+  const node = el(
     "tr",
-    { testid: `stock-${sku.sku}` },
-    el("td", {}, sku.sku),
-    cell("Total", sku.total),
-    cell("Left", sku.left),
-    cell("Held", sku.held),
-    cell("Sold", sku.sold),
-    el(
-      "td",
-      { class: "row-actions" },
-      sku.total < 0
-        ? null
-        : el("button", { type: "button", class: "button", testid: `restock-${sku.sku}`, onclick: (event) => void restock(event.target, sku) }, "Restock"),
-    ),
+    { testid: `stock-${name}` },
+    el("td", {}, name),
+    Object.values(cells),
+    el("td", { class: "row-actions" }, button),
   );
+
+  function update(sku) {
+    current = sku;
+    for (const [field, cell] of Object.entries(cells)) {
+      setText(cell, sku[field] === null ? "not ready" : sku[field] < 0 ? "∞" : count(sku[field]));
+    }
+    setVisible(button, sku.total >= 0);
+  }
+
+  return { node, update };
 }
 
 async function restock(button, { sku, total: from }) {

@@ -20,6 +20,7 @@ const PAST_PARTICIPLES = { publish: "published", pause: "paused", resume: "resum
 
 let selectedId = null;
 
+document.documentElement.dataset.started = "";
 byId("enter").addEventListener("submit", (event) => {
   event.preventDefault();
   storeToken(byId("token").value.trim());

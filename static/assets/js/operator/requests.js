@@ -3,17 +3,18 @@
 import * as api from "../shared/api.js";
 import { byId, setText, setVisible } from "../shared/dom.js";
 import { count } from "../shared/format.js";
+import { tab } from "../shared/storage.js";
 
 const TOKEN = "stampede.admin";
 
 /** The admin token of this tab, or null. */
-export const token = () => sessionStorage.getItem(TOKEN);
+export const token = () => tab.getItem(TOKEN);
 
 /** Stores the token until the tab is closed. */
-export const storeToken = (newToken) => sessionStorage.setItem(TOKEN, newToken);
+export const storeToken = (newToken) => tab.setItem(TOKEN, newToken);
 
 /** Removes the token. */
-export const forgetToken = () => sessionStorage.removeItem(TOKEN);
+export const forgetToken = () => tab.removeItem(TOKEN);
 
 /**
  * Sends a request to `/api/admin` + `path` and resolves to its data. With `version`, the server refuses if the version

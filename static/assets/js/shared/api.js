@@ -28,7 +28,12 @@ async function call(method, path, { body, token, etag, version, signal, timeout 
   if (token) headers.authorization = `Bearer ${token}`;
   if (etag) headers["if-none-match"] = etag;
   if (version !== undefined) headers["if-match"] = `"${version}"`;
-  const timeoutSignal = AbortSignal.timeout(timeout);
+  if (signal?.aborted) throw signal.reason;
+  // `AbortSignal.any` and `AbortSignal.timeout` came with Chrome 116 and Safari 17.4.
+  const controller = new AbortController();
+  const abort = () => controller.abort();
+  const timer = setTimeout(abort, timeout);
+  signal?.addEventListener("abort", abort);
   const sentAt = performance.now();
   let response;
   let text;
@@ -37,7 +42,7 @@ async function call(method, path, { body, token, etag, version, signal, timeout 
       method,
       headers,
       body: body === undefined ? undefined : JSON.stringify(body),
-      signal: signal ? AbortSignal.any([signal, timeoutSignal]) : timeoutSignal,
+      signal: controller.signal,
       redirect: "error",
       credentials: "omit",
     });
@@ -45,6 +50,9 @@ async function call(method, path, { body, token, etag, version, signal, timeout 
   } catch (error) {
     if (signal?.aborted) throw signal.reason;
     throw new Unreachable(String(error?.message ?? error));
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", abort);
   }
   const receivedAt = performance.now();
   const data = parseJson(text);
@@ -93,7 +101,8 @@ export const placeOrder = (id, body, signal) =>
 
 export const orders = (token, { before, limit = 20 } = {}) =>
   call("GET", `/api/orders?${new URLSearchParams({ ...(before && { before }), limit })}`, { token });
-export const orderStatus = (orderNo, token, etag) => call("GET", orderPath(orderNo), { token, etag });
+export const orderStatus = (orderNo, token, { etag, signal } = {}) =>
+  call("GET", orderPath(orderNo), { token, etag, signal });
 export const checkout = (orderNo, token, address) =>
   call("POST", `${orderPath(orderNo)}/checkout`, { token, body: { address } });
 export const cancel = (orderNo, token) => call("POST", `${orderPath(orderNo)}/cancel`, { token, body: {} });

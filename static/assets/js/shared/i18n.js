@@ -1,8 +1,9 @@
 // Texts of the pages in the visitor's language.
 
 import { words as english } from "../words/en.js";
+import * as storage from "./storage.js";
 
-const stored = localStorage.getItem("stampede.language");
+const stored = storage.device.getItem("stampede.language");
 
 /** `en` or `zh`: what the visitor chose, otherwise what the browser prefers. */
 export const language = stored ?? (navigator.language.startsWith("zh") ? "zh" : "en");
@@ -25,6 +26,6 @@ export function translate(root = document) {
 
 /** Stores the language and reloads the page. */
 export function setLanguage(next) {
-  localStorage.setItem("stampede.language", next);
+  storage.device.setItem("stampede.language", next);
   location.reload();
 }

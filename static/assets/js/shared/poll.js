@@ -3,7 +3,7 @@
 /** Resolves after `milliseconds`. Rejects when `signal` is aborted. */
 export function sleep(milliseconds, signal) {
   return new Promise((resolve, reject) => {
-    signal?.throwIfAborted();
+    if (signal?.aborted) return reject(signal.reason);
     const timer = setTimeout(resolve, milliseconds);
     signal?.addEventListener("abort", () => (clearTimeout(timer), reject(signal.reason)), { once: true });
   });

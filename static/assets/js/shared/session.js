@@ -1,13 +1,15 @@
-// The signed-in user and the tickets of this tab, in `sessionStorage`.
+// The signed-in user and the tickets of this tab.
 //
 // The token is the shop's JWT. In development the sandbox issues it. In production the shop's own sign-in page, on the
 // same origin, stores it under the same name and redirects back.
+
+import { tab } from "./storage.js";
 
 const TOKEN = "stampede.token";
 
 /** The token, or null if there is none or its `exp` claim is long past. */
 export function token() {
-  const stored = sessionStorage.getItem(TOKEN);
+  const stored = tab.getItem(TOKEN);
   return stored && !isLongExpired(parseClaims(stored).exp) ? stored : null;
 }
 
@@ -17,13 +19,13 @@ export const user = () => (token() ? (parseClaims(token()).sub ?? null) : null);
 /** Stores the token of a user who signed in. Removes everything of the previous user first. */
 export function storeToken(token) {
   clear();
-  sessionStorage.setItem(TOKEN, token);
+  tab.setItem(TOKEN, token);
 }
 
 /** Removes the token and all tickets. */
 export function clear() {
-  for (const name of Object.keys(sessionStorage)) {
-    if (name.startsWith("stampede.")) sessionStorage.removeItem(name);
+  for (let index = tab.length - 1; index >= 0; index -= 1) {
+    if (tab.key(index).startsWith("stampede.")) tab.removeItem(tab.key(index));
   }
 }
 
@@ -31,23 +33,30 @@ const ticketKey = (activity) => `stampede.ticket.${activity}`;
 const orderKey = (order) => `stampede.order.${order}`;
 
 /** The unused ticket for an activity: `{ticket, expires_at}` or null. */
-export const storedTicket = (activity) => JSON.parse(sessionStorage.getItem(ticketKey(activity)) ?? "null");
+export const storedTicket = (activity) => JSON.parse(tab.getItem(ticketKey(activity)) ?? "null");
 
 /** Stores an unused ticket. */
 export const storeTicket = (activity, ticket) =>
-  sessionStorage.setItem(ticketKey(activity), JSON.stringify(ticket));
+  tab.setItem(ticketKey(activity), JSON.stringify(ticket));
 
 /** Removes an unused ticket. */
-export const removeTicket = (activity) => sessionStorage.removeItem(ticketKey(activity));
+export const removeTicket = (activity) => tab.removeItem(ticketKey(activity));
 
 /** Records that the ticket made an order: from now on it is the credential of that order's page. */
 export function markTicketUsed(activity, order, ticket) {
-  sessionStorage.setItem(orderKey(order), ticket);
+  tab.setItem(orderKey(order), ticket);
   removeTicket(activity);
 }
 
+/** The orders that this tab's tickets have made, newest first. */
+export const ordersOfTickets = () =>
+  Array.from({ length: tab.length }, (_, index) => tab.key(index))
+    .filter((key) => key.startsWith(orderKey("")))
+    .map((key) => key.slice(orderKey("").length))
+    .sort((a, b) => (a.split(".").at(-1) < b.split(".").at(-1) ? 1 : -1));
+
 /** The credential to read an order: the ticket that made it, which the server checks more cheaply, else the token. */
-export const orderCredential = (order) => sessionStorage.getItem(orderKey(order)) ?? token();
+export const orderCredential = (order) => tab.getItem(orderKey(order)) ?? token();
 
 function parseClaims(jwt) {
   try {

@@ -13,6 +13,7 @@ export const onSessionChange = (watcher) => watchers.add(watcher);
 
 /** Renders the frame and handles its buttons. Call once per page. */
 export function start() {
+  document.documentElement.dataset.started = "";
   translate();
   const otherLanguage = language === "zh" ? "en" : "zh";
   const switchButton = byId("language");

@@ -83,6 +83,8 @@ export const words = {
   "order.queued_more": "Your order is being written down. Keep this page open: it goes on by itself.",
   "order.pending_payment": "Reserved for you",
   "order.pending_payment_more": "Pay before the time is up, or the item goes to somebody else.",
+  "order.confirming": "We are confirming your payment",
+  "order.confirming_more": "This takes a few seconds. Your order is safe: this page goes on by itself.",
   "order.paid": "Paid. Thank you!",
   "order.paid_more": "The order is yours. The shop sends it to the address that you gave.",
   "order.cancelled": "Cancelled",
@@ -131,6 +133,7 @@ export const words = {
 
   "status.queued": "In the queue",
   "status.pending_payment": "To be paid",
+  "status.confirming": "Payment being confirmed",
   "status.paid": "Paid",
   "status.cancelled": "Cancelled",
   "status.expired": "Expired",

@@ -83,6 +83,8 @@ export const words = {
   "order.queued_more": "正在生成订单，请保持本页打开，会自动继续。",
   "order.pending_payment": "已为您保留",
   "order.pending_payment_more": "请在倒计时结束前付款，否则商品将释放给其他人。",
+  "order.confirming": "正在确认您的付款",
+  "order.confirming_more": "通常只需几秒钟。您的订单已保留，本页会自动更新。",
   "order.paid": "付款成功，谢谢！",
   "order.paid_more": "订单已确认，商品将寄往您填写的地址。",
   "order.cancelled": "已取消",
@@ -131,6 +133,7 @@ export const words = {
 
   "status.queued": "排队中",
   "status.pending_payment": "待付款",
+  "status.confirming": "正在确认付款",
   "status.paid": "已付款",
   "status.cancelled": "已取消",
   "status.expired": "已超时",
