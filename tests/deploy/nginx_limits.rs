@@ -76,6 +76,51 @@ async fn when_the_crowd_limit_is_reached_orders_can_still_be_polled_and_paid() {
     nginx.http.post(RESERVE_PATH, "", &json!({})).await.is(200);
 }
 
+/// An IPv6 client has 2^64 addresses, and some have a /48 of such networks.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_is_limited_by_its_network_and_others_are_not() {
+    let app = FakeApp::start().await;
+    let directory = tempfile::TempDir::new().expect("a directory");
+    let root = dev::root::find().expect("the project");
+    let nginx = dev::nginx::Nginx::start_with_client_header(directory.path(), &root, &[app.port]);
+    let nginx = nginx.unwrap_or_else(|error| panic!("{error:#}"));
+    let http = HttpClient::new(&nginx.url());
+    let send = async |method: Method, path: &str, client: String| {
+        let headers = [("x-test-client", client), ("authorization", "Bearer ada".to_owned())];
+        http.send_with_headers(method, path, &headers, "").await.expect("an answer")
+    };
+    for (method, path) in [(Method::GET, "/api/orders"), (Method::POST, "/api/orders/demo.1/checkout")] {
+        // Each request comes from another address of one network: 40 at once, and ten more a second.
+        let flood = |prefix: &'static str, number: usize| {
+            let requests = (0..number).map(|n| send(method.clone(), path, format!("{prefix}{n:x}")));
+            futures::future::join_all(requests.collect::<Vec<_>>())
+        };
+        let statuses: Vec<u16> = flood("2001:db8:1:2::", 120).await.iter().map(|response| response.status).collect();
+        let passed = statuses.iter().filter(|status| **status == 200).count();
+        assert!((40..100).contains(&passed), "{path}: {statuses:?}");
+        let refused = send(method.clone(), path, "2001:db8:1:2:ffff::9".to_owned()).await;
+        refused.is_problem(429, "rate_limited");
+        for other in ["2001:db8:1:3::1", "2001:db8:2:2::1", "198.51.100.7"] {
+            send(method.clone(), path, other.to_owned()).await.is(200);
+        }
+        // Every request from another network of one /48.
+        let requests = (0..400).map(|n| send(method.clone(), path, format!("2001:db8:7:{n:x}::1")));
+        let responses = futures::future::join_all(requests.collect::<Vec<_>>()).await;
+        let count = |status: u16| responses.iter().filter(|response| response.status == status).count();
+        // The others found their lane full.
+        assert!(
+            count(200) >= 100 && count(429) >= 100,
+            "{path}: {} of a /48 passed, {} refused",
+            count(200),
+            count(429)
+        );
+    }
+    // Callbacks of a provider come from one address and are not limited.
+    for _ in 0..150 {
+        send(Method::POST, "/api/payments/stripe", "192.0.2.1".to_owned()).await.is(200);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn two_apps_share_the_load_and_one_serves_alone_when_the_other_stops() {
     let (one, two) = (FakeApp::start().await, FakeApp::start().await);

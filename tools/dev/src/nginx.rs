@@ -35,6 +35,15 @@ impl Nginx {
         Self::start_with_listen(directory, root, app_ports, |port| format!("listen 127.0.0.1:{port} backlog=4096;\n"))
     }
 
+    /// Like [`Nginx::start`], but the header `X-Test-Client` is the client's address.
+    pub fn start_with_client_header(directory: &Path, root: &Path, app_ports: &[u16]) -> Result<Self> {
+        Self::start_with_listen(directory, root, app_ports, |port| {
+            format!(
+                "listen 127.0.0.1:{port} backlog=4096;\nset_real_ip_from 127.0.0.1;\nreal_ip_header X-Test-Client;\n"
+            )
+        })
+    }
+
     /// Like [`Nginx::start`], with the kit's TLS configuration and the certificate `fullchain.pem` with the key
     /// `privkey.pem` in `directory`.
     pub fn start_with_tls(directory: &Path, root: &Path, app_ports: &[u16]) -> Result<Self> {
