@@ -81,6 +81,114 @@ async fn only_the_provider_that_opened_an_order_moves_it() {
     app.wait_for_status(&order_no, &buyer.jwt, "paid").await;
 }
 
+/// A planted name has no part in common with other words.
+const PLANTED: [&str; 6] =
+    ["planted-buyer", "planted-mallory", "Planted Name", "17 Planted Lane", "198.51.100.213", "planted-reason"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_log_has_a_secret_a_user_or_an_address() {
+    let log = std::env::temp_dir().join(format!("stampede-log-{}", std::process::id()));
+    let redis_log = log.with_extension("redis");
+    let redis_settings = ["--logfile", redis_log.to_str().expect("a path"), "--loglevel", "verbose"];
+    let app = TestApp::from_stack(TestStack::start_with(&redis_settings, |settings| {
+        settings.log = Some(log.clone());
+        settings.variables.set("trusted_hops", "1");
+    }));
+    let activity = app.create_activity(json!({})).await;
+    let buyer = app.create_buyer(&activity, PLANTED[0]).await;
+    let order_no = app.place_order(&activity, &buyer).await;
+    app.wait_for_status(&order_no, &buyer.jwt, "pending_payment").await;
+    let address = json!({"address": {"name": PLANTED[2], "line1": PLANTED[3], "city": "London", "postal_code": "N1", "country": "GB"}});
+    let checkout = app.http.post(&format!("/api/orders/{order_no}/checkout"), &buyer.jwt, &address).await.is(200);
+    let session = checkout.text("checkout_url").rsplit('/').next().unwrap_or_default().to_owned();
+    app.submit_payment(&session, "paid").await.is(200);
+    app.refund(&order_no, &buyer.jwt).await;
+    // Refused and failing calls, too, by every route that has a user, an address or a token in it.
+    let (user, ip, reason) = (PLANTED[1], PLANTED[4], PLANTED[5]);
+    let ban = json!({"seconds": 60, "reason": reason});
+    for (method, path, body) in [
+        (Method::PUT, format!("/bans/user/{user}"), ban.clone()),
+        (Method::PUT, format!("/bans/ip/{ip}"), ban.clone()),
+        (Method::PUT, format!("/bans/ip/{user}"), ban.clone()),
+        (Method::PUT, format!("/bans/user/{user}"), json!({"seconds": 0, "reason": reason})),
+        (Method::GET, format!("/strikes/{user}"), Value::Null),
+        (Method::DELETE, format!("/strikes/{user}"), Value::Null),
+        (Method::DELETE, format!("/bans/user/{user}"), Value::Null),
+        (Method::GET, format!("/orders/{order_no}"), Value::Null),
+    ] {
+        app.call_admin(method.clone(), &path, &body).await;
+        app.http.send(method, &format!("/api/admin{path}"), "planted-mallory-token", &body).await.is(401);
+    }
+    let headers = [("x-forwarded-for", ip.to_owned()), ("authorization", format!("Bearer {}", buyer.jwt))];
+    for path in ["/api/orders", "/api/orders/none.01ARZ3NDEKTSV4RRFFQ69G5FAV", "/readyz", "/metrics"] {
+        app.http.send_with_headers(Method::GET, path, &headers, "").await.expect("an answer");
+    }
+    let ticket = format!("/api/activities/{}/ticket", activity.id);
+    app.http.send_with_headers(Method::POST, &ticket, &headers, "{").await.expect("an answer");
+    app.send_callback("evt-planted", &TestApp::callback_body("payment.succeeded", user, reason)).await;
+    app.sweep().await;
+
+    // The last call's line is in the file when the ones before are.
+    let last = app.call_admin(Method::PUT, "/shed", &json!({"on": false})).await.header("x-request-id").to_owned();
+    let text = support::eventually("the last line of the log", async || {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        if text.contains(&last) { Ok(text) } else { Err(text.lines().last().unwrap_or_default().to_owned()) }
+    })
+    .await;
+    assert!(text.contains("operator call refused") && text.contains("/api/admin/bans/user/:user"), "{text}");
+    let redis_text = std::fs::read_to_string(&redis_log).unwrap_or_default();
+    assert!(redis_text.contains("Ready to accept connections"), "{redis_text}");
+    let is_secret = |name: &str| ["_token", "_secret", "_secrets", "_key"].iter().any(|end| name.ends_with(end));
+    let secrets =
+        app.variables.iter().filter(|(name, value)| is_secret(name) && value.len() >= 24).map(|(_, value)| value);
+    let tokens = [buyer.jwt.as_str(), &buyer.ticket, &session, "planted-mallory-token"];
+    for planted in PLANTED.into_iter().chain(tokens).chain(secrets) {
+        for (what, text) in [("the app's", &text), ("Redis's", &redis_text)] {
+            let line = text.lines().find(|line| line.contains(planted));
+            assert_eq!(line, None, "{what} log has {planted:?}");
+        }
+    }
+    for file in [&log, &redis_log] {
+        let _ = std::fs::remove_file(file);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_may_do_what_the_roles_say_and_leaves_a_trace() {
+    const ADA: &str = "Zt5-new-new-9Qw7e2r4u6i8o0p1a3s5d7f";
+    const BEN: &str = "Ub6-ben-ben-0Rx8f3s5v7j9p1q2b4t6e8g0h";
+    const MIA: &str = "Vc7-mia-mia-1Sy9g4t6w8k0q2r3c5u7f9h1i";
+    let app = TestApp::with_variables(|variables| {
+        variables.set("operator_tokens", format!("ada:read:{ADA} ben:operate:{BEN} mia:money:{MIA}"));
+    });
+    let activity = app.create_activity(json!({})).await;
+    let call = async |method: Method, path: &str, token: &str, body: &Value| {
+        app.http.send(method, &format!("/api/admin{path}"), token, body).await
+    };
+    let pause = format!("/activities/{}/pause", activity.id);
+    for token in [ADA, BEN, MIA] {
+        call(Method::GET, "/activities", token, &Value::Null).await.is(200);
+    }
+    for token in [ADA, MIA] {
+        call(Method::POST, &pause, token, &json!({})).await.is_problem(403, "forbidden");
+        call(Method::PUT, "/bans/user/eve", token, &json!({"seconds": 60})).await.is_problem(403, "forbidden");
+    }
+    for token in [ADA, BEN] {
+        call(Method::POST, "/callbacks/x/refund", token, &json!({})).await.is_problem(403, "forbidden");
+    }
+    call(Method::POST, "/callbacks/x/refund", MIA, &json!({})).await.is_problem(404, "not_found");
+    call(Method::POST, &pause, BEN, &json!({})).await.is(200);
+
+    let changes = call(Method::GET, "/changes?limit=1", ADA, &Value::Null).await.is(200).json();
+    let change = &changes[0];
+    assert_eq!((change["operator"].as_str(), change["subject"].as_str()), (Some("ben"), Some(activity.id.as_str())));
+    assert_eq!(change["action"], "POST /api/admin/activities/:activity/pause");
+    let state = |member: &str| -> Value {
+        serde_json::from_str::<Value>(change[member].as_str().expect("text")).expect("JSON")["state"].clone()
+    };
+    assert_eq!((state("before"), state("after")), (json!("published"), json!("paused")));
+}
+
 /// Sends `GET target` as it is: HTTP clients normalise some of these paths. Returns the status.
 fn status_of(app: &TestApp, target: &str) -> String {
     let address = app.with_app(|app| app.url().trim_start_matches("http://").to_owned());

@@ -153,11 +153,11 @@ def challenges_and_tickets(caller):
     ada = sign_in(caller, "ada")
     call = lambda activity, what, body, expect, token=ada: caller.call_until(
         f"{what} of {activity}", expect, "POST", f"/api/activities/{activity}/{what}", body, token)
-    for version in [None, 1, 2]:
+    for version in [None, 2]:
         call("pow", "challenge", {"altcha": version}, 200)
     for kind in [None, "slider", "sum"]:
         call("captcha", "challenge", {"captcha": kind}, 200)
-    call("pow", "challenge", {"altcha": 3}, "400 invalid_request")
+    call("pow", "challenge", {"altcha": 1}, "400 invalid_request")
     call("main", "challenge", None, "404 not_found")
     call("none", "challenge", None, "404 not_found")
     call("pow", "challenge", None, "401 unauthenticated", None)
@@ -411,6 +411,8 @@ def probes(caller):
     """Reads the health and metrics routes."""
     for path in ["/healthz", "/readyz"]:
         caller.call("GET", path)
+    caller.call_admin("GET", "/changes?limit=1")
+    caller.call_admin("GET", "/changes?limit=0", expect="400 invalid_request")
     caller.call("GET", "/metrics", expect="401 unauthenticated")
     caller.call("GET", "/metrics", token=METRICS)
 

@@ -138,6 +138,7 @@ pub async fn publish<R: Redis, S: Sql>(redis: R, sql: S, id: &str, total: i64, p
         pay_extension_seconds: 60,
         per_user,
         human_check: domain::activity::HumanCheck::None,
+        min_difficulty: 1,
         eligibility: domain::activity::Eligibility::default(),
         refund_restocks: true,
         max_wait_seconds: 60,

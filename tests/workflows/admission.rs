@@ -11,7 +11,7 @@ use ulid::Ulid;
 use workflows::{
     Redis,
     hot::{
-        admission::{CheckOutcome, Endpoint, SUSPICION_THRESHOLD, Visitor, admit, precheck},
+        admission::{CheckOutcome, Endpoint, MAX_OPEN_TICKETS, SUSPICION_THRESHOLD, Visitor, admit, precheck},
         reserve::{ReserveOutcome, ReserveRequest, reserve},
     },
     keys::Keys,
@@ -77,6 +77,20 @@ async fn too_many_requests_are_rate_limited_and_then_banned() {
 }
 
 #[tokio::test]
+async fn a_user_cannot_stockpile_tickets() {
+    let fixture = rate_limited(1_000).await;
+    let hoarder = visitor(&fixture, "hoarder", "192.0.2.1");
+    for _ in 0..MAX_OPEN_TICKETS {
+        assert!(precheck(&fixture.redis, &hoarder, Endpoint::Ticket).await.unwrap().outcome.is_ok());
+    }
+    let refused = precheck(&fixture.redis, &hoarder, Endpoint::Ticket).await.unwrap().outcome;
+    assert!(matches!(refused, Err((Code::RateLimited, wait)) if wait > 0), "{refused:?}");
+    assert!(precheck(&fixture.redis, &hoarder, Endpoint::Challenge).await.unwrap().outcome.is_ok());
+    let other = visitor(&fixture, "other", "192.0.2.1");
+    assert!(precheck(&fixture.redis, &other, Endpoint::Ticket).await.unwrap().outcome.is_ok());
+}
+
+#[tokio::test]
 async fn challenges_tickets_and_reservations_have_separate_rate_limits() {
     let fixture = rate_limited(1).await;
     let ada = visitor(&fixture, "ada", "192.0.2.1");
@@ -131,8 +145,24 @@ async fn six_failed_human_checks_lead_to_a_ban() {
     assert_eq!(precheck(&fixture.redis, &robot, Endpoint::Ticket).await.unwrap().outcome, Err((Code::Banned, 0)));
 }
 
+/// A blind guess at a puzzle passes now and then: guessing slowly must not pay either.
 #[tokio::test]
-async fn invalid_tickets_are_reported_with_the_next_valid_request_and_ban_only_their_address() {
+async fn slow_guesses_at_human_checks_lead_to_a_ban() {
+    let fixture = new_fixture("sqlite", 10, 1).await;
+    let robot = visitor(&fixture, "robot", "192.0.2.1");
+    for guess in 0..10 {
+        assert!(precheck(&fixture.redis, &robot, Endpoint::Ticket).await.unwrap().outcome.is_ok(), "guess {guess}");
+        let wrong = CheckOutcome::Failed(Some(proof(&format!("slow-{guess}"))));
+        assert!(!admit(&fixture.redis, &robot, &wrong, Ulid(100 + guess), NOW).await.unwrap());
+        // More than a minute passes: the points of the minute begin anew.
+        let abuse = vec![Keys::of(&fixture.activity).abuse_user(&robot.user).into(), "since".into(), "0".into()];
+        fixture.redis.command("HSET", abuse).await.unwrap();
+    }
+    assert_eq!(precheck(&fixture.redis, &robot, Endpoint::Ticket).await.unwrap().outcome, Err((Code::Banned, 0)));
+}
+
+#[tokio::test]
+async fn invalid_tickets_are_reported_with_the_next_valid_request_and_make_only_their_address_suspicious() {
     let fixture = new_fixture("sqlite", 10, 5).await;
     let reporting = |abused: i64, n: u64| ReserveRequest {
         order_no: fixture.order_no(n),
@@ -153,14 +183,53 @@ async fn invalid_tickets_are_reported_with_the_next_valid_request_and_ban_only_t
         reserve(&fixture.redis, &reporting(1, 2), false).await.unwrap().outcome,
         ReserveOutcome::Queued(_)
     ));
-    assert_eq!(precheck(&fixture.redis, &robot, Endpoint::Ticket).await.unwrap().outcome, Err((Code::Banned, 0)));
+    let score = async |visitor: &Visitor| {
+        precheck(&fixture.redis, visitor, Endpoint::Ticket).await.unwrap().outcome.expect("no refusal")
+    };
+    assert!(score(&robot).await >= SUSPICION_THRESHOLD);
     let neighbour = visitor(&fixture, "calm", "203.0.113.8");
-    assert!(precheck(&fixture.redis, &neighbour, Endpoint::Ticket).await.unwrap().outcome.is_ok());
+    assert!(score(&neighbour).await < SUSPICION_THRESHOLD);
     // A request for a ticket reports invalid tickets too.
     let reporter = Visitor { abuse_by_ip: vec![("203.0.113.9".to_owned(), 600)], ..neighbour };
     assert!(precheck(&fixture.redis, &reporter, Endpoint::Ticket).await.unwrap().outcome.is_ok());
-    let other = visitor(&fixture, "x", "203.0.113.9");
-    assert_eq!(precheck(&fixture.redis, &other, Endpoint::Ticket).await.unwrap().outcome, Err((Code::Banned, 0)));
+    assert!(score(&visitor(&fixture, "x", "203.0.113.9")).await >= SUSPICION_THRESHOLD);
+}
+
+/// An attacker who shares an address with other visitors, or whose address the app cannot see, locks nobody out.
+#[tokio::test]
+async fn forged_tickets_of_an_address_never_refuse_a_valid_ticket_or_token() {
+    let fixture = new_fixture("sqlite", 10, 5).await;
+    let shared = "203.0.113.50";
+    for (n, ip) in [shared, "unknown", "10.1.2.3", "127.0.0.1", "192.168.0.9", "0:0:0:0::/64", "fd00:1:2:3::/64"]
+        .into_iter()
+        .enumerate()
+    {
+        let flood = Visitor { abuse_by_ip: vec![(ip.to_owned(), 5_000)], ..visitor(&fixture, "calm", "198.51.100.1") };
+        precheck(&fixture.redis, &flood, Endpoint::Challenge).await.unwrap();
+        let keys = Keys::of(&fixture.activity);
+        let (ban, mark) = (keys.ban_ip(ip), keys.named(&format!("suspect:ip:{ip}")));
+        assert_eq!(fixture.redis.command("EXISTS", vec![ban.into()]).await.unwrap(), [RedisValue::Int(0)], "{ip}");
+        let marked = fixture.redis.command("EXISTS", vec![mark.into()]).await.unwrap();
+        assert_eq!(marked, [RedisValue::Int(i64::from(ip == shared))], "{ip}");
+        let request = ReserveRequest {
+            order_no: fixture.order_no(n as u64),
+            user: UserId::parse(&format!("honest-{n}")).unwrap(),
+            sku: fixture.sku.clone(),
+            quantity: 1,
+            start_key: fixture.start_key.clone(),
+            ip: ip.to_owned(),
+            abuse_by_ip: Vec::new(),
+        };
+        let outcome = reserve(&fixture.redis, &request, false).await.unwrap().outcome;
+        assert!(matches!(outcome, ReserveOutcome::Queued(_)), "{ip}: {outcome:?}");
+        let honest = visitor(&fixture, "honest", ip);
+        assert!(precheck(&fixture.redis, &honest, Endpoint::Ticket).await.unwrap().outcome.is_ok(), "{ip}");
+    }
+    // An operator's ban refuses both.
+    let banned = visitor(&fixture, "mallory", "203.0.113.51");
+    let far = Millis(4_000_000_000_000);
+    bans::ban(&fixture.redis, &fixture.sql, &BanSubject::Ip(banned.ip.clone()), far, "a robot").await.unwrap();
+    assert_eq!(precheck(&fixture.redis, &banned, Endpoint::Ticket).await.unwrap().outcome, Err((Code::Banned, 0)));
 }
 
 #[tokio::test]
@@ -197,6 +266,23 @@ async fn new_reservations_are_refused_while_the_queue_is_longer_than_the_maximum
     set("100000").await.unwrap();
     assert!(matches!(fixture.reserve(1, "ada", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)));
     assert_eq!(fixture.units().await.0, 9);
+}
+
+#[tokio::test]
+async fn a_start_that_moves_into_the_future_gets_a_new_start_key() {
+    let fixture = new_fixture("sqlite", 10, 5).await;
+    let operator =
+        workflows::operator::activities::OperatorContext { nonce: "another".to_owned(), ..fixture.operator() };
+    let spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
+    let put = async |starts_at: Millis| {
+        let ends_at = Millis(spec.ends_at.0.max(starts_at.0 + 60_000));
+        let moved = domain::activity::ActivitySpec { starts_at, ends_at, ..spec.clone() };
+        let outcome = operator.put(&fixture.activity, moved, None).await.unwrap();
+        let OperationOutcome::Done(activity) = outcome else { panic!("{outcome:?}") };
+        activity.nonce
+    };
+    assert_ne!(put(spec.starts_at.plus(-1_000)).await, "another", "an earlier start, in the past");
+    assert_eq!(put(operator.now.plus(600_000)).await, "another");
 }
 
 #[tokio::test]

@@ -2,7 +2,6 @@
 
 use domain::{ids::OrderNo, money::Money, order::OrderStatus, webhook::ProviderCallback};
 use workflows::{
-    Redis, Sql,
     ledger::{
         backlog::load,
         payments,
@@ -146,7 +145,7 @@ async fn a_failed_refund_is_sent_again_once_however_often_its_failure_is_reporte
             let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
             let order_no = fixture.refunding_order(1, "ada").await;
             let payment = format!("pay-{order_no}");
-            let report = async |event| fixture.refund_failed(&order_no, &payment, "re_0", event).await;
+            let report = async |event| refund_failed(&fixture, &order_no, &payment, "re_0", event).await;
             let failures = async || refunds::list_unconfirmed(&fixture.sql).await.unwrap()[0].failures;
             provider.refund_behaviour.set(if fails_at_once { RefundBehaviour::Fail } else { RefundBehaviour::Accept });
             fixture.send_refunds(&provider, 0).await.unwrap();
@@ -175,7 +174,7 @@ async fn the_answer_to_an_attempt_that_was_reported_as_failed_meanwhile_changes_
         let fixture = new_fixture(ledger, 5, 1).await;
         let order_no = fixture.refunding_order(1, "ada").await;
         let claimed = refunds::claim_due(&fixture.sql, NOW, 10).await.unwrap();
-        fixture.refund_failed(&order_no, &claimed[0].payment, "re_0", "f").await;
+        refund_failed(&fixture, &order_no, &claimed[0].payment, "re_0", "f").await;
         let after_failure = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
         assert_eq!((after_failure[0].failures, after_failure[0].state.as_str()), (1, "requested"), "{ledger}");
         let answers = [

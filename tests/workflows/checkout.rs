@@ -2,22 +2,14 @@
 //!
 //! The provider is [`FakeProvider`]. All tests run on both ledgers.
 
-use domain::{
-    ids::OrderNo,
-    order::{Order, OrderStatus},
-    time::Millis,
-};
+use domain::order::OrderStatus;
 use workflows::{
-    Redis, Sql,
     ledger::{
         addresses, orders, refunds,
         sessions::{self, GRACE_MS, Session},
     },
     payments::{
-        callbacks::CallbackEffect,
-        checkout::{CheckoutError, checkout},
-        commands::CommandOutcome,
-        provider::Provider,
+        callbacks::CallbackEffect, checkout::CheckoutError, commands::CommandOutcome, provider::Provider,
         sessions::close_due,
     },
     recovery::turns,

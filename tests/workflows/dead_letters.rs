@@ -1,7 +1,7 @@
 //! Tests of the paged list of dead letters (D4, I4): unreplayed ones come first, and every one is listed.
 
 use domain::time::Millis;
-use workflows::{Redis, Sql, queue::dead_letters};
+use workflows::{Sql, queue::dead_letters};
 
 use crate::fixture::{LEDGERS, NOW, RealFixture, new_fixture};
 

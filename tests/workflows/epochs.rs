@@ -19,9 +19,9 @@ use workflows::{
 };
 
 use crate::{
-    fixture::{Fixture, LEDGERS, NOW, TICKET_SECRET, WHOLE_REBUILD, new_fixture, rebuild_of},
+    fixture::{LEDGERS, NOW, TICKET_SECRET, WHOLE_REBUILD, new_fixture, rebuild_of},
     interleaving::at_every_call,
-    stores::{RealLedger, RealRedis},
+    stores::RealLedger,
 };
 
 pub use crate::fixture::RealFixture;

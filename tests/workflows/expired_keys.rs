@@ -12,7 +12,7 @@ use workflows::{
 
 use crate::{
     epochs::delete_redis_keys,
-    fixture::{LEDGERS, NOW, RealFixture, new_fixture},
+    fixture::{Fixture, LEDGERS, NOW, RealFixture, new_fixture},
     load_shedding::isolated,
 };
 
@@ -24,7 +24,7 @@ async fn remaining_keys(fixture: &RealFixture) -> Vec<RedisValue> {
     fixture.redis.command("KEYS", vec![pattern.into()]).await.unwrap()
 }
 
-async fn is_listed(fixture: &RealFixture) -> bool {
+async fn is_listed<R: Redis, S: Sql>(fixture: &Fixture<R, S>) -> bool {
     let args = vec![ACTIVITIES.into(), fixture.activity.as_str().into()];
     fixture.redis.command("SISMEMBER", args).await.unwrap() == [RedisValue::Int(1)]
 }

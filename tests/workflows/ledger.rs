@@ -7,8 +7,9 @@ use workflows::{
     Redis, Sql, StoreError,
     hot::reserve::ReserveOutcome,
     keys::Keys,
-    ledger::{orders, schema},
+    ledger::{activities, orders, schema},
     operator::{activities::OperationOutcome, bans},
+    payments::commands,
     ports::SqlValue,
     settle::{OrderState, SettleOutcome, Transition, apply_transitions},
 };
@@ -314,6 +315,52 @@ async fn users_at_the_strike_limit_are_listed_unless_they_are_many() {
         sql.run(many, vec![user("one").as_str().into()]).await.unwrap();
         assert_eq!(bans::load_users_at_limit(&sql).await.unwrap(), None, "{ledger}");
         sql.run("DELETE FROM strikes WHERE count >= 10", Vec::new()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_operators_changed_is_kept_newest_first_and_never_changed() {
+    use workflows::ledger::operator_changes::{self, OperatorChange};
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 1, 1).await;
+        let change = |action: &str| OperatorChange {
+            changed_at: NOW,
+            operator: "ada".to_owned(),
+            action: action.to_owned(),
+            subject: format!("{}\0", fixture.activity),
+            after: "x".repeat(20_000),
+            ..OperatorChange::default()
+        };
+        for action in ["one", "two", "three"] {
+            operator_changes::record(&fixture.sql, &change(action)).await.unwrap();
+        }
+        let all = operator_changes::list(&fixture.sql, None, 1_000).await.unwrap();
+        let ours: Vec<_> = all.iter().filter(|change| change.subject == fixture.activity.as_str()).collect();
+        assert_eq!(ours.iter().map(|change| change.action.as_str()).collect::<Vec<_>>(), ["three", "two", "one"]);
+        assert_eq!(ours[0].after.len(), 16 * 1024);
+        let older = operator_changes::list(&fixture.sql, Some(ours[0].id), 1).await.unwrap();
+        assert!(older[0].id < ours[0].id, "{ledger}: {older:?}");
+        let forged = fixture.sql.run("UPDATE operator_changes SET operator = 'eve'", vec![]).await;
+        assert!(matches!(forged, Err(StoreError::LedgerRefused(_))), "{ledger}: {forged:?}");
+    }
+}
+
+/// Reserving, cancelling late and reserving again holds units as long as leaving the orders unpaid.
+#[tokio::test]
+async fn an_order_cancelled_in_the_second_half_of_its_time_to_pay_is_a_strike() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 5, 5).await;
+        let user = domain::ids::UserId::parse(&format!("hoarder of {}", fixture.activity)).unwrap();
+        for (n, (late_ms, strikes)) in [(-1_000, 0), (1_000, 1)].into_iter().enumerate() {
+            let order_no = fixture.pending_order(n as u64, user.as_str(), 1).await;
+            let row = orders::load(&fixture.sql, &order_no).await.unwrap().unwrap();
+            let spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
+            let half_ms = spec.pay_timeout_seconds * 1_000 / 2;
+            let now = row.order.pay_by.unwrap().plus(late_ms - half_ms);
+            commands::cancel(&fixture.redis, &fixture.sql, &order_no, now).await.unwrap();
+            let counted = workflows::operator::bans::load_strikes(&fixture.sql, &user).await.unwrap().0;
+            assert_eq!(counted, strikes, "{ledger}, {late_ms} ms after half of the time");
+        }
     }
 }
 

@@ -1,21 +1,14 @@
 //! Tests of a Redis that loses its last writes and goes on: a crash with `appendfsync everysec`, or a promoted replica
 //! (D8, G4; I1, I2, I4, I5). Sweeps alone bring it back to what the ledger says.
 
-use std::collections::BTreeMap;
-
 use domain::{order::OrderStatus, problem::Code, webhook::PaymentProvider};
 use workflows::{
-    Redis, Sql,
-    hot::reserve::ReserveOutcome,
-    keys::Keys,
-    operator::audit,
-    payments::commands,
-    ports::{RedisArg, RedisValue, SqlValue},
+    Redis, Sql, hot::reserve::ReserveOutcome, keys::Keys, operator::audit, payments::commands, ports::SqlValue,
     recovery::turns,
 };
 
 use crate::{
-    epochs::{RealFixture, pause, resume},
+    epochs::{pause, resume},
     fixture::{LEDGERS, NOW, new_fixture},
 };
 

@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use domain::{ids::OrderNo, money::Money, order::OrderStatus, webhook::ProviderCallback};
 use workflows::{
-    Redis, Sql, StoreError,
+    Sql, StoreError,
     ledger::{backlog, payments, refunds},
     payments::callbacks::{
         self, CallbackEffect,
@@ -219,14 +219,14 @@ async fn a_payment_that_paid_its_order_meanwhile_is_not_refunded() {
 async fn a_callback_with_an_outcome_of_a_later_build_is_listed_and_kept_for_that_build() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 1).await;
-        fixture.order_with_held_payment().await;
+        order_with_held_payment(&fixture).await;
         fixture.sql.run("UPDATE callbacks SET outcome = 'held_by_a_later_build'", Vec::new()).await.unwrap();
         let held = payments::list_held(&fixture.sql).await.unwrap();
         assert_eq!(held.iter().map(|callback| callback.id.as_str()).collect::<Vec<_>>(), [HELD_CALLBACK], "{ledger}");
         assert_eq!(backlog::load(&fixture.sql).await.unwrap().held_callbacks, 1, "{ledger}");
         assert_eq!(payments::erase(&fixture.sql, NOW.plus(1), 10).await.unwrap(), 0, "{ledger}");
-        assert_eq!(fixture.replay_held().await, ResolveOutcome::NotHeld, "{ledger}");
+        assert_eq!(replay_held(&fixture).await, ResolveOutcome::NotHeld, "{ledger}");
         let order_no = fixture.order_no(1);
-        assert_eq!(fixture.redeliver_payment(&order_no, HELD_CALLBACK).await, CallbackEffect::NoChange, "{ledger}");
+        assert_eq!(redeliver_payment(&fixture, &order_no, HELD_CALLBACK).await, CallbackEffect::NoChange, "{ledger}");
     }
 }

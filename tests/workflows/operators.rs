@@ -1,6 +1,6 @@
 //! Tests of operators' changes that are concurrent, or made while Redis and the ledger disagree (C7, C9, B9).
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 use domain::{
     activity::{ActivityState, Sku},

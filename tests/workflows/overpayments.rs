@@ -1,9 +1,8 @@
 //! Tests of overpayments, and of callbacks that are held for an operator, on both ledgers (E2, E5, I6).
 
-use domain::{ids::OrderNo, money::Money, order::OrderStatus, webhook::ProviderCallback};
+use domain::{money::Money, order::OrderStatus, webhook::ProviderCallback};
 use futures::future::join_all;
 use workflows::{
-    Redis, Sql, StoreError,
     ledger::{
         payments,
         refunds::{self, RefundKind},
@@ -16,7 +15,7 @@ use workflows::{
 
 use crate::{
     fakes::{FakeProvider, RefundBehaviour},
-    fixture::{Fixture, LEDGERS, NOW, new_fixture},
+    fixture::{LEDGERS, NOW, new_fixture},
 };
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use domain::{activity::ActivityState, order::OrderStatus, problem::Code};
 use workflows::{
-    Redis, Sql,
+    Redis,
     hot::{reserve::ReserveOutcome, winners::Winners},
     keys::Keys,
     ports::RedisValue,

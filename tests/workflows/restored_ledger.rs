@@ -2,33 +2,21 @@
 //!
 //! Its epoch is earlier, and it lacks orders and operators' changes made since the backup.
 
-use domain::{
-    activity::ActivityState,
-    ids::{OrderNo, UserId},
-    order::OrderStatus,
-    problem::Code,
-    webhook::PaymentProvider,
-};
+use domain::{activity::ActivityState, ids::UserId, order::OrderStatus, problem::Code, webhook::PaymentProvider};
 use workflows::{
     Redis, Sql,
     hot::{reserve::ReserveOutcome, status::load_order},
-    ledger::{
-        activities, epochs,
-        orders::{self, OrderRow},
-        payments::LOST_PAYMENT,
-        refunds,
-    },
+    ledger::{activities, epochs, payments::LOST_PAYMENT, refunds},
     operator::activities::OperationOutcome,
     payments::commands,
-    ports::Dialect,
     queue::{dead_letters, order_writer},
-    recovery::{gates, rebuild::RebuildOutcome, report::Report},
+    recovery::rebuild::RebuildOutcome,
 };
 
 use crate::{
     crash_points::crash_at_every_call_and_recover,
     epochs::{RealFixture, pause, rebuild_activity, resume},
-    fixture::{LEDGERS, NOW, TICKET_SECRET, WHOLE_REBUILD, new_fixture},
+    fixture::{LEDGERS, NOW, WHOLE_REBUILD, new_fixture},
 };
 
 /// Sells one unit, restocks two and sells them; then restores a ledger without the restock and the two orders.

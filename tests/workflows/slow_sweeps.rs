@@ -83,6 +83,7 @@ impl<'a> SlowLedger<'a> {
             owner: "a sweeper",
             clock: || NOW,
             stopwatch: &|| self.stopwatch.get(),
+            log: &|_| (),
         };
         match sweeper.run(now).await.unwrap() {
             SweepOutcome::Swept(report, None) => *report,
@@ -220,6 +221,7 @@ async fn a_stream_that_redis_cannot_read_keeps_no_other_activity_from_its_events
             owner: "a sweeper",
             clock: || NOW,
             stopwatch: &|| Duration::ZERO,
+            log: &|_| (),
         };
         let swept = sweeper.run(NOW).await.unwrap();
         let SweepOutcome::Swept(report, None) = swept else { panic!("{ledger}: {swept:?}") };

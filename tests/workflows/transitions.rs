@@ -1,6 +1,9 @@
 //! Tests of cancelling, expiring, paying and refunding orders, on both ledgers (C4, E3, E4, E5; I1, I5, I6).
 
-use domain::{order::OrderStatus, webhook::PaymentProvider};
+use domain::{
+    order::OrderStatus,
+    webhook::{PaymentProvider, ProviderCallback},
+};
 use workflows::{
     Redis, StoreError,
     keys::Keys,
@@ -273,5 +276,36 @@ async fn an_order_cannot_be_cancelled_after_its_time_to_pay() {
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::PendingPayment), "{ledger}");
         let outcome = cancel(pay_by.plus(-1)).await;
         assert!(matches!(outcome, CommandOutcome::Done(_)), "{ledger}: {outcome:?}");
+    }
+}
+
+/// The secret of a provider that is still configured, or was, pays no order that another one opened (E2).
+#[tokio::test]
+async fn a_callback_of_another_provider_than_the_orders_is_held() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 5, 5).await;
+        let order_no = fixture.pending_order(1, "ada", 1).await;
+        commands::start_payment(&fixture.redis, &fixture.sql, &order_no, "/pay", 1, PaymentProvider::Stripe, NOW)
+            .await
+            .unwrap();
+        let money = orders::load(&fixture.sql, &order_no).await.unwrap().unwrap().order.money;
+        for (id, provider, expected) in [
+            ("other", Some(PaymentProvider::Sandbox), OrderStatus::PendingPayment),
+            ("own", Some(PaymentProvider::Stripe), OrderStatus::Paid),
+        ] {
+            let callback = ProviderCallback {
+                id: format!("{id}-{order_no}"),
+                kind: "payment.succeeded".to_owned(),
+                order_no: order_no.to_string(),
+                payment_id: format!("pay-{order_no}"),
+                money: money.clone(),
+                provider,
+                ..ProviderCallback::default()
+            };
+            let effect = callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap();
+            assert_eq!(effect == CallbackEffect::Held, id == "other", "{ledger} {id}");
+            let order = orders::load(&fixture.sql, &order_no).await.unwrap().unwrap().order;
+            assert_eq!(order.status, expected, "{ledger} {id}");
+        }
     }
 }

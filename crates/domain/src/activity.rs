@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     body::{self, JsonObject},
+    human_check::MAX_DIFFICULTY,
     ids::{SkuId, UserId},
     problem::FieldError,
     schema::Currency,
@@ -178,6 +179,10 @@ pub struct ActivitySpec {
     /// The human check.
     #[serde(default)]
     pub human_check: HumanCheck,
+    /// The lowest cost factor of a proof of work; demand raises it up to 8.
+    #[serde(default = "default_min_difficulty")]
+    #[schemars(range(min = 1, max = MAX_DIFFICULTY))]
+    pub min_difficulty: i64,
     /// Conditions that a user must meet.
     #[serde(default, deserialize_with = "body::object")]
     pub eligibility: Eligibility,
@@ -200,6 +205,10 @@ pub struct ActivitySpec {
 
 fn default_max_wait() -> i64 {
     60
+}
+
+fn default_min_difficulty() -> i64 {
+    1
 }
 
 fn default_pay_timeout() -> i64 {
@@ -237,6 +246,7 @@ impl ActivitySpec {
         check((1..=86_400).contains(&self.pay_timeout_seconds), "/pay_timeout_seconds", "must be 1 to 86,400");
         check((0..=86_400).contains(&self.pay_extension_seconds), "/pay_extension_seconds", "must be 0 to 86,400");
         check((1..=86_400).contains(&self.max_wait_seconds), "/max_wait_seconds", "must be 1 to 86,400");
+        check((1..=MAX_DIFFICULTY).contains(&self.min_difficulty), "/min_difficulty", "must be 1 to 8");
         check((1..=1_000_000).contains(&self.per_user), "/per_user", "must be 1 to 1,000,000");
         check(
             (0..=1_000_000).contains(&self.eligibility.min_level),

@@ -4,12 +4,9 @@
 //! from a keyed hash of its token. Only a used check is recorded, by [`CheckRecord::id`], so that it cannot be used
 //! again.
 
-pub mod v1;
 pub mod v2;
 
 mod puzzle;
-
-use serde::Deserialize;
 
 pub use self::puzzle::{Puzzle, PuzzleKind};
 use crate::{
@@ -60,13 +57,15 @@ pub enum CheckError {
     Unsolved(CheckRecord),
 }
 
-/// Cost factor of a proof of work: 1 while there are fewer visitors than twice the units, up to [`MAX_DIFFICULTY`].
-/// `visitors` is the number of users who asked for a challenge or a ticket.
+/// Cost factor of a proof of work: `floor` while there are fewer visitors than twice the units, up to
+/// [`MAX_DIFFICULTY`]. `visitors` is the number of users who asked for a challenge or a ticket. The operator sets the
+/// floor, because robots come first, when demand is still low.
 ///
-/// Negative `units` mean unlimited stock: the factor is 1.
+/// Negative `units` mean unlimited stock: the factor is the floor.
 #[must_use]
-pub fn difficulty(visitors: i64, units: i64) -> i64 {
-    if units < 0 { 1 } else { (visitors / units.max(1)).clamp(1, MAX_DIFFICULTY) }
+pub fn difficulty(visitors: i64, units: i64, floor: i64) -> i64 {
+    let floor = floor.clamp(1, MAX_DIFFICULTY);
+    if units < 0 { floor } else { (visitors / units.max(1)).clamp(floor, MAX_DIFFICULTY) }
 }
 
 /// The keys of all checks, derived from the ticket secrets: the first one signs, all of them verify (rotation).
@@ -78,14 +77,6 @@ struct Key {
     derived_key_secret: String,
     token_signer: Signer,
     seed_signer: Signer,
-}
-
-/// The payload of an ALTCHA widget of either version.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Payload {
-    V2(altcha::Payload),
-    V1(v1::Payload),
 }
 
 impl CheckKeys {
@@ -121,13 +112,6 @@ impl CheckKeys {
         v2::issue(key, key.binding(subject), difficulty, random, now.plus(LIFETIME_MS))
     }
 
-    /// Like [`CheckKeys::issue_v2`], for ALTCHA 1 widgets.
-    #[must_use]
-    pub fn issue_v1(&self, subject: Subject<'_>, difficulty: i64, random: u128, now: Millis) -> Option<v1::Challenge> {
-        let key = self.0.first()?;
-        Some(v1::issue(key, &key.binding(subject), difficulty, random, now.plus(LIFETIME_MS)))
-    }
-
     /// Verifies the payload of an ALTCHA widget.
     ///
     /// # Errors
@@ -138,10 +122,8 @@ impl CheckKeys {
             return Err(CheckError::Forged);
         }
         let bytes = BASE64_STANDARD.decode(payload).map_err(|_| CheckError::Forged)?;
-        match serde_json::from_slice(&bytes).map_err(|_| CheckError::Forged)? {
-            Payload::V2(payload) => self.try_each_key(|key| v2::verify(key, &payload, &key.binding(subject), now)),
-            Payload::V1(payload) => self.try_each_key(|key| v1::verify(key, &payload, &key.binding(subject), now)),
-        }
+        let payload: altcha::Payload = serde_json::from_slice(&bytes).map_err(|_| CheckError::Forged)?;
+        self.try_each_key(|key| v2::verify(key, &payload, &key.binding(subject), now))
     }
 
     /// Issues a picture puzzle. `None` if there is no secret.
@@ -181,9 +163,10 @@ mod tests {
     #[test]
     fn difficulty_grows_with_demand_within_bounds() {
         assert_eq!(
-            [difficulty(0, 10), difficulty(10, 10), difficulty(35, 10), difficulty(1_000_000, 10)],
+            [difficulty(0, 10, 1), difficulty(10, 10, 1), difficulty(35, 10, 1), difficulty(1_000_000, 10, 1)],
             [1, 1, 3, MAX_DIFFICULTY]
         );
-        assert_eq!([difficulty(100, 0), difficulty(1_000_000, -1)], [MAX_DIFFICULTY, 1]);
+        assert_eq!([difficulty(100, 0, 1), difficulty(1_000_000, -1, 1)], [MAX_DIFFICULTY, 1]);
+        assert_eq!([difficulty(0, 10, 4), difficulty(70, 10, 4), difficulty(0, 10, 99)], [4, 7, MAX_DIFFICULTY]);
     }
 }

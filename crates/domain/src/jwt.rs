@@ -1,9 +1,13 @@
 //! JSON Web Tokens of signed-in users (B1), verified with a pinned algorithm.
 
-use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, errors::ErrorKind, jwk::Jwk};
+use jsonwebtoken::{
+    Algorithm, DecodingKey, Validation, decode, decode_header,
+    errors::ErrorKind,
+    jwk::{Jwk, JwkSet},
+};
 use serde::{Deserialize, Serialize};
 
-use crate::ids::UserId;
+use crate::{ids::UserId, secret};
 
 /// Tolerated clock difference, in seconds.
 const LEEWAY_SECONDS: u64 = 60;
@@ -36,38 +40,48 @@ pub enum TokenError {
     Expired,
 }
 
-/// Verifies tokens against one key, algorithm, issuer and audience.
+/// Returns the user whom a token names, without verifying anything. Only for refusing it.
+#[must_use]
+pub fn unverified_user(token: &str) -> Option<UserId> {
+    use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+
+    #[derive(Deserialize)]
+    struct Subject {
+        sub: UserId,
+    }
+    let claims = token.split('.').nth(1).filter(|_| token.len() <= MAX_TOKEN_BYTES)?;
+    let claims = BASE64_URL_SAFE_NO_PAD.decode(claims).ok()?;
+    serde_json::from_slice::<Subject>(&claims).ok().map(|subject| subject.sub)
+}
+
+/// Maximum number of keys that a token without a known `kid` is tried with.
+const MAX_KEYS: usize = 4;
+
+/// Verifies tokens against one algorithm, issuer and audience, and a few keys while the identity provider rotates them.
 pub struct Verifier {
-    key: DecodingKey,
+    keys: Vec<Key>,
     validation: Validation,
 }
 
+struct Key {
+    /// The key's id, of a JWK that has one.
+    kid: Option<String>,
+    key: DecodingKey,
+}
+
 impl Verifier {
-    /// Creates a verifier from the variables `jwt_algorithm`, `jwt_key` (PEM, JWK, or a secret for HS256), `jwt_issuer`
-    /// and `jwt_audience`.
+    /// Creates a verifier from the variables `jwt_algorithm`, `jwt_key`, `jwt_issuer` and `jwt_audience`. The key is a PEM,
+    /// a JWK or a set of up to four JWKs; for HS256 a secret, or two separated by a space, newest first.
     ///
     /// # Errors
     /// A message for the operator that names the wrong variable.
     pub fn new(algorithm: &str, key: &str, issuer: &str, audience: &str) -> Result<Self, String> {
-        let invalid_key = |error: jsonwebtoken::errors::Error| {
-            format!("the variable jwt_key is not a {algorithm} key as PEM or JWK: {error}")
-        };
-        let jwk: Option<Jwk> = serde_json::from_str(key).ok();
-        let (algorithm, key) = match (algorithm, jwk) {
-            ("RS256", Some(jwk)) => (Algorithm::RS256, DecodingKey::from_jwk(&jwk).map_err(invalid_key)?),
-            ("ES256", Some(jwk)) => (Algorithm::ES256, DecodingKey::from_jwk(&jwk).map_err(invalid_key)?),
-            ("EdDSA", Some(jwk)) => (Algorithm::EdDSA, DecodingKey::from_jwk(&jwk).map_err(invalid_key)?),
-            ("RS256", None) => (Algorithm::RS256, DecodingKey::from_rsa_pem(key.as_bytes()).map_err(invalid_key)?),
-            ("ES256", None) => (Algorithm::ES256, DecodingKey::from_ec_pem(key.as_bytes()).map_err(invalid_key)?),
-            ("EdDSA", None) => (Algorithm::EdDSA, DecodingKey::from_ed_pem(key.as_bytes()).map_err(invalid_key)?),
-            ("HS256", _) => match crate::secret::weakness(key) {
-                Some(weakness) => return Err(format!("the variable jwt_key {weakness}: use 32 random bytes or more")),
-                None if key.contains("-----BEGIN") => {
-                    return Err("the variable jwt_key is a public key, but jwt_algorithm is HS256".to_owned());
-                }
-                None => (Algorithm::HS256, DecodingKey::from_secret(key.as_bytes())),
-            },
-            (other, _) => {
+        let (algorithm, keys) = match algorithm {
+            "RS256" => (Algorithm::RS256, public_keys(algorithm, key, DecodingKey::from_rsa_pem)?),
+            "ES256" => (Algorithm::ES256, public_keys(algorithm, key, DecodingKey::from_ec_pem)?),
+            "EdDSA" => (Algorithm::EdDSA, public_keys(algorithm, key, DecodingKey::from_ed_pem)?),
+            "HS256" => (Algorithm::HS256, shared_keys(key)?),
+            other => {
                 return Err(format!("the variable jwt_algorithm is {other:?}: use RS256, ES256, EdDSA or HS256"));
             }
         };
@@ -77,7 +91,7 @@ impl Verifier {
         validation.set_audience(&[audience]);
         validation.set_required_spec_claims(&["exp", "sub", "iss", "aud"]);
         validation.validate_nbf = true;
-        Ok(Self { key, validation })
+        Ok(Self { keys, validation })
     }
 
     /// Returns the claims of a token that is valid now.
@@ -88,12 +102,64 @@ impl Verifier {
         if token.len() > MAX_TOKEN_BYTES {
             return Err(TokenError::Forged);
         }
-        let decoded = decode::<Claims>(token, &self.key, &self.validation);
-        decoded.map(|data| data.claims).map_err(|error| match error.kind() {
-            ErrorKind::ExpiredSignature => TokenError::Expired,
-            _ => TokenError::Forged,
-        })
+        let kid = match &self.keys[..] {
+            [_] => None,
+            _ => decode_header(token).map_err(|_| TokenError::Forged)?.kid,
+        };
+        let is_named = |key: &&Key| kid.is_some() && key.kid == kid;
+        let named = self.keys.iter().find(is_named);
+        // A key with another id did not sign the token.
+        let candidates = self.keys.iter().filter(|key| kid.is_none() || key.kid.is_none());
+        let mut result = Err(TokenError::Forged);
+        for key in named.into_iter().chain(candidates.filter(|_| named.is_none())) {
+            let decoded = decode::<Claims>(token, &key.key, &self.validation);
+            result = decoded.map(|data| data.claims).map_err(|error| match error.kind() {
+                ErrorKind::ExpiredSignature => TokenError::Expired,
+                _ => TokenError::Forged,
+            });
+            if result != Err(TokenError::Forged) {
+                break;
+            }
+        }
+        result
     }
+}
+
+/// The public keys in a PEM, a JWK or a set of JWKs.
+fn public_keys(
+    algorithm: &str,
+    text: &str,
+    from_pem: fn(&[u8]) -> Result<DecodingKey, jsonwebtoken::errors::Error>,
+) -> Result<Vec<Key>, String> {
+    let invalid = |error: &dyn std::fmt::Display| {
+        format!("the variable jwt_key is not a {algorithm} key as PEM, JWK or JWK set: {error}")
+    };
+    let jwks = match (serde_json::from_str::<JwkSet>(text), serde_json::from_str::<Jwk>(text)) {
+        (Ok(set), _) if (1..=MAX_KEYS).contains(&set.keys.len()) => set.keys,
+        (Ok(_), _) => return Err(invalid(&"a set has one to four keys")),
+        (_, Ok(jwk)) => vec![jwk],
+        _ => {
+            let key = from_pem(text.as_bytes()).map_err(|error| invalid(&error))?;
+            return Ok(vec![Key { kid: None, key }]);
+        }
+    };
+    let parse = |jwk: &Jwk| {
+        let key = DecodingKey::from_jwk(jwk).map_err(|error| invalid(&error))?;
+        Ok(Key { kid: jwk.common.key_id.clone(), key })
+    };
+    jwks.iter().map(parse).collect()
+}
+
+/// The secrets of HS256. A JWK or a PEM is refused: its text, which may be public, would be the secret.
+fn shared_keys(secrets: &str) -> Result<Vec<Key>, String> {
+    if secrets.trim_start().starts_with(['{', '[']) || secrets.contains("-----BEGIN") {
+        return Err("the variable jwt_key is a JWK or a PEM, but jwt_algorithm is HS256: use random bytes".to_owned());
+    }
+    if let Some(fault) = secret::fault(secrets) {
+        return Err(format!("the variable jwt_key {fault}: use 32 random bytes or more"));
+    }
+    let to_key = |secret: &str| Key { kid: None, key: DecodingKey::from_secret(secret.as_bytes()) };
+    Ok(secret::active(secrets).take(MAX_KEYS).map(to_key).collect())
 }
 
 #[cfg(test)]
@@ -139,6 +205,15 @@ mod tests {
     }
 
     #[test]
+    fn the_unverified_user_is_the_subject_of_a_token() {
+        let token = token(&json!({"sub": "ada"}));
+        assert_eq!(unverified_user(&token).as_ref().map(UserId::as_str), Some("ada"));
+        for odd in ["", "a", "a.b", "..", "a.e30.c", &"x".repeat(9_000)] {
+            assert_eq!(unverified_user(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
     fn an_old_token_with_a_valid_signature_has_expired() {
         let old = json!({"sub": "ada", "exp": 1, "iss": "shop", "aud": "stampede"});
         assert_eq!(verifier().verify(&token(&old)), Err(TokenError::Expired));
@@ -166,5 +241,55 @@ mod tests {
         assert!(Verifier::new("HS256", "short", "i", "a").is_err());
         assert!(Verifier::new("RS256", "not a pem", "i", "a").is_err());
         assert!(Verifier::new("none", SECRET, "i", "a").is_err());
+    }
+
+    /// The text of a public key must not become a shared secret.
+    #[test]
+    fn hs256_refuses_a_key_that_others_may_know() {
+        let jwk = r#"{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}"#;
+        let set = format!(r#"{{"keys":[{jwk}]}}"#);
+        let pem = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=";
+        for key in [jwk, &format!(" {jwk}"), &set, &format!("[{jwk}]"), pem] {
+            assert!(Verifier::new("HS256", key, "i", "a").is_err(), "{key}");
+        }
+    }
+
+    #[test]
+    fn two_shared_secrets_verify_while_one_replaces_the_other() {
+        let claims = json!({"sub": "ada", "exp": FAR_FUTURE, "iss": "shop", "aud": "stampede"});
+        let both = format!("Zt5-new-new-9Qw7e2r4u6i8o0p1a3s5d7f {SECRET}");
+        let verifier = Verifier::new("HS256", &both, "shop", "stampede").expect("strong secrets");
+        assert!(verifier.verify(&token(&claims)).is_ok());
+        let old = json!({"sub": "ada", "exp": 1, "iss": "shop", "aud": "stampede"});
+        assert_eq!(verifier.verify(&token(&old)), Err(TokenError::Expired));
+        let other = encode(&Header::new(Algorithm::HS256), &claims, &EncodingKey::from_secret(b"other"));
+        assert_eq!(verifier.verify(&other.expect("a token")), Err(TokenError::Forged));
+        assert!(Verifier::new("HS256", &format!("{SECRET} short"), "shop", "stampede").is_err());
+    }
+
+    #[test]
+    fn a_token_is_verified_by_the_key_of_the_set_that_it_names() {
+        // RFC 8037, appendix A: a key and its public part; and another public key.
+        let (x, other) = ("11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo", "GZ9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE");
+        let jwk = |kid: &str, x: &str| json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": x});
+        let set = |first: &Value, second: &Value| json!({ "keys": [first, second] }).to_string();
+        let pem = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n-----END PRIVATE KEY-----\n";
+        let signing_key = EncodingKey::from_ed_pem(pem.as_bytes()).expect("a key");
+        let claims = json!({"sub": "ada", "exp": FAR_FUTURE, "iss": "shop", "aud": "stampede"});
+        let sign = |kid: Option<&str>| {
+            let header = Header { kid: kid.map(str::to_owned), ..Header::new(Algorithm::EdDSA) };
+            encode(&header, &claims, &signing_key).expect("a token")
+        };
+        let verifier = |keys: &str| Verifier::new("EdDSA", keys, "shop", "stampede").expect("keys");
+        let both = verifier(&set(&jwk("new", other), &jwk("old", x)));
+        assert!(both.verify(&sign(Some("old"))).is_ok());
+        assert!(both.verify(&sign(None)).is_ok(), "without a name, each key is tried");
+        assert_eq!(both.verify(&sign(Some("new"))), Err(TokenError::Forged));
+        assert_eq!(both.verify(&sign(Some("unknown"))), Err(TokenError::Forged));
+        assert_eq!(
+            verifier(&set(&jwk("new", other), &jwk("newer", other))).verify(&sign(None)),
+            Err(TokenError::Forged)
+        );
+        assert!(Verifier::new("EdDSA", r#"{"keys":[]}"#, "shop", "stampede").is_err());
     }
 }

@@ -15,6 +15,7 @@ pub mod human_check;
 pub mod ids;
 pub mod jwt;
 pub mod money;
+pub mod operators;
 pub mod order;
 pub mod order_number;
 pub mod problem;

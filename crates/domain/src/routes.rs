@@ -120,6 +120,7 @@ routes! {
         ClearStrikes = DELETE "/api/admin/strikes/:user",
         GetShedding = GET "/api/admin/shed",
         PutShedding = PUT "/api/admin/shed",
+        ListChanges = GET "/api/admin/changes",
     }
     /// Sign-in and a payment provider for development.
     "sandbox" Sandbox {

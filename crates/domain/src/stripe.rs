@@ -163,6 +163,7 @@ mod tests {
             order_no: "a.b".to_owned(),
             payment_id: "pi_1".to_owned(),
             money: Money::new(500, "EUR"),
+            provider: Some(PaymentProvider::Stripe),
             ..ProviderCallback::default()
         };
         assert_eq!(parse_event(body.as_bytes()).expect("an event"), Some(expected));

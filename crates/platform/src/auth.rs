@@ -6,6 +6,7 @@ use domain::{
     human_check::CheckKeys,
     ids::OrderNo,
     jwt::{Claims, TokenError, Verifier},
+    operators::{Operator, Operators},
     order_number::OrderNumberKeys,
     problem::{Code, Problem},
     secret,
@@ -22,6 +23,7 @@ thread_local! {
     static VERIFIER: RefCell<AsyncOnce<Verifier>> = const { RefCell::new(AsyncOnce::Empty) };
     static TICKET_KEYS: RefCell<AsyncOnce<TicketKeys>> = const { RefCell::new(AsyncOnce::Empty) };
     static ORDER_NUMBER_KEYS: RefCell<AsyncOnce<OrderNumberKeys>> = const { RefCell::new(AsyncOnce::Empty) };
+    static OPERATORS: RefCell<AsyncOnce<Operators>> = const { RefCell::new(AsyncOnce::Empty) };
     static CHECK_KEYS: RefCell<AsyncOnce<CheckKeys>> = const { RefCell::new(AsyncOnce::Empty) };
 }
 
@@ -111,6 +113,19 @@ pub async fn has_token(request: &Request, names: &[&'static str]) -> bool {
         }
     }
     false
+}
+
+/// Returns the operator whose token the request carries (G2).
+///
+/// # Errors
+/// `unauthenticated` if it carries none; `not_ready` if the variables are missing, weak or malformed.
+pub async fn operator(request: &Request) -> Result<Operator, ApiError> {
+    let operators = async_once::get_or_init(&OPERATORS, async || {
+        let (admin_token, tokens) = (config::secret("admin_token").await?, config::get("operator_tokens").await);
+        Operators::parse(&admin_token, &tokens).map_err(|fault| config::misconfigured("operator_tokens", fault))
+    })
+    .await?;
+    request.bearer().and_then(|token| operators.find(&token).cloned()).ok_or_else(missing_token)
 }
 
 /// Checks that the request carries the bearer token of the variable `name`.

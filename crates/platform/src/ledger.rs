@@ -283,11 +283,15 @@ fn sqlite_error(error: sqlite::Error) -> StoreError {
 }
 
 fn postgres_error(error: &pg::Error) -> StoreError {
-    let sqlstate = match error {
-        pg::Error::PgError(pg::PgError::QueryFailed(pg::QueryError::DbError(error))) => Some(error.code.as_str()),
-        _ => None,
-    };
-    StoreError::from_postgres_error(sqlstate, errors::without_urls(&format!("{error:?}")))
+    match error {
+        pg::Error::PgError(pg::PgError::QueryFailed(pg::QueryError::DbError(error))) => {
+            let constraint =
+                error.extras.iter().find(|(name, _)| name == "constraint").map(|(_, value)| value.as_str());
+            let text = errors::describe_postgres_error(&error.severity, &error.code, &error.message, constraint);
+            StoreError::from_postgres_error(Some(&error.code), text)
+        }
+        _ => StoreError::from_postgres_error(None, errors::without_urls(&format!("{error:?}"))),
+    }
 }
 
 #[cfg(test)]

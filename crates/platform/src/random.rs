@@ -1,13 +1,13 @@
 //! Random bits from the system.
 
-use crate::clock;
+use workflows::StoreError;
 
-/// Returns 128 random bits, or the clock's milliseconds if the system's random source fails. Not for secrets.
-#[must_use]
-pub fn bits() -> u128 {
+/// Returns 128 random bits.
+///
+/// # Errors
+/// `Malformed` if the system's random source fails: a ticket or a key made from the clock could be guessed.
+pub fn bits() -> Result<u128, StoreError> {
     let mut bytes = [0; 16];
-    match getrandom::fill(&mut bytes) {
-        Ok(()) => u128::from_le_bytes(bytes),
-        Err(_) => u128::from(clock::now().0.unsigned_abs()),
-    }
+    getrandom::fill(&mut bytes).map_err(|error| StoreError::Malformed(format!("no randomness: {error}")))?;
+    Ok(u128::from_le_bytes(bytes))
 }

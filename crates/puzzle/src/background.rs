@@ -49,6 +49,29 @@ pub fn paint(image: &mut Pixmap, rng: &mut Rng) {
     }
 }
 
+/// Changes the brightness of each block of 4 x 4 opaque pixels by a random amount. Blocks, because noise by pixel would
+/// make the encoded picture several times as large.
+pub fn add_noise(image: &mut Pixmap, rng: &mut Rng) {
+    const BLOCK: usize = 4;
+    let width = image.width() as usize;
+    let columns = width.div_ceil(BLOCK);
+    let mut row_of_noise: Vec<i16> = Vec::new();
+    for (index, pixel) in image.pixels_mut().iter_mut().enumerate() {
+        let (x, y) = (index % width, index / width);
+        if x == 0 && y % BLOCK == 0 {
+            row_of_noise = (0..columns).map(|_| rng.i16(-9..=9)).collect();
+        }
+        let noise = row_of_noise.get(x / BLOCK).copied().unwrap_or_default();
+        if pixel.alpha() == u8::MAX {
+            let shift = |value: u8| u8::try_from((i16::from(value) + noise).clamp(0, 255)).unwrap_or(value);
+            let [red, green, blue] = [pixel.red(), pixel.green(), pixel.blue()].map(shift);
+            if let Some(shifted) = tiny_skia::PremultipliedColorU8::from_rgba(red, green, blue, u8::MAX) {
+                *pixel = shifted;
+            }
+        }
+    }
+}
+
 fn colour(rng: &mut Rng, alpha: u8) -> Color {
     Color::from_rgba8(rng.u8(40..235), rng.u8(40..235), rng.u8(60..245), alpha)
 }

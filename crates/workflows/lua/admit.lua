@@ -14,6 +14,15 @@ if ARGV[1] == 'passed' and (not used_for or used_for == ARGV[3]) then return { '
 if used_for ~= ARGV[3] then
   -- One failed check counts as much as ten requests over a limit, so that guessing does not pay.
   record_abuse(USER_ABUSE_RULE, KEYS[1], KEYS[2], 10, now)
+  -- Slow guesses count over the lifetime of a ticket: ten failures within half an hour.
+  local failures = redis.call('HMGET', KEYS[1], 'failed', 'failed_since')
+  local failed, since = tonumber(failures[1] or 0) + 1, tonumber(failures[2] or 0)
+  if now - since > 1800000 then failed, since = 1, now end
+  if failed >= 10 then
+    if redis.call('SET', KEYS[2], '1', 'NX', 'PX', USER_ABUSE_RULE[2]) then redis.call('HINCRBY', KEYS[1], 'bans', 1) end
+    failed = 0
+  end
+  redis.call('HSET', KEYS[1], 'failed', failed, 'failed_since', since)
   redis.call('HINCRBY', KEYS[4], 'refused:human_check_failed', 1)
 end
 return { 'failed' }

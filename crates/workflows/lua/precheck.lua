@@ -2,15 +2,16 @@
 -- suspicion score without strikes, and counts visitors.
 --
 -- KEYS  1 gate, 2 ban of the user, 3 ban of the address, 4 rate of the user, 5 rate of the address,
---       6 abuse of the user, 7 abuse of the address, 8 stats, 9 visitors (HyperLogLog),
+--       6 abuse of the user, 7 abuse of the address, 8 stats, 9 visitors (HyperLogLog), 10 tickets of the user,
 --       then for each address that sent bad tokens or tickets: its abuse, its ban
--- ARGV  1 user, then for each such address: number of attempts
+-- ARGV  1 user, 2 limit of the user's open tickets ("count:ms"), or "" if no ticket is asked for,
+--       then for each such address: number of attempts
 -- Reply word, limits ("name;count;seconds;left;reset" joined by "|"), then
 --       welcome: score; rate_limited: ms to wait; nothing for not_ready, banned
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-for i = 2, #ARGV do record_abuse(ADDRESS_ABUSE_RULE, KEYS[6 + i * 2], KEYS[7 + i * 2], tonumber(ARGV[i]), now) end
+for i = 3, #ARGV do record_abuse(ADDRESS_ABUSE_RULE, KEYS[5 + i * 2], KEYS[6 + i * 2], tonumber(ARGV[i]), now) end
 
 local gate = redis.call('HMGET', KEYS[1], 'state', 'limit_user', 'limit_ip', 'keep_until')
 if not gate[1] then return { 'not_ready', '' } end
@@ -29,6 +30,14 @@ if limit_name then
   redis.call('HINCRBY', KEYS[8], 'refused:rate_limited', 1)
   return { 'rate_limited', limits, wait_ms }
 end
+-- A user cannot stockpile tickets, unless the activity limits no user. A reload of the page is no abuse.
+if ARGV[2] ~= '' and (gate[2] or '') ~= '' then
+  local report, open_tickets, until_ms = limit({ { 'user', ARGV[2], KEYS[10] } }, time[1] * 1000 + time[2] / 1000)
+  if open_tickets then
+    redis.call('HINCRBY', KEYS[8], 'refused:rate_limited', 1)
+    return { 'rate_limited', report, until_ms }
+  end
+end
 if redis.call('PFADD', KEYS[9], ARGV[1]) == 1 and gate[4] then redis.call('PEXPIREAT', KEYS[9], gate[4]) end
 
 -- Abuse points of the record's latest one-minute window, if it began within the last ten minutes, plus 50 for each ban
@@ -39,4 +48,7 @@ local function suspicion(key)
   local recent = now - tonumber(record[2] or 0) <= 600000 and tonumber(record[1] or 0) or 0
   return recent + 50 * tonumber(record[3] or 0)
 end
-return { 'welcome', limits, suspicion(KEYS[6]) + math.floor(suspicion(KEYS[7]) / 10) }
+-- The visitors of an address that is marked meet SUSPICION_THRESHOLD in hot/admission.rs.
+local mark = suspect_key(KEYS[3])
+local marked = mark and redis.call('EXISTS', mark) == 1
+return { 'welcome', limits, suspicion(KEYS[6]) + math.floor(suspicion(KEYS[7]) / 10) + (marked and 20 or 0) }

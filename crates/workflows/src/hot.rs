@@ -5,6 +5,7 @@ pub mod admission;
 pub mod gate_cache;
 pub mod limits;
 pub mod read_gate;
+pub mod recent_bans;
 pub mod reserve;
 pub mod status;
 pub mod winners;

@@ -18,6 +18,7 @@ pub mod epochs;
 pub mod errors;
 pub mod events;
 pub mod leases;
+pub mod operator_changes;
 pub mod orders;
 pub mod payments;
 pub mod rebuilds;

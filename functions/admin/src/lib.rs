@@ -1,8 +1,10 @@
 //! Serves operators: activities, stats, audit, bans, dead letters, callbacks, events, health and metrics.
 
 mod activities;
+mod audit_log;
 mod bans;
 mod callbacks;
+mod changes;
 mod dead_letters;
 mod events;
 mod health;

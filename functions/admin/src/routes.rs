@@ -1,37 +1,64 @@
-//! Routes the requests of operators. Every successful change is logged as an `audit` event.
+//! Routes the requests of operators. Every change and every refused call is logged.
 
 use domain::{
     activity::ActivityState,
     ids::{ActivityId, SkuId},
+    operators::Role,
+    problem::{Code, Problem},
     routes::Admin,
 };
 use platform::{
     auth,
     http::{ApiError, Request, Response, not_found},
-    log,
 };
 
-use crate::{activities, bans, callbacks, dead_letters, events, health, metrics, orders, shed, stats};
+use crate::{
+    activities, audit_log, bans, callbacks, changes, dead_letters, events, health, metrics, orders, shed, stats,
+};
 
 /// Calls the handler of the request's route; `/api/admin/…` requires the admin token.
 pub async fn route(request: &Request) -> Result<Response, ApiError> {
     let found = request.route();
-    if request.path().starts_with("/api/admin/") {
-        // First, so that other callers do not learn which routes there are.
-        auth::require_token(request, "admin_token").await?;
+    if !request.path().starts_with("/api/admin/") {
+        let (endpoint, params) = found?;
+        return handle(request, endpoint, params).await;
     }
+    // First, so that other callers do not learn which routes there are.
+    let operator = match auth::operator(request).await {
+        Ok(operator) => operator,
+        Err(refusal) => {
+            let refused = Err(refusal);
+            audit_log::record(request, "", "", ["", ""], &refused).await;
+            return refused;
+        }
+    };
     let (endpoint, params) = found?;
-    let response = handle(request, endpoint, params).await?;
-    if !request.method.is_safe() {
-        let fields = [
-            ("method", request.method.as_str().into()),
-            ("path", request.path().into()),
-            ("status", i64::from(response.status).into()),
-            ("request_id", request.request_id.as_str().into()),
-        ];
-        log::info("audit", &fields);
+    let template = audit_log::template(endpoint);
+    let role = required_role(request, endpoint);
+    let result = if operator.may(role) {
+        let before = changes::before(endpoint, params[0]).await;
+        let result = handle(request, endpoint, params).await;
+        if let Ok(response) = &result
+            && !request.method.is_safe()
+        {
+            changes::record(request, &operator, template, params, before, response).await;
+        }
+        result
+    } else {
+        let detail = format!("Your token does not have the role {}.", role.as_str());
+        Err(Problem::new(Code::Forbidden, detail).into())
+    };
+    audit_log::record(request, &operator.name, template, params, &result).await;
+    result
+}
+
+/// The role that a call needs.
+fn required_role(request: &Request, endpoint: Admin) -> Role {
+    match endpoint {
+        Admin::ReplayCallback | Admin::RefundCallback | Admin::DismissCallback => Role::Money,
+        _ if request.method.is_safe() => Role::Read,
+        _ => Role::Operate,
     }
-    Ok(response)
 }
 
 async fn handle(request: &Request, endpoint: Admin, [first, second]: [&str; 2]) -> Result<Response, ApiError> {
@@ -75,5 +102,6 @@ async fn handle(request: &Request, endpoint: Admin, [first, second]: [&str; 2]) 
         Admin::ClearStrikes => bans::clear_strikes(first).await,
         Admin::GetShedding => shed::get().await,
         Admin::PutShedding => shed::put(request).await,
+        Admin::ListChanges => changes::list(request).await,
     }
 }

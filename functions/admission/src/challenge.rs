@@ -26,15 +26,15 @@ use crate::precheck::{self, Precheck};
 /// Issues a challenge that is bound to this user and activity.
 pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, ApiError> {
     let body: ChallengeOptions = precheck::optional_body(request)?;
-    if body.altcha.is_some_and(|version| version != 1 && version != 2) {
-        return Err(Problem::invalid(vec![FieldError::new("/altcha", "must be 1 or 2")]).into());
+    if body.altcha.is_some_and(|version| version != 2) {
+        return Err(Problem::invalid(vec![FieldError::new("/altcha", "must be 2")]).into());
     }
     let precheck = Precheck::run(request, activity, Endpoint::Challenge).await?;
     let document = match precheck.activity.spec.human_check {
         HumanCheck::None => return Err(not_found("This sale asks for no human check.")),
-        HumanCheck::Pow => proof_of_work(&precheck, body.altcha, 1).await?,
+        HumanCheck::Pow => proof_of_work(&precheck, 1).await?,
         // This activity checks only suspicious visitors, so the work is twice as hard.
-        HumanCheck::Suspicious => proof_of_work(&precheck, body.altcha, 2).await?,
+        HumanCheck::Suspicious => proof_of_work(&precheck, 2).await?,
         HumanCheck::Captcha => captcha(&precheck, body.captcha.unwrap_or_default()).await?,
     };
     let response = Response::json(200, &document);
@@ -43,20 +43,19 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
         .fold(response, |response, (name, value)| response.header(name, value)))
 }
 
-async fn proof_of_work(precheck: &Precheck, version: Option<u8>, factor: i64) -> Result<Value, ApiError> {
-    let difficulty =
-        (difficulty(precheck.cached_gate.visitors, precheck.cached_gate.total_units()) * factor).min(MAX_DIFFICULTY);
-    let (keys, seed, subject) = (auth::check_keys().await?, random::bits(), precheck.subject());
-    let challenge = match version {
-        Some(1) => keys.issue_v1(subject, difficulty, seed, precheck.now).map(|challenge| json!(challenge)),
-        #[allow(clippy::cast_possible_truncation, reason = "any 64 of the random bits will do")]
-        _ => keys.issue_v2(subject, difficulty, seed as u64, precheck.now).map(|challenge| json!(challenge)),
-    };
-    challenge.ok_or_else(|| ApiError::Unexpected("no challenge could be made".to_owned()))
+async fn proof_of_work(precheck: &Precheck, factor: i64) -> Result<Value, ApiError> {
+    let (gate, floor) = (&precheck.cached_gate, precheck.activity.spec.min_difficulty);
+    let difficulty = (difficulty(gate.visitors, gate.total_units(), floor) * factor).min(MAX_DIFFICULTY);
+    let (keys, subject) = (auth::check_keys().await?, precheck.subject());
+    #[allow(clippy::cast_possible_truncation, reason = "any 64 of the random bits will do")]
+    let challenge = keys.issue_v2(subject, difficulty, random::bits()? as u64, precheck.now);
+    challenge
+        .map(|challenge| json!(challenge))
+        .ok_or_else(|| ApiError::Unexpected("no challenge could be made".to_owned()))
 }
 
 async fn captcha(precheck: &Precheck, kind: PuzzleKind) -> Result<Value, ApiError> {
-    let issued = auth::check_keys().await?.issue_puzzle(precheck.subject(), kind, random::bits(), precheck.now);
+    let issued = auth::check_keys().await?.issue_puzzle(precheck.subject(), kind, random::bits()?, precheck.now);
     let drawn = issued.and_then(|puzzle| {
         let (image, width, height, piece) = match kind {
             PuzzleKind::Slider => {

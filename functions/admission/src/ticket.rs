@@ -51,7 +51,7 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
         )?,
     };
     let no_secret = || ApiError::Unexpected("no ticket secret".to_owned());
-    let ulid = order_numbers.issue(&precheck.visitor.activity, now, random::bits()).ok_or_else(no_secret)?;
+    let ulid = order_numbers.issue(&precheck.visitor.activity, now, random::bits()?).ok_or_else(no_secret)?;
     if let Some(check_result) = check_result
         && !admit(&SpinRedis, &precheck.visitor, &check_result.outcome, ulid, now).await?
     {

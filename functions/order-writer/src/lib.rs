@@ -37,7 +37,7 @@ async fn handle(message: Payload) -> anyhow::Result<()> {
 /// Drains up to [`MAX_BATCHES`] batches of one activity, unless another replica has claimed the message. If messages
 /// remain, it rings for one writer; that message queues behind those that other activities have published meanwhile.
 async fn drain(doorbell: &Doorbell) -> Result<(), StoreError> {
-    if !doorbell.claim(&SpinRedis, random::bits()).await? {
+    if !doorbell.claim(&SpinRedis, random::bits()?).await? {
         return Ok(());
     }
     let (activity, ledger) = (&doorbell.activity, SpinLedger::open_for_batch().await);
@@ -51,7 +51,7 @@ async fn drain(doorbell: &Doorbell) -> Result<(), StoreError> {
     };
     let (_, more) = order_writer::drain(&SpinRedis, &ledger, activity, now, MAX_BATCHES, pause).await?;
     if more {
-        ring_for_one(&SpinRedis, activity, random::bits()).await?;
+        ring_for_one(&SpinRedis, activity, random::bits()?).await?;
     }
     Ok(())
 }

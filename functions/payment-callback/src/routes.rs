@@ -57,8 +57,10 @@ async fn apply(request: &Request, callback: &ProviderCallback) -> Result<(), Api
     let now = SpinRedis.now().await?;
     let applied = callbacks::apply(&SpinRedis, &ledger, callback, now).await?;
     if applied == CallbackEffect::Held {
+        // A provider's text that is no order number may be anything.
+        let order_no = OrderNo::parse(&callback.order_no).map(|order_no| order_no.to_string()).unwrap_or_default();
         let fields = [
-            ("order_no", callback.order_no.as_str().into()),
+            ("order_no", order_no.into()),
             ("callback", callback.id.as_str().into()),
             ("request_id", request.request_id.as_str().into()),
         ];

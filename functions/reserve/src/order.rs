@@ -33,7 +33,7 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         return Err(Problem::invalid(vec![FieldError::new("/quantity", "must be 1 to 1,000,000")]).into());
     }
     let now = clock::now();
-    let ip = request_address::address(request).await;
+    let ip = request_address::address(request).await?;
     let ticket = auth::ticket_keys().await?.verify(&body.ticket, &activity, now).map_err(|error| {
         // An expired ticket is a mistake; only a forged one counts as abuse.
         if error == TicketError::Forged {

@@ -73,7 +73,7 @@ pub async fn send_webhook(kind: &str, id: &str, data: serde_json::Value) -> Resu
     let secrets = config::webhook_secrets("webhook_secrets").await?;
     let secret = secrets.split_ascii_whitespace().next().unwrap_or_default();
     let id = if id.is_empty() {
-        format!("evt_{}", Ulid::from_parts(now.0.unsigned_abs(), random::bits()))
+        format!("evt_{}", Ulid::from_parts(now.0.unsigned_abs(), random::bits()?))
     } else {
         id.to_owned()
     };

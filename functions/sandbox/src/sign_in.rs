@@ -4,6 +4,7 @@ use domain::{
     body,
     ids::UserId,
     problem::{Code, Problem},
+    secret,
 };
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use platform::{
@@ -33,11 +34,12 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         return Err(Problem::new(Code::NotReady, detail).into());
     }
     let key = config::secret("jwt_key").await?;
+    let newest = secret::active(&key).next().unwrap_or_default();
     let claims = json!({
         "sub": body.user, "level": body.level, "member": body.member, "exp": clock::now().0 / 1000 + TOKEN_LIFETIME_SECONDS,
         "iss": &*config::get("jwt_issuer").await, "aud": &*config::get("jwt_audience").await,
     });
-    let token = encode(&Header::new(Algorithm::HS256), &claims, &EncodingKey::from_secret(key.as_bytes()))
+    let token = encode(&Header::new(Algorithm::HS256), &claims, &EncodingKey::from_secret(newest.as_bytes()))
         .map_err(|error| ApiError::Unexpected(error.to_string()))?;
     Ok(Response::json(200, &json!({ "token": token })))
 }

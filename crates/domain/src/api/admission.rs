@@ -13,8 +13,9 @@ use crate::{
 /// What the page supports and the visitor prefers.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 pub struct ChallengeOptions {
-    /// The ALTCHA version of the page's widget: 2 by default.
-    #[schemars(with = "Option<i64>", extend("enum" = [1, 2, null], "default" = 2))]
+    /// The ALTCHA version of the page's widget: 2. The work of version 1 is much cheaper for a robot, so it has no
+    /// challenges.
+    #[schemars(with = "Option<i64>", extend("enum" = [2, null], "default" = 2))]
     pub altcha: Option<u8>,
     /// The kind of puzzle that the visitor prefers: `slider` by default.
     #[schemars(extend("default" = "slider"))]

@@ -13,14 +13,15 @@ use crate::time::Millis;
 /// PBKDF2 iterations per try: about one millisecond in the browser of a low-end phone.
 pub const ITERATIONS: u32 = 1_000;
 
-/// Maximum tries of a challenge at difficulty 1; at least half of them are needed.
-pub const BASE_MAX_COUNTER: u64 = 200;
+/// Maximum tries of a challenge at difficulty 1. The solution is anywhere between the first and the last: a search that
+/// starts elsewhere than at the first gains nothing.
+pub const BASE_MAX_COUNTER: u64 = 300;
 
 const ALGORITHM: &str = "PBKDF2/SHA-256";
 
 pub(super) fn issue(key: &Key, binding: String, difficulty: i64, random: u64, expires_at: Millis) -> Option<Challenge> {
     let max_counter = BASE_MAX_COUNTER * difficulty.unsigned_abs();
-    let counter = max_counter / 2 + random % (max_counter / 2);
+    let counter = 1 + random % max_counter;
     create_challenge(CreateChallengeOptions {
         algorithm: ALGORITHM.to_owned(),
         cost: ITERATIONS,
@@ -78,7 +79,7 @@ mod tests {
     fn solved() -> (CheckKeys, ActivityId, UserId, Payload) {
         let keys = CheckKeys::new(SECRET);
         let (activity, user) = (ActivityId::parse("demo").expect("id"), UserId::parse("张\"伟").expect("id"));
-        let challenge = keys.issue_v2(Subject { activity: &activity, user: &user }, 1, 0, NOW).expect("a challenge");
+        let challenge = keys.issue_v2(Subject { activity: &activity, user: &user }, 1, 9, NOW).expect("a challenge");
         let solution = solve_challenge(SolveChallengeOptions::new(&challenge)).expect("solvable").expect("in time");
         (keys, activity, user, Payload { challenge, solution })
     }
@@ -87,7 +88,7 @@ mod tests {
     fn a_solved_challenge_is_valid_only_for_its_user_activity_and_lifetime() {
         let (keys, activity, user, payload) = solved();
         let subject = Subject { activity: &activity, user: &user };
-        assert!((100..200).contains(&payload.solution.counter), "{}", payload.solution.counter);
+        assert_eq!(payload.solution.counter, 10);
         let proof = keys.verify_altcha(&text(&payload), subject, NOW).expect("a proof");
         assert_eq!(proof.id, payload.challenge.parameters.nonce);
         let (other_activity, other_user) = (ActivityId::parse("other").expect("id"), UserId::parse("eve").expect("id"));
@@ -100,6 +101,21 @@ mod tests {
         assert!(rotated.verify_altcha(&text(&payload), subject, NOW).is_ok());
         let other_keys = CheckKeys::new("another-9Qw7e2r4u6i8o0p1a3s5d7f-xx");
         assert_eq!(other_keys.verify_altcha(&text(&payload), subject, NOW), Err(CheckError::Forged));
+    }
+
+    /// A robot that starts in the second half would skip a third of the work if the solution were always there.
+    #[test]
+    fn every_number_of_tries_is_as_likely_as_any_other() {
+        let (keys, activity, user, _) = solved();
+        let subject = Subject { activity: &activity, user: &user };
+        let signed: Vec<_> = [0, BASE_MAX_COUNTER / 2, BASE_MAX_COUNTER - 1]
+            .into_iter()
+            .map(|random| {
+                let challenge = keys.issue_v2(subject, 1, random, NOW).expect("a challenge");
+                solve_challenge(SolveChallengeOptions::new(&challenge)).expect("solvable").expect("in time").counter
+            })
+            .collect();
+        assert_eq!(signed, [1, 151, 300]);
     }
 
     #[test]

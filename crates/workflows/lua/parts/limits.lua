@@ -34,11 +34,31 @@ local function limit(policies, now_ms)
   return report
 end
 
--- Abuse rules: { points within a minute that lead to a ban, ban duration (ms) }. A user is one person; many people may
--- share an address.
+-- Abuse rules: { points within a minute, duration (ms) of the ban that they lead to }. A user is one person; many people
+-- may share an address, so only operators ban one: the points of its visitors make it suspicious.
 local USER_ABUSE_RULE, ADDRESS_ABUSE_RULE = { 60, 600000 }, { 600, 60000 }
 
--- Adds `weight` points of abuse to a record, and sets a ban when the rule is met. A record expires after a day, so a
+-- The key that marks an address as suspicious; nil if the ban is that of a user, or if the address is not that of a
+-- client or its network: an unknown, private, shared, link-local or loopback one is a proxy's, or everybody's.
+local function suspect_key(ban_key)
+  local prefix, address = string.match(ban_key, '^(.*):ban:ip:(.*)$')
+  if not address then return nil end
+  local first, second = string.match(address, '^(%d+)%.(%d+)%.')
+  local is_client
+  if first then
+    first, second = tonumber(first), tonumber(second)
+    is_client = not (first == 0 or first == 10 or first == 127 or first == 169 and second == 254
+      or first == 172 and second >= 16 and second < 32 or first == 192 and second == 168
+      or first == 100 and second >= 64 and second < 128)
+  else
+    local group = tonumber(string.match(address, '^(%x+):') or '', 16)
+    -- fc00::/7 and fe80::/10; ::1 is in 0::/64.
+    is_client = group and not (group == 0 or group >= 0xfc00 and group < 0xfe00 or group >= 0xfe80 and group < 0xfec0)
+  end
+  return is_client and prefix .. ':suspect:ip:' .. address or nil
+end
+
+-- Adds `weight` points of abuse to a record, and sets a ban or a mark when the rule is met. A record expires after a day, so a
 -- visitor who was banned looks suspicious for that long.
 local function record_abuse(rule, record_key, ban_key, weight, now)
   local record = redis.call('HMGET', record_key, 'count', 'since')
@@ -46,7 +66,8 @@ local function record_abuse(rule, record_key, ban_key, weight, now)
   if now - since > 60000 then count, since = 0, now end
   count = count + weight
   if count >= rule[1] then
-    if redis.call('SET', ban_key, '1', 'NX', 'PX', rule[2]) then redis.call('HINCRBY', record_key, 'bans', 1) end
+    local key = rule == USER_ABUSE_RULE and ban_key or suspect_key(ban_key)
+    if key and redis.call('SET', key, '1', 'NX', 'PX', rule[2]) then redis.call('HINCRBY', record_key, 'bans', 1) end
     count = 0
   end
   redis.call('HSET', record_key, 'count', count, 'since', since)

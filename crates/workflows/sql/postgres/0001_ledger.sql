@@ -299,16 +299,21 @@ CREATE TABLE IF NOT EXISTS strikes (
 -- The users who get no ticket: few, and each instance of `admission` reads them once a second.
 CREATE INDEX IF NOT EXISTS strikes_at_limit ON strikes (user_id) WHERE count >= 10;
 
--- An order that expires unpaid is a strike against its buyer (B8).
+-- An order that expires unpaid is a strike against its buyer, and so is one that its buyer cancels with less than half of
+-- the time to pay left: it kept its units from others as long (B8).
 CREATE OR REPLACE FUNCTION strikes_count() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+  IF NEW.status = 'cancelled'
+    AND (NEW.pay_by - NEW.updated_at) * 2 >= (SELECT a.pay_timeout_ms FROM activities a WHERE a.id = NEW.activity) THEN
+    RETURN NULL;
+  END IF;
   INSERT INTO strikes (user_id, count, last_at) VALUES (NEW.user_id, 1, NEW.updated_at)
   ON CONFLICT (user_id) DO UPDATE SET count = strikes.count + 1, last_at = excluded.last_at;
   RETURN NULL;
 END $$;
 
 CREATE OR REPLACE TRIGGER strikes_count AFTER UPDATE OF status ON orders FOR EACH ROW
-  WHEN (NEW.status = 'expired' AND OLD.status = 'pending_payment') EXECUTE FUNCTION strikes_count();
+  WHEN (NEW.status IN ('expired', 'cancelled') AND OLD.status = 'pending_payment') EXECUTE FUNCTION strikes_count();
 
 -- Switches that the operators' variables set; the triggers below read them.
 CREATE TABLE IF NOT EXISTS switches (
@@ -507,5 +512,25 @@ END $$;
 
 CREATE OR REPLACE TRIGGER orders_payment BEFORE UPDATE OF payment ON orders FOR EACH ROW
   WHEN (NEW.payment <> OLD.payment) EXECUTE FUNCTION orders_payment();
+
+-- What operators changed (G2): who, what, when, before and after. Rows are only added.
+CREATE TABLE IF NOT EXISTS operator_changes (
+  id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  changed_at BIGINT NOT NULL,
+  operator TEXT NOT NULL,
+  action TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  before TEXT NOT NULL,
+  after TEXT NOT NULL,
+  request_id TEXT NOT NULL
+);
+
+CREATE OR REPLACE FUNCTION operator_changes_stay() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION 'illegal move';
+END $$;
+
+CREATE OR REPLACE TRIGGER operator_changes_stay BEFORE UPDATE ON operator_changes FOR EACH ROW
+  EXECUTE FUNCTION operator_changes_stay();
 
 INSERT INTO schema_versions (version) VALUES (1) ON CONFLICT DO NOTHING;

@@ -248,9 +248,11 @@ CREATE TABLE IF NOT EXISTS strikes (
 -- The users who get no ticket: few, and each instance of `admission` reads them once a second.
 CREATE INDEX IF NOT EXISTS strikes_at_limit ON strikes (user_id) WHERE count >= 10;
 
--- An order that expires unpaid is a strike against its buyer (B8).
+-- An order that expires unpaid is a strike against its buyer, and so is one that its buyer cancels with less than half of
+-- the time to pay left: it kept its units from others as long (B8).
 CREATE TRIGGER IF NOT EXISTS strikes_count AFTER UPDATE OF status ON orders
-WHEN NEW.status = 'expired' AND OLD.status = 'pending_payment'
+WHEN OLD.status = 'pending_payment' AND (NEW.status = 'expired' OR NEW.status = 'cancelled'
+  AND (NEW.pay_by - NEW.updated_at) * 2 < (SELECT pay_timeout_ms FROM activities WHERE id = NEW.activity))
 BEGIN
   INSERT INTO strikes (user_id, count, last_at) VALUES (NEW.user_id, 1, NEW.updated_at)
   ON CONFLICT (user_id) DO UPDATE SET count = count + 1, last_at = excluded.last_at;
@@ -416,6 +418,23 @@ END;
 CREATE TRIGGER IF NOT EXISTS orders_payment BEFORE UPDATE OF payment ON orders WHEN NEW.payment <> OLD.payment
 BEGIN
   SELECT RAISE(IGNORE) WHERE EXISTS (SELECT 1 FROM overpayments WHERE payment = NEW.payment);
+END;
+
+-- What operators changed (G2): who, what, when, before and after. Rows are only added.
+CREATE TABLE IF NOT EXISTS operator_changes (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  changed_at INTEGER NOT NULL,
+  operator TEXT NOT NULL,
+  action TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  before TEXT NOT NULL,
+  after TEXT NOT NULL,
+  request_id TEXT NOT NULL
+);
+
+CREATE TRIGGER IF NOT EXISTS operator_changes_stay BEFORE UPDATE ON operator_changes
+BEGIN
+  SELECT RAISE(ABORT, 'illegal move');
 END;
 
 INSERT INTO schema_versions (version) VALUES (1) ON CONFLICT DO NOTHING;

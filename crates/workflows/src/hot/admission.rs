@@ -6,7 +6,7 @@ use domain::{
     ids::{ActivityId, UserId},
     jwt::Claims,
     problem::{Code, Problem},
-    ticket::ISSUED_BEFORE_START_MS,
+    ticket::{ISSUED_BEFORE_START_MS, MAX_LIFETIME_MS},
     time::Millis,
 };
 use ulid::Ulid;
@@ -25,6 +25,10 @@ use crate::{
 /// failed human checks within a minute, or one ban of the user that the abuse record still counts. The points of that
 /// minute count for ten minutes; the record expires a day after the last abuse.
 pub const SUSPICION_THRESHOLD: i64 = 20;
+
+/// Tickets that a user gets for an activity within a ticket's lifetime: enough for reloading the page, too few to
+/// stockpile.
+pub const MAX_OPEN_TICKETS: i64 = 30;
 
 /// Suspicion that each order left unpaid adds to a user's score.
 pub const STRIKE_SUSPICION: i64 = 10;
@@ -78,19 +82,24 @@ pub struct Admission {
 pub async fn precheck<R: Redis>(redis: &R, visitor: &Visitor, endpoint: Endpoint) -> Result<Admission, StoreError> {
     let Visitor { activity, user, ip, abuse_by_ip } = visitor;
     let keys = Keys::of(activity);
-    let endpoint = endpoint.as_str();
+    let name = endpoint.as_str();
     let mut script_keys = vec![
         keys.named("gate"),
         keys.ban_user(user),
         keys.ban_ip(ip),
-        keys.rate_limit(&format!("{endpoint}:user"), user.as_str()),
-        keys.rate_limit(&format!("{endpoint}:ip"), ip),
+        keys.rate_limit(&format!("{name}:user"), user.as_str()),
+        keys.rate_limit(&format!("{name}:ip"), ip),
         keys.abuse_user(user),
         keys.abuse_ip(ip),
         keys.named("stats"),
         keys.named("visitors"),
+        keys.rate_limit("tickets", user.as_str()),
     ];
-    let mut args = vec![user.as_str().into()];
+    let open_tickets = match endpoint {
+        Endpoint::Challenge => String::new(),
+        Endpoint::Ticket => format!("{MAX_OPEN_TICKETS}:{MAX_LIFETIME_MS}"),
+    };
+    let mut args = vec![user.as_str().into(), open_tickets.into()];
     limits::push_abuse(&keys, abuse_by_ip, &mut script_keys, &mut args);
     let mut reply = PRECHECK.run(redis, script_keys, args).await?;
     let word = reply.text()?;

@@ -51,6 +51,15 @@ pub fn has_too_many_clients(text: &str) -> bool {
     text.contains("too many clients already") || text.contains("remaining connection slots are reserved")
 }
 
+/// Describes an error of PostgreSQL without values of rows: its details quote rows, and a message quotes values after a
+/// colon or in double quotes, where it also quotes names of constraints, which the description has anyway.
+#[must_use]
+pub fn describe_postgres_error(severity: &str, code: &str, message: &str, constraint: Option<&str>) -> String {
+    let message = message.split([':', '"']).next().unwrap_or_default().trim_end();
+    let constraint = constraint.map_or(String::new(), |name| format!(" ({name})"));
+    format!("{severity} {code}: {message}{constraint}")
+}
+
 /// Removes URLs from an error's text: the ledger's contains a password.
 #[must_use]
 pub fn without_urls(text: &str) -> String {
@@ -60,6 +69,25 @@ pub fn without_urls(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_description_of_an_error_has_no_values() {
+        for (message, constraint, expected) in [
+            (
+                "duplicate key value violates unique constraint \"bans_pkey\"",
+                Some("bans_pkey"),
+                "ERROR X: duplicate key value violates unique constraint (bans_pkey)",
+            ),
+            (
+                "invalid input syntax for type bigint: \"ada@example.com\"",
+                None,
+                "ERROR X: invalid input syntax for type bigint",
+            ),
+            ("canceling statement due to lock timeout", None, "ERROR X: canceling statement due to lock timeout"),
+        ] {
+            assert_eq!(describe_postgres_error("ERROR", "X", message, constraint), expected);
+        }
+    }
 
     #[test]
     fn a_server_with_too_many_clients_is_recognised() {

@@ -84,7 +84,8 @@ pub struct OperatorContext<'a, R, S> {
 }
 
 impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
-    /// Creates an activity as a draft, replaces a draft, or changes a published activity where that is safe.
+    /// Creates an activity as a draft, replaces a draft, or changes a published activity where that is safe. A start that
+    /// moves into the future gets a new start key (A4).
     ///
     /// With `expected_version` the change is made only if the activity still has that version (0: does not exist yet).
     /// A specification contains totals: without the check an outdated one would undo a restock.
@@ -166,7 +167,11 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     }
 
     async fn change_spec(&self, old: Activity, spec: ActivitySpec) -> Result<OperationOutcome, StoreError> {
-        let new = Activity { spec, ..self.prepare_change(&old).await? };
+        let mut new = Activity { spec, ..self.prepare_change(&old).await? };
+        // The key was shown, or may have been, for the old start: a client that knows it would be first at the new one.
+        if new.spec.starts_at > old.spec.starts_at && new.spec.starts_at > self.now {
+            new.nonce.clone_from(&self.nonce);
+        }
         match old.state {
             ActivityState::Draft => return self.save(&new, Some(&old)).await.map(Into::into),
             ActivityState::Closed => {

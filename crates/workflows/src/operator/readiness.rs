@@ -1,14 +1,16 @@
 //! Checks of the settings without which the app must not serve (G6, G7).
 
-use domain::{secret, webhook::PaymentProvider};
+use domain::{operators::Operators, secret, webhook::PaymentProvider};
 
 /// The variables that [`secrets_fault`] reads.
-pub const VARIABLES: [&str; 13] = [
+pub const VARIABLES: [&str; 16] = [
     "ticket_secret",
+    "jwt_algorithm",
     "jwt_key",
     "admin_token",
     "cron_token",
     "metrics_token",
+    "operator_tokens",
     "address_key",
     "events_url",
     "events_secret",
@@ -17,6 +19,7 @@ pub const VARIABLES: [&str; 13] = [
     "stripe_secret",
     "webhook_secrets",
     "sandbox",
+    "trusted_hops",
 ];
 
 /// Returns what is wrong with a Redis server, from its reply to `INFO`: it must be writable, have memory left, persist
@@ -38,14 +41,14 @@ pub fn redis_fault(info: &str) -> Option<String> {
     (limit > 0 && used >= limit).then(|| format!("is full: it uses {used} bytes, and maxmemory is {limit}: raise it"))
 }
 
-/// Returns which of the [`VARIABLES`] lacks a secret or has a weak one. A `jwt_key` in PEM or JWK form
-/// and Stripe's API key must only be set, Stripe's API key if it is used.
+/// Returns which of the [`VARIABLES`] lacks a secret or has a weak one. A `jwt_key` of another
+/// algorithm than HS256 and Stripe's API key must only be set, Stripe's API key if it is used.
 #[must_use]
 pub fn secrets_fault<T: AsRef<str>>(variable: impl Fn(&str) -> T) -> Option<String> {
     for name in ["ticket_secret", "jwt_key", "admin_token", "cron_token", "address_key"] {
         let value = variable(name);
         let value = value.as_ref();
-        let is_structured = name == "jwt_key" && (value.contains("-----BEGIN") || value.starts_with('{'));
+        let is_structured = name == "jwt_key" && variable("jwt_algorithm").as_ref() != "HS256";
         if let Some(fault) = secret::fault(value).filter(|_| !is_structured) {
             return Some(format!("the variable {name} {fault}"));
         }
@@ -53,6 +56,12 @@ pub fn secrets_fault<T: AsRef<str>>(variable: impl Fn(&str) -> T) -> Option<Stri
     let is_empty = |name| variable(name).as_ref().trim().is_empty();
     if let Some(fault) = secret::fault(variable("metrics_token").as_ref()).filter(|_| !is_empty("metrics_token")) {
         return Some(format!("the variable metrics_token {fault}"));
+    }
+    if let Err(fault) = Operators::parse("", variable("operator_tokens").as_ref()) {
+        return Some(format!("the variable operator_tokens {fault}"));
+    }
+    if variable("trusted_hops").as_ref().trim().parse::<usize>().is_err() {
+        return Some("the variable trusted_hops is not a number".to_owned());
     }
     let Some(provider) = PaymentProvider::parse(variable("payment_provider").as_ref()) else {
         return Some("the variable payment_provider is neither sandbox nor stripe".to_owned());
@@ -107,8 +116,11 @@ mod tests {
         secrets_fault(|name| {
             assert!(VARIABLES.contains(&name), "{name} is read but not listed");
             let good = match name {
-                "events_url" | "events_secret" | "metrics_token" | "stripe_api_key" | "stripe_secret" => "",
+                "events_url" | "events_secret" | "metrics_token" | "operator_tokens" | "stripe_api_key"
+                | "stripe_secret" => "",
                 "sandbox" => "off",
+                "trusted_hops" => "0",
+                "jwt_algorithm" => "HS256",
                 "payment_provider" => "sandbox",
                 "webhook_secrets" => WEBHOOK,
                 _ => STRONG,
@@ -132,7 +144,8 @@ mod tests {
     #[test]
     fn a_structured_jwt_key_and_no_other_secret_passes() {
         for key in ["-----BEGIN PUBLIC KEY-----", "{\"kty\":\"OKP\"}"] {
-            assert_eq!(fault(&[("jwt_key", key)]), None);
+            assert_eq!(fault(&[("jwt_key", key), ("jwt_algorithm", "EdDSA")]), None);
+            assert!(fault(&[("jwt_key", key)]).is_some(), "a public key as a shared secret: {key}");
             assert!(fault(&[("admin_token", key)]).is_some(), "{key}");
         }
     }
@@ -150,10 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn the_sandbox_beside_a_real_provider_and_a_weak_metrics_token_are_faults() {
+    fn the_sandbox_beside_a_real_provider_and_values_that_cannot_be_read_are_faults() {
         let stripe = [("payment_provider", "stripe"), ("stripe_api_key", "any"), ("stripe_secret", WEBHOOK)];
         assert_eq!(fault(&[("sandbox", "on")]), None);
         assert!(fault(&[&stripe[..], &[("sandbox", "on")]].concat()).is_some_and(|fault| fault.contains("sandbox")));
+        assert!(fault(&[("operator_tokens", "ada:read:short")]).is_some());
+        for unreadable in ["", "one", "-1", "1.5"] {
+            assert!(fault(&[("trusted_hops", unreadable)]).is_some(), "{unreadable:?}");
+        }
         assert_eq!(fault(&[("metrics_token", STRONG)]), None);
         assert!(fault(&[("metrics_token", "short")]).is_some_and(|fault| fault.contains("metrics_token")));
     }

@@ -275,3 +275,31 @@ pub async fn try_mark_idle<R: Redis>(redis: &R, activity: &ActivityId, rate: Opt
     let mut reply = WRITER_IDLE.run(redis, script_keys, vec![WRITER_GROUP.into(), rate.into_bytes()]).await?;
     Ok(reply.text()? == "rested")
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// A message is read or becomes a dead letter, whatever is in the stream, and one that is read means what it says.
+        #[test]
+        fn any_text_is_an_order_or_none(text in "[^\t]{0,8}(\t[^\t]{0,12}){0,9}", order in "[0-9A-Z]{26}\tada\ta\t[0-9-]{1,3}\t-?[0-9]{1,20}\tEUR\t[0-9]{1,20}\t[0-9]{1,3}") {
+            let activity = ActivityId::parse("demo").expect("id");
+            for text in [text, order] {
+                if let Some(order) = decode_order(&activity, &text) {
+                    prop_assert!(order.quantity > 0);
+                    prop_assert_eq!(decode_order(&activity, &encode_order(&order)), Some(order));
+                }
+            }
+        }
+
+        #[test]
+        fn any_reply_is_read(items in proptest::collection::vec("o|[0-9]{1,3}-0|\\PC{0,9}", 0..12)) {
+            let activity = ActivityId::parse("demo").expect("id");
+            let items: Vec<_> = items.into_iter().map(|item| RedisValue::Bytes(item.into_bytes())).collect();
+            prop_assert!(parse_messages(&activity, &items).len() <= items.len() / 3);
+        }
+    }
+}

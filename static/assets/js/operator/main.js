@@ -4,6 +4,7 @@ import { byId, confirmDialog, el, setVisible } from "../shared/dom.js";
 import { moment } from "../shared/format.js";
 import { activityPath, explain, finishRebuild, forgetToken, runAction, send, showNotice, storeToken, token } from "./requests.js";
 import { onSave, openForm } from "./sale-form.js";
+import * as changes from "./changes.js";
 import * as deadLetters from "./dead-letters.js";
 import * as liveStats from "./live-stats.js";
 import "./bans.js";
@@ -60,6 +61,7 @@ async function showConsole() {
     setVisible(byId("tools"), true);
     showNotice("");
     void deadLetters.load();
+    void changes.load();
   } catch (error) {
     showNotice(error.code === "unauthenticated" ? "This token is not the right one." : explain(error), "bad");
     if (error.code !== "unauthenticated") showTokenForm();

@@ -61,6 +61,12 @@ pub fn run(options: &Options) -> Result<()> {
         }
         _ => anyhow!("cannot listen on {listen} ({error}): choose another with --listen"),
     })?;
+    if !listen.ip().is_loopback() {
+        println!(
+            "warning: {listen} can be reached from other machines, and the sandbox signs anybody in as any user: use this \
+             for development only (deploy/README.md has kits without it)"
+        );
+    }
     if !options.no_build {
         build::all(&root, &engine)?;
     }

@@ -5,7 +5,6 @@ use domain::{
         admission::{CaptchaChallenge, ChallengeOptions, Reservation, Solution, TicketDocument},
         orders::{CheckedOut, Checkout as CheckoutBody, PaymentCallback as CallbackBody},
     },
-    human_check::v1,
     ids::OrderNo,
     order::Order,
     problem::Code,
@@ -28,7 +27,6 @@ fn buying(schemas: &mut Schemas) -> Vec<Operation> {
     let challenge = json!({
         "oneOf": [
             reference("schemas", "AltchaChallenge"),
-            schemas.response::<v1::Challenge>(),
             schemas.response::<CaptchaChallenge>(),
         ],
     });

@@ -11,7 +11,7 @@ use domain::{
 };
 use serde_json::json;
 use workflows::{
-    ledger::{events::EventEndpoint, payments::Callback, refunds::Refund},
+    ledger::{events::EventEndpoint, operator_changes::OperatorChange, payments::Callback, refunds::Refund},
     operator::{
         audit::Audit,
         documents::{
@@ -29,11 +29,21 @@ pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
     operations.append(&mut orders(schemas));
     operations.append(&mut events(schemas));
     operations.append(&mut users(schemas));
+    operations.push(
+        admin(Admin::ListChanges, "adminListChanges", "What operators changed, newest first")
+            .query(
+                "before",
+                "The `id` of the last change of the page before.",
+                json!({ "type": "integer", "minimum": 1 }),
+            )
+            .query("limit", "The most changes to return.", limit(200, 200))
+            .returns(200, "The changes.", schemas.response::<Vec<OperatorChange>>()),
+    );
     operations
 }
 
 fn admin(endpoint: Admin, id: &'static str, summary: &'static str) -> Operation {
-    Operation::new(endpoint, id, summary).tag("admin").secured_by("adminToken")
+    Operation::new(endpoint, id, summary).tag("admin").secured_by("adminToken").refuses(&[Code::Forbidden])
 }
 
 fn activities(schemas: &mut Schemas) -> Vec<Operation> {

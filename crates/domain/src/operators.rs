@@ -1,0 +1,140 @@
+//! Named tokens of operators, with roles (G2, G7).
+//!
+//! The variable `operator_tokens` has entries `name:roles:token`, separated by spaces; roles are joined by `+`. A name
+//! with two entries has two tokens: that is how one is replaced. `admin_token` is the operator `admin` with every role.
+
+use crate::secret;
+
+/// What an operator may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// See everything. Every operator may.
+    Read,
+    /// Change activities, stock, bans, the queue and load shedding.
+    Operate,
+    /// Decide about money: held callbacks.
+    Money,
+}
+
+impl Role {
+    /// The role's name in the variable.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Operate => "operate",
+            Self::Money => "money",
+        }
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        [Self::Read, Self::Operate, Self::Money].into_iter().find(|role| role.as_str() == name)
+    }
+}
+
+/// An operator, as found by a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operator {
+    /// The name in the audit trail.
+    pub name: String,
+    roles: Vec<Role>,
+}
+
+impl Operator {
+    /// Whether the operator has a role.
+    #[must_use]
+    pub fn may(&self, role: Role) -> bool {
+        role == Role::Read || self.roles.contains(&role)
+    }
+}
+
+/// All operators with their tokens.
+pub struct Operators(Vec<(String, Operator)>);
+
+impl Operators {
+    /// Reads the variables `admin_token` and `operator_tokens`.
+    ///
+    /// # Errors
+    /// What is wrong with `operator_tokens`: an entry that is not `name:roles:token`, or a weak token.
+    pub fn parse(admin_token: &str, operator_tokens: &str) -> Result<Self, &'static str> {
+        let admin = Operator { name: "admin".to_owned(), roles: vec![Role::Operate, Role::Money] };
+        let mut all: Vec<_> = secret::active(admin_token)
+            .filter(|token| secret::weakness(token).is_none())
+            .map(|token| (token.to_owned(), admin.clone()))
+            .collect();
+        for entry in operator_tokens.split_ascii_whitespace() {
+            const MALFORMED: &str = "holds an entry that is not name:roles:token, with roles read, operate, money";
+            let [name, roles, token]: [&str; 3] =
+                entry.splitn(3, ':').collect::<Vec<_>>().try_into().map_err(|_| MALFORMED)?;
+            let is_name = (1..=40).contains(&name.len())
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.@".contains(&byte));
+            let roles: Option<Vec<Role>> = roles.split('+').map(Role::parse).collect();
+            let (true, Some(roles)) = (is_name && name != "admin", roles) else { return Err(MALFORMED) };
+            if secret::weakness(token).is_some() {
+                return Err("holds a token that is shorter than 32 bytes or can be guessed");
+            }
+            all.push((token.to_owned(), Operator { name: name.to_owned(), roles }));
+        }
+        Ok(Self(all))
+    }
+
+    /// The operator whose token a client sent. Compares with every token, so that the time does not tell which matched.
+    #[must_use]
+    pub fn find(&self, token: &str) -> Option<&Operator> {
+        let mut found = None;
+        for (expected, operator) in &self.0 {
+            if secret::matches(expected, token) {
+                found = Some(operator);
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADMIN: &str = "kX9v2mQ7Lr4tY8wZ1nB6cD3fG5hJ0pS-";
+    const ADA: &str = "Zt5-new-new-9Qw7e2r4u6i8o0p1a3s5d7f";
+    const BEN: &str = "Ub6:colon-0Rx8f3s5v7j9p1q2b4t6e8g0h";
+
+    #[test]
+    fn an_operator_has_the_roles_of_the_token() {
+        let operators = Operators::parse(ADMIN, &format!("ada:read:{ADA}  ben:operate+money:{BEN}")).expect("entries");
+        let may = |token: &str| {
+            let operator = operators.find(token).expect("an operator");
+            (operator.name.as_str(), [Role::Read, Role::Operate, Role::Money].map(|role| operator.may(role)))
+        };
+        assert_eq!(may(ADMIN), ("admin", [true, true, true]));
+        assert_eq!(may(ADA), ("ada", [true, false, false]));
+        assert_eq!(may(BEN), ("ben", [true, true, true]));
+        for unknown in ["", "ada", &ADA[1..], &format!("ada:read:{ADA}")] {
+            assert_eq!(operators.find(unknown), None, "{unknown}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_replaced_while_the_old_one_works() {
+        let both = Operators::parse("", &format!("ada:read:{ADA} ada:operate:{BEN}")).expect("entries");
+        assert_eq!(both.find(ADA).map(|operator| operator.may(Role::Operate)), Some(false));
+        assert_eq!(both.find(BEN).map(|operator| operator.may(Role::Operate)), Some(true));
+    }
+
+    #[test]
+    fn malformed_entries_and_weak_tokens_are_refused() {
+        for wrong in [
+            ADA.to_owned(),
+            format!("ada:{ADA}"),
+            format!("ada:root:{ADA}"),
+            format!("ada::{ADA}"),
+            format!(":read:{ADA}"),
+            format!("admin:read:{ADA}"),
+            format!("a\u{e4}:read:{ADA}"),
+            "ada:read:short".to_owned(),
+        ] {
+            assert!(Operators::parse(ADMIN, &wrong).is_err(), "{wrong}");
+        }
+        assert!(Operators::parse("", "").is_ok_and(|nobody| nobody.find("").is_none()), "an empty token is nobody's");
+    }
+}

@@ -1,0 +1,81 @@
+//! The audit trail: what operators changed (G2).
+
+use domain::time::Millis;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::row_reader::RowReader;
+use crate::ports::{Sql, StoreError};
+
+/// Maximum length of a document before or after a change, in bytes; a longer one is cut.
+const MAX_DOCUMENT_BYTES: usize = 16 * 1024;
+
+/// A change by an operator.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct OperatorChange {
+    /// Its number; later changes have larger ones.
+    pub id: i64,
+    /// When.
+    pub changed_at: Millis,
+    /// Who.
+    pub operator: String,
+    /// What: method and route.
+    pub action: String,
+    /// Of what: the path's parameters, joined by slashes.
+    pub subject: String,
+    /// The activity before the change, as JSON; empty for other changes.
+    pub before: String,
+    /// The response to the change, as JSON.
+    pub after: String,
+    /// The request's id in the log.
+    pub request_id: String,
+}
+
+/// Records a change; its `id` is ignored.
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn record<S: Sql>(sql: &S, change: &OperatorChange) -> Result<(), StoreError> {
+    let OperatorChange { changed_at, operator, action, subject, before, after, request_id, .. } = change;
+    let statement = "INSERT INTO operator_changes (changed_at, operator, action, subject, before, after, request_id) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let params = vec![
+        changed_at.0.into(),
+        operator.as_str().into(),
+        action.as_str().into(),
+        storable(subject).into(),
+        storable(before).into(),
+        storable(after).into(),
+        request_id.as_str().into(),
+    ];
+    sql.run(statement, params).await.map(|_| ())
+}
+
+/// Cuts a text, and removes NUL, which PostgreSQL rejects.
+fn storable(text: &str) -> String {
+    text[..text.floor_char_boundary(MAX_DOCUMENT_BYTES)].replace('\0', "")
+}
+
+/// Lists up to `limit` changes, newest first; with `before`, those with a smaller number.
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn list<S: Sql>(sql: &S, before: Option<i64>, limit: i64) -> Result<Vec<OperatorChange>, StoreError> {
+    let statement = "SELECT id, changed_at, operator, action, subject, before, after, request_id \
+         FROM operator_changes WHERE id < ?1 ORDER BY id DESC LIMIT CAST(?2 AS BIGINT)";
+    let rows = sql.run(statement, vec![before.unwrap_or(i64::MAX).into(), limit.into()]).await?;
+    let parse_row = |row| {
+        let mut row = RowReader::new(row);
+        Ok(OperatorChange {
+            id: row.int()?,
+            changed_at: Millis(row.int()?),
+            operator: row.text()?,
+            action: row.text()?,
+            subject: row.text()?,
+            before: row.text()?,
+            after: row.text()?,
+            request_id: row.text()?,
+        })
+    };
+    rows.into_iter().map(parse_row).collect()
+}

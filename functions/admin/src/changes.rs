@@ -1,0 +1,75 @@
+//! Records what operators change, and shows it (G2).
+
+use domain::{
+    operators::Operator,
+    problem::{FieldError, Problem},
+    routes::Admin,
+};
+use platform::{
+    clock,
+    http::{ApiError, Request, Response},
+    ledger::SpinLedger,
+    log,
+};
+use workflows::{
+    StoreError,
+    ledger::{
+        activities,
+        operator_changes::{self, OperatorChange},
+    },
+    operator::documents::ActivityDocument,
+};
+
+/// Maximum and default number of changes in a page.
+const MAX_PAGE: i64 = 200;
+
+/// Returns the activity before a change, as JSON; empty for other subjects, and if the ledger does not answer.
+pub async fn before(endpoint: Admin, subject: &str) -> String {
+    use Admin::{Close, Pause, Publish, PutActivity, Rebuild, Restock, Resume, RotateStartKey};
+    if !matches!(endpoint, PutActivity | Publish | Pause | Resume | Close | RotateStartKey | Restock | Rebuild) {
+        return String::new();
+    }
+    let Ok(id) = domain::ids::ActivityId::parse(subject) else { return String::new() };
+    let found = activities::load(&SpinLedger::open().await, &id).await.ok().flatten();
+    found.and_then(|found| serde_json::to_string(&ActivityDocument::from(&found)).ok()).unwrap_or_default()
+}
+
+/// Records a change that was made. The response does not depend on it: the change is made, and logged.
+pub async fn record(
+    request: &Request,
+    operator: &Operator,
+    template: &str,
+    params: [&str; 2],
+    before: String,
+    response: &Response,
+) {
+    let subject: Vec<&str> = params.into_iter().filter(|param| !param.is_empty()).collect();
+    let change = OperatorChange {
+        id: 0,
+        changed_at: clock::now(),
+        operator: operator.name.clone(),
+        action: format!("{} {template}", request.method),
+        subject: subject.join("/"),
+        before,
+        after: String::from_utf8_lossy(&response.body).into_owned(),
+        request_id: request.request_id.clone(),
+    };
+    let recorded: Result<(), StoreError> = operator_changes::record(&SpinLedger::open().await, &change).await;
+    if let Err(error) = recorded {
+        let fields = [("because", error.to_string().into()), ("request_id", request.request_id.as_str().into())];
+        log::error("a change by an operator is missing from the audit trail", &fields);
+    }
+}
+
+/// Handles `GET …/changes?before=&limit=`: newest first; `before` is the `id` of the last change of the page before.
+pub async fn list(request: &Request) -> Result<Response, ApiError> {
+    let number = |name: &str, maximum: i64| {
+        let Some(text) = request.query_param(name).filter(|text| !text.is_empty()) else { return Ok(None) };
+        let number = text.parse::<i64>().ok().filter(|number| (1..=maximum).contains(number));
+        let detail = format!("must be 1 to {maximum}");
+        number.map(Some).ok_or_else(|| Problem::invalid(vec![FieldError::new(format!("?{name}"), detail)]))
+    };
+    let (before, limit) = (number("before", i64::MAX)?, number("limit", MAX_PAGE)?);
+    let changes = operator_changes::list(&SpinLedger::open().await, before, limit.unwrap_or(MAX_PAGE)).await?;
+    Ok(Response::json(200, &changes))
+}
