@@ -158,6 +158,7 @@ mod tests {
             pay_extension_seconds: 60,
             per_user: 2,
             human_check: HumanCheck::Pow,
+            min_difficulty: 1,
             eligibility: Eligibility {
                 members_only: true,
                 min_level: 3,
