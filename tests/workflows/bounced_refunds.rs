@@ -201,14 +201,14 @@ async fn a_crashed_replay_of_a_bounced_refund_sends_it_once_more() {
             provider.refunds.borrow_mut().clear();
             fixture.send_refunds(&provider, 0).await.unwrap();
             let refund = refunds::list_for_order(&fixture.sql, &order_no).await.unwrap()[0].refund.clone();
-            refund_failed(&fixture, &order_no, &format!("pay-{order_no}"), &refund, "f").await;
+            refund_failed(fixture, &order_no, &format!("pay-{order_no}"), &refund, "f").await;
         },
         async |fixture| held::reapply(&fixture.redis, &fixture.sql, "f", NOW).await.map(|_| ()),
         async |fixture, point| {
             // If the call crashed before it took effect, the callback is still held and can be reapplied.
             held::reapply(&fixture.redis, &fixture.sql, "f", NOW).await.unwrap();
             fixture.send_refunds(&provider, 7_300_000).await.unwrap();
-            assert_eq!(held_callbacks(&fixture).await, [], "{point}");
+            assert_eq!(held_callbacks(fixture).await, [], "{point}");
             assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{point}");
             assert_eq!(provider.refunds.borrow().len(), 2, "{point}: once more");
             assert_eq!(fixture.units().await, (2, 0, 0), "{point}");

@@ -152,7 +152,7 @@ async fn a_crashed_callback_that_supplies_a_lost_payment_id_leaves_one_refund_wi
         "payment callback: a payment id that the ledger lost",
         2,
         async |fixture| {
-            let order_no = paid_order_without_payment_id(&fixture, 1, "ada").await;
+            let order_no = paid_order_without_payment_id(fixture, 1, "ada").await;
             fixture.request_refund(&order_no).await.unwrap();
         },
         async |fixture| fixture.payment_succeeded(&fixture.order_no(1), "again").await.map(|_| ()),

@@ -304,7 +304,7 @@ async fn a_late_payment_that_crashes_before_a_rebuild_is_recorded_once_with_its_
         },
         async |fixture| fixture.payment_succeeded(&fixture.order_no(1), "late").await.map(|_| ()),
         async |fixture| {
-            rebuild_and_resume(&fixture).await;
+            rebuild_and_resume(fixture).await;
             fixture.recover().await;
         },
         async |fixture, point| {
@@ -337,11 +337,11 @@ async fn a_rebuild_that_crashes_while_it_backfills_transitions_can_be_repeated()
         async |fixture| fixture.rebuild(WHOLE_REBUILD).await.map(|_| ()),
         async |fixture| {
             fixture.recover().await;
-            rebuild_and_resume(&fixture).await;
+            rebuild_and_resume(fixture).await;
         },
         async |fixture, point| {
             for (n, status) in [(1, OrderStatus::Cancelled), (2, OrderStatus::Paid), (3, OrderStatus::Refunding)] {
-                assert_eq!(statuses(&fixture, &fixture.order_no(n)).await, both(status), "{point}: {n}");
+                assert_eq!(statuses(fixture, &fixture.order_no(n)).await, both(status), "{point}: {n}");
             }
             assert_eq!((fixture.units().await, fixture.claim_open_refunds().await), ((0, 0, 1), 1), "{point}");
         },

@@ -71,12 +71,12 @@ async fn a_crashed_manual_refund_leaves_a_paid_order_or_a_refund() {
         "operator: the payment of a held callback refunded",
         2,
         async |fixture| {
-            order_with_held_payment(&fixture).await;
+            order_with_held_payment(fixture).await;
         },
         async |fixture| held::refund(&fixture.sql, HELD_CALLBACK).await.map(|_| ()),
         async |fixture, point| {
-            replay_held(&fixture).await;
-            assert_kept_or_refunded(&fixture, &fixture.order_no(1), point).await;
+            replay_held(fixture).await;
+            assert_kept_or_refunded(fixture, &fixture.order_no(1), point).await;
         },
     )
     .await;

@@ -64,7 +64,7 @@ async fn one_of_two_identical_concurrent_reductions_is_applied() {
             done.set(done.get() + i32::from(matches!(lowered, OperationOutcome::Done(_))));
         },
         async |fixture, point| {
-            let total = agreed_state_and_total(&fixture, point).await.1;
+            let total = agreed_state_and_total(fixture, point).await.1;
             assert_eq!((done.get(), total), (1, 6), "{point}");
         },
     )
@@ -165,7 +165,7 @@ async fn a_resume_that_recreates_the_gate_during_a_pause_leaves_the_stores_consi
         assert!(matches!(paused, OperationOutcome::Done(_) | OperationOutcome::Conflict(_)), "{paused:?}");
     };
     at_every_call(setup, workflow, resume, async |fixture, point| {
-        agreed_state_and_total(&fixture, point).await;
+        agreed_state_and_total(fixture, point).await;
     })
     .await;
 }

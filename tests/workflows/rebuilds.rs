@@ -154,7 +154,7 @@ async fn a_rebuild_in_calls_that_crashes_is_continued() {
         },
         async |fixture, point| {
             assert_eq!(fixture.units().await, (7, 2, 1), "{point}");
-            assert_eq!(holders(&fixture).await, units([1, 1, 1]), "{point}");
+            assert_eq!(holders(fixture).await, units([1, 1, 1]), "{point}");
             let rebuilds = fixture.sql.run("SELECT activity FROM rebuilds", vec![]).await.unwrap();
             assert_eq!(rebuilds.len(), 0, "{point}: the sweeper would continue");
         },
@@ -182,7 +182,7 @@ async fn two_rebuilds_in_calls_at_once_count_every_unit_once() {
         async |fixture, point| {
             fixture.recover().await;
             assert_eq!(fixture.units().await, (7, 2, 1), "{point}");
-            assert_eq!(holders(&fixture).await, units([1, 1, 1]), "{point}");
+            assert_eq!(holders(fixture).await, units([1, 1, 1]), "{point}");
             let index = Keys::of(&fixture.activity).named("index");
             let length = fixture.redis.command("STRLEN", vec![index.into()]).await.unwrap();
             assert_eq!(length, [RedisValue::Int(3 * 26)], "{point}: the index has each order once");

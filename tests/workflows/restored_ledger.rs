@@ -325,7 +325,7 @@ async fn a_rebuild_that_crashes_while_it_backfills_orders_can_be_repeated() {
         "operator: a rebuild after the ledger was restored from a backup",
         4,
         async |fixture| {
-            start_second_epoch(&fixture).await;
+            start_second_epoch(fixture).await;
             let pending = fixture.pending_order(1, "ada", 1).await;
             let paid = fixture.paid_order(2, "bob").await;
             fixture.restore_older_ledger(&[&pending, &paid]).await;
