@@ -285,6 +285,19 @@ async fn two_concurrent_rebuilds_of_a_lost_gate_leave_an_activity_that_sells() {
 }
 
 #[tokio::test]
+async fn an_order_cancelled_at_any_call_of_a_rebuild_returns_its_unit_once() {
+    at_every_call_of_a_rebuild(
+        async |fixture| {
+            for n in [1, 3] {
+                fixture.cancel(&fixture.order_no(n)).await.unwrap();
+            }
+        },
+        (7, 2, 1),
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn concurrent_rebuilds_leave_consistent_counts() {
     at_every_call_of_a_rebuild(
         async |fixture| {
