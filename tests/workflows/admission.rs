@@ -195,7 +195,7 @@ async fn invalid_tickets_are_reported_with_the_next_valid_request_and_make_only_
     assert!(score(&visitor(&fixture, "x", "203.0.113.9")).await >= SUSPICION_THRESHOLD);
 }
 
-/// An attacker who shares an address with other visitors, or whose address the app cannot see, locks nobody out.
+/// An attacker who shares an address with other visitors, or whose address the app cannot see, locks out no other visitor.
 #[tokio::test]
 async fn forged_tickets_of_an_address_never_refuse_a_valid_ticket_or_token() {
     let fixture = new_fixture("sqlite", 10, 5).await;

@@ -135,6 +135,6 @@ mod tests {
         ] {
             assert!(Operators::parse(ADMIN, &wrong).is_err(), "{wrong}");
         }
-        assert!(Operators::parse("", "").is_ok_and(|nobody| nobody.find("").is_none()), "an empty token is nobody's");
+        assert!(Operators::parse("", "").is_ok_and(|operators| operators.find("").is_none()), "an empty token");
     }
 }

@@ -1,7 +1,7 @@
 //! Logs operators' calls, refused ones too, without users and addresses (G6).
 //!
 //! A line has the route's template and a keyed hash of the path's parameters: lines about one user can be found by who
-//! knows the key, and a log alone names nobody.
+//! knows the key, and a log alone names no user.
 
 use domain::{routes::Endpoint, signer::Signer};
 use platform::{

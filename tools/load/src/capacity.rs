@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn a_sale_that_redis_keeps_up_with_is_sold_out_by_arrivals() {
         let plan = plan(&sale(), &costs());
-        // 20,000 reservations a second arrive, as many as Redis decides: nobody waits.
+        // 20,000 reservations a second arrive, as many as Redis decides: no buyer waits.
         assert_eq!(plan.sold_out_after, Some(0.5));
         assert_eq!(plan.longest_wait, 0.0);
         // 10,000 at 100 µs and 90,000 at 60 µs in 5 s, at half of each core.

@@ -34,7 +34,7 @@ impl RecentBans {
         at.is_some_and(|at| (0..MAX_AGE_MS).contains(&(now.0 - at.0)))
     }
 
-    /// Whether nobody is remembered, so that a token need not be read twice.
+    /// Whether no user is remembered, so that a token need not be read twice.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
