@@ -292,6 +292,11 @@ async fn an_expired_order_is_a_strike() {
         }
         fixture.expire_orders().await.unwrap();
         assert_eq!(bans::load_strikes(&fixture.sql, &user).await.unwrap().0, 3, "{ledger}");
+        let lapse = "UPDATE strikes SET last_at = last_at - ?2 WHERE user_id = ?1";
+        fixture.sql.run(lapse, vec![user.as_str().into(), bans::STRIKE_TTL_MS.into()]).await.unwrap();
+        fixture.pending_order(4, user.as_str(), 1).await;
+        fixture.expire_orders().await.unwrap();
+        assert_eq!(bans::load_strikes(&fixture.sql, &user).await.unwrap().0, 1, "{ledger}: lapsed strikes count again");
         bans::clear_strikes(&fixture.sql, &user).await.unwrap();
         assert_eq!(bans::load_strikes(&fixture.sql, &user).await.unwrap().0, 0, "{ledger}");
     }
@@ -306,14 +311,18 @@ async fn users_at_the_strike_limit_are_listed_unless_they_are_many() {
             let insert = "INSERT INTO strikes (user_id, count, last_at) VALUES (?1, ?2, ?2)";
             sql.run(insert, vec![user(name).as_str().into(), strikes.into()]).await.unwrap();
         }
-        let users = bans::load_users_at_limit(&sql).await.unwrap().expect("few users");
+        let users = bans::load_users_at_limit(&sql, Millis(10)).await.unwrap().expect("few users");
         let found = ["nine", "ten", "eleven"].map(|name| users.get(&user(name)).copied());
         assert_eq!(found, [None, Some(Millis(10)), Some(Millis(11))], "{ledger}");
+
+        let lapsed = Millis(11 + bans::STRIKE_TTL_MS);
+        let users = bans::load_users_at_limit(&sql, lapsed).await.unwrap().expect("few users");
+        assert!(!users.contains_key(&user("eleven")), "{ledger}");
 
         let many = "INSERT INTO strikes (user_id, count, last_at) WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL \
              SELECT n + 1 FROM numbers WHERE n < 1000) SELECT CAST(?1 AS TEXT) || n, 10, 10 FROM numbers";
         sql.run(many, vec![user("one").as_str().into()]).await.unwrap();
-        assert_eq!(bans::load_users_at_limit(&sql).await.unwrap(), None, "{ledger}");
+        assert_eq!(bans::load_users_at_limit(&sql, Millis(10)).await.unwrap(), None, "{ledger}");
         sql.run("DELETE FROM strikes WHERE count >= 10", Vec::new()).await.unwrap();
     }
 }

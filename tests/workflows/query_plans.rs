@@ -136,7 +136,7 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     assert_eq!((error, report.expired), (None, 1));
 
     // Operators.
-    bans::load_users_at_limit(sql).await.unwrap();
+    bans::load_users_at_limit(sql, NOW).await.unwrap();
     bans::load_strikes(sql, &ada).await.unwrap();
     stats::orders_by_status(sql, &fixture.activity).await.unwrap();
     backlog::load(sql).await.unwrap();

@@ -24,7 +24,7 @@ thread_local! {
 /// [`bans::STRIKE_LIMIT`] may be returned as 0.
 pub async fn count(user: &UserId, human_check: HumanCheck, now: Millis) -> Result<i64, ApiError> {
     let (strikes, last_at) = match human_check {
-        HumanCheck::None => match users_at_limit().await? {
+        HumanCheck::None => match users_at_limit(now).await? {
             Some(users) => users.get(user).map_or((0, now), |last_at| (bans::STRIKE_LIMIT, *last_at)),
             None => bans::load_strikes(&SpinLedger::open().await, user).await?,
         },
@@ -33,9 +33,9 @@ pub async fn count(user: &UserId, human_check: HumanCheck, now: Millis) -> Resul
     Ok(if last_at.plus(bans::STRIKE_TTL_MS) > now { strikes } else { 0 })
 }
 
-async fn users_at_limit() -> Result<UsersAtLimit, ApiError> {
+async fn users_at_limit(now: Millis) -> Result<UsersAtLimit, ApiError> {
     fetching_cache::get_or_fetch(&AT_LIMIT, (), async || {
-        Ok(bans::load_users_at_limit(&SpinLedger::open().await).await?.map(Rc::new))
+        Ok(bans::load_users_at_limit(&SpinLedger::open().await, now).await?.map(Rc::new))
     })
     .await
 }

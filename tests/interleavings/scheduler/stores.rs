@@ -87,14 +87,9 @@ impl FrozenRedis {
         let clock = std::fs::File::create(at("clock")).unwrap();
         clock.write_all_at(&(NOW.0 / 1_000).to_ne_bytes(), 0).unwrap();
         let mut command = Command::new("redis-server");
-        command.env("LD_PRELOAD", at("clock.so")).env("CLOCK", at("clock")).args([
-            "--port",
-            "0",
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-        ]);
+        command.env("LD_PRELOAD", at("clock.so")).env("CLOCK", at("clock"));
+        // With a clock that stands still, jemalloc's thread would never sleep.
+        command.args(["--port", "0", "--save", "", "--appendonly", "no", "--jemalloc-bg-thread", "no"]);
         command.arg("--unixsocket").arg(at("socket"));
         let process = Server::spawn("redis-server", &mut command, None).unwrap();
         let client = redis::Client::open(format!("redis+unix://{}", at("socket").display())).unwrap();

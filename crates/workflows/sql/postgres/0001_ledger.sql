@@ -300,7 +300,7 @@ CREATE TABLE IF NOT EXISTS strikes (
 CREATE INDEX IF NOT EXISTS strikes_at_limit ON strikes (user_id) WHERE count >= 10;
 
 -- An order that expires unpaid is a strike against its buyer, and so is one that its buyer cancels with less than half of
--- the time to pay left: it kept its units from others as long (B8).
+-- the time to pay left: it kept its units from others as long. 30 days after the last one, the count begins again (B8).
 CREATE OR REPLACE FUNCTION strikes_count() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF NEW.status = 'cancelled'
@@ -308,7 +308,8 @@ BEGIN
     RETURN NULL;
   END IF;
   INSERT INTO strikes (user_id, count, last_at) VALUES (NEW.user_id, 1, NEW.updated_at)
-  ON CONFLICT (user_id) DO UPDATE SET count = strikes.count + 1, last_at = excluded.last_at;
+  ON CONFLICT (user_id) DO UPDATE SET last_at = excluded.last_at,
+    count = CASE WHEN strikes.last_at <= excluded.last_at - 2592000000 THEN 1 ELSE strikes.count + 1 END;
   RETURN NULL;
 END $$;
 

@@ -249,13 +249,14 @@ CREATE TABLE IF NOT EXISTS strikes (
 CREATE INDEX IF NOT EXISTS strikes_at_limit ON strikes (user_id) WHERE count >= 10;
 
 -- An order that expires unpaid is a strike against its buyer, and so is one that its buyer cancels with less than half of
--- the time to pay left: it kept its units from others as long (B8).
+-- the time to pay left: it kept its units from others as long. 30 days after the last one, the count begins again (B8).
 CREATE TRIGGER IF NOT EXISTS strikes_count AFTER UPDATE OF status ON orders
 WHEN OLD.status = 'pending_payment' AND (NEW.status = 'expired' OR NEW.status = 'cancelled'
   AND (NEW.pay_by - NEW.updated_at) * 2 < (SELECT pay_timeout_ms FROM activities WHERE id = NEW.activity))
 BEGIN
   INSERT INTO strikes (user_id, count, last_at) VALUES (NEW.user_id, 1, NEW.updated_at)
-  ON CONFLICT (user_id) DO UPDATE SET count = count + 1, last_at = excluded.last_at;
+  ON CONFLICT (user_id) DO UPDATE SET last_at = excluded.last_at,
+    count = CASE WHEN last_at <= excluded.last_at - 2592000000 THEN 1 ELSE count + 1 END;
 END;
 
 -- Switches that the operators' variables set; the triggers below read them.

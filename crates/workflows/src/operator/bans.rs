@@ -21,10 +21,11 @@ use crate::{
     script::BAN,
 };
 
-/// Number of strikes (orders left unpaid) from which a user may not take part.
+/// Number of strikes (orders that expired unpaid or were cancelled late) from which a user may not take part.
 pub const STRIKE_LIMIT: i64 = 10;
 
-/// Milliseconds after the last strike until a user's strikes no longer count.
+/// Milliseconds after the last strike until a user's strikes no longer count. The trigger `strikes_count` has the same
+/// number.
 pub const STRIKE_TTL_MS: i64 = 30 * 24 * 3_600 * 1_000;
 
 /// Maximum number of users that [`load_users_at_limit`] returns.
@@ -139,16 +140,18 @@ pub async fn load_strikes<S: Sql>(sql: &S, user: &UserId) -> Result<(i64, Millis
     }
 }
 
-/// Returns the users with [`STRIKE_LIMIT`] strikes or more and the time of the last one; `None` if there are more than
-/// 1,000 of them.
+/// Returns the users with [`STRIKE_LIMIT`] strikes or more that count at `now`, and the time of the last one; `None` if
+/// there are more than 1,000 of them.
 ///
 /// # Errors
 /// As [`load_strikes`].
-pub async fn load_users_at_limit<S: Sql>(sql: &S) -> Result<Option<HashMap<UserId, Millis>>, StoreError> {
+pub async fn load_users_at_limit<S: Sql>(sql: &S, now: Millis) -> Result<Option<HashMap<UserId, Millis>>, StoreError> {
     // The index `strikes_at_limit` has the same condition, so the limit cannot be a parameter.
-    let statement =
-        format!("SELECT user_id, last_at FROM strikes WHERE count >= {STRIKE_LIMIT} LIMIT {}", MAX_USERS_AT_LIMIT + 1);
-    let rows = sql.run(&statement, Vec::new()).await?;
+    let statement = format!(
+        "SELECT user_id, last_at FROM strikes WHERE count >= {STRIKE_LIMIT} AND last_at > ?1 LIMIT {}",
+        MAX_USERS_AT_LIMIT + 1
+    );
+    let rows = sql.run(&statement, vec![(now.0 - STRIKE_TTL_MS).into()]).await?;
     if rows.len() > MAX_USERS_AT_LIMIT {
         return Ok(None);
     }
