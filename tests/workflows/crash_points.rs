@@ -144,8 +144,11 @@ pub async fn crash_at_every_call_and_recover(
     for ledger in LEDGERS {
         for takes_effect in [false, true] {
             let mut completed = false;
+            let mut fixture = new_fixture(ledger, total, 2).await;
             for call in 1..200 {
-                let fixture = new_fixture(ledger, total, 2).await;
+                if call > 1 {
+                    fixture = fixture.renew(ledger, total, 2).await;
+                }
                 prepare(&fixture).await;
                 let crash_point = CrashPoint { calls: Rc::new(Cell::new(call)), takes_effect, points: Rc::default() };
                 let Fixture { redis, sql, activity, sku, start_key, per_user } = fixture;
@@ -160,7 +163,7 @@ pub async fn crash_at_every_call_and_recover(
                 let _ = step(&crashing).await;
                 let uninterrupted = crash_point.calls.get() > 0;
                 let Fixture { redis, sql, activity, sku, start_key, per_user } = crashing;
-                let fixture = Fixture { redis: redis.store, sql: sql.store, activity, sku, start_key, per_user };
+                fixture = Fixture { redis: redis.store, sql: sql.store, activity, sku, start_key, per_user };
                 recover(&fixture).await;
                 fixture.units().await;
                 let point = format!("{ledger}, dead {} call {call}", if takes_effect { "after" } else { "before" });
