@@ -11,6 +11,7 @@ mod attacks;
 mod bad_input;
 mod checkout;
 mod crash;
+mod hosted_checks;
 mod human_checks;
 mod identity;
 mod ledger_failure;

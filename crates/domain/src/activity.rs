@@ -89,6 +89,8 @@ pub enum HumanCheck {
     Pow,
     /// A picture puzzle.
     Captcha,
+    /// A check of the provider that the `siteverify_…` variables name, such as Turnstile or hCaptcha.
+    Hosted,
     /// A proof of work, only for visitors whose suspicion score reaches the threshold.
     Suspicious,
 }
@@ -101,6 +103,7 @@ impl HumanCheck {
             HumanCheck::None => "none",
             HumanCheck::Pow => "pow",
             HumanCheck::Captcha => "captcha",
+            HumanCheck::Hosted => "hosted",
             HumanCheck::Suspicious => "suspicious",
         }
     }

@@ -11,9 +11,18 @@ use std::net::{IpAddr, SocketAddr};
 /// `hops` is 0, if the list is shorter (then it does not come from the trusted proxies), or if that entry is not an
 /// address.
 pub fn limit_key<'a>(peer: Option<&[u8]>, forwarded: impl DoubleEndedIterator<Item = &'a [u8]>, hops: usize) -> String {
+    format(client(peer, forwarded, hops))
+}
+
+/// Returns the client's whole address, found as [`limit_key`] does; `None` if it is not known.
+pub fn client<'a>(
+    peer: Option<&[u8]>,
+    forwarded: impl DoubleEndedIterator<Item = &'a [u8]>,
+    hops: usize,
+) -> Option<IpAddr> {
     let mut last_first = forwarded.rev().flat_map(|line| line.rsplit(|byte| *byte == b','));
     let client = hops.checked_sub(1).and_then(|proxies| parse(last_first.nth(proxies)?));
-    format(client.or_else(|| parse(peer?)))
+    client.or_else(|| parse(peer?))
 }
 
 /// Parses a client address that an operator typed, and returns it in the form of [`limit_key`]. Also accepts an IPv6

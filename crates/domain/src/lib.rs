@@ -26,6 +26,7 @@ pub mod sandbox_session;
 pub mod schema;
 pub mod secret;
 pub mod signer;
+pub mod siteverify;
 pub mod stripe;
 pub mod ticket;
 pub mod time;

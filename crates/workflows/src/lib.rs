@@ -20,6 +20,7 @@ pub mod recovery;
 pub mod reply;
 pub mod script;
 pub mod settle;
+pub mod siteverify;
 
 pub use ports::{Redis, Sql, StoreError};
 

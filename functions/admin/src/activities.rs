@@ -1,7 +1,7 @@
 //! Creates, changes, publishes, pauses, resumes, closes and restocks activities.
 
 use domain::{
-    activity::{ActivitySpec, ActivityState},
+    activity::{ActivitySpec, ActivityState, HumanCheck},
     api::operators::Restock,
     body,
     ids::{ActivityId, SkuId},
@@ -43,7 +43,10 @@ pub async fn put(request: &Request, id: &str) -> Result<Response, ApiError> {
     let id = ActivityId::parse(id)
         .map_err(|error| Problem::new(Code::InvalidRequest, format!("The path names no sale: {error}.")))?;
     let spec: ActivitySpec = body::parse(&request.body)?;
-    let errors = spec.validate();
+    let mut errors = spec.validate();
+    if spec.human_check == HumanCheck::Hosted && config::get("siteverify_url").await.is_empty() {
+        errors.push(FieldError::new("/human_check", "needs the variables siteverify_…, which are empty"));
+    }
     if !errors.is_empty() {
         return Err(Problem::invalid(errors).into());
     }

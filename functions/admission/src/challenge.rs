@@ -1,7 +1,7 @@
 //! `POST /api/activities/:activity/challenge`: issues a human check (B5).
 //!
 //! The response for a proof of work is the challenge itself, as ALTCHA's widget expects it; for a picture puzzle it is
-//! `{captcha}`.
+//! `{captcha}`, for a hosted check `{hosted}`.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use domain::{
@@ -21,7 +21,10 @@ use serde_json::{Value, json};
 
 use workflows::hot::{admission::Endpoint, limits};
 
-use crate::precheck::{self, Precheck};
+use crate::{
+    hosted,
+    precheck::{self, Precheck},
+};
 
 /// Issues a challenge that is bound to this user and activity.
 pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, ApiError> {
@@ -35,6 +38,7 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
         HumanCheck::Pow => proof_of_work(&precheck, 1).await?,
         // This activity checks only suspicious visitors, so the work is twice as hard.
         HumanCheck::Suspicious => proof_of_work(&precheck, 2).await?,
+        HumanCheck::Hosted => hosted::challenge().await?,
         HumanCheck::Captcha => captcha(&precheck, body.captcha.unwrap_or_default()).await?,
     };
     let response = Response::json(200, &document);

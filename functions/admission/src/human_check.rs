@@ -22,7 +22,7 @@ pub struct CheckResult {
     pub detail: &'static str,
 }
 
-/// Verifies the solution; `None` if the activity requires no check of this visitor. `score` is the visitor's suspicion
+/// Verifies the solution of a check that this app issued; `None` if the activity requires no check of this visitor. `score` is the visitor's suspicion
 /// score with strikes.
 ///
 /// # Errors
@@ -34,7 +34,7 @@ pub fn verify(
     score: i64,
 ) -> Result<Option<CheckResult>, Problem> {
     let result = match precheck.activity.spec.human_check {
-        HumanCheck::None => return Ok(None),
+        HumanCheck::None | HumanCheck::Hosted => return Ok(None),
         HumanCheck::Suspicious if score < SUSPICION_THRESHOLD => return Ok(None),
         HumanCheck::Pow | HumanCheck::Suspicious => {
             let text = solution.altcha.as_deref().ok_or_else(check_required)?;
@@ -74,7 +74,8 @@ fn verify_puzzle(keys: &CheckKeys, precheck: &Precheck, solution: &PuzzleSolutio
     if correct { Ok(puzzle.record) } else { Err(CheckError::Unsolved(puzzle.record)) }
 }
 
-fn check_required() -> Problem {
+/// Returns the `human_check_required` error.
+pub fn check_required() -> Problem {
     Problem::new(Code::HumanCheckRequired, "Solve a challenge of this sale first.")
 }
 

@@ -25,7 +25,7 @@ use workflows::{
 };
 
 use crate::{
-    human_check,
+    hosted, human_check,
     precheck::{self, Precheck},
     strikes,
 };
@@ -43,6 +43,10 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
     }
     let check_result = match precheck.activity.spec.human_check {
         HumanCheck::None => None,
+        HumanCheck::Hosted => {
+            let token = solution.hosted.as_deref().ok_or_else(human_check::check_required)?;
+            Some(hosted::verify(request, token, now).await?)
+        }
         _ => human_check::verify(
             &*auth::check_keys().await?,
             &precheck,

@@ -8,9 +8,12 @@ mod security;
 
 use std::cell::RefCell;
 
-use platform::http::{ApiError, Request, Response};
+use platform::{
+    async_once::{self, AsyncOnce},
+    http::{ApiError, Request, Response},
+};
 
-use crate::file_cache::FileCache;
+use crate::{file_cache::FileCache, security::Policies};
 
 platform::http_service!(serve);
 
@@ -18,8 +21,11 @@ thread_local! {
     // This is not request state: mounted files change only with a deployment, which starts new instances. The cache is
     // bounded.
     static FILE_CACHE: RefCell<FileCache> = RefCell::new(FileCache::new("/"));
+    static POLICIES: RefCell<AsyncOnce<Policies>> = const { RefCell::new(AsyncOnce::Empty) };
 }
 
 async fn serve(request: &Request) -> Result<Response, ApiError> {
-    FILE_CACHE.with_borrow_mut(|cache| respond::respond(cache, request))
+    let policies =
+        async_once::get_or_init(&POLICIES, async || Ok::<_, ApiError>(Policies::from_config().await)).await?;
+    FILE_CACHE.with_borrow_mut(|cache| respond::respond(cache, &policies, request))
 }

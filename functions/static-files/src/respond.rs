@@ -10,7 +10,7 @@ use crate::{
     encoding,
     file_cache::{FileCache, StoredFile},
     media::{self, MediaType},
-    security,
+    security::Policies,
 };
 
 /// For pages, and other files that keep their names when they change.
@@ -27,26 +27,36 @@ const NOT_FOUND_PAGE: &str = "404.html";
 /// # Errors
 /// `not_found` below `/api/` and `/sandbox/`, whose clients expect no HTML page, and if there is no 404 page;
 /// `method_not_allowed` for methods other than `GET` and `HEAD`.
-pub fn respond<H: Headers>(cache: &mut FileCache, request: &Request<H>) -> Result<Response, ApiError> {
+pub fn respond<H: Headers>(
+    cache: &mut FileCache,
+    policies: &Policies,
+    request: &Request<H>,
+) -> Result<Response, ApiError> {
     if request.path().starts_with("/api/") || request.path().starts_with("/sandbox/") {
         return Err(no_such_route().into());
     }
     let (StaticFiles::File, _) = request.route()?;
     let name = file_name(request.path());
     let Some((media, file)) = find(cache, &name, request) else {
-        return not_found_page(cache, request);
+        return not_found_page(cache, policies, request);
     };
     let response =
         if request.matches_etag(&file.etag) { Response::empty(304) } else { file_response(200, media, &file) };
     let cache_control = if media::is_hashed(&name) { CACHE_FOREVER } else { CACHE_ONE_MINUTE };
+    let response = policies.add_headers(response, &name);
     Ok(with_file_headers(response, media, &file, cache_control))
 }
 
-fn not_found_page<H: Headers>(cache: &mut FileCache, request: &Request<H>) -> Result<Response, ApiError> {
+fn not_found_page<H: Headers>(
+    cache: &mut FileCache,
+    policies: &Policies,
+    request: &Request<H>,
+) -> Result<Response, ApiError> {
     let Some((media, file)) = find(cache, NOT_FOUND_PAGE, request) else {
         return Err(http::not_found("There is no such page."));
     };
-    Ok(with_file_headers(file_response(404, media, &file), media, &file, CACHE_NOT_FOUND))
+    let response = policies.add_headers(file_response(404, media, &file), NOT_FOUND_PAGE);
+    Ok(with_file_headers(response, media, &file, CACHE_NOT_FOUND))
 }
 
 /// Returns the file name of a path: `/` is `index.html`, and a path without an extension is a page (`.html`).
@@ -76,9 +86,7 @@ fn file_response(status: u16, media: MediaType, file: &StoredFile) -> Response {
 
 /// Adds the headers that `200`, `304` and `404` responses share.
 fn with_file_headers(response: Response, media: MediaType, file: &StoredFile, cache_control: &'static str) -> Response {
-    let response = security::with_security_headers(response)
-        .header("etag", file.etag.to_string())
-        .header("cache-control", cache_control);
+    let response = response.header("etag", file.etag.to_string()).header("cache-control", cache_control);
     if media.has_variants { response.header("vary", "accept-encoding") } else { response }
 }
 

@@ -1,18 +1,82 @@
 //! Security headers of every file.
 
-use platform::http::Response;
+use std::rc::Rc;
 
-/// Allows scripts and styles only as files from this origin. Images may come from any HTTPS URL, because operators
-/// enter image URLs, and from `data:` URLs, because picture puzzles are sent as such.
-const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; \
-    img-src 'self' data: https:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+use domain::siteverify;
+use platform::{config, http::Response};
 
-/// Adds the security headers to a response.
-pub fn with_security_headers(response: Response) -> Response {
-    response
-        .header("content-security-policy", CONTENT_SECURITY_POLICY)
-        .header("x-content-type-options", "nosniff")
-        // The URL of an order's page contains its order number.
-        .header("referrer-policy", "same-origin")
-        .header("cross-origin-opener-policy", "same-origin")
+/// The page that shows human checks.
+const SALE_PAGE: &str = "sale.html";
+
+/// The content security policies of an instance.
+#[derive(Default)]
+pub struct Policies {
+    /// Of every other file.
+    usual: Rc<str>,
+    /// Of the page that shows human checks: also allows what a hosted check loads.
+    sale_page: Rc<str>,
+}
+
+impl Policies {
+    /// Makes the policies from the variables.
+    pub async fn from_config() -> Self {
+        let (script, origins) = (config::get("siteverify_script").await, config::get("siteverify_origins").await);
+        Self::new(&siteverify::content_sources(&script, &origins))
+    }
+
+    /// Makes the policies; `widget_sources` are those of hosted checks, or empty.
+    pub fn new(widget_sources: &str) -> Self {
+        Self { usual: policy("").into(), sale_page: policy(widget_sources).into() }
+    }
+
+    /// Adds the security headers to the response for a file.
+    pub fn add_headers(&self, response: Response, name: &str) -> Response {
+        let policy = if name == SALE_PAGE { &self.sale_page } else { &self.usual };
+        response
+            .header("content-security-policy", policy.to_string())
+            .header("x-content-type-options", "nosniff")
+            // The URL of an order's page contains its order number.
+            .header("referrer-policy", "same-origin")
+            .header("cross-origin-opener-policy", "same-origin")
+    }
+}
+
+/// Allows scripts and styles only as files from this origin, and from the sources of a hosted check's widget, which also
+/// opens frames. Images may come from any HTTPS URL, because operators enter image URLs, and from `data:` URLs, because
+/// picture puzzles are sent as such.
+fn policy(widget_sources: &str) -> String {
+    let (more, frames) = match widget_sources {
+        "" => (String::new(), String::new()),
+        sources => (format!(" {sources}"), format!("frame-src {sources}; ")),
+    };
+    format!(
+        "default-src 'none'; script-src 'self'{more}; worker-src 'self'; style-src 'self'{more}; \
+         img-src 'self' data: https:; connect-src 'self'{more}; {frames}form-action 'self'; base-uri 'none'; \
+         frame-ancestors 'none'"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_sale_page_allows_the_sources_of_a_hosted_check() {
+        let policies = Policies::new("https://checks.example https://*.checks.example");
+        let policy = |policies: &Policies, name: &str| {
+            let response = policies.add_headers(Response::empty(200), name);
+            let mut headers = response.headers.into_iter();
+            headers.find(|(name, _)| *name == "content-security-policy").map(|(_, value)| value.into_owned()).unwrap()
+        };
+        let sale = policy(&policies, "sale.html");
+        for directive in ["script-src 'self'", "style-src 'self'", "connect-src 'self'", "frame-src"] {
+            assert!(sale.contains(&format!("{directive} https://checks.example https://*.checks.example;")), "{sale}");
+        }
+        for (policies, name) in
+            [(&policies, "order.html"), (&policies, "assets/a.js"), (&Policies::new(""), "sale.html")]
+        {
+            let usual = policy(policies, name);
+            assert!(!usual.contains("https://") && !usual.contains("frame-src"), "{usual}");
+        }
+    }
 }

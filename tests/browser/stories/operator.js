@@ -49,7 +49,7 @@ test("an operator creates a sale, corrects a mistake, publishes, pauses, resumes
 test("saving a sale without a change keeps every field", async ({ page }) => {
   const { id } = await publish({
     description: "Two\nlines", image: "https://example.org/a.png", pay_extension_seconds: 60, human_check: "captcha",
-    max_wait_seconds: 7,
+    max_wait_seconds: 7, min_difficulty: 3,
     eligibility: { members_only: true, min_level: 2, allow: ["ann", "Bob Example"] }, refund_restocks: false,
     limits: { user: { count: 7, seconds: 9 }, ip: null },
   });

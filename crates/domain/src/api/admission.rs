@@ -67,7 +67,27 @@ pub struct SliderPiece {
     pub y: u16,
 }
 
-/// The solution of a human check: the payload of ALTCHA's widget, or the solution of a picture puzzle.
+/// A check that its provider shows on the page.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct HostedChallenge<'a> {
+    /// The check.
+    pub hosted: HostedCheck<'a>,
+}
+
+/// What the page needs to show a provider's widget.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct HostedCheck<'a> {
+    /// URL of the provider's script.
+    pub script: &'a str,
+    /// The site key, with which the page renders the widget.
+    pub site_key: &'a str,
+    /// The action to render the widget with, where the provider has actions.
+    pub action: &'static str,
+}
+
+/// The solution of a human check: the payload of ALTCHA's widget, the solution of a picture puzzle, or the token of a
+/// provider's widget.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 pub struct Solution {
     /// What ALTCHA's widget returned: base64 of its JSON, at most 2,048 bytes.
@@ -75,6 +95,8 @@ pub struct Solution {
     /// The solution of a puzzle.
     #[schemars(with = "Option<PuzzleSolution>")]
     pub captcha: Option<JsonObject<PuzzleSolution>>,
+    /// The token of a provider's widget, at most 8,192 bytes.
+    pub hosted: Option<String>,
 }
 
 /// The solution of a picture puzzle.

@@ -1,9 +1,9 @@
 //! Checks of the settings without which the app must not serve (G6, G7).
 
-use domain::{operators::Operators, secret, webhook::PaymentProvider};
+use domain::{operators::Operators, secret, siteverify, webhook::PaymentProvider};
 
 /// The variables that [`secrets_fault`] reads.
-pub const VARIABLES: [&str; 16] = [
+pub const VARIABLES: [&str; 22] = [
     "ticket_secret",
     "jwt_algorithm",
     "jwt_key",
@@ -20,6 +20,12 @@ pub const VARIABLES: [&str; 16] = [
     "webhook_secrets",
     "sandbox",
     "trusted_hops",
+    "siteverify_url",
+    "siteverify_secret",
+    "siteverify_site_key",
+    "siteverify_script",
+    "siteverify_origins",
+    "siteverify_hostnames",
 ];
 
 /// Returns what is wrong with a Redis server, from its reply to `INFO`: it must be writable, have memory left, persist
@@ -62,6 +68,9 @@ pub fn secrets_fault<T: AsRef<str>>(variable: impl Fn(&str) -> T) -> Option<Stri
     }
     if variable("trusted_hops").as_ref().trim().parse::<usize>().is_err() {
         return Some("the variable trusted_hops is not a number".to_owned());
+    }
+    if let Some((name, fault)) = siteverify::fault(&variable) {
+        return Some(format!("the variable {name} {fault}"));
     }
     let Some(provider) = PaymentProvider::parse(variable("payment_provider").as_ref()) else {
         return Some("the variable payment_provider is neither sandbox nor stripe".to_owned());
@@ -118,6 +127,7 @@ mod tests {
             let good = match name {
                 "events_url" | "events_secret" | "metrics_token" | "operator_tokens" | "stripe_api_key"
                 | "stripe_secret" => "",
+                name if name.starts_with("siteverify_") => "",
                 "sandbox" => "off",
                 "trusted_hops" => "0",
                 "jwt_algorithm" => "HS256",
@@ -160,6 +170,12 @@ mod tests {
         assert!(fault(&stripe[..2]).is_some() && fault(&[stripe[0], stripe[2]]).is_some());
         assert!(fault(&[stripe[0], stripe[1], ("stripe_secret", "whsec_short")]).is_some());
         assert!(fault(&[("payment_provider", "barter")]).is_some());
+    }
+
+    #[test]
+    fn hosted_checks_with_a_missing_variable_are_a_fault() {
+        let url = ("siteverify_url", "https://checks.example/siteverify");
+        assert!(fault(&[url]).is_some_and(|fault| fault.contains("siteverify_secret")));
     }
 
     #[test]

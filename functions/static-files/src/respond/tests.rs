@@ -43,7 +43,7 @@ impl Site {
     ) -> Result<Response, ApiError> {
         let method = method.parse().unwrap();
         let request = Request::new(method, path.to_owned(), headers, Vec::new(), "test".to_owned());
-        respond(&mut self.cache, &request)
+        respond(&mut self.cache, &Policies::new(""), &request)
     }
 
     fn request(&mut self, path: &str, headers: &[(&'static str, &str)]) -> Response {

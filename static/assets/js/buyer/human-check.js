@@ -1,7 +1,8 @@
-// Solves the human check of an activity: a proof of work or a visual puzzle.
+// Solves the human check of an activity: a proof of work, a visual puzzle, or a provider's widget.
 
 import * as api from "../shared/api.js";
 import { t } from "../shared/i18n.js";
+import { solveHostedCheck } from "./hosted-check.js";
 import { showPuzzle } from "./puzzle.js";
 import { solveProofOfWork } from "./proof-of-work.js";
 
@@ -14,6 +15,7 @@ export async function solveHumanCheck(activity, token, { container, onStatus }) 
   for (;;) {
     onStatus(t("check.working"));
     const { data } = await api.challenge(activity, token, options);
+    if (data.hosted) return { hosted: await solveHostedCheck(data.hosted, container, onStatus) };
     if (!data.captcha) {
       const altcha = await solveProofOfWork(data, container);
       onStatus("");

@@ -38,7 +38,7 @@ export function ensureTicket(activity, { check, container, onStatus }) {
 let pending = null;
 
 async function fetchTicket(activity, token, { check, container, onStatus }) {
-  let needsProof = check === "pow" || check === "captcha";
+  let needsProof = ["pow", "captcha", "hosted"].includes(check);
   for (let tries = 0; ; tries += 1) {
     try {
       const proof = needsProof ? await solveHumanCheck(activity, token, { container, onStatus }) : {};

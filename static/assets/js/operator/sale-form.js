@@ -40,6 +40,7 @@ export function openForm(spec) {
   byId("f-pay-timeout").value = values.pay_timeout_seconds ?? 300;
   byId("f-pay-extension").value = values.pay_extension_seconds ?? 0;
   byId("f-check").value = values.human_check ?? "none";
+  byId("f-difficulty").value = values.min_difficulty ?? 1;
   byId("f-max-wait").value = values.max_wait_seconds ?? 60;
   byId("f-level").value = values.eligibility?.min_level ?? 0;
   byId("f-allow").value = (values.eligibility?.allow ?? []).join("\n");
@@ -64,6 +65,7 @@ function readForm() {
     pay_extension_seconds: wholeNumber("f-pay-extension"),
     max_wait_seconds: wholeNumber("f-max-wait"),
     human_check: byId("f-check").value,
+    min_difficulty: wholeNumber("f-difficulty"),
     eligibility: {
       members_only: byId("f-members").checked,
       min_level: wholeNumber("f-level"),

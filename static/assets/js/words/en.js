@@ -74,6 +74,7 @@ export const words = {
   "check.position": "Position of the piece",
   "check.answer": "Result",
   "check.send": "Continue",
+  "check.hosted": "Please solve the check below.",
   "check.sent": "Thank you. Your answer is on its way.",
   "check.rather_sum": "A sum instead",
   "check.rather_slide": "A puzzle piece instead",

@@ -74,6 +74,7 @@ export const words = {
   "check.position": "拼块位置",
   "check.answer": "结果",
   "check.send": "继续",
+  "check.hosted": "请完成下方的验证。",
   "check.sent": "谢谢，答案已提交。",
   "check.rather_sum": "改用算式",
   "check.rather_slide": "改用拼图",

@@ -2,7 +2,7 @@
 
 use domain::{
     api::{
-        admission::{CaptchaChallenge, ChallengeOptions, Reservation, Solution, TicketDocument},
+        admission::{CaptchaChallenge, ChallengeOptions, HostedChallenge, Reservation, Solution, TicketDocument},
         orders::{CheckedOut, Checkout as CheckoutBody, PaymentCallback as CallbackBody},
     },
     ids::OrderNo,
@@ -28,6 +28,7 @@ fn buying(schemas: &mut Schemas) -> Vec<Operation> {
         "oneOf": [
             reference("schemas", "AltchaChallenge"),
             schemas.response::<CaptchaChallenge>(),
+            schemas.response::<HostedChallenge<'_>>(),
         ],
     });
     vec![

@@ -1,0 +1,72 @@
+//! Hosted human checks (B5): the widget for the page, and its token at the provider.
+
+use std::{collections::HashMap, rc::Rc};
+
+use domain::{
+    api::admission::{HostedChallenge, HostedCheck},
+    problem::{Code, Problem},
+    siteverify::{self, ACTION, VARIABLES, Verdict},
+    time::Millis,
+};
+use platform::{
+    config,
+    http::{ApiError, Request},
+    http_client::SpinHttpClient,
+    log, request_address,
+};
+use serde_json::{Value, json};
+use workflows::{hot::admission::CheckOutcome, siteverify::Siteverify};
+
+use crate::human_check::CheckResult;
+
+/// Returns what the page needs to show the provider's widget.
+pub async fn challenge() -> Result<Value, ApiError> {
+    let variables = variables().await?;
+    let (script, site_key) = (&*variables["siteverify_script"], &*variables["siteverify_site_key"]);
+    Ok(json!(HostedChallenge { hosted: HostedCheck { script, site_key, action: ACTION } }))
+}
+
+/// Asks the provider about the widget's token.
+///
+/// # Errors
+/// `not_ready` if the provider does not answer, or if it refuses the call itself; the reason is logged.
+pub async fn verify(request: &Request, token: &str, now: Millis) -> Result<CheckResult, ApiError> {
+    let variables = variables().await?;
+    let provider = Siteverify {
+        http_client: SpinHttpClient,
+        url: &variables["siteverify_url"],
+        secret: &variables["siteverify_secret"],
+        hostnames: &variables["siteverify_hostnames"],
+    };
+    match provider.verify(token, request_address::whole_address(request).await?).await {
+        // The provider accepts a token once; the record refuses it here, too.
+        Verdict::Passed => Ok(CheckResult {
+            outcome: CheckOutcome::Passed(siteverify::record(token, now)),
+            detail: "The check was used before. Ask for a new one.",
+        }),
+        Verdict::Failed => Ok(CheckResult {
+            outcome: CheckOutcome::Failed(None),
+            detail: "The check was not solved, or no longer counts. Solve it again.",
+        }),
+        Verdict::Unknown(reason) => {
+            log::error("human check not verified", &[("because", reason.into())]);
+            let detail = "The check cannot be verified right now. Solve it again in a moment.";
+            Err(Problem::new(Code::NotReady, detail).retry_after(5).into())
+        }
+    }
+}
+
+/// Reads the variables of hosted checks.
+async fn variables() -> Result<HashMap<&'static str, Rc<str>>, Problem> {
+    let mut values = HashMap::new();
+    for name in VARIABLES {
+        values.insert(name, config::get(name).await);
+    }
+    if values["siteverify_url"].is_empty() {
+        return Err(config::misconfigured("siteverify_url", "is empty, and a sale has hosted checks"));
+    }
+    match siteverify::fault(|name| values.get(name).map(|value| &**value).unwrap_or_default()) {
+        Some((name, fault)) => Err(config::misconfigured(name, fault)),
+        None => Ok(values),
+    }
+}
