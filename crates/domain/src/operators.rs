@@ -35,7 +35,7 @@ impl Role {
 /// An operator, as found by a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operator {
-    /// The name in the audit trail.
+    /// The name in the log and in operator changes.
     pub name: String,
     roles: Vec<Role>,
 }

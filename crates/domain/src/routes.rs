@@ -21,11 +21,18 @@ pub struct Route {
 }
 
 /// The endpoints of a function.
-pub trait Endpoint: Copy + 'static {
+pub trait Endpoint: Copy + PartialEq + 'static {
     /// The route of each endpoint in [`Endpoint::ALL`].
     const ROUTES: &'static [Route];
     /// All endpoints.
     const ALL: &'static [Self];
+
+    /// The path of the endpoint's route, with names in place of parameters.
+    #[must_use]
+    fn pattern(self) -> &'static str {
+        let mut routes = Self::ALL.iter().zip(Self::ROUTES);
+        routes.find_map(|(endpoint, route)| (*endpoint == self).then_some(route.pattern)).unwrap_or_default()
+    }
 }
 
 macro_rules! routes {

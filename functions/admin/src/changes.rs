@@ -24,7 +24,7 @@ use workflows::{
 const MAX_PAGE: i64 = 200;
 
 /// Returns the activity before a change, as JSON; empty for other subjects, and if the ledger does not answer.
-pub async fn before(endpoint: Admin, subject: &str) -> String {
+pub async fn load_before(endpoint: Admin, subject: &str) -> String {
     use Admin::{Close, Pause, Publish, PutActivity, Rebuild, Restock, Resume, RotateStartKey};
     if !matches!(endpoint, PutActivity | Publish | Pause | Resume | Close | RotateStartKey | Restock | Rebuild) {
         return String::new();
@@ -38,7 +38,7 @@ pub async fn before(endpoint: Admin, subject: &str) -> String {
 pub async fn record(
     request: &Request,
     operator: &Operator,
-    template: &str,
+    pattern: &str,
     params: [&str; 2],
     before: String,
     response: &Response,
@@ -48,7 +48,7 @@ pub async fn record(
         id: 0,
         changed_at: clock::now(),
         operator: operator.name.clone(),
-        action: format!("{} {template}", request.method),
+        action: format!("{} {pattern}", request.method),
         subject: subject.join("/"),
         before,
         after: String::from_utf8_lossy(&response.body).into_owned(),
@@ -57,7 +57,7 @@ pub async fn record(
     let recorded: Result<(), StoreError> = operator_changes::record(&SpinLedger::open().await, &change).await;
     if let Err(error) = recorded {
         let fields = [("because", error.to_string().into()), ("request_id", request.request_id.as_str().into())];
-        log::error("a change by an operator is missing from the audit trail", &fields);
+        log::error("a change is missing from the operator changes", &fields);
     }
 }
 

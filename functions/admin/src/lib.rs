@@ -1,8 +1,8 @@
 //! Serves operators: activities, stats, audit, bans, dead letters, callbacks, events, health and metrics.
 
 mod activities;
-mod audit_log;
 mod bans;
+mod call_log;
 mod callbacks;
 mod changes;
 mod dead_letters;

@@ -5,7 +5,7 @@ use domain::{
     ids::{ActivityId, SkuId},
     operators::Role,
     problem::{Code, Problem},
-    routes::Admin,
+    routes::{Admin, Endpoint},
 };
 use platform::{
     auth,
@@ -13,10 +13,11 @@ use platform::{
 };
 
 use crate::{
-    activities, audit_log, bans, callbacks, changes, dead_letters, events, health, metrics, orders, shed, stats,
+    activities, bans, call_log, callbacks, changes, dead_letters, events, health, metrics, orders, shed, stats,
 };
 
-/// Calls the handler of the request's route; `/api/admin/…` requires the admin token.
+/// Calls the handler of the request's route. `/api/admin/…` requires a token of an operator with the role that the
+/// route needs.
 pub async fn route(request: &Request) -> Result<Response, ApiError> {
     let found = request.route();
     if !request.path().starts_with("/api/admin/") {
@@ -28,27 +29,27 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
         Ok(operator) => operator,
         Err(refusal) => {
             let refused = Err(refusal);
-            audit_log::record(request, "", "", ["", ""], &refused).await;
+            call_log::record(request, "", "", ["", ""], &refused).await;
             return refused;
         }
     };
     let (endpoint, params) = found?;
-    let template = audit_log::template(endpoint);
+    let pattern = endpoint.pattern();
     let role = required_role(request, endpoint);
     let result = if operator.may(role) {
-        let before = changes::before(endpoint, params[0]).await;
+        let before = changes::load_before(endpoint, params[0]).await;
         let result = handle(request, endpoint, params).await;
         if let Ok(response) = &result
             && !request.method.is_safe()
         {
-            changes::record(request, &operator, template, params, before, response).await;
+            changes::record(request, &operator, pattern, params, before, response).await;
         }
         result
     } else {
         let detail = format!("Your token does not have the role {}.", role.as_str());
         Err(Problem::new(Code::Forbidden, detail).into())
     };
-    audit_log::record(request, &operator.name, template, params, &result).await;
+    call_log::record(request, &operator.name, pattern, params, &result).await;
     result
 }
 

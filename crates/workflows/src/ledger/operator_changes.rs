@@ -1,4 +1,4 @@
-//! The audit trail: what operators changed (G2).
+//! Operator changes: what operators changed, kept in the ledger (G2).
 
 use domain::time::Millis;
 use schemars::JsonSchema;

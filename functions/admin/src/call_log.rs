@@ -1,9 +1,9 @@
 //! Logs operators' calls, refused ones too, without users and addresses (G6).
 //!
-//! A line has the route's template and a keyed hash of the path's parameters: lines about one user can be found by who
+//! A line has the route's pattern and a keyed hash of the path's parameters: lines about one user can be found by who
 //! knows the key, and a log alone names no user.
 
-use domain::{routes::Endpoint, signer::Signer};
+use domain::signer::Signer;
 use platform::{
     config,
     http::{ApiError, Request, Response},
@@ -13,18 +13,18 @@ use platform::{
 /// Bytes of the hash in a line.
 const HASH_BYTES: usize = 16;
 
-/// Logs a call that changed something, or that was refused. `operator` and `template`, the route's pattern, are
-/// empty if unknown.
+/// Logs a call that changed something, or that was refused. `operator` and `pattern`, the route's, are empty if
+/// unknown.
 pub async fn record(
     request: &Request,
     operator: &str,
-    template: &str,
+    pattern: &str,
     params: [&str; 2],
     result: &Result<Response, ApiError>,
 ) {
     let (event, status, code) = match result {
         Ok(_) if request.method.is_safe() => return,
-        Ok(response) => ("audit", i64::from(response.status), ""),
+        Ok(response) => ("operator call", i64::from(response.status), ""),
         Err(ApiError::Problem(problem)) => {
             ("operator call refused", i64::from(problem.code.status()), problem.code.as_str())
         }
@@ -33,7 +33,7 @@ pub async fn record(
     };
     let mut fields = vec![
         ("method", request.method.as_str().into()),
-        ("route", template.into()),
+        ("route", pattern.into()),
         ("status", status.into()),
         ("request_id", request.request_id.as_str().into()),
     ];
@@ -54,10 +54,4 @@ async fn hash(text: &str) -> String {
     let mut hash = Signer::new(&secret, "stampede log").map(|signer| signer.sign(text)).unwrap_or_default();
     hash.truncate(HASH_BYTES);
     hash
-}
-
-/// The pattern of an endpoint.
-pub fn template<E: Endpoint + PartialEq>(endpoint: E) -> &'static str {
-    let position = E::ALL.iter().position(|known| *known == endpoint);
-    position.and_then(|position| E::ROUTES.get(position)).map_or("", |route| route.pattern)
 }
