@@ -191,7 +191,7 @@ pub async fn sweep_all(fixture: &PortsFixture, now: Millis) -> Result<bool, Stor
     if !report.stuck.is_empty() {
         return Err(StoreError::Malformed(format!("{:?} {:?}", notices.borrow(), report.notices)));
     }
-    Ok(left.queued + left.unsettled + left.callbacks + left.refunds == 0 && report.preheated == 0)
+    Ok(left.queued + left.unsettled + left.callbacks + left.refunds == 0 && report.warmed_up == 0)
 }
 
 /// Sweeps, from `now` on, until nothing is left to do, and returns when that was.

@@ -82,7 +82,7 @@ async fn a_reduction_that_only_redis_has_is_undone_by_the_sweeper() {
         let sweep = async || {
             let (mut report, all) = (Report::default(), std::slice::from_ref(&fixture.activity));
             gates::check_gates(&fixture.redis, &fixture.sql, all, TICKET_SECRET, NOW, &mut report).await.unwrap();
-            report.preheated
+            report.warmed_up
         };
         assert_eq!(sweep().await, 0, "{ledger}: the operator's request may still be running");
         let age = vec![gate.into(), "changed_at".into(), "-10000".into()];
@@ -294,7 +294,7 @@ async fn a_change_that_did_not_reach_redis_is_applied_by_the_sweeper() {
         let all = std::slice::from_ref(&fixture.activity);
         let mut swept = async |now| {
             gates::check_gates(&fixture.redis, &fixture.sql, all, TICKET_SECRET, now, &mut report).await.unwrap();
-            report.preheated
+            report.warmed_up
         };
         assert_eq!(
             swept(NOW).await,

@@ -174,9 +174,9 @@ async fn slow_corrections_of_gates_leave_time_for_the_rest_of_a_sweep() {
         while left > 0 {
             let mut report = Report::default();
             gates::check_gates(&fixture.redis, &slow, &listed, TICKET_SECRET, NOW, &mut report).await.unwrap();
-            assert_eq!(report.more, report.preheated < left, "{ledger}");
-            assert!((1..=5).contains(&report.preheated), "{ledger}: {} gates in one sweep", report.preheated);
-            left -= report.preheated;
+            assert_eq!(report.more, report.warmed_up < left, "{ledger}");
+            assert!((1..=5).contains(&report.warmed_up), "{ledger}: {} gates in one sweep", report.warmed_up);
+            left -= report.warmed_up;
         }
     }
 }

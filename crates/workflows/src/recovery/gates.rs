@@ -112,13 +112,13 @@ async fn correct<R: Redis, S: Sql>(
         {
             let Some(activity) = activities::load(operator.sql, &expected.id).await? else { return Ok(()) };
             let warmed_up = warm_up_if_older(operator.redis, &activity, operator.ticket_secret).await?;
-            report.preheated += usize::from(warmed_up == WarmUpOutcome::Done);
+            report.warmed_up += usize::from(warmed_up == WarmUpOutcome::Done);
         }
         FenceOutcome::Current { version, lowered, unchanged_ms }
             if version.max(lowered) > expected.version && unchanged_ms >= CHANGE_GRACE_MS =>
         {
             let realigned = operator.realign(&expected.id).await?;
-            report.preheated += usize::from(matches!(realigned, OperationOutcome::Done(_)));
+            report.warmed_up += usize::from(matches!(realigned, OperationOutcome::Done(_)));
         }
         FenceOutcome::Current { .. } => {}
     }

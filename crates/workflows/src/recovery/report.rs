@@ -33,7 +33,7 @@ pub struct Report {
     /// rebuild, or to be published again.
     pub without_gate: usize,
     /// Activities that Redis and the ledger had in different versions, and now have in the same.
-    pub preheated: usize,
+    pub warmed_up: usize,
     /// Activities whose epoch in the ledger was behind their gate after a restore from a backup, and is raised now. A
     /// rebuild writes the orders that the ledger lost.
     pub caught_up: usize,
