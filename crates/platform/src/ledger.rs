@@ -36,6 +36,15 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 /// The same for large statements: batches of the order writer and the sweeper, rebuilds, audits.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The error of a SQLite statement while another connection writes.
+const SQLITE_BUSY: &str = "database is locked";
+
+/// Microseconds until a SQLite statement is tried again.
+const SQLITE_PAUSE_US: std::ops::RangeInclusive<u64> = 1_000..=3_000;
+
+/// How long a SQLite statement waits for other writers.
+const MAX_SQLITE_WAIT: Duration = Duration::from_secs(5);
+
 /// How long to wait before connecting again to a server that has too many clients.
 const TOO_MANY_CLIENTS_DELAY: Duration = Duration::from_millis(50);
 
@@ -200,7 +209,11 @@ async fn connect(dialect: Dialect) -> Result<Connection, StoreError> {
     let unavailable = |text: String| StoreError::LedgerUnavailable(text);
     match dialect {
         Dialect::Sqlite => {
-            sqlite::Connection::open_default().await.map(Connection::Sqlite).map_err(|e| unavailable(e.to_string()))
+            let connection = sqlite::Connection::open_default().await.map_err(|e| unavailable(e.to_string()))?;
+            // Without it, a statement that waits for another writer sleeps in the host, up to 100 ms at a time, and all
+            // requests of the instance with it. An engine that does not know the setting waits so.
+            let _ = connection.execute("PRAGMA busy_timeout = 0", Vec::new()).await;
+            Ok(Connection::Sqlite(connection))
         }
         Dialect::Postgres => loop {
             match pg::Connection::open(config::get("ledger").await.to_string()).await {
@@ -225,8 +238,19 @@ async fn run_sqlite(
         SqlValue::Int(number) => sqlite::Value::Integer(number),
         SqlValue::Text(text) => sqlite::Value::Text(text),
     });
-    let rows = async { connection.execute(statement, params).await?.collect().await };
-    let rows = rows.await.map_err(sqlite_error)?;
+    let mut waited = Duration::ZERO;
+    let rows = loop {
+        let rows = async { connection.execute(statement, params.clone()).await?.collect().await };
+        match rows.await {
+            // Another connection writes: nothing was changed.
+            Err(sqlite::Error::Io(text)) if text == SQLITE_BUSY && waited < MAX_SQLITE_WAIT => {
+                let pause = Duration::from_micros(fastrand::u64(SQLITE_PAUSE_US));
+                waited += pause;
+                spin_sdk::time::sleep(pause).await;
+            }
+            rows => break rows.map_err(sqlite_error)?,
+        }
+    };
     Ok(rows
         .into_iter()
         .map(|row| {

@@ -2,6 +2,8 @@
 
 use std::{
     collections::VecDeque,
+    fs,
+    os::unix::fs::PermissionsExt,
     path::PathBuf,
     sync::{Mutex, PoisonError},
     thread,
@@ -118,7 +120,16 @@ fn check_all_ran(sources: &[PathBuf], counts: Counts) -> Result<()> {
     Ok(())
 }
 
+/// Runs a program with a temporary directory of its own: what its servers leave there, such as those that its tests
+/// share, is removed after it.
 fn run_step(step: &mut Step) -> (Counts, String) {
+    // Other users' servers enter it, too.
+    let permissions = fs::Permissions::from_mode(0o755);
+    let temp_dir = match tempfile::Builder::new().prefix("stampede-").permissions(permissions).tempdir() {
+        Ok(temp_dir) => temp_dir,
+        Err(error) => return (Counts::FAILED, format!("cannot create a temporary directory: {error}")),
+    };
+    step.command.env("TMPDIR", temp_dir.path());
     let mut process = match Process::spawn(&step.name, &mut step.command, None) {
         Ok(process) => process,
         Err(error) => return (Counts::FAILED, format!("{error:#}")),
