@@ -378,17 +378,20 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         callbacks::apply(&self.redis, &self.sql, &callback, NOW).await
     }
 
-    /// Records the callback that one unit's price was paid, without applying it.
+    /// Records the callback that one unit's price was paid, without applying it: as if an operator had a held callback
+    /// applied again, and the app died.
     pub async fn record_payment(&self, order_no: &OrderNo, received_at: Millis) {
         let callback = ProviderCallback {
             id: format!("recorded-{order_no}"),
             kind: "payment.succeeded".to_owned(),
-            order_no: order_no.to_string(),
+            order_no: "held".to_owned(),
             payment_id: "pay".to_owned(),
             money: Money::new(100, "EUR"),
             ..ProviderCallback::default()
         };
         workflows::ledger::payments::record_callback(&self.sql, &callback, received_at).await.unwrap();
+        let statement = "UPDATE callbacks SET order_no = ?2 WHERE id = ?1";
+        self.sql.run(statement, vec![callback.id.into(), order_no.to_string().into()]).await.unwrap();
     }
 
     /// Expires one batch of due orders, one hour after [`NOW`]. Returns how many.

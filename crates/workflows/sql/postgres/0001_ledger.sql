@@ -514,6 +514,32 @@ END $$;
 CREATE OR REPLACE TRIGGER orders_payment BEFORE UPDATE OF payment ON orders FOR EACH ROW
   WHEN (NEW.payment <> OLD.payment) EXECUTE FUNCTION orders_payment();
 
+-- The statement that records a payment of an order pays the order, and sets the outcome: one transaction of the ledger for
+-- a payment. Any other case is left to `apply` in crates/workflows/src/payments/callbacks.rs.
+CREATE OR REPLACE FUNCTION callbacks_pay() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE orders
+  SET status = 'paid', payment = NEW.payment, paid_at = NEW.received_at, updated_at = NEW.received_at,
+    unsettled_since = NEW.received_at
+  WHERE order_no = NEW.order_no AND status = 'pending_payment' AND amount = NEW.amount AND currency = NEW.currency
+    AND (provider = NEW.provider OR provider = '' OR NEW.provider = '');
+  RETURN NULL;
+END $$;
+
+CREATE OR REPLACE TRIGGER callbacks_pay AFTER INSERT ON callbacks FOR EACH ROW
+  WHEN (NEW.type = 'payment.succeeded' AND NEW.outcome = '') EXECUTE FUNCTION callbacks_pay();
+
+CREATE OR REPLACE FUNCTION callbacks_paid() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE callbacks SET outcome = 'paid'
+  WHERE order_no = NEW.order_no AND payment = NEW.payment AND type = 'payment.succeeded' AND outcome = ''
+    AND amount = NEW.amount AND currency = NEW.currency;
+  RETURN NULL;
+END $$;
+
+CREATE OR REPLACE TRIGGER callbacks_paid AFTER UPDATE OF status ON orders FOR EACH ROW
+  WHEN (NEW.status = 'paid' AND OLD.status = 'pending_payment') EXECUTE FUNCTION callbacks_paid();
+
 -- What operators changed (G2): who, what, when, before and after. Rows are only added.
 CREATE TABLE IF NOT EXISTS operator_changes (
   id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

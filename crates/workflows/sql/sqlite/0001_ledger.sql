@@ -421,6 +421,25 @@ BEGIN
   SELECT RAISE(IGNORE) WHERE EXISTS (SELECT 1 FROM overpayments WHERE payment = NEW.payment);
 END;
 
+-- The statement that records a payment of an order pays the order, and sets the outcome: one transaction of the ledger for
+-- a payment. Any other case is left to `apply` in crates/workflows/src/payments/callbacks.rs.
+CREATE TRIGGER IF NOT EXISTS callbacks_pay AFTER INSERT ON callbacks WHEN NEW.type = 'payment.succeeded' AND NEW.outcome = ''
+BEGIN
+  UPDATE orders
+  SET status = 'paid', payment = NEW.payment, paid_at = NEW.received_at, updated_at = NEW.received_at,
+    unsettled_since = NEW.received_at
+  WHERE order_no = NEW.order_no AND status = 'pending_payment' AND amount = NEW.amount AND currency = NEW.currency
+    AND (provider = NEW.provider OR provider = '' OR NEW.provider = '');
+END;
+
+CREATE TRIGGER IF NOT EXISTS callbacks_paid AFTER UPDATE OF status ON orders
+WHEN NEW.status = 'paid' AND OLD.status = 'pending_payment'
+BEGIN
+  UPDATE callbacks SET outcome = 'paid'
+  WHERE order_no = NEW.order_no AND payment = NEW.payment AND type = 'payment.succeeded' AND outcome = ''
+    AND amount = NEW.amount AND currency = NEW.currency;
+END;
+
 -- What operators changed (G2): who, what, when, before and after. Rows are only added.
 CREATE TABLE IF NOT EXISTS operator_changes (
   id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -90,6 +90,23 @@ pub async fn record_callback<S: Sql>(
     rows.into_iter().next().map_or_else(|| Err(StoreError::Malformed("no callback was written".to_owned())), parse_row)
 }
 
+/// Loads the order of a callback, and whether the statement that recorded the callback paid it (trigger `callbacks_pay`).
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn load_order_of<S: Sql>(
+    sql: &S,
+    order_no: &OrderNo,
+    callback: &str,
+) -> Result<Option<(OrderRow, bool)>, StoreError> {
+    let statement =
+        format!("SELECT {COLUMNS}, (SELECT outcome FROM callbacks WHERE id = ?2) FROM orders WHERE order_no = ?1");
+    let rows = sql.run(&statement, vec![order_no.to_string().into(), callback.into()]).await?;
+    let Some(mut row) = rows.into_iter().next() else { return Ok(None) };
+    let is_paid = row.pop() == Some(CallbackOutcome::Paid.as_str().into());
+    Ok(parse_rows(vec![row])?.pop().map(|order| (order, is_paid)))
+}
+
 /// A provider's text as the ledger stores it: without NUL, which PostgreSQL rejects, and cut to 200 characters.
 fn sanitize(text: &str) -> SqlValue {
     text.chars().filter(|c| *c != '\0').take(200).collect::<String>().into()

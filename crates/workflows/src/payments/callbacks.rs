@@ -51,7 +51,7 @@ pub async fn apply<R: Redis, S: Sql>(
         return Ok(CallbackEffect::NoChange);
     }
     let outcome = dispatch(redis, sql, &callback, now).await?;
-    payments::set_outcome(sql, &callback.id, outcome).await?;
+    record_outcome(sql, &callback, outcome).await?;
     Ok(outcome.effect())
 }
 
@@ -87,7 +87,7 @@ pub async fn apply_pending<R: Redis, S: Sql>(
         }
         sql.forget_timeouts();
         let applied = match dispatch(redis, sql, callback, now).await {
-            Ok(outcome) => payments::set_outcome(sql, &callback.id, outcome).await,
+            Ok(outcome) => record_outcome(sql, callback, outcome).await,
             Err(error) => Err(error),
         };
         match (applied, activity) {
@@ -104,6 +104,14 @@ pub async fn apply_pending<R: Redis, S: Sql>(
     Ok(tried)
 }
 
+/// Records what was done about a callback. Of one that paid a pending order, the ledger has done so in the same statement.
+async fn record_outcome<S: Sql>(sql: &S, callback: &Callback, outcome: CallbackOutcome) -> Result<(), StoreError> {
+    match outcome {
+        CallbackOutcome::Paid => Ok(()),
+        _ => payments::set_outcome(sql, &callback.id, outcome).await,
+    }
+}
+
 async fn dispatch<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -111,7 +119,13 @@ async fn dispatch<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<CallbackOutcome, StoreError> {
     let Ok(order_no) = OrderNo::parse(&callback.order_no) else { return Ok(CallbackOutcome::UnknownOrder) };
-    let Some(row) = orders::load(sql, &order_no).await? else { return Ok(CallbackOutcome::UnknownOrder) };
+    let Some((row, is_paid)) = payments::load_order_of(sql, &order_no, &callback.id).await? else {
+        return Ok(CallbackOutcome::UnknownOrder);
+    };
+    if is_paid {
+        settle_order(redis, &row).await?;
+        return Ok(CallbackOutcome::Paid);
+    }
     if ![&row.provider, &callback.provider].into_iter().any(String::is_empty) && row.provider != callback.provider {
         return Ok(CallbackOutcome::WrongProvider);
     }
