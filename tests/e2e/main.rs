@@ -14,6 +14,7 @@ mod crash;
 mod hosted_checks;
 mod human_checks;
 mod identity;
+mod issuer_keys;
 mod ledger_failure;
 mod payments;
 mod races;

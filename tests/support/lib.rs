@@ -12,6 +12,7 @@ pub mod fixture;
 mod http;
 mod human_checks;
 mod identity;
+mod issuer;
 mod ledger;
 pub mod payments;
 mod poll;
@@ -23,5 +24,6 @@ pub use self::{
     app::TestApp,
     http::{HttpClient, Response, client_builder},
     identity::Claims,
+    issuer::Issuer,
     poll::eventually,
 };

@@ -1,4 +1,6 @@
-//! JSON Web Tokens of signed-in users (B1), verified with a pinned algorithm.
+//! JSON Web Tokens of signed-in users (B1), verified with pinned algorithms.
+
+pub mod key_set;
 
 use jsonwebtoken::{
     Algorithm, DecodingKey, Validation, decode, decode_header,
@@ -85,13 +87,7 @@ impl Verifier {
                 return Err(format!("the variable jwt_algorithm is {other:?}: use RS256, ES256, EdDSA or HS256"));
             }
         };
-        let mut validation = Validation::new(algorithm);
-        validation.leeway = LEEWAY_SECONDS;
-        validation.set_issuer(&[issuer]);
-        validation.set_audience(&[audience]);
-        validation.set_required_spec_claims(&["exp", "sub", "iss", "aud"]);
-        validation.validate_nbf = true;
-        Ok(Self { keys, validation })
+        Ok(Self { keys, validation: validation(algorithm, issuer, audience) })
     }
 
     /// Returns the claims of a token that is valid now.
@@ -112,17 +108,32 @@ impl Verifier {
         let candidates = self.keys.iter().filter(|key| kid.is_none() || key.kid.is_none());
         let mut result = Err(TokenError::Forged);
         for key in named.into_iter().chain(candidates.filter(|_| named.is_none())) {
-            let decoded = decode::<Claims>(token, &key.key, &self.validation);
-            result = decoded.map(|data| data.claims).map_err(|error| match error.kind() {
-                ErrorKind::ExpiredSignature => TokenError::Expired,
-                _ => TokenError::Forged,
-            });
+            result = verify_with(token, &key.key, &self.validation);
             if result != Err(TokenError::Forged) {
                 break;
             }
         }
         result
     }
+}
+
+/// What a token must claim.
+fn validation(algorithm: Algorithm, issuer: &str, audience: &str) -> Validation {
+    let mut validation = Validation::new(algorithm);
+    validation.leeway = LEEWAY_SECONDS;
+    validation.set_issuer(&[issuer]);
+    validation.set_audience(&[audience]);
+    validation.set_required_spec_claims(&["exp", "sub", "iss", "aud"]);
+    validation.validate_nbf = true;
+    validation
+}
+
+/// Returns the claims of a token that `key` has signed.
+fn verify_with(token: &str, key: &DecodingKey, validation: &Validation) -> Result<Claims, TokenError> {
+    decode::<Claims>(token, key, validation).map(|data| data.claims).map_err(|error| match error.kind() {
+        ErrorKind::ExpiredSignature => TokenError::Expired,
+        _ => TokenError::Forged,
+    })
 }
 
 /// The public keys in a PEM, a JWK or a set of JWKs.

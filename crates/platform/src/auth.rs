@@ -5,7 +5,7 @@ use std::{cell::RefCell, rc::Rc};
 use domain::{
     human_check::CheckKeys,
     ids::OrderNo,
-    jwt::{Claims, TokenError, Verifier},
+    jwt::{Claims, TokenError, Verifier, key_set::KeySetVerifier},
     operators::{Operator, Operators},
     order_number::OrderNumberKeys,
     problem::{Code, Problem},
@@ -13,14 +13,27 @@ use domain::{
     ticket::TicketKeys,
 };
 
+use workflows::cache::issuer_keys::{self, IssuerKeys};
+
 use crate::{
     async_once::{self, AsyncOnce},
     config,
     http::{ApiError, Request, not_found},
+    http_client::SpinHttpClient,
+    key_value::SpinKeyValue,
+    redis::SpinRedis,
 };
 
+/// Where the keys of sign-in tokens come from.
+enum TokenVerifier {
+    /// The variable `jwt_key`.
+    Configured(Verifier),
+    /// The URL in the variable `jwt_jwks_url`.
+    Published { verifier: KeySetVerifier, url: Rc<str>, memory: RefCell<issuer_keys::Memory> },
+}
+
 thread_local! {
-    static VERIFIER: RefCell<AsyncOnce<Verifier>> = const { RefCell::new(AsyncOnce::Empty) };
+    static VERIFIER: RefCell<AsyncOnce<TokenVerifier>> = const { RefCell::new(AsyncOnce::Empty) };
     static TICKET_KEYS: RefCell<AsyncOnce<TicketKeys>> = const { RefCell::new(AsyncOnce::Empty) };
     static ORDER_NUMBER_KEYS: RefCell<AsyncOnce<OrderNumberKeys>> = const { RefCell::new(AsyncOnce::Empty) };
     static OPERATORS: RefCell<AsyncOnce<Operators>> = const { RefCell::new(AsyncOnce::Empty) };
@@ -30,7 +43,8 @@ thread_local! {
 /// Returns the claims of the request's JSON Web Token (B1).
 ///
 /// # Errors
-/// `unauthenticated` if the token is missing or not valid; `not_ready` if the `jwt_…` variables are wrong.
+/// `unauthenticated` if the token is missing or not valid; `not_ready` if the `jwt_…` variables are wrong, or the
+/// identity provider's keys are not known.
 pub async fn user(request: &Request) -> Result<Claims, ApiError> {
     verify_token(request).await?.map_err(unauthenticated)
 }
@@ -44,19 +58,36 @@ pub fn unauthenticated(_: TokenError) -> ApiError {
 /// Like [`user`], but reports why a token is invalid, so that the caller can count forged ones.
 ///
 /// # Errors
-/// `unauthenticated` if there is no token; `not_ready` if the `jwt_…` variables are wrong.
+/// `unauthenticated` if there is no token; `not_ready` as for [`user`].
 pub async fn verify_token(request: &Request) -> Result<Result<Claims, TokenError>, ApiError> {
     let token = request.bearer().ok_or_else(|| {
         Problem::new(Code::Unauthenticated, "Send 'Authorization: Bearer' with the token of your sign-in.")
     })?;
-    let verifier = async_once::get_or_init(&VERIFIER, async || {
-        let (algorithm, key) = (config::get("jwt_algorithm").await, config::get("jwt_key").await);
-        let (issuer, audience) = (config::get("jwt_issuer").await, config::get("jwt_audience").await);
-        Verifier::new(&algorithm, &key, &issuer, &audience)
-            .map_err(|because| config::misconfigured("jwt_key", &because))
-    })
-    .await?;
-    Ok(verifier.verify(&token))
+    match &*async_once::get_or_init(&VERIFIER, token_verifier).await? {
+        TokenVerifier::Configured(verifier) => Ok(verifier.verify(&token)),
+        TokenVerifier::Published { verifier, url, memory } => {
+            let (redis, key_value, http_client) = (&SpinRedis, &SpinKeyValue, &SpinHttpClient);
+            Ok(IssuerKeys { redis, key_value, http_client, url, memory }.verify(verifier, &token).await?)
+        }
+    }
+}
+
+/// Builds the verifier from the `jwt_…` variables.
+async fn token_verifier() -> Result<TokenVerifier, Problem> {
+    let (algorithm, url) = (config::get("jwt_algorithm").await, config::get("jwt_jwks_url").await);
+    let (issuer, audience) = (config::get("jwt_issuer").await, config::get("jwt_audience").await);
+    let key = config::get("jwt_key").await;
+    if url.is_empty() {
+        return Verifier::new(&algorithm, &key, &issuer, &audience)
+            .map(TokenVerifier::Configured)
+            .map_err(|because| config::misconfigured("jwt_key", &because));
+    }
+    if !key.is_empty() {
+        return Err(config::misconfigured("jwt_key", "is set, and so is jwt_jwks_url"));
+    }
+    let verifier = KeySetVerifier::new(&algorithm, &issuer, &audience)
+        .map_err(|because| config::misconfigured("jwt_algorithm", &because))?;
+    Ok(TokenVerifier::Published { verifier, url, memory: RefCell::default() })
 }
 
 /// Returns the ticket keys, one for each secret in `ticket_secret`.

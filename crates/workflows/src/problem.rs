@@ -5,10 +5,12 @@ use domain::problem::{Code, Problem};
 use crate::StoreError;
 
 impl StoreError {
-    /// Whether a store was away, or busy with a rebuild: a retry may succeed.
+    /// Whether a store or the identity provider was away, or a store busy with a rebuild: a retry may succeed.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
-        matches!(self, Self::RedisUnavailable(_) | Self::LedgerUnavailable(_) | Self::Rebuilding)
+        let is_away =
+            matches!(self, Self::RedisUnavailable(_) | Self::LedgerUnavailable(_) | Self::IssuerUnavailable(_));
+        is_away || *self == Self::Rebuilding
     }
 
     /// The API error for a failure that a handler does not expect: `not_ready` if the store
@@ -18,7 +20,10 @@ impl StoreError {
         if !self.is_unavailable() {
             return Problem::internal();
         }
-        let detail = "A store is not reachable. Nothing is lost: ask again, for an order with the same ticket.";
+        let detail = match self {
+            Self::IssuerUnavailable(_) => "Your sign-in cannot be checked now. Nothing is lost: ask again.",
+            _ => "A store is not reachable. Nothing is lost: ask again, for an order with the same ticket.",
+        };
         Problem::new(Code::NotReady, detail).retry_after(2)
     }
 }
@@ -41,6 +46,7 @@ mod tests {
         for (error, code) in [
             (StoreError::RedisUnavailable(text()), Code::NotReady),
             (StoreError::LedgerUnavailable(text()), Code::NotReady),
+            (StoreError::IssuerUnavailable(text()), Code::NotReady),
             (StoreError::Rebuilding, Code::NotReady),
             (StoreError::RedisRefused(text()), Code::Internal),
             (StoreError::LedgerRefused(text()), Code::Internal),

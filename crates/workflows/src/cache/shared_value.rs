@@ -1,8 +1,8 @@
 //! Values that all instances share: a copy in key-value, which one request at a time fetches anew (F2).
 //!
-//! The request that gets the lease in Redis fetches; the others use the stale copy, or wait. While the ledger is
-//! unavailable, the stale copy is used and the ledger is tried once per lease time. Without a copy, the error is shared
-//! for a second.
+//! The request that gets the lease in Redis fetches; the others use the stale copy, or wait. While the source (the
+//! ledger or the identity provider) is unavailable, the stale copy is used and the source is tried once per lease time.
+//! Without a copy, the error is shared for a second.
 
 use std::future::Future;
 
@@ -40,7 +40,7 @@ pub struct SharedValue<'a> {
     /// How long a copy is fresh, in milliseconds. Up to a sixth is added, so that copies that were written together do
     /// not become stale together (F4). `None`: only for requests that began before the fetch.
     pub fresh_ms: Option<i64>,
-    /// Maximum age of a copy that is used while another request fetches or the ledger is unavailable, in milliseconds;
+    /// Maximum age of a copy that is used while another request fetches or the source is unavailable, in milliseconds;
     /// -1: no such copy is used.
     pub max_age_ms: i64,
     /// How long a request without a copy waits for another's fetch, in milliseconds; after that it fetches by itself.
@@ -56,12 +56,15 @@ struct StoredCopy<T> {
     value: Option<T>,
     /// The error of a later fetch, which other requests return until `error_until`.
     error: String,
+    /// Whether it is the identity provider's, else the ledger's.
+    #[serde(default)]
+    is_issuers: bool,
     error_until: Millis,
 }
 
 impl<T> StoredCopy<T> {
     fn new(at: Millis, fresh_until: Millis, value: Option<T>) -> Self {
-        Self { at, fresh_until, value, error: String::new(), error_until: Millis(0) }
+        Self { at, fresh_until, value, error: String::new(), is_issuers: false, error_until: Millis(0) }
     }
 
     fn into_value(self) -> Result<T, StoreError> {
@@ -100,7 +103,9 @@ impl SharedValue<'_> {
             }
             let is_stale = is_usable && now.0 - copy.at.0 <= self.max_age_ms;
             if !is_stale && is_before(now, copy.error_until, ERROR_MS) {
-                return Err(StoreError::LedgerUnavailable(copy.error));
+                let unavailable =
+                    if copy.is_issuers { StoreError::IssuerUnavailable } else { StoreError::LedgerUnavailable };
+                return Err(unavailable(copy.error));
             }
             if lease::hold(redis, self.lease_key, &owner, self.lease_ms).await? {
                 break (copy, is_stale, true);
@@ -121,10 +126,13 @@ impl SharedValue<'_> {
                 let jitter = i64::try_from(key_value.random_bits() % 1_000).unwrap_or_default() * fresh_ms / 6_000;
                 write(key_value, self.key, &StoredCopy::new(at, at.plus(fresh_ms + jitter), Some(value))).await;
             }
-            Err(StoreError::LedgerUnavailable(_)) if is_stale => return copy.into_value(),
-            Err(StoreError::LedgerUnavailable(error)) => {
+            Err(StoreError::LedgerUnavailable(_) | StoreError::IssuerUnavailable(_)) if is_stale => {
+                return copy.into_value();
+            }
+            Err(StoreError::LedgerUnavailable(error) | StoreError::IssuerUnavailable(error)) => {
+                let is_issuers = matches!(fetched, Err(StoreError::IssuerUnavailable(_)));
                 let error_until = key_value.now().plus(ERROR_MS);
-                write(key_value, self.key, &StoredCopy { error: error.clone(), error_until, ..copy }).await;
+                write(key_value, self.key, &StoredCopy { error: error.clone(), is_issuers, error_until, ..copy }).await;
             }
             Err(_) => {}
         }
@@ -153,4 +161,4 @@ async fn write<K: KeyValue, T: Serialize>(key_value: &K, key: &str, copy: &Store
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

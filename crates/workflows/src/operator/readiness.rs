@@ -1,12 +1,15 @@
 //! Checks of the settings without which the app must not serve (G6, G7).
 
-use domain::{operators::Operators, secret, siteverify, webhook::PaymentProvider};
+use domain::{jwt::key_set::KeySetVerifier, operators::Operators, secret, siteverify, webhook::PaymentProvider};
 
 /// The variables that [`secrets_fault`] reads.
-pub const VARIABLES: [&str; 22] = [
+pub const VARIABLES: [&str; 25] = [
     "ticket_secret",
     "jwt_algorithm",
     "jwt_key",
+    "jwt_jwks_url",
+    "jwt_issuer",
+    "jwt_audience",
     "admin_token",
     "cron_token",
     "metrics_token",
@@ -55,9 +58,13 @@ pub fn secrets_fault<T: AsRef<str>>(variable: impl Fn(&str) -> T) -> Option<Stri
         let value = variable(name);
         let value = value.as_ref();
         let is_structured = name == "jwt_key" && variable("jwt_algorithm").as_ref() != "HS256";
-        if let Some(fault) = secret::fault(value).filter(|_| !is_structured) {
+        let is_published = name == "jwt_key" && !variable("jwt_jwks_url").as_ref().is_empty();
+        if let Some(fault) = secret::fault(value).filter(|_| !is_structured && !is_published) {
             return Some(format!("the variable {name} {fault}"));
         }
+    }
+    if let Some(fault) = published_keys_fault(&variable) {
+        return Some(fault);
     }
     let is_empty = |name| variable(name).as_ref().trim().is_empty();
     if let Some(fault) = secret::fault(variable("metrics_token").as_ref()).filter(|_| !is_empty("metrics_token")) {
@@ -93,6 +100,19 @@ pub fn secrets_fault<T: AsRef<str>>(variable: impl Fn(&str) -> T) -> Option<Stri
     .find_map(|(name, fault, _)| fault(variable(name).as_ref()).map(|fault| format!("the variable {name} {fault}")))
 }
 
+/// Returns what is wrong with the variables of tokens whose keys the identity provider publishes.
+fn published_keys_fault<T: AsRef<str>>(variable: impl Fn(&str) -> T) -> Option<String> {
+    let url = variable("jwt_jwks_url");
+    if url.as_ref().is_empty() {
+        return None;
+    }
+    if !variable("jwt_key").as_ref().is_empty() {
+        return Some("the variables jwt_key and jwt_jwks_url are both set: use one of them".to_owned());
+    }
+    let (issuer, audience) = (variable("jwt_issuer"), variable("jwt_audience"));
+    KeySetVerifier::new(variable("jwt_algorithm").as_ref(), issuer.as_ref(), audience.as_ref()).err()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,8 +145,8 @@ mod tests {
         secrets_fault(|name| {
             assert!(VARIABLES.contains(&name), "{name} is read but not listed");
             let good = match name {
-                "events_url" | "events_secret" | "metrics_token" | "operator_tokens" | "stripe_api_key"
-                | "stripe_secret" => "",
+                "events_url" | "events_secret" | "jwt_jwks_url" | "metrics_token" | "operator_tokens"
+                | "stripe_api_key" | "stripe_secret" => "",
                 name if name.starts_with("siteverify_") => "",
                 "sandbox" => "off",
                 "trusted_hops" => "0",
@@ -158,6 +178,14 @@ mod tests {
             assert!(fault(&[("jwt_key", key)]).is_some(), "a public key as a shared secret: {key}");
             assert!(fault(&[("admin_token", key)]).is_some(), "{key}");
         }
+    }
+
+    #[test]
+    fn published_keys_replace_a_key_and_need_a_public_algorithm() {
+        let url = ("jwt_jwks_url", "https://id.example/jwks");
+        assert_eq!(fault(&[url, ("jwt_key", ""), ("jwt_algorithm", "RS256 ES256")]), None);
+        assert!(fault(&[url, ("jwt_algorithm", "RS256")]).is_some_and(|fault| fault.contains("jwt_key")));
+        assert!(fault(&[url, ("jwt_key", "")]).is_some_and(|fault| fault.contains("jwt_algorithm")), "HS256");
     }
 
     #[test]

@@ -22,10 +22,10 @@ const SHARED: SharedValue<'_> = SharedValue {
 
 /// A machine with one clock, a key-value store and a Redis that knows leases. A sleep moves the clock on.
 #[derive(Default)]
-struct Machine {
-    now: Cell<i64>,
+pub(in crate::cache) struct Machine {
+    pub now: Cell<i64>,
     random: Cell<u128>,
-    copies: RefCell<HashMap<String, Vec<u8>>>,
+    pub copies: RefCell<HashMap<String, Vec<u8>>>,
     /// The owner of the lease, and until when.
     lease: RefCell<Option<(RedisArg, i64)>>,
     fetches: Cell<usize>,
@@ -86,7 +86,7 @@ impl Machine {
         shared.get(self, self, |_| true, fetch).await
     }
 
-    fn run<T>(future: impl Future<Output = T>) -> T {
+    pub fn run<T>(future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         let mut context = Context::from_waker(Waker::noop());
         loop {

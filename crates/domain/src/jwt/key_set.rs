@@ -1,0 +1,270 @@
+//! Verifies tokens with the key set that an identity provider publishes (RFC 7517).
+
+use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use jsonwebtoken::{
+    Algorithm, DecodingKey, Validation, decode_header, get_current_timestamp,
+    jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse},
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Claims, LEEWAY_SECONDS, MAX_TOKEN_BYTES, TokenError, validation, verify_with};
+
+/// Maximum number of keys of a set that are used.
+const MAX_SET_KEYS: usize = 64;
+
+/// Maximum number of keys that a token without a `kid` is tried with.
+const MAX_TRIES: usize = 4;
+
+/// The public keys of a set that can verify a token.
+pub struct KeySet(Vec<SetKey>);
+
+struct SetKey {
+    kid: Option<String>,
+    algorithm: Algorithm,
+    key: DecodingKey,
+}
+
+/// Why a token is refused by a key set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeySetError {
+    /// The token is not valid, whatever other keys there are.
+    Token(TokenError),
+    /// The token names a key that the set lacks: a newer set may have it.
+    UnknownKey {
+        /// When the token claims to have been issued, in seconds since 1970; 0 if it does not say.
+        issued_at: u64,
+    },
+}
+
+/// Verifies tokens against a list of algorithms, one issuer and one audience.
+pub struct KeySetVerifier(Vec<(Algorithm, Validation)>);
+
+impl KeySetVerifier {
+    /// Creates a verifier from the variables `jwt_algorithm`, `jwt_issuer` and `jwt_audience`. `algorithms` are one or
+    /// more of `RS256`, `ES256` and `EdDSA`, separated by spaces.
+    ///
+    /// # Errors
+    /// A message for the operator that names the wrong variable.
+    pub fn new(algorithms: &str, issuer: &str, audience: &str) -> Result<Self, String> {
+        let parse = |name: &str| match name {
+            "RS256" => Ok(Algorithm::RS256),
+            "ES256" => Ok(Algorithm::ES256),
+            "EdDSA" => Ok(Algorithm::EdDSA),
+            _ => Err(format!(
+                "the variable jwt_algorithm has {name:?}: with jwt_jwks_url, use RS256, ES256, EdDSA, or several of them"
+            )),
+        };
+        let algorithms = algorithms.split_whitespace().map(parse).collect::<Result<Vec<_>, _>>()?;
+        if algorithms.is_empty() {
+            return Err("the variable jwt_algorithm is empty".to_owned());
+        }
+        let rules = algorithms.into_iter().map(|algorithm| (algorithm, validation(algorithm, issuer, audience)));
+        Ok(Self(rules.collect()))
+    }
+
+    /// Returns the claims of a token that is valid now.
+    ///
+    /// # Errors
+    /// See [`KeySetError`].
+    pub fn verify(&self, token: &str, keys: &KeySet) -> Result<Claims, KeySetError> {
+        let forged = KeySetError::Token(TokenError::Forged);
+        if token.len() > MAX_TOKEN_BYTES {
+            return Err(forged);
+        }
+        let header = decode_header(token).map_err(|_| forged)?;
+        let (_, validation) = self.0.iter().find(|(allowed, _)| *allowed == header.alg).ok_or(forged)?;
+        let is_named = |key: &&SetKey| header.kid.is_none() || key.kid == header.kid;
+        if header.kid.is_some() && !keys.0.iter().any(|key| is_named(&key)) {
+            let claimed = ClaimedTimes::of(token).ok_or(forged)?;
+            let now = get_current_timestamp();
+            // A page that was left open sends an old token, whose key is no longer published.
+            if claimed.exp.saturating_add(LEEWAY_SECONDS) < now {
+                return Err(KeySetError::Token(TokenError::Expired));
+            }
+            let is_possible = claimed.iat <= now + LEEWAY_SECONDS;
+            return Err(if is_possible { KeySetError::UnknownKey { issued_at: claimed.iat } } else { forged });
+        }
+        let candidates = keys.0.iter().filter(is_named).filter(|key| key.algorithm == header.alg).take(MAX_TRIES);
+        let mut result = Err(TokenError::Forged);
+        for candidate in candidates {
+            result = verify_with(token, &candidate.key, validation);
+            if result != Err(TokenError::Forged) {
+                break;
+            }
+        }
+        result.map_err(KeySetError::Token)
+    }
+}
+
+impl KeySet {
+    /// Reads the keys that verify signatures from a JWK set. Keys of other kinds, and those that cannot be read, are
+    /// left out: a provider may publish them for others.
+    ///
+    /// # Errors
+    /// A description, if the text is no JWK set or has no such key.
+    pub fn parse(text: &[u8]) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Set {
+            keys: Vec<Value>,
+        }
+        let set: Set = serde_json::from_slice(text).map_err(|error| format!("it is no JWK set: {error}"))?;
+        let jwks = set.keys.into_iter().filter_map(|key| serde_json::from_value::<Jwk>(key).ok());
+        let keys: Vec<_> = jwks.filter_map(|jwk| SetKey::try_from_jwk(&jwk)).take(MAX_SET_KEYS).collect();
+        if keys.is_empty() { Err("it has no key of RS256, ES256 or EdDSA".to_owned()) } else { Ok(Self(keys)) }
+    }
+}
+
+impl SetKey {
+    /// Returns the key if it verifies signatures of one of our algorithms.
+    fn try_from_jwk(jwk: &Jwk) -> Option<Self> {
+        let (algorithm, name) = match &jwk.algorithm {
+            AlgorithmParameters::RSA(_) => (Algorithm::RS256, KeyAlgorithm::RS256),
+            AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P256 => {
+                (Algorithm::ES256, KeyAlgorithm::ES256)
+            }
+            AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => {
+                (Algorithm::EdDSA, KeyAlgorithm::EdDSA)
+            }
+            _ => return None,
+        };
+        let common = &jwk.common;
+        let is_for_signatures = common.public_key_use.as_ref().is_none_or(|usage| *usage == PublicKeyUse::Signature);
+        let verifies = common.key_operations.as_ref().is_none_or(|uses| uses.contains(&KeyOperations::Verify));
+        let is_of_algorithm = common.key_algorithm.is_none_or(|algorithm| algorithm == name);
+        let key = DecodingKey::from_jwk(jwk).ok().filter(|_| is_for_signatures && verifies && is_of_algorithm)?;
+        Some(Self { kid: common.key_id.clone(), algorithm, key })
+    }
+}
+
+/// The times that a token claims, in seconds since 1970.
+#[derive(Deserialize)]
+struct ClaimedTimes {
+    exp: u64,
+    #[serde(default)]
+    iat: u64,
+}
+
+impl ClaimedTimes {
+    /// Reads the times without verifying anything.
+    fn of(token: &str) -> Option<Self> {
+        let claims = BASE64_URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
+        serde_json::from_slice(&claims).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jsonwebtoken::{EncodingKey, Header, encode};
+    use serde_json::json;
+
+    use super::*;
+
+    const FAR_FUTURE: i64 = 4_000_000_000;
+
+    /// RFC 8037, appendix A: a key and its public part; and another public key.
+    const PEM: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n\
+        -----END PRIVATE KEY-----\n";
+    const PUBLIC: &str = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
+    const OTHER: &str = "GZ9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE";
+
+    fn jwk(kid: Option<&str>, x: &str) -> Value {
+        json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": x, "use": "sig", "alg": "EdDSA"})
+    }
+
+    fn set(keys: &[Value]) -> KeySet {
+        KeySet::parse(json!({ "keys": keys }).to_string().as_bytes()).expect("a set")
+    }
+
+    fn token(kid: Option<&str>, changes: &Value) -> String {
+        let mut claims = json!({"sub": "ada", "exp": FAR_FUTURE, "iss": "https://id.example", "aud": "shop"});
+        let changes = changes.as_object().expect("claims").clone();
+        claims.as_object_mut().expect("claims").extend(changes);
+        let header = Header { kid: kid.map(str::to_owned), ..Header::new(Algorithm::EdDSA) };
+        encode(&header, &claims, &EncodingKey::from_ed_pem(PEM.as_bytes()).expect("a key")).expect("a token")
+    }
+
+    fn verifier() -> KeySetVerifier {
+        KeySetVerifier::new("RS256 EdDSA", "https://id.example", "shop").expect("algorithms")
+    }
+
+    const FORGED: KeySetError = KeySetError::Token(TokenError::Forged);
+
+    #[test]
+    fn a_token_is_verified_by_the_key_that_it_names() {
+        let keys = set(&[jwk(Some("new"), OTHER), jwk(Some("old"), PUBLIC)]);
+        let verify = |kid| verifier().verify(&token(kid, &json!({})), &keys);
+        assert_eq!(verify(Some("old")).expect("verified").sub.as_str(), "ada");
+        assert!(verify(None).is_ok(), "without a name, each key is tried");
+        assert_eq!(verify(Some("new")), Err(FORGED), "another key's signature");
+        assert_eq!(verify(Some("newest")), Err(KeySetError::UnknownKey { issued_at: 0 }));
+        let newest = |iat: u64| verifier().verify(&token(Some("newest"), &json!({ "iat": iat })), &keys);
+        assert_eq!(newest(7), Err(KeySetError::UnknownKey { issued_at: 7 }));
+        assert_eq!(newest(3_999_999_999), Err(FORGED), "issued in the future");
+    }
+
+    #[test]
+    fn an_expired_token_of_a_key_that_is_gone_needs_no_newer_set() {
+        let keys = set(&[jwk(Some("new"), PUBLIC)]);
+        let expired = KeySetError::Token(TokenError::Expired);
+        assert_eq!(verifier().verify(&token(Some("old"), &json!({"exp": 1})), &keys), Err(expired));
+        assert_eq!(verifier().verify(&token(Some("new"), &json!({"exp": 1})), &keys), Err(expired));
+    }
+
+    #[test]
+    fn another_issuer_audience_or_algorithm_is_refused() {
+        let keys = set(&[jwk(Some("a"), PUBLIC)]);
+        for changes in [json!({"iss": "https://evil.example"}), json!({"aud": "other"}), json!({"sub": ""})] {
+            assert_eq!(verifier().verify(&token(Some("a"), &changes), &keys), Err(FORGED), "{changes}");
+        }
+        let rs256_only = KeySetVerifier::new("RS256", "https://id.example", "shop").expect("algorithms");
+        assert_eq!(rs256_only.verify(&token(Some("a"), &json!({})), &keys), Err(FORGED));
+        // The public key as a shared secret.
+        let header = Header { kid: Some("a".to_owned()), ..Header::new(Algorithm::HS256) };
+        let claims = json!({"sub": "ada", "exp": FAR_FUTURE, "iss": "https://id.example", "aud": "shop"});
+        let confused = encode(&header, &claims, &EncodingKey::from_secret(PUBLIC.as_bytes())).expect("a token");
+        assert_eq!(verifier().verify(&confused, &keys), Err(FORGED));
+        for odd in ["", "a", "..", &"x".repeat(9_000)] {
+            assert_eq!(verifier().verify(odd, &keys), Err(FORGED), "{odd}");
+        }
+    }
+
+    #[test]
+    fn only_keys_that_verify_signatures_of_our_algorithms_are_used() {
+        let with = |name: &str, value: Value| {
+            let mut key = jwk(Some("a"), PUBLIC);
+            key[name] = value;
+            key
+        };
+        let unusable = [
+            with("use", json!("enc")),
+            with("alg", json!("ES256")),
+            with("x", json!("short")),
+            with("key_ops", json!(["encrypt"])),
+            json!({"kty": "oct", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0", "kid": "a"}),
+            json!({"kty": "AKP", "alg": "ML-DSA-44", "pub": "AA", "kid": "a"}),
+            json!("noise"),
+        ];
+        for key in &unusable {
+            let alone = KeySet::parse(json!({"keys": [key]}).to_string().as_bytes());
+            let is_used = alone.is_ok_and(|keys| verifier().verify(&token(Some("a"), &json!({})), &keys).is_ok());
+            assert!(!is_used, "{key}");
+        }
+        let keys = set(&[&unusable[..], &[jwk(Some("a"), PUBLIC)]].concat());
+        assert!(verifier().verify(&token(Some("a"), &json!({})), &keys).is_ok(), "beside unusable keys");
+        for text in ["", "<html>", "[]", r#"{"keys":[]}"#, r#"{"keys":7}"#] {
+            assert!(KeySet::parse(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_algorithms_has_public_ones_only() {
+        assert!(KeySetVerifier::new("RS256 ES256 EdDSA", "i", "a").is_ok());
+        for wrong in ["", " ", "HS256", "RS256 HS256", "none", "RS256,ES256"] {
+            assert!(
+                KeySetVerifier::new(wrong, "i", "a").is_err_and(|fault| fault.contains("jwt_algorithm")),
+                "{wrong}"
+            );
+        }
+    }
+}
