@@ -15,6 +15,7 @@ mod hosted_checks;
 mod human_checks;
 mod identity;
 mod issuer_keys;
+mod ledger_failover;
 mod ledger_failure;
 mod payments;
 mod races;

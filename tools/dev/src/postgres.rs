@@ -35,14 +35,8 @@ impl Postgres {
 
     /// Like [`Postgres::ephemeral`], with environment variables for the server.
     pub fn with_environment(variables: &[(&str, &Path)]) -> Result<Self> {
-        let (temp_dir, port) = (TempDir::with_prefix("stampede-")?, ports::pick_unused()?);
-        let data = temp_dir.path().join("data");
-        let bin = bin_directory()?;
-        let owner = unprivileged_user()?;
-        if let Some(owner) = &owner {
-            chown(temp_dir.path(), Some(owner.uid.as_raw()), Some(owner.gid.as_raw()))
-                .with_context(|| format!("cannot give {} to {}", temp_dir.path().display(), owner.name))?;
-        }
+        let (temp_dir, owner) = data_parent()?;
+        let (data, bin, port) = (temp_dir.path().join("data"), bin_directory()?, ports::pick_unused()?);
         let mut initdb = command_as(owner.as_ref(), &bin.join("initdb"));
         initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync", "--pgdata"]);
         let output = initdb.arg(&data).output().context("cannot run initdb")?;
@@ -51,16 +45,41 @@ impl Postgres {
         Ok(Self { process, port, temp_dir })
     }
 
-    /// Ends every server process at once, as a crash would, and starts the server again after `pause`.
+    /// Starts a standby server, which streams from this one and refuses writes until `SELECT pg_promote()`.
+    ///
+    /// # Errors
+    /// If the copy of this server's data fails, or the standby does not start in time.
+    pub fn standby(&self) -> Result<Self> {
+        let (temp_dir, owner) = data_parent()?;
+        let mut copy = command_as(owner.as_ref(), &bin_directory()?.join("pg_basebackup"));
+        copy.args(["--write-recovery-conf", "--checkpoint=fast", "--no-sync", "--username=postgres"]);
+        copy.args(["--host=127.0.0.1", "--port", &self.port.to_string(), "--pgdata"]).arg(temp_dir.path().join("data"));
+        let output = copy.output().context("cannot run pg_basebackup")?;
+        ensure!(output.status.success(), "pg_basebackup failed: {}", String::from_utf8_lossy(&output.stderr));
+        let port = ports::pick_unused()?;
+        Ok(Self { process: start(temp_dir.path(), port, &[])?, port, temp_dir })
+    }
+
+    /// Ends every server process at once, as a crash would.
+    pub fn crash(&mut self) {
+        self.process.signal_with_children(Signal::SIGKILL);
+        self.process.kill();
+    }
+
+    /// Crashes, and starts the server again after `pause`.
     ///
     /// # Errors
     /// If it does not start in time.
     pub fn crash_and_restart(&mut self, pause: Duration) -> Result<()> {
-        self.process.signal_with_children(Signal::SIGKILL);
-        self.process.kill();
+        self.crash();
         thread::sleep(pause);
         self.process = start(self.temp_dir.path(), self.port, &[])?;
         Ok(())
+    }
+
+    /// The port that it listens on.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// The server's URL.
@@ -86,6 +105,16 @@ impl Drop for Postgres {
     }
 }
 
+/// A directory for the data, and the user to run the server as, to whom it belongs.
+fn data_parent() -> Result<(TempDir, Option<User>)> {
+    let (temp_dir, owner) = (TempDir::with_prefix("stampede-")?, unprivileged_user()?);
+    if let Some(owner) = &owner {
+        chown(temp_dir.path(), Some(owner.uid.as_raw()), Some(owner.gid.as_raw()))
+            .with_context(|| format!("cannot give {} to {}", temp_dir.path().display(), owner.name))?;
+    }
+    Ok((temp_dir, owner))
+}
+
 /// Starts the server on its data in `directory`.
 fn start(directory: &Path, port: u16, variables: &[(&str, &Path)]) -> Result<Process> {
     let mut server = command_as(unprivileged_user()?.as_ref(), &bin_directory()?.join("postgres"));
@@ -95,7 +124,8 @@ fn start(directory: &Path, port: u16, variables: &[(&str, &Path)]) -> Result<Pro
     server.args(["-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=200"]);
     let mut process = Process::spawn("postgres", &mut server, None)?;
     process.wait_for_line("PostgreSQL to accept connections", START_TIMEOUT, |line| {
-        line.contains("ready to accept connections").then_some(())
+        // A standby accepts read-only connections.
+        line.contains("database system is ready to accept").then_some(())
     })?;
     Ok(process)
 }
@@ -113,7 +143,8 @@ fn bin_directory() -> Result<PathBuf> {
     let candidates = on_path.into_iter().chain(versions.into_iter().rev());
     candidates
         .into_iter()
-        .find(|directory| directory.join("initdb").is_file())
+        // The directory may have only links to some of the programs.
+        .find_map(|directory| Some(directory.join("initdb").canonicalize().ok()?.parent()?.to_owned()))
         .context("PostgreSQL is not installed: `apt-get install postgresql` or `brew install postgresql`")
 }
 
