@@ -16,7 +16,9 @@ use workflows::{
     recovery::{
         erasure::erase_old,
         rebuild::RebuildOutcome,
+        report::Report,
         sweep::{Retention, SweepOutcome, Sweeper},
+        turns,
     },
 };
 
@@ -264,5 +266,31 @@ async fn no_statement_reads_all_orders() {
         }
         assert!(found.is_empty(), "{ledger}:\n{}", found.join("\n\n"));
         assert_eq!(scans().await, scans_before, "{ledger}: a trigger reads all orders");
+    }
+}
+
+#[tokio::test]
+async fn a_sweep_reads_no_settled_orders_although_the_statistics_are_from_a_rush() {
+    let fixture = new_fixture("postgres", 3, 3).await;
+    insert_other_orders(&fixture).await;
+    let Fixture { redis, sql, activity, .. } = &fixture;
+    // In a rush PostgreSQL sees orders none of which is settled, and may not look again for minutes.
+    for statement in
+        ["UPDATE orders SET unsettled_since = 1", "ANALYZE orders", "UPDATE orders SET unsettled_since = 0"]
+    {
+        sql.run(statement, Vec::new()).await.unwrap();
+    }
+    let recording = Recording::new(sql);
+    activities::list_with_due_orders(&recording, NOW, NOW).await.unwrap();
+    turns::count_remaining(redis, &recording, std::slice::from_ref(activity), NOW, &mut Report::default())
+        .await
+        .unwrap();
+    for (statement, params) in recording.statements.take() {
+        let explain = format!("EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF) {statement}");
+        let plan = sql.run(&explain, params).await.unwrap();
+        let scan = plan.iter().find(|step| {
+            matches!(&step[..], [SqlValue::Text(step)] if step.contains("Seq Scan on orders") && !step.contains("never executed"))
+        });
+        assert_eq!(scan, None, "{statement}");
     }
 }

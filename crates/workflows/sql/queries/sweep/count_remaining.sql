@@ -6,6 +6,13 @@ SELECT
       WHERE o.activity = a.id AND o.status = 'pending_payment' AND o.pay_by <= CAST(?1 AS BIGINT)
     )), 0) AS BIGINT)
     FROM activities a
+    WHERE (
+      SELECT o.pay_by
+      FROM orders o
+      WHERE o.activity = a.id AND o.status = 'pending_payment'
+      ORDER BY o.pay_by
+      LIMIT 1
+    ) <= CAST(?1 AS BIGINT)
   ),
   (
     SELECT CAST(COALESCE(SUM((
@@ -14,6 +21,13 @@ SELECT
       WHERE o.activity = a.id AND o.unsettled_since > 0 AND o.unsettled_since <= CAST(?2 AS BIGINT)
     )), 0) AS BIGINT)
     FROM activities a
+    WHERE (
+      SELECT o.unsettled_since
+      FROM orders o
+      WHERE o.activity = a.id AND o.unsettled_since > 0
+      ORDER BY o.unsettled_since
+      LIMIT 1
+    ) <= CAST(?2 AS BIGINT)
   ),
   (SELECT COUNT(*) FROM callbacks WHERE outcome = ''),
   (SELECT COUNT(*) FROM refunds WHERE state <> 'confirmed')
