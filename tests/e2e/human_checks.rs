@@ -107,7 +107,8 @@ async fn an_expired_check_is_refused_and_does_not_count_as_abuse() {
     let activity = app.create_activity(json!({"human_check": "pow"})).await;
     let (activity_id, user) = (ActivityId::parse(&activity.id).expect("id"), UserId::parse("late").expect("id"));
     let subject = Subject { activity: &activity_id, user: &user };
-    let challenge = app.check_keys().issue_v2(subject, 1, 0, now().plus(-LIFETIME_MS - 1_000)).expect("a challenge");
+    let challenge =
+        app.check_keys().issue_altcha(subject, 1, 0, now().plus(-LIFETIME_MS - 1_000)).expect("a challenge");
     let solution = solve_challenge(SolveChallengeOptions::new(&challenge)).expect("solvable").expect("in time");
     let proof = altcha_body(&Payload { challenge, solution });
     for _ in 0..10 {

@@ -4,7 +4,7 @@
 //! from a keyed hash of its token. Only a used check is recorded, by [`CheckRecord::id`], so that it cannot be used
 //! again.
 
-pub mod v2;
+pub mod altcha;
 
 mod puzzle;
 
@@ -101,15 +101,15 @@ impl CheckKeys {
     ///
     /// `None` if there is no secret.
     #[must_use]
-    pub fn issue_v2(
+    pub fn issue_altcha(
         &self,
         subject: Subject<'_>,
         difficulty: i64,
         random: u64,
         now: Millis,
-    ) -> Option<altcha::Challenge> {
+    ) -> Option<::altcha::Challenge> {
         let key = self.0.first()?;
-        v2::issue(key, key.binding(subject), difficulty, random, now.plus(LIFETIME_MS))
+        altcha::issue(key, key.binding(subject), difficulty, random, now.plus(LIFETIME_MS))
     }
 
     /// Verifies the payload of an ALTCHA widget.
@@ -122,8 +122,8 @@ impl CheckKeys {
             return Err(CheckError::Forged);
         }
         let bytes = BASE64_STANDARD.decode(payload).map_err(|_| CheckError::Forged)?;
-        let payload: altcha::Payload = serde_json::from_slice(&bytes).map_err(|_| CheckError::Forged)?;
-        self.try_each_key(|key| v2::verify(key, &payload, &key.binding(subject), now))
+        let payload: ::altcha::Payload = serde_json::from_slice(&bytes).map_err(|_| CheckError::Forged)?;
+        self.try_each_key(|key| altcha::verify(key, &payload, &key.binding(subject), now))
     }
 
     /// Issues a picture puzzle. `None` if there is no secret.

@@ -155,7 +155,7 @@ fn a_changed_stripe_header_is_refused() {
 fn a_changed_proof_of_work_is_refused() {
     let (keys, activity, user) = (CheckKeys::new(SECRET), activity(), user());
     let (subject, now) = (Subject { activity: &activity, user: &user }, Millis(4_000_000_000_000));
-    let challenge = keys.issue_v2(subject, 1, 3, now).expect("a challenge");
+    let challenge = keys.issue_altcha(subject, 1, 3, now).expect("a challenge");
     let solution = solve_challenge(SolveChallengeOptions::new(&challenge)).expect("solvable").expect("in time");
     let json = serde_json::to_string(&Payload { challenge, solution }).expect("JSON");
     let valid = keys.verify_altcha(&BASE64_STANDARD.encode(&json), subject, now).expect("a proof");

@@ -52,7 +52,7 @@ async fn proof_of_work(precheck: &Precheck, factor: i64) -> Result<Value, ApiErr
     let difficulty = (difficulty(gate.visitors, gate.total_units(), floor) * factor).min(MAX_DIFFICULTY);
     let (keys, subject) = (auth::check_keys().await?, precheck.subject());
     #[allow(clippy::cast_possible_truncation, reason = "any 64 of the random bits will do")]
-    let challenge = keys.issue_v2(subject, difficulty, random::bits()? as u64, precheck.now);
+    let challenge = keys.issue_altcha(subject, difficulty, random::bits()? as u64, precheck.now);
     challenge
         .map(|challenge| json!(challenge))
         .ok_or_else(|| ApiError::Unexpected("no challenge could be made".to_owned()))

@@ -79,7 +79,8 @@ mod tests {
     fn solved() -> (CheckKeys, ActivityId, UserId, Payload) {
         let keys = CheckKeys::new(SECRET);
         let (activity, user) = (ActivityId::parse("demo").expect("id"), UserId::parse("张\"伟").expect("id"));
-        let challenge = keys.issue_v2(Subject { activity: &activity, user: &user }, 1, 9, NOW).expect("a challenge");
+        let challenge =
+            keys.issue_altcha(Subject { activity: &activity, user: &user }, 1, 9, NOW).expect("a challenge");
         let solution = solve_challenge(SolveChallengeOptions::new(&challenge)).expect("solvable").expect("in time");
         (keys, activity, user, Payload { challenge, solution })
     }
@@ -111,7 +112,7 @@ mod tests {
         let signed: Vec<_> = [0, BASE_MAX_COUNTER / 2, BASE_MAX_COUNTER - 1]
             .into_iter()
             .map(|random| {
-                let challenge = keys.issue_v2(subject, 1, random, NOW).expect("a challenge");
+                let challenge = keys.issue_altcha(subject, 1, random, NOW).expect("a challenge");
                 solve_challenge(SolveChallengeOptions::new(&challenge)).expect("solvable").expect("in time").counter
             })
             .collect();
