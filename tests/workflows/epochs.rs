@@ -19,8 +19,8 @@ use workflows::{
 };
 
 use crate::{
+    at_every_call::at_every_call,
     fixture::{LEDGERS, NOW, TICKET_SECRET, WHOLE_REBUILD, new_fixture, rebuild_of},
-    interleaving::at_every_call,
     stores::RealLedger,
 };
 

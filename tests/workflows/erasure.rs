@@ -16,8 +16,8 @@ use workflows::{
 use crate::{
     epochs::{RealFixture, delete_redis_keys},
     fakes::FakeProvider,
-    figures::orders_in_every_status,
     fixture::{LEDGERS, NOW, new_fixture},
+    statistics::orders_in_every_status,
     stores::RealLedger,
 };
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod admission;
+mod at_every_call;
 mod backlog;
 mod bounced_refunds;
 mod checkout;
@@ -17,8 +18,6 @@ mod epochs;
 mod erasure;
 mod events;
 mod expired_keys;
-mod figures;
-mod interleaving;
 mod leases;
 mod ledger;
 mod limits;
@@ -36,6 +35,7 @@ mod reserve;
 mod restored_ledger;
 mod slow_sweeps;
 mod sqlstates;
+mod statistics;
 mod stuck_activities;
 mod sweeps;
 mod transitions;

@@ -19,9 +19,9 @@ use workflows::{
 };
 
 use crate::{
+    at_every_call::{Interleaved, at_every_call},
     epochs::{RealFixture, delete_redis_keys, pause, resume},
     fixture::{LEDGERS, NOW, TICKET_SECRET, WHOLE_REBUILD, new_fixture},
-    interleaving::{Interleaved, at_every_call},
     stores::{RealLedger, RealRedis},
 };
 

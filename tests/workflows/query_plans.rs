@@ -26,8 +26,8 @@ use crate::{
     epochs::RealFixture,
     events::WEBHOOK_SECRET,
     fakes::{FakeEndpoint, FakeProvider},
-    figures::Recording,
     fixture::{Fixture, LEDGERS, NOW, TICKET_SECRET, WHOLE_REBUILD, new_fixture},
+    statistics::Recording,
     stores::{RealLedger, RealRedis},
 };
 
