@@ -8,7 +8,10 @@ use workflows::{
     hot::reserve::ReserveOutcome,
     keys::Keys,
     ledger::{activities, orders, schema},
-    operator::{activities::OperationOutcome, bans},
+    operator::{
+        activities::OperationOutcome,
+        bans::{self, BanSubject},
+    },
     payments::commands,
     ports::SqlValue,
     settle::{OrderState, SettleOutcome, Transition, apply_transitions},
@@ -299,6 +302,32 @@ async fn an_expired_order_is_a_strike() {
         assert_eq!(bans::load_strikes(&fixture.sql, &user).await.unwrap().0, 1, "{ledger}: lapsed strikes count again");
         bans::clear_strikes(&fixture.sql, &user).await.unwrap();
         assert_eq!(bans::load_strikes(&fixture.sql, &user).await.unwrap().0, 0, "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn ended_bans_and_lapsed_strikes_are_erased() {
+    const DAY_MS: i64 = 24 * 3_600 * 1_000;
+    for ledger in LEDGERS {
+        let Fixture { redis, sql, activity, .. } = new_fixture(ledger, 5, 5).await;
+        let user = |n: i64| UserId::parse(&format!("{n} of {activity}")).unwrap();
+        for n in 0..4 {
+            let ban = BanSubject::User(user(n));
+            bans::ban(&redis, &sql, &ban, NOW.plus(n - DAY_MS), "a test").await.unwrap();
+            let insert = "INSERT INTO strikes (user_id, count, last_at) VALUES (?1, 3, ?2)";
+            let last_at = NOW.plus(n - bans::STRIKE_TTL_MS);
+            sql.run(insert, vec![user(n).as_str().into(), last_at.0.into()]).await.unwrap();
+        }
+        // Of the first three users, in batches of two rows a table.
+        let mut erased = vec![];
+        for _ in 0..3 {
+            erased.push(bans::erase(&sql, NOW.plus(2), 2).await.unwrap());
+        }
+        assert_eq!(erased, [4, 2, 0], "{ledger}");
+        for (table, column) in [("bans", "name"), ("strikes", "user_id")] {
+            let left = sql.run(&format!("SELECT {column} FROM {table}"), Vec::new()).await.unwrap();
+            assert_eq!(left, [[SqlValue::from(user(3).as_str())]], "{ledger}: {table}");
+        }
     }
 }
 

@@ -299,6 +299,9 @@ CREATE TABLE IF NOT EXISTS strikes (
 -- The users who get no ticket: few, and each instance of `admission` reads them once a second.
 CREATE INDEX IF NOT EXISTS strikes_at_limit ON strikes (user_id) WHERE count >= 10;
 
+-- The strikes that the sweeper erases.
+CREATE INDEX IF NOT EXISTS strikes_by_age ON strikes (last_at);
+
 -- An order that expires unpaid is a strike against its buyer, and so is one that its buyer cancels with less than half of
 -- the time to pay left: it kept its units from others as long. 30 days after the last one, the count begins again (B8).
 CREATE OR REPLACE FUNCTION strikes_count() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -316,7 +319,7 @@ END $$;
 CREATE OR REPLACE TRIGGER strikes_count AFTER UPDATE OF status ON orders FOR EACH ROW
   WHEN (NEW.status IN ('expired', 'cancelled') AND OLD.status = 'pending_payment') EXECUTE FUNCTION strikes_count();
 
--- Switches that the operators' variables set; the triggers below read them.
+-- Switches: `events` follows a variable and is read by the triggers below; load shedding is set by operators (B9).
 CREATE TABLE IF NOT EXISTS switches (
   name TEXT PRIMARY KEY,
   is_on BIGINT NOT NULL CHECK (is_on IN (0, 1))

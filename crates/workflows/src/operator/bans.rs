@@ -28,6 +28,9 @@ pub const STRIKE_LIMIT: i64 = 10;
 /// number.
 pub const STRIKE_TTL_MS: i64 = 30 * 24 * 3_600 * 1_000;
 
+/// Milliseconds for which a ban is kept after its end: hosts' clocks differ, and the row of an active one must stay.
+const BAN_RETENTION_MS: i64 = 24 * 3_600 * 1_000;
+
 /// Maximum number of users that [`load_users_at_limit`] returns.
 const MAX_USERS_AT_LIMIT: usize = 1_000;
 
@@ -125,7 +128,8 @@ async fn set_in_redis<R: Redis>(redis: &R, keys: Vec<String>, expiries: Vec<Mill
     BAN.run(redis, keys, expiries.into_iter().map(|until| until.0.to_string().into()).collect()).await.map(|_| ())
 }
 
-/// Returns the number of a user's strikes and the time of the last one. A trigger counts them when orders expire.
+/// Returns the number of a user's strikes and the time of the last one. A trigger counts them when orders expire or are
+/// cancelled late.
 ///
 /// # Errors
 /// `LedgerUnavailable`, `LedgerNotMigrated`, or `Malformed` if the row cannot be parsed.
@@ -161,6 +165,31 @@ pub async fn load_users_at_limit<S: Sql>(sql: &S, now: Millis) -> Result<Option<
         Ok((user, Millis(row.int()?)))
     });
     users.collect::<Result<_, _>>().map(Some)
+}
+
+/// Erases up to `limit` bans that ended a day ago or more, and up to `limit` strike counts that have lapsed. Returns how
+/// many were erased.
+///
+/// # Errors
+/// See [`ledger`](crate::ledger).
+pub async fn erase<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<usize, StoreError> {
+    let mut erased = 0;
+    // Each condition stands in the outer statement, too: a row that another statement changes meanwhile stays.
+    for (statement, kept_ms) in [
+        (
+            "DELETE FROM bans WHERE until <= ?1 AND (kind, name) IN \
+             (SELECT b.kind, b.name FROM bans b WHERE b.until <= ?1 LIMIT CAST(?2 AS BIGINT)) RETURNING kind",
+            BAN_RETENTION_MS,
+        ),
+        (
+            "DELETE FROM strikes WHERE last_at <= ?1 AND user_id IN \
+             (SELECT s.user_id FROM strikes s WHERE s.last_at <= ?1 LIMIT CAST(?2 AS BIGINT)) RETURNING user_id",
+            STRIKE_TTL_MS,
+        ),
+    ] {
+        erased += sql.run(statement, vec![now.plus(-kept_ms).0.into(), limit.into()]).await?.len();
+    }
+    Ok(erased)
 }
 
 /// Deletes a user's strikes.

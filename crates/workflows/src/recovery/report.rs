@@ -49,7 +49,7 @@ pub struct Report {
     pub events: usize,
     /// Attempts to deliver an event that failed.
     pub events_failed: usize,
-    /// Addresses, events, callbacks and orders erased because their retention time was over.
+    /// Addresses, events, callbacks, bans, counts of strikes, and orders erased because their retention time was over.
     pub erased: usize,
     /// Activities erased because their retention time was over.
     pub erased_activities: usize,

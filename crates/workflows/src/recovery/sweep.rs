@@ -16,6 +16,7 @@ use crate::{
         leases::{self, Lease},
         payments,
     },
+    operator::bans,
     payments::{callbacks, provider::Provider, refunds, sessions},
     ports::{Redis, Sql, StoreError},
     queue::event_delivery::{self, TIMEOUT_MS, WebhookTarget},
@@ -290,7 +291,8 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Run<'_, R, S, P, W> {
         for _ in 0..MAX_ERASE_BATCHES {
             let erased = addresses::erase(sql, addresses_before, ERASE_BATCH).await?
                 + events::erase(sql, now, ERASE_BATCH).await?
-                + payments::erase(sql, callbacks_before, ERASE_BATCH).await?;
+                + payments::erase(sql, callbacks_before, ERASE_BATCH).await?
+                + bans::erase(sql, now, ERASE_BATCH).await?;
             self.report.erased += erased;
             if erased == 0 || elapsed() >= TIME_BUDGET {
                 break;
