@@ -42,7 +42,7 @@ pub struct Banned {
     pub reason: String,
 }
 
-/// Orders that a user left unpaid.
+/// Strikes of a user: orders that expired unpaid or were cancelled late.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Strikes {
     /// The user.
@@ -50,7 +50,7 @@ pub struct Strikes {
     /// How many.
     #[schemars(range(min = 0))]
     pub count: i64,
-    /// When the last one expired; null for never.
+    /// When the last one was counted; null for never.
     pub last_at: Option<Millis>,
     /// With as many, a user gets no ticket until 30 days after the last one.
     #[schemars(range(min = 1))]

@@ -30,7 +30,7 @@ pub const SUSPICION_THRESHOLD: i64 = 20;
 /// stockpile.
 pub const MAX_OPEN_TICKETS: i64 = 30;
 
-/// Suspicion that each order left unpaid adds to a user's score.
+/// Suspicion that each strike adds to a user's score.
 pub const STRIKE_SUSPICION: i64 = 10;
 
 /// A visitor who asks for a challenge or a ticket.

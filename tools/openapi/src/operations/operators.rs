@@ -175,10 +175,10 @@ fn users(schemas: &mut Schemas) -> Vec<Operation> {
         lift(Admin::LiftUserBan, "adminUnbanUser", "Lift the ban of a user"),
         set(Admin::BanAddress, "adminBanIp", "Ban an address from every sale"),
         lift(Admin::LiftAddressBan, "adminUnbanIp", "Lift the ban of an address"),
-        admin(Admin::GetStrikes, "adminGetStrikes", "Orders that a user left unpaid")
+        admin(Admin::GetStrikes, "adminGetStrikes", "Strikes of a user")
             .returns(200, "The strikes.", schemas.response::<Strikes>())
             .refuses(&[Code::InvalidRequest]),
-        lift(Admin::ClearStrikes, "adminForgive", "Clear a user's strikes"),
+        lift(Admin::ClearStrikes, "adminClearStrikes", "Clear a user's strikes"),
         admin(Admin::GetShedding, "adminIsShed", "Whether load is shed").returns(
             200,
             "The switch.",
