@@ -18,32 +18,66 @@ fn heading_anchor(heading: &str) -> String {
     heading.chars().filter(|letter| letter.is_alphanumeric() || ['-', '_'].contains(letter)).collect()
 }
 
-/// Whether `path` is a file with `name` in it, or a directory with such a file.
-fn mentions(path: &Path, name: &str) -> bool {
+/// Whether a line of code, not a comment, of the file or of a file in the directory `path` satisfies `is_match`.
+fn any_line(path: &Path, is_match: &dyn Fn(&str) -> bool) -> bool {
     if path.is_dir() {
-        return fs::read_dir(path).expect("a directory").flatten().any(|entry| mentions(&entry.path(), name));
+        return fs::read_dir(path).expect("a directory").flatten().any(|entry| any_line(&entry.path(), is_match));
     }
-    fs::read_to_string(path).is_ok_and(|text| text.contains(name))
+    fs::read_to_string(path).is_ok_and(|text| text.lines().any(|line| !is_comment(line) && is_match(line)))
+}
+
+fn is_comment(line: &str) -> bool {
+    let line = line.trim_start();
+    ["//", "/*", "*", "--", "#", "\"\"\""].iter().any(|marker| line.starts_with(marker) && !line.starts_with("#["))
+}
+
+/// The places of a table's cell: each path, with the names in parentheses after it.
+fn places(cell: &str) -> Vec<(&str, Vec<&str>)> {
+    let mut places: Vec<(&str, Vec<&str>)> = vec![];
+    for part in cell.split("<br>") {
+        let mut is_path_known = false;
+        for span in part.split('`').skip(1).step_by(2) {
+            match places.last_mut() {
+                Some((_, names)) if is_path_known && !span.contains('/') => names.push(span),
+                // A command.
+                _ if span.contains(' ') => break,
+                _ => places.push((span, vec![])),
+            }
+            is_path_known = true;
+        }
+    }
+    places
 }
 
 #[test]
-fn every_path_and_test_in_the_requirements_exists() {
+fn every_path_and_test_in_the_requirements_and_the_threat_model_exists() {
     let root = root::find().expect("the project");
-    let text = fs::read_to_string(root.join("docs/requirements.md")).expect("the requirements");
-    let mut checked = 0;
-    for row in text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| id")) {
-        let places: Vec<_> = row.split(" | ").skip(2).flat_map(|cell| cell.split("<br>")).collect();
-        for place in places {
-            let mut spans = place.split('`').skip(1).step_by(2);
-            let Some(path) = spans.next().filter(|path| path.contains('/') && !path.contains(' ')) else { continue };
-            assert!(root.join(path).exists(), "{path} does not exist: {row}");
-            for name in spans {
-                assert!(mentions(&root.join(path), name), "{path} does not have {name}: {row}");
+    for (document, at_least) in [("docs/requirements.md", 200), ("docs/threat-model.md", 20)] {
+        let text = fs::read_to_string(root.join(document)).expect("a document");
+        let mut checked = 0;
+        for row in text.lines().filter(|line| line.starts_with("| ")) {
+            let cells: Vec<_> = row.split(" | ").collect();
+            for (column, cell) in cells.iter().enumerate().skip(2) {
+                let places = places(cell);
+                let paths: BTreeSet<_> = places.iter().map(|(path, _)| path).collect();
+                assert_eq!(paths.len(), places.len(), "{document} has a path twice in one cell: {cell}");
+                for (path, names) in places {
+                    assert!(root.join(path).exists(), "{document}: {path} does not exist: {row}");
+                    for name in names {
+                        let tests = [format!("fn {name}("), format!("def {name}("), format!("\"{name}\"")];
+                        let is_match = |line: &str| match column + 1 == cells.len() {
+                            true => tests.iter().any(|test| line.contains(test)),
+                            false => line.contains(name),
+                        };
+                        let is_found = any_line(&root.join(path), &is_match);
+                        assert!(is_found, "{document}: {path} does not have {name}: {row}");
+                    }
+                    checked += 1;
+                }
             }
-            checked += 1;
         }
+        assert!(checked >= at_least, "only {checked} places were found in {document}");
     }
-    assert!(checked > 100, "only {checked} places were found");
 }
 
 #[test]
@@ -51,10 +85,6 @@ fn every_requirement_named_in_the_code_is_in_the_requirements() {
     let root = root::find().expect("the project");
     let text = fs::read_to_string(root.join("docs/requirements.md")).expect("the requirements");
     let known: BTreeSet<_> = text.lines().filter_map(|line| line.strip_prefix("| ")?.split(' ').next()).collect();
-    let is_comment = |line: &str| {
-        let line = line.trim_start();
-        ["//", "/*", "*", "--", "#", "\"\"\""].iter().any(|marker| line.starts_with(marker))
-    };
     let is_id = |word: &str| {
         let (letter, number) = word.split_at_checked(1).unwrap_or_default();
         "ABCDEFGH".contains(letter) && !letter.is_empty() && !number.is_empty() && number.parse::<u8>().is_ok()
