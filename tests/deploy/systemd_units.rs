@@ -125,28 +125,33 @@ fn the_units_have_the_required_settings_and_allow_twice_the_connections_of_nginx
 
 #[test]
 fn the_example_environment_lists_every_variable_with_its_default() {
+    // `Manifest` does not have the variables: read them as TOML.
     let text = fs::read_to_string(production_manifest(&project())).expect("a manifest");
-    // `Manifest` does not have the variables: read the table's keys and defaults from the text.
-    let declared: BTreeMap<String, String> = text
-        .lines()
-        .skip_while(|line| *line != "[variables]")
-        .skip(1)
-        .take_while(|line| !line.is_empty())
-        .map(|line| {
-            let (name, rest) = line.split_once(" = ").expect("a variable");
-            let default = rest.split("default = \"").nth(1).and_then(|rest| rest.split('"').next());
-            (format!("SPIN_VARIABLE_{}", name.to_ascii_uppercase()), default.unwrap_or_default().to_owned())
-        })
+    let manifest: toml::Table = text.parse().expect("TOML");
+    let declared: BTreeMap<String, &toml::Value> = manifest["variables"]
+        .as_table()
+        .expect("variables")
+        .iter()
+        .map(|(name, variable)| (format!("SPIN_VARIABLE_{}", name.to_ascii_uppercase()), variable))
         .collect();
     let example = read_kit_file("env.example");
-    let mut listed = BTreeMap::new();
+    let (mut listed, mut comment) = (BTreeMap::new(), vec![]);
     for line in example.lines() {
-        let (is_default, line) = line.strip_prefix('#').map_or((false, line), |rest| (true, rest));
-        if let Some((name, value)) = line.split_once('=').filter(|(name, _)| name.starts_with("SPIN_VARIABLE_")) {
+        let (is_default, assignment) = line.strip_prefix('#').map_or((false, line), |rest| (true, rest));
+        if let Some((name, value)) = assignment.split_once('=').filter(|(name, _)| name.starts_with("SPIN_VARIABLE_")) {
+            let variable = declared.get(name).unwrap_or_else(|| panic!("{name} is not in the manifest"));
             if is_default {
-                assert_eq!(declared.get(name).map(String::as_str), Some(value), "{name}");
+                let default = variable.get("default").and_then(toml::Value::as_str);
+                assert_eq!(default.unwrap_or_default(), value, "{name}");
             }
+            let description = variable["description"].as_str().expect("a description");
+            assert_eq!(comment.join(" ").trim_end_matches('.'), description, "the comment of {name}");
             listed.insert(name.to_owned(), value.to_owned());
+            comment.clear();
+        } else if let Some(text) = line.strip_prefix("# ") {
+            comment.push(text);
+        } else {
+            comment.clear();
         }
     }
     assert_eq!(listed.keys().collect::<Vec<_>>(), declared.keys().collect::<Vec<_>>());
