@@ -1,7 +1,7 @@
 //! Defines the test suites and the programs that each of them runs.
 
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -53,7 +53,7 @@ pub struct Step {
 /// Builds the selected suites and returns them; all suites if `selected` is empty. `long` includes the long tests.
 pub fn suites(root: &Path, selected: &[String], long: bool) -> Result<Vec<Suite>> {
     let is_selected = |name: &str| selected.is_empty() || selected.iter().any(|selected| selected == name);
-    let mut suites = vec![lint(root)?, browser(root), interop(root)];
+    let mut suites = vec![lint(root)?, browser(root), interop(root)?];
     if selected.is_empty() || selected.iter().any(|name| suites.iter().all(|suite| suite.name != *name)) {
         suites.extend(rust(root, is_selected("unit"), long)?);
     }
@@ -152,20 +152,25 @@ fn browser(root: &Path) -> Suite {
 }
 
 /// Official client libraries of Node and Python, each with an app that calls the servers of the tests.
-fn interop(root: &Path) -> Suite {
+fn interop(root: &Path) -> Result<Suite> {
     let python = target_directory(root).join("interop/bin/python");
     let step = |name: &str, more: &[&'static str], program: &[&OsStr]| {
         let variables = INTEROP_VARIABLES.iter().chain(more).flat_map(|variable| ["--variable", variable]);
         with_app(root, "tests/interop", name, variables.map(OsStr::new).chain(program.iter().copied()))
     };
     let node = ["node", "--test", "--test-reporter=tap", "--test-concurrency=1"].map(OsStr::new);
-    let stripe = [&node[..], &["stripe.test.js"].map(OsStr::new)].concat();
-    let others = [&node[..], &["altcha.test.js", "callbacks.test.js", "events.test.js"].map(OsStr::new)].concat();
+    let mut files: Vec<OsString> =
+        fs::read_dir(root.join("tests/interop"))?.map(|entry| Ok(entry?.file_name())).collect::<Result<_>>()?;
+    files.retain(|file| file.to_string_lossy().ends_with(".test.js"));
+    files.sort();
+    let (stripe, others): (Vec<_>, Vec<_>) =
+        files.iter().map(OsString::as_os_str).partition(|file| *file == "stripe.test.js");
+    let (stripe, others) = ([&node[..], &stripe].concat(), [&node[..], &others].concat());
     let python = [python.as_os_str(), OsStr::new("-m"), OsStr::new("unittest"), OsStr::new("discover")];
     let steps = vec![
         step("node --test stripe.test.js", &STRIPE_VARIABLES, &stripe),
         step("node --test", &[], &others),
         step("python -m unittest", &[], &python),
     ];
-    Suite { name: "interop".to_owned(), steps, sources: vec![] }
+    Ok(Suite { name: "interop".to_owned(), steps, sources: vec![] })
 }
