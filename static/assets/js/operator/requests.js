@@ -7,7 +7,7 @@ import { tab } from "../shared/storage.js";
 
 const TOKEN = "stampede.admin";
 
-/** The admin token of this tab, or null. */
+/** The operator's token in this tab, or null. */
 export const token = () => tab.getItem(TOKEN);
 
 /** Stores the token until the tab is closed. */
