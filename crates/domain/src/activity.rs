@@ -1,8 +1,11 @@
-//! The spec of an activity, its validation rules, and its state.
+//! The spec of an activity, and its validation rules.
+
+mod lifecycle;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::lifecycle::{ActivityState, Phase};
 use crate::{
     body::{self, JsonObject},
     human_check::MAX_DIFFICULTY,
@@ -281,69 +284,6 @@ impl ActivitySpec {
     }
 }
 
-/// What operators decided about an activity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ActivityState {
-    /// Not published; only operators see it.
-    Draft,
-    /// Published.
-    Published,
-    /// Paused by an operator.
-    Paused,
-    /// Closed permanently.
-    Closed,
-}
-
-impl ActivityState {
-    /// The text stored in the ledger and in Redis.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ActivityState::Draft => "draft",
-            ActivityState::Published => "published",
-            ActivityState::Paused => "paused",
-            ActivityState::Closed => "closed",
-        }
-    }
-
-    /// Parses the text of [`ActivityState::as_str`].
-    #[must_use]
-    pub fn parse(word: &str) -> Option<ActivityState> {
-        [ActivityState::Draft, ActivityState::Published, ActivityState::Paused, ActivityState::Closed]
-            .into_iter()
-            .find(|s| s.as_str() == word)
-    }
-
-    /// The phase that visitors see at `now`.
-    #[must_use]
-    pub fn phase(self, now: Millis, starts_at: Millis, ends_at: Millis) -> Phase {
-        if self == ActivityState::Closed || now >= ends_at {
-            Phase::Ended
-        } else if self == ActivityState::Paused {
-            Phase::Paused
-        } else if now < starts_at {
-            Phase::Scheduled
-        } else {
-            Phase::Open
-        }
-    }
-}
-
-/// The phase of an activity, as visitors see it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// Before the start.
-    Scheduled,
-    /// Reservations are accepted.
-    Open,
-    /// Paused by an operator.
-    Paused,
-    /// Past its end, or closed.
-    Ended,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -415,17 +355,5 @@ mod tests {
             assert_eq!(problem.errors[0].pointer, pointer, "{}", problem.detail);
             assert!(problem.detail.ends_with("invalid type: sequence, expected an object"), "{}", problem.detail);
         }
-    }
-
-    #[test]
-    fn an_activity_opens_at_its_start_and_ends_at_its_end() {
-        let (starts, ends) = (Millis(10), Millis(20));
-        let phase = |now| ActivityState::Published.phase(Millis(now), starts, ends);
-        assert_eq!(
-            [phase(9), phase(10), phase(19), phase(20)],
-            [Phase::Scheduled, Phase::Open, Phase::Open, Phase::Ended]
-        );
-        assert_eq!(ActivityState::Paused.phase(Millis(15), starts, ends), Phase::Paused);
-        assert_eq!(ActivityState::Closed.phase(Millis(15), starts, ends), Phase::Ended);
     }
 }
