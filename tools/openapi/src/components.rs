@@ -77,7 +77,7 @@ pub fn components(schemas: &mut Schemas, codes: &[Code]) -> Map<String, Value> {
     responses.insert(
         "Rebuilding".to_owned(),
         json!({
-            "description": "Saved. The sale had no gate in Redis, which is being rebuilt from the ledger: until then nothing is sold. Repeat the rebuild with its `epoch`, or leave it to the sweeps.",
+            "description": "Saved. The activity had no gate in Redis, which is being rebuilt from the ledger: until then nothing is sold. Repeat the rebuild with its `epoch`, or leave it to the sweeps.",
             "headers": common_headers(),
             "content": { "application/json": { "schema": rebuilding } },
         }),
@@ -111,7 +111,7 @@ fn parameters() -> Value {
     let in_header = |name: &str, description: &str, schema: Value| json!({ "name": name, "in": "header", "required": true, "description": description, "schema": schema });
     let seconds = json!({ "type": "string", "pattern": "^[0-9]{1,12}$", "examples": ["1795266138"] });
     json!({
-        "Activity": in_path("activity", "The sale.", reference("schemas", "ActivityId")),
+        "Activity": in_path("activity", "The activity.", reference("schemas", "ActivityId")),
         "OrderNo": in_path("order_no", "The order.", reference("schemas", "OrderNo")),
         "Sku": in_path("sku", "The SKU.", reference("schemas", "SkuId")),
         "User": in_path("user", "The user.", reference("schemas", "UserId")),

@@ -49,7 +49,7 @@ fn document() -> Value {
         },
         "servers": [{ "url": "/" }],
         "tags": [
-            { "name": "sales", "description": "What visitors see." },
+            { "name": "activities", "description": "What visitors see." },
             { "name": "buying", "description": "From the human check to the reservation." },
             { "name": "orders", "description": "Polling, paying, cancelling, refunds." },
             { "name": "providers", "description": "Callbacks of payment providers." },

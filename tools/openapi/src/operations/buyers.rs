@@ -34,11 +34,15 @@ fn buying(schemas: &mut Schemas) -> Vec<Operation> {
     vec![
         Operation::new(Admission::Challenge, "askChallenge", "A human check to solve")
             .tag("buying")
-            .describe("`not_found` if the sale asks for no check.")
+            .describe("`not_found` if the activity asks for no check.")
             .secured_by("jwt")
             .limited()
             .body(false, schemas.request::<ChallengeOptions>())
-            .returns(200, "The challenge, for this user and sale. It lasts for 5 minutes and one ticket.", challenge)
+            .returns(
+                200,
+                "The challenge, for this user and activity. It lasts for 5 minutes and one ticket.",
+                challenge,
+            )
             .refuses(&REFUSED_VISITOR),
         Operation::new(Admission::Ticket, "issueTicket", "A ticket, from 30 minutes before the start")
             .tag("buying")

@@ -48,38 +48,41 @@ fn admin(endpoint: Admin, id: &'static str, summary: &'static str) -> Operation 
 
 fn activities(schemas: &mut Schemas) -> Vec<Operation> {
     let activity = schemas.response::<ActivityDocument<'_>>();
-    // Every change of a sale whose gate is gone rebuilds it.
+    // Every change of an activity whose gate is gone rebuilds it.
     let change = |endpoint, id, summary| {
         admin(endpoint, id, summary)
-            .returns(200, "The sale.", activity.clone())
+            .returns(200, "The activity.", activity.clone())
             .returns_component(202, "Rebuilding")
             .refuses(&[Code::StateConflict])
     };
     let transition = |endpoint, id, summary| change(endpoint, id, summary).refuses(&[Code::NotFound]);
     let if_match = json!({
         "name": "If-Match", "in": "header",
-        "description": "The sale's `version` as it was read, in quotes, `\"0\"` for none: if it differs by now, nothing changes (`state_conflict`).",
+        "description": "The activity's `version` as it was read, in quotes, `\"0\"` for none: if it differs by now, nothing changes (`state_conflict`).",
         "schema": { "type": "string", "pattern": "^\"[0-9]{1,18}\"$" },
     });
     let epoch = json!({ "type": "integer", "format": "int64", "minimum": 1 });
     vec![
-        admin(Admin::ListActivities, "adminListSales", "All sales, drafts included")
-            .returns(200, "The sales.", schemas.response::<Vec<ActivityDocument<'_>>>()),
-        admin(Admin::GetActivity, "adminGetSale", "A sale")
-            .returns(200, "The sale.", activity.clone())
+        admin(Admin::ListActivities, "adminListActivities", "All activities, drafts included").returns(
+            200,
+            "The activities.",
+            schemas.response::<Vec<ActivityDocument<'_>>>(),
+        ),
+        admin(Admin::GetActivity, "adminGetActivity", "An activity")
+            .returns(200, "The activity.", activity.clone())
             .refuses(&[Code::NotFound]),
         change(
             Admin::PutActivity,
             "adminPutSale",
-            "Create a sale, replace a draft, or change a published sale where that is safe",
+            "Create an activity, replace a draft, or change a published activity where that is safe",
         )
-        .describe("A total is never less than what is held and sold, and a published sale keeps its SKUs.")
+        .describe("A total is never less than what is held and sold, and a published activity keeps its SKUs.")
         .parameter(if_match)
         .body(true, schemas.request::<ActivitySpec>()),
-        transition(Admin::Publish, "adminPublish", "Publish a sale: gate and stock are loaded"),
-        transition(Admin::Pause, "adminPause", "Pause a sale"),
-        transition(Admin::Resume, "adminResume", "Resume a paused sale"),
-        transition(Admin::Close, "adminClose", "Close a sale permanently"),
+        transition(Admin::Publish, "adminPublish", "Publish an activity: gate and stock are loaded"),
+        transition(Admin::Pause, "adminPause", "Pause an activity"),
+        transition(Admin::Resume, "adminResume", "Resume a paused activity"),
+        transition(Admin::Close, "adminClose", "Close an activity permanently"),
         transition(
             Admin::RotateStartKey,
             "adminRotateStartKey",
@@ -96,25 +99,33 @@ fn activities(schemas: &mut Schemas) -> Vec<Operation> {
         admin(Admin::Audit, "adminAudit", "The invariants, Redis against the ledger")
             .returns(200, "The audit.", schemas.response::<Audit>())
             .refuses(&[Code::NotFound]),
-        admin(Admin::ListOrders, "adminListOrders", "The orders of a sale in the ledger, oldest first, for an export")
-            .query("after", "Only orders after this one: the last of the previous page.", schemas.request::<OrderNo>())
-            .query("limit", "Maximum number of orders.", limit(1_000, 1_000))
-            .returns(200, "A page of orders.", page(schemas.response::<ExportedOrder<'_>>(), 1_000))
-            .refuses(&[Code::NotFound]),
-        admin(Admin::Rebuild, "adminRebuild", "Rebuild Redis from the ledger, while the sale is paused or closed")
-            .describe(
-                "A call works for 5 s and answers `202` if there is more to do: repeat it with the `epoch` of that \
+        admin(
+            Admin::ListOrders,
+            "adminListOrders",
+            "The orders of an activity in the ledger, oldest first, for an export",
+        )
+        .query("after", "Only orders after this one: the last of the previous page.", schemas.request::<OrderNo>())
+        .query("limit", "Maximum number of orders.", limit(1_000, 1_000))
+        .returns(200, "A page of orders.", page(schemas.response::<ExportedOrder<'_>>(), 1_000))
+        .refuses(&[Code::NotFound]),
+        admin(
+            Admin::Rebuild,
+            "adminRebuild",
+            "Rebuild Redis from the ledger, unless the activity is open with a complete gate",
+        )
+        .describe(
+            "A call works for 5 s and answers `202` if there is more to do: repeat it with the `epoch` of that \
                  answer until it answers `200`. Sweeps continue a rebuild that no call continues for 10 s.",
-            )
-            .query(
-                "epoch",
-                "The epoch of the rebuild to continue, as the last call returned it. Without it, a rebuild that is done \
+        )
+        .query(
+            "epoch",
+            "The epoch of the rebuild to continue, as the last call returned it. Without it, a rebuild that is done \
                  by then starts again.",
-                epoch,
-            )
-            .returns(200, "Done.", schemas.response::<Rebuilt>())
-            .returns(202, "Not done yet.", schemas.response::<RunningRebuild>())
-            .refuses(&[Code::NotFound, Code::StateConflict]),
+            epoch,
+        )
+        .returns(200, "Done.", schemas.response::<Rebuilt>())
+        .returns(202, "Not done yet.", schemas.response::<RunningRebuild>())
+        .refuses(&[Code::NotFound, Code::StateConflict]),
     ]
 }
 
@@ -171,9 +182,9 @@ fn users(schemas: &mut Schemas) -> Vec<Operation> {
         admin(endpoint, id, summary).returns_with(204, "There is none now.", &[], None).refuses(&[Code::InvalidRequest])
     };
     vec![
-        set(Admin::BanUser, "adminBanUser", "Ban a user from every sale"),
+        set(Admin::BanUser, "adminBanUser", "Ban a user from every activity"),
         lift(Admin::LiftUserBan, "adminUnbanUser", "Lift the ban of a user"),
-        set(Admin::BanAddress, "adminBanIp", "Ban an address from every sale"),
+        set(Admin::BanAddress, "adminBanIp", "Ban an address from every activity"),
         lift(Admin::LiftAddressBan, "adminUnbanIp", "Lift the ban of an address"),
         admin(Admin::GetStrikes, "adminGetStrikes", "Strikes of a user")
             .returns(200, "The strikes.", schemas.response::<Strikes>())

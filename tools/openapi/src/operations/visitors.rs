@@ -19,19 +19,23 @@ pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
     let metrics = json!({ "type": "string", "pattern": "^#" });
     let sweep = json!({ "oneOf": [schemas.response::<Swept<'_>>(), schemas.response::<NotSwept>()] });
     vec![
-        Operation::new(Activity::List, "listActivities", "The published sales, newest start first")
-            .tag("sales")
-            .returns(200, "The sales; cacheable for a second.", schemas.response::<Vec<ActivitySummary<'_>>>()),
-        Operation::new(Activity::Info, "getActivity", "A sale, its rules, and what is left")
-            .tag("sales")
-            .returns(200, "The sale; cacheable for a second.", schemas.response::<ActivityDocument<'_>>())
+        Operation::new(Activity::List, "listActivities", "The published activities, newest start first")
+            .tag("activities")
+            .returns(200, "The activities; cacheable for a second.", schemas.response::<Vec<ActivitySummary<'_>>>()),
+        Operation::new(Activity::Info, "getActivity", "An activity, its rules, and what is left")
+            .tag("activities")
+            .returns(200, "The activity; cacheable for a second.", schemas.response::<ActivityDocument<'_>>())
             .refuses(&[Code::NotFound, Code::Ended]),
-        Operation::new(Activity::GateJson, "getGate", "Whether the sale is open, what is sold out, and the start key")
-            .tag("sales")
-            .returns(200, "The gate; cacheable for a second.", schemas.response::<GateDocument>())
-            .refuses(&[Code::NotFound, Code::Ended]),
+        Operation::new(
+            Activity::GateJson,
+            "getGate",
+            "Whether the activity is open, what is sold out, and the start key",
+        )
+        .tag("activities")
+        .returns(200, "The gate; cacheable for a second.", schemas.response::<GateDocument>())
+        .refuses(&[Code::NotFound, Code::Ended]),
         Operation::new(Activity::GateScript, "getGateScript", "The gate as a script")
-            .tag("sales")
+            .tag("activities")
             .returns_with(
                 200,
                 "Sets `globalThis.stampedeGate` to the gate; cacheable for a second.",
