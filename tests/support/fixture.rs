@@ -42,7 +42,8 @@ use workflows::{
     ports::SqlValue,
     queue::order_writer,
     recovery::{
-        rebuild::{Budget, Rebuild, RebuildOutcome},
+        budget::Budget,
+        rebuild::{Rebuild, RebuildOutcome},
         report::Report,
         turns,
     },

@@ -10,7 +10,10 @@ use workflows::{
     ledger::epochs,
     operator::activities::{OperationOutcome, OperatorContext},
     ports::RedisValue,
-    recovery::rebuild::{Budget, Phase, RebuildOutcome, continue_interrupted},
+    recovery::{
+        budget::Budget,
+        rebuild::{RebuildOutcome, Step, continue_interrupted},
+    },
 };
 
 use crate::{
@@ -103,13 +106,13 @@ async fn a_rebuild_continues_in_the_same_epoch_where_the_last_call_ended() {
         let running: Vec<_> = outcomes
             .iter()
             .filter_map(|outcome| match outcome {
-                RebuildOutcome::Running(progress) => Some((progress.phase, progress.orders, progress.total)),
+                RebuildOutcome::Running(progress) => Some((progress.step, progress.orders, progress.total)),
                 _ => None,
             })
             .collect();
-        let restored: Vec<_> = running.iter().filter(|progress| progress.0 == Phase::Restore).copied().collect();
-        assert_eq!(restored, [1, 2, 3, 4].map(|orders| (Phase::Restore, orders, 4)), "{ledger}");
-        assert!(running.contains(&(Phase::Backfill, 3, 4)), "{ledger}: {running:?}");
+        let restored: Vec<_> = running.iter().filter(|progress| progress.0 == Step::Restore).copied().collect();
+        assert_eq!(restored, [1, 2, 3, 4].map(|orders| (Step::Restore, orders, 4)), "{ledger}");
+        assert!(running.contains(&(Step::Backfill, 3, 4)), "{ledger}: {running:?}");
         assert_eq!(fixture.units().await, (7, 2, 1), "{ledger}");
         assert_eq!(holders(&fixture).await, units([1, 1, 1]), "{ledger}");
         resume(&fixture).await;
@@ -278,7 +281,7 @@ async fn publishing_an_activity_whose_gate_is_gone_answers_while_it_is_rebuilt()
         let published = operator.set_state(&fixture.activity, ActivityState::Published).await.unwrap();
         let OperationOutcome::Rebuilding(activity, progress) = published else { panic!("{ledger}: {published:?}") };
         assert_eq!(activity.state, ActivityState::Published, "{ledger}");
-        assert_eq!((progress.phase, progress.orders, progress.total), (Phase::Restore, 1, 4), "{ledger}");
+        assert_eq!((progress.step, progress.orders, progress.total), (Step::Restore, 1, 4), "{ledger}");
         assert!(
             matches!(fixture.reserve(5, "eve", 1).await.unwrap().outcome, ReserveOutcome::Refused(..)),
             "{ledger}: sold before every order was counted"
@@ -351,7 +354,7 @@ async fn a_ledger_restored_during_a_backfill_gets_its_orders_back() {
         for _ in 0..3 {
             let outcome = fixture.rebuild(ONE_ORDER).await.unwrap();
             let RebuildOutcome::Running(progress) = outcome else { panic!("{ledger}: {outcome:?}") };
-            assert_eq!(progress.phase, Phase::Backfill, "{ledger}");
+            assert_eq!(progress.step, Step::Backfill, "{ledger}");
         }
         fixture.restore_backup().await;
         pause(&fixture).await;

@@ -1,6 +1,7 @@
 //! Recovery: sweeping what is due or was left by a crash, rebuilding Redis, backfilling the ledger.
 
 pub mod backfill;
+pub mod budget;
 pub mod erasure;
 pub mod gates;
 pub mod rebuild;

@@ -21,7 +21,7 @@ use workflows::{
         documents::{ActivityDocument, RebuildingActivity, RunningRebuild},
     },
     ports::StoreError,
-    recovery::rebuild::Budget,
+    recovery::budget::Budget,
 };
 
 /// Handles `GET …/activities`: up to 200 activities, drafts included, the latest start first.

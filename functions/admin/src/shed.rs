@@ -12,7 +12,7 @@ use platform::{
 };
 use workflows::{
     operator::{activities::OperatorContext, shed},
-    recovery::rebuild::Budget,
+    recovery::budget::Budget,
 };
 
 /// Handles `GET …/shed`.

@@ -19,7 +19,10 @@ use workflows::{
         documents::{Rebuilt, RunningRebuild, Stats},
         stats,
     },
-    recovery::rebuild::{Budget, Rebuild, RebuildOutcome},
+    recovery::{
+        budget::Budget,
+        rebuild::{Rebuild, RebuildOutcome},
+    },
 };
 
 /// Handles `GET …/stats`: Redis's counters at one instant, and the ledger's orders by status.

@@ -21,7 +21,10 @@ use crate::{
     },
     operator::{bans, shed},
     ports::{Redis, Sql, StoreError},
-    recovery::rebuild::{Budget, Progress, Rebuild, RebuildOutcome},
+    recovery::{
+        budget::Budget,
+        rebuild::{Progress, Rebuild, RebuildOutcome},
+    },
     reply::Reply,
 };
 

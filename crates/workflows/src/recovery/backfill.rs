@@ -33,7 +33,7 @@ use crate::{
         order_writer::{self, InsertAnswer, NO_ROOM},
         stream,
     },
-    recovery::rebuild::Timer,
+    recovery::budget::Timer,
     reply::Reply,
     script::{FAIL_ORDERS, READ_ORDERS},
     settle::{CLOSED_ORDER_TTL_SECONDS, OrderState},

@@ -21,7 +21,7 @@ use crate::{
     operator::activities::{OperationOutcome, OperatorContext},
     ports::{Redis, RedisValue, Sql, StoreError},
     queue::stream::{self, FenceOutcome},
-    recovery::{rebuild::Budget, report::Report},
+    recovery::{budget::Budget, report::Report},
 };
 
 /// How long an operator's change is left to the request that makes it before the sweeper completes or undoes it, in

@@ -16,7 +16,7 @@
 //! the script that restored it. Two callers at once repeat each other's work at worst. The sweeper continues a rebuild
 //! that no request continues.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use domain::{
     activity::ActivityState,
@@ -39,6 +39,7 @@ use crate::{
     queue::order_writer,
     recovery::{
         backfill::{BackfillProgress, backfill, count_indexed},
+        budget::{Budget, Timer},
         restore::{RestoreOutcome, Source, restore},
     },
     reply::Reply,
@@ -51,45 +52,11 @@ const MAX_ATTEMPTS: usize = 4;
 /// How long the sweeper leaves a rebuild to the requests that continue it, in milliseconds.
 const CONTINUE_AFTER_MS: i64 = 10_000;
 
-/// How much one call does. It finishes the batch in which the time is up, and does one at least.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Budget {
-    /// How long it begins new batches.
-    pub time: Duration,
-    /// Orders in one batch.
-    pub batch_size: usize,
-}
-
-impl Budget {
-    /// For a request, which may take 30 s on Akamai Functions. A batch takes milliseconds, and a ledger that does not
-    /// answer 10 s. While Redis restores a batch (3 ms), other activities wait.
-    pub const REQUEST: Self = Self { time: Duration::from_secs(5), batch_size: 200 };
-
-    /// For all rebuilds that one sweep continues.
-    pub const SWEEP: Self = Self { time: Duration::from_secs(3), ..Self::REQUEST };
-}
-
-/// Measures one call against its [`Budget`].
-pub(super) struct Timer {
-    started: Instant,
-    budget: Budget,
-}
-
-impl Timer {
-    pub(super) fn batch_size(&self) -> usize {
-        self.budget.batch_size
-    }
-
-    pub(super) fn is_up(&self) -> bool {
-        self.started.elapsed() >= self.budget.time
-    }
-}
-
 /// What a rebuild that is not done is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub enum Phase {
+pub enum Step {
     /// Writes the orders that wait in the stream.
     Drain,
     /// Compares the order records in Redis with the ledger, and writes what the ledger lacks.
@@ -103,11 +70,11 @@ pub enum Phase {
 #[schemars(rename = "RebuildProgress")]
 pub struct Progress {
     /// What it is doing.
-    pub phase: Phase,
-    /// Orders compared or restored in this phase.
+    pub step: Step,
+    /// Orders compared or restored in this step.
     #[schemars(range(min = 0))]
     pub orders: i64,
-    /// Orders of this phase in all; the orders that wait while it drains. A backfill that finds differences compares
+    /// Orders of this step in all; the orders that wait while it drains. A backfill that finds differences compares
     /// all orders three times.
     #[schemars(range(min = 0))]
     pub total: i64,
@@ -206,7 +173,7 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
     /// # Errors
     /// [`StoreError`]; the activity may sell nothing until the call is repeated. The sweeper repeats it as well.
     pub async fn run(&self, epoch: Option<i64>) -> Result<RebuildOutcome, StoreError> {
-        let timer = Timer { started: Instant::now(), budget: self.budget };
+        let timer = Timer::start(self.budget);
         let mut wanted_epoch = epoch;
         for _ in 0..MAX_ATTEMPTS {
             let outcome = match self.attempt(&mut wanted_epoch, &timer).await {
@@ -287,7 +254,7 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
                 return Ok(());
             }
             if waiting_before.is_some() && timer.is_up() {
-                let progress = Progress { phase: Phase::Drain, orders: 0, total: waiting, epoch: epoch_before + 1 };
+                let progress = Progress { step: Step::Drain, orders: 0, total: waiting, epoch: epoch_before + 1 };
                 return Err(Stop::Outcome(RebuildOutcome::Running(progress)));
             }
             waiting_before = Some(waiting);
@@ -307,7 +274,7 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
             Ok(BackfillProgress::Done) => Ok(()),
             Ok(BackfillProgress::Compared(orders)) => {
                 let total = count_indexed(self.redis, &Keys::of(self.activity)).await?;
-                let progress = Progress { phase: Phase::Backfill, orders, total, epoch };
+                let progress = Progress { step: Step::Backfill, orders, total, epoch };
                 Err(Stop::Outcome(RebuildOutcome::Running(progress)))
             }
             Err(StoreError::LedgerRefused(_)) => Err(Stop::Outcome(RebuildOutcome::SkuLost)),
@@ -377,7 +344,7 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
             }
             if timer.is_up() {
                 let FoundGate { epoch, restored, to_restore, .. } = gate;
-                let progress = Progress { phase: Phase::Restore, orders: restored, total: to_restore, epoch };
+                let progress = Progress { step: Step::Restore, orders: restored, total: to_restore, epoch };
                 return Ok(RebuildOutcome::Running(progress));
             }
         }

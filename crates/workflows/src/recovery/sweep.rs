@@ -21,8 +21,9 @@ use crate::{
     ports::{Redis, Sql, StoreError},
     queue::event_delivery::{self, TIMEOUT_MS, WebhookTarget},
     recovery::{
+        budget::Budget,
         erasure, gates,
-        rebuild::{Budget, RebuildOutcome, continue_interrupted},
+        rebuild::{RebuildOutcome, continue_interrupted},
         report::{Notice, Report},
         turns::{self, LEASE, LEASE_MS},
     },

@@ -74,11 +74,11 @@ export const activityPath = (id, rest = "") => `/activities/${encodeURIComponent
  */
 export async function finishRebuild(id, answer) {
   while (answer.outcome === "running") {
-    const { phase, orders, total, epoch } = answer;
-    showNotice(`The sale ${id} is being rebuilt: ${PHASES[phase]} (${count(orders)} of ${count(total)} orders).`, "busy");
+    const { step, orders, total, epoch } = answer;
+    showNotice(`The sale ${id} is being rebuilt: ${STEPS[step]} (${count(orders)} of ${count(total)} orders).`, "busy");
     answer = await send("POST", activityPath(id, `/rebuild?epoch=${epoch}`), {});
   }
   return answer;
 }
 
-const PHASES = { drain: "the queue is written", backfill: "the ledger is compared", restore: "orders are restored" };
+const STEPS = { drain: "the queue is written", backfill: "the ledger is compared", restore: "orders are restored" };

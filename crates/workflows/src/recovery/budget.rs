@@ -1,0 +1,41 @@
+//! Bounds one call of a rebuild in time, and in orders a batch.
+
+use std::time::{Duration, Instant};
+
+/// How much one call does. It finishes the batch in which the time is up, and does one at least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// How long it begins new batches.
+    pub time: Duration,
+    /// Orders in one batch.
+    pub batch_size: usize,
+}
+
+impl Budget {
+    /// For a request, which may take 30 s on Akamai Functions. A batch takes milliseconds, and a ledger that does not
+    /// answer 10 s. While Redis restores a batch (3 ms), other activities wait.
+    pub const REQUEST: Self = Self { time: Duration::from_secs(5), batch_size: 200 };
+
+    /// For all rebuilds that one sweep continues.
+    pub const SWEEP: Self = Self { time: Duration::from_secs(3), ..Self::REQUEST };
+}
+
+/// Measures one call against its [`Budget`].
+pub(super) struct Timer {
+    started: Instant,
+    budget: Budget,
+}
+
+impl Timer {
+    pub(super) fn start(budget: Budget) -> Self {
+        Self { started: Instant::now(), budget }
+    }
+
+    pub(super) fn batch_size(&self) -> usize {
+        self.budget.batch_size
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.started.elapsed() >= self.budget.time
+    }
+}
