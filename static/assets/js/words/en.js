@@ -4,7 +4,6 @@ export const words = {
   skip: "Skip to the content",
   close: "Close",
   loading: "Loading…",
-  "nav.sales": "Sales",
   "nav.orders": "My orders",
   "nav.sign_in": "Sign in",
   "nav.sign_out": "Sign out",

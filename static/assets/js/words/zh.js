@@ -4,7 +4,6 @@ export const words = {
   skip: "跳到正文",
   close: "关闭",
   loading: "加载中…",
-  "nav.sales": "活动",
   "nav.orders": "我的订单",
   "nav.sign_in": "登录",
   "nav.sign_out": "退出",
