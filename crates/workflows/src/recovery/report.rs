@@ -55,8 +55,8 @@ pub struct Report {
     pub erased_activities: usize,
     /// Whether the time was up, or the lease lost, before the work was done.
     pub more: bool,
-    /// What is left for the next sweep.
-    pub left: Remaining,
+    /// Work that remains for the next sweep.
+    pub remaining: Remaining,
     /// Milliseconds spent on each step.
     #[schemars(with = "BTreeMap<String, u64>")]
     pub steps_ms: BTreeMap<&'static str, i64>,

@@ -222,8 +222,8 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Run<'_, R, S, P, W> {
             self.end_step("rebuild", step);
         }
         let step = Instant::now();
-        self.report.left = turns::count_remaining(redis, sql, &activities, self.now, &mut self.report).await?;
-        self.end_step("left", step);
+        self.report.remaining = turns::count_remaining(redis, sql, &activities, self.now, &mut self.report).await?;
+        self.end_step("remaining", step);
         Ok(())
     }
 

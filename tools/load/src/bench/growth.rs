@@ -233,7 +233,7 @@ impl GrowthBench<'_> {
         let deadline = Instant::now() + SWEEP_TIMEOUT;
         while Instant::now() < deadline {
             let report = self.app.sweep_report().await.context("a sweep failed")?;
-            if report["left"]["unsettled"] == 0 {
+            if report["remaining"]["unsettled"] == 0 {
                 return Ok(());
             }
         }
