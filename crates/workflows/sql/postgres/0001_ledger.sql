@@ -79,6 +79,8 @@ END $$;
 CREATE OR REPLACE TRIGGER activities_save_skus AFTER INSERT OR UPDATE OF totals ON activities FOR EACH ROW
   EXECUTE FUNCTION activities_save_skus();
 
+CREATE INDEX IF NOT EXISTS activities_by_end ON activities (ends_at);
+
 CREATE INDEX IF NOT EXISTS orders_of_user ON orders (user_id, created_at, order_no);
 
 -- What a buyer holds of a SKU, and whether a SKU that is deleted has orders.

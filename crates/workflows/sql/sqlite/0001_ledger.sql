@@ -77,6 +77,8 @@ BEGIN
     AND NOT EXISTS (SELECT 1 FROM orders WHERE orders.activity = skus.activity AND orders.sku = skus.sku);
 END;
 
+CREATE INDEX IF NOT EXISTS activities_by_end ON activities (ends_at);
+
 CREATE INDEX IF NOT EXISTS orders_of_user ON orders (user_id, created_at, order_no);
 
 -- What a buyer holds of a SKU, and whether a SKU that is deleted has orders.

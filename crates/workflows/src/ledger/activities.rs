@@ -85,7 +85,8 @@ pub struct ExpectedGate {
     pub live_units: Vec<(SkuId, i64)>,
 }
 
-/// Loads what the ledger expects of the gate of every activity that is not a draft, and the units of those in `listed`.
+/// Loads what the ledger expects of the gate of each activity that is in `listed` or has not ended, and is no draft; and the
+/// units of those in `listed`.
 ///
 /// # Errors
 /// See [`ledger`](super).
@@ -94,12 +95,16 @@ pub async fn expected_gates<S: Sql>(
     listed: &[ActivityId],
     now: Millis,
 ) -> Result<Vec<ExpectedGate>, StoreError> {
-    let statement = include_str!("../../sql/queries/activities/expected_gates.sql");
-    let rows = sql.run(statement, vec![now.0.into()]).await?;
+    let listed = serde_json::json!(listed).to_string();
+    let statement = format!(
+        include_str!("../../sql/queries/activities/expected_gates.sql"),
+        json_values = sql.dialect().json_values("?2")
+    );
+    let rows = sql.run(&statement, vec![now.0.into(), listed.as_str().into()]).await?;
     let mut live_units: HashMap<ActivityId, Vec<_>> = HashMap::new();
     let json_values = sql.dialect().json_values("?1");
     let statement = format!("SELECT activity, sku, live FROM skus WHERE total >= 0 AND activity IN ({json_values})");
-    for row in sql.run(&statement, vec![serde_json::json!(listed).to_string().into()]).await? {
+    for row in sql.run(&statement, vec![listed.into()]).await? {
         let mut row = RowReader::new(row);
         let activity = row.parse(ActivityId::parse)?;
         live_units.entry(activity).or_default().push((row.parse(SkuId::parse)?, row.int()?));

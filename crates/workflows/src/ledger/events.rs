@@ -120,16 +120,33 @@ pub async fn record_attempts<S: Sql>(sql: &S, attempts: &[(&Event, DeliveryAttem
     sql.run(statement, vec![serde_json::Value::from(rows).to_string().into()]).await.map(|_| ())
 }
 
+/// Number of failed events that one statement of [`resend`] makes due.
+const RESEND_BATCH: usize = 1_000;
+
 /// Makes events due now: all events of one order, including delivered ones, or for `None` all failed events. Returns
 /// how many.
 ///
 /// # Errors
 /// See [`ledger`](super).
 pub async fn resend<S: Sql>(sql: &S, order_no: Option<&OrderNo>, now: Millis) -> Result<usize, StoreError> {
-    let statement = "UPDATE events SET state = 'waiting', attempts = 0, next_try_at = ?2 \
-         WHERE order_no = ?1 OR (CAST(?1 AS TEXT) = '' AND state = 'failed') RETURNING step";
-    let order_no = order_no.map(ToString::to_string).unwrap_or_default();
-    Ok(sql.run(statement, vec![order_no.into(), now.0.into()]).await?.len())
+    const MAKE_DUE: &str = "UPDATE events SET state = 'waiting', attempts = 0, next_try_at = ?1 WHERE";
+    if let Some(order_no) = order_no {
+        let statement = format!("{MAKE_DUE} order_no = ?2 RETURNING step");
+        return Ok(sql.run(&statement, vec![now.0.into(), order_no.to_string().into()]).await?.len());
+    }
+    // SQLite uses the index of ended events only if the statement contains the index's condition.
+    let statement = format!(
+        "{MAKE_DUE} (order_no, step) IN (SELECT d.order_no, d.step FROM events d \
+         WHERE d.state = 'failed' AND d.state <> 'waiting' LIMIT {RESEND_BATCH}) RETURNING step"
+    );
+    let mut resent = 0;
+    loop {
+        let batch = sql.run(&statement, vec![now.0.into()]).await?.len();
+        resent += batch;
+        if batch < RESEND_BATCH {
+            return Ok(resent);
+        }
+    }
 }
 
 /// An event as operators see it.

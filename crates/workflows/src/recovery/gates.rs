@@ -54,10 +54,9 @@ pub async fn check_gates<R: Redis, S: Sql>(
     now: Millis,
     report: &mut Report,
 ) -> Result<BTreeSet<ActivityId>, StoreError> {
-    let (listed, unlisted): (Vec<_>, Vec<_>) = activities::expected_gates(sql, listed, now)
-        .await?
-        .into_iter()
-        .partition(|expected| listed.contains(&expected.id));
+    let expected = activities::expected_gates(sql, listed, now).await?;
+    let listed: BTreeSet<_> = listed.iter().collect();
+    let (listed, unlisted): (Vec<_>, Vec<_>) = expected.into_iter().partition(|expected| listed.contains(&expected.id));
     report.without_gate += unlisted.iter().filter(|expected| expected.required).count();
     // All gates are read concurrently.
     let fences = listed.iter().map(|gate| stream::fence(redis, &gate.id, gate.epoch, &gate.live_units, &[]));

@@ -1,6 +1,16 @@
 UPDATE activities
 SET state = 'erasing', version = version + 1
 WHERE state IN ('published', 'paused', 'closed') AND ends_at <= ?1 AND updated_at <= ?1 AND id IN (
+  WITH waiting AS (
+    SELECT DISTINCT {activity_of} AS activity
+    FROM (
+      SELECT order_no FROM callbacks WHERE outcome = ''
+      UNION ALL SELECT order_no FROM callbacks WHERE outcome NOT IN {not_held_outcomes}
+      UNION ALL SELECT order_no FROM refunds WHERE state <> 'confirmed'
+      UNION ALL SELECT order_no FROM overpayments WHERE state <> 'confirmed'
+      UNION ALL SELECT order_no FROM events WHERE state = 'waiting'
+    ) w
+  )
   SELECT a.id
   FROM activities a
   WHERE a.state IN ('published', 'paused', 'closed') AND a.ends_at <= ?1 AND a.updated_at <= ?1
@@ -12,16 +22,7 @@ WHERE state IN ('published', 'paused', 'closed') AND ends_at <= ?1 AND updated_a
       GROUP BY c.sku, c.status, c.live
       HAVING SUM(c.orders) <> 0
     )
-    AND a.id NOT IN (
-      SELECT {activity_of}
-      FROM (
-        SELECT order_no FROM callbacks WHERE outcome = ''
-        UNION ALL SELECT order_no FROM callbacks WHERE outcome NOT IN {not_held_outcomes}
-        UNION ALL SELECT order_no FROM refunds WHERE state <> 'confirmed'
-        UNION ALL SELECT order_no FROM overpayments WHERE state <> 'confirmed'
-        UNION ALL SELECT order_no FROM events WHERE state = 'waiting'
-      ) w
-    )
+    AND NOT EXISTS (SELECT 1 FROM waiting WHERE waiting.activity = a.id)
   ORDER BY a.ends_at
   LIMIT CAST(?3 AS BIGINT)
 )
