@@ -49,7 +49,10 @@ use workflows::{
     },
 };
 
-pub use self::{losses::RedisSnapshot, payments::DUE};
+pub use self::{
+    losses::{RedisSnapshot, check_gates},
+    payments::DUE,
+};
 use crate::stores::{RealLedger, RealRedis};
 
 /// Secret of start keys.

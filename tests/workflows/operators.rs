@@ -14,14 +14,14 @@ use workflows::{
     ledger::activities::{self, Activity},
     operator::activities::{OperationOutcome, OperatorContext},
     ports::{Dialect, RedisArg, RedisValue, SqlValue},
-    recovery::{gates, report::Report},
+    recovery::report::Report,
     reply::Reply,
 };
 
 use crate::{
     at_every_call::{Interleaved, at_every_call},
     epochs::{RealFixture, delete_redis_keys, pause, resume},
-    fixture::{LEDGERS, NOW, TICKET_SECRET, WHOLE_REBUILD, new_fixture},
+    fixture::{LEDGERS, NOW, TICKET_SECRET, WHOLE_REBUILD, check_gates, new_fixture},
     stores::{RealLedger, RealRedis},
 };
 
@@ -81,7 +81,7 @@ async fn a_reduction_that_only_redis_has_is_undone_by_the_sweeper() {
         let gate = Keys::of(&fixture.activity).named("gate");
         let sweep = async || {
             let (mut report, all) = (Report::default(), std::slice::from_ref(&fixture.activity));
-            gates::check_gates(&fixture.redis, &fixture.sql, all, TICKET_SECRET, NOW, &mut report).await.unwrap();
+            check_gates(&fixture.redis, &fixture.sql, all, NOW, &mut report).await;
             report.warmed_up
         };
         assert_eq!(sweep().await, 0, "{ledger}: the operator's request may still be running");
@@ -293,7 +293,7 @@ async fn a_change_that_did_not_reach_redis_is_applied_by_the_sweeper() {
         let mut report = Report::default();
         let all = std::slice::from_ref(&fixture.activity);
         let mut swept = async |now| {
-            gates::check_gates(&fixture.redis, &fixture.sql, all, TICKET_SECRET, now, &mut report).await.unwrap();
+            check_gates(&fixture.redis, &fixture.sql, all, now, &mut report).await;
             report.warmed_up
         };
         assert_eq!(

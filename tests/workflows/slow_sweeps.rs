@@ -27,7 +27,7 @@ use workflows::{
 use crate::{
     erasure::{self, old_activity},
     fakes::{FakeEndpoint, FakeProvider},
-    fixture::{Fixture, LEDGERS, NOW, TICKET_SECRET, new_fixture},
+    fixture::{Fixture, LEDGERS, NOW, TICKET_SECRET, check_gates, new_fixture},
     stores::{RealLedger, RealRedis},
 };
 
@@ -173,11 +173,25 @@ async fn slow_corrections_of_gates_leave_time_for_the_rest_of_a_sweep() {
         let mut left = 7;
         while left > 0 {
             let mut report = Report::default();
-            gates::check_gates(&fixture.redis, &slow, &listed, TICKET_SECRET, NOW, &mut report).await.unwrap();
+            check_gates(&fixture.redis, &slow, &listed, NOW, &mut report).await;
             assert_eq!(report.more, report.warmed_up < left, "{ledger}");
             assert!((1..=5).contains(&report.warmed_up), "{ledger}: {} gates in one sweep", report.warmed_up);
             left -= report.warmed_up;
         }
+    }
+}
+
+#[tokio::test]
+async fn an_activity_whose_gate_cannot_be_corrected_delays_no_order_of_another_one() {
+    for ledger in LEDGERS {
+        let mut fixture = new_fixture(ledger, 5, 5).await;
+        let change = "UPDATE activities SET version = version + 1, updated_at = 0";
+        fixture.sql.run(change, Vec::new()).await.unwrap();
+        fixture.publish_second_activity().await;
+        fixture.reserve(1, "ada", 1).await.unwrap();
+        let slow = SlowLedger::new(&fixture, "WHERE id = ?1 AND state", Duration::from_secs(9));
+        let report = slow.sweep(&fixture.redis, NOW, "").await;
+        assert_eq!((report.written, report.warmed_up), (1, 1), "{ledger}");
     }
 }
 

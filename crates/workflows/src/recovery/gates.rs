@@ -28,14 +28,53 @@ use crate::{
 /// milliseconds.
 const CHANGE_GRACE_MS: i64 = 10_000;
 
-/// How long gates are corrected in one sweep; the correction that has begun is finished. The lease lasts longer than
-/// both.
+/// How long gates are corrected in one sweep; the correction that has begun is finished.
 const CORRECTION_TIME: Duration = Duration::from_secs(2);
 
-/// Compares every gate with the ledger. Returns the activities that have messages in their stream.
+/// The gates of a sweep.
+pub struct ComparedGates {
+    /// The activities that have messages in their stream.
+    pub with_messages: BTreeSet<ActivityId>,
+    /// What the ledger expects of each gate, and what Redis has.
+    outcomes: Vec<(ExpectedGate, FenceOutcome)>,
+}
+
+/// Compares every gate with the ledger. A gate of an older epoch is deleted: an old Redis came back, and the ledger would
+/// refuse the orders that it accepts (G5). [`correct_gates`] does the rest.
 ///
-/// - A gate of an older epoch is deleted: an old Redis came back, and the ledger would refuse the orders that it
-///   accepts (G5).
+/// # Errors
+/// [`StoreError`] of the ledger, on loading the activities. An activity that Redis fails on is recorded in the report.
+pub async fn compare_gates<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    listed: &[ActivityId],
+    now: Millis,
+    report: &mut Report,
+) -> Result<ComparedGates, StoreError> {
+    let expected = activities::expected_gates(sql, listed, now).await?;
+    let listed: BTreeSet<_> = listed.iter().collect();
+    let (listed, unlisted): (Vec<_>, Vec<_>) = expected.into_iter().partition(|expected| listed.contains(&expected.id));
+    report.without_gate += unlisted.iter().filter(|expected| expected.required).count();
+    // All gates are read concurrently.
+    let fences = listed.iter().map(|gate| stream::fence(redis, &gate.id, gate.epoch, &gate.live_units, &[]));
+    let fenced = join_all(fences).await;
+    let mut gates = ComparedGates { with_messages: BTreeSet::new(), outcomes: Vec::new() };
+    for (expected, fenced) in listed.into_iter().zip(fenced) {
+        match fenced {
+            Ok((outcome, queued)) => {
+                if queued > 0 {
+                    gates.with_messages.insert(expected.id.clone());
+                }
+                gates.outcomes.push((expected, outcome));
+            }
+            Err(error) => report.add_failure(&expected.id, &error),
+        }
+    }
+    Ok(gates)
+}
+
+/// Corrects the gates that differ from the ledger.
+///
 /// - A gate of a later epoch raises the epoch of the ledger, which was restored from a backup: otherwise Redis would
 ///   ignore all transitions.
 /// - A gate of an older version is warmed up: an operator's change did not reach Redis. A change that may still be
@@ -43,54 +82,33 @@ const CORRECTION_TIME: Duration = Duration::from_secs(2);
 /// - A gate of a later version, or with totals lowered for one, belongs to a request that died, or to a ledger that was
 ///   restored: both stores get a version that is later still, so that the request cannot finish its change.
 ///
-/// # Errors
-/// [`StoreError`] of the ledger, on loading the activities. An activity that a store fails on is recorded in the report;
-/// gates that were not compared when the time was up are left to the next sweep.
-pub async fn check_gates<R: Redis, S: Sql>(
+/// An activity that a store fails on is recorded in the report. Gates that were not corrected when the time was up are left
+/// to the next sweep. `turn` grows from sweep to sweep: each begins with another gate.
+pub async fn correct_gates<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
-    listed: &[ActivityId],
+    ComparedGates { mut outcomes, .. }: ComparedGates,
     ticket_secret: &str,
+    turn: i64,
     now: Millis,
     report: &mut Report,
-) -> Result<BTreeSet<ActivityId>, StoreError> {
-    let expected = activities::expected_gates(sql, listed, now).await?;
-    let listed: BTreeSet<_> = listed.iter().collect();
-    let (listed, unlisted): (Vec<_>, Vec<_>) = expected.into_iter().partition(|expected| listed.contains(&expected.id));
-    report.without_gate += unlisted.iter().filter(|expected| expected.required).count();
-    // All gates are read concurrently.
-    let fences = listed.iter().map(|gate| stream::fence(redis, &gate.id, gate.epoch, &gate.live_units, &[]));
-    let outcomes = join_all(fences).await;
-    let mut with_messages = BTreeSet::new();
+) {
     let rebuild_budget = Budget { time: Duration::ZERO, ..Budget::SWEEP };
     let operator = OperatorContext { redis, sql, ticket_secret, now, nonce: String::new(), rebuild_budget };
-    let mut checked: Vec<_> = listed.iter().zip(outcomes).collect();
-    // Each second begins with another one, so that those that the time does not suffice for get their turn.
-    let seconds = usize::try_from(now.0 / 1_000).unwrap_or_default();
-    let first = seconds.checked_rem(checked.len()).unwrap_or_default();
-    checked.rotate_left(first);
+    let first = usize::try_from(turn).unwrap_or_default().checked_rem(outcomes.len()).unwrap_or_default();
+    outcomes.rotate_left(first);
     let started = Instant::now();
-    for (expected, outcome) in checked {
-        let corrected = match outcome {
-            Ok((outcome, queued)) => {
-                if queued > 0 {
-                    with_messages.insert(expected.id.clone());
-                }
-                if started.elapsed() > CORRECTION_TIME {
-                    report.more = true;
-                    continue;
-                }
-                sql.forget_timeouts();
-                correct(&operator, expected, outcome, report).await
-            }
-            Err(error) => Err(error),
-        };
-        if let Err(error) = corrected {
+    for (expected, outcome) in outcomes {
+        if started.elapsed() > CORRECTION_TIME {
+            report.more = true;
+            break;
+        }
+        sql.forget_timeouts();
+        if let Err(error) = correct(&operator, &expected, outcome, report).await {
             report.add_failure(&expected.id, &error);
         }
     }
     sql.forget_timeouts();
-    Ok(with_messages)
 }
 
 async fn correct<R: Redis, S: Sql>(

@@ -202,14 +202,21 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Run<'_, R, S, P, W> {
         let elapsed = self.elapsed;
         let activities = listed_activities::list(redis).await?;
         let step = Instant::now();
-        let with_messages =
-            gates::check_gates(redis, sql, &activities, ticket_secret, self.now, &mut self.report).await?;
+        let gates = gates::compare_gates(redis, sql, &activities, self.now, &mut self.report).await?;
         self.end_step("fence", step);
         // The rest of the time is for payments, which a backlog of orders must not keep waiting.
         let time = (elapsed, TIME_BUDGET * 6 / 10);
         // Units are released before providers are called, because a provider may be slow.
-        turns::work_in_turns(redis, sql, &mut self.lease, &with_messages, self.now, time, &mut self.report).await?;
+        let with_messages = &gates.with_messages;
+        turns::work_in_turns(redis, sql, &mut self.lease, with_messages, self.now, time, &mut self.report).await?;
         self.process_payments().await?;
+        // After what is urgent, because a correction waits as long as the ledger makes it wait. A sweep without a lease
+        // leaves them to the one that has it.
+        if self.renew_lease(TIME_BUDGET * 2).await? {
+            let (step, turn) = (Instant::now(), self.lease.token);
+            gates::correct_gates(redis, sql, gates, ticket_secret, turn, self.now, &mut self.report).await;
+            self.end_step("correct", step);
+        }
         if elapsed() < TIME_BUDGET {
             let step = Instant::now();
             self.erase().await?;
