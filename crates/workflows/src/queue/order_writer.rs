@@ -173,11 +173,14 @@ pub async fn drain<R: Redis, S: Sql>(
     pause: impl AsyncFn(),
 ) -> Result<(WriteReport, bool), StoreError> {
     let started = Instant::now();
-    let (is_pausing, paused) = (Cell::new(false), Cell::new(Duration::ZERO));
+    let (is_pausing, working) = (Cell::new(false), WorkingTime::default());
     let write_half = async || {
         let mut report = WriteReport::default();
         for _ in 0..batches / 2 {
-            let batch = write_new(redis, sql, activity, time_since(now, started)).await?;
+            working.begin(started.elapsed());
+            let batch = write_new(redis, sql, activity, time_since(now, started)).await;
+            working.end(started.elapsed());
+            let batch = batch?;
             report += batch;
             if batch.messages == 0 {
                 return Ok((report, false));
@@ -187,9 +190,7 @@ pub async fn drain<R: Redis, S: Sql>(
                     // The other half waits already, and reads what comes.
                     return Ok((report, true));
                 }
-                let pause_started = Instant::now();
                 pause().await;
-                paused.set(paused.get() + pause_started.elapsed());
                 is_pausing.set(false);
             }
         }
@@ -203,9 +204,31 @@ pub async fn drain<R: Redis, S: Sql>(
         return Ok((report, true));
     }
     // Report a rate only if enough was written to measure one.
-    let working = started.elapsed().saturating_sub(paused.get());
-    let rate = (report.written >= BATCH_SIZE).then(|| (report.written as f64 / working.as_secs_f64()) as i64);
+    let seconds = working.total.get().as_secs_f64();
+    let rate = (report.written >= BATCH_SIZE).then(|| (report.written as f64 / seconds) as i64);
     Ok((report, !stream::try_mark_idle(redis, activity, rate).await?))
+}
+
+/// The time in which at least one of several tasks works.
+#[derive(Default)]
+struct WorkingTime {
+    tasks: Cell<u32>,
+    since: Cell<Duration>,
+    total: Cell<Duration>,
+}
+
+impl WorkingTime {
+    fn begin(&self, now: Duration) {
+        if self.tasks.replace(self.tasks.get() + 1) == 0 {
+            self.since.set(now);
+        }
+    }
+
+    fn end(&self, now: Duration) {
+        if self.tasks.replace(self.tasks.get() - 1) == 1 {
+            self.total.set(self.total.get() + (now - self.since.get()));
+        }
+    }
 }
 
 /// The time now, if it was `then` at `started`. The time to pay starts when an order is written, not when the queue's
@@ -371,4 +394,23 @@ async fn dead_letter_unreadable<R: Redis, S: Sql>(
 fn failed_transition(order: &NewOrder, reason: &str, stream_id: &str) -> Transition {
     let state = OrderState::failed(order.epoch, reason);
     Transition { order_no: order.order_no.clone(), state, stream_id: stream_id.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_in_which_one_half_pauses_and_the_other_writes_counts_as_work() {
+        let (working, ms) = (WorkingTime::default(), Duration::from_millis);
+        working.begin(ms(0));
+        working.begin(ms(0));
+        working.end(ms(10));
+        working.begin(ms(80));
+        working.end(ms(90));
+        working.end(ms(200));
+        working.begin(ms(270));
+        working.end(ms(280));
+        assert_eq!(working.total.get(), ms(210));
+    }
 }
