@@ -31,7 +31,10 @@ async fn assert_sells_every_unit_once(app_processes: usize) {
             match app.http.try_send(Method::POST, &path, "", &body).await {
                 Ok(response) if response.status == 202 => return Some(response.text("order_no")),
                 Ok(response) if response.status == 409 => return None,
-                Ok(response) => assert!(response.status == 503 || response.is_engine_shutdown(), "{response:?}"),
+                Ok(response) => {
+                    let is_retryable = matches!(response.status, 429 | 503) || response.is_engine_shutdown();
+                    assert!(is_retryable, "{response:?}");
+                }
                 Err(_) => {}
             }
             tokio::time::sleep(Duration::from_millis(50)).await;

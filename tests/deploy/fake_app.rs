@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -88,9 +89,18 @@ pub struct NginxProxy {
 impl NginxProxy {
     /// Starts nginx with these apps as its upstream servers.
     pub fn in_front_of(apps: &[&FakeApp]) -> Self {
+        Self::start(apps, Nginx::start)
+    }
+
+    /// Like [`NginxProxy::in_front_of`], but the header `X-Test-Client` is the client's address.
+    pub fn with_client_header(app: &FakeApp) -> Self {
+        Self::start(&[app], Nginx::start_with_client_header)
+    }
+
+    fn start(apps: &[&FakeApp], start: fn(&Path, &Path, &[u16]) -> anyhow::Result<Nginx>) -> Self {
         let temp_dir = TempDir::new().expect("a directory");
         let ports: Vec<u16> = apps.iter().map(|app| app.port).collect();
-        let nginx = Nginx::start(temp_dir.path(), &root::find().expect("the project"), &ports);
+        let nginx = start(temp_dir.path(), &root::find().expect("the project"), &ports);
         let nginx = nginx.unwrap_or_else(|error| panic!("{error:#}"));
         Self { http: HttpClient::new(&nginx.url()), server: nginx, _temp_dir: temp_dir }
     }

@@ -14,10 +14,12 @@ use tokio::{
 };
 
 use crate::fake_app::{FakeApp, NginxProxy};
-use support::{HttpClient, client_builder, eventually};
+use support::{HttpClient, Response, client_builder, eventually};
 
 /// Concurrent requests that the site's upstream `stampede_crowd` allows (`max_conns`).
 const CROWD_MAX_CONNS: usize = 600;
+/// Concurrent requests that the site's upstream `stampede_callbacks` allows.
+const CALLBACKS_MAX_CONNS: usize = 80;
 /// Concurrent requests that the site's upstream `stampede_orders` allows.
 const ORDERS_MAX_CONNS: usize = 150;
 
@@ -35,10 +37,11 @@ const PAYMENT_PATHS: [&str; 5] = [
 async fn when_the_crowd_limit_is_reached_orders_can_still_be_polled_and_paid() {
     open_files::raise_open_file_limit();
     let app = FakeApp::start().await;
-    let nginx = NginxProxy::in_front_of(&[&app]);
+    let nginx = NginxProxy::with_client_header(&app);
     app.delay_responses(&[RESERVE_PATH]);
-    let mut reservations: FuturesUnordered<_> =
-        (0..CROWD_MAX_CONNS + 50).map(|_| async { nginx.http.post(RESERVE_PATH, "", &json!({})).await }).collect();
+    let mut reservations: FuturesUnordered<_> = (0..CROWD_MAX_CONNS + 50)
+        .map(|n| post_from(&nginx.http, RESERVE_PATH, format!("203.0.113.{}", n % 50)))
+        .collect();
     // Requests beyond the limit are refused at once; the others wait for the app.
     for _ in 0..50 {
         let refusal = tokio::time::timeout(Duration::from_secs(10), reservations.next()).await;
@@ -76,15 +79,78 @@ async fn when_the_crowd_limit_is_reached_orders_can_still_be_polled_and_paid() {
     nginx.http.post(RESERVE_PATH, "", &json!({})).await.is(200);
 }
 
+/// Sends a request whose client has this address, through a proxy [`NginxProxy::with_client_header`].
+async fn post_from(http: &HttpClient, path: &str, client: String) -> Response {
+    http.send_with_headers(Method::POST, path, &[("x-test-client", client)], "{}").await.expect("an answer")
+}
+
+/// Any client can send callbacks with wrong signatures and ask for tickets, hundreds at a time on a few connections.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_client_fills_no_lane() {
+    open_files::raise_open_file_limit();
+    let app = FakeApp::start().await;
+    let nginx = NginxProxy::with_client_header(&app);
+    for (path, in_flight) in [("/api/payments/stripe", 25), (RESERVE_PATH, 100), ("/api/activities/demo/ticket", 100)] {
+        app.delay_responses(&[path]);
+        let number = in_flight + 20;
+        let mut flood: FuturesUnordered<_> =
+            (0..number).map(|_| post_from(&nginx.http, path, "198.51.100.1".to_owned())).collect();
+        for _ in 0..20 {
+            let refusal = tokio::time::timeout(Duration::from_secs(10), flood.next()).await;
+            refusal.expect("a refusal").expect("an answer").is_problem(429, "rate_limited");
+        }
+        eventually("the flood at the app", async || match app.requests_containing(path).len() {
+            arrived if arrived == in_flight => Ok(()),
+            arrived => Err(arrived),
+        })
+        .await;
+        let other = post_from(&nginx.http, path, "198.51.100.2".to_owned());
+        let released = async {
+            eventually("the other client's request at the app", async || match app.requests_containing(path).len() {
+                arrived if arrived > in_flight => Ok(()),
+                arrived => Err(arrived),
+            })
+            .await;
+            nginx.http.post("/api/orders/demo.2/checkout", "ada", &json!({})).await.is(200);
+            for operators in ["/readyz", "/api/admin/activities", "/api/tasks/sweep"] {
+                nginx.http.get(operators, "").await.is(200);
+            }
+            app.delay_responses(&[]);
+        };
+        let (other, ()) = futures::join!(other, released);
+        other.is(200);
+        assert_eq!(flood.map(|response| response.is(200)).count().await, in_flight, "{path}");
+    }
+}
+
+/// Forged callbacks from many addresses fill the lane of callbacks, and no other one.
+#[tokio::test(flavor = "multi_thread")]
+async fn forged_callbacks_from_many_addresses_stop_no_checkout_and_no_operator() {
+    let app = FakeApp::start().await;
+    let nginx = NginxProxy::with_client_header(&app);
+    app.delay_responses(&["/api/payments/stripe"]);
+    let mut flood: FuturesUnordered<_> = (0..CALLBACKS_MAX_CONNS + 5)
+        .map(|n| post_from(&nginx.http, "/api/payments/stripe", format!("203.0.113.{n}")))
+        .collect();
+    for _ in 0..5 {
+        flood.next().await.expect("an answer").is_problem(503, "overloaded");
+    }
+    for path in ["/api/orders/demo.2/checkout", "/api/orders/demo.2/cancel", "/api/orders/demo.2/refund"] {
+        nginx.http.post(path, "ada", &json!({})).await.is(200);
+    }
+    for path in ["/readyz", "/api/admin/activities", "/api/tasks/sweep", "/metrics"] {
+        nginx.http.get(path, "").await.is(200);
+    }
+    app.delay_responses(&[]);
+    assert_eq!(flood.map(|response| response.is(200)).count().await, CALLBACKS_MAX_CONNS);
+}
+
 /// An IPv6 client has 2^64 addresses, and some have a /48 of such networks.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_is_limited_by_its_network_and_others_are_not() {
     let app = FakeApp::start().await;
-    let directory = tempfile::TempDir::new().expect("a directory");
-    let root = dev::root::find().expect("the project");
-    let nginx = dev::nginx::Nginx::start_with_client_header(directory.path(), &root, &[app.port]);
-    let nginx = nginx.unwrap_or_else(|error| panic!("{error:#}"));
-    let http = HttpClient::new(&nginx.url());
+    let nginx = NginxProxy::with_client_header(&app);
+    let http = &nginx.http;
     let send = async |method: Method, path: &str, client: String| {
         let headers = [("x-test-client", client), ("authorization", "Bearer ada".to_owned())];
         http.send_with_headers(method, path, &headers, "").await.expect("an answer")
@@ -228,6 +294,10 @@ async fn operator_routes_are_closed_to_other_addresses() {
         "/api/admin/",
         "/api/activities/demo/gate.json/",
         "http://sale.example/metrics",
+        "/metrics#x",
+        "/readyz#?x",
+        "/api/admin#/bans",
+        "/api/activities/demo/gate.json#1",
     ] {
         assert_eq!(status_of_raw_target(&nginx, path).await, "404", "{path}");
     }

@@ -2,7 +2,11 @@
 //!
 //! The constraints hold even if Redis is wrong, and a Redis that lost everything is rebuilt from the ledger.
 
-use domain::{ids::UserId, order::OrderStatus, time::Millis};
+use domain::{
+    ids::{OrderNo, UserId},
+    order::OrderStatus,
+    time::Millis,
+};
 use workflows::{
     Redis, Sql, StoreError,
     hot::reserve::ReserveOutcome,
@@ -17,7 +21,10 @@ use workflows::{
     settle::{OrderState, SettleOutcome, Transition, apply_transitions},
 };
 
-use crate::fixture::{Fixture, LEDGERS, NOW, WHOLE_REBUILD, new_fixture};
+use crate::{
+    epochs::RealFixture,
+    fixture::{Fixture, LEDGERS, NOW, WHOLE_REBUILD, new_fixture},
+};
 
 #[tokio::test]
 async fn migrating_again_changes_nothing() {
@@ -366,7 +373,8 @@ async fn what_operators_changed_is_kept_newest_first_and_never_changed() {
             operator: "ada".to_owned(),
             action: action.to_owned(),
             subject: format!("{}\0", fixture.activity),
-            after: "x".repeat(20_000),
+            before: "y".repeat(20_000),
+            after: "x".repeat(70_000),
             ..OperatorChange::default()
         };
         for action in ["one", "two", "three"] {
@@ -375,7 +383,9 @@ async fn what_operators_changed_is_kept_newest_first_and_never_changed() {
         let all = operator_changes::list(&fixture.sql, None, 1_000).await.unwrap();
         let ours: Vec<_> = all.iter().filter(|change| change.subject == fixture.activity.as_str()).collect();
         assert_eq!(ours.iter().map(|change| change.action.as_str()).collect::<Vec<_>>(), ["three", "two", "one"]);
-        assert_eq!(ours[0].after.len(), 16 * 1024);
+        assert_eq!(ours[0].before.len(), 20_000, "{ledger}: an activity is kept whole");
+        assert!(ours[0].after.starts_with("xxx") && ours[0].after.ends_with("x… (cut)"), "{ledger}");
+        assert_eq!(ours[0].after.len(), 64 * 1024 + "… (cut)".len(), "{ledger}");
         let older = operator_changes::list(&fixture.sql, Some(ours[0].id), 1).await.unwrap();
         assert!(older[0].id < ours[0].id, "{ledger}: {older:?}");
         let forged = fixture.sql.run("UPDATE operator_changes SET operator = 'eve'", vec![]).await;
@@ -391,13 +401,51 @@ async fn an_order_cancelled_in_the_second_half_of_its_time_to_pay_is_a_strike() 
         let user = domain::ids::UserId::parse(&format!("hoarder of {}", fixture.activity)).unwrap();
         for (n, (late_ms, strikes)) in [(-1_000, 0), (1_000, 1)].into_iter().enumerate() {
             let order_no = fixture.pending_order(n as u64, user.as_str(), 1).await;
-            let row = orders::load(&fixture.sql, &order_no).await.unwrap().unwrap();
-            let spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
-            let half_ms = spec.pay_timeout_seconds * 1_000 / 2;
-            let now = row.order.pay_by.unwrap().plus(late_ms - half_ms);
-            commands::cancel(&fixture.redis, &fixture.sql, &order_no, now).await.unwrap();
-            let counted = workflows::operator::bans::load_strikes(&fixture.sql, &user).await.unwrap().0;
+            cancel_around_half_time(&fixture, &order_no, late_ms).await;
+            let counted = bans::load_strikes(&fixture.sql, &user).await.unwrap().0;
             assert_eq!(counted, strikes, "{ledger}, {late_ms} ms after half of the time");
+        }
+    }
+}
+
+/// Cancels an order `late_ms` after half of its time to pay has passed since the reservation.
+async fn cancel_around_half_time(fixture: &RealFixture, order_no: &OrderNo, late_ms: i64) {
+    // Redis sets the time of a reservation by its own clock.
+    let reserved_now = "UPDATE orders SET created_at = ?2 WHERE order_no = ?1";
+    fixture.sql.run(reserved_now, vec![order_no.to_string().as_str().into(), NOW.0.into()]).await.unwrap();
+    let spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
+    let now = NOW.plus(spec.pay_timeout_seconds * 1_000 / 2 + late_ms);
+    commands::cancel(&fixture.redis, &fixture.sql, order_no, now).await.unwrap();
+}
+
+/// A checkout extends the time to pay, and must not extend the time in which a cancel is free.
+#[tokio::test]
+async fn a_checkout_does_not_move_the_time_from_which_a_cancel_is_a_strike() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 5, 5).await;
+        let user = UserId::parse(&format!("shopper of {}", fixture.activity)).unwrap();
+        let order_no = fixture.pending_order(1, user.as_str(), 1).await;
+        let extend = "UPDATE orders SET pay_by = pay_by + 1800000 WHERE order_no = ?1";
+        fixture.sql.run(extend, vec![order_no.to_string().as_str().into()]).await.unwrap();
+        cancel_around_half_time(&fixture, &order_no, 1_000).await;
+        assert_eq!(bans::load_strikes(&fixture.sql, &user).await.unwrap().0, 1, "{ledger}");
+    }
+}
+
+/// Reserving and cancelling early again and again keeps units from others as well.
+#[tokio::test]
+async fn the_second_cancel_of_a_user_in_an_activity_is_a_strike_however_early() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 5, 5).await;
+        let other_activity = new_fixture(ledger, 5, 5).await;
+        let user = UserId::parse(&format!("regular of {}", fixture.activity)).unwrap();
+        for (n, (fixture, strikes)) in
+            [(&fixture, 0), (&other_activity, 0), (&fixture, 1), (&fixture, 2)].into_iter().enumerate()
+        {
+            let order_no = fixture.pending_order(n as u64, user.as_str(), 1).await;
+            cancel_around_half_time(fixture, &order_no, -1_000).await;
+            let counted = bans::load_strikes(&fixture.sql, &user).await.unwrap().0;
+            assert_eq!(counted, strikes, "{ledger}, cancel {n}");
         }
     }
 }

@@ -304,12 +304,15 @@ CREATE INDEX IF NOT EXISTS strikes_at_limit ON strikes (user_id) WHERE count >= 
 -- The strikes that the sweeper erases.
 CREATE INDEX IF NOT EXISTS strikes_by_age ON strikes (last_at);
 
--- An order that expires unpaid is a strike against its buyer, and so is one that its buyer cancels with less than half of
--- the time to pay left: it kept its units from others as long. 30 days after the last one, the count begins again (B8).
+-- An order that expires unpaid is a strike against its buyer (B8). So is one that its buyer cancels after more than half
+-- of the time to pay since the reservation, which a checkout does not extend, and each but the first that a buyer cancels
+-- in an activity: they kept units from others. 30 days after the last one, the count begins again.
 CREATE OR REPLACE FUNCTION strikes_count() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF NEW.status = 'cancelled'
-    AND (NEW.pay_by - NEW.updated_at) * 2 >= (SELECT a.pay_timeout_ms FROM activities a WHERE a.id = NEW.activity) THEN
+    AND (NEW.updated_at - NEW.created_at) * 2 <= (SELECT a.pay_timeout_ms FROM activities a WHERE a.id = NEW.activity)
+    AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.user_id = NEW.user_id AND o.activity = NEW.activity
+      AND o.status = 'cancelled' AND o.order_no <> NEW.order_no) THEN
     RETURN NULL;
   END IF;
   INSERT INTO strikes (user_id, count, last_at) VALUES (NEW.user_id, 1, NEW.updated_at)

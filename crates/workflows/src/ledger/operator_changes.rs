@@ -7,8 +7,12 @@ use serde::Serialize;
 use super::row_reader::RowReader;
 use crate::ports::{Sql, StoreError};
 
-/// Maximum length of a document before or after a change, in bytes; a longer one is cut.
-const MAX_DOCUMENT_BYTES: usize = 16 * 1024;
+/// Maximum length of a document before or after a change, in bytes. An activity is shorter, because the request that
+/// sets it has at most 16 KiB.
+const MAX_DOCUMENT_BYTES: usize = 64 * 1024;
+
+/// Ends a document that was cut.
+const CUT: &str = "… (cut)";
 
 /// A change by an operator.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -21,7 +25,7 @@ pub struct OperatorChange {
     pub operator: String,
     /// What: method and route.
     pub action: String,
-    /// Of what: the path's parameters, joined by slashes.
+    /// Of what: the path's parameters, decoded, joined by slashes.
     pub subject: String,
     /// The activity before the change, as JSON; empty for other changes.
     pub before: String,
@@ -51,9 +55,11 @@ pub async fn record<S: Sql>(sql: &S, change: &OperatorChange) -> Result<(), Stor
     sql.run(statement, params).await.map(|_| ())
 }
 
-/// Cuts a text, and removes NUL, which PostgreSQL rejects.
+/// Cuts a text that is too long, and removes NUL, which PostgreSQL rejects.
 fn storable(text: &str) -> String {
-    text[..text.floor_char_boundary(MAX_DOCUMENT_BYTES)].replace('\0', "")
+    let kept = &text[..text.floor_char_boundary(MAX_DOCUMENT_BYTES)];
+    let end = if kept.len() < text.len() { CUT } else { "" };
+    format!("{kept}{end}").replace('\0', "")
 }
 
 /// Lists up to `limit` changes, newest first; with `before`, those with a smaller number.

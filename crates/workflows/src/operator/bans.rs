@@ -21,7 +21,7 @@ use crate::{
     script::BAN,
 };
 
-/// Number of strikes (orders that expired unpaid or were cancelled late) from which a user may not take part.
+/// Number of strikes (orders that expired unpaid, or were cancelled late or again) from which a user may not take part.
 pub const STRIKE_LIMIT: i64 = 10;
 
 /// Milliseconds after the last strike until a user's strikes no longer count. The trigger `strikes_count` has the same
