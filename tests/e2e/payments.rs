@@ -1,8 +1,9 @@
 //! Payment callbacks and refunds: a verified callback counts once, an unverified one never (E2, I6).
 
 use std::{
-    io::{Read, Write},
+    io::{self, Read, Write},
     net::TcpListener,
+    sync::mpsc,
     thread,
     time::Duration,
 };
@@ -201,6 +202,62 @@ pub fn use_stripe(variables: &mut Variables) {
     variables.set("sandbox", "off");
     variables.set("payment_provider", "stripe");
     variables.set("stripe_api_key", "sk_test");
+}
+
+/// Starts a payment service that gives every call the same answer, and returns its URL and the bodies of the calls.
+fn start_payment_service() -> (String, mpsc::Receiver<Value>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let (calls, received) = mpsc::channel();
+    thread::spawn(move || {
+        for mut connection in listener.incoming().flatten() {
+            let calls = calls.clone();
+            thread::spawn(move || -> io::Result<()> {
+                let mut request = String::new();
+                // A body is JSON on one line, at the end of the request.
+                while !request.ends_with("Z\"}") {
+                    let mut chunk = [0; 4_096];
+                    let read = connection.read(&mut chunk)?;
+                    request.push_str(&String::from_utf8_lossy(&chunk[..read]));
+                }
+                let body = request.rsplit('\n').next().and_then(|body| serde_json::from_str(body).ok());
+                calls.send(body.unwrap_or_default()).map_err(io::Error::other)?;
+                let answer = r#"{"session":"s","url":"https://pay.example/s","refund":"re","status":"pending"}"#;
+                let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}", answer.len());
+                connection.write_all(format!("{head}\r\n\r\n{answer}").as_bytes())
+            });
+        }
+    });
+    (url, received)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_is_no_longer_configured_keeps_its_orders_and_gets_no_other() {
+    let (url, calls) = start_payment_service();
+    let app = TestApp::with_variables(|variables| {
+        variables.set("sandbox", "off");
+        variables.set("payment_provider", "webhook");
+        variables.set("payments_url", format!("{url}/calls"));
+        variables.set("payments_host", &url);
+    });
+    let activity = app.create_activity(json!({})).await;
+    let (first, second) = (app.create_buyer(&activity, "ada").await, app.create_buyer(&activity, "bob").await);
+    let (order_no, other) = (app.place_order(&activity, &first).await, app.place_order(&activity, &second).await);
+    for (order_no, buyer) in [(&order_no, &first), (&other, &second)] {
+        app.wait_for_status(order_no, &buyer.jwt, "pending_payment").await;
+    }
+    assert_eq!(app.checkout(&order_no, &first.jwt).await.is(200).text("checkout_url"), "https://pay.example/s");
+    assert_eq!(calls.recv().expect("a call")["type"], "session.open");
+
+    app.restart_with(use_stripe);
+    let paid = |order_no: &str| TestApp::callback_body("payment.succeeded", order_no, "s");
+    app.send_callback("evt-other", &paid(&other)).await.is_problem(404, "not_found");
+    app.send_callback("evt-own", &paid(&order_no)).await.is(204);
+    app.wait_for_status(&order_no, &first.jwt, "paid").await;
+    app.refund(&order_no, &first.jwt).await.is(202);
+    app.sweep().await;
+    let refund = calls.recv_timeout(Duration::from_secs(10)).expect("the refund");
+    assert_eq!((&refund["type"], &refund["data"]["order_no"]), (&json!("refund.create"), &json!(order_no)));
 }
 
 /// Starts a server that answers every request with a byte of the body twice a second, without an end, and returns its

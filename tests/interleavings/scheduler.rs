@@ -21,8 +21,8 @@ use domain::{money::Money, order::Order, time::Millis, webhook::PaymentProvider}
 use futures::future::LocalBoxFuture;
 use workflows::{
     Redis, Sql, StoreError,
-    ledger::refunds::Refund,
-    payments::provider::{OpenedSession, Provider, ProviderError, RefundStatus, SessionStatus},
+    ledger::{refunds::Refund, sessions::DueSession},
+    payments::provider::{OpenedSession, Presentation, Provider, ProviderError, RefundStatus, SessionStatus},
     ports::{Dialect, RedisArg, RedisValue, SqlValue},
     script,
 };
@@ -166,14 +166,19 @@ impl Provider for Ports {
         PaymentProvider::Stripe
     }
 
-    async fn open_session(&self, order: &Order, session_number: i64) -> Result<OpenedSession, ProviderError> {
+    async fn open_session(
+        &self,
+        order: &Order,
+        session_number: i64,
+        _: &Presentation,
+    ) -> Result<OpenedSession, ProviderError> {
         let call = ProviderCall::Open { order_no: order.order_no.to_string(), session_number };
         let session = self.ask_provider(call).await?;
-        Ok(OpenedSession { url: format!("https://provider.example/{session}"), session_id: Some(session) })
+        Ok(OpenedSession { url: format!("https://provider.example/{session}"), session_id: session })
     }
 
-    async fn close_session(&self, session: &str) -> Result<SessionStatus, ProviderError> {
-        let payment = self.ask_provider(ProviderCall::Close { session: session.to_owned() }).await?;
+    async fn close_session(&self, due: &DueSession) -> Result<SessionStatus, ProviderError> {
+        let payment = self.ask_provider(ProviderCall::Close { session: due.id.clone() }).await?;
         Ok(match payment.as_str() {
             "" => SessionStatus::Unpaid,
             _ => SessionStatus::Paid { payment_id: payment, money: Money::new(100, "EUR") },

@@ -2,12 +2,14 @@
 
 use std::{cell::RefCell, time::Duration};
 
-use domain::{activity::ActivityState, ids::OrderNo, money::Money, time::Millis, webhook::ProviderCallback};
+use domain::{
+    activity::ActivityState, ids::OrderNo, language::Language, money::Money, time::Millis, webhook::ProviderCallback,
+};
 use workflows::{
     Sql, StoreError,
     hot::reserve::ReserveOutcome,
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
-    ledger::orders,
+    ledger::{addresses::SealedAddress, orders},
     operator::{activities::OperationOutcome, audit::audit},
     payments::{
         callbacks,
@@ -94,7 +96,8 @@ impl Workflow {
             Checkout => {
                 let Some(row) = orders::load(&fixture.sql, &order_no).await? else { return Ok(Outcome::Refused) };
                 let order = row.order;
-                let checked_out = checkout(&fixture.redis, &fixture.sql, &fixture.redis, &order, "sealed", NOW).await;
+                let address = SealedAddress { sealed: "sealed", language: &Language::default() };
+                let checked_out = checkout(&fixture.redis, &fixture.sql, &fixture.redis, &order, address, NOW).await;
                 match checked_out {
                     Ok(outcome) => matches!(outcome, CommandOutcome::Done(_)),
                     Err(CheckoutError::Store(error)) => return Err(error),

@@ -25,14 +25,14 @@ const library = new Stripe(key, {
 before(() => Promise.all([server.start(), shop.start()]));
 after(() => Promise.all([server.stop(), shop.stop()]));
 
-const checkout = (order, { token }) =>
-  send("POST", `/api/orders/${order.order_no}/checkout`, { token, body: { address } });
+const checkout = (order, { token }, language) =>
+  send("POST", `/api/orders/${order.order_no}/checkout`, { token, body: { address, language } });
 
 /** Places an order and opens its payment session. */
-async function orderWithSession(changes, quantity) {
+async function orderWithSession(changes, quantity, language) {
   const buyer = await signIn();
   const order = await buy(await publish(changes), buyer, quantity);
-  const { status, document } = await checkout(order, buyer);
+  const { status, document } = await checkout(order, buyer, language);
   assert.equal(status, 200, JSON.stringify(document));
   return { buyer, order, session: server.lastSessionOf(order.order_no), document };
 }
@@ -75,7 +75,10 @@ const comparable = ({ method, path, headers, form }) => ({
 });
 
 test("a session is opened with the same request that the official library sends", async () => {
-  const { order, session, document } = await orderWithSession({}, 2);
+  const skus = [
+    { sku: "item", name: "Das Ding", image: "/things/1.jpg", price: 1_999, currency: "EUR", total: 10 },
+  ];
+  const { order, session, document } = await orderWithSession({ skus }, 2, "de-AT");
   assert.equal(document.checkout_url, session.url);
   const [appRequest] = server.requestsNaming(order.order_no);
   const orderUrl = `https://shop.example/order?order_no=${order.order_no}`;
@@ -84,8 +87,16 @@ test("a session is opened with the same request that the official library sends"
       mode: "payment",
       client_reference_id: order.order_no,
       line_items: [
-        { quantity: 2, price_data: { currency: "eur", unit_amount: 1_999, product_data: { name: "item" } } },
+        {
+          quantity: 2,
+          price_data: {
+            currency: "eur",
+            unit_amount: 1_999,
+            product_data: { name: "Das Ding", images: ["https://shop.example/things/1.jpg"] },
+          },
+        },
       ],
+      locale: "de",
       metadata: { order_no: order.order_no },
       payment_intent_data: { metadata: { order_no: order.order_no } },
       success_url: `${orderUrl}&payment=done`,
@@ -97,6 +108,34 @@ test("a session is opened with the same request that the official library sends"
   assert.deepEqual(comparable(appRequest), comparable(server.requests.at(-1)));
   assert.equal(server.requestsNaming(order.order_no).length, 2, "one request each");
   assert.equal(server.sessionsOf(order.order_no).length, 1);
+});
+
+test("a retry in another language, or after the item was renamed, is the same request to Stripe", async () => {
+  const buyer = await signIn();
+  const sale = await publish();
+  const order = await buy(sale, buyer);
+  server.failures.push(503, 503, 503);
+  assert.equal((await checkout(order, buyer, "zh-CN")).status, 503);
+  const spec = await callAdmin("GET", `/activities/${sale.id}`);
+  const skus = spec.skus.map((sku) => ({ ...sku, name: "Renamed", image: "https://shop.example/new.jpg" }));
+  await callAdmin("PUT", `/activities/${sale.id}`, { ...spec, skus });
+  assert.equal((await checkout(order, buyer, "en")).status, 200);
+  const requests = server.requestsNaming(order.order_no);
+  assert.deepEqual([requests.length, new Set(requests.map(({ body }) => body)).size], [4, 1]);
+  const field = (name) => requests[0].form.find(([known]) => known === name)?.[1];
+  assert.deepEqual(
+    [field("line_items[0][price_data][product_data][name]"), field("locale")],
+    ["The item", "zh"],
+  );
+});
+
+test("a language that is no tag is refused, and one that Stripe lacks is left to the browser", async () => {
+  const buyer = await signIn();
+  const order = await buy(await publish(), buyer);
+  const refused = await checkout(order, buyer, "../../en");
+  assert.deepEqual([refused.status, refused.document.errors[0].pointer], [400, "/language"]);
+  assert.equal((await checkout(order, buyer, "tlh")).status, 200);
+  assert.ok(server.requestsNaming(order.order_no)[0].form.some(([name, value]) => name === "locale" && value === "auto"));
 });
 
 test("repeated and concurrent checkouts return the same session", async () => {

@@ -64,6 +64,12 @@ impl TestApp {
         ready.unwrap_or_else(|error| panic!("the app does not come back: {error:#}"));
     }
 
+    /// Changes variables and starts the app again with them.
+    pub fn restart_with(&self, change: impl FnOnce(&mut Variables)) {
+        self.with_app(|app| change(app.variables_mut()));
+        self.restart();
+    }
+
     /// Runs `action` on the Redis server, for tests that freeze, kill or restart it.
     pub fn with_redis<T>(&self, action: impl FnOnce(&mut Redis) -> T) -> T {
         action(&mut lock(&self.stack).redis)

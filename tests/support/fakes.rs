@@ -8,8 +8,8 @@ use std::{
 use domain::{money::Money, order::Order, webhook::PaymentProvider};
 use workflows::{
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
-    ledger::refunds::Refund,
-    payments::provider::{OpenedSession, Provider, ProviderError, RefundStatus, SessionStatus},
+    ledger::{refunds::Refund, sessions::DueSession},
+    payments::provider::{OpenedSession, Presentation, Provider, ProviderError, RefundStatus, SessionStatus},
 };
 
 /// An HTTP endpoint that records requests and returns scripted responses.
@@ -73,6 +73,8 @@ pub struct FakeProvider {
     pub ended_sessions: RefCell<Vec<String>>,
     /// Refund ids by payment and number of failures: a request with the same key is the same refund.
     pub refunds: RefCell<BTreeMap<(String, i64), String>>,
+    /// What the payment page was to show, for each session that was opened.
+    pub shown: RefCell<Vec<Presentation>>,
     /// Number of calls.
     pub calls: Cell<u32>,
     /// Whether calls take effect and their responses are lost.
@@ -127,18 +129,21 @@ impl Provider for FakeProvider {
         PaymentProvider::Stripe
     }
 
-    async fn open_session(&self, order: &Order, session_number: i64) -> Result<OpenedSession, ProviderError> {
+    async fn open_session(
+        &self,
+        order: &Order,
+        session_number: i64,
+        shown: &Presentation,
+    ) -> Result<OpenedSession, ProviderError> {
+        self.shown.borrow_mut().push(shown.clone());
         let order_no = order.order_no.to_string();
         let mut sessions = self.sessions.borrow_mut();
         let new_session = (format!("cs-{order_no}-{session_number}"), None);
         let (session, _) = sessions.entry((order_no, session_number)).or_insert(new_session);
-        self.respond(OpenedSession {
-            url: format!("https://provider.example/{session}"),
-            session_id: Some(session.clone()),
-        })
+        self.respond(OpenedSession { url: format!("https://provider.example/{session}"), session_id: session.clone() })
     }
 
-    async fn close_session(&self, session: &str) -> Result<SessionStatus, ProviderError> {
+    async fn close_session(&self, DueSession { id: session, .. }: &DueSession) -> Result<SessionStatus, ProviderError> {
         let sessions = self.sessions.borrow();
         let (_, payment) = sessions.values().find(|(known, _)| known == session).expect("a session");
         self.respond(match payment {

@@ -9,7 +9,10 @@ use workflows::{
         sessions::{self, GRACE_MS, Session},
     },
     payments::{
-        callbacks::CallbackEffect, checkout::CheckoutError, commands::CommandOutcome, provider::Provider,
+        callbacks::CallbackEffect,
+        checkout::CheckoutError,
+        commands::CommandOutcome,
+        provider::{Presentation, Provider},
         sessions::close_due,
     },
     recovery::turns,
@@ -247,9 +250,9 @@ async fn a_session_closed_by_the_sweeper_during_checkout_is_replaced_in_the_exte
         let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
         let order_no = fixture.pending_order(1, "ada", 1).await;
         let order = orders::load(&fixture.sql, &order_no).await.unwrap().unwrap().order;
-        let opened = provider.open_session(&order, 1).await.unwrap();
+        let opened = provider.open_session(&order, 1, &Presentation::default()).await.unwrap();
         let due = order.pay_by.unwrap();
-        let first = Session { id: opened.session_id.unwrap(), url: opened.url, session_number: 1, open: true };
+        let first = Session { id: opened.session_id, url: opened.url, session_number: 1, open: true };
         sessions::save(&fixture.sql, &order_no, &first, due).await.unwrap();
         // A checkout stored the session just before the order was due. The sweeper closes it before the extension.
         close_due(&fixture.redis, &fixture.sql, &provider, due, 10).await.unwrap();

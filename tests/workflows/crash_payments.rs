@@ -8,10 +8,10 @@ use domain::{
 };
 use workflows::{
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
-    ledger::{addresses, events::set_enabled, refunds::Refund},
+    ledger::{addresses, events::set_enabled, refunds::Refund, sessions::DueSession},
     payments::{
         commands::CommandOutcome,
-        provider::{OpenedSession, Provider, ProviderError, RefundStatus, SessionStatus},
+        provider::{OpenedSession, Presentation, Provider, ProviderError, RefundStatus, SessionStatus},
         sessions::close_due,
     },
     queue::event_delivery::{WebhookTarget, deliver_due},
@@ -48,12 +48,18 @@ impl Provider for Crashing<&FakeProvider> {
         PaymentProvider::Stripe
     }
 
-    async fn open_session(&self, order: &Order, attempt: i64) -> Result<OpenedSession, ProviderError> {
-        call_or_crash(self, self.store.open_session(order, attempt), ProviderError::new("the process is dead")).await
+    async fn open_session(
+        &self,
+        order: &Order,
+        attempt: i64,
+        shown: &Presentation,
+    ) -> Result<OpenedSession, ProviderError> {
+        let opened = self.store.open_session(order, attempt, shown);
+        call_or_crash(self, opened, ProviderError::new("the process is dead")).await
     }
 
-    async fn close_session(&self, session: &str) -> Result<SessionStatus, ProviderError> {
-        call_or_crash(self, self.store.close_session(session), ProviderError::new("the process is dead")).await
+    async fn close_session(&self, due: &DueSession) -> Result<SessionStatus, ProviderError> {
+        call_or_crash(self, self.store.close_session(due), ProviderError::new("the process is dead")).await
     }
 
     async fn refund(&self, refund: &Refund) -> Result<RefundStatus, ProviderError> {

@@ -2,16 +2,13 @@
 //!
 //! No provider gets a refund with the placeholder id. The next callback of the payment supplies the id.
 
-use domain::{ids::OrderNo, order::OrderStatus, time::Millis};
+use domain::{ids::OrderNo, order::OrderStatus, time::Millis, webhook::PaymentProvider};
 use futures::future::join_all;
 use workflows::{
     ledger::{backlog::load, payments::LOST_PAYMENT, refunds},
-    payments::{
-        callbacks::{
-            CallbackEffect,
-            held::{self, ResolveOutcome},
-        },
-        provider::{AnyProvider, RetryPolicy, Sandbox, Stripe},
+    payments::callbacks::{
+        CallbackEffect,
+        held::{self, ResolveOutcome},
     },
 };
 
@@ -19,7 +16,8 @@ use crate::{
     crash_points::crash_at_every_call,
     epochs::{RealFixture, pause, rebuild_activity, resume},
     fakes::{FakeEndpoint, FakeProvider, RefundBehaviour},
-    fixture::{LEDGERS, NOW, TICKET_SECRET, new_fixture},
+    fixture::{LEDGERS, NOW, new_fixture},
+    payment_service::providers,
 };
 
 /// Creates a paid order that the ledger lost and a rebuild backfilled from Redis, which does not store payment ids.
@@ -74,25 +72,12 @@ async fn a_refund_waits_visibly_until_a_callback_supplies_the_lost_payment_id() 
 #[tokio::test]
 async fn no_provider_receives_a_refund_before_a_callback_supplies_the_payment_id() {
     for ledger in LEDGERS {
-        let (sandbox, stripe) = (FakeEndpoint::default(), FakeEndpoint::default());
+        let (service, stripe) = (FakeEndpoint::default(), FakeEndpoint::default());
         let providers = [
-            AnyProvider::Sandbox(Sandbox {
-                http_client: &sandbox,
-                base_url: "http://sandbox.example".to_owned(),
-                ticket_secret: TICKET_SECRET.to_owned(),
-                cron_token: TICKET_SECRET.to_owned(),
-            }),
-            AnyProvider::Stripe(Stripe {
-                http_client: &stripe,
-                api_url: "https://stripe.example".to_owned(),
-                api_key: "sk_test".to_owned(),
-                shop_url: "https://shop.example".to_owned(),
-                retry: RetryPolicy::SWEEPER,
-                clock: || NOW,
-                sleep: |_| Box::pin(async {}),
-            }),
+            providers(PaymentProvider::Webhook, &service, &stripe),
+            providers(PaymentProvider::Stripe, &service, &stripe),
         ];
-        for (provider, http) in providers.iter().zip([&sandbox, &stripe]) {
+        for (provider, http) in providers.iter().zip([&service, &stripe]) {
             let fixture = new_fixture(ledger, 2, 1).await;
             let order_no = paid_order_without_payment_id(&fixture, 1, "ada").await;
             fixture.request_refund(&order_no).await.unwrap();

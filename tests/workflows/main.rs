@@ -29,6 +29,7 @@ mod manual_refunds;
 mod model;
 mod operators;
 mod overpayments;
+mod payment_service;
 mod query_plans;
 mod rebuilds;
 mod reserve;

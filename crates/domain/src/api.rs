@@ -3,6 +3,7 @@
 pub mod admission;
 pub mod operators;
 pub mod orders;
+pub mod payments;
 pub mod visitors;
 
 use schemars::JsonSchema;

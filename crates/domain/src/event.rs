@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::{
     order::{Order, OrderStatus},
     time::Millis,
-    webhook::sign_standard,
+    webhook::{SignedMessage, sign},
 };
 
 /// Delay before the next attempt after each failed attempt, in milliseconds: the retry schedule of the Standard
@@ -32,19 +32,6 @@ pub struct Event {
     pub happened_at: Millis,
 }
 
-/// A message signed for one delivery attempt.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message {
-    /// Header `webhook-id`: the same for every attempt.
-    pub id: String,
-    /// Header `webhook-timestamp`: the time of this attempt, in seconds since 1970.
-    pub timestamp: String,
-    /// Header `webhook-signature`.
-    pub signature: String,
-    /// The JSON body: the same for every attempt.
-    pub body: String,
-}
-
 impl Event {
     /// The event's id: unique, because the ledger keeps at most one event for each status of an order.
     ///
@@ -64,13 +51,9 @@ impl Event {
     ///
     /// `None` if there is no secret or one of them is malformed.
     #[must_use]
-    pub fn message(&self, secrets: &str, now: Millis) -> Option<Message> {
+    pub fn message(&self, secrets: &str, now: Millis) -> Option<SignedMessage> {
         let body = json!({ "type": self.event_type(), "timestamp": self.happened_at, "data": self.order }).to_string();
-        let id = self.id();
-        let sign = |secret| sign_standard(secret, &id, now, body.as_bytes());
-        let signatures: Option<Vec<_>> = secrets.split_ascii_whitespace().map(sign).collect();
-        let signature = signatures.filter(|signatures| !signatures.is_empty())?.join(" ");
-        Some(Message { id, timestamp: (now.0 / 1000).to_string(), signature, body })
+        sign(secrets, self.id(), now, body)
     }
 }
 

@@ -14,6 +14,7 @@ pub mod gate;
 pub mod human_check;
 pub mod ids;
 pub mod jwt;
+pub mod language;
 pub mod money;
 pub mod operators;
 pub mod order;

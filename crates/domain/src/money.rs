@@ -1,10 +1,10 @@
 //! Amounts of money.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// An amount in a currency.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Money {
     /// Amount in minor units of the currency, such as cents.
     pub amount: i64,

@@ -134,7 +134,7 @@ routes! {
         SignIn = POST "/sandbox/sign-in",
         PaymentPage = GET "/sandbox/pay/:session",
         Pay = POST "/sandbox/pay/:session",
-        Refund = POST "/sandbox/refunds",
+        Payments = POST "/sandbox/payments",
     }
     /// Pages and assets.
     "static-files" StaticFiles {

@@ -52,12 +52,51 @@ pub fn sign_standard(secret: &str, id: &str, now: Millis, body: &[u8]) -> Option
     Webhook::new(secret).ok()?.sign(id, now.0 / 1000, body).ok()
 }
 
+/// A Standard Webhooks message, signed for one attempt to send it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignedMessage {
+    /// Header `webhook-id`: the same for every attempt.
+    pub id: String,
+    /// Header `webhook-timestamp`: the time of this attempt, in seconds since 1970.
+    pub timestamp: String,
+    /// Header `webhook-signature`.
+    pub signature: String,
+    /// The JSON body.
+    pub body: String,
+}
+
+impl SignedMessage {
+    /// The headers of the request that carries the message.
+    #[must_use]
+    pub fn headers(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("content-type", "application/json".to_owned()),
+            ("user-agent", "stampede".to_owned()),
+            ("webhook-id", self.id.clone()),
+            ("webhook-timestamp", self.timestamp.clone()),
+            ("webhook-signature", self.signature.clone()),
+        ]
+    }
+}
+
+/// Signs a message with each of `secrets` (separated by spaces; two during a rotation). `None` if there is no secret or
+/// one of them is malformed.
+#[must_use]
+pub fn sign(secrets: &str, id: String, now: Millis, body: String) -> Option<SignedMessage> {
+    let sign = |secret| sign_standard(secret, &id, now, body.as_bytes());
+    let signatures: Option<Vec<_>> = secrets.split_ascii_whitespace().map(sign).collect();
+    let signature = signatures.filter(|signatures| !signatures.is_empty())?.join(" ");
+    Some(SignedMessage { id, timestamp: (now.0 / 1000).to_string(), signature, body })
+}
+
 /// A payment provider. An order remembers the one that opened its payment session, and only that provider's callbacks
 /// change it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PaymentProvider {
-    /// The component `sandbox`.
+    /// The component `sandbox`: a payment service for development.
     Sandbox,
+    /// A payment service of the shop (docs/payments.md).
+    Webhook,
     /// Stripe.
     Stripe,
 }
@@ -68,6 +107,7 @@ impl PaymentProvider {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Sandbox => "sandbox",
+            Self::Webhook => "webhook",
             Self::Stripe => "stripe",
         }
     }
@@ -75,7 +115,7 @@ impl PaymentProvider {
     /// Parses the name.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
-        [Self::Sandbox, Self::Stripe].into_iter().find(|provider| provider.as_str() == name)
+        [Self::Sandbox, Self::Webhook, Self::Stripe].into_iter().find(|provider| provider.as_str() == name)
     }
 }
 

@@ -15,9 +15,12 @@ use platform::{
     log, provider,
     redis::SpinRedis,
 };
-use workflows::payments::{
-    checkout::{CheckoutError, checkout},
-    provider::RetryPolicy,
+use workflows::{
+    ledger::addresses::SealedAddress,
+    payments::{
+        checkout::{CheckoutError, checkout},
+        provider::RetryPolicy,
+    },
 };
 
 use crate::outcome::order_or_conflict;
@@ -33,8 +36,9 @@ pub async fn post(request: &Request, order: &Order) -> Result<Response, ApiError
         return Err(Problem::new(Code::StateConflict, detail).into());
     }
     let sealed = address_cipher::seal(&order.order_no, &address).await?;
+    let address = SealedAddress { sealed: &sealed, language: &body.language };
     let provider = provider::from_config(RetryPolicy::BUYER).await?;
-    let checked_out = checkout(&SpinRedis, &SpinLedger::open().await, &provider, &order, &sealed, now).await;
+    let checked_out = checkout(&SpinRedis, &SpinLedger::open().await, &provider, &order, address, now).await;
     let order = order_or_conflict(checked_out.map_err(|error| checkout_error(request, &order, error))?, "paid")?;
     Ok(Response::json(200, &CheckedOut { checkout_url: order.checkout_url.as_deref(), pay_by: order.pay_by }))
 }

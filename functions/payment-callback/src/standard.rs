@@ -1,7 +1,7 @@
 //! `POST /api/payments/webhook`: verifies and parses Standard Webhooks callbacks.
 
 use domain::{
-    api::orders::{CALLBACK_TYPES, PaymentCallback},
+    api::orders::{CALLBACK_TYPES, PaymentCallback, SESSION_ENDED, SessionEnded},
     body,
     money::Money,
     webhook::{PaymentProvider, ProviderCallback, WebhookHeaders, verify_standard},
@@ -9,6 +9,7 @@ use domain::{
 use platform::{
     config,
     http::{ApiError, Request},
+    provider,
 };
 use serde::Deserialize;
 
@@ -20,31 +21,38 @@ struct CallbackType {
     r#type: String,
 }
 
-/// Verifies and parses the callback; returns `None` for a type that this app does not use. The sandbox is the provider
-/// that signs Standard Webhooks.
+/// Verifies and parses the callback; returns `None` for a type that this app does not use. Its signer is the sandbox
+/// where that is configured, else the shop's payment service.
 pub async fn parse_callback(request: &Request) -> Result<Option<ProviderCallback>, ApiError> {
-    require_secret(PaymentProvider::Sandbox, "webhook_secrets").await?;
+    let signer = match provider::configured().await? {
+        PaymentProvider::Sandbox => PaymentProvider::Sandbox,
+        _ => PaymentProvider::Webhook,
+    };
+    require_secret(signer, "webhook_secrets").await?;
     let secrets = config::webhook_secrets("webhook_secrets").await?;
     let [id, timestamp, signature] =
         ["webhook-id", "webhook-timestamp", "webhook-signature"].map(|name| request.header(name));
     let headers =
         WebhookHeaders { id: id.as_deref(), timestamp: timestamp.as_deref(), signature: signature.as_deref() };
     if !verify_standard(&secrets, &headers, &request.body) {
-        return Err(refusal(PaymentProvider::Sandbox).await?.into());
+        return Err(refusal(signer).await?.into());
     }
     let kind = body::parse::<CallbackType>(&request.body)?.r#type;
+    let known = ProviderCallback { id: id.unwrap_or_default(), provider: Some(signer), ..ProviderCallback::default() };
+    if kind == SESSION_ENDED {
+        let data = body::parse::<SessionEnded>(&request.body)?.data;
+        return Ok(Some(ProviderCallback { kind, order_no: data.order_no, session_id: data.session, ..known }));
+    }
     if !CALLBACK_TYPES.contains(&kind.as_str()) {
         return Ok(None);
     }
     let data = body::parse::<PaymentCallback>(&request.body)?.data;
     Ok(Some(ProviderCallback {
-        id: id.unwrap_or_default(),
         kind,
         order_no: data.order_no,
         payment_id: data.payment,
         money: Money::new(data.amount, data.currency),
         refund_id: data.refund.unwrap_or_default(),
-        provider: Some(PaymentProvider::Sandbox),
-        ..ProviderCallback::default()
+        ..known
     }))
 }

@@ -1,7 +1,7 @@
 //! Stands in for the shop's sign-in and a payment provider; for development only.
 
 mod pay;
-mod refunds;
+mod payments;
 mod routes;
 mod sign_in;
 

@@ -4,17 +4,19 @@ use domain::{
     body,
     problem::{Code, FieldError, Problem},
     sandbox_session::SandboxSession,
-    webhook::sign_standard,
+    webhook::sign,
 };
 use platform::{
     clock, config,
     http::{ApiError, Request, Response, not_found},
-    random,
+    http_client::SpinHttpClient,
 };
 use serde::Deserialize;
 use serde_json::json;
-use spin_sdk::http::{FullBody, send};
-use ulid::Ulid;
+use workflows::http_client::{HttpClient, HttpRequest};
+
+/// Timeout of a callback, in milliseconds.
+const TIMEOUT_MS: i64 = 5_000;
 
 #[derive(Deserialize)]
 struct Body {
@@ -63,7 +65,7 @@ async fn verify_session(session: &str) -> Result<SandboxSession, ApiError> {
     SandboxSession::verify(&secret, session, clock::now()).ok_or_else(|| not_found("There is no such payment session."))
 }
 
-/// Signs a Standard Webhooks message and sends it to `payment-callback`. With an empty `id`, it generates one.
+/// Signs a Standard Webhooks message and sends it to `payment-callback`.
 ///
 /// # Errors
 /// `not_ready` if the callback was refused; [`ApiError::Unexpected`] if it could not be signed or sent.
@@ -71,23 +73,13 @@ pub async fn send_webhook(kind: &str, id: &str, data: serde_json::Value) -> Resu
     let now = clock::now();
     let body = json!({ "type": kind, "timestamp": now, "data": data }).to_string();
     let secrets = config::webhook_secrets("webhook_secrets").await?;
-    let secret = secrets.split_ascii_whitespace().next().unwrap_or_default();
-    let id = if id.is_empty() {
-        format!("evt_{}", Ulid::from_parts(now.0.unsigned_abs(), random::bits()?))
-    } else {
-        id.to_owned()
-    };
-    let signature = sign_standard(secret, &id, now, body.as_bytes())
+    let message = sign(&secrets, id.to_owned(), now, body)
         .ok_or_else(|| ApiError::Unexpected("webhook_secrets holds no usable secret".to_owned()))?;
-    let request = http::Request::post("http://payment-callback.spin.internal/api/payments/webhook")
-        .header("content-type", "application/json")
-        .header("webhook-id", id)
-        .header("webhook-timestamp", (now.0 / 1000).to_string())
-        .header("webhook-signature", signature)
-        .body(FullBody::new(bytes::Bytes::from(body)))
-        .map_err(|error| ApiError::Unexpected(error.to_string()))?;
-    let response = send(request).await.map_err(|error| ApiError::Unexpected(error.to_string()))?;
-    if response.status().is_success() {
+    let url = "http://payment-callback.spin.internal/api/payments/webhook".to_owned();
+    let headers = message.headers();
+    let request = HttpRequest { method: "POST", url, headers, body: message.body, timeout_ms: TIMEOUT_MS };
+    let response = SpinHttpClient.send(request).await.map_err(|error| ApiError::Unexpected(error.to_string()))?;
+    if response.is_success() {
         Ok(())
     } else {
         Err(Problem::new(Code::NotReady, "The callback was not taken. Press the button again.").into())

@@ -11,7 +11,7 @@ use platform::{
     provider,
 };
 
-use crate::{pay, refunds, sign_in};
+use crate::{pay, payments, sign_in};
 
 /// Calls the handler of the request's route.
 pub async fn route(request: &Request) -> Result<Response, ApiError> {
@@ -27,6 +27,6 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
         Sandbox::SignIn => sign_in::post(request).await,
         Sandbox::PaymentPage => pay::page(session).await,
         Sandbox::Pay => pay::post(request, session).await,
-        Sandbox::Refund => refunds::post(request).await,
+        Sandbox::Payments => payments::post(request).await,
     }
 }

@@ -37,6 +37,7 @@ test("a buyer who comes back from Stripe lands on the order, which confirms the 
     const [[, successUrl], [, cancelUrl]] = ["success_url", "cancel_url"].map((name) =>
       stripe.requests.at(-1).form.find(([field]) => field === name));
     const [session] = stripe.sessions.values();
+    expect(stripe.requests.at(-1).form.find(([field]) => field === "locale")[1]).toBe("en");
 
     await page.goto(cancelUrl);
     await untilText(page, "headline", "Reserved for you");

@@ -135,6 +135,11 @@ impl App {
         &self.settings
     }
 
+    /// The variables of its next start.
+    pub fn variables_mut(&mut self) -> &mut Variables {
+        &mut self.settings.variables
+    }
+
     /// The engine's process.
     pub fn process(&mut self) -> &mut Process {
         &mut self.process

@@ -136,6 +136,14 @@ fn parameters() -> Value {
             "Standard Webhooks 1.0: `v1,` and the base64 of an HMAC-SHA256; several are separated by spaces.",
             json!({ "type": "string", "examples": ["v1,tZ1I4/hDygAJgO5TYxiSd6Sd0kDW6hPenDe+bTa3Kkw="] }),
         ),
+        "CallId": in_header(
+            "webhook-id",
+            "The call's id. A call that is repeated has the same one, and gets the first answer.",
+            json!({ "type": "string", "pattern": "^[0-9A-Za-z_]+$", "examples": ["open_01JZ8Q4M7T3V9X2C5B6N0K1R8W_1"] }),
+        ),
+        "IdempotencyKey": in_header(
+            "idempotency-key", "The same as `webhook-id`, which is signed.", json!({ "type": "string" }),
+        ),
         "EventId": in_header(
             "webhook-id",
             "The event's id, the same at every attempt.",

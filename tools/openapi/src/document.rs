@@ -7,12 +7,15 @@ use crate::{
     components::{components, path_parameter, reference},
     foreign,
     operations::operations,
+    payments,
     schemas::Schemas,
 };
 
-/// The document as text.
-pub fn text() -> String {
-    format!("{:#}\n", document())
+/// The documents as text: of the whole API, and of the protocol of payment services.
+pub fn texts() -> [String; 2] {
+    let document = document();
+    let payments = payments::document(&document);
+    [document, payments].map(|document| format!("{document:#}\n"))
 }
 
 fn document() -> Value {
@@ -29,11 +32,12 @@ fn document() -> Value {
     }
     let mut codes = vec![Code::MethodNotAllowed];
     codes.extend(operations.iter().flat_map(|operation| operation.components()));
-    let webhooks: Map<String, Value> = OrderStatus::ALL
+    let mut webhooks: Map<String, Value> = OrderStatus::ALL
         .into_iter()
         .filter(|status| *status != OrderStatus::Queued)
         .map(|status| (format!("order.{}", status.as_str()), webhook(&mut schemas, status)))
         .collect();
+    webhooks.append(&mut payments::calls(&mut schemas));
     let mut components = components(&mut schemas, &codes);
     let mut schemas = schemas.into_components();
     schemas.append(&mut foreign::components());
@@ -52,7 +56,7 @@ fn document() -> Value {
             { "name": "activities", "description": "What visitors see." },
             { "name": "buying", "description": "From the human check to the reservation." },
             { "name": "orders", "description": "Polling, paying, cancelling, refunds." },
-            { "name": "providers", "description": "Callbacks of payment providers." },
+            { "name": "providers", "description": "Calls to a payment service of the shop, and callbacks of payment providers." },
             { "name": "operation", "description": "For the cron job." },
             { "name": "admin", "description": "For operators." },
             { "name": "health", "description": "For probes and Prometheus." },

@@ -1,4 +1,4 @@
-//! Writes the OpenAPI document (G11).
+//! Writes the OpenAPI documents (G11): of the whole API, and of the protocol of payment services.
 //!
 //! Schemas come from the types that the functions read and send, paths and methods from the route tables, statuses from
 //! the error codes. `operations` adds what no type says: summaries, parameters, and the codes of each operation.
@@ -8,22 +8,30 @@ mod document;
 mod foreign;
 mod operation;
 mod operations;
+mod payments;
 mod schemas;
 
 use anyhow::{Context, Result};
 
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../static/openapi.json");
+const PATHS: [&str; 2] = [
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../static/openapi.json"),
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/payments.openapi.json"),
+];
 
 fn main() -> Result<()> {
-    std::fs::write(PATH, document::text()).with_context(|| format!("cannot write {PATH}"))
+    for (path, text) in PATHS.iter().zip(document::texts()) {
+        std::fs::write(path, text).with_context(|| format!("cannot write {path}"))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_document_in_static_is_the_generated_one() {
-        let committed = std::fs::read_to_string(super::PATH).expect("static/openapi.json");
-        let generated = super::document::text();
-        assert!(committed == generated, "run `cargo run -p openapi` and read the difference");
+    fn the_committed_documents_are_the_generated_ones() {
+        for (path, generated) in super::PATHS.iter().zip(super::document::texts()) {
+            let committed = std::fs::read_to_string(path).expect(path);
+            assert!(committed == generated, "{path}: run `cargo run -p openapi` and read the difference");
+        }
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Map, Value};
 
-use crate::{address::Address, time::Millis};
+use crate::{address::Address, language::Language, time::Millis};
 
 /// What a buyer sends to pay.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -13,6 +13,10 @@ pub struct Checkout {
     /// retention time is over.
     #[schemars(with = "Address")]
     pub address: Map<String, Value>,
+    /// The buyer's language for the payment page: a language tag (BCP 47), or empty. The order's first checkout fixes it.
+    #[serde(default)]
+    #[schemars(with = "String", length(max = 35))]
+    pub language: Language,
 }
 
 /// An open payment session.
@@ -28,6 +32,9 @@ pub struct CheckedOut<'a> {
 
 /// The types of callbacks that the app uses.
 pub const CALLBACK_TYPES: [&str; 4] = ["payment.succeeded", "payment.failed", "refund.succeeded", "refund.failed"];
+
+/// The type of a callback about a session that ended unpaid.
+pub const SESSION_ENDED: &str = "session.ended";
 
 /// A payment callback: a Standard Webhooks message.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -61,4 +68,28 @@ pub struct PaymentCallbackData {
     #[serde(default)]
     #[schemars(with = "Value")]
     pub session: IgnoredAny,
+}
+
+/// A callback about a payment session that ended before its order did, unpaid: the next checkout opens another one.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct SessionEnded {
+    /// The type.
+    #[schemars(extend("const" = SESSION_ENDED))]
+    pub r#type: String,
+    /// When it happened; ignored.
+    #[serde(default)]
+    #[schemars(with = "Value")]
+    pub timestamp: IgnoredAny,
+    /// The session.
+    pub data: SessionEndedData,
+}
+
+/// The session of a callback.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct SessionEndedData {
+    /// Its order.
+    pub order_no: String,
+    /// The session.
+    pub session: String,
 }

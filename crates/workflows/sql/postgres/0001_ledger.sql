@@ -428,10 +428,13 @@ CREATE OR REPLACE TRIGGER sessions_follow AFTER UPDATE OF status ON orders FOR E
   WHEN (NEW.status <> OLD.status AND OLD.status = 'pending_payment') EXECUTE FUNCTION sessions_follow();
 
 -- Delivery addresses: encrypted, readable by the application only, and erased after their retention time (E1).
+-- `item` (the SKU of the activity's spec) and `language` are those of the first checkout: the payment page shows them.
 CREATE TABLE IF NOT EXISTS addresses (
   order_no TEXT COLLATE "C" PRIMARY KEY REFERENCES orders (order_no),
   sealed TEXT NOT NULL,
-  saved_at BIGINT NOT NULL
+  saved_at BIGINT NOT NULL,
+  item TEXT NOT NULL,
+  language TEXT NOT NULL
 );
 
 CREATE INDEX IF NOT EXISTS addresses_old ON addresses (saved_at);

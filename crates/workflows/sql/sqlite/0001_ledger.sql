@@ -353,10 +353,13 @@ BEGIN
 END;
 
 -- Delivery addresses: encrypted, readable by the application only, and erased after their retention time (E1).
+-- `item` (the SKU of the activity's spec) and `language` are those of the first checkout: the payment page shows them.
 CREATE TABLE IF NOT EXISTS addresses (
   order_no TEXT PRIMARY KEY REFERENCES orders (order_no),
   sealed TEXT NOT NULL,
-  saved_at INTEGER NOT NULL
+  saved_at INTEGER NOT NULL,
+  item TEXT NOT NULL,
+  language TEXT NOT NULL
 ) WITHOUT ROWID;
 
 CREATE INDEX IF NOT EXISTS addresses_old ON addresses (saved_at);

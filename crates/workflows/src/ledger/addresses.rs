@@ -1,19 +1,54 @@
-//! Encrypted delivery addresses in the ledger (E1). The ledger does not have the key.
+//! Encrypted delivery addresses in the ledger (E1), which does not have the key, and what the order's payment page shows.
 
-use domain::{ids::OrderNo, time::Millis};
+use domain::{ids::OrderNo, language::Language, time::Millis};
+use serde::Deserialize;
 
 use super::row_reader::RowReader;
-use crate::ports::{Sql, StoreError};
+use crate::{
+    payments::provider::Presentation,
+    ports::{Dialect, Sql, StoreError},
+};
 
-/// Saves the encrypted address of an order that can still be paid, in place of an earlier one. Returns `false` if the
-/// order cannot be paid.
+/// What a buyer gave at a checkout.
+#[derive(Debug, Clone, Copy)]
+pub struct SealedAddress<'a> {
+    /// The encrypted address.
+    pub sealed: &'a str,
+    /// The buyer's language.
+    pub language: &'a Language,
+}
+
+/// The members of a SKU that a payment page shows.
+#[derive(Default, Deserialize)]
+struct Item {
+    name: String,
+    #[serde(default)]
+    image: String,
+}
+
+/// Saves the encrypted address of an order that can still be paid, in place of an earlier one. Returns what a payment
+/// page shows, as it was at the order's first checkout; `None` if the order cannot be paid.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn save<S: Sql>(sql: &S, order_no: &OrderNo, sealed: &str, now: Millis) -> Result<bool, StoreError> {
-    let statement = include_str!("../../sql/queries/addresses/save.sql");
-    let params = vec![order_no.to_string().into(), sealed.into(), now.0.into()];
-    Ok(!sql.run(statement, params).await?.is_empty())
+pub async fn save<S: Sql>(
+    sql: &S,
+    order_no: &OrderNo,
+    SealedAddress { sealed, language }: SealedAddress<'_>,
+    now: Millis,
+) -> Result<Option<Presentation>, StoreError> {
+    let skus = match sql.dialect() {
+        Dialect::Sqlite => "SELECT e.value AS sku FROM json_each(a.spec, '$.skus') AS e",
+        Dialect::Postgres => "SELECT e AS sku FROM jsonb_array_elements(a.spec::jsonb -> 'skus') AS e",
+    };
+    let statement = format!(include_str!("../../sql/queries/addresses/save.sql"), skus = skus);
+    let params = vec![order_no.to_string().into(), sealed.into(), now.0.into(), language.as_str().into()];
+    let Some(row) = sql.run(&statement, params).await?.into_iter().next() else { return Ok(None) };
+    let mut row = RowReader::new(row);
+    let (sku, item, language) = (row.text()?, row.text()?, row.text()?);
+    let item = serde_json::from_str(&item).unwrap_or_else(|_| Item { name: sku, image: String::new() });
+    let language = Language::try_from(language).unwrap_or_default();
+    Ok(Some(Presentation { name: item.name, image: item.image, language }))
 }
 
 /// Loads the encrypted address of an order; `None` if it has none, or it was erased.

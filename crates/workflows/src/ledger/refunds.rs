@@ -68,9 +68,16 @@ pub struct Refund {
     pub next_try_at: Millis,
     /// The error of the last attempt.
     pub last_error: String,
+    /// The provider that has the payment; empty if its order is unknown.
+    pub provider: String,
 }
 
-const COLUMNS: &str = "order_no, payment, amount, currency, state, refund, failures, attempts, next_try_at, last_error";
+const COLUMNS: &str = "order_no, payment, amount, currency, state, refund, failures, attempts, next_try_at, last_error, \
+     COALESCE((SELECT o.provider FROM orders o WHERE o.order_no = {table}.order_no), '')";
+
+fn columns(kind: RefundKind) -> String {
+    COLUMNS.replace("{table}", kind.table())
+}
 
 fn parse_rows(kind: RefundKind, rows: Vec<Vec<SqlValue>>) -> Result<Vec<Refund>, StoreError> {
     let parse_row = |row| {
@@ -86,6 +93,7 @@ fn parse_rows(kind: RefundKind, rows: Vec<Vec<SqlValue>>) -> Result<Vec<Refund>,
             attempts: row.int()?,
             next_try_at: Millis(row.int()?),
             last_error: row.text()?,
+            provider: row.text()?,
         })
     };
     rows.into_iter().map(parse_row).collect()
@@ -103,7 +111,7 @@ pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<R
             include_str!("../../sql/queries/refunds/claim_due.sql"),
             table = kind.table(),
             key_column = kind.key_column(),
-            columns = COLUMNS,
+            columns = columns(kind),
         );
         claimed.extend(parse_rows(kind, sql.run(&statement, vec![now.0.into(), limit.into()]).await?)?);
     }
@@ -271,7 +279,7 @@ pub async fn list_for_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<R
 async fn query<S: Sql>(sql: &S, condition: &str, params: Vec<SqlValue>) -> Result<Vec<Refund>, StoreError> {
     let mut found = Vec::new();
     for kind in RefundKind::ALL {
-        let statement = format!("SELECT {COLUMNS} FROM {} WHERE {condition}", kind.table());
+        let statement = format!("SELECT {} FROM {} WHERE {condition}", columns(kind), kind.table());
         found.extend(parse_rows(kind, sql.run(&statement, params.clone()).await?)?);
     }
     Ok(found)

@@ -23,6 +23,8 @@ pub struct DueSession {
     pub order_no: OrderNo,
     /// The provider's id.
     pub id: String,
+    /// The provider that opened it; empty if the ledger does not have it.
+    pub provider: String,
 }
 
 /// The latest session of an order; earlier ones have ended.
@@ -82,7 +84,7 @@ pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<D
     rows.into_iter()
         .map(|row| {
             let mut row = RowReader::new(row);
-            Ok(DueSession { order_no: row.parse(OrderNo::parse)?, id: row.text()? })
+            Ok(DueSession { order_no: row.parse(OrderNo::parse)?, id: row.text()?, provider: row.text()? })
         })
         .collect()
 }

@@ -3,7 +3,7 @@
 use domain::{jwt::key_set::KeySetVerifier, operators::Operators, secret, siteverify, webhook::PaymentProvider};
 
 /// The variables that [`secrets_fault`] reads.
-pub const VARIABLES: [&str; 25] = [
+pub const VARIABLES: [&str; 26] = [
     "ticket_secret",
     "jwt_algorithm",
     "jwt_key",
@@ -18,6 +18,7 @@ pub const VARIABLES: [&str; 25] = [
     "events_url",
     "events_secret",
     "payment_provider",
+    "payments_url",
     "stripe_api_key",
     "stripe_secret",
     "webhook_secrets",
@@ -80,10 +81,15 @@ pub fn secrets_fault<T: AsRef<str>>(variable: impl Fn(&str) -> T) -> Option<Stri
         return Some(format!("the variable {name} {fault}"));
     }
     let Some(provider) = PaymentProvider::parse(variable("payment_provider").as_ref()) else {
-        return Some("the variable payment_provider is neither sandbox nor stripe".to_owned());
+        return Some("the variable payment_provider is none of sandbox, webhook and stripe".to_owned());
     };
     if provider != PaymentProvider::Sandbox && variable("sandbox").as_ref() == "on" {
         return Some("the variable sandbox is on, and payment_provider is not sandbox".to_owned());
+    }
+    let is_url =
+        ["https://", "http://"].iter().any(|scheme| variable("payments_url").as_ref().trim().starts_with(scheme));
+    if provider == PaymentProvider::Webhook && !is_url {
+        return Some("the variable payments_url is no URL, and payment_provider is webhook".to_owned());
     }
     let is_stripe = provider == PaymentProvider::Stripe;
     if is_stripe && is_empty("stripe_api_key") {
@@ -145,7 +151,7 @@ mod tests {
         secrets_fault(|name| {
             assert!(VARIABLES.contains(&name), "{name} is read but not listed");
             let good = match name {
-                "events_url" | "events_secret" | "jwt_jwks_url" | "metrics_token" | "operator_tokens"
+                "payments_url" | "events_url" | "events_secret" | "jwt_jwks_url" | "metrics_token" | "operator_tokens"
                 | "stripe_api_key" | "stripe_secret" => "",
                 name if name.starts_with("siteverify_") => "",
                 "sandbox" => "off",
@@ -201,6 +207,18 @@ mod tests {
     }
 
     #[test]
+    fn a_payment_service_needs_a_url_and_a_strong_secret() {
+        let webhook = [("payment_provider", "webhook"), ("payments_url", "https://pay.shop.example/stampede")];
+        assert_eq!(fault(&webhook), None);
+        assert!(fault(&webhook[..1]).is_some_and(|fault| fault.contains("payments_url")));
+        assert!(fault(&[webhook[0], ("payments_url", "pay.shop.example")]).is_some());
+        for weak in ["", "whsec_", "whsec_MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM="] {
+            let all = [webhook[0], webhook[1], ("webhook_secrets", weak)];
+            assert!(fault(&all).is_some_and(|fault| fault.contains("webhook_secrets")), "{weak:?}");
+        }
+    }
+
+    #[test]
     fn hosted_checks_with_a_missing_variable_are_a_fault() {
         let url = ("siteverify_url", "https://checks.example/siteverify");
         assert!(fault(&[url]).is_some_and(|fault| fault.contains("siteverify_secret")));
@@ -211,6 +229,8 @@ mod tests {
         let stripe = [("payment_provider", "stripe"), ("stripe_api_key", "any"), ("stripe_secret", WEBHOOK)];
         assert_eq!(fault(&[("sandbox", "on")]), None);
         assert!(fault(&[&stripe[..], &[("sandbox", "on")]].concat()).is_some_and(|fault| fault.contains("sandbox")));
+        let webhook = [("payment_provider", "webhook"), ("payments_url", "https://pay.example"), ("sandbox", "on")];
+        assert!(fault(&webhook).is_some_and(|fault| fault.contains("sandbox")));
         assert!(fault(&[("operator_tokens", "ada:read:short")]).is_some());
         for unreadable in ["", "one", "-1", "1.5"] {
             assert!(fault(&[("trusted_hops", unreadable)]).is_some(), "{unreadable:?}");

@@ -7,12 +7,12 @@ use domain::{order::Order, time::Millis};
 
 use crate::{
     ledger::{
-        addresses,
+        addresses::{self, SealedAddress},
         sessions::{self, Session},
     },
     payments::{
         commands::{self, CommandOutcome},
-        provider::{OpenedSession, Provider, ProviderError},
+        provider::{OpenedSession, Presentation, Provider, ProviderError},
     },
     ports::{Redis, Sql, StoreError},
 };
@@ -41,15 +41,15 @@ pub async fn checkout<R: Redis, S: Sql, P: Provider>(
     sql: &S,
     provider: &P,
     order: &Order,
-    sealed_address: &str,
+    address: SealedAddress<'_>,
     now: Millis,
 ) -> Result<CommandOutcome, CheckoutError> {
     let order_no = &order.order_no;
-    if !addresses::save(sql, order_no, sealed_address, now).await? {
+    let Some(shown) = addresses::save(sql, order_no, address, now).await? else {
         return Ok(commands::not_payable(sql, order_no, now).await?);
-    }
+    };
     for _ in 0..MAX_SESSIONS_PER_CALL {
-        let (url, session_number) = find_or_open_session(sql, provider, order).await?;
+        let (url, session_number) = find_or_open_session(sql, provider, order, &shown).await?;
         match commands::start_payment(redis, sql, order_no, &url, session_number, provider.name(), now).await? {
             // The session has ended meanwhile.
             CommandOutcome::Done(order) if order.checkout_url.is_none() => {}
@@ -60,11 +60,12 @@ pub async fn checkout<R: Redis, S: Sql, P: Provider>(
 }
 
 /// Returns the URL of the order's open session and the session's number. Opens one if there is none. The number is 0 if
-/// the provider's sessions are not stored.
+/// the ledger has the URL only.
 async fn find_or_open_session<S: Sql, P: Provider>(
     sql: &S,
     provider: &P,
     order: &Order,
+    shown: &Presentation,
 ) -> Result<(String, i64), CheckoutError> {
     let order_no = &order.order_no;
     let session_number = match (sessions::load_latest(sql, order_no).await?, &order.checkout_url) {
@@ -73,8 +74,7 @@ async fn find_or_open_session<S: Sql, P: Provider>(
         (None, Some(url)) => return Ok((url.clone(), 0)),
         (None, None) => 1,
     };
-    let OpenedSession { url, session_id } = provider.open_session(order, session_number).await?;
-    let Some(session_id) = session_id else { return Ok((url, 0)) };
+    let OpenedSession { url, session_id } = provider.open_session(order, session_number, shown).await?;
     // Saved before the buyer gets the URL, so that the sweeper can ask the provider about every session that can be
     // paid.
     let session = Session { id: session_id, url, session_number, open: true };

@@ -48,7 +48,7 @@ pub async fn cancel<R: Redis, S: Sql>(
 }
 
 /// Stores the checkout URL and its provider in the ledger, the URL in Redis, and extends the hold once (E6). `session_number` counts the
-/// order's sessions from 1; it is 0 if the provider's sessions are not stored. If the session has ended meanwhile, the
+/// order's sessions from 1; it is 0 if the ledger has the URL only. If the session has ended meanwhile, the
 /// returned order has no `checkout_url`.
 ///
 /// # Errors

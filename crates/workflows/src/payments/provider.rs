@@ -3,18 +3,23 @@
 //! Every call can be repeated and takes effect once. A call without a usable answer has an unknown outcome: it is
 //! repeated, never treated as failed.
 
-pub mod sandbox;
+pub mod caller;
 pub mod stripe;
+pub mod webhook;
 
 use std::future::Future;
 
-use domain::{money::Money, order::Order, webhook::PaymentProvider};
+use domain::{ids::OrderNo, language::Language, money::Money, order::Order, webhook::PaymentProvider};
 
 pub use self::{
-    sandbox::Sandbox,
-    stripe::{RetryPolicy, Stripe},
+    caller::{Caller, RetryPolicy},
+    stripe::Stripe,
+    webhook::Webhook,
 };
-use crate::ledger::refunds::Refund;
+use crate::{
+    http_client::HttpClient,
+    ledger::{refunds::Refund, sessions::DueSession},
+};
 
 /// A payment provider.
 pub trait Provider {
@@ -27,10 +32,11 @@ pub trait Provider {
         &self,
         order: &Order,
         session_number: i64,
+        shown: &Presentation,
     ) -> impl Future<Output = Result<OpenedSession, ProviderError>>;
 
     /// Ends a session that is not paid, and returns its status.
-    fn close_session(&self, session_id: &str) -> impl Future<Output = Result<SessionStatus, ProviderError>>;
+    fn close_session(&self, due: &DueSession) -> impl Future<Output = Result<SessionStatus, ProviderError>>;
 
     /// Requests a refund, or asks for its status if it was requested before.
     fn refund(&self, refund: &Refund) -> impl Future<Output = Result<RefundStatus, ProviderError>>;
@@ -41,9 +47,35 @@ pub trait Provider {
 pub struct OpenedSession {
     /// URL where the buyer pays.
     pub url: String,
-    /// The provider's session id; `None` if the provider need not be asked about the session before the order is
-    /// released.
-    pub session_id: Option<String>,
+    /// The provider's session id.
+    pub session_id: String,
+}
+
+/// What a payment page shows of an order besides its number and price. The first checkout fixes it, so that a retry
+/// sends the provider the same request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Presentation {
+    /// The item's name.
+    pub name: String,
+    /// URL of the item's picture, absolute or a path of the shop; may be empty.
+    pub image: String,
+    /// The buyer's language.
+    pub language: Language,
+}
+
+impl Presentation {
+    /// Absolute URL of the item's picture; `None` if it has none that a payment page can show.
+    fn image_url(&self, shop_url: &str) -> Option<String> {
+        match self.image.as_str() {
+            path if path.starts_with('/') && !path.starts_with("//") => Some(format!("{shop_url}{path}")),
+            url => (url.starts_with("https://") || url.starts_with("http://")).then(|| url.to_owned()),
+        }
+    }
+
+    /// The order's page, to which the payment page links back.
+    fn order_url(&self, shop_url: &str, order_no: &OrderNo) -> String {
+        format!("{shop_url}/order?order_no={order_no}")
+    }
 }
 
 /// Status of a payment session.
@@ -102,40 +134,64 @@ impl ProviderError {
     }
 }
 
-/// The provider that the variable `payment_provider` selects.
-pub enum AnyProvider<C> {
-    /// The sandbox, for development.
-    Sandbox(Sandbox<C>),
+/// The providers whose variables are set. One opens new sessions. An order that another one opened stays with that one,
+/// until it is over.
+pub struct Providers<C> {
+    /// The provider that the variable `payment_provider` names.
+    pub configured: PaymentProvider,
+    /// A payment service of the shop, or the sandbox.
+    pub webhook: Option<Webhook<C>>,
     /// Stripe.
-    Stripe(Stripe<C>),
+    pub stripe: Option<Stripe<C>>,
 }
 
-impl<C: crate::http_client::HttpClient> Provider for AnyProvider<C> {
+/// One of [`Providers`].
+enum Selected<'a, C> {
+    Webhook(&'a Webhook<C>),
+    Stripe(&'a Stripe<C>),
+}
+
+impl<C: HttpClient> Providers<C> {
+    /// Returns the provider with this name; the configured one for an empty name.
+    fn select(&self, name: &str) -> Result<Selected<'_, C>, ProviderError> {
+        let provider = PaymentProvider::parse(name).unwrap_or(self.configured);
+        let webhook = self.webhook.as_ref().filter(|webhook| webhook.name == provider).map(Selected::Webhook);
+        let stripe = self.stripe.as_ref().filter(|_| provider == PaymentProvider::Stripe).map(Selected::Stripe);
+        webhook.or(stripe).ok_or_else(|| {
+            let name = provider.as_str();
+            ProviderError::new(format!("{name} has the payment, and its variables are not set"))
+        })
+    }
+}
+
+impl<C: HttpClient> Provider for Providers<C> {
     fn name(&self) -> PaymentProvider {
-        match self {
-            Self::Sandbox(sandbox) => sandbox.name(),
-            Self::Stripe(stripe) => stripe.name(),
+        self.configured
+    }
+
+    async fn open_session(
+        &self,
+        order: &Order,
+        session_number: i64,
+        shown: &Presentation,
+    ) -> Result<OpenedSession, ProviderError> {
+        match self.select(self.configured.as_str())? {
+            Selected::Webhook(webhook) => webhook.open_session(order, session_number, shown).await,
+            Selected::Stripe(stripe) => stripe.open_session(order, session_number, shown).await,
         }
     }
 
-    async fn open_session(&self, order: &Order, session_number: i64) -> Result<OpenedSession, ProviderError> {
-        match self {
-            Self::Sandbox(sandbox) => sandbox.open_session(order, session_number).await,
-            Self::Stripe(stripe) => stripe.open_session(order, session_number).await,
-        }
-    }
-
-    async fn close_session(&self, session_id: &str) -> Result<SessionStatus, ProviderError> {
-        match self {
-            Self::Sandbox(sandbox) => sandbox.close_session(session_id).await,
-            Self::Stripe(stripe) => stripe.close_session(session_id).await,
+    async fn close_session(&self, due: &DueSession) -> Result<SessionStatus, ProviderError> {
+        match self.select(&due.provider)? {
+            Selected::Webhook(webhook) => webhook.close_session(due).await,
+            Selected::Stripe(stripe) => stripe.close_session(due).await,
         }
     }
 
     async fn refund(&self, refund: &Refund) -> Result<RefundStatus, ProviderError> {
-        match self {
-            Self::Sandbox(sandbox) => sandbox.refund(refund).await,
-            Self::Stripe(stripe) => stripe.refund(refund).await,
+        match self.select(&refund.provider)? {
+            Selected::Webhook(webhook) => webhook.refund(refund).await,
+            Selected::Stripe(stripe) => stripe.refund(refund).await,
         }
     }
 }

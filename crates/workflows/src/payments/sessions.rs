@@ -38,7 +38,7 @@ pub async fn close_due<R: Redis, S: Sql, P: Provider>(
     limit: i64,
 ) -> Result<CloseReport, StoreError> {
     let due = sessions::claim_due(sql, now, limit).await?;
-    let results = join_all(due.iter().map(|due| provider.close_session(&due.id))).await;
+    let results = join_all(due.iter().map(|due| provider.close_session(due))).await;
     let mut report = CloseReport { queried: due.len(), ..CloseReport::default() };
     for (due, result) in due.into_iter().zip(results) {
         sql.forget_timeouts();
@@ -56,7 +56,7 @@ pub async fn close_due<R: Redis, S: Sql, P: Provider>(
 async fn apply_answer<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
-    DueSession { order_no, id: session_id }: &DueSession,
+    DueSession { order_no, id: session_id, .. }: &DueSession,
     answer: Result<SessionStatus, ProviderError>,
     now: Millis,
 ) -> Result<(), StoreError> {

@@ -3,10 +3,7 @@
 //! Events are delivered at least once, and in order for each order. A crash at any point here leaves an event that is
 //! claimed again a minute later and sent under the same id.
 
-use domain::{
-    event::{Message, retry_delay_ms},
-    time::Millis,
-};
+use domain::{event::retry_delay_ms, time::Millis};
 use futures::future::join_all;
 
 use crate::{
@@ -96,16 +93,9 @@ type SendResult = Result<HttpResponse, NoResponse>;
 
 async fn send<W: HttpClient>(http: &W, target: WebhookTarget<'_>, claimed: &ClaimedEvent, now: Millis) -> SendResult {
     let no_valid_secret = || NoResponse("events_secret holds no secret that can sign".to_owned());
-    let Message { id, timestamp, signature, body } =
-        claimed.event.message(target.secrets, now).ok_or_else(no_valid_secret)?;
-    let headers = vec![
-        ("content-type", "application/json".to_owned()),
-        ("user-agent", "stampede".to_owned()),
-        ("webhook-id", id),
-        ("webhook-timestamp", timestamp),
-        ("webhook-signature", signature),
-    ];
-    http.send(HttpRequest { method: "POST", url: target.url.to_owned(), headers, body, timeout_ms: TIMEOUT_MS }).await
+    let message = claimed.event.message(target.secrets, now).ok_or_else(no_valid_secret)?;
+    let (url, headers) = (target.url.to_owned(), message.headers());
+    http.send(HttpRequest { method: "POST", url, headers, body: message.body, timeout_ms: TIMEOUT_MS }).await
 }
 
 fn evaluate(claimed: &ClaimedEvent, result: &SendResult, now: Millis) -> DeliveryAttempt {

@@ -104,7 +104,7 @@ export const orders = (token, { before, limit = 20 } = {}) =>
 export const orderStatus = (orderNo, token, { etag, signal } = {}) =>
   call("GET", orderPath(orderNo), { token, etag, signal });
 export const checkout = (orderNo, token, address) =>
-  call("POST", `${orderPath(orderNo)}/checkout`, { token, body: { address } });
+  call("POST", `${orderPath(orderNo)}/checkout`, { token, body: { address, language: document.documentElement.lang } });
 export const cancel = (orderNo, token) => call("POST", `${orderPath(orderNo)}/cancel`, { token, body: {} });
 export const refund = (orderNo, token) => call("POST", `${orderPath(orderNo)}/refund`, { token, body: {} });
 

@@ -25,6 +25,15 @@ const STRIPE_VARIABLES: [&str; 5] = [
     "shop_url=https://shop.example",
 ];
 
+/// More of them for payments by a service of the shop.
+const PAYMENT_SERVICE_VARIABLES: [&str; 5] = [
+    "sandbox=off",
+    "payment_provider=webhook",
+    "payments_url=http://127.0.0.1:{port:payments}/calls",
+    "payments_host=http://127.0.0.1:{port:payments}",
+    "shop_url=https://shop.example",
+];
+
 /// All suites, the longest first. Suites that measure time run beside suites that mostly wait, not beside another suite that
 /// causes load.
 pub const RUN_ORDER: [&str; 9] =
@@ -166,11 +175,12 @@ fn interop(root: &Path) -> Result<Suite> {
     let (stripe, others): (Vec<_>, Vec<_>) =
         files.iter().map(OsString::as_os_str).partition(|file| *file == "stripe.test.js");
     let (stripe, others) = ([&node[..], &stripe].concat(), [&node[..], &others].concat());
-    let python = [python.as_os_str(), OsStr::new("-m"), OsStr::new("unittest"), OsStr::new("discover")];
+    let unittest = |what| [python.as_os_str(), OsStr::new("-m"), OsStr::new("unittest"), OsStr::new(what)];
     let steps = vec![
         step("node --test stripe.test.js", &STRIPE_VARIABLES, &stripe),
         step("node --test", &[], &others),
-        step("python -m unittest", &[], &python),
+        step("python -m unittest payment_service", &PAYMENT_SERVICE_VARIABLES, &unittest("payment_service")),
+        step("python -m unittest", &[], &unittest("discover")),
     ];
     Ok(Suite { name: "interop".to_owned(), steps, sources: vec![] })
 }

@@ -3,7 +3,7 @@
 use domain::{
     api::{
         admission::{CaptchaChallenge, ChallengeOptions, HostedChallenge, Reservation, Solution, TicketDocument},
-        orders::{CheckedOut, Checkout as CheckoutBody, PaymentCallback as CallbackBody},
+        orders::{CheckedOut, Checkout as CheckoutBody, PaymentCallback as CallbackBody, SessionEnded},
     },
     ids::OrderNo,
     order::Order,
@@ -128,10 +128,11 @@ fn callbacks(schemas: &mut Schemas) -> Vec<Operation> {
         "description": "`t=<seconds since 1970>,v1=<hexadecimal HMAC-SHA256>`, the time at most 300 seconds off.",
         "schema": { "type": "string", "examples": ["t=1795266138,v1=00"] },
     });
-    let callback = json!({ "oneOf": [schemas.request::<CallbackBody>(), reference("schemas", "OtherCallback")] });
+    let callback = json!({ "oneOf": [schemas.request::<CallbackBody>(), schemas.request::<SessionEnded>(), reference("schemas", "OtherCallback")] });
     vec![
         Operation::new(PaymentCallback::Standard, "takePaymentEvent", "A provider's callback, as Standard Webhooks")
             .tag("providers")
+            .describe("`not_found` if `payment_provider` is another one, except for orders that this one opened.")
             .parameter(reference("parameters", "WebhookId"))
             .parameter(reference("parameters", "WebhookTimestamp"))
             .parameter(reference("parameters", "WebhookSignature"))

@@ -3,47 +3,20 @@
 //! Requests follow Stripe's API reference: form-encoded, with a pinned API version, and an idempotency key on every
 //! request that changes something.
 
-use std::pin::Pin;
-
 use domain::{
     money::Money,
     order::Order,
     stripe::{API_VERSION, Object},
-    time::Millis,
     webhook::PaymentProvider,
 };
 use form_urlencoded::Serializer;
 use serde::{Deserialize, de::DeserializeOwned};
 
-use super::{OpenedSession, Provider, ProviderError, RefundStatus, SessionStatus};
+use super::{OpenedSession, Presentation, Provider, ProviderError, RefundStatus, SessionStatus, caller::Caller};
 use crate::{
     http_client::{HttpClient, HttpRequest, HttpResponse},
-    ledger::refunds::Refund,
+    ledger::{refunds::Refund, sessions::DueSession},
 };
-
-/// Retries and timeout of one Stripe call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RetryPolicy {
-    /// Maximum number of attempts.
-    pub max_attempts: u32,
-    /// Timeout of each attempt, in milliseconds.
-    pub timeout_ms: i64,
-}
-
-impl RetryPolicy {
-    /// For calls that a buyer waits for, which no background job repeats.
-    pub const BUYER: Self = Self { max_attempts: 3, timeout_ms: 8_000 };
-
-    /// For the sweeper, which repeats the call in a later run and has other work to do.
-    pub const SWEEPER: Self = Self { max_attempts: 1, timeout_ms: 4_000 };
-}
-
-/// Wait before the second attempt, in milliseconds. It doubles with every attempt.
-const INITIAL_BACKOFF_MS: i64 = 300;
-
-/// Longest wait between two attempts, in milliseconds. If Stripe asks for a longer one, the call fails and is repeated
-/// later.
-const MAX_WAIT_MS: i64 = 2_000;
 
 /// Seconds from the payment deadline to the expiry of a session. Stripe accepts an expiry between 30 minutes and 24
 /// hours ahead. The application ends the session earlier.
@@ -52,22 +25,26 @@ const SESSION_EXTRA_SECONDS: i64 = 31 * 60;
 /// A day, in milliseconds.
 const DAY_MS: i64 = 24 * 3_600 * 1_000;
 
+/// Languages of Stripe's payment page, by their values of `locale`.
+const LOCALES: [&str; 40] = [
+    "bg", "cs", "da", "de", "el", "en", "en-GB", "es", "es-419", "et", "fi", "fil", "fr", "fr-CA", "hr", "hu", "id",
+    "it", "ja", "ko", "lt", "lv", "ms", "mt", "nb", "nl", "pl", "pt", "pt-BR", "ro", "ru", "sk", "sl", "sv", "th",
+    "tr", "vi", "zh", "zh-HK", "zh-TW",
+];
+
+/// Longest URL of a picture that Stripe accepts.
+const MAX_IMAGE_BYTES: usize = 2_048;
+
 /// The Stripe provider.
 pub struct Stripe<C> {
-    /// The HTTP client.
-    pub http_client: C,
+    /// Sends the requests.
+    pub caller: Caller<C>,
     /// Base URL of the API, without a path.
     pub api_url: String,
     /// Secret API key.
     pub api_key: String,
     /// Public base URL of the shop, without a path. The payment page links back to it.
     pub shop_url: String,
-    /// Retries and timeout.
-    pub retry: RetryPolicy,
-    /// Returns the current time.
-    pub clock: fn() -> Millis,
-    /// Sleeps for a number of milliseconds.
-    pub sleep: fn(i64) -> Pin<Box<dyn Future<Output = ()>>>,
 }
 
 /// Body of an error response.
@@ -90,18 +67,26 @@ impl<C: HttpClient> Provider for Stripe<C> {
         PaymentProvider::Stripe
     }
 
-    async fn open_session(&self, order: &Order, session_number: i64) -> Result<OpenedSession, ProviderError> {
+    async fn open_session(
+        &self,
+        order: &Order,
+        session_number: i64,
+        shown: &Presentation,
+    ) -> Result<OpenedSession, ProviderError> {
         let idempotency_key = match session_number {
             1 => format!("checkout_{}", order.order_no),
             _ => format!("checkout_{}_{session_number}", order.order_no),
         };
-        let form = self.session_form(order, session_number);
+        let form = self.session_form(order, session_number, shown);
         let session: Object = self.call("POST", "/v1/checkout/sessions", form, &idempotency_key).await?.parse()?;
         let url = session.url.ok_or_else(|| ProviderError::new("a session without a URL"))?;
-        Ok(OpenedSession { url, session_id: Some(session.id) })
+        Ok(OpenedSession { url, session_id: session.id })
     }
 
-    async fn close_session(&self, session_id: &str) -> Result<SessionStatus, ProviderError> {
+    async fn close_session(
+        &self,
+        DueSession { id: session_id, .. }: &DueSession,
+    ) -> Result<SessionStatus, ProviderError> {
         let path = format!("/v1/checkout/sessions/{session_id}");
         let object: Object = self.call("GET", &path, String::new(), "").await?.parse()?;
         if object.status.as_deref() != Some("open") {
@@ -160,19 +145,23 @@ impl<C: HttpClient> Stripe<C> {
     /// They depend only on values that do not change before the order has a session, so that a retry sends the same
     /// request. For a later session the hold may have been extended already, or may be extended soon: such a session
     /// gets no expiry, and the application ends it.
-    fn session_form(&self, order: &Order, session_number: i64) -> String {
+    fn session_form(&self, order: &Order, session_number: i64, shown: &Presentation) -> String {
         let order_no = order.order_no.to_string();
         let Money { amount, currency } = &order.money;
         let divisible = order.quantity > 0 && amount % order.quantity == 0;
         let (quantity, unit_amount) = if divisible { (order.quantity, amount / order.quantity) } else { (1, *amount) };
-        let order_url = format!("{}/order?order_no={order_no}", self.shop_url);
+        let order_url = shown.order_url(&self.shop_url, &order.order_no);
         let mut form = Serializer::new(String::new());
         form.append_pair("mode", "payment");
         form.append_pair("client_reference_id", &order_no);
         form.append_pair("line_items[0][quantity]", &quantity.to_string());
         form.append_pair("line_items[0][price_data][currency]", &currency.to_ascii_lowercase());
         form.append_pair("line_items[0][price_data][unit_amount]", &unit_amount.to_string());
-        form.append_pair("line_items[0][price_data][product_data][name]", order.sku.as_str());
+        form.append_pair("line_items[0][price_data][product_data][name]", &shown.name);
+        if let Some(image) = shown.image_url(&self.shop_url).filter(|url| url.len() <= MAX_IMAGE_BYTES) {
+            form.append_pair("line_items[0][price_data][product_data][images][0]", &image);
+        }
+        form.append_pair("locale", shown.language.best_of(&LOCALES).unwrap_or("auto"));
         form.append_pair("metadata[order_no]", &order_no);
         form.append_pair("payment_intent_data[metadata][order_no]", &order_no);
         form.append_pair("success_url", &format!("{order_url}&payment=done"));
@@ -184,7 +173,6 @@ impl<C: HttpClient> Stripe<C> {
         form.finish()
     }
 
-    /// Sends one request, and retries with back-off after a timeout, a conflict, a rate limit or a server error.
     async fn call(
         &self,
         method: &'static str,
@@ -192,31 +180,12 @@ impl<C: HttpClient> Stripe<C> {
         form: String,
         idempotency_key: &str,
     ) -> Result<StripeResponse, ProviderError> {
-        let mut backoff_ms = INITIAL_BACKOFF_MS;
-        for attempt in 1.. {
-            let (wait_ms, error) = match self.http_client.send(self.request(method, path, &form, idempotency_key)).await
-            {
-                Ok(response) if !should_retry(&response) => {
-                    return Ok(StripeResponse { status: response.status, body: response.body });
-                }
-                Ok(response) => {
-                    let retry_after_ms = response.retry_after_ms((self.clock)());
-                    let message = format!("Stripe answered {} to {method} {path}", response.status);
-                    (retry_after_ms, ProviderError { message, retry_after_ms })
-                }
-                Err(error) => (None, ProviderError::new(format!("{method} {path}: {error}"))),
-            };
-            let wait_ms = wait_ms.unwrap_or(backoff_ms).max(backoff_ms);
-            if attempt == self.retry.max_attempts || wait_ms > MAX_WAIT_MS {
-                return Err(error);
-            }
-            (self.sleep)(wait_ms).await;
-            backoff_ms *= 2;
-        }
-        Err(ProviderError::new("Stripe was not asked"))
+        let request = self.request(method, path, form, idempotency_key);
+        let HttpResponse { status, body, .. } = self.caller.send("Stripe", &request, should_retry).await?;
+        Ok(StripeResponse { status, body })
     }
 
-    fn request(&self, method: &'static str, path: &str, form: &str, idempotency_key: &str) -> HttpRequest {
+    fn request(&self, method: &'static str, path: &str, form: String, idempotency_key: &str) -> HttpRequest {
         let mut headers = vec![
             ("authorization", format!("Bearer {}", self.api_key)),
             ("stripe-version", API_VERSION.to_owned()),
@@ -228,7 +197,7 @@ impl<C: HttpClient> Stripe<C> {
             headers.push(("idempotency-key", idempotency_key.to_owned()));
         }
         let url = format!("{}{path}", self.api_url);
-        HttpRequest { method, url, headers, body: form.to_owned(), timeout_ms: self.retry.timeout_ms }
+        HttpRequest { method, url, headers, body: form, timeout_ms: self.caller.retry.timeout_ms }
     }
 }
 

@@ -1,0 +1,232 @@
+//! The calls of the app to a payment service of the shop, and its answers (docs/payments.md).
+//!
+//! A call is a Standard Webhooks message with an answer. Everything that it asks for is in the signed body.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use crate::{
+    ids::{OrderNo, SkuId},
+    language::Language,
+    money::Money,
+    time::Millis,
+    webhook::{SignedMessage, sign},
+};
+
+/// A call, by the type of its message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "data")]
+pub enum PaymentCall {
+    /// Opens a payment session.
+    #[serde(rename = "session.open")]
+    OpenSession(OpenSession),
+    /// Ends a payment session that is not paid, and asks for its status.
+    #[serde(rename = "session.close")]
+    CloseSession(CloseSession),
+    /// Refunds a payment in full.
+    #[serde(rename = "refund.create")]
+    CreateRefund(CreateRefund),
+    /// Asks for the status of a refund.
+    #[serde(rename = "refund.get")]
+    GetRefund(GetRefund),
+}
+
+/// The payment session to open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OpenSession {
+    /// The order to pay.
+    pub order_no: OrderNo,
+    /// Number of the session among the order's sessions, from 1. The next one is opened after the last has ended.
+    #[schemars(range(min = 1))]
+    pub session_number: i64,
+    /// The price of all units.
+    #[serde(flatten)]
+    pub money: Money,
+    /// The item.
+    pub sku: SkuId,
+    /// Number of units.
+    #[schemars(range(min = 1))]
+    pub quantity: i64,
+    /// The item's name.
+    pub name: String,
+    /// Address of a picture of the item; may be empty.
+    pub image: String,
+    /// Language of the buyer: a language tag such as `zh-CN`, or empty if it is not known.
+    #[schemars(with = "String")]
+    pub language: Language,
+    /// When the order was placed.
+    pub created_at: Millis,
+    /// The order's deadline. The first session may extend it by the sale's `pay_extension_seconds`.
+    pub pay_by: Millis,
+    /// Where the buyer goes after the payment.
+    #[schemars(extend("format" = "uri"))]
+    pub return_url: String,
+    /// Where the buyer goes without a payment.
+    #[schemars(extend("format" = "uri"))]
+    pub cancel_url: String,
+}
+
+/// The payment session to end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CloseSession {
+    /// The session.
+    pub session: String,
+    /// Its order.
+    pub order_no: OrderNo,
+}
+
+/// The payment to refund in full.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CreateRefund {
+    /// The order that the payment was for.
+    pub order_no: String,
+    /// The service's id of the payment.
+    pub payment: String,
+    /// Amount and currency of the payment.
+    #[serde(flatten)]
+    pub money: Money,
+    /// Number of refunds of this payment that the service reported as failed.
+    #[schemars(range(min = 0))]
+    pub failures: i64,
+}
+
+/// The refund to look up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GetRefund {
+    /// The service's id of the refund.
+    pub refund: String,
+    /// The order that the payment was for.
+    pub order_no: String,
+    /// The service's id of the payment.
+    pub payment: String,
+}
+
+/// Maximum length of an id of the service, in characters: what the ledger keeps of one.
+pub const MAX_ID_CHARS: usize = 200;
+
+/// The answer to `session.open`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionOpened {
+    /// The service's id of the session.
+    #[schemars(length(min = 1, max = MAX_ID_CHARS))]
+    pub session: String,
+    /// The payment page.
+    #[schemars(extend("format" = "uri"))]
+    pub url: String,
+}
+
+/// The answer to `session.close`, by the session's status.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum SessionClosed {
+    /// Not paid, and it can no longer be paid.
+    Closed,
+    /// The buyer has paid.
+    Paid {
+        /// The service's id of the payment.
+        #[schemars(length(min = 1, max = MAX_ID_CHARS))]
+        payment: String,
+        /// Amount and currency of the payment.
+        #[serde(flatten)]
+        money: Money,
+    },
+    /// The buyer has confirmed the payment, and the result is not known yet. The app asks again.
+    Processing,
+}
+
+/// The answer to `refund.create` and `refund.get`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RefundState {
+    /// The service's id of the refund.
+    #[schemars(length(min = 1, max = MAX_ID_CHARS))]
+    pub refund: String,
+    /// Its status.
+    pub status: RefundOutcome,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+/// Status of a refund at the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum RefundOutcome {
+    /// Accepted; a callback, or a later look-up, has the result.
+    Pending,
+    /// The money is returned.
+    Succeeded,
+    /// The money is not returned. The app requests a new refund.
+    Failed,
+}
+
+impl PaymentCall {
+    /// The message to send at `now`, signed with each of `secrets`. `None` if one of them is malformed, or there is none.
+    #[must_use]
+    pub fn message(&self, secrets: &str, now: Millis) -> Option<SignedMessage> {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            #[serde(flatten)]
+            call: &'a PaymentCall,
+            timestamp: Millis,
+        }
+        let body = serde_json::to_string(&Body { call: self, timestamp: now }).ok()?;
+        sign(secrets, self.id(now), now, body)
+    }
+
+    /// The message's id, which is the idempotency key. A retry of a call that creates something has the same id: it
+    /// follows from the ledger alone. Other calls change nothing when they are repeated, and their answers may change,
+    /// so that each has its own id.
+    fn id(&self, now: Millis) -> String {
+        // A hash, because an id of the service may contain what a header cannot.
+        let hash = |parts: serde_json::Value| hex::encode(&Sha256::digest(parts.to_string())[..16]);
+        match self {
+            Self::OpenSession(open) => format!("open_{}_{}", open.order_no.ulid(), open.session_number),
+            Self::CreateRefund(CreateRefund { order_no, payment, failures, .. }) => {
+                format!("refund_{}_{failures}", hash(json!([order_no, payment])))
+            }
+            Self::CloseSession(close) => format!("close_{}_{}", hash(json!([close.session])), now.0),
+            Self::GetRefund(get) => format!("get_{}_{}", hash(json!([get.refund])), now.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+
+    fn refund(payment: &str, failures: i64) -> PaymentCall {
+        let (order_no, money) = ("demo.01ARZ3NDEKTSV4RRFFQ69G5FAV".to_owned(), Money::new(100, "EUR"));
+        PaymentCall::CreateRefund(CreateRefund { order_no, payment: payment.to_owned(), money, failures })
+    }
+
+    #[test]
+    fn a_retry_has_the_id_of_the_first_attempt_and_another_refund_has_another_id() {
+        let id = |call: PaymentCall, at: i64| call.message(SECRET, Millis(at)).expect("signed").id;
+        assert_eq!(id(refund("pay.1\u{e9}", 0), 1_000), id(refund("pay.1\u{e9}", 0), 9_000));
+        assert_ne!(id(refund("pay.1", 0), 1_000), id(refund("pay.1", 1), 1_000));
+        assert_ne!(id(refund("pay.1", 0), 1_000), id(refund("pay.2", 0), 1_000));
+        let get = || {
+            let (refund, payment) = ("re".to_owned(), "pay".to_owned());
+            PaymentCall::GetRefund(GetRefund { refund, order_no: String::new(), payment })
+        };
+        assert_ne!(id(get(), 1_000), id(get(), 1_001), "the answer may change");
+        assert!(id(refund("pay.1\u{e9}\n", 0), 1_000).bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'));
+    }
+
+    #[test]
+    fn a_message_reads_back_as_its_call() {
+        let message = refund("pay", 2).message(SECRET, Millis(0)).expect("signed");
+        assert_eq!(
+            message.body,
+            r#"{"type":"refund.create","data":{"order_no":"demo.01ARZ3NDEKTSV4RRFFQ69G5FAV","payment":"pay","amount":100,"currency":"EUR","failures":2},"timestamp":"1970-01-01T00:00:00Z"}"#
+        );
+        assert_eq!(serde_json::from_str::<PaymentCall>(&message.body).expect("a call"), refund("pay", 2));
+        assert!(refund("pay", 2).message("", Millis(0)).is_none());
+        assert!(refund("pay", 2).message(&format!("{SECRET} whsec_!"), Millis(0)).is_none());
+    }
+}

@@ -1,0 +1,57 @@
+//! `POST /sandbox/payments`: the sandbox as a payment service (docs/payments.md).
+//!
+//! It stores nothing: ids follow from the orders. A closed session can still be paid, so that late payments can be tried
+//! out. A refund succeeds at once.
+
+use domain::{
+    api::payments::{CreateRefund, PaymentCall, RefundOutcome, RefundState, SessionClosed, SessionOpened},
+    body,
+    problem::{Code, Problem},
+    sandbox_session::SandboxSession,
+    webhook::{WebhookHeaders, verify_standard},
+};
+use platform::{
+    config,
+    http::{ApiError, Request, Response},
+};
+use serde_json::json;
+
+use crate::pay::send_webhook;
+
+/// Verifies a call's signature, and answers it.
+pub async fn post(request: &Request) -> Result<Response, ApiError> {
+    let [id, timestamp, signature] =
+        ["webhook-id", "webhook-timestamp", "webhook-signature"].map(|name| request.header(name));
+    let headers =
+        WebhookHeaders { id: id.as_deref(), timestamp: timestamp.as_deref(), signature: signature.as_deref() };
+    if !verify_standard(&config::webhook_secrets("webhook_secrets").await?, &headers, &request.body) {
+        return Err(Problem::new(Code::SignatureInvalid, "The signature does not hold.").into());
+    }
+    Ok(match body::parse(&request.body)? {
+        PaymentCall::OpenSession(open) => {
+            let session = format!("session_{}_{}", open.order_no.ulid(), open.session_number);
+            let secret = config::secret("ticket_secret").await?;
+            let token = SandboxSession::new(open.order_no, open.money, open.created_at).sign(&secret);
+            let url = format!("/sandbox/pay/{}", token.unwrap_or_default());
+            Response::json(200, &SessionOpened { session, url })
+        }
+        PaymentCall::CloseSession(_) => Response::json(200, &SessionClosed::Closed),
+        PaymentCall::CreateRefund(refund) => Response::json(200, &create_refund(refund).await?),
+        PaymentCall::GetRefund(get) => {
+            let status = RefundOutcome::Succeeded;
+            Response::json(200, &RefundState { refund: get.refund, status, reason: String::new() })
+        }
+    })
+}
+
+/// Sends the callback of a refund before answering, as a fast provider may.
+async fn create_refund(refund: CreateRefund) -> Result<RefundState, ApiError> {
+    let CreateRefund { order_no, payment, money, failures } = refund;
+    // A retry after a failed refund is a new refund.
+    let id = format!("re_{payment}_{failures}");
+    let data = json!({
+        "order_no": order_no, "payment": payment, "refund": id, "amount": money.amount, "currency": money.currency,
+    });
+    send_webhook("refund.succeeded", &format!("evt_{id}"), data).await?;
+    Ok(RefundState { refund: id, status: RefundOutcome::Pending, reason: String::new() })
+}
