@@ -9,7 +9,7 @@ use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use support::{TestApp, activity::single_sku};
+use support::{TestApp, activity::single_sku, payments::use_payment_service};
 
 /// How often the test calls the sweeper, in the role of cron.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -21,9 +21,11 @@ async fn orders_are_paid_with_only_http_postgresql_and_a_sweeper() {
     fs::write(root.join(akamai::MANIFEST_FILE), akamai::manifest(&spin_manifest).expect("a manifest"))
         .expect("written");
     let postgres = Postgres::ephemeral().expect("PostgreSQL");
+    let mut calls = None;
     let app = TestApp::from_stack(TestStack::start_with(&[], |settings| {
         settings.manifest = akamai::MANIFEST_FILE.into();
         settings.variables.set_ledger(&postgres.url()).expect("a URL");
+        calls = Some(use_payment_service(&mut settings.variables));
     }));
     assert!(
         !app.with_app(|app| app.output()).contains("Active Channels"),
@@ -61,6 +63,8 @@ async fn orders_are_paid_with_only_http_postgresql_and_a_sweeper() {
     sweeper.abort();
     assert_eq!(app.settle_and_count(&activity).await, [1, 0, 9]);
     assert_eq!(app.count_orders_with_status(&activity, "paid").await, 9);
+    let calls = calls.expect("a service").try_iter().filter(|call| call["type"] == "session.open").count();
+    assert_eq!(calls, 9);
     assert!(!app.ledger_file().exists(), "a component opened the SQLite ledger");
 }
 

@@ -1,9 +1,8 @@
 //! Payment callbacks and refunds: a verified callback counts once, an unverified one never (E2, I6).
 
 use std::{
-    io::{self, Read, Write},
+    io::{Read, Write},
     net::TcpListener,
-    sync::mpsc,
     thread,
     time::Duration,
 };
@@ -12,7 +11,10 @@ use dev::variables::Variables;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
-use support::{Buyer, TestActivity, TestApp, eventually, payments::sign_webhook};
+use support::{
+    Buyer, TestActivity, TestApp, eventually,
+    payments::{sign_webhook, use_payment_service},
+};
 
 const WEBHOOK_PATH: &str = "/api/payments/webhook";
 
@@ -204,42 +206,11 @@ pub fn use_stripe(variables: &mut Variables) {
     variables.set("stripe_api_key", "sk_test");
 }
 
-/// Starts a payment service that gives every call the same answer, and returns its URL and the bodies of the calls.
-fn start_payment_service() -> (String, mpsc::Receiver<Value>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let url = format!("http://{}", listener.local_addr().expect("an address"));
-    let (calls, received) = mpsc::channel();
-    thread::spawn(move || {
-        for mut connection in listener.incoming().flatten() {
-            let calls = calls.clone();
-            thread::spawn(move || -> io::Result<()> {
-                let mut request = String::new();
-                // A body is JSON on one line, at the end of the request.
-                while !request.ends_with("Z\"}") {
-                    let mut chunk = [0; 4_096];
-                    let read = connection.read(&mut chunk)?;
-                    request.push_str(&String::from_utf8_lossy(&chunk[..read]));
-                }
-                let body = request.rsplit('\n').next().and_then(|body| serde_json::from_str(body).ok());
-                calls.send(body.unwrap_or_default()).map_err(io::Error::other)?;
-                let answer = r#"{"session":"s","url":"https://pay.example/s","refund":"re","status":"pending"}"#;
-                let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}", answer.len());
-                connection.write_all(format!("{head}\r\n\r\n{answer}").as_bytes())
-            });
-        }
-    });
-    (url, received)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_provider_that_is_no_longer_configured_keeps_its_orders_and_gets_no_other() {
-    let (url, calls) = start_payment_service();
-    let app = TestApp::with_variables(|variables| {
-        variables.set("sandbox", "off");
-        variables.set("payment_provider", "webhook");
-        variables.set("payments_url", format!("{url}/calls"));
-        variables.set("payments_host", &url);
-    });
+    let mut calls = None;
+    let app = TestApp::with_variables(|variables| calls = Some(use_payment_service(variables)));
+    let calls = calls.expect("a service");
     let activity = app.create_activity(json!({})).await;
     let (first, second) = (app.create_buyer(&activity, "ada").await, app.create_buyer(&activity, "bob").await);
     let (order_no, other) = (app.place_order(&activity, &first).await, app.place_order(&activity, &second).await);

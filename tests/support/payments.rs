@@ -1,5 +1,13 @@
 //! Payments: through the sandbox's payment page, and with provider callbacks that the test signs.
 
+use std::{
+    io::{self, Read, Write},
+    net::TcpListener,
+    sync::mpsc,
+    thread,
+};
+
+use dev::variables::Variables;
 use hmac::{Hmac, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
@@ -102,4 +110,36 @@ impl TestApp {
 /// Returns the `webhook-signature` of a [Standard Webhooks](https://www.standardwebhooks.com) message.
 pub fn sign_webhook(secret: &str, id: &str, timestamp: i64, body: &str) -> String {
     Webhook::new(secret).expect("a secret").sign(id, timestamp, body.as_bytes()).expect("a signature")
+}
+
+/// Starts a payment service that gives every call the same answer, and replaces the sandbox by it. Returns the bodies of
+/// the calls.
+pub fn use_payment_service(variables: &mut Variables) -> mpsc::Receiver<Value> {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let (calls, received) = mpsc::channel();
+    thread::spawn(move || {
+        for mut connection in listener.incoming().flatten() {
+            let calls = calls.clone();
+            thread::spawn(move || -> io::Result<()> {
+                let mut request = String::new();
+                // A body is JSON on one line, at the end of the request.
+                while !request.ends_with("Z\"}") {
+                    let mut chunk = [0; 4_096];
+                    let read = connection.read(&mut chunk)?;
+                    request.push_str(&String::from_utf8_lossy(&chunk[..read]));
+                }
+                let body = request.rsplit('\n').next().and_then(|body| serde_json::from_str(body).ok());
+                calls.send(body.unwrap_or_default()).map_err(io::Error::other)?;
+                let answer = r#"{"session":"s","url":"https://pay.example/s","refund":"re","status":"pending"}"#;
+                let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}", answer.len());
+                connection.write_all(format!("{head}\r\n\r\n{answer}").as_bytes())
+            });
+        }
+    });
+    variables.set("sandbox", "off");
+    variables.set("payment_provider", "webhook");
+    variables.set("payments_url", format!("{url}/calls"));
+    variables.set("payments_host", url);
+    received
 }

@@ -151,8 +151,8 @@ mod tests {
         secrets_fault(|name| {
             assert!(VARIABLES.contains(&name), "{name} is read but not listed");
             let good = match name {
-                "payments_url" | "events_url" | "events_secret" | "jwt_jwks_url" | "metrics_token" | "operator_tokens"
-                | "stripe_api_key" | "stripe_secret" => "",
+                "payments_url" | "events_url" | "events_secret" | "jwt_jwks_url" | "metrics_token"
+                | "operator_tokens" | "stripe_api_key" | "stripe_secret" => "",
                 name if name.starts_with("siteverify_") => "",
                 "sandbox" => "off",
                 "trusted_hops" => "0",
