@@ -178,6 +178,13 @@ async fn an_operator_may_do_what_the_roles_say_and_leaves_a_trace() {
     }
     call(Method::POST, "/callbacks/x/refund", MIA, &json!({})).await.is_problem(404, "not_found");
     call(Method::POST, &pause, BEN, &json!({})).await.is(200);
+    let path = format!("/activities/{}", activity.id);
+    let mut cheaper = call(Method::GET, &path, ADA, &Value::Null).await.is(200).json();
+    for member in ["id", "state", "version"] {
+        cheaper.as_object_mut().expect("an activity").remove(member);
+    }
+    cheaper["skus"][0]["price"] = json!(1);
+    call(Method::PUT, &path, BEN, &cheaper).await.is_problem(403, "forbidden");
 
     let changes = call(Method::GET, "/changes?limit=1", ADA, &Value::Null).await.is(200).json();
     let change = &changes[0];
@@ -187,6 +194,70 @@ async fn an_operator_may_do_what_the_roles_say_and_leaves_a_trace() {
         serde_json::from_str::<Value>(change[member].as_str().expect("text")).expect("JSON")["state"].clone()
     };
     assert_eq!((state("before"), state("after")), (json!("published"), json!("paused")));
+}
+
+/// Reads of personal data are traced to an operator, and a subject has one name and one hash however a path spells it.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_read_data_about_buyers_is_in_the_log_and_a_subject_has_one_name() {
+    const ADA: &str = "Zt5-new-new-9Qw7e2r4u6i8o0p1a3s5d7f";
+    const BEN: &str = "Ub6-ben-ben-0Rx8f3s5v7j9p1q2b4t6e8g0h";
+    let log = std::env::temp_dir().join(format!("stampede-reads-{}", std::process::id()));
+    let app = TestApp::from_stack(TestStack::start_with(&[], |settings| {
+        settings.log = Some(log.clone());
+        settings.variables.set("operator_tokens", format!("ada:read:{ADA} ben:operate:{BEN}"));
+    }));
+    let activity = app.create_activity(json!({})).await;
+    let buyer = app.create_buyer(&activity, "cyd").await;
+    let order_no = app.place_order(&activity, &buyer).await;
+    app.wait_for_status(&order_no, &buyer.jwt, "pending_payment").await;
+    app.open_session(&order_no, &buyer.jwt).await;
+    let call = async |method: Method, path: &str, token: &str, body: &Value| {
+        app.http.send(method, &format!("/api/admin{path}"), token, body).await
+    };
+    let page = format!("/activities/{}/orders?after={}.00000000000000000000000000", activity.id, activity.id);
+    for token in [ADA, BEN] {
+        call(Method::GET, &page, token, &Value::Null).await.is(200);
+        call(Method::GET, &format!("/orders/{order_no}"), token, &Value::Null).await.is(200);
+    }
+    for user in ["mallory", "%6dallory", "m%61llory"] {
+        call(Method::PUT, &format!("/bans/user/{user}"), BEN, &json!({"seconds": 60})).await.is(200);
+    }
+    for ip in ["2001:db8::7", "2001:DB8:0::1", "2001%3Adb8%3A%3A5"] {
+        call(Method::PUT, &format!("/bans/ip/{ip}"), BEN, &json!({"seconds": 60})).await.is(200);
+    }
+    for _ in 0..200 {
+        call(Method::GET, "/activities", "planted-token", &Value::Null).await.is(401);
+    }
+    let last = call(Method::DELETE, "/bans/user/mallory", BEN, &Value::Null).await.header("x-request-id").to_owned();
+    let text = support::eventually("the last line of the log", async || {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        if text.contains(&last) { Ok(text) } else { Err(text.lines().last().unwrap_or_default().to_owned()) }
+    })
+    .await;
+    let _ = std::fs::remove_file(&log);
+    let lines: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let of = |event: &str, route: &str| -> Vec<&Value> {
+        lines.iter().filter(|line| line["event"] == event && (route.is_empty() || line["route"] == route)).collect()
+    };
+    for route in ["/api/admin/activities/:activity/orders", "/api/admin/orders/:order_no"] {
+        let names: Vec<_> = of("operator read", route).iter().map(|line| line["operator"].clone()).collect();
+        assert_eq!(names, ["ada", "ben"], "{route}");
+    }
+    assert!(of("operator read", "").iter().any(|line| line["after"].is_string()), "{text}");
+    for route in ["/api/admin/bans/user/:user", "/api/admin/bans/ip/:ip"] {
+        let calls = of("operator call", route);
+        let hashes: std::collections::BTreeSet<_> = calls.iter().map(|line| line["subject"].to_string()).collect();
+        assert!(calls.len() >= 3 && hashes.len() == 1, "{route}: {calls:?}");
+    }
+    let changes = call(Method::GET, "/changes", ADA, &Value::Null).await.is(200).json();
+    let subjects: Vec<_> = changes.as_array().expect("changes").iter().map(|change| &change["subject"]).collect();
+    for (subject, number) in [("mallory", 4), ("2001:db8:0:0::/64", 3)] {
+        assert_eq!(subjects.iter().filter(|name| **name == subject).count(), number, "{subjects:?}");
+    }
+    // One line a second and instance, and none for each call.
+    let unauthenticated = of("operator calls without a valid token", "");
+    assert!((1..100).contains(&unauthenticated.len()), "{unauthenticated:?}");
+    assert!(of("operator call refused", "").is_empty(), "{text}");
 }
 
 /// Sends `GET target` as it is: HTTP clients normalise some of these paths. Returns the status.

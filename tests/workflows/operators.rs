@@ -31,7 +31,8 @@ const LATER: Millis = Millis(NOW.0 + 10_000);
 
 fn operator<'a, R, S>(redis: &'a R, sql: &'a S) -> OperatorContext<'a, R, S> {
     let nonce = "nonce".to_owned();
-    OperatorContext { redis, sql, ticket_secret: TICKET_SECRET, now: NOW, nonce, rebuild_budget: WHOLE_REBUILD }
+    let (rebuild_budget, may_change_prices) = (WHOLE_REBUILD, true);
+    OperatorContext { redis, sql, ticket_secret: TICKET_SECRET, now: NOW, nonce, rebuild_budget, may_change_prices }
 }
 
 /// Returns the activity's state and total in the ledger. Asserts that the gate has the same.
@@ -187,6 +188,31 @@ async fn a_change_that_the_ledger_refuses_leaves_the_activity_unchanged() {
         assert!(matches!(refused, OperationOutcome::Conflict(_)), "{ledger}: {refused:?}");
         assert_eq!(activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec, old, "{ledger}");
         assert_eq!(agreed_state_and_total(&fixture, ledger).await, (ActivityState::Published, 2));
+    }
+}
+
+#[tokio::test]
+async fn a_price_on_sale_is_changed_only_by_who_may() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 4, 1).await;
+        let clerk = OperatorContext { may_change_prices: false, ..fixture.operator() };
+        let old = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
+        let (mut cheaper, mut foreign, mut longer) = (old.clone(), old.clone(), old.clone());
+        cheaper.skus[0].price = 1;
+        "JPY".clone_into(&mut foreign.skus[0].currency);
+        "Another title".clone_into(&mut longer.title);
+        for state in [ActivityState::Published, ActivityState::Paused] {
+            fixture.operator().set_state(&fixture.activity, state).await.unwrap();
+            for spec in [&cheaper, &foreign] {
+                let refused = clerk.put(&fixture.activity, spec.clone(), None).await.unwrap();
+                assert_eq!(refused, OperationOutcome::MayNotChangePrices, "{ledger}, {state:?}");
+            }
+            assert_eq!(activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec.skus, old.skus);
+            let changed = clerk.put(&fixture.activity, longer.clone(), None).await.unwrap();
+            assert!(matches!(changed, OperationOutcome::Done(_)), "{ledger}: {changed:?}");
+        }
+        let changed = fixture.operator().put(&fixture.activity, cheaper, None).await.unwrap();
+        assert!(matches!(changed, OperationOutcome::Done(_)), "{ledger}: {changed:?}");
     }
 }
 

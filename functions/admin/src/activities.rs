@@ -38,8 +38,9 @@ pub async fn get(id: &ActivityId) -> Result<Response, ApiError> {
 }
 
 /// Handles `PUT …/activities/:activity`: creates or replaces a draft, or changes a published activity. A change that
-/// would break existing orders, such as a lower `per_user` or a removed SKU, is a `state_conflict`.
-pub async fn put(request: &Request, id: &str) -> Result<Response, ApiError> {
+/// would break existing orders, such as a lower `per_user` or a removed SKU, is a `state_conflict`. Changing a price or a
+/// currency on sale is `forbidden` unless `may_change_prices`.
+pub async fn put(request: &Request, id: &str, may_change_prices: bool) -> Result<Response, ApiError> {
     let id = ActivityId::parse(id)
         .map_err(|error| Problem::new(Code::InvalidRequest, format!("The path names no sale: {error}.")))?;
     let spec: ActivitySpec = body::parse(&request.body)?;
@@ -52,7 +53,8 @@ pub async fn put(request: &Request, id: &str) -> Result<Response, ApiError> {
     }
     let secret = config::secret("ticket_secret").await?;
     let ledger = SpinLedger::open().await;
-    into_response(operator_context(&ledger, &secret).await?.put(&id, spec, expected_version(request)?).await?)
+    let context = OperatorContext { may_change_prices, ..operator_context(&ledger, &secret).await? };
+    into_response(context.put(&id, spec, expected_version(request)?).await?)
 }
 
 /// Returns the version in `If-Match`; `None` if the header is missing or `*`.
@@ -119,7 +121,15 @@ async fn operator_context<'a>(
     let now = SpinRedis.now().await?;
     let nonce = format!("{:032x}", random::bits()?);
     let (redis, rebuild_budget) = (&SpinRedis, Budget::REQUEST);
-    Ok(OperatorContext { redis, sql: ledger, ticket_secret: secret, now, nonce, rebuild_budget })
+    Ok(OperatorContext {
+        redis,
+        sql: ledger,
+        ticket_secret: secret,
+        now,
+        nonce,
+        rebuild_budget,
+        may_change_prices: false,
+    })
 }
 
 fn into_response(outcome: OperationOutcome) -> Result<Response, ApiError> {
@@ -130,6 +140,10 @@ fn into_response(outcome: OperationOutcome) -> Result<Response, ApiError> {
             Ok(Response::json(202, &RebuildingActivity { activity, rebuild }))
         }
         OperationOutcome::NotFound => Err(not_found("There is no such sale or SKU.")),
+        OperationOutcome::MayNotChangePrices => {
+            let detail = "A price or currency on sale is changed by operators with the roles operate and money.";
+            Err(Problem::new(Code::Forbidden, detail).into())
+        }
         OperationOutcome::Conflict(detail) => Err(Problem::new(Code::StateConflict, detail).into()),
     }
 }

@@ -1,9 +1,16 @@
 //! Logs operators' calls, refused ones too, without users and addresses (G6).
 //!
-//! A line has the route's pattern and a keyed hash of the path's parameters: lines about one user can be found by who
-//! knows the key, and a log alone names no user.
+//! A line has the route's pattern and a keyed hash of the call's subject: lines about one user can be found by who knows
+//! the key, and a log alone names no user.
 
-use domain::signer::Signer;
+use std::cell::Cell;
+
+use domain::{
+    operators::Operator,
+    routes::{Admin, Endpoint as _},
+    signer::Signer,
+    time::Millis,
+};
 use platform::{
     config,
     http::{ApiError, Request, Response},
@@ -13,18 +20,23 @@ use platform::{
 /// Bytes of the hash in a line.
 const HASH_BYTES: usize = 16;
 
-/// Logs a call that changed something, or that was refused. `operator` and `pattern`, the route's, are empty if
-/// unknown.
-pub async fn record(
-    request: &Request,
-    operator: &str,
-    pattern: &str,
-    params: [&str; 2],
-    result: &Result<Response, ApiError>,
-) {
+/// A call of an operator.
+pub struct Call<'a> {
+    /// Who calls.
+    pub operator: &'a Operator,
+    /// The route.
+    pub endpoint: Admin,
+    /// What [`crate::subjects::name`] returns.
+    pub subject: &'a str,
+}
+
+/// Logs a call that changed something, that showed data about buyers, or that was refused.
+pub async fn record(request: &Request, call: &Call<'_>, result: &Result<Response, ApiError>) {
+    let Call { operator, endpoint, subject } = call;
     let (event, status, code) = match result {
-        Ok(_) if request.method.is_safe() => return,
-        Ok(response) => ("operator call", i64::from(response.status), ""),
+        Ok(response) if !request.method.is_safe() => ("operator call", i64::from(response.status), ""),
+        Ok(response) if shows_buyers(*endpoint) => ("operator read", i64::from(response.status), ""),
+        Ok(_) => return,
         Err(ApiError::Problem(problem)) => {
             ("operator call refused", i64::from(problem.code.status()), problem.code.as_str())
         }
@@ -33,20 +45,64 @@ pub async fn record(
     };
     let mut fields = vec![
         ("method", request.method.as_str().into()),
-        ("route", pattern.into()),
+        ("route", endpoint.pattern().into()),
         ("status", status.into()),
         ("request_id", request.request_id.as_str().into()),
+        ("operator", operator.name.as_str().into()),
     ];
-    if !operator.is_empty() {
-        fields.push(("operator", operator.into()));
-    }
     if !code.is_empty() {
         fields.push(("code", code.into()));
     }
-    if !params[0].is_empty() {
-        fields.push(("subject", hash(&params.join("/")).await.into()));
+    if !subject.is_empty() {
+        fields.push(("subject", hash(subject).await.into()));
+    }
+    // Which page was read. A refused parameter can be any text.
+    if event == "operator read" {
+        let page = ["after", "before"].map(|name| (name, request.query_param(name).unwrap_or_default()));
+        fields
+            .extend(page.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.into())));
     }
     log::info(event, &fields);
+}
+
+/// Whether the route's response has data about buyers.
+fn shows_buyers(endpoint: Admin) -> bool {
+    use Admin::{GetOrder, GetStrikes, ListCallbacks, ListChanges, ListDeadLetters, ListOrders, ListRefunds};
+    matches!(endpoint, GetOrder | GetStrikes | ListCallbacks | ListChanges | ListDeadLetters | ListOrders | ListRefunds)
+}
+
+/// Counts a call without a valid token. Logs at most one line a second with the number of such calls since the line
+/// before, because any client can make them.
+pub fn count_unauthenticated(now: Millis) {
+    thread_local! {
+        static UNAUTHENTICATED: Cell<Unauthenticated> = const { Cell::new(Unauthenticated { logged_in: 0, number: 0 }) };
+    }
+    let (counted, to_log) = UNAUTHENTICATED.get().count(now);
+    UNAUTHENTICATED.set(counted);
+    if let Some(number) = to_log {
+        log::info("operator calls without a valid token", &[("number", number.into())]);
+    }
+}
+
+/// Calls without a valid token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Unauthenticated {
+    /// The second of the last line, since the epoch.
+    logged_in: i64,
+    /// Calls since the last line.
+    number: u64,
+}
+
+impl Unauthenticated {
+    /// Returns the counts after one more call, and the number to log, if a line is due.
+    fn count(self, now: Millis) -> (Self, Option<u64>) {
+        let (second, number) = (now.0 / 1_000, self.number + 1);
+        if second == self.logged_in {
+            (Self { number, ..self }, None)
+        } else {
+            (Self { logged_in: second, number: 0 }, Some(number))
+        }
+    }
 }
 
 async fn hash(text: &str) -> String {
@@ -54,4 +110,21 @@ async fn hash(text: &str) -> String {
     let mut hash = Signer::new(&secret, "stampede log").map(|signer| signer.sign(text)).unwrap_or_default();
     hash.truncate(HASH_BYTES);
     hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_without_a_valid_token_are_one_line_a_second() {
+        let mut counted = Unauthenticated { logged_in: 0, number: 0 };
+        let mut lines = Vec::new();
+        for now in [5_000, 5_001, 5_999, 6_000, 6_500, 9_000] {
+            let (next, to_log) = counted.count(Millis(now));
+            counted = next;
+            lines.push(to_log);
+        }
+        assert_eq!(lines, [Some(1), None, None, Some(3), None, Some(2)]);
+    }
 }

@@ -3,7 +3,7 @@
 use domain::{
     operators::Operator,
     problem::{FieldError, Problem},
-    routes::Admin,
+    routes::{Admin, Endpoint as _},
 };
 use platform::{
     clock,
@@ -38,18 +38,17 @@ pub async fn load_before(endpoint: Admin, subject: &str) -> String {
 pub async fn record(
     request: &Request,
     operator: &Operator,
-    pattern: &str,
-    params: [&str; 2],
+    endpoint: Admin,
+    subject: &str,
     before: String,
     response: &Response,
 ) {
-    let subject: Vec<&str> = params.into_iter().filter(|param| !param.is_empty()).collect();
     let change = OperatorChange {
         id: 0,
         changed_at: clock::now(),
         operator: operator.name.clone(),
-        action: format!("{} {pattern}", request.method),
-        subject: subject.join("/"),
+        action: format!("{} {}", request.method, endpoint.pattern()),
+        subject: subject.to_owned(),
         before,
         after: String::from_utf8_lossy(&response.body).into_owned(),
         request_id: request.request_id.clone(),

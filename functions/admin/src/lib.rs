@@ -13,5 +13,6 @@ mod orders;
 mod routes;
 mod shed;
 mod stats;
+mod subjects;
 
 platform::http_service!(routes::route);

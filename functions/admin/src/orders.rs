@@ -44,15 +44,16 @@ pub async fn list(request: &Request, activity: &ActivityId) -> Result<Response, 
     Ok(Response::json(200, &page.iter().map(ExportedOrder::from).collect::<Vec<_>>()))
 }
 
-/// Handles `GET …/orders/:order_no`. Reading a delivery address is logged; the address itself is not.
-pub async fn get(request: &Request, order_no: &str) -> Result<Response, ApiError> {
+/// Handles `GET …/orders/:order_no`. Reading a delivery address is logged with the operator's name; the address itself is
+/// not.
+pub async fn get(request: &Request, operator: &str, order_no: &str) -> Result<Response, ApiError> {
     let unknown = || not_found("The ledger has no such order.");
     let order_no = OrderNo::parse(order_no).map_err(|_| unknown())?;
     let (cipher, ledger) = (address_cipher::from_config().await?, SpinLedger::open().await);
     let row = orders::load(&ledger, &order_no).await?.ok_or_else(unknown)?;
     let document = OrderDetails {
         order: ExportedOrder::from(&row),
-        address: open_address(request, &cipher, &ledger, &order_no).await?,
+        address: open_address(request, operator, &cipher, &ledger, &order_no).await?,
         callbacks: payments::list_for_order(&ledger, &order_no).await?,
         refunds: refunds::list_for_order(&ledger, &order_no).await?,
         events: events::list_for_order(&ledger, &order_no).await?,
@@ -63,6 +64,7 @@ pub async fn get(request: &Request, order_no: &str) -> Result<Response, ApiError
 /// Decrypts the order's delivery address. `None` if there is none, if it was erased, or if its key is gone.
 async fn open_address(
     request: &Request,
+    operator: &str,
     cipher: &AddressCipher,
     ledger: &SpinLedger,
     order_no: &OrderNo,
@@ -72,6 +74,7 @@ async fn open_address(
     let fields = [
         ("order_no", order_no.to_string().into()),
         ("opened", address.is_some().into()),
+        ("operator", operator.into()),
         ("request_id", request.request_id.as_str().into()),
     ];
     log::info("address read", &fields);

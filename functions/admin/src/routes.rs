@@ -1,19 +1,21 @@
-//! Routes the requests of operators. Every change and every refused call is logged.
+//! Routes the requests of operators. Every change, every read of data about buyers and every refused call is logged.
 
 use domain::{
     activity::ActivityState,
     ids::{ActivityId, SkuId},
-    operators::Role,
+    operators::{Operator, Role},
     problem::{Code, Problem},
-    routes::{Admin, Endpoint},
+    routes::Admin,
 };
 use platform::{
-    auth,
+    auth, clock,
     http::{ApiError, Request, Response, not_found},
 };
 
 use crate::{
-    activities, bans, call_log, callbacks, changes, dead_letters, events, health, metrics, orders, shed, stats,
+    activities, bans,
+    call_log::{self, Call},
+    callbacks, changes, dead_letters, events, health, metrics, orders, shed, stats, subjects,
 };
 
 /// Calls the handler of the request's route. `/api/admin/…` requires a token of an operator with the role that the
@@ -22,34 +24,33 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
     let found = request.route();
     if !request.path().starts_with("/api/admin/") {
         let (endpoint, params) = found?;
-        return handle(request, endpoint, params).await;
+        return handle(request, None, endpoint, params).await;
     }
     // First, so that other callers do not learn which routes there are.
     let operator = match auth::operator(request).await {
         Ok(operator) => operator,
         Err(refusal) => {
-            let refused = Err(refusal);
-            call_log::record(request, "", "", ["", ""], &refused).await;
-            return refused;
+            call_log::count_unauthenticated(clock::now());
+            return Err(refusal);
         }
     };
     let (endpoint, params) = found?;
-    let pattern = endpoint.pattern();
+    let subject = subjects::name(endpoint, params);
     let role = required_role(request, endpoint);
     let result = if operator.may(role) {
         let before = changes::load_before(endpoint, params[0]).await;
-        let result = handle(request, endpoint, params).await;
+        let result = handle(request, Some(&operator), endpoint, params).await;
         if let Ok(response) = &result
             && !request.method.is_safe()
         {
-            changes::record(request, &operator, pattern, params, before, response).await;
+            changes::record(request, &operator, endpoint, &subject, before, response).await;
         }
         result
     } else {
         let detail = format!("Your token does not have the role {}.", role.as_str());
         Err(Problem::new(Code::Forbidden, detail).into())
     };
-    call_log::record(request, &operator.name, pattern, params, &result).await;
+    call_log::record(request, &Call { operator: &operator, endpoint, subject: &subject }, &result).await;
     result
 }
 
@@ -62,7 +63,13 @@ fn required_role(request: &Request, endpoint: Admin) -> Role {
     }
 }
 
-async fn handle(request: &Request, endpoint: Admin, [first, second]: [&str; 2]) -> Result<Response, ApiError> {
+/// `operator` is `None` for routes that need no operator.
+async fn handle(
+    request: &Request,
+    operator: Option<&Operator>,
+    endpoint: Admin,
+    [first, second]: [&str; 2],
+) -> Result<Response, ApiError> {
     let activity = || ActivityId::parse(first).map_err(|_| not_found("There is no such sale."));
     match endpoint {
         Admin::Live => Ok(health::live()),
@@ -70,7 +77,9 @@ async fn handle(request: &Request, endpoint: Admin, [first, second]: [&str; 2]) 
         Admin::Metrics => metrics::get(request).await,
         Admin::ListActivities => activities::list().await,
         Admin::GetActivity => activities::get(&activity()?).await,
-        Admin::PutActivity => activities::put(request, first).await,
+        Admin::PutActivity => {
+            activities::put(request, first, operator.is_some_and(|operator| operator.may(Role::Money))).await
+        }
         Admin::Publish => activities::set_state(&activity()?, ActivityState::Published).await,
         Admin::Pause => activities::set_state(&activity()?, ActivityState::Paused).await,
         Admin::Resume => activities::resume(&activity()?).await,
@@ -86,7 +95,7 @@ async fn handle(request: &Request, endpoint: Admin, [first, second]: [&str; 2]) 
         Admin::Rebuild => stats::rebuild(request, &activity()?).await,
         Admin::ListDeadLetters => dead_letters::list(request).await,
         Admin::ReplayDeadLetter => dead_letters::requeue(first).await,
-        Admin::GetOrder => orders::get(request, first).await,
+        Admin::GetOrder => orders::get(request, operator.map_or("", |operator| &operator.name), first).await,
         Admin::ListCallbacks => callbacks::list().await,
         Admin::ReplayCallback => callbacks::resolve(first, "replay").await,
         Admin::RefundCallback => callbacks::resolve(first, "refund").await,

@@ -7,7 +7,7 @@
 //! `RedisRefused` the ledger may have the change already; the sweeper then updates Redis.
 
 use domain::{
-    activity::{ActivitySpec, ActivityState, MAX_TOTAL},
+    activity::{ActivitySpec, ActivityState, MAX_TOTAL, Sku},
     ids::{ActivityId, SkuId},
     time::Millis,
 };
@@ -44,6 +44,8 @@ pub enum OperationOutcome {
     Rebuilding(Box<Activity>, Progress),
     /// The activity or the SKU does not exist.
     NotFound,
+    /// The change sets another price or currency of a SKU on sale, which this operator may not.
+    MayNotChangePrices,
     /// Refused; the text says why, for example the activity's state, a total below what is held and sold, or a
     /// concurrent change.
     Conflict(String),
@@ -84,6 +86,8 @@ pub struct OperatorContext<'a, R, S> {
     pub nonce: String,
     /// How much one call rebuilds of an activity whose gate is gone.
     pub rebuild_budget: Budget,
+    /// Whether the operator may change prices and currencies on sale.
+    pub may_change_prices: bool,
 }
 
 impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
@@ -170,6 +174,14 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     }
 
     async fn change_spec(&self, old: Activity, spec: ActivitySpec) -> Result<OperationOutcome, StoreError> {
+        let is_on_sale = matches!(old.state, ActivityState::Published | ActivityState::Paused);
+        let has_other_price = |sku: &Sku| {
+            let same = |other: &Sku| (other.price, &other.currency) == (sku.price, &sku.currency);
+            spec.skus.iter().any(|other| other.sku == sku.sku && !same(other))
+        };
+        if is_on_sale && !self.may_change_prices && old.spec.skus.iter().any(has_other_price) {
+            return Ok(OperationOutcome::MayNotChangePrices);
+        }
         let mut new = Activity { spec, ..self.prepare_change(&old).await? };
         // The key was shown, or may have been, for the old start: a client that knows it would be first at the new one.
         if new.spec.starts_at > old.spec.starts_at && new.spec.starts_at > self.now {
