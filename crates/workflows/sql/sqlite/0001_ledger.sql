@@ -254,12 +254,14 @@ CREATE INDEX IF NOT EXISTS strikes_at_limit ON strikes (user_id) WHERE count >= 
 CREATE INDEX IF NOT EXISTS strikes_by_age ON strikes (last_at);
 
 -- An order that expires unpaid is a strike against its buyer (B8). So is one that its buyer cancels after more than half
--- of the time to pay since the reservation, which a checkout does not extend, and each but the first that a buyer cancels
--- in an activity: they kept units from others. 30 days after the last one, the count begins again.
+-- of the time to pay, to which a checkout adds nothing here, and each but the first that a buyer cancels in an activity:
+-- they kept units from others. A cancel after `pay_by` is not the buyer's: a rebuild repeats it. 30 days after the last
+-- strike, the count begins again.
 -- The `+` keeps the query from indexes of activities, which would read all orders of one.
 CREATE TRIGGER IF NOT EXISTS strikes_count AFTER UPDATE OF status ON orders
-WHEN OLD.status = 'pending_payment' AND (NEW.status = 'expired' OR NEW.status = 'cancelled' AND (
-  (NEW.updated_at - NEW.created_at) * 2 > (SELECT pay_timeout_ms FROM activities WHERE id = NEW.activity)
+WHEN OLD.status = 'pending_payment' AND (NEW.status = 'expired' OR NEW.status = 'cancelled' AND NEW.updated_at <= NEW.pay_by AND (
+  (SELECT (NEW.updated_at - NEW.pay_by + pay_timeout_ms + NEW.extended * pay_extension_ms) * 2 > pay_timeout_ms
+    FROM activities WHERE id = NEW.activity)
   OR EXISTS (SELECT 1 FROM orders o WHERE o.user_id = NEW.user_id AND +o.activity = NEW.activity
     AND o.status = 'cancelled' AND o.order_no <> NEW.order_no)))
 BEGIN
