@@ -4,7 +4,7 @@
 
 use domain::time::Millis;
 use spin_sdk::key_value::Store;
-use workflows::ports::KeyValue;
+use workflows::{StoreError, ports::KeyValue};
 
 use crate::{clock, random};
 
@@ -29,9 +29,8 @@ impl KeyValue for SpinKeyValue {
         clock::sleep(ms).await;
     }
 
-    fn random_bits(&self) -> u128 {
-        // For owners of leases and jitter, which are no secrets.
-        random::bits().unwrap_or_default()
+    fn random_bits(&self) -> Result<u128, StoreError> {
+        random::bits()
     }
 }
 

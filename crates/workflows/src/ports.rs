@@ -227,8 +227,11 @@ pub trait KeyValue {
     /// Waits for `ms` milliseconds.
     fn sleep(&self, ms: i64) -> impl Future<Output = ()>;
 
-    /// 128 random bits, not for secrets.
-    fn random_bits(&self) -> u128;
+    /// 128 random bits.
+    ///
+    /// # Errors
+    /// `Malformed` if the system's random source fails: two requests with the same bits would own one lease.
+    fn random_bits(&self) -> Result<u128, StoreError>;
 }
 
 #[cfg(test)]

@@ -89,7 +89,8 @@ impl SharedValue<'_> {
         F: Future<Output = Result<T, StoreError>>,
     {
         let began = key_value.now();
-        let owner = format!("{:032x}", key_value.random_bits());
+        let random = key_value.random_bits()?;
+        let owner = format!("{random:032x}");
         let (copy, is_stale, has_lease) = loop {
             let now = key_value.now();
             let copy = read::<K, T>(key_value, self.key).await;
@@ -123,7 +124,7 @@ impl SharedValue<'_> {
         match &fetched {
             Ok(value) => {
                 let fresh_ms = self.fresh_ms.unwrap_or_default();
-                let jitter = i64::try_from(key_value.random_bits() % 1_000).unwrap_or_default() * fresh_ms / 6_000;
+                let jitter = i64::try_from(random % 1_000).unwrap_or_default() * fresh_ms / 6_000;
                 write(key_value, self.key, &StoredCopy::new(at, at.plus(fresh_ms + jitter), Some(value))).await;
             }
             Err(StoreError::LedgerUnavailable(_) | StoreError::IssuerUnavailable(_)) if is_stale => {

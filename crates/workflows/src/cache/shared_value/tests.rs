@@ -25,6 +25,7 @@ const SHARED: SharedValue<'_> = SharedValue {
 pub(in crate::cache) struct Machine {
     pub now: Cell<i64>,
     random: Cell<u128>,
+    has_no_randomness: Cell<bool>,
     pub copies: RefCell<HashMap<String, Vec<u8>>>,
     /// The owner of the lease, and until when.
     lease: RefCell<Option<(RedisArg, i64)>>,
@@ -36,8 +37,11 @@ impl KeyValue for Machine {
         Millis(self.now.get())
     }
 
-    fn random_bits(&self) -> u128 {
-        self.random.replace(self.random.get() + 1)
+    fn random_bits(&self) -> Result<u128, StoreError> {
+        if self.has_no_randomness.get() {
+            return Err(StoreError::Malformed("no randomness".to_owned()));
+        }
+        Ok(self.random.replace(self.random.get() + 1))
     }
 
     /// The first request that sleeps moves the clock; all of them wait until it is `ms` later.
@@ -118,7 +122,6 @@ fn copies_that_are_written_together_become_stale_at_different_times_within_a_six
     let mut ends = Vec::new();
     for random in [0, 250, 500, 998] {
         let machine = Machine::default();
-        // The second number is the jitter's.
         machine.random.set(random);
         assert_eq!(Machine::run(machine.get(&SHARED, Ok(1))), Ok(1));
         ends.push(Machine::run(read::<_, i64>(&machine, "copy")).fresh_until.0);
@@ -209,4 +212,13 @@ fn a_copy_of_a_host_whose_clock_is_a_little_ahead_is_used() {
     assert_eq!(Machine::run(machine.get(&SHARED, Ok(1))), Ok(1));
     machine.now.set(0);
     assert_eq!(Machine::run(machine.get(&SHARED, Ok(2))), Ok(1));
+}
+
+/// Two requests without randomness would own one lease.
+#[test]
+fn without_randomness_nothing_is_fetched() {
+    let machine = Machine::default();
+    machine.has_no_randomness.set(true);
+    assert!(matches!(Machine::run(machine.get(&SHARED, Ok(1))), Err(StoreError::Malformed(_))));
+    assert_eq!(machine.fetches.get(), 0);
 }
