@@ -5,7 +5,12 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use support::{HttpClient, TestApp, activity::single_sku, client_builder};
+use support::{
+    HttpClient, TestApp,
+    activity::single_sku,
+    client_builder,
+    slow_senders::{Durations, SlowSenders},
+};
 
 /// An app that trusts one hop; its client sends every request through nginx.
 struct AppBehindNginx {
@@ -71,4 +76,58 @@ async fn assert_limit_is_per_address(app: &TestApp, nginx: &Nginx, path: &str) {
     let http = HttpClient::with_client(client, &nginx.url());
     http.post(path, &app.sign_in("somebody-else"), &json!({})).await.is(201);
     app.http.post(path, &app.sign_in("somebody-else"), &Value::Null).await.is_problem(429, "rate_limited");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn honest_buyers_are_served_through_nginx_beside_two_thousand_slow_senders() {
+    dev::open_files::raise_open_file_limit();
+    let AppBehindNginx { app, nginx, _temp_dir } = start_behind_nginx();
+    let activity = app.create_activity(json!({"skus": single_sku(1_000)})).await;
+    let [mut before, mut beside] = [Durations::default(), Durations::default()];
+    for index in 0..30 {
+        before.buy(&app, &activity, &format!("before-{index}")).await;
+    }
+    let senders = SlowSenders::start(nginx.port(), 2_000).await;
+    for index in 0..30 {
+        beside.buy(&app, &activity, &format!("beside-{index}")).await;
+    }
+    println!("without slow senders: {}\nbeside {} of them: {}", before.summary(), senders.open(), beside.summary());
+    assert!(senders.open() >= 1_000, "{} slow senders are left", senders.open());
+}
+
+/// nginx's own log, with the requests of a buyer, of an operator, and refused ones.
+#[tokio::test(flavor = "multi_thread")]
+async fn nginxs_log_has_no_secret_no_user_and_no_address() {
+    const USERS: [&str; 2] = ["planted-ada@example.com", "planted-mallory"];
+    const ADDRESS: &str = "203.0.113.77";
+    let AppBehindNginx { app, nginx, _temp_dir: temp_dir } = start_behind_nginx();
+    let activity = app.create_activity(json!({})).await;
+    let buyer = app.create_buyer(&activity, USERS[0]).await;
+    let order_no = app.place_order(&activity, &buyer).await;
+    app.http.get(&format!("/api/orders?before={order_no}&user={}", USERS[0]), &buyer.jwt).await.is(200);
+    for path in [
+        format!("/bans/user/{}", USERS[1]),
+        format!("/bans/ip/{ADDRESS}"),
+        format!("/strikes/{}", USERS[1]),
+        format!("/bans?after={}", USERS[1]),
+    ] {
+        app.call_admin(Method::GET, &path, &Value::Null).await;
+        app.http.get(&format!("/api/admin{path}"), "planted-token").await;
+    }
+    let headers = [("x-forwarded-for", ADDRESS.to_owned()), ("referer", format!("https://shop.example/{}", USERS[1]))];
+    app.http.send_with_headers(Method::GET, "/sale?ticket=planted-token", &headers, "").await.expect("an answer");
+    app.http.send_with_headers(Method::GET, "/busy?last=1", &headers, "").await.expect("an answer");
+    let log = temp_dir.path().join("stampede.log");
+    let text = support::eventually("the last line of nginx's log", async || {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        if text.contains("\"/busy\"") { Ok(text) } else { Err(text) }
+    })
+    .await;
+    assert!(text.contains("/api/admin/bans/user/:user") && text.contains("/api/orders"), "{text}");
+    let text = text + &nginx.output();
+    let tokens = [buyer.jwt.as_str(), &buyer.ticket, "planted-token", app.variables.get("admin_token"), "127.0.0.1"];
+    for planted in USERS.into_iter().chain([ADDRESS]).chain(tokens) {
+        let line = text.lines().find(|line| line.contains(planted) && !line.contains("notice"));
+        assert_eq!(line, None, "nginx's log has {planted:?}");
+    }
 }

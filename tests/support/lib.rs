@@ -16,6 +16,7 @@ mod issuer;
 mod ledger;
 pub mod payments;
 mod poll;
+pub mod slow_senders;
 pub mod stores;
 mod tickets;
 

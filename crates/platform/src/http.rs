@@ -5,7 +5,7 @@
 //! body are sent in two packets, and the second waits up to 40 ms for the acknowledgement of the first. To avoid this
 //! delay, [`serve`] sets `content-length` and starts to write the body before it returns the response.
 
-use std::{cell::RefCell, future::poll_fn, pin::Pin, task::Poll};
+use std::{cell::RefCell, future::poll_fn, pin::Pin, task::Poll, time::Duration};
 
 use domain::{
     problem::{Code, Problem},
@@ -23,10 +23,13 @@ use workflows::StoreError;
 
 pub use domain::response::Response;
 
-use crate::{clock, log};
+use crate::{log, timeout::with_timeout};
 
 /// The largest request body, in bytes; a larger one is refused with `413`.
 pub const MAX_BODY_BYTES: usize = 16 * 1024;
+
+/// How long a body may take. A client that sends it slowly occupies the instance, which serves few requests at once.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How much of a body without `content-length` is read at once, in bytes.
 const READ_BYTES: usize = 4 * 1024;
@@ -127,11 +130,13 @@ pub async fn serve(
     let method = Method::try_from(request.get_method()).map_err(|_| ErrorCode::HttpRequestMethodInvalid)?;
     let target = request.get_path_with_query().unwrap_or_default();
     let headers = WasiHeaders(request.get_headers());
-    let request_id = request_id(&headers);
+    let request_id = request_id(&headers)?;
     let is_head = method == Method::HEAD;
     let body = match method {
         Method::GET | Method::HEAD => Ok(Vec::new()),
-        _ => read_body(request, content_length(&headers)).await,
+        _ => with_timeout(BODY_TIMEOUT, read_body(request, content_length(&headers)))
+            .await
+            .unwrap_or_else(|| Err(Problem::new(Code::InvalidRequest, "The body did not arrive within ten seconds."))),
     };
     let (response, request_id) = match body {
         Ok(body) => {
@@ -207,18 +212,20 @@ async fn start(mut task: Pin<Box<dyn Future<Output = ()>>>) {
     }
 }
 
-fn request_id(headers: &WasiHeaders) -> String {
+/// Returns the client's id of the request, or a new one.
+///
+/// # Errors
+/// The system's random source failed: the instance serves nothing.
+fn request_id(headers: &WasiHeaders) -> Result<String, ErrorCode> {
     thread_local! {
-        static IDS: RefCell<RequestIds> = RefCell::new(RequestIds::new(instance_number()));
+        static IDS: RefCell<Option<RequestIds>> = const { RefCell::new(None) };
     }
-    IDS.with_borrow_mut(|ids| ids.id(headers))
-}
-
-/// Returns a number that tells this instance apart.
-fn instance_number() -> u64 {
-    let mut bytes = [0; 8];
-    match getrandom::fill(&mut bytes) {
-        Ok(()) => u64::from_le_bytes(bytes),
-        Err(_) => clock::now().0.unsigned_abs(),
-    }
+    IDS.with_borrow_mut(|ids| match ids {
+        Some(ids) => Ok(ids.id(headers)),
+        None => {
+            let mut bytes = [0; 8];
+            getrandom::fill(&mut bytes).map_err(|error| ErrorCode::InternalError(Some(error.to_string())))?;
+            Ok(ids.insert(RequestIds::new(u64::from_le_bytes(bytes))).id(headers))
+        }
+    })
 }

@@ -2,6 +2,7 @@
 
 pub mod abuse;
 pub mod admission;
+pub mod client_limits;
 pub mod gate_cache;
 pub mod limits;
 pub mod read_gate;

@@ -5,7 +5,7 @@ use domain::{
     problem::{FieldError, Problem},
 };
 use platform::{
-    auth, clock,
+    auth, client_limits, clock,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
 };
@@ -13,6 +13,7 @@ use workflows::ledger::orders;
 
 /// Returns a page of up to `limit` orders (20 by default, 100 at most) that are older than the order `before`.
 pub async fn get(request: &Request) -> Result<Response, ApiError> {
+    client_limits::signed_in(request).await?;
     let user = auth::user(request).await?.sub;
     let invalid = |name: &str, detail: &str| Problem::invalid(vec![FieldError::new(format!("?{name}"), detail)]);
     let before = request

@@ -11,7 +11,7 @@ use domain::{
     time::{Millis, ceil_seconds},
 };
 use platform::{
-    auth,
+    auth, client_limits,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
@@ -45,6 +45,7 @@ async fn authenticate(request: &Request, order_no: &str) -> Result<(OrderNo, Opt
     let bearer = request.bearer().unwrap_or_default();
     // Tickets begin with their format version, `1.`; a JSON Web Token begins with the base64 of `{"`.
     if !bearer.starts_with("1.") {
+        client_limits::signed_in(request).await?;
         let user = auth::user(request).await?.sub;
         return Ok((auth::order_no(order_no).await?, Some(user)));
     }
@@ -53,7 +54,11 @@ async fn authenticate(request: &Request, order_no: &str) -> Result<(OrderNo, Opt
         .verify_signature(&bearer)
         .map_err(|error| Problem::new(Code::TicketInvalid, error.to_string()))?;
     let own = ticket.order_no();
-    if own.to_string() == order_no { Ok((own, None)) } else { Err(auth::order_not_found()) }
+    if own.to_string() != order_no {
+        return Err(auth::order_not_found());
+    }
+    client_limits::poll(order_no)?;
+    Ok((own, None))
 }
 
 fn order_response(request: &Request, order: &Order, now: Millis) -> Response {

@@ -83,6 +83,7 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
         Operation::new(OrderStatus::List, "listOrders", "The caller's orders, newest first")
             .tag("orders")
             .secured_by("jwt")
+            .refuses(&[Code::RateLimited])
             .query(
                 "before",
                 "Only orders older than this one: the last of the previous page.",
@@ -95,6 +96,7 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
             .describe("With the ticket that made the order, which costs least, or with a sign-in token.")
             .secured_by("jwt")
             .secured_by("ticket")
+            .refuses(&[Code::RateLimited])
             .parameter(etag)
             .returns_with(200, "The order.", &polled, Some(("application/json", schemas.response::<Order>())))
             .returns_with(304, "The order is as the caller's copy.", &polled, None)
@@ -102,6 +104,7 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
         Operation::new(Checkout::Pay, "checkout", "Give an address and start paying")
             .tag("orders")
             .secured_by("jwt")
+            .refuses(&[Code::RateLimited])
             .body(true, schemas.request::<CheckoutBody>())
             .returns(
                 200,
@@ -112,11 +115,13 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
         Operation::new(Checkout::Cancel, "cancel", "Cancel an order that waits for payment, before its deadline")
             .tag("orders")
             .secured_by("jwt")
+            .refuses(&[Code::RateLimited])
             .returns(200, "The cancelled order; its units are on sale again.", schemas.response::<Order>())
             .refuses(&[Code::NotFound, Code::StateConflict]),
         Operation::new(Checkout::Refund, "requestRefund", "Ask for a refund of a paid order")
             .tag("orders")
             .secured_by("jwt")
+            .refuses(&[Code::RateLimited])
             .returns(202, "The order, refunding until the provider confirms.", schemas.response::<Order>())
             .refuses(&[Code::NotFound, Code::StateConflict]),
     ]

@@ -1,0 +1,63 @@
+//! The instance's [`ClientLimits`] (B4).
+
+use std::cell::RefCell;
+
+use domain::{
+    client_address::networks,
+    jwt::unverified_user,
+    problem::{Code, Problem},
+};
+use workflows::hot::{
+    client_limits::{ClientLimits, POLLS, Rate, SIGNED_IN},
+    limits,
+};
+
+use crate::{
+    clock,
+    http::{ApiError, Request},
+    request_address,
+};
+
+/// Users that an address or a /64 network stands for: an office or a carrier has one, too.
+const USERS_OF_A_NETWORK: i64 = 10;
+
+/// Networks that a /48 stands for.
+const NETWORKS_OF_A_SITE: i64 = 4;
+
+thread_local! {
+    static LIMITS: RefCell<ClientLimits> = RefCell::default();
+}
+
+/// Counts a request that polls with a ticket, by the order.
+///
+/// # Errors
+/// `rate_limited`.
+pub fn poll(order_no: &str) -> Result<(), Problem> {
+    take(order_no, POLLS)
+}
+
+/// Counts a request with a sign-in token before the token is verified: by the user that it names together with the
+/// address, so that a forged token limits no other address, and by the address and its networks.
+///
+/// # Errors
+/// `rate_limited`; `not_ready` if the variable `trusted_hops` is not a number.
+pub async fn signed_in(request: &Request) -> Result<(), ApiError> {
+    let client = request_address::whole_address(request).await?;
+    if let Some(user) = request.bearer().and_then(|token| unverified_user(&token)) {
+        let address = client.map(|address| address.to_string()).unwrap_or_default();
+        take(&format!("{user} {address}"), SIGNED_IN)?;
+    }
+    let mut rate = SIGNED_IN.times(USERS_OF_A_NETWORK);
+    for network in client.map(networks).unwrap_or_default() {
+        take(&network, rate)?;
+        rate = rate.times(NETWORKS_OF_A_SITE);
+    }
+    Ok(())
+}
+
+fn take(client: &str, rate: Rate) -> Result<(), Problem> {
+    LIMITS.with_borrow_mut(|limits| limits.take(client, rate, clock::now())).map_err(|wait_ms| {
+        let problem = Problem::new(Code::RateLimited, "Too many requests: wait as Retry-After says.");
+        limits::add_to_problem(problem, wait_ms, &[rate.used_up(wait_ms)])
+    })
+}

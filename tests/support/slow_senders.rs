@@ -1,0 +1,105 @@
+//! Clients that hold connections: headers that never end, and bodies that never end (B9).
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::{io::AsyncWriteExt, net::TcpStream, task::JoinSet, time::sleep};
+
+use super::{TestActivity, TestApp};
+
+/// How often each client sends a few bytes more.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// How each client begins; the text that it repeats follows.
+const KINDS: [(&str, &str); 3] = [
+    ("GET /api/activities HTTP/1.1\r\nhost: sale.example\r\n", "x-more: 1\r\n"),
+    (
+        "POST /api/activities/demo/orders HTTP/1.1\r\nhost: sale.example\r\ncontent-type: application/json\r\n\
+         content-length: 16000\r\n\r\n{",
+        " ",
+    ),
+    (
+        "POST /api/activities/demo/ticket HTTP/1.1\r\nhost: sale.example\r\ncontent-type: application/json\r\n\
+         transfer-encoding: chunked\r\n\r\n1\r\n{\r\n",
+        "1\r\n \r\n",
+    ),
+];
+
+/// Slow clients, until it is dropped.
+pub struct SlowSenders {
+    _clients: JoinSet<()>,
+    open: Arc<AtomicUsize>,
+}
+
+impl SlowSenders {
+    /// Starts so many clients of the server at a port of this machine, and returns when all of them are connected. A client
+    /// whose connection the server closes opens another one.
+    pub async fn start(port: u16, number: usize) -> Self {
+        let open = Arc::new(AtomicUsize::new(0));
+        let mut clients = JoinSet::new();
+        for index in 0..number {
+            let (open, (head, more)) = (Arc::clone(&open), KINDS[index % KINDS.len()]);
+            clients.spawn(async move {
+                loop {
+                    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)).await else {
+                        sleep(PAUSE).await;
+                        continue;
+                    };
+                    open.fetch_add(1, Ordering::Relaxed);
+                    let mut sent = stream.write_all(head.as_bytes()).await;
+                    while sent.is_ok() {
+                        sleep(PAUSE).await;
+                        sent = stream.write_all(more.as_bytes()).await;
+                    }
+                    open.fetch_sub(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let senders = Self { _clients: clients, open };
+        super::eventually("the slow clients", async || match senders.open() {
+            open if open * 10 >= number * 9 => Ok(()),
+            open => Err(open),
+        })
+        .await;
+        senders
+    }
+
+    /// Number of connections that are open.
+    pub fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+}
+
+/// Durations of requests, sorted.
+#[derive(Default)]
+pub struct Durations(Vec<Duration>);
+
+impl Durations {
+    /// Waits for the output of `future` and records how long it took.
+    pub async fn measure<T>(&mut self, future: impl Future<Output = T>) -> T {
+        let started = Instant::now();
+        let output = future.await;
+        self.0.push(started.elapsed());
+        output
+    }
+
+    /// Buys as an honest buyer does, and records each step: a ticket, a reservation, and polling until the order can be
+    /// paid.
+    pub async fn buy(&mut self, app: &TestApp, activity: &TestActivity, user: &str) {
+        let buyer = self.measure(app.create_buyer(activity, user)).await;
+        let order = self.measure(app.reserve(activity, &buyer, "a", 1)).await.is(202);
+        self.measure(app.wait_for_status(&order.text("order_no"), &buyer.ticket, "pending_payment")).await;
+    }
+
+    /// The median and the 99th percentile.
+    pub fn summary(&mut self) -> String {
+        self.0.sort_unstable();
+        let at = |percent: usize| self.0.get((self.0.len() * percent / 100).min(self.0.len() - 1));
+        format!("{} requests, median {:?}, p99 {:?}", self.0.len(), at(50).unwrap(), at(99).unwrap())
+    }
+}
