@@ -237,7 +237,7 @@ fn an_unreachable_store_is_named_at_start_up() {
 }
 
 #[test]
-fn a_refused_start_reports_why() {
+fn a_refused_start_reports_why_and_a_public_address_is_warned_of() {
     let temp_dir = TempDir::new().expect("a directory");
     let (root, listener) = (root::find().expect("the project"), TcpListener::bind("127.0.0.1:0").expect("a port"));
     let used_address = listener.local_addr().expect("an address").to_string();
@@ -247,12 +247,14 @@ fn a_refused_start_reports_why() {
         // An address reserved for documentation (RFC 5737), so never this machine's.
         ("192.0.2.1:3000", "cannot listen on 192.0.2.1:3000"),
         ("127.0.0.1:0", "env is damaged: repair it, or use --fresh"),
+        ("0.0.0.0:0", "can be reached from other machines, and the sandbox signs anybody in"),
     ] {
         let mut command = Command::new(target_directory(&root).join("release/up"));
         command.current_dir(&root).args(["--no-build", "--listen", address, "--directory"]).arg(temp_dir.path());
         let ended = command.output().expect("up");
-        let stderr = String::from_utf8_lossy(&ended.stderr);
-        assert!(!ended.status.success() && stderr.contains(expected), "{stderr}");
+        let output = format!("{}{}", String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+        assert!(!ended.status.success() && output.contains(expected), "{output}");
+        assert_eq!(output.contains("warning"), address.starts_with("0.0.0.0"), "{output}");
     }
 }
 

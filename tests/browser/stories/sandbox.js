@@ -1,0 +1,29 @@
+// The way back from the sandbox's payment page: only to a page of its own origin.
+
+import { call, publish, reserve, signIn, untilOrder } from "../support/app.js";
+import { expect, test } from "../support/test.js";
+
+const ADDRESS = { name: "Ada", line1: "1 Mill Lane", city: "London", postal_code: "N1", country: "GB" };
+
+test("the payment page leads back to a path, and to no other origin", async ({ page, baseURL }) => {
+  const { id } = await publish();
+  for (const [target, leadsBack] of [
+    ["https://evil.example/order", false], ["//evil.example/order", false], ["/\\evil.example/order", false],
+    ["javascript:document.title='evil'", false], ["data:text/html,evil", false], ["/orders", true],
+  ]) {
+    const buyer = await signIn();
+    const { order_no: order } = await reserve(id, buyer);
+    await untilOrder(order, "pending_payment", buyer);
+    const { checkout_url: checkout } =
+      await call("POST", `/api/orders/${order}/checkout`, { token: buyer.token, body: { address: ADDRESS } });
+    await page.goto(`${new URL(checkout, baseURL).pathname}?return=${encodeURIComponent(target)}`);
+    await page.getByTestId("sandbox-pay").click();
+    if (leadsBack) {
+      await page.waitForURL(`${baseURL}${target}`);
+    } else {
+      await expect(page.getByText("You can go back to the shop.")).toBeVisible();
+      expect([new URL(page.url()).origin, await page.title()]).not.toContain("evil");
+      expect(page.url().startsWith(`${baseURL}/sandbox/pay/`), page.url()).toBe(true);
+    }
+  }
+});
