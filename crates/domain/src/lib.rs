@@ -26,6 +26,7 @@ pub mod routes;
 pub mod sandbox_session;
 pub mod schema;
 pub mod secret;
+pub mod sign_in;
 pub mod signer;
 pub mod siteverify;
 pub mod stripe;

@@ -5,15 +5,13 @@ mod file_cache;
 mod media;
 mod respond;
 mod security;
+mod settings;
 
 use std::cell::RefCell;
 
-use platform::{
-    async_once::{self, AsyncOnce},
-    http::{ApiError, Request, Response},
-};
+use platform::http::{ApiError, Request, Response};
 
-use crate::{file_cache::FileCache, security::Policies};
+use crate::{file_cache::FileCache, settings::Settings};
 
 platform::http_service!(serve);
 
@@ -21,11 +19,9 @@ thread_local! {
     // This is not request state: mounted files change only with a deployment, which starts new instances. The cache is
     // bounded.
     static FILE_CACHE: RefCell<FileCache> = RefCell::new(FileCache::new("/"));
-    static POLICIES: RefCell<AsyncOnce<Policies>> = const { RefCell::new(AsyncOnce::Empty) };
 }
 
 async fn serve(request: &Request) -> Result<Response, ApiError> {
-    let policies =
-        async_once::get_or_init(&POLICIES, async || Ok::<_, ApiError>(Policies::from_config().await)).await?;
-    FILE_CACHE.with_borrow_mut(|cache| respond::respond(cache, &policies, request))
+    let settings = Settings::load().await?;
+    FILE_CACHE.with_borrow_mut(|cache| respond::respond(cache, &settings, request))
 }

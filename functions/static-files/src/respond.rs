@@ -1,6 +1,7 @@
 //! Builds the response for a file, with its caching headers.
 
 use domain::{
+    problem::Problem,
     request::{Headers, Request},
     routes::{StaticFiles, no_such_route},
 };
@@ -10,7 +11,7 @@ use crate::{
     encoding,
     file_cache::{FileCache, StoredFile},
     media::{self, MediaType},
-    security::Policies,
+    settings::Settings,
 };
 
 /// For pages, and other files that keep their names when they change.
@@ -22,14 +23,17 @@ const CACHE_NOT_FOUND: &str = "public, max-age=10";
 
 const NOT_FOUND_PAGE: &str = "404.html";
 
-/// Returns the requested file, `304`, or the 404 page.
+/// What the variables say to the pages.
+const SETTINGS: &str = "settings.json";
+
+/// Returns the requested file, the settings, `304`, or the 404 page.
 ///
 /// # Errors
 /// `not_found` below `/api/` and `/sandbox/`, whose clients expect no HTML page, and if there is no 404 page;
-/// `method_not_allowed` for methods other than `GET` and `HEAD`.
+/// `method_not_allowed` for methods other than `GET` and `HEAD`; `not_ready` for settings with wrong variables.
 pub fn respond<H: Headers>(
     cache: &mut FileCache,
-    policies: &Policies,
+    settings: &Settings,
     request: &Request<H>,
 ) -> Result<Response, ApiError> {
     if request.path().starts_with("/api/") || request.path().starts_with("/sandbox/") {
@@ -37,25 +41,30 @@ pub fn respond<H: Headers>(
     }
     let (StaticFiles::File, _) = request.route()?;
     let name = file_name(request.path());
+    if name == SETTINGS {
+        let document = settings.document.as_ref().map_err(Problem::clone)?;
+        let response = Response::json(200, document).header("cache-control", CACHE_ONE_MINUTE);
+        return Ok(settings.policies.add_headers(response, &name));
+    }
     let Some((media, file)) = find(cache, &name, request) else {
-        return not_found_page(cache, policies, request);
+        return not_found_page(cache, settings, request);
     };
     let response =
         if request.matches_etag(&file.etag) { Response::empty(304) } else { file_response(200, media, &file) };
     let cache_control = if media::is_hashed(&name) { CACHE_FOREVER } else { CACHE_ONE_MINUTE };
-    let response = policies.add_headers(response, &name);
+    let response = settings.policies.add_headers(response, &name);
     Ok(with_file_headers(response, media, &file, cache_control))
 }
 
 fn not_found_page<H: Headers>(
     cache: &mut FileCache,
-    policies: &Policies,
+    settings: &Settings,
     request: &Request<H>,
 ) -> Result<Response, ApiError> {
     let Some((media, file)) = find(cache, NOT_FOUND_PAGE, request) else {
         return Err(http::not_found("There is no such page."));
     };
-    let response = policies.add_headers(file_response(404, media, &file), NOT_FOUND_PAGE);
+    let response = settings.policies.add_headers(file_response(404, media, &file), NOT_FOUND_PAGE);
     Ok(with_file_headers(response, media, &file, CACHE_NOT_FOUND))
 }
 

@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use domain::siteverify;
-use platform::{config, http::Response};
+use domain::sign_in::SignInSettings;
+use platform::http::Response;
 
 /// The page that shows human checks.
 const SALE_PAGE: &str = "sale.html";
@@ -18,15 +18,9 @@ pub struct Policies {
 }
 
 impl Policies {
-    /// Makes the policies from the variables.
-    pub async fn from_config() -> Self {
-        let (script, origins) = (config::get("siteverify_script").await, config::get("siteverify_origins").await);
-        Self::new(&siteverify::content_sources(&script, &origins))
-    }
-
     /// Makes the policies; `widget_sources` are those of hosted checks, or empty.
-    pub fn new(widget_sources: &str) -> Self {
-        Self { usual: policy("").into(), sale_page: policy(widget_sources).into() }
+    pub fn new(widget_sources: &str, sign_in: &SignInSettings) -> Self {
+        Self { usual: policy("", sign_in).into(), sale_page: policy(widget_sources, sign_in).into() }
     }
 
     /// Adds the security headers to the response for a file.
@@ -43,16 +37,19 @@ impl Policies {
 
 /// Allows scripts and styles only as files from this origin, and from the sources of a hosted check's widget, which also
 /// opens frames. Images may come from any HTTPS URL, because operators enter image URLs, and from `data:` URLs, because
-/// picture puzzles are sent as such.
-fn policy(widget_sources: &str) -> String {
+/// picture puzzles are sent as such. Requests and forms may also go to the origins that the configured sign-in needs.
+fn policy(widget_sources: &str, sign_in: &SignInSettings) -> String {
+    let [connect, form] = [&sign_in.connect_origins, &sign_in.form_origins]
+        .map(|origins| origins.iter().fold(String::new(), |list, origin| format!("{list} {origin}")));
+
     let (more, frames) = match widget_sources {
         "" => (String::new(), String::new()),
         sources => (format!(" {sources}"), format!("frame-src {sources}; ")),
     };
     format!(
         "default-src 'none'; script-src 'self'{more}; worker-src 'self'; style-src 'self'{more}; \
-         img-src 'self' data: https:; connect-src 'self'{more}; {frames}form-action 'self'; base-uri 'none'; \
-         frame-ancestors 'none'"
+         img-src 'self' data: https:; connect-src 'self'{more}{connect}; {frames}form-action 'self'{form}; \
+         base-uri 'none'; frame-ancestors 'none'"
     )
 }
 
@@ -62,7 +59,7 @@ mod tests {
 
     #[test]
     fn only_the_sale_page_allows_the_sources_of_a_hosted_check() {
-        let policies = Policies::new("https://checks.example https://*.checks.example");
+        let policies = Policies::new("https://checks.example https://*.checks.example", &SignInSettings::none());
         let policy = |policies: &Policies, name: &str| {
             let response = policies.add_headers(Response::empty(200), name);
             let mut headers = response.headers.into_iter();
@@ -72,11 +69,28 @@ mod tests {
         for directive in ["script-src 'self'", "style-src 'self'", "connect-src 'self'", "frame-src"] {
             assert!(sale.contains(&format!("{directive} https://checks.example https://*.checks.example;")), "{sale}");
         }
-        for (policies, name) in
-            [(&policies, "order.html"), (&policies, "assets/a.js"), (&Policies::new(""), "sale.html")]
-        {
+        for (policies, name) in [
+            (&policies, "order.html"),
+            (&policies, "assets/a.js"),
+            (&Policies::new("", &SignInSettings::none()), "sale.html"),
+        ] {
             let usual = policy(policies, name);
             assert!(!usual.contains("https://") && !usual.contains("frame-src"), "{usual}");
         }
+    }
+
+    #[test]
+    fn the_policy_allows_the_origins_of_the_configured_sign_in_and_no_others() {
+        let none = policy("", &SignInSettings::none());
+        assert!(none.contains("connect-src 'self'; form-action 'self';"), "{none}");
+        let shop = SignInSettings::parse(|name| match name {
+            "sign_in_url" => "https://shop.example/login",
+            "session_url" => "https://api.shop.example/session",
+            _ => "",
+        });
+        let shop = policy("", &shop.expect("settings"));
+        let directives = "connect-src 'self' https://api.shop.example; form-action 'self' https://shop.example;";
+        assert!(shop.contains(directives), "{shop}");
+        assert_eq!(shop.replace(" https://api.shop.example", "").replace(" https://shop.example", ""), none);
     }
 }

@@ -66,7 +66,7 @@ test("a token that the server refuses opens one sign-in dialog", async ({ page }
   for (const path of ["/orders", `/order?order_no=${order}`]) {
     await page.goto("/");
     // A token that the page accepts and the server refuses.
-    await page.evaluate(() => sessionStorage.setItem("stampede.token", "x.e30.x"));
+    await page.evaluate(() => localStorage.setItem("stampede.token", "x.e30.x"));
     const refused = page.waitForResponse(
       (response) => /\/api\/orders/.test(response.url()) && response.status() === 401,
     );

@@ -27,7 +27,7 @@ test("a buyer who comes back from Stripe lands on the order, which confirms the 
     });
     const { id } = await publish();
     const { token } = await signIn();
-    await page.addInitScript((token) => sessionStorage.setItem("stampede.token", token), token);
+    await page.addInitScript((token) => localStorage.setItem("stampede.token", token), token);
     await page.goto(`/sale?activity=${id}`);
     await expect(page.getByTestId("buy")).toBeEnabled();
     await page.getByTestId("buy").click();

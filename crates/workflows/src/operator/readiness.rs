@@ -1,15 +1,24 @@
 //! Checks of the settings without which the app must not serve (G6, G7).
 
-use domain::{jwt::key_set::KeySetVerifier, operators::Operators, secret, siteverify, webhook::PaymentProvider};
+use domain::{
+    jwt::key_set::KeySetVerifier, operators::Operators, secret, sign_in::SignInSettings, siteverify,
+    webhook::PaymentProvider,
+};
 
 /// The variables that [`secrets_fault`] reads.
-pub const VARIABLES: [&str; 26] = [
+pub const VARIABLES: [&str; 32] = [
     "ticket_secret",
     "jwt_algorithm",
     "jwt_key",
     "jwt_jwks_url",
     "jwt_issuer",
     "jwt_audience",
+    "sign_in_url",
+    "session_url",
+    "oidc_issuer",
+    "oidc_client_id",
+    "oidc_scope",
+    "oidc_origins",
     "admin_token",
     "cron_token",
     "metrics_token",
@@ -64,7 +73,7 @@ pub fn secrets_fault<T: AsRef<str>>(variable: impl Fn(&str) -> T) -> Option<Stri
             return Some(format!("the variable {name} {fault}"));
         }
     }
-    if let Some(fault) = published_keys_fault(&variable) {
+    if let Some(fault) = published_keys_fault(&variable).or_else(|| sign_in_fault(&variable)) {
         return Some(fault);
     }
     let is_empty = |name| variable(name).as_ref().trim().is_empty();
@@ -119,6 +128,16 @@ fn published_keys_fault<T: AsRef<str>>(variable: impl Fn(&str) -> T) -> Option<S
     KeySetVerifier::new(variable("jwt_algorithm").as_ref(), issuer.as_ref(), audience.as_ref()).err()
 }
 
+/// Returns what is wrong with the variables of the pages' sign-in.
+fn sign_in_fault<T: AsRef<str>>(variable: impl Fn(&str) -> T) -> Option<String> {
+    if let Err(fault) = SignInSettings::parse(&variable) {
+        return Some(fault);
+    }
+    let (issuer, expected) = (variable("oidc_issuer"), variable("jwt_issuer"));
+    let is_other = !issuer.as_ref().trim().is_empty() && issuer.as_ref().trim() != expected.as_ref();
+    is_other.then(|| "the variables oidc_issuer and jwt_issuer differ: tokens of the one are refused".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,7 +171,8 @@ mod tests {
             assert!(VARIABLES.contains(&name), "{name} is read but not listed");
             let good = match name {
                 "payments_url" | "events_url" | "events_secret" | "jwt_jwks_url" | "metrics_token"
-                | "operator_tokens" | "stripe_api_key" | "stripe_secret" => "",
+                | "operator_tokens" | "oidc_client_id" | "oidc_issuer" | "oidc_origins" | "oidc_scope"
+                | "session_url" | "sign_in_url" | "stripe_api_key" | "stripe_secret" => "",
                 name if name.starts_with("siteverify_") => "",
                 "sandbox" => "off",
                 "trusted_hops" => "0",
@@ -192,6 +212,14 @@ mod tests {
         assert_eq!(fault(&[url, ("jwt_key", ""), ("jwt_algorithm", "RS256 ES256")]), None);
         assert!(fault(&[url, ("jwt_algorithm", "RS256")]).is_some_and(|fault| fault.contains("jwt_key")));
         assert!(fault(&[url, ("jwt_key", "")]).is_some_and(|fault| fault.contains("jwt_algorithm")), "HS256");
+    }
+
+    #[test]
+    fn a_sign_in_that_no_token_could_come_from_is_a_fault() {
+        let oidc = [("oidc_issuer", "https://id.example"), ("oidc_client_id", "pages")];
+        assert!(fault(&oidc).is_some_and(|fault| fault.contains("jwt_issuer")));
+        assert_eq!(fault(&[&oidc[..], &[("jwt_issuer", "https://id.example")]].concat()), None);
+        assert!(fault(&[("session_url", "https://shop.example")]).is_some_and(|fault| fault.contains("sign_in_url")));
     }
 
     #[test]

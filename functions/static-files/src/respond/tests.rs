@@ -43,7 +43,8 @@ impl Site {
     ) -> Result<Response, ApiError> {
         let method = method.parse().unwrap();
         let request = Request::new(method, path.to_owned(), headers, Vec::new(), "test".to_owned());
-        respond(&mut self.cache, &Policies::new(""), &request)
+        let settings = Settings::new("", Ok(domain::sign_in::SignInSettings::none()));
+        respond(&mut self.cache, &settings, &request)
     }
 
     fn request(&mut self, path: &str, headers: &[(&'static str, &str)]) -> Response {
@@ -171,4 +172,12 @@ fn methods_other_than_get_are_refused() {
     for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
         assert_eq!(code(site.try_request(method, "/", &[])), Some(Code::MethodNotAllowed));
     }
+}
+
+#[test]
+fn the_settings_say_how_visitors_sign_in_and_nothing_else() {
+    let response = Site::new().get("/settings.json");
+    assert_eq!(response.body, br#"{"sign_in":{"kind":"none"}}"#);
+    assert_eq!(header(&response, "cache-control"), "public, max-age=60");
+    assert_eq!(code(Site::new().try_request("POST", "/settings.json", &[])), Some(Code::MethodNotAllowed));
 }

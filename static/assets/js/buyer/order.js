@@ -44,7 +44,7 @@ function start() {
   setVisible(byId("missing"), false);
   if (!session.orderCredential(orderNo)) {
     showNotice({ tone: "calm", text: t("problem.unauthenticated") });
-    return void shell.signIn();
+    return void shell.askToSignIn();
   }
   showNotice(null);
   startPolling();
@@ -56,10 +56,10 @@ function startPolling() {
 }
 
 async function pollOnce() {
-  const credential = session.orderCredential(orderNo);
+  const [credential, user] = [session.orderCredential(orderNo), session.user()];
   try {
     const answer = await api.orderStatus(orderNo, credential, { etag });
-    if (session.orderCredential(orderNo) !== credential) return null;
+    if (session.user() !== user) return null;
     failures = 0;
     if (answer.status !== 304) {
       etag = answer.etag;
@@ -68,7 +68,7 @@ async function pollOnce() {
     showNotice(null, "error");
     return nextPollDelay(answer.retryAfter);
   } catch (error) {
-    if (session.orderCredential(orderNo) !== credential) return null;
+    if (session.user() !== user) return null;
     if (error.code === "not_found") return showMissing();
     if (error.code === "unauthenticated") return void shell.signInAgain(), null;
     showNotice({ tone: "calm", text: explain(error) }, "error");

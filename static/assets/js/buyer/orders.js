@@ -24,24 +24,24 @@ function reload() {
   setVisible(byId("more"), false);
   if (session.token()) return void loadMore();
   setText(byId("state"), t("orders.signed_out"));
-  void shell.signIn();
+  void shell.askToSignIn();
 }
 
 async function loadMore() {
   byId("more").disabled = true;
   setText(byId("state"), t("loading"));
-  const token = session.token();
+  const [token, user] = [session.token(), session.user()];
   try {
     const { data } = await api.orders(token, { before: lastOrderNo, limit: PAGE_SIZE });
-    if (session.token() !== token) return;
+    if (session.user() !== user) return;
     const queued = lastOrderNo ? [] : await loadQueued(data);
-    if (session.token() !== token) return;
+    if (session.user() !== user) return;
     byId("orders").append(...[...queued, ...data].map(row));
     lastOrderNo = data.at(-1)?.order_no ?? lastOrderNo;
     setVisible(byId("more"), data.length === PAGE_SIZE);
     setText(byId("state"), byId("orders").childElementCount ? "" : t("orders.none"));
   } catch (error) {
-    if (session.token() !== token) return;
+    if (session.user() !== user) return;
     setText(byId("state"), explain(error));
     setVisible(byId("more"), true);
     if (error.code === "unauthenticated") void shell.signInAgain();

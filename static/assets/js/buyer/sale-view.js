@@ -74,5 +74,8 @@ function renderSteps(now) {
   const isStepDone = { "step-sign-in": session.token() !== null, "step-ticket": hasTicket, "step-start": now === "open" };
   for (const [step, isDone] of Object.entries(isStepDone)) byId(step).classList.toggle("is-done", isDone);
   setText(byId("step-ticket-text"), t(ticketStepKey(hasTicket)));
+  const isSignedOut = session.token() === null;
+  setVisible(byId("sign-in-first"), isSignedOut && now !== "ended");
+  byId("skus").classList.toggle("is-signed-out", isSignedOut);
   setVisible(byId("steps"), now !== "ended" && (!hasTicket || now !== "open"));
 }

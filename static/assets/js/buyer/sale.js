@@ -2,6 +2,7 @@
 
 import * as api from "../shared/api.js";
 import * as clock from "../shared/clock.js";
+import { byId } from "../shared/dom.js";
 import { backoff, poll, randomUpTo } from "../shared/poll.js";
 import { explain, isTransient } from "../shared/problems.js";
 import * as session from "../shared/session.js";
@@ -21,6 +22,7 @@ let misses = 0;
 let ticketError = null;
 
 shell.start();
+byId("take-part").addEventListener("click", () => void shell.signIn());
 shell.onSessionChange(() => {
   ticketError = null;
   cancelAttempt();
@@ -102,12 +104,12 @@ function showMissing() {
 async function prepareTicket() {
   if (!state.activity || !session.token() || tickets.unusedTicket(state.id) || state.gate?.phase === "ended") return;
   if (ticketError || clock.millisecondsUntil(startsAt()) > tickets.TICKETS_BEFORE_START) return;
-  const token = session.token();
+  const user = session.user();
   try {
     await obtainTicket();
   } catch (error) {
     // Another user has signed in since: the error is not theirs.
-    if (session.token() !== token) return;
+    if (session.user() !== user) return;
     if (error.code === "unauthenticated") return void shell.signInAgain();
     ticketError = error;
     if (isTransient(error) || error.code === "not_open") {

@@ -24,9 +24,9 @@ export function unusedTicket(activity) {
 export function ensureTicket(activity, { check, container, onStatus }) {
   const stored = unusedTicket(activity);
   if (stored) return Promise.resolve(stored);
-  const token = session.token();
-  if (pending?.token !== token) {
-    const thisRequest = (pending = { token });
+  const [token, user] = [session.token(), session.user()];
+  if (pending?.user !== user) {
+    const thisRequest = (pending = { user });
     thisRequest.ticket = fetchTicket(activity, token, { check, container, onStatus }).finally(() => {
       if (pending === thisRequest) pending = null;
     });
@@ -34,17 +34,18 @@ export function ensureTicket(activity, { check, container, onStatus }) {
   return pending.ticket;
 }
 
-/** The request in progress: the token that it was sent with, and the promise of its ticket. */
+/** The request in progress: the user that it is for, and the promise of the ticket. */
 let pending = null;
 
 async function fetchTicket(activity, token, { check, container, onStatus }) {
+  const user = session.user();
   let needsProof = ["pow", "captcha", "hosted"].includes(check);
   for (let tries = 0; ; tries += 1) {
     try {
       const proof = needsProof ? await solveHumanCheck(activity, token, { container, onStatus }) : {};
       const { data } = await api.ticket(activity, token, proof);
       // If the user has changed during the request, the ticket is not stored for the next user.
-      if (session.token() === token) session.storeTicket(activity, data);
+      if (session.user() === user) session.storeTicket(activity, data);
       return data;
     } catch (error) {
       // The check may be required only for suspicious visitors, and a solution can expire before it arrives.

@@ -1,29 +1,85 @@
-// The signed-in user and the tickets of this tab.
+// The signed-in user of this browser, and the tickets of this tab.
 //
-// The token is the shop's JWT. In development the sandbox issues it. In production the shop's own sign-in page, on the
-// same origin, stores it under the same name and redirects back.
+// The token is the shop's JWT: all tabs share it, so one sign-in serves them all. Tickets belong to the tab and to the
+// user who got them.
 
-import { tab } from "./storage.js";
+import { device, tab } from "./storage.js";
 
 const TOKEN = "stampede.token";
+/** When to renew the token, by this device's clock. */
+const RENEW_AT = "stampede.renew_at";
+/** The user whose tickets are in this tab. */
+const OWNER = "stampede.user";
+
+/** The stored token, also an expired one, or null. */
+export const storedToken = () => device.getItem(TOKEN);
 
 /** The token, or null if there is none or its `exp` claim is long past. */
 export function token() {
-  const stored = tab.getItem(TOKEN);
+  const stored = storedToken();
   return stored && !isLongExpired(parseClaims(stored).exp) ? stored : null;
 }
 
 /** The `sub` claim of the token, or null. */
 export const user = () => (token() ? (parseClaims(token()).sub ?? null) : null);
 
-/** Stores the token of a user who signed in. Removes everything of the previous user first. */
-export function storeToken(token) {
-  clear();
-  tab.setItem(TOKEN, token);
+/** Stores the token of a user who signed in, or a new one of the same user. Removes everything of another user. */
+export function storeToken(newToken) {
+  const { iat, exp } = parseClaims(newToken);
+  device.setItem(TOKEN, newToken);
+  adoptUser();
+  // The browser's clock may be wrong, so the token's own times tell how long it lives. Tabs and devices that signed in
+  // together renew at different times.
+  const lifetime = (exp - (iat ?? Date.now() / 1000)) * 1000;
+  const renewAt = Date.now() + lifetime * (0.6 + 0.2 * Math.random());
+  if (Number.isFinite(renewAt)) device.setItem(RENEW_AT, String(renewAt));
+  else device.removeItem(RENEW_AT);
+}
+
+/** Milliseconds until the token is to be renewed; Infinity without a token or an end. */
+export function millisecondsUntilRenewal() {
+  const renewAt = device.getItem(RENEW_AT);
+  return storedToken() && renewAt ? Number(renewAt) - Date.now() : Infinity;
+}
+
+/** Removes a token that the server refused. The tickets stay for the same user. */
+export function removeToken() {
+  device.removeItem(TOKEN);
+  device.removeItem(RENEW_AT);
+  known = null;
 }
 
 /** Removes the token and all tickets. */
 export function clear() {
+  removeToken();
+  clearTab();
+}
+
+/** The user as this tab last knew. */
+let known = null;
+
+/** Calls `onUserChange` when another tab has signed in another user, or signed out. */
+export function watchOtherTabs(onUserChange) {
+  adoptUser();
+  globalThis.addEventListener("storage", ({ key }) => {
+    if (key !== TOKEN && key !== null) return;
+    const previous = known;
+    if (token() === null) clearTab();
+    adoptUser();
+    if (known !== previous) onUserChange();
+  });
+}
+
+/** Notes who is signed in, and removes the tickets of another user. */
+function adoptUser() {
+  known = user();
+  if (known === null) return;
+  const owner = tab.getItem(OWNER);
+  if (owner !== null && owner !== String(known)) clearTab();
+  tab.setItem(OWNER, String(known));
+}
+
+function clearTab() {
   for (let index = tab.length - 1; index >= 0; index -= 1) {
     if (tab.key(index).startsWith("stampede.")) tab.removeItem(tab.key(index));
   }

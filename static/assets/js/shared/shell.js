@@ -1,10 +1,12 @@
-// The frame of every buyer's page: language switch, signed-in user and sign-in dialog.
+// The frame of every buyer's page: language switch, signed-in user and sign-in.
 
-import * as api from "./api.js";
-import { byId, el, setText, setVisible } from "./dom.js";
+import { byId, confirmDialog, setText, setVisible } from "./dom.js";
 import { language, setLanguage, t, translate } from "./i18n.js";
-import { explain } from "./problems.js";
 import * as session from "./session.js";
+import { keepSignedIn, loadWay, renew } from "./sign-in.js";
+
+/** Milliseconds within which a token that was just renewed is not renewed again. */
+const RENEWAL_PAUSE_MS = 30_000;
 
 const watchers = new Set();
 
@@ -22,10 +24,26 @@ export function start() {
   switchButton.addEventListener("click", () => setLanguage(otherLanguage));
   byId("sign-in").addEventListener("click", () => void signIn());
   byId("sign-out").addEventListener("click", () => {
+    void loadWay().then((way) => way.signOut?.());
     session.clear();
     renderAndNotify();
   });
+  session.watchOtherTabs(renderAndNotify);
   render();
+  begun = begin();
+}
+
+/** Resolves when the page knows who is signed in, as far as it can be known. */
+let begun = Promise.resolve();
+
+async function begin() {
+  try {
+    const way = await loadWay();
+    setVisible(byId("sign-out"), way.canSignOut);
+    await keepSignedIn(way, renderAndNotify);
+  } catch {
+    // No settings: a click on the button tries again.
+  }
 }
 
 function render() {
@@ -40,65 +58,61 @@ function renderAndNotify() {
   for (const watcher of watchers) watcher();
 }
 
-/** Removes a token that the server refused, and opens the sign-in dialog. */
+let renewedAt = -Infinity;
+
+/**
+ * Replaces a token that the server refused: unseen where that is possible, else the visitor is asked. Concurrent callers
+ * share one attempt.
+ */
 export function signInAgain() {
-  session.clear();
+  return (replacing ??= replaceToken().finally(() => (replacing = null)));
+}
+
+let replacing = null;
+
+async function replaceToken() {
+  const refused = session.storedToken();
+  await begun;
+  const way = await loadWay().catch(() => null);
+  if (session.storedToken() === refused) {
+    session.removeToken();
+    // The renewed token may be refused as well.
+    if (way?.renew && performance.now() - renewedAt > RENEWAL_PAUSE_MS) {
+      renewedAt = performance.now();
+      await renew(way).catch(() => null);
+    }
+  }
   renderAndNotify();
-  return signIn();
+  return askToSignIn();
+}
+
+/**
+ * Resolves to the token; asks for sign-in where that is a dialog, and where it is not, resolves to null: a page is left
+ * only on a click.
+ */
+export async function askToSignIn() {
+  await begun;
+  const way = await loadWay().catch(() => null);
+  return session.token() ?? (way?.opensDialog ? signIn() : null);
 }
 
 let openSignIn = null;
 
-/** Resolves to the token, or to null if the visitor closed the dialog. Concurrent callers share one dialog. */
+/**
+ * Call on a click. Resolves to the token, or to null if the visitor closed the dialog; or leaves the page. Concurrent
+ * callers share one sign-in.
+ */
 export function signIn() {
   if (session.token()) return Promise.resolve(session.token());
-  return (openSignIn ??= openDialog().finally(() => (openSignIn = null)));
+  return (openSignIn ??= signInByWay().finally(() => (openSignIn = null)));
 }
 
-function openDialog() {
-  return new Promise((resolve) => {
-    const name = el("input", {
-      id: "sign-in-name", name: "user", autocomplete: "username", required: true, maxlength: 64,
-      autocapitalize: "none", spellcheck: "false", testid: "sign-in-user",
-    });
-    const errorLine = el("p", { class: "trouble", role: "alert" });
-    const submit = el("button", { class: "button primary", testid: "sign-in-send" }, t("sign_in.send"));
-    const form = el(
-      "form",
-      { method: "dialog" },
-      el("h2", {}, t("sign_in.title")),
-      el("p", { class: "quiet" }, t("sign_in.why")),
-      el("label", { for: "sign-in-name" }, t("sign_in.name")),
-      name,
-      errorLine,
-      el(
-        "div",
-        { class: "actions" },
-        el("button", { type: "button", class: "button", onclick: () => dialog.close() }, t("close")),
-        submit,
-      ),
-    );
-    const dialog = el("dialog", { class: "dialog", "aria-label": t("sign_in.title") }, form);
-    form.addEventListener("submit", async (event) => {
-      event.preventDefault();
-      submit.disabled = true;
-      setText(errorLine, "");
-      try {
-        const { data } = await api.signIn(name.value.trim());
-        session.storeToken(data.token);
-        renderAndNotify();
-        dialog.close();
-      } catch (error) {
-        setText(errorLine, error.code === "not_found" ? t("sign_in.elsewhere") : explain(error));
-        submit.disabled = false;
-      }
-    });
-    dialog.addEventListener("close", () => {
-      dialog.remove();
-      resolve(session.token());
-    });
-    document.body.append(dialog);
-    dialog.showModal();
-    name.focus();
-  });
+async function signInByWay() {
+  try {
+    const token = await (await loadWay()).signIn();
+    if (token) renderAndNotify();
+    return token;
+  } catch {
+    return (await confirmDialog(t("problem.unreachable"), t("again"), t("close"))) ? signInByWay() : null;
+  }
 }

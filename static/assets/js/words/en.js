@@ -3,6 +3,7 @@
 export const words = {
   skip: "Skip to the content",
   close: "Close",
+  again: "Try again",
   loading: "Loading…",
   "nav.orders": "My orders",
   "nav.sign_in": "Sign in",
@@ -12,6 +13,11 @@ export const words = {
   "sign_in.name": "User name",
   "sign_in.send": "Sign in",
   "sign_in.elsewhere": "Sign in on the shop's own page, then come back to this one.",
+  "sign_in.sandbox": "Sign in to the sandbox",
+  "sign_in.sandbox_why": "For development only: any name signs you in, without a password. A real shop has its own sign-in here.",
+  "sign_in.take_part": "Sign in to take part",
+  "sign_in.finishing": "Signing you in…",
+  "sign_in.failed": "The sign-in did not work. Please try again.",
 
   "list.title": "Flash sales",
   "list.none": "There is no sale right now. Come back later.",

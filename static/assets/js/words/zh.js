@@ -3,6 +3,7 @@
 export const words = {
   skip: "跳到正文",
   close: "关闭",
+  again: "重试",
   loading: "加载中…",
   "nav.orders": "我的订单",
   "nav.sign_in": "登录",
@@ -12,6 +13,11 @@ export const words = {
   "sign_in.name": "用户名",
   "sign_in.send": "登录",
   "sign_in.elsewhere": "请先在商城登录，然后回到本页。",
+  "sign_in.sandbox": "登录沙盒",
+  "sign_in.sandbox_why": "仅供开发使用：任意名称即可登录，无需密码。正式商城在此使用自己的登录方式。",
+  "sign_in.take_part": "登录参加",
+  "sign_in.finishing": "正在登录…",
+  "sign_in.failed": "登录未成功，请重试。",
 
   "list.title": "限时秒杀",
   "list.none": "目前没有活动，请稍后再来。",

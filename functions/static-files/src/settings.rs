@@ -1,0 +1,59 @@
+//! What the variables say to the pages: how visitors sign in, and what pages may load.
+
+use std::{cell::RefCell, collections::HashMap, rc::Rc};
+
+use domain::{
+    problem::Problem,
+    sign_in::{SignIn, SignInSettings, VARIABLES},
+    siteverify,
+};
+use platform::{
+    async_once::{self, AsyncOnce},
+    config,
+    http::ApiError,
+};
+use serde::Serialize;
+
+use crate::security::Policies;
+
+thread_local! {
+    static SETTINGS: RefCell<AsyncOnce<Settings>> = const { RefCell::new(AsyncOnce::Empty) };
+}
+
+/// The settings of all pages.
+pub struct Settings {
+    /// The content security policies.
+    pub policies: Policies,
+    /// `settings.json`, or why the variables are wrong.
+    pub document: Result<Document, Problem>,
+}
+
+/// The body of `settings.json`.
+#[derive(Serialize)]
+pub struct Document {
+    sign_in: SignIn,
+}
+
+impl Settings {
+    /// Reads the variables, once per instance. With wrong ones, nobody can sign in, and the pages show the rest.
+    pub async fn load() -> Result<Rc<Self>, ApiError> {
+        async_once::get_or_init(&SETTINGS, async || {
+            let (script, origins) = (config::get("siteverify_script").await, config::get("siteverify_origins").await);
+            let mut values = HashMap::new();
+            for name in VARIABLES {
+                values.insert(name, config::get(name).await);
+            }
+            let sign_in = SignInSettings::parse(|name| values.get(name).map(|value| &**value).unwrap_or_default())
+                .map_err(|fault| config::misconfigured("sign_in_url or oidc_issuer", &fault));
+            Ok(Self::new(&siteverify::content_sources(&script, &origins), sign_in))
+        })
+        .await
+    }
+
+    /// Builds the settings; `widget_sources` are those of hosted checks, or empty.
+    pub fn new(widget_sources: &str, sign_in: Result<SignInSettings, Problem>) -> Self {
+        let allowed = sign_in.clone().unwrap_or_else(|_| SignInSettings::none());
+        let document = sign_in.map(|settings| Document { sign_in: settings.sign_in });
+        Self { policies: Policies::new(widget_sources, &allowed), document }
+    }
+}

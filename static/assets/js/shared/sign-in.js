@@ -1,0 +1,90 @@
+// How visitors sign in: as the shop has configured it. Renews tokens before they end.
+
+import * as session from "./session.js";
+import { getJson } from "./sign-in/requests.js";
+import { device } from "./storage.js";
+
+/** Milliseconds after which a page that is opened or shown asks the shop again who is signed in. */
+const SESSION_CHECK_MS = 60_000;
+
+/** How often a page looks whether the token is to be renewed. */
+const LOOK_INTERVAL_MS = 5_000;
+
+/** When a page last asked the shop, by this device's clock. */
+const CHECKED_AT = "stampede.checked_at";
+
+let loading = null;
+
+/**
+ * Resolves to the way to sign in. Rejects if the settings cannot be loaded; the next call tries again.
+ *
+ * A way has `signIn()`, which resolves to the token or null, or leaves the page; `opensDialog`, whether it stays on the
+ * page; and `canSignOut`. Some have `renew()`, which resolves to a new token, to null if the visitor is signed out, or
+ * to undefined if there is no way to renew; and `hasSession`, whether another page may sign visitors in and out.
+ */
+export function loadWay() {
+  loading ??= choose().catch((error) => {
+    loading = null;
+    throw error;
+  });
+  return loading;
+}
+
+async function choose() {
+  const { status, data } = await getJson("/settings.json", { credentials: "omit" });
+  if (status !== 200) throw new Error("no settings");
+  const settings = data.sign_in;
+  if (settings.kind === "shop") return (await import("./sign-in/shop.js")).shopSession(settings);
+  if (settings.kind === "oidc") return (await import("./sign-in/oidc.js")).openIdConnect(settings);
+  return (await import("./sign-in/sandbox.js")).sandbox(settings);
+}
+
+/** Renews the token; one tab at a time, because a refresh token may be used only once. Resolves as `way.renew` does. */
+export function renew(way) {
+  const before = session.storedToken();
+  const run = async () => {
+    if (session.storedToken() !== before) return session.token();
+    const token = await way.renew();
+    if (token) session.storeToken(token);
+    else if (token === null) session.clear();
+    return token;
+  };
+  return navigator.locks ? navigator.locks.request("stampede.renew", run) : run();
+}
+
+/**
+ * Renews the token before it ends, and follows the shop's session. Calls `onUserChange` when another user, or none, is
+ * signed in. Resolves after the first look at the session.
+ */
+export async function keepSignedIn(way, onUserChange) {
+  if (!way.renew) return;
+  let isBusy = false;
+  let pausedUntil = -Infinity;
+
+  async function look(asksShop) {
+    const isDue = session.millisecondsUntilRenewal() <= 0 || (asksShop && !wasCheckedLately());
+    if (!isDue || isBusy || document.hidden || performance.now() < pausedUntil) return;
+    isBusy = true;
+    const user = session.user();
+    try {
+      const token = await renew(way);
+      device.setItem(CHECKED_AT, String(Date.now()));
+      if (!token && !way.hasSession) pausedUntil = performance.now() + 600_000;
+    } catch {
+      // No answer: the token may still be good.
+      pausedUntil = performance.now() + 20_000 + Math.random() * 20_000;
+    }
+    isBusy = false;
+    if (session.user() !== user) onUserChange();
+  }
+
+  document.addEventListener("visibilitychange", () => void look(way.hasSession));
+  setInterval(() => void look(false), LOOK_INTERVAL_MS);
+  await look(way.hasSession);
+}
+
+/** Whether a page has asked the shop within a minute and found a user. */
+function wasCheckedLately() {
+  const age = Date.now() - Number(device.getItem(CHECKED_AT));
+  return session.token() !== null && age >= 0 && age < SESSION_CHECK_MS;
+}

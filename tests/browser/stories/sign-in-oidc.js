@@ -1,0 +1,110 @@
+// A shop with an OpenID Connect provider sells through our pages (B1).
+
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { publish, unique, url } from "../support/app.js";
+import { startProvider } from "../support/oidc-server.js";
+import { goToPayment, untilText } from "../support/page.js";
+import { expect, test as plain } from "../support/test.js";
+
+const ISSUER = "http://127.0.0.1:{port:issuer}";
+
+
+plain.use({
+  variables: {
+    jwt_key: "", jwt_jwks_url: `${ISSUER}/jwks`, jwt_jwks_host: ISSUER, jwt_algorithm: "RS256",
+    jwt_issuer: ISSUER, jwt_audience: "pages", oidc_issuer: ISSUER, oidc_client_id: "pages",
+  },
+});
+
+const test = plain.extend({
+  identity: async ({ app: _ }, use) => {
+    const identity = await startProvider(url());
+    await use(identity);
+    await identity.stop();
+  },
+});
+
+test.describe.configure({ mode: "serial" });
+
+/** Signs in and consents on the provider's pages. */
+async function enterProvider(page, user) {
+  await page.waitForURL(/\/interaction\//);
+  await page.locator("[name=login]").fill(user);
+  await page.locator("[name=password]").fill("any");
+  await page.locator("button[type=submit]").click();
+  await page.locator("form[action$='/confirm'] button, button:has-text('Continue')").first().click();
+}
+
+/** Opens a page that does not load the fonts of the provider's pages from the network. */
+async function open(newPage, path) {
+  const page = await newPage();
+  await page.context().route(/fonts\.googleapis\.com/, (route) => route.abort());
+  await page.goto(path);
+  return page;
+}
+
+test("a sale is sold to buyers who sign in with OpenID Connect", { tag: "@main" }, async ({ newPage, identity, words }) => {
+  const { id } = await publish({ total: 2 });
+  expect(identity.issuer).toBe(process.env.STAMPEDE_OIDC_ISSUER);
+  for (let sold = 0; sold < 2; sold += 1) {
+    const page = await open(newPage, `/sale?activity=${id}`);
+    const user = unique("oda");
+    await page.getByTestId("take-part").click();
+    await enterProvider(page, user);
+    await page.waitForURL(/\/sale\?/);
+    await expect(page.getByTestId("user")).toHaveText(user);
+    await expect(page.getByTestId("buy")).toBeEnabled();
+    await page.getByTestId("buy").click();
+    await page.waitForURL(/\/order\?/);
+    await goToPayment(page);
+    await page.getByTestId("sandbox-pay").click();
+    await page.waitForURL(/\/order\?/);
+    await untilText(page, "headline", words["order.paid"]);
+    await page.getByTestId("nav-orders").click();
+    await untilText(page, "order-link", words["status.paid"]);
+  }
+  const late = await open(newPage, `/sale?activity=${id}`);
+  await untilText(late, "buy", words["sale.sold_out"]);
+});
+
+test("a token is renewed before it ends, by one tab", async ({ newPage, identity }) => {
+  const page = await open(newPage, "/orders");
+  const user = unique("rea");
+  await page.getByTestId("sign-in").click();
+  await enterProvider(page, user);
+  await expect(page.getByTestId("user")).toHaveText(user);
+  const tab = await page.context().newPage();
+  await tab.goto("/orders");
+  await untilText(tab, "orders-state", "You have no orders yet");
+  const failures = [];
+  identity.provider.on("grant.error", (_, error) => failures.push(error.message));
+  for (let renewals = 0; renewals < 2; renewals += 1) {
+    const token = () => page.evaluate(() => localStorage.getItem("stampede.token"));
+    const before = await token();
+    await expect.poll(token).not.toBe(before);
+  }
+  expect(failures, "a refresh token was used twice").toEqual([]);
+  await page.reload();
+  await untilText(page, "orders-state", "You have no orders yet");
+  await expect(page.getByTestId("user")).toHaveText(user);
+});
+
+test("an answer of the provider that this tab has not asked for signs nobody in", async ({ newPage, identity: _ }) => {
+  const page = await open(newPage, "/signed-in?code=stolen&state=invented");
+  await untilText(page, "signed-in-state", "The sign-in did not work");
+  await expect(page.getByTestId("sign-in")).toBeVisible();
+
+  await page.goto("/orders");
+  await page.getByTestId("sign-in").click();
+  await page.waitForURL(/\/interaction\//);
+  await page.goto("/signed-in?code=stolen&state=invented");
+  await untilText(page, "signed-in-state", "The sign-in did not work");
+  expect(await page.evaluate(() => localStorage.getItem("stampede.token"))).toBeNull();
+});
+
+test("the library is the published one", () => {
+  const packaged = readFileSync(createRequire(import.meta.url).resolve("oauth4webapi"), "utf8");
+  const vendored = new URL("../../../static/assets/vendor/oauth4webapi/oauth4webapi.js", import.meta.url);
+  expect(readFileSync(vendored, "utf8")).toBe(packaged.replace(/^\/\/# sourceMappingURL=.*\n?/m, ""));
+});

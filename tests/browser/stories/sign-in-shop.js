@@ -1,0 +1,117 @@
+// A shop with its own session sells through our pages (B1).
+
+import { publish, unique, url } from "../support/app.js";
+import { goToPayment, untilText } from "../support/page.js";
+import { ShopServer } from "../support/shop-server.js";
+import { expect, test as plain } from "../support/test.js";
+
+const SHOP = "http://127.0.0.1:{port:shop}";
+
+
+plain.use({ variables: { sign_in_url: `${SHOP}/login?from=sale`, session_url: `${SHOP}/session` } });
+
+const test = plain.extend({
+  shop: async ({ app: _ }, use) => {
+    const shop = await new ShopServer(url()).start();
+    await use(shop);
+    await shop.stop();
+  },
+});
+
+// Each test has the shop's port to itself.
+test.describe.configure({ mode: "serial" });
+
+/** Signs in on the shop's page. */
+async function enterShop(page, user) {
+  await page.waitForURL(/\/login\?/);
+  await page.getByLabel("Name").fill(user);
+  await page.getByRole("button", { name: "Enter the shop" }).click();
+}
+
+test("a sale is sold to buyers who sign in at the shop", { tag: "@main" }, async ({ newPage, shop, words }) => {
+  const { id } = await publish({ total: 2 });
+  for (let sold = 0; sold < 2; sold += 1) {
+    const page = await newPage(`/sale?activity=${id}`);
+    const user = unique("ann");
+    await expect(page.getByTestId("take-part")).toHaveText(words["sign_in.take_part"]);
+    await page.getByTestId("take-part").click();
+    await enterShop(page, user);
+    await page.waitForURL(/\/sale\?/);
+    await expect(page.getByTestId("user")).toHaveText(user);
+    await expect(page.getByTestId("take-part")).toBeHidden();
+    await expect(page.getByTestId("sign-out")).toBeHidden();
+    await expect(page.getByTestId("buy")).toBeEnabled();
+    await page.getByTestId("buy").click();
+    await page.waitForURL(/\/order\?/);
+    await goToPayment(page);
+    await page.getByTestId("sandbox-pay").click();
+    await page.waitForURL(/\/order\?/);
+    await untilText(page, "headline", words["order.paid"]);
+    await page.getByTestId("nav-orders").click();
+    await untilText(page, "order-link", words["status.paid"]);
+  }
+  expect(shop.returnAddresses.at(-1)).toBe(`${url()}/sale?activity=${id}`);
+  const late = await newPage(`/sale?activity=${id}`);
+  await untilText(late, "buy", words["sale.sold_out"]);
+});
+
+test("one sign-in serves all tabs, and the shop's sign-out ends it", async ({ newPage, shop }) => {
+  const { id } = await publish();
+  const page = await newPage(`/sale?activity=${id}`);
+  const tab = await page.context().newPage();
+  await tab.goto("/orders");
+  await untilText(tab, "orders-state", "Sign in to see your orders");
+  const user = unique("tia");
+  await page.bringToFront();
+  await page.getByTestId("sign-in").click();
+  await enterShop(page, user);
+  await expect(page.getByTestId("user")).toHaveText(user);
+  await expect(tab.getByTestId("user")).toHaveText(user);
+  await untilText(tab, "orders-state", "You have no orders yet");
+
+  shop.sessions.clear();
+  await page.evaluate(() => localStorage.removeItem("stampede.checked_at"));
+  await page.reload();
+  await expect(page.getByTestId("take-part")).toBeVisible();
+  await expect(tab.getByTestId("sign-in")).toBeVisible();
+});
+
+test("a token that ends, or that the server refuses, is replaced unseen", async ({ newPage, shop }) => {
+  shop.tokenSeconds = 10;
+  const { id } = await publish();
+  const page = await newPage(`/sale?activity=${id}`);
+  await page.getByTestId("take-part").click();
+  const user = unique("ren");
+  await enterShop(page, user);
+  await expect(page.getByTestId("user")).toHaveText(user);
+  const token = () => page.evaluate(() => localStorage.getItem("stampede.token"));
+  const first = await token();
+  await expect.poll(token).not.toBe(first);
+  await expect(page.getByTestId("user")).toHaveText(user);
+
+  await page.evaluate(() => localStorage.setItem("stampede.token", "x.e30.x"));
+  await page.goto("/orders");
+  await untilText(page, "orders-state", "You have no orders yet");
+  await expect(page.getByTestId("user")).toHaveText(user);
+  expect(page.url()).toBe(`${url()}/orders`);
+  await expect(page.locator("dialog")).toHaveCount(0);
+});
+
+test("while the shop does not answer, the pages show what they can", async ({ newPage, shop }) => {
+  const { id } = await publish();
+  await shop.stop();
+  const page = await newPage(`/sale?activity=${id}`);
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  await expect(page.getByTestId("take-part")).toBeVisible();
+});
+
+test("the content security policy allows the shop's origins and no others", async ({ shop: _ }) => {
+  const policy = (await fetch(url())).headers.get("content-security-policy");
+  const shop = `http://127.0.0.1:${process.env.STAMPEDE_PORT_SHOP}`;
+  const directives = Object.fromEntries(policy.split(";").map((part) => part.trim().split(/ (.*)/)));
+  expect(directives).toEqual({
+    "default-src": "'none'", "script-src": "'self'", "worker-src": "'self'", "style-src": "'self'",
+    "img-src": "'self' data: https:", "connect-src": `'self' ${shop}`, "form-action": `'self' ${shop}`,
+    "base-uri": "'none'", "frame-ancestors": "'none'",
+  });
+});
