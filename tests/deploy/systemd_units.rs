@@ -112,8 +112,8 @@ fn the_units_have_the_required_settings_and_allow_twice_the_connections_of_nginx
     assert_eq!(unit_values("stampede-sweeper.timer", "OnUnitInactiveSec"), ["5s"]);
     let environment = unit_values("stampede.service", "Environment").join(" ");
     let instances = environment.split("SPIN_MAX_INSTANCE_COUNT=").nth(1).expect("a number of instances");
-    let site = read_kit_file("nginx/stampede.conf");
-    let max_conns: Vec<u32> = site
+    let lanes = read_kit_file("nginx/stampede-lanes.conf");
+    let max_conns: Vec<u32> = lanes
         .lines()
         .filter_map(|line| {
             line.trim().strip_prefix("server 127.0.0.1:3000 max_conns=")?.strip_suffix(';')?.parse().ok()
@@ -167,9 +167,73 @@ fn the_example_environment_lists_every_variable_with_its_default() {
 /// Runs `install` with a directory in place of `/`, and returns that directory.
 fn install(temp_dir: &TempDir) -> PathBuf {
     let target = temp_dir.path().join("root");
-    let output = Command::new(project().join("deploy/self-hosted/install")).arg(&target).output().expect("install");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    update(&target);
     target
+}
+
+/// Runs `install` with `target` in place of `/`, and returns what it printed.
+fn update(target: &Path) -> String {
+    let output = Command::new(project().join("deploy/self-hosted/install")).arg(target).output().expect("install");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+#[test]
+fn an_update_keeps_settings_and_shows_which_lines_of_an_edited_site_it_replaces() {
+    let temp_dir = TempDir::new().expect("a directory");
+    let target = install(&temp_dir);
+    let site = target.join("etc/nginx/conf.d/stampede.conf");
+    let append = |path: &Path, line: &str| {
+        let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        fs::write(path, format!("{text}{line}\n")).expect("written");
+    };
+    let edited = ["nginx/stampede-listen.conf", "nginx/stampede-lanes.conf", "nginx/stampede-operators.conf"]
+        .into_iter()
+        .chain(["stampede/env", "stampede/sweep.env", "stampede/runtime-config.toml"])
+        .map(|file| target.join("etc").join(file));
+    let edited: Vec<_> = edited.collect();
+    for path in &edited {
+        append(path, "# mine");
+    }
+    assert!(!update(&target).contains("stampede.conf"), "the site is as it was installed");
+    append(&site, "# allow 192.0.2.1;");
+    let printed = update(&target);
+    for path in &edited {
+        assert!(fs::read_to_string(path).expect("a file").ends_with("# mine\n"), "{} is replaced", path.display());
+    }
+    assert_eq!(fs::read_to_string(&site).expect("the site"), read_kit_file("nginx/stampede.conf"));
+    assert!(printed.contains("\n-# allow 192.0.2.1;\n"), "{printed}");
+    let copy = printed.split_whitespace().find(|word| word.contains("stampede.conf.")).expect("the name of a copy");
+    assert!(fs::read_to_string(copy).expect("a copy").ends_with("# allow 192.0.2.1;\n"), "{printed}");
+    assert!(!copy.ends_with(".conf"), "nginx would load {copy}");
+}
+
+#[test]
+fn an_update_of_an_older_installation_starts_the_sweeper_and_names_missing_settings() {
+    let temp_dir = TempDir::new().expect("a directory");
+    let target = temp_dir.path().join("root");
+    let settings = target.join("etc/stampede");
+    fs::create_dir_all(&settings).expect("a directory");
+    // From before a unit read `sweep.env`, and before the app had an `address_key`.
+    let example = read_kit_file("env.example").replace("SPIN_VARIABLE_ADDRESS_KEY=\n", "");
+    fs::write(settings.join("env"), example.replace("CRON_TOKEN=\n", "CRON_TOKEN='a token'\n")).expect("written");
+    let printed = update(&target);
+    let sweep = fs::read_to_string(settings.join("sweep.env")).expect("the sweeper's settings");
+    assert_eq!(sweep.lines().last(), Some("SPIN_VARIABLE_CRON_TOKEN='a token'"));
+    let env = settings.join("env");
+    for (name, expected) in [
+        ("ADDRESS_KEY", true),
+        ("STRIPE_API_KEY", true),
+        ("CRON_TOKEN", false),
+        ("REDIS_URL", false),
+        ("LEDGER", false),
+    ] {
+        let line = format!("{}: set SPIN_VARIABLE_{name}", env.display());
+        assert_eq!(printed.lines().any(|known| known == line), expected, "{line}: {printed}");
+    }
+    assert!(printed.contains(&format!("created {}", settings.join("sweep.env").display())), "{printed}");
+    fs::write(&env, fs::read_to_string(&env).expect("settings").replace("a token", "another token")).expect("written");
+    assert!(update(&target).contains("sweep.env: SPIN_VARIABLE_CRON_TOKEN differs from that of"));
 }
 
 #[test]

@@ -65,27 +65,29 @@ impl Nginx {
     ) -> Result<Self> {
         let (port, redirect_port, ipv6_redirect_port) =
             (ports::pick_unused()?, ports::pick_unused()?, ports::pick_unused()?);
-        let path = root.join(NGINX_DIRECTORY).join("stampede.conf");
-        let site = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let here = directory.to_string_lossy();
-        let mut lines = String::new();
-        for line in site.lines() {
-            match line.trim().strip_prefix("server 127.0.0.1:3000") {
-                Some(rest) => lines.extend(app_ports.iter().map(|app| format!("server 127.0.0.1:{app}{rest}\n"))),
-                None => lines.extend([line, "\n"]),
+        for file in ["stampede.conf", "stampede-lanes.conf", "stampede-operators.conf"] {
+            let path = root.join(NGINX_DIRECTORY).join(file);
+            let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            let mut lines = String::new();
+            for line in text.lines() {
+                match line.trim().strip_prefix("server 127.0.0.1:3000") {
+                    Some(rest) => lines.extend(app_ports.iter().map(|app| format!("server 127.0.0.1:{app}{rest}\n"))),
+                    None => lines.extend([line, "\n"]),
+                }
             }
+            // The IPv6 listeners get IPv4 ports of their own.
+            let text = lines
+                .replace("listen 80;", &format!("listen 127.0.0.1:{redirect_port};"))
+                .replace("listen [::]:80;", &format!("listen 127.0.0.1:{ipv6_redirect_port};"))
+                .replace("/opt/stampede", &root.to_string_lossy())
+                // Some tests delay requests, and a slow machine prolongs the delay.
+                .replace("proxy_read_timeout 10s;", "proxy_read_timeout 60s;");
+            let text = ["/etc/nginx", "/var/log/nginx", "/var/cache/nginx"]
+                .iter()
+                .fold(text, |text, path| text.replace(path, &here));
+            fs::write(directory.join(file), text)?;
         }
-        // The IPv6 listeners get IPv4 ports of their own.
-        let site = lines
-            .replace("listen 80;", &format!("listen 127.0.0.1:{redirect_port};"))
-            .replace("listen [::]:80;", &format!("listen 127.0.0.1:{ipv6_redirect_port};"))
-            .replace("/opt/stampede", &root.to_string_lossy())
-            // Some tests delay requests, and a slow machine prolongs the delay.
-            .replace("proxy_read_timeout 10s;", "proxy_read_timeout 60s;");
-        let site = ["/etc/nginx", "/var/log/nginx", "/var/cache/nginx"]
-            .iter()
-            .fold(site, |site, path| site.replace(path, &here));
-        fs::write(directory.join("stampede.conf"), site)?;
         fs::write(directory.join("stampede-listen.conf"), listen(port))?;
         let config = directory.join("nginx.conf");
         fs::write(&config, main_context(directory))?;
