@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use dev::{test_stack::TestStack, variables::Variables};
+use reqwest::Method;
 use serde_json::json;
 
 use support::{Claims, HttpClient, TestApp, activity::activity_spec, eventually};
@@ -35,7 +36,7 @@ async fn assert_refused(name: &str, case: &str, change: impl FnOnce(&mut Variabl
     let jwt = Claims::for_user("ada", variables).sign(variables);
     let response = match name {
         "admin_token" => {
-            http.send(reqwest::Method::PUT, "/api/admin/activities/x", admin, &activity_spec(&json!({}))).await
+            http.send(Method::PUT, "/api/admin/activities/x", admin, &activity_spec(&json!({}))).await
         }
         "cron_token" => http.post("/api/tasks/sweep", cron, &json!(null)).await,
         "address_key" => http.get("/api/admin/orders/demo.01ARZ3NDEKTSV4RRFFQ69G5FAV", admin).await,
@@ -73,6 +74,22 @@ async fn an_app_with_a_short_secret_serves_nothing_that_needs_it() {
         let short = if name == "webhook_secrets" { "whsec_c2hvcnQ=" } else { "short" };
         assert_refused(name, "a short", move |variables| variables.set(name, short)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_whose_buyers_could_not_pay_publishes_no_activity() {
+    let start = || {
+        TestStack::start(|variables| {
+            variables.set("sandbox", "off");
+            variables.set("payment_provider", "stripe");
+        })
+    };
+    let stack = tokio::task::spawn_blocking(start).await.expect("a start").expect("an app");
+    let (http, token) = (HttpClient::new(stack.app.url()), stack.app.settings().variables.get("admin_token"));
+    http.send(Method::PUT, "/api/admin/activities/x", token, &activity_spec(&json!({}))).await.is(200);
+    let refused = http.post("/api/admin/activities/x/publish", token, &json!({})).await.is_problem(503, "not_ready");
+    assert!(refused.body.contains("stripe_api_key"), "{refused:?}");
+    assert_eq!(http.get("/api/admin/activities/x", token).await.is(200).text("state"), "draft");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -24,6 +24,8 @@ use workflows::{
     recovery::budget::Budget,
 };
 
+use crate::health;
+
 /// Handles `GET …/activities`: up to 200 activities, drafts included, the latest start first.
 pub async fn list() -> Result<Response, ApiError> {
     let found = activities::list(&SpinLedger::open().await, true).await?;
@@ -65,9 +67,15 @@ fn expected_version(request: &Request) -> Result<Option<i64>, Problem> {
     version.map(Some).ok_or_else(|| Problem::new(Code::InvalidRequest, detail))
 }
 
-/// Handles `POST …/publish`, `/pause` and `/close`.
+/// Handles `POST …/publish`, `/pause` and `/close`. Publishing is refused while a secret is missing or weak, so that no
+/// activity opens in which buyers cannot pay.
 pub async fn set_state(id: &ActivityId, state: ActivityState) -> Result<Response, ApiError> {
     let secret = config::secret("ticket_secret").await?;
+    if state == ActivityState::Published
+        && let Err(fault) = health::secrets().await
+    {
+        return Err(Problem::new(Code::NotReady, format!("Not ready for a sale: {fault}.")).retry_after(2).into());
+    }
     let ledger = SpinLedger::open_for_batch().await;
     if state == ActivityState::Published {
         switch_outbox(&ledger).await?;

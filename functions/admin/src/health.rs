@@ -90,8 +90,8 @@ async fn key_value() -> Result<(), String> {
     if key_value::get("ready").await.is_some() { Ok(()) } else { Err("not reachable".to_owned()) }
 }
 
-/// Checks the secrets in the variables.
-async fn secrets() -> Result<(), String> {
+/// Checks the secrets in the variables, and the settings that must fit them.
+pub async fn secrets() -> Result<(), String> {
     let mut values = HashMap::new();
     for name in VARIABLES {
         values.insert(name, config::get(name).await);
