@@ -1,7 +1,7 @@
 // Stories of an operator on the operator's page (G2).
 
 import {
-  call, callAdmin, eventually, publish, reserve, signIn, sweep, unique, untilOrder, untilPhase,
+  call, callAdmin, eventually, publish, reserve, send, signIn, sweep, unique, untilOrder, untilPhase,
 } from "../support/app.js";
 import { recordText, signInAsOperator, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
@@ -12,6 +12,17 @@ test("a wrong token is refused", async ({ page }) => {
   await page.getByTestId("admin-enter").click();
   await untilText(page, "notice", "not the right one");
   await expect(page.getByTestId("new-sale")).toBeHidden();
+});
+
+test("an operator whose address nginx does not list is told so", async ({ page }) => {
+  // nginx's answer to addresses that its configuration does not list.
+  const body = { title: "Not found", status: 404, detail: "There is no such route.", code: "not_found" };
+  await page.route("**/api/admin/**", (route) => route.fulfill({ status: 404, json: body }));
+  await page.goto("/admin");
+  await page.getByTestId("admin-token").fill("any");
+  await page.getByTestId("admin-enter").click();
+  await untilText(page, "notice", "This address may not reach the operators' routes: see deploy/README.md.");
+  await expect(page.getByTestId("enter")).toBeVisible();
 });
 
 test("an operator creates a sale, corrects a mistake, publishes, pauses, resumes and closes it", async ({ page }) => {
@@ -118,6 +129,20 @@ test("the live statistics follow the sale, and the audit finds no drift", async 
   });
 });
 
+test("an operator sees what another operator does, and how long the sale lasts", async ({ page, newPage }) => {
+  const { id } = await publish();
+  await page.goto("/admin");
+  await signInAsOperator(page);
+  await page.getByTestId(`live-${id}`).click();
+  await untilText(page, "live-phase", /^Open, ends in 0\d:\d\d$/);
+  const other = await newPage("/admin");
+  await signInAsOperator(other);
+  await other.getByTestId(`pause-${id}`).click();
+  await untilText(page, `state-${id}`, "paused");
+  await untilText(page, "live-phase", /^Paused, ends in 0\d:\d\d$/);
+  await expect(page.getByTestId(`row-${id}`)).toHaveClass("is-chosen");
+});
+
 test("a button of the stock table keeps the focus while the figures change", async ({ page }) => {
   const { id } = await publish({ total: 10 });
   await page.goto("/admin");
@@ -156,11 +181,35 @@ test("an operator views and clears the strikes of a user", async ({ page }) => {
   await page.goto("/admin");
   await signInAsOperator(page);
   await page.getByTestId("strikes-form").getByLabel("User").fill(buyer.user);
-  await page.getByTestId("strikes-show").click();
+  await page.getByTestId("strikes-form").getByLabel("User").press("Enter");
   await expect(page.locator("#strikes-result", { hasText: `${buyer.user}: 1 of 10 strikes` })).toBeVisible();
+  await page.getByTestId("strikes-clear").click();
+  await page.getByTestId("dialog-no").click();
+  expect((await callAdmin("GET", `/strikes/${buyer.user}`)).count).toBe(1);
   const notice = await recordText(page.getByTestId("notice"));
   await page.getByTestId("strikes-clear").click();
+  await page.getByTestId("dialog-yes").click();
   await notice.untilShown("has no strikes any more");
   await page.getByTestId("strikes-show").click();
   await expect(page.locator("#strikes-result", { hasText: `${buyer.user}: 0 of 10 strikes` })).toBeVisible();
+});
+
+test("Enter in the form of bans bans a user, whom Lift lets in again", async ({ page }) => {
+  const { id } = await publish();
+  const { user, token } = await signIn();
+  const untilTicket = (expected) => eventually(`the ticket's answer ${expected}`, async () => {
+    const { status, document } = await send("POST", `/api/activities/${id}/ticket`, { token, body: {} });
+    return { done: (document.code ?? status) === expected, value: document };
+  });
+  await page.goto("/admin");
+  await signInAsOperator(page);
+  const notice = await recordText(page.getByTestId("notice"));
+  const name = page.getByTestId("ban-form").getByLabel("Who");
+  await name.fill(user);
+  await name.press("Enter");
+  await notice.untilShown(`${user} is banned for 60 minutes.`);
+  await untilTicket("banned");
+  await page.getByTestId("ban-lift").click();
+  await notice.untilShown(`${user} may take part again.`);
+  await untilTicket(201);
 });

@@ -17,6 +17,7 @@ test("a click while load is shed waits, and succeeds afterwards without another 
     const adminPage = await newPage("/admin");
     await signInAsOperator(adminPage);
     await expect(adminPage.getByTestId("shed")).toBeChecked();
+    await expect(adminPage.getByTestId("shedding")).toBeVisible();
     await page.reload();
     await expect(page.getByTestId("buy")).toBeEnabled();
     await page.getByTestId("buy").click();
@@ -25,4 +26,19 @@ test("a click while load is shed waits, and succeeds afterwards without another 
     await callAdmin("PUT", "/shed", { on: false });
   }
   await page.waitForURL(/\/order\?/);
+});
+
+test("an operator sees that another operator sheds load, and when it is over", async ({ newPage }) => {
+  const [page, other] = [await newPage("/admin"), await newPage("/admin")];
+  for (const console of [page, other]) await signInAsOperator(console);
+  await expect(page.getByTestId("shedding")).toBeHidden();
+  try {
+    await other.getByTestId("shed").check();
+    for (const console of [page, other]) await untilText(console, "shedding", "Load is shed");
+    await expect(page.getByTestId("shed")).toBeChecked();
+  } finally {
+    await callAdmin("PUT", "/shed", { on: false });
+  }
+  for (const console of [page, other]) await expect(console.getByTestId("shedding")).toBeHidden();
+  await expect(other.getByTestId("shed")).not.toBeChecked();
 });

@@ -1,7 +1,7 @@
 // The list of what operators changed: who, what, when, before and after.
 
 import { byId, el, setText, setVisible } from "../shared/dom.js";
-import { moment } from "../shared/format.js";
+import { exactMoment } from "../shared/format.js";
 import { explain, runAction, send } from "./requests.js";
 
 const PAGE_SIZE = 20;
@@ -41,7 +41,7 @@ function row({ changed_at, operator, action, subject, before, after }) {
   return el(
     "tr",
     { testid: "change" },
-    el("td", {}, moment(changed_at)),
+    el("td", {}, exactMoment(changed_at)),
     el("td", {}, operator),
     el("td", {}, action),
     el("td", {}, subject),

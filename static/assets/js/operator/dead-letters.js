@@ -1,7 +1,7 @@
 // The list of dead letters (orders that could not be written), with a button to replay each.
 
 import { byId, el, setText, setVisible } from "../shared/dom.js";
-import { moment } from "../shared/format.js";
+import { exactMoment } from "../shared/format.js";
 import { explain, runAction, send } from "./requests.js";
 
 const PAGE_SIZE = 200;
@@ -42,7 +42,7 @@ function row(deadLetter) {
     { testid: "letter" },
     el("td", {}, deadLetter.order_no),
     el("td", {}, deadLetter.reason ?? ""),
-    el("td", {}, moment(deadLetter.died_at)),
+    el("td", {}, exactMoment(deadLetter.died_at)),
     el("td", { class: "row-actions" }, el("button", { type: "button", class: "button", onclick: replay }, "Replay")),
   );
 }

@@ -1,7 +1,9 @@
 // Live statistics of one activity, polled every second, with restock, audit, rebuild and a new start key.
 
+import { gate } from "../shared/api.js";
+import * as clock from "../shared/clock.js";
 import { byId, confirmDialog, el, setText, setVisible } from "../shared/dom.js";
-import { count } from "../shared/format.js";
+import { count, countdown } from "../shared/format.js";
 import { poll } from "../shared/poll.js";
 import { activityPath, explain, finishRebuild, runAction, send } from "./requests.js";
 import { sparkline } from "./sparkline.js";
@@ -23,8 +25,9 @@ export function show(activity) {
   byId("tiles").replaceChildren(...tiles.nodes);
   poller = poll(async () => {
     try {
-      const stats = await send("GET", activityPath(activity.id, "/stats"));
+      const [stats, phase] = await Promise.all([send("GET", activityPath(activity.id, "/stats")), loadPhase(activity.id)]);
       if (currentId !== activity.id) return null;
+      setText(byId("live-phase"), phase);
       tiles.update(stats);
       stock.update(stats.skus);
       renderCounts("orders-by-status", stats.orders);
@@ -37,6 +40,20 @@ export function show(activity) {
     return 1_000;
   });
   byId("live").scrollIntoView({ block: "nearest" });
+}
+
+/** The phase as buyers see it, with the time that is left by the server's clock; empty if the gate cannot be loaded. */
+async function loadPhase(id) {
+  try {
+    const { data, sentAt, receivedAt } = await gate(id);
+    clock.observe(data.server_time, sentAt, receivedAt);
+    const until = (time) => countdown(clock.millisecondsUntil(time));
+    if (data.phase === "scheduled") return `Starts in ${until(data.starts_at)}`;
+    if (data.phase === "ended") return "Ended";
+    return `${data.phase === "paused" ? "Paused" : "Open"}, ends in ${until(data.ends_at)}`;
+  } catch {
+    return "";
+  }
 }
 
 /** Stops polling and hides the statistics. */

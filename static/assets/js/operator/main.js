@@ -1,7 +1,8 @@
-// The operator's page: token form, list of activities and load shedding.
+// The operator's page: token form, list of activities and load shedding. Both follow what other operators change.
 
-import { byId, confirmDialog, el, setVisible } from "../shared/dom.js";
-import { moment } from "../shared/format.js";
+import { byId, confirmDialog, el, setText, setVisible } from "../shared/dom.js";
+import { exactMoment } from "../shared/format.js";
+import { poll } from "../shared/poll.js";
 import { activityPath, explain, finishRebuild, forgetToken, runAction, send, showNotice, storeToken, token } from "./requests.js";
 import { onSave, openForm } from "./sale-form.js";
 import * as changes from "./changes.js";
@@ -19,7 +20,16 @@ const ACTIONS = {
 
 const PAST_PARTICIPLES = { publish: "published", pause: "paused", resume: "resumed", close: "closed" };
 
+/** How often the list and the switch of load shedding are loaded again, in milliseconds. */
+const REFRESH_INTERVAL = 3_000;
+
 let selectedId = null;
+let poller = null;
+/** The id of each activity → its row, and the document that the row shows. */
+const rows = new Map();
+// Requests that were sent before the last one of their kind are out of date when they are answered.
+let lastList = 0;
+let lastShedding = 0;
 
 document.documentElement.dataset.started = "";
 byId("enter").addEventListener("submit", (event) => {
@@ -34,17 +44,21 @@ byId("leave").addEventListener("click", () => {
 });
 document.addEventListener("operator:signed-out", showTokenForm);
 byId("new").addEventListener("click", () => openForm(null));
-byId("shed").addEventListener("change", ({ target }) =>
-  runAction(target, () => send("PUT", "/shed", { on: target.checked }), () =>
-    target.checked ? "Only paying, cancelling and polling are served now." : "Everything is served again.",
-  ).then((done) => done === undefined && (target.checked = !target.checked)),
-);
+byId("shed").addEventListener("change", async ({ target }) => {
+  const on = target.checked;
+  lastShedding += 1;
+  const changed = await runAction(target, () => send("PUT", "/shed", { on }));
+  lastShedding += 1;
+  showShedding(changed ? on : !on);
+});
 onSave(loadActivities);
 if (token()) void showConsole();
 else showTokenForm();
 
 function showTokenForm() {
   selectedId = null;
+  rows.clear();
+  poller?.stop();
   liveStats.hide();
   setVisible(byId("desk"), false);
   setVisible(byId("tools"), false);
@@ -54,23 +68,63 @@ function showTokenForm() {
 
 async function showConsole() {
   try {
-    await loadActivities();
-    byId("shed").checked = (await send("GET", "/shed")).on;
+    await refresh();
     setVisible(byId("enter"), false);
     setVisible(byId("desk"), true);
     setVisible(byId("tools"), true);
     showNotice("");
+    startPolling();
     void deadLetters.load();
     void changes.load();
   } catch (error) {
-    showNotice(error.code === "unauthenticated" ? "This token is not the right one." : explain(error), "bad");
-    if (error.code !== "unauthenticated") showTokenForm();
+    if (error.code === "unauthenticated") return showNotice("This token is not the right one.", "bad");
+    // nginx hides the routes from all addresses that its configuration does not list.
+    const isHidden = error.code === "not_found";
+    showNotice(isHidden ? "This address may not reach the operators' routes: see deploy/README.md." : explain(error), "bad");
+    showTokenForm();
   }
 }
 
+function startPolling() {
+  poller?.stop();
+  poller = poll(async () => {
+    try {
+      await refresh();
+      setText(byId("sales-trouble"), "");
+    } catch (error) {
+      if (error.code === "unauthenticated") return null;
+      setText(byId("sales-trouble"), `This list is out of date: ${explain(error)}`);
+    }
+    return REFRESH_INTERVAL;
+  });
+}
+
+const refresh = () => Promise.all([loadActivities(), loadShedding()]);
+
+async function loadShedding() {
+  const request = (lastShedding += 1);
+  const { on } = await send("GET", "/shed");
+  if (request === lastShedding) showShedding(on);
+}
+
+function showShedding(on) {
+  byId("shed").checked = on;
+  setVisible(byId("shedding"), on);
+}
+
 async function loadActivities() {
+  const request = (lastList += 1);
   const activities = await send("GET", "/activities");
-  byId("sales").replaceChildren(...activities.map(row));
+  if (request !== lastList) return;
+  // Rows without a change stay, so that a button keeps the focus.
+  const nodes = activities.map((activity) => {
+    const text = JSON.stringify(activity);
+    if (rows.get(activity.id)?.text !== text) rows.set(activity.id, { text, node: row(activity) });
+    return rows.get(activity.id).node;
+  });
+  if (nodes.length !== byId("sales").childElementCount || nodes.some((node, index) => node !== byId("sales").children[index])) {
+    byId("sales").replaceChildren(...nodes);
+  }
   setVisible(byId("no-sales"), activities.length === 0);
 }
 
@@ -83,8 +137,8 @@ function row(activity) {
     { testid: `row-${id}`, class: id === selectedId ? "is-chosen" : null },
     el("td", {}, title, el("span", { class: "id" }, id)),
     el("td", {}, el("span", { class: "chip", "data-state": state, testid: `state-${id}` }, state)),
-    el("td", { "data-label": "Starts" }, moment(activity.starts_at)),
-    el("td", { "data-label": "Ends" }, moment(activity.ends_at)),
+    el("td", { "data-label": "Starts" }, exactMoment(activity.starts_at)),
+    el("td", { "data-label": "Ends" }, exactMoment(activity.ends_at)),
     el(
       "td",
       { class: "row-actions" },

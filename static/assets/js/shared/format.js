@@ -32,6 +32,10 @@ export const count = (number) => new Intl.NumberFormat(locale).format(number);
 export const moment = (text) =>
   new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" }).format(new Date(text));
 
+/** Formats an RFC 3339 time with its date and seconds, in the browser's time zone. */
+export const exactMoment = (text) =>
+  new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(text));
+
 /** Formats the time of day of an RFC 3339 time, with seconds. */
 export const clockTime = (text) =>
   new Intl.DateTimeFormat(locale, { timeStyle: "medium" }).format(new Date(text));
