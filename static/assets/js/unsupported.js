@@ -1,12 +1,16 @@
-// Says that the page cannot run where its modules do not load: in browsers without modules or their syntax, and after a
-// failed download. A classic script in syntax that every browser knows; in both languages, because the modules that
+// Says that the page cannot run where its modules do not load: in browsers without modules, their syntax or what they
+// use, and after a failed download. A classic script in syntax that every browser knows; in both languages, because the modules that
 // choose one did not load.
 
 (function () {
   function tell(event) {
     // Pictures and styles may be missing.
     if (event.target.tagName && event.target.tagName !== "SCRIPT") return;
-    if (document.documentElement.hasAttribute("data-started") || document.getElementById("unsupported")) return;
+    if (document.documentElement.hasAttribute("data-started")) return;
+    show();
+  }
+  function show() {
+    if (document.getElementById("unsupported")) return;
     var notice = document.createElement("p");
     notice.id = "unsupported";
     notice.className = "notice";
@@ -20,5 +24,8 @@
   // A module that does not load fires its event at its element, a module that fails, at the window.
   window.addEventListener("error", tell, true);
   window.addEventListener("unhandledrejection", tell);
-  if (!("noModule" in HTMLScriptElement.prototype)) document.addEventListener("DOMContentLoaded", tell);
+  // Safari 15.0 to 15.3 knows modules, but no dialogs.
+  if (!("noModule" in HTMLScriptElement.prototype) || !window.HTMLDialogElement || !Array.prototype.at) {
+    document.addEventListener("DOMContentLoaded", show);
+  }
 })();

@@ -91,6 +91,32 @@ test("a slider puzzle is solved, and a wrong position brings a new puzzle", asyn
   await page.waitForURL(/\/order\?/);
 });
 
+test("a wrong answer says so and brings another puzzle, however many there were", async ({ page }) => {
+  const { id } = await publish({ human_check: "captcha" });
+  // Five refusals that the app does not count.
+  let refusals = 0;
+  await page.route(/\/ticket$/, (route) => {
+    refusals += 1;
+    if (refusals > 5) return route.continue();
+    return route.fulfill({ status: 403, json: { status: 403, code: "human_check_failed" } });
+  });
+  await page.goto(`/sale?activity=${id}`);
+  await signInOnPage(page, unique("wil"));
+  for (let answers = 0; answers < 5; answers += 1) {
+    await expect(page.getByTestId("puzzle")).toBeVisible();
+    if (answers) await expect(page.getByTestId("check-status")).toContainText("That was not right.");
+    await dragPieceTo(page, 2);
+    const refused = page.waitForResponse(/\/ticket$/);
+    await page.getByTestId("puzzle-send").click();
+    await refused;
+  }
+  await expect(page.getByTestId("puzzle")).toBeVisible();
+  await dragPieceTo(page, await findGap(page));
+  await page.getByTestId("puzzle-send").click();
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  await expect(page.getByTestId("check-status")).toHaveText("");
+});
+
 test("a visitor switches to the sum puzzle with the keyboard alone", async ({ page }) => {
   const { id } = await publish({ human_check: "captcha" });
   await page.goto(`/sale?activity=${id}`);

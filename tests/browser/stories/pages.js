@@ -220,3 +220,10 @@ test("an unknown address shows a page with a link to all sales", async ({ page }
   await page.getByRole("link", { name: "All sales" }).click();
   await expect(page.getByRole("heading", { name: "Flash sales" })).toBeVisible();
 });
+
+test("a browser that lacks dialogs is told to be replaced", async ({ newPage }) => {
+  const page = await newPage();
+  await page.addInitScript(() => delete globalThis.HTMLDialogElement);
+  await page.goto("/");
+  await expect(page.locator("#unsupported")).toContainText("This page needs a newer browser");
+});

@@ -1,7 +1,7 @@
 // Refusals: sold out, limit per user, paused, ended (A4, B9).
 
 import { call, callAdmin, publish, reserve, signIn, unique, untilOrder } from "../support/app.js";
-import { recordText, signInOnPage, untilText } from "../support/page.js";
+import { goToPayment, recordText, signInOnPage, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 test("a sold-out SKU has a disabled button, and can be bought when a unit is released", async ({ page }) => {
@@ -82,5 +82,47 @@ test("an ended sale and an unknown sale each show a message", async ({ page }) =
   await untilText(page, "countdown", "This sale has ended");
   await expect(page.getByTestId("buy")).toBeDisabled();
   await page.goto(`/sale?activity=${unique("nothing")}`);
-  await expect(page.getByRole("heading", { name: "There is no such sale." })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "There is no such sale" })).toBeVisible();
+});
+
+test("a page that was opened before the sale is published shows it afterwards", async ({ page }) => {
+  const id = unique("later");
+  const now = Date.now();
+  const sale = {
+    title: "Published late", starts_at: new Date(now - 1_000).toISOString(), ends_at: new Date(now + 600_000).toISOString(),
+    skus: [{ sku: "item", name: "The item", price: 1_999, currency: "EUR", total: 10 }],
+  };
+  await callAdmin("PUT", `/activities/${id}`, sale);
+  let misses = 0;
+  page.on("response", (response) => (misses += response.status() === 404 ? 1 : 0));
+  await page.goto(`/sale?activity=${id}`);
+  await expect(page.getByRole("heading", { name: "There is no such sale, or it is not published yet." })).toBeVisible();
+  await expect(() => expect(misses).toBeGreaterThanOrEqual(5)).toPass();
+  await callAdmin("POST", `/activities/${id}/publish`, {});
+  // As when the visitor comes back to the tab. A function may remember for some seconds that there is no such sale.
+  await expect(async () => {
+    await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
+    await expect(page.getByTestId("title")).toHaveText("Published late", { timeout: 1_000 });
+  }).toPass({ timeout: 30_000 });
+  await expect(page.getByTestId("buy")).toBeEnabled();
+});
+
+test("a payment that opens slowly is opened without another click, and the list offers another try", async ({ page }) => {
+  const { id } = await publish();
+  await page.goto(`/sale?activity=${id}`);
+  await signInOnPage(page, unique("pat"));
+  await page.getByTestId("buy").click();
+  await page.waitForURL(/\/order\?/);
+  const order = page.url();
+  const busy = { status: 503, headers: { "retry-after": "1" }, json: { status: 503, code: "not_ready" } };
+  await page.route(/\/checkout$/, (route) => route.fulfill(busy), { times: 2 });
+  const notice = await recordText(page.getByTestId("notice"));
+  await goToPayment(page);
+  await notice.untilShown(/Next try in \d s/);
+  await page.goto(order);
+  await page.route(/\/api\/orders\?/, (route) => route.abort(), { times: 1 });
+  await page.getByTestId("nav-orders").click();
+  await expect(page.locator("#state")).toHaveText("The shop does not answer.");
+  await page.getByRole("button", { name: "Try again" }).click();
+  await expect(page.getByTestId("order-link")).toHaveCount(1);
 });

@@ -28,7 +28,7 @@ export const obtainTicket = () =>
     check: state.activity.human_check,
     container: byId("check"),
     onStatus: (text) => setText(byId("check-status"), text),
-  });
+  }).finally(() => setText(byId("check-status"), ""));
 
 /** Starts an attempt to buy. `gate` is the result of `watchGate`. */
 export async function onBuy(sku, quantity, gate) {

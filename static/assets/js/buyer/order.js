@@ -5,14 +5,17 @@ import * as clock from "../shared/clock.js";
 import { byId, confirmDialog, el, setText, setVisible } from "../shared/dom.js";
 import { count, countdown, moment, money } from "../shared/format.js";
 import { hasText, t } from "../shared/i18n.js";
-import { backoff, poll, randomUpTo } from "../shared/poll.js";
-import { explain, isTransient } from "../shared/problems.js";
+import { backoff, poll, randomUpTo, sleep } from "../shared/poll.js";
+import { explainOrder, isTransient } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
 import { showNotice } from "./notice.js";
 
 /** Statuses after which the page stops polling. */
 const FINAL_STATUSES = ["paid", "failed", "refunded"];
+
+/** How often the page tries to open the payment. */
+const MAX_CHECKOUTS = 5;
 
 const orderNo = new URLSearchParams(location.search).get("order_no") ?? "";
 /** Whether the buyer comes from the payment page, after paying there. */
@@ -71,7 +74,7 @@ async function pollOnce() {
     if (session.user() !== user) return null;
     if (error.code === "not_found") return showMissing();
     if (error.code === "unauthenticated") return void shell.signInAgain(), null;
-    showNotice({ tone: "calm", text: explain(error) }, "error");
+    showNotice({ tone: "calm", text: explainOrder(error) }, "error");
     failures += 1;
     return isTransient(error) ? Math.max(error.retryAfter ?? 0, backoff(failures)) : null;
   }
@@ -182,12 +185,25 @@ async function pay(event) {
     const token = await shell.signIn();
     if (!token) return;
     const address = Object.fromEntries(new FormData(byId("pay-form")));
-    const { data } = await api.checkout(orderNo, token, address);
-    location.assign(paymentUrl(data.checkout_url));
+    location.assign(paymentUrl(await openPayment(token, address)));
   } catch (error) {
     showError(error);
   } finally {
     button.disabled = false;
+  }
+}
+
+/** Opens the payment and resolves to its address. Tries again while the provider is slow: an order has one payment. */
+async function openPayment(token, address) {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return (await api.checkout(orderNo, token, address)).data.checkout_url;
+    } catch (error) {
+      if (!isTransient(error) || tries >= MAX_CHECKOUTS) throw error;
+      const wait = (error.retryAfter ?? backoff(tries)) + randomUpTo(500);
+      showNotice({ tone: "calm", text: explainOrder(error), until: performance.now() + wait });
+      await sleep(wait);
+    }
   }
 }
 
@@ -209,7 +225,7 @@ async function confirmAndSend(send, question, action) {
 
 function showError(error) {
   if (error.code === "unauthenticated") return void shell.signInAgain();
-  showNotice({ tone: isTransient(error) ? "calm" : "bad", text: error.errors?.[0]?.detail ?? explain(error) });
+  showNotice({ tone: isTransient(error) ? "calm" : "bad", text: error.errors?.[0]?.detail ?? explainOrder(error) });
   // The order may have changed since the last poll.
   if (error.code === "state_conflict") startPolling();
 }

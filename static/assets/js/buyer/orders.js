@@ -5,7 +5,7 @@ import * as api from "../shared/api.js";
 import { byId, el, picture, setText, setVisible } from "../shared/dom.js";
 import { moment, money } from "../shared/format.js";
 import { t } from "../shared/i18n.js";
-import { explain } from "../shared/problems.js";
+import { explainOrder } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
 
@@ -38,11 +38,13 @@ async function loadMore() {
     if (session.user() !== user) return;
     byId("orders").append(...[...queued, ...data].map(row));
     lastOrderNo = data.at(-1)?.order_no ?? lastOrderNo;
+    setText(byId("more"), t("orders.more"));
     setVisible(byId("more"), data.length === PAGE_SIZE);
     setText(byId("state"), byId("orders").childElementCount ? "" : t("orders.none"));
   } catch (error) {
     if (session.user() !== user) return;
-    setText(byId("state"), explain(error));
+    setText(byId("state"), explainOrder(error));
+    setText(byId("more"), t("orders.again"));
     setVisible(byId("more"), true);
     if (error.code === "unauthenticated") void shell.signInAgain();
   } finally {

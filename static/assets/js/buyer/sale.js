@@ -14,8 +14,8 @@ import { isAllSoldOut, startsAt, state } from "./sale-state.js";
 import { render, renderActivity, showSale } from "./sale-view.js";
 import * as tickets from "./ticket.js";
 
-/** How many times the page requests an activity again that was not found. */
-const MAX_MISSES = 4;
+/** How many times the page soon requests an activity again that was not found. */
+const MAX_SOON = 4;
 
 let gate = null;
 let misses = 0;
@@ -91,13 +91,13 @@ function showError(error) {
 }
 
 /**
- * Shows that the activity was not found, and returns the delay until the next poll. Retries a few times, because a new
- * activity takes a moment to be published everywhere; retries without end if the activity was loaded before.
+ * Shows that the activity was not found, and returns the delay until the next poll. Retries soon a few times, because a
+ * new activity takes a moment to be published everywhere, and rarely after that: it may be published later.
  */
 function showMissing() {
   showSale(false);
   misses += 1;
-  return misses > MAX_MISSES && !state.activity ? null : backoff(misses);
+  return misses > MAX_SOON && !state.activity ? 30_000 + randomUpTo(30_000) : backoff(misses);
 }
 
 /** Requests the ticket as soon as it can be issued. A ticket that is issued earlier gives no advantage. */

@@ -2,6 +2,7 @@
 
 import * as api from "../shared/api.js";
 import * as clock from "../shared/clock.js";
+import { t } from "../shared/i18n.js";
 import * as session from "../shared/session.js";
 import { solveHumanCheck } from "./human-check.js";
 
@@ -40,9 +41,13 @@ let pending = null;
 async function fetchTicket(activity, token, { check, container, onStatus }) {
   const user = session.user();
   let needsProof = ["pow", "captcha", "hosted"].includes(check);
+  let proof = {};
   for (let tries = 0; ; tries += 1) {
+    // The visitor's answer to the last puzzle was wrong.
+    const wasWrong = Boolean(proof.captcha);
+    const report = (text) => onStatus(wasWrong && text ? `${t("check.wrong")} ${text}` : text);
     try {
-      const proof = needsProof ? await solveHumanCheck(activity, token, { container, onStatus }) : {};
+      proof = needsProof ? await solveHumanCheck(activity, token, { container, onStatus: report }) : {};
       const { data } = await api.ticket(activity, token, proof);
       // If the user has changed during the request, the ticket is not stored for the next user.
       if (session.user() === user) session.storeTicket(activity, data);
@@ -50,7 +55,8 @@ async function fetchTicket(activity, token, { check, container, onStatus }) {
     } catch (error) {
       // The check may be required only for suspicious visitors, and a solution can expire before it arrives.
       const canRetry = error.code === "human_check_required" || error.code === "human_check_failed";
-      if (!canRetry || tries >= 3) throw error;
+      // A wrong answer always brings another puzzle: the server limits how many.
+      if (!canRetry || (tries >= 3 && !proof.captcha)) throw error;
       needsProof = true;
     }
   }

@@ -103,8 +103,11 @@ export const orders = (token, { before, limit = 20 } = {}) =>
   call("GET", `/api/orders?${new URLSearchParams({ ...(before && { before }), limit })}`, { token });
 export const orderStatus = (orderNo, token, { etag, signal } = {}) =>
   call("GET", orderPath(orderNo), { token, etag, signal });
+// The server asks the payment provider up to three times, for 8 s each.
 export const checkout = (orderNo, token, address) =>
-  call("POST", `${orderPath(orderNo)}/checkout`, { token, body: { address, language: document.documentElement.lang } });
+  call("POST", `${orderPath(orderNo)}/checkout`, {
+    token, body: { address, language: document.documentElement.lang }, timeout: 30_000,
+  });
 export const cancel = (orderNo, token) => call("POST", `${orderPath(orderNo)}/cancel`, { token, body: {} });
 export const refund = (orderNo, token) => call("POST", `${orderPath(orderNo)}/refund`, { token, body: {} });
 

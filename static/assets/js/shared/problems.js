@@ -11,6 +11,9 @@ export function explain(error) {
   return hasText(key) ? t(key) : error.detail || t("problem.internal");
 }
 
+/** As `explain`, for requests about orders, which have no ticket to keep. */
+export const explainOrder = (error) => (error instanceof Unreachable ? t("problem.no_answer") : explain(error));
+
 /** Whether the same request may succeed later: no response, a 429, or a 5xx. */
 export const isTransient = (error) =>
   error instanceof Unreachable || (error instanceof Problem && (error.status === 429 || error.status >= 500));

@@ -52,7 +52,7 @@ export const words = {
   "sale.paused": "Paused",
   "sale.sold_out": "Sold out",
   "sale.ended": "Ended",
-  "sale.missing": "There is no such sale.",
+  "sale.missing": "There is no such sale, or it is not published yet.",
   "sale.back": "All sales",
   "sale.calm_title": "The sale is paused",
   "sale.calm": "You do not need to do anything. This page goes on by itself as soon as the sale does, and your ticket stays good.",
@@ -74,6 +74,7 @@ export const words = {
 
   "check.title": "A short check",
   "check.working": "Checking that a browser is at work here. This takes a few seconds.",
+  "check.wrong": "That was not right.",
   "check.sum": "Type the result of the sum in the picture.",
   "check.slide": "Move the piece into the gap.",
   "check.position": "Position of the piece",
@@ -135,6 +136,7 @@ export const words = {
   "orders.title": "My orders",
   "orders.none": "You have no orders yet.",
   "orders.signed_out": "Sign in to see your orders.",
+  "orders.again": "Try again",
   "orders.more": "Older orders",
 
   "status.queued": "In the queue",
@@ -148,6 +150,7 @@ export const words = {
   "status.refunded": "Refunded",
 
   "problem.unreachable": "No connection to the shop. Nothing is lost: the next try carries the same ticket.",
+  "problem.no_answer": "The shop does not answer.",
   "problem.internal": "Something went wrong on our side. Please try again in a moment.",
   "problem.not_found": "There is nothing here.",
   "problem.unauthenticated": "Please sign in first.",

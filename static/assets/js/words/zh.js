@@ -52,7 +52,7 @@ export const words = {
   "sale.paused": "已暂停",
   "sale.sold_out": "已售罄",
   "sale.ended": "已结束",
-  "sale.missing": "没有这个活动。",
+  "sale.missing": "没有这个活动，或尚未发布。",
   "sale.back": "全部活动",
   "sale.calm_title": "活动暂停",
   "sale.calm": "您无需任何操作。活动恢复后本页会自动继续，您的资格券仍然有效。",
@@ -74,6 +74,7 @@ export const words = {
 
   "check.title": "安全验证",
   "check.working": "正在进行安全验证，需要几秒钟。",
+  "check.wrong": "验证未通过。",
   "check.sum": "请输入图中算式的结果。",
   "check.slide": "请将拼块移到缺口处。",
   "check.position": "拼块位置",
@@ -135,6 +136,7 @@ export const words = {
   "orders.title": "我的订单",
   "orders.none": "还没有订单。",
   "orders.signed_out": "登录后查看订单。",
+  "orders.again": "重试",
   "orders.more": "更早的订单",
 
   "status.queued": "排队中",
@@ -148,6 +150,7 @@ export const words = {
   "status.refunded": "已退款",
 
   "problem.unreachable": "无法连接商城。不会丢失：下次重试使用同一张资格券。",
+  "problem.no_answer": "商城没有响应。",
   "problem.internal": "我们这边出了点问题，请稍后再试。",
   "problem.not_found": "这里什么都没有。",
   "problem.unauthenticated": "请先登录。",
