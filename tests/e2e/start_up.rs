@@ -35,9 +35,7 @@ async fn assert_refused(name: &str, case: &str, change: impl FnOnce(&mut Variabl
     let (admin, cron) = (variables.get("admin_token"), variables.get("cron_token"));
     let jwt = Claims::for_user("ada", variables).sign(variables);
     let response = match name {
-        "admin_token" => {
-            http.send(Method::PUT, "/api/admin/activities/x", admin, &activity_spec(&json!({}))).await
-        }
+        "admin_token" => http.send(Method::PUT, "/api/admin/activities/x", admin, &activity_spec(&json!({}))).await,
         "cron_token" => http.post("/api/tasks/sweep", cron, &json!(null)).await,
         "address_key" => http.get("/api/admin/orders/demo.01ARZ3NDEKTSV4RRFFQ69G5FAV", admin).await,
         "jwt_key" => http.get("/api/orders", &jwt).await,
