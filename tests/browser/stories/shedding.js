@@ -29,6 +29,7 @@ test("a click while load is shed waits, and succeeds afterwards without another 
 });
 
 test("an operator sees that another operator sheds load, and when it is over", async ({ newPage }) => {
+  await publish();
   const [page, other] = [await newPage("/admin"), await newPage("/admin")];
   for (const console of [page, other]) await signInAsOperator(console);
   await expect(page.getByTestId("shedding")).toBeHidden();
