@@ -188,7 +188,7 @@ impl TestApp {
             // A sweep finds nothing to do while another sweeper has the lease, so the ledger itself is asked.
             let due = format!(
                 "status = 'pending_payment' AND pay_by <= {}",
-                OffsetDateTime::now_utc().unix_timestamp() * 1_000
+                OffsetDateTime::now_utc().unix_timestamp_nanos() / 1_000_000
             );
             let due = self.count_orders(&activity.id, &due).await;
             let settled = audit["queue"] == 0 && audit["drift"] == 0 && due == 0;

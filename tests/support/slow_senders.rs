@@ -1,6 +1,7 @@
 //! Clients that hold connections: headers that never end, and bodies that never end (B9).
 
 use std::{
+    net::Ipv4Addr,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -8,7 +9,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::{io::AsyncWriteExt, net::TcpStream, task::JoinSet, time::sleep};
+use tokio::{
+    io::AsyncWriteExt,
+    net::{TcpSocket, TcpStream},
+    task::JoinSet,
+    time::sleep,
+};
 
 use super::{TestActivity, TestApp};
 
@@ -30,6 +36,13 @@ const KINDS: [(&str, &str); 3] = [
     ),
 ];
 
+/// Connects from another address than the honest buyers': nginx limits what one address has in flight.
+async fn connect(port: u16) -> std::io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((Ipv4Addr::new(127, 0, 0, 2), 0).into())?;
+    socket.connect((Ipv4Addr::LOCALHOST, port).into()).await
+}
+
 /// Slow clients, until it is dropped.
 pub struct SlowSenders {
     _clients: JoinSet<()>,
@@ -46,7 +59,7 @@ impl SlowSenders {
             let (open, (head, more)) = (Arc::clone(&open), KINDS[index % KINDS.len()]);
             clients.spawn(async move {
                 loop {
-                    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)).await else {
+                    let Ok(mut stream) = connect(port).await else {
                         sleep(PAUSE).await;
                         continue;
                     };

@@ -1,6 +1,6 @@
 //! The instance's [`ClientLimits`] (B4).
 
-use std::cell::RefCell;
+use std::{cell::RefCell, net::IpAddr};
 
 use domain::{
     client_address::networks,
@@ -28,21 +28,34 @@ thread_local! {
     static LIMITS: RefCell<ClientLimits> = RefCell::default();
 }
 
-/// Counts a request that polls with a ticket, by the order.
+/// Counts a request that polls with a ticket, by the order. A client on this machine is not limited.
 ///
 /// # Errors
-/// `rate_limited`.
-pub fn poll(order_no: &str) -> Result<(), Problem> {
-    take(order_no, POLLS)
+/// As [`signed_in`].
+pub async fn poll(request: &Request, order_no: &str) -> Result<(), ApiError> {
+    match take(order_no, POLLS) {
+        // Read only now: polls are many, and hardly any is refused.
+        Err(_) if is_local(request_address::whole_address(request).await?) => Ok(()),
+        result => Ok(result?),
+    }
+}
+
+/// Whether the client is a program on this machine: a test, a measurement, or a proxy that `trusted_hops` does not count.
+fn is_local(client: Option<IpAddr>) -> bool {
+    client.is_some_and(|address| address.to_canonical().is_loopback())
 }
 
 /// Counts a request with a sign-in token before the token is verified: by the user that it names together with the
-/// address, so that a forged token limits no other address, and by the address and its networks.
+/// address, so that a forged token limits no other address, and by the address and its networks. A client on this machine is
+/// not limited.
 ///
 /// # Errors
 /// `rate_limited`; `not_ready` if the variable `trusted_hops` is not a number.
 pub async fn signed_in(request: &Request) -> Result<(), ApiError> {
     let client = request_address::whole_address(request).await?;
+    if is_local(client) {
+        return Ok(());
+    }
     if let Some(user) = request.bearer().and_then(|token| unverified_user(&token)) {
         let address = client.map(|address| address.to_string()).unwrap_or_default();
         take(&format!("{user} {address}"), SIGNED_IN)?;

@@ -57,7 +57,7 @@ async fn authenticate(request: &Request, order_no: &str) -> Result<(OrderNo, Opt
     if own.to_string() != order_no {
         return Err(auth::order_not_found());
     }
-    client_limits::poll(order_no)?;
+    client_limits::poll(request, order_no).await?;
     Ok((own, None))
 }
 

@@ -15,7 +15,6 @@ test("ALTCHA's widget solves the proof of work, and the ticket buys", async ({ p
   const { altcha } = (await asked).postDataJSON();
   const { challenge, solution } = JSON.parse(Buffer.from(altcha, "base64"));
   expect(challenge.parameters.algorithm).toBe("PBKDF2/SHA-256");
-  expect(solution.counter).toBeGreaterThanOrEqual(100);
   expect(solution.derivedKey.startsWith(challenge.parameters.keyPrefix)).toBe(true);
   await expect(page.getByTestId("buy")).toBeEnabled();
   await page.getByTestId("buy").click();
