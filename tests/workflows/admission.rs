@@ -30,6 +30,9 @@ use crate::{
 
 type RealFixture = Fixture<RealRedis, RealLedger>;
 
+/// A request for a ticket.
+const TICKET: Endpoint = Endpoint::Ticket(Ulid(0));
+
 fn visitor(fixture: &RealFixture, user: &str, ip: &str) -> Visitor {
     let user = UserId::parse(user).unwrap();
     Visitor { activity: fixture.activity.clone(), user, ip: ip.to_owned(), abuse_by_ip: Vec::new() }
@@ -55,7 +58,7 @@ async fn too_many_requests_are_rate_limited_and_then_banned() {
     let eager = visitor(&fixture, "eager", "192.0.2.1");
     let mut outcomes = Vec::new();
     for _ in 0..5 + 60 + 1 {
-        outcomes.push(precheck(&fixture.redis, &eager, Endpoint::Ticket).await.unwrap().outcome);
+        outcomes.push(precheck(&fixture.redis, &eager, TICKET).await.unwrap().outcome);
     }
     assert_eq!(outcomes[..5], [Ok(0); 5]);
     assert!(
@@ -66,7 +69,7 @@ async fn too_many_requests_are_rate_limited_and_then_banned() {
     // The ban refuses reservations too, and affects no other user.
     assert_eq!(fixture.reserve(1, "eager", 1).await.unwrap().outcome, ReserveOutcome::Refused(Code::Banned, 0));
     let neighbour = visitor(&fixture, "calm", "192.0.2.1");
-    assert!(precheck(&fixture.redis, &neighbour, Endpoint::Ticket).await.unwrap().outcome.is_ok());
+    assert!(precheck(&fixture.redis, &neighbour, TICKET).await.unwrap().outcome.is_ok());
     // A ban expires, or an operator lifts it. The user's suspicion score stays high.
     bans::lift(&fixture.redis, &fixture.sql, &BanSubject::User(eager.user.clone())).await.unwrap();
     let score = precheck(&fixture.redis, &Visitor { ip: "192.0.2.9".to_owned(), ..eager }, Endpoint::Challenge)
@@ -81,20 +84,20 @@ async fn a_user_cannot_stockpile_tickets() {
     let fixture = rate_limited(1_000).await;
     let hoarder = visitor(&fixture, "hoarder", "192.0.2.1");
     for _ in 0..MAX_OPEN_TICKETS {
-        assert!(precheck(&fixture.redis, &hoarder, Endpoint::Ticket).await.unwrap().outcome.is_ok());
+        assert!(precheck(&fixture.redis, &hoarder, TICKET).await.unwrap().outcome.is_ok());
     }
-    let refused = precheck(&fixture.redis, &hoarder, Endpoint::Ticket).await.unwrap().outcome;
+    let refused = precheck(&fixture.redis, &hoarder, TICKET).await.unwrap().outcome;
     assert!(matches!(refused, Err((Code::RateLimited, wait)) if wait > 0), "{refused:?}");
     assert!(precheck(&fixture.redis, &hoarder, Endpoint::Challenge).await.unwrap().outcome.is_ok());
     let other = visitor(&fixture, "other", "192.0.2.1");
-    assert!(precheck(&fixture.redis, &other, Endpoint::Ticket).await.unwrap().outcome.is_ok());
+    assert!(precheck(&fixture.redis, &other, TICKET).await.unwrap().outcome.is_ok());
 }
 
 #[tokio::test]
 async fn challenges_tickets_and_reservations_have_separate_rate_limits() {
     let fixture = rate_limited(1).await;
     let ada = visitor(&fixture, "ada", "192.0.2.1");
-    for endpoint in [Endpoint::Challenge, Endpoint::Ticket] {
+    for endpoint in [Endpoint::Challenge, TICKET] {
         assert!(precheck(&fixture.redis, &ada, endpoint).await.unwrap().outcome.is_ok(), "{endpoint:?}");
         let again = precheck(&fixture.redis, &ada, endpoint).await.unwrap();
         assert!(matches!(again.outcome, Err((Code::RateLimited, _))), "{endpoint:?}: {again:?}");
@@ -138,11 +141,11 @@ async fn six_failed_human_checks_lead_to_a_ban() {
     let fixture = new_fixture("sqlite", 10, 1).await;
     let robot = visitor(&fixture, "robot", "192.0.2.1");
     for guess in 0..6 {
-        assert!(precheck(&fixture.redis, &robot, Endpoint::Ticket).await.unwrap().outcome.is_ok(), "guess {guess}");
+        assert!(precheck(&fixture.redis, &robot, TICKET).await.unwrap().outcome.is_ok(), "guess {guess}");
         let wrong = CheckOutcome::Failed(Some(proof(&guess.to_string())));
         assert!(!admit(&fixture.redis, &robot, &wrong, Ulid(guess), NOW).await.unwrap());
     }
-    assert_eq!(precheck(&fixture.redis, &robot, Endpoint::Ticket).await.unwrap().outcome, Err((Code::Banned, 0)));
+    assert_eq!(precheck(&fixture.redis, &robot, TICKET).await.unwrap().outcome, Err((Code::Banned, 0)));
 }
 
 /// A blind guess at a puzzle passes now and then: guessing slowly must not pay either.
@@ -151,14 +154,14 @@ async fn slow_guesses_at_human_checks_lead_to_a_ban() {
     let fixture = new_fixture("sqlite", 10, 1).await;
     let robot = visitor(&fixture, "robot", "192.0.2.1");
     for guess in 0..10 {
-        assert!(precheck(&fixture.redis, &robot, Endpoint::Ticket).await.unwrap().outcome.is_ok(), "guess {guess}");
+        assert!(precheck(&fixture.redis, &robot, TICKET).await.unwrap().outcome.is_ok(), "guess {guess}");
         let wrong = CheckOutcome::Failed(Some(proof(&format!("slow-{guess}"))));
         assert!(!admit(&fixture.redis, &robot, &wrong, Ulid(100 + guess), NOW).await.unwrap());
         // More than a minute passes: the points of the minute begin anew.
         let abuse = vec![Keys::of(&fixture.activity).abuse_user(&robot.user).into(), "since".into(), "0".into()];
         fixture.redis.command("HSET", abuse).await.unwrap();
     }
-    assert_eq!(precheck(&fixture.redis, &robot, Endpoint::Ticket).await.unwrap().outcome, Err((Code::Banned, 0)));
+    assert_eq!(precheck(&fixture.redis, &robot, TICKET).await.unwrap().outcome, Err((Code::Banned, 0)));
 }
 
 #[tokio::test]
@@ -178,20 +181,20 @@ async fn invalid_tickets_are_reported_with_the_next_valid_request_and_make_only_
         reserve(&fixture.redis, &reporting(599, 1), false).await.unwrap().outcome,
         ReserveOutcome::Queued(_)
     ));
-    assert!(precheck(&fixture.redis, &robot, Endpoint::Ticket).await.unwrap().outcome.is_ok());
+    assert!(precheck(&fixture.redis, &robot, TICKET).await.unwrap().outcome.is_ok());
     assert!(matches!(
         reserve(&fixture.redis, &reporting(1, 2), false).await.unwrap().outcome,
         ReserveOutcome::Queued(_)
     ));
     let score = async |visitor: &Visitor| {
-        precheck(&fixture.redis, visitor, Endpoint::Ticket).await.unwrap().outcome.expect("no refusal")
+        precheck(&fixture.redis, visitor, TICKET).await.unwrap().outcome.expect("no refusal")
     };
     assert!(score(&robot).await >= SUSPICION_THRESHOLD);
     let neighbour = visitor(&fixture, "calm", "203.0.113.8");
     assert!(score(&neighbour).await < SUSPICION_THRESHOLD);
     // A request for a ticket reports invalid tickets too.
     let reporter = Visitor { abuse_by_ip: vec![("203.0.113.9".to_owned(), 600)], ..neighbour };
-    assert!(precheck(&fixture.redis, &reporter, Endpoint::Ticket).await.unwrap().outcome.is_ok());
+    assert!(precheck(&fixture.redis, &reporter, TICKET).await.unwrap().outcome.is_ok());
     assert!(score(&visitor(&fixture, "x", "203.0.113.9")).await >= SUSPICION_THRESHOLD);
 }
 
@@ -223,13 +226,13 @@ async fn forged_tickets_of_an_address_never_refuse_a_valid_ticket_or_token() {
         let outcome = reserve(&fixture.redis, &request, false).await.unwrap().outcome;
         assert!(matches!(outcome, ReserveOutcome::Queued(_)), "{ip}: {outcome:?}");
         let honest = visitor(&fixture, "honest", ip);
-        assert!(precheck(&fixture.redis, &honest, Endpoint::Ticket).await.unwrap().outcome.is_ok(), "{ip}");
+        assert!(precheck(&fixture.redis, &honest, TICKET).await.unwrap().outcome.is_ok(), "{ip}");
     }
     // An operator's ban refuses both.
     let banned = visitor(&fixture, "mallory", "203.0.113.51");
     let far = Millis(4_000_000_000_000);
     bans::ban(&fixture.redis, &fixture.sql, &BanSubject::Ip(banned.ip.clone()), far, "a robot").await.unwrap();
-    assert_eq!(precheck(&fixture.redis, &banned, Endpoint::Ticket).await.unwrap().outcome, Err((Code::Banned, 0)));
+    assert_eq!(precheck(&fixture.redis, &banned, TICKET).await.unwrap().outcome, Err((Code::Banned, 0)));
 }
 
 #[tokio::test]
@@ -240,7 +243,7 @@ async fn an_automatic_ban_does_not_shorten_an_operators_ban() {
     let far = Millis(4_000_000_000_000);
     bans::ban(&fixture.redis, &fixture.sql, &BanSubject::Ip(robot.ip.clone()), far, "a robot").await.unwrap();
     let reporter = Visitor { abuse_by_ip: vec![(robot.ip.clone(), 600)], ..visitor(&fixture, "calm", "192.0.2.1") };
-    precheck(&fixture.redis, &reporter, Endpoint::Ticket).await.unwrap();
+    precheck(&fixture.redis, &reporter, TICKET).await.unwrap();
     let key = workflows::keys::Keys::of(&fixture.activity).ban_ip(&robot.ip);
     let ends = fixture.redis.command("PEXPIRETIME", vec![key.into()]).await.unwrap();
     assert_eq!(ends, [workflows::ports::RedisValue::Int(far.0)]);

@@ -9,7 +9,10 @@ use domain::{
 };
 use workflows::{
     Redis, Sql, StoreError,
-    hot::reserve::ReserveOutcome,
+    hot::{
+        order_list::{self, Page},
+        reserve::ReserveOutcome,
+    },
     keys::Keys,
     ledger::{activities, orders, schema},
     operator::{
@@ -196,7 +199,8 @@ async fn a_users_orders_are_listed_newest_first_in_pages() {
         let mut seen = Vec::new();
         let mut before = None;
         loop {
-            let page = orders::list_for_user(&fixture.sql, &user, before.as_ref(), 2).await.unwrap();
+            let page = Page { before: before.as_ref(), limit: 2 };
+            let page = order_list::list(&fixture.redis, &fixture.sql, &[], &user, page).await.unwrap();
             let mine = page.iter().filter(|order| order.activity() == &fixture.activity);
             seen.extend(mine.map(|order| (order.created_at, order.order_no.clone())));
             match page.last() {

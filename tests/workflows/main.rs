@@ -28,6 +28,7 @@ mod lost_transitions;
 mod manual_refunds;
 mod model;
 mod operators;
+mod order_list;
 mod overpayments;
 mod payment_service;
 mod query_plans;

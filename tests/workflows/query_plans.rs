@@ -117,7 +117,9 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     fixture.payment_succeeded(&cancelled, "late").await.unwrap();
     fixture.checked_out_order(&provider, 3, "bob").await;
     let newest = orders::list_for_user(sql, &ada, None, 1).await.unwrap();
-    assert_eq!(orders::list_for_user(sql, &ada, Some(&newest[0].order_no), 1).await.unwrap().len(), 1);
+    let before = Some((newest[0].created_at, &newest[0].order_no));
+    assert_eq!(orders::list_for_user(sql, &ada, before, 1).await.unwrap().len(), 1);
+    activities::list_lately_on_sale(sql, NOW).await.unwrap();
     orders::load_many(sql, &[&order_no, &cancelled]).await.unwrap();
 
     // A sweep.

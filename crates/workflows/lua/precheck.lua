@@ -1,17 +1,19 @@
 -- Checks bans and limits when a signed-in visitor asks for a challenge or a ticket (B4, B5, B6). Returns the visitor's
--- suspicion score without strikes, and counts visitors.
+-- suspicion score without strikes, counts visitors, and notes the ticket under its user (D6).
 --
 -- KEYS  1 gate, 2 ban of the user, 3 ban of the address, 4 rate of the user, 5 rate of the address,
---       6 abuse of the user, 7 abuse of the address, 8 stats, 9 visitors (HyperLogLog), 10 tickets of the user,
+--       6 abuse of the user, 7 abuse of the address, 8 stats, 9 visitors (HyperLogLog), 10 rate of the
+--       user's tickets, 11 tickets of the user (sorted set: ULID → time of issue, ms),
 --       then for each address that sent bad tokens or tickets: its abuse, its ban
--- ARGV  1 user, 2 limit of the user's open tickets ("count:ms"), or "" if no ticket is asked for,
+-- ARGV  1 user, 2 limit of the user's open tickets ("count:ms"), 3 ULID of the ticket, 4 how many tickets are noted,
+--       5 ms until the notes expire; 2 to 5 are "" if no ticket is asked for,
 --       then for each such address: number of attempts
 -- Reply word, limits ("name;count;seconds;left;reset" joined by "|"), then
 --       welcome: score; rate_limited: ms to wait; nothing for not_ready, banned
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-for i = 3, #ARGV do record_abuse(ADDRESS_ABUSE_RULE, KEYS[5 + i * 2], KEYS[6 + i * 2], tonumber(ARGV[i]), now) end
+for i = 6, #ARGV do record_abuse(ADDRESS_ABUSE_RULE, KEYS[i * 2], KEYS[i * 2 + 1], tonumber(ARGV[i]), now) end
 
 local gate = redis.call('HMGET', KEYS[1], 'state', 'limit_user', 'limit_ip', 'keep_until')
 if not gate[1] then return { 'not_ready', '' } end
@@ -37,6 +39,11 @@ if ARGV[2] ~= '' and (gate[2] or '') ~= '' then
     redis.call('HINCRBY', KEYS[8], 'refused:rate_limited', 1)
     return { 'rate_limited', report, until_ms }
   end
+end
+if ARGV[3] ~= '' then
+  redis.call('ZADD', KEYS[11], now, ARGV[3])
+  redis.call('ZREMRANGEBYRANK', KEYS[11], 0, -1 - ARGV[4])
+  redis.call('PEXPIRE', KEYS[11], ARGV[5])
 end
 if redis.call('PFADD', KEYS[9], ARGV[1]) == 1 and gate[4] then redis.call('PEXPIREAT', KEYS[9], gate[4]) end
 

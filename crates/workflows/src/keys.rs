@@ -55,6 +55,12 @@ impl Keys {
         format!("{}order:{ulid}", self.prefix)
     }
 
+    /// Sorted set of the ULIDs of a user's latest tickets, which are those of their orders (D6).
+    #[must_use]
+    pub fn tickets(&self, user: &UserId) -> String {
+        format!("{}tickets:{user}", self.prefix)
+    }
+
     /// Ban of a user.
     #[must_use]
     pub fn ban_user(&self, user: &UserId) -> String {

@@ -50,7 +50,9 @@ scripts! {
     /// Stores an order's payment session.
     SET_SESSION = "set_session";
     /// Reads one order.
-    STATUS = "status";
+    STATUS = "parts/read_order" "status";
+    /// Reads a user's orders that the ledger does not have.
+    UNWRITTEN_ORDERS = "parts/read_order" "unwritten_orders";
     /// Reads the gate and the stock.
     READ_GATE = "read_gate";
     /// Updates gate and stock from the ledger.

@@ -11,7 +11,7 @@ use domain::{
     ticket::{self, Ticket},
 };
 use platform::{
-    auth,
+    auth, clock,
     http::{ApiError, Request, Response},
     random,
     redis::SpinRedis,
@@ -34,7 +34,9 @@ use crate::{
 pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, ApiError> {
     let solution: Solution = precheck::optional_body(request)?;
     let (tickets, order_numbers) = (auth::ticket_keys().await?, auth::order_number_keys().await?);
-    let precheck = Precheck::run(request, activity, Endpoint::Ticket).await?;
+    let no_secret = || ApiError::Unexpected("no ticket secret".to_owned());
+    let ulid = order_numbers.issue(&activity, clock::now(), random::bits()?).ok_or_else(no_secret)?;
+    let precheck = Precheck::run(request, activity, Endpoint::Ticket(ulid)).await?;
     let now = precheck.now;
     let strikes = strikes::count(&precheck.claims.sub, precheck.activity.spec.human_check, now).await?;
     if strikes >= bans::STRIKE_LIMIT {
@@ -54,8 +56,6 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
             precheck.score + STRIKE_SUSPICION * strikes,
         )?,
     };
-    let no_secret = || ApiError::Unexpected("no ticket secret".to_owned());
-    let ulid = order_numbers.issue(&precheck.visitor.activity, now, random::bits()?).ok_or_else(no_secret)?;
     if let Some(check_result) = check_result
         && !admit(&SpinRedis, &precheck.visitor, &check_result.outcome, ulid, now).await?
     {

@@ -1,15 +1,26 @@
 //! `GET /api/orders?before=&limit=`: the caller's orders, newest first (D6).
 
+use std::{cell::RefCell, rc::Rc};
+
 use domain::{
-    ids::OrderNo,
+    ids::{ActivityId, OrderNo},
     problem::{FieldError, Problem},
 };
 use platform::{
     auth, client_limits, clock,
+    fetching_cache::{self, FetchingCache},
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
+    redis::SpinRedis,
 };
-use workflows::ledger::orders;
+use workflows::{
+    hot::order_list::{self, Page},
+    ledger::activities,
+};
+
+thread_local! {
+    static LATELY_ON_SALE: FetchingCache<(), Rc<Vec<ActivityId>>> = RefCell::default();
+}
 
 /// Returns a page of up to `limit` orders (20 by default, 100 at most) that are older than the order `before`.
 pub async fn get(request: &Request) -> Result<Response, ApiError> {
@@ -30,7 +41,13 @@ pub async fn get(request: &Request) -> Result<Response, ApiError> {
             .ok_or_else(|| invalid("limit", "must be 1 to 100"))?,
     };
     let now = clock::now();
-    let page = orders::list_for_user(&SpinLedger::open().await, &user, before.as_ref(), limit).await?;
+    let ledger = SpinLedger::open().await;
+    let activities = fetching_cache::get_or_fetch(&LATELY_ON_SALE, (), async || {
+        activities::list_lately_on_sale(&ledger, now).await.map(Rc::new)
+    })
+    .await?;
+    let page = Page { before: before.as_ref(), limit };
+    let page = order_list::list(&SpinRedis, &ledger, &activities, &user, page).await?;
     let page: Vec<_> = page.into_iter().map(|order| order.effective_at(now)).collect();
     Ok(Response::json(200, &page).header("cache-control", "private, no-cache"))
 }

@@ -122,11 +122,9 @@ test("the buyer's orders show an order that is still queued, with the item's nam
   const { id } = await publish();
   await page.goto(`/sale?activity=${id}`);
   await buyOnPage(page, unique("que"));
-  // The order writer has not written it, so the ledger does not list it.
-  await page.route(/\/api\/orders\?/, (route) => route.fulfill({ json: [] }));
-  await page.route(/\/api\/orders\/sale-/, async (route) => {
+  await page.route(/\/api\/orders\?/, async (route) => {
     const response = await route.fetch();
-    await route.fulfill({ response, json: { ...(await response.json()), status: "queued" } });
+    await route.fulfill({ response, json: (await response.json()).map((order) => ({ ...order, status: "queued" })) });
   });
   await page.goto("/orders");
   await untilText(page, "order-link", "1 × The item");

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     keys::Keys,
-    ports::{Redis, StoreError},
+    ports::{Redis, RedisArg, StoreError},
     script::{ADMIT, PRECHECK},
 };
 
@@ -29,6 +29,10 @@ pub const SUSPICION_THRESHOLD: i64 = 20;
 /// Tickets that a user gets for an activity within a ticket's lifetime: enough for reloading the page, too few to
 /// stockpile.
 pub const MAX_OPEN_TICKETS: i64 = 30;
+
+/// How long a ticket is noted under its user, in milliseconds: an hour longer than it lives, since the order that it made
+/// last may wait in the queue.
+const TICKET_NOTED_MS: i64 = MAX_LIFETIME_MS + 3_600_000;
 
 /// Suspicion that each strike adds to a user's score.
 pub const STRIKE_SUSPICION: i64 = 10;
@@ -51,8 +55,8 @@ pub struct Visitor {
 pub enum Endpoint {
     /// A human check to solve.
     Challenge,
-    /// A ticket.
-    Ticket,
+    /// A ticket, with this ULID.
+    Ticket(Ulid),
 }
 
 impl Endpoint {
@@ -60,7 +64,7 @@ impl Endpoint {
     fn as_str(self) -> &'static str {
         match self {
             Self::Challenge => "challenge",
-            Self::Ticket => "ticket",
+            Self::Ticket(_) => "ticket",
         }
     }
 }
@@ -94,12 +98,19 @@ pub async fn precheck<R: Redis>(redis: &R, visitor: &Visitor, endpoint: Endpoint
         keys.named("stats"),
         keys.named("visitors"),
         keys.rate_limit("tickets", user.as_str()),
+        keys.tickets(user),
     ];
-    let open_tickets = match endpoint {
-        Endpoint::Challenge => String::new(),
-        Endpoint::Ticket => format!("{MAX_OPEN_TICKETS}:{MAX_LIFETIME_MS}"),
+    let ticket_args = match endpoint {
+        Endpoint::Challenge => Default::default(),
+        Endpoint::Ticket(ulid) => [
+            format!("{MAX_OPEN_TICKETS}:{MAX_LIFETIME_MS}"),
+            ulid.to_string(),
+            MAX_OPEN_TICKETS.to_string(),
+            TICKET_NOTED_MS.to_string(),
+        ],
     };
-    let mut args = vec![user.as_str().into(), open_tickets.into()];
+    let mut args: Vec<RedisArg> = vec![user.as_str().into()];
+    args.extend(ticket_args.map(String::into_bytes));
     limits::push_abuse(&keys, abuse_by_ip, &mut script_keys, &mut args);
     let mut reply = PRECHECK.run(redis, script_keys, args).await?;
     let word = reply.text()?;

@@ -1,16 +1,17 @@
-//! Reads one order from Redis (`lua/status.lua`).
+//! Reads orders from Redis (`lua/status.lua`, `lua/unwritten_orders.lua`).
 
 use domain::{
-    ids::{OrderNo, SkuId, UserId},
+    ids::{ActivityId, OrderNo, SkuId, UserId},
     order::{Order, OrderStatus},
     time::Millis,
 };
+use ulid::Ulid;
 
 use crate::{
     keys::Keys,
     ports::{Redis, StoreError},
-    reply::{non_empty, non_zero_time},
-    script::STATUS,
+    reply::{Reply, non_empty, non_zero_time},
+    script::{STATUS, UNWRITTEN_ORDERS},
 };
 
 /// Returns the Redis time, and the order if Redis has a record of it.
@@ -25,12 +26,37 @@ pub async fn load_order<R: Redis>(redis: &R, order_no: &OrderNo) -> Result<(Mill
     if reply.remaining() == 0 {
         return Ok((now, None));
     }
+    Ok((now, Some(parse_order(&mut reply, order_no.clone())?)))
+}
+
+/// Returns the orders of a user in an activity that the ledger does not have, queued and failed ones, as far as their
+/// tickets are noted: [`MAX_OPEN_TICKETS`](super::admission::MAX_OPEN_TICKETS) at most.
+///
+/// # Errors
+/// As [`load_order`].
+pub async fn load_unwritten<R: Redis>(
+    redis: &R,
+    activity: &ActivityId,
+    user: &UserId,
+) -> Result<Vec<Order>, StoreError> {
+    let keys = Keys::of(activity);
+    let mut reply = UNWRITTEN_ORDERS.run(redis, vec![keys.tickets(user), keys.named("stats")], Vec::new()).await?;
+    let mut orders = Vec::new();
+    while reply.remaining() > 0 {
+        let ulid = reply.text()?;
+        let ulid = Ulid::from_string(&ulid).map_err(|_| StoreError::Malformed(format!("the ticket {ulid:?}")))?;
+        orders.push(parse_order(&mut reply, OrderNo::new(activity.clone(), ulid))?);
+    }
+    Ok(orders)
+}
+
+/// Parses the values of `lua/parts/read_order.lua`.
+fn parse_order(reply: &mut Reply, order_no: OrderNo) -> Result<Order, StoreError> {
     let malformed = |what: &str| StoreError::Malformed(format!("the {what} of {order_no} in Redis"));
     let status = OrderStatus::parse(&reply.text()?).ok_or_else(|| malformed("status"))?;
     let user = UserId::parse(&reply.text()?).map_err(|_| malformed("user"))?;
     let sku = SkuId::parse(&reply.text()?).map_err(|_| malformed("SKU"))?;
-    let order = Order {
-        order_no: order_no.clone(),
+    Ok(Order {
         user,
         status,
         sku,
@@ -43,6 +69,6 @@ pub async fn load_order<R: Redis>(redis: &R, order_no: &OrderNo) -> Result<(Mill
         checkout_url: non_empty(reply.text()?),
         ahead: reply.int()?,
         estimated_wait_ms: reply.int()?,
-    };
-    Ok((now, Some(order)))
+        order_no,
+    })
 }

@@ -171,6 +171,24 @@ pub async fn published_end_times<S: Sql>(sql: &S) -> Result<BTreeMap<ActivityId,
     rows.map(|mut row| Ok((row.parse(ActivityId::parse)?, Millis(row.int()?)))).collect()
 }
 
+/// How long after an activity's end its orders may be queued, in milliseconds.
+const QUEUED_AFTER_END_MS: i64 = 3_600_000;
+
+/// Milliseconds by which the ledger's caller may be late against Redis, whose time opens activities.
+const CLOCK_TOLERANCE_MS: i64 = 60_000;
+
+/// Lists the activities whose orders may be queued at `now`: those that started and have not ended an hour ago, the 20
+/// that started last.
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn list_lately_on_sale<S: Sql>(sql: &S, now: Millis) -> Result<Vec<ActivityId>, StoreError> {
+    let statement = include_str!("../../sql/queries/activities/list_lately_on_sale.sql");
+    let params = vec![now.plus(CLOCK_TOLERANCE_MS).0.into(), now.plus(-QUEUED_AFTER_END_MS).0.into()];
+    let rows = sql.run(statement, params).await?;
+    rows.into_iter().map(|row| RowReader::new(row).parse(ActivityId::parse)).collect()
+}
+
 fn parse_row(row: Vec<SqlValue>) -> Result<Activity, StoreError> {
     let mut row = RowReader::new(row);
     Ok(Activity {

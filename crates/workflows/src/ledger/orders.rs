@@ -279,14 +279,15 @@ pub async fn find_differing<S: Sql>(sql: &S, orders: &[RecordedOrder]) -> Result
     RowReader::new(row).parse(|text| serde_json::from_str(text))
 }
 
-/// Lists up to `limit` orders of a user, newest first, starting after `before` if it is given.
+/// Lists up to `limit` orders of a user, newest first, starting after the order that was created at `before` if it is
+/// given.
 ///
 /// # Errors
 /// See [`ledger`](super).
 pub async fn list_for_user<S: Sql>(
     sql: &S,
     user: &UserId,
-    before: Option<&OrderNo>,
+    before: Option<(Millis, &OrderNo)>,
     limit: i64,
 ) -> Result<Vec<Order>, StoreError> {
     // Two statements, because a condition that holds for every row without `before` would keep an index from finding
@@ -295,7 +296,9 @@ pub async fn list_for_user<S: Sql>(
     let statement =
         format!(include_str!("../../sql/queries/orders/list_for_user.sql"), columns = COLUMNS, older = older);
     let mut params = vec![user.as_str().into(), limit.into()];
-    params.extend(before.map(|before| before.to_string().into()));
+    if let Some((created_at, order_no)) = before {
+        params.extend([created_at.0.into(), order_no.to_string().into()]);
+    }
     Ok(parse_rows(sql.run(&statement, params).await?)?.into_iter().map(|row| row.order).collect())
 }
 

@@ -1,5 +1,4 @@
-// The page with the buyer's own orders, newest first. The server lists those that are written to the ledger; those of
-// this tab that are still queued are read by their tickets.
+// The page with the buyer's own orders, newest first.
 
 import * as api from "../shared/api.js";
 import { byId, el, picture, setText, setVisible } from "../shared/dom.js";
@@ -34,9 +33,7 @@ async function loadMore() {
   try {
     const { data } = await api.orders(token, { before: lastOrderNo, limit: PAGE_SIZE });
     if (session.user() !== user) return;
-    const queued = lastOrderNo ? [] : await loadQueued(data);
-    if (session.user() !== user) return;
-    byId("orders").append(...[...queued, ...data].map(row));
+    byId("orders").append(...data.map(row));
     lastOrderNo = data.at(-1)?.order_no ?? lastOrderNo;
     setText(byId("more"), t("orders.more"));
     setVisible(byId("more"), data.length === PAGE_SIZE);
@@ -50,14 +47,6 @@ async function loadMore() {
   } finally {
     byId("more").disabled = false;
   }
-}
-
-/** The orders of this tab's tickets that the first page of the list lacks because they are or were just queued. */
-async function loadQueued(listed) {
-  const missing = session.ordersOfTickets().filter((orderNo) => !listed.some(({ order_no: known }) => known === orderNo));
-  const orders = await Promise.all(missing.slice(0, PAGE_SIZE).map((orderNo) =>
-    api.orderStatus(orderNo, session.orderCredential(orderNo)).then(({ data }) => data, () => null)));
-  return orders.filter((order) => order && (order.status === "queued" || listed.length < PAGE_SIZE));
 }
 
 const skusByActivity = new Map();

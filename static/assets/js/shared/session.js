@@ -104,13 +104,6 @@ export function markTicketUsed(activity, order, ticket) {
   removeTicket(activity);
 }
 
-/** The orders that this tab's tickets have made, newest first. */
-export const ordersOfTickets = () =>
-  Array.from({ length: tab.length }, (_, index) => tab.key(index))
-    .filter((key) => key.startsWith(orderKey("")))
-    .map((key) => key.slice(orderKey("").length))
-    .sort((a, b) => (a.split(".").at(-1) < b.split(".").at(-1) ? 1 : -1));
-
 /** The credential to read an order: the ticket that made it, which the server checks more cheaply, else the token. */
 export const orderCredential = (order) => tab.getItem(orderKey(order)) ?? token();
 

@@ -1,5 +1,1 @@
-AND (created_at, order_no) < (
-  SELECT b.created_at, b.order_no
-  FROM orders b
-  WHERE b.order_no = ?3 AND b.user_id = ?1
-)
+AND (created_at, order_no) < (CAST(?3 AS BIGINT), ?4)

@@ -1,0 +1,81 @@
+//! A buyer's own orders: those of the ledger, and those that are not written to it (D6).
+
+use domain::{
+    ids::{ActivityId, OrderNo, UserId},
+    order::Order,
+    time::Millis,
+};
+
+use super::status;
+use crate::{
+    ledger::orders,
+    ports::{Redis, Sql, StoreError},
+};
+
+/// Which of a user's orders to list.
+#[derive(Debug, Clone, Copy)]
+pub struct Page<'a> {
+    /// The last order of the previous page.
+    pub before: Option<&'a OrderNo>,
+    /// Most orders to return.
+    pub limit: i64,
+}
+
+/// Lists a page of a user's orders, newest first. Those that are queued or failed are read from Redis, for `activities`
+/// only; without Redis the page has those of the ledger.
+///
+/// # Errors
+/// Those of the ledger.
+pub async fn list<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activities: &[ActivityId],
+    user: &UserId,
+    page: Page<'_>,
+) -> Result<Vec<Order>, StoreError> {
+    // Redis first: an order that is written between the two reads is in both, never in none.
+    let unwritten = load_unwritten(redis, activities, user).await.unwrap_or_default();
+    let before = match page.before {
+        None => None,
+        Some(order_no) => match position(sql, &unwritten, user, order_no).await? {
+            None => return Ok(Vec::new()),
+            Some(created_at) => Some((created_at, order_no)),
+        },
+    };
+    let mut orders = orders::list_for_user(sql, user, before, page.limit).await?;
+    for order in unwritten {
+        let is_in_page = before.is_none_or(|before| (order.created_at, &order.order_no) < before);
+        if is_in_page && !orders.iter().any(|listed| listed.order_no == order.order_no) {
+            orders.push(order);
+        }
+    }
+    orders.sort_by(|a, b| (b.created_at, &b.order_no).cmp(&(a.created_at, &a.order_no)));
+    orders.truncate(usize::try_from(page.limit).unwrap_or_default());
+    Ok(orders)
+}
+
+async fn load_unwritten<R: Redis>(
+    redis: &R,
+    activities: &[ActivityId],
+    user: &UserId,
+) -> Result<Vec<Order>, StoreError> {
+    let mut orders = Vec::new();
+    for activity in activities {
+        orders.extend(status::load_unwritten(redis, activity, user).await?);
+    }
+    Ok(orders)
+}
+
+/// When an order of the user was created; `None` if there is no such order.
+async fn position<S: Sql>(
+    sql: &S,
+    unwritten: &[Order],
+    user: &UserId,
+    order_no: &OrderNo,
+) -> Result<Option<Millis>, StoreError> {
+    if let Some(order) = unwritten.iter().find(|order| order.order_no == *order_no) {
+        return Ok(Some(order.created_at));
+    }
+    let found = orders::load(sql, order_no).await?.filter(|row| row.order.user == *user);
+    Ok(found.map(|row| row.order.created_at))
+}

@@ -1,0 +1,149 @@
+//! Tests of the list of a buyer's orders: those of the ledger, and those that are not written to it (D6).
+
+use std::time::Duration;
+
+use domain::{
+    ids::{OrderNo, UserId},
+    order::{Order, OrderStatus},
+};
+use workflows::{
+    Redis, Sql, StoreError,
+    hot::{
+        admission::{Endpoint, MAX_OPEN_TICKETS, Visitor, precheck},
+        order_list::{self, Page},
+    },
+    keys::Keys,
+    ledger::activities,
+    ports::{RedisArg, RedisValue},
+};
+
+use crate::fixture::{LEDGERS, NOW, RealFixture, new_fixture};
+
+/// Notes ticket `n` as the admission of a user does.
+async fn admit(fixture: &RealFixture, user: &str, n: u64) {
+    let visitor = Visitor {
+        activity: fixture.activity.clone(),
+        user: UserId::parse(user).unwrap(),
+        ip: "192.0.2.1".to_owned(),
+        abuse_by_ip: Vec::new(),
+    };
+    let endpoint = Endpoint::Ticket(fixture.order_no(n).ulid());
+    assert!(precheck(&fixture.redis, &visitor, endpoint).await.unwrap().outcome.is_ok());
+}
+
+/// Admits a user with ticket `n`, and reserves one unit with it.
+async fn queue(fixture: &RealFixture, user: &str, n: u64) -> OrderNo {
+    admit(fixture, user, n).await;
+    fixture.reserve(n, user, 1).await.unwrap();
+    fixture.order_no(n)
+}
+
+async fn list(fixture: &RealFixture, user: &str, page: Page<'_>) -> Vec<Order> {
+    let activities = activities::list_lately_on_sale(&fixture.sql, NOW).await.unwrap();
+    let user = UserId::parse(user).unwrap();
+    order_list::list(&fixture.redis, &fixture.sql, &activities, &user, page).await.unwrap()
+}
+
+async fn statuses(fixture: &RealFixture, user: &str) -> Vec<(OrderNo, OrderStatus)> {
+    let orders = list(fixture, user, Page { before: None, limit: 100 }).await;
+    orders.into_iter().map(|order| (order.order_no, order.status)).collect()
+}
+
+#[tokio::test]
+async fn an_order_is_listed_once_before_and_after_it_is_written() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 10, 10).await;
+        let order_no = queue(&fixture, "ada", 1).await;
+        admit(&fixture, "ada", 2).await;
+        queue(&fixture, "bob", 3).await;
+        assert_eq!(statuses(&fixture, "ada").await, [(order_no.clone(), OrderStatus::Queued)], "{ledger}");
+        let second = list(&fixture, "ada", Page { before: None, limit: 1 }).await.remove(0);
+        assert_eq!((second.sku, second.quantity, second.money.amount), (fixture.sku.clone(), 1, 100), "{ledger}");
+        fixture.write_batch().await.unwrap();
+        assert_eq!(statuses(&fixture, "ada").await, [(order_no.clone(), OrderStatus::PendingPayment)], "{ledger}");
+        fixture.cancel(&order_no).await.unwrap();
+        assert_eq!(statuses(&fixture, "ada").await, [(order_no, OrderStatus::Cancelled)], "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn queued_and_written_orders_are_one_sequence_of_pages() {
+    for ledger in LEDGERS {
+        let mut fixture = new_fixture(ledger, 20, 20).await;
+        let mut created = Vec::new();
+        for n in 0..3 {
+            created.push(queue(&fixture, "ada", n).await);
+        }
+        // The orders of the second activity are newer, and the first of them are written.
+        fixture.publish_second_activity().await;
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        for n in 0..4 {
+            created.push(queue(&fixture, "ada", n).await);
+            if n == 1 {
+                fixture.write_batch().await.unwrap();
+            }
+        }
+        created.reverse();
+        for limit in [1, 2, 3, 100] {
+            let mut listed: Vec<OrderNo> = Vec::new();
+            loop {
+                let page = list(&fixture, "ada", Page { before: listed.last(), limit }).await;
+                assert!(page.len() <= limit as usize, "{ledger}");
+                if page.is_empty() {
+                    break;
+                }
+                listed.extend(page.into_iter().map(|order| order.order_no));
+            }
+            assert_eq!(listed, created, "{ledger}: pages of {limit}");
+        }
+        let others = fixture.order_no(99);
+        assert_eq!(list(&fixture, "ada", Page { before: Some(&others), limit: 9 }).await, [], "{ledger}: no such order");
+        assert_eq!(list(&fixture, "bob", Page { before: Some(&created[0]), limit: 9 }).await, [], "{ledger}: not his");
+    }
+}
+
+#[tokio::test]
+async fn a_failed_order_is_listed() {
+    let fixture = new_fixture("sqlite", 1, 2).await;
+    let order_no = queue(&fixture, "ada", 1).await;
+    // The ledger has no room for it.
+    fixture.sql.run("UPDATE skus SET total = 0", Vec::new()).await.unwrap();
+    fixture.write_batch().await.unwrap();
+    assert_eq!(statuses(&fixture, "ada").await, [(order_no, OrderStatus::Failed)]);
+}
+
+#[tokio::test]
+async fn the_latest_tickets_of_a_user_are_noted_for_a_while() {
+    let fixture = new_fixture("sqlite", 100, 100).await;
+    for n in 0..=u64::try_from(MAX_OPEN_TICKETS).unwrap() {
+        // Redis's clock orders the notes.
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        queue(&fixture, "ada", n).await;
+    }
+    let listed = statuses(&fixture, "ada").await;
+    assert_eq!(listed.len(), usize::try_from(MAX_OPEN_TICKETS).unwrap());
+    assert!(listed.iter().all(|(order_no, _)| *order_no != fixture.order_no(0)), "the first is forgotten");
+    let key = Keys::of(&fixture.activity).tickets(&UserId::parse("ada").unwrap());
+    let left = fixture.redis.command("PTTL", vec![key.into()]).await.unwrap();
+    assert!(matches!(left[..], [RedisValue::Int(left)] if left > 40 * 60_000 && left <= 100 * 60_000), "{left:?}");
+}
+
+/// A Redis that does not answer.
+struct Unavailable;
+
+impl Redis for Unavailable {
+    async fn command(&self, _name: &str, _args: Vec<RedisArg>) -> Result<Vec<RedisValue>, StoreError> {
+        Err(StoreError::RedisUnavailable("gone".to_owned()))
+    }
+}
+
+#[tokio::test]
+async fn without_redis_the_list_has_what_the_ledger_has() {
+    let fixture = new_fixture("sqlite", 10, 10).await;
+    let written = queue(&fixture, "ada", 1).await;
+    fixture.write_batch().await.unwrap();
+    let (user, page) = (UserId::parse("ada").unwrap(), Page { before: None, limit: 9 });
+    let activities = [fixture.activity.clone()];
+    let orders = order_list::list(&Unavailable, &fixture.sql, &activities, &user, page).await.unwrap();
+    assert_eq!(orders.into_iter().map(|order| order.order_no).collect::<Vec<_>>(), [written]);
+}
