@@ -88,6 +88,7 @@ async fn an_app_whose_buyers_could_not_pay_publishes_no_activity() {
     let refused = http.post("/api/admin/activities/x/publish", token, &json!({})).await.is_problem(503, "not_ready");
     assert!(refused.body.contains("stripe_api_key"), "{refused:?}");
     assert_eq!(http.get("/api/admin/activities/x", token).await.is(200).text("state"), "draft");
+    http.post("/api/admin/activities/x/resume", token, &json!({})).await.is_problem(503, "not_ready");
 }
 
 #[tokio::test(flavor = "multi_thread")]

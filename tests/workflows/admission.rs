@@ -186,9 +186,8 @@ async fn invalid_tickets_are_reported_with_the_next_valid_request_and_make_only_
         reserve(&fixture.redis, &reporting(1, 2), false).await.unwrap().outcome,
         ReserveOutcome::Queued(_)
     ));
-    let score = async |visitor: &Visitor| {
-        precheck(&fixture.redis, visitor, TICKET).await.unwrap().outcome.expect("no refusal")
-    };
+    let score =
+        async |visitor: &Visitor| precheck(&fixture.redis, visitor, TICKET).await.unwrap().outcome.expect("no refusal");
     assert!(score(&robot).await >= SUSPICION_THRESHOLD);
     let neighbour = visitor(&fixture, "calm", "203.0.113.8");
     assert!(score(&neighbour).await < SUSPICION_THRESHOLD);

@@ -318,6 +318,30 @@ async fn an_expired_order_is_a_strike() {
 }
 
 #[tokio::test]
+async fn bans_are_listed_in_pages_until_they_end() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 1, 1).await;
+        let user = |name| BanSubject::User(UserId::parse(name).unwrap());
+        let address = BanSubject::Ip("2001:db8::/64".to_owned());
+        for (subject, until) in [(user("zoe"), 2), (user("a/b"), 2), (address, 2), (user("over"), 1)] {
+            bans::ban(&fixture.redis, &fixture.sql, &subject, NOW.plus(until), "a test").await.unwrap();
+        }
+        let mut listed: Vec<(String, String)> = Vec::new();
+        loop {
+            let last = listed.last().cloned().unwrap_or_default();
+            let page = bans::list(&fixture.sql, (&last.0, &last.1), 2, NOW.plus(1)).await.unwrap();
+            if page.is_empty() {
+                break;
+            }
+            assert!(page.iter().all(|ban| ban.reason == "a test" && ban.until == NOW.plus(2)), "{ledger}: {page:?}");
+            listed.extend(page.into_iter().map(|ban| (ban.kind.as_str().to_owned(), ban.name)));
+        }
+        let expected = [("ip", "2001:db8::/64"), ("user", "a/b"), ("user", "zoe")];
+        assert_eq!(listed, expected.map(|(kind, name)| (kind.to_owned(), name.to_owned())), "{ledger}");
+    }
+}
+
+#[tokio::test]
 async fn ended_bans_and_lapsed_strikes_are_erased() {
     const DAY_MS: i64 = 24 * 3_600 * 1_000;
     for ledger in LEDGERS {

@@ -12,7 +12,7 @@ use workflows::{
     hot::reserve::ReserveOutcome,
     keys::Keys,
     ledger::activities::{self, Activity},
-    operator::activities::{OperationOutcome, OperatorContext},
+    operator::activities::{DeleteOutcome, OperationOutcome, OperatorContext, delete_draft},
     ports::{Dialect, RedisArg, RedisValue, SqlValue},
     recovery::report::Report,
     reply::Reply,
@@ -44,6 +44,50 @@ async fn agreed_state_and_total(fixture: &RealFixture, point: &str) -> (Activity
     let expected = [state.as_str().to_owned(), total.to_string()];
     assert_eq!(gate, expected.map(|word| RedisValue::Bytes(word.into_bytes())), "{point}: gate and ledger differ");
     (state, total)
+}
+
+#[tokio::test]
+async fn a_draft_is_deleted_and_an_activity_that_was_published_is_not() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 10, 5).await;
+        let published = delete_draft(&fixture.sql, &fixture.activity).await.unwrap();
+        assert!(matches!(published, DeleteOutcome::Conflict(_)), "{ledger}: {published:?}");
+        let spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
+        let draft = ActivityId::parse(&format!("{}-draft", fixture.activity)).unwrap();
+        for _ in 0..2 {
+            let saved = fixture.operator().put(&draft, spec.clone(), Some(0)).await.unwrap();
+            assert!(matches!(saved, OperationOutcome::Done(_)), "{ledger}: its id is free again");
+            assert_eq!(delete_draft(&fixture.sql, &draft).await.unwrap(), DeleteOutcome::Deleted, "{ledger}");
+            assert_eq!(delete_draft(&fixture.sql, &draft).await.unwrap(), DeleteOutcome::NotFound, "{ledger}");
+        }
+        let skus = fixture.sql.run("SELECT activity FROM skus", Vec::new()).await.unwrap();
+        assert_eq!(skus, [[SqlValue::Text(fixture.activity.to_string())]], "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_draft_is_either_deleted_or_published() {
+    let deleted = Cell::new(false);
+    at_every_call(
+        async |ledger| {
+            let mut fixture = new_fixture(ledger, 10, 5).await;
+            let spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
+            fixture.activity = ActivityId::parse(&format!("{}-draft", fixture.activity)).unwrap();
+            fixture.operator().put(&fixture.activity, spec, None).await.unwrap();
+            fixture
+        },
+        async |_, sql, fixture| {
+            deleted.set(delete_draft(sql, &fixture.activity).await.unwrap() == DeleteOutcome::Deleted);
+        },
+        async |fixture| {
+            fixture.operator().set_state(&fixture.activity, ActivityState::Published).await.unwrap();
+        },
+        async |fixture, point| {
+            let left = activities::load(&fixture.sql, &fixture.activity).await.unwrap();
+            assert_eq!(left.map(|left| left.state), (!deleted.get()).then_some(ActivityState::Published), "{point}");
+        },
+    )
+    .await;
 }
 
 #[tokio::test]

@@ -17,10 +17,9 @@ use platform::{
 use workflows::{
     ledger::{activities, events},
     operator::{
-        activities::{OperationOutcome, OperatorContext},
+        activities::{DeleteOutcome, OperationOutcome, OperatorContext, delete_draft},
         documents::{ActivityDocument, RebuildingActivity, RunningRebuild},
     },
-    ports::StoreError,
     recovery::budget::Budget,
 };
 
@@ -67,18 +66,12 @@ fn expected_version(request: &Request) -> Result<Option<i64>, Problem> {
     version.map(Some).ok_or_else(|| Problem::new(Code::InvalidRequest, detail))
 }
 
-/// Handles `POST …/publish`, `/pause` and `/close`. Publishing is refused while a secret is missing or weak, so that no
-/// activity opens in which buyers cannot pay.
+/// Handles `POST …/publish`, `/pause` and `/close`.
 pub async fn set_state(id: &ActivityId, state: ActivityState) -> Result<Response, ApiError> {
     let secret = config::secret("ticket_secret").await?;
-    if state == ActivityState::Published
-        && let Err(fault) = health::secrets().await
-    {
-        return Err(Problem::new(Code::NotReady, format!("Not ready for a sale: {fault}.")).retry_after(2).into());
-    }
     let ledger = SpinLedger::open_for_batch().await;
     if state == ActivityState::Published {
-        switch_outbox(&ledger).await?;
+        prepare_opening(&ledger).await?;
     }
     into_response(operator_context(&ledger, &secret).await?.set_state(id, state).await?)
 }
@@ -87,13 +80,26 @@ pub async fn set_state(id: &ActivityId, state: ActivityState) -> Result<Response
 pub async fn resume(id: &ActivityId) -> Result<Response, ApiError> {
     let secret = config::secret("ticket_secret").await?;
     let ledger = SpinLedger::open_for_batch().await;
-    switch_outbox(&ledger).await?;
+    prepare_opening(&ledger).await?;
     into_response(operator_context(&ledger, &secret).await?.resume(id).await?)
 }
 
-/// Turns the outbox on or off before an activity opens: on if the shop has an `events_url` (E7).
-async fn switch_outbox(ledger: &SpinLedger) -> Result<(), StoreError> {
-    events::set_enabled(ledger, !config::get("events_url").await.is_empty()).await
+/// Refuses while a secret is missing or weak, so that no activity opens in which buyers cannot pay; and turns the outbox
+/// on if the shop has an `events_url`, else off (E7).
+async fn prepare_opening(ledger: &SpinLedger) -> Result<(), ApiError> {
+    if let Err(fault) = health::secrets().await {
+        return Err(Problem::new(Code::NotReady, format!("Not ready for a sale: {fault}.")).retry_after(2).into());
+    }
+    Ok(events::set_enabled(ledger, !config::get("events_url").await.is_empty()).await?)
+}
+
+/// Handles `DELETE …/activities/:activity`: deletes a draft.
+pub async fn delete(id: &ActivityId) -> Result<Response, ApiError> {
+    match delete_draft(&SpinLedger::open().await, id).await? {
+        DeleteOutcome::Deleted => Ok(Response::empty(204)),
+        DeleteOutcome::NotFound => Err(not_found("There is no such sale.")),
+        DeleteOutcome::Conflict(detail) => Err(Problem::new(Code::StateConflict, detail).into()),
+    }
 }
 
 /// Handles `POST …/rotate-start-key`.

@@ -67,8 +67,11 @@ pub async fn record(request: &Request, call: &Call<'_>, result: &Result<Response
 
 /// Whether the route's response has data about buyers.
 fn shows_buyers(endpoint: Admin) -> bool {
-    use Admin::{GetOrder, GetStrikes, ListCallbacks, ListChanges, ListDeadLetters, ListOrders, ListRefunds};
-    matches!(endpoint, GetOrder | GetStrikes | ListCallbacks | ListChanges | ListDeadLetters | ListOrders | ListRefunds)
+    use Admin::{GetOrder, GetStrikes, ListBans, ListCallbacks, ListChanges, ListDeadLetters, ListOrders, ListRefunds};
+    matches!(
+        endpoint,
+        GetOrder | GetStrikes | ListBans | ListCallbacks | ListChanges | ListDeadLetters | ListOrders | ListRefunds
+    )
 }
 
 /// Counts a call without a valid token. Logs at most one line a second with the number of such calls since the line

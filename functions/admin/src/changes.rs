@@ -25,8 +25,11 @@ const MAX_PAGE: i64 = 200;
 
 /// Returns the activity before a change, as JSON; empty for other subjects, and if the ledger does not answer.
 pub async fn load_before(endpoint: Admin, subject: &str) -> String {
-    use Admin::{Close, Pause, Publish, PutActivity, Rebuild, Restock, Resume, RotateStartKey};
-    if !matches!(endpoint, PutActivity | Publish | Pause | Resume | Close | RotateStartKey | Restock | Rebuild) {
+    use Admin::{Close, DeleteActivity, Pause, Publish, PutActivity, Rebuild, Restock, Resume, RotateStartKey};
+    if !matches!(
+        endpoint,
+        PutActivity | DeleteActivity | Publish | Pause | Resume | Close | RotateStartKey | Restock | Rebuild
+    ) {
         return String::new();
     }
     let Ok(id) = domain::ids::ActivityId::parse(subject) else { return String::new() };

@@ -80,6 +80,7 @@ async fn handle(
         Admin::PutActivity => {
             activities::put(request, first, operator.is_some_and(|operator| operator.may(Role::Money))).await
         }
+        Admin::DeleteActivity => activities::delete(&activity()?).await,
         Admin::Publish => activities::set_state(&activity()?, ActivityState::Published).await,
         Admin::Pause => activities::set_state(&activity()?, ActivityState::Paused).await,
         Admin::Resume => activities::resume(&activity()?).await,
@@ -104,6 +105,7 @@ async fn handle(
         Admin::ListEvents => events::list().await,
         Admin::ReplayEvents => events::resend(request).await,
         Admin::EnableEvents => events::enable().await,
+        Admin::ListBans => bans::list(request).await,
         Admin::BanUser => bans::ban(request, &bans::parse_user(first)?).await,
         Admin::LiftUserBan => bans::lift(&bans::parse_user(first)?).await,
         Admin::BanAddress => bans::ban(request, &bans::parse_address(first)?).await,

@@ -33,6 +33,41 @@ pub struct Ban {
     pub reason: String,
 }
 
+/// Whom a ban is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum BanKind {
+    /// A user.
+    User,
+    /// An address.
+    Ip,
+}
+
+impl BanKind {
+    /// The text in the ledger and in the API.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Ip => "ip",
+        }
+    }
+}
+
+/// A ban in the list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ListedBan {
+    /// Whom it is for.
+    pub kind: BanKind,
+    /// The user, or the address (IPv6: its /64 network).
+    pub name: String,
+    /// Until when.
+    pub until: Millis,
+    /// Why, for operators.
+    pub reason: String,
+}
+
 /// A ban that is in force.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Banned {

@@ -23,6 +23,7 @@ use crate::{
     ports::{Redis, Sql, StoreError},
     recovery::{
         budget::Budget,
+        erasure,
         rebuild::{Progress, Rebuild, RebuildOutcome},
     },
     reply::Reply,
@@ -49,6 +50,35 @@ pub enum OperationOutcome {
     /// Refused; the text says why, for example the activity's state, a total below what is held and sold, or a
     /// concurrent change.
     Conflict(String),
+}
+
+/// Result of [`delete_draft`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeleteOutcome {
+    /// Deleted.
+    Deleted,
+    /// The activity does not exist.
+    NotFound,
+    /// Refused; the text says why.
+    Conflict(String),
+}
+
+/// Deletes a draft. Repeating the call completes it, and so does the sweeper where it erases old activities.
+///
+/// # Errors
+/// `LedgerUnavailable`: the draft may or may not be deleted.
+pub async fn delete_draft<S: Sql>(sql: &S, id: &ActivityId) -> Result<DeleteOutcome, StoreError> {
+    if let Some(old) = activities::load(sql, id).await? {
+        if old.state != ActivityState::Draft {
+            let detail = format!("The sale is {}: only a draft can be deleted.", old.state.as_str());
+            return Ok(DeleteOutcome::Conflict(detail));
+        }
+        // Until all of it is deleted, no operator can publish it.
+        if !activities::mark_draft(sql, id, old.version).await? {
+            return Ok(DeleteOutcome::Conflict(CONCURRENT_CHANGE.to_owned()));
+        }
+    }
+    Ok(if erasure::finish(sql, id).await? { DeleteOutcome::Deleted } else { DeleteOutcome::NotFound })
 }
 
 /// Result of saving a change in the ledger and in Redis.

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use domain::{
+    api::operators::{BanKind, ListedBan},
     ids::{ActivityId, UserId},
     time::Millis,
 };
@@ -49,8 +50,8 @@ pub enum BanSubject {
 impl BanSubject {
     fn kind_and_name(&self) -> (&'static str, &str) {
         match self {
-            BanSubject::User(user) => ("user", user.as_str()),
-            BanSubject::Ip(ip) => ("ip", ip),
+            BanSubject::User(user) => (BanKind::User.as_str(), user.as_str()),
+            BanSubject::Ip(ip) => (BanKind::Ip.as_str(), ip),
         }
     }
 
@@ -93,6 +94,23 @@ pub async fn lift<R: Redis, S: Sql>(redis: &R, sql: &S, subject: &BanSubject) ->
     let activities = listed_activities::list(redis).await?;
     let deletions = activities.iter().map(|activity| redis.command("DEL", vec![subject.key(activity).into()]));
     try_join_all(deletions).await.map(|_| ())
+}
+
+/// Lists up to `limit` bans by operators that are active at `now`, sorted by kind and name, after the kind and name
+/// `after`.
+///
+/// # Errors
+/// See [`ledger`](crate::ledger).
+pub async fn list<S: Sql>(sql: &S, after: (&str, &str), limit: i64, now: Millis) -> Result<Vec<ListedBan>, StoreError> {
+    let statement = "SELECT kind, name, until, reason FROM bans WHERE until > ?1 AND (kind, name) > (?2, ?3) \
+         ORDER BY kind, name LIMIT CAST(?4 AS BIGINT)";
+    let rows = sql.run(statement, vec![now.0.into(), after.0.into(), after.1.into(), limit.into()]).await?;
+    let parse_row = |row| {
+        let mut row = RowReader::new(row);
+        let kind = if row.text()? == BanKind::User.as_str() { BanKind::User } else { BanKind::Ip };
+        Ok(ListedBan { kind, name: row.text()?, until: Millis(row.int()?), reason: row.text()? })
+    };
+    rows.into_iter().map(parse_row).collect()
 }
 
 /// Copies the bans that are active at `now` to an activity, so that they also apply to one that is published after the

@@ -125,7 +125,7 @@ async fn erase_records<S: Sql>(sql: &S, activity: &ActivityId, limit: i64) -> Re
 }
 
 /// Deletes a marked activity that has no orders any more, with its SKUs and counters. Returns whether it was deleted.
-async fn finish<S: Sql>(sql: &S, activity: &ActivityId) -> Result<bool, StoreError> {
+pub(crate) async fn finish<S: Sql>(sql: &S, activity: &ActivityId) -> Result<bool, StoreError> {
     let mut deleted = 0;
     for (table, id) in [("order_counts", "activity"), ("skus", "activity"), ("activities", "id")] {
         let statement = format!(

@@ -80,17 +80,21 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
     });
     let polled = [("etag", "ETag"), ("retry-after", "PollAfter")];
     vec![
-        Operation::new(OrderStatus::List, "listOrders", "The caller's orders, newest first")
-            .tag("orders")
-            .secured_by("jwt")
-            .refuses(&[Code::RateLimited])
-            .query(
-                "before",
-                "Only orders older than this one: the last of the previous page.",
-                schemas.request::<OrderNo>(),
-            )
-            .query("limit", "Maximum number of orders.", limit(100, 20))
-            .returns(200, "A page of orders.", page(schemas.response::<Order>(), 100)),
+        Operation::new(
+            OrderStatus::List,
+            "listOrders",
+            "The caller's orders, newest first, also queued and failed ones",
+        )
+        .tag("orders")
+        .secured_by("jwt")
+        .refuses(&[Code::RateLimited])
+        .query(
+            "before",
+            "Only orders older than this one: the last of the previous page.",
+            schemas.request::<OrderNo>(),
+        )
+        .query("limit", "Maximum number of orders.", limit(100, 20))
+        .returns(200, "A page of orders.", page(schemas.response::<Order>(), 100)),
         Operation::new(OrderStatus::Order, "getOrder", "An order, for its buyer")
             .tag("orders")
             .describe("With the ticket that made the order, which costs least, or with a sign-in token.")

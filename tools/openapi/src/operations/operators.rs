@@ -3,7 +3,7 @@
 use domain::{
     activity::{ActivitySpec, Sku},
     api::operators::{
-        Ban, Banned, EventsReplayed, ReplayEvents, Requeued, Restock, Shedding, SheddingChanged, Strikes,
+        Ban, Banned, EventsReplayed, ListedBan, ReplayEvents, Requeued, Restock, Shedding, SheddingChanged, Strikes,
     },
     ids::OrderNo,
     problem::Code,
@@ -79,9 +79,13 @@ fn activities(schemas: &mut Schemas) -> Vec<Operation> {
         .describe("A total is never less than what is held and sold, and a published activity keeps its SKUs.")
         .parameter(if_match)
         .body(true, schemas.request::<ActivitySpec>()),
-        transition(Admin::Publish, "adminPublish", "Publish an activity: gate and stock are loaded"),
+        admin(Admin::DeleteActivity, "adminDeleteActivity", "Delete a draft")
+            .returns_with(204, "It is deleted.", &[], None)
+            .refuses(&[Code::NotFound, Code::StateConflict]),
+        transition(Admin::Publish, "adminPublish", "Publish an activity: gate and stock are loaded")
+            .refuses(&[Code::NotReady]),
         transition(Admin::Pause, "adminPause", "Pause an activity"),
-        transition(Admin::Resume, "adminResume", "Resume a paused activity"),
+        transition(Admin::Resume, "adminResume", "Resume a paused activity").refuses(&[Code::NotReady]),
         transition(Admin::Close, "adminClose", "Close an activity permanently"),
         transition(
             Admin::RotateStartKey,
@@ -182,6 +186,14 @@ fn users(schemas: &mut Schemas) -> Vec<Operation> {
         admin(endpoint, id, summary).returns_with(204, "There is none now.", &[], None).refuses(&[Code::InvalidRequest])
     };
     vec![
+        admin(Admin::ListBans, "adminListBans", "The bans by operators that are in force, sorted by kind and name")
+            .query(
+                "after",
+                "Only bans after this one: `<kind>/<name>` of the last one of the page before.",
+                json!({ "type": "string", "pattern": "^((user|ip)/[^\\u0000]*)?$" }),
+            )
+            .query("limit", "The most bans to return.", limit(200, 200))
+            .returns(200, "The bans.", page(schemas.response::<ListedBan>(), 200)),
         set(Admin::BanUser, "adminBanUser", "Ban a user from every activity"),
         lift(Admin::LiftUserBan, "adminUnbanUser", "Lift the ban of a user"),
         set(Admin::BanAddress, "adminBanIp", "Ban an address from every activity"),
