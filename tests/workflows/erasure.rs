@@ -56,7 +56,7 @@ impl Sql for Dying<'_> {
 }
 
 /// Ends the activity, and removes it from Redis as when its keys have expired.
-async fn end(fixture: &RealFixture) {
+pub async fn end(fixture: &RealFixture) {
     let ended = "UPDATE activities SET ends_at = ?2 WHERE id = ?1";
     fixture.sql.run(ended, vec![fixture.activity.as_str().into(), NOW.0.into()]).await.unwrap();
     delete_redis_keys(fixture).await;

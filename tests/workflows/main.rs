@@ -41,5 +41,6 @@ mod statistics;
 mod stuck_activities;
 mod sweeps;
 mod transitions;
+mod write_locks;
 
 use support::{fakes, fixture, stores};

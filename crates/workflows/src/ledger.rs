@@ -14,6 +14,7 @@ pub mod activities;
 pub mod addresses;
 pub mod backlog;
 pub mod callback_outcomes;
+pub(crate) mod deletion;
 pub mod epochs;
 pub mod errors;
 pub mod events;

@@ -178,6 +178,14 @@ impl Dialect {
         }
     }
 
+    /// Returns an aggregate: the JSON array of the values of `expression`, as text.
+    pub(crate) fn json_array_of(self, expression: &str) -> String {
+        match self {
+            Self::Sqlite => format!("json_group_array({expression})"),
+            Self::Postgres => format!("COALESCE(CAST(json_agg({expression}) AS TEXT), '[]')"),
+        }
+    }
+
     /// Returns the rows of the JSON array of arrays that is the parameter `parameter`, as a table, and its first three
     /// columns: texts on PostgreSQL, so that a number is to be cast.
     pub(crate) fn json_rows(self, parameter: &str) -> (String, [&'static str; 3]) {

@@ -3,7 +3,7 @@
 use domain::{ids::OrderNo, language::Language, time::Millis};
 use serde::Deserialize;
 
-use super::row_reader::RowReader;
+use super::{deletion::delete_batch, row_reader::RowReader};
 use crate::{
     payments::provider::Presentation,
     ports::{Dialect, Sql, StoreError},
@@ -66,6 +66,6 @@ pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<String>,
 /// # Errors
 /// See [`ledger`](super).
 pub async fn erase<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<usize, StoreError> {
-    let statement = include_str!("../../sql/queries/addresses/erase.sql");
-    Ok(sql.run(statement, vec![before.0.into(), limit.into()]).await?.len())
+    let condition = include_str!("../../sql/queries/addresses/are_old.sql");
+    delete_batch(sql, "addresses", "order_no", condition, vec![before.0.into(), limit.into()]).await
 }

@@ -13,7 +13,12 @@ use domain::{
 
 use schemars::JsonSchema;
 
-use super::{orders, row_reader::RowReader, switches};
+use super::{
+    deletion::{count, delete_batch},
+    orders,
+    row_reader::RowReader,
+    switches,
+};
 use crate::{
     ports::{Dialect, Sql, SqlValue, StoreError},
     queue::dead_letters,
@@ -135,13 +140,17 @@ pub async fn resend<S: Sql>(sql: &S, order_no: Option<&OrderNo>, now: Millis) ->
         return Ok(sql.run(&statement, vec![now.0.into(), order_no.to_string().into()]).await?.len());
     }
     // SQLite uses the index of ended events only if the statement contains the index's condition.
-    let statement = format!(
-        "{MAKE_DUE} (order_no, step) IN (SELECT d.order_no, d.step FROM events d \
-         WHERE d.state = 'failed' AND d.state <> 'waiting' LIMIT {RESEND_BATCH}) RETURNING step"
+    let failed = format!(
+        "SELECT d.order_no, d.step FROM events d WHERE d.state = 'failed' AND d.state <> 'waiting' LIMIT {RESEND_BATCH}"
     );
+    let statement = format!("{MAKE_DUE} (order_no, step) IN ({failed})");
     let mut resent = 0;
     loop {
-        let batch = sql.run(&statement, vec![now.0.into()]).await?.len();
+        // Counted before: while a function reads changed rows, SQLite keeps all others from writing.
+        let batch = count(sql, &failed, Vec::new()).await?;
+        if batch > 0 {
+            sql.run(&statement, vec![now.0.into()]).await?;
+        }
         resent += batch;
         if batch < RESEND_BATCH {
             return Ok(resent);
@@ -232,15 +241,13 @@ pub async fn erase<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<usize, St
     let mut erased = 0;
     // SQLite uses the index of ended events only if the statement contains the index's condition.
     for (state, retention_ms) in [
-        ("'delivered' AND d.state <> 'waiting'", DELIVERED_RETENTION_MS),
-        ("'failed' AND d.state <> 'waiting'", UNDELIVERED_RETENTION_MS),
+        ("'delivered' AND state <> 'waiting'", DELIVERED_RETENTION_MS),
+        ("'failed' AND state <> 'waiting'", UNDELIVERED_RETENTION_MS),
         ("'waiting'", UNDELIVERED_RETENTION_MS),
     ] {
-        let statement = format!(
-            "DELETE FROM events WHERE (order_no, step) IN (SELECT d.order_no, d.step FROM events d \
-             WHERE d.state = {state} AND d.happened_at <= ?1 LIMIT CAST(?2 AS BIGINT)) RETURNING step"
-        );
-        erased += sql.run(&statement, vec![now.plus(-retention_ms).0.into(), limit.into()]).await?.len();
+        let condition = format!("state = {state} AND happened_at <= ?1");
+        let params = vec![now.plus(-retention_ms).0.into(), limit.into()];
+        erased += delete_batch(sql, "events", "order_no, step", &condition, params).await?;
     }
     Ok(erased)
 }

@@ -177,22 +177,20 @@ pub async fn insert_released<S: Sql>(sql: &S, order: &NewOrder, now: Millis) -> 
 pub async fn load_states<S: Sql>(
     sql: &S,
     activity: &ActivityId,
-    orders: &[&NewOrder],
+    orders: &[&OrderNo],
 ) -> Result<Vec<Option<OrderState>>, StoreError> {
-    let order_numbers: Vec<_> = orders.iter().map(|order| &order.order_no).collect();
-    let (positions_expr, json_rows) = match sql.dialect() {
-        Dialect::Sqlite => ("json_group_array(e.key)", "json_each(?1) AS e"),
-        Dialect::Postgres => (
-            "CAST(json_agg(e.place - 1) AS TEXT)",
-            "jsonb_array_elements_text((?1::text)::jsonb) WITH ORDINALITY AS e (value, place)",
-        ),
+    let (position, json_rows) = match sql.dialect() {
+        Dialect::Sqlite => ("e.key", "json_each(?1) AS e"),
+        Dialect::Postgres => {
+            ("e.place - 1", "jsonb_array_elements_text((?1::text)::jsonb) WITH ORDINALITY AS e (value, place)")
+        }
     };
     let statement = format!(
         include_str!("../../sql/queries/orders/load_states.sql"),
-        positions_expr = positions_expr,
+        positions = sql.dialect().json_array_of(position),
         json_rows = json_rows,
     );
-    let rows = sql.run(&statement, vec![json!(order_numbers).to_string().into(), activity.as_str().into()]).await?;
+    let rows = sql.run(&statement, vec![json!(orders).to_string().into(), activity.as_str().into()]).await?;
     let mut states = vec![None; orders.len()];
     for row in rows {
         let mut row = RowReader::new(row);
@@ -258,16 +256,15 @@ pub async fn find_differing<S: Sql>(sql: &S, orders: &[RecordedOrder]) -> Result
         let must_exist = order.holds_units || order.status == OrderStatus::Refunding;
         json!([order.order_no, order.status.as_str(), flag(must_exist), flag(order.has_checkout_url)])
     };
-    let (positions_expr, json_rows) = match sql.dialect() {
-        Dialect::Sqlite => ("json_group_array(e.key)", "json_each(?1) AS e"),
-        Dialect::Postgres => (
-            "COALESCE(CAST(json_agg(e.place - 1) AS TEXT), '[]')",
-            "jsonb_array_elements((?1::text)::jsonb) WITH ORDINALITY AS e (value, place)",
-        ),
+    let (position, json_rows) = match sql.dialect() {
+        Dialect::Sqlite => ("e.key", "json_each(?1) AS e"),
+        Dialect::Postgres => {
+            ("e.place - 1", "jsonb_array_elements((?1::text)::jsonb) WITH ORDINALITY AS e (value, place)")
+        }
     };
     let statement = format!(
         include_str!("../../sql/queries/orders/find_differing.sql"),
-        positions_expr = positions_expr,
+        positions = sql.dialect().json_array_of(position),
         json_rows = json_rows,
         order_no = "(e.value ->> 0)",
         status = "(e.value ->> 1)",
@@ -363,9 +360,9 @@ pub async fn release<S: Sql>(
     Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
 }
 
-/// `pending_payment → expired` for up to `limit` orders of an activity whose time to pay is over at `now`. An order with an open
-/// payment session stays until the session is closed, but for [`sessions::GRACE_MS`] at most. Returns the orders that
-/// this call changed; none if `lease` was lost.
+/// `pending_payment → expired` for up to `limit` orders of an activity whose time to pay is over at `now`. An order with an
+/// open payment session stays until the session is closed, but for [`sessions::GRACE_MS`] at most. Returns the
+/// transitions that Redis is to apply; none if `lease` was lost.
 ///
 /// # Errors
 /// See [`ledger`](super).
@@ -375,21 +372,41 @@ pub async fn expire<S: Sql>(
     now: Millis,
     limit: i64,
     lease: Option<&Lease>,
-) -> Result<Vec<OrderRow>, StoreError> {
+) -> Result<Vec<Transition>, StoreError> {
+    const IS_DUE: &str = include_str!("../../sql/queries/orders/is_due.sql");
+    let waits_until = now.plus(-sessions::GRACE_MS);
+    let select = format!(
+        include_str!("../../sql/queries/orders/find_due.sql"),
+        order_numbers = sql.dialect().json_array_of("o.order_no"),
+        is_due = IS_DUE,
+    );
+    let params = vec![now.0.into(), waits_until.0.into(), activity.as_str().into(), limit.into()];
+    let row = sql.run(&select, params).await?.into_iter().next().unwrap_or_default();
+    let due: Vec<OrderNo> = RowReader::new(row).parse(|text| serde_json::from_str(text))?;
+    if due.is_empty() {
+        return Ok(Vec::new());
+    }
     let lock_clause = match sql.dialect() {
         Dialect::Sqlite => "",
         Dialect::Postgres => "FOR UPDATE SKIP LOCKED",
     };
-    let lease_condition = lease.map_or("1 = 1".to_owned(), |_| Lease::condition(5));
+    let lease_condition = lease.map_or("1 = 1".to_owned(), |_| Lease::condition(4));
     let statement = format!(
         include_str!("../../sql/queries/orders/expire.sql"),
         lease_condition = lease_condition,
+        json_values = sql.dialect().json_values("?3"),
+        is_due = IS_DUE,
         lock_clause = lock_clause,
-        columns = COLUMNS,
     );
-    let mut params = vec![now.0.into(), limit.into(), now.plus(-sessions::GRACE_MS).0.into(), activity.as_str().into()];
+    let mut params = vec![now.0.into(), waits_until.0.into(), json!(due).to_string().into()];
     params.extend(lease.into_iter().flat_map(Lease::params));
-    parse_rows(sql.run(&statement, params).await?)
+    sql.run(&statement, params).await?;
+    let states = load_states(sql, activity, &due.iter().collect::<Vec<_>>()).await?;
+    let transitions = due.into_iter().zip(states).filter_map(|(order_no, state)| {
+        let state = state.filter(|state| state.status == OrderStatus::Expired)?;
+        Some(Transition { order_no, state, stream_id: String::new() })
+    });
+    Ok(transitions.collect())
 }
 
 /// Starts a payment: records where to pay, and extends the time to pay by the activity's extension, once (E6). Returns

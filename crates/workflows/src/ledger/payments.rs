@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::{
     callback_outcomes::{CallbackOutcome, held_outcomes, not_held_outcomes, settled_outcomes},
+    deletion::delete_batch,
     orders::{COLUMNS, OrderRow, parse_rows},
     row_reader::RowReader,
 };
@@ -199,12 +200,8 @@ pub async fn set_outcome_if_held<S: Sql>(
 /// # Errors
 /// See [`ledger`](super).
 pub async fn erase<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<usize, StoreError> {
-    let statement = format!(
-        "DELETE FROM callbacks WHERE id IN (SELECT c.id FROM callbacks c WHERE c.received_at <= ?1 \
-         AND c.outcome <> '' AND c.outcome IN {} LIMIT CAST(?2 AS BIGINT)) RETURNING id",
-        settled_outcomes()
-    );
-    Ok(sql.run(&statement, vec![before.0.into(), limit.into()]).await?.len())
+    let condition = format!("received_at <= ?1 AND outcome <> '' AND outcome IN {}", settled_outcomes());
+    delete_batch(sql, "callbacks", "id", &condition, vec![before.0.into(), limit.into()]).await
 }
 
 /// `from → paid`; the order holds its units. Returns the order if this call changed it. A trigger leaves the order

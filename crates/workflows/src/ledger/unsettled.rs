@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::row_reader::RowReader;
 use crate::{
-    ports::{Dialect, Sql, StoreError},
+    ports::{Sql, StoreError},
     settle::{OrderState, Transition},
 };
 
@@ -25,10 +25,7 @@ pub async fn load<S: Sql>(
     before: Millis,
     limit: i64,
 ) -> Result<Vec<Transition>, StoreError> {
-    let order_numbers = match sql.dialect() {
-        Dialect::Sqlite => "json_group_array(o.order_no)",
-        Dialect::Postgres => "CAST(json_agg(o.order_no) AS TEXT)",
-    };
+    let order_numbers = sql.dialect().json_array_of("o.order_no");
     let statement = format!(include_str!("../../sql/queries/unsettled/load.sql"), order_numbers = order_numbers);
     let rows = sql.run(&statement, vec![activity.as_str().into(), before.0.into(), limit.into()]).await?;
     let mut transitions = Vec::new();

@@ -17,7 +17,7 @@ use futures::future::try_join_all;
 use crate::{
     cache::listed_activities,
     keys::Keys,
-    ledger::row_reader::RowReader,
+    ledger::{deletion::delete_batch, row_reader::RowReader},
     ports::{Redis, Sql, StoreError},
     script::BAN,
 };
@@ -192,20 +192,12 @@ pub async fn load_users_at_limit<S: Sql>(sql: &S, now: Millis) -> Result<Option<
 /// See [`ledger`](crate::ledger).
 pub async fn erase<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<usize, StoreError> {
     let mut erased = 0;
-    // Each condition stands in the outer statement, too: a row that another statement changes meanwhile stays.
-    for (statement, kept_ms) in [
-        (
-            "DELETE FROM bans WHERE until <= ?1 AND (kind, name) IN \
-             (SELECT b.kind, b.name FROM bans b WHERE b.until <= ?1 LIMIT CAST(?2 AS BIGINT)) RETURNING kind",
-            BAN_RETENTION_MS,
-        ),
-        (
-            "DELETE FROM strikes WHERE last_at <= ?1 AND user_id IN \
-             (SELECT s.user_id FROM strikes s WHERE s.last_at <= ?1 LIMIT CAST(?2 AS BIGINT)) RETURNING user_id",
-            STRIKE_TTL_MS,
-        ),
+    for (table, key, condition, kept_ms) in [
+        ("bans", "kind, name", "until <= ?1", BAN_RETENTION_MS),
+        ("strikes", "user_id", "last_at <= ?1", STRIKE_TTL_MS),
     ] {
-        erased += sql.run(statement, vec![now.plus(-kept_ms).0.into(), limit.into()]).await?.len();
+        let params = vec![now.plus(-kept_ms).0.into(), limit.into()];
+        erased += delete_batch(sql, table, key, condition, params).await?;
     }
     Ok(erased)
 }

@@ -260,7 +260,8 @@ async fn write_messages<R: Redis, S: Sql>(
 
     // An order that the ledger has was inserted now or earlier; either way its state is applied in Redis. An order that
     // the ledger does not have was refused, or was accepted in an older epoch, by Redis data that was replaced since.
-    let states = orders::load_states(sql, activity, &orders).await?;
+    let order_numbers: Vec<_> = orders.iter().map(|order| &order.order_no).collect();
+    let states = orders::load_states(sql, activity, &order_numbers).await?;
     let any_missing = states.iter().any(Option::is_none);
     if let Some(error) = insert_error.filter(|_| any_missing) {
         return Err(error);

@@ -184,7 +184,8 @@ async fn write_batch<R: Redis, S: Sql>(
     let new: Vec<_> = orders.iter().map(|order| to_new_order(order, epoch)).collect();
     let new: Vec<_> = new.iter().collect();
     let answers = if live { order_writer::insert(sql, activity, &new, now).await? } else { Vec::new() };
-    let states = orders::load_states(sql, activity, &new).await?;
+    let order_numbers: Vec<_> = new.iter().map(|order| &order.order_no).collect();
+    let states = orders::load_states(sql, activity, &order_numbers).await?;
     // D8: neither refund nor fail an order that the ledger accepted and does not have.
     let is_lost = |(state, answer): (&Option<_>, &InsertAnswer)| state.is_none() && !answer.is_refusal(sql.dialect());
     if states.iter().zip(&answers).any(is_lost) {

@@ -12,6 +12,7 @@ use crate::{
     cache::listed_activities,
     ledger::{
         callback_outcomes::{not_held_outcomes, settled_outcomes},
+        deletion::delete_batch,
         row_reader::RowReader,
     },
     ports::{Dialect, Redis, Sql, SqlValue, StoreError},
@@ -82,59 +83,55 @@ async fn erase_orders<S: Sql>(sql: &S, activity: &ActivityId, before: Millis, li
     const OLD: &str = "status NOT IN ('pending_payment', 'refunding') AND updated_at <= ?1";
     let [start, end] = bounds(activity);
     let select = format!(
-        "SELECT order_no FROM orders WHERE {OLD} AND order_no > ?2 AND order_no < ?3 ORDER BY order_no \
-         LIMIT CAST(?4 AS BIGINT)"
+        "SELECT COUNT(*), {} FROM (SELECT order_no FROM orders WHERE {OLD} AND order_no > ?2 AND order_no < ?3 \
+         ORDER BY order_no LIMIT CAST(?4 AS BIGINT)) AS o",
+        sql.dialect().json_array_of("o.order_no")
     );
     let rows = sql.run(&select, vec![before.0.into(), start, end, limit.into()]).await?;
-    let order_numbers = rows.into_iter().map(|row| RowReader::new(row).text()).collect::<Result<Vec<_>, _>>()?;
-    if order_numbers.is_empty() {
+    let mut row = RowReader::new(rows.into_iter().next().unwrap_or_default());
+    let (count, order_numbers) = (usize::try_from(row.int()?).unwrap_or_default(), row.text()?);
+    if count == 0 {
         return Ok(0);
     }
-    let order_numbers = json!(order_numbers).to_string();
     for (table, done) in [("addresses", ""), ("sessions", ""), ("refunds", "AND state = 'confirmed'")] {
         let statement = format!("DELETE FROM {table} WHERE order_no IN ({}) {done}", sql.dialect().json_values("?1"));
         sql.run(&statement, vec![order_numbers.as_str().into()]).await?;
     }
-    let statement = format!(
-        "DELETE FROM orders WHERE {OLD} AND order_no IN ({}) RETURNING order_no",
-        sql.dialect().json_values("?2")
-    );
-    Ok(sql.run(&statement, vec![before.0.into(), order_numbers.into()]).await?.len())
+    let statement = format!("DELETE FROM orders WHERE {OLD} AND order_no IN ({})", sql.dialect().json_values("?2"));
+    sql.run(&statement, vec![before.0.into(), order_numbers.into()]).await?;
+    Ok(count)
 }
 
 /// Deletes up to `limit` rows each of the events, processed callbacks, confirmed overpayments and dead letters of an
 /// activity. Returns how many.
 async fn erase_records<S: Sql>(sql: &S, activity: &ActivityId, limit: i64) -> Result<usize, StoreError> {
-    let processed = format!("d.outcome IN {}", settled_outcomes());
+    let processed = format!("outcome IN {}", settled_outcomes());
     let mut erased = 0;
     for (table, key, done) in [
-        ("events", "order_no, d.step", "d.state <> 'waiting'"),
+        ("events", "order_no, step", "state <> 'waiting'"),
         ("callbacks", "id", processed.as_str()),
-        ("overpayments", "payment", "d.state = 'confirmed'"),
+        ("overpayments", "payment", "state = 'confirmed'"),
         ("dead_letters", "order_no", "1 = 1"),
     ] {
-        let statement = format!(
-            "DELETE FROM {table} WHERE ({columns}) IN (SELECT d.{key} FROM {table} d \
-             WHERE d.order_no > ?1 AND d.order_no < ?2 AND {done} LIMIT CAST(?3 AS BIGINT)) RETURNING order_no",
-            columns = key.replace("d.", ""),
-        );
         let [start, end] = bounds(activity);
-        erased += sql.run(&statement, vec![start, end, limit.into()]).await?.len();
+        let condition = format!("order_no > ?1 AND order_no < ?2 AND {done}");
+        erased += delete_batch(sql, table, key, &condition, vec![start, end, limit.into()]).await?;
     }
     Ok(erased)
 }
 
 /// Deletes a marked activity that has no orders any more, with its SKUs and counters. Returns whether it was deleted.
 pub(crate) async fn finish<S: Sql>(sql: &S, activity: &ActivityId) -> Result<bool, StoreError> {
-    let mut deleted = 0;
-    for (table, id) in [("order_counts", "activity"), ("skus", "activity"), ("activities", "id")] {
+    let delete = async |table: &str, id: &str, returning: &str| {
         let statement = format!(
             "DELETE FROM {table} WHERE {id} = ?1 \
              AND EXISTS (SELECT 1 FROM activities a WHERE a.id = ?1 AND a.state = 'erasing') \
-             AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_no > ?2 AND o.order_no < ?3) RETURNING {id}"
+             AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_no > ?2 AND o.order_no < ?3) {returning}"
         );
         let [start, end] = bounds(activity);
-        deleted = sql.run(&statement, vec![activity.as_str().into(), start, end]).await?.len();
-    }
-    Ok(deleted > 0)
+        sql.run(&statement, vec![activity.as_str().into(), start, end]).await
+    };
+    delete("order_counts", "activity", "").await?;
+    delete("skus", "activity", "").await?;
+    Ok(!delete("activities", "id", "RETURNING id").await?.is_empty())
 }

@@ -161,8 +161,7 @@ pub async fn expire<R: Redis, S: Sql>(
     lease: Option<&Lease>,
 ) -> Result<usize, StoreError> {
     let expired = orders::expire(sql, activity, now, ORDER_BATCH_SIZE, lease).await?;
-    let transitions: Vec<_> = expired.iter().map(|row| row.to_transition(String::new())).collect();
-    apply_transitions(redis, activity, &transitions).await?;
+    apply_transitions(redis, activity, &expired).await?;
     Ok(expired.len())
 }
 

@@ -1,4 +1,4 @@
-SELECT {positions_expr}
+SELECT {positions}
 FROM {json_rows}
 LEFT JOIN orders AS o ON o.order_no = {order_no}
 WHERE

@@ -1,5 +1,5 @@
 SELECT
-  {positions_expr},
+  {positions},
   COALESCE((SELECT p.epoch FROM epochs p WHERE p.activity = ?2), 0),
   o.status,
   o.live,
