@@ -13,7 +13,7 @@ use crate::{
     sale::Start,
     scheduler::{Outcome, plan::Ending},
     workflow::{
-        Cancel, DUE, Expire, LateSweep, Lower, Pause, Pay, PayTwice, PortsFixture, Rebuild, Refund, Reserve,
+        Cancel, DUE, Expire, LateSweep, Lower, Pause, Pay, PayTwice, PortsFixture, Rebuild, Refund, Replay, Reserve,
         ReserveAgain, Restock, Workflow, fail, rebuild_and_resume, sweep_until_done,
     },
 };
@@ -123,6 +123,14 @@ pub async fn check(
             }
             // I6.
             Pay | PayTwice => check_payment(fixture, &order_no, &workflow.callback(&order_no).payment_id).await?,
+            // I4: the order was written, or its dead letter waits for an operator again.
+            Replay if *outcome == Outcome::Done && status(3).is_none() => {
+                let waiting = "SELECT 1 FROM dead_letters WHERE order_no = ?1 AND replayed_at < died_at";
+                let found = sql.run(waiting, vec![fixture.order_no(3).to_string().into()]).await.map_err(fail)?;
+                if found.is_empty() {
+                    return Err("order 3 was requeued, and is gone".to_owned());
+                }
+            }
             Pause
                 if !workflows.contains(&Rebuild)
                     && *outcome == Outcome::Done

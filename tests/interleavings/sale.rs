@@ -8,6 +8,8 @@ use std::{
 use futures::future::FutureExt;
 use tokio::runtime::Runtime;
 use workflows::{
+    Redis,
+    keys::Keys,
     ledger::orders,
     payments::callbacks::{self, CallbackEffect},
 };
@@ -36,6 +38,8 @@ pub enum Start {
     /// There is an order for every step of a sweep: order 1 has an open payment session, the payment of order 4 is
     /// recorded and not applied, and the refund of order 5 is requested and not sent.
     Backlog,
+    /// Order 1 waits for payment. Redis has accepted cyd's order 3 as well, and the ledger has no room for it.
+    Refused,
 }
 
 impl Start {
@@ -50,6 +54,7 @@ impl Start {
             Self::Expired => 3,
             Self::Pending | Self::Paid => 4,
             Self::Backlog => 6,
+            Self::Refused => 1,
         }
     }
 
@@ -60,6 +65,12 @@ impl Start {
         let order_no = fixture.pending_order(1, "ada", 1).await;
         match self {
             Self::Pending => {}
+            Self::Refused => {
+                let stock = Keys::of(&fixture.activity).stock(&fixture.sku);
+                fixture.redis.command("SET", vec![stock.into(), "1".into()]).await.unwrap();
+                fixture.reserve(3, "cyd", 1).await.unwrap();
+                return fixture;
+            }
             Self::Backlog => {
                 assert_eq!(Checkout.run(fixture.with_stores(ports.clone(), ports)).await, Ok(Outcome::Done));
                 let eves = fixture.pending_order(4, "eve", 1).await;

@@ -17,8 +17,8 @@ use crate::{
         sample::run_sample,
     },
     workflow::{
-        Audit, Cancel, CancelUnheard, Checkout, Expire, LONG, LateSweep, Lower, Pause, Pay, PayTwice, Refund, Reserve,
-        Restock, SHORT, Settle, Sweep, Workflow, Write,
+        Audit, Cancel, CancelUnheard, Checkout, Expire, LONG, LateSweep, Lower, Pause, Pay, PayTwice, Refund, Replay,
+        Reserve, Restock, SHORT, Settle, Sweep, Workflow, Write,
     },
 };
 
@@ -93,6 +93,15 @@ fn a_sweep_that_dies_at_any_call_is_completed_by_the_next_sweeps() {
     explore_all("sqlite", Start::Backlog, &[vec![LateSweep]], ONE_FAULT);
     let one_death = Faults { count: 1, deaths: true, ..Faults::default() };
     explore_all("postgres", Start::Backlog, &[vec![LateSweep]], one_death);
+}
+
+#[test]
+fn a_dead_letter_that_is_requeued_while_its_order_fails_is_written_or_waits_again() {
+    let sets = [vec![Replay], vec![Replay, Replay], vec![Replay, Write], vec![Replay, Restock]];
+    explore_all("sqlite", Start::Refused, &sets, ONE_FAULT);
+    for ledger in ["sqlite", "postgres"] {
+        explore_all(ledger, Start::Refused, &[vec![Replay, Write, Restock]], Faults::default());
+    }
 }
 
 #[test]

@@ -18,6 +18,7 @@ use workflows::{
         refunds::send_due,
         sessions::close_due,
     },
+    queue::dead_letters::{self, RequeueOutcome},
     recovery::{
         rebuild::RebuildOutcome,
         sweep::{Retention, SweepOutcome, Sweeper},
@@ -60,6 +61,8 @@ pub enum Workflow {
     Lower,
     Pause,
     Settle,
+    /// An operator requeues the dead letter of order 3.
+    Replay,
     Rebuild,
     Sweep,
     /// A sweep after order 1 is due.
@@ -70,8 +73,8 @@ pub enum Workflow {
 }
 
 pub use Workflow::{
-    Audit, Cancel, CancelUnheard, Checkout, Expire, LateSweep, Lower, Pause, Pay, PayTwice, Rebuild, Refund, Reserve,
-    ReserveAgain, Restock, Settle, Sweep, Write,
+    Audit, Cancel, CancelUnheard, Checkout, Expire, LateSweep, Lower, Pause, Pay, PayTwice, Rebuild, Refund, Replay,
+    Reserve, ReserveAgain, Restock, Settle, Sweep, Write,
 };
 
 /// Workflows of a few calls: every interleaving of each two runs.
@@ -124,6 +127,10 @@ impl Workflow {
                 matches!(outcome, OperationOutcome::Done(_))
             }
             Settle => turns::settle(&fixture.redis, &fixture.sql, &fixture.activity, SETTLE_AT).await.map(|_| true)?,
+            Replay => {
+                let requeued = dead_letters::requeue(&fixture.redis, &fixture.sql, &fixture.order_no(3)).await?;
+                requeued == RequeueOutcome::Queued
+            }
             Rebuild => rebuild_and_resume(&fixture).await?,
             Sweep => sweep_all(&fixture, SETTLE_AT).await.map(|_| true)?,
             LateSweep => sweep_all(&fixture, DUE).await.map(|_| true)?,

@@ -227,11 +227,9 @@ async fn a_crashed_replay_makes_one_order() {
             assert_eq!(fixture.write_batch().await.unwrap().failed, 1);
             fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
         },
-        async |fixture| {
-            dead_letters::requeue(&fixture.redis, &fixture.sql, &fixture.order_no(2), NOW).await.map(|_| ())
-        },
+        async |fixture| dead_letters::requeue(&fixture.redis, &fixture.sql, &fixture.order_no(2)).await.map(|_| ()),
         async |fixture, point| {
-            dead_letters::requeue(&fixture.redis, &fixture.sql, &fixture.order_no(2), NOW).await.unwrap();
+            dead_letters::requeue(&fixture.redis, &fixture.sql, &fixture.order_no(2)).await.unwrap();
             assert_eq!(backlog::load(&fixture.sql).await.unwrap().dead_letters, 0, "{point}: it still waits");
             fixture.recover().await;
             assert_eq!(fixture.ledger_status(&fixture.order_no(2)).await, Some(OrderStatus::PendingPayment), "{point}");

@@ -73,7 +73,7 @@ async fn an_order_that_the_ledger_cannot_store_becomes_a_dead_letter_and_the_res
         assert_eq!(fixture.redis_status(&fixture.order_no(1)).await, Some(OrderStatus::Failed), "{ledger}");
         assert_eq!(fixture.units().await, (3, 2, 0), "{ledger}");
         // The cause is gone, and an operator requeues the dead letter.
-        dead_letters::requeue(&fixture.redis, &fixture.sql, &fixture.order_no(1), NOW).await.unwrap();
+        dead_letters::requeue(&fixture.redis, &fixture.sql, &fixture.order_no(1)).await.unwrap();
         fixture.write_batch().await.unwrap();
         assert_eq!(fixture.units().await, (2, 3, 0), "{ledger}");
     }

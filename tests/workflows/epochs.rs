@@ -109,7 +109,7 @@ async fn a_writer_delayed_past_a_redis_loss_and_a_rebuild_leaves_dead_letters() 
         assert_eq!(fixture.redis_status(&fixture.order_no(1)).await, Some(OrderStatus::PendingPayment), "{ledger}");
         assert_eq!(fixture.units().await, (1, 2, 0), "{ledger}");
         // An operator can requeue the lost order into the current epoch.
-        let requeued = dead_letters::requeue(&fixture.redis, &fixture.sql, &fixture.order_no(2), NOW).await.unwrap();
+        let requeued = dead_letters::requeue(&fixture.redis, &fixture.sql, &fixture.order_no(2)).await.unwrap();
         assert_eq!(requeued, RequeueOutcome::Queued, "{ledger}");
         fixture.write_batch().await.unwrap();
         assert_eq!(fixture.units().await, (0, 3, 0), "{ledger}");

@@ -226,15 +226,11 @@ async fn a_failed_order_is_a_dead_letter_and_can_be_replayed() {
         let lost = fixture.order_no(2);
         let letter = dead_letters::load(&fixture.sql, &lost).await.unwrap().expect("a dead letter");
         assert_eq!(letter.reason, "no_room_in_ledger", "{ledger}");
-        let refused = dead_letters::requeue(&fixture.redis, &fixture.sql, &lost, NOW).await.unwrap();
+        let refused = dead_letters::requeue(&fixture.redis, &fixture.sql, &lost).await.unwrap();
         assert_eq!(refused, RequeueOutcome::Refused("sold_out".to_owned()), "{ledger}");
         fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
         for expected in [RequeueOutcome::Queued, RequeueOutcome::Refused("same".to_owned())] {
-            assert_eq!(
-                dead_letters::requeue(&fixture.redis, &fixture.sql, &lost, NOW).await.unwrap(),
-                expected,
-                "{ledger}"
-            );
+            assert_eq!(dead_letters::requeue(&fixture.redis, &fixture.sql, &lost).await.unwrap(), expected, "{ledger}");
         }
         fixture.write_batch().await.unwrap();
         assert_eq!(fixture.ledger_status(&lost).await, Some(OrderStatus::PendingPayment), "{ledger}");

@@ -10,7 +10,7 @@ use workflows::{
     recovery::rebuild::RebuildOutcome,
 };
 
-use crate::fixture::{LEDGERS, NOW, RealFixture, WHOLE_REBUILD, new_fixture};
+use crate::fixture::{LEDGERS, RealFixture, WHOLE_REBUILD, new_fixture};
 
 #[tokio::test]
 async fn the_last_unit_is_sold_once() {
@@ -163,7 +163,7 @@ async fn an_order_that_is_replayed_or_paid_late_is_a_winner_although_redis_lost_
         }
         fixture.payment_succeeded(&cancelled, "late").await.unwrap();
         assert_eq!(fixture.redis_status(&cancelled).await, Some(OrderStatus::Paid), "{ledger}");
-        let requeued = dead_letters::requeue(&fixture.redis, &fixture.sql, &failed, NOW).await.unwrap();
+        let requeued = dead_letters::requeue(&fixture.redis, &fixture.sql, &failed).await.unwrap();
         assert_eq!(requeued, RequeueOutcome::Queued, "{ledger}");
         let winners = winners_after_sold_out(&fixture).await;
         let are_winners = [1, 2, 3].map(|n| winners.may_contain(fixture.order_no(n).ulid()));

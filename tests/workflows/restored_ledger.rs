@@ -312,7 +312,7 @@ async fn an_order_without_a_free_unit_in_the_restored_ledger_becomes_a_dead_lett
         assert_eq!((failed.pay_by, failed.reason.as_deref()), (None, Some("no_room_in_ledger")), "{ledger}");
         // After a restock the dead letter can be requeued.
         fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
-        let requeued = dead_letters::requeue(&fixture.redis, &fixture.sql, &lost, NOW).await.unwrap();
+        let requeued = dead_letters::requeue(&fixture.redis, &fixture.sql, &lost).await.unwrap();
         assert_eq!(requeued, dead_letters::RequeueOutcome::Queued, "{ledger}");
         fixture.write_batch().await.unwrap();
         assert_eq!(fixture.units().await, (0, 1, 0), "{ledger}");

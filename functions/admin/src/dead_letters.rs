@@ -39,8 +39,7 @@ pub async fn list(request: &Request) -> Result<Response, ApiError> {
 pub async fn requeue(order_no: &str) -> Result<Response, ApiError> {
     let unknown = || not_found("There is no such dead letter, or it cannot be read.");
     let order_no = OrderNo::parse(order_no).map_err(|_| unknown())?;
-    let now = SpinRedis.now().await?;
-    match dead_letters::requeue(&SpinRedis, &SpinLedger::open().await, &order_no, now).await? {
+    match dead_letters::requeue(&SpinRedis, &SpinLedger::open().await, &order_no).await? {
         RequeueOutcome::Queued => {
             Ok(Response::json(202, &Requeued { order_no: order_no.clone(), status: OrderStatus::Queued }))
         }

@@ -1,7 +1,7 @@
 -- Functions that write order records, prepended to every script that writes one. Not a script of its own.
 --
--- A record has the fields that these functions write, and those of its payment session (set_session.lua). `live`
--- is "1" if the order holds units. `sequence`, `ahead` and `wait_ms` are what a replay of the reservation answers.
+-- A record has the fields that these functions write, those of its payment session (set_session.lua), and `requeued_at`
+-- (requeue.lua). `live` is "1" if the order holds units. `sequence`, `ahead` and `wait_ms` are what a replay of the reservation answers.
 
 -- Writes the fields that stay the same until the order is queued again, and its status.
 local function write_order(key, order)

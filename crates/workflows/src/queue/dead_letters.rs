@@ -130,14 +130,12 @@ struct RequeueOptions<'a> {
 
 /// Puts the order of a dead letter back into the queue, if Redis has units for it.
 ///
+/// The writer records a dead letter before its order fails in Redis (I4). Until then the order is refused here: it is
+/// queued, but since before it became a dead letter.
+///
 /// # Errors
 /// [`StoreError`]; the order may be queued already. Requeuing it again finishes the work.
-pub async fn requeue<R: Redis, S: Sql>(
-    redis: &R,
-    sql: &S,
-    order_no: &OrderNo,
-    now: Millis,
-) -> Result<RequeueOutcome, StoreError> {
+pub async fn requeue<R: Redis, S: Sql>(redis: &R, sql: &S, order_no: &OrderNo) -> Result<RequeueOutcome, StoreError> {
     let Some(letter) = load(sql, order_no).await? else { return Ok(RequeueOutcome::NotFound) };
     let Some(order) = stream::decode_order(order_no.activity(), &letter.message) else {
         return Ok(RequeueOutcome::NotFound);
@@ -155,16 +153,25 @@ pub async fn requeue<R: Redis, S: Sql>(
         keys.named("winners"),
     ];
     let options = RequeueOptions { message, order: (&order).into() };
-    let word = REQUEUE.run_with(redis, script_keys, &options).await?.text()?;
-    match word.as_str() {
-        // An earlier call requeued the order, and stopped before it recorded that.
-        "same" if letter.replayed_at >= letter.died_at => Ok(RequeueOutcome::Refused(word)),
-        "queued" | "same" => {
-            let statement = "UPDATE dead_letters SET replayed_at = ?2 WHERE order_no = ?1";
-            sql.run(statement, vec![order_no.to_string().into(), now.0.into()]).await?;
-            redis.command("PUBLISH", vec![DOORBELL_CHANNEL.into(), order_no.activity().as_str().into()]).await?;
-            Ok(RequeueOutcome::Queued)
+    let mut reply = REQUEUE.run_with(redis, script_keys, &options).await?;
+    let word = reply.text()?;
+    let requeued_at = match word.as_str() {
+        "queued" => reply.int()?,
+        "same" if letter.replayed_at < letter.died_at => {
+            let (status, requeued_at, now) = (reply.text()?, reply.int()?, reply.int()?);
+            // An earlier call requeued the order, and stopped before it recorded that. An order that has left the queue
+            // was written.
+            let requeued_at = if status == OrderStatus::Queued.as_str() { requeued_at } else { now };
+            if requeued_at < letter.died_at.0 {
+                return Ok(RequeueOutcome::Refused(word));
+            }
+            requeued_at
         }
-        _ => Ok(RequeueOutcome::Refused(word)),
-    }
+        _ => return Ok(RequeueOutcome::Refused(word)),
+    };
+    // By Redis's clock, as the time at which the order fails again: the dead letter waits if that was later.
+    let statement = "UPDATE dead_letters SET replayed_at = ?2 WHERE order_no = ?1";
+    sql.run(statement, vec![order_no.to_string().into(), requeued_at.into()]).await?;
+    redis.command("PUBLISH", vec![DOORBELL_CHANNEL.into(), order_no.activity().as_str().into()]).await?;
+    Ok(RequeueOutcome::Queued)
 }
