@@ -155,6 +155,10 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     events::list_for_order(sql, &order_no).await.unwrap();
     events::list_failed(sql).await.unwrap();
     dead_letters::load_failed_order(sql, &order_no).await.unwrap();
+    let letter = (order_no.to_string(), "message".to_owned(), "undeliverable");
+    dead_letters::record(sql, &[letter], NOW).await.unwrap();
+    assert_eq!(dead_letters::list(sql, "", 2).await.unwrap().len(), 1);
+    assert_eq!(dead_letters::list(sql, &order_no.to_string(), 2).await.unwrap().len(), 0);
     fixture.operator().set_state(&fixture.activity, ActivityState::Paused).await.unwrap();
     let rebuilt = fixture.rebuild(WHOLE_REBUILD).await.unwrap();
     assert_eq!(rebuilt, RebuildOutcome::Done { orders: 3, epoch: 2 }, "of this activity only");

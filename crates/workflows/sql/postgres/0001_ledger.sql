@@ -282,7 +282,9 @@ CREATE TABLE IF NOT EXISTS dead_letters (
   replayed_at BIGINT NOT NULL DEFAULT 0
 );
 
-CREATE INDEX IF NOT EXISTS dead_letters_waiting ON dead_letters (died_at) WHERE replayed_at < died_at;
+CREATE INDEX IF NOT EXISTS dead_letters_waiting ON dead_letters (died_at, order_no) WHERE replayed_at < died_at;
+
+CREATE INDEX IF NOT EXISTS dead_letters_replayed ON dead_letters (died_at, order_no) WHERE replayed_at >= died_at;
 
 CREATE TABLE IF NOT EXISTS bans (
   kind TEXT NOT NULL CHECK (kind IN ('user', 'ip')),

@@ -35,6 +35,8 @@ pub struct DeadLetter {
     pub replayed_at: Millis,
 }
 
+const COLUMNS: &str = "order_no, message, reason, died_at, replayed_at";
+
 /// Result of [`requeue`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequeueOutcome {
@@ -75,8 +77,30 @@ pub async fn record<S: Sql>(sql: &S, letters: &[(String, String, &str)], now: Mi
 /// # Errors
 /// See [`ledger`](crate::ledger).
 pub async fn list<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<DeadLetter>, StoreError> {
-    let statement = include_str!("../../sql/queries/dead_letters/list.sql");
-    sql.run(statement, vec![before.into(), limit.into()]).await?.into_iter().map(parse_row).collect()
+    let cursor = if before.is_empty() { None } else { Some(load_any(sql, before).await?) };
+    let (mut waits, mut after) = match cursor {
+        None => (true, (i64::MAX, String::new())),
+        Some(None) => return Ok(Vec::new()),
+        Some(Some(letter)) => (letter.replayed_at < letter.died_at, (letter.died_at.0, letter.order_no)),
+    };
+    // Each part is a range of an index of its own.
+    let mut letters = Vec::new();
+    loop {
+        let part = if waits { "replayed_at < died_at" } else { "replayed_at >= died_at" };
+        let statement = format!(
+            "SELECT {COLUMNS} FROM dead_letters WHERE {part} AND (died_at, order_no) < (?1, ?2) \
+             ORDER BY died_at DESC, order_no DESC LIMIT CAST(?3 AS BIGINT)"
+        );
+        let rows =
+            sql.run(&statement, vec![after.0.into(), after.1.into(), (limit - letters.len() as i64).into()]).await?;
+        for row in rows {
+            letters.push(parse_row(row)?);
+        }
+        if !waits || letters.len() as i64 >= limit {
+            return Ok(letters);
+        }
+        (waits, after) = (false, (i64::MAX, String::new()));
+    }
 }
 
 /// Loads a dead letter.
@@ -84,8 +108,13 @@ pub async fn list<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<DeadL
 /// # Errors
 /// See [`ledger`](crate::ledger).
 pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<DeadLetter>, StoreError> {
-    let statement = "SELECT order_no, message, reason, died_at, replayed_at FROM dead_letters WHERE order_no = ?1";
-    sql.run(statement, vec![order_no.to_string().into()]).await?.into_iter().next().map(parse_row).transpose()
+    load_any(sql, &order_no.to_string()).await
+}
+
+/// Loads a dead letter, which may be of a message that cannot be parsed.
+async fn load_any<S: Sql>(sql: &S, order_no: &str) -> Result<Option<DeadLetter>, StoreError> {
+    let statement = format!("SELECT {COLUMNS} FROM dead_letters WHERE order_no = ?1");
+    sql.run(&statement, vec![order_no.into()]).await?.into_iter().next().map(parse_row).transpose()
 }
 
 /// Loads the failed order of a dead letter; `None` if there is no such letter, or its message cannot be parsed.
