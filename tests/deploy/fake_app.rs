@@ -92,6 +92,11 @@ impl NginxProxy {
         Self::start(apps, Nginx::start)
     }
 
+    /// Like [`NginxProxy::in_front_of`], with a host name for operators.
+    pub fn with_desk(app: &FakeApp) -> Self {
+        Self::start(&[app], Nginx::start_with_desk)
+    }
+
     /// Like [`NginxProxy::in_front_of`], but the header `X-Test-Client` is the client's address.
     pub fn with_client_header(app: &FakeApp) -> Self {
         Self::start(&[app], Nginx::start_with_client_header)

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use dev::open_files;
+use dev::{nginx::DESK_HOST, open_files};
 use futures::{StreamExt, stream::FuturesUnordered};
 use reqwest::Method;
 use serde_json::json;
@@ -302,4 +302,47 @@ async fn operator_routes_are_closed_to_other_addresses() {
         assert_eq!(status_of_raw_target(&nginx, path).await, "404", "{path}");
     }
     assert_eq!(app.requests_containing("/").len(), closed.len(), "{:#?}", app.requests_containing("/"));
+}
+
+/// With a host of its own, the operators' page has another origin than the pages of buyers.
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_with_a_host_of_their_own_work_only_there() {
+    let app = FakeApp::start().await;
+    let nginx = NginxProxy::with_desk(&app);
+    let status = async |host: &str, path: &str| {
+        let headers = [("host", host.to_owned())];
+        nginx.http.send_with_headers(Method::GET, path, &headers, "").await.expect("an answer").status
+    };
+    let of_operators =
+        ["/admin", "/api/admin", "/api/admin/activities", "/api/admin/bans/user/ada", "/api/tasks/sweep"];
+    let of_buyers = [
+        "/",
+        "/sale",
+        "/orders",
+        "/api/activities",
+        "/api/activities/demo",
+        "/api/orders",
+        "/api/orders/demo.1",
+        "/api/activities/demo/ticket",
+        "/api/payments/webhook",
+        "/administration",
+        "/signed-in",
+    ];
+    let of_both = ["/assets/js/operator/main.js", "/api/activities/demo/gate.json", "/healthz", "/readyz", "/metrics"];
+    for (paths, at_the_sale, at_the_desk) in
+        [(&of_operators[..], 404, 200), (&of_buyers, 200, 404), (&of_both, 200, 200)]
+    {
+        for path in paths {
+            let found = [status("sale.example", path).await, status(DESK_HOST, path).await];
+            assert_eq!(found, [at_the_sale, at_the_desk], "{path}");
+        }
+    }
+    let seen = app.requests_containing("/").len();
+    // Other names of the operators' routes and of the host.
+    for path in ["/%61dmin", "/admin.html", "/api/%61dmin/activities", "/api/admi%6e", "/ap%69/tasks/sweep"] {
+        assert_eq!(status("sale.example", path).await, 404, "{path}");
+        assert_eq!(status("", path).await, 400, "{path}");
+    }
+    assert_eq!(app.requests_containing("/").len(), seen, "{:#?}", app.requests_containing("/"));
+    assert_eq!([status("DESK.sale.example", "/sale").await, status("desk.sale.example.", "/sale").await], [404, 404]);
 }

@@ -187,9 +187,10 @@ fn an_update_keeps_settings_and_shows_which_lines_of_an_edited_site_it_replaces(
         let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         fs::write(path, format!("{text}{line}\n")).expect("written");
     };
-    let edited = ["nginx/stampede-listen.conf", "nginx/stampede-lanes.conf", "nginx/stampede-operators.conf"]
+    let edited = ["listen", "lanes", "operators", "desk"]
+        .map(|part| format!("nginx/stampede-{part}.conf"))
         .into_iter()
-        .chain(["stampede/env", "stampede/sweep.env", "stampede/runtime-config.toml"])
+        .chain(["stampede/env", "stampede/sweep.env", "stampede/runtime-config.toml"].map(str::to_owned))
         .map(|file| target.join("etc").join(file));
     let edited: Vec<_> = edited.collect();
     for path in &edited {

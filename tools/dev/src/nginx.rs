@@ -22,6 +22,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// The kit's nginx directory, relative to the project's.
 const NGINX_DIRECTORY: &str = "deploy/self-hosted/nginx";
 
+/// The operators' host name of [`Nginx::start_with_desk`].
+pub const DESK_HOST: &str = "desk.sale.example";
+
 /// An nginx server with its own directory.
 pub struct Nginx {
     process: Process,
@@ -32,12 +35,17 @@ pub struct Nginx {
 impl Nginx {
     /// Starts nginx without TLS in front of the apps at `app_ports`, for the project at `root`.
     pub fn start(directory: &Path, root: &Path, app_ports: &[u16]) -> Result<Self> {
-        Self::start_with_listen(directory, root, app_ports, |port| format!("listen 127.0.0.1:{port} backlog=4096;\n"))
+        Self::start_with_listen(directory, root, app_ports, None, plain_listen)
+    }
+
+    /// Like [`Nginx::start`], with [`DESK_HOST`] as the operators' host name.
+    pub fn start_with_desk(directory: &Path, root: &Path, app_ports: &[u16]) -> Result<Self> {
+        Self::start_with_listen(directory, root, app_ports, Some(DESK_HOST), plain_listen)
     }
 
     /// Like [`Nginx::start`], but the header `X-Test-Client` is the client's address.
     pub fn start_with_client_header(directory: &Path, root: &Path, app_ports: &[u16]) -> Result<Self> {
-        Self::start_with_listen(directory, root, app_ports, |port| {
+        Self::start_with_listen(directory, root, app_ports, None, |port| {
             format!(
                 "listen 127.0.0.1:{port} backlog=4096;\nset_real_ip_from 127.0.0.1;\nreal_ip_header X-Test-Client;\n"
             )
@@ -51,7 +59,7 @@ impl Nginx {
         let lines = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let here = directory.to_string_lossy().into_owned();
         let ipv6_port = ports::pick_unused()?;
-        Self::start_with_listen(directory, root, app_ports, |port| {
+        Self::start_with_listen(directory, root, app_ports, None, |port| {
             let lines = lines.replace("listen 443", &format!("listen 127.0.0.1:{port}"));
             lines.replace("[::]:443", &format!("127.0.0.1:{ipv6_port}")).replace("/etc/ssl/stampede", &here)
         })
@@ -61,12 +69,14 @@ impl Nginx {
         directory: &Path,
         root: &Path,
         app_ports: &[u16],
+        desk_host: Option<&str>,
         listen: impl Fn(u16) -> String,
     ) -> Result<Self> {
         let (port, redirect_port, ipv6_redirect_port) =
             (ports::pick_unused()?, ports::pick_unused()?, ports::pick_unused()?);
         let here = directory.to_string_lossy();
-        for file in ["stampede.conf", "stampede-lanes.conf", "stampede-operators.conf"] {
+        let desk = desk_host.map_or("default open;".to_owned(), |host| format!("default closed;\n{host} only;"));
+        for file in ["stampede.conf", "stampede-lanes.conf", "stampede-operators.conf", "stampede-desk.conf"] {
             let path = root.join(NGINX_DIRECTORY).join(file);
             let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
             let mut lines = String::new();
@@ -80,6 +90,7 @@ impl Nginx {
             let text = lines
                 .replace("listen 80;", &format!("listen 127.0.0.1:{redirect_port};"))
                 .replace("listen [::]:80;", &format!("listen 127.0.0.1:{ipv6_redirect_port};"))
+                .replace("default open;", &desk)
                 .replace("/opt/stampede", &root.to_string_lossy())
                 // Some tests delay requests, and a slow machine prolongs the delay.
                 .replace("proxy_read_timeout 10s;", "proxy_read_timeout 60s;");
@@ -121,6 +132,10 @@ impl Nginx {
     pub fn output(&self) -> String {
         self.process.output()
     }
+}
+
+fn plain_listen(port: u16) -> String {
+    format!("listen 127.0.0.1:{port} backlog=4096;\n")
 }
 
 /// The main configuration file, which includes the site.
