@@ -5,7 +5,7 @@ pub mod key_set;
 use jsonwebtoken::{
     Algorithm, DecodingKey, Validation, decode, decode_header,
     errors::ErrorKind,
-    jwk::{Jwk, JwkSet},
+    jwk::{AlgorithmParameters, Jwk, JwkSet},
 };
 use serde::{Deserialize, Serialize};
 
@@ -155,10 +155,22 @@ fn public_keys(
         }
     };
     let parse = |jwk: &Jwk| {
-        let key = DecodingKey::from_jwk(jwk).map_err(|error| invalid(&error))?;
+        let key = decoding_key(jwk).map_err(|error| invalid(&error))?;
         Ok(Key { kid: jwk.common.key_id.clone(), key })
     };
     jwks.iter().map(parse).collect()
+}
+
+/// Returns the key of a JWK. An Ed25519 key has 32 bytes: with a shorter one, the library panics when it verifies a token.
+fn decoding_key(jwk: &Jwk) -> Result<DecodingKey, String> {
+    use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+
+    if let AlgorithmParameters::OctetKeyPair(key) = &jwk.algorithm
+        && BASE64_URL_SAFE_NO_PAD.decode(&key.x).map_or(0, |bytes| bytes.len()) != 32
+    {
+        return Err("the x of an Ed25519 key is not 32 bytes in base64url".to_owned());
+    }
+    DecodingKey::from_jwk(jwk).map_err(|error| error.to_string())
 }
 
 /// The secrets of HS256. A JWK or a PEM is refused: its text, which may be public, would be the secret.
@@ -251,6 +263,10 @@ mod tests {
     fn a_weak_or_mistaken_key_is_refused() {
         assert!(Verifier::new("HS256", "short", "i", "a").is_err());
         assert!(Verifier::new("RS256", "not a pem", "i", "a").is_err());
+        for x in ["AA", "11qYAYKxCrfVS_7TyWQHOg7hcvPapPcHURo"] {
+            let short = json!({"kty": "OKP", "crv": "Ed25519", "x": x}).to_string();
+            assert!(Verifier::new("EdDSA", &short, "i", "a").is_err(), "{short}");
+        }
         assert!(Verifier::new("none", SECRET, "i", "a").is_err());
     }
 

@@ -4,74 +4,51 @@
 //! its case; with the name of the test, `STAMPEDE_SEED` repeats it alone.
 #![allow(clippy::expect_used, clippy::panic, reason = "a test that panics has failed")]
 
-use std::env;
+#[path = "fuzz/mutations.rs"]
+mod mutations;
 
 use altcha::{Payload, SolveChallengeOptions, solve_challenge};
-use base64::{Engine, prelude::BASE64_STANDARD};
+use base64::{
+    Engine,
+    prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD},
+};
 use domain::{
     activity::ActivitySpec,
     address::Address,
     api::{
         admission::{ChallengeOptions, Reservation, Solution},
-        operators::{Ban, ReplayEvents, Restock},
+        operators::{Ban, ReplayEvents, Restock, Shedding},
+        orders::{PaymentCallback, SessionEnded},
+        payments::{PaymentCall, RefundState, SessionClosed, SessionOpened},
     },
     body, client_address,
     human_check::{CheckKeys, PuzzleKind, Subject},
     ids::{ActivityId, OrderNo, UserId},
-    jwt::{Verifier, unverified_user},
+    jwt::{
+        Verifier,
+        key_set::{KeySet, KeySetVerifier},
+        unverified_user,
+    },
     money::Money,
     order_number::OrderNumberKeys,
+    request::{Headers, Request, RequestIds, content_length},
     routes::{self, Endpoint},
     sandbox_session::SandboxSession,
+    siteverify::{self, Verdict},
     stripe,
     ticket::{Ticket, TicketKeys},
     time::Millis,
     webhook::{WebhookHeaders, sign_standard, verify_standard, verify_stripe},
 };
-use fastrand::Rng;
 use http::Method;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use mutations::fuzz;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 use ulid::Ulid;
 
 const SECRET: &str = "kX9v2mQ7Lr4tY8wZ1nB6cD3fG5hJ0pS-";
 const WEBHOOK_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
-
-/// Bytes that have a meaning in some of the formats.
-const SPECIAL: &[u8] = b".,=-_/+\"'{}[]:;%&? \t\r\n\0\xff0aA~";
-
-/// Returns a variant of `input`: up to four bytes or ranges are changed, removed, repeated or inserted.
-fn mutate(rng: &mut Rng, input: &[u8]) -> Vec<u8> {
-    let mut bytes = input.to_vec();
-    for _ in 0..rng.usize(1..=4) {
-        let at = rng.usize(0..=bytes.len());
-        let end = (at + rng.usize(0..=16)).min(bytes.len());
-        match rng.u8(0..7) {
-            0 => bytes.truncate(at),
-            1 => drop(bytes.drain(at..end)),
-            2 => bytes.splice(at..at, input[..rng.usize(0..=input.len())].to_vec()).for_each(drop),
-            3 => bytes.insert(at, SPECIAL[rng.usize(0..SPECIAL.len())]),
-            4 => bytes.insert(at, rng.u8(..)),
-            5 if at < bytes.len() => bytes[at] ^= 1 << rng.u8(0..8),
-            _ if at < bytes.len() => bytes[at] = SPECIAL[rng.usize(0..SPECIAL.len())],
-            _ => {}
-        }
-    }
-    bytes
-}
-
-/// Calls `check` with mutations of `inputs`, each from a seed of its own.
-fn fuzz(inputs: &[&[u8]], check: impl Fn(&[u8])) {
-    let cases = if env::args().any(|argument| argument == "--include-ignored") { 1_000_000 } else { 20_000 };
-    let only: Option<u64> = env::var("STAMPEDE_SEED").ok().map(|seed| seed.parse().expect("STAMPEDE_SEED is a number"));
-    for seed in only.map_or(0..cases, |seed| seed..seed + 1) {
-        let mut rng = Rng::with_seed(seed);
-        let input = inputs[rng.usize(0..inputs.len())];
-        let bytes = mutate(&mut rng, input);
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(&bytes)));
-        assert!(result.is_ok(), "STAMPEDE_SEED={seed} repeats this case: {:?}", String::from_utf8_lossy(&bytes));
-    }
-}
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -237,6 +214,7 @@ fn bodies_are_read_or_refused() {
         br#"{"sku":"a","quantity":1,"ticket":"1.x","start_key":"k"}"#,
         br#"{"seconds":60,"reason":"robot"}"#,
         br#"{"by":5,"from":3}"#,
+        br#"{"from":"2030-01-01T00:00:00Z","on":true}"#,
         br#"{"altcha":"x","captcha":{"id":"slider.x","answer":7,"track":[[1,2]]}}"#,
     ];
     fuzz(&samples, |bytes| {
@@ -253,6 +231,7 @@ fn bodies_are_read_or_refused() {
         let _ = body::parse::<Ban>(bytes);
         let _ = body::parse::<Restock>(bytes);
         let _ = body::parse::<ReplayEvents>(bytes);
+        let _ = body::parse::<Shedding>(bytes);
         let _ = body::parse::<ChallengeOptions>(bytes);
         let _ = body::parse::<Solution>(bytes);
     });
@@ -271,5 +250,111 @@ fn a_client_address_is_normalized() {
             }
         }
         let _ = client_address::normalize(&text(bytes));
+    });
+}
+
+/// What a provider of hosted checks answers: a token passes only if the provider says so, for one of the shop's hosts.
+#[test]
+fn a_hosted_check_passes_only_on_a_page_of_the_shop() {
+    let passed = br#"{"success":true,"hostname":"shop.example","action":"ticket","error-codes":[]}"#;
+    let failed = br#"{"success":false,"error-codes":["timeout-or-duplicate"]}"#;
+    assert_eq!(siteverify::verdict(200, passed, "shop.example"), Verdict::Passed);
+    fuzz(&[passed, failed], |bytes| {
+        for (status, hosts) in [(200, "shop.example"), (200, ""), (503, "shop.example")] {
+            if siteverify::verdict(status, bytes, hosts) == Verdict::Passed {
+                // The bytes of members that are not read need not be UTF-8.
+                let reply: serde_json::Value = serde_json::from_str(&text(bytes)).expect("JSON");
+                let host = reply["hostname"].as_str().expect("a host").to_ascii_lowercase();
+                let is_solved = reply["success"] == true && reply["action"].as_str().is_none_or(|it| it == "ticket");
+                assert!(is_solved && host == hosts && status == 200, "{reply}");
+            }
+        }
+    });
+}
+
+/// What an identity provider publishes: a set never verifies a token that the provider's key did not sign.
+#[test]
+fn a_changed_key_set_verifies_no_forged_token() {
+    // RFC 8037, appendix A: a key and its public part.
+    let pem = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n-----END PRIVATE KEY-----\n";
+    let own = json!({"kty": "OKP", "crv": "Ed25519", "kid": "a", "use": "sig", "alg": "EdDSA",
+        "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"});
+    let rsa = json!({"kty": "RSA", "kid": "b", "n": "u1SU1LfVLPHCozMxH2Mo4lgOEePzNm0tRgeLezV6ffAt0gun", "e": "AQAB"});
+    let ec = json!({"kty": "EC", "crv": "P-256", "kid": "c", "x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",
+        "y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"});
+    let set = json!({ "keys": [own, rsa, ec] }).to_string();
+    let claims = json!({"sub": "ada", "exp": 4_000_000_000_i64, "iss": "shop", "aud": "stampede"});
+    let header = Header { kid: Some("a".to_owned()), ..Header::new(Algorithm::EdDSA) };
+    let token = encode(&header, &claims, &EncodingKey::from_ed_pem(pem.as_bytes()).expect("a key")).expect("a token");
+    let shared = EncodingKey::from_secret(b"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo");
+    let confused = encode(&Header { alg: Algorithm::HS256, ..header }, &claims, &shared).expect("a token");
+    let (_, rest) = token.split_once('.').expect("a token");
+    let with_header = |header: &str| format!("{}.{rest}", BASE64_URL_SAFE_NO_PAD.encode(header));
+    let forged = [confused, with_header(r#"{"alg":"RS256","kid":"b"}"#), with_header(r#"{"alg":"ES256","kid":"c"}"#)];
+    let verifier = KeySetVerifier::new("RS256 ES256 EdDSA", "shop", "stampede").expect("algorithms");
+    let keys = KeySet::parse(set.as_bytes()).expect("keys");
+    assert!(verifier.verify(&token, &keys).is_ok());
+    fuzz(&[set.as_bytes(), token.as_bytes()], |bytes| {
+        if let Ok(keys) = KeySet::parse(bytes) {
+            let _ = verifier.verify(&token, &keys);
+            for forged in &forged {
+                assert!(verifier.verify(forged, &keys).is_err());
+            }
+        }
+        let odd = text(bytes);
+        assert!(verifier.verify(&odd, &keys).is_err() || odd == token);
+    });
+}
+
+/// Callbacks and calls of payment services: what is read means the same after it was written and read again.
+#[test]
+fn messages_about_payments_are_read_or_refused() {
+    fn is_stable<T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>(bytes: &[u8]) {
+        if let Ok(value) = serde_json::from_slice::<T>(bytes) {
+            let written = serde_json::to_vec(&value).expect("JSON");
+            assert_eq!(serde_json::from_slice::<T>(&written).expect("its own JSON"), value);
+        }
+    }
+    let samples: [&[u8]; 6] = [
+        br#"{"session":"cs_1","url":"https://pay.example/cs_1"}"#,
+        br#"{"status":"paid","payment":"pay_1","amount":100,"currency":"EUR"}"#,
+        br#"{"refund":"re_1","status":"failed","reason":"closed account"}"#,
+        br#"{"type":"session.close","data":{"session":"cs_1","order_no":"demo.01ARZ3NDEKTSV4RRFFQ69G5FAV"}}"#,
+        br#"{"type":"payment.succeeded","timestamp":"2030-01-01T00:00:00Z","data":{"order_no":"demo.1","session":"s","payment":"p","amount":100,"currency":"EUR"}}"#,
+        br#"{"type":"session.ended","timestamp":"2030-01-01T00:00:00Z","data":{"order_no":"demo.1","session":"s"}}"#,
+    ];
+    fuzz(&samples, |bytes| {
+        is_stable::<SessionOpened>(bytes);
+        is_stable::<SessionClosed>(bytes);
+        is_stable::<RefundState>(bytes);
+        is_stable::<PaymentCall>(bytes);
+        let _ = body::parse::<PaymentCallback>(bytes);
+        let _ = body::parse::<SessionEnded>(bytes);
+        let _ = stripe::parse_event(bytes);
+    });
+}
+
+struct Line<'a>(&'static str, &'a [u8]);
+
+impl Headers for Line<'_> {
+    fn values(&self, name: &str) -> Vec<Vec<u8>> {
+        if self.0 == name { vec![self.1.to_vec()] } else { Vec::new() }
+    }
+}
+
+/// A request id goes into headers and logs as it is.
+#[test]
+fn header_lines_are_read_or_ignored() {
+    let inputs: [&[u8]; 4] = [b"0190-abc", b"Bearer eyJhbGciOiJIUzI1NiJ9.e30.x", b"W/\"a\", \"b\", *", b"16384"];
+    fuzz(&inputs, |bytes| {
+        let id = RequestIds::new(7).id(&Line("x-request-id", bytes));
+        assert!((1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-'), "{id}");
+        let request = |line| Request::new(Method::GET, text(bytes), line, Vec::new(), String::new());
+        if let Some(token) = request(Line("authorization", bytes)).bearer() {
+            assert!(token.is_ascii() && token.trim() == token, "{token:?}");
+        }
+        let _ = request(Line("if-none-match", bytes)).matches_etag("\"a\"");
+        let _ = request(Line("", bytes)).query_param("before");
+        let _ = content_length(&Line("content-length", bytes));
     });
 }

@@ -8,7 +8,7 @@ use jsonwebtoken::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Claims, LEEWAY_SECONDS, MAX_TOKEN_BYTES, TokenError, validation, verify_with};
+use super::{Claims, LEEWAY_SECONDS, MAX_TOKEN_BYTES, TokenError, decoding_key, validation, verify_with};
 
 /// Maximum number of keys of a set that are used.
 const MAX_SET_KEYS: usize = 64;
@@ -132,7 +132,7 @@ impl SetKey {
         let is_for_signatures = common.public_key_use.as_ref().is_none_or(|usage| *usage == PublicKeyUse::Signature);
         let verifies = common.key_operations.as_ref().is_none_or(|uses| uses.contains(&KeyOperations::Verify));
         let is_of_algorithm = common.key_algorithm.is_none_or(|algorithm| algorithm == name);
-        let key = DecodingKey::from_jwk(jwk).ok().filter(|_| is_for_signatures && verifies && is_of_algorithm)?;
+        let key = decoding_key(jwk).ok().filter(|_| is_for_signatures && verifies && is_of_algorithm)?;
         Some(Self { kid: common.key_id.clone(), algorithm, key })
     }
 }
@@ -240,6 +240,7 @@ mod tests {
             with("use", json!("enc")),
             with("alg", json!("ES256")),
             with("x", json!("short")),
+            with("x", json!("AA")),
             with("key_ops", json!(["encrypt"])),
             json!({"kty": "oct", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0", "kid": "a"}),
             json!({"kty": "AKP", "alg": "ML-DSA-44", "pub": "AA", "kid": "a"}),

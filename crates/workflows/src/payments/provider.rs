@@ -9,7 +9,9 @@ pub mod webhook;
 
 use std::future::Future;
 
-use domain::{ids::OrderNo, language::Language, money::Money, order::Order, webhook::PaymentProvider};
+use domain::{
+    api::payments::MAX_ID_CHARS, ids::OrderNo, language::Language, money::Money, order::Order, webhook::PaymentProvider,
+};
 
 pub use self::{
     caller::{Caller, RetryPolicy},
@@ -124,6 +126,26 @@ pub struct ProviderError {
     pub message: String,
     /// Milliseconds that the provider asks to wait before the next call.
     pub retry_after_ms: Option<i64>,
+}
+
+/// Returns what a provider opened, if the ledger can keep its id unchanged and buyers can be sent to its page.
+///
+/// # Errors
+/// [`ProviderError`] that says what is wrong: the outcome is unknown.
+fn checked_session(session_id: String, url: String) -> Result<OpenedSession, ProviderError> {
+    if url.starts_with("https://") || url.starts_with("http://") {
+        Ok(OpenedSession { url, session_id: checked_id(session_id)? })
+    } else {
+        Err(ProviderError::new("the provider's answer: url is no https address"))
+    }
+}
+
+/// Returns an id of a provider, if the ledger can keep it unchanged.
+fn checked_id(id: String) -> Result<String, ProviderError> {
+    if (1..=MAX_ID_CHARS).contains(&id.chars().count()) && !id.contains('\0') {
+        return Ok(id);
+    }
+    Err(ProviderError::new("the provider's answer: an id is empty or too long"))
 }
 
 impl ProviderError {

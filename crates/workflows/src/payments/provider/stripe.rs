@@ -12,7 +12,9 @@ use domain::{
 use form_urlencoded::Serializer;
 use serde::{Deserialize, de::DeserializeOwned};
 
-use super::{OpenedSession, Presentation, Provider, ProviderError, RefundStatus, SessionStatus, caller::Caller};
+use super::{
+    OpenedSession, Presentation, Provider, ProviderError, RefundStatus, SessionStatus, caller::Caller, checked_session,
+};
 use crate::{
     http_client::{HttpClient, HttpRequest, HttpResponse},
     ledger::{refunds::Refund, sessions::DueSession},
@@ -79,8 +81,7 @@ impl<C: HttpClient> Provider for Stripe<C> {
         };
         let form = self.session_form(order, session_number, shown);
         let session: Object = self.call("POST", "/v1/checkout/sessions", form, &idempotency_key).await?.parse()?;
-        let url = session.url.ok_or_else(|| ProviderError::new("a session without a URL"))?;
-        Ok(OpenedSession { url, session_id: session.id })
+        checked_session(session.id, session.url.unwrap_or_default())
     }
 
     async fn close_session(
