@@ -1,7 +1,9 @@
 // Stories of an operator on the operator's page (G2).
 
+import { Webhook } from "standardwebhooks";
 import {
-  call, callAdmin, eventually, publish, reserve, send, signIn, sweep, unique, untilOrder, untilPhase,
+  call, callAdmin, eventually, operatorToken, publish, reserve, send, signIn, sweep, unique, untilOrder, untilPhase,
+  webhookSecret,
 } from "../support/app.js";
 import { recordText, signInAsOperator, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
@@ -47,6 +49,7 @@ test("an operator creates a sale, corrects a mistake, publishes, pauses, resumes
   expect(skus).toEqual([{ sku: "lamp", name: "Lamp", image: "", price: 1_999, currency: "EUR", total: 5 }]);
   for (const [verb, state] of [["publish", "published"], ["pause", "paused"], ["resume", "published"]]) {
     await page.getByTestId(`${verb}-${id}`).click();
+    if (verb === "pause") await page.getByTestId("dialog-yes").click();
     await untilText(page, `state-${id}`, state);
   }
   await untilPhase(id, { phases: ["scheduled"] });
@@ -138,6 +141,7 @@ test("an operator sees what another operator does, and how long the sale lasts",
   const other = await newPage("/admin");
   await signInAsOperator(other);
   await other.getByTestId(`pause-${id}`).click();
+  await other.getByTestId("dialog-yes").click();
   await untilText(page, `state-${id}`, "paused");
   await untilText(page, "live-phase", /^Paused, ends in 0\d:\d\d$/);
   await expect(page.getByTestId(`row-${id}`)).toHaveClass("is-chosen");
@@ -209,7 +213,94 @@ test("Enter in the form of bans bans a user, whom Lift lets in again", async ({ 
   await name.press("Enter");
   await notice.untilShown(`${user} is banned for 60 minutes.`);
   await untilTicket("banned");
+  await expect(page.getByTestId("ban").filter({ hasText: user })).toContainText("User");
   await page.getByTestId("ban-lift").click();
+  await expect(page.getByTestId("ban").filter({ hasText: user })).toHaveCount(0);
   await notice.untilShown(`${user} may take part again.`);
   await untilTicket(201);
 });
+
+test("an operator copies a sale, and deletes the copy", async ({ page }) => {
+  const { id } = await publish({ per_user: 3, total: 7 });
+  const copy = unique("copy");
+  await page.goto("/admin");
+  await signInAsOperator(page);
+  await page.getByTestId(`copy-${id}`).click();
+  await page.getByTestId("f-id").fill(copy);
+  await page.getByTestId("f-save").click();
+  await untilText(page, `state-${copy}`, "draft");
+  const [first, second] = await Promise.all([id, copy].map((name) => callAdmin("GET", `/activities/${name}`)));
+  const duration = ({ starts_at: start, ends_at: end }) => Date.parse(end) - Date.parse(start);
+  const rest = ({ id: _, state: __, version: ___, starts_at: ____, ends_at: _____, ...others }) => others;
+  expect([rest(second), duration(second)]).toEqual([rest(first), duration(first)]);
+  expect(Date.parse(second.starts_at)).toBeGreaterThan(Date.now());
+  await expect(page.getByTestId(`delete-${id}`)).toHaveCount(0);
+  await page.getByTestId(`delete-${copy}`).click();
+  await page.getByTestId("dialog-no").click();
+  await page.getByTestId(`delete-${copy}`).click();
+  await page.getByTestId("dialog-yes").click();
+  await expect(page.getByTestId(`row-${copy}`)).toHaveCount(0);
+  const token = operatorToken();
+  expect((await send("GET", `/api/admin/activities/${copy}`, { token })).status).toBe(404);
+});
+
+test("pausing a sale and shedding load are confirmed first", async ({ page }) => {
+  const { id } = await publish();
+  await page.goto("/admin");
+  await signInAsOperator(page);
+  await page.getByTestId(`pause-${id}`).click();
+  await page.getByTestId("dialog-no").click();
+  await page.getByTestId("shed").click();
+  await page.getByTestId("dialog-no").click();
+  await expect(page.getByTestId("shed")).not.toBeChecked();
+  expect((await callAdmin("GET", `/activities/${id}`)).state).toBe("published");
+  expect(await callAdmin("GET", "/shed")).toEqual({ on: false });
+});
+
+test("an operator finds an order by its number", async ({ page }) => {
+  const { id } = await publish();
+  const buyer = await signIn();
+  const { order_no: order } = await reserve(id, buyer);
+  await untilOrder(order, "pending_payment", buyer);
+  await call("POST", `/api/orders/${order}/checkout`, { token: buyer.token, body: { address: ADDRESS } });
+  await page.goto("/admin");
+  await signInAsOperator(page);
+  await page.getByTestId("lookup-order").fill(order);
+  await page.getByTestId("lookup-order").press("Enter");
+  await untilText(page, "lookup-result", /pending_payment.*Mia Example, 1 Long Road/s);
+  for (const text of [buyer.user, "1 × item", "€19.99"]) await expect(page.getByTestId("lookup-result")).toContainText(text);
+  await page.getByTestId("lookup-order").fill(`${id}.01KZZZZZZZZZZZZZZZZZZZZZZZ`);
+  await page.getByTestId("lookup-show").click();
+  await untilText(page, "notice", "The ledger has no such order");
+});
+
+const ADDRESS = { name: "Mia Example", street: "1 Long Road", postal_code: "12345", city: "Town", country: "Utopia" };
+
+test("an operator decides about a payment of an unknown order", async ({ page }) => {
+  const { id } = await publish();
+  const orderNo = `${id}.01KZZZZZZZZZZZZZZZZZZZZZZZ`;
+  await sendPayment({ order_no: orderNo, payment: unique("pay"), amount: 1_999, currency: "EUR" });
+  await page.goto("/admin");
+  await signInAsOperator(page);
+  const held = page.getByTestId("callback").filter({ hasText: orderNo });
+  await expect(held).toContainText("€19.99");
+  await held.getByTestId("callback-dismiss").click();
+  await page.getByTestId("dialog-no").click();
+  await held.getByTestId("callback-refund").click();
+  await page.getByTestId("dialog-yes").click();
+  await expect(held).toHaveCount(0);
+  const refunds = await callAdmin("GET", "/refunds");
+  expect(refunds.filter(({ order_no: refunded }) => refunded === orderNo)).toHaveLength(1);
+});
+
+/** Sends a signed callback that an amount was paid. */
+async function sendPayment(data) {
+  const [id, now] = [unique("msg"), new Date()];
+  const body = JSON.stringify({ type: "payment.succeeded", timestamp: now.toISOString(), data });
+  const headers = {
+    "webhook-id": id,
+    "webhook-timestamp": String(Math.floor(now / 1_000)),
+    "webhook-signature": new Webhook(webhookSecret()).sign(id, now, body),
+  };
+  await call("POST", "/api/payments/webhook", { body, headers });
+}

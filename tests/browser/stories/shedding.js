@@ -34,7 +34,8 @@ test("an operator sees that another operator sheds load, and when it is over", a
   for (const console of [page, other]) await signInAsOperator(console);
   await expect(page.getByTestId("shedding")).toBeHidden();
   try {
-    await other.getByTestId("shed").check();
+    await other.getByTestId("shed").click();
+    await other.getByTestId("dialog-yes").click();
     for (const console of [page, other]) await untilText(console, "shedding", "Load is shed");
     await expect(page.getByTestId("shed")).toBeChecked();
   } finally {

@@ -13,6 +13,9 @@ export const targetDirectory =
 /** The operator's token, to enter on the operator's page. */
 export const operatorToken = () => variable("ADMIN_TOKEN");
 
+/** The secret that signs the callbacks of the sandbox. */
+export const webhookSecret = () => variable("WEBHOOK_SECRETS").split(" ")[0];
+
 /** The server's clock minus this machine's, in milliseconds, by the quickest of eight responses. */
 export async function serverClockOffset(activity) {
   let best = { roundTrip: Infinity };

@@ -1,28 +1,70 @@
-// The forms for bans and strikes. Enter submits a form: it bans, or shows strikes. Lifting and clearing need a click.
+// The forms for bans and strikes, and the list of bans. Enter submits a form: it bans, or shows strikes. Lifting and
+// clearing need a click.
 
-import { byId, confirmDialog, setText } from "../shared/dom.js";
+import { byId, confirmDialog, el, setText, setVisible } from "../shared/dom.js";
 import { exactMoment } from "../shared/format.js";
-import { runAction, send } from "./requests.js";
+import { explain, runAction, send } from "./requests.js";
+
+const PAGE_SIZE = 50;
+
+let lastBan = "";
+
+byId("bans-refresh").addEventListener("click", (event) => void runAction(event.target, load));
+byId("bans-more").addEventListener("click", (event) => void runAction(event.target, loadMore));
+
+/** Loads the first page of the bans that operators have set. */
+export async function load() {
+  lastBan = "";
+  byId("bans").replaceChildren();
+  await loadMore();
+}
+
+async function loadMore() {
+  try {
+    const page = await send("GET", `/bans?${new URLSearchParams({ after: lastBan, limit: PAGE_SIZE })}`);
+    byId("bans").append(...page.map(row));
+    lastBan = page.length ? `${page.at(-1).kind}/${page.at(-1).name}` : lastBan;
+    setVisible(byId("bans-more"), page.length === PAGE_SIZE);
+    setVisible(byId("no-bans"), byId("bans").childElementCount === 0);
+    setText(byId("bans-trouble"), "");
+  } catch (error) {
+    setText(byId("bans-trouble"), `The bans cannot be shown: ${explain(error)}`);
+  }
+}
+
+function row({ kind, name, until, reason }) {
+  return el(
+    "tr",
+    { testid: "ban" },
+    el("td", {}, name, el("span", { class: "id" }, kind === "user" ? "User" : "Address")),
+    el("td", {}, reason),
+    el("td", { "data-label": "Until" }, exactMoment(until)),
+    el("td", { class: "row-actions" },
+      el("button", { type: "button", class: "button", onclick: ({ target }) => void lift(target, { kind, name }) }, "Lift")),
+  );
+}
+
+const banPath = ({ kind, name }) => `/bans/${kind}/${encodeURIComponent(name)}`;
+
+async function lift(button, ban) {
+  await runAction(button, () => send("DELETE", banPath(ban)), `${ban.name} may take part again.`);
+  await load();
+}
 
 byId("ban").addEventListener("submit", (event) => {
   event.preventDefault();
-  const { name, path } = banned();
+  const ban = banned();
   const [minutes, reason] = [byId("ban-minutes").value, byId("ban-reason").value];
   const body = { seconds: Number(minutes) * 60, reason };
-  void runAction(event.submitter, () => send("PUT", path, body), `${name} is banned for ${minutes} minutes.`);
+  void runAction(event.submitter, () => send("PUT", banPath(ban), body), `${ban.name} is banned for ${minutes} minutes.`).then(load);
 });
 
 byId("ban-lift").addEventListener("click", ({ target }) => {
-  if (!byId("ban-name").reportValidity()) return;
-  const { name, path } = banned();
-  void runAction(target, () => send("DELETE", path), `${name} may take part again.`);
+  if (byId("ban-name").reportValidity()) void lift(target, banned());
 });
 
-/** Whom the form of bans names, and the path of their ban. */
-function banned() {
-  const name = byId("ban-name").value.trim();
-  return { name, path: `/bans/${byId("ban-kind").value}/${encodeURIComponent(name)}` };
-}
+/** Whom the form of bans names. */
+const banned = () => ({ kind: byId("ban-kind").value, name: byId("ban-name").value.trim() });
 
 byId("strikes").addEventListener("submit", async (event) => {
   event.preventDefault();

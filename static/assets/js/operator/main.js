@@ -4,19 +4,29 @@ import { byId, confirmDialog, el, setText, setVisible } from "../shared/dom.js";
 import { exactMoment } from "../shared/format.js";
 import { poll } from "../shared/poll.js";
 import { activityPath, explain, finishRebuild, forgetToken, runAction, send, showNotice, storeToken, token } from "./requests.js";
-import { onSave, openForm } from "./sale-form.js";
+import { onSave, openCopy, openForm } from "./sale-form.js";
 import * as changes from "./changes.js";
 import * as deadLetters from "./dead-letters.js";
 import * as liveStats from "./live-stats.js";
-import "./bans.js";
+import * as bans from "./bans.js";
+import * as callbacks from "./callbacks.js";
+import "./order-lookup.js";
 
-/** The actions on an activity by its state, besides editing and live statistics: `[route, label]`. */
+/** The actions on an activity by its state, besides editing, copying and live statistics: `[route, label]`. */
 const ACTIONS = {
   draft: [["publish", "Publish"]],
   published: [["pause", "Pause"], ["close", "Close"]],
   paused: [["resume", "Resume"], ["close", "Close"]],
   closed: [],
 };
+
+/** What to ask before an action that stops a sale: the question and the answer that confirms it. */
+const QUESTIONS = {
+  pause: (id) => [`Pause the sale ${id}? Nobody can reserve until it is resumed; orders can be paid.`, "Pause the sale"],
+  close: (id) => [`Close the sale ${id} for good?`, "Close the sale"],
+};
+
+const SHED_QUESTION = "Shed load? In all sales, only paying, cancelling and polling are served until you switch it off.";
 
 const PAST_PARTICIPLES = { publish: "published", pause: "paused", resume: "resumed", close: "closed" };
 
@@ -32,6 +42,9 @@ let lastList = 0;
 let lastShedding = 0;
 
 document.documentElement.dataset.started = "";
+for (const node of document.querySelectorAll("[data-zone]")) {
+  setText(node, new Intl.DateTimeFormat().resolvedOptions().timeZone.replaceAll("_", " "));
+}
 byId("enter").addEventListener("submit", (event) => {
   event.preventDefault();
   storeToken(byId("token").value.trim());
@@ -46,6 +59,8 @@ document.addEventListener("operator:signed-out", showTokenForm);
 byId("new").addEventListener("click", () => openForm(null));
 byId("shed").addEventListener("change", async ({ target }) => {
   const on = target.checked;
+  lastShedding += 1;
+  if (on && !(await confirmDialog(SHED_QUESTION, "Shed load", "Leave it"))) return showShedding(false);
   lastShedding += 1;
   const changed = await runAction(target, () => send("PUT", "/shed", { on }));
   lastShedding += 1;
@@ -74,8 +89,7 @@ async function showConsole() {
     setVisible(byId("tools"), true);
     showNotice("");
     startPolling();
-    void deadLetters.load();
-    void changes.load();
+    for (const list of [callbacks, deadLetters, bans, changes]) void list.load();
   } catch (error) {
     if (error.code === "unauthenticated") return showNotice("This token is not the right one.", "bad");
     // nginx hides the routes from all addresses that its configuration does not list.
@@ -130,8 +144,10 @@ async function loadActivities() {
 
 function row(activity) {
   const { id, title, state } = activity;
+  const button = (action, label, onclick) =>
+    el("button", { type: "button", class: "button", testid: `${action}-${id}`, onclick }, label);
   const actionButton = ([action, label]) =>
-    el("button", { type: "button", class: "button", testid: `${action}-${id}`, onclick: (event) => void changeState(event.target, id, action) }, label);
+    button(action, label, (event) => void changeState(event.target, id, action));
   return el(
     "tr",
     { testid: `row-${id}`, class: id === selectedId ? "is-chosen" : null },
@@ -143,16 +159,18 @@ function row(activity) {
       "td",
       { class: "row-actions" },
       ACTIONS[state]?.map(actionButton),
-      el("button", { type: "button", class: "button", testid: `edit-${id}`, onclick: (event) => void openEditor(event.target, id) }, "Edit"),
+      button("edit", "Edit", (event) => void openEditor(event.target, id, openForm)),
+      button("copy", "Copy", (event) => void openEditor(event.target, id, openCopy)),
       state === "draft"
-        ? null
-        : el("button", { type: "button", class: "button", testid: `live-${id}`, onclick: () => showLive(activity) }, "Live"),
+        ? button("delete", "Delete", (event) => void deleteDraft(event.target, id))
+        : button("live", "Live", () => showLive(activity)),
     ),
   );
 }
 
 async function changeState(button, id, action) {
-  if (action === "close" && !(await confirmDialog(`Close the sale ${id} for good?`, "Close the sale", "Leave it"))) return;
+  const [question, yes] = QUESTIONS[action]?.(id) ?? [];
+  if (question && !(await confirmDialog(question, yes, "Leave it"))) return;
   const change = async () => {
     const { rebuild } = await send("POST", activityPath(id, `/${action}`), {});
     if (rebuild) await finishRebuild(id, rebuild);
@@ -162,9 +180,15 @@ async function changeState(button, id, action) {
   await loadActivities().catch((error) => showNotice(explain(error), "bad"));
 }
 
-async function openEditor(button, id) {
+async function openEditor(button, id, open) {
   const spec = await runAction(button, () => send("GET", activityPath(id)));
-  if (spec) openForm(spec);
+  if (spec) open(spec);
+}
+
+async function deleteDraft(button, id) {
+  if (!(await confirmDialog(`Delete the draft ${id}?`, "Delete", "Keep it"))) return;
+  await runAction(button, () => send("DELETE", activityPath(id)), `The draft ${id} is deleted.`);
+  await loadActivities().catch((error) => showNotice(explain(error), "bad"));
 }
 
 function showLive(activity) {

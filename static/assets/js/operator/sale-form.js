@@ -23,14 +23,29 @@ byId("f-add-sku").addEventListener("click", () => addSku().focus());
 
 /** Opens the editor with an activity, or with the defaults of a new one for `null`. */
 export function openForm(spec) {
+  if (!spec) return openNew({ title: "" }, 60 * MINUTE);
+  version = spec.version;
+  fill(spec, `Edit ${spec.id}`);
+  byId("f-title").focus();
+}
+
+/** Opens the editor with a new activity that is like this one, and as long. */
+export function openCopy(spec) {
+  openNew(spec, Date.parse(spec.ends_at) - Date.parse(spec.starts_at));
+}
+
+function openNew(spec, duration) {
   const start = Math.ceil((Date.now() + 10 * MINUTE) / MINUTE) * MINUTE;
-  const values = spec ?? {
-    id: "", title: "", starts_at: new Date(start).toISOString(), ends_at: new Date(start + 60 * MINUTE).toISOString(),
-  };
-  version = spec?.version ?? 0;
-  setText(byId("editor-title"), spec ? `Edit ${spec.id}` : "New sale");
+  const [startsAt, endsAt] = [start, start + duration].map((time) => new Date(time).toISOString());
+  version = 0;
+  fill({ ...spec, id: "", starts_at: startsAt, ends_at: endsAt }, "New sale");
+  byId("f-id").focus();
+}
+
+function fill(values, title) {
+  setText(byId("editor-title"), title);
   byId("f-id").value = values.id;
-  byId("f-id").readOnly = Boolean(spec);
+  byId("f-id").readOnly = version > 0;
   byId("f-title").value = values.title;
   byId("f-description").value = values.description ?? "";
   byId("f-image").value = values.image ?? "";
@@ -50,7 +65,6 @@ export function openForm(spec) {
   fillLimits(values.limits ?? {});
   showErrors([]);
   byId("editor").showModal();
-  byId(spec ? "f-title" : "f-id").focus();
 }
 
 function readForm() {

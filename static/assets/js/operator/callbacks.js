@@ -1,0 +1,46 @@
+// The list of payment callbacks that wait for an operator's decision, which needs the role `money`.
+
+import { byId, confirmDialog, el, setText, setVisible } from "../shared/dom.js";
+import { exactMoment, money } from "../shared/format.js";
+import { explain, runAction, send } from "./requests.js";
+
+/** What an operator can do: route, label, question, and what has happened then. */
+const ACTIONS = [
+  ["replay", "Apply again", "Apply this callback again?", "The callback was applied again."],
+  ["refund", "Refund", "Send this payment back to the buyer?", "The payment is on its way back."],
+  ["dismiss", "Dismiss", "Dismiss this callback? Nothing is done about it then.", "The callback is dismissed."],
+];
+
+byId("callbacks-refresh").addEventListener("click", (event) => void runAction(event.target, load));
+
+/** Loads the list, newest first. */
+export async function load() {
+  try {
+    const callbacks = await send("GET", "/callbacks");
+    byId("callbacks").replaceChildren(...callbacks.map(row));
+    setVisible(byId("no-callbacks"), callbacks.length === 0);
+    setText(byId("callbacks-trouble"), "");
+  } catch (error) {
+    setText(byId("callbacks-trouble"), `The callbacks cannot be shown: ${explain(error)}`);
+  }
+}
+
+function row({ id, type, order_no: orderNo, amount, currency, provider, received_at: receivedAt, outcome }) {
+  const resolve = async (button, [action, label, question, done]) => {
+    if (!(await confirmDialog(question, label, "Leave it"))) return;
+    await runAction(button, () => send("POST", `/callbacks/${encodeURIComponent(id)}/${action}`, {}), done);
+    await load();
+  };
+  const actions = ACTIONS.filter(([action]) => action !== "refund" || type === "payment.succeeded");
+  return el(
+    "tr",
+    { testid: "callback" },
+    el("td", {}, orderNo, el("span", { class: "id" }, id)),
+    el("td", {}, type, el("span", { class: "id" }, provider)),
+    el("td", { class: "number" }, currency ? money(amount, currency) : ""),
+    el("td", {}, outcome),
+    el("td", {}, exactMoment(receivedAt)),
+    el("td", { class: "row-actions" }, actions.map((action) =>
+      el("button", { type: "button", class: "button", testid: `callback-${action[0]}`, onclick: ({ target }) => void resolve(target, action) }, action[1]))),
+  );
+}
