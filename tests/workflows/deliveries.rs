@@ -1,19 +1,20 @@
 //! Tests of the order writer with late, duplicate, reordered and repeatedly failing messages (D3, D4; I4, I7).
 
-use std::cell::Cell;
+use std::{cell::Cell, time::Duration};
 
 use domain::{order::OrderStatus, time::Millis};
 use workflows::{
     Redis, Sql, StoreError,
     keys::{Keys, WRITERS},
     ledger::activities,
-    operator::activities::OperationOutcome,
+    operator::{activities::OperationOutcome, stats},
     ports::{Dialect, RedisValue, SqlValue},
     queue::{
         dead_letters,
-        order_writer::{self, BATCH_SIZE, MAX_DELIVERIES},
+        order_writer::{self, BATCH_SIZE, DrainBudget, MAX_DELIVERIES},
         stream,
     },
+    recovery::{report::Report, turns},
 };
 
 use crate::{
@@ -241,6 +242,8 @@ async fn concurrent_writers_write_each_order_once() {
     }
 }
 
+const TWO_BATCHES: DrainBudget = DrainBudget { batches: 2, time: Duration::MAX };
+
 #[tokio::test]
 async fn a_writers_turn_is_bounded_and_reports_whether_messages_remain() {
     let fixture = new_fixture("sqlite", 5_000, 5_000).await;
@@ -248,12 +251,39 @@ async fn a_writers_turn_is_bounded_and_reports_whether_messages_remain() {
         fixture.reserve(n, "ada", 1).await.unwrap();
     }
     let turn = async || {
-        order_writer::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, 2, async || ()).await.unwrap()
+        order_writer::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, TWO_BATCHES, async || ())
+            .await
+            .unwrap()
     };
     let (first, more) = turn().await;
     assert_eq!((first.written, more), (2 * BATCH_SIZE, true));
+    // A long queue is when buyers ask how long they wait.
+    assert!(drain_rate(&fixture).await > 0);
     let (second, more) = turn().await;
     assert_eq!((second.written, more), (1, false));
+}
+
+async fn drain_rate(fixture: &RealFixture) -> i64 {
+    stats::stats(&fixture.redis, &fixture.activity).await.unwrap().unwrap().drain_rate
+}
+
+/// Platforms without a Redis trigger have only the sweeper.
+#[tokio::test]
+async fn a_sweep_drains_as_a_writer_does_and_measures_its_rate() {
+    for ledger in LEDGERS {
+        let all = 3 * BATCH_SIZE;
+        let fixture = new_fixture(ledger, all as i64, all as i64).await;
+        for n in 0..all as u64 {
+            fixture.reserve(n, "ada", 1).await.unwrap();
+        }
+        let mut report = Report::default();
+        let drain = async |report: &mut Report| {
+            turns::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, report).await.unwrap()
+        };
+        while drain(&mut report).await {}
+        assert_eq!(report.written, all, "{ledger}");
+        assert!(drain_rate(&fixture).await > 0, "{ledger}");
+    }
 }
 
 #[tokio::test]
@@ -278,7 +308,9 @@ async fn a_writer_waits_for_the_next_orders_of_a_busy_activity_only() {
             }
         };
         let (report, more) =
-            order_writer::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, 10, pause).await.unwrap();
+            order_writer::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, DrainBudget::DOORBELL, pause)
+                .await
+                .unwrap();
         let all = usize::try_from(first + second).unwrap();
         assert_eq!(
             (report.written, more, pauses.get()),
@@ -317,7 +349,7 @@ async fn a_failed_batch_does_not_stop_the_other_batch_of_its_turn() {
         }
         let sql = FailingLedger { loses_response: true, ..FailingLedger::new(&fixture.sql) };
         assert!(
-            order_writer::drain(&fixture.redis, &sql, &fixture.activity, NOW, 2, async || ()).await.is_err(),
+            order_writer::drain(&fixture.redis, &sql, &fixture.activity, NOW, TWO_BATCHES, async || ()).await.is_err(),
             "{ledger}"
         );
         let last = fixture.order_no(all as u64 - 1);

@@ -6,7 +6,7 @@ use workflows::{
     keys::{ACTIVITIES, Keys},
     ledger::activities,
     ports::RedisValue,
-    queue::order_writer,
+    queue::order_writer::{self, DrainBudget},
     recovery::{gates, report::Report, turns},
 };
 
@@ -35,8 +35,10 @@ async fn draining_an_activity_whose_keys_expired_creates_no_keys() {
         let fixture = new_fixture(ledger, 2, 1).await;
         delete_redis_keys(&fixture).await;
         let mut report = Report::default();
-        turns::drain_batch(&fixture.redis, &fixture.sql, &fixture.activity, NOW, &mut report).await.unwrap();
-        order_writer::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, 2, async || ()).await.unwrap();
+        turns::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, &mut report).await.unwrap();
+        order_writer::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, DrainBudget::DOORBELL, async || ())
+            .await
+            .unwrap();
         assert_eq!(remaining_keys(&fixture).await, [], "{ledger}");
     }
 }

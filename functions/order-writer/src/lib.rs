@@ -10,12 +10,10 @@ use workflows::{
     StoreError,
     queue::{
         doorbell::{Doorbell, ring_for_one},
-        order_writer, stream,
+        order_writer::{self, DrainBudget},
+        stream,
     },
 };
-
-/// Maximum number of batches per doorbell message, so that one activity does not hold up the others.
-const MAX_BATCHES: usize = 10;
 
 /// How long a writer waits for the next orders of a busy activity. Buyers ask for the status of an order after a second.
 const PAUSE: Duration = Duration::from_millis(70);
@@ -34,7 +32,7 @@ async fn handle(message: Payload) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Drains up to [`MAX_BATCHES`] batches of one activity, unless another replica has claimed the message. If messages
+/// Drains one activity within [`DrainBudget::DOORBELL`], unless another replica has claimed the message. If messages
 /// remain, it rings for one writer; that message queues behind those that other activities have published meanwhile.
 async fn drain(doorbell: &Doorbell) -> Result<(), StoreError> {
     if !doorbell.claim(&SpinRedis, random::bits()?).await? {
@@ -49,7 +47,7 @@ async fn drain(doorbell: &Doorbell) -> Result<(), StoreError> {
             spin_sdk::time::sleep(PAUSE).await;
         }
     };
-    let (_, more) = order_writer::drain(&SpinRedis, &ledger, activity, now, MAX_BATCHES, pause).await?;
+    let (_, more) = order_writer::drain(&SpinRedis, &ledger, activity, now, DrainBudget::DOORBELL, pause).await?;
     if more {
         ring_for_one(&SpinRedis, activity, random::bits()?).await?;
     }

@@ -59,6 +59,23 @@ const LIMIT_REACHED: &str = "limit_reached_in_ledger";
 /// Reason of a dead letter: the ledger cannot store a value of the order.
 const UNDELIVERABLE: &str = "undeliverable";
 
+/// How much one call of [`drain`] does. It finishes the batches in which the time is up, and writes two at least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DrainBudget {
+    /// Maximum number of batches.
+    pub batches: usize,
+    /// How long it begins new batches.
+    pub time: Duration,
+}
+
+impl DrainBudget {
+    /// For a doorbell message, so that one activity does not hold up the others.
+    pub const DOORBELL: Self = Self { batches: 10, time: Duration::from_secs(2) };
+
+    /// For a part of an activity's turn in a sweep, which expires and settles orders between two such parts.
+    pub const SWEEP: Self = Self { batches: 10, time: Duration::from_millis(250) };
+}
+
 /// What writing one batch did, or several if added up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WriteReport {
@@ -155,9 +172,9 @@ async fn write_each_alone<R: Redis, S: Sql>(
     report
 }
 
-/// Drains a stream for up to `batches` batches, so that other activities get their turn. Two batches are in flight at a
-/// time: while the ledger writes one, Redis settles the other. Returns what was done, and whether there may be more
-/// messages.
+/// Drains a stream until it is empty or `budget` is used up, so that other activities get their turn. Two batches are in
+/// flight at a time: while the ledger writes one, Redis settles the other. Records how many orders are written per
+/// second. Returns what was done, and whether there are more messages.
 ///
 /// A batch of [`BUSY_SIZE`] messages or more that is not full suggests that the next orders are about to come: `pause`
 /// may wait a moment for them, since an order of a large batch takes less work than one of a small batch.
@@ -169,40 +186,40 @@ pub async fn drain<R: Redis, S: Sql>(
     sql: &S,
     activity: &ActivityId,
     now: Millis,
-    batches: usize,
+    budget: DrainBudget,
     pause: impl AsyncFn(),
 ) -> Result<(WriteReport, bool), StoreError> {
     let started = Instant::now();
     let (is_pausing, working) = (Cell::new(false), WorkingTime::default());
     let write_half = async || {
         let mut report = WriteReport::default();
-        for _ in 0..batches / 2 {
+        for _ in 0..budget.batches / 2 {
+            if report.messages > 0 && started.elapsed() >= budget.time {
+                break;
+            }
             working.begin(started.elapsed());
             let batch = write_new(redis, sql, activity, time_since(now, started)).await;
             working.end(started.elapsed());
             let batch = batch?;
             report += batch;
             if batch.messages == 0 {
-                return Ok((report, false));
+                break;
             }
             if (BUSY_SIZE..BATCH_SIZE).contains(&batch.messages) {
                 if is_pausing.replace(true) {
                     // The other half waits already, and reads what comes.
-                    return Ok((report, true));
+                    break;
                 }
                 pause().await;
                 is_pausing.set(false);
             }
         }
-        Ok((report, true))
+        Ok(report)
     };
     // `join` waits for both: an error of one does not drop the other half-way.
     let (first, second) = join(write_half(), write_half()).await;
-    let ((mut report, first_may_have_more), (second_report, second_may_have_more)) = (first?, second?);
-    report += second_report;
-    if first_may_have_more && second_may_have_more {
-        return Ok((report, true));
-    }
+    let mut report: WriteReport = first?;
+    report += second?;
     // Report a rate only if enough was written to measure one.
     let seconds = working.total.get().as_secs_f64();
     let rate = (report.written >= BATCH_SIZE).then(|| (report.written as f64 / seconds) as i64);

@@ -25,7 +25,7 @@ use crate::{
     },
     ports::{Redis, Sql, StoreError},
     queue::{
-        order_writer::{self, time_since},
+        order_writer::{self, DrainBudget, time_since},
         stream,
     },
     recovery::{
@@ -114,7 +114,7 @@ pub async fn work_in_turns<R: Redis, S: Sql>(
     Ok(())
 }
 
-/// Writes one batch of an activity's messages if it `has_messages`; expires and settles one batch each of its orders.
+/// Drains an activity's stream for a moment if it `has_messages`; expires and settles one batch each of its orders.
 /// Returns whether there may be more.
 ///
 /// # Errors
@@ -129,7 +129,7 @@ async fn work_once<R: Redis, S: Sql>(
     report: &mut Report,
 ) -> Result<bool, StoreError> {
     let step = Instant::now();
-    let drained = if has_messages { drain_batch(redis, sql, activity, now, report).await } else { Ok(false) };
+    let drained = if has_messages { drain(redis, sql, activity, now, report).await } else { Ok(false) };
     report.add_time("drain", step);
     // A message that cannot be written delays no expiry. A ledger that does not answer would only be waited for again.
     if drained.is_err() && step.elapsed() > TURN {
@@ -253,11 +253,12 @@ pub async fn count_remaining<R: Redis, S: Sql>(
     Ok(Remaining { queued, due: row.int()?, unsettled: row.int()?, callbacks: row.int()?, refunds: row.int()? })
 }
 
-/// Writes one batch of reclaimed and one of new messages of an activity's stream. Returns whether there may be more.
+/// Writes one batch of reclaimed and one of new messages of an activity's stream; if that was full, drains the stream as
+/// an order writer does. Returns whether there may be more.
 ///
 /// # Errors
 /// [`StoreError`]; the messages that were read are redelivered.
-pub async fn drain_batch<R: Redis, S: Sql>(
+pub async fn drain<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     activity: &ActivityId,
@@ -266,10 +267,18 @@ pub async fn drain_batch<R: Redis, S: Sql>(
 ) -> Result<bool, StoreError> {
     let started = Instant::now();
     let reclaimed = order_writer::write_reclaimed(redis, sql, activity, now, order_writer::REDELIVER_AFTER_MS).await?;
-    let new = order_writer::write_new(redis, sql, activity, time_since(now, started)).await?;
+    let mut new = order_writer::write_new(redis, sql, activity, time_since(now, started)).await?;
+    let mut more = reclaimed.messages == order_writer::BATCH_SIZE;
+    if new.messages == order_writer::BATCH_SIZE {
+        let (now, no_pause) = (time_since(now, started), async || ());
+        let (drained, drain_more) =
+            order_writer::drain(redis, sql, activity, now, DrainBudget::SWEEP, no_pause).await?;
+        new += drained;
+        more |= drain_more;
+    }
     report.redelivered += reclaimed.written;
     report.written += new.written;
     report.failed += reclaimed.failed + new.failed;
     report.unanswered += reclaimed.unanswered + new.unanswered;
-    Ok(reclaimed.messages == order_writer::BATCH_SIZE || new.messages == order_writer::BATCH_SIZE)
+    Ok(more)
 }
