@@ -33,7 +33,10 @@ fn main() -> Result<ExitCode> {
     }
     let status = command.status().with_context(|| format!("cannot run {}", program.display()))?;
     if !status.success() {
-        eprintln!("with-app: the command failed ({status}); the app wrote:\n{}", stack.app.output());
+        let output = stack.app.output();
+        let lines: Vec<&str> = output.lines().filter(|line| !line.contains(r#""level":"info""#)).collect();
+        eprintln!("with-app: the command failed ({status}); the app wrote, without events of level info:");
+        eprintln!("{}", lines.join("\n"));
     }
     Ok(ExitCode::from(status.code().map_or(1, |code| u8::try_from(code).unwrap_or(1))))
 }

@@ -1,4 +1,5 @@
-//! Counts the tests of a test program from its output, and those of a package from its source.
+//! Counts the tests of a test program and names those that failed, from its output; counts those of a package from its
+//! source.
 
 use std::{fs, io, ops::AddAssign, path::Path};
 
@@ -50,6 +51,20 @@ impl Counts {
             ignored: sum(r"(?m)^test result: .* (\d+) ignored;"),
         }
     }
+}
+
+/// The names of the failed tests in the output of one program.
+pub fn failed_tests(output: &str) -> Vec<String> {
+    let patterns = [
+        r"^test (.+) \.\.\. FAILED$",
+        r"^ *not ok \d+ - (.+)$",
+        r"^(?:FAIL|ERROR): (.+)$",
+        // Playwright lists them after its counts of failed, flaky and other tests.
+        r"^    (\[.+?\] › .+?)[ ─]*$",
+    ];
+    let names = Regex::new(&format!("(?m){}", patterns.join("|")));
+    let names = names.iter().flat_map(|names| names.captures_iter(output));
+    names.filter_map(|found| found.iter().skip(1).flatten().next()).map(|name| name.as_str().to_owned()).collect()
 }
 
 /// Counts the Rust tests in the source files below `directory`: functions with the attribute `test` or `tokio::test`.
@@ -105,6 +120,22 @@ mod tests {
         let playwright = "  2 failed\n    [desktop] › buy.js:9:1 › it sells\n  1 did not run\n  5 passed (1.2m)\n";
         assert_eq!(Counts::parse(playwright, false), counts(5, 3, 0));
         assert_eq!(Counts::parse("ℹ tests 2\nℹ pass 2\nℹ fail 0\n", true), counts(2, 0, 0));
+    }
+
+    #[test]
+    fn failed_tests_of_libtest_node_unittest_and_playwright_are_named() {
+        let rust = "test sale::sells ... ok\ntest sale::ends - should panic ... FAILED\n\nfailures:\n    sale::ends\n";
+        assert_eq!(failed_tests(rust), ["sale::ends - should panic"]);
+        assert_eq!(
+            failed_tests("ok 1 - buys\n    not ok 2 - pays twice\nnot ok 1 - stripe\n"),
+            ["pays twice", "stripe"]
+        );
+        let python = "FAIL: test_pays (payments.Payments.test_pays)\nERROR: test_ends (payments.Payments.test_ends)\n";
+        let names = ["test_pays (payments.Payments.test_pays)", "test_ends (payments.Payments.test_ends)"];
+        assert_eq!(failed_tests(python), names);
+        let playwright = "  1) [desktop] › buy.js:9:1 › it sells ─────\n\n    Error: late\n\n  1 failed\n    \
+                          [desktop] › buy.js:9:1 › it sells ─────\n  5 passed (1.2m)\n";
+        assert_eq!(failed_tests(playwright), ["[desktop] › buy.js:9:1 › it sells"]);
     }
 
     #[test]

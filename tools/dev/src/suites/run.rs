@@ -1,4 +1,4 @@
-//! Runs the suites, two at a time, and prints a summary.
+//! Runs the suites, two at a time, and prints a summary: the failed tests by name, and the sum.
 
 use std::{
     collections::VecDeque,
@@ -31,7 +31,7 @@ const MAX_PARALLEL: usize = 2;
 /// Maximum duration of a program; after that it counts as stuck.
 const STEP_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
-/// Runs the test suites. Prints one line for each, and the sum last.
+/// Runs the test suites. Prints one line for each, the names of failed tests, and the sum last.
 #[derive(Debug, Parser)]
 #[command(name = "scripts/test")]
 pub struct Options {
@@ -46,7 +46,10 @@ pub struct Options {
 struct Report {
     counts: Counts,
     elapsed: Duration,
+    /// What the failed programs wrote.
     failures: String,
+    /// The names of the failed tests, or of the programs that failed without one.
+    failed: Vec<String>,
 }
 
 /// Builds and runs the selected suites and prints their results. Returns whether every test passed.
@@ -58,7 +61,7 @@ pub fn run(options: &Options) -> Result<bool> {
     build::all(&root, &engine)?;
     let suites = suites(&root, &options.suites, options.long)?;
 
-    let (sum, queue) = (Mutex::new(Counts::default()), Mutex::new(VecDeque::from(suites)));
+    let (total, queue) = (Mutex::new((Counts::default(), vec![])), Mutex::new(VecDeque::from(suites)));
     thread::scope(|scope| {
         for _ in 0..MAX_PARALLEL {
             scope.spawn(|| {
@@ -68,8 +71,9 @@ pub fn run(options: &Options) -> Result<bool> {
                     println!("{:<10} running …", suite.name);
                     let name = suite.name.clone();
                     let report = run_suite(suite);
-                    let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
-                    *sum += report.counts;
+                    let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+                    total.0 += report.counts;
+                    total.1.extend(report.failed.iter().map(|test| format!("failed: {name}: {test}")));
                     // Printed while the lock is held, so that the reports of two suites do not mix.
                     print!("{}", report.failures);
                     let Counts { passed, failed, .. } = report.counts;
@@ -78,30 +82,34 @@ pub fn run(options: &Options) -> Result<bool> {
             });
         }
     });
-    let Counts { passed, failed, .. } = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (Counts { passed, failed, .. }, failed_tests) = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // Far below the output of their programs, where they are easy to find.
+    failed_tests.iter().for_each(|test| println!("{test}"));
     println!("{passed} passed, {failed} failed");
     Ok(failed == 0)
 }
 
 fn run_suite(mut suite: Suite) -> Report {
     let start = Instant::now();
-    let (mut counts, mut failures) = (Counts::default(), String::new());
+    let (mut counts, mut failures, mut failed) = (Counts::default(), String::new(), vec![]);
     for step in &mut suite.steps {
         let (step_counts, output) = run_step(step);
         counts += step_counts;
         if step_counts.failed > 0 {
             failures += &format!("\n── {} of {} failed ──\n{output}\n", step.name, suite.name);
+            let tests = counts::failed_tests(&output);
+            failed.extend(if tests.is_empty() { vec![step.name.clone()] } else { tests });
         }
     }
     if let Err(error) = check_all_ran(&suite.sources, counts) {
         counts.failed += 1;
-        failures += &format!("\n── {}: {error:#} ──\n", suite.name);
+        failed.push(format!("{error:#}"));
     }
     if counts == Counts::default() {
         counts.failed = 1;
-        failures += &format!("\n── {} has no tests ──\n", suite.name);
+        failed.push("it has no tests".to_owned());
     }
-    Report { counts, elapsed: start.elapsed(), failures }
+    Report { counts, elapsed: start.elapsed(), failures, failed }
 }
 
 /// Fails unless the programs have, or left out on purpose, as many tests as their `sources`.
