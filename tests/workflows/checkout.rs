@@ -252,9 +252,10 @@ async fn a_session_closed_by_the_sweeper_during_checkout_is_replaced_in_the_exte
         let order = orders::load(&fixture.sql, &order_no).await.unwrap().unwrap().order;
         let opened = provider.open_session(&order, 1, &Presentation::default()).await.unwrap();
         let due = order.pay_by.unwrap();
-        let first = Session { id: opened.session_id, url: opened.url, session_number: 1, open: true };
+        let name = provider.name().as_str().to_owned();
+        let first = Session { provider: name, id: opened.session_id, url: opened.url, session_number: 1, open: true };
+        // A checkout saved the session when the order was due: it extends nothing, and the sweeper closes the session.
         sessions::save(&fixture.sql, &order_no, &first, due).await.unwrap();
-        // A checkout stored the session just before the order was due. The sweeper closes it before the extension.
         close_due(&fixture.redis, &fixture.sql, &provider, due, 10).await.unwrap();
         assert_eq!(provider.ended_sessions.borrow().len(), 1, "{ledger}");
         let CommandOutcome::Done(order) = fixture.checkout(&provider, &order_no, "sealed").await.unwrap() else {

@@ -3,8 +3,7 @@
 
 use domain::{order::OrderStatus, problem::Code, webhook::PaymentProvider};
 use workflows::{
-    Redis, Sql, hot::reserve::ReserveOutcome, keys::Keys, operator::audit, payments::commands, ports::SqlValue,
-    recovery::turns,
+    Redis, Sql, hot::reserve::ReserveOutcome, keys::Keys, operator::audit, ports::SqlValue, recovery::turns,
 };
 
 use crate::{
@@ -48,17 +47,7 @@ async fn an_extension_that_redis_lost_comes_back() {
         let fixture = new_fixture(ledger, 1, 1).await;
         let order_no = fixture.pending_order(1, "ada", 1).await;
         let snapshot = fixture.snapshot_redis().await;
-        commands::start_payment(
-            &fixture.redis,
-            &fixture.sql,
-            &order_no,
-            "https://pay",
-            1,
-            PaymentProvider::Stripe,
-            NOW,
-        )
-        .await
-        .unwrap();
+        fixture.open_session(&order_no, PaymentProvider::Stripe, NOW).await.unwrap();
         let extended = fixture.order_row(&order_no).await.order.pay_by;
         fixture.lose_redis_writes(&snapshot).await;
         fixture.recover().await;

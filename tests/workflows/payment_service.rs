@@ -6,14 +6,15 @@ use domain::{
     api::payments::PaymentCall,
     language::Language,
     order::OrderStatus,
-    webhook::{PaymentProvider, sign},
+    webhook::{PaymentProvider, ProviderCallback, sign},
 };
 use serde_json::{Value, json};
 use workflows::{
     Sql,
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
-    ledger::{addresses::SealedAddress, orders, refunds},
+    ledger::{addresses::SealedAddress, orders, refunds, sessions},
     payments::{
+        callbacks::{self, CallbackEffect, held},
         checkout::{CheckoutError, checkout},
         commands::CommandOutcome,
         provider::{Caller, Providers, RetryPolicy, Stripe, Webhook},
@@ -273,6 +274,88 @@ async fn an_order_stays_with_the_provider_that_opened_its_session() {
         assert_eq!((service.ids("refund").len(), service.ids("session.close").len()), (1, 1), "{ledger}");
         assert_eq!(fixture.redis_checkout_url(&unpaid).await, None, "{ledger}: its session is closed");
         assert!(stripe.calls.borrow().is_empty(), "{ledger}");
+    }
+}
+
+/// The shop changes its provider between two checkouts of an order.
+#[tokio::test]
+async fn a_checkout_under_another_provider_returns_the_open_session_of_the_first() {
+    for ledger in LEDGERS {
+        let (fixture, service, stripe) = (new_fixture(ledger, 5, 1).await, Service::default(), Service::default());
+        let order_no = fixture.pending_order(1, "ada", 1).await;
+        for configured in [PaymentProvider::Webhook, PaymentProvider::Stripe] {
+            let outcome = check_out(&fixture, &providers(configured, &service, &stripe), 1, "").await.unwrap();
+            let CommandOutcome::Done(order) = outcome else { panic!("{ledger}") };
+            assert_eq!(order.checkout_url, Some(format!("https://pay.shop.example/s-{order_no}-1")), "{ledger}");
+            assert_eq!(fixture.order_row(&order_no).await.provider, "webhook", "{ledger}");
+        }
+        // Another replica, still with the first provider, opened a session at the same time: the saved one stays.
+        fixture.open_session(&order_no, PaymentProvider::Stripe, NOW).await.unwrap();
+        assert_eq!(fixture.order_row(&order_no).await.provider, "webhook", "{ledger}");
+        let due = sessions::claim_due(&fixture.sql, DUE, 10).await.unwrap();
+        assert_eq!(due.iter().map(|due| due.provider.as_str()).collect::<Vec<_>>(), ["webhook"], "{ledger}");
+        assert!(stripe.calls.borrow().is_empty(), "{ledger}");
+    }
+}
+
+/// An operator refunds the payment that another provider than the order's reported.
+#[tokio::test]
+async fn the_provider_that_has_an_overpayment_refunds_it() {
+    for ledger in LEDGERS {
+        let (fixture, service, stripe) = (new_fixture(ledger, 5, 1).await, Service::default(), Service::default());
+        let order_no = fixture.pending_order(1, "ada", 1).await;
+        fixture.open_session(&order_no, PaymentProvider::Stripe, NOW).await.unwrap();
+        let money = fixture.order_row(&order_no).await.order.money;
+        let apply = async |kind: &str, refund: &str| {
+            let callback = ProviderCallback {
+                id: format!("{kind}-{order_no}"),
+                kind: kind.to_owned(),
+                order_no: order_no.to_string(),
+                payment_id: "p".to_owned(),
+                money: money.clone(),
+                refund_id: refund.to_owned(),
+                provider: Some(PaymentProvider::Webhook),
+                ..ProviderCallback::default()
+            };
+            callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap()
+        };
+        assert_eq!(apply("payment.succeeded", "").await, CallbackEffect::Held, "{ledger}");
+        held::refund(&fixture.sql, &format!("payment.succeeded-{order_no}")).await.unwrap();
+        service.refund_status.replace("pending");
+        let providers = providers(PaymentProvider::Stripe, &service, &stripe);
+        let sent = send_due(&fixture.redis, &fixture.sql, &providers, NOW.plus(1_000), 10).await.unwrap();
+        assert_eq!((sent.failed, service.ids("refund.create").len()), (vec![], 1), "{ledger}");
+        let refund = refunds::list_unconfirmed(&fixture.sql).await.unwrap().remove(0).refund;
+        assert_eq!(apply("refund.succeeded", &refund).await, CallbackEffect::Changed, "{ledger}");
+        assert!(refunds::list_unconfirmed(&fixture.sql).await.unwrap().is_empty(), "{ledger}");
+        assert!(stripe.calls.borrow().is_empty(), "{ledger}");
+    }
+}
+
+/// A ledger came back from a backup: the orders that it lost have no provider.
+#[tokio::test]
+async fn an_order_whose_provider_was_lost_belongs_to_the_one_that_has_its_payment() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 5, 1).await;
+        let order_no = fixture.pending_order(1, "ada", 1).await;
+        let row = fixture.order_row(&order_no).await;
+        assert!(!row.may_have_paid_at(PaymentProvider::Webhook), "{ledger}: no session was opened");
+        orders::restart_payment(&fixture.sql, &order_no, "/pay", NOW).await.unwrap();
+        let row = fixture.order_row(&order_no).await;
+        assert!(row.may_have_paid_at(PaymentProvider::Webhook), "{ledger}");
+        let callback = ProviderCallback {
+            id: "e".to_owned(),
+            kind: "payment.succeeded".to_owned(),
+            order_no: order_no.to_string(),
+            payment_id: "p".to_owned(),
+            money: row.order.money,
+            provider: Some(PaymentProvider::Webhook),
+            ..ProviderCallback::default()
+        };
+        callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap();
+        let row = fixture.order_row(&order_no).await;
+        assert_eq!((row.order.status, row.provider.as_str()), (OrderStatus::Paid, "webhook"), "{ledger}");
+        assert!(!row.may_have_paid_at(PaymentProvider::Stripe), "{ledger}");
     }
 }
 

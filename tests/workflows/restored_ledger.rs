@@ -8,7 +8,6 @@ use workflows::{
     hot::{reserve::ReserveOutcome, status::load_order},
     ledger::{activities, epochs, payments::LOST_PAYMENT, refunds},
     operator::activities::OperationOutcome,
-    payments::commands,
     queue::{dead_letters, order_writer},
     recovery::rebuild::RebuildOutcome,
 };
@@ -158,9 +157,7 @@ async fn orders_that_the_ledger_lost_are_backfilled_and_their_units_not_sold_aga
                 fixture.refunding_order(4, "dee").await,
                 fixture.pending_order(5, "eve", 1).await,
             ];
-            commands::start_payment(&fixture.redis, &fixture.sql, &pending, "/pay", 0, PaymentProvider::Stripe, NOW)
-                .await
-                .unwrap();
+            fixture.open_session(&pending, PaymentProvider::Stripe, NOW).await.unwrap();
             fixture.cancel(&cancelled).await.unwrap();
             fixture.reserve(6, "fay", 1).await.unwrap();
             fixture.restore_older_ledger(&[&pending, &paid, &refunding, &cancelled]).await;

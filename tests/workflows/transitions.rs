@@ -159,30 +159,11 @@ async fn starting_a_payment_extends_the_hold_once() {
         let fixture = new_fixture(ledger, 3, 1).await;
         let order_no = fixture.pending_order(1, "ada", 1).await;
         for _ in 0..2 {
-            let started = commands::start_payment(
-                &fixture.redis,
-                &fixture.sql,
-                &order_no,
-                "/pay",
-                0,
-                PaymentProvider::Stripe,
-                NOW,
-            )
-            .await
-            .unwrap();
+            let started = fixture.open_session(&order_no, PaymentProvider::Stripe, NOW).await.unwrap();
             let CommandOutcome::Done(order) = started else { panic!("{ledger}: {started:?}") };
             assert_eq!(order.pay_by, Some(NOW.plus(300_000 + 60_000)), "{ledger}");
         }
-        let late = commands::start_payment(
-            &fixture.redis,
-            &fixture.sql,
-            &order_no,
-            "/pay",
-            0,
-            PaymentProvider::Stripe,
-            NOW.plus(400_000),
-        )
-        .await;
+        let late = fixture.open_session(&order_no, PaymentProvider::Stripe, NOW.plus(400_000)).await;
         assert!(matches!(late.unwrap(), CommandOutcome::Conflict(_)), "{ledger}");
     }
 }
@@ -285,9 +266,7 @@ async fn a_callback_of_another_provider_than_the_orders_is_held() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 5).await;
         let order_no = fixture.pending_order(1, "ada", 1).await;
-        commands::start_payment(&fixture.redis, &fixture.sql, &order_no, "/pay", 1, PaymentProvider::Stripe, NOW)
-            .await
-            .unwrap();
+        fixture.open_session(&order_no, PaymentProvider::Stripe, NOW).await.unwrap();
         let money = orders::load(&fixture.sql, &order_no).await.unwrap().unwrap().order.money;
         for (id, provider, expected) in [
             ("other", Some(PaymentProvider::Sandbox), OrderStatus::PendingPayment),

@@ -41,9 +41,9 @@ async fn apply(request: &Request, callback: &ProviderCallback) -> Result<(), Api
         Some(order_no) => orders::load(&ledger, order_no).await?,
         None => None,
     };
-    let opened_by = order.as_ref().map_or("", |order| order.provider.as_str());
-    if callback.provider.is_some_and(|provider| provider.as_str() != opened_by)
-        && callback.provider != Some(provider::configured().await?)
+    if let Some(signer) = callback.provider
+        && !order.as_ref().is_some_and(|order| order.may_have_paid_at(signer))
+        && signer != provider::configured().await?
     {
         return Err(no_such_route().into());
     }

@@ -3,7 +3,7 @@
 //! A call is a Standard Webhooks message with an answer. Everything that it asks for is in the signed body.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
@@ -106,10 +106,20 @@ pub struct GetRefund {
 /// Maximum length of an id of the service, in characters: what the ledger keeps of one.
 pub const MAX_ID_CHARS: usize = 200;
 
+/// Deserialises an id of the service, if the ledger can keep it unchanged.
+pub(super) fn parse_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let id = String::deserialize(deserializer)?;
+    if (1..=MAX_ID_CHARS).contains(&id.chars().count()) && !id.contains('\0') {
+        return Ok(id);
+    }
+    Err(D::Error::custom("must have 1 to 200 characters, none of them NUL"))
+}
+
 /// The answer to `session.open`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionOpened {
     /// The service's id of the session.
+    #[serde(deserialize_with = "parse_id")]
     #[schemars(length(min = 1, max = MAX_ID_CHARS))]
     pub session: String,
     /// The payment page.
@@ -126,6 +136,7 @@ pub enum SessionClosed {
     /// The buyer has paid.
     Paid {
         /// The service's id of the payment.
+        #[serde(deserialize_with = "parse_id")]
         #[schemars(length(min = 1, max = MAX_ID_CHARS))]
         payment: String,
         /// Amount and currency of the payment.
@@ -140,6 +151,7 @@ pub enum SessionClosed {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RefundState {
     /// The service's id of the refund.
+    #[serde(deserialize_with = "parse_id")]
     #[schemars(length(min = 1, max = MAX_ID_CHARS))]
     pub refund: String,
     /// Its status.

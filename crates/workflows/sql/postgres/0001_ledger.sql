@@ -409,16 +409,35 @@ CREATE TABLE IF NOT EXISTS endpoints (
 -- only one that can be paid. `attempt` is its number among the order's sessions.
 CREATE TABLE IF NOT EXISTS sessions (
   order_no TEXT COLLATE "C" PRIMARY KEY REFERENCES orders (order_no),
+  provider TEXT NOT NULL,
   session TEXT NOT NULL,
   url TEXT NOT NULL,
   state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'closed')),
   attempts BIGINT NOT NULL DEFAULT 0,
   next_ask_at BIGINT NOT NULL,
   last_error TEXT NOT NULL DEFAULT '',
-  attempt BIGINT NOT NULL DEFAULT 1
+  attempt BIGINT NOT NULL DEFAULT 1,
+  opened_at BIGINT NOT NULL
 );
 
 CREATE INDEX IF NOT EXISTS sessions_open ON sessions (next_ask_at) WHERE state = 'open';
+
+-- The statement that saves an open session starts the payment of its order: the buyer is sent there, and the time to pay
+-- is extended once (E6).
+CREATE OR REPLACE FUNCTION sessions_start() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE orders
+  SET checkout_url = NEW.url, provider = NEW.provider, extended = 1, updated_at = NEW.opened_at, unsettled_since = NEW.opened_at,
+    pay_by = pay_by + CASE
+      WHEN extended = 0 THEN (SELECT a.pay_extension_ms FROM activities a WHERE a.id = orders.activity)
+      ELSE 0
+    END
+  WHERE order_no = NEW.order_no AND status = 'pending_payment' AND pay_by > NEW.opened_at;
+  RETURN NULL;
+END $$;
+
+CREATE OR REPLACE TRIGGER sessions_start AFTER INSERT OR UPDATE OF session ON sessions FOR EACH ROW
+  WHEN (NEW.state = 'open') EXECUTE FUNCTION sessions_start();
 
 -- A payment closes its session. The session of a released order is due to be closed at the provider.
 CREATE OR REPLACE FUNCTION sessions_follow() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -446,6 +465,7 @@ CREATE INDEX IF NOT EXISTS addresses_old ON addresses (saved_at);
 -- Payments that are refunded without changing their order: they came a second time, or an operator decided so (I6).
 CREATE TABLE IF NOT EXISTS overpayments (
   payment TEXT PRIMARY KEY,
+  provider TEXT NOT NULL,
   order_no TEXT COLLATE "C" NOT NULL,
   amount BIGINT NOT NULL,
   currency TEXT NOT NULL,
@@ -509,8 +529,8 @@ BEGIN
   IF EXISTS (SELECT 1 FROM orders WHERE order_no = NEW.order_no AND payment = NEW.payment) THEN
     RETURN NULL;
   END IF;
-  INSERT INTO overpayments (payment, order_no, amount, currency, next_try_at)
-  VALUES (NEW.payment, NEW.order_no, NEW.amount, NEW.currency, NEW.received_at) ON CONFLICT DO NOTHING;
+  INSERT INTO overpayments (payment, provider, order_no, amount, currency, next_try_at)
+  VALUES (NEW.payment, NEW.provider, NEW.order_no, NEW.amount, NEW.currency, NEW.received_at) ON CONFLICT DO NOTHING;
   RETURN NEW;
 END $$;
 
@@ -535,7 +555,7 @@ CREATE OR REPLACE FUNCTION callbacks_pay() RETURNS trigger LANGUAGE plpgsql AS $
 BEGIN
   UPDATE orders
   SET status = 'paid', payment = NEW.payment, paid_at = NEW.received_at, updated_at = NEW.received_at,
-    unsettled_since = NEW.received_at
+    unsettled_since = NEW.received_at, provider = CASE WHEN provider = '' THEN NEW.provider ELSE provider END
   WHERE order_no = NEW.order_no AND status = 'pending_payment' AND amount = NEW.amount AND currency = NEW.currency
     AND (provider = NEW.provider OR provider = '' OR NEW.provider = '');
   RETURN NULL;

@@ -337,16 +337,42 @@ CREATE TABLE IF NOT EXISTS endpoints (
 -- only one that can be paid. `attempt` is its number among the order's sessions.
 CREATE TABLE IF NOT EXISTS sessions (
   order_no TEXT PRIMARY KEY REFERENCES orders (order_no),
+  provider TEXT NOT NULL,
   session TEXT NOT NULL,
   url TEXT NOT NULL,
   state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'closed')),
   attempts INTEGER NOT NULL DEFAULT 0,
   next_ask_at INTEGER NOT NULL,
   last_error TEXT NOT NULL DEFAULT '',
-  attempt INTEGER NOT NULL DEFAULT 1
+  attempt INTEGER NOT NULL DEFAULT 1,
+  opened_at INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 CREATE INDEX IF NOT EXISTS sessions_open ON sessions (next_ask_at) WHERE state = 'open';
+
+-- The statement that saves an open session starts the payment of its order: the buyer is sent there, and the time to pay
+-- is extended once (E6).
+CREATE TRIGGER IF NOT EXISTS sessions_start AFTER INSERT ON sessions WHEN NEW.state = 'open'
+BEGIN
+  UPDATE orders
+  SET checkout_url = NEW.url, provider = NEW.provider, extended = 1, updated_at = NEW.opened_at, unsettled_since = NEW.opened_at,
+    pay_by = pay_by + CASE
+      WHEN extended = 0 THEN (SELECT a.pay_extension_ms FROM activities a WHERE a.id = orders.activity)
+      ELSE 0
+    END
+  WHERE order_no = NEW.order_no AND status = 'pending_payment' AND pay_by > NEW.opened_at;
+END;
+
+CREATE TRIGGER IF NOT EXISTS sessions_start_again AFTER UPDATE OF session ON sessions WHEN NEW.state = 'open'
+BEGIN
+  UPDATE orders
+  SET checkout_url = NEW.url, provider = NEW.provider, extended = 1, updated_at = NEW.opened_at, unsettled_since = NEW.opened_at,
+    pay_by = pay_by + CASE
+      WHEN extended = 0 THEN (SELECT a.pay_extension_ms FROM activities a WHERE a.id = orders.activity)
+      ELSE 0
+    END
+  WHERE order_no = NEW.order_no AND status = 'pending_payment' AND pay_by > NEW.opened_at;
+END;
 
 -- A payment closes its session. The session of a released order is due to be closed at the provider.
 CREATE TRIGGER IF NOT EXISTS sessions_follow AFTER UPDATE OF status ON orders
@@ -371,6 +397,7 @@ CREATE INDEX IF NOT EXISTS addresses_old ON addresses (saved_at);
 -- Payments that are refunded without changing their order: they came a second time, or an operator decided so (I6).
 CREATE TABLE IF NOT EXISTS overpayments (
   payment TEXT PRIMARY KEY,
+  provider TEXT NOT NULL,
   order_no TEXT NOT NULL,
   amount INTEGER NOT NULL,
   currency TEXT NOT NULL,
@@ -427,8 +454,8 @@ WHEN NEW.outcome = 'refunded_by_operator' AND OLD.outcome <> NEW.outcome
 BEGIN
   SELECT RAISE(IGNORE) WHERE EXISTS (
     SELECT 1 FROM orders WHERE order_no = NEW.order_no AND payment = NEW.payment);
-  INSERT INTO overpayments (payment, order_no, amount, currency, next_try_at)
-  VALUES (NEW.payment, NEW.order_no, NEW.amount, NEW.currency, NEW.received_at) ON CONFLICT DO NOTHING;
+  INSERT INTO overpayments (payment, provider, order_no, amount, currency, next_try_at)
+  VALUES (NEW.payment, NEW.provider, NEW.order_no, NEW.amount, NEW.currency, NEW.received_at) ON CONFLICT DO NOTHING;
 END;
 
 -- A payment that is an overpayment cannot pay an order, in any statement: the row stays unchanged.
@@ -443,7 +470,7 @@ CREATE TRIGGER IF NOT EXISTS callbacks_pay AFTER INSERT ON callbacks WHEN NEW.ty
 BEGIN
   UPDATE orders
   SET status = 'paid', payment = NEW.payment, paid_at = NEW.received_at, updated_at = NEW.received_at,
-    unsettled_since = NEW.received_at
+    unsettled_since = NEW.received_at, provider = CASE WHEN provider = '' THEN NEW.provider ELSE provider END
   WHERE order_no = NEW.order_no AND status = 'pending_payment' AND amount = NEW.amount AND currency = NEW.currency
     AND (provider = NEW.provider OR provider = '' OR NEW.provider = '');
 END;

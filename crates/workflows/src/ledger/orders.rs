@@ -43,6 +43,13 @@ impl OrderRow {
         Transition { order_no: self.order.order_no.clone(), state: self.state(), stream_id }
     }
 
+    /// Whether its buyer may have paid at `provider`: it opened the order's session, or the ledger lost who did.
+    #[must_use]
+    pub fn may_have_paid_at(&self, provider: PaymentProvider) -> bool {
+        let had_session = self.order.checkout_url.is_some() || self.order.status != OrderStatus::PendingPayment;
+        self.provider == provider.as_str() || self.provider.is_empty() && had_session
+    }
+
     /// Its state.
     pub(crate) fn state(&self) -> OrderState {
         OrderState {
@@ -409,20 +416,18 @@ pub async fn expire<S: Sql>(
     Ok(transitions.collect())
 }
 
-/// Starts a payment: records where to pay, and extends the time to pay by the activity's extension, once (E6). Returns
-/// the order if it is `pending_payment` and its time to pay is not over.
+/// Starts the payment of an order whose session was lost with a ledger: records where to pay, and extends the time to pay
+/// by the activity's extension, once (E6). Changes nothing unless the order is `pending_payment` and its time to pay is not
+/// over. A session that is saved starts the payment itself ([`sessions::save`]).
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn start_payment<S: Sql>(
+pub async fn restart_payment<S: Sql>(
     sql: &S,
     order_no: &OrderNo,
     checkout_url: &str,
-    provider: Option<PaymentProvider>,
     now: Millis,
-) -> Result<Option<OrderRow>, StoreError> {
-    let statement = format!(include_str!("../../sql/queries/orders/start_payment.sql"), columns = COLUMNS);
-    let provider = provider.map_or("", PaymentProvider::as_str);
-    let params = vec![order_no.to_string().into(), checkout_url.into(), now.0.into(), provider.into()];
-    Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
+) -> Result<(), StoreError> {
+    let statement = include_str!("../../sql/queries/orders/restart_payment.sql");
+    sql.run(statement, vec![order_no.to_string().into(), checkout_url.into(), now.0.into()]).await.map(|_| ())
 }

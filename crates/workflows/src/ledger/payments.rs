@@ -204,6 +204,15 @@ pub async fn erase<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<usize,
     delete_batch(sql, "callbacks", "id", &condition, vec![before.0.into(), limit.into()]).await
 }
 
+/// An order whose provider was lost with a ledger belongs to the one that has its payment.
+const PROVIDER_OF_PAYMENT: &str = "provider = CASE WHEN provider = '' THEN ?4 ELSE provider END";
+
+/// The first parameters of a statement that applies a payment: order, payment, time, provider.
+fn params_of_payment(Callback { order_no, payment, provider, .. }: &Callback, now: Millis) -> Vec<SqlValue> {
+    let [order_no, payment, provider] = [order_no, payment, provider].map(|it| it.as_str().into());
+    vec![order_no, payment, now.0.into(), provider]
+}
+
 /// `from → paid`; the order holds its units. Returns the order if this call changed it. A trigger leaves the order
 /// unchanged if the payment is being refunded as an overpayment.
 ///
@@ -217,10 +226,10 @@ pub async fn mark_paid<S: Sql>(
 ) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
         "UPDATE orders SET status = 'paid', live = 1, reason = '', payment = ?2, paid_at = ?3, updated_at = ?3, \
-         unsettled_since = ?3 WHERE order_no = ?1 AND status = ?4 RETURNING {COLUMNS}"
+         unsettled_since = ?3, {PROVIDER_OF_PAYMENT} WHERE order_no = ?1 AND status = ?5 RETURNING {COLUMNS}"
     );
-    let Callback { order_no, payment, .. } = callback;
-    let params = vec![order_no.as_str().into(), payment.as_str().into(), now.0.into(), from.as_str().into()];
+    let mut params = params_of_payment(callback, now);
+    params.push(from.as_str().into());
     Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
 }
 
@@ -233,9 +242,12 @@ pub const LOST_PAYMENT: &str = "lost";
 /// # Errors
 /// See [`ledger`](super).
 pub async fn restore_payment_id<S: Sql>(sql: &S, callback: &Callback) -> Result<bool, StoreError> {
-    let statement = "UPDATE orders SET payment = ?2 WHERE order_no = ?1 AND payment = ?3 RETURNING order_no";
-    let params = vec![callback.order_no.as_str().into(), callback.payment.as_str().into(), LOST_PAYMENT.into()];
-    Ok(!sql.run(statement, params).await?.is_empty())
+    let statement = format!(
+        "UPDATE orders SET payment = ?2, {PROVIDER_OF_PAYMENT} WHERE order_no = ?1 AND payment = ?3 RETURNING order_no"
+    );
+    let Callback { order_no, payment, provider, .. } = callback;
+    let [order_no, payment, provider] = [order_no, payment, provider].map(|it| it.as_str().into());
+    Ok(!sql.run(&statement, vec![order_no, payment, LOST_PAYMENT.into(), provider]).await?.is_empty())
 }
 
 /// `paid → refunding`. A trigger inserts the refund in the same statement. Returns the order if this call changed it.
@@ -266,9 +278,10 @@ pub async fn refund_late_payment<S: Sql>(
     let statement = format!(
         include_str!("../../sql/queries/payments/refund_late_payment.sql"),
         reason = PAID_TOO_LATE,
+        provider = PROVIDER_OF_PAYMENT,
         columns = COLUMNS,
     );
-    let params = vec![callback.order_no.as_str().into(), callback.payment.as_str().into(), now.0.into()];
+    let params = params_of_payment(callback, now);
     Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
 }
 

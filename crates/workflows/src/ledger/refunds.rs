@@ -7,7 +7,7 @@ use domain::{ids::OrderNo, money::Money, time::Millis};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::row_reader::RowReader;
+use super::{payments::Callback, row_reader::RowReader};
 use crate::ports::{Sql, SqlValue, StoreError};
 
 /// What a refund is for; selects its table.
@@ -68,15 +68,18 @@ pub struct Refund {
     pub next_try_at: Millis,
     /// The error of the last attempt.
     pub last_error: String,
-    /// The provider that has the payment; empty if its order is unknown.
+    /// The provider that has the payment; empty if the ledger lost it.
     pub provider: String,
 }
 
-const COLUMNS: &str = "order_no, payment, amount, currency, state, refund, failures, attempts, next_try_at, last_error, \
-     COALESCE((SELECT o.provider FROM orders o WHERE o.order_no = {table}.order_no), '')";
-
 fn columns(kind: RefundKind) -> String {
-    COLUMNS.replace("{table}", kind.table())
+    let provider = match kind {
+        RefundKind::Orders => "(SELECT o.provider FROM orders o WHERE o.order_no = refunds.order_no)",
+        RefundKind::Overpayments => "provider",
+    };
+    format!(
+        "order_no, payment, amount, currency, state, refund, failures, attempts, next_try_at, last_error, {provider}"
+    )
 }
 
 fn parse_rows(kind: RefundKind, rows: Vec<Vec<SqlValue>>) -> Result<Vec<Refund>, StoreError> {
@@ -219,26 +222,25 @@ pub async fn reopen<S: Sql>(sql: &S, order_no: &str, payment: &str, refund: &str
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn record_overpayment<S: Sql>(
-    sql: &S,
-    order_no: &str,
-    payment: &str,
-    money: &Money,
-    now: Millis,
-) -> Result<(), StoreError> {
-    let statement = "INSERT INTO overpayments (payment, order_no, amount, currency, next_try_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING";
-    let params =
-        vec![payment.into(), order_no.into(), money.amount.into(), money.currency.as_str().into(), now.0.into()];
-    sql.run(statement, params).await.map(|_| ())
+pub async fn record_overpayment<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<(), StoreError> {
+    let Callback { payment, provider, order_no, money, .. } = callback;
+    let statement = "INSERT INTO overpayments (payment, provider, order_no, amount, currency, next_try_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
+    let [payment, provider, order_no, currency] =
+        [payment, provider, order_no, &money.currency].map(|it| it.as_str().into());
+    sql.run(statement, vec![payment, provider, order_no, money.amount.into(), currency, now.0.into()]).await.map(|_| ())
 }
 
-/// Whether a payment was refunded, or is to be refunded, without changing its order.
+/// Whether the payment of a callback was refunded, or is to be refunded, by the callback's provider without changing an
+/// order.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn is_overpayment<S: Sql>(sql: &S, payment: &str) -> Result<bool, StoreError> {
-    Ok(!sql.run("SELECT payment FROM overpayments WHERE payment = ?1", vec![payment.into()]).await?.is_empty())
+pub async fn is_overpayment<S: Sql>(sql: &S, callback: &Callback) -> Result<bool, StoreError> {
+    let statement =
+        "SELECT payment FROM overpayments WHERE payment = ?1 AND (provider = ?2 OR provider = '' OR ?2 = '')";
+    let params = vec![callback.payment.as_str().into(), callback.provider.as_str().into()];
+    Ok(!sql.run(statement, params).await?.is_empty())
 }
 
 /// Records that the provider confirmed a refund; `refund` is its id, or empty. Returns `false` if there is no such

@@ -6,7 +6,7 @@
 use domain::{ids::OrderNo, time::Millis};
 
 use super::row_reader::RowReader;
-use crate::ports::{Sql, StoreError};
+use crate::ports::{Dialect, Sql, StoreError};
 
 /// How long an order whose time to pay is over waits for the provider's answer about its open session, in milliseconds.
 /// A payment that is reported later counts as late.
@@ -21,15 +21,17 @@ const MAX_ATTEMPTS: i64 = 24;
 pub struct DueSession {
     /// Its order.
     pub order_no: OrderNo,
+    /// The provider that opened it.
+    pub provider: String,
     /// The provider's id.
     pub id: String,
-    /// The provider that opened it; empty if the ledger does not have it.
-    pub provider: String,
 }
 
 /// The latest session of an order; earlier ones have ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
+    /// The provider that opened it.
+    pub provider: String,
     /// The provider's id.
     pub id: String,
     /// Where the buyer pays.
@@ -45,32 +47,44 @@ pub struct Session {
 /// # Errors
 /// See [`ledger`](super).
 pub async fn load_latest<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<Session>, StoreError> {
-    let statement = "SELECT session, url, attempt, CASE WHEN state = 'open' THEN 1 ELSE 0 END FROM sessions \
+    let statement = "SELECT provider, session, url, attempt, CASE WHEN state = 'open' THEN 1 ELSE 0 END FROM sessions \
          WHERE order_no = ?1";
     let rows = sql.run(statement, vec![order_no.to_string().into()]).await?;
     let parse_row = |row| {
         let mut row = RowReader::new(row);
-        Ok(Session { id: row.text()?, url: row.text()?, session_number: row.int()?, open: row.int()? == 1 })
+        Ok(Session {
+            provider: row.text()?,
+            id: row.text()?,
+            url: row.text()?,
+            session_number: row.int()?,
+            open: row.int()? == 1,
+        })
     };
     rows.into_iter().next().map(parse_row).transpose()
 }
 
-/// Saves the first session of an order, or the next one after a closed one; in any other case nothing changes. The
-/// provider is asked about it from `ask_at` on. A session whose end the provider has already reported is saved as
-/// closed.
+/// Saves the first session of an order, or the next one after a closed one; in any other case nothing changes. A trigger
+/// starts the payment of the order in the same statement, if it is `pending_payment` and its time to pay is not over. A
+/// session whose end the provider has already reported is saved as closed, and starts nothing.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn save<S: Sql>(sql: &S, order_no: &OrderNo, opened: &Session, ask_at: Millis) -> Result<(), StoreError> {
-    let statement = include_str!("../../sql/queries/sessions/save.sql");
+pub async fn save<S: Sql>(sql: &S, order_no: &OrderNo, opened: &Session, now: Millis) -> Result<(), StoreError> {
+    // Locks the order's row before the session's, like a statement that changes the order's status.
+    let lock = match sql.dialect() {
+        Dialect::Sqlite => "",
+        Dialect::Postgres => "FOR UPDATE",
+    };
+    let statement = format!(include_str!("../../sql/queries/sessions/save.sql"), lock = lock);
     let params = vec![
         order_no.to_string().into(),
+        opened.provider.as_str().into(),
         opened.id.as_str().into(),
         opened.url.as_str().into(),
         opened.session_number.into(),
-        ask_at.0.into(),
+        now.0.into(),
     ];
-    sql.run(statement, params).await.map(|_| ())
+    sql.run(&statement, params).await.map(|_| ())
 }
 
 /// Claims up to `limit` open sessions of orders that were released or whose time to pay is over. Their next attempt is
@@ -84,7 +98,7 @@ pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<D
     rows.into_iter()
         .map(|row| {
             let mut row = RowReader::new(row);
-            Ok(DueSession { order_no: row.parse(OrderNo::parse)?, id: row.text()?, provider: row.text()? })
+            Ok(DueSession { order_no: row.parse(OrderNo::parse)?, provider: row.text()?, id: row.text()? })
         })
         .collect()
 }

@@ -126,7 +126,11 @@ async fn dispatch<R: Redis, S: Sql>(
         settle_order(redis, &row).await?;
         return Ok(CallbackOutcome::Paid);
     }
-    if ![&row.provider, &callback.provider].into_iter().any(String::is_empty) && row.provider != callback.provider {
+    // The refund of an overpayment is confirmed by the provider that has the payment.
+    if ![&row.provider, &callback.provider].into_iter().any(String::is_empty)
+        && row.provider != callback.provider
+        && !refunds::is_overpayment(sql, callback).await?
+    {
         return Ok(CallbackOutcome::WrongProvider);
     }
     match callback.kind.as_str() {
@@ -150,7 +154,7 @@ async fn handle_payment<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<CallbackOutcome, StoreError> {
     // This payment is being refunded to its payer: it pays no order, even if the callback is delivered again.
-    if refunds::is_overpayment(sql, &callback.payment).await? {
+    if refunds::is_overpayment(sql, callback).await? {
         return Ok(CallbackOutcome::GivenBack);
     }
     let order = &row.order;
@@ -204,11 +208,10 @@ async fn restore_payment_id<R: Redis, S: Sql>(
 /// Records a refund of a payment that no order needs; the sweeper sends it. Without a payment id it cannot be sent, and
 /// the callback is held for an operator.
 async fn refund_overpayment<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<CallbackOutcome, StoreError> {
-    let Callback { order_no, payment, money, .. } = callback;
-    if payment.is_empty() {
+    if callback.payment.is_empty() {
         return Ok(CallbackOutcome::PaidTwice);
     }
-    refunds::record_overpayment(sql, order_no, payment, money, now).await?;
+    refunds::record_overpayment(sql, callback, now).await?;
     Ok(CallbackOutcome::OverpaymentRefunded)
 }
 
@@ -226,7 +229,7 @@ async fn handle_refund_succeeded<R: Redis, S: Sql>(
     }
     let order = &row.order;
     if *payment != row.payment {
-        let is_overpayment = refunds::is_overpayment(sql, payment).await?;
+        let is_overpayment = refunds::is_overpayment(sql, callback).await?;
         return Ok(if is_overpayment { CallbackOutcome::WrongAmount } else { CallbackOutcome::UnknownPayment });
     }
     if *money != order.money {
@@ -261,7 +264,7 @@ async fn handle_refund_failed<S: Sql>(
     if refunds::was_confirmed(sql, order_no, payment, refund).await? {
         return Ok(CallbackOutcome::RefundBounced);
     }
-    if *payment != row.payment && !refunds::is_overpayment(sql, payment).await? {
+    if *payment != row.payment && !refunds::is_overpayment(sql, callback).await? {
         return Ok(CallbackOutcome::UnknownPayment);
     }
     Ok(CallbackOutcome::NoChange)

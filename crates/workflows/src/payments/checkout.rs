@@ -49,8 +49,8 @@ pub async fn checkout<R: Redis, S: Sql, P: Provider>(
         return Ok(commands::not_payable(sql, order_no, now).await?);
     };
     for _ in 0..MAX_SESSIONS_PER_CALL {
-        let (url, session_number) = find_or_open_session(sql, provider, order, &shown).await?;
-        match commands::start_payment(redis, sql, order_no, &url, session_number, provider.name(), now).await? {
+        let session_number = find_or_open_session(sql, provider, order, &shown, now).await?;
+        match commands::show_session(redis, sql, order_no, session_number, now).await? {
             // The session has ended meanwhile.
             CommandOutcome::Done(order) if order.checkout_url.is_none() => {}
             outcome => return Ok(outcome),
@@ -59,25 +59,27 @@ pub async fn checkout<R: Redis, S: Sql, P: Provider>(
     Err(ProviderError::new("its sessions end as soon as they are opened").into())
 }
 
-/// Returns the URL of the order's open session and the session's number. Opens one if there is none. The number is 0 if
-/// the ledger has the URL only.
+/// Opens a payment session if the order has none that is open. Returns its number, which is 0 if the ledger has only the
+/// session's URL.
 async fn find_or_open_session<S: Sql, P: Provider>(
     sql: &S,
     provider: &P,
     order: &Order,
     shown: &Presentation,
-) -> Result<(String, i64), CheckoutError> {
+    now: Millis,
+) -> Result<i64, CheckoutError> {
     let order_no = &order.order_no;
     let session_number = match (sessions::load_latest(sql, order_no).await?, &order.checkout_url) {
-        (Some(latest), _) if latest.open => return Ok((latest.url, latest.session_number)),
+        (Some(latest), _) if latest.open => return Ok(latest.session_number),
         (Some(latest), _) => latest.session_number + 1,
-        (None, Some(url)) => return Ok((url.clone(), 0)),
+        (None, Some(_)) => return Ok(0),
         (None, None) => 1,
     };
     let OpenedSession { url, session_id } = provider.open_session(order, session_number, shown).await?;
     // Saved before the buyer gets the URL, so that the sweeper can ask the provider about every session that can be
-    // paid.
-    let session = Session { id: session_id, url, session_number, open: true };
-    sessions::save(sql, order_no, &session, order.pay_by.unwrap_or_default()).await?;
-    Ok((session.url, session_number))
+    // paid. If another checkout of the order has saved one first, buyers are sent to that one.
+    let provider = provider.name().as_str().to_owned();
+    let session = Session { provider, id: session_id, url, session_number, open: true };
+    sessions::save(sql, order_no, &session, now).await?;
+    Ok(session_number)
 }

@@ -7,7 +7,6 @@ use domain::{
     ids::OrderNo,
     order::{Order, OrderStatus},
     time::Millis,
-    webhook::PaymentProvider,
 };
 
 use crate::{
@@ -47,29 +46,28 @@ pub async fn cancel<R: Redis, S: Sql>(
     settle_or_compare(redis, sql, order_no, changed, &[OrderStatus::Cancelled], now).await
 }
 
-/// Stores the checkout URL and its provider in the ledger, the URL in Redis, and extends the hold once (E6). `session_number` counts the
-/// order's sessions from 1; it is 0 if the ledger has the URL only. If the session has ended meanwhile, the
-/// returned order has no `checkout_url`.
+/// Copies the URL of an order's open session and its `pay_by` from the ledger to Redis. `session_number` counts the order's
+/// sessions from 1; it is 0 if the ledger has the URL only. If the session has ended, the returned order has no
+/// `checkout_url`. An order that cannot be paid (any more) is a conflict.
 ///
 /// # Errors
-/// Any [`StoreError`]: the URL may be stored in the ledger only; repeating the call completes it.
-pub async fn start_payment<R: Redis, S: Sql>(
+/// Any [`StoreError`]; repeating the call completes it.
+pub async fn show_session<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     order_no: &OrderNo,
-    checkout_url: &str,
     session_number: i64,
-    provider: PaymentProvider,
     now: Millis,
 ) -> Result<CommandOutcome, StoreError> {
-    let Some(row) = orders::start_payment(sql, order_no, checkout_url, Some(provider), now).await? else {
-        return not_payable(sql, order_no, now).await;
-    };
-    let pay_by = row.order.pay_by.unwrap_or_default().0.to_string();
-    let url = row.order.checkout_url.as_deref();
+    let Some(row) = orders::load(sql, order_no).await? else { return Ok(CommandOutcome::NotFound) };
+    let order = row.order.effective_at(now);
+    if order.status != OrderStatus::PendingPayment {
+        return Ok(CommandOutcome::Conflict(Box::new(order)));
+    }
+    let (url, pay_by) = (order.checkout_url.as_deref(), order.pay_by.unwrap_or_default().0.to_string());
     let version = session_version(session_number, url.is_none());
     set_session(redis, order_no, url.unwrap_or_default(), pay_by, version).await?;
-    Ok(CommandOutcome::Done(Box::new(row.order)))
+    Ok(CommandOutcome::Done(Box::new(order)))
 }
 
 /// Closes a session that ended before it was paid: the buyer is no longer sent to it, and the order can get another one

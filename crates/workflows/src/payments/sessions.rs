@@ -3,7 +3,11 @@
 //! While the provider does not answer, an order is kept for up to [`sessions::GRACE_MS`]. If a run stops at any point,
 //! the provider is asked again.
 
-use domain::{ids::OrderNo, time::Millis, webhook::ProviderCallback};
+use domain::{
+    ids::OrderNo,
+    time::Millis,
+    webhook::{PaymentProvider, ProviderCallback},
+};
 use futures::future::join_all;
 
 use crate::{
@@ -56,7 +60,7 @@ pub async fn close_due<R: Redis, S: Sql, P: Provider>(
 async fn apply_answer<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
-    DueSession { order_no, id: session_id, .. }: &DueSession,
+    DueSession { order_no, provider, id: session_id }: &DueSession,
     answer: Result<SessionStatus, ProviderError>,
     now: Millis,
 ) -> Result<(), StoreError> {
@@ -70,6 +74,7 @@ async fn apply_answer<R: Redis, S: Sql>(
                 order_no: order_no.to_string(),
                 payment_id,
                 money,
+                provider: PaymentProvider::parse(provider),
                 ..ProviderCallback::default()
             };
             match callbacks::apply(redis, sql, &callback, now).await {

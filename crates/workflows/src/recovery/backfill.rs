@@ -240,7 +240,7 @@ async fn advance_order<S: Sql>(sql: &S, order: &Order, mut status: OrderStatus, 
     use OrderStatus::{Cancelled, Expired, Failed, Paid, PendingPayment, Queued, Refunded, Refunding};
     let (order_no, reason) = (&order.order_no, order.reason.as_deref().unwrap_or_default());
     if let (PendingPayment, PendingPayment, Some(url)) = (status, order.status, &order.checkout_url) {
-        orders::start_payment(sql, order_no, url, None, now).await?;
+        orders::restart_payment(sql, order_no, url, now).await?;
     }
     while status.can_reach(order.status) {
         // An order is refunded because it was paid, or because its payment came after its release.

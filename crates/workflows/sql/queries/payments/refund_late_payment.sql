@@ -3,6 +3,7 @@ SET
   status = 'refunding',
   reason = '{reason}',
   payment = ?2,
+  {provider},
   paid_at = ?3,
   updated_at = ?3,
   unsettled_since = ?3

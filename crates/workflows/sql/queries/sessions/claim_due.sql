@@ -13,4 +13,4 @@ WHERE state = 'open' AND next_ask_at <= CAST(?1 AS BIGINT) AND order_no IN (
   ORDER BY s.next_ask_at
   LIMIT CAST(?2 AS BIGINT)
 )
-RETURNING order_no, session, (SELECT o.provider FROM orders o WHERE o.order_no = sessions.order_no)
+RETURNING order_no, provider, session

@@ -1,23 +1,29 @@
-INSERT INTO sessions (order_no, session, url, attempt, next_ask_at, state)
-VALUES (
-  ?1,
+INSERT INTO sessions (order_no, provider, session, url, attempt, opened_at, next_ask_at, state)
+SELECT
+  o.order_no,
   ?2,
   ?3,
-  CAST(?4 AS BIGINT),
+  ?4,
   CAST(?5 AS BIGINT),
+  CAST(?6 AS BIGINT),
+  o.pay_by,
   CASE
     WHEN EXISTS (
       SELECT 1
       FROM callbacks c
-      WHERE c.order_no = ?1 AND c.session = ?2 AND c.type = 'session.ended'
+      WHERE c.order_no = ?1 AND c.session = ?3 AND c.type = 'session.ended'
     ) THEN 'closed'
     ELSE 'open'
   END
-)
+FROM orders o
+WHERE o.order_no = ?1
+{lock}
 ON CONFLICT (order_no) DO UPDATE SET
+  provider = excluded.provider,
   session = excluded.session,
   url = excluded.url,
   attempt = excluded.attempt,
+  opened_at = excluded.opened_at,
   next_ask_at = excluded.next_ask_at,
   state = excluded.state,
   attempts = 0,

@@ -1,7 +1,6 @@
 UPDATE orders
 SET
   checkout_url = ?2,
-  provider = CASE WHEN ?4 = '' OR checkout_url = ?2 THEN provider ELSE ?4 END,
   pay_by = pay_by + CASE
     WHEN extended = 0 THEN (SELECT a.pay_extension_ms FROM activities a WHERE a.id = orders.activity)
     ELSE 0
@@ -10,4 +9,3 @@ SET
   updated_at = ?3,
   unsettled_since = ?3
 WHERE order_no = ?1 AND status = 'pending_payment' AND pay_by > ?3
-RETURNING {columns}
