@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::{ids::UserId, secret};
 
 /// Tolerated clock difference, in seconds.
-const LEEWAY_SECONDS: u64 = 60;
+pub const LEEWAY_SECONDS: u64 = 60;
 
 /// Maximum length of a token, in bytes; longer texts are refused without verification.
 const MAX_TOKEN_BYTES: usize = 8 * 1024;

@@ -9,7 +9,7 @@ use std::{cell::RefCell, rc::Rc};
 
 use domain::{
     jwt::{
-        Claims, TokenError,
+        Claims, LEEWAY_SECONDS, TokenError,
         key_set::{KeySet, KeySetError, KeySetVerifier},
     },
     time::Millis,
@@ -110,7 +110,10 @@ impl<R: Redis, K: KeyValue, H: HttpClient> IssuerKeys<'_, R, K, H> {
         match result {
             Ok(claims) => Ok(Ok(claims)),
             Err(KeySetError::Token(error)) => Ok(Err(error)),
-            Err(KeySetError::UnknownKey { issued_at }) if issued_at < held.fetched_at.0.unsigned_abs() / 1_000 => {
+            // The provider's clock may be behind this one.
+            Err(KeySetError::UnknownKey { issued_at })
+                if issued_at + LEEWAY_SECONDS < held.fetched_at.0.unsigned_abs() / 1_000 =>
+            {
                 Ok(Err(TokenError::Forged))
             }
             Err(KeySetError::UnknownKey { .. }) => {
