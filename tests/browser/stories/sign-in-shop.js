@@ -69,11 +69,23 @@ test("one sign-in serves all tabs, and the shop's sign-out ends it", async ({ ne
   await expect(tab.getByTestId("user")).toHaveText(user);
   await untilText(tab, "orders-state", "You have no orders yet");
 
+  // A token that the server refused is removed for a moment: the tickets of the other tab stay.
+  await tab.evaluate(() => sessionStorage.setItem("stampede.ticket.x", "{}"));
+  const ticket = () => tab.evaluate(() => sessionStorage.getItem("stampede.ticket.x"));
+  await page.evaluate(() => {
+    const token = localStorage.getItem("stampede.token");
+    localStorage.removeItem("stampede.token");
+    localStorage.setItem("stampede.token", token);
+  });
+  await expect(tab.getByTestId("user")).toHaveText(user);
+  expect(await ticket()).toBe("{}");
+
   shop.sessions.clear();
   await page.evaluate(() => localStorage.removeItem("stampede.checked_at"));
   await page.reload();
   await expect(page.getByTestId("take-part")).toBeVisible();
   await expect(tab.getByTestId("sign-in")).toBeVisible();
+  await expect.poll(ticket).toBe(null);
 });
 
 test("a token that ends, or that the server refuses, is replaced unseen", async ({ newPage, shop }) => {

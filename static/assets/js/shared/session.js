@@ -6,6 +6,8 @@
 import { device, tab } from "./storage.js";
 
 const TOKEN = "stampede.token";
+/** Written when the user signs out, for the other tabs. */
+const SIGNED_OUT = "stampede.signed_out";
 /** When to renew the token, by this device's clock. */
 const RENEW_AT = "stampede.renew_at";
 /** The user whose tickets are in this tab. */
@@ -42,17 +44,18 @@ export function millisecondsUntilRenewal() {
   return storedToken() && renewAt ? Number(renewAt) - Date.now() : Infinity;
 }
 
-/** Removes a token that the server refused. The tickets stay for the same user. */
+/** Removes a token that the server refused. The tickets of all tabs stay for the same user. */
 export function removeToken() {
   device.removeItem(TOKEN);
   device.removeItem(RENEW_AT);
   known = null;
 }
 
-/** Removes the token and all tickets. */
+/** Signs out: removes the token and all tickets, in every tab. */
 export function clear() {
   removeToken();
   clearTab();
+  device.setItem(SIGNED_OUT, String(Date.now()));
 }
 
 /** The user as this tab last knew. */
@@ -62,9 +65,9 @@ let known = null;
 export function watchOtherTabs(onUserChange) {
   adoptUser();
   globalThis.addEventListener("storage", ({ key }) => {
-    if (key !== TOKEN && key !== null) return;
+    if (![TOKEN, SIGNED_OUT, null].includes(key)) return;
     const previous = known;
-    if (token() === null) clearTab();
+    if (key !== TOKEN) clearTab();
     adoptUser();
     if (known !== previous) onUserChange();
   });

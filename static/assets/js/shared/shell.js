@@ -74,14 +74,12 @@ async function replaceToken() {
   const refused = session.storedToken();
   await begun;
   const way = await loadWay().catch(() => null);
-  if (session.storedToken() === refused) {
-    session.removeToken();
-    // The renewed token may be refused as well.
-    if (way?.renew && performance.now() - renewedAt > RENEWAL_PAUSE_MS) {
-      renewedAt = performance.now();
-      await renew(way).catch(() => null);
-    }
+  // The renewed token may be refused as well.
+  if (session.storedToken() === refused && way?.renew && performance.now() - renewedAt > RENEWAL_PAUSE_MS) {
+    renewedAt = performance.now();
+    await renew(way).catch(() => null);
   }
+  if (session.storedToken() === refused) session.removeToken();
   renderAndNotify();
   return askToSignIn();
 }
