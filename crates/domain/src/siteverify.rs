@@ -30,22 +30,21 @@ pub const MAX_TOKEN_BYTES: usize = 8 * 1024;
 /// hCaptcha has no actions.
 pub const ACTION: &str = "ticket";
 
-/// Error codes that the visitor's token causes. All others say that the call itself is wrong.
-const TOKEN_ERRORS: [&str; 5] = [
-    "missing-input-response",
-    "invalid-input-response",
-    "timeout-or-duplicate",
-    "expired-input-response",
-    "already-seen-response",
-];
+/// Error codes of a token that is none. All codes beside these and [`SPENT`] say that the call itself is wrong.
+const INVALID: [&str; 2] = ["missing-input-response", "invalid-input-response"];
+
+/// Error codes of a token that was used before, or is too old.
+const SPENT: [&str; 3] = ["timeout-or-duplicate", "expired-input-response", "already-seen-response"];
 
 /// What a provider's response says about a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Solved on one of the shop's pages.
     Passed,
-    /// Not solved, expired, used before, or solved on a page of another host or for another action.
+    /// Not solved, or solved on a page of another host or for another action.
     Failed,
+    /// Used before or expired. The visitor may be at no fault: the reply to the first request may be lost.
+    Spent,
     /// Not known, for this reason: the visitor is not at fault.
     Unknown(String),
 }
@@ -68,9 +67,10 @@ pub fn verdict(status: u16, body: &[u8], hostnames: &str) -> Verdict {
         return Verdict::Unknown(format!("status {status} without a verdict"));
     };
     if !reply.success {
-        let is_token_error = |code: &String| TOKEN_ERRORS.contains(&code.as_str());
-        return match reply.error_codes.iter().find(|code| !is_token_error(code)) {
+        let codes: Vec<&str> = reply.error_codes.iter().map(String::as_str).collect();
+        return match codes.iter().find(|code| !INVALID.contains(code) && !SPENT.contains(code)) {
             Some(code) => Verdict::Unknown(code.chars().filter(char::is_ascii_graphic).take(64).collect()),
+            None if codes.iter().any(|code| SPENT.contains(code)) => Verdict::Spent,
             None => Verdict::Failed,
         };
     }
@@ -147,11 +147,12 @@ mod tests {
             r#"{"success":true,"hostname":"shop.example","action":"login"}"#,
             r#"{"success":true,"hostname":"shop.example","action":""}"#,
             r#"{"success":false}"#,
-            r#"{"success":false,"hostname":"shop.example","error-codes":["timeout-or-duplicate"]}"#,
             r#"{"success":false,"error-codes":["invalid-input-response","missing-input-response"]}"#,
         ] {
             assert_eq!(verdict(failed), Verdict::Failed, "{failed}");
         }
+        let spent = r#"{"success":false,"hostname":"shop.example","error-codes":["timeout-or-duplicate"]}"#;
+        assert_eq!(verdict(spent), Verdict::Spent);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use platform::{
 use serde_json::{Value, json};
 use workflows::{hot::admission::CheckOutcome, siteverify::Siteverify};
 
-use crate::human_check::CheckResult;
+use crate::human_check::{CheckResult, check_failed};
 
 /// Returns what the page needs to show the provider's widget.
 pub async fn challenge() -> Result<Value, ApiError> {
@@ -44,10 +44,14 @@ pub async fn verify(request: &Request, token: &str, now: Millis) -> Result<Check
             outcome: CheckOutcome::Passed(siteverify::record(token, now)),
             detail: "The check was used before. Ask for a new one.",
         }),
-        Verdict::Failed => Ok(CheckResult {
-            outcome: CheckOutcome::Failed(None),
-            detail: "The check was not solved, or no longer counts. Solve it again.",
-        }),
+        Verdict::Failed => {
+            Ok(CheckResult { outcome: CheckOutcome::Failed(None), detail: "The check was not solved. Solve it again." })
+        }
+        // No abuse: the visitor may have repeated a request whose reply was lost.
+        Verdict::Spent => {
+            let detail = "The check was used before, or is too old. Solve it again.";
+            Err(check_failed(detail).into())
+        }
         Verdict::Unknown(reason) => {
             log::error("human check not verified", &[("because", reason.into())]);
             let detail = "The check cannot be verified right now. Solve it again in a moment.";
