@@ -332,6 +332,29 @@ async fn the_provider_that_has_an_overpayment_refunds_it() {
     }
 }
 
+#[tokio::test]
+async fn a_second_payment_without_an_id_is_held() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 5, 1).await;
+        let order_no = fixture.pending_order(1, "ada", 1).await;
+        let money = fixture.order_row(&order_no).await.order.money;
+        for (id, effect) in
+            [("one", CallbackEffect::Changed), ("one", CallbackEffect::NoChange), ("two", CallbackEffect::Held)]
+        {
+            let callback = ProviderCallback {
+                id: id.to_owned(),
+                kind: "payment.succeeded".to_owned(),
+                order_no: order_no.to_string(),
+                money: money.clone(),
+                provider: Some(PaymentProvider::Webhook),
+                ..ProviderCallback::default()
+            };
+            let applied = callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap();
+            assert_eq!(applied, effect, "{ledger}: {id}");
+        }
+    }
+}
+
 /// A ledger came back from a backup: the orders that it lost have no provider.
 #[tokio::test]
 async fn an_order_whose_provider_was_lost_belongs_to_the_one_that_has_its_payment() {

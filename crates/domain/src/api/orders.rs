@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Map, Value};
 
-use super::payments::{MAX_ID_CHARS, parse_id};
+use super::payments::{MAX_ID_CHARS, parse_id_or_empty};
 use crate::{address::Address, language::Language, time::Millis};
 
 /// What a buyer sends to pay.
@@ -58,8 +58,8 @@ pub struct PaymentCallbackData {
     /// The order. A callback for an unknown order is held for an operator.
     pub order_no: String,
     /// The provider's id of the payment.
-    #[serde(deserialize_with = "parse_id")]
-    #[schemars(length(min = 1, max = MAX_ID_CHARS))]
+    #[serde(deserialize_with = "parse_id_or_empty")]
+    #[schemars(length(max = MAX_ID_CHARS))]
     pub payment: String,
     /// Amount in minor units.
     pub amount: i64,
@@ -94,7 +94,7 @@ pub struct SessionEndedData {
     /// Its order.
     pub order_no: String,
     /// The session.
-    #[serde(deserialize_with = "parse_id")]
-    #[schemars(length(min = 1, max = MAX_ID_CHARS))]
+    #[serde(deserialize_with = "parse_id_or_empty")]
+    #[schemars(length(max = MAX_ID_CHARS))]
     pub session: String,
 }

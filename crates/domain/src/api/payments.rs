@@ -106,13 +106,19 @@ pub struct GetRefund {
 /// Maximum length of an id of the service, in characters: what the ledger keeps of one.
 pub const MAX_ID_CHARS: usize = 200;
 
-/// Deserialises an id of the service, if the ledger can keep it unchanged.
-pub(super) fn parse_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+/// Deserialises an id of the service, if the ledger can keep it unchanged; it may be empty.
+pub(super) fn parse_id_or_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let id = String::deserialize(deserializer)?;
-    if (1..=MAX_ID_CHARS).contains(&id.chars().count()) && !id.contains('\0') {
+    if id.chars().count() <= MAX_ID_CHARS && !id.contains('\0') {
         return Ok(id);
     }
-    Err(D::Error::custom("must have 1 to 200 characters, none of them NUL"))
+    Err(D::Error::custom("must have at most 200 characters, none of them NUL"))
+}
+
+/// Deserialises an id of the service, if the ledger can keep it unchanged.
+fn parse_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let id = parse_id_or_empty(deserializer)?;
+    if id.is_empty() { Err(D::Error::custom("must not be empty")) } else { Ok(id) }
 }
 
 /// The answer to `session.open`.

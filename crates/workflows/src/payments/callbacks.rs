@@ -179,6 +179,8 @@ async fn handle_payment<R: Redis, S: Sql>(
         _ if row.payment == payments::LOST_PAYMENT => restore_payment_id(redis, sql, callback, order, now).await,
         // The order was paid with another payment: the buyer has paid twice, and this payment is refunded (I6).
         _ if row.payment != callback.payment => refund_overpayment(sql, callback, now).await,
+        // Payments without an id cannot be told apart.
+        _ if callback.payment.is_empty() => Ok(CallbackOutcome::PaidTwice),
         _ => Ok(CallbackOutcome::NoChange),
     }
 }
