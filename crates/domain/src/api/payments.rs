@@ -115,17 +115,10 @@ pub(super) fn parse_id_or_empty<'de, D: Deserializer<'de>>(deserializer: D) -> R
     Err(D::Error::custom("must have at most 200 characters, none of them NUL"))
 }
 
-/// Deserialises an id of the service, if the ledger can keep it unchanged.
-fn parse_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let id = parse_id_or_empty(deserializer)?;
-    if id.is_empty() { Err(D::Error::custom("must not be empty")) } else { Ok(id) }
-}
-
 /// The answer to `session.open`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionOpened {
     /// The service's id of the session.
-    #[serde(deserialize_with = "parse_id")]
     #[schemars(length(min = 1, max = MAX_ID_CHARS))]
     pub session: String,
     /// The payment page.
@@ -142,7 +135,6 @@ pub enum SessionClosed {
     /// The buyer has paid.
     Paid {
         /// The service's id of the payment.
-        #[serde(deserialize_with = "parse_id")]
         #[schemars(length(min = 1, max = MAX_ID_CHARS))]
         payment: String,
         /// Amount and currency of the payment.
@@ -157,7 +149,6 @@ pub enum SessionClosed {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RefundState {
     /// The service's id of the refund.
-    #[serde(deserialize_with = "parse_id")]
     #[schemars(length(min = 1, max = MAX_ID_CHARS))]
     pub refund: String,
     /// Its status.
