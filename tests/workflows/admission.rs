@@ -162,6 +162,10 @@ async fn slow_guesses_at_human_checks_lead_to_a_ban() {
         fixture.redis.command("HSET", abuse).await.unwrap();
     }
     assert_eq!(precheck(&fixture.redis, &robot, TICKET).await.unwrap().outcome, Err((Code::Banned, 0)));
+    // As long as tickets are issued before a start: ten guesses are all that an account has.
+    let ban = vec![Keys::of(&fixture.activity).ban_user(&robot.user).into()];
+    let left = fixture.redis.command("PTTL", ban).await.unwrap();
+    assert!(matches!(left[..], [RedisValue::Int(1_790_000..=1_800_000)]), "{left:?}");
 }
 
 #[tokio::test]

@@ -14,12 +14,13 @@ if ARGV[1] == 'passed' and (not used_for or used_for == ARGV[3]) then return { '
 if used_for ~= ARGV[3] then
   -- One failed check counts as much as ten requests over a limit, so that guessing does not pay.
   record_abuse(USER_ABUSE_RULE, KEYS[1], KEYS[2], 10, now)
-  -- Slow guesses count over the lifetime of a ticket: ten failures within half an hour.
+  -- Slow guesses count over half an hour, in which tickets are issued before a start. Ten failures are a ban as long as
+  -- that: they are all that an account has.
   local failures = redis.call('HMGET', KEYS[1], 'failed', 'failed_since')
   local failed, since = tonumber(failures[1] or 0) + 1, tonumber(failures[2] or 0)
   if now - since > 1800000 then failed, since = 1, now end
   if failed >= 10 then
-    if redis.call('SET', KEYS[2], '1', 'NX', 'PX', USER_ABUSE_RULE[2]) then redis.call('HINCRBY', KEYS[1], 'bans', 1) end
+    if redis.call('SET', KEYS[2], '1', 'NX', 'PX', 1800000) then redis.call('HINCRBY', KEYS[1], 'bans', 1) end
     failed = 0
   end
   redis.call('HSET', KEYS[1], 'failed', failed, 'failed_since', since)
