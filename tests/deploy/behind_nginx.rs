@@ -9,7 +9,7 @@ use support::{
     HttpClient, TestApp,
     activity::single_sku,
     client_builder,
-    slow_senders::{Durations, SlowSenders},
+    slow_senders::{Durations, HeaderFlood, SlowSenders},
 };
 
 /// An app that trusts one hop; its client sends every request through nginx.
@@ -93,6 +93,23 @@ async fn honest_buyers_are_served_through_nginx_beside_two_thousand_slow_senders
     }
     println!("without slow senders: {}\nbeside {} of them: {}", before.summary(), senders.open(), beside.summary());
     assert!(senders.open() >= 1_000, "{} slow senders are left", senders.open());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn honest_buyers_are_served_through_nginx_beside_a_flood_of_header_lines() {
+    let AppBehindNginx { app, nginx, _temp_dir } = start_behind_nginx();
+    let activity = app.create_activity(json!({"skus": single_sku(1_000)})).await;
+    let [mut before, mut beside] = [Durations::default(), Durations::default()];
+    for index in 0..30 {
+        before.buy(&app, &activity, &format!("before-{index}")).await;
+    }
+    let flood = HeaderFlood::start(nginx.port(), 50);
+    for index in 0..30 {
+        beside.buy(&app, &activity, &format!("beside-{index}")).await;
+    }
+    let refused = flood.wait_for_refusals().await;
+    println!("without a flood: {}\nbeside it: {}", before.summary(), beside.summary());
+    println!("{refused} requests with a megabyte of header lines were refused");
 }
 
 /// nginx's own log, with the requests of a buyer, of an operator, and refused ones.

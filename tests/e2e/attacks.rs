@@ -17,7 +17,7 @@ use time::OffsetDateTime;
 use support::{
     HttpClient, Response, TestApp,
     activity::single_sku,
-    slow_senders::{Durations, SlowSenders},
+    slow_senders::{Durations, HeaderFlood, SlowSenders},
 };
 
 use crate::payments::use_stripe;
@@ -435,4 +435,22 @@ async fn honest_buyers_are_served_beside_two_thousand_slow_senders() {
     }
     println!("without slow senders: {}\nbeside {} of them: {}", before.summary(), senders.open(), beside.summary());
     assert!(senders.open() >= 1_000, "{} slow senders are left", senders.open());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn honest_buyers_are_served_beside_a_flood_of_header_lines() {
+    let app = TestApp::dedicated();
+    let activity = app.create_activity(json!({"skus": single_sku(1_000)})).await;
+    let port = app.with_app(|app| app.url().rsplit_once(':').and_then(|(_, port)| port.parse().ok())).expect("a port");
+    let [mut before, mut beside] = [Durations::default(), Durations::default()];
+    for index in 0..30 {
+        before.buy(&app, &activity, &format!("before-{index}")).await;
+    }
+    let flood = HeaderFlood::start(port, 50);
+    for index in 0..30 {
+        beside.buy(&app, &activity, &format!("beside-{index}")).await;
+    }
+    let refused = flood.wait_for_refusals().await;
+    println!("without a flood: {}\nbeside it: {}", before.summary(), beside.summary());
+    println!("{refused} requests with a megabyte of header lines were refused");
 }

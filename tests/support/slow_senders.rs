@@ -1,4 +1,4 @@
-//! Clients that hold connections: headers that never end, and bodies that never end (B9).
+//! Clients that hold connections or fill them: headers and bodies that never end, slowly or at full speed (B9).
 
 use std::{
     net::Ipv4Addr,
@@ -10,7 +10,7 @@ use std::{
 };
 
 use tokio::{
-    io::AsyncWriteExt,
+    io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpSocket, TcpStream},
     task::JoinSet,
     time::sleep,
@@ -85,6 +85,55 @@ impl SlowSenders {
     /// Number of connections that are open.
     pub fn open(&self) -> usize {
         self.open.load(Ordering::Relaxed)
+    }
+}
+
+/// Clients that send header lines at full speed, until it is dropped.
+pub struct HeaderFlood {
+    _clients: JoinSet<()>,
+    refused: Arc<AtomicUsize>,
+    answered: Arc<AtomicUsize>,
+}
+
+impl HeaderFlood {
+    /// Starts so many clients of the server at a port of this machine. Each sends one request after the other, each with
+    /// more header lines than any server takes.
+    pub fn start(port: u16, number: usize) -> Self {
+        let (refused, answered) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let request: Arc<str> =
+            format!("GET /api/activities HTTP/1.1\r\n{}", "x-more: 0123456789\r\n".repeat(50_000)).into();
+        let mut clients = JoinSet::new();
+        for _ in 0..number {
+            let (refused, answered) = (Arc::clone(&refused), Arc::clone(&answered));
+            let request = Arc::clone(&request);
+            clients.spawn(async move {
+                loop {
+                    let Ok(mut stream) = connect(port).await else {
+                        sleep(PAUSE).await;
+                        continue;
+                    };
+                    // The server answers and closes the connection before it has read everything.
+                    let _ = stream.write_all(request.as_bytes()).await;
+                    let mut answer = [0; 12];
+                    let is_read = stream.read_exact(&mut answer).await.is_ok();
+                    // An answer is lost if more of the request was on its way.
+                    let is_refusal = !is_read || [*b"HTTP/1.1 400", *b"HTTP/1.1 431"].contains(&answer);
+                    if is_refusal { &refused } else { &answered }.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        Self { _clients: clients, refused, answered }
+    }
+
+    /// Waits until the server has refused a hundred requests, and returns the number. Panics if it served one.
+    pub async fn wait_for_refusals(&self) -> usize {
+        let refused = super::eventually("refusals", async || match self.refused.load(Ordering::Relaxed) {
+            refused if refused >= 100 => Ok(refused),
+            refused => Err(refused),
+        })
+        .await;
+        assert_eq!(self.answered.load(Ordering::Relaxed), 0, "served in place of refused");
+        refused
     }
 }
 
