@@ -267,10 +267,10 @@ async fn a_user_who_left_ten_orders_unpaid_gets_no_ticket_until_the_strikes_are_
         if strikes == 10 { Ok(()) } else { Err(strikes) }
     })
     .await;
-    app.request_ticket(&checked.id, &jwt).await.is_problem(403, "not_eligible");
+    app.request_ticket(&checked.id, &jwt).await.is_problem(403, "too_many_strikes");
     eventually("a refusal", async || {
         let response = app.request_ticket(&activity.id, &jwt).await;
-        if response.code() == "not_eligible" { Ok(()) } else { Err(response.status) }
+        if response.code() == "too_many_strikes" { Ok(()) } else { Err(response.status) }
     })
     .await;
     app.request_ticket(&activity.id, &app.sign_in(&unique_id("other"))).await.is(201);

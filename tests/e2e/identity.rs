@@ -128,6 +128,26 @@ async fn an_activity_for_members_of_a_level_refuses_every_other_user() {
 }
 
 #[tokio::test]
+async fn an_activity_for_a_group_takes_the_groups_of_the_token() {
+    let app = TestApp::shared();
+    let eligibility = json!({"groups": ["vip"], "allow": ["ben"]});
+    let activity = app.create_activity(json!({ "eligibility": eligibility })).await;
+    let ask = async |user: &str, groups: Value| {
+        let token = Claims::for_user(user, &app.variables).with_claim("groups", groups).sign(&app.variables);
+        app.request_ticket(&activity.id, &token).await
+    };
+    for groups in [json!(null), json!([]), json!(["vips", "VIP", 7]), json!({"vip": true})] {
+        ask("eve", groups).await.is_problem(403, "not_eligible");
+    }
+    for groups in [json!(["staff", "vip"]), json!("vip")] {
+        ask("ada", groups).await.is(201);
+    }
+    ask("ben", json!(null)).await.is(201);
+    let seen = app.http.get(&format!("/api/activities/{}", activity.id), "").await.is(200);
+    assert_eq!((seen.json()["eligibility"]["invited_only"].as_bool(), seen.body.contains("vip")), (Some(true), false));
+}
+
+#[tokio::test]
 async fn tickets_are_issued_shortly_before_the_start_and_not_earlier() {
     let app = TestApp::shared();
     for (starts_in, status) in [(3_600 * 24, 403), (60, 201)] {
@@ -148,6 +168,7 @@ async fn the_admin_api_accepts_only_the_admin_token() {
     let routes = [
         (Method::GET, "/api/admin/activities".to_owned()),
         (Method::PUT, format!("/api/admin/activities/{id}")),
+        (Method::DELETE, format!("/api/admin/activities/{id}")),
         (Method::POST, format!("/api/admin/activities/{id}/publish")),
         (Method::POST, format!("/api/admin/activities/{id}/pause")),
         (Method::POST, format!("/api/admin/activities/{id}/resume")),
@@ -158,6 +179,7 @@ async fn the_admin_api_accepts_only_the_admin_token() {
         (Method::GET, format!("/api/admin/activities/{id}/audit")),
         (Method::GET, "/api/admin/dead-letters".to_owned()),
         (Method::POST, format!("/api/admin/dead-letters/{id}.01ARZ3NDEKTSV4RRFFQ69G5FAV/replay")),
+        (Method::GET, "/api/admin/bans".to_owned()),
         (Method::PUT, "/api/admin/bans/user/ada".to_owned()),
         (Method::DELETE, "/api/admin/bans/user/ada".to_owned()),
         (Method::PUT, "/api/admin/bans/ip/192.0.2.1".to_owned()),

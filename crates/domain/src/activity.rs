@@ -123,9 +123,13 @@ pub struct Eligibility {
     #[serde(default)]
     #[schemars(range(min = 0, max = 1_000_000))]
     pub min_level: i64,
-    /// Only these users, unless the list is empty.
+    /// Only these users and those of `groups`, unless both are empty.
     #[serde(default)]
     pub allow: Vec<UserId>,
+    /// Only users whose token names one of these groups, and those in `allow`, unless both are empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 50), inner(length(min = 1, max = 200)))]
+    pub groups: Vec<String>,
 }
 
 /// A SKU of an activity.
@@ -259,6 +263,11 @@ impl ActivitySpec {
             "/eligibility/min_level",
             "must be 0 to 1,000,000",
         );
+        check(self.eligibility.groups.len() <= 50, "/eligibility/groups", "must name at most 50 groups");
+        for (index, group) in self.eligibility.groups.iter().enumerate() {
+            let pointer = format!("/eligibility/groups/{index}");
+            check((1..=200).contains(&group.chars().count()), &pointer, "must be 1 to 200 characters");
+        }
         check((1..=50).contains(&self.skus.len()), "/skus", "must name 1 to 50 SKUs");
         for (name, limit) in [("user", self.limits.user), ("ip", self.limits.ip), ("all", self.limits.all)] {
             if let Some(Some(limit)) = limit {

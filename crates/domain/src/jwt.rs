@@ -8,6 +8,7 @@ use jsonwebtoken::{
     jwk::{AlgorithmParameters, Jwk, JwkSet},
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{ids::UserId, secret};
 
@@ -30,6 +31,19 @@ pub struct Claims {
     /// Whether the user is a member; false if absent.
     #[serde(default)]
     pub member: bool,
+    /// The groups that the user belongs to; empty if absent. Other values than texts are ignored: identity providers put
+    /// all sorts of things under this name.
+    #[serde(default, deserialize_with = "texts")]
+    pub groups: Vec<String>,
+}
+
+/// Deserialises a text, or the texts of an array.
+fn texts<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let values = match Value::deserialize(deserializer)? {
+        Value::Array(values) => values,
+        value => vec![value],
+    };
+    Ok(values.into_iter().filter_map(|value| value.as_str().map(str::to_owned)).collect())
 }
 
 /// Why a token is refused.
@@ -209,6 +223,7 @@ mod tests {
             json!({"sub": "ada", "exp": FAR_FUTURE, "iss": "shop", "aud": "stampede", "level": 2, "member": true});
         let claims = verifier().verify(&token(&claims)).expect("verified");
         assert_eq!((claims.sub.as_str(), claims.level, claims.member), ("ada", 2, true));
+        assert!(claims.groups.is_empty());
     }
 
     #[test]

@@ -80,8 +80,10 @@ codes! {
     HumanCheckRequired = "human_check_required", 403, "A human check is required";
     /// The human check was not solved, or it is expired, forged or used.
     HumanCheckFailed = "human_check_failed", 403, "The human check failed";
-    /// The user does not meet the activity's conditions, or has too many strikes.
+    /// The user does not meet the activity's conditions.
     NotEligible = "not_eligible", 403, "Not eligible for this sale";
+    /// The user has too many strikes: orders that were left unpaid, or cancelled late.
+    TooManyStrikes = "too_many_strikes", 403, "Too many unpaid orders";
     /// The user or client address is banned.
     Banned = "banned", 403, "Banned";
     /// A rate limit was exceeded.

@@ -41,7 +41,7 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
     let strikes = strikes::count(&precheck.claims.sub, precheck.activity.spec.human_check, now).await?;
     if strikes >= bans::STRIKE_LIMIT {
         let detail = "Too many of your orders were left unpaid or cancelled late. Ask the shop to clear your strikes.";
-        return Err(Problem::new(Code::NotEligible, detail).into());
+        return Err(Problem::new(Code::TooManyStrikes, detail).into());
     }
     let check_result = match precheck.activity.spec.human_check {
         HumanCheck::None => None,

@@ -24,6 +24,8 @@ struct Body {
     level: i64,
     #[serde(default)]
     member: bool,
+    #[serde(default)]
+    groups: Vec<String>,
 }
 
 /// Returns a token. Only HS256 is supported, because only its `jwt_key` can sign.
@@ -36,7 +38,8 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
     let key = config::secret("jwt_key").await?;
     let newest = secret::active(&key).next().unwrap_or_default();
     let claims = json!({
-        "sub": body.user, "level": body.level, "member": body.member, "exp": clock::now().0 / 1000 + TOKEN_LIFETIME_SECONDS,
+        "sub": body.user, "level": body.level, "member": body.member, "groups": body.groups,
+        "exp": clock::now().0 / 1000 + TOKEN_LIFETIME_SECONDS,
         "iss": &*config::get("jwt_issuer").await, "aud": &*config::get("jwt_audience").await,
     });
     let token = encode(&Header::new(Algorithm::HS256), &claims, &EncodingKey::from_secret(newest.as_bytes()))

@@ -71,7 +71,7 @@ pub struct PublicEligibility {
     /// The minimum `level` of a token.
     #[schemars(range(min = 0, max = 1_000_000))]
     pub min_level: i64,
-    /// Only users on a list, which is not shown because it contains user ids.
+    /// Only users on a list or of a group, which are not shown: a list contains user ids.
     pub invited_only: bool,
 }
 

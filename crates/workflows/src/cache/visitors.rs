@@ -74,7 +74,7 @@ impl CachedActivity {
             eligibility: PublicEligibility {
                 members_only: spec.eligibility.members_only,
                 min_level: spec.eligibility.min_level,
-                invited_only: !spec.eligibility.allow.is_empty(),
+                invited_only: !(spec.eligibility.allow.is_empty() && spec.eligibility.groups.is_empty()),
             },
             skus: skus.collect(),
         }
@@ -163,6 +163,7 @@ mod tests {
                 members_only: true,
                 min_level: 3,
                 allow: vec![UserId::parse("ada").expect("user")],
+                groups: Vec::new(),
             },
             refund_restocks: true,
             max_wait_seconds: 45,

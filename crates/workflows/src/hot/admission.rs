@@ -194,7 +194,9 @@ pub fn check_issue_window(gate: &Gate, now: Millis) -> Result<(), Problem> {
 pub fn is_eligible(rules: &Eligibility, claims: &Claims) -> bool {
     (!rules.members_only || claims.member)
         && claims.level >= rules.min_level
-        && (rules.allow.is_empty() || rules.allow.contains(&claims.sub))
+        && (rules.allow.is_empty() && rules.groups.is_empty()
+            || rules.allow.contains(&claims.sub)
+            || rules.groups.iter().any(|group| claims.groups.contains(group)))
 }
 
 #[cfg(test)]
@@ -235,20 +237,26 @@ mod tests {
     #[test]
     fn every_condition_of_an_activity_must_be_met() {
         let user = |text: &str| UserId::parse(text).expect("id");
-        let rules = |members_only, min_level, allow: &[&str]| Eligibility {
+        let rules = |members_only, min_level, allow: &[&str], groups: &[&str]| Eligibility {
             members_only,
             min_level,
             allow: allow.iter().map(|text| user(text)).collect(),
+            groups: groups.iter().map(|text| (*text).to_owned()).collect(),
         };
-        let ada = Claims { sub: user("ada"), exp: 0, level: 2, member: true };
-        let stranger = Claims { level: 0, member: false, ..ada.clone() };
+        let groups = vec!["staff".to_owned(), "vip".to_owned()];
+        let ada = Claims { sub: user("ada"), exp: 0, level: 2, member: true, groups };
+        let stranger = Claims { sub: user("eve"), level: 0, member: false, groups: Vec::new(), ..ada.clone() };
         for (rules, expected) in [
-            (rules(false, 0, &[]), (true, true)),
-            (rules(true, 0, &[]), (true, false)),
-            (rules(false, 2, &[]), (true, false)),
-            (rules(true, 3, &[]), (false, false)),
-            (rules(false, 0, &["ada", "ben"]), (true, true)),
-            (rules(true, 2, &["ben"]), (false, false)),
+            (rules(false, 0, &[], &[]), (true, true)),
+            (rules(true, 0, &[], &[]), (true, false)),
+            (rules(false, 2, &[], &[]), (true, false)),
+            (rules(true, 3, &[], &[]), (false, false)),
+            (rules(false, 0, &["ada", "eve"], &[]), (true, true)),
+            (rules(true, 2, &["ben"], &[]), (false, false)),
+            (rules(false, 0, &[], &["vip", "press"]), (true, false)),
+            (rules(false, 0, &[], &["press"]), (false, false)),
+            (rules(false, 0, &["eve"], &["vip"]), (true, true)),
+            (rules(false, 3, &["ada"], &["vip"]), (false, false)),
         ] {
             assert_eq!((is_eligible(&rules, &ada), is_eligible(&rules, &stranger)), expected, "{rules:?}");
         }

@@ -59,6 +59,7 @@ function fill(values, title) {
   byId("f-max-wait").value = values.max_wait_seconds ?? 60;
   byId("f-level").value = values.eligibility?.min_level ?? 0;
   byId("f-allow").value = (values.eligibility?.allow ?? []).join("\n");
+  byId("f-groups").value = (values.eligibility?.groups ?? []).join("\n");
   byId("f-members").checked = values.eligibility?.members_only ?? false;
   byId("f-restocks").checked = values.refund_restocks ?? true;
   fillSkus(values.skus ?? []);
@@ -83,7 +84,8 @@ function readForm() {
     eligibility: {
       members_only: byId("f-members").checked,
       min_level: wholeNumber("f-level"),
-      allow: byId("f-allow").value.split("\n").map((user) => user.trim()).filter(Boolean),
+      allow: lines("f-allow"),
+      groups: lines("f-groups"),
     },
     refund_restocks: byId("f-restocks").checked,
     limits: readLimits(),
@@ -124,6 +126,8 @@ function showErrors(errors) {
   });
   setText(byId("form-trouble"), withoutField.join(" · "));
 }
+
+const lines = (id) => byId(id).value.split("\n").map((line) => line.trim()).filter(Boolean);
 
 const wholeNumber = (id) => (DIGITS.test(byId(id).value) ? Number(byId(id).value) : NaN);
 

@@ -166,6 +166,7 @@ export const words = {
   "problem.human_check_required": "Please solve the short check first.",
   "problem.human_check_failed": "That was not right. Please try the check again.",
   "problem.not_eligible": "This sale is for certain members only.",
+  "problem.too_many_strikes": "Too many of your orders were left unpaid or cancelled late, so you cannot take part for now. The shop can lift this.",
   "problem.banned": "You cannot take part in this sale. If you think that this is a mistake, ask the shop's support.",
   "problem.rate_limited": "That was a little fast.",
   "problem.limit_reached": "You have as many of this item as one person may have.",

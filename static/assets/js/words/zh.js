@@ -166,6 +166,7 @@ export const words = {
   "problem.human_check_required": "请先完成安全验证。",
   "problem.human_check_failed": "验证未通过，请重试。",
   "problem.not_eligible": "本活动仅限特定会员参加。",
+  "problem.too_many_strikes": "您有多笔订单未支付或过晚取消，暂时无法参加活动。如需解除，请联系客服。",
   "problem.banned": "您无法参加本活动。如有疑问，请联系客服。",
   "problem.rate_limited": "操作太快了。",
   "problem.limit_reached": "您已达到每人限购数量。",
