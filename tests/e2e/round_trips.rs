@@ -182,3 +182,18 @@ async fn fifty_audits_that_meet_a_slow_one_share_the_next() {
     let computed = monitor.stop().await.iter().filter(|command| command.contains(&counters)).count();
     assert!((1..=20).contains(&computed), "{computed}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scrape_reads_the_counters_of_an_activity_once() {
+    let app = start_with_paused_writer();
+    let activity = app.create_activity(json!({"skus": single_sku(10)})).await;
+    let monitor = RedisMonitor::start(&app).await;
+    let text = app.http.get("/metrics", app.variables.get("metrics_token")).await.is(200).body;
+    assert!(text.contains(&format!("stampede_audit_ok{{activity=\"{}\"}} 1", activity.id)), "{text}");
+    let commands = monitor.stop().await;
+    let gate = format!("{{{}}}:gate", activity.id);
+    let reads = commands.iter().filter(|command| command.contains(&gate) && command.contains("EVAL")).count();
+    // A script that Redis has not loaded yet is sent twice.
+    let loads = commands.iter().filter(|command| command.contains(&gate) && command.contains("\"EVAL\"")).count();
+    assert_eq!(reads - loads, 1, "{commands:?}");
+}

@@ -119,8 +119,9 @@ async fn an_audit_by_counters_agrees_with_the_audit_and_reads_no_orders() {
         let fixture = orders_in_every_status(ledger).await;
         let sql = Recording::new(&fixture.sql);
         let by_counters = async || {
-            let mut audits = audit::audit_counters(&fixture.redis, &sql).await.unwrap();
-            audits.retain(|(activity, _)| *activity == fixture.activity);
+            let mut stats = stats::recent_stats(&fixture.redis).await.unwrap().activities;
+            stats.retain(|(activity, _)| *activity == fixture.activity);
+            let mut audits = audit::audit_counters(&sql, &stats).await.unwrap();
             audits.remove(0).1.skus.remove(0)
         };
         let full = audit::audit(&fixture.redis, &fixture.sql, &fixture.activity, 7).await.unwrap().unwrap();
@@ -134,5 +135,22 @@ async fn an_audit_by_counters_agrees_with_the_audit_and_reads_no_orders() {
         for (statement, _) in sql.statements.take() {
             assert!(!statement.split_whitespace().any(|word| word == "orders"), "{ledger}: {statement}");
         }
+    }
+}
+
+#[tokio::test]
+async fn the_metrics_forget_an_activity_a_day_after_its_end() {
+    let fixture = new_fixture("sqlite", 2, 1).await;
+    let is_read = async || {
+        let stats = stats::recent_stats(&fixture.redis).await.unwrap();
+        stats.activities.iter().any(|(activity, _)| *activity == fixture.activity)
+    };
+    let gate = Keys::of(&fixture.activity).named("gate");
+    for (hours_since_end, expected) in [(-1, true), (23, true), (25, false)] {
+        let now = stats::stats(&fixture.redis, &fixture.activity).await.unwrap().unwrap().server_time;
+        let kept_until = now.plus((7 * 24 - hours_since_end) * 3_600_000).0.to_string();
+        let args = vec![gate.clone().into(), "keep_until".into(), kept_until.into()];
+        fixture.redis.command("HSET", args).await.unwrap();
+        assert_eq!(is_read().await, expected, "{hours_since_end} hours after the end");
     }
 }

@@ -1,14 +1,15 @@
 -- Reads all counters of an activity at one instant (G2, G4).
 --
 -- KEYS  1 gate, 2 stats, 3 orders (stream)
--- ARGV  1 key prefix
+-- ARGV  1 key prefix, 2 how much longer the gate must be kept (ms)
 -- Reply now (ms), enqueued, written, rate, stream length, number of SKUs, then for each SKU: SKU, left, held, pending,
---       sold, total; then for each refusal: code, count; only now if there is no gate
+--       sold, total; then for each refusal: code, count; only now if there is no such gate
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local skus = redis.call('HGET', KEYS[1], 'skus')
-if not skus then return { now } end
+local gate = redis.call('HMGET', KEYS[1], 'skus', 'keep_until')
+local skus = gate[1]
+if not skus or tonumber(gate[2] or now) - now < tonumber(ARGV[2]) then return { now } end
 local queue = redis.call('HMGET', KEYS[2], 'enqueued', 'written', 'rate')
 local reply = { now, tonumber(queue[1] or 0), tonumber(queue[2] or 0), tonumber(queue[3] or 0),
   redis.call('XLEN', KEYS[3]), 0 }

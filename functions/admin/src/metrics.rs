@@ -13,7 +13,7 @@ use workflows::{
     cache::shared_value::SharedValue,
     operator::{
         metrics::{self, LedgerState},
-        stats,
+        stats::{self, RecentStats},
     },
 };
 
@@ -27,18 +27,18 @@ const LEDGER_STATE: SharedValue<'_> = SharedValue {
     max_wait_ms: 500,
 };
 
-/// Returns the stats of every activity with a gate, and the ledger's backlog. Needs the admin or metrics token: the
+/// Returns the stats of the activities that have not ended, or ended within the last day, and the ledger's backlog. Needs the admin or metrics token: the
 /// figures tell a competitor how a sale goes.
 pub async fn get(request: &Request) -> Result<Response, ApiError> {
     if !auth::has_token(request, &["admin_token", "metrics_token"]).await {
         return Err(auth::missing_token());
     }
-    let activities = available("redis", stats::all_stats(&SpinRedis).await);
+    let activities = available("redis", stats::recent_stats(&SpinRedis).await);
     for (activity, error) in activities.iter().flat_map(|stats| &stats.failures) {
         let fields = [("activity", activity.as_str().into()), ("because", error.to_string().into())];
         log::error("metrics without an activity", &fields);
     }
-    let ledger = available("ledger", ledger_state().await);
+    let ledger = available("ledger", ledger_state(activities.as_ref()).await);
     let text = metrics::text(activities.as_ref(), ledger.as_ref(), clock::now());
     let response = Response::with_body(200, "text/plain; version=0.0.4; charset=utf-8", text);
     Ok(response.header("cache-control", "no-store"))
@@ -53,8 +53,8 @@ fn available<T>(store: &str, result: Result<T, StoreError>) -> Option<T> {
     result.inspect_err(log_error).ok()
 }
 
-async fn ledger_state() -> Result<LedgerState, StoreError> {
-    let load = async || LedgerState::load(&SpinRedis, &SpinLedger::open().await).await;
+async fn ledger_state(activities: Option<&RecentStats>) -> Result<LedgerState, StoreError> {
+    let load = async || LedgerState::load(&SpinLedger::open().await, activities).await;
     match LEDGER_STATE.get(&SpinRedis, &SpinKeyValue, |_| true, load).await {
         // Without Redis there is no lease.
         Err(StoreError::RedisUnavailable(_) | StoreError::RedisRefused(_)) => load().await,

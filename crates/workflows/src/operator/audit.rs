@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::{
-    cache::listed_activities,
     ledger::row_reader::RowReader,
     operator::stats::{self, ActivityStats, SkuStats},
     ports::{Redis, Sql, StoreError},
@@ -98,24 +97,26 @@ pub async fn audit<R: Redis, S: Sql>(
     Ok(stats::stats(redis, activity).await?.map(|redis| compare(redis, &ledger, per_user)))
 }
 
-/// Checks the invariants of every activity that has a gate by the ledger's counters, without reading orders: I3 and the
-/// counters themselves are not checked.
+/// Checks the invariants of activities by the ledger's counters, without reading orders: I3 and the counters themselves
+/// are not checked. The ledger is read after Redis.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger, or of Redis, on listing the activities; nothing is changed. An activity that Redis
-/// fails on is left out.
-pub async fn audit_counters<R: Redis, S: Sql>(redis: &R, sql: &S) -> Result<Vec<(ActivityId, Audit)>, StoreError> {
-    let activities = listed_activities::list(redis).await?;
+/// [`StoreError`] of the ledger; nothing is changed.
+pub async fn audit_counters<S: Sql>(
+    sql: &S,
+    activities: &[(ActivityId, ActivityStats)],
+) -> Result<Vec<(ActivityId, Audit)>, StoreError> {
+    let ids: Vec<_> = activities.iter().map(|(activity, _)| activity).collect();
     let json_values = sql.dialect().json_values("?1");
     let statement = format!(include_str!("../../sql/queries/audit/counters.sql"), json_values = json_values);
     let mut ledger: HashMap<_, Vec<_>> = HashMap::new();
-    for row in sql.run(&statement, vec![json!(activities).to_string().into()]).await? {
+    for row in sql.run(&statement, vec![json!(ids).to_string().into()]).await? {
         let mut row = RowReader::new(row);
         ledger.entry(row.parse(ActivityId::parse)?).or_default().push(parse_row(&mut row)?);
     }
-    let audits = stats::all_stats(redis).await?.activities.into_iter().map(|(activity, redis)| {
-        let rows = ledger.remove(&activity).unwrap_or_default();
-        (activity, compare(redis, &rows, i64::MAX))
+    let audits = activities.iter().map(|(activity, redis)| {
+        let rows = ledger.remove(activity).unwrap_or_default();
+        (activity.clone(), compare(redis.clone(), &rows, i64::MAX))
     });
     Ok(audits.collect())
 }

@@ -11,12 +11,12 @@ use crate::{
     ledger::backlog::{self, Backlog},
     operator::{
         audit::{self, Audit},
-        stats::{ActivityStats, AllStats},
+        stats::{ActivityStats, RecentStats},
     },
-    ports::{Redis, Sql, StoreError},
+    ports::{Sql, StoreError},
 };
 
-/// The backlog, and the audits of the activities that have a gate.
+/// The backlog, and the audits of the activities that have not ended, or ended lately.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerState {
     backlog: Backlog,
@@ -31,16 +31,15 @@ struct AuditSummary {
 }
 
 impl LedgerState {
-    /// Loads the ledger's state. Without Redis no activity can be audited; the backlog is loaded all the same.
+    /// Loads the ledger's state, and compares it with the counters in `redis`; without Redis no activity is audited.
     ///
     /// # Errors
     /// [`StoreError`] of the ledger; `Malformed`.
-    pub async fn load<R: Redis, S: Sql>(redis: &R, sql: &S) -> Result<Self, StoreError> {
+    pub async fn load<S: Sql>(sql: &S, redis: Option<&RecentStats>) -> Result<Self, StoreError> {
         let backlog = backlog::load(sql).await?;
-        let audits = match audit::audit_counters(redis, sql).await {
-            Ok(audits) => audits,
-            Err(StoreError::RedisUnavailable(_) | StoreError::RedisRefused(_)) => Vec::new(),
-            Err(error) => return Err(error),
+        let audits = match redis {
+            Some(stats) => audit::audit_counters(sql, &stats.activities).await?,
+            None => Vec::new(),
         };
         let summarize = |(activity, audit): (ActivityId, Audit)| {
             let drift = audit.skus.into_iter().map(|sku| (sku.redis.sku, sku.drift)).collect();
@@ -50,10 +49,10 @@ impl LedgerState {
     }
 }
 
-/// Writes the stats of every activity with a gate, from Redis, and the ledger's state. The metrics of an unavailable
+/// Writes the stats of activities, from Redis, and the ledger's state. The metrics of an unavailable
 /// store (`None`) are omitted. Redis is not up if it failed on an activity.
 #[must_use]
-pub fn text(redis: Option<&AllStats>, ledger: Option<&LedgerState>, now: Millis) -> String {
+pub fn text(redis: Option<&RecentStats>, ledger: Option<&LedgerState>, now: Millis) -> String {
     let mut text = Text::default();
     let redis_up = redis.is_some_and(|stats| stats.failures.is_empty());
     let up = [("redis", redis_up), ("ledger", ledger.is_some())];
@@ -145,7 +144,7 @@ mod tests {
     use super::*;
     use crate::operator::stats::SkuStats;
 
-    fn activities() -> AllStats {
+    fn activities() -> RecentStats {
         let sku =
             |sku: &str, left| SkuStats { sku: sku.to_owned(), total: 9, left, held: 2, queued: 1, pending: 1, sold: 3 };
         let stats = ActivityStats {
@@ -159,7 +158,7 @@ mod tests {
             refusals: [("sold_out".to_owned(), 6)].into(),
         };
         let activities = vec![(ActivityId::parse("sale").expect("id"), stats)];
-        AllStats { activities, failures: Vec::new() }
+        RecentStats { activities, failures: Vec::new() }
     }
 
     fn ledger() -> LedgerState {
@@ -202,7 +201,7 @@ mod tests {
     fn redis_is_not_up_where_it_failed_on_an_activity_and_the_figures_of_the_others_are_shown() {
         let failures =
             vec![(ActivityId::parse("other").expect("id"), StoreError::RedisRefused("WRONGTYPE".to_owned()))];
-        let text = text(Some(&AllStats { failures, ..activities() }), None, Millis(0));
+        let text = text(Some(&RecentStats { failures, ..activities() }), None, Millis(0));
         assert!(text.contains(r#"stampede_store_up{store="redis"} 0"#), "{text}");
         assert!(text.contains(r#"stampede_units_sold{activity="sale",sku="a"} 3"#), "{text}");
     }
@@ -235,7 +234,7 @@ mod tests {
     #[test]
     fn without_waiting_events_and_activities_there_is_no_age_and_no_empty_metric() {
         let ledger = LedgerState { backlog: Backlog::default(), audits: vec![] };
-        let text = text(Some(&AllStats::default()), Some(&ledger), Millis(9_999));
+        let text = text(Some(&RecentStats::default()), Some(&ledger), Millis(9_999));
         assert!(text.contains("\nstampede_events_oldest_age_seconds 0\n"), "{text}");
         assert!(!text.contains("stampede_queue_length") && !text.contains("stampede_audit_ok"), "{text}");
     }

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    cache::listed_activities,
+    cache::{listed_activities, warm_up::RETENTION_AFTER_END_MS},
     keys::Keys,
     ledger::row_reader::RowReader,
     ports::{Redis, Sql, StoreError},
@@ -72,9 +72,15 @@ pub struct ActivityStats {
 /// # Errors
 /// `RedisUnavailable` or `RedisRefused` if Redis gave no reply; `Malformed` if the reply cannot be parsed.
 pub async fn stats<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option<ActivityStats>, StoreError> {
+    read(redis, activity, 0).await
+}
+
+/// Reads the counters of an activity; `None` if its gate does not exist, or not for `kept_ms` more.
+async fn read<R: Redis>(redis: &R, activity: &ActivityId, kept_ms: i64) -> Result<Option<ActivityStats>, StoreError> {
     let keys = Keys::of(activity);
     let script_keys = ["gate", "stats", "orders"].map(|name| keys.named(name)).into();
-    let mut reply = STATS.run(redis, script_keys, vec![keys.prefix().into()]).await?;
+    let args = vec![keys.prefix().into(), kept_ms.to_string().into()];
+    let mut reply = STATS.run(redis, script_keys, args).await?;
     let server_time = Millis(reply.int()?);
     if reply.remaining() == 0 {
         return Ok(None);
@@ -95,23 +101,29 @@ pub async fn stats<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option<
     Ok(Some(ActivityStats { server_time, enqueued, written, queue, stream, drain_rate, skus, refusals }))
 }
 
-/// The counters of the activities that have a gate.
+/// How long after its end an activity's counters are among [`recent_stats`], in milliseconds.
+const RECENT_MS: i64 = 24 * 3_600 * 1_000;
+
+/// The counters of the activities that have not ended, or ended lately.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct AllStats {
+pub struct RecentStats {
     /// Those that could be read.
     pub activities: Vec<(ActivityId, ActivityStats)>,
     /// Why the others could not: the errors of [`stats`].
     pub failures: Vec<(ActivityId, StoreError)>,
 }
 
-/// Reads the counters of every activity that has a gate.
+/// Reads the counters of every activity that has a gate and has not ended, or ended within the last day; an operator's
+/// change after the end counts as the end.
 ///
 /// # Errors
 /// `RedisUnavailable` or `RedisRefused` if the activities cannot be listed.
-pub async fn all_stats<R: Redis>(redis: &R) -> Result<AllStats, StoreError> {
+pub async fn recent_stats<R: Redis>(redis: &R) -> Result<RecentStats, StoreError> {
     let listed = listed_activities::list(redis).await?;
-    let results = join_all(listed.iter().map(|activity| stats(redis, activity))).await;
-    let mut all = AllStats::default();
+    // A gate is kept that much longer than its activity lasts.
+    let kept_ms = RETENTION_AFTER_END_MS - RECENT_MS;
+    let results = join_all(listed.iter().map(|activity| read(redis, activity, kept_ms))).await;
+    let mut all = RecentStats::default();
     for (activity, result) in listed.into_iter().zip(results) {
         match result {
             Ok(Some(stats)) => all.activities.push((activity, stats)),
