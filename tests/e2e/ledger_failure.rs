@@ -53,6 +53,20 @@ async fn request_route(app: &TestApp, activity_id: &str, order_no: &str, buyer: 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn all_instances_show_the_list_that_one_of_them_read_before_the_ledger_froze() {
+    let postgres = Postgres::ephemeral().expect("PostgreSQL");
+    let app = TestApp::with_variables(|variables| variables.set_ledger(&postgres.url()).expect("a URL"));
+    let activity = app.create_activity(json!({"skus": single_sku(10)})).await;
+    let list = async || app.http.get("/api/activities", "").await.is(200).body;
+    assert!(list().await.contains(&activity.id));
+    postgres.pause();
+    // An instance's own copy is a second old at most.
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    assert!(list().await.contains(&activity.id));
+    postgres.resume();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn routes_that_need_a_frozen_ledger_return_503_in_time_and_recover() {
     let postgres = Postgres::ephemeral().expect("PostgreSQL");
     let app = TestApp::with_variables(|variables| variables.set_ledger(&postgres.url()).expect("a URL"));

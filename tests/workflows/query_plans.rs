@@ -144,7 +144,8 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     bans::load_strikes(sql, &ada).await.unwrap();
     stats::orders_by_status(sql, &fixture.activity).await.unwrap();
     backlog::load(sql).await.unwrap();
-    activities::list(sql, true).await.unwrap();
+    activities::list(sql).await.unwrap();
+    assert_eq!(activities::list_published(sql).await.unwrap().len(), 11);
     fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
     fixture.apply_callback("payment.succeeded", &cancelled, "wrong", 1).await.unwrap();
     held::refund(sql, &format!("wrong-{cancelled}")).await.unwrap();
@@ -298,5 +299,33 @@ async fn a_sweep_reads_no_settled_orders_although_the_statistics_are_from_a_rush
             matches!(&step[..], [SqlValue::Text(step)] if step.contains("Seq Scan on orders") && !step.contains("never executed"))
         });
         assert_eq!(scan, None, "{statement}");
+    }
+}
+
+#[tokio::test]
+async fn lists_of_activities_read_as_many_as_they_show() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 3, 3).await;
+        let copies = match fixture.sql.dialect() {
+            Dialect::Sqlite => {
+                "WITH RECURSIVE copies (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM copies WHERE n < 2000) "
+            }
+            Dialect::Postgres => "WITH copies (n) AS (SELECT generate_series(1, 2000)) ",
+        };
+        let copy = format!(
+            "INSERT INTO activities {copies} SELECT id || '-' || n, spec, '[]', starts_at + n, ends_at + n, pay_timeout_ms, \
+             pay_extension_ms, per_user, refund_restocks, state, nonce, version, updated_at FROM activities, copies"
+        );
+        let sql = Recording::new(&fixture.sql);
+        fixture.sql.run(&copy, Vec::new()).await.unwrap();
+        fixture.sql.run("ANALYZE activities", Vec::new()).await.unwrap();
+        assert_eq!(activities::list(&sql).await.unwrap().len(), 200, "{ledger}");
+        let published = activities::list_published(&sql).await.unwrap();
+        assert_eq!((published.len(), published[0].starts_at), (200, published[199].starts_at.plus(199)), "{ledger}");
+        let explain = if sql.dialect() == Dialect::Sqlite { "EXPLAIN QUERY PLAN" } else { "EXPLAIN" };
+        for (statement, params) in sql.statements.take() {
+            let plan = format!("{:?}", fixture.sql.run(&format!("{explain} {statement}"), params).await.unwrap());
+            assert!(plan.contains("activities_by_start") && !plan.contains("TEMP B-TREE"), "{ledger}: {plan}");
+        }
     }
 }

@@ -6,23 +6,43 @@ use platform::{
     clock,
     fetching_cache::{self, FetchingCache},
     http::{ApiError, Response},
+    key_value::SpinKeyValue,
     ledger::SpinLedger,
+    redis::SpinRedis,
 };
 use workflows::{
-    cache::visitors,
-    ledger::activities::{self, Activity},
+    StoreError,
+    cache::{shared_value::SharedValue, visitors},
+    ledger::activities::{self, ListedActivity},
+};
+
+/// The list of all instances: one request a second reads it from the ledger.
+const SHARED: SharedValue<'_> = SharedValue {
+    key: "list",
+    lease_key: "stampede:list",
+    lease_ms: 5_000,
+    fresh_ms: Some(1_000),
+    max_age_ms: 15_000,
+    max_wait_ms: 500,
 };
 
 thread_local! {
-    static ACTIVITIES: FetchingCache<(), Rc<Vec<Activity>>> = RefCell::default();
+    static ACTIVITIES: FetchingCache<(), Rc<Vec<ListedActivity>>> = RefCell::default();
 }
 
 /// Handles `GET /api/activities`: up to 200 activities, the latest start first.
 pub async fn get() -> Result<Response, ApiError> {
-    let published = fetching_cache::get_or_fetch(&ACTIVITIES, (), async || {
-        Ok::<_, ApiError>(Rc::new(activities::list(&SpinLedger::open().await, false).await?))
-    })
-    .await?;
+    let published = fetching_cache::get_or_fetch(&ACTIVITIES, (), load).await?;
     let list = visitors::list(&published, clock::now());
     Ok(Response::json(200, &list).header("cache-control", "public, max-age=0, s-maxage=1"))
+}
+
+async fn load() -> Result<Rc<Vec<ListedActivity>>, ApiError> {
+    let fetch = async || activities::list_published(&SpinLedger::open().await).await;
+    let list = match SHARED.get(&SpinRedis, &SpinKeyValue, |_| true, fetch).await {
+        // Without Redis there is no lease.
+        Err(StoreError::RedisUnavailable(_) | StoreError::RedisRefused(_)) => fetch().await,
+        result => result,
+    };
+    Ok(Rc::new(list?))
 }

@@ -27,7 +27,7 @@ use crate::health;
 
 /// Handles `GET …/activities`: up to 200 activities, drafts included, the latest start first.
 pub async fn list() -> Result<Response, ApiError> {
-    let found = activities::list(&SpinLedger::open().await, true).await?;
+    let found = activities::list(&SpinLedger::open().await).await?;
     Ok(Response::json(200, &found.iter().map(ActivityDocument::from).collect::<Vec<_>>()))
 }
 

@@ -81,6 +81,8 @@ CREATE OR REPLACE TRIGGER activities_save_skus AFTER INSERT OR UPDATE OF totals 
 
 CREATE INDEX IF NOT EXISTS activities_by_end ON activities (ends_at);
 
+CREATE INDEX IF NOT EXISTS activities_by_start ON activities (starts_at DESC, id);
+
 CREATE INDEX IF NOT EXISTS orders_of_user ON orders (user_id, created_at, order_no);
 
 -- What a buyer holds of a SKU, and whether a SKU that is deleted has orders.

@@ -9,7 +9,10 @@ use domain::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{hot::read_gate::GateSnapshot, ledger::activities::Activity};
+use crate::{
+    hot::read_gate::GateSnapshot,
+    ledger::activities::{Activity, ListedActivity},
+};
 
 /// An activity's spec and state as stored in key-value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,9 +112,17 @@ impl CachedGate {
 
 /// The list of activities at `now`.
 #[must_use]
-pub fn list(activities: &[Activity], now: Millis) -> Vec<ActivitySummary<'_>> {
-    let phase = |Activity { state, spec, .. }: &Activity| state.phase(now, spec.starts_at, spec.ends_at);
-    activities.iter().map(|activity| summary(&activity.id, &activity.spec, phase(activity), now)).collect()
+pub fn list(activities: &[ListedActivity], now: Millis) -> Vec<ActivitySummary<'_>> {
+    let summaries = activities.iter().map(|activity| ActivitySummary {
+        id: &activity.id,
+        title: &activity.title,
+        image: &activity.image,
+        phase: activity.state().phase(now, activity.starts_at, activity.ends_at),
+        starts_at: activity.starts_at,
+        ends_at: activity.ends_at,
+        server_time: now,
+    });
+    summaries.collect()
 }
 
 fn summary<'a>(id: &'a ActivityId, spec: &'a ActivitySpec, phase: Phase, now: Millis) -> ActivitySummary<'a> {
@@ -230,9 +241,14 @@ mod tests {
 
     #[test]
     fn the_list_has_the_summary_of_each_activity() {
-        let CachedActivity { id, spec, version, .. } = cached(ActivityState::Published);
-        let (state, nonce) = (ActivityState::Published, String::new());
-        let activity = Activity { id, spec, state, nonce, version, epoch: 1, live_units: Vec::new() };
+        let activity = ListedActivity {
+            id: ActivityId::parse("sale").expect("id"),
+            title: "A sale".to_owned(),
+            image: "/sale.png".to_owned(),
+            state: ActivityState::Published.as_str().to_owned(),
+            starts_at: Millis(1_000),
+            ends_at: Millis(2_000),
+        };
         let expected = json!([{
             "id": "sale",
             "title": "A sale",

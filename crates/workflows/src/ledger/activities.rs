@@ -7,9 +7,10 @@ use domain::{
     ids::{ActivityId, SkuId},
     time::Millis,
 };
+use serde::{Deserialize, Serialize};
 
 use super::row_reader::RowReader;
-use crate::ports::{Sql, SqlValue, StoreError};
+use crate::ports::{Dialect, Sql, SqlValue, StoreError};
 
 /// An activity as the ledger has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +29,31 @@ pub struct Activity {
     pub epoch: i64,
     /// Units held and sold, one entry for each SKU. Empty in [`list`].
     pub live_units: Vec<LiveUnits>,
+}
+
+/// A published activity as the list shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListedActivity {
+    /// Its id.
+    pub id: ActivityId,
+    /// Its title.
+    pub title: String,
+    /// URL of a picture; may be empty.
+    pub image: String,
+    /// The state that operators set, in its text form.
+    pub(crate) state: String,
+    /// When reservations open.
+    pub starts_at: Millis,
+    /// When reservations end.
+    pub ends_at: Millis,
+}
+
+impl ListedActivity {
+    /// The state that operators set; [`ActivityState::Draft`] if the text is unknown.
+    #[must_use]
+    pub fn state(&self) -> ActivityState {
+        ActivityState::parse(&self.state).unwrap_or(ActivityState::Draft)
+    }
 }
 
 /// Units that the orders of a SKU hold.
@@ -149,15 +175,36 @@ pub async fn remaining_units<S: Sql>(sql: &S, id: &ActivityId) -> Result<HashMap
     })
 }
 
-/// Lists up to 200 activities, the latest start first, with the totals of their specs and without live units.
+/// Lists up to 200 activities, the latest start first, drafts included, with the totals of their specs and without live
+/// units.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn list<S: Sql>(sql: &S, include_drafts: bool) -> Result<Vec<Activity>, StoreError> {
-    let hidden = if include_drafts { "'erasing'" } else { "'erasing', 'draft'" };
+pub async fn list<S: Sql>(sql: &S) -> Result<Vec<Activity>, StoreError> {
     let statement =
-        format!("SELECT {COLUMNS} FROM activities WHERE state NOT IN ({hidden}) ORDER BY starts_at DESC, id LIMIT 200");
+        format!("SELECT {COLUMNS} FROM activities WHERE state <> 'erasing' ORDER BY starts_at DESC, id LIMIT 200");
     sql.run(&statement, Vec::new()).await?.into_iter().map(parse_row).collect()
+}
+
+/// Lists up to 200 activities that are not drafts, the latest start first.
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn list_published<S: Sql>(sql: &S) -> Result<Vec<ListedActivity>, StoreError> {
+    let spec = match sql.dialect() {
+        Dialect::Sqlite => "spec",
+        Dialect::Postgres => "spec::jsonb",
+    };
+    let statement = format!(
+        "SELECT id, {spec} ->> 'title', {spec} ->> 'image', state, starts_at, ends_at FROM activities \
+         WHERE state NOT IN ('erasing', 'draft') ORDER BY starts_at DESC, id LIMIT 200"
+    );
+    let rows = sql.run(&statement, Vec::new()).await?.into_iter().map(RowReader::new);
+    rows.map(|mut row| {
+        let (id, title, image, state) = (row.parse(ActivityId::parse)?, row.text()?, row.text()?, row.text()?);
+        Ok(ListedActivity { id, title, image, state, starts_at: Millis(row.int()?), ends_at: Millis(row.int()?) })
+    })
+    .collect()
 }
 
 /// Loads the end of every activity that is not a draft. A closed activity has ended at 0 (1970).
