@@ -7,6 +7,7 @@
 mod akamai;
 mod behind_nginx;
 mod caching;
+mod cors;
 mod fake_app;
 mod nginx_limits;
 mod spinkube;

@@ -10,6 +10,7 @@ mod admission;
 mod attacks;
 mod bad_input;
 mod checkout;
+mod cors;
 mod crash;
 mod hosted_checks;
 mod human_checks;

@@ -75,6 +75,13 @@ async fn an_app_with_a_short_secret_serves_nothing_that_needs_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_app_that_may_be_called_from_what_is_no_origin_serves_no_buyer() {
+    for value in ["*", "https://shop.example/", "shop.example"] {
+        assert_refused("cors_origins", value, move |variables| variables.set("cors_origins", value)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_app_whose_buyers_could_not_pay_publishes_no_activity() {
     let start = || {
         TestStack::start(|variables| {

@@ -9,6 +9,7 @@ pub mod address;
 pub mod api;
 pub mod body;
 pub mod client_address;
+pub mod cors;
 pub mod event;
 pub mod gate;
 pub mod human_check;

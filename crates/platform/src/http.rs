@@ -8,6 +8,7 @@
 use std::{cell::RefCell, future::poll_fn, pin::Pin, task::Poll, time::Duration};
 
 use domain::{
+    cors,
     problem::{Code, Problem},
     request::{Headers, RequestIds, content_length},
 };
@@ -23,7 +24,7 @@ use workflows::StoreError;
 
 pub use domain::response::Response;
 
-use crate::{log, timeout::with_timeout};
+use crate::{cors::allowed_origins, log, timeout::with_timeout};
 
 /// The largest request body, in bytes; a larger one is refused with `413`.
 pub const MAX_BODY_BYTES: usize = 16 * 1024;
@@ -99,17 +100,25 @@ pub fn percent_decode(text: &str) -> String {
     percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
-/// Exports a function `async |&Request| -> Result<Response, ApiError>` as the HTTP handler of the component.
+/// Exports a function `async |&Request| -> Result<Response, ApiError>` as the HTTP handler of the component. Pages of the
+/// origins in `cors_origins` may call its routes below the path `cors_below`, if there is one; the component needs the
+/// variable.
 #[macro_export]
 macro_rules! http_service {
     ($handler:expr) => {
+        $crate::http_service!(@export $handler, None);
+    };
+    ($handler:expr, cors_below = $path:literal) => {
+        $crate::http_service!(@export $handler, Some($path));
+    };
+    (@export $handler:expr, $cors_below:expr) => {
         struct HttpService;
 
         impl $crate::wasip3::exports::http::handler::Guest for HttpService {
             async fn handle(
                 request: $crate::wasip3::http::types::Request,
             ) -> Result<$crate::wasip3::http::types::Response, $crate::wasip3::http::types::ErrorCode> {
-                $crate::http::serve(request, $handler).await
+                $crate::http::serve(request, $cors_below, $handler).await
             }
         }
 
@@ -121,10 +130,14 @@ macro_rules! http_service {
 ///
 /// A `HEAD` request is handled like `GET`: the response has the same headers, `content-length` too, and no body.
 ///
+/// Below the path `cors_below`, pages of the allowed origins may read every response, and preflights are answered before
+/// anything else is read.
+///
 /// # Errors
 /// Only if the method or a header of the response is invalid.
 pub async fn serve(
     request: WasiRequest,
+    cors_below: Option<&str>,
     handle: impl AsyncFnOnce(&Request) -> Result<Response, ApiError>,
 ) -> Result<WasiResponse, ErrorCode> {
     let method = Method::try_from(request.get_method()).map_err(|_| ErrorCode::HttpRequestMethodInvalid)?;
@@ -132,19 +145,34 @@ pub async fn serve(
     let headers = WasiHeaders(request.get_headers());
     let request_id = request_id(&headers)?;
     let is_head = method == Method::HEAD;
+    let is_shared = cors_below.is_some_and(|path| target.starts_with(path));
+    let shared_with = match if is_shared { allowed_origins().await } else { Ok(None) } {
+        Ok(origins) => origins.map(|origins| origins.of(&headers)),
+        Err(problem) => return into_wasi_response(problem.into(), request_id, is_head).await,
+    };
+    if let Some(Some(origin)) = &shared_with
+        && let Some(response) = cors::preflight(&method, &headers)
+    {
+        let response = cors::add_headers(response, Some(origin.clone()));
+        return into_wasi_response(response, request_id, is_head).await;
+    }
     let body = match method {
         Method::GET | Method::HEAD => Ok(Vec::new()),
         _ => with_timeout(BODY_TIMEOUT, read_body(request, content_length(&headers)))
             .await
             .unwrap_or_else(|| Err(Problem::new(Code::InvalidRequest, "The body did not arrive within ten seconds."))),
     };
-    let (response, request_id) = match body {
+    let (response, request_id): (Response, String) = match body {
         Ok(body) => {
             let request = Request::new(method, target, headers, body, request_id);
             let result = handle(&request).await;
             (result.unwrap_or_else(|error| error.into_problem(&request.request_id).into()), request.request_id)
         }
         Err(problem) => (problem.into(), request_id),
+    };
+    let response = match shared_with {
+        Some(origin) => cors::add_headers(response, origin),
+        None => response,
     };
     into_wasi_response(response, request_id, is_head).await
 }

@@ -11,6 +11,7 @@ pub mod auth;
 pub mod client_limits;
 pub mod clock;
 pub mod config;
+pub mod cors;
 pub mod fetching_cache;
 pub mod http;
 pub mod http_client;

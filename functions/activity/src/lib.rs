@@ -7,7 +7,7 @@ mod list;
 use domain::routes::Activity;
 use platform::http::{ApiError, Request, Response};
 
-platform::http_service!(route);
+platform::http_service!(route, cors_below = "/api/");
 
 async fn route(request: &Request) -> Result<Response, ApiError> {
     let (endpoint, [activity, _]) = request.route()?;

@@ -8,4 +8,4 @@ mod routes;
 mod strikes;
 mod ticket;
 
-platform::http_service!(routes::route);
+platform::http_service!(routes::route, cors_below = "/api/");

@@ -3,4 +3,4 @@
 mod gate_refresh;
 mod order;
 
-platform::http_service!(order::post);
+platform::http_service!(order::post, cors_below = "/api/");

@@ -1,6 +1,6 @@
 //! Runs nginx with the site configuration of the self-hosted kit.
 //!
-//! Ports, paths, upstream servers and the read timeout are replaced. Tests cover the rest of the file as it is shipped.
+//! Ports, paths, upstream servers and the read timeout are replaced, and `https://shop.example` may call. Tests cover the rest of the file as it is shipped.
 
 use std::{
     fs,
@@ -76,8 +76,9 @@ impl Nginx {
             (ports::pick_unused()?, ports::pick_unused()?, ports::pick_unused()?);
         let here = directory.to_string_lossy();
         let desk = desk_host.map_or("default open;".to_owned(), |host| format!("default closed;\n{host} only;"));
-        for file in ["stampede.conf", "stampede-lanes.conf", "stampede-operators.conf", "stampede-desk.conf"] {
-            let path = root.join(NGINX_DIRECTORY).join(file);
+        let parts = ["", "-lanes", "-operators", "-desk", "-cors"];
+        for file in parts.map(|part| format!("stampede{part}.conf")) {
+            let path = root.join(NGINX_DIRECTORY).join(&file);
             let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
             let mut lines = String::new();
             for line in text.lines() {
@@ -91,6 +92,8 @@ impl Nginx {
                 .replace("listen 80;", &format!("listen 127.0.0.1:{redirect_port};"))
                 .replace("listen [::]:80;", &format!("listen 127.0.0.1:{ipv6_redirect_port};"))
                 .replace("default open;", &desk)
+                // The example of an origin that may call.
+                .replace("# \"https://", "\"https://")
                 .replace("/opt/stampede", &root.to_string_lossy())
                 // Some tests delay requests, and a slow machine prolongs the delay.
                 .replace("proxy_read_timeout 10s;", "proxy_read_timeout 60s;");

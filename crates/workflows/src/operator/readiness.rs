@@ -1,12 +1,12 @@
 //! Checks of the settings without which the app must not serve (G6, G7).
 
 use domain::{
-    jwt::key_set::KeySetVerifier, operators::Operators, secret, sign_in::SignInSettings, siteverify,
-    webhook::PaymentProvider,
+    cors::AllowedOrigins, jwt::key_set::KeySetVerifier, operators::Operators, secret, sign_in::SignInSettings,
+    siteverify, webhook::PaymentProvider,
 };
 
 /// The variables that [`secrets_fault`] reads.
-pub const VARIABLES: [&str; 32] = [
+pub const VARIABLES: [&str; 33] = [
     "ticket_secret",
     "jwt_algorithm",
     "jwt_key",
@@ -33,6 +33,7 @@ pub const VARIABLES: [&str; 32] = [
     "webhook_secrets",
     "sandbox",
     "trusted_hops",
+    "cors_origins",
     "siteverify_url",
     "siteverify_secret",
     "siteverify_site_key",
@@ -85,6 +86,9 @@ pub fn secrets_fault<T: AsRef<str>>(variable: impl Fn(&str) -> T) -> Option<Stri
     }
     if variable("trusted_hops").as_ref().trim().parse::<usize>().is_err() {
         return Some("the variable trusted_hops is not a number".to_owned());
+    }
+    if let Err(fault) = AllowedOrigins::parse(variable("cors_origins").as_ref()) {
+        return Some(format!("the variable cors_origins {fault}"));
     }
     if let Some((name, fault)) = siteverify::fault(&variable) {
         return Some(format!("the variable {name} {fault}"));
@@ -170,7 +174,7 @@ mod tests {
         secrets_fault(|name| {
             assert!(VARIABLES.contains(&name), "{name} is read but not listed");
             let good = match name {
-                "payments_url" | "events_url" | "events_secret" | "jwt_jwks_url" | "metrics_token"
+                "cors_origins" | "payments_url" | "events_url" | "events_secret" | "jwt_jwks_url" | "metrics_token"
                 | "operator_tokens" | "oidc_client_id" | "oidc_issuer" | "oidc_origins" | "oidc_scope"
                 | "session_url" | "sign_in_url" | "stripe_api_key" | "stripe_secret" => "",
                 name if name.starts_with("siteverify_") => "",
@@ -244,6 +248,12 @@ mod tests {
             let all = [webhook[0], webhook[1], ("webhook_secrets", weak)];
             assert!(fault(&all).is_some_and(|fault| fault.contains("webhook_secrets")), "{weak:?}");
         }
+    }
+
+    #[test]
+    fn what_is_no_origin_is_a_fault() {
+        assert_eq!(fault(&[("cors_origins", "https://shop.example, http://localhost:8080")]), None);
+        assert!(fault(&[("cors_origins", "*")]).is_some_and(|fault| fault.contains("cors_origins")));
     }
 
     #[test]

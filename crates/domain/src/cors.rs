@@ -1,0 +1,171 @@
+//! Cross-origin requests (CORS, <https://fetch.spec.whatwg.org/#http-cors-protocol>): the shop's own pages on other
+//! origins may call the buyers' routes.
+//!
+//! Credentials are not allowed: tokens are in `Authorization`, and no route reads cookies.
+
+use http::{Method, uri::Authority};
+
+use crate::{request::Headers, response::Response};
+
+/// What a page may read of a response, besides the headers that it always may.
+const EXPOSED_HEADERS: &str = "Age, Date, ETag, Location, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id";
+/// The methods of the buyers' routes.
+const METHODS: &str = "GET, HEAD, POST";
+/// What the buyers' routes read of a request, besides the headers that a page may always send.
+const REQUEST_HEADERS: &str = "authorization, content-type, if-none-match, x-request-id";
+/// How long a browser need not ask again, in seconds. Chrome caps it at two hours.
+const MAX_AGE_SECONDS: &str = "7200";
+
+/// The origins whose pages may call, from the variable `cors_origins`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct AllowedOrigins(Vec<String>);
+
+impl AllowedOrigins {
+    /// Reads a list of origins, separated by spaces or commas.
+    ///
+    /// # Errors
+    /// What is wrong with the first bad origin: it is not written as browsers send it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let origins = text.split([' ', ',', '\t', '\n']).filter(|origin| !origin.is_empty());
+        origins.map(checked).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether no other origin may call.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the allowed origin of a request.
+    pub fn of(&self, headers: &impl Headers) -> Option<String> {
+        let origin = String::from_utf8(headers.values("origin").into_iter().next()?).ok()?;
+        self.0.contains(&origin).then_some(origin)
+    }
+}
+
+/// Returns the response to a preflight, which asks whether a page may send a request; `None` for another request.
+pub fn preflight(method: &Method, headers: &impl Headers) -> Option<Response> {
+    let is_preflight = *method == Method::OPTIONS && !headers.values("access-control-request-method").is_empty();
+    is_preflight.then(|| {
+        Response::empty(204)
+            .header("access-control-allow-methods", METHODS)
+            .header("access-control-allow-headers", REQUEST_HEADERS)
+            .header("access-control-max-age", MAX_AGE_SECONDS)
+    })
+}
+
+/// Adds the headers with which a browser gives the response to the page of an allowed `origin`. `Vary` keeps caches from
+/// giving it to another one.
+#[must_use]
+pub fn add_headers(response: Response, origin: Option<String>) -> Response {
+    let varies = response.headers.iter().find(|(name, _)| *name == "vary").map(|(_, value)| value.to_string());
+    let response = match varies {
+        Some(others) => response.header("vary", format!("{others}, origin")),
+        None => response.header("vary", "origin"),
+    };
+    match origin {
+        Some(origin) => response
+            .header("access-control-allow-origin", origin)
+            .header("access-control-expose-headers", EXPOSED_HEADERS),
+        None => response,
+    }
+}
+
+/// Returns the origin if it is written as browsers send it: a scheme, a host in lower case, and no default port.
+fn checked(origin: &str) -> Result<String, String> {
+    let fault = || Err(format!("has {origin:?}, which is no origin such as https://shop.example"));
+    let Some((scheme @ ("http" | "https"), rest)) = origin.split_once("://") else { return fault() };
+    let is_plain =
+        rest.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-' | b':' | b'[' | b']'));
+    let Some(authority) = rest.parse::<Authority>().ok().filter(|_| is_plain) else { return fault() };
+    let is_canonical = match authority.port_u16() {
+        Some(80) if scheme == "http" => false,
+        Some(443) if scheme == "https" => false,
+        Some(port) => rest == format!("{}:{port}", authority.host()),
+        None => rest == authority.host(),
+    };
+    if is_canonical && !authority.host().is_empty() { Ok(origin.to_owned()) } else { fault() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header<'r>(response: &'r Response, name: &str) -> &'r str {
+        response.headers.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
+    }
+
+    #[test]
+    fn origins_are_separated_by_spaces_or_commas_and_none_is_the_default() {
+        assert!(AllowedOrigins::parse("").expect("none").is_empty());
+        assert!(AllowedOrigins::parse(" , ").expect("none").is_empty());
+        let text = "https://shop.example, http://localhost:8080\nhttp://[::1]:1,https://xn--bcher-kva.example";
+        let origins = AllowedOrigins::parse(text).expect("origins");
+        for origin in
+            ["https://shop.example", "http://localhost:8080", "http://[::1]:1", "https://xn--bcher-kva.example"]
+        {
+            assert_eq!(origins.of(&&[("origin", origin)][..]).as_deref(), Some(origin));
+        }
+        for origin in
+            ["null", "", "http://shop.example", "https://shop.example.evil.example", "https://shop.example:8443"]
+        {
+            assert_eq!(origins.of(&&[("origin", origin)][..]), None, "{origin}");
+        }
+        assert_eq!(origins.of(&&[][..]), None);
+    }
+
+    #[test]
+    fn what_a_browser_never_sends_as_an_origin_is_refused() {
+        for text in [
+            "*",
+            "null",
+            "shop.example",
+            "https://",
+            "https://*",
+            "https://*.shop.example",
+            "https://shop.example/",
+            "https://shop.example/pages",
+            "https://shop.example?x",
+            "https://shop.example#x",
+            "https://user@shop.example",
+            "https://Shop.example",
+            "HTTPS://shop.example",
+            "https://shop.example:443",
+            "http://shop.example:80",
+            "https://shop.example:",
+            "https://shop.example:08443",
+            "https://shop.example:99999",
+            "https://:8443",
+            "ftp://shop.example",
+            "file://",
+            "https://shop.example;https://other.example",
+            "https://good.example https://shop.example/",
+        ] {
+            assert!(AllowedOrigins::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_options_with_a_requested_method_is_a_preflight() {
+        let asks = &[("access-control-request-method", "POST")][..];
+        let response = preflight(&Method::OPTIONS, &asks).expect("a preflight");
+        assert_eq!((response.status, header(&response, "access-control-allow-methods")), (204, METHODS));
+        assert!(preflight(&Method::OPTIONS, &&[][..]).is_none());
+        assert!(preflight(&Method::POST, &asks).is_none());
+    }
+
+    #[test]
+    fn a_response_varies_by_origin_whether_or_not_it_is_allowed() {
+        for (before, after) in [(Response::empty(200), "origin"), (pages(), "accept-encoding, origin")] {
+            let refused = add_headers(before.clone(), None);
+            assert_eq!((header(&refused, "vary"), header(&refused, "access-control-allow-origin")), (after, ""));
+            let allowed = add_headers(before, Some("https://shop.example".to_owned()));
+            assert_eq!(header(&allowed, "access-control-allow-origin"), "https://shop.example");
+            assert_eq!((header(&allowed, "vary"), header(&allowed, "access-control-allow-credentials")), (after, ""));
+        }
+    }
+
+    fn pages() -> Response {
+        Response::empty(200).header("vary", "accept-encoding")
+    }
+}
