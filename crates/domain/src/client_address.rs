@@ -25,28 +25,6 @@ pub fn client<'a>(
     client.or_else(|| parse(peer?))
 }
 
-/// Returns the networks whose requests are counted for a client, the smallest first: an IPv4 address, or the /64 and the
-/// /48 of an IPv6 address. Empty for a private, shared, link-local or loopback address, which is a proxy's or that of a
-/// whole site.
-#[must_use]
-pub fn networks(address: IpAddr) -> Vec<String> {
-    match address.to_canonical() {
-        IpAddr::V4(v4) => {
-            let [first, second, ..] = v4.octets();
-            let is_shared = first == 0 || first == 100 && (64..128).contains(&second);
-            let is_local = is_shared || v4.is_private() || v4.is_loopback() || v4.is_link_local();
-            if is_local { Vec::new() } else { vec![v4.to_string()] }
-        }
-        IpAddr::V6(v6) => {
-            let s = v6.segments();
-            if s[0] == 0 || v6.is_unique_local() || v6.is_unicast_link_local() {
-                return Vec::new();
-            }
-            vec![format(Some(v6.into())), format!("{:x}:{:x}:{:x}::/48", s[0], s[1], s[2])]
-        }
-    }
-}
-
 /// Parses a client address that an operator typed, and returns it in the form of [`limit_key`]. Also accepts an IPv6
 /// network that ends in /64.
 #[must_use]
@@ -132,37 +110,6 @@ mod tests {
         ] {
             assert_eq!(key(&[entry], 1), expected, "{entry}");
             assert_eq!(normalize(entry).as_deref(), Some(expected), "{entry}");
-        }
-    }
-
-    #[test]
-    fn only_a_clients_address_is_counted_by_network() {
-        for (address, expected) in [
-            ("198.51.100.3", &["198.51.100.3"][..]),
-            ("::ffff:198.51.100.3", &["198.51.100.3"]),
-            ("2001:db8:1:2:3:4:5:6", &["2001:db8:1:2::/64", "2001:db8:1::/48"]),
-            ("172.32.0.1", &["172.32.0.1"]),
-            ("100.128.0.1", &["100.128.0.1"]),
-        ] {
-            assert_eq!(networks(address.parse().expect("an address")), expected, "{address}");
-        }
-        for address in [
-            "127.0.0.1",
-            "10.1.2.3",
-            "172.16.0.1",
-            "172.31.9.9",
-            "192.168.1.1",
-            "100.64.0.1",
-            "169.254.1.1",
-            "0.0.0.0",
-            "::1",
-            "::",
-            "fc00::1",
-            "fd12::1",
-            "fe80::1",
-            "::ffff:10.0.0.1",
-        ] {
-            assert!(networks(address.parse().expect("an address")).is_empty(), "{address}");
         }
     }
 

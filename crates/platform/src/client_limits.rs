@@ -3,7 +3,6 @@
 use std::{cell::RefCell, net::IpAddr};
 
 use domain::{
-    client_address::networks,
     jwt::unverified_user,
     problem::{Code, Problem},
 };
@@ -17,12 +16,6 @@ use crate::{
     http::{ApiError, Request},
     request_address,
 };
-
-/// Users that an address or a /64 network stands for: an office or a carrier has one, too.
-const USERS_OF_A_NETWORK: i64 = 10;
-
-/// Networks that a /48 stands for.
-const NETWORKS_OF_A_SITE: i64 = 4;
 
 thread_local! {
     static LIMITS: RefCell<ClientLimits> = RefCell::default();
@@ -46,8 +39,8 @@ fn is_local(client: Option<IpAddr>) -> bool {
 }
 
 /// Counts a request with a sign-in token before the token is verified: by the user that it names together with the
-/// address, so that a forged token limits no other address, and by the address and its networks. A client on this machine is
-/// not limited.
+/// address, so that a forged token limits no other address. A client on this machine is not limited. Addresses alone are
+/// counted by the proxy: an instance ends before one address, which may be a carrier's, sends it too many.
 ///
 /// # Errors
 /// `rate_limited`; `not_ready` if the variable `trusted_hops` is not a number.
@@ -59,11 +52,6 @@ pub async fn signed_in(request: &Request) -> Result<(), ApiError> {
     if let Some(user) = request.bearer().and_then(|token| unverified_user(&token)) {
         let address = client.map(|address| address.to_string()).unwrap_or_default();
         take(&format!("{user} {address}"), SIGNED_IN)?;
-    }
-    let mut rate = SIGNED_IN.times(USERS_OF_A_NETWORK);
-    for network in client.map(networks).unwrap_or_default() {
-        take(&network, rate)?;
-        rate = rate.times(NETWORKS_OF_A_SITE);
     }
     Ok(())
 }

@@ -35,12 +35,6 @@ impl Rate {
         let reset_seconds = ceil_seconds(wait_ms);
         RateLimitStatus { name: "client".to_owned(), quota, window_seconds, remaining: 0, reset_seconds }
     }
-
-    /// The rate of so many clients together.
-    #[must_use]
-    pub const fn times(self, clients: i64) -> Self {
-        Self { interval_us: self.interval_us / clients, burst: self.burst * clients }
-    }
 }
 
 /// Token buckets by client.
@@ -94,11 +88,6 @@ mod tests {
         assert_eq!([99, 100, 101].map(|now| take("eve", now)), [Err(2), Ok(()), Err(100)]);
         assert_eq!([10_000; 4].map(|now| take("eve", now)), [Ok(()), Ok(()), Ok(()), Err(101)]);
         assert_eq!([5_000, 5_101].map(|now| take("eve", now)), [Err(101), Ok(())], "the clock was set back");
-    }
-
-    #[test]
-    fn ten_clients_have_ten_times_the_rate() {
-        assert_eq!(RATE.times(10), Rate { interval_us: 10_000, burst: 30 });
     }
 
     #[test]
