@@ -4,7 +4,10 @@
 
 use std::time::Duration;
 
-use dev::{nginx::DESK_HOST, open_files};
+use dev::{
+    nginx::{DESK_HOST, PROVIDER_ADDRESS},
+    open_files,
+};
 use futures::{StreamExt, stream::FuturesUnordered};
 use reqwest::Method;
 use serde_json::json;
@@ -18,6 +21,8 @@ use support::{HttpClient, Response, client_builder, eventually};
 
 /// Concurrent requests that the site's upstream `stampede_crowd` allows (`max_conns`).
 const CROWD_MAX_CONNS: usize = 600;
+/// Concurrent requests that the site's upstream `stampede_tickets` allows.
+const TICKETS_MAX_CONNS: usize = 150;
 /// Concurrent requests that the site's upstream `stampede_callbacks` allows.
 const CALLBACKS_MAX_CONNS: usize = 80;
 /// Concurrent requests that the site's upstream `stampede_orders` allows.
@@ -121,6 +126,45 @@ async fn one_client_fills_no_lane() {
         other.is(200);
         assert_eq!(flood.map(|response| response.is(200)).count().await, in_flight, "{path}");
     }
+}
+
+/// The provider of hosted checks is silent: each request for a ticket waits for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn tickets_that_wait_stop_no_reservation() {
+    let app = FakeApp::start().await;
+    let nginx = NginxProxy::with_client_header(&app);
+    let ticket_path = "/api/activities/demo/ticket";
+    app.delay_responses(&[ticket_path]);
+    let mut tickets: FuturesUnordered<_> =
+        (0..TICKETS_MAX_CONNS + 5).map(|n| post_from(&nginx.http, ticket_path, format!("203.0.113.{n}"))).collect();
+    for _ in 0..5 {
+        tickets.next().await.expect("an answer").is_problem(503, "overloaded");
+    }
+    post_from(&nginx.http, RESERVE_PATH, "203.0.113.1".to_owned()).await.is(200);
+    nginx.http.get("/api/activities/demo/gate.json", "").await.is(200);
+    app.delay_responses(&[]);
+    assert_eq!(tickets.map(|response| response.is(200)).count().await, TICKETS_MAX_CONNS);
+}
+
+/// A payment provider sends from one address.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_is_listed_has_the_whole_lane_of_callbacks() {
+    let app = FakeApp::start().await;
+    let nginx = NginxProxy::with_client_header(&app);
+    app.delay_responses(&["/api/payments/webhook"]);
+    let callbacks: FuturesUnordered<_> = (0..CALLBACKS_MAX_CONNS)
+        .map(|_| post_from(&nginx.http, "/api/payments/webhook", PROVIDER_ADDRESS.to_owned()))
+        .collect();
+    let released = async {
+        eventually("the callbacks at the app", async || match app.requests_containing("/api/payments/webhook").len() {
+            CALLBACKS_MAX_CONNS => Ok(()),
+            number => Err(number),
+        })
+        .await;
+        app.delay_responses(&[]);
+    };
+    let (answered, ()) = futures::join!(callbacks.map(|response| response.is(200)).count(), released);
+    assert_eq!(answered, CALLBACKS_MAX_CONNS);
 }
 
 /// Forged callbacks from many addresses fill the lane of callbacks, and no other one.

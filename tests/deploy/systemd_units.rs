@@ -119,7 +119,7 @@ fn the_units_have_the_required_settings_and_allow_twice_the_connections_of_nginx
             line.trim().strip_prefix("server 127.0.0.1:3000 max_conns=")?.strip_suffix(';')?.parse().ok()
         })
         .collect();
-    assert_eq!(max_conns.len(), 5, "{max_conns:?}");
+    assert_eq!(max_conns.len(), 6, "{max_conns:?}");
     assert!(2 * max_conns.iter().sum::<u32>() < instances.parse().expect("a number"), "{max_conns:?} of {instances}");
 }
 

@@ -22,6 +22,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// The kit's nginx directory, relative to the project's.
 const NGINX_DIRECTORY: &str = "deploy/self-hosted/nginx";
 
+/// The address that the kit's configuration takes for the payment provider's in tests.
+pub const PROVIDER_ADDRESS: &str = "203.0.113.250";
+
 /// The operators' host name of [`Nginx::start_with_desk`].
 pub const DESK_HOST: &str = "desk.sale.example";
 
@@ -94,6 +97,7 @@ impl Nginx {
                 .replace("default open;", &desk)
                 // The example of an origin that may call.
                 .replace("# \"https://", "\"https://")
+                .replace("# 192.0.2.10 1;", &format!("{PROVIDER_ADDRESS} 1;"))
                 .replace("/opt/stampede", &root.to_string_lossy())
                 // Some tests delay requests, and a slow machine prolongs the delay.
                 .replace("proxy_read_timeout 10s;", "proxy_read_timeout 60s;");
