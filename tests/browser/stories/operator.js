@@ -274,7 +274,7 @@ test("an operator finds an order by its number", async ({ page }) => {
   await untilText(page, "notice", "The ledger has no such order");
 });
 
-const ADDRESS = { name: "Mia Example", street: "1 Long Road", postal_code: "12345", city: "Town", country: "Utopia" };
+const ADDRESS = { name: "Mia Example", street: "1 Long Road", postal_code: "12345", city: "Town", country: "DE" };
 
 test("an operator decides about a payment of an unknown order", async ({ page }) => {
   const { id } = await publish();

@@ -20,8 +20,9 @@ export async function signInAsOperator(page) {
 
 /** Fills in the address on the order's page. */
 export async function fillInAddress(page) {
-  const address = { name: "Mia Example", street: "1 Long Road", postal_code: "12345", city: "Town", country: "Utopia" };
+  const address = { name: "Mia Example", street: "1 Long Road", postal_code: "12345", city: "Town" };
   for (const [name, value] of Object.entries(address)) await page.locator(`#${name}`).fill(value);
+  await page.locator("#country").selectOption("DE");
 }
 
 /** Fills in the address and continues to the payment page of the sandbox. */

@@ -9,10 +9,14 @@ import { backoff, poll, randomUpTo, sleep } from "../shared/poll.js";
 import { explainOrder, isTransient } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
+import * as addressForm from "./address.js";
 import { showNotice } from "./notice.js";
 
 /** Statuses after which the page stops polling. */
 const FINAL_STATUSES = ["paid", "failed", "refunded"];
+
+/** How often a hidden page polls, in milliseconds: its title says when the order can be paid. */
+const HIDDEN_INTERVAL = 20_000;
 
 /** How often the page tries to open the payment. */
 const MAX_CHECKOUTS = 5;
@@ -34,6 +38,9 @@ byId("pay-form").addEventListener("submit", pay);
 byId("cancel").addEventListener("click", () => void confirmAndSend(api.cancel, "order.cancel_ask", "order.cancel"));
 byId("refund").addEventListener("click", () => void confirmAndSend(api.refund, "order.refund_ask", "order.refund"));
 setInterval(renderTimeLeft, 250);
+setInterval(() => document.hidden && void poller?.runNow(), HIDDEN_INTERVAL);
+addEventListener("online", () => void poller?.runNow());
+addressForm.fillCountries();
 // `performance.now()` may stop while the device sleeps: set the clock again from the server's time.
 document.addEventListener("visibilitychange", () => document.hidden || void loadActivity());
 void loadActivity();
@@ -50,6 +57,7 @@ function start() {
     return void shell.askToSignIn();
   }
   showNotice(null);
+  addressForm.fillSaved();
   startPolling();
 }
 
@@ -119,7 +127,7 @@ function render() {
   // A payment session that was declined or has expired has no address any more: the buyer can pay again.
   const isConfirming = hasPaid && status === "pending_payment" && Boolean(order.checkout_url);
   const shown = isConfirming ? "confirming" : status;
-  document.title = `${t(`status.${shown}`)} · Stampede`;
+  document.title = `${t(shown === "pending_payment" ? "order.pay_now" : `status.${shown}`)} · Stampede`;
   byId("order").dataset.status = status;
   setText(byId("headline"), t(`order.${shown}`));
   setText(byId("explain"), reasonText() ?? t(`order.${shown}_more`));
@@ -184,8 +192,7 @@ async function pay(event) {
   try {
     const token = await shell.signIn();
     if (!token) return;
-    const address = Object.fromEntries(new FormData(byId("pay-form")));
-    location.assign(paymentUrl(await openPayment(token, address)));
+    location.assign(paymentUrl(await openPayment(token, addressForm.read())));
   } catch (error) {
     showError(error);
   } finally {

@@ -6,6 +6,7 @@ import { count, moment } from "../shared/format.js";
 import { t } from "../shared/i18n.js";
 import * as session from "../shared/session.js";
 import { showCountdown } from "./countdown.js";
+import { calendarUrl } from "./reminder.js";
 import { areButtonsDisabled, endsAt, isSoldOut, phase, startsAt, state } from "./sale-state.js";
 import { skuCard } from "./sku-card.js";
 import * as tickets from "./ticket.js";
@@ -20,6 +21,9 @@ export function renderActivity(onBuy) {
   setText(byId("description"), activity.description ?? "");
   byId("picture").replaceChildren(picture(activity.image || activity.skus[0]?.image, activity.title, "large"));
   setText(byId("when"), t("sale.when", { from: moment(activity.starts_at), to: moment(activity.ends_at) }));
+  URL.revokeObjectURL(byId("remind").href);
+  byId("remind").href = calendarUrl(activity, location.href);
+  byId("remind").download = `${activity.id}.ics`;
   const minutes = Math.round(activity.pay_timeout_seconds / 6) / 10;
   setText(byId("rules"), t("sale.rules", { units: count(activity.per_user), minutes }));
   // Cards stay, so that a button keeps the focus.
@@ -53,6 +57,7 @@ export function render() {
   }
   renderSteps(now);
   setVisible(byId("paused"), now === "paused");
+  setVisible(byId("remind"), now === "scheduled");
 }
 
 function buttonLabel(now, soldOut) {

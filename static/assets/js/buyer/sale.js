@@ -30,6 +30,10 @@ shell.onSessionChange(() => {
   void prepareTicket();
 });
 setInterval(render, 100);
+addEventListener("online", () => {
+  void activityPoller.runNow();
+  void gate?.refresh();
+});
 
 // Polls the activity with its prices and stock: every 5 to 7 s while it is open and has stock, otherwise every
 // 40 to 60 s, and not at all after its end. A change of the gate's version or phase makes it poll earlier.

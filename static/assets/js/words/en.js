@@ -38,6 +38,7 @@ export const words = {
   "announce.ended": "The sale has ended.",
 
   "sale.when": "{from} to {to}, your time",
+  "sale.remind": "Remind me (calendar file)",
   "sale.rules": "Up to {units} per person and item. An order is held for {minutes} min until it is paid.",
   "sale.items": "On sale",
   "sale.quantity": "Quantity",
@@ -87,7 +88,7 @@ export const words = {
 
   "order.title": "Your order",
   "order.queued": "You are in",
-  "order.queued_more": "Your order is being written down. Keep this page open: it goes on by itself.",
+  "order.queued_more": "Your order is being written down. You may close this page: the order stays in My orders. Come back in time to pay.",
   "order.pending_payment": "Reserved for you",
   "order.pending_payment_more": "Pay before the time is up, or the item goes to somebody else.",
   "order.confirming": "We are confirming your payment",
@@ -113,8 +114,10 @@ export const words = {
   "order.street": "Street and number",
   "order.postal_code": "Postal code",
   "order.city": "City",
-  "order.country": "Country",
+  "order.country": "Country or region",
   "order.phone": "Phone (for the delivery)",
+  "order.remember": "Keep this address on this device",
+  "order.pay_now": "Pay now",
   "order.pay": "Pay {amount}",
   "order.to_payment": "Go on to the payment",
   "order.opening": "Opening the payment…",

@@ -38,6 +38,7 @@ export const words = {
   "announce.ended": "活动已结束。",
 
   "sale.when": "{from} 至 {to}（当地时间）",
+  "sale.remind": "添加开始提醒（日历文件）",
   "sale.rules": "每人每款限购 {units} 件。下单后请在 {minutes} 分钟内付款。",
   "sale.items": "秒杀商品",
   "sale.quantity": "数量",
@@ -87,7 +88,7 @@ export const words = {
 
   "order.title": "订单",
   "order.queued": "已抢到，排队中",
-  "order.queued_more": "正在生成订单，请保持本页打开，会自动继续。",
+  "order.queued_more": "正在生成订单。您可以关闭本页，订单会保留在“我的订单”中，请记得及时付款。",
   "order.pending_payment": "已为您保留",
   "order.pending_payment_more": "请在倒计时结束前付款，否则商品将释放给其他人。",
   "order.confirming": "正在确认您的付款",
@@ -115,6 +116,8 @@ export const words = {
   "order.city": "城市",
   "order.country": "国家/地区",
   "order.phone": "电话（用于配送）",
+  "order.remember": "在此设备上保存该地址",
+  "order.pay_now": "请付款",
   "order.pay": "支付 {amount}",
   "order.to_payment": "继续付款",
   "order.opening": "正在打开付款页…",

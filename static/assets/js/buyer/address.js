@@ -1,0 +1,48 @@
+// The address form of the order page: its list of countries, and the address that the buyer keeps on this device.
+
+import { byId, el } from "../shared/dom.js";
+import { language } from "../shared/i18n.js";
+import * as session from "../shared/session.js";
+import { device } from "../shared/storage.js";
+
+/** `{user, address}`: another user of this device does not see it. */
+const SAVED = "stampede.address";
+
+// The countries and territories of ISO 3166-1.
+const COUNTRIES =
+  "AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT BV BW BY BZ CA CC " +
+  "CD CF CG CH CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM DO DZ EC EE EG EH ER ES ET FI FJ FK FM FO FR GA GB GD " +
+  "GE GF GG GH GI GL GM GN GP GQ GR GS GT GU GW GY HK HM HN HR HT HU ID IE IL IM IN IO IQ IR IS IT JE JM JO JP KE KG KH " +
+  "KI KM KN KP KR KW KY KZ LA LB LC LI LK LR LS LT LU LV LY MA MC MD ME MF MG MH MK ML MM MN MO MP MQ MR MS MT MU MV MW " +
+  "MX MY MZ NA NC NE NF NG NI NL NO NP NR NU NZ OM PA PE PF PG PH PK PL PM PN PR PS PT PW PY QA RE RO RS RU RW SA SB SC " +
+  "SD SE SG SH SI SJ SK SL SM SN SO SR SS ST SV SX SY SZ TC TD TF TG TH TJ TK TL TM TN TO TR TT TV TW TZ UA UG UM US UY " +
+  "UZ VA VC VE VG VI VN VU WF WS YE YT ZA ZM ZW";
+
+/** Fills the list of countries, in the language of the page; the browser's own country is chosen. */
+export function fillCountries() {
+  const names = new Intl.DisplayNames([language], { type: "region" });
+  const countries = COUNTRIES.split(" ").map((code) => ({ code, name: names.of(code) }));
+  countries.sort((a, b) => a.name.localeCompare(b.name, language));
+  byId("country").append(...countries.map(({ code, name }) => el("option", { value: code }, name)));
+  const [, region] = /-([A-Z]{2})$/.exec(navigator.language) ?? [];
+  if (region) byId("country").value = region;
+}
+
+/** Fills in the address that this user has saved on this device, if any. */
+export function fillSaved() {
+  const saved = JSON.parse(device.getItem(SAVED) ?? "null");
+  const isOwn = saved !== null && session.user() !== null && saved.user === session.user();
+  byId("remember").checked = isOwn;
+  if (!isOwn) return;
+  for (const field of fields()) field.value = saved.address[field.name] ?? field.value;
+}
+
+/** Reads the form, and saves the address on this device or removes it, as the buyer chose. */
+export function read() {
+  const address = Object.fromEntries(fields().map(({ name, value }) => [name, value]));
+  if (byId("remember").checked) device.setItem(SAVED, JSON.stringify({ user: session.user(), address }));
+  else device.removeItem(SAVED);
+  return address;
+}
+
+const fields = () => [...byId("pay-form").elements].filter(({ name }) => name);

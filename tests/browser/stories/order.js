@@ -1,0 +1,110 @@
+// The order page while the buyer looks elsewhere, and its address form (D5, E1).
+
+import { callAdmin, publish, reserve, signIn, unique, untilOrder } from "../support/app.js";
+import { fillInAddress, signInOnPage, untilText } from "../support/page.js";
+import { expect, test } from "../support/test.js";
+
+/** Reserves a unit for a buyer who is signed in on the page, and opens the order. Resolves to its number. */
+async function openOrder(page, user = unique("ann")) {
+  const { id } = await publish();
+  const buyer = await signIn(user);
+  const { order_no: order } = await reserve(id, buyer);
+  await untilOrder(order, "pending_payment", buyer);
+  await page.addInitScript((token) => localStorage.setItem("stampede.token", token), buyer.token);
+  await page.goto(`/order?order_no=${order}`);
+  return order;
+}
+
+/** Tells the page that it is hidden or shown. */
+const setHidden = (page, hidden) =>
+  page.evaluate((hidden) => {
+    Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, hidden);
+
+test("a hidden page polls rarely, and its title says when the order can be paid", async ({ page }) => {
+  await page.clock.install();
+  let status = "queued";
+  let polls = 0;
+  await page.route(/\/api\/orders\/sale-/, async (route) => {
+    polls += 1;
+    const response = await route.fetch();
+    await route.fulfill({ response, headers: {}, json: { ...(await response.json()), status } });
+  });
+  await openOrder(page);
+  await expect(page).toHaveTitle(/In the queue/);
+  await untilText(page, "headline", "You are in");
+  await setHidden(page, true);
+  // What was due when the page was hidden.
+  await page.clock.runFor(3_000);
+  polls = 0;
+  await page.clock.runFor(61_000);
+  expect(polls).toBeLessThanOrEqual(4);
+  status = "pending_payment";
+  await page.clock.runFor(21_000);
+  await expect(page).toHaveTitle(/Pay now/);
+});
+
+test("a page that is online again asks at once", async ({ page }) => {
+  await openOrder(page);
+  await untilText(page, "headline", "Reserved for you");
+  const order = /\/api\/orders\/sale-/;
+  await page.route(order, (route) => route.abort("internetdisconnected"));
+  await untilText(page, "notice", "The shop does not answer");
+  // The page waits longer and longer: up to 15 s.
+  await page.waitForTimeout(9_000);
+  await page.unroute(order);
+  const asked = page.waitForRequest(order, { timeout: 1_500 });
+  await page.evaluate(() => dispatchEvent(new Event("online")));
+  await asked;
+  await expect(page.getByTestId("notice")).toBeHidden();
+});
+
+test("an address is kept on the device for its user, if the buyer wants", async ({ page }) => {
+  const user = unique("add");
+  await openOrder(page, user);
+  await expect(page.locator("#country")).toHaveValue("GB");
+  await fillInAddress(page);
+  await page.getByTestId("remember").check();
+  await page.getByTestId("pay").click();
+  await page.waitForURL(/\/sandbox\/pay\//);
+  const second = await openOrder(page, user);
+  await expect(page.locator("#street")).toHaveValue("1 Long Road");
+  await expect(page.locator("#country")).toHaveValue("DE");
+  const stored = await page.evaluate(() => JSON.parse(localStorage.getItem("stampede.address")));
+  await openOrder(page, unique("other"));
+  await expect(page.getByTestId("pay-form")).toBeVisible();
+  await expect(page.locator("#street")).toHaveValue("");
+  expect([stored.user, stored.address.remember]).toEqual([user, undefined]);
+  expect(second).toMatch(/^sale-/);
+  // Unticked, it is removed.
+  await openOrder(page, user);
+  await expect(page.locator("#street")).toHaveValue("1 Long Road");
+  await page.getByTestId("remember").uncheck();
+  await page.getByTestId("pay").click();
+  await page.waitForURL(/\/sandbox\/pay\//);
+  expect(await page.evaluate(() => localStorage.getItem("stampede.address"))).toBeNull();
+});
+
+test("a calendar file reminds of the start", async ({ page }) => {
+  const title = `Läufer, "Größe; 42"\\ ${"很".repeat(60)}`;
+  const { id } = await publish({ startsIn: 600_000, title });
+  await page.goto(`/sale?activity=${id}`);
+  const downloading = page.waitForEvent("download");
+  await page.getByTestId("remind").click();
+  const download = await downloading;
+  expect(download.suggestedFilename()).toBe(`${id}.ics`);
+  const text = await (await download.createReadStream()).toArray().then((parts) => Buffer.concat(parts).toString());
+  const folded = text.split("\r\n");
+  expect(folded.every((line) => Buffer.byteLength(line) <= 75)).toBe(true);
+  const lines = text.replaceAll("\r\n ", "").split("\r\n");
+  const { starts_at: start } = await callAdmin("GET", `/activities/${id}`);
+  expect(lines).toContain(`DTSTART:${start.replace(/[-:]|\.\d+/g, "")}`);
+  expect(lines).toContain(`SUMMARY:${title.replace(/[\\;,]/g, "\\$&")}`);
+  expect([lines[0], lines.at(-2), lines.at(-1)]).toEqual(["BEGIN:VCALENDAR", "END:VCALENDAR", ""]);
+  const open = await publish();
+  await page.goto(`/sale?activity=${open.id}`);
+  await signInOnPage(page, unique("cal"));
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  await expect(page.getByTestId("remind")).toBeHidden();
+});
