@@ -86,7 +86,7 @@ async fn a_statement_that_changes_many_rows_does_not_return_them() {
         };
         assert_eq!(sweep(LATER).await.expired as u64, ROWS, "{ledger}");
         fixture.sql.run("UPDATE events SET state = 'failed'", Vec::new()).await.unwrap();
-        assert!(events::resend(&watched, None, LATER).await.unwrap() as u64 >= ROWS, "{ledger}");
+        assert!(events::resend(&watched, None, LATER).await.unwrap().0 as u64 >= ROWS, "{ledger}");
         end(&fixture).await;
         let erased = sweep(Millis(i64::MAX / 2)).await;
         assert_eq!(erased.erased_activities, 1, "{ledger}: {erased:?}");

@@ -13,7 +13,7 @@
 use std::{
     cell::{Cell, RefCell},
     future::Future,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use spin_sdk::{pg, sqlite};
@@ -238,15 +238,15 @@ async fn run_sqlite(
         SqlValue::Int(number) => sqlite::Value::Integer(number),
         SqlValue::Text(text) => sqlite::Value::Text(text),
     });
-    let mut waited = Duration::ZERO;
+    let mut busy_since = None;
     let rows = loop {
         let rows = async { connection.execute(statement, params.clone()).await?.collect().await };
         match rows.await {
             // Another connection writes: nothing was changed.
-            Err(sqlite::Error::Io(text)) if text == SQLITE_BUSY && waited < MAX_SQLITE_WAIT => {
-                let pause = Duration::from_micros(fastrand::u64(SQLITE_PAUSE_US));
-                waited += pause;
-                spin_sdk::time::sleep(pause).await;
+            Err(sqlite::Error::Io(text))
+                if text == SQLITE_BUSY && busy_since.get_or_insert_with(Instant::now).elapsed() < MAX_SQLITE_WAIT =>
+            {
+                spin_sdk::time::sleep(Duration::from_micros(fastrand::u64(SQLITE_PAUSE_US))).await;
             }
             rows => break rows.map_err(sqlite_error)?,
         }

@@ -20,8 +20,8 @@ use workflows::{
     operator::documents::ActivityDocument,
 };
 
-/// Maximum and default number of changes in a page.
-const MAX_PAGE: i64 = 200;
+/// Maximum and default number of changes in a page. Each may have two documents of 64 KiB.
+const MAX_PAGE: i64 = 50;
 
 /// Returns the activity before a change, as JSON; empty for other subjects, and if the ledger does not answer.
 pub async fn load_before(endpoint: Admin, subject: &str) -> String {

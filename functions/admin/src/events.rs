@@ -32,8 +32,8 @@ pub async fn resend(request: &Request) -> Result<Response, ApiError> {
     let body: ReplayEvents =
         if request.body.is_empty() { ReplayEvents::default() } else { body::parse(&request.body)? };
     let now = SpinRedis.now().await?;
-    let resent = events::resend(&SpinLedger::open().await, body.order_no.as_ref(), now).await?;
-    Ok(Response::json(202, &EventsReplayed { replayed: resent }))
+    let (replayed, more) = events::resend(&SpinLedger::open().await, body.order_no.as_ref(), now).await?;
+    Ok(Response::json(202, &EventsReplayed { replayed, more }))
 }
 
 /// Handles `POST …/events/enable`: resumes delivery at once to an endpoint that was disabled after a `410`, or paused

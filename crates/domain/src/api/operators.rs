@@ -136,4 +136,6 @@ pub struct EventsReplayed {
     /// How many.
     #[schemars(with = "i64", range(min = 0))]
     pub replayed: usize,
+    /// Whether some were left when the time was up: call again.
+    pub more: bool,
 }

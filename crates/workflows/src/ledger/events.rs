@@ -3,6 +3,8 @@
 //! Triggers insert events in the statements that change orders. These functions claim events for delivery, record the
 //! attempts and erase old events.
 
+use std::time::{Duration, Instant};
+
 use domain::{
     event::{self, Event},
     ids::OrderNo,
@@ -10,7 +12,6 @@ use domain::{
     schema::EventType,
     time::Millis,
 };
-
 use schemars::JsonSchema;
 
 use super::{
@@ -128,23 +129,27 @@ pub async fn record_attempts<S: Sql>(sql: &S, attempts: &[(&Event, DeliveryAttem
 /// Number of failed events that one statement of [`resend`] makes due.
 const RESEND_BATCH: usize = 1_000;
 
+/// How long [`resend`] begins new batches. A request may take 30 s on Akamai Functions.
+const RESEND_TIME: Duration = Duration::from_secs(5);
+
 /// Makes events due now: all events of one order, including delivered ones, or for `None` all failed events. Returns
-/// how many.
+/// how many, and whether its time was up before the last one.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn resend<S: Sql>(sql: &S, order_no: Option<&OrderNo>, now: Millis) -> Result<usize, StoreError> {
+pub async fn resend<S: Sql>(sql: &S, order_no: Option<&OrderNo>, now: Millis) -> Result<(usize, bool), StoreError> {
     const MAKE_DUE: &str = "UPDATE events SET state = 'waiting', attempts = 0, next_try_at = ?1 WHERE";
     if let Some(order_no) = order_no {
         let statement = format!("{MAKE_DUE} order_no = ?2 RETURNING step");
-        return Ok(sql.run(&statement, vec![now.0.into(), order_no.to_string().into()]).await?.len());
+        let resent = sql.run(&statement, vec![now.0.into(), order_no.to_string().into()]).await?.len();
+        return Ok((resent, false));
     }
     // SQLite uses the index of ended events only if the statement contains the index's condition.
     let failed = format!(
         "SELECT d.order_no, d.step FROM events d WHERE d.state = 'failed' AND d.state <> 'waiting' LIMIT {RESEND_BATCH}"
     );
     let statement = format!("{MAKE_DUE} (order_no, step) IN ({failed})");
-    let mut resent = 0;
+    let (started, mut resent) = (Instant::now(), 0);
     loop {
         // Counted before: while a function reads changed rows, SQLite keeps all others from writing.
         let batch = count(sql, &failed, Vec::new()).await?;
@@ -152,8 +157,8 @@ pub async fn resend<S: Sql>(sql: &S, order_no: Option<&OrderNo>, now: Millis) ->
             sql.run(&statement, vec![now.0.into()]).await?;
         }
         resent += batch;
-        if batch < RESEND_BATCH {
-            return Ok(resent);
+        if batch < RESEND_BATCH || started.elapsed() > RESEND_TIME {
+            return Ok((resent, batch == RESEND_BATCH));
         }
     }
 }

@@ -36,7 +36,7 @@ pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
                 "The `id` of the last change of the page before.",
                 json!({ "type": "integer", "minimum": 1 }),
             )
-            .query("limit", "The most changes to return.", limit(200, 200))
+            .query("limit", "The most changes to return.", limit(50, 50))
             .returns(200, "The changes.", schemas.response::<Vec<OperatorChange>>()),
     );
     operations
