@@ -148,6 +148,29 @@ async fn six_failed_human_checks_lead_to_a_ban() {
     assert_eq!(precheck(&fixture.redis, &robot, TICKET).await.unwrap().outcome, Err((Code::Banned, 0)));
 }
 
+/// A /48 has 65,536 networks that each count as an address: one costs no more than the other.
+#[tokio::test]
+async fn an_ipv6_site_gets_four_times_the_tickets_of_an_address() {
+    let fixture = new_fixture("sqlite", 10, 1).await;
+    let mut spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
+    spec.limits = Limits { user: None, ip: Some(Some(Limit { count: 5, seconds: 3_600 })), all: None };
+    assert!(matches!(fixture.operator().put(&fixture.activity, spec, None).await.unwrap(), OperationOutcome::Done(_)));
+    let passed = async |endpoint: Endpoint, addresses: Vec<String>| {
+        let mut passed = 0;
+        for (index, address) in addresses.iter().enumerate() {
+            let visitor = visitor(&fixture, &format!("{address}-{index}").replace([':', '/'], "_"), address);
+            passed += usize::from(precheck(&fixture.redis, &visitor, endpoint).await.unwrap().outcome.is_ok());
+        }
+        passed
+    };
+    let networks = |site: &str| (0..60).map(|n| format!("{site}:{n:x}::/64")).collect::<Vec<_>>();
+    assert_eq!(passed(TICKET, networks("2001:db8:1")).await, 20);
+    assert_eq!(passed(Endpoint::Challenge, networks("2001:db8:1")).await, 20);
+    assert_eq!(passed(TICKET, networks("2001:db8:2")).await, 20);
+    assert_eq!(passed(TICKET, vec!["2001:db8:3:1::/64".to_owned(); 9]).await, 5);
+    assert_eq!(passed(TICKET, (0..60).map(|n| format!("198.51.100.{n}")).collect()).await, 60);
+}
+
 /// A blind guess at a puzzle passes now and then: guessing slowly must not pay either.
 #[tokio::test]
 async fn slow_guesses_at_human_checks_lead_to_a_ban() {

@@ -42,7 +42,8 @@ pub struct Limits {
     #[serde(default, deserialize_with = "double_option", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Limit>")]
     pub user: Option<Option<Limit>>,
-    /// For each client address; none by default.
+    /// For each client address, an IPv4 address or an IPv6 /64; none by default. All networks of a /48 together get four
+    /// times as many challenges and tickets.
     #[serde(default, deserialize_with = "double_option", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Limit>")]
     pub ip: Option<Option<Limit>>,

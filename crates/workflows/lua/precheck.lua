@@ -22,6 +22,9 @@ if redis.call('EXISTS', KEYS[2], KEYS[3]) > 0 then
   return { 'banned', '' }
 end
 local policies = { { 'user', gate[2], KEYS[4] }, { 'ip', gate[3], KEYS[5] } }
+-- A client may have all 65,536 networks of an IPv6 /48: together they get as much as four addresses.
+local site, count, period = string.match(KEYS[5], '^(.*):%x+::/64$'), string.match(gate[3] or '', '^(%d+):(%d+)$')
+if site and count then policies[3] = { 'site', count * 4 .. ':' .. period, site .. '::/48' } end
 local limits, limit_name, wait_ms = limit(policies, time[1] * 1000 + time[2] / 1000)
 if limit_name then
   if limit_name == 'user' then

@@ -11,7 +11,7 @@ use crate::{keys::Keys, ports::RedisArg};
 /// State of one rate limit after a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateLimitStatus {
-    /// `user`, `ip` or `all`.
+    /// `user`, `ip`, `site` (an IPv6 /48) or `all`.
     pub name: String,
     /// Requests allowed per window.
     pub quota: i64,
