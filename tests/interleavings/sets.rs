@@ -17,8 +17,8 @@ use crate::{
         sample::run_sample,
     },
     workflow::{
-        Audit, Cancel, CancelUnheard, Checkout, Expire, LONG, LateSweep, Lower, Pause, Pay, PayTwice, Refund, Replay,
-        Reserve, Restock, SHORT, Settle, Sweep, Workflow, Write,
+        Audit, Cancel, CancelUnheard, Checkout, Expire, LONG, LateSweep, Lower, Pause, Pay, PayTwice, Rebuild, Refund,
+        Replay, Reserve, Restock, SHORT, Settle, Sweep, Workflow, Write,
     },
 };
 
@@ -97,11 +97,14 @@ fn a_sweep_that_dies_at_any_call_is_completed_by_the_next_sweeps() {
 
 #[test]
 fn a_dead_letter_that_is_requeued_while_its_order_fails_is_written_or_waits_again() {
-    let sets = [vec![Replay], vec![Replay, Replay], vec![Replay, Write], vec![Replay, Restock]];
-    explore_all("sqlite", Start::Refused, &sets, ONE_FAULT);
+    let pairs = [Replay, Write, Restock, Cancel, Expire, Lower].map(|other| vec![Replay, other]);
+    explore_all("sqlite", Start::Refused, &[&[vec![Replay]], &pairs[..]].concat(), ONE_FAULT);
+    let frees_unit = [Restock, Cancel].map(|other| vec![Replay, Write, other]);
     for ledger in ["sqlite", "postgres"] {
-        explore_all(ledger, Start::Refused, &[vec![Replay, Write, Restock]], Faults::default());
+        explore_all(ledger, Start::Refused, &frees_unit, Faults::default());
     }
+    let long = [Sweep, LateSweep, Rebuild].map(|long| vec![long, Replay]);
+    explore_all("sqlite", Start::Refused, &long, Faults::default());
 }
 
 #[test]
