@@ -14,6 +14,7 @@ use workflows::{
 };
 
 use crate::{
+    at_every_call::at_every_call,
     epochs::{RealFixture, delete_redis_keys},
     fakes::FakeProvider,
     fixture::{LEDGERS, NOW, new_fixture},
@@ -181,4 +182,30 @@ async fn an_order_that_is_paid_late_stays_until_it_is_old_again() {
         assert_eq!(erase(&fixture, Millis(i64::MAX / 2)).await, (1, 1), "{ledger}");
         assert_eq!(rows(&fixture).await, [], "{ledger}");
     }
+}
+
+#[tokio::test]
+async fn a_payment_at_any_call_of_an_erasure_is_refunded_or_held_for_an_operator() {
+    at_every_call(
+        old_activity,
+        async |redis, sql, _| {
+            erase_old(redis, sql, LATER, 2, 100, &|| true).await.unwrap();
+        },
+        async |fixture| {
+            fixture.payment_succeeded(&fixture.order_no(1), "late").await.unwrap();
+        },
+        async |fixture, point| {
+            let found = async |statement: &str, value: &str| {
+                fixture.sql.run(statement, vec![value.into()]).await.unwrap().len()
+            };
+            let order_no = fixture.order_no(1).to_string();
+            let refunds = found("SELECT 1 FROM refunds WHERE order_no = ?1 AND state <> 'confirmed'", &order_no).await;
+            let held = "SELECT 1 FROM callbacks WHERE order_no = ?1 AND outcome = 'unknown_order'";
+            assert_eq!(refunds + found(held, &order_no).await, 1, "{point}");
+            let orders = found("SELECT 1 FROM orders WHERE order_no = ?1 AND status = 'refunding'", &order_no).await;
+            let activity = "SELECT 1 FROM activities a JOIN skus s ON s.activity = a.id WHERE a.id = ?1";
+            assert_eq!((orders, found(activity, fixture.activity.as_str()).await), (refunds, refunds), "{point}");
+        },
+    )
+    .await;
 }
