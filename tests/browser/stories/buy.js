@@ -1,6 +1,5 @@
 // Stories of a buyer: from the list of sales to the paid, cancelled, expired or refunded order.
 
-import { readFile } from "node:fs/promises";
 import { call, callAdmin, eventually, publish, signIn, sweep, unique, untilOrder } from "../support/app.js";
 import { goToPayment, recordText, signInOnPage, untilText } from "../support/page.js";
 import { retryIfLate } from "../support/retry-if-late.js";
@@ -197,16 +196,4 @@ test("after the device slept, the page corrects the time left to pay", async ({ 
   await untilText(page, "pay-left", /^1[345]:/);
   await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
   await untilText(page, "pay-left", /^0[89]:/);
-});
-
-test("the example page of the guide for front-end developers waits for the start and buys", async ({ page }) => {
-  const { id } = await publish({ startsIn: 6_000 });
-  const { user, token } = await signIn();
-  await page.addInitScript((token) => sessionStorage.setItem("shop.token", token), token);
-  const example = await readFile(new URL("../../../examples/frontend/buy.html", import.meta.url), "utf8");
-  await page.route(/\/example\?/, (route) => route.fulfill({ contentType: "text/html", body: example }));
-  await page.goto(`/example?activity=${id}`);
-  await page.getByRole("button", { name: "Buy" }).click();
-  await expect(page.getByRole("status")).toContainText("pending_payment");
-  expect(await call("GET", "/api/orders", { token: (await signIn(user)).token })).toHaveLength(1);
 });

@@ -54,6 +54,11 @@ pub fn find(path: &str, text: &str) -> anyhow::Result<Vec<Reference>> {
         let Some(name) = captures.name("double").or_else(|| captures.name("single")) else {
             continue;
         };
+        // The types in a comment.
+        let line = text[..name.start()].rsplit('\n').next().unwrap_or_default().trim_start();
+        if ["*", "/*", "//"].iter().any(|comment| line.starts_with(comment)) {
+            continue;
+        }
         let usage = match (captures.name("import"), captures.name("script")) {
             (Some(_), _) => Usage::Import,
             (_, Some(tag)) if tag.as_str().starts_with("<script") => Usage::Script,
@@ -111,6 +116,12 @@ mod tests {
                 ("assets/js/e.js".into(), Usage::Other),
             ]
         );
+    }
+
+    #[test]
+    fn a_type_in_a_comment_is_no_reference() {
+        let text = "/** @type {import(\"../types/a.js\").A} */\n/**\n * @param {import(\"./b.js\").B} b\n */\n// from \"./c.js\"";
+        assert_eq!(references_in("client/v1/index.js", text), []);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 // Handles a click on a buy button and shows the outcome.
 
+import { client } from "../shared/client.js";
 import { byId, setText } from "../shared/dom.js";
 import { t } from "../shared/i18n.js";
 import { explain } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
-import { buy } from "./attempt.js";
 import { showNotice } from "./notice.js";
 import { state } from "./sale-state.js";
 import { render } from "./sale-view.js";
@@ -41,10 +41,13 @@ export async function onBuy(sku, quantity, gate) {
     disableButtons();
   }
   const thisAttempt = (attempt = new AbortController());
-  const report = (step) => attempt === thisAttempt && showProgress(step);
+  const onStep = (step) => attempt === thisAttempt && showProgress(step);
+  const dropTicket = () => session.removeTicket(state.id);
   try {
     const { signal } = thisAttempt;
-    const outcome = await buy({ activity: state.id, sku, quantity, obtainTicket, gate, report, signal });
+    const outcome = await client.buy(state.id, { sku, quantity, obtainTicket, dropTicket, gate, onStep, signal });
+    // Also if the buyer has cancelled meanwhile: the ticket is used.
+    if (outcome.kind === "accepted") session.markTicketUsed(state.id, outcome.order.order_no, outcome.ticket.ticket);
     if (attempt !== thisAttempt) return;
     if (outcome.kind === "accepted") return openOrder(outcome.order);
     showFailure(outcome, sku, gate);

@@ -1,6 +1,6 @@
 // A hosted human check: the widget of a provider such as Turnstile or hCaptcha, loaded only when an activity has one.
 
-import * as api from "../shared/api.js";
+import { Problem, Unreachable } from "../shared/client.js";
 import { el } from "../shared/dom.js";
 import { language, t } from "../shared/i18n.js";
 
@@ -15,7 +15,7 @@ export async function solveHostedCheck({ script, site_key: sitekey, action }, co
   container.replaceChildren(box);
   try {
     return await new Promise((resolve, reject) => {
-      const failed = () => reject(new api.Problem({ status: 403, code: "human_check_failed" }));
+      const failed = () => reject(new Problem({ status: 403, code: "human_check_failed" }));
       widget.render(box, {
         sitekey, action, language, hl: language, callback: resolve, "error-callback": failed, "expired-callback": failed,
       });
@@ -47,5 +47,5 @@ async function load(src) {
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
   script.remove();
-  throw new api.Unreachable("the human check did not load");
+  throw new Unreachable("the human check did not load");
 }

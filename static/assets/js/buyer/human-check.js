@@ -1,6 +1,6 @@
 // Solves the human check of an activity: a proof of work, a visual puzzle, or a provider's widget.
 
-import * as api from "../shared/api.js";
+import { client } from "../shared/client.js";
 import { t } from "../shared/i18n.js";
 import { solveHostedCheck } from "./hosted-check.js";
 import { showPuzzle } from "./puzzle.js";
@@ -14,7 +14,7 @@ export async function solveHumanCheck(activity, token, { container, onStatus }) 
   let options = {};
   for (;;) {
     onStatus(t("check.working"));
-    const { data } = await api.challenge(activity, token, options);
+    const data = await client.challenge(activity, options, { token });
     if (data.hosted) return { hosted: await solveHostedCheck(data.hosted, container, onStatus) };
     if (!data.captcha) {
       const altcha = await solveProofOfWork(data, container);

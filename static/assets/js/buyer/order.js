@@ -1,25 +1,18 @@
 // The page of one order: place in the queue, payment, and result.
 
-import * as api from "../shared/api.js";
-import * as clock from "../shared/clock.js";
+import { client, clock } from "../shared/client.js";
 import { byId, confirmDialog, el, setText, setVisible } from "../shared/dom.js";
 import { count, countdown, moment, money } from "../shared/format.js";
 import { hasText, t } from "../shared/i18n.js";
-import { backoff, poll, randomUpTo, sleep } from "../shared/poll.js";
+import { pauseWhileHidden } from "../shared/poll.js";
 import { explainOrder, isTransient } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
 import * as addressForm from "./address.js";
 import { showNotice } from "./notice.js";
 
-/** Statuses after which the page stops polling. */
-const FINAL_STATUSES = ["paid", "failed", "refunded"];
-
 /** How often a hidden page polls, in milliseconds: its title says when the order can be paid. */
 const HIDDEN_INTERVAL = 20_000;
-
-/** How often the page tries to open the payment. */
-const MAX_CHECKOUTS = 5;
 
 const orderNo = new URLSearchParams(location.search).get("order_no") ?? "";
 /** Whether the buyer comes from the payment page, after paying there. */
@@ -27,16 +20,14 @@ const hasPaid = new URLSearchParams(location.search).get("payment") === "done";
 const activity = orderNo.slice(0, orderNo.lastIndexOf("."));
 
 let order = null;
-let etag = null;
-let failures = 0;
 let longestQueue = 0;
 let poller = null;
 
 shell.start();
 shell.onSessionChange(start);
 byId("pay-form").addEventListener("submit", pay);
-byId("cancel").addEventListener("click", () => void confirmAndSend(api.cancel, "order.cancel_ask", "order.cancel"));
-byId("refund").addEventListener("click", () => void confirmAndSend(api.refund, "order.refund_ask", "order.refund"));
+byId("cancel").addEventListener("click", () => void confirmAndSend(client.cancel, "order.cancel_ask", "order.cancel"));
+byId("refund").addEventListener("click", () => void confirmAndSend(client.refund, "order.refund_ask", "order.refund"));
 setInterval(renderTimeLeft, 250);
 setInterval(() => document.hidden && void poller?.runNow(), HIDDEN_INTERVAL);
 addEventListener("online", () => void poller?.runNow());
@@ -49,7 +40,7 @@ start();
 function start() {
   // Remove what was shown to the previous user.
   poller?.stop();
-  order = etag = null;
+  order = null;
   setVisible(byId("order"), false);
   setVisible(byId("missing"), false);
   if (!session.orderCredential(orderNo)) {
@@ -63,35 +54,23 @@ function start() {
 
 function startPolling() {
   poller?.stop();
-  poller = poll(pollOnce);
-}
-
-async function pollOnce() {
-  const [credential, user] = [session.orderCredential(orderNo), session.user()];
-  try {
-    const answer = await api.orderStatus(orderNo, credential, { etag });
-    if (session.user() !== user) return null;
-    failures = 0;
-    if (answer.status !== 304) {
-      etag = answer.etag;
-      update(answer.data);
-    }
-    showNotice(null, "error");
-    return nextPollDelay(answer.retryAfter);
-  } catch (error) {
-    if (session.user() !== user) return null;
-    if (error.code === "not_found") return showMissing();
-    if (error.code === "unauthenticated") return void shell.signInAgain(), null;
-    showNotice({ tone: "calm", text: explainOrder(error) }, "error");
-    failures += 1;
-    return isTransient(error) ? Math.max(error.retryAfter ?? 0, backoff(failures)) : null;
-  }
-}
-
-function nextPollDelay(retryAfter) {
-  if (FINAL_STATUSES.includes(order.status)) return null;
-  const interval = { queued: 1_000, pending_payment: 3_000, refunding: 5_000 }[order.status] ?? 15_000;
-  return (retryAfter ?? interval) + randomUpTo(200);
+  const user = session.user();
+  poller = pauseWhileHidden(({ isPaused }) => client.pollOrder(orderNo, {
+    isPaused,
+    token: () => session.orderCredential(orderNo),
+    onChange(newOrder) {
+      // Another user has signed in since: the order is not shown to them.
+      if (session.user() !== user) return poller.stop();
+      if (newOrder !== order) update(newOrder);
+      showNotice(null, "error");
+    },
+    onError(error) {
+      if (session.user() !== user) return poller.stop();
+      if (error.code === "not_found") return showMissing();
+      if (error.code === "unauthenticated") return void shell.signInAgain();
+      showNotice({ tone: "calm", text: explainOrder(error) }, "error");
+    },
+  }), "runNow");
 }
 
 function update(newOrder) {
@@ -105,14 +84,12 @@ function update(newOrder) {
 function showMissing() {
   setVisible(byId("order"), false);
   setVisible(byId("missing"), true);
-  return null;
 }
 
 /** Loads the activity, for the names of its SKUs and the server's time. */
 async function loadActivity() {
   try {
-    const { data, sentAt, receivedAt } = await api.activity(activity);
-    clock.observe(data.server_time, sentAt, receivedAt);
+    const data = await client.activity(activity);
     loadActivity.skuNames = new Map(data.skus.map((sku) => [sku.sku, sku.name]));
     setText(byId("sale-title"), data.title);
     if (order) render();
@@ -192,25 +169,17 @@ async function pay(event) {
   try {
     const token = await shell.signIn();
     if (!token) return;
-    location.assign(paymentUrl(await openPayment(token, addressForm.read())));
+    const { checkout_url: url } = await client.checkout(orderNo, {
+      token,
+      address: addressForm.read(),
+      language: document.documentElement.lang,
+      onWait: (error, until) => showNotice({ tone: "calm", text: explainOrder(error), until }),
+    });
+    location.assign(paymentUrl(url));
   } catch (error) {
     showError(error);
   } finally {
     button.disabled = false;
-  }
-}
-
-/** Opens the payment and resolves to its address. Tries again while the provider is slow: an order has one payment. */
-async function openPayment(token, address) {
-  for (let tries = 1; ; tries += 1) {
-    try {
-      return (await api.checkout(orderNo, token, address)).data.checkout_url;
-    } catch (error) {
-      if (!isTransient(error) || tries >= MAX_CHECKOUTS) throw error;
-      const wait = (error.retryAfter ?? backoff(tries)) + randomUpTo(500);
-      showNotice({ tone: "calm", text: explainOrder(error), until: performance.now() + wait });
-      await sleep(wait);
-    }
   }
 }
 
@@ -220,10 +189,9 @@ async function confirmAndSend(send, question, action) {
   if (!token) return;
   showNotice({ tone: "busy", text: t("order.working") });
   try {
-    const { data } = await send(orderNo, token);
-    etag = null;
+    const changed = await send(orderNo, { token });
     showNotice(null);
-    if (data?.status) update(data);
+    update(changed);
     startPolling();
   } catch (error) {
     showError(error);

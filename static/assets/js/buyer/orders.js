@@ -1,6 +1,6 @@
 // The page with the buyer's own orders, newest first.
 
-import * as api from "../shared/api.js";
+import { client } from "../shared/client.js";
 import { byId, el, picture, setText, setVisible } from "../shared/dom.js";
 import { moment, money } from "../shared/format.js";
 import { t } from "../shared/i18n.js";
@@ -31,7 +31,7 @@ async function loadMore() {
   setText(byId("state"), t("loading"));
   const [token, user] = [session.token(), session.user()];
   try {
-    const { data } = await api.orders(token, { before: lastOrderNo, limit: PAGE_SIZE });
+    const data = await client.orders({ before: lastOrderNo, limit: PAGE_SIZE }, { token });
     if (session.user() !== user) return;
     byId("orders").append(...data.map(row));
     lastOrderNo = data.at(-1)?.order_no ?? lastOrderNo;
@@ -55,7 +55,7 @@ const skusByActivity = new Map();
 async function loadSku({ order_no: orderNo, sku }) {
   const activity = orderNo.slice(0, orderNo.lastIndexOf("."));
   if (!skusByActivity.has(activity)) {
-    skusByActivity.set(activity, api.activity(activity).then(({ data }) => data.skus, () => []));
+    skusByActivity.set(activity, client.activity(activity).then(({ skus }) => skus, () => []));
   }
   return (await skusByActivity.get(activity)).find((known) => known.sku === sku);
 }

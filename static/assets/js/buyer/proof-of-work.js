@@ -1,6 +1,6 @@
 // Proof of work, solved by ALTCHA's widget in a web worker. The widget is loaded only when an activity requires it.
 
-import * as api from "../shared/api.js";
+import { Problem, Unreachable } from "../shared/client.js";
 import { el } from "../shared/dom.js";
 import { language } from "../shared/i18n.js";
 
@@ -22,7 +22,7 @@ export async function solveProofOfWork(challenge, container) {
         setTimeout(() => widget.remove(), 1_500);
       } else if (state === "error" || state === "expired") {
         widget.remove();
-        reject(new api.Problem({ status: 403, code: "human_check_failed" }));
+        reject(new Problem({ status: 403, code: "human_check_failed" }));
       }
     });
     container.replaceChildren(widget);
@@ -34,7 +34,7 @@ let widgetLoading = null;
 function ensureWidget() {
   return (widgetLoading ??= loadWidget().catch((error) => {
     widgetLoading = null;
-    throw new api.Unreachable(String(error));
+    throw new Unreachable(String(error));
   }));
 }
 

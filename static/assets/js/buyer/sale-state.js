@@ -1,6 +1,6 @@
 // State of the sale page, and values derived from it.
 
-import * as clock from "../shared/clock.js";
+import { clock } from "../shared/client.js";
 
 /** How long a refusal "sold out" marks a SKU as sold out, so that the gate has time to list it. */
 const REFUSAL_LIFETIME_MS = 3_000;

@@ -1,6 +1,6 @@
 // Renders the sale page.
 
-import * as clock from "../shared/clock.js";
+import { clock } from "../shared/client.js";
 import { byId, picture, setText, setVisible } from "../shared/dom.js";
 import { count, moment } from "../shared/format.js";
 import { t } from "../shared/i18n.js";

@@ -1,14 +1,12 @@
 // The page of one sale: loads the activity, polls its gate and prepares the ticket.
 
-import * as api from "../shared/api.js";
-import * as clock from "../shared/clock.js";
+import { client, clock } from "../shared/client.js";
 import { byId } from "../shared/dom.js";
-import { backoff, poll, randomUpTo } from "../shared/poll.js";
+import { backoff, pauseWhileHidden, poll, randomUpTo } from "../shared/poll.js";
 import { explain, isTransient } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
 import { cancelAttempt, isBuying, obtainTicket, onBuy } from "./buying.js";
-import { watchGate } from "./gate.js";
 import { showNotice } from "./notice.js";
 import { isAllSoldOut, startsAt, state } from "./sale-state.js";
 import { render, renderActivity, showSale } from "./sale-view.js";
@@ -39,8 +37,7 @@ addEventListener("online", () => {
 // 40 to 60 s, and not at all after its end. A change of the gate's version or phase makes it poll earlier.
 const activityPoller = poll(async () => {
   try {
-    const { data, sentAt, receivedAt } = await api.activity(state.id);
-    clock.observe(data.server_time, sentAt, receivedAt);
+    const data = await client.activity(state.id);
     const shownVersion = state.activity?.version;
     state.activity = data;
     misses = 0;
@@ -65,7 +62,8 @@ const activityPoller = poll(async () => {
 
 /** Starts polling the gate. Called once, when the activity is first loaded. */
 function startGateWatch() {
-  gate = watchGate(state.id, {
+  gate = pauseWhileHidden(({ isPaused }) => client.watchGate(state.id, {
+    isPaused,
     isAllSoldOut,
     onChange(newGate) {
       const previous = state.gate;
@@ -80,7 +78,7 @@ function startGateWatch() {
       else if (newGate.version !== state.activity.version) setTimeout(activityPoller.runNow, randomUpTo(newGate.jitter_ms));
     },
     onError: showError,
-  });
+  }), "refresh");
 }
 
 /** Whether the gate is out of date: an operator moved the start, or the device slept past a change of phase. */

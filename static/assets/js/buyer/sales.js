@@ -1,7 +1,6 @@
 // The page with the list of sales.
 
-import * as api from "../shared/api.js";
-import * as clock from "../shared/clock.js";
+import { client, clock } from "../shared/client.js";
 import { byId, el, picture, setText, setVisible } from "../shared/dom.js";
 import { countdown, moment } from "../shared/format.js";
 import { t } from "../shared/i18n.js";
@@ -22,9 +21,7 @@ shell.start();
 
 poll(async () => {
   try {
-    const { data, sentAt, receivedAt } = await api.activities();
-    if (data.length) clock.observe(data[0].server_time, sentAt, receivedAt);
-    render(data);
+    render(await client.activities());
     setVisible(byId("trouble"), false);
     return 60_000 + randomUpTo(30_000);
   } catch (error) {

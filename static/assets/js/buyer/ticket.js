@@ -1,7 +1,6 @@
 // Obtains a ticket and stores it until an order has used it.
 
-import * as api from "../shared/api.js";
-import * as clock from "../shared/clock.js";
+import { client, clock } from "../shared/client.js";
 import { t } from "../shared/i18n.js";
 import * as session from "../shared/session.js";
 import { solveHumanCheck } from "./human-check.js";
@@ -48,7 +47,7 @@ async function fetchTicket(activity, token, { check, container, onStatus }) {
     const report = (text) => onStatus(wasWrong && text ? `${t("check.wrong")} ${text}` : text);
     try {
       proof = needsProof ? await solveHumanCheck(activity, token, { container, onStatus: report }) : {};
-      const { data } = await api.ticket(activity, token, proof);
+      const data = await client.ticket(activity, proof, { token });
       // If the user has changed during the request, the ticket is not stored for the next user.
       if (session.user() === user) session.storeTicket(activity, data);
       return data;

@@ -1,7 +1,6 @@
 // Live statistics of one activity, polled every second, with restock, audit, rebuild and a new start key.
 
-import { gate } from "../shared/api.js";
-import * as clock from "../shared/clock.js";
+import { client, clock } from "../shared/client.js";
 import { byId, confirmDialog, el, setText, setVisible } from "../shared/dom.js";
 import { count, countdown } from "../shared/format.js";
 import { poll } from "../shared/poll.js";
@@ -45,8 +44,7 @@ export function show(activity) {
 /** The phase as buyers see it, with the time that is left by the server's clock; empty if the gate cannot be loaded. */
 async function loadPhase(id) {
   try {
-    const { data, sentAt, receivedAt } = await gate(id);
-    clock.observe(data.server_time, sentAt, receivedAt);
+    const data = await client.gate(id);
     const until = (time) => countdown(clock.millisecondsUntil(time));
     if (data.phase === "scheduled") return `Starts in ${until(data.starts_at)}`;
     if (data.phase === "ended") return "Ended";

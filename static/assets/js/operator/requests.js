@@ -1,6 +1,6 @@
 // The operator's token, requests to the admin API, and the display of their results.
 
-import * as api from "../shared/api.js";
+import { Unreachable, admin } from "../shared/client.js";
 import { byId, setText, setVisible } from "../shared/dom.js";
 import { count } from "../shared/format.js";
 import { tab } from "../shared/storage.js";
@@ -22,7 +22,7 @@ export const forgetToken = () => tab.removeItem(TOKEN);
  */
 export async function send(method, path, body, version) {
   try {
-    return (await api.admin(method, path, token(), body, version)).data;
+    return await admin(method, path, token(), body, version);
   } catch (error) {
     if (error.code === "unauthenticated") {
       forgetToken();
@@ -34,7 +34,7 @@ export async function send(method, path, body, version) {
 
 /** The text to show for an error: unlike on the pages of buyers, with its details and code. */
 export const explain = (error) =>
-  error instanceof api.Unreachable
+  error instanceof Unreachable
     ? "The server does not answer."
     : `${error.message}${error.code ? ` (${error.code})` : ""}`;
 

@@ -1,7 +1,9 @@
 // Texts and classification of errors for the pages of buyers.
 
 import { hasText, t } from "./i18n.js";
-import { Problem, Unreachable } from "./api.js";
+import { Problem, Unreachable } from "./client.js";
+
+export { isTransient } from "./client.js";
 
 /** The text to show for an error of a request. */
 export function explain(error) {
@@ -13,7 +15,3 @@ export function explain(error) {
 
 /** As `explain`, for requests about orders, which have no ticket to keep. */
 export const explainOrder = (error) => (error instanceof Unreachable ? t("problem.no_answer") : explain(error));
-
-/** Whether the same request may succeed later: no response, a 429, or a 5xx. */
-export const isTransient = (error) =>
-  error instanceof Unreachable || (error instanceof Problem && (error.status === 429 || error.status >= 500));

@@ -81,10 +81,10 @@ fn lint(root: &Path) -> Result<Suite> {
         command.current_dir(root).args(["-n", "10", "cargo"]).args(arguments);
         Step { name: name.to_owned(), command, is_single_test: true }
     };
-    let openapi = |script: &str| {
+    let npm = |folder: &str, script: &str| {
         let mut command = Command::new("npm");
-        command.current_dir(root.join("tests/openapi")).args(["run", "--silent", script]);
-        Step { name: format!("npm run {script} in tests/openapi"), command, is_single_test: true }
+        command.current_dir(root.join(folder)).args(["run", "--silent", script]);
+        Step { name: format!("npm run {script} in {folder}"), command, is_single_test: true }
     };
     let clippy = ["clippy", "--release", "--locked", "--workspace"];
     let mut functions =
@@ -97,7 +97,8 @@ fn lint(root: &Path) -> Result<Suite> {
         step.command.args(["--", "-D", "warnings"]);
     }
     let format = cargo("cargo fmt --check", &["fmt", "--all", "--check"]);
-    let steps = vec![openapi("lint"), openapi("types"), format, functions, host];
+    let openapi = "tests/openapi";
+    let steps = vec![npm(openapi, "lint"), npm(openapi, "types"), npm("clients/js", "test"), format, functions, host];
     Ok(Suite { name: "lint".to_owned(), steps, sources: vec![] })
 }
 

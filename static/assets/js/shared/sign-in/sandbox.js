@@ -1,6 +1,6 @@
 // Sign-in of the sandbox, for development: any name, no password. Where it is off, says that the shop signs in.
 
-import * as api from "../api.js";
+import { signIn } from "../client.js";
 import { el, setText } from "../dom.js";
 import { t } from "../i18n.js";
 import { explain } from "../problems.js";
@@ -57,7 +57,7 @@ function openDialog() {
     submit.disabled = true;
     setText(errorLine, "");
     try {
-      const { data } = await api.signIn(name.value.trim());
+      const data = await signIn(name.value.trim());
       session.storeToken(data.token);
       dialog.close();
     } catch (error) {

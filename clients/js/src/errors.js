@@ -1,0 +1,35 @@
+// What a request can fail with.
+
+/** A refusal by the server: decide by `code`; `detail` is text for people, `retryAfter` is in milliseconds or null. */
+export class Problem extends Error {
+  /**
+   * @param {{ status: number, code: string, detail?: string, errors?: { detail: string, pointer?: string }[],
+   *   retryAfter?: number | null }} fields
+   */
+  constructor({ status, code, detail = "", errors = [], retryAfter = null }) {
+    super(detail || code);
+    this.status = status;
+    this.code = code;
+    this.detail = detail;
+    this.errors = errors;
+    this.retryAfter = retryAfter;
+  }
+}
+
+/** No response arrived. The server may or may not have processed the request. */
+export class Unreachable extends Error {}
+
+/** The caller's signal was aborted. `AbortSignal.reason` came with Chrome 98, so this is thrown in its place. */
+export class Aborted extends Error {
+  constructor() {
+    super("The caller's signal was aborted.");
+    this.name = "AbortError";
+  }
+}
+
+/**
+ * Whether the same request may succeed later: no response, a 429, or a 5xx.
+ * @param {unknown} error
+ */
+export const isTransient = (error) =>
+  error instanceof Unreachable || (error instanceof Problem && (error.status === 429 || error.status >= 500));

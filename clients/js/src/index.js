@@ -1,0 +1,116 @@
+// A client of a Stampede sale: the calls of the buyers' routes, the server's clock, polling and retries.
+
+import { buy, keepTicket } from "./attempt.js";
+import { createClock } from "./clock.js";
+import { watchGate } from "./gate.js";
+import { createCall } from "./http.js";
+import { checkout, pollOrder } from "./orders.js";
+
+export { TICKETS_BEFORE_START } from "./attempt.js";
+export { Aborted, Problem, Unreachable, isTransient } from "./errors.js";
+export { backoff, poll, randomUpTo, sleep } from "./timing.js";
+
+/**
+ * @typedef {import("../types/api.js").components["schemas"]} Schemas
+ * @typedef {{ token?: string | null, signal?: AbortSignal }} CallOptions
+ * @typedef {ReturnType<typeof createClient>} Client
+ */
+
+const activityPath = (activity) => `/api/activities/${encodeURIComponent(activity)}`;
+const orderPath = (orderNo) => `/api/orders/${encodeURIComponent(orderNo)}`;
+
+/**
+ * Makes a client. Calls resolve to the response's document, and throw `Problem`, `Unreachable` or `Aborted`.
+ * @param {object} [settings]
+ * @param {string} [settings.baseUrl] The app's origin; the default is the page's own.
+ * @param {() => string | null} [settings.token] The shop's JWT of the buyer. Calls with a `token` of their own send that.
+ * @param {typeof fetch} [settings.fetch]
+ * @param {() => number} [settings.now] Elapsed time in milliseconds; it must not follow changes of the device's clock.
+ */
+export function createClient({
+  baseUrl = "",
+  token: currentToken = () => null,
+  fetch = (...request) => globalThis.fetch(...request),
+  now = () => performance.now(),
+} = {}) {
+  const call = createCall({ baseUrl: baseUrl.replace(/\/$/, ""), fetch, now });
+  const clock = createClock(now);
+  const withToken = (options) => ({ ...options, token: options.token ?? currentToken() });
+  const post = (path, options) => call("POST", path, withToken(options));
+  const observed = (response, document = response.data) => {
+    if (document) clock.observe(document.server_time, response);
+    return response.data;
+  };
+
+  const client = {
+    /** The client's elapsed time. */
+    now,
+    /** The server's clock, which every response with a server time corrects. */
+    clock,
+    /** Sends any request, without the token, and resolves to the response. */
+    call,
+    post,
+
+    /** The published activities. @returns {Promise<Schemas["ActivitySummary"][]>} */
+    activities: async () => {
+      const response = await call("GET", "/api/activities");
+      return observed(response, response.data[0]);
+    },
+    /** One activity. @param {string} activity @param {CallOptions} [options] @returns {Promise<Schemas["Activity"]>} */
+    activity: async (activity, { signal } = {}) => observed(await call("GET", activityPath(activity), { signal })),
+    /** The gate. @param {string} activity @param {CallOptions} [options] @returns {Promise<Schemas["GateDocument"]>} */
+    gate: async (activity, { signal } = {}) =>
+      observed(await call("GET", `${activityPath(activity)}/gate.json`, { signal, timeout: 5_000 })),
+
+    /**
+     * A human check, where `ticket` answers `human_check_required`.
+     * @param {string} activity @param {Schemas["ChallengeOptions"]} [body] @param {CallOptions} [options] @returns {Promise<any>}
+     */
+    challenge: async (activity, body = {}, options = {}) =>
+      (await post(`${activityPath(activity)}/challenge`, { ...options, body })).data,
+    /**
+     * A ticket, from 30 minutes before the start. `proof` is the solution of a human check.
+     * @param {string} activity @param {Schemas["Solution"]} [proof] @param {CallOptions} [options]
+     * @returns {Promise<Schemas["Ticket"]>}
+     */
+    ticket: async (activity, proof = {}, options = {}) =>
+      (await post(`${activityPath(activity)}/ticket`, { ...options, body: proof })).data,
+    /**
+     * One try to reserve: `buy` retries it.
+     * @param {string} activity @param {Schemas["Reservation"]} body @param {CallOptions} [options]
+     * @returns {Promise<Schemas["Order"]>}
+     */
+    placeOrder: async (activity, body, { signal } = {}) =>
+      (await call("POST", `${activityPath(activity)}/orders`, { body, signal, timeout: 8_000 })).data,
+
+    /**
+     * The buyer's orders, newest first; `before` is the last order's number of the page before.
+     * @param {{ before?: string | null, limit?: number }} [page] @param {CallOptions} [options]
+     * @returns {Promise<Schemas["Order"][]>}
+     */
+    orders: async ({ before, limit = 20 } = {}, options = {}) => {
+      const query = new URLSearchParams({ ...(before && { before }), limit: String(limit) });
+      return (await call("GET", `/api/orders?${query}`, withToken(options))).data;
+    },
+    /** The response about an order, `304` too. @param {string} orderNo @param {CallOptions & { etag?: string | null }} [options] */
+    readOrder: (orderNo, options = {}) => call("GET", orderPath(orderNo), withToken(options)),
+    /** An order. @param {string} orderNo @param {CallOptions} [options] @returns {Promise<Schemas["Order"]>} */
+    order: async (orderNo, options = {}) => (await client.readOrder(orderNo, options)).data,
+    /** @param {string} orderNo @param {CallOptions} [options] @returns {Promise<Schemas["Order"]>} */
+    cancel: async (orderNo, options = {}) => (await post(`${orderPath(orderNo)}/cancel`, { ...options, body: {} })).data,
+    /** @param {string} orderNo @param {CallOptions} [options] @returns {Promise<Schemas["Order"]>} */
+    refund: async (orderNo, options = {}) => (await post(`${orderPath(orderNo)}/refund`, { ...options, body: {} })).data,
+
+    /** @param {string} activity @param {import("./gate.js").WatchOptions} [options] */
+    watchGate: (activity, options = {}) => watchGate(client, activity, options),
+    /** @param {string} activity @param {{ signal?: AbortSignal }} [options] */
+    keepTicket: (activity, options = {}) => keepTicket(client, activity, options),
+    /** @param {string} activity @param {import("./attempt.js").BuyOptions} options */
+    buy: (activity, options) => buy(client, activity, options),
+    /** @param {string} orderNo @param {import("./orders.js").PollOptions} [options] */
+    pollOrder: (orderNo, options = {}) => pollOrder(client, orderNo, options),
+    /** @param {string} orderNo @param {import("./orders.js").CheckoutOptions} [options] */
+    checkout: (orderNo, options = {}) => checkout(client, orderNo, options),
+  };
+  return client;
+}

@@ -1,0 +1,90 @@
+// Follows one order, and opens its payment.
+
+import { isTransient } from "./errors.js";
+import { backoff, poll, randomUpTo, sleep } from "./timing.js";
+
+/** @typedef {import("../types/api.js").components["schemas"]["Order"]} Order */
+
+/** Statuses after which polling stops. */
+const FINAL_STATUSES = ["paid", "failed", "refunded"];
+
+/** Milliseconds between two polls, by status, if the response does not say. */
+const INTERVALS = { queued: 1_000, pending_payment: 3_000, refunding: 5_000 };
+
+/** How often opening a payment is tried. */
+const MAX_CHECKOUTS = 5;
+
+/**
+ * @typedef {object} PollOptions
+ * @property {() => string | null} [token] The credential: the ticket that made the order, which costs the server less, or
+ *   the shop's JWT (the default).
+ * @property {(order: Order) => void} [onChange] Called after every successful poll.
+ * @property {(error: unknown) => void} [onError] Called after every failed poll. Only a transient error is repeated.
+ * @property {() => boolean} [isPaused] Whether polling rests, such as on a hidden page: call `runNow` afterwards.
+ */
+
+/**
+ * Polls an order as `Retry-After` says, until nothing happens to it any more.
+ * Returns `runNow()`, which polls at once, and `stop()`, after which nothing is called.
+ * @param {import("./index.js").Client} client
+ * @param {string} orderNo
+ * @param {PollOptions} options
+ */
+export function pollOrder(client, orderNo, { token, onChange = () => {}, onError = () => {}, isPaused }) {
+  let order = null;
+  let etag = null;
+  let failures = 0;
+  let stopped = false;
+  const poller = poll(async () => {
+    try {
+      const answer = await client.readOrder(orderNo, { token: token?.(), etag });
+      if (stopped) return null;
+      failures = 0;
+      if (answer.status !== 304) ({ data: order, etag } = answer);
+      onChange(order);
+      if (FINAL_STATUSES.includes(order.status)) return null;
+      return (answer.retryAfter ?? INTERVALS[order.status] ?? 15_000) + randomUpTo(200);
+    } catch (error) {
+      if (stopped) return null;
+      onError(error);
+      failures += 1;
+      return isTransient(error) ? Math.max(error.retryAfter ?? 0, backoff(failures)) : null;
+    }
+  }, { isPaused });
+  const stop = () => {
+    stopped = true;
+    poller.stop();
+  };
+  return { runNow: poller.runNow, stop };
+}
+
+/**
+ * @typedef {object} CheckoutOptions
+ * @property {object} [address] Where to deliver.
+ * @property {string} [language] Of the payment page, such as `en` or `zh-CN`.
+ * @property {string | null} [token]
+ * @property {AbortSignal} [signal]
+ * @property {(error: unknown, until: number) => void} [onWait] Called before another try; `until` is by the client's `now`.
+ */
+
+/**
+ * Opens the payment. Tries again while the provider is slow: an order has one payment.
+ * @param {import("./index.js").Client} client
+ * @param {string} orderNo
+ * @param {CheckoutOptions} options
+ * @returns {Promise<import("../types/api.js").components["schemas"]["CheckedOut"]>}
+ */
+export async function checkout(client, orderNo, { address = {}, language, token, signal, onWait = () => {} }) {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      // The server asks the payment provider up to three times, for 8 s each.
+      const options = { token, signal, body: { address, language }, timeout: 30_000 };
+      return (await client.post(`/api/orders/${encodeURIComponent(orderNo)}/checkout`, options)).data;
+    } catch (error) {
+      if (!isTransient(error) || tries >= MAX_CHECKOUTS) throw error;
+      const wait = (error.retryAfter ?? backoff(tries)) + randomUpTo(500);
+      onWait(error, client.now() + wait);
+      await sleep(wait, signal);
+    }
+  }
+}

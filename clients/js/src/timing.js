@@ -1,0 +1,70 @@
+// Waiting and polling, with random delays and backoff.
+
+import { Aborted } from "./errors.js";
+
+/**
+ * Resolves after `milliseconds`. Rejects with `Aborted` when `signal` is aborted.
+ * @param {number} milliseconds
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<void>}
+ */
+export function sleep(milliseconds, signal) {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(new Aborted());
+    const abort = () => (clearTimeout(timer), reject(new Aborted()));
+    const timer = setTimeout(() => (signal?.removeEventListener("abort", abort), resolve()), milliseconds);
+    signal?.addEventListener("abort", abort, { once: true });
+  });
+}
+
+/**
+ * A random number of milliseconds up to `limit`.
+ * @param {number} limit
+ */
+export const randomUpTo = (limit) => Math.random() * limit;
+
+/**
+ * The delay before a retry, in milliseconds: doubles from 0.5 s to at most 15 s. Half of it is random, so that pages
+ * that failed at the same time do not retry at the same time.
+ * @param {number} failures
+ */
+export function backoff(failures) {
+  const maximum = Math.min(15_000, 500 * 2 ** failures);
+  return maximum / 2 + randomUpTo(maximum / 2);
+}
+
+/**
+ * Calls `step` at once and then repeatedly. `step` resolves to the delay until the next call in milliseconds, or to
+ * null to stop. While `isPaused()`, such as on a hidden page, it is not called; the caller then calls `runNow`.
+ * Two calls never run at the same time.
+ *
+ * Returns `runNow()`, which calls at once or joins the call in progress, and `stop()`.
+ * @param {() => Promise<number | null>} step
+ * @param {{ isPaused?: () => boolean }} [options]
+ */
+export function poll(step, { isPaused = () => false } = {}) {
+  let timer;
+  /** @type {Promise<void> | null} */
+  let running = null;
+  let stopped = false;
+
+  /** @returns {Promise<void>} */
+  function run() {
+    clearTimeout(timer);
+    if (stopped) return Promise.resolve();
+    running ??= Promise.resolve(step()).then((delay) => {
+      running = null;
+      if (delay === null) return stop();
+      timer = setTimeout(() => void (isPaused() || run()), delay);
+    });
+    return running;
+  }
+
+  function stop() {
+    stopped = true;
+    clearTimeout(timer);
+  }
+
+  void run();
+  return { runNow: run, stop };
+}

@@ -1,0 +1,136 @@
+// The client against a `fetch` that answers as a server would, and what npm packs of it.
+
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { test } from "node:test";
+import { promisify } from "node:util";
+import { Aborted, Problem, Unreachable, createClient, isTransient } from "@stampede/client";
+
+const START = Date.parse("2030-01-01T00:00:00Z");
+const TICKET = { ticket: "t-1", order_no: "demo.1", expires_at: "2030-01-01T00:10:00Z" };
+const ORDER = { order_no: "demo.1", status: "queued" };
+const problem = (status, code, headers) => new Response(JSON.stringify({ code }), { status, headers });
+
+/** Answers requests by the last part of their path. A handler gets the body and how often it was called before. */
+function fakeFetch(handlers) {
+  const requests = [];
+  const fetch = async (url, { method, body, headers }) => {
+    const name = new URL(url).pathname.split("/").at(-1);
+    const calls = requests.filter((request) => request.name === name).length;
+    requests.push({ name, method, headers, body: body && JSON.parse(body) });
+    const answer = handlers[name](body && JSON.parse(body), calls);
+    return answer instanceof Response ? answer : new Response(JSON.stringify(answer));
+  };
+  return { fetch, requests };
+}
+
+const gate = (fields) => ({
+  phase: "open", start_key: "k", sold_out: [], version: 1, jitter_ms: 0,
+  server_time: new Date(START).toISOString(), starts_at: new Date(START).toISOString(), ...fields,
+});
+
+const open = (handlers) => {
+  const { fetch, requests } = fakeFetch({ "gate.json": () => gate(), ticket: () => TICKET, ...handlers });
+  return { client: createClient({ baseUrl: "https://sale.example/", token: () => "jwt", fetch }), requests };
+};
+
+test("a lost answer is asked for with the same ticket", async () => {
+  const { client, requests } = open({
+    orders: (_, calls) => {
+      if (calls === 0) throw new TypeError("connection lost");
+      return ORDER;
+    },
+  });
+  const outcome = await client.buy("demo", { sku: "a" });
+  assert.deepEqual([outcome.kind, outcome.order], ["accepted", ORDER]);
+  const orders = requests.filter(({ name }) => name === "orders");
+  assert.deepEqual(orders.map(({ body }) => body.ticket), ["t-1", "t-1"]);
+  assert.equal(requests.filter(({ name }) => name === "ticket").length, 1);
+});
+
+test("an order whose answers are all lost is found by the number in the ticket", async () => {
+  const { client } = open({
+    orders: (_, calls) => {
+      if (calls === 0) throw new TypeError("connection lost");
+      return problem(401, "ticket_invalid");
+    },
+    "demo.1": () => ORDER,
+  });
+  const outcome = await client.buy("demo", { sku: "a" });
+  assert.deepEqual([outcome.kind, outcome.order], ["accepted", ORDER]);
+});
+
+test("a refusal ends the attempt, and an ended sale does, too", async () => {
+  const refused = await open({ orders: () => problem(409, "sold_out") }).client.buy("demo", { sku: "a" });
+  assert.deepEqual([refused.kind, refused.error.code], ["refused", "sold_out"]);
+  const ended = open({ "gate.json": (_, calls) => (calls === 0 ? gate() : problem(410, "ended")) });
+  const client = ended.client;
+  const watched = client.watchGate("demo");
+  await watched.refresh();
+  await watched.refresh();
+  assert.equal(await watched.startKey(), null);
+});
+
+test("an aborted attempt ends at once", async () => {
+  const { client } = open({ "gate.json": () => gate({ phase: "paused", start_key: undefined }) });
+  const controller = new AbortController();
+  const attempt = client.buy("demo", { sku: "a", signal: controller.signal });
+  setTimeout(() => controller.abort(), 50);
+  await assert.rejects(attempt, Aborted);
+});
+
+test("a date in Retry-After is compared with the server's, and Retry-After in seconds is taken as it is", async () => {
+  const date = new Date(START).toUTCString();
+  const headers = { date, "retry-after": new Date(START + 7_000).toUTCString() };
+  for (const [fields, wait] of [[headers, 7_000], [{ ...headers, date: "" }, null], [{ "retry-after": "3" }, 3_000]]) {
+    const { client } = open({ demo: () => problem(503, "overloaded", fields) });
+    const error = await client.activity("demo").catch((error) => error);
+    assert.deepEqual([error instanceof Problem, error.code, error.retryAfter], [true, "overloaded", wait]);
+  }
+});
+
+test("the clock follows neither the device's clock nor the age of a cached answer", () => {
+  let elapsed = 5_000;
+  const { clock } = createClient({ now: () => elapsed });
+  assert.ok(Number.isNaN(clock.now()));
+  // Cached for 1.9 s; the cache says that it sent it in the second that began 1.5 s after it was written.
+  clock.observe(new Date(START).toISOString(), { sentAt: 4_990, receivedAt: 5_000, date: START + 1_500 });
+  assert.ok(clock.now() >= START + 1_500 && clock.now() <= START + 2_010, String(clock.now() - START));
+  elapsed += 100;
+  assert.equal(clock.millisecondsUntil(new Date(START).toISOString()), START - clock.now());
+  // A date that disagrees with the answer is no evidence.
+  const other = createClient({ now: () => 0 }).clock;
+  other.observe(new Date(START).toISOString(), { sentAt: 0, receivedAt: 0, date: START + 600_000 });
+  assert.equal(other.now(), START);
+});
+
+test("an unchanged order is polled by its ETag until nothing happens to it", async () => {
+  const answers = [
+    new Response(JSON.stringify(ORDER), { headers: { etag: '"1"', "retry-after": "0" } }),
+    new Response(null, { status: 304, headers: { "retry-after": "0" } }),
+    new Response(JSON.stringify({ ...ORDER, status: "paid" })),
+  ];
+  const { client, requests } = open({ "demo.1": (_, calls) => answers[calls] });
+  const seen = [];
+  await new Promise((resolve) => {
+    const onChange = ({ status }) => (seen.push(status), status === "paid" && resolve());
+    client.pollOrder("demo.1", { token: () => "t-1", onChange });
+  });
+  assert.deepEqual(seen, ["queued", "queued", "paid"]);
+  assert.deepEqual(requests.map(({ headers }) => headers["if-none-match"]), [undefined, '"1"', '"1"']);
+  assert.ok(requests.every(({ headers }) => headers.authorization === "Bearer t-1"));
+});
+
+test("errors say whether the same request may succeed later", () => {
+  const of = (status) => isTransient(new Problem({ status, code: "x" }));
+  assert.deepEqual([of(429), of(503), of(409), isTransient(new Unreachable())], [true, true, false, true]);
+});
+
+test("the package has the modules and their types, and nothing else", async () => {
+  const { stdout } = await promisify(execFile)("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"]);
+  const paths = JSON.parse(stdout)[0].files.map(({ path }) => path);
+  for (const file of ["package.json", "README.md", "src/index.js", "types/index.d.ts", "types/api.d.ts"]) {
+    assert.ok(paths.includes(file), file);
+  }
+  assert.deepEqual(paths.filter((path) => !/^(package\.json|README\.md|src\/\w+\.js|types\/\w+\.d\.ts)$/.test(path)), []);
+});

@@ -1,0 +1,17 @@
+// A page in TypeScript: `npm test` checks its types against the package's.
+
+import { createClient, type Client } from "@stampede/client";
+
+const client: Client = createClient({ baseUrl: "https://sale.example", token: () => null });
+const sale = await client.activity("demo");
+const price: number = sale.skus[0].price;
+const gate = client.watchGate("demo", { onChange: ({ phase, jitter_ms }) => console.log(phase, jitter_ms) });
+const outcome = await client.buy("demo", { sku: sale.skus[0].sku, gate, onStep: ({ step }) => console.log(step, price) });
+if (outcome.kind === "accepted") {
+  const orderNo: string = outcome.order.order_no;
+  client.pollOrder(orderNo, { token: () => outcome.ticket.ticket, onChange: ({ status }) => console.log(status) });
+  const { checkout_url: url } = await client.checkout(orderNo, { address: { name: "Mia" }, language: "en" });
+  location.assign(url);
+}
+// @ts-expect-error A quantity is a number.
+void client.buy("demo", { sku: "a", quantity: "1" });

@@ -1,0 +1,17 @@
+// The client that these pages share (clients/js), and the requests that no other page needs.
+
+import { createClient } from "../../client/index.js";
+import * as session from "./session.js";
+
+export { Problem, Unreachable, isTransient } from "../../client/index.js";
+
+export const client = createClient({ token: session.token });
+
+/** The server's clock. */
+export const { clock } = client;
+
+export const signIn = async (user) => (await client.call("POST", "/sandbox/sign-in", { body: { user } })).data;
+
+/** Sends a request to a route below `/api/admin`. With `version`, only if the activity still has that version. */
+export const admin = async (method, path, token, body, version) =>
+  (await client.call(method, `/api/admin${path}`, { token, body, version, timeout: 20_000 })).data;

@@ -1,0 +1,47 @@
+// The example page of the guide for front-end developers, served by another origin (G13).
+
+import { once } from "node:events";
+import { readFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { variable } from "../../support/app.mjs";
+import { call, publish, signIn, url } from "../support/app.js";
+import { expect, test as plain } from "../support/test.js";
+
+plain.use({ variables: { cors_origins: "https://shop.example http://127.0.0.1:{port:shop}" } });
+
+const test = plain.extend({
+  /** The address of the page on the shop's own server. */
+  example: async ({ app: _ }, use) => {
+    const text = await readFile(new URL("../../../examples/frontend/buy.html", import.meta.url), "utf8");
+    const page = text.replaceAll("https://sale.example", url());
+    const server = createServer((_, response) => response.writeHead(200, { "content-type": "text/html" }).end(page));
+    server.listen(Number(variable("PORT_SHOP")), "127.0.0.1");
+    await once(server, "listening");
+    await use(`http://127.0.0.1:${variable("PORT_SHOP")}/`);
+    server.closeAllConnections();
+    server.close();
+  },
+});
+
+test("a page of another origin waits for the start, buys once though an answer is lost, and pays", async ({ example, page }) => {
+  const { id } = await publish({ startsIn: 8_000 });
+  const { user, token } = await signIn();
+  await page.addInitScript((token) => sessionStorage.setItem("shop.token", token), token);
+  let lost = 0;
+  await page.route(/\/orders$/, async (route) => {
+    if (route.request().method() !== "POST" || lost > 0) return route.continue();
+    lost += 1;
+    await route.fetch();
+    await route.abort();
+  });
+  await page.goto(`${example}?activity=${id}`);
+  await expect(page.getByRole("status")).toContainText("Starts at");
+  await expect(page.getByRole("button", { name: "Buy" })).toBeDisabled();
+  await page.getByRole("button", { name: "Buy" }).click();
+  await expect(page.getByRole("status")).toContainText("pending_payment");
+  expect(lost, "lost answers").toBe(1);
+  expect(await call("GET", "/api/orders", { token: (await signIn(user)).token })).toHaveLength(1);
+  for (const field of ["Name", "Street", "Postal code", "City", "Country"]) await page.getByLabel(field).fill("Utopia");
+  await page.getByRole("button", { name: "Pay" }).click();
+  await page.waitForURL(/\/sandbox\/pay\//);
+});
