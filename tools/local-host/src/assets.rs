@@ -12,7 +12,6 @@ use crate::manifest::{App, FileMount};
 /// Copies the files of every component to `<target>/<component>`.
 ///
 /// # Errors
-///
 /// If a file is missing, is outside the application's directory, or cannot be copied.
 pub fn copy(app: &App, target: &Path) -> anyhow::Result<()> {
     for (id, component) in &app.components {

@@ -70,7 +70,6 @@ pub struct LoadedComponent {
 /// Compiles the components with these ids.
 ///
 /// # Errors
-///
 /// If a file is missing, is not a WebAssembly component, or imports an interface that this host does not have.
 pub fn load<'a>(
     app: &App,
@@ -78,7 +77,7 @@ pub fn load<'a>(
     linker: &Linker<State>,
     shared: &Shared,
 ) -> anyhow::Result<HashMap<String, Arc<LoadedComponent>>> {
-    let tls = tls_config()?;
+    let tls = tls_config(Vec::new())?;
     let clients = Clients::new(tls.clone());
     ids.into_iter()
         .map(|id| {
@@ -148,7 +147,6 @@ impl LoadedComponent {
     /// Creates the store for a new instance. `origin` is this process's server, for requests to `self`.
     ///
     /// # Errors
-    ///
     /// If the directory of its files or a log file cannot be opened.
     pub fn store(&self, origin: Option<Origin>) -> anyhow::Result<Store<State>> {
         let state = State {

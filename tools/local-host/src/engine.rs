@@ -21,7 +21,6 @@ pub struct EngineOptions {
 /// Creates the engine and starts the thread that advances its epoch.
 ///
 /// # Errors
-///
 /// If wasmtime rejects the configuration on this machine. The error suggests `--disable-pooling`.
 pub fn build(options: EngineOptions) -> anyhow::Result<Engine> {
     let mut config = Config::new();

@@ -95,7 +95,6 @@ impl App {
     /// Loads the manifest at `path`, a file or a directory that contains a `spin.toml`.
     ///
     /// # Errors
-    ///
     /// If it cannot be read, or contains something that Spin or this host does not support.
     pub fn load(path: &Path) -> anyhow::Result<Self> {
         let file = if path.is_dir() { path.join("spin.toml") } else { path.to_owned() };
@@ -109,7 +108,6 @@ impl App {
     /// Parses a manifest whose paths are relative to `root`.
     ///
     /// # Errors
-    ///
     /// See [`App::load`].
     pub fn parse(text: &str, root: &Path) -> anyhow::Result<Self> {
         let manifest: Manifest = toml::from_str(text)?;
@@ -153,7 +151,6 @@ impl App {
     /// Keeps only the components with these ids, and the triggers that call them.
     ///
     /// # Errors
-    ///
     /// If an id is unknown, a kept component may call a removed one, or no kept component has a trigger.
     pub fn retain(&mut self, ids: &[String]) -> anyhow::Result<()> {
         let is_kept = |id: &str| ids.iter().any(|kept| kept == id);
@@ -208,7 +205,6 @@ impl App {
     /// Returns the variables with their defaults and without providers.
     ///
     /// # Errors
-    ///
     /// If a name or a template is malformed.
     pub fn variables(&self) -> anyhow::Result<Variables> {
         let mut variables = Variables::new(self.variables.clone())?;

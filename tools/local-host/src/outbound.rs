@@ -29,7 +29,6 @@ impl AllowedHosts {
     /// Checks entries before the variables have values.
     ///
     /// # Errors
-    ///
     /// If an entry is malformed, or is malformed once the variables' defaults are inserted.
     pub fn validate(entries: &[String], variables: &Variables) -> anyhow::Result<()> {
         if let [only] = entries
@@ -59,7 +58,6 @@ impl AllowedHosts {
     /// Returns whether a connection to `url` is allowed. `scheme` is assumed if `url` has none.
     ///
     /// # Errors
-    ///
     /// If the allow-list cannot be resolved.
     pub fn allows_url(&self, url: &str, scheme: &str) -> anyhow::Result<bool> {
         let url = match OutboundUrl::parse(url, scheme) {
@@ -79,7 +77,6 @@ impl AllowedHosts {
     /// Returns whether requests to the application itself are allowed with one of these schemes.
     ///
     /// # Errors
-    ///
     /// If the allow-list cannot be resolved.
     pub fn allows_self(&self, schemes: &[&str]) -> anyhow::Result<bool> {
         let allowed = self.patterns()?.iter().any(|pattern| pattern.allows_self(schemes));

@@ -31,7 +31,6 @@ struct Listener {
 /// Subscribes to all channels and dispatches their messages until a connection is lost.
 ///
 /// # Errors
-///
 /// If an address or a channel cannot be resolved, or the connection to a server fails or is lost.
 pub async fn run(
     app: &App,

@@ -95,7 +95,6 @@ impl RuntimeConfig {
     /// Loads the file, if a path is given, and applies Spin's defaults.
     ///
     /// # Errors
-    ///
     /// If the file cannot be read, contains unknown keys or types, or a directory cannot be created.
     pub fn load(path: Option<&Path>, app_root: &Path, directories: &Directories) -> anyhow::Result<Self> {
         let file = match path {
@@ -197,7 +196,6 @@ impl RuntimeConfig {
     /// Checks that every store of a component is defined.
     ///
     /// # Errors
-    ///
     /// An error that names the component and the label.
     pub fn ensure_stores<'a>(
         &self,

@@ -71,7 +71,6 @@ impl State {
 /// Creates a linker with every interface that a component may import.
 ///
 /// # Errors
-///
 /// If two interfaces define the same name, which does not happen.
 pub fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker: Linker<State> = Linker::new(engine);

@@ -31,7 +31,6 @@ impl ComponentLogs {
     /// Creates the directory of the log files, if there is one, and prints its path.
     ///
     /// # Errors
-    ///
     /// If the directory cannot be created.
     pub fn create_directory(&self) -> anyhow::Result<()> {
         let Some(directory) = &self.directory else { return Ok(()) };
@@ -44,7 +43,6 @@ impl ComponentLogs {
     /// Opens an output stream (`stdout` or `stderr`) for an instance of a component.
     ///
     /// # Errors
-    ///
     /// If the log file cannot be opened.
     pub fn stream(&self, component: &str, name: &str) -> anyhow::Result<ComponentOutput> {
         let file = match &self.directory {

@@ -19,7 +19,6 @@ const GRACE_PERIOD: Duration = Duration::from_secs(5);
 /// Starts the children and waits until one of them exits, or a shutdown is requested.
 ///
 /// # Errors
-///
 /// If the application cannot be read, or a child cannot be started.
 pub async fn run(up: &Up) -> anyhow::Result<ExitCode> {
     // The application is checked here, so that an error is reported once and not by every child.

@@ -26,7 +26,6 @@ const MAX_PORTS: u16 = 10;
 /// Runs the triggers of one type until a shutdown is requested.
 ///
 /// # Errors
-///
 /// If the application cannot be started, or a trigger fails.
 pub async fn run(up: &Up, kind: TriggerType) -> anyhow::Result<()> {
     let Prepared { app, config, variables } = prepare(up)?;
@@ -84,7 +83,6 @@ pub struct Prepared {
 /// Loads and checks the manifest, the runtime config and the variables that the command line names.
 ///
 /// # Errors
-///
 /// If something is missing, malformed or not supported by this host.
 pub fn prepare(up: &Up) -> anyhow::Result<Prepared> {
     let mut app = App::load(&up.from)?;
@@ -111,7 +109,6 @@ pub fn prepare(up: &Up) -> anyhow::Result<Prepared> {
 /// Copies the components' files into a temporary directory, which is removed when the returned value is dropped.
 ///
 /// # Errors
-///
 /// See [`assets::copy`].
 pub fn prepare_assets(app: &App) -> anyhow::Result<tempfile::TempDir> {
     let directory = tempfile::Builder::new().prefix("local-host-").tempdir()?;

@@ -42,7 +42,6 @@ impl Variables {
     /// Creates the variables from their defaults.
     ///
     /// # Errors
-    ///
     /// [`Error::InvalidName`] if Spin would refuse a name.
     pub fn new(defaults: IndexMap<String, Option<String>>) -> Result<Self, Error> {
         defaults.keys().try_for_each(|name| check_name(name))?;
@@ -52,7 +51,6 @@ impl Variables {
     /// Adds the variables of a component.
     ///
     /// # Errors
-    ///
     /// [`Error::InvalidName`] for a malformed name, [`Error::InvalidTemplate`] for a malformed template or one
     /// that refers to an unknown variable.
     pub fn add_component(&mut self, component: &str, variables: &IndexMap<String, String>) -> Result<(), Error> {
@@ -83,7 +81,6 @@ impl Variables {
     /// Checks that every required variable has a value.
     ///
     /// # Errors
-    ///
     /// An error that names every variable without a value.
     pub fn ensure_required(&self) -> anyhow::Result<()> {
         let missing: Vec<&str> = self
@@ -107,7 +104,6 @@ impl Variables {
     /// Returns the value of a component's variable.
     ///
     /// # Errors
-    ///
     /// As described at the variants of [`Error`].
     pub fn component_value(&self, component: &str, name: &str) -> Result<String, Error> {
         check_name(name)?;
@@ -123,7 +119,6 @@ impl Variables {
     /// Renders a template with the values of the application's variables.
     ///
     /// # Errors
-    ///
     /// As described at the variants of [`Error`].
     pub fn render(&self, template: &Template) -> Result<String, Error> {
         template.render(|name| self.value(name))

@@ -21,7 +21,6 @@ impl VariableSource {
     /// Loads the variables of all sources. If a key occurs more than once, the last value is used.
     ///
     /// # Errors
-    ///
     /// If a file cannot be read or parsed.
     pub fn read_all(sources: &[Self]) -> anyhow::Result<HashMap<String, String>> {
         let mut variables = HashMap::new();

@@ -3,7 +3,6 @@
 mod parameters;
 mod pool;
 mod query;
-mod tls;
 mod types;
 mod values;
 
@@ -136,7 +135,7 @@ impl HostConnectionBuilder for PostgresHost {
     }
 
     async fn set_ca_root(&mut self, builder: Resource<ConnectionBuilder>, certificate: String) -> Result<(), Error> {
-        tls::check_certificate(&certificate)
+        pool::parse_certificates(&certificate)
             .map_err(|error| Error::Other(format!("invalid root certificate: {error}")))?;
         let address = self.builders.get_mut(&builder);
         let address = address.ok_or_else(|| Error::ConnectionFailed("no builder found".into()))?;

@@ -36,7 +36,6 @@ pub fn sanitize(headers: &mut HeaderMap) {
 /// value first and this host's value last, as with Spin.
 ///
 /// # Errors
-///
 /// If a header of the request is not UTF-8, or the URI has no path.
 pub fn append_spin_headers<B>(
     request: &mut Request<B>,

@@ -15,7 +15,6 @@ use crate::manifest::StaticResponse;
 /// Sets the scheme of the URI, and its authority from the `Host` header if the URI has none.
 ///
 /// # Errors
-///
 /// If there is no authority, the `Host` header is malformed, or header and URI have different authorities.
 pub fn set_authority<B>(request: &mut Request<B>, scheme: Scheme) -> anyhow::Result<()> {
     let from_header: Option<Authority> = match request.headers().get(HOST) {
@@ -44,7 +43,6 @@ pub fn set_authority<B>(request: &mut Request<B>, scheme: Scheme) -> anyhow::Res
 /// Creates the response of a trigger that has a `static_response` instead of a component.
 ///
 /// # Errors
-///
 /// If the status code or a header is invalid.
 pub fn static_response(response: &StaticResponse) -> anyhow::Result<Response<WasiBody>> {
     let mut builder = Response::builder().status(response.status_code.unwrap_or(200));

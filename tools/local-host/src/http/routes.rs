@@ -40,7 +40,6 @@ impl<T> Routes<T> {
     /// Builds the routes. A later duplicate replaces an earlier one, which is passed to `on_duplicate`.
     ///
     /// # Errors
-    ///
     /// If a route cannot be parsed.
     pub fn build(
         routes: impl IntoIterator<Item = (String, T)>,

@@ -50,7 +50,6 @@ impl Server {
     /// Builds the routes and checks that every component serves HTTP.
     ///
     /// # Errors
-    ///
     /// If a route is malformed, or a component does not serve HTTP.
     pub fn new(
         app: &App,
@@ -85,7 +84,6 @@ impl Server {
     /// Serves until the process ends.
     ///
     /// # Errors
-    ///
     /// If accepting a connection fails.
     pub async fn serve(self: Arc<Self>, listener: TcpListener) -> anyhow::Result<()> {
         let base = format!("http://{}", listener.local_addr()?);
@@ -151,7 +149,6 @@ impl Server {
     /// Calls a component on behalf of another one.
     ///
     /// # Errors
-    ///
     /// If there is no such component. A failure of the component is a response with status 500 instead.
     pub async fn chain(&self, component: &str, mut request: Request<WasiBody>) -> anyhow::Result<Response<WasiBody>> {
         set_authority(&mut request, Scheme::HTTP)?;

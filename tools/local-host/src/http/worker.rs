@@ -43,7 +43,6 @@ impl ComponentHandler {
     /// Checks that the component serves HTTP.
     ///
     /// # Errors
-    ///
     /// If it does not export `wasi:http/handler@0.3`.
     pub fn new(
         component: Arc<LoadedComponent>,

@@ -3,7 +3,6 @@
 /// Checks a component id: words of letters and digits, separated by `-`.
 ///
 /// # Errors
-///
 /// A message that describes the invalid part.
 pub fn check_kebab(id: &str) -> Result<(), String> {
     check(id, '-', '_')
@@ -12,7 +11,6 @@ pub fn check_kebab(id: &str) -> Result<(), String> {
 /// Checks the label of a store: words separated either by `-` or by `_`.
 ///
 /// # Errors
-///
 /// A message that describes the invalid part.
 pub fn check_label(label: &str) -> Result<(), String> {
     check_kebab(label).or_else(|_| check(label, '_', '-'))
@@ -21,7 +19,6 @@ pub fn check_label(label: &str) -> Result<(), String> {
 /// Checks the name of a variable: lower-case words, separated by `_`.
 ///
 /// # Errors
-///
 /// A message that describes the invalid part.
 pub fn check_variable(name: &str) -> Result<(), String> {
     check(name, '_', '-')?;

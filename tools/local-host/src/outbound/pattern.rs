@@ -41,7 +41,6 @@ impl HostPattern {
     /// Parses an entry without templates.
     ///
     /// # Errors
-    ///
     /// If it has no scheme, or has a path, credentials or an invalid port.
     pub fn parse(entry: &str) -> anyhow::Result<Self> {
         let text = entry.trim();

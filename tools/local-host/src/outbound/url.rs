@@ -14,7 +14,6 @@ impl OutboundUrl {
     /// Parses an address. `scheme` is assumed if it has none.
     ///
     /// # Errors
-    ///
     /// If it is malformed or has no host.
     pub fn parse(address: &str, scheme: &str) -> anyhow::Result<Self> {
         let address = escape_credentials(address);

@@ -51,7 +51,6 @@ impl Database {
     /// Creates a database in a file, or in memory if there is no path.
     ///
     /// # Errors
-    ///
     /// If the file's directory cannot be created.
     pub fn new(path: Option<PathBuf>, allow_attach_file: bool) -> anyhow::Result<Self> {
         if let Some(path) = &path {
@@ -83,7 +82,6 @@ impl Connection {
     /// Runs a statement and returns all of its rows.
     ///
     /// # Errors
-    ///
     /// If SQLite returns an error, or the result is larger than [`MAX_RESULT_BYTES`].
     pub async fn query(&self, statement: String, parameters: Vec<Value>) -> Result<QueryResult, Error> {
         let inner = self.0.clone();
@@ -93,7 +91,6 @@ impl Connection {
     /// Runs a statement and streams its rows.
     ///
     /// # Errors
-    ///
     /// If the database cannot be opened. Later errors are sent to [`Rows::result`].
     pub async fn stream(&self, statement: String, parameters: Vec<Value>) -> Result<Rows, Error> {
         // Opened but not locked here: the guest may still be receiving the rows of an earlier statement.
@@ -115,7 +112,6 @@ impl Connection {
     /// Runs several statements, for instance a migration.
     ///
     /// # Errors
-    ///
     /// If SQLite returns an error.
     pub fn execute_batch(&self, statements: &str) -> anyhow::Result<()> {
         let connection = self.0.lock()?;
@@ -125,7 +121,6 @@ impl Connection {
     /// Returns how many rows the last statement changed.
     ///
     /// # Errors
-    ///
     /// If the database cannot be opened.
     pub fn changes(&self) -> Result<u64, Error> {
         Ok(self.0.lock()?.changes())
@@ -134,7 +129,6 @@ impl Connection {
     /// Returns the row id of the last insert.
     ///
     /// # Errors
-    ///
     /// If the database cannot be opened.
     pub fn last_insert_rowid(&self) -> Result<i64, Error> {
         Ok(self.0.lock()?.last_insert_rowid())

@@ -18,7 +18,6 @@ impl KeyValueStore {
     /// Creates a store in a SQLite file, or in memory if there is no path.
     ///
     /// # Errors
-    ///
     /// If the file's directory cannot be created.
     pub fn sqlite(path: Option<PathBuf>) -> anyhow::Result<Self> {
         SqliteStore::new(path).map(Self::Sqlite)
@@ -27,7 +26,6 @@ impl KeyValueStore {
     /// Creates a store on a Redis server.
     ///
     /// # Errors
-    ///
     /// If the URL is malformed.
     pub fn redis(url: &str) -> anyhow::Result<Self> {
         RedisStore::new(url).map(|store| Self::Redis(Box::new(store)))
@@ -36,7 +34,6 @@ impl KeyValueStore {
     /// Opens the store. In a SQLite file, the entries of each label are separate.
     ///
     /// # Errors
-    ///
     /// If the file or the server cannot be reached.
     pub async fn open(&self, label: &str) -> Result<OpenStore, Error> {
         match self {
@@ -68,7 +65,6 @@ impl OpenStore {
     /// Returns the value of a key.
     ///
     /// # Errors
-    ///
     /// If the store fails, or the value is larger than [`MAX_RESULT_BYTES`].
     pub async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
         let value = match self {
@@ -85,7 +81,6 @@ impl OpenStore {
     /// Sets a key.
     ///
     /// # Errors
-    ///
     /// If the store fails.
     pub async fn set(&self, key: &str, value: &[u8]) -> Result<(), Error> {
         match self {
@@ -97,7 +92,6 @@ impl OpenStore {
     /// Removes a key.
     ///
     /// # Errors
-    ///
     /// If the store fails.
     pub async fn delete(&self, key: &str) -> Result<(), Error> {
         match self {
@@ -109,7 +103,6 @@ impl OpenStore {
     /// Returns whether a key exists.
     ///
     /// # Errors
-    ///
     /// If the store fails.
     pub async fn exists(&self, key: &str) -> Result<bool, Error> {
         match self {

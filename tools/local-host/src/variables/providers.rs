@@ -23,7 +23,6 @@ impl Provider {
     /// Returns the value, if this source has one.
     ///
     /// # Errors
-    ///
     /// If an environment variable is not UTF-8, or the dotenv file is malformed.
     pub fn get(&self, name: &str) -> anyhow::Result<Option<String>> {
         match self {

@@ -21,7 +21,6 @@ impl Template {
     /// Parses a template.
     ///
     /// # Errors
-    ///
     /// [`Error::InvalidTemplate`] if a `{{` has no `}}`.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let mut parts = Vec::new();
@@ -54,7 +53,6 @@ impl Template {
     /// Renders the template. `value` returns the value of each variable.
     ///
     /// # Errors
-    ///
     /// The first error that `value` returns.
     pub fn render<E>(&self, mut value: impl FnMut(&str) -> Result<String, E>) -> Result<String, E> {
         let mut text = String::new();

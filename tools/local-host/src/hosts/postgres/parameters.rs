@@ -14,7 +14,6 @@ type GuestBound<T> = Option<(T, RangeBoundKind)>;
 /// Converts the parameters of a statement.
 ///
 /// # Errors
-///
 /// If a value is malformed, for example a date that does not exist.
 pub fn convert(values: &[ParameterValue]) -> anyhow::Result<Vec<Parameter>> {
     values.iter().map(parameter).collect()

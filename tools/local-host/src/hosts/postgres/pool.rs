@@ -7,10 +7,14 @@ use std::{
 
 use anyhow::Context as _;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
-use rustls::ClientConfig;
+use rustls::{
+    ClientConfig,
+    pki_types::{CertificateDer, pem::PemObject as _},
+};
 use tokio_postgres::{Config, NoTls, config::SslMode};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::tls::{self, MakeRustlsConnect};
+use crate::hosts::http::tls_config;
 
 /// The maximum number of connections per pool, as in Spin.
 const POOL_SIZE: usize = 64;
@@ -41,7 +45,6 @@ impl PostgresPools {
     /// Takes a connection to this address from its pool, or opens one.
     ///
     /// # Errors
-    ///
     /// If the address is malformed or the server cannot be reached.
     pub async fn client(&self, url: &str, root_certificate: Option<&str>) -> anyhow::Result<Client> {
         let pool = self.pool(url, root_certificate).context("establishing PostgreSQL connection pool")?;
@@ -71,12 +74,19 @@ impl PostgresPools {
             Manager::from_config(config, NoTls, manager)
         } else {
             let tls = match &key.root_certificate {
-                Some(certificate) => tls::config_with_root(certificate)?,
+                Some(certificate) => tls_config(parse_certificates(certificate)?)?,
                 None => self.tls.clone(),
             };
-            Manager::from_config(config, MakeRustlsConnect::new(tls), manager)
+            Manager::from_config(config, MakeRustlsConnect::new((*tls).clone()), manager)
         };
         let pool = Pool::builder(manager).max_size(POOL_SIZE).build();
         pool.context("building Postgres connection pool")
     }
+}
+
+/// Parses the root certificates (PEM) that a component gives: one at least.
+pub fn parse_certificates(pem: &str) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let found: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<_, _>>()?;
+    anyhow::ensure!(!found.is_empty(), "there is no certificate in it");
+    Ok(found)
 }

@@ -24,7 +24,6 @@ pub fn columns(row: &Row) -> Vec<Column> {
 /// Converts the values of a row.
 ///
 /// # Errors
-///
 /// If a value does not fit into the guest's type.
 pub fn convert(row: &Row) -> anyhow::Result<Vec<DbValue>> {
     (0..row.len()).map(|index| value(row, index)).collect()

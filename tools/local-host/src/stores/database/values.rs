@@ -24,7 +24,6 @@ pub fn bind(parameters: Vec<Value>) -> impl rusqlite::Params {
 /// Converts a row to the guest's type.
 ///
 /// # Errors
-///
 /// If a TEXT value is not UTF-8.
 pub fn convert(row: &rusqlite::Row<'_>) -> Result<RowResult, Error> {
     let count = row.as_ref().column_count();
