@@ -16,6 +16,7 @@ pub mod human_check;
 pub mod ids;
 pub mod jwt;
 pub mod language;
+pub mod legal_links;
 pub mod money;
 pub mod operators;
 pub mod order;

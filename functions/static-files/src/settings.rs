@@ -3,6 +3,7 @@
 use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
 use domain::{
+    legal_links::LegalLinks,
     problem::Problem,
     sign_in::{SignIn, SignInSettings, VARIABLES},
     siteverify,
@@ -32,6 +33,7 @@ pub struct Settings {
 #[derive(Serialize)]
 pub struct Document {
     sign_in: SignIn,
+    links: LegalLinks,
 }
 
 impl Settings {
@@ -45,15 +47,17 @@ impl Settings {
             }
             let sign_in = SignInSettings::parse(|name| values.get(name).map(|value| &**value).unwrap_or_default())
                 .map_err(|fault| config::misconfigured("sign_in_url or oidc_issuer", &fault));
-            Ok(Self::new(&siteverify::content_sources(&script, &origins), sign_in))
+            // Readiness names what is wrong with them.
+            let links = LegalLinks::parse(&config::get("legal_links").await).unwrap_or_default();
+            Ok(Self::new(&siteverify::content_sources(&script, &origins), sign_in, links))
         })
         .await
     }
 
     /// Builds the settings; `widget_sources` are those of hosted checks, or empty.
-    pub fn new(widget_sources: &str, sign_in: Result<SignInSettings, Problem>) -> Self {
+    pub fn new(widget_sources: &str, sign_in: Result<SignInSettings, Problem>, links: LegalLinks) -> Self {
         let allowed = sign_in.clone().unwrap_or_else(|_| SignInSettings::none());
-        let document = sign_in.map(|settings| Document { sign_in: settings.sign_in });
+        let document = sign_in.map(|settings| Document { sign_in: settings.sign_in, links });
         Self { policies: Policies::new(widget_sources, &allowed), document }
     }
 }

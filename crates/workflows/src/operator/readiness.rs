@@ -1,12 +1,12 @@
 //! Checks of the settings without which the app must not serve (G6, G7).
 
 use domain::{
-    cors::AllowedOrigins, jwt::key_set::KeySetVerifier, operators::Operators, secret, sign_in::SignInSettings,
-    siteverify, webhook::PaymentProvider,
+    cors::AllowedOrigins, jwt::key_set::KeySetVerifier, legal_links::LegalLinks, operators::Operators, secret,
+    sign_in::SignInSettings, siteverify, webhook::PaymentProvider,
 };
 
 /// The variables that [`secrets_fault`] reads.
-pub const VARIABLES: [&str; 33] = [
+pub const VARIABLES: [&str; 34] = [
     "ticket_secret",
     "jwt_algorithm",
     "jwt_key",
@@ -34,6 +34,7 @@ pub const VARIABLES: [&str; 33] = [
     "sandbox",
     "trusted_hops",
     "cors_origins",
+    "legal_links",
     "siteverify_url",
     "siteverify_secret",
     "siteverify_site_key",
@@ -89,6 +90,9 @@ pub fn secrets_fault<T: AsRef<str>>(variable: impl Fn(&str) -> T) -> Option<Stri
     }
     if let Err(fault) = AllowedOrigins::parse(variable("cors_origins").as_ref()) {
         return Some(format!("the variable cors_origins {fault}"));
+    }
+    if let Err(fault) = LegalLinks::parse(variable("legal_links").as_ref()) {
+        return Some(format!("the variable legal_links {fault}"));
     }
     if let Some((name, fault)) = siteverify::fault(&variable) {
         return Some(format!("the variable {name} {fault}"));
@@ -174,9 +178,9 @@ mod tests {
         secrets_fault(|name| {
             assert!(VARIABLES.contains(&name), "{name} is read but not listed");
             let good = match name {
-                "cors_origins" | "payments_url" | "events_url" | "events_secret" | "jwt_jwks_url" | "metrics_token"
-                | "operator_tokens" | "oidc_client_id" | "oidc_issuer" | "oidc_origins" | "oidc_scope"
-                | "session_url" | "sign_in_url" | "stripe_api_key" | "stripe_secret" => "",
+                "cors_origins" | "legal_links" | "payments_url" | "events_url" | "events_secret" | "jwt_jwks_url"
+                | "metrics_token" | "operator_tokens" | "oidc_client_id" | "oidc_issuer" | "oidc_origins"
+                | "oidc_scope" | "session_url" | "sign_in_url" | "stripe_api_key" | "stripe_secret" => "",
                 name if name.starts_with("siteverify_") => "",
                 "sandbox" => "off",
                 "trusted_hops" => "0",
@@ -254,6 +258,7 @@ mod tests {
     fn what_is_no_origin_is_a_fault() {
         assert_eq!(fault(&[("cors_origins", "https://shop.example, http://localhost:8080")]), None);
         assert!(fault(&[("cors_origins", "*")]).is_some_and(|fault| fault.contains("cors_origins")));
+        assert!(fault(&[("legal_links", "terms")]).is_some_and(|fault| fault.contains("legal_links")));
     }
 
     #[test]

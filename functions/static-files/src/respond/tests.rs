@@ -43,7 +43,8 @@ impl Site {
     ) -> Result<Response, ApiError> {
         let method = method.parse().unwrap();
         let request = Request::new(method, path.to_owned(), headers, Vec::new(), "test".to_owned());
-        let settings = Settings::new("", Ok(domain::sign_in::SignInSettings::none()));
+        let settings =
+            Settings::new("", Ok(domain::sign_in::SignInSettings::none()), domain::legal_links::LegalLinks::default());
         respond(&mut self.cache, &settings, &request)
     }
 
@@ -175,9 +176,9 @@ fn methods_other_than_get_are_refused() {
 }
 
 #[test]
-fn the_settings_say_how_visitors_sign_in_and_nothing_else() {
+fn the_settings_say_how_visitors_sign_in_and_the_links_and_nothing_else() {
     let response = Site::new().get("/settings.json");
-    assert_eq!(response.body, br#"{"sign_in":{"kind":"none"}}"#);
+    assert_eq!(response.body, br#"{"sign_in":{"kind":"none"},"links":{}}"#);
     assert_eq!(header(&response, "cache-control"), "public, max-age=60");
     assert_eq!(code(Site::new().try_request("POST", "/settings.json", &[])), Some(Code::MethodNotAllowed));
 }

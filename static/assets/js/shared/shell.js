@@ -1,9 +1,9 @@
 // The frame of every buyer's page: language switch, signed-in user and sign-in.
 
-import { byId, confirmDialog, setText, setVisible } from "./dom.js";
+import { byId, confirmDialog, el, setText, setVisible } from "./dom.js";
 import { language, setLanguage, t, translate } from "./i18n.js";
 import * as session from "./session.js";
-import { keepSignedIn, loadWay, renew } from "./sign-in.js";
+import { keepSignedIn, loadSettings, loadWay, renew } from "./sign-in.js";
 
 /** Milliseconds within which a token that was just renewed is not renewed again. */
 const RENEWAL_PAUSE_MS = 30_000;
@@ -30,6 +30,7 @@ export function start() {
   });
   session.watchOtherTabs(renderAndNotify);
   render();
+  void loadSettings().then(({ links }) => showLinks(links), () => {});
   begun = begin();
 }
 
@@ -44,6 +45,13 @@ async function begin() {
   } catch {
     // No settings: a click on the button tries again.
   }
+}
+
+/** Shows the shop's terms, privacy policy and imprint at the foot of the page. */
+function showLinks(links) {
+  const entries = Object.entries(links);
+  if (!entries.length) return;
+  document.body.append(el("footer", { class: "foot", testid: "links" }, entries.map(([name, href]) => el("a", { href }, t(`link.${name}`)))));
 }
 
 function render() {

@@ -30,10 +30,24 @@ export function loadWay() {
   return loading;
 }
 
+let loadingSettings = null;
+
+/** Resolves to what the variables say to the pages: `sign_in`, and `links`. */
+export function loadSettings() {
+  const load = async () => {
+    const { status, data } = await getJson("/settings.json", { credentials: "omit" });
+    if (status !== 200) throw new Error("no settings");
+    return data;
+  };
+  loadingSettings ??= load().catch((error) => {
+    loadingSettings = null;
+    throw error;
+  });
+  return loadingSettings;
+}
+
 async function choose() {
-  const { status, data } = await getJson("/settings.json", { credentials: "omit" });
-  if (status !== 200) throw new Error("no settings");
-  const settings = data.sign_in;
+  const { sign_in: settings } = await loadSettings();
   if (settings.kind === "shop") return (await import("./sign-in/shop.js")).shopSession(settings);
   if (settings.kind === "oidc") return (await import("./sign-in/oidc.js")).openIdConnect(settings);
   return (await import("./sign-in/sandbox.js")).sandbox(settings);

@@ -86,6 +86,9 @@ export const words = {
   "check.rather_sum": "A sum instead",
   "check.rather_slide": "A puzzle piece instead",
 
+  "link.terms": "Terms",
+  "link.privacy": "Privacy",
+  "link.imprint": "Imprint",
   "order.title": "Your order",
   "order.queued": "You are in",
   "order.queued_more": "Your order is being written down. You may close this page: the order stays in My orders. Come back in time to pay.",

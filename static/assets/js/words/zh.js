@@ -86,6 +86,9 @@ export const words = {
   "check.rather_sum": "改用算式",
   "check.rather_slide": "改用拼图",
 
+  "link.terms": "条款",
+  "link.privacy": "隐私政策",
+  "link.imprint": "经营者信息",
   "order.title": "订单",
   "order.queued": "已抢到，排队中",
   "order.queued_more": "正在生成订单。您可以关闭本页，订单会保留在“我的订单”中，请记得及时付款。",
