@@ -37,9 +37,10 @@ const KINDS: [(&str, &str); 3] = [
 ];
 
 /// Connects from another address than the honest buyers': nginx limits what one address has in flight.
-async fn connect(port: u16) -> std::io::Result<TcpStream> {
+async fn connect(port: u16, client: usize) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
-    socket.bind((Ipv4Addr::new(127, 0, 0, 2), 0).into())?;
+    let last = u8::try_from(2 + client % 250).expect("a byte");
+    socket.bind((Ipv4Addr::new(127, 0, 0, last), 0).into())?;
     socket.connect((Ipv4Addr::LOCALHOST, port).into()).await
 }
 
@@ -59,17 +60,28 @@ impl SlowSenders {
             let (open, (head, more)) = (Arc::clone(&open), KINDS[index % KINDS.len()]);
             clients.spawn(async move {
                 loop {
-                    let Ok(mut stream) = connect(port).await else {
+                    let Ok(mut stream) = connect(port, index).await else {
                         sleep(PAUSE).await;
                         continue;
                     };
+                    let started = Instant::now();
                     open.fetch_add(1, Ordering::Relaxed);
-                    let mut sent = stream.write_all(head.as_bytes()).await;
-                    while sent.is_ok() {
-                        sleep(PAUSE).await;
-                        sent = stream.write_all(more.as_bytes()).await;
-                    }
+                    let (mut reader, mut writer) = stream.split();
+                    let send = async {
+                        writer.write_all(head.as_bytes()).await?;
+                        loop {
+                            sleep(PAUSE).await;
+                            writer.write_all(more.as_bytes()).await?;
+                        }
+                    };
+                    // An answer ends the connection as well as its end does.
+                    let mut answer = [0];
+                    let _: std::io::Result<()> = tokio::select! {
+                        read = reader.read(&mut answer) => read.map(drop),
+                        sent = send => sent,
+                    };
                     open.fetch_sub(1, Ordering::Relaxed);
+                    sleep(PAUSE.saturating_sub(started.elapsed())).await;
                 }
             });
         }
@@ -103,12 +115,12 @@ impl HeaderFlood {
         let request: Arc<str> =
             format!("GET /api/activities HTTP/1.1\r\n{}", "x-more: 0123456789\r\n".repeat(50_000)).into();
         let mut clients = JoinSet::new();
-        for _ in 0..number {
+        for index in 0..number {
             let (refused, answered) = (Arc::clone(&refused), Arc::clone(&answered));
             let request = Arc::clone(&request);
             clients.spawn(async move {
                 loop {
-                    let Ok(mut stream) = connect(port).await else {
+                    let Ok(mut stream) = connect(port, index).await else {
                         sleep(PAUSE).await;
                         continue;
                     };
