@@ -90,6 +90,30 @@ test("a token is renewed before it ends, by one tab", async ({ newPage, identity
   await expect(page.getByTestId("user")).toHaveText(user);
 });
 
+test("a renewal that is under way does not undo a sign-out", async ({ newPage, identity: _ }) => {
+  const page = await open(newPage, "/orders");
+  await page.getByTestId("sign-in").click();
+  await enterProvider(page, unique("sue"));
+  await untilText(page, "orders-state", "You have no orders yet");
+  let answer;
+  const isHeld = new Promise((resolve) => (answer = resolve));
+  await page.context().route(/\/token$/, async (route) => {
+    await isHeld;
+    await route.continue();
+  });
+  const asked = page.waitForRequest(/\/token$/);
+  await page.evaluate(() => localStorage.setItem("stampede.renew_at", "0"));
+  await asked;
+  await page.getByTestId("sign-out").click();
+  const answered = page.waitForResponse(/\/token$/);
+  answer();
+  await answered;
+  await page.reload();
+  await expect(page.getByTestId("sign-in")).toBeVisible();
+  const stored = () => ["token", "refresh"].map((key) => localStorage.getItem(`stampede.${key}`));
+  expect(await page.evaluate(stored)).toEqual([null, null]);
+});
+
 test("an answer of the provider that this tab has not asked for signs nobody in", async ({ newPage, identity: _ }) => {
   const page = await open(newPage, "/signed-in?code=stolen&state=invented");
   await untilText(page, "signed-in-state", "The sign-in did not work");

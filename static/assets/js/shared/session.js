@@ -6,6 +6,8 @@
 import { device, tab } from "./storage.js";
 
 const TOKEN = "stampede.token";
+/** The key of the token that renews the token, where the identity provider gives one. */
+export const REFRESH_TOKEN = "stampede.refresh";
 /** Written when the user signs out, for the other tabs. */
 const SIGNED_OUT = "stampede.signed_out";
 /** When to renew the token, by this device's clock. */
@@ -54,6 +56,7 @@ export function removeToken() {
 /** Signs out: removes the token and all tickets, in every tab. */
 export function clear() {
   removeToken();
+  device.removeItem(REFRESH_TOKEN);
   clearTab();
   device.setItem(SIGNED_OUT, String(Date.now()));
 }

@@ -24,7 +24,6 @@ export function start() {
   switchButton.addEventListener("click", () => setLanguage(otherLanguage));
   byId("sign-in").addEventListener("click", () => void signIn());
   byId("sign-out").addEventListener("click", () => {
-    void loadWay().then((way) => way.signOut?.());
     session.clear();
     renderAndNotify();
   });

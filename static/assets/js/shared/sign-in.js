@@ -59,6 +59,8 @@ export function renew(way) {
   const run = async () => {
     if (session.storedToken() !== before) return session.token();
     const token = await way.renew();
+    // Meanwhile the visitor has signed out, or another one has signed in.
+    if (session.storedToken() !== before) return session.token();
     if (token) session.storeToken(token);
     else if (token === null) session.clear();
     return token;

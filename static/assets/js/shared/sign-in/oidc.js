@@ -4,7 +4,6 @@ import * as session from "../session.js";
 import { device, tab } from "../storage.js";
 
 const ATTEMPT = "stampede.sign-in";
-const REFRESH_TOKEN = "stampede.refresh";
 
 /** Seconds that the browser's clock may be wrong. The server, whose clock is right, decides about the token. */
 const CLOCK_TOLERANCE = 7_200;
@@ -76,28 +75,28 @@ export function openIdConnect({ issuer, client_id: clientId, scope }) {
   }
 
   async function renew() {
-    const refreshToken = device.getItem(REFRESH_TOKEN);
+    const refreshToken = device.getItem(session.REFRESH_TOKEN);
     if (!refreshToken) return undefined;
     const { oauth, options, provider, client } = await discover();
     const response = await oauth.refreshTokenGrantRequest(provider, client, oauth.None(), refreshToken, options);
     try {
       const tokens = await oauth.processRefreshTokenResponse(provider, client, response);
-      if (tokens.refresh_token) storeRefreshToken(tokens.refresh_token);
+      if (tokens.refresh_token && device.getItem(session.REFRESH_TOKEN) === refreshToken) storeRefreshToken(tokens.refresh_token);
       return tokens.id_token;
     } catch (error) {
       if (error.error !== "invalid_grant") throw error;
       // The provider's session is over. The token is good until it ends.
-      device.removeItem(REFRESH_TOKEN);
+      device.removeItem(session.REFRESH_TOKEN);
       return undefined;
     }
   }
 
-  return { opensDialog: false, canSignOut: true, renew, signIn, finish, signOut: () => device.removeItem(REFRESH_TOKEN) };
+  return { opensDialog: false, canSignOut: true, renew, signIn, finish };
 }
 
 function storeRefreshToken(token) {
-  if (token) device.setItem(REFRESH_TOKEN, token);
-  else device.removeItem(REFRESH_TOKEN);
+  if (token) device.setItem(session.REFRESH_TOKEN, token);
+  else device.removeItem(session.REFRESH_TOKEN);
 }
 
 /** A path on this origin: what was stored, if it is one. */
