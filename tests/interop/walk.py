@@ -112,6 +112,10 @@ def create_activities(caller):
         caller.call_admin("PUT", "/activities/" + name, body)
     for name in ["main", *others]:
         caller.call_admin("POST", f"/activities/{name}/publish")
+    caller.call_admin("PUT", "/activities/mistake", spec())
+    caller.call_admin("DELETE", "/activities/mistake", expect=204)
+    caller.call_admin("DELETE", "/activities/mistake", expect="404 not_found")
+    caller.call_admin("DELETE", "/activities/main", expect="409 state_conflict")
     caller.call_admin("PUT", "/activities/draft", spec())
     for wrong in [b"{", b"[]", b"7", {}, spec(title=1), spec(per_user=0), spec(1, -1), spec(skus=[])]:
         caller.call_admin("PUT", "/activities/main", wrong, expect="400 invalid_request")
@@ -371,6 +375,9 @@ def bans_and_strikes(caller):
     caller.call_admin("PUT", "/bans/user/eve", {"seconds": 60})
     eve = sign_in(caller, "eve")
     caller.call("POST", "/api/activities/main/ticket", {}, eve, expect="403 banned")
+    assert [ban["name"] for ban in caller.call_admin("GET", "/bans?limit=10")] == ["eve"]
+    assert caller.call_admin("GET", "/bans?after=user/eve") == []
+    caller.call_admin("GET", "/bans?limit=0", expect="400 invalid_request")
     caller.call_admin("PUT", "/bans/user/eve", {"seconds": 0}, expect="400 invalid_request")
     caller.call_admin("PUT", "/bans/ip/x", {"seconds": 60}, expect="400 invalid_request")
     caller.call_admin("DELETE", "/bans/ip/x", expect="400 invalid_request")

@@ -136,6 +136,7 @@ pub struct EventsReplayed {
     /// How many.
     #[schemars(with = "i64", range(min = 0))]
     pub replayed: usize,
-    /// Whether some were left when the time was up: call again.
+    /// True if some were left when the time was up: call again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
 }
