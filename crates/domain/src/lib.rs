@@ -8,6 +8,7 @@ pub mod activity;
 pub mod address;
 pub mod api;
 pub mod body;
+pub mod branding;
 pub mod client_address;
 pub mod cors;
 pub mod event;

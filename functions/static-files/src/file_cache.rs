@@ -1,13 +1,16 @@
-//! Reads mounted files and caches their contents per instance.
+//! Reads mounted files, brands the pages among them, and caches their contents per instance.
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use domain::branding::Branding;
+use flate2::{Compression, write::GzEncoder};
 use sha2::{Digest, Sha256};
 
-use crate::encoding::Encoding;
+use crate::{branded_page, encoding::Encoding};
 
 /// Maximum number of bytes in the cache. The built site is far smaller.
 const MAX_CACHED_BYTES: usize = 4 * 1024 * 1024;
@@ -37,8 +40,14 @@ impl FileCache {
         Self { root: root.into(), files: HashMap::new(), cached_bytes: 0, limit: MAX_CACHED_BYTES }
     }
 
-    /// Returns the file at `path` in the first of `encodings` that is stored; `None` if there is none.
-    pub fn load(&mut self, path: &str, encodings: impl Iterator<Item = Encoding>) -> Option<StoredFile> {
+    /// Returns the file at `path` in the first of `encodings` that is stored; `None` if there is none. The branding is
+    /// that of all calls.
+    pub fn load(
+        &mut self,
+        path: &str,
+        encodings: impl Iterator<Item = Encoding>,
+        branding: &Branding,
+    ) -> Option<StoredFile> {
         if !is_safe_path(path) {
             return None;
         }
@@ -47,7 +56,7 @@ impl FileCache {
             if let Some(cached) = self.files.get(&name) {
                 return Some(cached.clone());
             }
-            if let Some(file) = self.read(&name, encoding) {
+            if let Some(file) = self.read(path, encoding, branding) {
                 self.insert(name, file.clone());
                 return Some(file);
             }
@@ -55,8 +64,13 @@ impl FileCache {
         None
     }
 
-    fn read(&self, name: &str, encoding: Encoding) -> Option<StoredFile> {
-        let bytes = fs::read(self.root.join(name)).ok()?;
+    fn read(&self, path: &str, encoding: Encoding, branding: &Branding) -> Option<StoredFile> {
+        let bytes = if path.ends_with(".html") && *branding != Branding::default() {
+            let page = fs::read_to_string(self.root.join(path)).ok()?;
+            encode(branded_page::render(&page, branding), encoding)?
+        } else {
+            fs::read(self.root.join(format!("{path}{}", encoding.suffix()))).ok()?
+        };
         let hash = hex::encode(&Sha256::digest(&bytes)[..12]);
         Some(StoredFile { bytes: bytes.into(), etag: format!("\"{hash}\"").into(), encoding })
     }
@@ -71,6 +85,19 @@ impl FileCache {
         }
         self.cached_bytes += file.bytes.len();
         self.files.insert(name, file);
+    }
+}
+
+/// Encodes a page that was changed after the build. A Brotli encoder would add more to the function than it saves here.
+fn encode(page: String, encoding: Encoding) -> Option<Vec<u8>> {
+    match encoding {
+        Encoding::Brotli => None,
+        Encoding::Gzip => {
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+            encoder.write_all(page.as_bytes()).ok()?;
+            encoder.finish().ok()
+        }
+        Encoding::Identity => Some(page.into_bytes()),
     }
 }
 
@@ -110,9 +137,9 @@ mod tests {
             "open.txt\0",
             absolute.to_str().unwrap(),
         ] {
-            assert!(cache.load(path, [Encoding::Identity].into_iter()).is_none(), "{path}");
+            assert!(cache.load(path, [Encoding::Identity].into_iter(), &Branding::default()).is_none(), "{path}");
         }
-        assert!(cache.load("open.txt", [Encoding::Identity].into_iter()).is_some());
+        assert!(cache.load("open.txt", [Encoding::Identity].into_iter(), &Branding::default()).is_some());
     }
 
     #[test]
@@ -122,12 +149,12 @@ mod tests {
         for number in 0..10 {
             let name = format!("{number}.txt");
             fs::write(folder.path().join(&name), [b'x'; 40]).unwrap();
-            assert!(cache.load(&name, [Encoding::Identity].into_iter()).is_some());
+            assert!(cache.load(&name, [Encoding::Identity].into_iter(), &Branding::default()).is_some());
             assert_eq!(cache.cached_bytes, cache.files.values().map(|file| file.bytes.len()).sum::<usize>());
             assert!(cache.cached_bytes <= 100);
         }
         fs::write(folder.path().join("big.txt"), [b'x'; 101]).unwrap();
-        assert!(cache.load("big.txt", [Encoding::Identity].into_iter()).is_some());
+        assert!(cache.load("big.txt", [Encoding::Identity].into_iter(), &Branding::default()).is_some());
         assert!(!cache.files.contains_key("big.txt"));
     }
 
@@ -136,9 +163,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a.txt"), "first").unwrap();
         let mut cache = FileCache::new(folder.path());
-        let first = cache.load("a.txt", [Encoding::Identity].into_iter()).unwrap();
+        let first = cache.load("a.txt", [Encoding::Identity].into_iter(), &Branding::default()).unwrap();
         fs::write(folder.path().join("a.txt"), "second").unwrap();
-        let second = cache.load("a.txt", [Encoding::Identity].into_iter()).unwrap();
+        let second = cache.load("a.txt", [Encoding::Identity].into_iter(), &Branding::default()).unwrap();
         assert_eq!((first.bytes, first.etag), (second.bytes, second.etag));
     }
 }

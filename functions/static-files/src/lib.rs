@@ -1,5 +1,6 @@
 //! Serves the pages and assets that `scripts/assets` built, mounted at `/`.
 
+mod branded_page;
 mod encoding;
 mod file_cache;
 mod media;

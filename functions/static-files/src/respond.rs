@@ -46,7 +46,7 @@ pub fn respond<H: Headers>(
         let response = Response::json(200, document).header("cache-control", CACHE_ONE_MINUTE);
         return Ok(settings.policies.add_headers(response, &name));
     }
-    let Some((media, file)) = find(cache, &name, request) else {
+    let Some((media, file)) = find(cache, settings, &name, request) else {
         return not_found_page(cache, settings, request);
     };
     let response =
@@ -61,7 +61,7 @@ fn not_found_page<H: Headers>(
     settings: &Settings,
     request: &Request<H>,
 ) -> Result<Response, ApiError> {
-    let Some((media, file)) = find(cache, NOT_FOUND_PAGE, request) else {
+    let Some((media, file)) = find(cache, settings, NOT_FOUND_PAGE, request) else {
         return Err(http::not_found("There is no such page."));
     };
     let response = settings.policies.add_headers(file_response(404, media, &file), NOT_FOUND_PAGE);
@@ -79,10 +79,15 @@ fn file_name(path: &str) -> String {
     }
 }
 
-fn find<H: Headers>(cache: &mut FileCache, name: &str, request: &Request<H>) -> Option<(MediaType, StoredFile)> {
+fn find<H: Headers>(
+    cache: &mut FileCache,
+    settings: &Settings,
+    name: &str,
+    request: &Request<H>,
+) -> Option<(MediaType, StoredFile)> {
     let media = media::media(name)?;
     let accept = media.has_variants.then(|| request.header("accept-encoding")).flatten().unwrap_or_default();
-    Some((media, cache.load(name, encoding::accepted(&accept))?))
+    Some((media, cache.load(name, encoding::accepted(&accept), &settings.branding)?))
 }
 
 fn file_response(status: u16, media: MediaType, file: &StoredFile) -> Response {

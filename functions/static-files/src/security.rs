@@ -18,9 +18,11 @@ pub struct Policies {
 }
 
 impl Policies {
-    /// Makes the policies; `widget_sources` are those of hosted checks, or empty.
-    pub fn new(widget_sources: &str, sign_in: &SignInSettings) -> Self {
-        Self { usual: policy("", sign_in).into(), sale_page: policy(widget_sources, sign_in).into() }
+    /// Makes the policies; `widget_sources` are those of hosted checks, or empty; `style_source` is that of the shop's
+    /// colours, or empty.
+    pub fn new(widget_sources: &str, sign_in: &SignInSettings, style_source: &str) -> Self {
+        let [usual, sale_page] = ["", widget_sources].map(|sources| policy(sources, sign_in, style_source).into());
+        Self { usual, sale_page }
     }
 
     /// Adds the security headers to the response for a file.
@@ -37,17 +39,18 @@ impl Policies {
 
 /// Allows scripts and styles only as files from this origin, and from the sources of a hosted check's widget, which also
 /// opens frames. Images may come from any HTTPS URL, because operators enter image URLs, and from `data:` URLs, because
-/// picture puzzles are sent as such. Requests and forms may also go to the origins that the configured sign-in needs.
-fn policy(widget_sources: &str, sign_in: &SignInSettings) -> String {
+/// picture puzzles are sent as such. The shop's colours are an inline style, allowed by its hash. Requests and forms may also go to the origins that the configured sign-in needs.
+fn policy(widget_sources: &str, sign_in: &SignInSettings, style_source: &str) -> String {
     let [connect, form] = [&sign_in.connect_origins, &sign_in.form_origins]
         .map(|origins| origins.iter().fold(String::new(), |list, origin| format!("{list} {origin}")));
 
+    let style = if style_source.is_empty() { String::new() } else { format!(" {style_source}") };
     let (more, frames) = match widget_sources {
         "" => (String::new(), String::new()),
         sources => (format!(" {sources}"), format!("frame-src {sources}; ")),
     };
     format!(
-        "default-src 'none'; script-src 'self'{more}; worker-src 'self'; style-src 'self'{more}; \
+        "default-src 'none'; script-src 'self'{more}; worker-src 'self'; style-src 'self'{style}{more}; \
          img-src 'self' data: https:; connect-src 'self'{more}{connect}; {frames}form-action 'self'{form}; \
          base-uri 'none'; frame-ancestors 'none'"
     )
@@ -59,7 +62,7 @@ mod tests {
 
     #[test]
     fn only_the_sale_page_allows_the_sources_of_a_hosted_check() {
-        let policies = Policies::new("https://checks.example https://*.checks.example", &SignInSettings::none());
+        let policies = Policies::new("https://checks.example https://*.checks.example", &SignInSettings::none(), "");
         let policy = |policies: &Policies, name: &str| {
             let response = policies.add_headers(Response::empty(200), name);
             let mut headers = response.headers.into_iter();
@@ -72,7 +75,7 @@ mod tests {
         for (policies, name) in [
             (&policies, "order.html"),
             (&policies, "assets/a.js"),
-            (&Policies::new("", &SignInSettings::none()), "sale.html"),
+            (&Policies::new("", &SignInSettings::none(), ""), "sale.html"),
         ] {
             let usual = policy(policies, name);
             assert!(!usual.contains("https://") && !usual.contains("frame-src"), "{usual}");
@@ -81,14 +84,14 @@ mod tests {
 
     #[test]
     fn the_policy_allows_the_origins_of_the_configured_sign_in_and_no_others() {
-        let none = policy("", &SignInSettings::none());
+        let none = policy("", &SignInSettings::none(), "");
         assert!(none.contains("connect-src 'self'; form-action 'self';"), "{none}");
         let shop = SignInSettings::parse(|name| match name {
             "sign_in_url" => "https://shop.example/login",
             "session_url" => "https://api.shop.example/session",
             _ => "",
         });
-        let shop = policy("", &shop.expect("settings"));
+        let shop = policy("", &shop.expect("settings"), "");
         let directives = "connect-src 'self' https://api.shop.example; form-action 'self' https://shop.example;";
         assert!(shop.contains(directives), "{shop}");
         assert_eq!(shop.replace(" https://api.shop.example", "").replace(" https://shop.example", ""), none);

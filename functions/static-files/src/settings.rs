@@ -1,8 +1,9 @@
-//! What the variables say to the pages: how visitors sign in, and what pages may load.
+//! What the variables say to the pages: how visitors sign in, what pages may load, and whose shop it is.
 
 use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
 use domain::{
+    branding::{self, Branding},
     legal_links::LegalLinks,
     problem::Problem,
     sign_in::{SignIn, SignInSettings, VARIABLES},
@@ -15,7 +16,7 @@ use platform::{
 };
 use serde::Serialize;
 
-use crate::security::Policies;
+use crate::{branded_page, security::Policies};
 
 thread_local! {
     static SETTINGS: RefCell<AsyncOnce<Settings>> = const { RefCell::new(AsyncOnce::Empty) };
@@ -25,6 +26,8 @@ thread_local! {
 pub struct Settings {
     /// The content security policies.
     pub policies: Policies,
+    /// The shop's name, logo, colours and texts.
+    pub branding: Branding,
     /// `settings.json`, or why the variables are wrong.
     pub document: Result<Document, Problem>,
 }
@@ -42,22 +45,30 @@ impl Settings {
         async_once::get_or_init(&SETTINGS, async || {
             let (script, origins) = (config::get("siteverify_script").await, config::get("siteverify_origins").await);
             let mut values = HashMap::new();
-            for name in VARIABLES {
+            for name in VARIABLES.into_iter().chain(branding::VARIABLES) {
                 values.insert(name, config::get(name).await);
             }
-            let sign_in = SignInSettings::parse(|name| values.get(name).map(|value| &**value).unwrap_or_default())
+            let value = |name: &str| values.get(name).map(|value| &**value).unwrap_or_default();
+            let sign_in = SignInSettings::parse(value)
                 .map_err(|fault| config::misconfigured("sign_in_url or oidc_issuer", &fault));
-            // Readiness names what is wrong with them.
+            // Readiness names what is wrong with these.
             let links = LegalLinks::parse(&config::get("legal_links").await).unwrap_or_default();
-            Ok(Self::new(&siteverify::content_sources(&script, &origins), sign_in, links))
+            let branding = Branding::parse(value).unwrap_or_default();
+            Ok(Self::new(&siteverify::content_sources(&script, &origins), sign_in, links, branding))
         })
         .await
     }
 
     /// Builds the settings; `widget_sources` are those of hosted checks, or empty.
-    pub fn new(widget_sources: &str, sign_in: Result<SignInSettings, Problem>, links: LegalLinks) -> Self {
+    pub fn new(
+        widget_sources: &str,
+        sign_in: Result<SignInSettings, Problem>,
+        links: LegalLinks,
+        branding: Branding,
+    ) -> Self {
         let allowed = sign_in.clone().unwrap_or_else(|_| SignInSettings::none());
         let document = sign_in.map(|settings| Document { sign_in: settings.sign_in, links });
-        Self { policies: Policies::new(widget_sources, &allowed), document }
+        let style_source = branded_page::style_source(&branding).unwrap_or_default();
+        Self { policies: Policies::new(widget_sources, &allowed, &style_source), branding, document }
     }
 }

@@ -1,12 +1,12 @@
 //! Checks of the settings without which the app must not serve (G6, G7).
 
 use domain::{
-    cors::AllowedOrigins, jwt::key_set::KeySetVerifier, legal_links::LegalLinks, operators::Operators, secret,
-    sign_in::SignInSettings, siteverify, webhook::PaymentProvider,
+    branding::Branding, cors::AllowedOrigins, jwt::key_set::KeySetVerifier, legal_links::LegalLinks,
+    operators::Operators, secret, sign_in::SignInSettings, siteverify, webhook::PaymentProvider,
 };
 
 /// The variables that [`secrets_fault`] reads.
-pub const VARIABLES: [&str; 34] = [
+pub const VARIABLES: [&str; 38] = [
     "ticket_secret",
     "jwt_algorithm",
     "jwt_key",
@@ -35,6 +35,10 @@ pub const VARIABLES: [&str; 34] = [
     "trusted_hops",
     "cors_origins",
     "legal_links",
+    "shop_name",
+    "shop_logo",
+    "shop_color",
+    "shop_texts",
     "siteverify_url",
     "siteverify_secret",
     "siteverify_site_key",
@@ -93,6 +97,9 @@ pub fn secrets_fault<T: AsRef<str>>(variable: impl Fn(&str) -> T) -> Option<Stri
     }
     if let Err(fault) = LegalLinks::parse(variable("legal_links").as_ref()) {
         return Some(format!("the variable legal_links {fault}"));
+    }
+    if let Err((name, fault)) = Branding::parse(&variable) {
+        return Some(format!("the variable {name} {fault}"));
     }
     if let Some((name, fault)) = siteverify::fault(&variable) {
         return Some(format!("the variable {name} {fault}"));
@@ -181,7 +188,7 @@ mod tests {
                 "cors_origins" | "legal_links" | "payments_url" | "events_url" | "events_secret" | "jwt_jwks_url"
                 | "metrics_token" | "operator_tokens" | "oidc_client_id" | "oidc_issuer" | "oidc_origins"
                 | "oidc_scope" | "session_url" | "sign_in_url" | "stripe_api_key" | "stripe_secret" => "",
-                name if name.starts_with("siteverify_") => "",
+                name if name.starts_with("siteverify_") || name.starts_with("shop_") => "",
                 "sandbox" => "off",
                 "trusted_hops" => "0",
                 "jwt_algorithm" => "HS256",
@@ -259,6 +266,7 @@ mod tests {
         assert_eq!(fault(&[("cors_origins", "https://shop.example, http://localhost:8080")]), None);
         assert!(fault(&[("cors_origins", "*")]).is_some_and(|fault| fault.contains("cors_origins")));
         assert!(fault(&[("legal_links", "terms")]).is_some_and(|fault| fault.contains("legal_links")));
+        assert!(fault(&[("shop_color", "red")]).is_some_and(|fault| fault.contains("shop_color")));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use domain::problem::Code;
+use domain::{branding::Branding, problem::Code};
 use tempfile::TempDir;
 
 use super::*;
@@ -13,6 +13,7 @@ const ASSET: &str = "assets/buy.0123456789abcdef.js";
 struct Site {
     _folder: TempDir,
     cache: FileCache,
+    branding: Branding,
 }
 
 impl Site {
@@ -32,7 +33,7 @@ impl Site {
         ] {
             fs::write(folder.path().join(path), text).unwrap();
         }
-        Self { cache: FileCache::new(folder.path()), _folder: folder }
+        Self { cache: FileCache::new(folder.path()), _folder: folder, branding: Branding::default() }
     }
 
     fn try_request(
@@ -43,8 +44,8 @@ impl Site {
     ) -> Result<Response, ApiError> {
         let method = method.parse().unwrap();
         let request = Request::new(method, path.to_owned(), headers, Vec::new(), "test".to_owned());
-        let settings =
-            Settings::new("", Ok(domain::sign_in::SignInSettings::none()), domain::legal_links::LegalLinks::default());
+        let sign_in = Ok(domain::sign_in::SignInSettings::none());
+        let settings = Settings::new("", sign_in, domain::legal_links::LegalLinks::default(), self.branding.clone());
         respond(&mut self.cache, &settings, &request)
     }
 
@@ -181,4 +182,22 @@ fn the_settings_say_how_visitors_sign_in_and_the_links_and_nothing_else() {
     assert_eq!(response.body, br#"{"sign_in":{"kind":"none"},"links":{}}"#);
     assert_eq!(header(&response, "cache-control"), "public, max-age=60");
     assert_eq!(code(Site::new().try_request("POST", "/settings.json", &[])), Some(Code::MethodNotAllowed));
+}
+
+#[test]
+fn a_branded_page_is_encoded_anew_and_other_files_are_not() {
+    let mut site = Site::new();
+    site.branding = Branding { style: Some(":root{}".to_owned()), ..Branding::default() };
+    let page = "<head></head>the sale of Stampede";
+    fs::write(site._folder.path().join("sale.html"), page).unwrap();
+    fs::write(site._folder.path().join("sale.html.br"), "br of the unbranded page").unwrap();
+    let gzip = site.request("/sale", &[("accept-encoding", "gzip, br")]);
+    assert_eq!(header(&gzip, "content-encoding"), "gzip");
+    let mut unpacked = String::new();
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&gzip.body[..]), &mut unpacked).unwrap();
+    assert_eq!(unpacked, "<head><style>:root{}</style></head>the sale of Stampede");
+    assert_eq!(site.get("/sale").body, unpacked.as_bytes());
+    let etag = header(&gzip, "etag").to_owned();
+    assert_eq!(site.request("/sale", &[("accept-encoding", "gzip"), ("if-none-match", &etag)]).status, 304);
+    assert_eq!(header(&site.request(&format!("/{ASSET}"), &[("accept-encoding", "br")]), "content-encoding"), "");
 }

@@ -3,7 +3,7 @@
 import { client, clock } from "../shared/client.js";
 import { byId, confirmDialog, el, setText, setVisible } from "../shared/dom.js";
 import { count, countdown, moment, money } from "../shared/format.js";
-import { hasText, t } from "../shared/i18n.js";
+import { hasText, t, titled } from "../shared/i18n.js";
 import { pauseWhileHidden } from "../shared/poll.js";
 import { explainOrder, isTransient } from "../shared/problems.js";
 import * as session from "../shared/session.js";
@@ -104,7 +104,7 @@ function render() {
   // A payment session that was declined or has expired has no address any more: the buyer can pay again.
   const isConfirming = hasPaid && status === "pending_payment" && Boolean(order.checkout_url);
   const shown = isConfirming ? "confirming" : status;
-  document.title = `${t(shown === "pending_payment" ? "order.pay_now" : `status.${shown}`)} · Stampede`;
+  document.title = titled(t(shown === "pending_payment" ? "order.pay_now" : `status.${shown}`));
   byId("order").dataset.status = status;
   setText(byId("headline"), t(`order.${shown}`));
   setText(byId("explain"), reasonText() ?? t(`order.${shown}_more`));

@@ -3,7 +3,7 @@
 import { clock } from "../shared/client.js";
 import { byId, picture, setText, setVisible } from "../shared/dom.js";
 import { count, moment } from "../shared/format.js";
-import { t } from "../shared/i18n.js";
+import { t, titled } from "../shared/i18n.js";
 import * as session from "../shared/session.js";
 import { showCountdown } from "./countdown.js";
 import { calendarUrl } from "./reminder.js";
@@ -16,7 +16,7 @@ const cards = new Map();
 /** Renders what an operator may change. `onBuy(sku, quantity)` is called on a click of a buy button. */
 export function renderActivity(onBuy) {
   const { activity } = state;
-  document.title = `${activity.title} · Stampede`;
+  document.title = titled(activity.title);
   setText(byId("title"), activity.title);
   setText(byId("description"), activity.description ?? "");
   byId("picture").replaceChildren(picture(activity.image || activity.skus[0]?.image, activity.title, "large"));

@@ -1,4 +1,4 @@
-// Texts of the pages in the visitor's language.
+// Texts of the pages in the visitor's language, where the shop has none of its own.
 
 import { words as english } from "../words/en.js";
 import * as storage from "./storage.js";
@@ -8,7 +8,17 @@ const stored = storage.device.getItem("stampede.language");
 /** `en` or `zh`: what the visitor chose, otherwise what the browser prefers. */
 export const language = stored ?? (navigator.language.startsWith("zh") ? "zh" : "en");
 
-const words = language === "zh" ? { ...english, ...(await import("../words/zh.js")).words } : english;
+/** The variable `shop_texts`, which the server writes into the page. */
+const shopTexts = JSON.parse(document.getElementById("shop-texts")?.textContent ?? "{}");
+
+const words = {
+  ...english,
+  ...(language === "zh" && (await import("../words/zh.js")).words),
+  ...shopTexts[language],
+};
+
+/** The page's title in front of the shop's name. */
+export const titled = (title) => `${title} · ${document.querySelector('meta[name="application-name"]').content}`;
 
 /** The text for `key`, with each `{name}` replaced from `values`. */
 export function t(key, values = {}) {
