@@ -1,7 +1,7 @@
 // One attempt to buy: sends the order request with retries until the outcome is known.
 
-import { Aborted, Problem, isTransient } from "./errors.js";
-import { backoff, randomUpTo, sleep } from "./timing.js";
+import { Aborted, Problem, Unreachable, isTransient } from "./errors.js";
+import { backoff, randomUpTo, sleep, sleepUntilOnline } from "./timing.js";
 
 /**
  * @typedef {import("../types/api.js").components["schemas"]["Ticket"]} Ticket
@@ -100,7 +100,7 @@ async function attempt(client, activity, { sku, quantity, obtainTicket, dropTick
       } else if (isTransient(error)) {
         const wait = Number.isFinite(error.retryAfter) ? error.retryAfter + randomUpTo(500) : backoff(tries);
         onStep({ step: "waiting", error, until: client.now() + wait });
-        await sleep(wait, signal);
+        await (error instanceof Unreachable ? sleepUntilOnline : sleep)(wait, signal);
         if (error.code === "paused") await gate.refresh();
       } else {
         return endWith(error);

@@ -18,6 +18,21 @@ export function sleep(milliseconds, signal) {
 }
 
 /**
+ * As `sleep`, but resolves at once when the browser says that the device is online again.
+ * @param {number} milliseconds
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<void>}
+ */
+export function sleepUntilOnline(milliseconds, signal) {
+  /** @type {() => void} */
+  let wake = () => {};
+  const online = new Promise((resolve) => (wake = () => resolve(undefined)));
+  // Not in Node.
+  globalThis.addEventListener?.("online", wake);
+  return Promise.race([sleep(milliseconds, signal), online]).finally(() => globalThis.removeEventListener?.("online", wake));
+}
+
+/**
  * A random number of milliseconds up to `limit`.
  * @param {number} limit
  */

@@ -18,7 +18,7 @@ function fakeFetch(handlers) {
     const name = new URL(url).pathname.split("/").at(-1);
     const calls = requests.filter((request) => request.name === name).length;
     requests.push({ name, method, headers, body: body && JSON.parse(body) });
-    const answer = handlers[name](body && JSON.parse(body), calls);
+    const answer = await handlers[name](body && JSON.parse(body), calls);
     return answer instanceof Response ? answer : new Response(JSON.stringify(answer));
   };
   return { fetch, requests };
@@ -48,6 +48,29 @@ test("a lost answer is asked for with the same ticket", async () => {
   assert.deepEqual([outcome.kind, outcome.order, outcome.ticket.ticket], ["accepted", ORDER, "t-1"]);
   const orders = requests.filter(({ name }) => name === "orders");
   assert.deepEqual(orders.map(({ body }) => body.ticket), ["t-1", "t-1"]);
+});
+
+test("a try without an answer is repeated when the device is online again; Retry-After is obeyed", async (context) => {
+  const window = new EventTarget();
+  for (const name of ["addEventListener", "removeEventListener"]) {
+    globalThis[name] = window[name].bind(window);
+    context.after(() => delete globalThis[name]);
+  }
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  const failures = [() => Promise.reject(new TypeError("offline")), () => problem(503, "overloaded", { "retry-after": "60" })];
+  const { client, requests } = open({ orders: (_, calls) => failures[calls]?.() ?? ORDER });
+  const waits = [];
+  const onStep = ({ step, error }) => {
+    if (step !== "waiting") return;
+    waits.push(error.code ?? "unreachable");
+    setImmediate(() => window.dispatchEvent(new Event("online")));
+  };
+  const attempt = client.buy("demo", { sku: "a", onStep });
+  for (let turns = 0; turns < 1_000; turns += 1) await new Promise(setImmediate);
+  assert.equal(requests.filter(({ name }) => name === "orders").length, 2);
+  context.mock.timers.tick(61_000);
+  assert.equal((await attempt).kind, "accepted");
+  assert.deepEqual(waits, ["unreachable", "overloaded"]);
 });
 
 test("an order whose answers are all lost is found by the number in the ticket", async () => {
