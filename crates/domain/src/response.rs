@@ -1,8 +1,14 @@
 //! HTTP responses as handlers build them.
 
-use std::borrow::Cow;
+use std::{
+    borrow::Cow,
+    hash::{DefaultHasher, Hash, Hasher},
+};
 
-use crate::problem::{Code, Problem};
+use crate::{
+    problem::{Code, Problem},
+    request::{Headers, Request},
+};
 
 /// The capacity at which a JSON body starts to be written. Most documents fit in.
 const JSON_CAPACITY: usize = 512;
@@ -49,6 +55,16 @@ impl Response {
         self
     }
 
+    /// Adds the `ETag` of the body; becomes a `304` without a body and without the other headers if the client has it.
+    #[must_use]
+    pub fn unless_unchanged<H: Headers>(self, request: &Request<H>) -> Self {
+        let mut hasher = DefaultHasher::new();
+        self.body.hash(&mut hasher);
+        let etag = format!("\"{:016x}\"", hasher.finish());
+        let response = if request.matches_etag(&etag) { Self::empty(304) } else { self };
+        response.header("etag", etag)
+    }
+
     /// Returns all header lines to send, and the body.
     #[must_use]
     pub fn into_lines_and_body(self, request_id: String) -> (Vec<(String, Vec<u8>)>, Vec<u8>) {
@@ -91,6 +107,20 @@ mod tests {
 
     fn texts(lines: &[(&str, &str)]) -> Vec<(String, String)> {
         lines.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_client_that_has_the_body_gets_no_other_one() {
+        let respond = |tag: &str, body: &str| {
+            let headers: &[(&'static str, &str)] = &[("if-none-match", tag)];
+            let request = Request::new(http::Method::GET, "/".to_owned(), headers, Vec::new(), "id-1".to_owned());
+            Response::json(200, &body).unless_unchanged(&request)
+        };
+        let first = respond("", "a");
+        let etag = first.headers.iter().find(|(name, _)| *name == "etag").map_or("", |(_, value)| value);
+        assert_eq!((first.status, first.body.as_slice()), (200, "\"a\"".as_bytes()));
+        assert_eq!((respond(etag, "a").status, respond(etag, "a").body.len()), (304, 0));
+        assert_eq!(respond(etag, "b").status, 200);
     }
 
     #[test]

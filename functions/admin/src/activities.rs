@@ -25,10 +25,12 @@ use workflows::{
 
 use crate::health;
 
-/// Handles `GET …/activities`: up to 200 activities, drafts included, the latest start first.
-pub async fn list() -> Result<Response, ApiError> {
+/// Handles `GET …/activities`: up to 200 activities, drafts included, the latest start first; `304` to a page that
+/// has them.
+pub async fn list(request: &Request) -> Result<Response, ApiError> {
     let found = activities::list(&SpinLedger::open().await).await?;
-    Ok(Response::json(200, &found.iter().map(ActivityDocument::from).collect::<Vec<_>>()))
+    let documents = found.iter().map(ActivityDocument::from).collect::<Vec<_>>();
+    Ok(Response::json(200, &documents).unless_unchanged(request).header("cache-control", "no-store"))
 }
 
 /// Handles `GET …/activities/:activity`.

@@ -75,7 +75,7 @@ async fn handle(
         Admin::Live => Ok(health::live()),
         Admin::Ready => health::ready(request).await,
         Admin::Metrics => metrics::get(request).await,
-        Admin::ListActivities => activities::list().await,
+        Admin::ListActivities => activities::list(request).await,
         Admin::GetActivity => activities::get(&activity()?).await,
         Admin::PutActivity => {
             activities::put(request, first, operator.is_some_and(|operator| operator.may(Role::Money))).await

@@ -2,8 +2,6 @@
 //!
 //! While Redis has the order, one Redis call serves it; after that, the ledger does.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use domain::{
     ids::{OrderNo, UserId},
     order::{Order, OrderStatus},
@@ -62,12 +60,8 @@ async fn authenticate(request: &Request, order_no: &str) -> Result<(OrderNo, Opt
 }
 
 fn order_response(request: &Request, order: &Order, now: Millis) -> Response {
-    let response = Response::json(200, order);
-    let mut hasher = DefaultHasher::new();
-    response.body.hash(&mut hasher);
-    let etag = format!("\"{:016x}\"", hasher.finish());
-    let response = if request.matches_etag(&etag) { Response::empty(304) } else { response };
-    let mut response = response.header("etag", etag).header("cache-control", "private, no-cache");
+    let response = Response::json(200, order).unless_unchanged(request);
+    let mut response = response.header("cache-control", "private, no-cache");
     if let Some(seconds) = retry_after_seconds(order, now) {
         response = response.header("retry-after", seconds.to_string());
     }

@@ -16,6 +16,18 @@ test("a wrong token is refused", async ({ page }) => {
   await expect(page.getByTestId("new-sale")).toBeHidden();
 });
 
+test("the list of sales is sent again only when it has changed", async ({ newPage }) => {
+  const page = await newPage("/admin");
+  const lists = [];
+  page.on("response", (response) => {
+    if (response.url().endsWith("/api/admin/activities")) lists.push(response.status());
+  });
+  await signInAsOperator(page);
+  await eventually("a list that has not changed", () => ({ done: lists.includes(304), value: lists }));
+  const { id } = await publish();
+  await expect(page.getByTestId(`row-${id}`)).toBeVisible();
+});
+
 test("an operator whose address nginx does not list is told so", async ({ page }) => {
   // nginx's answer to addresses that its configuration does not list.
   const body = { title: "Not found", status: 404, detail: "There is no such route.", code: "not_found" };

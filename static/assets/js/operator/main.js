@@ -3,7 +3,7 @@
 import { byId, confirmDialog, el, setText, setVisible } from "../shared/dom.js";
 import { exactMoment } from "../shared/format.js";
 import { poll } from "../shared/poll.js";
-import { activityPath, explain, finishRebuild, forgetToken, runAction, send, showNotice, storeToken, token } from "./requests.js";
+import { activityPath, explain, finishRebuild, forgetToken, readList, runAction, send, showNotice, storeToken, token } from "./requests.js";
 import { onSave, openCopy, openForm } from "./sale-form.js";
 import * as changes from "./changes.js";
 import * as deadLetters from "./dead-letters.js";
@@ -39,6 +39,8 @@ let poller = null;
 const rows = new Map();
 // Requests that were sent before the last one of their kind are out of date when they are answered.
 let lastList = 0;
+/** The entity tag of the list that is shown. */
+let listEtag = null;
 let lastShedding = 0;
 
 document.documentElement.dataset.started = "";
@@ -73,6 +75,7 @@ else showTokenForm();
 function showTokenForm() {
   selectedId = null;
   rows.clear();
+  listEtag = null;
   poller?.stop();
   liveStats.hide();
   setVisible(byId("desk"), false);
@@ -128,8 +131,9 @@ function showShedding(on) {
 
 async function loadActivities() {
   const request = (lastList += 1);
-  const activities = await send("GET", "/activities");
-  if (request !== lastList) return;
+  const answer = await readList("/activities", listEtag);
+  if (request !== lastList || !answer) return;
+  const { data: activities, etag } = answer;
   // Rows without a change stay, so that a button keeps the focus.
   const nodes = activities.map((activity) => {
     const text = JSON.stringify(activity);
@@ -140,6 +144,7 @@ async function loadActivities() {
     byId("sales").replaceChildren(...nodes);
   }
   setVisible(byId("no-sales"), activities.length === 0);
+  listEtag = etag;
 }
 
 function row(activity) {

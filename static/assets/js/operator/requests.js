@@ -1,6 +1,6 @@
 // The operator's token, requests to the admin API, and the display of their results.
 
-import { Unreachable, admin } from "../shared/client.js";
+import { Unreachable, admin, adminList } from "../shared/client.js";
 import { byId, setText, setVisible } from "../shared/dom.js";
 import { count } from "../shared/format.js";
 import { tab } from "../shared/storage.js";
@@ -20,9 +20,14 @@ export const forgetToken = () => tab.removeItem(TOKEN);
  * Sends a request to `/api/admin` + `path` and resolves to its data. With `version`, the server refuses if the version
  * of the activity differs. On a refused token, removes it and dispatches `operator:signed-out`.
  */
-export async function send(method, path, body, version) {
+export const send = (method, path, body, version) => guard(admin(method, path, token(), body, version));
+
+/** Reads a list: `{data, etag}`, or null if it is still that of `etag`. A refused token is handled as by `send`. */
+export const readList = (path, etag) => guard(adminList(path, token(), etag));
+
+async function guard(request) {
   try {
-    return await admin(method, path, token(), body, version);
+    return await request;
   } catch (error) {
     if (error.code === "unauthenticated") {
       forgetToken();

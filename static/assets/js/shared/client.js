@@ -12,6 +12,14 @@ export const { clock } = client;
 
 export const signIn = async (user) => (await client.call("POST", "/sandbox/sign-in", { body: { user } })).data;
 
+/**
+ * Reads a list below `/api/admin`. Resolves to `{data, etag}`, or to null if the list is still that of `etag`.
+ */
+export const adminList = async (path, token, etag) => {
+  const answer = await client.call("GET", `/api/admin${path}`, { token, etag, timeout: 20_000 });
+  return answer.status === 304 ? null : answer;
+};
+
 /** Sends a request to a route below `/api/admin`. With `version`, only if the activity still has that version. */
 export const admin = async (method, path, token, body, version) =>
   (await client.call(method, `/api/admin${path}`, { token, body, version, timeout: 20_000 })).data;

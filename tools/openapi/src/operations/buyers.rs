@@ -74,10 +74,6 @@ fn buying(schemas: &mut Schemas) -> Vec<Operation> {
 }
 
 fn orders(schemas: &mut Schemas) -> Vec<Operation> {
-    let etag = json!({
-        "name": "if-none-match", "in": "header", "description": "The `ETag` of the caller's copy.",
-        "schema": { "type": "string", "examples": ["\"00aa11bb22cc33dd\""] },
-    });
     let polled = [("etag", "ETag"), ("retry-after", "PollAfter")];
     vec![
         Operation::new(
@@ -101,7 +97,7 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
             .secured_by("jwt")
             .secured_by("ticket")
             .refuses(&[Code::RateLimited])
-            .parameter(etag)
+            .parameter(if_none_match())
             .returns_with(200, "The order.", &polled, Some(("application/json", schemas.response::<Order>())))
             .returns_with(304, "The order is as the caller's copy.", &polled, None)
             .refuses(&[Code::TicketInvalid, Code::NotFound]),
@@ -162,6 +158,14 @@ fn callbacks(schemas: &mut Schemas) -> Vec<Operation> {
             .returns_with(204, "Accepted.", &[], None)
             .refuses(&[Code::SignatureInvalid, Code::NotFound]),
     ]
+}
+
+/// The header that names the caller's copy.
+pub fn if_none_match() -> Value {
+    json!({
+        "name": "if-none-match", "in": "header", "description": "The `ETag` of the caller's copy.",
+        "schema": { "type": "string", "examples": ["\"00aa11bb22cc33dd\""] },
+    })
 }
 
 /// The schema of a page's maximum length.

@@ -21,7 +21,7 @@ use workflows::{
     queue::dead_letters::DeadLetter,
 };
 
-use super::buyers::{limit, page};
+use super::buyers::{if_none_match, limit, page};
 use crate::{operation::Operation, schemas::Schemas};
 
 pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
@@ -63,11 +63,15 @@ fn activities(schemas: &mut Schemas) -> Vec<Operation> {
     });
     let epoch = json!({ "type": "integer", "format": "int64", "minimum": 1 });
     vec![
-        admin(Admin::ListActivities, "adminListActivities", "All activities, drafts included").returns(
-            200,
-            "The activities.",
-            schemas.response::<Vec<ActivityDocument<'_>>>(),
-        ),
+        admin(Admin::ListActivities, "adminListActivities", "All activities, drafts included")
+            .parameter(if_none_match())
+            .returns_with(
+                200,
+                "The activities.",
+                &[("etag", "ETag")],
+                Some(("application/json", schemas.response::<Vec<ActivityDocument<'_>>>())),
+            )
+            .returns_with(304, "The activities are as the caller's copy.", &[("etag", "ETag")], None),
         admin(Admin::GetActivity, "adminGetActivity", "An activity")
             .returns(200, "The activity.", activity.clone())
             .refuses(&[Code::NotFound]),
