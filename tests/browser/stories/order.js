@@ -45,6 +45,48 @@ test("a hidden page polls rarely, and its title says when the order can be paid"
   await expect(page).toHaveTitle(/Pay now/);
 });
 
+/** Replaces the browser's notifications; `permission` is what the buyer answers. */
+const fakeNotifications = (page, permission) =>
+  page.addInitScript((answer) => {
+    globalThis.shown = [];
+    globalThis.asked = 0;
+    globalThis.Notification = class extends EventTarget {
+      static permission = "default";
+      static async requestPermission() {
+        globalThis.asked += 1;
+        return (Notification.permission = answer);
+      }
+      constructor(title, options) {
+        super();
+        if (Notification.permission === "granted") globalThis.shown.push([title, options.tag]);
+      }
+    };
+  }, permission);
+
+for (const permission of ["granted", "denied"]) {
+  test(`a buyer who looks elsewhere is notified only on request: ${permission}`, async ({ page }) => {
+    await fakeNotifications(page, permission);
+    let status = "queued";
+    await page.route(/\/api\/orders\/sale-/, async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, headers: { "retry-after": "1" }, json: { ...(await response.json()), status } });
+    });
+    const order = await openOrder(page);
+    await expect(page.getByTestId("notify")).toBeVisible();
+    expect(await page.evaluate(() => globalThis.asked)).toBe(0);
+    await page.getByTestId("notify").click();
+    await expect(page.getByTestId("notify")).toBeHidden();
+    await expect(page.getByTestId("notify-on")).toBeVisible({ visible: permission === "granted" });
+    // The page is hidden from the buyer, and polls on, as after a while it would.
+    await page.evaluate(() => Object.defineProperty(document, "hidden", { configurable: true, get: () => true }));
+    status = "pending_payment";
+    await page.evaluate(() => dispatchEvent(new Event("online")));
+    await expect(page).toHaveTitle(/Pay now/);
+    const shown = permission === "granted" ? [["Pay now", order]] : [];
+    expect(await page.evaluate(() => globalThis.shown)).toEqual(shown);
+  });
+}
+
 test("a page that is online again asks at once", async ({ page }) => {
   await openOrder(page);
   await untilText(page, "headline", "Reserved for you");

@@ -10,6 +10,7 @@ import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
 import * as addressForm from "./address.js";
 import { showNotice } from "./notice.js";
+import * as payNotification from "./pay-notification.js";
 
 /** How often a hidden page polls, in milliseconds: its title says when the order can be paid. */
 const HIDDEN_INTERVAL = 20_000;
@@ -32,6 +33,7 @@ setInterval(renderTimeLeft, 250);
 setInterval(() => document.hidden && void poller?.runNow(), HIDDEN_INTERVAL);
 addEventListener("online", () => void poller?.runNow());
 addressForm.fillCountries();
+payNotification.offer();
 // `performance.now()` may stop while the device sleeps: set the clock again from the server's time.
 document.addEventListener("visibilitychange", () => document.hidden || void loadActivity());
 void loadActivity();
@@ -78,6 +80,7 @@ function update(newOrder) {
   order = newOrder;
   longestQueue = Math.max(longestQueue, order.ahead ?? 0);
   render();
+  if (previousStatus === "queued" && order.status === "pending_payment") payNotification.notify(orderNo);
   if (previousStatus && previousStatus !== order.status) byId("headline").focus({ preventScroll: true });
 }
 

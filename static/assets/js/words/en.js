@@ -111,6 +111,8 @@ export const words = {
   "order.ahead": "{ahead} ahead of you",
   "order.next": "You are next",
   "order.wait": "about {time}",
+  "order.notify": "Notify me when it is time to pay",
+  "order.notify_on": "You will be notified while this page is open.",
   "order.pay_within": "Time left to pay",
   "order.address": "Where should it go?",
   "order.name": "Name",

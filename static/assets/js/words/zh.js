@@ -111,6 +111,8 @@ export const words = {
   "order.ahead": "前面还有 {ahead} 人",
   "order.next": "马上轮到您",
   "order.wait": "约 {time}",
+  "order.notify": "可以付款时通知我",
+  "order.notify_on": "本页打开期间，可以付款时会通知您。",
   "order.pay_within": "剩余付款时间",
   "order.address": "收货地址",
   "order.name": "姓名",
