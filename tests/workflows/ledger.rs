@@ -460,8 +460,23 @@ async fn a_cancel_that_a_rebuild_repeats_is_no_strike() {
         let fixture = new_fixture(ledger, 5, 5).await;
         let user = UserId::parse(&format!("early of {}", fixture.activity)).unwrap();
         let order_no = fixture.pending_order(1, user.as_str(), 1).await;
-        let after = NOW.plus(3_600_000);
-        orders::release(&fixture.sql, &order_no, OrderStatus::Cancelled, "", after).await.unwrap().expect("cancelled");
+        let spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
+        let late = NOW.plus(spec.pay_timeout_seconds * 900);
+        orders::release(&fixture.sql, &order_no, OrderStatus::Cancelled, "", late).await.unwrap().expect("cancelled");
+        assert_eq!(bans::load_strikes(&fixture.sql, &user).await.unwrap().0, 0, "{ledger}");
+    }
+}
+
+/// Orders keep the time to pay that they were written with.
+#[tokio::test]
+async fn a_longer_time_to_pay_makes_no_prompt_cancel_a_strike() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 5, 5).await;
+        let user = UserId::parse(&format!("prompt of {}", fixture.activity)).unwrap();
+        let order_no = fixture.pending_order(1, user.as_str(), 1).await;
+        let lengthen = "UPDATE activities SET pay_timeout_ms = pay_timeout_ms * 2 WHERE id = ?1";
+        fixture.sql.run(lengthen, vec![fixture.activity.as_str().into()]).await.unwrap();
+        commands::cancel(&fixture.redis, &fixture.sql, &order_no, NOW.plus(10_000)).await.unwrap();
         assert_eq!(bans::load_strikes(&fixture.sql, &user).await.unwrap().0, 0, "{ledger}");
     }
 }

@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS skus (
 
 -- I7: an order has the number of its ticket, so the primary key makes a ticket single-use. `unsettled_since` is the
 -- time of the last change that Redis has not confirmed; 0 if Redis has confirmed them all. `provider` opened the payment
--- session, and only its callbacks change the order.
+-- session, and only its callbacks change the order. Until `free_cancel_until` a buyer's first cancel is no strike.
 --
 -- Order numbers are compared byte by byte (`COLLATE "C"`), whatever the collation of the database: the orders of an
 -- activity, whose numbers begin with its id and a dot, are one range of the index, and sorted by time.
@@ -50,6 +50,7 @@ CREATE TABLE IF NOT EXISTS orders (
   reason TEXT NOT NULL DEFAULT '',
   created_at BIGINT NOT NULL,
   pay_by BIGINT NOT NULL DEFAULT 0,
+  free_cancel_until BIGINT NOT NULL DEFAULT 0,
   paid_at BIGINT NOT NULL DEFAULT 0,
   extended BIGINT NOT NULL DEFAULT 0 CHECK (extended IN (0, 1)),
   checkout_url TEXT NOT NULL DEFAULT '',
@@ -308,18 +309,15 @@ CREATE INDEX IF NOT EXISTS strikes_at_limit ON strikes (user_id) WHERE count >= 
 -- The strikes that the sweeper erases.
 CREATE INDEX IF NOT EXISTS strikes_by_age ON strikes (last_at);
 
--- An order that expires unpaid is a strike against its buyer (B8). So is one that its buyer cancels after more than half
--- of the time to pay, to which a checkout adds nothing here, and each but the first that a buyer cancels in an activity:
--- they kept units from others. A cancel after `pay_by` is not the buyer's: a rebuild repeats it. 30 days after the last
--- strike, the count begins again.
+-- An order that expires unpaid is a strike against its buyer (B8). So is one that its buyer cancels after half of the
+-- time to pay, to which a checkout adds nothing here, and each but the first that a buyer cancels in an activity: they
+-- kept units from others. 30 days after the last strike, the count begins again.
 -- The `|| ''` keeps the query from indexes of activities, which would read all orders of one.
 CREATE OR REPLACE FUNCTION strikes_count() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  IF NEW.status = 'cancelled' AND (NEW.updated_at > NEW.pay_by OR (
-    (SELECT (NEW.updated_at - NEW.pay_by + a.pay_timeout_ms + NEW.extended * a.pay_extension_ms) * 2 <= a.pay_timeout_ms
-      FROM activities a WHERE a.id = NEW.activity)
+  IF NEW.status = 'cancelled' AND NEW.updated_at <= NEW.free_cancel_until
     AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.user_id = NEW.user_id AND o.activity || '' = NEW.activity
-      AND o.status = 'cancelled' AND o.order_no <> NEW.order_no))) THEN
+      AND o.status = 'cancelled' AND o.order_no <> NEW.order_no) THEN
     RETURN NULL;
   END IF;
   INSERT INTO strikes (user_id, count, last_at) VALUES (NEW.user_id, 1, NEW.updated_at)

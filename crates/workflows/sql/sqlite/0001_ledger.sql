@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS skus (
 
 -- I7: an order has the number of its ticket, so the primary key makes a ticket single-use. `unsettled_since` is the
 -- time of the last change that Redis has not confirmed; 0 if Redis has confirmed them all. `provider` opened the payment
--- session, and only its callbacks change the order.
+-- session, and only its callbacks change the order. Until `free_cancel_until` a buyer's first cancel is no strike.
 CREATE TABLE IF NOT EXISTS orders (
   order_no TEXT PRIMARY KEY,
   activity TEXT NOT NULL,
@@ -49,6 +49,7 @@ CREATE TABLE IF NOT EXISTS orders (
   reason TEXT NOT NULL DEFAULT '',
   created_at INTEGER NOT NULL,
   pay_by INTEGER NOT NULL DEFAULT 0,
+  free_cancel_until INTEGER NOT NULL DEFAULT 0,
   paid_at INTEGER NOT NULL DEFAULT 0,
   extended INTEGER NOT NULL DEFAULT 0 CHECK (extended IN (0, 1)),
   checkout_url TEXT NOT NULL DEFAULT '',
@@ -257,15 +258,13 @@ CREATE INDEX IF NOT EXISTS strikes_at_limit ON strikes (user_id) WHERE count >= 
 -- The strikes that the sweeper erases.
 CREATE INDEX IF NOT EXISTS strikes_by_age ON strikes (last_at);
 
--- An order that expires unpaid is a strike against its buyer (B8). So is one that its buyer cancels after more than half
--- of the time to pay, to which a checkout adds nothing here, and each but the first that a buyer cancels in an activity:
--- they kept units from others. A cancel after `pay_by` is not the buyer's: a rebuild repeats it. 30 days after the last
--- strike, the count begins again.
+-- An order that expires unpaid is a strike against its buyer (B8). So is one that its buyer cancels after half of the
+-- time to pay, to which a checkout adds nothing here, and each but the first that a buyer cancels in an activity: they
+-- kept units from others. 30 days after the last strike, the count begins again.
 -- The `+` keeps the query from indexes of activities, which would read all orders of one.
 CREATE TRIGGER IF NOT EXISTS strikes_count AFTER UPDATE OF status ON orders
-WHEN OLD.status = 'pending_payment' AND (NEW.status = 'expired' OR NEW.status = 'cancelled' AND NEW.updated_at <= NEW.pay_by AND (
-  (SELECT (NEW.updated_at - NEW.pay_by + pay_timeout_ms + NEW.extended * pay_extension_ms) * 2 > pay_timeout_ms
-    FROM activities WHERE id = NEW.activity)
+WHEN OLD.status = 'pending_payment' AND (NEW.status = 'expired' OR NEW.status = 'cancelled' AND (
+  NEW.updated_at > NEW.free_cancel_until
   OR EXISTS (SELECT 1 FROM orders o WHERE o.user_id = NEW.user_id AND +o.activity = NEW.activity
     AND o.status = 'cancelled' AND o.order_no <> NEW.order_no)))
 BEGIN

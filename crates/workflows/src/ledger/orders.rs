@@ -348,7 +348,8 @@ pub async fn cancel<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<
     Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into(), now.0.into()]).await?)?.pop())
 }
 
-/// `pending_payment → cancelled | expired`, depending on `to`. Returns the order if this call changed it.
+/// `pending_payment → cancelled | expired`, depending on `to`, as Redis has it. When that happened is not known: a cancel
+/// is taken for an early one (B8). Returns the order if this call changed it.
 ///
 /// # Errors
 /// See [`ledger`](super).
@@ -360,8 +361,8 @@ pub async fn release<S: Sql>(
     now: Millis,
 ) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
-        "UPDATE orders SET status = ?3, live = 0, reason = ?4, updated_at = ?2, unsettled_since = ?2 \
-         WHERE order_no = ?1 AND status = 'pending_payment' RETURNING {COLUMNS}"
+        "UPDATE orders SET status = ?3, live = 0, reason = ?4, free_cancel_until = ?2, updated_at = ?2, \
+         unsettled_since = ?2 WHERE order_no = ?1 AND status = 'pending_payment' RETURNING {COLUMNS}"
     );
     let params = vec![order_no.to_string().into(), now.0.into(), to.as_str().into(), reason.into()];
     Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
