@@ -39,9 +39,6 @@ const BATCH_TIMEOUT: Duration = Duration::from_secs(10);
 /// The error of a SQLite statement while another connection writes.
 const SQLITE_BUSY: &str = "database is locked";
 
-/// Microseconds until a SQLite statement is tried again.
-const SQLITE_PAUSE_US: std::ops::RangeInclusive<u64> = 1_000..=3_000;
-
 /// How long a SQLite statement waits for other writers.
 const MAX_SQLITE_WAIT: Duration = Duration::from_secs(5);
 
@@ -228,6 +225,13 @@ async fn connect(dialect: Dialect) -> Result<Connection, StoreError> {
     }
 }
 
+/// How long a SQLite statement that has `waited` for other writers pauses before it is tried again. Writers have no queue:
+/// the longer one has waited, the more often it tries, so that none waits much longer than the others.
+fn sqlite_pause(waited: Option<Duration>) -> Duration {
+    let longest_us = waited.map_or(1_500, |waited| 8_000 / (1 + waited.as_millis() as u64 / 15));
+    Duration::from_micros(fastrand::u64(longest_us / 2..=longest_us))
+}
+
 async fn run_sqlite(
     connection: &sqlite::Connection,
     statement: &str,
@@ -238,15 +242,15 @@ async fn run_sqlite(
         SqlValue::Int(number) => sqlite::Value::Integer(number),
         SqlValue::Text(text) => sqlite::Value::Text(text),
     });
-    let mut busy_since = None;
+    let mut busy_since: Option<Instant> = None;
     let rows = loop {
         let rows = async { connection.execute(statement, params.clone()).await?.collect().await };
+        let waited = busy_since.map(|since| since.elapsed());
         match rows.await {
             // Another connection writes: nothing was changed.
-            Err(sqlite::Error::Io(text))
-                if text == SQLITE_BUSY && busy_since.get_or_insert_with(Instant::now).elapsed() < MAX_SQLITE_WAIT =>
-            {
-                spin_sdk::time::sleep(Duration::from_micros(fastrand::u64(SQLITE_PAUSE_US))).await;
+            Err(sqlite::Error::Io(text)) if text == SQLITE_BUSY && waited.unwrap_or_default() < MAX_SQLITE_WAIT => {
+                busy_since.get_or_insert_with(Instant::now);
+                spin_sdk::time::sleep(sqlite_pause(waited)).await;
             }
             rows => break rows.map_err(sqlite_error)?,
         }
