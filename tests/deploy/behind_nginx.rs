@@ -1,7 +1,7 @@
 //! The real app behind nginx with one trusted hop: pages, an order and its payment, address limits (B4, G9).
 
 use dev::{nginx::Nginx, root};
-use reqwest::Method;
+use reqwest::{Method, redirect::Policy};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -138,6 +138,9 @@ async fn nginxs_log_has_no_secret_no_user_and_no_address() {
     }
     let headers = [("x-forwarded-for", ADDRESS.to_owned()), ("referer", format!("https://shop.example/{}", USERS[1]))];
     app.http.send_with_headers(Method::GET, "/sale?ticket=planted-token", &headers, "").await.expect("an answer");
+    let url = format!("{}/api/admin/bans/user/{}?code=planted-token", nginx.redirect_url(), USERS[1]);
+    let redirect = client_builder().redirect(Policy::none()).build().expect("a client").get(url).send().await;
+    assert_eq!(redirect.expect("an answer").status().as_u16(), 308);
     app.http.send_with_headers(Method::GET, "/busy?last=1", &headers, "").await.expect("an answer");
     let log = temp_dir.path().join("stampede.log");
     let text = support::eventually("the last line of nginx's log", async || {
@@ -146,7 +149,8 @@ async fn nginxs_log_has_no_secret_no_user_and_no_address() {
     })
     .await;
     assert!(text.contains("/api/admin/bans/user/:user") && text.contains("/api/orders"), "{text}");
-    let text = text + &nginx.output();
+    let of_other_servers = std::fs::read_to_string(temp_dir.path().join("access.log")).unwrap_or_default();
+    let text = text + &of_other_servers + &nginx.output();
     let tokens = [buyer.jwt.as_str(), &buyer.ticket, "planted-token", app.variables.get("admin_token"), "127.0.0.1"];
     for planted in USERS.into_iter().chain([ADDRESS]).chain(tokens) {
         let line = text.lines().find(|line| line.contains(planted) && !line.contains("notice"));

@@ -69,8 +69,12 @@ async fn when_the_crowd_limit_is_reached_orders_can_still_be_polled_and_paid() {
 
     // Payment routes still work when polling has reached its limit, too.
     app.delay_responses(&[RESERVE_PATH, ORDER_PATH]);
-    let mut polls: FuturesUnordered<_> =
-        (0..ORDERS_MAX_CONNS + 5).map(|_| async { nginx.http.get(ORDER_PATH, "ada").await }).collect();
+    let mut polls: FuturesUnordered<_> = (0..ORDERS_MAX_CONNS + 5)
+        .map(|n| {
+            let (http, headers) = (&nginx.http, [("x-test-client", format!("203.0.113.{}", n % 50))]);
+            async move { http.send_with_headers(Method::GET, ORDER_PATH, &headers, "").await.expect("an answer") }
+        })
+        .collect();
     for _ in 0..5 {
         polls.next().await.expect("an answer").is_problem(503, "overloaded");
     }
@@ -89,42 +93,68 @@ async fn post_from(http: &HttpClient, path: &str, client: String) -> Response {
     http.send_with_headers(Method::POST, path, &[("x-test-client", client)], "{}").await.expect("an answer")
 }
 
-/// Any client can send callbacks with wrong signatures and ask for tickets, hundreds at a time on a few connections.
+/// Any client can send callbacks with wrong signatures and ask for tickets, hundreds at a time on a few connections; and for
+/// pages and activities that do not exist, so that no cache has them. `{n}` makes paths differ.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_client_fills_no_lane() {
     open_files::raise_open_file_limit();
     let app = FakeApp::start().await;
     let nginx = NginxProxy::with_client_header(&app);
-    for (path, in_flight) in [("/api/payments/stripe", 25), (RESERVE_PATH, 100), ("/api/activities/demo/ticket", 100)] {
-        app.delay_responses(&[path]);
-        let number = in_flight + 20;
-        let mut flood: FuturesUnordered<_> =
-            (0..number).map(|_| post_from(&nginx.http, path, "198.51.100.1".to_owned())).collect();
-        for _ in 0..20 {
-            let refusal = tokio::time::timeout(Duration::from_secs(10), flood.next()).await;
-            refusal.expect("a refusal").expect("an answer").is_problem(429, "rate_limited");
-        }
-        eventually("the flood at the app", async || match app.requests_containing(path).len() {
-            arrived if arrived == in_flight => Ok(()),
-            arrived => Err(arrived),
-        })
-        .await;
-        let other = post_from(&nginx.http, path, "198.51.100.2".to_owned());
-        let released = async {
-            eventually("the other client's request at the app", async || match app.requests_containing(path).len() {
-                arrived if arrived > in_flight => Ok(()),
-                arrived => Err(arrived),
-            })
-            .await;
-            nginx.http.post("/api/orders/demo.2/checkout", "ada", &json!({})).await.is(200);
-            for operators in ["/readyz", "/api/admin/activities", "/api/tasks/sweep"] {
-                nginx.http.get(operators, "").await.is(200);
+    let send = async |method: &Method, path: &str, n: usize, client: String| {
+        let headers = [("x-test-client", client)];
+        nginx
+            .http
+            .send_with_headers(method.clone(), &path.replace("{n}", &n.to_string()), &headers, "")
+            .await
+            .expect("an answer")
+    };
+    for (method, path, of_a_client, of_a_site) in [
+        (Method::POST, "/api/payments/stripe", 25, 40),
+        (Method::POST, RESERVE_PATH, 100, 200),
+        (Method::POST, "/api/activities/demo/ticket", 50, 75),
+        (Method::GET, "/invented-{n}", 200, 300),
+        (Method::POST, "/sale", 200, 300),
+        (Method::GET, "/api/activities/invented-{n}/gate.json", 200, 300),
+        (Method::GET, "/api/orders/demo.{n}", 50, 75),
+        (Method::GET, "/healthz", 50, 75),
+        (Method::POST, "/api/orders/demo.{n}/checkout", 40, 60),
+    ] {
+        let common = path.split("{n}").next().unwrap_or(path);
+        // An IPv4 address, and networks of one /48.
+        for (turn, in_flight) in [of_a_client, of_a_site].into_iter().enumerate() {
+            let client = |n: usize| match turn {
+                0 => "198.51.100.1".to_owned(),
+                _ => format!("2001:db8:7:{:x}::1", n % 8),
+            };
+            let first = turn * 1_000;
+            app.delay_responses(&[common]);
+            let before = app.requests_containing(common).len();
+            let arrived = async |number: usize| {
+                eventually("the requests at the app", async || match app.requests_containing(common).len() - before {
+                    arrived if arrived == number => Ok(()),
+                    arrived => Err(arrived),
+                })
+                .await;
+            };
+            let mut flood: FuturesUnordered<_> =
+                (first..first + in_flight + 20).map(|n| send(&method, path, n, client(n))).collect();
+            for _ in 0..20 {
+                let refusal = tokio::time::timeout(Duration::from_secs(10), flood.next()).await;
+                assert_eq!(refusal.expect("a refusal").expect("an answer").status, 429, "{path}");
             }
-            app.delay_responses(&[]);
-        };
-        let (other, ()) = futures::join!(other, released);
-        other.is(200);
-        assert_eq!(flood.map(|response| response.is(200)).count().await, in_flight, "{path}");
+            arrived(in_flight).await;
+            let other = send(&method, path, first + 900, "198.51.100.2".to_owned());
+            let released = async {
+                arrived(in_flight + 1).await;
+                for operators in ["/readyz", "/api/admin/activities", "/api/tasks/sweep"] {
+                    nginx.http.get(operators, "").await.is(200);
+                }
+                app.delay_responses(&[]);
+            };
+            let (other, ()) = futures::join!(other, released);
+            other.is(200);
+            assert_eq!(flood.map(|response| response.is(200)).count().await, in_flight, "{path}");
+        }
     }
 }
 
@@ -213,11 +243,10 @@ async fn a_client_is_limited_by_its_network_and_others_are_not() {
         for other in ["2001:db8:1:3::1", "2001:db8:2:2::1", "198.51.100.7"] {
             send(method.clone(), path, other.to_owned()).await.is(200);
         }
-        // Every request from another network of one /48.
+        // Every request from another network of one /48, 50 at a time.
         let requests = (0..400).map(|n| send(method.clone(), path, format!("2001:db8:7:{n:x}::1")));
-        let responses = futures::future::join_all(requests.collect::<Vec<_>>()).await;
+        let responses: Vec<_> = futures::stream::iter(requests).buffer_unordered(50).collect().await;
         let count = |status: u16| responses.iter().filter(|response| response.status == status).count();
-        // The others found their lane full.
         assert!(
             count(200) >= 100 && count(429) >= 100,
             "{path}: {} of a /48 passed, {} refused",

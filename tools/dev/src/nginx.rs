@@ -145,7 +145,7 @@ fn plain_listen(port: u16) -> String {
     format!("listen 127.0.0.1:{port} backlog=4096;\n")
 }
 
-/// The main configuration file, which includes the site.
+/// The main configuration file, which includes the site, with an access log as Debian's has one.
 fn main_context(directory: &Path) -> String {
     let here = directory.display();
     // Workers of another user cannot read root's directories.
@@ -157,7 +157,7 @@ fn main_context(directory: &Path) -> String {
     format!(
         "{user}daemon off;\nworker_processes 2;\npid {here}/nginx.pid;\nerror_log stderr notice;\n\
         events {{\n    worker_connections 4096;\n}}\n\
-        http {{\n    access_log off;\n{temp_paths}    include {here}/stampede.conf;\n}}\n"
+        http {{\n    access_log {here}/access.log;\n{temp_paths}    include {here}/stampede.conf;\n}}\n"
     )
 }
 
