@@ -54,6 +54,8 @@ pub enum TokenError {
     Forged,
     /// The signature is valid, but the token has expired.
     Expired,
+    /// It names a key that the issuer may have published since its keys were fetched.
+    Unconfirmed,
 }
 
 /// Returns the user whom a token names, without verifying anything. Only for refusing it.

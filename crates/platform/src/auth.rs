@@ -49,10 +49,19 @@ pub async fn user(request: &Request) -> Result<Claims, ApiError> {
     verify_token(request).await?.map_err(unauthenticated)
 }
 
-/// Returns the `unauthenticated` error for an invalid or expired token.
+/// Returns the `unauthenticated` error for an invalid or expired token, and `not_ready` for one that may be valid.
 #[must_use]
-pub fn unauthenticated(_: TokenError) -> ApiError {
-    Problem::new(Code::Unauthenticated, "The token does not hold, or no longer: sign in again.").into()
+pub fn unauthenticated(error: TokenError) -> ApiError {
+    match error {
+        TokenError::Forged | TokenError::Expired => {
+            Problem::new(Code::Unauthenticated, "The token does not hold, or no longer: sign in again.")
+        }
+        TokenError::Unconfirmed => {
+            let detail = "Your sign-in cannot be checked now. Nothing is lost: ask again.";
+            Problem::new(Code::NotReady, detail).retry_after(2)
+        }
+    }
+    .into()
 }
 
 /// Like [`user`], but reports why a token is invalid, so that the caller can count forged ones.

@@ -68,8 +68,9 @@ impl Precheck {
             return Err(Problem::new(Code::Banned, BANNED).into());
         }
         let claims = auth::verify_token(request).await?.map_err(|error| {
-            // An expired token comes from a page that was left open; only a forged one counts as abuse.
-            if error == TokenError::Forged {
+            // An expired token comes from a page that was left open. An unconfirmed one is forged or very new: abuse from an
+            // address refuses nobody.
+            if error != TokenError::Expired {
                 abuse_counts::record(&activity, ip.clone());
             }
             auth::unauthenticated(error)

@@ -1,9 +1,9 @@
 //! Verifies tokens with the keys that an identity provider publishes, cached in memory and in key-value (B1).
 //!
 //! All instances share a copy, which one request at a time fetches anew: after [`SHARED`]`.fresh_ms`, and when a token
-//! names a key that the copy lacks, at most once in [`MIN_REFETCH_MS`]. While the provider is unavailable, a copy is
-//! used for [`SHARED`]`.max_age_ms`; without one, no token is verified and none is refused. Nor is a token refused that
-//! names an unknown key and is newer than the copy.
+//! names a key that the copy lacks, at most once in [`MIN_REFETCH_MS`]; requests of other instances do not wait for that.
+//! While the provider is unavailable, a copy is used for [`SHARED`]`.max_age_ms`; without one, no token is verified and
+//! none is refused. A token that names an unknown key and is newer than the copy is unconfirmed.
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -92,8 +92,7 @@ impl<R: Redis, K: KeyValue, H: HttpClient> IssuerKeys<'_, R, K, H> {
     /// Returns the claims of a token, or why it is refused.
     ///
     /// # Errors
-    /// [`StoreError::IssuerUnavailable`] if the keys are not known, or the token names an unknown key, and newer keys
-    /// cannot be fetched or the token is newer than they; that of Redis if there is no copy.
+    /// [`StoreError::IssuerUnavailable`] if the keys are not known; that of Redis if there is no copy.
     pub async fn verify(
         &self,
         verifier: &KeySetVerifier,
@@ -104,22 +103,19 @@ impl<R: Redis, K: KeyValue, H: HttpClient> IssuerKeys<'_, R, K, H> {
         if matches!(result, Err(KeySetError::UnknownKey { .. }))
             && !is_fresh(held.fetched_at, self.key_value.now(), MIN_REFETCH_MS)
         {
-            held = self.load(MIN_REFETCH_MS).await?;
+            held = self.load(MIN_REFETCH_MS).await.unwrap_or(held);
             result = verifier.verify(token, &held.keys);
         }
-        match result {
-            Ok(claims) => Ok(Ok(claims)),
-            Err(KeySetError::Token(error)) => Ok(Err(error)),
+        Ok(result.map_err(|error| match error {
+            KeySetError::Token(error) => error,
             // The provider's clock may be behind this one.
-            Err(KeySetError::UnknownKey { issued_at })
+            KeySetError::UnknownKey { issued_at }
                 if issued_at + LEEWAY_SECONDS < held.fetched_at.0.unsigned_abs() / 1_000 =>
             {
-                Ok(Err(TokenError::Forged))
+                TokenError::Forged
             }
-            Err(KeySetError::UnknownKey { .. }) => {
-                Err(StoreError::IssuerUnavailable("a token is newer than the keys".to_owned()))
-            }
-        }
+            KeySetError::UnknownKey { .. } => TokenError::Unconfirmed,
+        }))
     }
 
     /// The keys in memory, or those of the shared copy.
@@ -142,8 +138,8 @@ impl<R: Redis, K: KeyValue, H: HttpClient> IssuerKeys<'_, R, K, H> {
         }
     }
 
-    /// Loads the shared copy if it is fresh and was fetched within `max_age_ms`; else fetches the keys. Concurrent
-    /// requests of the instance share one load.
+    /// Loads the shared copy if it is fresh and was fetched within `max_age_ms`, or another instance is fetching; else
+    /// fetches the keys. Concurrent requests of the instance share one load.
     async fn load(&self, max_age_ms: i64) -> Result<Held, StoreError> {
         let began = self.key_value.now();
         while self.memory.borrow().is_loading {
@@ -163,9 +159,11 @@ impl<R: Redis, K: KeyValue, H: HttpClient> IssuerKeys<'_, R, K, H> {
             memory.is_loading = true;
         }
         let _loading = Loading(self.memory);
+        let is_usable = |copy: &Copy| copy.url == self.url;
         // SharedValue refuses a copy of a clock that is ahead.
-        let is_usable = |copy: &Copy| copy.url == self.url && now.0 - copy.fetched_at.0 <= max_age_ms;
-        let loaded = SHARED.get(self.redis, self.key_value, is_usable, || self.fetch()).await.and_then(|copy| {
+        let is_current = |copy: &Copy| now.0 - copy.fetched_at.0 <= max_age_ms;
+        let loaded = SHARED.get_current(self.redis, self.key_value, is_usable, is_current, || self.fetch());
+        let loaded = loaded.await.and_then(|copy| {
             let keys = Rc::new(KeySet::parse(copy.text.as_bytes()).map_err(StoreError::Malformed)?);
             let read_at = self.key_value.now();
             Ok(Held { keys, fetched_at: copy.fetched_at.min(read_at), read_at })

@@ -88,6 +88,25 @@ impl SharedValue<'_> {
         T: Serialize + DeserializeOwned,
         F: Future<Output = Result<T, StoreError>>,
     {
+        self.get_current(redis, key_value, is_usable, |_| true, fetch).await
+    }
+
+    /// Like [`SharedValue::get`], but a copy that is not current is not fresh.
+    ///
+    /// # Errors
+    /// As [`SharedValue::get`].
+    pub async fn get_current<R: Redis, K: KeyValue, T, F>(
+        &self,
+        redis: &R,
+        key_value: &K,
+        is_usable: impl Fn(&T) -> bool,
+        is_current: impl Fn(&T) -> bool,
+        fetch: impl FnOnce() -> F,
+    ) -> Result<T, StoreError>
+    where
+        T: Serialize + DeserializeOwned,
+        F: Future<Output = Result<T, StoreError>>,
+    {
         let began = key_value.now();
         let random = key_value.random_bits()?;
         let owner = format!("{random:032x}");
@@ -99,7 +118,7 @@ impl SharedValue<'_> {
                 Some(fresh_ms) => is_before(now, copy.fresh_until, fresh_ms + fresh_ms / 6),
                 None => began < copy.at && copy.at <= now,
             };
-            if is_usable && is_fresh {
+            if is_usable && is_fresh && copy.value.as_ref().is_some_and(&is_current) {
                 return copy.into_value();
             }
             let is_stale = is_usable && now.0 - copy.at.0 <= self.max_age_ms;
