@@ -141,7 +141,7 @@ async function dragPieceTo(page, to) {
   for (let at = Math.max(to, 12); at > to; at -= 1) await page.keyboard.press("ArrowLeft");
 }
 
-/** Finds the position of the gap by comparing the piece with the darkened image at every position. */
+/** Finds the position of the gap by comparing the piece, all of it, with the darkened image at every position. */
 const findGap = (page) =>
   page.evaluate(async () => {
     const load = async (image) => {
@@ -158,9 +158,10 @@ const findGap = (page) =>
     let best = { difference: Infinity };
     for (let x = 0; x <= picture.width - piece.width; x += 1) {
       let difference = 0;
-      for (let y = 18; y < piece.height - 6; y += 2) {
-        for (let px = 6; px < 38; px += 2) {
+      for (let y = 0; y < piece.height; y += 1) {
+        for (let px = 0; px < piece.width; px += 1) {
           const [p, q] = [at(piece, px, y), at(picture, x + px, top + y)];
+          if (piece.data[p + 3] < 255) continue;
           // The gap shows the same image, blended with a dark colour.
           for (let c = 0; c < 3; c += 1) {
             const glass = [8, 10, 24][c] * 0.647 + piece.data[p + c] * 0.353;
