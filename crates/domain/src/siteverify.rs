@@ -47,6 +47,8 @@ pub enum Verdict {
     Spent,
     /// Not known, for this reason: the visitor is not at fault.
     Unknown(String),
+    /// Not known, because the provider was silent a moment ago and was not asked.
+    NotAsked,
 }
 
 #[derive(Deserialize)]

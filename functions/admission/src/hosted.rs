@@ -1,6 +1,6 @@
 //! Hosted human checks (B5): the widget for the page, and its token at the provider.
 
-use std::{collections::HashMap, rc::Rc};
+use std::{cell::Cell, collections::HashMap, rc::Rc};
 
 use domain::{
     api::admission::{HostedChallenge, HostedCheck},
@@ -19,6 +19,10 @@ use workflows::{hot::admission::CheckOutcome, siteverify::Siteverify};
 
 use crate::human_check::{CheckResult, check_failed};
 
+thread_local! {
+    static SILENT_AT: Rc<Cell<Option<Millis>>> = Rc::default();
+}
+
 /// Returns what the page needs to show the provider's widget.
 pub async fn challenge() -> Result<Value, ApiError> {
     let variables = variables().await?;
@@ -32,13 +36,20 @@ pub async fn challenge() -> Result<Value, ApiError> {
 /// `not_ready` if the provider does not answer, or if it refuses the call itself; the reason is logged.
 pub async fn verify(request: &Request, token: &str, now: Millis) -> Result<CheckResult, ApiError> {
     let variables = variables().await?;
+    let client = request_address::whole_address(request).await?;
+    let silent_at = SILENT_AT.with(Rc::clone);
     let provider = Siteverify {
         http_client: SpinHttpClient,
         url: &variables["siteverify_url"],
         secret: &variables["siteverify_secret"],
         hostnames: &variables["siteverify_hostnames"],
+        silent_at: &silent_at,
     };
-    match provider.verify(token, request_address::whole_address(request).await?).await {
+    let unknown = || {
+        let detail = "The check cannot be verified right now. Solve it again in a moment.";
+        Problem::new(Code::NotReady, detail).retry_after(5)
+    };
+    match provider.verify(token, client, now).await {
         // The provider accepts a token once; the record refuses it here, too.
         Verdict::Passed => Ok(CheckResult {
             outcome: CheckOutcome::Passed(siteverify::record(token, now)),
@@ -54,9 +65,9 @@ pub async fn verify(request: &Request, token: &str, now: Millis) -> Result<Check
         }
         Verdict::Unknown(reason) => {
             log::error("human check not verified", &[("because", reason.into())]);
-            let detail = "The check cannot be verified right now. Solve it again in a moment.";
-            Err(Problem::new(Code::NotReady, detail).retry_after(5).into())
+            Err(unknown().into())
         }
+        Verdict::NotAsked => Err(unknown().into()),
     }
 }
 
