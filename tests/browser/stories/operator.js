@@ -17,6 +17,7 @@ test("a wrong token is refused", async ({ page }) => {
 });
 
 test("the list of sales is sent again only when it has changed", async ({ newPage }) => {
+  await publish();
   const page = await newPage("/admin");
   const lists = [];
   page.on("response", (response) => {
