@@ -223,6 +223,8 @@ async fn a_provider_that_is_no_longer_configured_keeps_its_orders_and_gets_no_ot
     app.restart_with(use_stripe);
     let paid = |order_no: &str| TestApp::callback_body("payment.succeeded", order_no, "s");
     app.send_callback("evt-other", &paid(&other)).await.is_problem(404, "not_found");
+    app.cancel(&other, &second.jwt).await.is(200);
+    app.send_callback("evt-cancelled", &paid(&other)).await.is_problem(404, "not_found");
     app.send_callback("evt-own", &paid(&order_no)).await.is(204);
     app.wait_for_status(&order_no, &first.jwt, "paid").await;
     app.refund(&order_no, &first.jwt).await.is(202);

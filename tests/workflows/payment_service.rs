@@ -382,6 +382,23 @@ async fn an_order_whose_provider_was_lost_belongs_to_the_one_that_has_its_paymen
     }
 }
 
+/// Whoever has the secret of a provider that is not in use could pay it otherwise.
+#[tokio::test]
+async fn an_order_without_a_session_was_paid_nowhere_also_after_its_release() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 5, 5).await;
+        let (cancelled, expired) = (fixture.pending_order(1, "ada", 1).await, fixture.pending_order(2, "ada", 1).await);
+        fixture.cancel(&cancelled).await.unwrap();
+        orders::release(&fixture.sql, &expired, OrderStatus::Expired, "", NOW).await.unwrap().expect("expired");
+        for order_no in [&cancelled, &expired] {
+            let row = fixture.order_row(order_no).await;
+            for provider in [PaymentProvider::Webhook, PaymentProvider::Stripe] {
+                assert!(!row.may_have_paid_at(provider), "{ledger}: {:?}", row.order.status);
+            }
+        }
+    }
+}
+
 /// Buyers are sent there.
 #[tokio::test]
 async fn only_a_web_page_is_shown_as_a_payment_page() {

@@ -43,11 +43,13 @@ impl OrderRow {
         Transition { order_no: self.order.order_no.clone(), state: self.state(), stream_id }
     }
 
-    /// Whether its buyer may have paid at `provider`: it opened the order's session, or the ledger lost who did.
+    /// Whether its buyer may have paid at `provider`: it opened the order's session, or the ledger lost who did. Of an order
+    /// that was released without a session nothing was lost.
     #[must_use]
     pub fn may_have_paid_at(&self, provider: PaymentProvider) -> bool {
-        let had_session = self.order.checkout_url.is_some() || self.order.status != OrderStatus::PendingPayment;
-        self.provider == provider.as_str() || self.provider.is_empty() && had_session
+        let was_paid = matches!(self.order.status, OrderStatus::Paid | OrderStatus::Refunding | OrderStatus::Refunded);
+        self.provider == provider.as_str()
+            || self.provider.is_empty() && (was_paid || self.order.checkout_url.is_some())
     }
 
     /// Its state.
