@@ -226,9 +226,10 @@ async fn connect(dialect: Dialect) -> Result<Connection, StoreError> {
 }
 
 /// How long a SQLite statement that has `waited` for other writers pauses before it is tried again. Writers have no queue:
-/// the longer one has waited, the more often it tries, so that none waits much longer than the others.
+/// the longer one has waited, the more often it tries, up to once in a millisecond, so that none waits much longer than
+/// the others.
 fn sqlite_pause(waited: Option<Duration>) -> Duration {
-    let longest_us = waited.map_or(1_500, |waited| 8_000 / (1 + waited.as_millis() as u64 / 15));
+    let longest_us = waited.map_or(1_500, |waited| (8_000 / (1 + waited.as_millis() as u64 / 15)).max(1_000));
     Duration::from_micros(fastrand::u64(longest_us / 2..=longest_us))
 }
 
