@@ -18,6 +18,7 @@ pub mod ids;
 pub mod jwt;
 pub mod language;
 pub mod legal_links;
+pub mod log_limit;
 pub mod money;
 pub mod operators;
 pub mod order;

@@ -33,8 +33,10 @@ pub const ACTION: &str = "ticket";
 /// Error codes of a token that is none. All codes beside these and [`SPENT`] say that the call itself is wrong.
 const INVALID: [&str; 2] = ["missing-input-response", "invalid-input-response"];
 
-/// Error codes of a token that was used before, or is too old.
-const SPENT: [&str; 3] = ["timeout-or-duplicate", "expired-input-response", "already-seen-response"];
+/// Error codes of a token that was used before, or is too old. The last one is hCaptcha's, which says it of other faulty
+/// tokens, too.
+const SPENT: [&str; 4] =
+    ["timeout-or-duplicate", "expired-input-response", "already-seen-response", "invalid-or-already-seen-response"];
 
 /// What a provider's response says about a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,6 +133,8 @@ fn origin(url: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -153,14 +157,27 @@ mod tests {
         ] {
             assert_eq!(verdict(failed), Verdict::Failed, "{failed}");
         }
-        let spent = r#"{"success":false,"hostname":"shop.example","error-codes":["timeout-or-duplicate"]}"#;
-        assert_eq!(verdict(spent), Verdict::Spent);
+        for code in [
+            "timeout-or-duplicate",
+            "expired-input-response",
+            "already-seen-response",
+            "invalid-or-already-seen-response",
+        ] {
+            let spent = json!({"success": false, "hostname": "shop.example", "error-codes": [code]}).to_string();
+            assert_eq!(verdict(&spent), Verdict::Spent, "{code}");
+        }
     }
 
     #[test]
     fn a_response_that_blames_the_call_or_cannot_be_read_is_unknown() {
         for (status, body, reason) in [
             (200, r#"{"success":false,"error-codes":["invalid-input-secret"]}"#, "invalid-input-secret"),
+            (200, r#"{"success":false,"error-codes":["sitekey-secret-mismatch"]}"#, "sitekey-secret-mismatch"),
+            (
+                200,
+                r#"{"success":false,"error-codes":["invalid-or-already-seen-response","not-using-dummy-passcode"]}"#,
+                "not-using-dummy-passcode",
+            ),
             (200, r#"{"success":false,"error-codes":["timeout-or-duplicate","a\r\nb c"]}"#, "abc"),
             (500, "", "status 500 without a verdict"),
             (200, "<html>", "status 200 without a verdict"),

@@ -3,9 +3,8 @@
 //! A line has the route's pattern and a keyed hash of the call's subject: lines about one user can be found by who knows
 //! the key, and a log alone names no user.
 
-use std::cell::Cell;
-
 use domain::{
+    log_limit::LogLimit,
     operators::Operator,
     routes::{Admin, Endpoint as _},
     signer::Signer,
@@ -78,33 +77,10 @@ fn shows_buyers(endpoint: Admin) -> bool {
 /// before, because any client can make them.
 pub fn count_unauthenticated(now: Millis) {
     thread_local! {
-        static UNAUTHENTICATED: Cell<Unauthenticated> = const { Cell::new(Unauthenticated { logged_in: 0, number: 0 }) };
+        static LIMIT: LogLimit = const { LogLimit::new(1_000) };
     }
-    let (counted, to_log) = UNAUTHENTICATED.get().count(now);
-    UNAUTHENTICATED.set(counted);
-    if let Some(number) = to_log {
+    if let Some(number) = LIMIT.with(|limit| limit.count(now)) {
         log::info("operator calls without a valid token", &[("number", number.into())]);
-    }
-}
-
-/// Calls without a valid token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Unauthenticated {
-    /// The second of the last line, since the epoch.
-    logged_in: i64,
-    /// Calls since the last line.
-    number: u64,
-}
-
-impl Unauthenticated {
-    /// Returns the counts after one more call, and the number to log, if a line is due.
-    fn count(self, now: Millis) -> (Self, Option<u64>) {
-        let (second, number) = (now.0 / 1_000, self.number + 1);
-        if second == self.logged_in {
-            (Self { number, ..self }, None)
-        } else {
-            (Self { logged_in: second, number: 0 }, Some(number))
-        }
     }
 }
 
@@ -113,21 +89,4 @@ async fn hash(text: &str) -> String {
     let mut hash = Signer::new(&secret, "stampede log").map(|signer| signer.sign(text)).unwrap_or_default();
     hash.truncate(HASH_BYTES);
     hash
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn calls_without_a_valid_token_are_one_line_a_second() {
-        let mut counted = Unauthenticated { logged_in: 0, number: 0 };
-        let mut lines = Vec::new();
-        for now in [5_000, 5_001, 5_999, 6_000, 6_500, 9_000] {
-            let (next, to_log) = counted.count(Millis(now));
-            counted = next;
-            lines.push(to_log);
-        }
-        assert_eq!(lines, [Some(1), None, None, Some(3), None, Some(2)]);
-    }
 }

@@ -4,6 +4,7 @@ use std::{cell::Cell, collections::HashMap, rc::Rc};
 
 use domain::{
     api::admission::{HostedChallenge, HostedCheck},
+    log_limit::LogLimit,
     problem::{Code, Problem},
     siteverify::{self, ACTION, VARIABLES, Verdict},
     time::Millis,
@@ -21,6 +22,8 @@ use crate::human_check::{CheckResult, check_failed};
 
 thread_local! {
     static SILENT_AT: Rc<Cell<Option<Millis>>> = Rc::default();
+    /// Visitors can send tokens that make the provider complain.
+    static UNKNOWN: LogLimit = const { LogLimit::new(60_000) };
 }
 
 /// Returns what the page needs to show the provider's widget.
@@ -33,7 +36,7 @@ pub async fn challenge() -> Result<Value, ApiError> {
 /// Asks the provider about the widget's token.
 ///
 /// # Errors
-/// `not_ready` if the provider does not answer, or if it refuses the call itself; the reason is logged.
+/// `not_ready` if the provider does not answer, or if it refuses the call itself; the reason is logged, once a minute.
 pub async fn verify(request: &Request, token: &str, now: Millis) -> Result<CheckResult, ApiError> {
     let variables = variables().await?;
     let client = request_address::whole_address(request).await?;
@@ -64,7 +67,9 @@ pub async fn verify(request: &Request, token: &str, now: Millis) -> Result<Check
             Err(check_failed(detail).into())
         }
         Verdict::Unknown(reason) => {
-            log::error("human check not verified", &[("because", reason.into())]);
+            if let Some(number) = UNKNOWN.with(|limit| limit.count(now)) {
+                log::error("human check not verified", &[("because", reason.into()), ("number", number.into())]);
+            }
             Err(unknown().into())
         }
         Verdict::NotAsked => Err(unknown().into()),
