@@ -10,6 +10,7 @@ mod caching;
 mod cors;
 mod fake_app;
 mod nginx_limits;
+mod nginx_routes;
 mod spinkube;
 mod systemd_units;
 mod tls;

@@ -1,23 +1,16 @@
-//! Limits in nginx: connections per class of route, body size, operator routes, forwarded address (B4, B9, G9).
+//! Limits in nginx: requests in flight per lane, client and network, rates, body size (B4, B9, G9).
 //!
 //! Reservations and page views never delay payments.
 
 use std::time::Duration;
 
-use dev::{
-    nginx::{DESK_HOST, PROVIDER_ADDRESS},
-    open_files,
-};
+use dev::{nginx::PROVIDER_ADDRESS, open_files};
 use futures::{StreamExt, stream::FuturesUnordered};
 use reqwest::Method;
 use serde_json::json;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpSocket,
-};
 
 use crate::fake_app::{FakeApp, NginxProxy};
-use support::{HttpClient, Response, client_builder, eventually};
+use support::{HttpClient, Response, eventually};
 
 /// Concurrent requests that the site's upstream `stampede_crowd` allows (`max_conns`).
 const CROWD_MAX_CONNS: usize = 600;
@@ -296,126 +289,4 @@ async fn a_body_of_sixteen_kibibytes_passes_and_one_more_byte_does_not() {
             "{path}"
         );
     }
-}
-
-/// A client with the local address 127.0.0.2; only Linux routes all of 127.0.0.0/8.
-#[cfg(target_os = "linux")]
-fn client_from_other_address(nginx: &NginxProxy) -> HttpClient {
-    let other_address = std::net::IpAddr::from([127, 0, 0, 2]);
-    let client = client_builder().local_address(other_address).build().expect("a client");
-    HttpClient::with_client(client, &nginx.server.url())
-}
-
-#[cfg(target_os = "linux")]
-#[tokio::test(flavor = "multi_thread")]
-async fn the_app_receives_the_address_that_nginx_sees_not_a_forged_one() {
-    let app = FakeApp::start().await;
-    let nginx = NginxProxy::in_front_of(&[&app]);
-    let other_client = client_from_other_address(&nginx);
-    for path in [ORDER_PATH, RESERVE_PATH, "/api/payments/webhook", "/sale", "/api/activities/demo"] {
-        for (http, address) in [(&nginx.http, "127.0.0.1"), (&other_client, "127.0.0.2")] {
-            let forged = ["x-forwarded-for", "x-real-ip", "forwarded"].map(|name| (name, "203.0.113.9".to_owned()));
-            // Pages and activities are cached: request a different path from each address.
-            let path = if path.ends_with("demo") { format!("{path}-{address}") } else { format!("{path}/{address}") };
-            http.send_with_headers(Method::GET, &path, &forged, "").await.expect("an answer").is(200);
-            let requests = app.requests_containing(&path);
-            assert_eq!(requests.last().expect("a request").header("x-forwarded-for"), address, "{path}");
-        }
-    }
-}
-
-/// Sends `GET` from 127.0.0.2 with a target that HTTP clients would normalise, and returns the status.
-#[cfg(target_os = "linux")]
-async fn status_of_raw_target(nginx: &NginxProxy, target: &str) -> String {
-    let socket = TcpSocket::new_v4().expect("a socket");
-    socket.bind("127.0.0.2:0".parse().expect("an address")).expect("an address");
-    let mut stream = socket.connect(([127, 0, 0, 1], nginx.server.port()).into()).await.expect("nginx");
-    let request = format!("GET {target} HTTP/1.1\r\nhost: sale.example\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.expect("sent");
-    let mut response = String::new();
-    stream.read_to_string(&mut response).await.expect("an answer");
-    response.split(' ').nth(1).unwrap_or_default().to_owned()
-}
-
-#[cfg(target_os = "linux")]
-#[tokio::test(flavor = "multi_thread")]
-async fn operator_routes_are_closed_to_other_addresses() {
-    let app = FakeApp::start().await;
-    let nginx = NginxProxy::in_front_of(&[&app]);
-    let other_client = client_from_other_address(&nginx);
-    let closed = ["/metrics", "/readyz", "/api/admin", "/api/admin/activities/demo/stats", "/api/tasks/sweep"];
-    for path in closed {
-        nginx.http.get(path, "operator").await.is(200);
-        other_client.get(path, "operator").await.is_problem(404, "not_found");
-    }
-    for path in [
-        "/api/%61dmin/bans",
-        "/api/orders/../admin/bans",
-        "/api/orders/%2e%2e/admin/bans",
-        "/api/./admin/bans",
-        "//api/admin/bans",
-        "/api//admin/bans",
-        "/api/admin%2fbans",
-        // Admin paths as the app reads them, open paths after nginx's normalisation.
-        "/api/admin/../orders/demo.1",
-        "/api/admin/%2e%2e/orders/demo.1",
-        "/metrics/../sale",
-        "/metrics?x=/sale",
-        // Other names of a route, which would pass a rule for the route or miss the cache.
-        "/metrics/",
-        "/readyz/",
-        "/api/admin/",
-        "/api/activities/demo/gate.json/",
-        "http://sale.example/metrics",
-        "/metrics#x",
-        "/readyz#?x",
-        "/api/admin#/bans",
-        "/api/activities/demo/gate.json#1",
-    ] {
-        assert_eq!(status_of_raw_target(&nginx, path).await, "404", "{path}");
-    }
-    assert_eq!(app.requests_containing("/").len(), closed.len(), "{:#?}", app.requests_containing("/"));
-}
-
-/// With a host of its own, the operators' page has another origin than the pages of buyers.
-#[tokio::test(flavor = "multi_thread")]
-async fn operators_with_a_host_of_their_own_work_only_there() {
-    let app = FakeApp::start().await;
-    let nginx = NginxProxy::with_desk(&app);
-    let status = async |host: &str, path: &str| {
-        let headers = [("host", host.to_owned())];
-        nginx.http.send_with_headers(Method::GET, path, &headers, "").await.expect("an answer").status
-    };
-    let of_operators =
-        ["/admin", "/api/admin", "/api/admin/activities", "/api/admin/bans/user/ada", "/api/tasks/sweep"];
-    let of_buyers = [
-        "/",
-        "/sale",
-        "/orders",
-        "/api/activities",
-        "/api/activities/demo",
-        "/api/orders",
-        "/api/orders/demo.1",
-        "/api/activities/demo/ticket",
-        "/api/payments/webhook",
-        "/administration",
-        "/signed-in",
-    ];
-    let of_both = ["/assets/js/operator/main.js", "/api/activities/demo/gate.json", "/healthz", "/readyz", "/metrics"];
-    for (paths, at_the_sale, at_the_desk) in
-        [(&of_operators[..], 404, 200), (&of_buyers, 200, 404), (&of_both, 200, 200)]
-    {
-        for path in paths {
-            let found = [status("sale.example", path).await, status(DESK_HOST, path).await];
-            assert_eq!(found, [at_the_sale, at_the_desk], "{path}");
-        }
-    }
-    let seen = app.requests_containing("/").len();
-    // Other names of the operators' routes and of the host.
-    for path in ["/%61dmin", "/admin.html", "/api/%61dmin/activities", "/api/admi%6e", "/ap%69/tasks/sweep"] {
-        assert_eq!(status("sale.example", path).await, 404, "{path}");
-        assert_eq!(status("", path).await, 400, "{path}");
-    }
-    assert_eq!(app.requests_containing("/").len(), seen, "{:#?}", app.requests_containing("/"));
-    assert_eq!([status("DESK.sale.example", "/sale").await, status("desk.sale.example.", "/sale").await], [404, 404]);
 }

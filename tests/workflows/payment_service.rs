@@ -382,7 +382,8 @@ async fn an_order_whose_provider_was_lost_belongs_to_the_one_that_has_its_paymen
     }
 }
 
-/// Whoever has the secret of a provider that is not in use could pay it otherwise.
+/// Otherwise an attacker who knows the secret of a provider that the shop no longer uses could pay such an order with a
+/// forged callback.
 #[tokio::test]
 async fn an_order_without_a_session_was_paid_nowhere_also_after_its_release() {
     for ledger in LEDGERS {

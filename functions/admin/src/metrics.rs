@@ -27,8 +27,8 @@ const LEDGER_STATE: SharedValue<'_> = SharedValue {
     max_wait_ms: 500,
 };
 
-/// Returns the stats of the activities that have not ended, or ended within the last day, and the ledger's backlog. Needs the admin or metrics token: the
-/// figures tell a competitor how a sale goes.
+/// Returns the stats of the activities that have not ended, or ended within the last day, and the ledger's backlog.
+/// Needs the admin or metrics token: the figures tell a competitor how a sale goes.
 pub async fn get(request: &Request) -> Result<Response, ApiError> {
     if !auth::has_token(request, &["admin_token", "metrics_token"]).await {
         return Err(auth::missing_token());

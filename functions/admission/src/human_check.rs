@@ -22,8 +22,8 @@ pub struct CheckResult {
     pub detail: &'static str,
 }
 
-/// Verifies the solution of a check that this app issued; `None` if the activity requires no check of this visitor. `score` is the visitor's suspicion
-/// score with strikes.
+/// Verifies the solution of a check that this app issued; `None` if the activity requires no check of this visitor.
+/// `score` is the visitor's suspicion score with strikes.
 ///
 /// # Errors
 /// `human_check_required` if there is no solution; `human_check_failed` if the check has expired.

@@ -68,8 +68,9 @@ impl Precheck {
             return Err(Problem::new(Code::Banned, BANNED).into());
         }
         let claims = auth::verify_token(request).await?.map_err(|error| {
-            // An expired token comes from a page that was left open. An unconfirmed one is forged or very new: abuse from an
-            // address refuses nobody.
+            // A page that was left open sends an expired token: that is no abuse. An unconfirmed token is forged, or of a
+            // key that the identity provider has just published. It counts either way: an address with many only makes
+            // its visitors suspicious, and no valid token is refused for it.
             if error != TokenError::Expired {
                 abuse_counts::record(&activity, ip.clone());
             }

@@ -39,7 +39,8 @@ impl Policies {
 
 /// Allows scripts and styles only as files from this origin, and from the sources of a hosted check's widget, which also
 /// opens frames. Images may come from any HTTPS URL, because operators enter image URLs, and from `data:` URLs, because
-/// picture puzzles are sent as such. The shop's colours are an inline style, allowed by its hash. Requests and forms may also go to the origins that the configured sign-in needs.
+/// picture puzzles are sent as such. The shop's colours are an inline style, allowed by its hash. Requests and forms may
+/// also go to the origins that the configured sign-in needs.
 fn policy(widget_sources: &str, sign_in: &SignInSettings, style_source: &str) -> String {
     let [connect, form] = [&sign_in.connect_origins, &sign_in.form_origins]
         .map(|origins| origins.iter().fold(String::new(), |list, origin| format!("{list} {origin}")));

@@ -1,6 +1,7 @@
 //! Runs nginx with the site configuration of the self-hosted kit.
 //!
-//! Ports, paths, upstream servers and the read timeout are replaced, and `https://shop.example` may call. Tests cover the rest of the file as it is shipped.
+//! Ports, paths, upstream servers and the read timeout are replaced, and `https://shop.example` may call. Tests cover the
+//! rest of the file as it is shipped.
 
 use std::{
     fs,

@@ -1,5 +1,5 @@
-//! Callbacks held for an operator: wrong amounts or providers, unknown orders or payments, confirmed refunds that failed later (E2,
-//! E4, I6).
+//! Callbacks held for an operator: wrong amounts or providers, unknown orders or payments, confirmed refunds that failed
+//! later (E2, E4, I6).
 
 use domain::time::Millis;
 
