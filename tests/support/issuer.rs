@@ -26,7 +26,11 @@ pub struct Issuer {
 struct State {
     /// The `kid`s of the published keys; `None`: requests get no answer.
     kids: Option<Vec<String>>,
+    /// Whether connections of requests that get no answer stay open.
+    is_silent: bool,
     requests: usize,
+    /// Requests whose client waits for an answer that does not come.
+    waiting: usize,
 }
 
 impl Issuer {
@@ -65,6 +69,17 @@ impl Issuer {
         lock(&self.state).kids = None;
     }
 
+    /// Leaves every connection open without an answer from now on.
+    pub fn fall_silent(&self) {
+        let mut state = lock(&self.state);
+        (state.kids, state.is_silent) = (None, true);
+    }
+
+    /// How many requests wait for an answer that does not come.
+    pub fn waiting(&self) -> usize {
+        lock(&self.state).waiting
+    }
+
     /// How many requests have arrived.
     pub fn requests(&self) -> usize {
         lock(&self.state).requests
@@ -92,12 +107,19 @@ async fn answer(mut stream: TcpStream, state: Arc<Mutex<State>>) {
             Err(_) => return,
         }
     }
-    let kids = {
+    let (kids, is_silent) = {
         let mut state = lock(&state);
         state.requests += 1;
-        state.kids.clone()
+        (state.kids.clone(), state.is_silent)
     };
-    let Some(kids) = kids else { return };
+    let Some(kids) = kids else {
+        if is_silent {
+            lock(&state).waiting += 1;
+            let _ = stream.read_u8().await;
+            lock(&state).waiting -= 1;
+        }
+        return;
+    };
     let key = |kid: &String| json!({"kty": "OKP", "crv": "Ed25519", "use": "sig", "kid": kid, "x": PUBLIC});
     let body = json!({ "keys": kids.iter().map(key).collect::<Vec<Value>>() }).to_string();
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length:";

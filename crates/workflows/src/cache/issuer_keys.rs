@@ -1,7 +1,8 @@
 //! Verifies tokens with the keys that an identity provider publishes, cached in memory and in key-value (B1).
 //!
 //! All instances share a copy, which one request at a time fetches anew: after [`SHARED`]`.fresh_ms`, and when a token
-//! names a key that the copy lacks, at most once in [`MIN_REFETCH_MS`]; requests of other instances do not wait for that.
+//! names a key that the copy lacks, at most once in [`MIN_REFETCH_MS`]; requests of other instances do not wait for that,
+//! and an instance looks for such a key at most once in [`PAUSE_MS`].
 //! While the provider is unavailable, a copy is used for [`SHARED`]`.max_age_ms`; without one, no token is verified and
 //! none is refused. A token that names an unknown key and is newer than the copy is unconfirmed.
 
@@ -28,8 +29,8 @@ const MEMORY_MS: i64 = 30_000;
 /// The age at which a copy is fetched again for a token that names an unknown key, in milliseconds.
 const MIN_REFETCH_MS: i64 = 10_000;
 
-/// How long an instance does not ask again after an error, in milliseconds.
-const ERROR_MS: i64 = 1_000;
+/// How long an instance does not ask again after an error, and does not look again for an unknown key, in milliseconds.
+const PAUSE_MS: i64 = 1_000;
 
 /// How long the provider may take to answer, in milliseconds.
 const TIMEOUT_MS: i64 = 2_000;
@@ -56,6 +57,8 @@ pub struct Memory {
     error: Option<(StoreError, Millis)>,
     /// Whether a request loads the keys now. Other requests use those in memory, or wait.
     is_loading: bool,
+    /// When a request last looked for a key that the copy lacks.
+    looked_at: Option<Millis>,
 }
 
 #[derive(Clone)]
@@ -102,6 +105,7 @@ impl<R: Redis, K: KeyValue, H: HttpClient> IssuerKeys<'_, R, K, H> {
         let mut result = verifier.verify(token, &held.keys);
         if matches!(result, Err(KeySetError::UnknownKey { .. }))
             && !is_fresh(held.fetched_at, self.key_value.now(), MIN_REFETCH_MS)
+            && self.may_look()
         {
             held = self.load(MIN_REFETCH_MS).await.unwrap_or(held);
             result = verifier.verify(token, &held.keys);
@@ -116,6 +120,18 @@ impl<R: Redis, K: KeyValue, H: HttpClient> IssuerKeys<'_, R, K, H> {
             }
             KeySetError::UnknownKey { .. } => TokenError::Unconfirmed,
         }))
+    }
+
+    /// Returns whether a request looks for a key that the copy lacks: it waits for another one of the instance that does,
+    /// or the last one began a while ago. Clients can send any number of such tokens.
+    fn may_look(&self) -> bool {
+        let now = self.key_value.now();
+        let mut memory = self.memory.borrow_mut();
+        let may = memory.is_loading || !memory.looked_at.is_some_and(|at| is_fresh(at, now, PAUSE_MS));
+        if may {
+            memory.looked_at = Some(now);
+        }
+        may
     }
 
     /// The keys in memory, or those of the shared copy.
@@ -149,7 +165,7 @@ impl<R: Redis, K: KeyValue, H: HttpClient> IssuerKeys<'_, R, K, H> {
         {
             let mut memory = self.memory.borrow_mut();
             if let Some((error, at)) = &memory.error
-                && is_fresh(*at, now, ERROR_MS)
+                && is_fresh(*at, now, PAUSE_MS)
             {
                 return Err(error.clone());
             }

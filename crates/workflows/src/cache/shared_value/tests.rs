@@ -27,6 +27,7 @@ pub(in crate::cache) struct Machine {
     random: Cell<u128>,
     has_no_randomness: Cell<bool>,
     pub copies: RefCell<HashMap<String, Vec<u8>>>,
+    pub reads: Cell<usize>,
     /// The owner of the lease, and until when.
     lease: RefCell<Option<(RedisArg, i64)>>,
     fetches: Cell<usize>,
@@ -58,6 +59,7 @@ impl KeyValue for Machine {
     }
 
     async fn read_copy(&self, key: &str) -> Option<Vec<u8>> {
+        self.reads.set(self.reads.get() + 1);
         self.copies.borrow().get(key).cloned()
     }
 
