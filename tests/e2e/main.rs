@@ -18,6 +18,8 @@ mod identity;
 mod issuer_keys;
 mod ledger_failover;
 mod ledger_failure;
+#[cfg(target_os = "linux")] // Elsewhere `SSL_CERT_FILE` adds no authority.
+mod ledger_tls;
 mod payments;
 mod races;
 mod redis_failure;

@@ -2,7 +2,8 @@
 
 use std::{
     env, fs,
-    os::unix::fs::chown,
+    io::Write as _,
+    os::unix::fs::{PermissionsExt as _, chown},
     path::{Path, PathBuf},
     process::Command,
     thread,
@@ -35,12 +36,37 @@ impl Postgres {
 
     /// Like [`Postgres::ephemeral`], with environment variables for the server.
     pub fn with_environment(variables: &[(&str, &Path)]) -> Result<Self> {
+        Self::start_new(variables, |_, _| Ok(()))
+    }
+
+    /// Starts a server that accepts only connections with TLS, and has this certificate and key (PEM).
+    pub fn with_tls(certificate: &Path, key: &Path) -> Result<Self> {
+        Self::start_new(&[], |data, owner| {
+            fs::copy(certificate, data.join("server.crt"))?;
+            fs::copy(key, data.join("server.key"))?;
+            // The server refuses a key that other users can read.
+            fs::set_permissions(data.join("server.key"), fs::Permissions::from_mode(0o600))?;
+            if let Some(owner) = owner {
+                chown(data.join("server.key"), Some(owner.uid.as_raw()), Some(owner.gid.as_raw()))?;
+            }
+            fs::write(data.join("pg_hba.conf"), "hostssl all all 127.0.0.1/32 trust\n")?;
+            fs::OpenOptions::new().append(true).open(data.join("postgresql.conf"))?.write_all(b"ssl = on\n")?;
+            Ok(())
+        })
+    }
+
+    /// Creates a server's data, lets `configure` change the directory, and starts the server.
+    fn start_new(
+        variables: &[(&str, &Path)],
+        configure: impl FnOnce(&Path, Option<&User>) -> Result<()>,
+    ) -> Result<Self> {
         let (temp_dir, owner) = data_parent()?;
         let (data, bin, port) = (temp_dir.path().join("data"), bin_directory()?, ports::pick_unused()?);
         let mut initdb = command_as(owner.as_ref(), &bin.join("initdb"));
         initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync", "--pgdata"]);
         let output = initdb.arg(&data).output().context("cannot run initdb")?;
         ensure!(output.status.success(), "initdb failed: {}", String::from_utf8_lossy(&output.stderr));
+        configure(&data, owner.as_ref())?;
         let process = start(temp_dir.path(), port, variables)?;
         Ok(Self { process, port, temp_dir })
     }
