@@ -69,7 +69,7 @@ impl TestApp {
 
     /// Sends Stripe's signed event that an order of one unit (1000 minor units, EUR) was paid.
     pub async fn send_stripe_payment(&self, order_no: &str) -> Response {
-        let session = json!({"id": "cs_1", "client_reference_id": order_no, "payment_intent": "pi_1",
+        let session = json!({"id": "cs_1", "metadata": {"order_no": order_no}, "payment_intent": "pi_1",
             "payment_status": "paid", "amount_total": 1000, "currency": "eur", "status": "complete"});
         let event = json!({"id": "evt_1", "type": "checkout.session.completed", "data": {"object": session}});
         let now = OffsetDateTime::now_utc().unix_timestamp();

@@ -35,8 +35,6 @@ struct Data {
 pub struct Object {
     /// The object's id.
     pub id: String,
-    /// The order number, set when the session was opened.
-    pub client_reference_id: Option<String>,
     /// Metadata set when the object was created: contains `order_no`.
     pub metadata: Option<HashMap<String, String>>,
     /// A session's payment page.
@@ -77,11 +75,12 @@ impl Object {
         }
     }
 
-    /// The order number; empty if the object names none.
+    /// The order number; empty if the object names none. Only the holder of the API key writes metadata. A session's
+    /// `client_reference_id` has the order number, too, but a payment link takes it from its URL, so that a buyer could
+    /// pay an order and another item of the same price at once.
     #[must_use]
     pub fn order_no(&self) -> String {
-        let from_metadata = self.metadata.as_ref().and_then(|metadata| metadata.get("order_no"));
-        self.client_reference_id.as_ref().or(from_metadata).cloned().unwrap_or_default()
+        self.metadata.as_ref().and_then(|metadata| metadata.get("order_no")).cloned().unwrap_or_default()
     }
 
     /// The amount, with the currency in upper case. For a charge this is the refunded amount.
@@ -153,7 +152,7 @@ mod tests {
 
     #[test]
     fn only_a_paid_session_is_a_payment() {
-        let session = json!({"id": "cs_1", "client_reference_id": "a.b", "payment_intent": "pi_1",
+        let session = json!({"id": "cs_1", "metadata": {"order_no": "a.b"}, "payment_intent": "pi_1",
             "payment_status": "paid", "amount_total": 500, "currency": "eur", "status": "complete"});
         let body =
             json!({"id": "evt_1", "type": "checkout.session.completed", "data": {"object": session}}).to_string();
@@ -172,10 +171,20 @@ mod tests {
         assert_eq!(later.as_deref(), Some("payment.succeeded"));
     }
 
+    /// The buyer of a payment link of the same Stripe account chooses `client_reference_id` in its URL.
+    #[test]
+    fn only_the_metadata_names_the_order() {
+        for metadata in [Value::Null, json!({}), json!({"order_no": "c.d"})] {
+            let object = json!({"client_reference_id": "a.b", "metadata": metadata});
+            let order_no = serde_json::from_value::<Object>(object).expect("an object").order_no();
+            assert_eq!(order_no, metadata["order_no"].as_str().unwrap_or_default());
+        }
+    }
+
     #[test]
     fn a_failed_or_expired_session_has_ended_and_carries_its_id() {
         for name in ["checkout.session.async_payment_failed", "checkout.session.expired"] {
-            let session = json!({"id": "cs_1", "client_reference_id": "a.b", "payment_status": "unpaid"});
+            let session = json!({"id": "cs_1", "metadata": {"order_no": "a.b"}, "payment_status": "unpaid"});
             let body = json!({"id": "evt_1", "type": name, "data": {"object": session}}).to_string();
             let ended = parse_event(body.as_bytes()).expect("an event").expect("one that matters");
             assert_eq!((ended.kind.as_str(), ended.session_id.as_str()), ("session.ended", "cs_1"));
