@@ -329,6 +329,24 @@ async fn figures_and_faults_need_a_token_and_readiness_does_not() {
     assert!(ready.is_problem(503, "not_ready").body.contains("webhook_secrets"));
 }
 
+/// Any client can ask, where no proxy closes the route. Each check calls every store, and writes to key-value.
+#[tokio::test(flavor = "multi_thread")]
+async fn readiness_is_checked_once_a_second_by_an_instance_for_callers_without_a_token() {
+    let app = TestApp::dedicated();
+    let mut redis = app.connect_redis().await;
+    let mut checks = async || {
+        let info: String = redis::cmd("INFO").arg("commandstats").query_async(&mut redis).await.expect("an answer");
+        let calls = info.split("cmdstat_info:calls=").nth(1).and_then(|rest| rest.split(',').next()?.parse().ok());
+        calls.unwrap_or(0)
+    };
+    let before: u32 = checks().await;
+    for _ in 0..FLOOD {
+        app.http.get("/readyz", "").await.is(200);
+    }
+    let number = checks().await - before;
+    assert!((2..FLOOD / 4).contains(&(number as usize)), "{number} checks for {FLOOD} requests");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_metrics_token_matches_nothing() {
     let app = TestApp::with_variables(|variables| variables.set("metrics_token", ""));

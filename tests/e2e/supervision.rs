@@ -61,9 +61,9 @@ impl Up {
     }
 
     async fn wait_until_ready(&self) {
-        let http = HttpClient::new(&self.url);
+        let (http, variables) = (HttpClient::new(&self.url), self.variables());
         eventually("the app to be ready", async || {
-            match http.try_send(Method::GET, "/readyz", "", &Value::Null).await {
+            match http.try_send(Method::GET, "/readyz", variables.get("metrics_token"), &Value::Null).await {
                 Ok(response) if response.status == 200 => Ok(()),
                 Ok(response) => Err(response.body),
                 Err(error) => Err(error.to_string()),

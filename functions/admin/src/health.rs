@@ -1,6 +1,6 @@
 //! Liveness and readiness, with the state of each store (G6).
 
-use std::collections::HashMap;
+use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
 use domain::{
     api::{Checks, Live, Ready},
@@ -8,6 +8,7 @@ use domain::{
 };
 use platform::{
     auth, config,
+    fetching_cache::{self, FetchingCache},
     http::{ApiError, Request, Response},
     key_value,
     ledger::SpinLedger,
@@ -25,25 +26,27 @@ pub fn live() -> Response {
     Response::json(200, &Live { status: "ok" })
 }
 
+/// The results of the checks of readiness.
+struct Readiness {
+    checks: Checks,
+    /// `<check>: <what is wrong>`.
+    failures: Vec<String>,
+}
+
+thread_local! {
+    static READINESS: FetchingCache<(), Rc<Readiness>> = RefCell::default();
+}
+
 /// Handles `GET /readyz`: `200` if every store works and the secrets have no fault, else `503`. Only a caller with the
-/// admin or metrics token learns the result of each check.
+/// admin or metrics token learns the result of each check. For other callers, of whom there may be any number, an
+/// instance checks once a second.
 pub async fn ready(request: &Request) -> Result<Response, ApiError> {
-    let mut failures = Vec::new();
-    let mut result_of = |name: &str, check: Result<(), String>| match check {
-        Ok(()) => "ok".to_owned(),
-        Err(error) => {
-            failures.push(format!("{name}: {error}"));
-            error
-        }
-    };
-    let checks = Checks {
-        redis: result_of("redis", redis().await),
-        ledger: result_of("ledger", ledger().await),
-        key_value: result_of("key_value", key_value().await),
-        secrets: result_of("secrets", secrets().await),
-    };
     let shows_details = auth::has_token(request, &["admin_token", "metrics_token"]).await;
-    let checks = shows_details.then_some(checks);
+    let check = async || Ok::<_, ApiError>(Rc::new(Readiness::check().await));
+    let readiness =
+        if shows_details { check().await? } else { fetching_cache::get_or_fetch(&READINESS, (), check).await? };
+    let Readiness { checks, failures } = &*readiness;
+    let checks = shows_details.then(|| checks.clone());
     if failures.is_empty() {
         return Ok(Response::json(200, &Ready { status: "ready", checks }));
     }
@@ -52,6 +55,26 @@ pub async fn ready(request: &Request) -> Result<Response, ApiError> {
     let mut problem = Problem::new(Code::NotReady, format!("{detail}.")).retry_after(2);
     problem.extensions.checks = checks;
     Err(problem.into())
+}
+
+impl Readiness {
+    async fn check() -> Self {
+        let mut failures = Vec::new();
+        let mut result_of = |name: &str, check: Result<(), String>| match check {
+            Ok(()) => "ok".to_owned(),
+            Err(error) => {
+                failures.push(format!("{name}: {error}"));
+                error
+            }
+        };
+        let checks = Checks {
+            redis: result_of("redis", redis().await),
+            ledger: result_of("ledger", ledger().await),
+            key_value: result_of("key_value", key_value().await),
+            secrets: result_of("secrets", secrets().await),
+        };
+        Self { checks, failures }
+    }
 }
 
 /// Checks that Redis is reachable, and its settings.
