@@ -115,6 +115,8 @@ async fn no_log_has_a_secret_a_user_or_an_address() {
         (Method::PUT, format!("/bans/ip/{ip}"), ban.clone()),
         (Method::PUT, format!("/bans/ip/{user}"), ban.clone()),
         (Method::PUT, format!("/bans/user/{user}"), json!({"seconds": 0, "reason": reason})),
+        (Method::GET, format!("/bans?after=user/{user}"), Value::Null),
+        (Method::GET, format!("/bans?after=ip/{ip}"), Value::Null),
         (Method::GET, format!("/strikes/{user}"), Value::Null),
         (Method::DELETE, format!("/strikes/{user}"), Value::Null),
         (Method::DELETE, format!("/bans/user/{user}"), Value::Null),

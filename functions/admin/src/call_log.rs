@@ -57,9 +57,17 @@ pub async fn record(request: &Request, call: &Call<'_>, result: &Result<Response
     }
     // Which page was read. A refused parameter can be any text.
     if event == "operator read" {
-        let page = ["after", "before"].map(|name| (name, request.query_param(name).unwrap_or_default()));
-        fields
-            .extend(page.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.into())));
+        for name in ["after", "before"] {
+            match request.query_param(name).unwrap_or_default() {
+                "" => {}
+                // A page of bans begins after a user or an address.
+                ban if matches!(endpoint, Admin::ListBans) => {
+                    let subject = ban.split_once('/').map_or(ban, |(_, subject)| subject);
+                    fields.push((name, hash(subject).await.into()));
+                }
+                order => fields.push((name, order.into())),
+            }
+        }
     }
     log::info(event, &fields);
 }
