@@ -1,6 +1,6 @@
 //! Redis, SQLite and PostgreSQL through native drivers, with replies and errors as Spin reports them.
 
-use std::sync::Mutex;
+use std::{cell::Cell, sync::Mutex};
 
 use redis::{Value as DriverValue, aio::MultiplexedConnection};
 use tokio_postgres::types::{ToSql, Type};
@@ -16,6 +16,16 @@ pub struct RealRedis(pub MultiplexedConnection);
 impl Redis for RealRedis {
     async fn command(&self, name: &str, args: Vec<RedisArg>) -> Result<Vec<RedisValue>, StoreError> {
         redis_reply(redis_command(name, &args).query_async(&mut self.0.clone()).await)
+    }
+}
+
+/// Redis that counts its calls.
+pub struct CountingRedis<'a>(pub &'a RealRedis, pub Cell<usize>);
+
+impl Redis for CountingRedis<'_> {
+    async fn command(&self, name: &str, args: Vec<RedisArg>) -> Result<Vec<RedisValue>, StoreError> {
+        self.1.set(self.1.get() + 1);
+        self.0.command(name, args).await
     }
 }
 

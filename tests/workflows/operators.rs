@@ -22,7 +22,7 @@ use crate::{
     at_every_call::{Interleaved, at_every_call},
     epochs::{RealFixture, delete_redis_keys, pause, resume},
     fixture::{LEDGERS, NOW, TICKET_SECRET, WHOLE_REBUILD, check_gates, new_fixture},
-    stores::{RealLedger, RealRedis},
+    stores::{CountingRedis, RealLedger, RealRedis},
 };
 
 /// Ten seconds after [`NOW`]. The sweeper repairs a change only after a grace period, in which the operator's own
@@ -427,16 +427,6 @@ impl<S: Sql> Sql for StoppingLedger<'_, S> {
             return self.0.run(statement, params).await;
         }
         Err(StoreError::LedgerUnavailable("the process is dead".to_owned()))
-    }
-}
-
-/// Redis that counts its calls.
-struct CountingRedis<'a>(&'a RealRedis, Cell<usize>);
-
-impl Redis for CountingRedis<'_> {
-    async fn command(&self, name: &str, args: Vec<RedisArg>) -> Result<Vec<RedisValue>, StoreError> {
-        self.1.set(self.1.get() + 1);
-        self.0.command(name, args).await
     }
 }
 

@@ -1,9 +1,9 @@
 //! Tests of the list of a buyer's orders: those of the ledger, and those that are not written to it (D6).
 
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 
 use domain::{
-    ids::{OrderNo, UserId},
+    ids::{ActivityId, OrderNo, UserId},
     order::{Order, OrderStatus},
 };
 use workflows::{
@@ -17,7 +17,10 @@ use workflows::{
     ports::{RedisArg, RedisValue},
 };
 
-use crate::fixture::{LEDGERS, NOW, RealFixture, new_fixture};
+use crate::{
+    fixture::{LEDGERS, NOW, RealFixture, new_fixture},
+    stores::CountingRedis,
+};
 
 /// Notes ticket `n` as the admission of a user does.
 async fn admit(fixture: &RealFixture, user: &str, n: u64) {
@@ -104,6 +107,20 @@ async fn queued_and_written_orders_are_one_sequence_of_pages() {
         );
         assert_eq!(list(&fixture, "bob", Page { before: Some(&created[0]), limit: 9 }).await, [], "{ledger}: not his");
     }
+}
+
+#[tokio::test]
+async fn queued_orders_cost_one_call_of_redis_however_many_activities_are_open() {
+    let fixture = new_fixture("sqlite", 10, 10).await;
+    let order_no = queue(&fixture, "ada", 1).await;
+    let mut activities: Vec<_> = (0..19).map(|n| ActivityId::parse(&format!("other-{n}")).unwrap()).collect();
+    activities.push(fixture.activity.clone());
+    let redis = CountingRedis(&fixture.redis, Cell::new(0));
+    let (user, page) = (UserId::parse("ada").unwrap(), Page { before: None, limit: 9 });
+    let orders = order_list::list(&redis, &fixture.sql, &activities, &user, page).await.unwrap();
+    assert_eq!(orders.into_iter().map(|order| order.order_no).collect::<Vec<_>>(), [order_no]);
+    // The first call finds that Redis has not loaded the script.
+    assert!(redis.1.get() <= 2, "{} calls", redis.1.get());
 }
 
 #[tokio::test]

@@ -34,7 +34,7 @@ pub async fn list<R: Redis, S: Sql>(
     page: Page<'_>,
 ) -> Result<Vec<Order>, StoreError> {
     // Redis first: an order that is written between the two reads is in both, never in none.
-    let unwritten = load_unwritten(redis, activities, user).await.unwrap_or_default();
+    let unwritten = status::load_unwritten(redis, activities, user).await.unwrap_or_default();
     let before = match page.before {
         None => None,
         Some(order_no) => match position(sql, &unwritten, user, order_no).await? {
@@ -51,18 +51,6 @@ pub async fn list<R: Redis, S: Sql>(
     }
     orders.sort_by(|a, b| (b.created_at, &b.order_no).cmp(&(a.created_at, &a.order_no)));
     orders.truncate(usize::try_from(page.limit).unwrap_or_default());
-    Ok(orders)
-}
-
-async fn load_unwritten<R: Redis>(
-    redis: &R,
-    activities: &[ActivityId],
-    user: &UserId,
-) -> Result<Vec<Order>, StoreError> {
-    let mut orders = Vec::new();
-    for activity in activities {
-        orders.extend(status::load_unwritten(redis, activity, user).await?);
-    }
     Ok(orders)
 }
 

@@ -29,20 +29,30 @@ pub async fn load_order<R: Redis>(redis: &R, order_no: &OrderNo) -> Result<(Mill
     Ok((now, Some(parse_order(&mut reply, order_no.clone())?)))
 }
 
-/// Returns the orders of a user in an activity that the ledger does not have, queued and failed ones, as far as their
-/// tickets are noted: [`MAX_OPEN_TICKETS`](super::admission::MAX_OPEN_TICKETS) at most.
+/// Returns the orders of a user in `activities` that the ledger does not have, queued and failed ones, as far as their
+/// tickets are noted: [`MAX_OPEN_TICKETS`](super::admission::MAX_OPEN_TICKETS) of an activity at most.
+///
+/// This is the one script whose keys belong to several activities.
 ///
 /// # Errors
 /// As [`load_order`].
 pub async fn load_unwritten<R: Redis>(
     redis: &R,
-    activity: &ActivityId,
+    activities: &[ActivityId],
     user: &UserId,
 ) -> Result<Vec<Order>, StoreError> {
-    let keys = Keys::of(activity);
-    let mut reply = UNWRITTEN_ORDERS.run(redis, vec![keys.tickets(user), keys.named("stats")], Vec::new()).await?;
     let mut orders = Vec::new();
+    if activities.is_empty() {
+        return Ok(orders);
+    }
+    let keys_of = |activity| {
+        let keys = Keys::of(activity);
+        [keys.tickets(user), keys.named("stats")]
+    };
+    let mut reply = UNWRITTEN_ORDERS.run(redis, activities.iter().flat_map(keys_of).collect(), Vec::new()).await?;
     while reply.remaining() > 0 {
+        let activity = usize::try_from(reply.int()?).ok().and_then(|position| activities.get(position));
+        let activity = activity.ok_or_else(|| StoreError::Malformed("an order of no activity".to_owned()))?;
         let ulid = reply.text()?;
         let ulid = Ulid::from_string(&ulid).map_err(|_| StoreError::Malformed(format!("the ticket {ulid:?}")))?;
         orders.push(parse_order(&mut reply, OrderNo::new(activity.clone(), ulid))?);
