@@ -24,6 +24,9 @@ use crate::{
 /// Maximum time until the app serves requests. The first start compiles every component.
 pub const START_TIMEOUT: Duration = Duration::from_secs(300);
 
+/// How many requests an instance serves. The engine's default of 128 makes each route slower (docs/performance.md).
+const MAX_INSTANCE_REUSE_COUNT: &str = "8192";
+
 /// How to start the app.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -84,6 +87,7 @@ impl Settings {
         command.current_dir(&self.root).args(["up", "-f"]).arg(self.root.join(&self.manifest));
         command.args(self.components.iter().flat_map(|id| ["-c", id]));
         command.args(["--listen", &self.listen.to_string()]);
+        command.args(["--max-instance-reuse-count", MAX_INSTANCE_REUSE_COUNT]);
         command.arg("--state-dir").arg(&directory).arg("--runtime-config-file").arg(&config);
         self.variables.apply_to(&mut command);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));

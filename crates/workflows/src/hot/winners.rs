@@ -14,7 +14,7 @@ use ulid::Ulid;
 pub const MIN_BYTES: usize = 1 << 10;
 
 /// Size of the largest bitmap, in bytes. A fresh instance reads the bitmap with its first sold-out reply, and serves
-/// 128 requests by default.
+/// 128 requests by default (Akamai, SpinKube).
 pub const MAX_BYTES: usize = 1 << 20;
 
 /// Bits for each unit, while the bitmap is not at its largest.

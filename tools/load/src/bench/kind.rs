@@ -12,6 +12,8 @@ pub enum Kind {
     Body,
     /// Floor: reads the body, and sends one `PING` to Redis.
     Ping,
+    /// `Ping` at half of the rate that it reached.
+    PingHalf,
     /// `Ping` with the script of a reservation that is refused as sold out in place of `PING`.
     ScriptSoldOut,
     /// `Ping` with the script of a reservation that is accepted in place of `PING`; the order writer takes the orders.
@@ -56,6 +58,7 @@ impl Kind {
             Self::Hello => "floor: hello world",
             Self::Body => "floor: body",
             Self::Ping => "floor: body, PING",
+            Self::PingHalf => "floor: PING, half load",
             Self::ScriptSoldOut => "floor: script, sold out",
             Self::ScriptReserve => "floor: script, reserve",
             Self::Activity => "activity info",
@@ -79,7 +82,7 @@ impl Kind {
         match self {
             Self::Hello => Some("/hello"),
             Self::Body => Some("/body"),
-            Self::Ping => Some("/ping"),
+            Self::Ping | Self::PingHalf => Some("/ping"),
             Self::ScriptSoldOut | Self::ScriptReserve => Some("/script"),
             _ => None,
         }
@@ -88,7 +91,7 @@ impl Kind {
     /// The floor that it is compared with.
     pub fn floor(self) -> Option<Self> {
         match self {
-            Self::Hello | Self::Body | Self::Ping | Self::ReserveHalf | Self::StatusHalf => None,
+            Self::Hello | Self::Body | Self::Ping | Self::PingHalf | Self::ReserveHalf | Self::StatusHalf => None,
             Self::Activity | Self::Gate => Some(Self::Hello),
             Self::SoldOut => Some(Self::Body),
             _ => Some(Self::Ping),

@@ -112,10 +112,13 @@ impl Round<'_> {
             self.compare(Kind::Cancel, self.once(requests, 200)).await?;
         }
 
-        self.at_half_rate(Kind::StatusHalf, polls, 200, &polled).await?;
+        if let Some(rate) = self.measure_floor(Some(Kind::Ping)).await? {
+            self.at_half_rate(Kind::PingHalf, vec![self.floor_request(Kind::PingHalf)?], 200, rate).await?;
+        }
+        self.at_half_rate(Kind::StatusHalf, polls, 200, polled.per_second()).await?;
         let tickets = prepare::fetch_tickets(server, self.connections, in_stock, users).await?;
         let reservations = prepare::reservation_requests(server, in_stock, &tickets)?;
-        self.at_half_rate(Kind::ReserveHalf, reservations, 202, &reserved).await
+        self.at_half_rate(Kind::ReserveHalf, reservations, 202, reserved.per_second()).await
     }
 
     fn repeating(&self, requests: Vec<PreparedRequest>, expected_status: u16) -> Workload {
@@ -145,27 +148,29 @@ impl Round<'_> {
     /// The rate of `floor`; `None` if there is none to measure.
     async fn measure_floor(&mut self, floor: Option<Kind>) -> Result<Option<f64>> {
         let (Some(kind), Some(_)) = (floor, &self.bench.floors) else { return Ok(None) };
-        let path = kind.floor_path().unwrap_or_default();
-        let request = if kind == Kind::Hello {
-            self.bench.server.request(Method::GET, path, None, Bytes::new())?
-        } else {
-            let mut reservation = self.bench.sold_out_requests[0].clone();
-            *reservation.uri_mut() = Uri::from_static(path);
-            reservation
-        };
-        let workload = self.repeating(vec![request], 200);
+        let workload = self.repeating(vec![self.floor_request(kind)?], 200);
         Ok(Some(self.measure(kind, workload).await?.per_second()))
     }
 
-    /// Sends requests at half of the rate that `at_full_rate` reached.
+    fn floor_request(&self, kind: Kind) -> Result<PreparedRequest> {
+        let path = kind.floor_path().unwrap_or_default();
+        if kind == Kind::Hello {
+            return self.bench.server.request(Method::GET, path, None, Bytes::new());
+        }
+        let mut reservation = self.bench.sold_out_requests[0].clone();
+        *reservation.uri_mut() = Uri::from_static(path);
+        Ok(reservation)
+    }
+
+    /// Sends requests at half of `full_rate`.
     async fn at_half_rate(
         &mut self,
         kind: Kind,
         requests: Vec<PreparedRequest>,
         expected_status: u16,
-        at_full_rate: &Measurement,
+        full_rate: f64,
     ) -> Result<()> {
-        let rate = Some(at_full_rate.per_second() / 2.0);
+        let rate = Some(full_rate / 2.0);
         let workload = match kind.makes_orders() {
             true => self.once(requests, expected_status),
             false => self.repeating(requests, expected_status),
