@@ -1,9 +1,16 @@
 //! The real app behind nginx with one trusted hop: pages, an order and its payment, address limits (B4, G9).
 
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Instant,
+};
+
 use dev::{nginx::Nginx, root};
 use reqwest::{Method, redirect::Policy};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::task::JoinSet;
 
 use support::{
     HttpClient, TestApp,
@@ -110,6 +117,50 @@ async fn honest_buyers_are_served_through_nginx_beside_a_flood_of_header_lines()
     let refused = flood.wait_for_refusals().await;
     println!("without a flood: {}\nbeside it: {}", before.summary(), beside.summary());
     println!("{refused} requests with a megabyte of header lines were refused");
+}
+
+/// Robots of eight addresses, eight requests at a time each, send reservations with forged tickets as fast as they are
+/// answered.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn honest_buyers_are_served_through_nginx_beside_robots() {
+    let AppBehindNginx { app, nginx, _temp_dir } = start_behind_nginx();
+    let activity = app.create_activity(json!({"skus": single_sku(1_000)})).await;
+    let [mut before, mut beside] = [Durations::default(), Durations::default()];
+    for index in 0..50 {
+        before.buy(&app, &activity, &format!("before-{index}")).await;
+    }
+    let mut forged = app.create_buyer(&activity, "mallory").await;
+    forged.ticket.replace_range(forged.ticket.len() - 4.., "AAAA");
+    let (body, path) =
+        (TestApp::reservation_body(&activity, &forged, "a", 1), format!("/api/activities/{}/orders", activity.id));
+    let statuses = Arc::new(Mutex::new(BTreeMap::<u16, usize>::new()));
+    let mut robots = JoinSet::new();
+    for number in 0..64 {
+        let address = std::net::IpAddr::from([127, 0, 0, 10 + number % 8]);
+        let http =
+            HttpClient::with_client(client_builder().local_address(address).build().expect("a client"), &nginx.url());
+        let (body, path, statuses) = (body.clone(), path.clone(), Arc::clone(&statuses));
+        robots.spawn(async move {
+            loop {
+                let status = http.post(&path, "", &body).await.status;
+                *statuses.lock().expect("no panic").entry(status).or_default() += 1;
+            }
+        });
+    }
+    let started = Instant::now();
+    for index in 0..50 {
+        beside.buy(&app, &activity, &format!("beside-{index}")).await;
+    }
+    let (statuses, seconds) = (statuses.lock().expect("no panic").clone(), started.elapsed().as_secs_f64());
+    println!(
+        "without robots: {}\nbeside them: {}; they got {statuses:?} in {seconds:.1} s",
+        before.summary(),
+        beside.summary()
+    );
+    let served: usize = statuses.iter().filter(|(status, _)| **status < 400).map(|(_, count)| count).sum();
+    assert_eq!(served, 0, "{statuses:?}");
+    assert!(statuses.values().sum::<usize>() >= 1_000, "{statuses:?}");
 }
 
 /// nginx's own log, with the requests of a buyer, of an operator, and refused ones.
