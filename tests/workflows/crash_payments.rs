@@ -2,6 +2,8 @@
 //!
 //! These calls are crash points in the same sequence as the calls to the stores.
 
+use std::collections::BTreeMap;
+
 use domain::{
     order::{Order, OrderStatus},
     webhook::PaymentProvider,
@@ -19,7 +21,7 @@ use workflows::{
 };
 
 use crate::{
-    crash_points::{Crashing, CrashingFixture, crash_at_every_call},
+    crash_points::{Crashing, CrashingFixture, crash_at_every_call, crash_at_every_call_and_recover},
     fakes::{FakeEndpoint, FakeProvider, RefundBehaviour},
     fixture::NOW,
 };
@@ -163,6 +165,31 @@ async fn a_sweeper_that_crashes_while_it_closes_a_session_releases_no_paid_order
         )
         .await;
     }
+}
+
+/// A sweep that comes before the callback is applied again sends no refund of its own.
+#[tokio::test]
+async fn a_crashed_callback_of_a_refund_made_at_the_provider_makes_no_second_refund() {
+    let provider = FakeProvider::default();
+    crash_at_every_call_and_recover(
+        "payment callback: a refund made at the provider",
+        1,
+        async |fixture| {
+            fixture.paid_order(1, "ada").await;
+        },
+        async |fixture| fixture.refund_succeeded(&fixture.order_no(1), "r").await.map(|_| ()),
+        async |fixture| {
+            fixture.send_refunds(&provider, 0).await.unwrap();
+            fixture.refund_succeeded(&fixture.order_no(1), "r").await.unwrap();
+            fixture.recover().await;
+        },
+        async |fixture, point| {
+            assert_eq!(*provider.refunds.borrow(), BTreeMap::new(), "{point}");
+            assert_eq!(fixture.ledger_status(&fixture.order_no(1)).await, Some(OrderStatus::Refunded), "{point}");
+            assert_eq!(fixture.units().await, (1, 0, 0), "{point}");
+        },
+    )
+    .await;
 }
 
 #[tokio::test]

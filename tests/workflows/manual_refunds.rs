@@ -17,6 +17,7 @@ use workflows::{
 
 use crate::{
     crash_points::crash_at_every_call,
+    fakes::{FakeProvider, RefundBehaviour},
     fixture::{LEDGERS, NOW, RealFixture, new_fixture},
     stores::RealLedger,
 };
@@ -212,6 +213,66 @@ async fn a_payment_that_paid_its_order_meanwhile_is_not_refunded() {
             ResolveOutcome::Done(CallbackEffect::NoChange),
             "{ledger}: the replayed payment changed an order that was already paid"
         );
+    }
+}
+
+/// The order is erased, or was lost with a ledger.
+#[tokio::test]
+async fn the_refund_of_a_payment_whose_order_the_ledger_lacks_is_confirmed_and_sent_once() {
+    for ledger in LEDGERS {
+        for behaviour in [RefundBehaviour::Succeed, RefundBehaviour::Accept, RefundBehaviour::Fail] {
+            let (fixture, provider) = (new_fixture(ledger, 2, 1).await, FakeProvider::default());
+            let order_no = fixture.order_no(77);
+            assert_eq!(redeliver_payment(&fixture, &order_no, HELD_CALLBACK).await, CallbackEffect::Held, "{ledger}");
+            let refunded = held::refund(&fixture.sql, HELD_CALLBACK).await.unwrap();
+            assert_eq!(refunded, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
+            provider.refund_behaviour.set(behaviour);
+            fixture.send_refunds(&provider, 0).await.unwrap();
+            let reported = |event: &str, kind: &str| ProviderCallback {
+                kind: kind.to_owned(),
+                refund_id: "re_0".to_owned(),
+                ..payment_callback(&order_no, event)
+            };
+            let report = async |callback| callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap();
+            match behaviour {
+                RefundBehaviour::Succeed => {}
+                RefundBehaviour::Accept => {
+                    assert_eq!(report(reported("f", "refund.failed")).await, CallbackEffect::Changed, "{ledger}");
+                    let refunds = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
+                    assert_eq!((refunds.len(), refunds[0].failures), (1, 1), "{ledger}");
+                    provider.refund_behaviour.set(RefundBehaviour::Succeed);
+                    fixture.send_refunds(&provider, 3_600_000).await.unwrap();
+                }
+                RefundBehaviour::Fail => {
+                    let mut callback = reported("s", "refund.succeeded");
+                    callback.money = Money::new(99, "EUR");
+                    assert_eq!(report(callback).await, CallbackEffect::Held, "{ledger}: another amount");
+                    assert_eq!(
+                        report(reported("t", "refund.succeeded")).await,
+                        CallbackEffect::Changed,
+                        "{ledger}: made at the provider"
+                    );
+                }
+            }
+            assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
+            assert_eq!(fixture.send_refunds(&provider, 7_200_000).await.unwrap().attempted, 0, "{ledger}");
+        }
+    }
+}
+
+/// The held callback may be that of the payment which paid the order: replayed, it names the payment.
+#[tokio::test]
+async fn no_payment_of_an_order_whose_payment_id_was_lost_is_refunded_as_a_second_one() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 2, 1).await;
+        let order_no = order_with_held_payment(&fixture).await;
+        let callback = payments::load_held(&fixture.sql, HELD_CALLBACK).await.unwrap().unwrap();
+        let lost = payments::Callback { payment: payments::LOST_PAYMENT.to_owned(), ..callback };
+        payments::mark_paid(&fixture.sql, &lost, OrderStatus::PendingPayment, NOW).await.unwrap().expect("paid");
+        assert_eq!(held::refund(&fixture.sql, HELD_CALLBACK).await.unwrap(), ResolveOutcome::OrderPaid, "{ledger}");
+        assert_eq!(replay_held(&fixture).await, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
+        assert_eq!(fixture.order_row(&order_no).await.payment, "p", "{ledger}");
+        assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
     }
 }
 

@@ -36,7 +36,8 @@ pub async fn resolve(id: &str, action: &str) -> Result<Response, ApiError> {
         ResolveOutcome::Done(effect) => effect,
         ResolveOutcome::NotHeld => return Err(not_found("No such callback waits for an operator.")),
         ResolveOutcome::OrderPaid => {
-            let detail = "Its payment has paid its order since: refund the order, or dismiss the callback.";
+            let detail = "Its payment has paid its order since, or may have: replay the callback, and then refund the \
+                          order if its buyer is to get the money back.";
             return Err(Problem::new(Code::StateConflict, detail).into());
         }
         ResolveOutcome::NoPayment => {

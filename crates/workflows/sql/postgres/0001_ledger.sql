@@ -522,12 +522,12 @@ CREATE TABLE IF NOT EXISTS leases (
 );
 
 -- When an operator refunds the payment of a held callback, the statement that sets its outcome also inserts the refund,
--- unless the payment paid its order (I6). The order is locked: a concurrent statement that pays it comes first, or
--- waits and finds the payment refunded.
+-- unless the payment paid its order, or may have: the order's payment id was lost with a ledger (I6). The order is
+-- locked: a concurrent statement that pays it comes first, or waits and finds the payment refunded.
 CREATE OR REPLACE FUNCTION callbacks_give_back() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM 1 FROM orders WHERE order_no = NEW.order_no FOR UPDATE;
-  IF EXISTS (SELECT 1 FROM orders WHERE order_no = NEW.order_no AND payment = NEW.payment) THEN
+  IF EXISTS (SELECT 1 FROM orders WHERE order_no = NEW.order_no AND payment IN (NEW.payment, 'lost')) THEN
     RETURN NULL;
   END IF;
   INSERT INTO overpayments (payment, provider, order_no, amount, currency, next_try_at)

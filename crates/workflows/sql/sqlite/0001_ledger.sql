@@ -449,12 +449,12 @@ CREATE TABLE IF NOT EXISTS leases (
 ) WITHOUT ROWID;
 
 -- When an operator refunds the payment of a held callback, the statement that sets its outcome also inserts the refund,
--- unless the payment paid its order (I6).
+-- unless the payment paid its order, or may have: the order's payment id was lost with a ledger (I6).
 CREATE TRIGGER IF NOT EXISTS callbacks_give_back BEFORE UPDATE OF outcome ON callbacks
 WHEN NEW.outcome = 'refunded_by_operator' AND OLD.outcome <> NEW.outcome
 BEGIN
   SELECT RAISE(IGNORE) WHERE EXISTS (
-    SELECT 1 FROM orders WHERE order_no = NEW.order_no AND payment = NEW.payment);
+    SELECT 1 FROM orders WHERE order_no = NEW.order_no AND payment IN (NEW.payment, 'lost'));
   INSERT INTO overpayments (payment, provider, order_no, amount, currency, next_try_at)
   VALUES (NEW.payment, NEW.provider, NEW.order_no, NEW.amount, NEW.currency, NEW.received_at) ON CONFLICT DO NOTHING;
 END;

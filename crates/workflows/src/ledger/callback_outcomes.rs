@@ -90,7 +90,7 @@ outcomes! {
     /// A later build, beside which this one runs, processed it, and may hold it.
     Unknown "unknown" Held;
     /// An operator refunds its payment. A trigger records the refund in the same statement, and leaves the callback
-    /// unchanged if its order was paid with this payment.
+    /// unchanged if its order was paid with this payment, or may have been.
     RefundedByOperator "refunded_by_operator" Changed;
     /// An operator resolved it elsewhere.
     DismissedByOperator "dismissed_by_operator" Changed;

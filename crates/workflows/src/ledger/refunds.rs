@@ -231,6 +231,19 @@ pub async fn record_overpayment<S: Sql>(sql: &S, callback: &Callback, now: Milli
     sql.run(statement, vec![payment, provider, order_no, money.amount.into(), currency, now.0.into()]).await.map(|_| ())
 }
 
+/// Records a refund of an order's payment that was made at the provider; nothing if a refund of the order is recorded.
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn record_confirmed<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<(), StoreError> {
+    let Callback { payment, order_no, refund, money, .. } = callback;
+    let statement = "INSERT INTO refunds (order_no, payment, amount, currency, next_try_at, state, refund) \
+         VALUES (?1, ?2, ?3, ?4, ?5, 'confirmed', ?6) ON CONFLICT DO NOTHING";
+    let [order_no, payment, currency, refund] =
+        [order_no, payment, &money.currency, refund].map(|it| it.as_str().into());
+    sql.run(statement, vec![order_no, payment, money.amount.into(), currency, now.0.into(), refund]).await.map(|_| ())
+}
+
 /// Whether the payment of a callback was refunded, or is to be refunded, by the callback's provider without changing an
 /// order.
 ///

@@ -118,6 +118,10 @@ async fn dispatch<R: Redis, S: Sql>(
     callback: &Callback,
     now: Millis,
 ) -> Result<CallbackOutcome, StoreError> {
+    // The ledger may lack the order of an overpayment: it is erased, or was lost.
+    if callback.kind.starts_with("refund.") && refunds::is_overpayment(sql, callback).await? {
+        return handle_refund_of_overpayment(sql, callback, now).await;
+    }
     let Ok(order_no) = OrderNo::parse(&callback.order_no) else { return Ok(CallbackOutcome::UnknownOrder) };
     let Some((row, is_paid)) = payments::load_order_of(sql, &order_no, &callback.id).await? else {
         return Ok(CallbackOutcome::UnknownOrder);
@@ -126,7 +130,7 @@ async fn dispatch<R: Redis, S: Sql>(
         settle_order(redis, &row).await?;
         return Ok(CallbackOutcome::Paid);
     }
-    // The refund of an overpayment is confirmed by the provider that has the payment.
+    // Another provider than the order's may have an overpayment.
     if ![&row.provider, &callback.provider].into_iter().any(String::is_empty)
         && row.provider != callback.provider
         && !refunds::is_overpayment(sql, callback).await?
@@ -136,7 +140,8 @@ async fn dispatch<R: Redis, S: Sql>(
     match callback.kind.as_str() {
         "payment.succeeded" => handle_payment(redis, sql, callback, row, now).await,
         "refund.succeeded" => handle_refund_succeeded(redis, sql, callback, row, now).await,
-        "refund.failed" => handle_refund_failed(sql, callback, row, now).await,
+        "refund.failed" if callback.payment != row.payment => Ok(CallbackOutcome::UnknownPayment),
+        "refund.failed" => handle_refund_failed(sql, callback, now).await,
         "session.ended" => {
             session_ended(redis, sql, &order_no, &callback.session).await?;
             Ok(CallbackOutcome::SessionEnded)
@@ -217,7 +222,21 @@ async fn refund_overpayment<S: Sql>(sql: &S, callback: &Callback, now: Millis) -
     Ok(CallbackOutcome::OverpaymentRefunded)
 }
 
-/// Applies a refund that the provider confirmed, of an overpayment or of the order's own payment.
+/// Applies the result of the refund of an overpayment, which no order needs.
+async fn handle_refund_of_overpayment<S: Sql>(
+    sql: &S,
+    callback: &Callback,
+    now: Millis,
+) -> Result<CallbackOutcome, StoreError> {
+    let Callback { order_no, payment, refund, money, .. } = callback;
+    if callback.kind != "refund.succeeded" {
+        return handle_refund_failed(sql, callback, now).await;
+    }
+    let is_confirmed = refunds::confirm(sql, RefundKind::Overpayments, order_no, payment, refund, money).await?;
+    Ok(if is_confirmed { CallbackOutcome::OverpaymentBack } else { CallbackOutcome::WrongAmount })
+}
+
+/// Applies a refund of the order's payment that the provider confirmed.
 async fn handle_refund_succeeded<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -226,19 +245,17 @@ async fn handle_refund_succeeded<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<CallbackOutcome, StoreError> {
     let Callback { order_no, payment, refund, money, .. } = callback;
-    if refunds::confirm(sql, RefundKind::Overpayments, order_no, payment, refund, money).await? {
-        return Ok(CallbackOutcome::OverpaymentBack);
-    }
     let order = &row.order;
     if *payment != row.payment {
-        let is_overpayment = refunds::is_overpayment(sql, callback).await?;
-        return Ok(if is_overpayment { CallbackOutcome::WrongAmount } else { CallbackOutcome::UnknownPayment });
+        return Ok(CallbackOutcome::UnknownPayment);
     }
     if *money != order.money {
         return Ok(CallbackOutcome::WrongAmount);
     }
-    // The refund was made in the provider's dashboard: move the order to `refunding` first.
+    // The refund was made in the provider's dashboard. It is recorded before the order becomes `refunding`, so that no
+    // sweep sends another one.
     if order.status == OrderStatus::Paid {
+        refunds::record_confirmed(sql, callback, now).await?;
         payments::request_refund(sql, &order.order_no, now).await?;
     }
     refunds::confirm(sql, RefundKind::Orders, order_no, payment, refund, money).await?;
@@ -256,20 +273,14 @@ async fn handle_refund_succeeded<R: Redis, S: Sql>(
 async fn handle_refund_failed<S: Sql>(
     sql: &S,
     callback: &Callback,
-    row: OrderRow,
     now: Millis,
 ) -> Result<CallbackOutcome, StoreError> {
     let Callback { order_no, payment, refund, .. } = callback;
     if refunds::record_failure(sql, order_no, payment, refund, now).await? {
         return Ok(CallbackOutcome::RefundToRetry);
     }
-    if refunds::was_confirmed(sql, order_no, payment, refund).await? {
-        return Ok(CallbackOutcome::RefundBounced);
-    }
-    if *payment != row.payment && !refunds::is_overpayment(sql, callback).await? {
-        return Ok(CallbackOutcome::UnknownPayment);
-    }
-    Ok(CallbackOutcome::NoChange)
+    let was_confirmed = refunds::was_confirmed(sql, order_no, payment, refund).await?;
+    Ok(if was_confirmed { CallbackOutcome::RefundBounced } else { CallbackOutcome::NoChange })
 }
 
 #[derive(Serialize)]

@@ -18,7 +18,8 @@ pub enum ResolveOutcome {
     NotHeld,
     /// The callback has no payment id, so there is nothing to refund.
     NoPayment,
-    /// The order was paid with this payment meanwhile: refund the order instead.
+    /// The order was paid with this payment meanwhile, or may have been, since its payment id was lost: apply the callback
+    /// again, and refund the order instead.
     OrderPaid,
 }
 
