@@ -281,3 +281,33 @@ async fn a_user_who_left_ten_orders_unpaid_gets_no_ticket_until_the_strikes_are_
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_page_through_bans_whatever_is_in_a_name() {
+    let app = TestApp::dedicated();
+    let path = |segments: &[&str]| {
+        let mut url = reqwest::Url::parse("http://app/").expect("a URL");
+        url.path_segments_mut().expect("segments").extend(segments);
+        url.path().to_owned()
+    };
+    let bans = [
+        ("ip", "198.51.100.9"),
+        ("ip", "2001:db8:1:2::/64"),
+        ("user", "a b&c=d"),
+        ("user", "a/b%2F"),
+        ("user", "\u{e4}"),
+    ];
+    for (kind, name) in bans {
+        app.call_admin(Method::PUT, &path(&["bans", kind, name]), &json!({"seconds": 60, "reason": "x"})).await.is(200);
+    }
+    let (mut after, mut listed) = (String::new(), Vec::new());
+    for _ in 0..bans.len() {
+        let query = reqwest::Url::parse_with_params("http://app/", [("after", after.as_str()), ("limit", "1")]);
+        let query = query.expect("a URL").query().unwrap_or_default().to_owned();
+        let page = app.call_admin(Method::GET, &format!("/bans?{query}"), &Value::Null).await.is(200).json();
+        let text = |name: &str| page[0][name].as_str().unwrap_or_default().to_owned();
+        after = format!("{}/{}", text("kind"), text("name"));
+        listed.push((text("kind"), text("name")));
+    }
+    assert_eq!(listed, bans.map(|(kind, name)| (kind.to_owned(), name.to_owned())));
+}

@@ -100,6 +100,12 @@ pub fn percent_decode(text: &str) -> String {
     percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
+/// Decodes a query parameter as forms encode it (`application/x-www-form-urlencoded`).
+#[must_use]
+pub fn query_decode(text: &str) -> String {
+    percent_decode(&text.replace('+', " "))
+}
+
 /// Exports a function `async |&Request| -> Result<Response, ApiError>` as the HTTP handler of the component. Pages of the
 /// origins in `cors_origins` may call its routes below the path `cors_below`, if there is one; the component needs the
 /// variable.

@@ -7,7 +7,7 @@ use domain::{
     problem::{Code, FieldError, Problem},
 };
 use platform::{
-    http::{ApiError, Request, Response, percent_decode},
+    http::{ApiError, Request, Response, percent_decode, query_decode},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
@@ -32,7 +32,7 @@ const MAX_PAGE: i64 = 200;
 /// `<kind>/<name>` of the last ban of the page before.
 pub async fn list(request: &Request) -> Result<Response, ApiError> {
     let invalid = |name: &str, detail: &str| Problem::invalid(vec![FieldError::new(format!("?{name}"), detail)]);
-    let after = request.query_param("after").filter(|text| !text.is_empty());
+    let after = request.query_param("after").filter(|text| !text.is_empty()).map(query_decode);
     let after = match &after {
         None => ("", ""),
         Some(text) => text

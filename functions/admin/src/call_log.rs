@@ -12,7 +12,7 @@ use domain::{
 };
 use platform::{
     config,
-    http::{ApiError, Request, Response},
+    http::{ApiError, Request, Response, query_decode},
     log,
 };
 
@@ -62,7 +62,8 @@ pub async fn record(request: &Request, call: &Call<'_>, result: &Result<Response
                 "" => {}
                 // A page of bans begins after a user or an address.
                 ban if matches!(endpoint, Admin::ListBans) => {
-                    let subject = ban.split_once('/').map_or(ban, |(_, subject)| subject);
+                    let ban = query_decode(ban);
+                    let subject = ban.split_once('/').map_or(&*ban, |(_, subject)| subject);
                     fields.push((name, hash(subject).await.into()));
                 }
                 order => fields.push((name, order.into())),
