@@ -116,7 +116,7 @@ async fn tokens_of_invented_keys_make_their_address_suspicious_and_refuse_no_buy
         app.request_ticket_through(&activity, &issuer.sign_in(user, kid), address).await
     };
     request("ada", "a", "203.0.113.7").await.is(201);
-    // A valid request reports what its instance has counted, and an instance serves 128 requests.
+    // A valid request reports what its instance has counted.
     for round in 0..12 {
         for n in 0..60 {
             let refused = request("mallory", &format!("invented-{round}-{n}"), "203.0.113.7").await;

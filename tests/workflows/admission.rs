@@ -189,6 +189,32 @@ async fn slow_guesses_at_human_checks_lead_to_a_ban() {
     let ban = vec![Keys::of(&fixture.activity).ban_user(&robot.user).into()];
     let left = fixture.redis.command("PTTL", ban).await.unwrap();
     assert!(matches!(left[..], [RedisValue::Int(1_790_000..=1_800_000)]), "{left:?}");
+    assert!(record_ttl(&fixture, &Keys::of(&fixture.activity).abuse_user(&robot.user)).await > 86_000_000);
+}
+
+/// How long a record of abuse is kept, in milliseconds.
+async fn record_ttl(fixture: &RealFixture, key: &str) -> i64 {
+    match fixture.redis.command("PTTL", vec![key.into()]).await.unwrap()[..] {
+        [RedisValue::Int(left)] => left,
+        ref other => panic!("{other:?}"),
+    }
+}
+
+/// A client that changes its address makes a record for each, in the memory of Redis.
+#[tokio::test]
+async fn abuse_without_a_ban_is_kept_for_half_an_hour_and_a_ban_for_a_day() {
+    let fixture = new_fixture("sqlite", 10, 1).await;
+    let keys = Keys::of(&fixture.activity);
+    let report = async |ip: &str, number: i64| {
+        let reporter = Visitor { abuse_by_ip: vec![(ip.to_owned(), number)], ..visitor(&fixture, "calm", "192.0.2.1") };
+        assert!(precheck(&fixture.redis, &reporter, TICKET).await.unwrap().outcome.is_ok());
+        record_ttl(&fixture, &keys.named(&format!("abuse:ip:{ip}"))).await
+    };
+    let half_an_hour = 1_790_000..=1_800_000;
+    assert!(half_an_hour.contains(&report("203.0.113.60", 599).await));
+    assert!(half_an_hour.contains(&report("203.0.113.61", 1).await));
+    assert!(report("203.0.113.60", 1).await > 86_000_000, "marked as suspicious");
+    assert!(report("203.0.113.60", 1).await > 86_000_000, "and after that");
 }
 
 #[tokio::test]

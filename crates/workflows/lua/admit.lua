@@ -20,7 +20,10 @@ if used_for ~= ARGV[3] then
   local failed, since = tonumber(failures[1] or 0) + 1, tonumber(failures[2] or 0)
   if now - since > 1800000 then failed, since = 1, now end
   if failed >= 10 then
-    if redis.call('SET', KEYS[2], '1', 'NX', 'PX', 1800000) then redis.call('HINCRBY', KEYS[1], 'bans', 1) end
+    if redis.call('SET', KEYS[2], '1', 'NX', 'PX', 1800000) then
+      redis.call('HINCRBY', KEYS[1], 'bans', 1)
+      redis.call('PEXPIRE', KEYS[1], 86400000)
+    end
     failed = 0
   end
   redis.call('HSET', KEYS[1], 'failed', failed, 'failed_since', since)

@@ -51,8 +51,8 @@ end
 if redis.call('PFADD', KEYS[9], ARGV[1]) == 1 and gate[4] then redis.call('PEXPIREAT', KEYS[9], gate[4]) end
 
 -- Abuse points of the record's latest one-minute window, if it began within the last ten minutes, plus 50 for each ban
--- since the record began (a record expires a day after the last abuse). The address counts for a tenth: many people may
--- share one.
+-- since the record began (a record with a ban expires a day after the last abuse). The address counts for a tenth: many
+-- people may share one.
 local function suspicion(key)
   local record = redis.call('HMGET', key, 'count', 'since', 'bans')
   local recent = now - tonumber(record[2] or 0) <= 600000 and tonumber(record[1] or 0) or 0

@@ -58,18 +58,18 @@ local function suspect_key(ban_key)
   return is_client and prefix .. ':suspect:ip:' .. address or nil
 end
 
--- Adds `weight` points of abuse to a record, and sets a ban or a mark when the rule is met. A record expires after a day, so a
--- visitor who was banned looks suspicious for that long.
+-- Adds `weight` points of abuse to a record, and sets a ban or a mark when the rule is met. A record expires after half an
+-- hour, the longest time that is counted over; with a ban after a day, so that its visitor looks suspicious for that long.
 local function record_abuse(rule, record_key, ban_key, weight, now)
-  local record = redis.call('HMGET', record_key, 'count', 'since')
+  local record = redis.call('HMGET', record_key, 'count', 'since', 'bans')
   local count, since = tonumber(record[1] or 0), tonumber(record[2] or 0)
   if now - since > 60000 then count, since = 0, now end
   count = count + weight
   if count >= rule[1] then
     local key = rule == USER_ABUSE_RULE and ban_key or suspect_key(ban_key)
-    if key and redis.call('SET', key, '1', 'NX', 'PX', rule[2]) then redis.call('HINCRBY', record_key, 'bans', 1) end
+    if key and redis.call('SET', key, '1', 'NX', 'PX', rule[2]) then record[3] = redis.call('HINCRBY', record_key, 'bans', 1) end
     count = 0
   end
   redis.call('HSET', record_key, 'count', count, 'since', since)
-  redis.call('PEXPIRE', record_key, 86400000)
+  redis.call('PEXPIRE', record_key, record[3] and 86400000 or 1800000)
 end
