@@ -393,7 +393,7 @@ async fn count_limited(app: &TestApp, method: &Method, path: &str, token: &str, 
 const FLOOD: usize = 250;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_client_cannot_keep_an_instance_busy_with_polls_lists_or_payments() {
+async fn one_client_cannot_keep_an_instance_busy_with_polls_lists_payments_or_tickets() {
     let app = TestApp::with_variables(|variables| variables.set("trusted_hops", "1"));
     let activity = app.create_activity(json!({})).await;
     let eve = app.create_buyer(&activity, "eve").await;
@@ -407,6 +407,8 @@ async fn one_client_cannot_keep_an_instance_busy_with_polls_lists_or_payments() 
         (Method::POST, format!("{order}/checkout"), &eve.jwt),
         // Before the signature is verified: a forged token costs no more.
         (Method::GET, "/api/orders".to_owned(), &forged),
+        (Method::POST, format!("/api/activities/{}/ticket", activity.id), &forged),
+        (Method::POST, format!("/api/activities/{}/challenge", activity.id), &forged),
     ] {
         let limited = count_limited(&app, &method, &path, token, "198.51.100.7", FLOOD).await;
         assert!(limited >= 10, "{method} {path}: {limited} of {FLOOD} were refused");

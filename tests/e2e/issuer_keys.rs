@@ -119,7 +119,7 @@ async fn tokens_of_invented_keys_make_their_address_suspicious_and_refuse_no_buy
     // A valid request reports what its instance has counted.
     for round in 0..12 {
         for n in 0..60 {
-            let refused = request("mallory", &format!("invented-{round}-{n}"), "203.0.113.7").await;
+            let refused = request(&format!("mallory-{n}"), &format!("invented-{round}-{n}"), "203.0.113.7").await;
             refused.is_problem(503, "not_ready");
         }
         request(&format!("reporter-{round}"), "a", "198.51.100.1").await.is(201);
