@@ -3,7 +3,7 @@
 use std::{cell::RefCell, net::IpAddr};
 
 use domain::{
-    jwt::unverified_user,
+    jwt::token_hash,
     problem::{Code, Problem},
 };
 use workflows::hot::{
@@ -38,22 +38,20 @@ fn is_local(client: Option<IpAddr>) -> bool {
     client.is_some_and(|address| address.to_canonical().is_loopback())
 }
 
-/// Counts a request with a sign-in token before the token is verified: by the user that it names together with the
-/// address, so that a forged token limits no other address. A client on this machine is not limited. Addresses alone are
-/// counted by the proxy: an instance ends before one address, which may be a carrier's, sends it too many.
+/// Counts a request with a sign-in token before the token is verified, by the token: not by the user that it names, whom a
+/// forged one would limit, too. A client on this machine is not limited. Addresses are counted by the proxy: one may be
+/// a carrier's.
 ///
 /// # Errors
 /// `rate_limited`; `not_ready` if the variable `trusted_hops` is not a number.
 pub async fn signed_in(request: &Request) -> Result<(), ApiError> {
-    let client = request_address::whole_address(request).await?;
-    if is_local(client) {
+    if is_local(request_address::whole_address(request).await?) {
         return Ok(());
     }
-    if let Some(user) = request.bearer().and_then(|token| unverified_user(&token)) {
-        let address = client.map(|address| address.to_string()).unwrap_or_default();
-        take(&format!("{user} {address}"), SIGNED_IN)?;
+    match request.bearer() {
+        Some(token) => Ok(take(&token_hash(&token), SIGNED_IN)?),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn take(client: &str, rate: Rate) -> Result<(), Problem> {
