@@ -1,4 +1,5 @@
-// Runs the stories in Debian's Chromium against the app that `with-app` started.
+// Runs the stories in Debian's Chromium, and the main ones in Firefox ESR and WebKitGTK, against the app that `with-app`
+// started.
 
 import { defineConfig, devices } from "@playwright/test";
 import { targetDirectory } from "./support/app.js";
@@ -31,8 +32,17 @@ export default defineConfig({
     },
   },
   projects: [
-    { name: "desktop" },
+    { name: "desktop", testIgnore: "webkit.js" },
     { name: "phone in Chinese", grep: /@main|@phone/, use: { ...devices["Pixel 7"], locale: "zh-CN" } },
     { name: "old browser", grep: /@main/, use: { oldBrowser: true } },
+    {
+      name: "Firefox", grep: /@main/,
+      // The `moz-` channels drive an unchanged Firefox by WebDriver BiDi.
+      use: {
+        browserName: "firefox", channel: "moz-firefox",
+        launchOptions: { executablePath: process.env.STAMPEDE_FIREFOX ?? "/usr/bin/firefox-esr", timeout: 180_000 },
+      },
+    },
+    { name: "WebKit", testMatch: "webkit.js" },
   ],
 });

@@ -23,6 +23,13 @@ function removeNewApis() {
   for (const [object, names] of added) for (const name of names) delete object[name];
 }
 
+// Firefox reports violations of the content security policy to its own console only.
+function logViolations() {
+  addEventListener("securitypolicyviolation", ({ violatedDirective, blockedURI }) => {
+    console.error(`the content security policy refused ${blockedURI} (${violatedDirective})`);
+  });
+}
+
 export const test = base.extend({
   /** For the tests of a file: variables of an app of its own, instead of the app that all files share. */
   variables: [null, { option: true, scope: "worker" }],
@@ -67,6 +74,7 @@ export const test = base.extend({
           errors.push(message.text());
         }
       });
+      await context.addInitScript(logViolations);
       if (oldBrowser) await context.addInitScript(removeNewApis);
       const page = await context.newPage();
       pages.push(page);

@@ -1,0 +1,50 @@
+// The main story of a buyer in WebKitGTK, by its own WebDriver: Playwright drives only a WebKit that it builds itself.
+// WebDriver cannot run a script before those of the page: errors count from the moment when a page is seen.
+
+import { callAdmin, publish, unique } from "../support/app.js";
+import { retryIfLate } from "../support/retry-if-late.js";
+import { expect, test } from "../support/test.js";
+import { startWebKit } from "../support/webkit.js";
+
+test.skip(process.platform !== "linux", "WebKitGTK is only packaged for Linux");
+
+test("a buyer in WebKit waits for the start, buys, pays, and sees the order paid", ({ words }) => retryIfLate(async () => {
+  const sale = await publish({ startsIn: 15_000, total: 3 });
+  const webkit = await startWebKit();
+  try {
+    await webkit.open("/");
+    await webkit.reloadUntilShown(`a[href$="activity=${sale.id}"]`);
+    await webkit.click(`a[href$="activity=${sale.id}"]`);
+    const [label, isEnabled] = await webkit.read("buy");
+    if (label === words["sale.buy"]) return "the page loaded after the start";
+    expect([label, isEnabled]).toEqual([words["sale.not_yet"], false]);
+    await webkit.untilText("#countdown-label", words["phase.scheduled"]);
+    const [clock] = await webkit.read("clock");
+    const isCounting = await webkit.untilText("clock", (text) => text < clock).then(() => true, () => false);
+    if (!isCounting) return "no countdown was seen";
+    await webkit.click("sign-in");
+    await webkit.fill("sign-in-user", unique("wei"));
+    await webkit.click("sign-in-send");
+    await webkit.untilText("buy", words["sale.buy"]);
+    await webkit.click("buy");
+    await webkit.untilText("headline", words["order.pending_payment"]);
+    const address = { name: "Mia Example", street: "1 Long Road", postal_code: "12345", city: "Town" };
+    for (const [id, value] of Object.entries(address)) await webkit.fill(`#${id}`, value);
+    await webkit.click('#country option[value="DE"]');
+    await webkit.click("pay");
+    await webkit.click("sandbox-pay");
+    await webkit.untilText("headline", words["order.paid"]);
+    await webkit.click("nav-orders");
+    await webkit.untilText("order-link", words["status.paid"]);
+    expect(await webkit.errors(), "errors of scripts, and violations of the content security policy").toEqual([]);
+    expect(await webkit.runsInlineScript()).toBe(false);
+    expect(await webkit.errors()).toHaveLength(1);
+  } catch (error) {
+    console.log(await webkit.describe());
+    throw error;
+  } finally {
+    await webkit.stop();
+  }
+  const { skus } = await callAdmin("GET", `/activities/${sale.id}/stats`);
+  expect([skus[0].left, skus[0].held, skus[0].sold]).toEqual([2, 0, 1]);
+}));
