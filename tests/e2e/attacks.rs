@@ -409,7 +409,7 @@ async fn count_limited(app: &TestApp, method: &Method, path: &str, token: &str, 
     limited
 }
 
-/// More requests than an instance serves, so that one of them gets at least half of its requests from this client.
+/// Many more requests than a client may send at once.
 const FLOOD: usize = 250;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,12 +1,8 @@
-//! Tests of the ledger's constraints, batches, order lists, dead letters, strikes and bans (B6, B8, C5, D4; I2, I3).
+//! Tests of the ledger's constraints, batches, order lists, dead letters and bans (B6, C5, D4; I2, I3).
 //!
 //! The constraints hold even if Redis is wrong, and a Redis that lost everything is rebuilt from the ledger.
 
-use domain::{
-    ids::{OrderNo, UserId},
-    order::OrderStatus,
-    time::Millis,
-};
+use domain::{ids::UserId, order::OrderStatus, time::Millis};
 use workflows::{
     Redis, Sql, StoreError,
     hot::{
@@ -14,21 +10,16 @@ use workflows::{
         reserve::ReserveOutcome,
     },
     keys::Keys,
-    ledger::{activities, orders, schema},
+    ledger::{orders, schema},
     operator::{
         activities::OperationOutcome,
         bans::{self, BanSubject},
     },
-    payments::commands,
     ports::SqlValue,
     settle::{OrderState, SettleOutcome, Transition, apply_transitions},
 };
 
-use crate::{
-    epochs::RealFixture,
-    fakes::FakeProvider,
-    fixture::{Fixture, LEDGERS, NOW, WHOLE_REBUILD, new_fixture},
-};
+use crate::fixture::{Fixture, LEDGERS, NOW, WHOLE_REBUILD, new_fixture};
 
 #[tokio::test]
 async fn migrating_again_changes_nothing() {
@@ -294,26 +285,6 @@ async fn a_redis_that_lost_everything_is_rebuilt_from_the_ledger() {
 }
 
 #[tokio::test]
-async fn an_expired_order_is_a_strike() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 5, 5).await;
-        let user = domain::ids::UserId::parse(&format!("striker of {}", fixture.activity)).unwrap();
-        for n in 0..3 {
-            fixture.pending_order(n, user.as_str(), 1).await;
-        }
-        fixture.expire_orders().await.unwrap();
-        assert_eq!(bans::load_strikes(&fixture.sql, &user).await.unwrap().0, 3, "{ledger}");
-        let lapse = "UPDATE strikes SET last_at = last_at - ?2 WHERE user_id = ?1";
-        fixture.sql.run(lapse, vec![user.as_str().into(), bans::STRIKE_TTL_MS.into()]).await.unwrap();
-        fixture.pending_order(4, user.as_str(), 1).await;
-        fixture.expire_orders().await.unwrap();
-        assert_eq!(bans::load_strikes(&fixture.sql, &user).await.unwrap().0, 1, "{ledger}: lapsed strikes count again");
-        bans::clear_strikes(&fixture.sql, &user).await.unwrap();
-        assert_eq!(bans::load_strikes(&fixture.sql, &user).await.unwrap().0, 0, "{ledger}");
-    }
-}
-
-#[tokio::test]
 async fn bans_are_listed_in_pages_until_they_end() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 1, 1).await;
@@ -364,31 +335,6 @@ async fn ended_bans_and_lapsed_strikes_are_erased() {
 }
 
 #[tokio::test]
-async fn users_at_the_strike_limit_are_listed_unless_they_are_many() {
-    for ledger in LEDGERS {
-        let Fixture { sql, activity, .. } = new_fixture(ledger, 5, 5).await;
-        let user = |name: &str| UserId::parse(&format!("{name} of {activity}")).unwrap();
-        for (name, strikes) in [("nine", 9), ("ten", 10), ("eleven", 11)] {
-            let insert = "INSERT INTO strikes (user_id, count, last_at) VALUES (?1, ?2, ?2)";
-            sql.run(insert, vec![user(name).as_str().into(), strikes.into()]).await.unwrap();
-        }
-        let users = bans::load_users_at_limit(&sql, Millis(10)).await.unwrap().expect("few users");
-        let found = ["nine", "ten", "eleven"].map(|name| users.get(&user(name)).copied());
-        assert_eq!(found, [None, Some(Millis(10)), Some(Millis(11))], "{ledger}");
-
-        let lapsed = Millis(11 + bans::STRIKE_TTL_MS);
-        let users = bans::load_users_at_limit(&sql, lapsed).await.unwrap().expect("few users");
-        assert!(!users.contains_key(&user("eleven")), "{ledger}");
-
-        let many = "INSERT INTO strikes (user_id, count, last_at) WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL \
-             SELECT n + 1 FROM numbers WHERE n < 1000) SELECT CAST(?1 AS TEXT) || n, 10, 10 FROM numbers";
-        sql.run(many, vec![user("one").as_str().into()]).await.unwrap();
-        assert_eq!(bans::load_users_at_limit(&sql, Millis(10)).await.unwrap(), None, "{ledger}");
-        sql.run("DELETE FROM strikes WHERE count >= 10", Vec::new()).await.unwrap();
-    }
-}
-
-#[tokio::test]
 async fn what_operators_changed_is_kept_newest_first_and_never_changed() {
     use workflows::ledger::operator_changes::{self, OperatorChange};
     for ledger in LEDGERS {
@@ -415,87 +361,6 @@ async fn what_operators_changed_is_kept_newest_first_and_never_changed() {
         assert!(older[0].id < ours[0].id, "{ledger}: {older:?}");
         let forged = fixture.sql.run("UPDATE operator_changes SET operator = 'eve'", vec![]).await;
         assert!(matches!(forged, Err(StoreError::LedgerRefused(_))), "{ledger}: {forged:?}");
-    }
-}
-
-/// Reserving, cancelling late and reserving again holds units as long as leaving the orders unpaid.
-#[tokio::test]
-async fn an_order_cancelled_in_the_second_half_of_its_time_to_pay_is_a_strike() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 5, 5).await;
-        let user = domain::ids::UserId::parse(&format!("hoarder of {}", fixture.activity)).unwrap();
-        for (n, (late_ms, strikes)) in [(-1_000, 0), (1_000, 1)].into_iter().enumerate() {
-            let order_no = fixture.pending_order(n as u64, user.as_str(), 1).await;
-            cancel_around_half_time(&fixture, &order_no, late_ms).await;
-            let counted = bans::load_strikes(&fixture.sql, &user).await.unwrap().0;
-            assert_eq!(counted, strikes, "{ledger}, {late_ms} ms after half of the time");
-        }
-    }
-}
-
-/// Cancels an order `late_ms` after half of its time to pay.
-async fn cancel_around_half_time(fixture: &RealFixture, order_no: &OrderNo, late_ms: i64) {
-    let spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
-    let now = NOW.plus(spec.pay_timeout_seconds * 1_000 / 2 + late_ms);
-    commands::cancel(&fixture.redis, &fixture.sql, order_no, now).await.unwrap();
-}
-
-/// A checkout extends the time to pay, and must not extend the time in which a cancel is free.
-#[tokio::test]
-async fn a_checkout_does_not_move_the_time_from_which_a_cancel_is_a_strike() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 5, 5).await;
-        let user = UserId::parse(&format!("shopper of {}", fixture.activity)).unwrap();
-        let order_no = fixture.pending_order(1, user.as_str(), 1).await;
-        fixture.checkout(&FakeProvider::default(), &order_no, "sealed").await.unwrap();
-        cancel_around_half_time(&fixture, &order_no, 1_000).await;
-        assert_eq!(bans::load_strikes(&fixture.sql, &user).await.unwrap().0, 1, "{ledger}");
-    }
-}
-
-/// A rebuild repeats a cancel that a restored ledger has forgotten, at a time of its own.
-#[tokio::test]
-async fn a_cancel_that_a_rebuild_repeats_is_no_strike() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 5, 5).await;
-        let user = UserId::parse(&format!("early of {}", fixture.activity)).unwrap();
-        let order_no = fixture.pending_order(1, user.as_str(), 1).await;
-        let spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
-        let late = NOW.plus(spec.pay_timeout_seconds * 900);
-        orders::release(&fixture.sql, &order_no, OrderStatus::Cancelled, "", late).await.unwrap().expect("cancelled");
-        assert_eq!(bans::load_strikes(&fixture.sql, &user).await.unwrap().0, 0, "{ledger}");
-    }
-}
-
-/// Orders keep the time to pay that they were written with.
-#[tokio::test]
-async fn a_longer_time_to_pay_makes_no_prompt_cancel_a_strike() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 5, 5).await;
-        let user = UserId::parse(&format!("prompt of {}", fixture.activity)).unwrap();
-        let order_no = fixture.pending_order(1, user.as_str(), 1).await;
-        let lengthen = "UPDATE activities SET pay_timeout_ms = pay_timeout_ms * 2 WHERE id = ?1";
-        fixture.sql.run(lengthen, vec![fixture.activity.as_str().into()]).await.unwrap();
-        commands::cancel(&fixture.redis, &fixture.sql, &order_no, NOW.plus(10_000)).await.unwrap();
-        assert_eq!(bans::load_strikes(&fixture.sql, &user).await.unwrap().0, 0, "{ledger}");
-    }
-}
-
-/// Reserving and cancelling early again and again keeps units from others as well.
-#[tokio::test]
-async fn the_second_cancel_of_a_user_in_an_activity_is_a_strike_however_early() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 5, 5).await;
-        let other_activity = new_fixture(ledger, 5, 5).await;
-        let user = UserId::parse(&format!("regular of {}", fixture.activity)).unwrap();
-        for (n, (fixture, strikes)) in
-            [(&fixture, 0), (&other_activity, 0), (&fixture, 1), (&fixture, 2)].into_iter().enumerate()
-        {
-            let order_no = fixture.pending_order(n as u64, user.as_str(), 1).await;
-            cancel_around_half_time(fixture, &order_no, -1_000).await;
-            let counted = bans::load_strikes(&fixture.sql, &user).await.unwrap().0;
-            assert_eq!(counted, strikes, "{ledger}, cancel {n}");
-        }
     }
 }
 

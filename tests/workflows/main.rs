@@ -38,6 +38,7 @@ mod restored_ledger;
 mod slow_sweeps;
 mod sqlstates;
 mod statistics;
+mod strikes;
 mod stuck_activities;
 mod sweeps;
 mod transitions;
