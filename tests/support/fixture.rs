@@ -143,7 +143,9 @@ pub async fn publish<R: Redis, S: Sql>(redis: R, sql: S, id: &str, total: i64, p
     };
     let spec = ActivitySpec {
         title: "A sale".to_owned(),
+        titles: Default::default(),
         description: String::new(),
+        descriptions: Default::default(),
         image: String::new(),
         starts_at: Millis(0),
         ends_at: Millis(4_000_000_000_000),
@@ -159,6 +161,7 @@ pub async fn publish<R: Redis, S: Sql>(redis: R, sql: S, id: &str, total: i64, p
         skus: vec![Sku {
             sku: fixture.sku.clone(),
             name: "Phone".to_owned(),
+            names: Default::default(),
             image: String::new(),
             price: 100,
             currency: "EUR".to_owned(),

@@ -2,6 +2,8 @@
 
 mod lifecycle;
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +12,7 @@ use crate::{
     body::{self, JsonObject},
     human_check::MAX_DIFFICULTY,
     ids::{SkuId, UserId},
+    language::Translations,
     problem::FieldError,
     schema::Currency,
     time::Millis,
@@ -17,6 +20,9 @@ use crate::{
 
 /// Maximum number of units of a SKU.
 pub const MAX_TOTAL: i64 = 1_000_000_000;
+
+/// Maximum number of languages into which a text is translated.
+const MAX_LANGUAGES: usize = 20;
 
 /// Maximum amount of an order, in minor units: the largest integer that Lua and JavaScript represent exactly.
 const MAX_AMOUNT: i64 = (1 << 53) - 1;
@@ -142,6 +148,10 @@ pub struct Sku {
     /// The product's name, shown to visitors.
     #[schemars(length(min = 1, max = 200))]
     pub name: String,
+    /// The name in other languages, by language tag (`zh`, `pt-BR`).
+    #[serde(default, skip_serializing_if = "Translations::is_empty")]
+    #[schemars(with = "BTreeMap<String, String>", extend("maxProperties" = MAX_LANGUAGES))]
+    pub names: Translations,
     /// URL of a picture; may be empty.
     #[serde(default)]
     #[schemars(length(max = 2_000))]
@@ -163,10 +173,18 @@ pub struct ActivitySpec {
     /// The title.
     #[schemars(length(min = 1, max = 200))]
     pub title: String,
+    /// The title in other languages, by language tag (`zh`, `pt-BR`).
+    #[serde(default, skip_serializing_if = "Translations::is_empty")]
+    #[schemars(with = "BTreeMap<String, String>", extend("maxProperties" = MAX_LANGUAGES))]
+    pub titles: Translations,
     /// A paragraph of text.
     #[serde(default)]
     #[schemars(length(max = 8_000))]
     pub description: String,
+    /// The description in other languages, by language tag.
+    #[serde(default, skip_serializing_if = "Translations::is_empty")]
+    #[schemars(with = "BTreeMap<String, String>", extend("maxProperties" = MAX_LANGUAGES))]
+    pub descriptions: Translations,
     /// URL of a picture; may be empty.
     #[serde(default)]
     #[schemars(length(max = 2_000))]
@@ -234,6 +252,18 @@ fn default_true() -> bool {
     true
 }
 
+const NAME_RULE: &str = "must be 1 to 200 characters";
+
+fn is_name(text: &str) -> bool {
+    (1..=200).contains(&text.chars().count())
+}
+
+const LANGUAGES_RULE: &str = "must have at most 20 members, each a language tag";
+
+fn are_languages(translations: &Translations) -> bool {
+    translations.len() <= MAX_LANGUAGES && translations.keys().all(|tag| !tag.as_str().is_empty())
+}
+
 impl ActivitySpec {
     /// Units on sale over all SKUs; -1 if any SKU is unlimited.
     #[must_use]
@@ -250,8 +280,16 @@ impl ActivitySpec {
                 errors.push(FieldError::new(pointer, detail));
             }
         };
-        check((1..=200).contains(&self.title.chars().count()), "/title", "must be 1 to 200 characters");
+        check(is_name(&self.title), "/title", NAME_RULE);
         check(self.description.len() <= 8_000, "/description", "must be at most 8,000 bytes");
+        for (tag, title) in &self.titles {
+            check(is_name(title), &format!("/titles/{}", tag.as_str()), NAME_RULE);
+        }
+        for (tag, text) in &self.descriptions {
+            check(text.len() <= 8_000, &format!("/descriptions/{}", tag.as_str()), "must be at most 8,000 bytes");
+        }
+        check(are_languages(&self.titles), "/titles", LANGUAGES_RULE);
+        check(are_languages(&self.descriptions), "/descriptions", LANGUAGES_RULE);
         check(self.image.len() <= 2_000, "/image", "must be at most 2,000 bytes");
         check(self.ends_at > self.starts_at, "/ends_at", "must be after starts_at");
         check((1..=86_400).contains(&self.pay_timeout_seconds), "/pay_timeout_seconds", "must be 1 to 86,400");
@@ -280,7 +318,11 @@ impl ActivitySpec {
             let pointer_to = |member: &str| format!("/skus/{index}/{member}");
             let duplicate = self.skus[..index].iter().any(|other| other.sku == sku.sku);
             check(!duplicate, &pointer_to("sku"), "is named twice");
-            check((1..=200).contains(&sku.name.chars().count()), &pointer_to("name"), "must be 1 to 200 characters");
+            check(is_name(&sku.name), &pointer_to("name"), NAME_RULE);
+            for (tag, name) in &sku.names {
+                check(is_name(name), &pointer_to(&format!("names/{}", tag.as_str())), NAME_RULE);
+            }
+            check(are_languages(&sku.names), &pointer_to("names"), LANGUAGES_RULE);
             check(sku.image.len() <= 2_000, &pointer_to("image"), "must be at most 2,000 bytes");
             // Payment providers take no payment of 0.
             check((1..=1_000_000_000_000).contains(&sku.price), &pointer_to("price"), "must be 1 to 10^12 minor units");
@@ -335,6 +377,24 @@ mod tests {
         wrong.limits.user = Some(Some(Limit { count: 0, seconds: 1 }));
         let pointers: Vec<_> = wrong.validate().into_iter().map(|error| error.pointer).collect();
         assert_eq!(pointers, ["/ends_at", "/limits/user", "/skus/0/price", "/skus/0/currency", "/skus/0/total"]);
+    }
+
+    #[test]
+    fn a_text_may_be_translated_and_each_translation_has_the_texts_limits() {
+        let mut translated = spec();
+        let language = |tag: &str| crate::language::Language::try_from(tag.to_owned()).expect(tag);
+        let texts = |text: &str| Translations::from([(language("zh"), text.to_owned())]);
+        (translated.titles, translated.descriptions) = (texts("春季"), texts(""));
+        translated.skus[0].names = texts("相机");
+        assert_eq!(translated.validate(), []);
+        let json = serde_json::to_string(&translated).expect("JSON");
+        assert_eq!(body::parse::<ActivitySpec>(json.as_bytes()).expect("a spec"), translated);
+        assert!(!serde_json::to_string(&spec()).expect("JSON").contains("names"));
+        translated.titles = texts("");
+        translated.descriptions = texts(&"x".repeat(8_001));
+        translated.skus[0].names = Translations::from([(language(""), "camera".to_owned())]);
+        let pointers: Vec<_> = translated.validate().into_iter().map(|error| error.pointer).collect();
+        assert_eq!(pointers, ["/titles/zh", "/descriptions/zh", "/skus/0/names"]);
     }
 
     #[test]

@@ -1,9 +1,14 @@
-//! A buyer's language.
+//! A buyer's language, and texts in several.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+/// A text in other languages than its own.
+pub type Translations = BTreeMap<Language, String>;
+
 /// A language tag (BCP 47) such as `zh-CN`, or empty for an unknown language. Only its form is checked.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Language(String);
 
@@ -17,10 +22,17 @@ impl Language {
     /// Returns the tag of `tags` for this language: the same one, or the first that is a beginning of it (`pt` for
     /// `pt-AO`). Letter case does not matter.
     #[must_use]
-    pub fn best_of(&self, tags: &[&'static str]) -> Option<&'static str> {
-        let find = |text: &str| tags.iter().copied().find(|tag| tag.eq_ignore_ascii_case(text));
+    pub fn best_of<'a>(&self, tags: impl IntoIterator<Item = &'a str> + Clone) -> Option<&'a str> {
+        let find = |text: &str| tags.clone().into_iter().find(|tag| tag.eq_ignore_ascii_case(text));
         let primary = self.0.split('-').next().unwrap_or_default();
         find(&self.0).or_else(|| find(primary))
+    }
+
+    /// Returns the text in this language, or `text` if it is not translated.
+    #[must_use]
+    pub fn choose<'a>(&self, text: &'a str, translations: &'a Translations) -> &'a str {
+        let best = self.best_of(translations.keys().map(Self::as_str));
+        translations.iter().find(|(tag, _)| Some(tag.as_str()) == best).map_or(text, |(_, translation)| translation)
     }
 }
 
@@ -51,10 +63,14 @@ mod tests {
     #[test]
     fn the_same_tag_is_best_and_the_primary_language_is_next() {
         let tags = ["en", "pt", "pt-BR", "zh"];
+        let language = |tag: &str| Language::try_from(tag.to_owned()).expect(tag);
+        let translations = Translations::from([(language("zh"), "相机".to_owned())]);
+        assert_eq!(language("zh-CN").choose("camera", &translations), "相机");
+        assert_eq!(language("en").choose("camera", &translations), "camera");
         for (tag, best) in [("pt-br", Some("pt-BR")), ("pt-AO", Some("pt")), ("zh-Hans-CN", Some("zh")), ("tlh", None)]
         {
-            assert_eq!(Language::try_from(tag.to_owned()).expect(tag).best_of(&tags), best, "{tag}");
+            assert_eq!(language(tag).best_of(tags), best, "{tag}");
         }
-        assert_eq!(Language::default().best_of(&tags), None);
+        assert_eq!(Language::default().best_of(tags), None);
     }
 }

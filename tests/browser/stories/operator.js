@@ -94,6 +94,34 @@ test("saving a sale without a change keeps every field", async ({ page }) => {
   expect(rest(after)).toEqual(rest(before));
 });
 
+test("visitors read what a sale is called in their language", async ({ page, newPage }) => {
+  const skus = [{ sku: "item", name: "Lamp", names: { de: "Lampe" }, price: 1_999, currency: "EUR", total: 5 }];
+  const { id } = await publish({ title: "Lamps", titles: { de: "Lampen" }, skus });
+  await page.goto("/admin");
+  await signInAsOperator(page);
+  await page.getByTestId(`edit-${id}`).click();
+  const texts = { "title-zh": "台灯特卖", "description-zh": "只有五盏。", "sku-names-zh": "台灯" };
+  for (const [name, text] of Object.entries(texts)) await page.getByTestId(`f-${name}`).fill(text);
+  await page.getByTestId("f-save").click();
+  await expect(page.getByTestId("f-save")).toBeHidden();
+  const saved = await callAdmin("GET", `/activities/${id}`);
+  expect([saved.titles, saved.descriptions, saved.skus[0].names]).toEqual([
+    { de: "Lampen", zh: "台灯特卖" }, { zh: "只有五盏。" }, { de: "Lampe", zh: "台灯" },
+  ]);
+
+  await eventually("the new texts", async () => {
+    const { titles } = await call("GET", `/api/activities/${id}`);
+    return { done: titles.zh === "台灯特卖", value: titles };
+  });
+  for (const [locale, title, name] of [["zh-CN", "台灯特卖", "台灯"], ["en-GB", "Lamps", "Lamp"]]) {
+    const visitor = await newPage(`/sale?activity=${id}`, { locale });
+    await expect(visitor.locator("#title")).toHaveText(title);
+    await expect(visitor.getByTestId("sku").locator("h3")).toHaveText(name);
+    await visitor.goto("/");
+    await expect(visitor.locator(`a[href$="${id}"] strong`)).toHaveText(title);
+  }
+});
+
 test("saving an editor that was opened before a restock does not undo the restock", async ({ page }) => {
   const { id } = await publish({ total: 10 });
   await page.goto("/admin");

@@ -1,11 +1,14 @@
 //! What visitors see of activities.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
     activity::{HumanCheck, Phase},
     ids::{ActivityId, SkuId},
+    language::Translations,
     schema::Currency,
     time::Millis,
 };
@@ -17,6 +20,10 @@ pub struct ActivitySummary<'a> {
     pub id: &'a ActivityId,
     /// The title.
     pub title: &'a str,
+    /// The title in other languages, by language tag; absent if there are none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub titles: &'a Translations,
     /// URL of a picture; may be empty.
     pub image: &'a str,
     /// The phase.
@@ -41,6 +48,10 @@ pub struct ActivityDocument<'a> {
     pub version: i64,
     /// A paragraph of text.
     pub description: &'a str,
+    /// The description in other languages, by language tag; absent if there are none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub descriptions: &'a Translations,
     /// Maximum live units of one SKU per user.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub per_user: i64,
@@ -83,6 +94,10 @@ pub struct SkuStock<'a> {
     pub sku: &'a SkuId,
     /// The product's name.
     pub name: &'a str,
+    /// The name in other languages, by language tag; absent if there are none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub names: &'a Translations,
     /// URL of a picture; may be empty.
     pub image: &'a str,
     /// Price of a unit, in minor units.

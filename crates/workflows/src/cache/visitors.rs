@@ -57,6 +57,7 @@ impl CachedActivity {
             SkuStock {
                 sku: &sku.sku,
                 name: &sku.name,
+                names: &sku.names,
                 image: &sku.image,
                 price: sku.price,
                 currency: &sku.currency,
@@ -69,6 +70,7 @@ impl CachedActivity {
             summary: ActivitySummary { starts_at, ends_at, ..summary(id, spec, phase, now) },
             version: self.version,
             description: &spec.description,
+            descriptions: &spec.descriptions,
             per_user: spec.per_user,
             pay_timeout_seconds: spec.pay_timeout_seconds,
             pay_extension_seconds: spec.pay_extension_seconds,
@@ -116,6 +118,7 @@ pub fn list(activities: &[ListedActivity], now: Millis) -> Vec<ActivitySummary<'
     let summaries = activities.iter().map(|activity| ActivitySummary {
         id: &activity.id,
         title: &activity.title,
+        titles: &activity.titles,
         image: &activity.image,
         phase: activity.state().phase(now, activity.starts_at, activity.ends_at),
         starts_at: activity.starts_at,
@@ -126,8 +129,8 @@ pub fn list(activities: &[ListedActivity], now: Millis) -> Vec<ActivitySummary<'
 }
 
 fn summary<'a>(id: &'a ActivityId, spec: &'a ActivitySpec, phase: Phase, now: Millis) -> ActivitySummary<'a> {
-    let ActivitySpec { title, image, starts_at, ends_at, .. } = spec;
-    ActivitySummary { id, title, image, phase, starts_at: *starts_at, ends_at: *ends_at, server_time: now }
+    let ActivitySpec { title, titles, image, starts_at, ends_at, .. } = spec;
+    ActivitySummary { id, title, titles, image, phase, starts_at: *starts_at, ends_at: *ends_at, server_time: now }
 }
 
 /// The gate as a script that a page can include.
@@ -144,6 +147,7 @@ mod tests {
     use domain::{
         activity::{Eligibility, HumanCheck, Limits, Sku},
         ids::{SkuId, UserId},
+        language::Translations,
     };
     use serde_json::{Value, json};
 
@@ -154,6 +158,7 @@ mod tests {
         let sku = |id: &str, total| Sku {
             sku: SkuId::parse(id).expect("SKU"),
             name: format!("A {id}"),
+            names: Translations::default(),
             image: "/phone.png".to_owned(),
             price: 19_900,
             currency: "EUR".to_owned(),
@@ -161,7 +166,9 @@ mod tests {
         };
         ActivitySpec {
             title: "A sale".to_owned(),
+            titles: Translations::default(),
             description: "All must go".to_owned(),
+            descriptions: Translations::default(),
             image: "/sale.png".to_owned(),
             starts_at: Millis(1_000),
             ends_at: Millis(2_000),
@@ -244,6 +251,7 @@ mod tests {
         let activity = ListedActivity {
             id: ActivityId::parse("sale").expect("id"),
             title: "A sale".to_owned(),
+            titles: Translations::default(),
             image: "/sale.png".to_owned(),
             state: ActivityState::Published.as_str().to_owned(),
             starts_at: Millis(1_000),

@@ -89,6 +89,7 @@ mod tests {
         Sku {
             sku: SkuId::parse("a").expect("a SKU"),
             name: String::new(),
+            names: Default::default(),
             image: String::new(),
             price: 1,
             currency: "EUR".to_owned(),

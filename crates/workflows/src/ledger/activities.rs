@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use domain::{
     activity::{ActivitySpec, ActivityState},
     ids::{ActivityId, SkuId},
+    language::Translations,
     time::Millis,
 };
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,9 @@ pub struct ListedActivity {
     pub id: ActivityId,
     /// Its title.
     pub title: String,
+    /// The title in other languages.
+    #[serde(default)]
+    pub titles: Translations,
     /// URL of a picture; may be empty.
     pub image: String,
     /// The state that operators set, in its text form.
@@ -196,13 +200,20 @@ pub async fn list_published<S: Sql>(sql: &S) -> Result<Vec<ListedActivity>, Stor
         Dialect::Postgres => "spec::jsonb",
     };
     let statement = format!(
-        "SELECT id, {spec} ->> 'title', {spec} ->> 'image', state, starts_at, ends_at FROM activities \
+        "SELECT id, {spec} ->> 'title', COALESCE({spec} ->> 'titles', '{{}}'), {spec} ->> 'image', state, starts_at, ends_at FROM activities \
          WHERE state NOT IN ('erasing', 'draft') ORDER BY starts_at DESC, id LIMIT 200"
     );
     let rows = sql.run(&statement, Vec::new()).await?.into_iter().map(RowReader::new);
     rows.map(|mut row| {
-        let (id, title, image, state) = (row.parse(ActivityId::parse)?, row.text()?, row.text()?, row.text()?);
-        Ok(ListedActivity { id, title, image, state, starts_at: Millis(row.int()?), ends_at: Millis(row.int()?) })
+        Ok(ListedActivity {
+            id: row.parse(ActivityId::parse)?,
+            title: row.text()?,
+            titles: row.parse(|text| serde_json::from_str(text))?,
+            image: row.text()?,
+            state: row.text()?,
+            starts_at: Millis(row.int()?),
+            ends_at: Millis(row.int()?),
+        })
     })
     .collect()
 }

@@ -1,6 +1,10 @@
 //! Encrypted delivery addresses in the ledger (E1), which does not have the key, and what the order's payment page shows.
 
-use domain::{ids::OrderNo, language::Language, time::Millis};
+use domain::{
+    ids::OrderNo,
+    language::{Language, Translations},
+    time::Millis,
+};
 use serde::Deserialize;
 
 use super::{deletion::delete_batch, row_reader::RowReader};
@@ -22,6 +26,8 @@ pub struct SealedAddress<'a> {
 #[derive(Default, Deserialize)]
 struct Item {
     name: String,
+    #[serde(default)]
+    names: Translations,
     #[serde(default)]
     image: String,
 }
@@ -46,9 +52,10 @@ pub async fn save<S: Sql>(
     let Some(row) = sql.run(&statement, params).await?.into_iter().next() else { return Ok(None) };
     let mut row = RowReader::new(row);
     let (sku, item, language) = (row.text()?, row.text()?, row.text()?);
-    let item = serde_json::from_str(&item).unwrap_or_else(|_| Item { name: sku, image: String::new() });
+    let item = serde_json::from_str(&item).unwrap_or_else(|_| Item { name: sku, ..Item::default() });
     let language = Language::try_from(language).unwrap_or_default();
-    Ok(Some(Presentation { name: item.name, image: item.image, language }))
+    let name = language.choose(&item.name, &item.names).to_owned();
+    Ok(Some(Presentation { name, image: item.image, language }))
 }
 
 /// Loads the encrypted address of an order; `None` if it has none, or it was erased.

@@ -3,7 +3,7 @@
 import { client, clock } from "../shared/client.js";
 import { byId, confirmDialog, el, setText, setVisible } from "../shared/dom.js";
 import { count, countdown, moment, money } from "../shared/format.js";
-import { hasText, t, titled } from "../shared/i18n.js";
+import { hasText, localized, t, titled } from "../shared/i18n.js";
 import { pauseWhileHidden } from "../shared/poll.js";
 import { explainOrder, isTransient } from "../shared/problems.js";
 import * as session from "../shared/session.js";
@@ -92,7 +92,7 @@ function showMissing() {
 /** Loads the activity, for the names of its SKUs and the server's time. */
 async function loadActivity() {
   try {
-    const data = await client.activity(activity);
+    const data = localized(await client.activity(activity));
     loadActivity.skuNames = new Map(data.skus.map((sku) => [sku.sku, sku.name]));
     setText(byId("sale-title"), data.title);
     if (order) render();

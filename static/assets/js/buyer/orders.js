@@ -3,7 +3,7 @@
 import { client } from "../shared/client.js";
 import { byId, el, picture, setText, setVisible } from "../shared/dom.js";
 import { moment, money } from "../shared/format.js";
-import { t } from "../shared/i18n.js";
+import { localized, t } from "../shared/i18n.js";
 import { explainOrder } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
@@ -55,7 +55,7 @@ const skusByActivity = new Map();
 async function loadSku({ order_no: orderNo, sku }) {
   const activity = orderNo.slice(0, orderNo.lastIndexOf("."));
   if (!skusByActivity.has(activity)) {
-    skusByActivity.set(activity, client.activity(activity).then(({ skus }) => skus, () => []));
+    skusByActivity.set(activity, client.activity(activity).then((data) => localized(data).skus, () => []));
   }
   return (await skusByActivity.get(activity)).find((known) => known.sku === sku);
 }

@@ -2,6 +2,7 @@
 
 import { client, clock } from "../shared/client.js";
 import { byId } from "../shared/dom.js";
+import { localized } from "../shared/i18n.js";
 import { backoff, pauseWhileHidden, poll, randomUpTo } from "../shared/poll.js";
 import { explain, isTransient } from "../shared/problems.js";
 import * as session from "../shared/session.js";
@@ -37,7 +38,7 @@ addEventListener("online", () => {
 // 40 to 60 s, and not at all after its end. A change of the gate's version or phase makes it poll earlier.
 const activityPoller = poll(async () => {
   try {
-    const data = await client.activity(state.id);
+    const data = localized(await client.activity(state.id));
     const shownVersion = state.activity?.version;
     state.activity = data;
     misses = 0;

@@ -3,7 +3,7 @@
 import { client, clock } from "../shared/client.js";
 import { byId, el, picture, setText, setVisible } from "../shared/dom.js";
 import { countdown, moment } from "../shared/format.js";
-import { t } from "../shared/i18n.js";
+import { localized, t } from "../shared/i18n.js";
 import { poll, randomUpTo } from "../shared/poll.js";
 import { explain } from "../shared/problems.js";
 import * as shell from "../shared/shell.js";
@@ -21,7 +21,7 @@ shell.start();
 
 poll(async () => {
   try {
-    render(await client.activities());
+    render((await client.activities()).map(localized));
     setVisible(byId("trouble"), false);
     return 60_000 + randomUpTo(30_000);
   } catch (error) {

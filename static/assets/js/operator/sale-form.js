@@ -3,13 +3,15 @@
 import { byId, el, setText } from "../shared/dom.js";
 import { activityPath, explain, send, showNotice } from "./requests.js";
 import { fillLimits, readLimits } from "./limits.js";
-import { addSku, fillSkus, readSkus } from "./sku-rows.js";
+import { addSku, fillSkus, readSkus, withChinese } from "./sku-rows.js";
 
 const MINUTE = 60_000;
 const DIGITS = /^\d+$/;
 
 let saveCallback = () => {};
 let version = 0;
+/** The translations that the form does not show. */
+let kept = {};
 
 /** Sets the function that is called after an activity was saved. */
 export const onSave = (callback) => (saveCallback = callback);
@@ -43,11 +45,14 @@ function openNew(spec, duration) {
 }
 
 function fill(values, title) {
+  kept = { titles: values.titles, descriptions: values.descriptions };
   setText(byId("editor-title"), title);
   byId("f-id").value = values.id;
   byId("f-id").readOnly = version > 0;
   byId("f-title").value = values.title;
   byId("f-description").value = values.description ?? "";
+  byId("f-title-zh").value = values.titles?.zh ?? "";
+  byId("f-description-zh").value = values.descriptions?.zh ?? "";
   byId("f-image").value = values.image ?? "";
   byId("f-starts").value = toLocalInput(values.starts_at);
   byId("f-ends").value = toLocalInput(values.ends_at);
@@ -71,7 +76,9 @@ function fill(values, title) {
 function readForm() {
   return {
     title: byId("f-title").value.trim(),
+    titles: withChinese(kept.titles, byId("f-title-zh").value.trim()),
     description: byId("f-description").value,
+    descriptions: withChinese(kept.descriptions, byId("f-description-zh").value),
     image: byId("f-image").value.trim(),
     starts_at: toRfc3339(byId("f-starts").value),
     ends_at: toRfc3339(byId("f-ends").value),

@@ -12,12 +12,12 @@ export function fillSkus(skus) {
 }
 
 /** Adds a row. Returns its first field. */
-export function addSku({ sku = "", name = "", image = "", price, currency, total } = {}) {
+export function addSku({ sku = "", name = "", names = {}, image = "", price, currency, total } = {}) {
   counter += 1;
   const rowCurrency = currency ?? byId("f-skus").querySelector('[data-member="currency"]')?.value ?? "EUR";
   const field = (member, label, value, properties = {}) => {
-    const id = `f-sku-${counter}-${member}`;
-    const input = el("input", { id, "data-member": member, testid: `f-sku-${member}`, required: true, autocomplete: "off", ...properties });
+    const id = `f-sku-${counter}-${member.replace("/", "-")}`;
+    const input = el("input", { id, "data-member": member, testid: `f-sku-${member.replace("/", "-")}`, required: true, autocomplete: "off", ...properties });
     input.value = value;
     return el("p", { class: "field" }, el("label", { for: id }, label), input);
   };
@@ -26,12 +26,14 @@ export function addSku({ sku = "", name = "", image = "", price, currency, total
     { class: "sku-row", role: "group", "aria-label": "Item" },
     field("sku", "SKU", sku, { spellcheck: "false", pattern: "[A-Za-z0-9][A-Za-z0-9_\\-]{0,39}" }),
     field("name", "Name", name, { maxlength: 200 }),
+    field("names/zh", "Name in Chinese", names.zh ?? "", { maxlength: 200, required: false }),
     field("price", "Price", price === undefined ? "" : (price / 10 ** digits(rowCurrency)).toFixed(digits(rowCurrency)), { inputmode: "decimal", pattern: "\\d+([.]\\d+)?" }),
     field("currency", "Currency", rowCurrency, { pattern: "[A-Z]{3}", maxlength: 3 }),
     field("total", "Units", total ?? "", { type: "number", min: -1, step: 1 }),
     field("image", "Picture (URL)", image, { required: false }),
     el("button", { type: "button", class: "button", "aria-label": "Remove this item", onclick: () => removeRow(row) }, "✕"),
   );
+  row.dataset.names = JSON.stringify(names);
   byId("f-skus").append(row);
   updatePointers();
   return row.querySelector("input");
@@ -45,12 +47,19 @@ export function readSkus() {
     return {
       sku: value("sku"),
       name: value("name"),
+      names: withChinese(JSON.parse(row.dataset.names), value("names/zh")),
       image: value("image"),
       price: Math.round(Number(value("price")) * 10 ** digits(currency)),
       currency,
       total: Number(value("total")),
     };
   });
+}
+
+/** The translations with this one into Chinese, or without one if it is empty. */
+export function withChinese(translations, text) {
+  const { zh: _, ...others } = translations ?? {};
+  return text ? { ...others, zh: text } : others;
 }
 
 function removeRow(row) {

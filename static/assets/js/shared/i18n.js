@@ -25,6 +25,17 @@ export function t(key, values = {}) {
   return (words[key] ?? key).replace(/\{(\w+)\}/g, (placeholder, name) => values[name] ?? placeholder);
 }
 
+const translation = (texts = {}) =>
+  texts[language] ?? Object.entries(texts).find(([tag]) => tag.toLowerCase().startsWith(`${language}-`))?.[1];
+
+/** The activity with the texts that the shop wrote in this language in place of the others. */
+export const localized = (activity) => ({
+  ...activity,
+  title: translation(activity.titles) ?? activity.title,
+  description: translation(activity.descriptions) ?? activity.description,
+  skus: activity.skus?.map((sku) => ({ ...sku, name: translation(sku.names) ?? sku.name })),
+});
+
 /** Whether there is a text for `key`. */
 export const hasText = (key) => key in words;
 

@@ -162,7 +162,7 @@ impl<C: HttpClient> Stripe<C> {
         if let Some(image) = shown.image_url(&self.shop_url).filter(|url| url.len() <= MAX_IMAGE_BYTES) {
             form.append_pair("line_items[0][price_data][product_data][images][0]", &image);
         }
-        form.append_pair("locale", shown.language.best_of(&LOCALES).unwrap_or("auto"));
+        form.append_pair("locale", shown.language.best_of(LOCALES).unwrap_or("auto"));
         form.append_pair("metadata[order_no]", &order_no);
         form.append_pair("payment_intent_data[metadata][order_no]", &order_no);
         form.append_pair("success_url", &format!("{order_url}&payment=done"));
