@@ -4,6 +4,7 @@
 
 use domain::order::OrderStatus;
 use workflows::{
+    Sql,
     ledger::{
         addresses, orders, refunds,
         sessions::{self, GRACE_MS, Session},
@@ -15,6 +16,7 @@ use workflows::{
         provider::{Presentation, Provider},
         sessions::close_due,
     },
+    ports::SqlValue,
     recovery::turns,
 };
 
@@ -39,6 +41,18 @@ async fn checking_out_again_returns_the_same_session_and_stores_the_last_address
             Some("sealed again"),
             "{ledger}"
         );
+    }
+}
+
+/// Each round of the sweeper would read the sessions that are due, though their orders are not.
+#[tokio::test]
+async fn no_session_is_due_before_the_extended_time_to_pay_is_over() {
+    for ledger in LEDGERS {
+        let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
+        let (order_no, _) = fixture.checked_out_order(&provider, 1, "ada").await;
+        let due = "SELECT next_ask_at FROM sessions WHERE order_no = ?1";
+        let rows = fixture.sql.run(due, vec![order_no.to_string().into()]).await.unwrap();
+        assert_eq!(rows, [[SqlValue::Int(DUE.0)]], "{ledger}");
     }
 }
 

@@ -3,7 +3,10 @@
 //! The ledger has many orders of other activities. The workflows run on a ledger that records their statements, and
 //! each statement's query plan is checked. On PostgreSQL its own count of sequential scans covers the triggers, too.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use domain::{activity::ActivityState, ids::UserId, time::Millis};
 use workflows::{
@@ -144,8 +147,8 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     bans::load_strikes(sql, &ada).await.unwrap();
     stats::orders_by_status(sql, &fixture.activity).await.unwrap();
     backlog::load(sql).await.unwrap();
-    activities::list(sql).await.unwrap();
-    assert_eq!(activities::list_published(sql).await.unwrap().len(), 11);
+    activities::list(sql, NOW).await.unwrap();
+    assert_eq!(activities::list_published(sql, NOW).await.unwrap().len(), 11);
     fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
     fixture.apply_callback("payment.succeeded", &cancelled, "wrong", 1).await.unwrap();
     held::refund(sql, &format!("wrong-{cancelled}")).await.unwrap();
@@ -319,13 +322,20 @@ async fn lists_of_activities_read_as_many_as_they_show() {
         let sql = Recording::new(&fixture.sql);
         fixture.sql.run(&copy, Vec::new()).await.unwrap();
         fixture.sql.run("ANALYZE activities", Vec::new()).await.unwrap();
-        assert_eq!(activities::list(&sql).await.unwrap().len(), 200, "{ledger}");
-        let published = activities::list_published(&sql).await.unwrap();
-        assert_eq!((published.len(), published[0].starts_at), (200, published[199].starts_at.plus(199)), "{ledger}");
+        let ends_at = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec.ends_at;
+        // So many have ended that the last 50 of them are listed, and those that end next.
+        let now = ends_at.plus(1_000);
+        let listed = activities::list(&sql, now).await.unwrap();
+        let published = activities::list_published(&sql, now).await.unwrap();
+        // The copies have the spec of the first, so the order of `listed` means nothing.
+        let ids = listed.iter().map(|activity| &activity.id).collect::<BTreeSet<_>>();
+        assert_eq!(ids, published.iter().map(|activity| &activity.id).collect(), "{ledger}");
+        assert_eq!((published.len(), published[0].ends_at), (200, now.plus(150)), "{ledger}");
+        assert_eq!(published[199].ends_at, now.plus(-49), "{ledger}");
         let explain = if sql.dialect() == Dialect::Sqlite { "EXPLAIN QUERY PLAN" } else { "EXPLAIN" };
         for (statement, params) in sql.statements.take() {
             let plan = format!("{:?}", fixture.sql.run(&format!("{explain} {statement}"), params).await.unwrap());
-            assert!(plan.contains("activities_by_start") && !plan.contains("TEMP B-TREE"), "{ledger}: {plan}");
+            assert!(plan.contains("activities_by_end") && !plan.contains("TEMP B-TREE"), "{ledger}: {plan}");
         }
     }
 }

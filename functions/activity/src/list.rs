@@ -30,7 +30,8 @@ thread_local! {
     static ACTIVITIES: FetchingCache<(), Rc<Vec<ListedActivity>>> = RefCell::default();
 }
 
-/// Handles `GET /api/activities`: up to 200 activities, the latest start first.
+/// Handles `GET /api/activities`: up to 200 activities, the latest start first: the 150 that end next, and the 50 that
+/// ended last.
 pub async fn get() -> Result<Response, ApiError> {
     let published = fetching_cache::get_or_fetch(&ACTIVITIES, (), load).await?;
     let list = visitors::list(&published, clock::now());
@@ -38,7 +39,7 @@ pub async fn get() -> Result<Response, ApiError> {
 }
 
 async fn load() -> Result<Rc<Vec<ListedActivity>>, ApiError> {
-    let fetch = async || activities::list_published(&SpinLedger::open().await).await;
+    let fetch = async || activities::list_published(&SpinLedger::open().await, clock::now()).await;
     let list = match SHARED.get(&SpinRedis, &SpinKeyValue, |_| true, fetch).await {
         // Without Redis there is no lease.
         Err(StoreError::RedisUnavailable(_) | StoreError::RedisRefused(_)) => fetch().await,

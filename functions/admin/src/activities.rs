@@ -8,7 +8,7 @@ use domain::{
     problem::{Code, FieldError, Problem},
 };
 use platform::{
-    config,
+    clock, config,
     http::{ApiError, Request, Response, not_found},
     ledger::SpinLedger,
     random,
@@ -25,10 +25,10 @@ use workflows::{
 
 use crate::health;
 
-/// Handles `GET …/activities`: up to 200 activities, drafts included, the latest start first; `304` to a page that
-/// has them.
+/// Handles `GET …/activities`: up to 200 activities, drafts included, the latest start first: the 150 that end next, and
+/// the 50 that ended last; `304` to a page that has them.
 pub async fn list(request: &Request) -> Result<Response, ApiError> {
-    let found = activities::list(&SpinLedger::open().await).await?;
+    let found = activities::list(&SpinLedger::open().await, clock::now()).await?;
     let documents = found.iter().map(ActivityDocument::from).collect::<Vec<_>>();
     Ok(Response::json(200, &documents).unless_unchanged(request).header("cache-control", "no-store"))
 }

@@ -179,32 +179,36 @@ pub async fn remaining_units<S: Sql>(sql: &S, id: &ActivityId) -> Result<HashMap
     })
 }
 
-/// Lists up to 200 activities, the latest start first, drafts included, with the totals of their specs and without live
-/// units.
+/// Lists up to 200 activities, the latest start first: the 150 that end next at `now`, and the 50 that ended last. Drafts
+/// are included; the totals are those of the specs, and there are no live units.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn list<S: Sql>(sql: &S) -> Result<Vec<Activity>, StoreError> {
+pub async fn list<S: Sql>(sql: &S, now: Millis) -> Result<Vec<Activity>, StoreError> {
     let statement =
-        format!("SELECT {COLUMNS} FROM activities WHERE state <> 'erasing' ORDER BY starts_at DESC, id LIMIT 200");
-    sql.run(&statement, Vec::new()).await?.into_iter().map(parse_row).collect()
+        format!(include_str!("../../sql/queries/activities/list.sql"), columns = COLUMNS, states = "<> 'erasing'");
+    let rows = sql.run(&statement, vec![now.0.into()]).await?.into_iter();
+    let mut found = rows.map(parse_row).collect::<Result<Vec<_>, _>>()?;
+    found.sort_by(|a, b| (b.spec.starts_at, &a.id).cmp(&(a.spec.starts_at, &b.id)));
+    Ok(found)
 }
 
-/// Lists up to 200 activities that are not drafts, the latest start first.
+/// Lists activities as [`list`] does, without drafts.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn list_published<S: Sql>(sql: &S) -> Result<Vec<ListedActivity>, StoreError> {
+pub async fn list_published<S: Sql>(sql: &S, now: Millis) -> Result<Vec<ListedActivity>, StoreError> {
     let spec = match sql.dialect() {
         Dialect::Sqlite => "spec",
         Dialect::Postgres => "spec::jsonb",
     };
-    let statement = format!(
-        "SELECT id, {spec} ->> 'title', COALESCE({spec} ->> 'titles', '{{}}'), {spec} ->> 'image', state, starts_at, ends_at FROM activities \
-         WHERE state NOT IN ('erasing', 'draft') ORDER BY starts_at DESC, id LIMIT 200"
+    let columns = format!(
+        "id, {spec} ->> 'title', COALESCE({spec} ->> 'titles', '{{}}'), {spec} ->> 'image', state, starts_at, ends_at"
     );
-    let rows = sql.run(&statement, Vec::new()).await?.into_iter().map(RowReader::new);
-    rows.map(|mut row| {
+    let states = "NOT IN ('erasing', 'draft')";
+    let statement = format!(include_str!("../../sql/queries/activities/list.sql"), columns = columns, states = states);
+    let rows = sql.run(&statement, vec![now.0.into()]).await?.into_iter().map(RowReader::new);
+    let found = rows.map(|mut row| {
         Ok(ListedActivity {
             id: row.parse(ActivityId::parse)?,
             title: row.text()?,
@@ -214,8 +218,10 @@ pub async fn list_published<S: Sql>(sql: &S) -> Result<Vec<ListedActivity>, Stor
             starts_at: Millis(row.int()?),
             ends_at: Millis(row.int()?),
         })
-    })
-    .collect()
+    });
+    let mut found = found.collect::<Result<Vec<_>, StoreError>>()?;
+    found.sort_by(|a, b| (b.starts_at, &a.id).cmp(&(a.starts_at, &b.id)));
+    Ok(found)
 }
 
 /// Loads the end of every activity that is not a draft. A closed activity has ended at 0 (1970).
@@ -245,7 +251,7 @@ const QUEUED_AFTER_END_MS: i64 = 3_600_000;
 /// Milliseconds by which the ledger's caller may be late against Redis, whose time opens activities.
 const CLOCK_TOLERANCE_MS: i64 = 60_000;
 
-/// Lists the activities whose orders may be queued at `now`: those that started and have not ended an hour ago, the 20
+/// Lists the activities whose orders may be queued at `now`: those that started and have not ended an hour ago, the 100
 /// that started last.
 ///
 /// # Errors

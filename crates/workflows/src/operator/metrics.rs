@@ -99,7 +99,11 @@ impl Text {
         self.gauge("stampede_drift", "Units by which Redis and the ledger differ; at rest 0.", drift);
         let oldest = if backlog.events == 0 { now } else { backlog.oldest_event_at };
         for (name, help, value) in [
-            ("stampede_events_waiting", "Events waiting to be sent to the shop.", backlog.events),
+            (
+                "stampede_events_waiting",
+                "Events waiting to be sent to the shop; 100,000 is that many or more.",
+                backlog.events,
+            ),
             (
                 "stampede_events_oldest_age_seconds",
                 "Age of the oldest event waiting to be sent; 0 where none waits.",

@@ -32,6 +32,9 @@ use crate::{
 /// How long one sweep works; a batch that has begun is finished.
 const TIME_BUDGET: Duration = Duration::from_secs(10);
 
+/// How long a sweep that wrote orders delivers events.
+const BESIDE_ORDERS: Duration = Duration::from_secs(1);
+
 /// A sweep that waited longer than this for its lease renews it.
 const LONG_WAIT: Duration = Duration::from_secs(1);
 
@@ -49,6 +52,9 @@ const ERASE_LEASE_KEY: &str = "stampede:erase";
 
 /// How often old data is erased, in milliseconds: the lease is not released but expires.
 const ERASE_INTERVAL_MS: i64 = 10 * 60_000;
+
+/// Until a sweep goes on if rows are left, in milliseconds.
+const ERASE_AGAIN_MS: i64 = 30_000;
 
 /// Maximum number of rows of a kind erased by one statement.
 const ERASE_BATCH: i64 = 1_000;
@@ -166,6 +172,8 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Sweeper<'_, R, S, P, W> {
         set_enabled(self.sql, self.events.is_some()).await?;
         let Some(target) = self.events else { return Ok(()) };
         let step = Instant::now();
+        // Without the Redis trigger the next sweep writes the orders, and its caller waits until this one has ended.
+        let budget = if report.written > 0 { elapsed() + BESIDE_ORDERS } else { TIME_BUDGET };
         while redis_lease::hold(self.redis, EVENTS_LEASE_KEY, self.owner, EVENTS_LEASE_MS).await? {
             let round = event_delivery::deliver_due(self.http, self.sql, target, self.clock).await?;
             report.events += round.delivered;
@@ -173,7 +181,7 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Sweeper<'_, R, S, P, W> {
             if !round.more {
                 break;
             }
-            if elapsed() > TIME_BUDGET {
+            if elapsed() > budget {
                 report.more = true;
                 break;
             }
@@ -285,7 +293,7 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Run<'_, R, S, P, W> {
         Ok(finished + closed.queried + sent.attempted > 0)
     }
 
-    /// Erases what is past its retention period, unless a sweep did so in the last 10 minutes. Also removes ended
+    /// Erases what is past its retention period, unless a sweep found nothing left in the last 10 minutes. Also removes ended
     /// activities from the set of activities in Redis, so that sweeps no longer visit them.
     async fn erase(&mut self) -> Result<(), StoreError> {
         let Sweeper { redis, sql, retention, owner, .. } = *self.sweeper;
@@ -296,13 +304,15 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Run<'_, R, S, P, W> {
         gates::unlist_ended(redis, sql, now, &mut self.report).await?;
         let addresses_before = now.plus(-retention.address_days * DAY_MS);
         let callbacks_before = now.plus(-CALLBACK_DAYS * DAY_MS);
+        let mut is_more = true;
         for _ in 0..MAX_ERASE_BATCHES {
             let erased = addresses::erase(sql, addresses_before, ERASE_BATCH).await?
                 + events::erase(sql, now, ERASE_BATCH).await?
                 + payments::erase(sql, callbacks_before, ERASE_BATCH).await?
                 + bans::erase(sql, now, ERASE_BATCH).await?;
             self.report.erased += erased;
-            if erased == 0 || elapsed() >= TIME_BUDGET {
+            is_more = erased > 0;
+            if !is_more || elapsed() >= TIME_BUDGET {
                 break;
             }
         }
@@ -313,6 +323,10 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Run<'_, R, S, P, W> {
                 erasure::erase_old(redis, sql, before, ERASE_BATCH, MAX_ERASE_BATCHES, &has_time).await?;
             self.report.erased += orders;
             self.report.erased_activities += activities;
+            is_more |= orders > 0;
+        }
+        if is_more {
+            redis_lease::hold(redis, ERASE_LEASE_KEY, owner, ERASE_AGAIN_MS).await?;
         }
         Ok(())
     }

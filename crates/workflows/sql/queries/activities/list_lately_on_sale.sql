@@ -2,4 +2,4 @@ SELECT id
 FROM activities
 WHERE state IN ('published', 'paused', 'closed') AND starts_at <= ?1 AND ends_at > ?2
 ORDER BY starts_at DESC, id
-LIMIT 20
+LIMIT 100

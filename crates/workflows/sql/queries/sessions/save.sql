@@ -6,7 +6,11 @@ SELECT
   ?4,
   CAST(?5 AS BIGINT),
   CAST(?6 AS BIGINT),
-  o.pay_by,
+  -- The trigger that starts the payment extends the time to pay once.
+  o.pay_by + CASE
+    WHEN o.extended = 0 AND o.status = 'pending_payment' AND o.pay_by > CAST(?6 AS BIGINT) THEN a.pay_extension_ms
+    ELSE 0
+  END,
   CASE
     WHEN EXISTS (
       SELECT 1
@@ -16,6 +20,7 @@ SELECT
     ELSE 'open'
   END
 FROM orders o
+JOIN activities a ON a.id = o.activity
 WHERE o.order_no = ?1
 {lock}
 ON CONFLICT (order_no) DO UPDATE SET
