@@ -69,6 +69,18 @@ async fn a_payment_signed_with_a_weak_webhook_secret_is_not_taken() {
     forge_stripe(&http, b"whsec_x").await.is_problem(503, "not_ready");
 }
 
+/// Any client can send such callbacks.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_variable_is_one_line_a_minute_in_the_log_of_an_instance() {
+    let (stack, http) = start_misconfigured(|variables| variables.set("webhook_secrets", "whsec_")).await;
+    for _ in 0..100 {
+        forge_standard(&http, b"").await.is_problem(503, "not_ready");
+    }
+    let output = stack.app.output();
+    let lines = output.lines().filter(|line| line.contains("refusing to serve")).count();
+    assert!((1..20).contains(&lines), "{lines} lines for 100 requests:\n{output}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_provider_that_opened_an_order_moves_it() {
     let app = TestApp::shared();

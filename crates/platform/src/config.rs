@@ -6,15 +6,18 @@
 use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
 use domain::{
+    log_limit::LogLimit,
     problem::{Code, Problem},
     secret,
 };
 use spin_sdk::variables;
 
-use crate::log;
+use crate::{clock, log};
 
 thread_local! {
     static VALUES: RefCell<HashMap<&'static str, Rc<str>>> = RefCell::default();
+    /// Any client can send requests that are refused, by variable.
+    static REFUSALS: RefCell<HashMap<String, LogLimit>> = RefCell::default();
 }
 
 /// Returns a variable's value; empty if it is not set or not granted.
@@ -61,9 +64,16 @@ async fn checked(name: &'static str, fault: fn(&str) -> Option<&'static str>) ->
     fault(&value).map_or(Ok(value), |fault| Err(misconfigured(name, fault)))
 }
 
-/// Logs why a variable makes the function refuse to serve, and returns the refusal.
+/// Logs, once a minute, why a variable makes the function refuse to serve, and returns the refusal.
 #[must_use]
 pub fn misconfigured(variable: &str, reason: &str) -> Problem {
-    log::error("refusing to serve", &[("variable", variable.into()), ("because", reason.into())]);
+    let number = REFUSALS.with_borrow_mut(|refusals| {
+        let limit = refusals.entry(variable.to_owned()).or_insert_with(|| LogLimit::new(60_000));
+        limit.count(clock::now())
+    });
+    if let Some(number) = number {
+        let fields = [("variable", variable.into()), ("because", reason.into()), ("number", number.into())];
+        log::error("refusing to serve", &fields);
+    }
     Problem::new(Code::NotReady, "This service is not configured; its log says why.").retry_after(60)
 }
