@@ -2,7 +2,6 @@
 
 use std::{
     io::Write,
-    path::Path,
     process::{Command, Stdio},
 };
 
@@ -12,14 +11,6 @@ use tempfile::TempDir;
 
 use crate::fake_app::FakeApp;
 use support::client_builder;
-
-/// Creates a self-signed certificate and its key in `directory`.
-fn create_certificate(directory: &Path) {
-    let mut openssl = Command::new("openssl");
-    openssl.current_dir(directory).args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=sale.example"]);
-    let output = openssl.args(["-keyout", "privkey.pem", "-out", "fullchain.pem"]).output().expect("openssl");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
 
 /// Sends `request` over TLS, and returns the response with openssl's report of the connection.
 fn request_over_tls(port: u16, request: &str) -> String {
@@ -36,7 +27,6 @@ fn request_over_tls(port: u16, request: &str) -> String {
 async fn the_site_serves_tls_and_redirects_http_to_https() {
     let app = FakeApp::start().await;
     let temp_dir = TempDir::new().expect("a directory");
-    create_certificate(temp_dir.path());
     let nginx = Nginx::start_with_tls(temp_dir.path(), &root::find().expect("the project"), &[app.port]);
     let nginx = nginx.unwrap_or_else(|error| panic!("{error:#}"));
     let request = "GET /api/orders/demo.1 HTTP/1.1\r\nhost: sale.example\r\nconnection: close\r\n\r\n";

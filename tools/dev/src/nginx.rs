@@ -56,9 +56,10 @@ impl Nginx {
         })
     }
 
-    /// Like [`Nginx::start`], with the kit's TLS configuration and the certificate `fullchain.pem` with the key
-    /// `privkey.pem` in `directory`.
+    /// Like [`Nginx::start`], with the kit's TLS configuration and a new self-signed certificate, `fullchain.pem` in
+    /// `directory`.
     pub fn start_with_tls(directory: &Path, root: &Path, app_ports: &[u16]) -> Result<Self> {
+        create_certificate(directory)?;
         let path = root.join(NGINX_DIRECTORY).join("stampede-listen.conf");
         let lines = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let here = directory.to_string_lossy().into_owned();
@@ -140,6 +141,15 @@ impl Nginx {
     pub fn output(&self) -> String {
         self.process.output()
     }
+}
+
+fn create_certificate(directory: &Path) -> Result<()> {
+    let mut openssl = Command::new("openssl");
+    openssl.current_dir(directory).args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=sale.example"]);
+    let output =
+        openssl.args(["-keyout", "privkey.pem", "-out", "fullchain.pem"]).output().context("cannot run openssl")?;
+    ensure!(output.status.success(), "openssl wrote:\n{}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
 }
 
 fn plain_listen(port: u16) -> String {

@@ -2,8 +2,9 @@
 //!
 //! The command's environment contains `STAMPEDE_URL` and every variable of the app (`STAMPEDE_ADMIN_TOKEN`,
 //! `STAMPEDE_REDIS_URL`, …). `{port:NAME}` in a value is replaced by a free port, which the command finds as
-//! `STAMPEDE_PORT_<NAME>`: it can listen there for the app's calls. The exit code is the command's. The app, its Redis
-//! and their data are removed afterwards.
+//! `STAMPEDE_PORT_<NAME>`: it can listen there for the app's calls. With `--nginx`, the site of the self-hosted kit is in
+//! front of the app, with TLS, at `STAMPEDE_SITE`; `STAMPEDE_CERTIFICATE` is the file of its certificate. The exit code
+//! is the command's. The app, its Redis and their data are removed afterwards.
 
 use std::{
     collections::BTreeMap,
@@ -13,10 +14,14 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use dev::{ports, test_stack::TestStack};
+use dev::{build, engine::Engine, nginx::Nginx, ports, root, test_stack::TestStack};
+use tempfile::TempDir;
 
 fn main() -> Result<ExitCode> {
-    let Options { variables, command } = Options::parse();
+    let Options { build, nginx, variables, command } = Options::parse();
+    if build {
+        build::all(&root::find()?, &Engine::discover(None)?)?;
+    }
     let mut ports = Ports::default();
     let variables =
         variables.iter().map(|(name, value)| Ok((name, ports.substitute(value)?))).collect::<Result<Vec<_>>>()?;
@@ -31,6 +36,11 @@ fn main() -> Result<ExitCode> {
     for (name, port) in &ports.0 {
         command.env(format!("STAMPEDE_PORT_{}", name.to_ascii_uppercase()), port.to_string());
     }
+    let site = nginx.then(|| start_nginx(stack.app.url())).transpose()?;
+    if let Some((nginx, directory)) = &site {
+        command.env("STAMPEDE_SITE", format!("https://127.0.0.1:{}", nginx.port()));
+        command.env("STAMPEDE_CERTIFICATE", directory.path().join("fullchain.pem"));
+    }
     let status = command.status().with_context(|| format!("cannot run {}", program.display()))?;
     if !status.success() {
         let output = stack.app.output();
@@ -41,10 +51,22 @@ fn main() -> Result<ExitCode> {
     Ok(ExitCode::from(status.code().map_or(1, |code| u8::try_from(code).unwrap_or(1))))
 }
 
+fn start_nginx(app: &str) -> Result<(Nginx, TempDir)> {
+    let port = app.trim_end_matches('/').rsplit_once(':').context("the app's port")?.1.parse()?;
+    let directory = tempfile::tempdir()?;
+    Ok((Nginx::start_with_tls(directory.path(), &root::find()?, &[port])?, directory))
+}
+
 /// Runs a command with a temporary app.
 #[derive(Debug, Parser)]
 #[command(name = "with-app")]
 struct Options {
+    /// Builds the functions, the pages and the engine first
+    #[arg(long)]
+    build: bool,
+    /// Starts nginx in front of the app, as the self-hosted kit configures it
+    #[arg(long)]
+    nginx: bool,
     /// A variable of the app; `{port:NAME}` in it is replaced by a free port
     #[arg(long = "variable", value_name = "NAME=VALUE", value_parser = parse_variable)]
     variables: Vec<(String, String)>,

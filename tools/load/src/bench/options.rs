@@ -13,6 +13,8 @@ use crate::target::TargetOptions;
 /// Without --url it builds and starts an app of its own with fresh data, and the floors beside it, and stops both at
 /// the end.
 ///
+/// `scripts/bench --pages` measures the buyers' pages in Chromium instead: bytes, requests, time on 3G, Lighthouse.
+///
 /// Exit status: 0; 1 if any response was unexpected (errors are not a benchmark); 2 if it could not measure.
 #[derive(clap::Args, Debug, Clone)]
 pub struct Options {
