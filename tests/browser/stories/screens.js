@@ -3,7 +3,7 @@
 import { resolve } from "node:path";
 import { publish, reserve, signIn, targetDirectory, unique, untilOrder } from "../support/app.js";
 import { signInAsOperator, untilText } from "../support/page.js";
-import { test } from "../support/test.js";
+import { expect, test } from "../support/test.js";
 
 for (const colorScheme of ["light", "dark"]) {
   test(`every page is pictured in ${colorScheme} colours`, { tag: "@phone" }, async ({ newPage, words }, { project }) => {
@@ -48,6 +48,8 @@ for (const colorScheme of ["light", "dark"]) {
     await signInAsOperator(page);
     await page.getByTestId(`live-${open.id}`).click();
     await page.getByTestId("stock-item").waitFor();
+    const row = page.locator("tr", { has: page.getByTestId(`live-${open.id}`) });
+    await expect(row, "the operator's page is English only").not.toContainText(/\p{Script=Han}/u);
     await picture("operator");
     await page.getByTestId(`edit-${open.id}`).click();
     await page.getByTestId("f-save").waitFor();

@@ -5,8 +5,9 @@ import * as storage from "./storage.js";
 
 const stored = storage.device.getItem("stampede.language");
 
-/** `en` or `zh`: what the visitor chose, otherwise what the browser prefers. */
-export const language = stored ?? (navigator.language.startsWith("zh") ? "zh" : "en");
+/** `en` or `zh`: the only one of the page, otherwise what the visitor chose, otherwise what the browser prefers. */
+export const language = document.documentElement.dataset.onlyLanguage ?? stored ??
+  (navigator.language.startsWith("zh") ? "zh" : "en");
 
 /** The variable `shop_texts`, which the server writes into the page. */
 const shopTexts = JSON.parse(document.getElementById("shop-texts")?.textContent ?? "{}");
