@@ -45,6 +45,23 @@ async fn head_returns_the_headers_of_get_without_its_body() {
     assert_eq!((refused.status, refused.header("allow")), (405, "GET, HEAD"));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_to_a_sale_has_a_preview_for_those_who_run_no_scripts() {
+    let app = TestApp::shared();
+    let activity = app.create_activity(json!({"title": "Lamps & <more>", "image": "/demo/lamp.svg"})).await;
+    app.http.get(&format!("/api/activities/{}", activity.id), "").await.is(200);
+    let page = eventually("a preview", async || {
+        let page = app.http.get(&format!("/sale?activity={}", activity.id), "").await.is(200);
+        if page.body.contains("og:title") { Ok(page.body) } else { Err(page.body) }
+    })
+    .await;
+    assert!(page.contains(r#"<meta property="og:title" content="Lamps &amp; &lt;more&gt;">"#), "{page}");
+    assert!(page.contains(r#"/demo/lamp.svg">"#), "{page}");
+    for path in ["/sale?activity=no-such-sale", "/sale?activity=%3Cb%3E", "/sale", "/orders"] {
+        assert!(!app.http.get(path, "").await.is(200).body.contains("og:"), "{path}");
+    }
+}
+
 #[tokio::test]
 async fn readiness_names_every_store() {
     let app = TestApp::shared();

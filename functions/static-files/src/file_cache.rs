@@ -10,7 +10,7 @@ use domain::branding::Branding;
 use flate2::{Compression, write::GzEncoder};
 use sha2::{Digest, Sha256};
 
-use crate::{branded_page, encoding::Encoding};
+use crate::{branded_page, encoding::Encoding, preview::Preview, settings::Settings};
 
 /// Maximum number of bytes in the cache. The built site is far smaller.
 const MAX_CACHED_BYTES: usize = 4 * 1024 * 1024;
@@ -40,23 +40,25 @@ impl FileCache {
         Self { root: root.into(), files: HashMap::new(), cached_bytes: 0, limit: MAX_CACHED_BYTES }
     }
 
-    /// Returns the file at `path` in the first of `encodings` that is stored; `None` if there is none. The branding is
-    /// that of all calls.
+    /// Returns the file at `path` in the first of `encodings` that is stored; `None` if there is none. The settings are
+    /// those of all calls.
     pub fn load(
         &mut self,
         path: &str,
         encodings: impl Iterator<Item = Encoding>,
-        branding: &Branding,
+        settings: &Settings,
+        preview: Option<&Preview>,
     ) -> Option<StoredFile> {
         if !is_safe_path(path) {
             return None;
         }
         for encoding in encodings {
-            let name = format!("{path}{}", encoding.suffix());
+            let of = preview.map_or(String::new(), |preview| format!("?{}", preview.key));
+            let name = format!("{path}{}{of}", encoding.suffix());
             if let Some(cached) = self.files.get(&name) {
                 return Some(cached.clone());
             }
-            if let Some(file) = self.read(path, encoding, branding) {
+            if let Some(file) = self.read(path, encoding, settings, preview) {
                 self.insert(name, file.clone());
                 return Some(file);
             }
@@ -64,10 +66,18 @@ impl FileCache {
         None
     }
 
-    fn read(&self, path: &str, encoding: Encoding, branding: &Branding) -> Option<StoredFile> {
-        let bytes = if path.ends_with(".html") && *branding != Branding::default() {
+    fn read(
+        &self,
+        path: &str,
+        encoding: Encoding,
+        settings: &Settings,
+        preview: Option<&Preview>,
+    ) -> Option<StoredFile> {
+        let is_branded = settings.branding != Branding::default();
+        let bytes = if path.ends_with(".html") && (is_branded || preview.is_some()) {
             let page = fs::read_to_string(self.root.join(path)).ok()?;
-            encode(branded_page::render(&page, branding), encoding)?
+            let page = branded_page::render(&page, &settings.branding);
+            encode(preview.map_or(page.clone(), |preview| preview.render(&page, &settings.shop_url)), encoding)?
         } else {
             fs::read(self.root.join(format!("{path}{}", encoding.suffix()))).ok()?
         };
@@ -116,6 +126,11 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
+    fn settings() -> Settings {
+        let sign_in = Ok(domain::sign_in::SignInSettings::none());
+        Settings::new("", sign_in, domain::legal_links::LegalLinks::default(), Branding::default())
+    }
+
     #[test]
     fn files_outside_the_root_are_not_served() {
         let folder = tempfile::tempdir().unwrap();
@@ -137,9 +152,9 @@ mod tests {
             "open.txt\0",
             absolute.to_str().unwrap(),
         ] {
-            assert!(cache.load(path, [Encoding::Identity].into_iter(), &Branding::default()).is_none(), "{path}");
+            assert!(cache.load(path, [Encoding::Identity].into_iter(), &settings(), None).is_none(), "{path}");
         }
-        assert!(cache.load("open.txt", [Encoding::Identity].into_iter(), &Branding::default()).is_some());
+        assert!(cache.load("open.txt", [Encoding::Identity].into_iter(), &settings(), None).is_some());
     }
 
     #[test]
@@ -149,12 +164,12 @@ mod tests {
         for number in 0..10 {
             let name = format!("{number}.txt");
             fs::write(folder.path().join(&name), [b'x'; 40]).unwrap();
-            assert!(cache.load(&name, [Encoding::Identity].into_iter(), &Branding::default()).is_some());
+            assert!(cache.load(&name, [Encoding::Identity].into_iter(), &settings(), None).is_some());
             assert_eq!(cache.cached_bytes, cache.files.values().map(|file| file.bytes.len()).sum::<usize>());
             assert!(cache.cached_bytes <= 100);
         }
         fs::write(folder.path().join("big.txt"), [b'x'; 101]).unwrap();
-        assert!(cache.load("big.txt", [Encoding::Identity].into_iter(), &Branding::default()).is_some());
+        assert!(cache.load("big.txt", [Encoding::Identity].into_iter(), &settings(), None).is_some());
         assert!(!cache.files.contains_key("big.txt"));
     }
 
@@ -163,9 +178,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a.txt"), "first").unwrap();
         let mut cache = FileCache::new(folder.path());
-        let first = cache.load("a.txt", [Encoding::Identity].into_iter(), &Branding::default()).unwrap();
+        let first = cache.load("a.txt", [Encoding::Identity].into_iter(), &settings(), None).unwrap();
         fs::write(folder.path().join("a.txt"), "second").unwrap();
-        let second = cache.load("a.txt", [Encoding::Identity].into_iter(), &Branding::default()).unwrap();
+        let second = cache.load("a.txt", [Encoding::Identity].into_iter(), &settings(), None).unwrap();
         assert_eq!((first.bytes, first.etag), (second.bytes, second.etag));
     }
 }

@@ -4,6 +4,7 @@ mod branded_page;
 mod encoding;
 mod file_cache;
 mod media;
+mod preview;
 mod respond;
 mod security;
 mod settings;
@@ -24,5 +25,6 @@ thread_local! {
 
 async fn serve(request: &Request) -> Result<Response, ApiError> {
     let settings = Settings::load().await?;
-    FILE_CACHE.with_borrow_mut(|cache| respond::respond(cache, &settings, request))
+    let preview = preview::load(request).await;
+    FILE_CACHE.with_borrow_mut(|cache| respond::respond(cache, &settings, preview.as_deref(), request))
 }

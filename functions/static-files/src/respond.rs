@@ -11,6 +11,7 @@ use crate::{
     encoding,
     file_cache::{FileCache, StoredFile},
     media::{self, MediaType},
+    preview::Preview,
     settings::Settings,
 };
 
@@ -34,6 +35,7 @@ const SETTINGS: &str = "settings.json";
 pub fn respond<H: Headers>(
     cache: &mut FileCache,
     settings: &Settings,
+    preview: Option<&Preview>,
     request: &Request<H>,
 ) -> Result<Response, ApiError> {
     if request.path().starts_with("/api/") || request.path().starts_with("/sandbox/") {
@@ -46,7 +48,7 @@ pub fn respond<H: Headers>(
         let response = Response::json(200, document).header("cache-control", CACHE_ONE_MINUTE);
         return Ok(settings.policies.add_headers(response, &name));
     }
-    let Some((media, file)) = find(cache, settings, &name, request) else {
+    let Some((media, file)) = find(cache, settings, preview, &name, request) else {
         return not_found_page(cache, settings, request);
     };
     let response =
@@ -61,7 +63,7 @@ fn not_found_page<H: Headers>(
     settings: &Settings,
     request: &Request<H>,
 ) -> Result<Response, ApiError> {
-    let Some((media, file)) = find(cache, settings, NOT_FOUND_PAGE, request) else {
+    let Some((media, file)) = find(cache, settings, None, NOT_FOUND_PAGE, request) else {
         return Err(http::not_found("There is no such page."));
     };
     let response = settings.policies.add_headers(file_response(404, media, &file), NOT_FOUND_PAGE);
@@ -82,12 +84,13 @@ fn file_name(path: &str) -> String {
 fn find<H: Headers>(
     cache: &mut FileCache,
     settings: &Settings,
+    preview: Option<&Preview>,
     name: &str,
     request: &Request<H>,
 ) -> Option<(MediaType, StoredFile)> {
     let media = media::media(name)?;
     let accept = media.has_variants.then(|| request.header("accept-encoding")).flatten().unwrap_or_default();
-    Some((media, cache.load(name, encoding::accepted(&accept), &settings.branding)?))
+    Some((media, cache.load(name, encoding::accepted(&accept), settings, preview)?))
 }
 
 fn file_response(status: u16, media: MediaType, file: &StoredFile) -> Response {

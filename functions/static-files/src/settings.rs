@@ -28,6 +28,8 @@ pub struct Settings {
     pub policies: Policies,
     /// The shop's name, logo, colours and texts.
     pub branding: Branding,
+    /// The variable `shop_url`, without a slash at its end.
+    pub shop_url: String,
     /// `settings.json`, or why the variables are wrong.
     pub document: Result<Document, Problem>,
 }
@@ -54,7 +56,11 @@ impl Settings {
             // Readiness names what is wrong with these.
             let links = LegalLinks::parse(&config::get("legal_links").await).unwrap_or_default();
             let branding = Branding::parse(value).unwrap_or_default();
-            Ok(Self::new(&siteverify::content_sources(&script, &origins), sign_in, links, branding))
+            let shop_url = config::get("shop_url").await.trim_end_matches('/').to_owned();
+            Ok(Self {
+                shop_url,
+                ..Self::new(&siteverify::content_sources(&script, &origins), sign_in, links, branding)
+            })
         })
         .await
     }
@@ -69,6 +75,11 @@ impl Settings {
         let allowed = sign_in.clone().unwrap_or_else(|_| SignInSettings::none());
         let document = sign_in.map(|settings| Document { sign_in: settings.sign_in, links });
         let style_source = branded_page::style_source(&branding).unwrap_or_default();
-        Self { policies: Policies::new(widget_sources, &allowed, &style_source), branding, document }
+        Self {
+            policies: Policies::new(widget_sources, &allowed, &style_source),
+            branding,
+            shop_url: String::new(),
+            document,
+        }
     }
 }

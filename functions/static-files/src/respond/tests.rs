@@ -46,7 +46,7 @@ impl Site {
         let request = Request::new(method, path.to_owned(), headers, Vec::new(), "test".to_owned());
         let sign_in = Ok(domain::sign_in::SignInSettings::none());
         let settings = Settings::new("", sign_in, domain::legal_links::LegalLinks::default(), self.branding.clone());
-        respond(&mut self.cache, &settings, &request)
+        respond(&mut self.cache, &settings, None, &request)
     }
 
     fn request(&mut self, path: &str, headers: &[(&'static str, &str)]) -> Response {
