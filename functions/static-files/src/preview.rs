@@ -62,10 +62,7 @@ impl Preview {
             url => Some(url.to_owned()),
         };
         let added = html! {
-            @if !self.description.is_empty() {
-                meta name="description" content=(self.description);
-                meta property="og:description" content=(self.description);
-            }
+            @if !self.description.is_empty() { meta property="og:description" content=(self.description); }
             meta property="og:type" content="website";
             meta property="og:title" content=(self.title);
             meta property="og:url" content={ (shop_url) (self.path) };
@@ -95,7 +92,7 @@ mod tests {
         let found = preview(&format!(r#"{{"title":"<b>\"Lamps\"","description":"a\">&", {REST}}}"#));
         let page = found.render("<head></head>", "https://shop.example");
         for element in [
-            r#"<meta name="description" content="a&quot;&gt;&amp;">"#,
+            r#"<meta property="og:description" content="a&quot;&gt;&amp;">"#,
             r#"<meta property="og:title" content="&lt;b&gt;&quot;Lamps&quot;">"#,
             r#"<meta property="og:url" content="https://shop.example/sale?activity=lamps">"#,
             r#"<meta property="og:image" content="https://shop.example/lamp.png">"#,
