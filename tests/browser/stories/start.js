@@ -123,6 +123,9 @@ test("a page notices a moved start long before its next poll of the gate", async
   await callAdmin("PUT", `/activities/${id}`, { ...spec, starts_at: new Date(Date.now() - 1_000).toISOString() });
   await untilPhase(id, { phases: ["open"] });
   // The page loads its activity within 90 s; its next poll of the gate would be after more than five minutes.
-  await page.clock.fastForward(95_000);
-  await expect(page.getByTestId("buy")).toBeEnabled();
+  // An instance may answer with the activity of a second ago: the page then loads it again within 90 s.
+  await expect(async () => {
+    await page.clock.fastForward(95_000);
+    await expect(page.getByTestId("buy")).toBeEnabled({ timeout: 5_000 });
+  }).toPass({ timeout: 15_000 });
 });
