@@ -77,7 +77,11 @@ impl FileCache {
         let bytes = if path.ends_with(".html") && (is_branded || preview.is_some()) {
             let page = fs::read_to_string(self.root.join(path)).ok()?;
             let page = branded_page::render(&page, &settings.branding);
-            encode(preview.map_or(page.clone(), |preview| preview.render(&page, &settings.shop_url)), encoding)?
+            let page = match preview {
+                Some(preview) => preview.render(&page, &settings.shop_url),
+                None => page,
+            };
+            encode(page, encoding)?
         } else {
             fs::read(self.root.join(format!("{path}{}", encoding.suffix()))).ok()?
         };

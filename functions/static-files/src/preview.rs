@@ -1,6 +1,6 @@
 //! What messages and timelines show of a link to a sale. Their robots run no JavaScript, so it is in the page itself.
 
-use std::{cell::RefCell, rc::Rc};
+use std::{cell::RefCell, rc::Rc, time::Duration};
 
 use domain::{activity::ActivitySpec, ids::ActivityId};
 use maud::html;
@@ -8,7 +8,11 @@ use platform::{
     activity_cache,
     fetching_cache::{self, FetchingCache},
     http::{ApiError, Request},
+    timeout::with_timeout,
 };
+
+/// How long the page of a sale waits for its preview: it needs no store.
+const TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Characters of a description that a preview shows, at most.
 const MAX_DESCRIPTION_CHARS: usize = 300;
@@ -28,8 +32,8 @@ pub struct Preview {
     path: String,
 }
 
-/// Returns the preview of the activity that the page of a sale is for, from its copy in key-value: `None` until somebody
-/// has opened the page, for an unknown activity, and on other pages.
+/// Returns the preview of the activity that the page of a sale is for, from its copy in key-value: `None` until a visitor
+/// has opened the page, for an unknown activity, on other pages, and if key-value does not answer in time.
 pub async fn load(request: &Request) -> Option<Rc<Preview>> {
     if request.path() != "/sale" {
         return None;
@@ -39,7 +43,7 @@ pub async fn load(request: &Request) -> Option<Rc<Preview>> {
         let cached = activity_cache::cached(&activity).await;
         Ok::<_, ApiError>(cached.map(|cached| Rc::new(Preview::new(&activity, cached.version, &cached.spec))))
     };
-    fetching_cache::get_or_fetch(&PREVIEWS, activity.clone(), fetch).await.ok()?
+    with_timeout(TIMEOUT, fetching_cache::get_or_fetch(&PREVIEWS, activity.clone(), fetch)).await?.ok()?
 }
 
 impl Preview {
