@@ -12,6 +12,7 @@ mod bad_input;
 mod checkout;
 mod cors;
 mod crash;
+mod floods;
 mod hosted_checks;
 mod human_checks;
 mod identity;
