@@ -7,7 +7,7 @@ import { activityPath, explain, finishRebuild, forgetToken, readList, runAction,
 import { onSave, openCopy, openForm } from "./sale-form.js";
 import * as changes from "./changes.js";
 import * as deadLetters from "./dead-letters.js";
-import * as liveStats from "./live-stats.js";
+import * as live from "./live.js";
 import * as bans from "./bans.js";
 import * as callbacks from "./callbacks.js";
 import "./order-lookup.js";
@@ -77,7 +77,7 @@ function showTokenForm() {
   rows.clear();
   listEtag = null;
   poller?.stop();
-  liveStats.hide();
+  live.hide();
   setVisible(byId("desk"), false);
   setVisible(byId("tools"), false);
   setVisible(byId("enter"), true);
@@ -201,5 +201,5 @@ function showLive(activity) {
   for (const tableRow of byId("sales").children) {
     tableRow.classList.toggle("is-chosen", tableRow.dataset.testid === `row-${selectedId}`);
   }
-  liveStats.show(activity);
+  live.show(activity);
 }
