@@ -3,7 +3,9 @@
 import { byId, setText, setVisible } from "../shared/dom.js";
 import { poll } from "../shared/poll.js";
 import { audit, clearAudit } from "./live/audit.js";
+import { makeCharts } from "./live/charts.js";
 import { showCounts } from "./live/counts.js";
+import { createHistory } from "./live/history.js";
 import { loadPhase } from "./live/phase.js";
 import { rebuild } from "./live/rebuild.js";
 import { rotateStartKey } from "./live/start-key.js";
@@ -15,6 +17,7 @@ const POLL_INTERVAL = 1_000;
 
 let poller = null;
 let currentId = null;
+let charts = null;
 
 byId("audit").addEventListener("click", ({ target }) => void audit(target, currentId));
 byId("rebuild").addEventListener("click", ({ target }) => void rebuild(target, currentId));
@@ -26,13 +29,17 @@ export function show({ id, title }) {
   currentId = id;
   setText(byId("live-title"), title);
   setVisible(byId("live"), true);
-  const [tiles, stock] = [makeTiles(), makeStockTable(id)];
+  const [history, tiles, stock] = [createHistory(), makeTiles(), makeStockTable(id)];
+  const thisCharts = (charts = makeCharts());
   poller = poll(async () => {
     try {
       const [stats, phase] = await Promise.all([send("GET", activityPath(id, "/stats")), loadPhase(id)]);
-      if (currentId !== id) return null;
+      // The operator has left, or opened another sale or this one again.
+      if (charts !== thisCharts) return null;
       setText(byId("live-phase"), phase);
-      tiles.update(stats);
+      const samples = history.add(stats);
+      tiles.update(samples[samples.length - 1]);
+      charts.update(samples);
       stock.update(stats.skus);
       showCounts("orders-by-status", stats.orders);
       showCounts("refusals", stats.refusals);
@@ -49,6 +56,8 @@ export function show({ id, title }) {
 /** Stops polling and hides the statistics. */
 export function hide() {
   poller?.stop();
+  charts?.remove();
+  charts = null;
   currentId = null;
   setVisible(byId("live"), false);
   clearAudit();

@@ -5,15 +5,7 @@
  * Skips null, undefined and false properties and children.
  */
 export function el(tag, properties = {}, ...children) {
-  return fill(document.createElement(tag), properties, children);
-}
-
-/** As `el`, for SVG elements. */
-export function svg(tag, properties = {}, ...children) {
-  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), properties, children);
-}
-
-function fill(node, properties, children) {
+  const node = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);

@@ -36,9 +36,11 @@ export const moment = (text) =>
 export const exactMoment = (text) =>
   new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(text));
 
-/** Formats the time of day of an RFC 3339 time, with seconds. */
-export const clockTime = (text) =>
-  new Intl.DateTimeFormat(locale, { timeStyle: "medium" }).format(new Date(text));
+/** Formats the time of day of a time (RFC 3339, or in milliseconds since 1970), with seconds. */
+export const clockTime = (time) => new Intl.DateTimeFormat(locale, { timeStyle: "medium" }).format(new Date(time));
+
+/** Formats the time of day of a time (as above), without seconds. */
+export const minuteTime = (time) => new Intl.DateTimeFormat(locale, { timeStyle: "short" }).format(new Date(time));
 
 /** Formats milliseconds as `2d 03:04:05`, `03:04:05` or `04:05`; rounded up to seconds, and zero if negative. */
 export function countdown(milliseconds) {

@@ -1,0 +1,132 @@
+// One chart with axes and a legend, drawn by uPlot in the colours of the page.
+
+import uPlot from "../../../vendor/uplot/uplot.js";
+import { el, setText, setVisible } from "../../shared/dom.js";
+import { clockTime, count, minuteTime } from "../../shared/format.js";
+
+const HEIGHT = 200;
+/** The least that the time axis spans, in seconds. */
+const MIN_SPAN = 60;
+/** The number of variables `--line-1`, `--line-2`, …; lines beyond them begin again, dashed. */
+const COLORS = 8;
+const FONT = "12px system-ui, sans-serif";
+/** The steps of the value axis: whole numbers. */
+const STEPS = Array.from({ length: 12 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
+/** The charts with this key show the same moment. */
+const SYNC_KEY = "live";
+
+/**
+ * Creates an empty chart; `format(value)` writes a value into the legend.
+ *
+ * `update(times, lines)` draws lines `{label, values, dashed}`: times are in seconds, values may be null or Infinity, and
+ * a dashed line shows the one below it. A later update may add lines, not remove any. `remove()` ends the chart.
+ */
+export function createChart({ id, title, format }) {
+  const description = `${title}: a chart of the last ten minutes. The latest values are in its legend.`;
+  const plot = el("div", { class: "plot", role: "img", "aria-label": description });
+  const legend = el("ul", { class: "legend" });
+  const moment = el("span", { class: "quiet" });
+  const none = el("p", { class: "quiet none" }, "None yet");
+  const node = el(
+    "figure",
+    { class: "card chart", testid: `chart-${id}` },
+    el("figcaption", {}, el("h3", {}, title), moment),
+    el("div", { class: "legend-line" }, none, legend),
+    plot,
+  );
+  let [times, lines] = [[], []];
+  /** The element of each line's value in the legend. */
+  const entries = [];
+  const chart = new uPlot(makeOptions(showValues), [[]], plot);
+  const resizer = new ResizeObserver(() => chart.setSize({ width: plot.clientWidth, height: HEIGHT }));
+  const scheme = matchMedia("(prefers-color-scheme: dark)");
+  const redraw = () => chart.redraw();
+  resizer.observe(plot);
+  scheme.addEventListener("change", redraw);
+
+  function update(newTimes, newLines) {
+    [times, lines] = [newTimes, newLines];
+    for (const line of lines.slice(entries.length)) addLine(line);
+    setVisible(none, lines.length === 0);
+    chart.setData([times, ...lines.map(({ values }) => values.map((value) => (value === Infinity ? null : value)))]);
+    showValues(chart);
+  }
+
+  function addLine({ label, dashed }) {
+    const number = entries.length + 1;
+    const value = el("b", { testid: `${id}-${label}` }, "–");
+    entries.push(value);
+    const swatch = el("span", { class: "swatch", "data-line": colorOf(number) });
+    const toggle = el("button", { type: "button", class: "plain", "aria-pressed": "true" }, swatch, label, " ", value);
+    toggle.addEventListener("click", () => {
+      const isShown = toggle.getAttribute("aria-pressed") === "false";
+      toggle.setAttribute("aria-pressed", String(isShown));
+      chart.setSeries(number, { show: isShown });
+    });
+    legend.append(el("li", {}, toggle));
+    chart.addSeries(makeSeries(number, dashed || number > COLORS), number);
+  }
+
+  /** Shows the values at the pointer, else the latest. */
+  function showValues({ cursor }) {
+    const isPointed = typeof cursor.idx === "number" && cursor.idx < times.length;
+    const index = isPointed ? cursor.idx : times.length - 1;
+    entries.forEach((entry, line) => setText(entry, format(lines[line]?.values[index] ?? null)));
+    setText(moment, isPointed ? clockTime(times[index] * 1_000) : "");
+  }
+
+  function remove() {
+    resizer.disconnect();
+    scheme.removeEventListener("change", redraw);
+    chart.destroy();
+  }
+
+  return { node, update, remove };
+}
+
+/** The value of a colour of the style sheet. */
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+const colorOf = (number) => ((number - 1) % COLORS) + 1;
+
+function makeSeries(number, dashed) {
+  const name = `line-${colorOf(number)}`;
+  return {
+    stroke: () => color(name),
+    fill: () => `${color(name)}18`,
+    width: 2,
+    dash: dashed ? [6, 5] : undefined,
+    points: { show: false },
+  };
+}
+
+function makeOptions(onCursor) {
+  const axis = { stroke: () => color("quiet"), font: FONT };
+  const rule = { stroke: () => color("line"), width: 1 };
+  const formatTime = (times, step) => times.map((time) => (step < 60 ? clockTime : minuteTime)(time * 1_000));
+  // A character takes 7.5 pixels at most. Four, so that the charts of a column begin at the same place.
+  const widthOf = (texts) => 14 + 7.5 * Math.max(4, ...texts.map(({ length }) => length));
+  return {
+    width: 300,
+    height: HEIGHT,
+    padding: [10, 12, 0, 0],
+    legend: { show: false },
+    series: [{}],
+    scales: {
+      x: { range: (_, from, to) => (to === null ? [0, MIN_SPAN] : [Math.min(from, to - MIN_SPAN), to]) },
+      y: { range: (_, __, to) => [0, Math.max(1, (to ?? 0) * 1.08)] },
+    },
+    axes: [
+      {
+        ...axis, size: 26, space: 90, grid: { show: false }, ticks: { ...rule, size: 5 },
+        values: (_, times, __, ___, step) => formatTime(times, step),
+      },
+      {
+        ...axis, size: (_, texts) => widthOf(texts ?? []), space: 36, incrs: STEPS, grid: rule, ticks: { show: false },
+        values: (_, steps) => steps.map(count),
+      },
+    ],
+    cursor: { y: false, drag: { x: false, y: false }, points: { size: 8 }, sync: { key: SYNC_KEY } },
+    hooks: { setCursor: [onCursor] },
+  };
+}
