@@ -1,7 +1,8 @@
 // The frame of every buyer's page: language switch, signed-in user and sign-in.
 
 import { byId, confirmDialog, el, setText, setVisible } from "./dom.js";
-import { language, setLanguage, t, translate } from "./i18n.js";
+import { t } from "./i18n.js";
+import { startLanguageSwitch } from "./language-switch.js";
 import * as session from "./session.js";
 import { keepSignedIn, loadSettings, loadWay, renew } from "./sign-in.js";
 
@@ -16,12 +17,7 @@ export const onSessionChange = (watcher) => watchers.add(watcher);
 /** Renders the frame and handles its buttons. Call once per page. */
 export function start() {
   document.documentElement.dataset.started = "";
-  translate();
-  const otherLanguage = language === "zh" ? "en" : "zh";
-  const switchButton = byId("language");
-  setText(switchButton, otherLanguage === "zh" ? "中文" : "English");
-  switchButton.lang = otherLanguage === "zh" ? "zh-CN" : "en";
-  switchButton.addEventListener("click", () => setLanguage(otherLanguage));
+  startLanguageSwitch();
   byId("sign-in").addEventListener("click", () => void signIn());
   byId("sign-out").addEventListener("click", () => {
     session.clear();
