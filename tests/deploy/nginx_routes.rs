@@ -103,8 +103,14 @@ async fn operators_with_a_host_of_their_own_work_only_there() {
         let headers = [("host", host.to_owned())];
         nginx.http.send_with_headers(Method::GET, path, &headers, "").await.expect("an answer").status
     };
-    let of_operators =
-        ["/admin", "/api/admin", "/api/admin/activities", "/api/admin/bans/user/ada", "/api/tasks/sweep"];
+    let of_operators = [
+        "/admin",
+        "/admin/preview",
+        "/api/admin",
+        "/api/admin/activities",
+        "/api/admin/bans/user/ada",
+        "/api/tasks/sweep",
+    ];
     let of_buyers = [
         "/",
         "/sale",
@@ -117,8 +123,18 @@ async fn operators_with_a_host_of_their_own_work_only_there() {
         "/api/payments/webhook",
         "/administration",
         "/signed-in",
+        "/api/orders/demo.svg",
+        "/sandbox/demo.svg",
+        "/demo.svg/orders",
     ];
-    let of_both = ["/assets/js/operator/main.js", "/api/activities/demo/gate.json", "/healthz", "/readyz", "/metrics"];
+    let of_both = [
+        "/assets/js/operator/main.js",
+        "/demo/camera.svg",
+        "/api/activities/demo/gate.json",
+        "/healthz",
+        "/readyz",
+        "/metrics",
+    ];
     for (paths, at_the_sale, at_the_desk) in
         [(&of_operators[..], 404, 200), (&of_buyers, 200, 404), (&of_both, 200, 200)]
     {
@@ -129,7 +145,15 @@ async fn operators_with_a_host_of_their_own_work_only_there() {
     }
     let seen = app.requests_containing("/").len();
     // Other names of the operators' routes and of the host.
-    for path in ["/%61dmin", "/admin.html", "/api/%61dmin/activities", "/api/admi%6e", "/ap%69/tasks/sweep"] {
+    for path in [
+        "/%61dmin",
+        "/admin.html",
+        "/admin/preview.html",
+        "/admin/pre%76iew",
+        "/api/%61dmin/activities",
+        "/api/admi%6e",
+        "/ap%69/tasks/sweep",
+    ] {
         assert_eq!(status("sale.example", path).await, 404, "{path}");
         assert_eq!(status("", path).await, 400, "{path}");
     }

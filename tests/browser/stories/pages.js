@@ -36,6 +36,12 @@ for (const colorScheme of ["light", "dark"]) {
     await page.getByTestId(`edit-${id}`).click();
     await expect(page.getByTestId("f-save")).toBeVisible();
     expect(await accessibilityViolations(page), "the editor").toEqual([]);
+    const { state, version, id: _, ...spec } = await callAdmin("GET", `/activities/${id}`);
+    const draft = unique("draft");
+    await callAdmin("PUT", `/activities/${draft}`, spec);
+    await page.goto(`/admin/preview?activity=${draft}`);
+    await untilText(page, "buy", words["sale.not_yet"]);
+    expect(await accessibilityViolations(page), "the preview of a draft").toEqual([]);
   });
 }
 

@@ -3,7 +3,7 @@
 import { byId, confirmDialog, el, setText, setVisible } from "../shared/dom.js";
 import { exactMoment } from "../shared/format.js";
 import { poll } from "../shared/poll.js";
-import { activityPath, explain, finishRebuild, forgetToken, readList, runAction, send, showNotice, storeToken, token } from "./requests.js";
+import { activityPath, explain, finishRebuild, forgetToken, read, runAction, send, showNotice, storeToken, token } from "./requests.js";
 import { onSave, openCopy, openForm } from "./sale-form.js";
 import * as changes from "./changes.js";
 import * as deadLetters from "./dead-letters.js";
@@ -131,7 +131,7 @@ function showShedding(on) {
 
 async function loadActivities() {
   const request = (lastList += 1);
-  const answer = await readList("/activities", listEtag);
+  const answer = await read("/activities", listEtag);
   if (request !== lastList || !answer) return;
   const { data: activities, etag } = answer;
   // Rows without a change stay, so that a button keeps the focus.
@@ -167,11 +167,15 @@ function row(activity) {
       button("edit", "Edit", (event) => void openEditor(event.target, id, openForm)),
       button("copy", "Copy", (event) => void openEditor(event.target, id, openCopy)),
       state === "draft"
-        ? button("delete", "Delete", (event) => void deleteDraft(event.target, id))
+        ? [previewLink(id), button("delete", "Delete", (event) => void deleteDraft(event.target, id))]
         : button("live", "Live", () => showLive(activity)),
     ),
   );
 }
+
+/** A link to a tab of its own, which gets the operator's token because this page opens it. */
+const previewLink = (id) =>
+  el("a", { class: "button", href: `/admin/preview?activity=${id}`, target: `preview-${id}`, testid: `preview-${id}` }, "Preview");
 
 async function changeState(button, id, action) {
   const [question, yes] = QUESTIONS[action]?.(id) ?? [];

@@ -1,6 +1,6 @@
 // The operator's token, requests to the admin API, and the display of their results.
 
-import { Unreachable, admin, adminList } from "../shared/client.js";
+import { Unreachable, admin, adminRead } from "../shared/client.js";
 import { byId, setText, setVisible } from "../shared/dom.js";
 import { count } from "../shared/format.js";
 import { tab } from "../shared/storage.js";
@@ -22,8 +22,11 @@ export const forgetToken = () => tab.removeItem(TOKEN);
  */
 export const send = (method, path, body, version) => guard(admin(method, path, token(), body, version));
 
-/** Reads a list: `{data, etag}`, or null if it is still that of `etag`. A refused token is handled as by `send`. */
-export const readList = (path, etag) => guard(adminList(path, token(), etag));
+/**
+ * Reads a document: resolves to the response with `data`, `etag` and `date`, or to null if the document is still that of
+ * `etag`. A refused token is handled as by `send`.
+ */
+export const read = (path, etag) => guard(adminRead(path, token(), etag));
 
 async function guard(request) {
   try {

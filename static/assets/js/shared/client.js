@@ -12,10 +12,8 @@ export const { clock } = client;
 
 export const signIn = async (user) => (await client.call("POST", "/sandbox/sign-in", { body: { user } })).data;
 
-/**
- * Reads a list below `/api/admin`. Resolves to `{data, etag}`, or to null if the list is still that of `etag`.
- */
-export const adminList = async (path, token, etag) => {
+/** Reads below `/api/admin`. Resolves to the response, or to null if its document is still that of `etag`. */
+export const adminRead = async (path, token, etag) => {
   const answer = await client.call("GET", `/api/admin${path}`, { token, etag, timeout: 20_000 });
   return answer.status === 304 ? null : answer;
 };

@@ -58,6 +58,17 @@ export const words = {
   "sale.calm_title": "The sale is paused",
   "sale.calm": "You do not need to do anything. This page goes on by itself as soon as the sale does, and your ticket stays good.",
 
+  "preview.title": "Preview: not published",
+  "preview.published": "Preview: this sale is published",
+  "preview.moment": "Shown",
+  "preview.scheduled": "before the start",
+  "preview.open": "while it is open",
+  "preview.sold_out": "sold out",
+  "preview.ended": "after the end",
+  "preview.nothing": "This is a preview: nothing is sold here.",
+  "preview.closed": "Only operators can see a draft. Open its preview from the operators' page.",
+  "preview.desk": "Operators' page",
+
   "steps.title": "Be ready",
   "steps.sign_in": "Signed in",
   "steps.ticket": "Ticket: sign in to get yours",

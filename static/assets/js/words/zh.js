@@ -58,6 +58,17 @@ export const words = {
   "sale.calm_title": "活动暂停",
   "sale.calm": "您无需任何操作。活动恢复后本页会自动继续，您的资格券仍然有效。",
 
+  "preview.title": "预览：未发布",
+  "preview.published": "预览：此活动已发布",
+  "preview.moment": "显示",
+  "preview.scheduled": "开始前",
+  "preview.open": "进行中",
+  "preview.sold_out": "已售罄",
+  "preview.ended": "结束后",
+  "preview.nothing": "这是预览，不会售出任何商品。",
+  "preview.closed": "仅运营人员可以查看草稿，请从运营页面打开预览。",
+  "preview.desk": "运营页面",
+
   "steps.title": "准备就绪",
   "steps.sign_in": "已登录",
   "steps.ticket": "资格券：登录后领取",

@@ -1,0 +1,78 @@
+// The preview of a draft: the buyers' sale page with the draft's data, from the operators' API. It sells nothing.
+
+import { showNotice } from "../buyer/notice.js";
+import { state } from "../buyer/sale-state.js";
+import { render, renderActivity, showSale } from "../buyer/sale-view.js";
+import { clock } from "../shared/client.js";
+import { byId, setText, setVisible } from "../shared/dom.js";
+import { localized, t } from "../shared/i18n.js";
+import { startLanguageSwitch } from "../shared/language-switch.js";
+import { poll } from "../shared/poll.js";
+import { explain } from "../shared/problems.js";
+import { activityPath, read, token } from "./requests.js";
+
+/** How often the draft is loaded again, in milliseconds. */
+const REFRESH_INTERVAL = 3_000;
+/** The time until the start that is shown where the start has passed, in milliseconds. */
+const TIME_BEFORE_START = 10 * 60_000;
+
+document.documentElement.dataset.started = "";
+startLanguageSwitch();
+byId("moment").addEventListener("change", showMoment);
+for (const id of ["take-part", "remind"]) byId(id).addEventListener("click", doNothing);
+setInterval(render, 100);
+
+poll(async () => {
+  if (!token()) return showClosed();
+  try {
+    showDraft(await read(activityPath(state.id)));
+  } catch (error) {
+    if (error.code === "unauthenticated") return showClosed();
+    if (error.code === "not_found") showSale(false);
+    else showNotice({ tone: "calm", text: explain(error) }, "error");
+  }
+  return REFRESH_INTERVAL;
+});
+
+function showDraft({ data: draft, date, sentAt, receivedAt }) {
+  // No gate has the server's time before the sale is published.
+  clock.observe(new Date(date ?? Date.now()).toISOString(), { sentAt, receivedAt });
+  const shownVersion = state.activity?.version;
+  setText(byId("preview-title"), t(draft.state === "draft" ? "preview.title" : "preview.published"));
+  showNotice(null, "error");
+  showSale(true);
+  if (draft.version === shownVersion) return;
+  const asOf = new Date(clock.now()).toISOString();
+  state.activity = localized({ ...draft, skus: draft.skus.map((sku) => ({ ...sku, left: sku.total, as_of: asOf })) });
+  renderActivity(doNothing);
+  showMoment();
+}
+
+/** Shows the sale as it will be at the chosen moment, by a gate that the server has not made. */
+function showMoment() {
+  if (!state.activity) return;
+  const { starts_at: start, ends_at: end, skus } = state.activity;
+  const chosen = byId("moment").value;
+  const isOpen = chosen === "open" || chosen === "sold_out";
+  const later = (time) => new Date(clock.now() + time).toISOString();
+  state.gate = {
+    phase: isOpen ? "open" : chosen,
+    starts_at: isOpen ? later(-1) : clock.millisecondsUntil(start) > 0 ? start : later(TIME_BEFORE_START),
+    ends_at: isOpen ? later(Date.parse(end) - Date.parse(start)) : end,
+    sold_out: chosen === "sold_out" ? skus.map(({ sku }) => sku) : [],
+  };
+  render();
+}
+
+function doNothing(event) {
+  event?.preventDefault?.();
+  showNotice({ tone: "calm", text: t("preview.nothing") });
+}
+
+/** Says that this tab has no operator's token, and stops loading the draft. */
+function showClosed() {
+  setVisible(byId("preview-bar"), false);
+  setVisible(byId("sale"), false);
+  setVisible(byId("closed"), true);
+  return null;
+}

@@ -1,0 +1,140 @@
+// The preview of a draft from the operators' page (G2).
+
+import { readFileSync } from "node:fs";
+import { call, callAdmin, eventually, publish, send, unique, untilPhase } from "../support/app.js";
+import { signInAsOperator, untilText } from "../support/page.js";
+import { expect, test } from "../support/test.js";
+
+/** Creates a draft that starts in an hour, with texts in two languages. Resolves to its id. */
+async function createDraft(changes) {
+  const id = unique("draft");
+  const startsAt = Date.now() + 3_600_000;
+  await callAdmin("PUT", `/activities/${id}`, {
+    title: "Cameras", titles: { zh: "相机特卖" }, description: "Only five.", descriptions: { zh: "只有五台。" },
+    image: "/demo/camera.svg", per_user: 2,
+    starts_at: new Date(startsAt).toISOString(), ends_at: new Date(startsAt + 600_000).toISOString(), pay_timeout_seconds: 300,
+    skus: [{ sku: "camera", name: "Camera", names: { zh: "相机" }, image: "/demo/film.svg", price: 12_900, currency: "EUR", total: 5 }],
+    ...changes,
+  });
+  return id;
+}
+
+/** Opens the preview by its link on the operators' page. Resolves to its tab. */
+async function openPreview(newPage, id, options) {
+  const desk = await newPage("/admin", options);
+  await signInAsOperator(desk);
+  const opened = desk.waitForEvent("popup");
+  await desk.getByTestId(`preview-${id}`).click();
+  const page = await opened;
+  await expect(page.getByTestId("title")).not.toBeEmpty();
+  return page;
+}
+
+/** What the page says about the sale: all texts but the times that pass, and the pictures. */
+const contents = (page) =>
+  page.locator("#sale").evaluate((sale) => {
+    const passing = sale.querySelectorAll("#clock, .left .quiet");
+    const pictures = [...sale.querySelectorAll("img")].map(({ src, naturalWidth }) => [src, naturalWidth > 0]);
+    for (const node of passing) node.style.display = "none";
+    const text = sale.innerText;
+    for (const node of passing) node.style.display = "";
+    return { text, pictures };
+  });
+
+test("an operator sees a draft as its buyers will, in both languages", async ({ newPage }) => {
+  const id = await createDraft();
+  const page = await openPreview(newPage, id);
+  const seen = [];
+  for (const [title, name, description, banner, rule] of [
+    ["Cameras", "Camera", "Only five.", "Preview: not published", "Up to 2 per person"],
+    ["相机特卖", "相机", "只有五台。", "预览：未发布", "限购 2 件"],
+  ]) {
+    await expect(page.getByTestId("title")).toHaveText(title);
+    await expect(page.locator("#preview-title")).toHaveText(banner);
+    await expect(page.getByTestId("clock")).toHaveText(/^(59:\d\d|01:00:00)$/);
+    await expect(page.locator("img.picture").first()).toBeVisible();
+    const { text, pictures } = await contents(page);
+    for (const part of [name, description, rule, "129.00"]) expect(text).toContain(part);
+    expect(pictures.map(([src, isLoaded]) => [new URL(src).pathname.split(".")[0], isLoaded])).toEqual([
+      ["/demo/camera", true], ["/demo/film", true],
+    ]);
+    seen.push({ text, pictures });
+    await page.getByTestId("language").click();
+  }
+
+  await callAdmin("POST", `/activities/${id}/publish`, {});
+  await untilPhase(id, { phases: ["scheduled"] });
+  await expect(page.locator("#preview-title")).toHaveText("Preview: this sale is published");
+  for (const [index, locale] of ["en-GB", "zh-CN"].entries()) {
+    const visitor = await newPage(`/sale?activity=${id}`, { locale });
+    await expect(visitor.getByTestId("clock")).toHaveText(/\d:\d\d/);
+    await visitor.waitForLoadState("networkidle");
+    expect(await contents(visitor), locale).toEqual(seen[index]);
+  }
+});
+
+test("a preview follows what is saved, shows other moments, and sells nothing", async ({ newPage }) => {
+  const id = await createDraft();
+  const page = await openPreview(newPage, id);
+  const sent = new Set();
+  page.on("request", (request) => sent.add(`${request.method()} ${new URL(request.url()).pathname}`));
+  await page.reload();
+  await expect(page.getByTestId("title")).toHaveText("Cameras");
+  const buy = page.getByTestId("buy");
+  for (const [moment, label, isEnabled] of [
+    ["scheduled", "Not yet", false], ["open", "Buy", true], ["sold_out", "Sold out", false], ["ended", "Ended", false],
+  ]) {
+    await page.getByTestId("moment").selectOption(moment);
+    await expect(buy).toHaveText(label);
+    await expect(buy).toBeEnabled({ enabled: isEnabled });
+  }
+  await page.getByTestId("moment").selectOption("open");
+  for (const button of ["buy", "take-part"]) {
+    await page.getByTestId(button).click();
+    await untilText(page, "notice", "This is a preview: nothing is sold here.");
+  }
+  await expect(page.locator("dialog")).toHaveCount(0);
+
+  const { state, version, id: _, ...spec } = await callAdmin("GET", `/activities/${id}`);
+  await callAdmin("PUT", `/activities/${id}`, { ...spec, title: "Better cameras" });
+  await expect(page.getByTestId("title")).toHaveText("Better cameras");
+  await expect(buy).toHaveText("Buy");
+  // What the operators' host name serves (stampede-desk.conf), and no other route of the app.
+  const [calls, files] = [[], []];
+  for (const request of sent) (request.includes("/api/") ? calls : files).push(request);
+  expect(calls).toEqual([`GET /api/admin/activities/${id}`]);
+  for (const file of files) expect(file).toMatch(/^GET \/(admin\/preview$|assets\/|demo\/[a-z]+\.svg$)/);
+  expect((await callAdmin("GET", `/activities/${id}`)).state).toBe("draft");
+});
+
+test("a visitor finds no draft, with or without its preview", async ({ newPage }) => {
+  const id = await createDraft();
+  const { id: published } = await publish();
+  for (const path of [`/api/activities/${id}`, `/api/activities/${id}/gate.json`, `/api/admin/activities/${id}`]) {
+    expect((await send("GET", path)).status, path).toBe(path.includes("admin") ? 401 : 404);
+  }
+  const listed = await eventually("a list with a later sale", async () => {
+    const ids = (await call("GET", "/api/activities")).map((activity) => activity.id);
+    return { done: ids.includes(published), value: ids };
+  });
+  expect(listed).not.toContain(id);
+
+  const visitor = await newPage(`/sale?activity=${id}`);
+  await expect(visitor.locator("#missing")).toBeVisible();
+  await visitor.goto(`/admin/preview?activity=${id}`);
+  await expect(visitor.getByTestId("closed")).toContainText("Only operators can see a draft.");
+  await visitor.evaluate(() => sessionStorage.setItem("stampede.admin", "not-the-token"));
+  await visitor.reload();
+  await expect(visitor.getByTestId("closed")).toBeVisible();
+  for (const part of ["#sale", "#preview-bar"]) await expect(visitor.locator(part)).toBeHidden();
+  expect(await visitor.content()).not.toContain("Cameras");
+});
+
+test("the preview has the article of the sale page", () => {
+  const [sale, preview] = ["sale", "admin/preview"].map((name) => {
+    const page = readFileSync(new URL(`../../../static/${name}.html`, import.meta.url), "utf8");
+    return page.slice(page.indexOf("<article"), page.indexOf("</article>"));
+  });
+  expect(sale.length).toBeGreaterThan(1_000);
+  expect(preview).toBe(sale);
+});
