@@ -22,7 +22,8 @@ use workflows::{
 
 use crate::{
     fakes::{FakeProvider, RefundBehaviour},
-    fixture::{DUE, LEDGERS, NOW, new_fixture},
+    fixture::{DUE, LEDGERS, NOW, new_fixture, open_connection},
+    stores::RealLedger,
 };
 
 #[tokio::test]
@@ -41,6 +42,40 @@ async fn checking_out_again_returns_the_same_session_and_stores_the_last_address
             Some("sealed again"),
             "{ledger}"
         );
+    }
+}
+
+/// PostgreSQL only: SQLite has one writer.
+#[tokio::test]
+async fn a_checkout_waits_for_no_other_checkout_of_the_activity() {
+    let (fixture, provider) = (new_fixture("postgres", 5, 1).await, FakeProvider::default());
+    let (first, second) = (fixture.pending_order(1, "ada", 1).await, fixture.pending_order(2, "bob", 1).await);
+    let other = open_connection(&fixture).await;
+    let run = async |sql: &RealLedger, statement| sql.run(statement, Vec::new()).await.unwrap();
+    run(&other, "BEGIN").await;
+    let session =
+        Session { provider: "webhook".to_owned(), id: "s".to_owned(), url: "/pay".to_owned(), session_number: 1 };
+    sessions::save(&other, &second, &session, NOW).await.unwrap();
+    run(&fixture.sql, "SET lock_timeout = '1s'").await;
+    let outcome = fixture.checkout(&provider, &first, "sealed").await.unwrap();
+    assert!(matches!(outcome, CommandOutcome::Done(_)), "{outcome:?}");
+    run(&other, "COMMIT").await;
+}
+
+/// The order is read at the start of a checkout: another client may cancel it before the session is saved.
+#[tokio::test]
+async fn a_session_of_an_order_that_was_released_meanwhile_starts_no_payment_and_is_closed_at_once() {
+    for ledger in LEDGERS {
+        let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
+        let order_no = fixture.pending_order(1, "ada", 1).await;
+        let order = orders::load(&fixture.sql, &order_no).await.unwrap().unwrap().order;
+        let opened = provider.open_session(&order, 1, &Presentation::default()).await.unwrap();
+        orders::cancel(&fixture.sql, &order_no, NOW).await.unwrap().expect("cancelled");
+        let provider_name = provider.name().as_str().to_owned();
+        let session = Session { provider: provider_name, id: opened.session_id, url: opened.url, session_number: 1 };
+        assert_eq!(sessions::save(&fixture.sql, &order_no, &session, NOW).await.unwrap(), None, "{ledger}");
+        close_due(&fixture.redis, &fixture.sql, &provider, NOW, 10).await.unwrap();
+        assert_eq!(provider.ended_sessions.borrow().len(), 1, "{ledger}");
     }
 }
 
@@ -267,7 +302,7 @@ async fn a_session_closed_by_the_sweeper_during_checkout_is_replaced_in_the_exte
         let opened = provider.open_session(&order, 1, &Presentation::default()).await.unwrap();
         let due = order.pay_by.unwrap();
         let name = provider.name().as_str().to_owned();
-        let first = Session { provider: name, id: opened.session_id, url: opened.url, session_number: 1, open: true };
+        let first = Session { provider: name, id: opened.session_id, url: opened.url, session_number: 1 };
         // A checkout saved the session when the order was due: it extends nothing, and the sweeper closes the session.
         sessions::save(&fixture.sql, &order_no, &first, due).await.unwrap();
         close_due(&fixture.redis, &fixture.sql, &provider, due, 10).await.unwrap();

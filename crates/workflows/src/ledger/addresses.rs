@@ -7,7 +7,7 @@ use domain::{
 };
 use serde::Deserialize;
 
-use super::{deletion::delete_batch, row_reader::RowReader};
+use super::{deletion::delete_batch, row_reader::RowReader, sessions::LatestSession};
 use crate::{
     payments::provider::Presentation,
     ports::{Dialect, Sql, StoreError},
@@ -32,8 +32,17 @@ struct Item {
     image: String,
 }
 
-/// Saves the encrypted address of an order that can still be paid, in place of an earlier one. Returns what a payment
-/// page shows, as it was at the order's first checkout; `None` if the order cannot be paid.
+/// What the ledger has about an order's checkout.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedCheckout {
+    /// What the payment page shows, as it was at the order's first checkout.
+    pub shown: Presentation,
+    /// The latest payment session.
+    pub latest_session: Option<LatestSession>,
+}
+
+/// Saves the encrypted address of an order that can still be paid, in place of an earlier one; `None` if the order cannot
+/// be paid.
 ///
 /// # Errors
 /// See [`ledger`](super).
@@ -42,7 +51,7 @@ pub async fn save<S: Sql>(
     order_no: &OrderNo,
     SealedAddress { sealed, language }: SealedAddress<'_>,
     now: Millis,
-) -> Result<Option<Presentation>, StoreError> {
+) -> Result<Option<SavedCheckout>, StoreError> {
     let skus = match sql.dialect() {
         Dialect::Sqlite => "SELECT e.value AS sku FROM json_each(a.spec, '$.skus') AS e",
         Dialect::Postgres => "SELECT e AS sku FROM jsonb_array_elements(a.spec::jsonb -> 'skus') AS e",
@@ -55,7 +64,8 @@ pub async fn save<S: Sql>(
     let item = serde_json::from_str(&item).unwrap_or_else(|_| Item { name: sku, ..Item::default() });
     let language = Language::try_from(language).unwrap_or_default();
     let name = language.choose(&item.name, &item.names).to_owned();
-    Ok(Some(Presentation { name, image: item.image, language }))
+    let shown = Presentation { name, image: item.image, language };
+    Ok(Some(SavedCheckout { shown, latest_session: LatestSession::read(&mut row)? }))
 }
 
 /// Loads the encrypted address of an order; `None` if it has none, or it was erased.

@@ -27,7 +27,7 @@ pub struct DueSession {
     pub id: String,
 }
 
-/// The latest session of an order; earlier ones have ended.
+/// A session that a provider has opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
     /// The provider that opened it.
@@ -38,42 +38,67 @@ pub struct Session {
     pub url: String,
     /// Its number among the order's sessions, from 1.
     pub session_number: i64,
+}
+
+/// The latest session of an order; earlier ones have ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LatestSession {
+    /// Its number among the order's sessions, from 1.
+    pub session_number: i64,
     /// Whether it can still be paid, as far as the ledger knows.
     pub open: bool,
 }
 
-/// Loads the latest session of an order.
+impl LatestSession {
+    /// Reads the next two columns: the session's number, which is NULL if there is none, and whether it is open.
+    pub(super) fn read(row: &mut RowReader) -> Result<Option<Self>, StoreError> {
+        let (session_number, open) = (row.int()?, row.int()? == 1);
+        Ok((session_number > 0).then_some(Self { session_number, open }))
+    }
+}
+
+/// Loads the latest session of an order, unless it has another id than `session`.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn load_latest<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<Session>, StoreError> {
-    let statement = "SELECT provider, session, url, attempt, CASE WHEN state = 'open' THEN 1 ELSE 0 END FROM sessions \
-         WHERE order_no = ?1";
-    let rows = sql.run(statement, vec![order_no.to_string().into()]).await?;
-    let parse_row = |row| {
-        let mut row = RowReader::new(row);
-        Ok(Session {
-            provider: row.text()?,
-            id: row.text()?,
-            url: row.text()?,
-            session_number: row.int()?,
-            open: row.int()? == 1,
-        })
-    };
-    rows.into_iter().next().map(parse_row).transpose()
+pub async fn load_latest<S: Sql>(
+    sql: &S,
+    order_no: &OrderNo,
+    session: Option<&str>,
+) -> Result<Option<LatestSession>, StoreError> {
+    let statement = "SELECT attempt, CASE WHEN state = 'open' THEN 1 ELSE 0 END FROM sessions \
+         WHERE order_no = ?1 AND (?2 = '' OR session = ?2)";
+    let rows = sql.run(statement, vec![order_no.to_string().into(), session.unwrap_or_default().into()]).await?;
+    rows.into_iter().next().map_or(Ok(None), |row| LatestSession::read(&mut RowReader::new(row)))
+}
+
+/// A payment that has started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartedPayment {
+    /// Where the buyer pays.
+    pub url: String,
+    /// The order's deadline, extended.
+    pub pay_by: Millis,
 }
 
 /// Saves the first session of an order, or the next one after a closed one; in any other case nothing changes. A trigger
 /// starts the payment of the order in the same statement, if it is `pending_payment` and its time to pay is not over. A
-/// session whose end the provider has already reported is saved as closed, and starts nothing.
+/// session whose end the provider has already reported is saved as closed, and starts nothing. Returns the payment if
+/// this call started it.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn save<S: Sql>(sql: &S, order_no: &OrderNo, opened: &Session, now: Millis) -> Result<(), StoreError> {
-    // Locks the order's row before the session's, like a statement that changes the order's status.
+pub async fn save<S: Sql>(
+    sql: &S,
+    order_no: &OrderNo,
+    opened: &Session,
+    now: Millis,
+) -> Result<Option<StartedPayment>, StoreError> {
+    // Locks the order's row before the session's, like a statement that changes the order's status. The activity's row is
+    // not locked: all checkouts of the activity would wait for each other.
     let lock = match sql.dialect() {
         Dialect::Sqlite => "",
-        Dialect::Postgres => "FOR UPDATE",
+        Dialect::Postgres => "FOR UPDATE OF o",
     };
     let statement = format!(include_str!("../../sql/queries/sessions/save.sql"), lock = lock);
     let params = vec![
@@ -84,7 +109,10 @@ pub async fn save<S: Sql>(sql: &S, order_no: &OrderNo, opened: &Session, now: Mi
         opened.session_number.into(),
         now.0.into(),
     ];
-    sql.run(&statement, params).await.map(|_| ())
+    let Some(row) = sql.run(&statement, params).await?.into_iter().next() else { return Ok(None) };
+    let mut row = RowReader::new(row);
+    let payment = StartedPayment { url: row.text()?, pay_by: Millis(row.int()?) };
+    Ok((row.int()? == 1).then_some(payment))
 }
 
 /// Claims up to `limit` open sessions of orders that were released or whose time to pay is over. Their next attempt is

@@ -7,8 +7,8 @@ use domain::{order::Order, time::Millis};
 
 use crate::{
     ledger::{
-        addresses::{self, SealedAddress},
-        sessions::{self, Session},
+        addresses::{self, SavedCheckout, SealedAddress},
+        sessions::{self, Session, StartedPayment},
     },
     payments::{
         commands::{self, CommandOutcome},
@@ -45,41 +45,48 @@ pub async fn checkout<R: Redis, S: Sql, P: Provider>(
     now: Millis,
 ) -> Result<CommandOutcome, CheckoutError> {
     let order_no = &order.order_no;
-    let Some(shown) = addresses::save(sql, order_no, address, now).await? else {
+    let Some(SavedCheckout { shown, mut latest_session }) = addresses::save(sql, order_no, address, now).await? else {
         return Ok(commands::not_payable(sql, order_no, now).await?);
     };
     for _ in 0..MAX_SESSIONS_PER_CALL {
-        let session_number = find_or_open_session(sql, provider, order, &shown, now).await?;
+        let session_number = match (latest_session, &order.checkout_url) {
+            (Some(latest), _) if latest.open => latest.session_number,
+            // The ledger has only the session's URL.
+            (None, Some(_)) => 0,
+            (latest, _) => {
+                let session_number = latest.map_or(1, |latest| latest.session_number + 1);
+                if let Some(payment) = open_session(sql, provider, order, session_number, &shown, now).await? {
+                    let (checkout_url, pay_by) = (Some(payment.url), Some(payment.pay_by));
+                    let order = Order { checkout_url, pay_by, ..order.clone() };
+                    commands::copy_session(redis, &order, session_number).await?;
+                    return Ok(CommandOutcome::Done(Box::new(order)));
+                }
+                session_number
+            }
+        };
         match commands::show_session(redis, sql, order_no, session_number, now).await? {
             // The session has ended meanwhile.
             CommandOutcome::Done(order) if order.checkout_url.is_none() => {}
             outcome => return Ok(outcome),
         }
+        latest_session = sessions::load_latest(sql, order_no, None).await?;
     }
     Err(ProviderError::new("its sessions end as soon as they are opened").into())
 }
 
-/// Opens a payment session if the order has none that is open. Returns its number, which is 0 if the ledger has only the
-/// session's URL.
-async fn find_or_open_session<S: Sql, P: Provider>(
+/// Opens a payment session and saves it. Returns the payment, unless the order cannot be paid any more, the session has
+/// ended already, or another checkout has saved one first.
+async fn open_session<S: Sql, P: Provider>(
     sql: &S,
     provider: &P,
     order: &Order,
+    session_number: i64,
     shown: &Presentation,
     now: Millis,
-) -> Result<i64, CheckoutError> {
-    let order_no = &order.order_no;
-    let session_number = match (sessions::load_latest(sql, order_no).await?, &order.checkout_url) {
-        (Some(latest), _) if latest.open => return Ok(latest.session_number),
-        (Some(latest), _) => latest.session_number + 1,
-        (None, Some(_)) => return Ok(0),
-        (None, None) => 1,
-    };
+) -> Result<Option<StartedPayment>, CheckoutError> {
     let OpenedSession { url, session_id } = provider.open_session(order, session_number, shown).await?;
     // Saved before the buyer gets the URL, so that the sweeper can ask the provider about every session that can be
     // paid. If another checkout of the order has saved one first, buyers are sent to that one.
-    let provider = provider.name().as_str().to_owned();
-    let session = Session { provider, id: session_id, url, session_number, open: true };
-    sessions::save(sql, order_no, &session, now).await?;
-    Ok(session_number)
+    let session = Session { provider: provider.name().as_str().to_owned(), id: session_id, url, session_number };
+    Ok(sessions::save(sql, &order.order_no, &session, now).await?)
 }

@@ -64,10 +64,18 @@ pub async fn show_session<R: Redis, S: Sql>(
     if order.status != OrderStatus::PendingPayment {
         return Ok(CommandOutcome::Conflict(Box::new(order)));
     }
+    copy_session(redis, &order, session_number).await?;
+    Ok(CommandOutcome::Done(Box::new(order)))
+}
+
+/// Copies an order's `checkout_url` and `pay_by` to Redis. See [`show_session`] for `session_number`.
+///
+/// # Errors
+/// A [`StoreError`] of Redis; repeating the call completes it.
+pub async fn copy_session<R: Redis>(redis: &R, order: &Order, session_number: i64) -> Result<(), StoreError> {
     let (url, pay_by) = (order.checkout_url.as_deref(), order.pay_by.unwrap_or_default().0.to_string());
     let version = session_version(session_number, url.is_none());
-    set_session(redis, order_no, url.unwrap_or_default(), pay_by, version).await?;
-    Ok(CommandOutcome::Done(Box::new(order)))
+    set_session(redis, &order.order_no, url.unwrap_or_default(), pay_by, version).await
 }
 
 /// Closes a session that ended before it was paid: the buyer is no longer sent to it, and the order can get another one
@@ -82,9 +90,9 @@ pub async fn session_ended<R: Redis, S: Sql>(
     order_no: &OrderNo,
     session_id: &str,
 ) -> Result<(), StoreError> {
-    let latest = sessions::load_latest(sql, order_no).await?;
     // An earlier session needs no change. For a session that is not saved yet, see `sessions::save`.
-    let Some(latest) = latest.filter(|latest| latest.open && latest.id == session_id) else { return Ok(()) };
+    let latest = sessions::load_latest(sql, order_no, Some(session_id)).await?;
+    let Some(latest) = latest.filter(|latest| latest.open) else { return Ok(()) };
     set_session(redis, order_no, "", String::new(), session_version(latest.session_number, true)).await?;
     sessions::close(sql, order_no, session_id).await
 }

@@ -9,4 +9,9 @@ FROM orders o
 LEFT JOIN activities a ON a.id = o.activity
 WHERE o.order_no = ?1 AND o.status = 'pending_payment' AND o.pay_by > CAST(?3 AS BIGINT)
 ON CONFLICT (order_no) DO UPDATE SET sealed = excluded.sealed, saved_at = excluded.saved_at
-RETURNING (SELECT o.sku FROM orders o WHERE o.order_no = addresses.order_no), item, language
+RETURNING
+  (SELECT o.sku FROM orders o WHERE o.order_no = addresses.order_no),
+  item,
+  language,
+  (SELECT s.attempt FROM sessions s WHERE s.order_no = addresses.order_no),
+  (SELECT CASE WHEN s.state = 'open' THEN 1 ELSE 0 END FROM sessions s WHERE s.order_no = addresses.order_no)

@@ -6,10 +6,11 @@ SELECT
   ?4,
   CAST(?5 AS BIGINT),
   CAST(?6 AS BIGINT),
-  -- The trigger that starts the payment extends the time to pay once.
-  o.pay_by + CASE
-    WHEN o.extended = 0 AND o.status = 'pending_payment' AND o.pay_by > CAST(?6 AS BIGINT) THEN a.pay_extension_ms
-    ELSE 0
+  -- The order's time to pay, as the trigger that starts the payment extends it; now if it starts none.
+  CASE
+    WHEN o.status = 'pending_payment' AND o.pay_by > CAST(?6 AS BIGINT)
+    THEN o.pay_by + CASE WHEN o.extended = 0 THEN a.pay_extension_ms ELSE 0 END
+    ELSE CAST(?6 AS BIGINT)
   END,
   CASE
     WHEN EXISTS (
@@ -34,3 +35,4 @@ ON CONFLICT (order_no) DO UPDATE SET
   attempts = 0,
   last_error = ''
 WHERE sessions.state = 'closed' AND sessions.attempt < excluded.attempt
+RETURNING url, next_ask_at, CASE WHEN state = 'open' AND next_ask_at > opened_at THEN 1 ELSE 0 END
