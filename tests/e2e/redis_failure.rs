@@ -157,6 +157,30 @@ async fn an_unreachable_redis_is_reported_and_recovered_from() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_unreachable_redis_is_logged_once_a_second_however_many_requests_fail() {
+    const REQUESTS: usize = 300;
+    let (app, proxy) = start_behind_proxy();
+    let fixture = create_fixture(&app).await;
+    proxy.get().expect("a proxy").disable();
+    assert_unavailable(&app, &fixture, &["status"]).await;
+    let lines = || -> Vec<Value> {
+        let output = app.with_app(|app| app.output());
+        let events = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        events.filter(|line| line["event"] == "store unavailable").collect()
+    };
+    let (earlier, start) = (lines().len(), Instant::now());
+    for _ in 0..REQUESTS {
+        request_route(&app, &fixture, "status").await.is_problem(503, "not_ready");
+    }
+    // Two instances at most answered these requests, which came one after the other.
+    let most = 2 * (start.elapsed().as_secs() as usize + 2);
+    assert!(most < REQUESTS / 2, "{REQUESTS} requests took {:?}: too long to tell", start.elapsed());
+    let logged = lines().split_off(earlier);
+    assert!((1..=most).contains(&logged.len()), "{} lines, {most} at most", logged.len());
+    assert!(logged.iter().any(|line| line["number"].as_u64() > Some(1)), "{logged:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_activity_is_shown_without_its_stock_while_redis_is_unreachable() {
     let (app, proxy) = start_behind_proxy();
     let proxy = proxy.get().expect("a proxy");

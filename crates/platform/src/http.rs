@@ -5,10 +5,19 @@
 //! body are sent in two packets, and the second waits up to 40 ms for the acknowledgement of the first. To avoid this
 //! delay, [`serve`] sets `content-length` and starts to write the body before it returns the response.
 
-use std::{cell::RefCell, future::poll_fn, pin::Pin, task::Poll, time::Duration};
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    future::poll_fn,
+    mem::{Discriminant, discriminant},
+    pin::Pin,
+    task::Poll,
+    time::Duration,
+};
 
 use domain::{
     cors,
+    log_limit::LogLimit,
     problem::{Code, Problem},
     request::{Headers, RequestIds, content_length},
 };
@@ -24,7 +33,7 @@ use workflows::StoreError;
 
 pub use domain::response::Response;
 
-use crate::{cors::allowed_origins, log, timeout::with_timeout};
+use crate::{clock, cors::allowed_origins, log, timeout::with_timeout};
 
 /// The largest request body, in bytes; a larger one is refused with `413`.
 pub const MAX_BODY_BYTES: usize = 16 * 1024;
@@ -50,7 +59,8 @@ impl Headers for WasiHeaders {
 /// The error of a request handler.
 ///
 /// Use `Problem` for what a client can act on. `Store` and `Unexpected` are logged once, in this module, and their text
-/// is never sent: an unavailable store becomes `not_ready`, anything else `internal`.
+/// is never sent: an unavailable store becomes `not_ready`, anything else `internal`. Unavailable stores are logged once a
+/// second by an instance.
 #[derive(Debug)]
 pub enum ApiError {
     /// A refusal with a code.
@@ -75,17 +85,30 @@ impl From<StoreError> for ApiError {
 
 impl ApiError {
     fn into_problem(self, request_id: &str) -> Problem {
-        let (event, text, problem) = match self {
+        let (event, text, number, problem) = match self {
             ApiError::Problem(problem) => return *problem,
-            ApiError::Store(error) => {
-                let event = if error.is_unavailable() { "store unavailable" } else { "store error" };
-                (event, error.to_string(), error.to_problem())
+            ApiError::Store(error) if error.is_unavailable() => {
+                let Some(number) = count_unavailable(&error) else { return error.to_problem() };
+                ("store unavailable", error.to_string(), number, error.to_problem())
             }
-            ApiError::Unexpected(text) => ("unexpected", text, Problem::internal()),
+            ApiError::Store(error) => ("store error", error.to_string(), 1, error.to_problem()),
+            ApiError::Unexpected(text) => ("unexpected", text, 1, Problem::internal()),
         };
-        log::error(event, &[("because", text.into()), ("request_id", request_id.into())]);
+        let fields = [("because", text.into()), ("request_id", request_id.into()), ("number", number.into())];
+        log::error(event, &fields);
         problem
     }
+}
+
+/// Counts a request that failed because a store is unavailable. Returns the number of such requests since the last line,
+/// this one too, if a line is due: one a second for each kind of error, however many requests fail.
+fn count_unavailable(error: &StoreError) -> Option<u64> {
+    thread_local! {
+        static LIMITS: RefCell<HashMap<Discriminant<StoreError>, LogLimit>> = RefCell::default();
+    }
+    LIMITS.with_borrow_mut(|limits| {
+        limits.entry(discriminant(error)).or_insert_with(|| LogLimit::new(1_000)).count(clock::now())
+    })
 }
 
 /// Returns the `not_found` error for an unknown resource.
