@@ -73,22 +73,10 @@ impl Keys {
         format!("{}ban:ip:{ip}", self.prefix)
     }
 
-    /// Rate-limit bucket of `subject` under `policy`.
-    #[must_use]
-    pub fn rate_limit(&self, policy: &str, subject: &str) -> String {
-        format!("{}rate:{policy}:{subject}", self.prefix)
-    }
-
     /// Abuse counter of a user (B6).
     #[must_use]
     pub fn abuse_user(&self, user: &UserId) -> String {
         format!("{}abuse:user:{user}", self.prefix)
-    }
-
-    /// Abuse counter of an IP address (B6).
-    #[must_use]
-    pub fn abuse_ip(&self, ip: &str) -> String {
-        format!("{}abuse:ip:{ip}", self.prefix)
     }
 
     /// Marks a human check as used (B5).

@@ -59,16 +59,6 @@ pub enum Endpoint {
     Ticket(Ulid),
 }
 
-impl Endpoint {
-    /// The endpoint's part of the keys of its buckets.
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Challenge => "challenge",
-            Self::Ticket(_) => "ticket",
-        }
-    }
-}
-
 /// Result of [`precheck`]: whether the visitor may go on to the challenge or the ticket, and the state of their limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admission {
@@ -85,34 +75,21 @@ pub struct Admission {
 /// `RedisUnavailable` or `RedisRefused`; the request may have been counted.
 pub async fn precheck<R: Redis>(redis: &R, visitor: &Visitor, endpoint: Endpoint) -> Result<Admission, StoreError> {
     let Visitor { activity, user, ip, abuse_by_ip } = visitor;
-    let keys = Keys::of(activity);
-    let name = endpoint.as_str();
-    let mut script_keys = vec![
-        keys.named("gate"),
-        keys.ban_user(user),
-        keys.ban_ip(ip),
-        keys.rate_limit(&format!("{name}:user"), user.as_str()),
-        keys.rate_limit(&format!("{name}:ip"), ip),
-        keys.abuse_user(user),
-        keys.abuse_ip(ip),
-        keys.named("stats"),
-        keys.named("visitors"),
-        keys.rate_limit("tickets", user.as_str()),
-        keys.tickets(user),
-    ];
-    let ticket_args = match endpoint {
-        Endpoint::Challenge => Default::default(),
-        Endpoint::Ticket(ulid) => [
-            format!("{MAX_OPEN_TICKETS}:{MAX_LIFETIME_MS}"),
-            ulid.to_string(),
-            MAX_OPEN_TICKETS.to_string(),
-            TICKET_NOTED_MS.to_string(),
-        ],
+    let (name, ulid) = match endpoint {
+        Endpoint::Challenge => ("challenge", String::new()),
+        Endpoint::Ticket(ulid) => ("ticket", ulid.to_string()),
     };
-    let mut args: Vec<RedisArg> = vec![user.as_str().into()];
-    args.extend(ticket_args.map(String::into_bytes));
-    limits::push_abuse(&keys, abuse_by_ip, &mut script_keys, &mut args);
-    let mut reply = PRECHECK.run(redis, script_keys, args).await?;
+    let mut args: Vec<RedisArg> = vec![
+        user.as_str().into(),
+        ip.as_str().into(),
+        name.into(),
+        ulid.into(),
+        MAX_OPEN_TICKETS.to_string().into(),
+        MAX_LIFETIME_MS.to_string().into(),
+        TICKET_NOTED_MS.to_string().into(),
+    ];
+    limits::push_abuse(abuse_by_ip, &mut args);
+    let mut reply = PRECHECK.run(redis, vec![Keys::of(activity).named("gate")], args).await?;
     let word = reply.text()?;
     let rate_limits = limits::parse_rate_limits(&reply.text()?);
     let outcome = match word.as_str() {

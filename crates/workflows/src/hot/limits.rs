@@ -6,7 +6,7 @@ use domain::{
     time::ceil_seconds,
 };
 
-use crate::{keys::Keys, ports::RedisArg};
+use crate::ports::RedisArg;
 
 /// State of one rate limit after a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,17 +42,9 @@ pub(super) fn parse_rate_limits(text: &str) -> Vec<RateLimitStatus> {
         .collect()
 }
 
-/// Appends the abuse counts of addresses to a script's keys and arguments, in the order that the scripts' headers give.
-pub(super) fn push_abuse(
-    keys: &Keys,
-    abuse_by_ip: &[(String, i64)],
-    script_keys: &mut Vec<String>,
-    args: &mut Vec<RedisArg>,
-) {
-    for (ip, count) in abuse_by_ip {
-        script_keys.extend([keys.abuse_ip(ip), keys.ban_ip(ip)]);
-        args.push(count.to_string().into_bytes());
-    }
+/// Appends the abuse counts of addresses to a script's arguments: for each the address and the number of attempts.
+pub(super) fn push_abuse(abuse_by_ip: &[(String, i64)], args: &mut Vec<RedisArg>) {
+    args.extend(abuse_by_ip.iter().flat_map(|(ip, attempts)| [ip.as_str().into(), attempts.to_string().into()]));
 }
 
 /// Returns the headers `RateLimit` and `RateLimit-Policy` of a response; none if there is no limit.

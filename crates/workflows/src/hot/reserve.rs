@@ -112,9 +112,7 @@ pub async fn reserve<R: Redis>(
         request.start_key.as_str().into(),
         if with_gate { "1" } else { "0" }.into(),
     ];
-    for (ip, attempts) in &request.abuse_by_ip {
-        args.extend([ip.as_str().into(), attempts.to_string().into()]);
-    }
+    limits::push_abuse(&request.abuse_by_ip, &mut args);
     let reply = RESERVE.run(redis, vec![keys.named("gate")], args).await?;
     let (mut reply, winners_size) = parse_reply(reply, request)?;
     if let ReserveOutcome::SoldOut(winners) = &mut reply.outcome {
