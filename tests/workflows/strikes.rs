@@ -1,10 +1,13 @@
 //! Tests of strikes: who leaves orders unpaid, or cancels late or again and again (B8).
 
+use std::time::Duration;
+
 use domain::{
     ids::{OrderNo, UserId},
     order::OrderStatus,
     time::Millis,
 };
+use futures::future::join;
 use workflows::{
     Sql,
     ledger::{activities, orders},
@@ -15,7 +18,7 @@ use workflows::{
 use crate::{
     epochs::RealFixture,
     fakes::FakeProvider,
-    fixture::{Fixture, LEDGERS, NOW, new_fixture},
+    fixture::{Fixture, LEDGERS, NOW, new_fixture, open_connection},
 };
 
 async fn strikes(fixture: &RealFixture, user: &UserId) -> i64 {
@@ -41,6 +44,26 @@ async fn cancel_around_half_time(fixture: &RealFixture, order_no: &OrderNo, late
     let spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
     let now = NOW.plus(spec.pay_timeout_seconds * 1_000 / 2 + late_ms);
     commands::cancel(&fixture.redis, &fixture.sql, order_no, now).await.unwrap();
+}
+
+/// PostgreSQL only: SQLite has one writer.
+#[tokio::test]
+async fn of_two_concurrent_cancels_one_is_a_strike() {
+    let fixture = new_fixture("postgres", 5, 5).await;
+    let user = UserId::parse(&format!("parallel of {}", fixture.activity)).unwrap();
+    let first = fixture.pending_order(1, user.as_str(), 1).await;
+    let second = fixture.pending_order(2, user.as_str(), 1).await;
+    let other = open_connection(&fixture).await;
+    other.run("BEGIN", Vec::new()).await.unwrap();
+    orders::cancel(&other, &first, NOW).await.unwrap().expect("cancelled");
+    let commit = async {
+        // The other cancel waits for this one.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        other.run("COMMIT", Vec::new()).await.unwrap();
+    };
+    let (cancelled, ()) = join(orders::cancel(&fixture.sql, &second, NOW), commit).await;
+    cancelled.unwrap().expect("cancelled");
+    assert_eq!(strikes(&fixture, &user).await, 1);
 }
 
 /// A checkout extends the time to pay, and must not extend the time in which a cancel is free.

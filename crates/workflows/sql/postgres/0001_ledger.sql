@@ -315,6 +315,10 @@ CREATE INDEX IF NOT EXISTS strikes_by_age ON strikes (last_at);
 -- The `|| ''` keeps the query from indexes of activities, which would read all orders of one.
 CREATE OR REPLACE FUNCTION strikes_count() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+  -- Concurrent cancels of a buyer would not see each other, and each would count as the first.
+  IF NEW.status = 'cancelled' THEN
+    PERFORM pg_advisory_xact_lock(hashtextextended(NEW.activity || '/' || NEW.user_id, 0));
+  END IF;
   IF NEW.status = 'cancelled' AND NEW.updated_at <= NEW.free_cancel_until
     AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.user_id = NEW.user_id AND o.activity || '' = NEW.activity
       AND o.status = 'cancelled' AND o.order_no <> NEW.order_no) THEN
