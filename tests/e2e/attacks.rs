@@ -220,7 +220,7 @@ async fn who_read_data_about_buyers_is_in_the_log_and_a_subject_has_one_name() {
         settings.log = Some(log.clone());
         settings.variables.set("operator_tokens", format!("ada:read:{ADA} ben:operate:{BEN}"));
     }));
-    let activity = app.create_activity(json!({})).await;
+    let activity = app.create_activity(json!({"eligibility": {"allow": ["cyd", "invited-user"]}})).await;
     let buyer = app.create_buyer(&activity, "cyd").await;
     let order_no = app.place_order(&activity, &buyer).await;
     app.wait_for_status(&order_no, &buyer.jwt, "pending_payment").await;
@@ -232,6 +232,8 @@ async fn who_read_data_about_buyers_is_in_the_log_and_a_subject_has_one_name() {
     for token in [ADA, BEN] {
         call(Method::GET, &page, token, &Value::Null).await.is(200);
         call(Method::GET, &format!("/orders/{order_no}"), token, &Value::Null).await.is(200);
+        let document = call(Method::GET, &format!("/activities/{}", activity.id), token, &Value::Null).await.is(200);
+        assert!(document.body.contains("invited-user"), "{document:?}");
     }
     for user in ["mallory", "%6dallory", "m%61llory"] {
         call(Method::PUT, &format!("/bans/user/{user}"), BEN, &json!({"seconds": 60})).await.is(200);
@@ -253,7 +255,9 @@ async fn who_read_data_about_buyers_is_in_the_log_and_a_subject_has_one_name() {
     let of = |event: &str, route: &str| -> Vec<&Value> {
         lines.iter().filter(|line| line["event"] == event && (route.is_empty() || line["route"] == route)).collect()
     };
-    for route in ["/api/admin/activities/:activity/orders", "/api/admin/orders/:order_no"] {
+    for route in
+        ["/api/admin/activities/:activity/orders", "/api/admin/orders/:order_no", "/api/admin/activities/:activity"]
+    {
         let names: Vec<_> = of("operator read", route).iter().map(|line| line["operator"].clone()).collect();
         assert_eq!(names, ["ada", "ben"], "{route}");
     }
@@ -268,6 +272,9 @@ async fn who_read_data_about_buyers_is_in_the_log_and_a_subject_has_one_name() {
     for (subject, number) in [("mallory", 4), ("2001:db8:0:0::/64", 3)] {
         assert_eq!(subjects.iter().filter(|name| **name == subject).count(), number, "{subjects:?}");
     }
+    // Changes are kept for ever, the users who may take part only as long as the sale.
+    let changes = changes.to_string();
+    assert!(changes.contains("2 users, ") && !changes.contains("invited-user"), "{changes}");
     // One line a second and instance, and none for each call.
     let unauthenticated = of("operator calls without a valid token", "");
     assert!((1..100).contains(&unauthenticated.len()), "{unauthenticated:?}");

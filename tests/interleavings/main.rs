@@ -14,4 +14,4 @@ mod scheduler;
 mod sets;
 mod workflow;
 
-use support::{fixture, stores};
+use support::{fakes, fixture, stores};

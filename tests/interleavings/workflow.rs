@@ -27,6 +27,7 @@ use workflows::{
 };
 
 use crate::{
+    fakes::FakeKeyValue,
     fixture::{Fixture, NOW, TICKET_SECRET, WHOLE_REBUILD},
     scheduler::{Outcome, Ports},
 };
@@ -180,6 +181,7 @@ pub async fn sweep_all(fixture: &PortsFixture, now: Millis) -> Result<bool, Stor
     let notices = RefCell::default();
     let sweeper = Sweeper {
         redis,
+        key_value: &FakeKeyValue::default(),
         sql,
         provider: Some(redis),
         http: &NoShop,

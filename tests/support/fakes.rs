@@ -1,15 +1,17 @@
-//! In-memory fakes of the shop's event endpoint and of a payment provider.
+//! In-memory fakes of the shop's event endpoint, of a payment provider and of key-value.
 
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
 };
 
-use domain::{money::Money, order::Order, webhook::PaymentProvider};
+use domain::{money::Money, order::Order, time::Millis, webhook::PaymentProvider};
 use workflows::{
+    StoreError,
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
     ledger::{refunds::Refund, sessions::DueSession},
     payments::provider::{OpenedSession, Presentation, Provider, ProviderError, RefundStatus, SessionStatus},
+    ports::KeyValue,
 };
 
 /// An HTTP endpoint that records requests and returns scripted responses.
@@ -58,6 +60,33 @@ impl HttpClient for FakeEndpoint {
 impl HttpClient for &FakeEndpoint {
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, NoResponse> {
         FakeEndpoint::send(self, request).await
+    }
+}
+
+/// A key-value store.
+#[derive(Default)]
+pub struct FakeKeyValue {
+    /// The copies by key.
+    pub copies: RefCell<BTreeMap<String, Vec<u8>>>,
+}
+
+impl KeyValue for FakeKeyValue {
+    async fn read_copy(&self, key: &str) -> Option<Vec<u8>> {
+        self.copies.borrow().get(key).cloned()
+    }
+
+    async fn write_copy(&self, key: &str, value: &[u8]) {
+        self.copies.borrow_mut().insert(key.to_owned(), value.to_vec());
+    }
+
+    fn now(&self) -> Millis {
+        Millis(0)
+    }
+
+    async fn sleep(&self, _: i64) {}
+
+    fn random_bits(&self) -> Result<u128, StoreError> {
+        Ok(0)
     }
 }
 

@@ -3,8 +3,10 @@
 use std::cell::Cell;
 
 use domain::time::Millis;
+use serde_json::json;
 use workflows::{
     Redis, Sql, StoreError,
+    cache::{shared_value, visitors::CachedActivity},
     keys::ACTIVITIES,
     ledger::{activities, addresses, orders},
     operator::activities::OperationOutcome,
@@ -16,7 +18,7 @@ use workflows::{
 use crate::{
     at_every_call::at_every_call,
     epochs::{RealFixture, delete_redis_keys},
-    fakes::FakeProvider,
+    fakes::{FakeKeyValue, FakeProvider},
     fixture::{LEDGERS, NOW, new_fixture},
     statistics::orders_in_every_status,
     stores::RealLedger,
@@ -65,7 +67,7 @@ pub async fn end(fixture: &RealFixture) {
 }
 
 async fn erase(fixture: &RealFixture, before: Millis) -> (usize, usize) {
-    erase_old(&fixture.redis, &fixture.sql, before, 2, 100, &|| true).await.unwrap()
+    erase_old(&fixture.redis, &fixture.sql, &FakeKeyValue::default(), before, 2, 100, &|| true).await.unwrap()
 }
 
 /// The number of the activity's rows in each table that has some.
@@ -108,10 +110,15 @@ async fn an_old_activity_is_erased_in_steps_that_may_stop_anywhere() {
         let fixture = old_activity(ledger).await;
         let before: Vec<_> = rows(&fixture).await.into_iter().map(|(table, _)| table).collect();
         assert_eq!(before, TABLES.map(|(table, _)| table).into_iter().filter(|t| *t != "events").collect::<Vec<_>>());
+        let key = CachedActivity::key(&fixture.activity);
+        let copies = FakeKeyValue::default();
+        let copy = json!({"at": NOW, "fresh_until": NOW, "value": "a sale", "error": "", "error_until": NOW}).to_string();
+        copies.copies.borrow_mut().insert(key.clone(), copy.into_bytes());
+        assert_eq!(shared_value::last::<_, String>(&copies, &key).await.as_deref(), Some("a sale"));
         let mut orders_left = 6;
         for calls in 1.. {
             let sql = Dying(&fixture.sql, Cell::new(calls));
-            if erase_old(&fixture.redis, &sql, LATER, 2, 100, &|| true).await.is_ok() {
+            if erase_old(&fixture.redis, &sql, &copies, LATER, 2, 100, &|| true).await.is_ok() {
                 break;
             }
             let left = orders::load_page(&fixture.sql, &fixture.activity, "", 100).await.unwrap().len();
@@ -119,6 +126,8 @@ async fn an_old_activity_is_erased_in_steps_that_may_stop_anywhere() {
             orders_left = left;
         }
         assert_eq!(rows(&fixture).await, [], "{ledger}");
+        assert_eq!(shared_value::last::<_, String>(&copies, &key).await, None, "{ledger}");
+        assert!(!String::from_utf8_lossy(&copies.copies.borrow()[&key]).contains("a sale"), "{ledger}");
         assert_eq!(activities::load(&fixture.sql, &fixture.activity).await.unwrap(), None, "{ledger}");
     }
 }
@@ -164,7 +173,7 @@ async fn an_order_that_is_paid_late_stays_until_it_is_old_again() {
         let fixture = old_activity(ledger).await;
         // The process dies after the activity was marked.
         let sql = Dying(&fixture.sql, Cell::new(1));
-        erase_old(&fixture.redis, &sql, LATER, 2, 100, &|| true).await.unwrap_err();
+        erase_old(&fixture.redis, &sql, &FakeKeyValue::default(), LATER, 2, 100, &|| true).await.unwrap_err();
         let spec = workflows::ledger::activities::load(&fixture.sql, &fixture.activity).await.unwrap();
         assert_eq!(spec, None, "{ledger}: operators do not see it any more");
         assert!(
@@ -189,7 +198,7 @@ async fn a_payment_at_any_call_of_an_erasure_is_refunded_or_held_for_an_operator
     at_every_call(
         old_activity,
         async |redis, sql, _| {
-            erase_old(redis, sql, LATER, 2, 100, &|| true).await.unwrap();
+            erase_old(redis, sql, &FakeKeyValue::default(), LATER, 2, 100, &|| true).await.unwrap();
         },
         async |fixture| {
             fixture.payment_succeeded(&fixture.order_no(1), "late").await.unwrap();

@@ -28,7 +28,7 @@ use workflows::{
 use crate::{
     epochs::RealFixture,
     events::WEBHOOK_SECRET,
-    fakes::{FakeEndpoint, FakeProvider},
+    fakes::{FakeEndpoint, FakeKeyValue, FakeProvider},
     fixture::{Fixture, LEDGERS, NOW, TICKET_SECRET, WHOLE_REBUILD, new_fixture},
     statistics::Recording,
     stores::{RealLedger, RealRedis},
@@ -128,6 +128,7 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     // A sweep.
     let sweeper = Sweeper {
         redis: &fixture.redis,
+        key_value: &FakeKeyValue::default(),
         sql,
         provider: Some(&provider),
         http: &endpoint,
@@ -169,7 +170,9 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
 
     let erasing = "UPDATE activities SET state = 'erasing' WHERE id = ?1";
     sql.run(erasing, vec![fixture.activity.as_str().into()]).await.unwrap();
-    let erased = erase_old(&fixture.redis, sql, Millis(i64::MAX / 2), 100, 100, &|| true).await.unwrap();
+    let erased = erase_old(&fixture.redis, sql, &FakeKeyValue::default(), Millis(i64::MAX / 2), 100, 100, &|| true)
+        .await
+        .unwrap();
     assert_eq!(erased.1, 1);
 }
 

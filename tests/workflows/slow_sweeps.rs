@@ -26,7 +26,7 @@ use workflows::{
 
 use crate::{
     erasure::{self, old_activity},
-    fakes::{FakeEndpoint, FakeProvider},
+    fakes::{FakeEndpoint, FakeKeyValue, FakeProvider},
     fixture::{Fixture, LEDGERS, NOW, TICKET_SECRET, check_gates, new_fixture},
     stores::{RealLedger, RealRedis},
 };
@@ -74,6 +74,7 @@ impl<'a> SlowLedger<'a> {
     async fn sweep(&self, redis: &RealRedis, now: Millis, retention_days: &str) -> Report {
         let sweeper = Sweeper {
             redis,
+            key_value: &FakeKeyValue::default(),
             sql: self,
             provider: Some(&FakeProvider::default()),
             http: &FakeEndpoint::default(),
@@ -223,6 +224,7 @@ async fn a_stream_that_redis_cannot_read_keeps_no_other_activity_from_its_events
         fixture.pending_order(1, "ada", 1).await;
         let sweeper = Sweeper {
             redis: &redis,
+            key_value: &FakeKeyValue::default(),
             sql: &fixture.sql,
             provider: Some(&FakeProvider::default()),
             http: &endpoint,

@@ -21,7 +21,7 @@ use workflows::{
 
 use crate::{
     events::WEBHOOK_SECRET,
-    fakes::{FakeEndpoint, FakeProvider},
+    fakes::{FakeEndpoint, FakeKeyValue, FakeProvider},
     fixture::{Fixture, LEDGERS, NOW, TICKET_SECRET, new_fixture},
     stores::{RealLedger, RealRedis},
 };
@@ -55,21 +55,25 @@ async fn sweep(fixture: &Fixture<RealRedis, RealLedger>, failing: &'static str, 
         time.get()
     };
     let (sql, provider, http) = (FailingAt(&fixture.sql, failing), FakeProvider::default(), FakeEndpoint::default());
-    let sweeper = sweeper(&fixture.redis, &sql, &provider, &http, &stopwatch, &|notice| panic!("{notice:?}"));
+    let copies = FakeKeyValue::default();
+    let no_notice = |notice: &Notice| panic!("{notice:?}");
+    let sweeper = sweeper(&fixture.redis, &copies, &sql, &provider, &http, &stopwatch, &no_notice);
     sweeper.run(DUE).await.unwrap()
 }
 
 /// A sweeper that has no shop to send events to.
 fn sweeper<'a, S, W>(
     redis: &'a RealRedis,
+    key_value: &'a FakeKeyValue,
     sql: &'a S,
     provider: &'a FakeProvider,
     http: &'a W,
     stopwatch: &'a dyn Fn() -> Duration,
     log: &'a dyn Fn(&Notice),
-) -> Sweeper<'a, RealRedis, S, FakeProvider, W> {
+) -> Sweeper<'a, RealRedis, S, FakeKeyValue, FakeProvider, W> {
     Sweeper {
         redis,
+        key_value,
         sql,
         provider: Some(provider),
         http,
@@ -164,10 +168,11 @@ async fn a_sweep_logs_what_it_met_before_it_waits_for_the_shop() {
         provider.drops_responses.set(true);
         let log = RefCell::default();
         let shop = ReadingShop { log: &log, seen: RefCell::default() };
+        let copies = FakeKeyValue::default();
         let add = |notice: &Notice| log.borrow_mut().push(notice.clone());
         let sweeper = Sweeper {
             events: Some(WebhookTarget { url: "https://shop.example", secrets: WEBHOOK_SECRET }),
-            ..sweeper(&fixture.redis, &fixture.sql, &provider, &shop, &|| Duration::ZERO, &add)
+            ..sweeper(&fixture.redis, &copies, &fixture.sql, &provider, &shop, &|| Duration::ZERO, &add)
         };
         assert!(matches!(sweeper.run(DUE).await.unwrap(), SweepOutcome::Swept(_, None)), "{ledger}");
         let subjects: Vec<_> = shop.seen.borrow().iter().map(|notice| notice.subject.clone()).collect();

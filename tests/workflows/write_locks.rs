@@ -18,7 +18,7 @@ use workflows::{
 
 use crate::{
     erasure::{LATER, end},
-    fakes::{FakeEndpoint, FakeProvider},
+    fakes::{FakeEndpoint, FakeKeyValue, FakeProvider},
     fixture::{LEDGERS, NOW, TICKET_SECRET, new_fixture},
     stores::RealLedger,
 };
@@ -68,6 +68,7 @@ async fn a_statement_that_changes_many_rows_does_not_return_them() {
         let sweep = async |now: Millis| {
             let sweeper = Sweeper {
                 redis: &fixture.redis,
+                key_value: &FakeKeyValue::default(),
                 sql: &watched,
                 provider: Some(&provider),
                 http: &FakeEndpoint::default(),

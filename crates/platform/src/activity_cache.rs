@@ -5,7 +5,7 @@
 
 use std::{cell::RefCell, rc::Rc};
 
-use domain::{activity::ActivityState, ids::ActivityId};
+use domain::ids::ActivityId;
 use workflows::{
     cache::{
         shared_value::{self, SharedValue},
@@ -63,21 +63,19 @@ pub async fn activity(activity: &ActivityId) -> Result<Rc<CachedActivity>, ApiEr
     found.ok_or_else(|| not_found("There is no such sale."))
 }
 
-/// Returns the key-value copy of an activity, however old; `None` if there is none or it is a draft's.
+/// Returns the key-value copy of an activity; `None` if there is none, or [visitors may not see
+/// it](CachedActivity::may_be_shown).
 pub async fn cached(activity: &ActivityId) -> Option<Rc<CachedActivity>> {
-    let cached_copy: Option<CachedActivity> = shared_value::last::<_, Option<_>>(&SpinKeyValue, &key(activity)).await?;
-    cached_copy.filter(|cached| cached.state() != ActivityState::Draft).map(Rc::new)
-}
-
-fn key(activity: &ActivityId) -> String {
-    format!("sale:{activity}")
+    let key = CachedActivity::key(activity);
+    let cached_copy: Option<CachedActivity> = shared_value::last::<_, Option<_>>(&SpinKeyValue, &key).await?;
+    cached_copy.filter(|cached| cached.may_be_shown(clock::now())).map(Rc::new)
 }
 
 /// Loads the activity from key-value if the copy is fresh, else from the ledger. A copy of another version than the
 /// gate's may predate an operator's change, so it is not used.
 async fn load(activity: &ActivityId, version: i64) -> Result<Option<Rc<CachedActivity>>, ApiError> {
     let shared = SharedValue {
-        key: &key(activity),
+        key: &CachedActivity::key(activity),
         lease_key: &format!("{{{activity}}}:rebuild"),
         lease_ms: 3_000,
         fresh_ms: Some(60_000),

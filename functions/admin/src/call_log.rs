@@ -34,7 +34,9 @@ pub async fn record(request: &Request, call: &Call<'_>, result: &Result<Response
     let Call { operator, endpoint, subject } = call;
     let (event, status, code) = match result {
         Ok(response) if !request.method.is_safe() => ("operator call", i64::from(response.status), ""),
-        Ok(response) if shows_buyers(*endpoint) => ("operator read", i64::from(response.status), ""),
+        Ok(response) if shows_buyers(*endpoint) || shows_invited(*endpoint, response) => {
+            ("operator read", i64::from(response.status), "")
+        }
         Ok(_) => return,
         Err(ApiError::Problem(problem)) => {
             ("operator call refused", i64::from(problem.code.status()), problem.code.as_str())
@@ -82,6 +84,13 @@ fn shows_buyers(endpoint: Admin) -> bool {
     )
 }
 
+/// Whether the response has an activity with a list of the users who may take part.
+fn shows_invited(endpoint: Admin, response: &Response) -> bool {
+    const LIST: &[u8] = br#""allow":[""#;
+    matches!(endpoint, Admin::GetActivity | Admin::ListActivities)
+        && response.body.windows(LIST.len()).any(|text| text == LIST)
+}
+
 /// Counts a call without a valid token. Logs at most one line a second with the number of such calls since the line
 /// before, because any client can make them.
 pub fn count_unauthenticated(now: Millis) {
@@ -93,7 +102,8 @@ pub fn count_unauthenticated(now: Millis) {
     }
 }
 
-async fn hash(text: &str) -> String {
+/// The keyed hash that stands for `text` in the log.
+pub async fn hash(text: &str) -> String {
     let secret = config::get("ticket_secret").await;
     let mut hash = Signer::new(&secret, "stampede log").map(|signer| signer.sign(text)).unwrap_or_default();
     hash.truncate(HASH_BYTES);

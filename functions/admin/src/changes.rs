@@ -11,6 +11,7 @@ use platform::{
     ledger::SpinLedger,
     log,
 };
+use serde_json::Value;
 use workflows::{
     StoreError,
     ledger::{
@@ -19,6 +20,8 @@ use workflows::{
     },
     operator::documents::ActivityDocument,
 };
+
+use crate::call_log;
 
 /// Maximum and default number of changes in a page. Each may have two documents of 64 KiB.
 const MAX_PAGE: i64 = 50;
@@ -52,8 +55,8 @@ pub async fn record(
         operator: operator.name.clone(),
         action: format!("{} {}", request.method, endpoint.pattern()),
         subject: subject.to_owned(),
-        before,
-        after: String::from_utf8_lossy(&response.body).into_owned(),
+        before: without_invited(before).await,
+        after: without_invited(String::from_utf8_lossy(&response.body).into_owned()).await,
         request_id: request.request_id.clone(),
     };
     let recorded: Result<(), StoreError> = operator_changes::record(&SpinLedger::open().await, &change).await;
@@ -61,6 +64,19 @@ pub async fn record(
         let fields = [("because", error.to_string().into()), ("request_id", request.request_id.as_str().into())];
         log::error("a change is missing from the operator changes", &fields);
     }
+}
+
+/// Replaces the list of users who may take part in an activity by their number and a keyed hash: changes are kept for
+/// ever.
+async fn without_invited(document: String) -> String {
+    let Ok(mut activity) = serde_json::from_str::<Value>(&document) else { return document };
+    let Some(invited) = activity.pointer_mut("/eligibility/allow") else { return document };
+    let number = invited.as_array().map_or(0, Vec::len);
+    if number > 0 {
+        *invited = format!("{number} users, {}", call_log::hash(&invited.to_string()).await).into();
+        return activity.to_string();
+    }
+    document
 }
 
 /// Handles `GET …/changes?before=&limit=`: newest first; `before` is the `id` of the last change of the page before.

@@ -7,6 +7,7 @@ use platform::{
     auth, clock, config,
     http::{ApiError, Request, Response},
     http_client::SpinHttpClient,
+    key_value::SpinKeyValue,
     ledger::SpinLedger,
     log, provider, random,
     redis::SpinRedis,
@@ -32,6 +33,7 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
     let (url, secrets) = (config::get("events_url").await, config::get("events_secret").await);
     let sweeper = Sweeper {
         redis: &SpinRedis,
+        key_value: &SpinKeyValue,
         sql: &SpinLedger::open_for_batch().await,
         provider: provider.as_ref(),
         http: &SpinHttpClient,

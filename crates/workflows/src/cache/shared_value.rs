@@ -169,6 +169,11 @@ pub async fn last<K: KeyValue, T: DeserializeOwned>(key_value: &K, key: &str) ->
     read(key_value, key).await.value
 }
 
+/// Overwrites the copy under `key` with none.
+pub async fn forget<K: KeyValue>(key_value: &K, key: &str) {
+    write(key_value, key, &StoredCopy::<()>::new(Millis(0), Millis(0), None)).await;
+}
+
 async fn read<K: KeyValue, T: DeserializeOwned>(key_value: &K, key: &str) -> StoredCopy<T> {
     let copy = key_value.read_copy(key).await.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     copy.unwrap_or(StoredCopy::new(Millis(0), Millis(0), None))

@@ -10,6 +10,7 @@ use domain::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    cache::warm_up::RETENTION_AFTER_END_MS,
     hot::read_gate::GateSnapshot,
     ledger::activities::{Activity, ListedActivity},
 };
@@ -34,6 +35,19 @@ impl From<Activity> for CachedActivity {
 }
 
 impl CachedActivity {
+    /// Key of the copy of an activity in key-value.
+    #[must_use]
+    pub fn key(activity: &ActivityId) -> String {
+        format!("sale:{activity}")
+    }
+
+    /// Whether visitors may see a copy of unknown age at `now`: not of a draft, nor of an activity whose keys in Redis have
+    /// expired. It may be erased by then.
+    #[must_use]
+    pub fn may_be_shown(&self, now: Millis) -> bool {
+        self.state() != ActivityState::Draft && now < self.spec.ends_at.plus(RETENTION_AFTER_END_MS)
+    }
+
     /// The state that operators set; [`ActivityState::Draft`] if the text is unknown.
     #[must_use]
     pub fn state(&self) -> ActivityState {

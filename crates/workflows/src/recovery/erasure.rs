@@ -2,20 +2,21 @@
 //!
 //! An activity is erased only after its Redis data is gone and nothing of it is alive. Its state becomes `erasing` first:
 //! from then on operators cannot change it, and the schema allows to delete its orders. Each statement deletes a bounded
-//! number of rows, orders last; an erasure that stops anywhere is continued by the next call. The activity's epoch
+//! number of rows, orders last; an erasure that stops anywhere is continued by the next call. Before the activity itself is
+//! deleted, its copy in key-value is overwritten, if that store works. The activity's epoch
 //! stays: if its id is used again, old messages and gates are fenced.
 
 use domain::{ids::ActivityId, time::Millis};
 use serde_json::json;
 
 use crate::{
-    cache::listed_activities,
+    cache::{listed_activities, shared_value, visitors::CachedActivity},
     ledger::{
         callback_outcomes::{not_held_outcomes, settled_outcomes},
         deletion::delete_batch,
         row_reader::RowReader,
     },
-    ports::{Dialect, Redis, Sql, SqlValue, StoreError},
+    ports::{Dialect, KeyValue, Redis, Sql, SqlValue, StoreError},
 };
 
 /// Maximum number of activities whose erasure begins in one call.
@@ -27,9 +28,10 @@ const MAX_ACTIVITIES: i64 = 10;
 ///
 /// # Errors
 /// [`StoreError`]; the next call continues.
-pub async fn erase_old<R: Redis, S: Sql>(
+pub async fn erase_old<R: Redis, S: Sql, K: KeyValue>(
     redis: &R,
     sql: &S,
+    key_value: &K,
     before: Millis,
     limit: i64,
     batches: usize,
@@ -48,6 +50,7 @@ pub async fn erase_old<R: Redis, S: Sql>(
             if erased > 0 || erase_records(sql, &activity, limit).await? > 0 {
                 continue;
             }
+            shared_value::forget(key_value, &CachedActivity::key(&activity)).await;
             activities += usize::from(finish(sql, &activity).await?);
             break;
         }

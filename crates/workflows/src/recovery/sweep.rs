@@ -18,7 +18,7 @@ use crate::{
     },
     operator::bans,
     payments::{callbacks, provider::Provider, refunds, sessions},
-    ports::{Redis, Sql, StoreError},
+    ports::{KeyValue, Redis, Sql, StoreError},
     queue::event_delivery::{self, TIMEOUT_MS, WebhookTarget},
     recovery::{
         budget::Budget,
@@ -95,9 +95,11 @@ impl Retention {
 }
 
 /// What a sweep works with.
-pub struct Sweeper<'a, R, S, P, W> {
+pub struct Sweeper<'a, R, S, K, P, W> {
     /// Redis.
     pub redis: &'a R,
+    /// Key-value, which has copies of activities.
+    pub key_value: &'a K,
     /// The ledger.
     pub sql: &'a S,
     /// The payment provider. Without one, only callbacks are finished; orders with an open payment session are released
@@ -131,7 +133,7 @@ pub enum SweepOutcome {
     Swept(Box<Report>, Option<StoreError>),
 }
 
-impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Sweeper<'_, R, S, P, W> {
+impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Sweeper<'_, R, S, K, P, W> {
     /// Runs one sweep. `now` is the time by Redis's clock: call this as soon as Redis has answered it.
     ///
     /// # Errors
@@ -193,8 +195,8 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Sweeper<'_, R, S, P, W> {
 }
 
 /// The state of one sweep.
-struct Run<'a, R, S, P, W> {
-    sweeper: &'a Sweeper<'a, R, S, P, W>,
+struct Run<'a, R, S, K, P, W> {
+    sweeper: &'a Sweeper<'a, R, S, K, P, W>,
     lease: Lease,
     /// Redis's time when the sweep got its lease.
     now: Millis,
@@ -203,7 +205,7 @@ struct Run<'a, R, S, P, W> {
     report: Report,
 }
 
-impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Run<'_, R, S, P, W> {
+impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K, P, W> {
     /// Runs every step until it has nothing left to do, the time is up, or the lease is lost.
     async fn run_steps(&mut self) -> Result<(), StoreError> {
         let Sweeper { redis, sql, ticket_secret, .. } = *self.sweeper;
@@ -296,7 +298,7 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Run<'_, R, S, P, W> {
     /// Erases what is past its retention period, unless a sweep found nothing left in the last 10 minutes. Also removes ended
     /// activities from the set of activities in Redis, so that sweeps no longer visit them.
     async fn erase(&mut self) -> Result<(), StoreError> {
-        let Sweeper { redis, sql, retention, owner, .. } = *self.sweeper;
+        let Sweeper { redis, sql, key_value, retention, owner, .. } = *self.sweeper;
         let (now, elapsed) = (self.now, self.elapsed);
         if !redis_lease::hold(redis, ERASE_LEASE_KEY, owner, ERASE_INTERVAL_MS).await? {
             return Ok(());
@@ -320,7 +322,7 @@ impl<R: Redis, S: Sql, P: Provider, W: HttpClient> Run<'_, R, S, P, W> {
             let before = now.plus(-days * DAY_MS);
             let has_time = || elapsed() < TIME_BUDGET;
             let (orders, activities) =
-                erasure::erase_old(redis, sql, before, ERASE_BATCH, MAX_ERASE_BATCHES, &has_time).await?;
+                erasure::erase_old(redis, sql, key_value, before, ERASE_BATCH, MAX_ERASE_BATCHES, &has_time).await?;
             self.report.erased += orders;
             self.report.erased_activities += activities;
             is_more |= orders > 0;
