@@ -112,7 +112,8 @@ async fn an_old_activity_is_erased_in_steps_that_may_stop_anywhere() {
         assert_eq!(before, TABLES.map(|(table, _)| table).into_iter().filter(|t| *t != "events").collect::<Vec<_>>());
         let key = CachedActivity::key(&fixture.activity);
         let copies = FakeKeyValue::default();
-        let copy = json!({"at": NOW, "fresh_until": NOW, "value": "a sale", "error": "", "error_until": NOW}).to_string();
+        let copy =
+            json!({"at": NOW, "fresh_until": NOW, "value": "a sale", "error": "", "error_until": NOW}).to_string();
         copies.copies.borrow_mut().insert(key.clone(), copy.into_bytes());
         assert_eq!(shared_value::last::<_, String>(&copies, &key).await.as_deref(), Some("a sale"));
         let mut orders_left = 6;

@@ -63,6 +63,11 @@ export function createClient({
       observed(await call("GET", `${activityPath(activity)}/gate.json`, { signal, timeout: 5_000 })),
 
     /**
+     * Counts a visitor who wants to be reminded of the start. The page makes the reminder itself.
+     * @param {string} activity @param {CallOptions} [options]
+     */
+    remind: async (activity, { signal } = {}) => void (await call("POST", `${activityPath(activity)}/reminders`, { signal })),
+    /**
      * A human check, where `ticket` answers `human_check_required`.
      * @param {string} activity @param {Schemas["ChallengeOptions"]} [body] @param {CallOptions} [options] @returns {Promise<any>}
      */

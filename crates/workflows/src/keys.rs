@@ -30,7 +30,8 @@ impl Keys {
         &self.prefix
     }
 
-    /// A key that is named only by its kind: `gate`, `orders`, `stats`, `winners`, `index`, `visitors`.
+    /// A key that is named only by its kind: `gate`, `orders`, `stats`, `winners`, `index`, `visitors`,
+    /// `reminders`.
     #[must_use]
     pub fn named(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)

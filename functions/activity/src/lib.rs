@@ -1,8 +1,9 @@
-//! Serves published activities to visitors: the list, one activity, and the gate.
+//! Serves published activities to visitors: the list, one activity, and the gate; counts who wants to be reminded.
 
 mod gate;
 mod info;
 mod list;
+mod remind;
 
 use domain::routes::Activity;
 use platform::http::{ApiError, Request, Response};
@@ -16,5 +17,6 @@ async fn route(request: &Request) -> Result<Response, ApiError> {
         Activity::Info => info::get(activity).await,
         Activity::GateJson => gate::json(activity).await,
         Activity::GateScript => gate::script(activity).await,
+        Activity::Remind => remind::post(request, activity).await,
     }
 }
