@@ -2,7 +2,13 @@
 //!
 //! The constraints hold even if Redis is wrong, and a Redis that lost everything is rebuilt from the ledger.
 
-use domain::{ids::UserId, order::OrderStatus, time::Millis};
+use std::collections::BTreeSet;
+
+use domain::{
+    ids::{ActivityId, UserId},
+    order::OrderStatus,
+    time::Millis,
+};
 use workflows::{
     Redis, Sql, StoreError,
     hot::{
@@ -10,7 +16,7 @@ use workflows::{
         reserve::ReserveOutcome,
     },
     keys::Keys,
-    ledger::{orders, schema},
+    ledger::{activities, orders, schema},
     operator::{
         activities::OperationOutcome,
         bans::{self, BanSubject},
@@ -30,6 +36,34 @@ async fn migrating_again_changes_nothing() {
             schema::current_version(&fixture.sql).await.unwrap(),
             schema::required_version(fixture.sql.dialect())
         );
+    }
+}
+
+/// A text of an earlier build, or of another program, may be one that this build cannot read.
+#[tokio::test]
+async fn an_activity_that_cannot_be_read_hides_no_other_one() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 3, 1).await;
+        let (sql, readable) = (&fixture.sql, &fixture.activity);
+        let mut activity = activities::load(sql, readable).await.unwrap().unwrap();
+        activity.spec.title = "A\0B".to_owned();
+        for (name, spec) in [("nul", None), ("cut", Some("{")), ("untitled", Some("{}"))] {
+            activity.id = ActivityId::parse(name).unwrap();
+            assert!(activities::save(sql, &activity, None, NOW).await.unwrap(), "{ledger}");
+            if let Some(spec) = spec {
+                let update = "UPDATE activities SET spec = ?2 WHERE id = ?1";
+                sql.run(update, vec![name.into(), spec.into()]).await.unwrap();
+            }
+        }
+        let published = activities::list_published(sql, NOW).await.unwrap();
+        let listed = activities::list(sql, NOW).await.unwrap();
+        let found: BTreeSet<_> = published.activities.iter().map(|activity| activity.id.as_str()).collect();
+        assert_eq!(found, BTreeSet::from([readable.as_str(), "nul"]), "{ledger}");
+        assert_eq!(found, listed.activities.iter().map(|activity| activity.id.as_str()).collect(), "{ledger}");
+        for mut unreadable in [published.unreadable, listed.unreadable] {
+            unreadable.sort();
+            assert_eq!(unreadable, ["cut", "untitled"], "{ledger}");
+        }
     }
 }
 

@@ -149,7 +149,7 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     stats::orders_by_status(sql, &fixture.activity).await.unwrap();
     backlog::load(sql).await.unwrap();
     activities::list(sql, NOW).await.unwrap();
-    assert_eq!(activities::list_published(sql, NOW).await.unwrap().len(), 11);
+    assert_eq!(activities::list_published(sql, NOW).await.unwrap().activities.len(), 11);
     fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
     fixture.apply_callback("payment.succeeded", &cancelled, "wrong", 1).await.unwrap();
     held::refund(sql, &format!("wrong-{cancelled}")).await.unwrap();
@@ -328,8 +328,8 @@ async fn lists_of_activities_read_as_many_as_they_show() {
         let ends_at = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec.ends_at;
         // So many have ended that the last 50 of them are listed, and those that end next.
         let now = ends_at.plus(1_000);
-        let listed = activities::list(&sql, now).await.unwrap();
-        let published = activities::list_published(&sql, now).await.unwrap();
+        let listed = activities::list(&sql, now).await.unwrap().activities;
+        let published = activities::list_published(&sql, now).await.unwrap().activities;
         // The copies have the spec of the first, so the order of `listed` means nothing.
         let ids = listed.iter().map(|activity| &activity.id).collect::<BTreeSet<_>>();
         assert_eq!(ids, published.iter().map(|activity| &activity.id).collect(), "{ledger}");

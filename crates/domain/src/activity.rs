@@ -27,6 +27,12 @@ const MAX_LANGUAGES: usize = 20;
 /// Maximum amount of an order, in minor units: the largest integer that Lua and JavaScript represent exactly.
 const MAX_AMOUNT: i64 = (1 << 53) - 1;
 
+/// A text without control characters, as a regular expression.
+const PLAIN_TEXT: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
+
+/// A text without control characters but line breaks and tabs, as a regular expression.
+const PLAIN_LINES: &str = r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]*$";
+
 /// A rate limit: `count` requests per `seconds`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
@@ -135,7 +141,7 @@ pub struct Eligibility {
     pub allow: Vec<UserId>,
     /// Only users whose token names one of these groups, and those in `allow`, unless both are empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 50), inner(length(min = 1, max = 200)))]
+    #[schemars(length(max = 50), inner(length(min = 1, max = 200), regex(pattern = PLAIN_TEXT)))]
     pub groups: Vec<String>,
 }
 
@@ -146,7 +152,7 @@ pub struct Sku {
     /// The SKU's id.
     pub sku: SkuId,
     /// The product's name, shown to visitors.
-    #[schemars(length(min = 1, max = 200))]
+    #[schemars(length(min = 1, max = 200), regex(pattern = PLAIN_TEXT))]
     pub name: String,
     /// The name in other languages, by language tag (`zh`, `pt-BR`).
     #[serde(default, skip_serializing_if = "Translations::is_empty")]
@@ -154,7 +160,7 @@ pub struct Sku {
     pub names: Translations,
     /// URL of a picture; may be empty.
     #[serde(default)]
-    #[schemars(length(max = 2_000))]
+    #[schemars(length(max = 2_000), regex(pattern = PLAIN_TEXT))]
     pub image: String,
     /// Price of a unit, in minor units.
     #[schemars(range(min = 1, max = 1_000_000_000_000_i64))]
@@ -171,7 +177,7 @@ pub struct Sku {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ActivitySpec {
     /// The title.
-    #[schemars(length(min = 1, max = 200))]
+    #[schemars(length(min = 1, max = 200), regex(pattern = PLAIN_TEXT))]
     pub title: String,
     /// The title in other languages, by language tag (`zh`, `pt-BR`).
     #[serde(default, skip_serializing_if = "Translations::is_empty")]
@@ -179,7 +185,7 @@ pub struct ActivitySpec {
     pub titles: Translations,
     /// A paragraph of text.
     #[serde(default)]
-    #[schemars(length(max = 8_000))]
+    #[schemars(length(max = 8_000), regex(pattern = PLAIN_LINES))]
     pub description: String,
     /// The description in other languages, by language tag.
     #[serde(default, skip_serializing_if = "Translations::is_empty")]
@@ -187,7 +193,7 @@ pub struct ActivitySpec {
     pub descriptions: Translations,
     /// URL of a picture; may be empty.
     #[serde(default)]
-    #[schemars(length(max = 2_000))]
+    #[schemars(length(max = 2_000), regex(pattern = PLAIN_TEXT))]
     pub image: String,
     /// When reservations open.
     pub starts_at: Millis,
@@ -252,10 +258,23 @@ fn default_true() -> bool {
     true
 }
 
-const NAME_RULE: &str = "must be 1 to 200 characters";
+// PostgreSQL refuses NUL, escaped or not; other control characters are in no text that an operator typed.
+const NAME_RULE: &str = "must be 1 to 200 characters without control characters";
 
 fn is_name(text: &str) -> bool {
-    (1..=200).contains(&text.chars().count())
+    (1..=200).contains(&text.chars().count()) && !text.contains(char::is_control)
+}
+
+const DESCRIPTION_RULE: &str = "must be at most 8,000 bytes without control characters but line breaks and tabs";
+
+fn is_description(text: &str) -> bool {
+    text.len() <= 8_000 && !text.contains(|c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
+}
+
+const IMAGE_RULE: &str = "must be at most 2,000 bytes without control characters";
+
+fn is_image(text: &str) -> bool {
+    text.len() <= 2_000 && !text.contains(char::is_control)
 }
 
 const LANGUAGES_RULE: &str = "must have at most 20 members, each a language tag";
@@ -281,16 +300,16 @@ impl ActivitySpec {
             }
         };
         check(is_name(&self.title), "/title", NAME_RULE);
-        check(self.description.len() <= 8_000, "/description", "must be at most 8,000 bytes");
+        check(is_description(&self.description), "/description", DESCRIPTION_RULE);
         for (tag, title) in &self.titles {
             check(is_name(title), &format!("/titles/{}", tag.as_str()), NAME_RULE);
         }
         for (tag, text) in &self.descriptions {
-            check(text.len() <= 8_000, &format!("/descriptions/{}", tag.as_str()), "must be at most 8,000 bytes");
+            check(is_description(text), &format!("/descriptions/{}", tag.as_str()), DESCRIPTION_RULE);
         }
         check(are_languages(&self.titles), "/titles", LANGUAGES_RULE);
         check(are_languages(&self.descriptions), "/descriptions", LANGUAGES_RULE);
-        check(self.image.len() <= 2_000, "/image", "must be at most 2,000 bytes");
+        check(is_image(&self.image), "/image", IMAGE_RULE);
         check(self.ends_at > self.starts_at, "/ends_at", "must be after starts_at");
         check((1..=86_400).contains(&self.pay_timeout_seconds), "/pay_timeout_seconds", "must be 1 to 86,400");
         check((0..=86_400).contains(&self.pay_extension_seconds), "/pay_extension_seconds", "must be 0 to 86,400");
@@ -304,8 +323,7 @@ impl ActivitySpec {
         );
         check(self.eligibility.groups.len() <= 50, "/eligibility/groups", "must name at most 50 groups");
         for (index, group) in self.eligibility.groups.iter().enumerate() {
-            let pointer = format!("/eligibility/groups/{index}");
-            check((1..=200).contains(&group.chars().count()), &pointer, "must be 1 to 200 characters");
+            check(is_name(group), &format!("/eligibility/groups/{index}"), NAME_RULE);
         }
         check((1..=50).contains(&self.skus.len()), "/skus", "must name 1 to 50 SKUs");
         for (name, limit) in [("user", self.limits.user), ("ip", self.limits.ip), ("all", self.limits.all)] {
@@ -323,7 +341,7 @@ impl ActivitySpec {
                 check(is_name(name), &pointer_to(&format!("names/{}", tag.as_str())), NAME_RULE);
             }
             check(are_languages(&sku.names), &pointer_to("names"), LANGUAGES_RULE);
-            check(sku.image.len() <= 2_000, &pointer_to("image"), "must be at most 2,000 bytes");
+            check(is_image(&sku.image), &pointer_to("image"), IMAGE_RULE);
             // Payment providers take no payment of 0.
             check((1..=1_000_000_000_000).contains(&sku.price), &pointer_to("price"), "must be 1 to 10^12 minor units");
             let max_amount = sku.price.saturating_mul(self.per_user);
@@ -395,6 +413,55 @@ mod tests {
         translated.skus[0].names = Translations::from([(language(""), "camera".to_owned())]);
         let pointers: Vec<_> = translated.validate().into_iter().map(|error| error.pointer).collect();
         assert_eq!(pointers, ["/titles/zh", "/descriptions/zh", "/skus/0/names"]);
+    }
+
+    /// The JSON pointers to the texts of `value`, which is at `pointer`.
+    fn texts_in(value: &serde_json::Value, pointer: &str) -> Vec<String> {
+        use serde_json::Value;
+        match value {
+            Value::String(_) => vec![pointer.to_owned()],
+            Value::Array(items) => {
+                items.iter().enumerate().flat_map(|(n, item)| texts_in(item, &format!("{pointer}/{n}"))).collect()
+            }
+            Value::Object(members) => {
+                members.iter().flat_map(|(name, member)| texts_in(member, &format!("{pointer}/{name}"))).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn no_text_has_control_characters_but_descriptions_have_line_breaks_and_tabs() {
+        let translations = serde_json::json!({ "zh": "x" });
+        let document = serde_json::json!({
+            "title": "x", "titles": translations, "description": "x", "descriptions": translations, "image": "x",
+            "starts_at": "2026-01-01T00:00:00Z", "ends_at": "2026-01-02T00:00:00Z", "human_check": "none",
+            "eligibility": { "allow": ["x"], "groups": ["x"] },
+            "skus": [{
+                "sku": "x", "name": "x", "names": translations, "image": "x", "price": 1, "currency": "EUR", "total": 1,
+            }],
+        });
+        let refused_at = |document: &serde_json::Value| -> Vec<String> {
+            let errors = match body::parse::<ActivitySpec>(document.to_string().as_bytes()) {
+                Ok(spec) => spec.validate(),
+                Err(problem) => problem.errors,
+            };
+            errors.into_iter().map(|error| error.pointer).collect()
+        };
+        assert_eq!(refused_at(&document), [""; 0]);
+        let full: ActivitySpec = body::parse(document.to_string().as_bytes()).expect("a spec");
+        let pointers = texts_in(&serde_json::to_value(&full).expect("JSON"), "");
+        assert_eq!(pointers, texts_in(&document, ""), "a text is missing in this test");
+        for pointer in pointers {
+            for character in ['\0', '\u{8}', '\t', '\n', '\u{b}', '\r', '\u{1b}', '\u{7f}', '\u{85}', '\u{9f}'] {
+                let mut changed = document.clone();
+                let text = changed.pointer_mut(&pointer).expect("a text");
+                *text = format!("{}{character}x", text.as_str().expect("text")).into();
+                let allowed = pointer.starts_with("/description") && "\t\n\r".contains(character);
+                let expected = if allowed { vec![] } else { vec![pointer.clone()] };
+                assert_eq!(refused_at(&changed), expected, "{character:?}");
+            }
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub mod notify;
 pub mod provider;
 pub mod published_list;
 pub mod random;
+pub mod readable_activities;
 pub mod redis;
 pub mod request_address;
 pub mod shared_connection;

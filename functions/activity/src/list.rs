@@ -8,6 +8,7 @@ use platform::{
     http::{ApiError, Response},
     key_value::SpinKeyValue,
     ledger::SpinLedger,
+    readable_activities,
     redis::SpinRedis,
 };
 use workflows::{
@@ -39,7 +40,10 @@ pub async fn get() -> Result<Response, ApiError> {
 }
 
 async fn load() -> Result<Rc<Vec<ListedActivity>>, ApiError> {
-    let fetch = async || activities::list_published(&SpinLedger::open().await, clock::now()).await;
+    let fetch = async || {
+        let found = activities::list_published(&SpinLedger::open().await, clock::now()).await?;
+        Ok(readable_activities::of(found))
+    };
     let list = match SHARED.get(&SpinRedis, &SpinKeyValue, |_| true, fetch).await {
         // Without Redis there is no lease.
         Err(StoreError::RedisUnavailable(_) | StoreError::RedisRefused(_)) => fetch().await,

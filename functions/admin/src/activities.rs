@@ -11,7 +11,7 @@ use platform::{
     clock, config,
     http::{ApiError, Request, Response, not_found},
     ledger::SpinLedger,
-    random,
+    random, readable_activities,
     redis::SpinRedis,
 };
 use workflows::{
@@ -29,6 +29,7 @@ use crate::health;
 /// the 50 that ended last; `304` to a page that has them.
 pub async fn list(request: &Request) -> Result<Response, ApiError> {
     let found = activities::list(&SpinLedger::open().await, clock::now()).await?;
+    let found = readable_activities::of(found);
     let documents = found.iter().map(ActivityDocument::from).collect::<Vec<_>>();
     Ok(Response::json(200, &documents).unless_unchanged(request).header("cache-control", "no-store"))
 }

@@ -11,7 +11,7 @@ use domain::{
 use serde::{Deserialize, Serialize};
 
 use super::row_reader::RowReader;
-use crate::ports::{Dialect, Sql, SqlValue, StoreError};
+use crate::ports::{Sql, SqlValue, StoreError};
 
 /// An activity as the ledger has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +30,15 @@ pub struct Activity {
     pub epoch: i64,
     /// Units held and sold, one entry for each SKU. Empty in [`list`].
     pub live_units: Vec<LiveUnits>,
+}
+
+/// Activities in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct List<T> {
+    /// Those that can be read.
+    pub activities: Vec<T>,
+    /// The ids of those that cannot, which hide no other one.
+    pub unreadable: Vec<String>,
 }
 
 /// A published activity as the list shows it.
@@ -184,44 +193,54 @@ pub async fn remaining_units<S: Sql>(sql: &S, id: &ActivityId) -> Result<HashMap
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn list<S: Sql>(sql: &S, now: Millis) -> Result<Vec<Activity>, StoreError> {
+pub async fn list<S: Sql>(sql: &S, now: Millis) -> Result<List<Activity>, StoreError> {
     let statement =
         format!(include_str!("../../sql/queries/activities/list.sql"), columns = COLUMNS, states = "<> 'erasing'");
-    let rows = sql.run(&statement, vec![now.0.into()]).await?.into_iter();
-    let mut found = rows.map(parse_row).collect::<Result<Vec<_>, _>>()?;
-    found.sort_by(|a, b| (b.spec.starts_at, &a.id).cmp(&(a.spec.starts_at, &b.id)));
-    Ok(found)
+    let mut list = parse_rows(sql.run(&statement, vec![now.0.into()]).await?, parse_row);
+    list.activities.sort_by(|a, b| (b.spec.starts_at, &a.id).cmp(&(a.spec.starts_at, &b.id)));
+    Ok(list)
+}
+
+/// The members of a spec that the list of published activities shows.
+#[derive(Deserialize)]
+struct ListedSpec {
+    title: String,
+    #[serde(default)]
+    titles: Translations,
+    #[serde(default)]
+    image: String,
 }
 
 /// Lists activities as [`list`] does, without drafts.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn list_published<S: Sql>(sql: &S, now: Millis) -> Result<Vec<ListedActivity>, StoreError> {
-    let spec = match sql.dialect() {
-        Dialect::Sqlite => "spec",
-        Dialect::Postgres => "spec::jsonb",
-    };
-    let columns = format!(
-        "id, {spec} ->> 'title', COALESCE({spec} ->> 'titles', '{{}}'), {spec} ->> 'image', state, starts_at, ends_at"
-    );
-    let states = "NOT IN ('erasing', 'draft')";
+pub async fn list_published<S: Sql>(sql: &S, now: Millis) -> Result<List<ListedActivity>, StoreError> {
+    // The database does not read the specs: it would refuse the whole statement for one that it cannot read.
+    let (columns, states) = ("id, spec, state, starts_at, ends_at", "NOT IN ('erasing', 'draft')");
     let statement = format!(include_str!("../../sql/queries/activities/list.sql"), columns = columns, states = states);
-    let rows = sql.run(&statement, vec![now.0.into()]).await?.into_iter().map(RowReader::new);
-    let found = rows.map(|mut row| {
-        Ok(ListedActivity {
-            id: row.parse(ActivityId::parse)?,
-            title: row.text()?,
-            titles: row.parse(|text| serde_json::from_str(text))?,
-            image: row.text()?,
-            state: row.text()?,
-            starts_at: Millis(row.int()?),
-            ends_at: Millis(row.int()?),
-        })
+    let mut list = parse_rows(sql.run(&statement, vec![now.0.into()]).await?, |row| {
+        let mut row = RowReader::new(row);
+        let id = row.parse(ActivityId::parse)?;
+        let ListedSpec { title, titles, image } = row.parse(|text| serde_json::from_str(text))?;
+        let (state, starts_at, ends_at) = (row.text()?, Millis(row.int()?), Millis(row.int()?));
+        Ok(ListedActivity { id, title, titles, image, state, starts_at, ends_at })
     });
-    let mut found = found.collect::<Result<Vec<_>, StoreError>>()?;
-    found.sort_by(|a, b| (b.starts_at, &a.id).cmp(&(a.starts_at, &b.id)));
-    Ok(found)
+    list.activities.sort_by(|a, b| (b.starts_at, &a.id).cmp(&(a.starts_at, &b.id)));
+    Ok(list)
+}
+
+/// Parses the rows of a list, whose first column is the id.
+fn parse_rows<T>(rows: Vec<Vec<SqlValue>>, parse: impl Fn(Vec<SqlValue>) -> Result<T, StoreError>) -> List<T> {
+    let mut list = List { activities: Vec::with_capacity(rows.len()), unreadable: Vec::new() };
+    for row in rows {
+        let id = if let Some(SqlValue::Text(id)) = row.first() { id.clone() } else { String::new() };
+        match parse(row) {
+            Ok(activity) => list.activities.push(activity),
+            Err(_) => list.unreadable.push(id),
+        }
+    }
+    list
 }
 
 /// Loads the end of every activity that is not a draft. A closed activity has ended at 0 (1970).
