@@ -124,6 +124,33 @@ async fn a_replay_during_a_manual_refund_runs_before_or_after_it() {
     }
 }
 
+/// The operators' log has the id that a path names, and not what the ledger made of it.
+#[tokio::test]
+async fn a_held_callback_has_one_name() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 2, 1).await;
+        let longest = "e".repeat(200);
+        for id in [HELD_CALLBACK, &longest] {
+            let callback = payment_callback(&fixture.order_no(1), id);
+            let applied = callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap();
+            assert_eq!(applied, CallbackEffect::Held, "{ledger}");
+        }
+        for id in ["evt\0-p".to_owned(), format!("{HELD_CALLBACK}\0"), format!("{longest}e")] {
+            for resolved in [
+                held::reapply(&fixture.redis, &fixture.sql, &id, NOW).await,
+                held::refund(&fixture.sql, &id).await,
+                held::dismiss(&fixture.sql, &id).await,
+            ] {
+                assert_eq!(resolved.unwrap(), ResolveOutcome::NotHeld, "{ledger}: {id:?}");
+            }
+        }
+        for id in [HELD_CALLBACK, &longest] {
+            let dismissed = held::dismiss(&fixture.sql, id).await.unwrap();
+            assert_eq!(dismissed, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_payment_redelivered_during_its_manual_refund_is_kept_or_refunded() {
     for ledger in LEDGERS {

@@ -113,6 +113,11 @@ fn sanitize(text: &str) -> SqlValue {
     text.chars().filter(|c| *c != '\0').take(200).collect::<String>().into()
 }
 
+/// The id of a stored callback as an operator names it; `None` if no callback is stored under exactly this id.
+fn stored_id(id: &str) -> Option<SqlValue> {
+    Some(sanitize(id)).filter(|stored| *stored == id.into())
+}
+
 /// Records what was done about a callback.
 ///
 /// # Errors
@@ -158,9 +163,10 @@ pub async fn list_held<S: Sql>(sql: &S) -> Result<Vec<Callback>, StoreError> {
 /// # Errors
 /// See [`ledger`](super).
 pub async fn load_held<S: Sql>(sql: &S, id: &str) -> Result<Option<Callback>, StoreError> {
+    let Some(id) = stored_id(id) else { return Ok(None) };
     let held_outcomes = held_outcomes();
     let statement = format!("SELECT {CALLBACK_COLUMNS} FROM callbacks WHERE id = ?1 AND outcome IN {held_outcomes}");
-    sql.run(&statement, vec![sanitize(id)]).await?.into_iter().next().map(parse_row).transpose()
+    sql.run(&statement, vec![id]).await?.into_iter().next().map(parse_row).transpose()
 }
 
 /// Lists the first 100 callbacks that name an order, oldest first.
@@ -182,16 +188,13 @@ pub async fn set_outcome_if_held<S: Sql>(
     id: &str,
     outcome: CallbackOutcome,
 ) -> Result<Option<Callback>, StoreError> {
+    let Some(id) = stored_id(id) else { return Ok(None) };
     let statement = format!(
         "UPDATE callbacks SET outcome = ?2 WHERE id = ?1 AND outcome IN {} RETURNING {CALLBACK_COLUMNS}",
         held_outcomes()
     );
-    sql.run(&statement, vec![sanitize(id), outcome.as_str().into()])
-        .await?
-        .into_iter()
-        .next()
-        .map(parse_row)
-        .transpose()
+    let rows = sql.run(&statement, vec![id, outcome.as_str().into()]).await?;
+    rows.into_iter().next().map(parse_row).transpose()
 }
 
 /// Erases up to `limit` processed callbacks that were received at or before `before`. Held ones stay, and those whose
