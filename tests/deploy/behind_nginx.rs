@@ -86,6 +86,26 @@ async fn assert_limit_is_per_address(app: &TestApp, nginx: &Nginx, path: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn operators_ban_and_lift_users_and_addresses_of_any_spelling_behind_nginx() {
+    let AppBehindNginx { app, nginx: _nginx, _temp_dir } = start_behind_nginx();
+    let network = "/bans/ip/2001%3Adb8%3A1%3A2%3A%3A%2F64";
+    for path in [network, "/bans/user/a%2Fb%3D", "/bans/user/.ada", "/bans/user/SHOP%5Cada"] {
+        app.call_admin(Method::PUT, path, &json!({"seconds": 600})).await.is(200);
+    }
+    let names = async || -> Vec<String> {
+        let bans = app.call_admin(Method::GET, "/bans", &Value::Null).await.is(200).json();
+        bans.as_array().expect("bans").iter().map(|ban| ban["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    assert_eq!(names().await, ["2001:db8:1:2::/64", ".ada", "SHOP\\ada", "a/b="]);
+    app.call_admin(Method::DELETE, network, &Value::Null).await.is(204);
+    app.call_admin(Method::DELETE, "/bans/user/a%2Fb%3D", &Value::Null).await.is(204);
+    assert_eq!(names().await, [".ada", "SHOP\\ada"]);
+    assert_eq!(app.call_admin(Method::GET, "/strikes/a%2Fb", &Value::Null).await.is(200).text("user"), "a/b");
+    app.send_callback("evt/1", &TestApp::callback_body("payment.succeeded", "unknown", "s")).await.is(204);
+    app.call_admin(Method::POST, "/callbacks/evt%2F1/dismiss", &Value::Null).await.is(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn honest_buyers_are_served_through_nginx_beside_two_thousand_slow_senders() {
     dev::open_files::raise_open_file_limit();
     let AppBehindNginx { app, nginx, _temp_dir } = start_behind_nginx();
@@ -177,6 +197,8 @@ async fn nginxs_log_has_no_secret_no_user_and_no_address() {
         format!("/bans/user/{}", USERS[1]),
         format!("/bans/ip/{ADDRESS}"),
         format!("/strikes/{}", USERS[1]),
+        format!("/bans/user/%2Fshop%2F{}", USERS[1]),
+        format!("/strikes/.{}%2F1", USERS[1]),
         // Other spellings, which are no routes.
         format!("//bans/user/{}", USERS[1]),
         format!("/bans//user/{}", USERS[1]),

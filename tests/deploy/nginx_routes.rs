@@ -41,11 +41,11 @@ async fn the_app_receives_the_address_that_nginx_sees_not_a_forged_one() {
     }
 }
 
-/// Sends `GET` from 127.0.0.2 with a target that HTTP clients would normalise, and returns the status.
+/// Sends `GET` from an address of this machine with a target that HTTP clients would normalise, and returns the status.
 #[cfg(target_os = "linux")]
-async fn status_of_raw_target(nginx: &NginxProxy, target: &str) -> String {
+async fn status_of_raw_target(nginx: &NginxProxy, from: &str, target: &str) -> String {
     let socket = TcpSocket::new_v4().expect("a socket");
-    socket.bind("127.0.0.2:0".parse().expect("an address")).expect("an address");
+    socket.bind(format!("{from}:0").parse().expect("an address")).expect("an address");
     let mut stream = socket.connect(([127, 0, 0, 1], nginx.server.port()).into()).await.expect("nginx");
     let request = format!("GET {target} HTTP/1.1\r\nhost: sale.example\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.expect("sent");
@@ -89,9 +89,93 @@ async fn operator_routes_are_closed_to_other_addresses() {
         "/api/admin#/bans",
         "/api/activities/demo/gate.json#1",
     ] {
-        assert_eq!(status_of_raw_target(&nginx, path).await, "404", "{path}");
+        assert_eq!(status_of_raw_target(&nginx, "127.0.0.2", path).await, "404", "{path}");
     }
     assert_eq!(app.requests_containing("/").len(), closed.len(), "{:#?}", app.requests_containing("/"));
+}
+
+/// Users, addresses and callbacks as the operators' page spells them (`encodeURIComponent`).
+#[cfg(target_os = "linux")]
+const SUBJECTS: [&str; 12] = [
+    "/api/admin/bans/ip/2001%3Adb8%3A1%3A2%3A%3A%2F64",
+    "/api/admin/bans/user/a%2Fb%3D",
+    "/api/admin/bans/user/%2Fa%2f%2Fb%2F",
+    "/api/admin/bans/user/.ada",
+    "/api/admin/bans/user/a%2F.b",
+    "/api/admin/bans/user/...",
+    "/api/admin/bans/user/a%5Cb",
+    "/api/admin/bans/user/a%252Fb%252e%25",
+    "/api/admin/strikes/a%2Fb",
+    "/api/admin/callbacks/evt%2F1/replay",
+    "/api/admin/callbacks/.evt%2f1/refund",
+    "/api/admin/callbacks/evt%2F..1/dismiss",
+];
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn users_addresses_and_callbacks_with_a_slash_or_a_leading_dot_reach_the_app_as_they_are_spelled() {
+    let app = FakeApp::start().await;
+    let nginx = NginxProxy::in_front_of(&[&app]);
+    let status_of = async |from: &str, path: &str| status_of_raw_target(&nginx, from, path).await;
+    for path in SUBJECTS {
+        assert_eq!(status_of("127.0.0.1", path).await, "200", "{path}");
+        let targets: Vec<_> = app.requests_containing("/").into_iter().map(|request| request.target).collect();
+        assert_eq!(targets.last().map(String::as_str), Some(path));
+        assert_eq!(status_of("127.0.0.2", path).await, "404", "{path}");
+        assert_eq!(status_of("127.0.0.2", &format!("{path}?x=/sale")).await, "404", "{path}");
+    }
+    let seen = app.requests_containing("/").len();
+    assert_eq!(seen, SUBJECTS.len());
+    for path in [
+        // Other spellings of the route before the name, of its end, and of a dot.
+        "/api/%61dmin/strikes/a%2Fb",
+        "/api/admin/strike%73/a%2Fb",
+        "/api/admin/bans%2fuser/a",
+        "/api/admin/bans/us%65r/a%2Fb",
+        "/API/admin/strikes/a%2Fb",
+        "//api/admin/strikes/a%2Fb",
+        "/api//admin/strikes/a%2Fb",
+        "/api/./admin/strikes/a%2Fb",
+        "/api/x/../admin/strikes/a%2Fb",
+        "/api/admin/strikes//a%2Fb",
+        "/api/admin/strikes/./a%2Fb",
+        "/api/admin/strikes/a%2Fb/",
+        "/api/admin/strikes/a%2Fb#c",
+        "/api/admin/strikes/a%2Fb%2e",
+        "/api/admin/strikes/%2Eada",
+        "/api/admin/callbacks/evt%2F1%2Freplay",
+        "/api/admin/callbacks/evt%2F1/re%70lay",
+        "/api/admin/callbacks/evt%2F1/replay/x",
+        "/api/admin/callbacks/evt%2F1//replay",
+        // Names that leave the route where nginx decodes them.
+        "/api/admin/strikes/.",
+        "/api/admin/strikes/..",
+        "/api/admin/strikes/%2e%2e",
+        "/api/admin/strikes/a%2F..",
+        "/api/admin/strikes/a%2F.",
+        "/api/admin/strikes/..%2Fa",
+        "/api/admin/strikes/.%2Fa",
+        "/api/admin/strikes/a%2F..%2Fb",
+        "/api/admin/strikes/..%2F..%2F..%2Fapi%2Factivities",
+        "/api/admin/strikes/a%2F..%2F..%2F..%2F..%2Fsale",
+        "/api/admin/bans/user/..%5C..%5Csale",
+        "/api/admin/callbacks/..%2F..%2F..%2Fsale/replay",
+        // Routes whose names have no slash.
+        "/api/admin/activities/a%2Fb",
+        "/api/admin/activities/.a",
+        "/api/admin/orders/a%2Fb",
+        "/api/admin/dead-letters/a%2Fb/replay",
+        "/api/admin/bans/a%2Fb",
+        "/api/admin/strikesa%2Fb",
+        "/api/activities/a%2Fb",
+        "/api/orders/a%2Fb",
+        "/x/api/admin/strikes/a%2Fb",
+    ] {
+        for from in ["127.0.0.1", "127.0.0.2"] {
+            assert_eq!(status_of(from, path).await, "404", "{path}");
+        }
+    }
+    assert_eq!(app.requests_containing("/").len(), seen, "{:#?}", app.requests_containing("/"));
 }
 
 /// With a host of its own, the operators' page has another origin than the pages of buyers.
@@ -108,7 +192,7 @@ async fn operators_with_a_host_of_their_own_work_only_there() {
         "/admin/preview",
         "/api/admin",
         "/api/admin/activities",
-        "/api/admin/bans/user/ada",
+        "/api/admin/bans/user/a%2Fb",
         "/api/tasks/sweep",
     ];
     let of_buyers = [
