@@ -22,7 +22,8 @@ const MAX_TOKEN_BYTES: usize = 8 * 1024;
 /// Claims of a token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claims {
-    /// The user.
+    /// The user, whom a URL of operators can name.
+    #[serde(deserialize_with = "user_with_url")]
     pub sub: UserId,
     /// Expiry, in seconds since 1970.
     pub exp: i64,
@@ -36,6 +37,18 @@ pub struct Claims {
     /// all sorts of things under this name.
     #[serde(default, deserialize_with = "texts")]
     pub groups: Vec<String>,
+}
+
+/// Deserialises a user whom the URLs of operators can name.
+fn user_with_url<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<UserId, D::Error> {
+    let user = UserId::deserialize(deserializer)?;
+    if has_url(&user) { Ok(user) } else { Err(serde::de::Error::custom("no URL can name this user")) }
+}
+
+/// Whether a user is not named `.` or `..`, nor has such a part between slashes: browsers and proxies remove these from
+/// a path, encoded or not, so that nobody could ban such a user.
+fn has_url(user: &UserId) -> bool {
+    !user.as_str().split(['/', '\\']).any(|part| matches!(part, "." | ".."))
 }
 
 /// Deserialises a text, or the texts of an array.
@@ -248,6 +261,20 @@ mod tests {
             json!({"sub": "a\u{0}b", "exp": FAR_FUTURE, "iss": "shop", "aud": "stampede"}),
         ] {
             assert_eq!(verifier().verify(&token(&claims)), Err(TokenError::Forged), "{claims}");
+        }
+    }
+
+    #[test]
+    fn a_token_whose_user_no_url_can_name_is_refused() {
+        let user_of = |user: &str| {
+            let claims = json!({"sub": user, "exp": FAR_FUTURE, "iss": "shop", "aud": "stampede"});
+            verifier().verify(&token(&claims)).map(|claims| claims.sub)
+        };
+        for user in [".", "..", "../a", "a/..", "a/../../b", "a/./b", "a\\.."] {
+            assert_eq!(user_of(user), Err(TokenError::Forged), "{user}");
+        }
+        for user in [".ada", "...", "a..b", "a/.b", "/", "https://id.example/users/7", "SHOP\\ada"] {
+            assert_eq!(user_of(user).as_ref().map(UserId::as_str), Ok(user));
         }
     }
 
