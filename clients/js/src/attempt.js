@@ -1,6 +1,7 @@
 // One attempt to buy: sends the order request with retries until the outcome is known.
 
 import { Aborted, Problem, Unreachable, isTransient } from "./errors.js";
+import { keepTicket } from "./ticket.js";
 import { backoff, randomUpTo, sleep, sleepUntilOnline } from "./timing.js";
 
 /**
@@ -19,9 +20,6 @@ const MAX_LOOKUPS = 3;
 /** Tries before the attempt ends and the buyer has to click again. */
 const MAX_TRIES = 30;
 
-/** How long before the start tickets are issued, in milliseconds. */
-export const TICKETS_BEFORE_START = 30 * 60_000;
-
 /**
  * @typedef {object} BuyOptions
  * @property {string} sku
@@ -31,6 +29,8 @@ export const TICKETS_BEFORE_START = 30 * 60_000;
  * @property {() => Promise<Ticket>} [obtainTicket] Resolves to an unused ticket, the same one until it is dropped;
  *   without it, the attempt gets a ticket as soon as tickets are issued.
  * @property {() => void} [dropTicket] Called when the ticket is used, or refused.
+ * @property {string} [check] Without `obtainTicket`: the activity's `human_check`, if it is known.
+ * @property {import("./ticket.js").SolveCheck} [solveCheck] Without `obtainTicket`: solves the human check.
  * @property {(step: { step: "ticket" | "gate" | "sending" | "waiting", error?: unknown, until?: number }) => void} [onStep]
  *   Called with what the attempt is doing; `until` is when it tries again, by the client's `now`.
  * @property {AbortSignal} [signal]
@@ -108,36 +108,6 @@ async function attempt(client, activity, { sku, quantity, obtainTicket, dropTick
     }
   }
   return endWith(new Problem({ status: 503, code: "overloaded" }));
-}
-
-/**
- * Obtains one ticket, and waits until tickets are issued. Concurrent callers share it, until it is dropped; an error is
- * for them, and the next caller tries again.
- * @param {import("./index.js").Client} client
- * @param {string} activity
- * @param {{ signal?: AbortSignal }} options
- */
-export function keepTicket(client, activity, { signal }) {
-  let ticket = null;
-  const fetchTicket = async () => {
-    for (;;) {
-      const { starts_at: start } = await client.gate(activity, { signal });
-      const early = client.clock.millisecondsUntil(start) - TICKETS_BEFORE_START;
-      if (early <= 0) return client.ticket(activity, {}, { signal });
-      await sleep(Math.min(early + randomUpTo(5_000), 10 * 60_000), signal);
-    }
-  };
-  return {
-    /** @returns {Promise<import("../types/api.js").components["schemas"]["Ticket"]>} */
-    obtainTicket() {
-      ticket ??= fetchTicket().catch((error) => {
-        ticket = null;
-        throw error;
-      });
-      return ticket;
-    },
-    dropTicket: () => void (ticket = null),
-  };
 }
 
 /** The order that a ticket has made, or null if none is found. */

@@ -1,13 +1,14 @@
 // A client of a Stampede sale: the calls of the buyers' routes, the server's clock, polling and retries.
 
-import { buy, keepTicket } from "./attempt.js";
+import { buy } from "./attempt.js";
 import { createClock } from "./clock.js";
 import { watchGate } from "./gate.js";
 import { createCall } from "./http.js";
 import { checkout, pollOrder } from "./orders.js";
+import { keepTicket, ticketWithCheck } from "./ticket.js";
 
-export { TICKETS_BEFORE_START } from "./attempt.js";
 export { Aborted, Problem, Unreachable, isTransient } from "./errors.js";
+export { TICKETS_BEFORE_START } from "./ticket.js";
 export { backoff, poll, randomUpTo, sleep } from "./timing.js";
 
 /**
@@ -108,7 +109,9 @@ export function createClient({
 
     /** @param {string} activity @param {import("./gate.js").WatchOptions} [options] */
     watchGate: (activity, options = {}) => watchGate(client, activity, options),
-    /** @param {string} activity @param {{ signal?: AbortSignal }} [options] */
+    /** @param {string} activity @param {import("./ticket.js").TicketOptions} [options] */
+    ticketWithCheck: (activity, options = {}) => ticketWithCheck(client, activity, options),
+    /** @param {string} activity @param {import("./ticket.js").TicketOptions} [options] */
     keepTicket: (activity, options = {}) => keepTicket(client, activity, options),
     /** @param {string} activity @param {import("./attempt.js").BuyOptions} options */
     buy: (activity, options) => buy(client, activity, options),

@@ -104,6 +104,41 @@ test("an aborted attempt ends at once", async () => {
   await assert.rejects(attempt, Aborted);
 });
 
+test("a human check is solved where the server asks for one, and an attempt buys with that ticket", async () => {
+  const { client, requests } = open({
+    ticket: ({ altcha }) => (altcha === "solved" ? TICKET : problem(403, "human_check_required")),
+    challenge: () => ({ parameters: { algorithm: "PBKDF2/SHA-256" } }),
+    orders: () => ORDER,
+  });
+  const solveCheck = async ({ challenge }) => ((await challenge()).parameters ? { altcha: "solved" } : {});
+  assert.equal((await client.buy("demo", { sku: "a", solveCheck })).kind, "accepted");
+  assert.deepEqual(requests.map(({ name }) => name).filter((name) => name !== "gate.json"), ["ticket", "challenge", "ticket", "orders"]);
+  await assert.rejects(client.ticketWithCheck("demo"), { code: "human_check_required" });
+  // A check that every visitor has to solve is solved first.
+  requests.length = 0;
+  await client.ticketWithCheck("demo", { check: "pow", solveCheck });
+  assert.deepEqual(requests.map(({ name }) => name), ["challenge", "ticket"]);
+});
+
+test("a wrong answer brings another puzzle; other solutions that fail are given up after four", async () => {
+  const { client, requests } = open({
+    ticket: ({ captcha }) => (captcha?.answer === 6 ? TICKET : problem(403, "human_check_failed")),
+    challenge: () => ({ captcha: { kind: "sum", id: "sum.1" } }),
+  });
+  const wrong = [];
+  const solveCheck = async ({ challenge, wasWrong }) => {
+    const { captcha } = await challenge({ captcha: "sum" });
+    wrong.push(wasWrong);
+    return { captcha: { id: captcha.id, answer: wrong.length } };
+  };
+  assert.deepEqual(await client.ticketWithCheck("demo", { check: "captcha", solveCheck }), TICKET);
+  assert.deepEqual(wrong, [false, true, true, true, true, true]);
+  requests.length = 0;
+  const solvePow = async () => ({ altcha: "expired" });
+  await assert.rejects(client.ticketWithCheck("demo", { check: "pow", solveCheck: solvePow }), { code: "human_check_failed" });
+  assert.equal(requests.length, 4);
+});
+
 test("a date in Retry-After is compared with the server's, and Retry-After in seconds is taken as it is", async () => {
   const date = new Date(START).toUTCString();
   const headers = { date, "retry-after": new Date(START + 7_000).toUTCString() };

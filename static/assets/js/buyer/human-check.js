@@ -1,20 +1,19 @@
 // Solves the human check of an activity: a proof of work, a visual puzzle, or a provider's widget.
 
-import { client } from "../shared/client.js";
 import { t } from "../shared/i18n.js";
 import { solveHostedCheck } from "./hosted-check.js";
 import { showPuzzle } from "./puzzle.js";
 import { solveProofOfWork } from "./proof-of-work.js";
 
 /**
- * Requests a challenge and solves it. Resolves to the members to add to the ticket request.
+ * Solves what `challenge(options)` requests. Resolves to the members to add to the ticket request.
  * The widget or puzzle is shown in `container`; `onStatus(text)` is called with a text for the visitor.
  */
-export async function solveHumanCheck(activity, token, { container, onStatus }) {
+export async function solveHumanCheck(challenge, { container, onStatus }) {
   let options = {};
   for (;;) {
     onStatus(t("check.working"));
-    const data = await client.challenge(activity, options, { token });
+    const data = await challenge(options);
     if (data.hosted) return { hosted: await solveHostedCheck(data.hosted, container, onStatus) };
     if (!data.captcha) {
       const altcha = await solveProofOfWork(data, container);

@@ -1,6 +1,6 @@
 // Renders the sale page.
 
-import { clock } from "../shared/client.js";
+import { TICKETS_BEFORE_START, clock } from "../shared/client.js";
 import { byId, picture, setText, setVisible } from "../shared/dom.js";
 import { count, moment } from "../shared/format.js";
 import { t, titled } from "../shared/i18n.js";
@@ -70,7 +70,7 @@ function buttonLabel(now, soldOut) {
 
 function ticketStepKey(hasTicket) {
   if (hasTicket) return "steps.ticket_ready";
-  if (clock.millisecondsUntil(startsAt()) > tickets.TICKETS_BEFORE_START) return "steps.ticket_later";
+  if (clock.millisecondsUntil(startsAt()) > TICKETS_BEFORE_START) return "steps.ticket_later";
   return session.token() ? "steps.ticket_coming" : "steps.ticket";
 }
 

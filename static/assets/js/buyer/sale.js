@@ -1,6 +1,6 @@
 // The page of one sale: loads the activity, polls its gate and prepares the ticket.
 
-import { client, clock } from "../shared/client.js";
+import { TICKETS_BEFORE_START, client, clock } from "../shared/client.js";
 import { byId } from "../shared/dom.js";
 import { localized } from "../shared/i18n.js";
 import { backoff, pauseWhileHidden, poll, randomUpTo } from "../shared/poll.js";
@@ -108,7 +108,7 @@ function showMissing() {
 /** Requests the ticket as soon as it can be issued. A ticket that is issued earlier gives no advantage. */
 async function prepareTicket() {
   if (!state.activity || !session.token() || tickets.unusedTicket(state.id) || state.gate?.phase === "ended") return;
-  if (ticketError || clock.millisecondsUntil(startsAt()) > tickets.TICKETS_BEFORE_START) return;
+  if (ticketError || clock.millisecondsUntil(startsAt()) > TICKETS_BEFORE_START) return;
   const user = session.user();
   try {
     await obtainTicket();

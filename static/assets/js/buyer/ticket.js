@@ -8,9 +8,6 @@ import { solveHumanCheck } from "./human-check.js";
 /** A ticket that expires within this time is not used. In milliseconds. */
 const MIN_REMAINING = 15_000;
 
-/** How long before the start tickets are issued, in milliseconds. */
-export const TICKETS_BEFORE_START = 30 * 60_000;
-
 /** The unused ticket stored in this tab, or null if there is none or it is about to expire. */
 export function unusedTicket(activity) {
   const stored = session.storedTicket(activity);
@@ -39,24 +36,12 @@ let pending = null;
 
 async function fetchTicket(activity, token, { check, container, onStatus }) {
   const user = session.user();
-  let needsProof = ["pow", "captcha", "hosted"].includes(check);
-  let proof = {};
-  for (let tries = 0; ; tries += 1) {
-    // The visitor's answer to the last puzzle was wrong.
-    const wasWrong = Boolean(proof.captcha);
+  const solveCheck = ({ challenge, wasWrong }) => {
     const report = (text) => onStatus(wasWrong && text ? `${t("check.wrong")} ${text}` : text);
-    try {
-      proof = needsProof ? await solveHumanCheck(activity, token, { container, onStatus: report }) : {};
-      const data = await client.ticket(activity, proof, { token });
-      // If the user has changed during the request, the ticket is not stored for the next user.
-      if (session.user() === user) session.storeTicket(activity, data);
-      return data;
-    } catch (error) {
-      // The check may be required only for suspicious visitors, and a solution can expire before it arrives.
-      const canRetry = error.code === "human_check_required" || error.code === "human_check_failed";
-      // A wrong answer always brings another puzzle: the server limits how many.
-      if (!canRetry || (tries >= 3 && !proof.captcha)) throw error;
-      needsProof = true;
-    }
-  }
+    return solveHumanCheck(challenge, { container, onStatus: report });
+  };
+  const data = await client.ticketWithCheck(activity, { check, solveCheck, token });
+  // If the user has changed during the request, the ticket is not stored for the next user.
+  if (session.user() === user) session.storeTicket(activity, data);
+  return data;
 }

@@ -3,7 +3,7 @@
 import { createClient } from "../../client/index.js";
 import * as session from "./session.js";
 
-export { Problem, Unreachable, isTransient } from "../../client/index.js";
+export { Problem, TICKETS_BEFORE_START, Unreachable, isTransient } from "../../client/index.js";
 
 export const client = createClient({ token: session.token });
 
