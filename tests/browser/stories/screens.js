@@ -1,16 +1,19 @@
 // Pictures of the pages and their states, to look at: in `browser-screens` of Cargo's target directory.
 
 import { resolve } from "node:path";
-import { callAdmin, publish, reserve, signIn, targetDirectory, unique, untilOrder } from "../support/app.js";
-import { signInAsOperator, untilText } from "../support/page.js";
+import { callAdmin, publish, reserve, signIn, sweep, targetDirectory, unique, untilOrder } from "../support/app.js";
+import { goToPayment, signInAsOperator, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
+
+/** Makes the function that pictures the whole page under a name. */
+const pictures = (page, project, colorScheme) => (name) => page.screenshot({
+  path: resolve(targetDirectory, "browser-screens", `${name}, ${project.name}, ${colorScheme}.png`), fullPage: true, animations: "disabled",
+});
 
 for (const colorScheme of ["light", "dark"]) {
   test(`every page is pictured in ${colorScheme} colours`, { tag: "@phone" }, async ({ newPage, words }, { project }) => {
     const page = await newPage(null, { colorScheme });
-    const picture = (name) => page.screenshot({
-      path: resolve(targetDirectory, "browser-screens", `${name}, ${project.name}, ${colorScheme}.png`), fullPage: true, animations: "disabled",
-    });
+    const picture = pictures(page, project, colorScheme);
     const item = (sku, name, price) => ({ sku, name, price, currency: "EUR", total: 3, image: `/demo/${sku}.svg` });
     const skus = [{ ...item("camera", "Instant camera", 12_900), sku: "item" }, item("film", "Film, two packs", 2_499)];
     const spec = { title: "Spring sale", description: "A few hundred cameras, and film for them.", skus, perUser: 2 };
@@ -60,5 +63,70 @@ for (const colorScheme of ["light", "dark"]) {
     await page.goto(`/admin/preview?activity=${id}`);
     await untilText(page, "title", "Spring sale");
     await picture("operator, preview of a draft");
+  });
+  test(`the states of a sale and of an order are pictured in ${colorScheme} colours`, { tag: "@phone" }, async ({ newPage, words }, { project }) => {
+    const page = await newPage(null, { colorScheme });
+    const picture = pictures(page, project, colorScheme);
+    const buyer = await signIn(unique("mia"));
+    const { id } = await publish({ title: "Spring sale", payTimeout: 600 });
+    await page.goto(`/sale?activity=${id}`);
+    await page.getByTestId("take-part").click();
+    await page.getByTestId("sign-in-user").waitFor();
+    await picture("sign-in of the sandbox");
+    await page.evaluate((token) => localStorage.setItem("stampede.token", token), buyer.token);
+
+    const order = (await reserve(id, buyer)).order_no;
+    await untilOrder(order, "pending_payment", buyer);
+    await page.goto(`/order?order_no=${order}`);
+    await goToPayment(page);
+    await page.getByTestId("sandbox-pay").waitFor();
+    await picture("payment page of the sandbox");
+    await page.getByTestId("sandbox-pay").click();
+    await page.waitForURL(/\/order\?/);
+    await untilText(page, "headline", words["order.paid"]);
+    await picture("order, paid");
+    for (const status of ["queued", "failed", "expired"]) {
+      const reason = { failed: "no_room_in_ledger", expired: "not_paid_in_time" }[status] ?? null;
+      const shown = { order_no: order, status, reason, ahead: 120, estimated_wait_ms: 3_000, checkout_url: null, paid_at: null };
+      await page.route(`**/api/orders/${order}`, async (route) => {
+        const response = await route.fetch({ headers: { ...route.request().headers(), "if-none-match": "" } });
+        return route.fulfill({ json: { ...(await response.json()), ...shown } });
+      });
+      await page.reload();
+      await untilText(page, "headline", words[`order.${status}`]);
+      await picture(`order, ${status}`);
+      await page.unroute(`**/api/orders/${order}`);
+    }
+    await page.reload();
+    await page.getByTestId("refund").click();
+    await page.getByTestId("dialog-yes").click();
+    await untilText(page, "headline", words["order.refunding"]);
+    await picture("order, refunding");
+    await sweep();
+    await untilText(page, "headline", words["order.refunded"]);
+    await picture("order, refunded");
+
+    const soldOut = await publish({ title: "Spring sale", total: 1 });
+    await reserve(soldOut.id, await signIn(unique("ben")));
+    await page.goto(`/sale?activity=${soldOut.id}`);
+    await untilText(page, "buy", words["sale.sold_out"]);
+    await picture("sale, sold out");
+    const paused = await publish({ title: "Spring sale" });
+    await callAdmin("POST", `/activities/${paused.id}/pause`);
+    await page.goto(`/sale?activity=${paused.id}`);
+    await page.getByTestId("paused").waitFor();
+    await picture("sale, paused");
+    for (const [check, testid] of [["captcha", "puzzle"], ["pow", "altcha"]]) {
+      const checked = await publish({ title: "Spring sale", human_check: check });
+      // The widget shows its result for a moment only.
+      await page.route("**/ticket", (route) => setTimeout(() => route.continue().catch(() => {}), 3_000));
+      await page.goto(`/sale?activity=${checked.id}`);
+      await page.getByTestId(testid).waitFor();
+      await picture(`sale, human check ${check}`);
+      await page.unroute("**/ticket");
+    }
+    await page.goto("/sale?activity=no-such-sale");
+    await page.locator("#missing").waitFor();
+    await picture("sale, unknown");
   });
 }
