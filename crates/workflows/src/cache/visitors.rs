@@ -209,6 +209,15 @@ mod tests {
         CachedActivity { id, spec: spec(), version: 1, state: state.as_str().to_owned() }
     }
 
+    #[test]
+    fn a_copy_is_shown_until_seven_days_after_the_end() {
+        let end = Millis(2_000 + 7 * 24 * 3_600_000);
+        let may_be_shown = |state, now| cached(state).may_be_shown(now);
+        assert!(may_be_shown(ActivityState::Closed, end.plus(-1)));
+        assert!(!may_be_shown(ActivityState::Closed, end));
+        assert!(!may_be_shown(ActivityState::Draft, Millis(0)));
+    }
+
     fn gate(state: ActivityState) -> CachedGate {
         let phone = read_gate::SkuStock { sku: SkuId::parse("phone").expect("SKU"), left: Some(3), total: 6 };
         let (starts_at, ends_at, start_key) = (Millis(1_500), Millis(2_500), "a</script>".to_owned());
