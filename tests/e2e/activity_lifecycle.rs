@@ -122,19 +122,21 @@ async fn a_published_activity_is_shown_and_listed() {
 #[tokio::test]
 async fn who_asks_for_a_reminder_before_the_start_is_counted_for_operators() {
     let app = TestApp::shared();
-    let soon = app.create_activity(json!({"starts_at": seconds_from_now(600)})).await;
-    let open = app.create_activity(json!({})).await;
-    for (activity, expected) in [(&soon, 1), (&open, 0)] {
+    let [soon, draft] = ["soon", "draft"].map(unique_id);
+    let spec = activity_spec(&json!({"starts_at": seconds_from_now(600)}));
+    for id in [&soon, &draft] {
+        app.call_admin(Method::PUT, &format!("/activities/{id}"), &spec).await.is(200);
+    }
+    app.call_admin(Method::POST, &format!("/activities/{soon}/publish"), &Value::Null).await.is(200);
+    let open = app.create_activity(json!({})).await.id;
+    for (id, expected) in [(&soon, 1), (&open, 0)] {
         for _ in 0..2 {
-            let path = format!("/api/activities/{}/reminders", activity.id);
-            let answer = app.http.post(&path, "", &Value::Null).await.is(204);
+            let answer = app.http.post(&format!("/api/activities/{id}/reminders"), "", &Value::Null).await.is(204);
             assert!(answer.body.is_empty(), "{answer:?}");
         }
-        let stats = app.call_admin(Method::GET, &format!("/activities/{}/stats", activity.id), &Value::Null).await;
-        assert_eq!(stats.is(200).json()["reminders"], expected, "{}", activity.id);
+        let stats = app.call_admin(Method::GET, &format!("/activities/{id}/stats"), &Value::Null).await;
+        assert_eq!(stats.is(200).json()["reminders"], expected, "{id}");
     }
-    let draft = unique_id("draft");
-    app.call_admin(Method::PUT, &format!("/activities/{draft}"), &activity_spec(&json!({}))).await.is(200);
     for unknown in [draft.as_str(), "no-such-sale", "NOT AN ID"] {
         let path = format!("/api/activities/{unknown}/reminders").replace(' ', "%20");
         app.http.post(&path, "", &Value::Null).await.is_problem(404, "not_found");

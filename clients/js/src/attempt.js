@@ -51,7 +51,8 @@ const MAX_TRIES = 30;
 export async function buy(client, activity, options) {
   const ownGate = options.gate ? null : client.watchGate(activity);
   try {
-    const ownTicket = keepTicket(client, activity, options);
+    const { check, solveCheck, signal } = options;
+    const ownTicket = keepTicket(client, activity, { check, solveCheck, signal });
     return await attempt(client, activity, { ...ownTicket, gate: ownGate, onStep: () => {}, quantity: 1, ...options });
   } finally {
     ownGate?.stop();

@@ -68,6 +68,7 @@ export function createClient({
      * @param {string} activity @param {CallOptions} [options]
      */
     remind: async (activity, { signal } = {}) => void (await call("POST", `${activityPath(activity)}/reminders`, { signal })),
+
     /**
      * A human check, where `ticket` answers `human_check_required`.
      * @param {string} activity @param {Schemas["ChallengeOptions"]} [body] @param {CallOptions} [options] @returns {Promise<any>}

@@ -29,8 +29,8 @@ export const TICKETS_BEFORE_START = 30 * 60_000;
 /** The human checks that every visitor has to solve. */
 const CHECKS_FOR_ALL = ["pow", "captcha", "hosted"];
 
-/** Checks that are solved in one call without the visitor's answer: a solution can expire before it arrives. */
-const MAX_SOLVED = 3;
+/** Requests that are repeated without an answer of the visitor: a solution can expire before it arrives. */
+const MAX_REPEATS = 3;
 
 /**
  * Requests one ticket, with the solution of a human check where the server asks for one.
@@ -52,7 +52,7 @@ export async function ticketWithCheck(client, activity, { check = "none", solveC
       const asksForCheck =
         error instanceof Problem && ["human_check_required", "human_check_failed"].includes(error.code);
       // A wrong answer of the visitor always brings another puzzle: the server limits how many.
-      if (!asksForCheck || !solveCheck || (tries >= MAX_SOLVED && !proof.captcha)) throw error;
+      if (!asksForCheck || !solveCheck || (tries >= MAX_REPEATS && !proof.captcha)) throw error;
       needsProof = true;
     }
   }
@@ -65,13 +65,13 @@ export async function ticketWithCheck(client, activity, { check = "none", solveC
  * @param {string} activity
  * @param {TicketOptions} options
  */
-export function keepTicket(client, activity, { signal, check, solveCheck }) {
+export function keepTicket(client, activity, { signal, ...options }) {
   let ticket = null;
   const fetchTicket = async () => {
     for (;;) {
       const { starts_at: start } = await client.gate(activity, { signal });
       const early = client.clock.millisecondsUntil(start) - TICKETS_BEFORE_START;
-      if (early <= 0) return client.ticketWithCheck(activity, { signal, check, solveCheck });
+      if (early <= 0) return client.ticketWithCheck(activity, { signal, ...options });
       await sleep(Math.min(early + randomUpTo(5_000), 10 * 60_000), signal);
     }
   };

@@ -114,6 +114,8 @@ test("a human check is solved where the server asks for one, and an attempt buys
   assert.equal((await client.buy("demo", { sku: "a", solveCheck })).kind, "accepted");
   assert.deepEqual(requests.map(({ name }) => name).filter((name) => name !== "gate.json"), ["ticket", "challenge", "ticket", "orders"]);
   await assert.rejects(client.ticketWithCheck("demo"), { code: "human_check_required" });
+  await client.keepTicket("demo", { token: "another", solveCheck }).obtainTicket();
+  assert.equal(requests.at(-1).headers.authorization, "Bearer another");
   // A check that every visitor has to solve is solved first.
   requests.length = 0;
   await client.ticketWithCheck("demo", { check: "pow", solveCheck });

@@ -34,11 +34,16 @@ pub async fn list(request: &Request) -> Result<Response, ApiError> {
     Ok(Response::json(200, &documents).unless_unchanged(request).header("cache-control", "no-store"))
 }
 
-/// Handles `GET …/activities/:activity`.
-pub async fn get(id: &ActivityId) -> Result<Response, ApiError> {
+/// Handles `GET …/activities/:activity`; `304` to a page that has this version, which `If-Match` of a change may name.
+pub async fn get(request: &Request, id: &ActivityId) -> Result<Response, ApiError> {
     let found = activities::load(&SpinLedger::open().await, id).await?;
     let found = found.ok_or_else(|| not_found("There is no such sale."))?;
-    Ok(Response::json(200, &ActivityDocument::from(&found)))
+    let etag = format!("\"{}\"", found.version);
+    let response = match request.matches_etag(&etag) {
+        true => Response::empty(304),
+        false => Response::json(200, &ActivityDocument::from(&found)),
+    };
+    Ok(response.header("etag", etag))
 }
 
 /// Handles `PUT …/activities/:activity`: creates or replaces a draft, or changes a published activity. A change that

@@ -76,7 +76,7 @@ async fn handle(
         Admin::Ready => health::ready(request).await,
         Admin::Metrics => metrics::get(request).await,
         Admin::ListActivities => activities::list(request).await,
-        Admin::GetActivity => activities::get(&activity()?).await,
+        Admin::GetActivity => activities::get(request, &activity()?).await,
         Admin::PutActivity => {
             activities::put(request, first, operator.is_some_and(|operator| operator.may(Role::Money))).await
         }

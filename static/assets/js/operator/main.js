@@ -173,9 +173,9 @@ function row(activity) {
   );
 }
 
-/** A link to a tab of its own, which gets the operator's token because this page opens it. */
+/** A link to a new tab, which gets a copy of this tab's token because this page is its opener. */
 const previewLink = (id) =>
-  el("a", { class: "button", href: `/admin/preview?activity=${id}`, target: `preview-${id}`, testid: `preview-${id}` }, "Preview");
+  el("a", { class: "button", href: `/admin/preview?activity=${id}`, target: "_blank", rel: "opener", testid: `preview-${id}` }, "Preview");
 
 async function changeState(button, id, action) {
   const [question, yes] = QUESTIONS[action]?.(id) ?? [];

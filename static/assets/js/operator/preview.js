@@ -22,10 +22,14 @@ byId("moment").addEventListener("change", showMoment);
 for (const id of ["take-part", "remind"]) byId(id).addEventListener("click", doNothing);
 setInterval(render, 100);
 
+let shownEtag = null;
+
 poll(async () => {
   if (!token()) return showClosed();
   try {
-    showDraft(await read(activityPath(state.id)));
+    const answer = await read(activityPath(state.id), shownEtag);
+    if (answer) showDraft(answer);
+    shownEtag = answer?.etag ?? shownEtag;
   } catch (error) {
     if (error.code === "unauthenticated") return showClosed();
     if (error.code === "not_found") showSale(false);

@@ -73,7 +73,14 @@ fn activities(schemas: &mut Schemas) -> Vec<Operation> {
             )
             .returns_with(304, "The activities are as the caller's copy.", &[("etag", "ETag")], None),
         admin(Admin::GetActivity, "adminGetActivity", "An activity")
-            .returns(200, "The activity.", activity.clone())
+            .parameter(if_none_match())
+            .returns_with(
+                200,
+                "The activity; the tag is its version.",
+                &[("etag", "ETag")],
+                Some(("application/json", activity.clone())),
+            )
+            .returns_with(304, "The activity is as the caller's copy.", &[("etag", "ETag")], None)
             .refuses(&[Code::NotFound]),
         change(
             Admin::PutActivity,
