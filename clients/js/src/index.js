@@ -15,6 +15,8 @@ export { backoff, poll, randomUpTo, sleep } from "./timing.js";
  * @typedef {import("../types/api.js").components["schemas"]} Schemas
  * @typedef {{ token?: string | null, signal?: AbortSignal }} CallOptions
  * @typedef {ReturnType<typeof createClient>} Client
+ * @typedef {import("./ticket.js").SolveCheck} SolveCheck
+ * @typedef {import("./ticket.js").CheckRequest} CheckRequest
  */
 
 const activityPath = (activity) => `/api/activities/${encodeURIComponent(activity)}`;

@@ -1,6 +1,6 @@
 // A page in TypeScript: `npm test` checks its types against the package's.
 
-import { createClient, type Client } from "@stampede/client";
+import { createClient, type CheckRequest, type Client } from "@stampede/client";
 
 const client: Client = createClient({ baseUrl: "https://sale.example", token: () => null });
 const sale = await client.activity("demo");
@@ -13,5 +13,13 @@ if (outcome.kind === "accepted") {
   const { checkout_url: url } = await client.checkout(orderNo, { address: { name: "Mia" }, language: "en" });
   location.assign(url);
 }
+const solveCheck = async ({ challenge, wasWrong }: CheckRequest) => {
+  const { captcha } = await challenge({ captcha: wasWrong ? "sum" : "slider" });
+  return { captcha: { id: captcha.id, answer: 42 } };
+};
+await client.keepTicket("demo", { check: sale.human_check, solveCheck }).obtainTicket();
+await client.buy("demo", { sku: "a", solveCheck });
+// @ts-expect-error A solution is an object.
+void client.buy("demo", { sku: "a", solveCheck: async () => "solved" });
 // @ts-expect-error A quantity is a number.
 void client.buy("demo", { sku: "a", quantity: "1" });
