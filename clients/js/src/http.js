@@ -16,6 +16,7 @@ const CODE_BY_STATUS = {
  * @property {number} [version] Sent as `If-Match`.
  * @property {AbortSignal} [signal]
  * @property {number} [timeout] In milliseconds.
+ * @property {boolean} [keepalive] Whether the browser sends the request also if the page is left.
  */
 
 /**
@@ -30,7 +31,8 @@ export function createCall({ baseUrl, fetch, now }) {
    * @param {string} path
    * @param {RequestOptions} [options]
    */
-  return async function call(method, path, { body, token, etag, version, signal, timeout = 10_000 } = {}) {
+  return async function call(method, path, options = {}) {
+    const { body, token, etag, version, signal, timeout = 10_000, keepalive = false } = options;
     /** @type {Record<string, string>} */
     const headers = { accept: "application/json" };
     if (body !== undefined) headers["content-type"] = "application/json";
@@ -54,6 +56,7 @@ export function createCall({ baseUrl, fetch, now }) {
         signal: controller.signal,
         redirect: "error",
         credentials: "omit",
+        keepalive,
       });
       text = await response.text();
     } catch (error) {
