@@ -137,6 +137,38 @@ async fn sold_out_reaches_redis_at_most_once_per_second_and_instance() {
     assert_refusals_from_memory(&app, &activity, &buyers[1..], 409, "sold_out").await;
 }
 
+/// Number of refusals with `code` that the statistics have.
+async fn counted(app: &TestApp, activity: &TestActivity, code: &str) -> usize {
+    app.stats(&activity.id).await["refusals"][code].as_u64().unwrap_or_default() as usize
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_from_memory_are_counted_about_a_second_later() {
+    let app = start_with_paused_writer();
+    let activity = app.create_activity(json!({"skus": single_sku(1)})).await;
+    let buyer = app.create_buyer(&activity, "ada").await;
+    let wrong_key = TestActivity { start_key: "guess".to_owned(), ..activity.clone() };
+    let monitor = RedisMonitor::start(&app).await;
+    for _ in 0..150 {
+        app.reserve(&wrong_key, &buyer, "a", 1).await.is_problem(403, "start_key_invalid");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let (calls, refusals) = (monitor.stop().await.len(), counted(&app, &activity, "start_key_invalid").await);
+    // Those of the last second may be missing: at most fifty.
+    assert!(calls < 50 && (100..=150).contains(&refusals), "{refusals} of 150 are counted, {calls} called Redis");
+
+    let forged = format!("{}x", buyer.jwt);
+    support::eventually("refused tokens to be counted", async || {
+        app.request_ticket(&activity.id, &forged).await.is_problem(401, "unauthenticated");
+        app.create_buyer(&activity, "ben").await;
+        match counted(&app, &activity, "unauthenticated").await {
+            0 => Err("none"),
+            _ => Ok(()),
+        }
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn repeated_reads_of_an_activity_are_served_from_memory() {
     let app = start_with_paused_writer();

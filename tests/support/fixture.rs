@@ -279,7 +279,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
             quantity,
             start_key: self.start_key.clone(),
             ip: "127.0.0.1".to_owned(),
-            abuse_by_ip: Vec::new(),
+            counts: Vec::new(),
         }
     }
 

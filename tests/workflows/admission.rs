@@ -19,6 +19,7 @@ use workflows::{
     operator::{
         activities::OperationOutcome,
         bans::{self, BanSubject},
+        stats::stats,
     },
     ports::RedisValue,
 };
@@ -35,7 +36,7 @@ const TICKET: Endpoint = Endpoint::Ticket(Ulid(0));
 
 fn visitor(fixture: &RealFixture, user: &str, ip: &str) -> Visitor {
     let user = UserId::parse(user).unwrap();
-    Visitor { activity: fixture.activity.clone(), user, ip: ip.to_owned(), abuse_by_ip: Vec::new() }
+    Visitor { activity: fixture.activity.clone(), user, ip: ip.to_owned(), counts: Vec::new() }
 }
 
 fn proof(id: &str) -> CheckRecord {
@@ -206,7 +207,7 @@ async fn abuse_without_a_ban_is_kept_for_half_an_hour_and_a_ban_for_a_day() {
     let fixture = new_fixture("sqlite", 10, 1).await;
     let keys = Keys::of(&fixture.activity);
     let report = async |ip: &str, number: i64| {
-        let reporter = Visitor { abuse_by_ip: vec![(ip.to_owned(), number)], ..visitor(&fixture, "calm", "192.0.2.1") };
+        let reporter = Visitor { counts: vec![(ip.to_owned(), number)], ..visitor(&fixture, "calm", "192.0.2.1") };
         assert!(precheck(&fixture.redis, &reporter, TICKET).await.unwrap().outcome.is_ok());
         record_ttl(&fixture, &keys.named(&format!("abuse:ip:{ip}"))).await
     };
@@ -227,7 +228,7 @@ async fn invalid_tickets_are_reported_with_the_next_valid_request_and_make_only_
         quantity: 1,
         start_key: fixture.start_key.clone(),
         ip: "192.0.2.1".to_owned(),
-        abuse_by_ip: vec![("203.0.113.7".to_owned(), abused), ("203.0.113.8".to_owned(), 1)],
+        counts: vec![("203.0.113.7".to_owned(), abused), ("203.0.113.8".to_owned(), 1)],
     };
     let robot = visitor(&fixture, "robot", "203.0.113.7");
     assert!(matches!(
@@ -245,9 +246,31 @@ async fn invalid_tickets_are_reported_with_the_next_valid_request_and_make_only_
     let neighbour = visitor(&fixture, "calm", "203.0.113.8");
     assert!(score(&neighbour).await < SUSPICION_THRESHOLD);
     // A request for a ticket reports invalid tickets too.
-    let reporter = Visitor { abuse_by_ip: vec![("203.0.113.9".to_owned(), 600)], ..neighbour };
+    let reporter = Visitor { counts: vec![("203.0.113.9".to_owned(), 600)], ..neighbour };
     assert!(precheck(&fixture.redis, &reporter, TICKET).await.unwrap().outcome.is_ok());
     assert!(score(&visitor(&fixture, "x", "203.0.113.9")).await >= SUSPICION_THRESHOLD);
+}
+
+#[tokio::test]
+async fn refusals_that_instances_report_are_counted_unless_the_activity_has_no_gate() {
+    let fixture = new_fixture("sqlite", 10, 5).await;
+    let counts = vec![("refused:sold_out".to_owned(), 40), ("refused:ticket_invalid".to_owned(), 2)];
+    let request = ReserveRequest { counts: counts.clone(), ..fixture.reservation(1, "ada", 1) };
+    reserve(&fixture.redis, &request, false).await.unwrap();
+    let reporter = Visitor { counts, ..visitor(&fixture, "calm", "192.0.2.1") };
+    precheck(&fixture.redis, &reporter, TICKET).await.unwrap();
+    let counted = stats(&fixture.redis, &fixture.activity).await.unwrap().expect("a gate").refusals;
+    assert_eq!(counted, [("sold_out".to_owned(), 80), ("ticket_invalid".to_owned(), 4)].into());
+
+    let keys = Keys::of(&fixture.activity);
+    fixture.redis.command("DEL", vec![keys.named("gate").into(), keys.named("stats").into()]).await.unwrap();
+    assert_eq!(precheck(&fixture.redis, &reporter, TICKET).await.unwrap().outcome, Err((Code::NotReady, 0)));
+    assert_eq!(
+        reserve(&fixture.redis, &request, false).await.unwrap().outcome,
+        ReserveOutcome::Refused(Code::NotReady, 0)
+    );
+    let left = fixture.redis.command("EXISTS", vec![keys.named("stats").into()]).await.unwrap();
+    assert_eq!(left, [RedisValue::Int(0)], "counters that never expire");
 }
 
 /// An attacker who shares an address with other visitors, or whose address the app cannot see, locks out no other visitor.
@@ -259,7 +282,7 @@ async fn forged_tickets_of_an_address_never_refuse_a_valid_ticket_or_token() {
         .into_iter()
         .enumerate()
     {
-        let flood = Visitor { abuse_by_ip: vec![(ip.to_owned(), 5_000)], ..visitor(&fixture, "calm", "198.51.100.1") };
+        let flood = Visitor { counts: vec![(ip.to_owned(), 5_000)], ..visitor(&fixture, "calm", "198.51.100.1") };
         precheck(&fixture.redis, &flood, Endpoint::Challenge).await.unwrap();
         let keys = Keys::of(&fixture.activity);
         let (ban, mark) = (keys.ban_ip(ip), keys.named(&format!("suspect:ip:{ip}")));
@@ -273,7 +296,7 @@ async fn forged_tickets_of_an_address_never_refuse_a_valid_ticket_or_token() {
             quantity: 1,
             start_key: fixture.start_key.clone(),
             ip: ip.to_owned(),
-            abuse_by_ip: Vec::new(),
+            counts: Vec::new(),
         };
         let outcome = reserve(&fixture.redis, &request, false).await.unwrap().outcome;
         assert!(matches!(outcome, ReserveOutcome::Queued(_)), "{ip}: {outcome:?}");
@@ -294,7 +317,7 @@ async fn an_automatic_ban_does_not_shorten_an_operators_ban() {
     let robot = visitor(&fixture, "robot", "198.51.100.77");
     let far = Millis(4_000_000_000_000);
     bans::ban(&fixture.redis, &fixture.sql, &BanSubject::Ip(robot.ip.clone()), far, "a robot").await.unwrap();
-    let reporter = Visitor { abuse_by_ip: vec![(robot.ip.clone(), 600)], ..visitor(&fixture, "calm", "192.0.2.1") };
+    let reporter = Visitor { counts: vec![(robot.ip.clone(), 600)], ..visitor(&fixture, "calm", "192.0.2.1") };
     precheck(&fixture.redis, &reporter, TICKET).await.unwrap();
     let key = workflows::keys::Keys::of(&fixture.activity).ban_ip(&robot.ip);
     let ends = fixture.redis.command("PEXPIRETIME", vec![key.into()]).await.unwrap();

@@ -166,7 +166,7 @@ async fn a_human_check_counts_once_after_a_crash_and_a_new_check_is_accepted() {
         activity: activity.clone(),
         user: UserId::parse("ada").unwrap(),
         ip: "192.0.2.1".to_owned(),
-        abuse_by_ip: Vec::new(),
+        counts: Vec::new(),
     };
     let passed = |id: &str| CheckOutcome::Passed(CheckRecord { id: id.to_owned(), expires_at: NOW.plus(60_000) });
     crash_at_every_call(

@@ -28,7 +28,7 @@ async fn admit(fixture: &RealFixture, user: &str, n: u64) {
         activity: fixture.activity.clone(),
         user: UserId::parse(user).unwrap(),
         ip: "192.0.2.1".to_owned(),
-        abuse_by_ip: Vec::new(),
+        counts: Vec::new(),
     };
     let endpoint = Endpoint::Ticket(fixture.order_no(n).ulid());
     assert!(precheck(&fixture.redis, &visitor, endpoint).await.unwrap().outcome.is_ok());

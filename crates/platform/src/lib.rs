@@ -3,7 +3,6 @@
 //! **Invariant:** every response leaves through [`http::serve`], the only function that sends one without the 40 ms
 //! delay that its module describes.
 
-pub mod abuse_counts;
 pub mod activity_cache;
 pub mod address_cipher;
 pub mod async_once;
@@ -15,6 +14,7 @@ pub mod cors;
 pub mod fetching_cache;
 pub mod http;
 pub mod http_client;
+pub mod instance_counts;
 pub mod key_value;
 pub mod ledger;
 pub mod log;

@@ -5,8 +5,8 @@
 --
 -- KEYS  1 gate
 -- ARGV  1 user, 2 address, 3 challenge or ticket, 4 ULID of the ticket ("" for a challenge), 5 how many tickets a user has
---       at most, 6 ms that they count for, 7 ms that they are noted for, then for each address that sent bad tokens or
---       tickets: the address, number of attempts
+--       at most, 6 ms that they count for, 7 ms that they are noted for, then the instance's counts
+--       (`record_counts`)
 -- Reply word, limits ("name;count;seconds;left;reset" joined by "|"), then
 --       welcome: score; rate_limited: ms to wait; nothing for not_ready, banned
 
@@ -18,13 +18,9 @@ local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local exact_now = time[1] * 1000 + time[2] / 1000
 
-for i = 8, #ARGV, 2 do
-  record_abuse(ADDRESS_ABUSE_RULE, prefix .. 'abuse:ip:' .. ARGV[i], prefix .. 'ban:ip:' .. ARGV[i],
-    tonumber(ARGV[i + 1]), now)
-end
-
 local gate = call('HMGET', KEYS[1], 'state', 'limit_user', 'limit_ip', 'keep_until')
 local limit_user, limit_ip = gate[2] or '', gate[3] or ''
+record_counts(8, prefix, gate[1], now)
 if not gate[1] then return { 'not_ready', '' } end
 local user_ban, user_abuse = prefix .. 'ban:user:' .. user, prefix .. 'abuse:user:' .. user
 local address_ban, address_abuse = prefix .. 'ban:ip:' .. address, prefix .. 'abuse:ip:' .. address

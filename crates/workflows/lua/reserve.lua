@@ -6,8 +6,7 @@
 --
 -- KEYS  1 gate
 -- ARGV  1 ULID, 2 number of the ticket's bit in `winners`, 3 user, 4 address, 5 SKU, 6 quantity, 7 start key,
---       8 "1" if the caller wants the gate and the winners, then for each address that sent bad tickets: the address,
---       number of attempts
+--       8 "1" if the caller wants the gate and the winners, then the instance's counts (`record_counts`)
 -- Reply 1 text, joined by tabs: word, now (ms), limits ("name;count;seconds;left;reset" joined by "|"), gate
 --         ("state|starts_at|ends_at|shed|start_key" or ""), then
 --         queued | replayed: ahead, wait (ms), amount, currency, created_at (ms)
@@ -41,13 +40,9 @@ local function refuse(word, ...)
   if state then call('HINCRBY', stats, 'refused:' .. word, '1') end
   return { answer(word, ...) }
 end
-local function abuse_keys(kind, name) return prefix .. 'abuse:' .. kind .. ':' .. name, prefix .. 'ban:' .. kind .. ':' .. name end
 
--- Bad tickets cost no call of their own: an instance reports them with its next valid ticket.
-for i = 9, #ARGV, 2 do
-  local record, ban = abuse_keys('ip', ARGV[i])
-  record_abuse(ADDRESS_ABUSE_RULE, record, ban, tonumber(ARGV[i + 1]), now)
-end
+-- What needs no Redis costs no call of its own: an instance reports it with its next valid ticket.
+record_counts(9, prefix, state, now)
 
 -- Cheapest refusal first.
 if not state or not epoch then return refuse('not_ready') end
@@ -66,8 +61,8 @@ if gate[7] or gate[8] or gate[9] then
   if limit_name then
     if limit_name ~= 'all' then
       local is_user = limit_name == 'user'
-      local record, ban = abuse_keys(limit_name, is_user and user or address)
-      record_abuse(is_user and USER_ABUSE_RULE or ADDRESS_ABUSE_RULE, record, ban, 1, now)
+      local name = limit_name .. ':' .. (is_user and user or address)
+      record_abuse(is_user and USER_ABUSE_RULE or ADDRESS_ABUSE_RULE, prefix .. 'abuse:' .. name, prefix .. 'ban:' .. name, 1, now)
     end
     return refuse('rate_limited', retry_ms)
   end

@@ -10,8 +10,9 @@ use domain::{
     time::Millis,
 };
 use platform::{
-    abuse_counts, activity_cache, auth, client_limits, clock,
+    activity_cache, auth, client_limits, clock,
     http::{ApiError, Request},
+    instance_counts,
     redis::SpinRedis,
     request_address,
 };
@@ -58,35 +59,14 @@ impl Precheck {
     /// or a variable is wrong.
     pub async fn run(request: &Request, activity: ActivityId, endpoint: Endpoint) -> Result<Self, ApiError> {
         let ip = request_address::address(request).await?;
-        let now = clock::now();
-        // A banned client that goes on costs no signature check, which takes most of the time here.
-        let is_banned = RECENT_BANS.with_borrow(|bans| {
-            let claimed = || request.bearer().and_then(|token| unverified_user(&token));
-            !bans.is_empty() && claimed().is_some_and(|user| bans.contains(&activity, &user, &ip, now))
-        });
-        if is_banned {
-            return Err(Problem::new(Code::Banned, BANNED).into());
-        }
-        // Forged tokens cost a signature check each, and no limit in Redis counts them.
-        client_limits::signed_in(request).await?;
-        let claims = auth::verify_token(request).await?.map_err(|error| {
-            // A page that was left open sends an expired token: that is no abuse. An unconfirmed token is forged, or of a
-            // key that the identity provider has just published. It counts either way: an address with many only makes
-            // its visitors suspicious, and no valid token is refused for it.
-            if error != TokenError::Expired {
-                abuse_counts::record(&activity, ip.clone());
+        let eligible = Eligible::check(request, &activity, &ip).await.inspect_err(|error| {
+            if let ApiError::Problem(problem) = error {
+                instance_counts::record_refusal(&activity, problem.code);
             }
-            auth::unauthenticated(error)
         })?;
-        let cached_gate = activity_cache::gate(&activity).await?;
-        let cached = activity_cache::activity(&activity).await?;
-        let now = cached_gate.redis_time(clock::now());
-        check_issue_window(&cached_gate.gate, now)?;
-        if !is_eligible(&cached.spec.eligibility, &claims) {
-            return Err(Problem::new(Code::NotEligible, "This sale is not open to your account.").into());
-        }
-        let abuse_by_ip = abuse_counts::take(&activity);
-        let visitor = Visitor { activity, user: claims.sub.clone(), ip, abuse_by_ip };
+        let Eligible { claims, cached_gate, activity: cached, now } = eligible;
+        let counts = instance_counts::take(&activity);
+        let visitor = Visitor { activity, user: claims.sub.clone(), ip, counts };
         let admission = precheck(&SpinRedis, &visitor, endpoint).await?;
         let rate_limits = admission.rate_limits;
         match admission.outcome {
@@ -109,6 +89,48 @@ impl Precheck {
     /// Returns the activity and user that a human check is bound to.
     pub fn subject(&self) -> Subject<'_> {
         Subject { activity: &self.visitor.activity, user: &self.visitor.user }
+    }
+}
+
+/// A signed-in visitor to whom the activity issues tickets now, as far as this instance knows.
+struct Eligible {
+    claims: Claims,
+    cached_gate: Rc<CachedGate>,
+    activity: Rc<CachedActivity>,
+    now: Millis,
+}
+
+impl Eligible {
+    /// Runs the checks that need no Redis call of this request.
+    async fn check(request: &Request, activity: &ActivityId, ip: &str) -> Result<Self, ApiError> {
+        let now = clock::now();
+        // A banned client that goes on costs no signature check, which takes most of the time here.
+        let is_banned = RECENT_BANS.with_borrow(|bans| {
+            let claimed = || request.bearer().and_then(|token| unverified_user(&token));
+            !bans.is_empty() && claimed().is_some_and(|user| bans.contains(activity, &user, ip, now))
+        });
+        if is_banned {
+            return Err(Problem::new(Code::Banned, BANNED).into());
+        }
+        // Forged tokens cost a signature check each, and no limit in Redis counts them.
+        client_limits::signed_in(request).await?;
+        let claims = auth::verify_token(request).await?.map_err(|error| {
+            // A page that was left open sends an expired token: that is no abuse. An unconfirmed token is forged, or of a
+            // key that the identity provider has just published. It counts either way: an address with many only makes
+            // its visitors suspicious, and no valid token is refused for it.
+            if error != TokenError::Expired {
+                instance_counts::record_abuse(activity, ip.to_owned());
+            }
+            auth::unauthenticated(error)
+        })?;
+        let cached_gate = activity_cache::gate(activity).await?;
+        let cached = activity_cache::activity(activity).await?;
+        let now = cached_gate.redis_time(clock::now());
+        check_issue_window(&cached_gate.gate, now)?;
+        if !is_eligible(&cached.spec.eligibility, &claims) {
+            return Err(Problem::new(Code::NotEligible, "This sale is not open to your account.").into());
+        }
+        Ok(Self { claims, cached_gate, activity: cached, now })
     }
 }
 

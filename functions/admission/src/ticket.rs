@@ -13,7 +13,7 @@ use domain::{
 use platform::{
     auth, clock,
     http::{ApiError, Request, Response},
-    random,
+    instance_counts, random,
     redis::SpinRedis,
 };
 use workflows::{
@@ -40,6 +40,7 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
     let now = precheck.now;
     let strikes = strikes::count(&precheck.claims.sub, precheck.activity.spec.human_check, now).await?;
     if strikes >= bans::STRIKE_LIMIT {
+        instance_counts::record_refusal(&precheck.visitor.activity, Code::TooManyStrikes);
         let detail = "Too many of your orders were left unpaid or cancelled late. Ask the shop to clear your strikes.";
         return Err(Problem::new(Code::TooManyStrikes, detail).into());
     }

@@ -11,8 +11,9 @@ use domain::{
     ticket::TicketError,
 };
 use platform::{
-    abuse_counts, auth, clock,
+    auth, clock,
     http::{ApiError, Request, Response, not_found},
+    instance_counts,
     redis::SpinRedis,
     request_address,
 };
@@ -35,9 +36,10 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
     let now = clock::now();
     let ip = request_address::address(request).await?;
     let ticket = auth::ticket_keys().await?.verify(&body.ticket, &activity, now).map_err(|error| {
+        instance_counts::record_refusal(&activity, Code::TicketInvalid);
         // An expired ticket is a mistake; only a forged one counts as abuse.
         if error == TicketError::Forged {
-            abuse_counts::record(&activity, ip.clone());
+            instance_counts::record_abuse(&activity, ip.clone());
         }
         Problem::new(Code::TicketInvalid, error.to_string())
     })?;
@@ -48,11 +50,13 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         quantity: body.quantity,
         start_key: body.start_key,
         ip,
-        abuse_by_ip: Vec::new(),
+        counts: Vec::new(),
     };
-    let refresh_guard =
-        gate_refresh::decide(&reserve_request).await.map_err(|(code, wait_ms)| refusal(code, wait_ms, &[]))?;
-    reserve_request.abuse_by_ip = abuse_counts::take(&activity);
+    let refresh_guard = gate_refresh::decide(&reserve_request).await.map_err(|(code, wait_ms)| {
+        instance_counts::record_refusal(&activity, code);
+        refusal(code, wait_ms, &[])
+    })?;
+    reserve_request.counts = instance_counts::take(&activity);
     let mut reply = reserve(&SpinRedis, &reserve_request, refresh_guard.is_some()).await?;
     gate_refresh::update(&reserve_request, &mut reply);
     drop(refresh_guard);

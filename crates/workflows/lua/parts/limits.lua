@@ -73,3 +73,16 @@ local function record_abuse(rule, record_key, ban_key, weight, now)
   redis.call('HSET', record_key, 'count', count, 'since', since)
   redis.call('PEXPIRE', record_key, record[3] and 86400000 or 1800000)
 end
+
+-- Records what an instance counted since its last call: pairs of a name and a number in ARGV from `first` on. The name is
+-- `refused:<code>`, or the address that sent bad tokens or tickets.
+local function record_counts(first, prefix, has_gate, now)
+  for i = first, #ARGV, 2 do
+    local name, number = ARGV[i], ARGV[i + 1]
+    if string.sub(name, 1, 8) ~= 'refused:' then
+      record_abuse(ADDRESS_ABUSE_RULE, prefix .. 'abuse:ip:' .. name, prefix .. 'ban:ip:' .. name, tonumber(number), now)
+    elseif has_gate then
+      redis.call('HINCRBY', prefix .. 'stats', name, number)
+    end
+  end
+end

@@ -46,8 +46,8 @@ pub struct Visitor {
     pub user: UserId,
     /// The client's address as `platform::request_address` returns it (IPv6: the /64 network).
     pub ip: String,
-    /// Addresses that sent bad tokens or tickets since the last call, with the number of attempts (B6).
-    pub abuse_by_ip: Vec<(String, i64)>,
+    /// What the instance counted since its last call (B6, G2).
+    pub counts: Vec<(String, i64)>,
 }
 
 /// What a visitor asks for; each has its own rate-limit buckets.
@@ -74,7 +74,7 @@ pub struct Admission {
 /// # Errors
 /// `RedisUnavailable` or `RedisRefused`; the request may have been counted.
 pub async fn precheck<R: Redis>(redis: &R, visitor: &Visitor, endpoint: Endpoint) -> Result<Admission, StoreError> {
-    let Visitor { activity, user, ip, abuse_by_ip } = visitor;
+    let Visitor { activity, user, ip, counts } = visitor;
     let (name, ulid) = match endpoint {
         Endpoint::Challenge => ("challenge", String::new()),
         Endpoint::Ticket(ulid) => ("ticket", ulid.to_string()),
@@ -88,7 +88,7 @@ pub async fn precheck<R: Redis>(redis: &R, visitor: &Visitor, endpoint: Endpoint
         MAX_LIFETIME_MS.to_string().into(),
         TICKET_NOTED_MS.to_string().into(),
     ];
-    limits::push_abuse(abuse_by_ip, &mut args);
+    limits::push_counts(counts, &mut args);
     let mut reply = PRECHECK.run(redis, vec![Keys::of(activity).named("gate")], args).await?;
     let word = reply.text()?;
     let rate_limits = limits::parse_rate_limits(&reply.text()?);

@@ -1,4 +1,4 @@
-//! Rate limits and abuse counts of the scripts that start with `lua/parts/limits.lua`, and the limits in HTTP responses
+//! Rate limits and counts of the scripts that start with `lua/parts/limits.lua`, and the limits in HTTP responses
 //! (B4, B6).
 
 use domain::{
@@ -42,9 +42,11 @@ pub(super) fn parse_rate_limits(text: &str) -> Vec<RateLimitStatus> {
         .collect()
 }
 
-/// Appends the abuse counts of addresses to a script's arguments: for each the address and the number of attempts.
-pub(super) fn push_abuse(abuse_by_ip: &[(String, i64)], args: &mut Vec<RedisArg>) {
-    args.extend(abuse_by_ip.iter().flat_map(|(ip, attempts)| [ip.as_str().into(), attempts.to_string().into()]));
+/// Appends what [`InstanceCounts::take`] returned to a script's arguments: for each count its name and its number.
+///
+/// [`InstanceCounts::take`]: super::instance_counts::InstanceCounts::take
+pub(super) fn push_counts(counts: &[(String, i64)], args: &mut Vec<RedisArg>) {
+    args.extend(counts.iter().flat_map(|(name, number)| [name.as_str().into(), number.to_string().into()]));
 }
 
 /// Returns the headers `RateLimit` and `RateLimit-Policy` of a response; none if there is no limit.

@@ -35,8 +35,8 @@ pub struct ReserveRequest {
     pub start_key: String,
     /// The client's address as `platform::request_address` returns it (IPv6: the /64 network).
     pub ip: String,
-    /// Addresses that sent bad tickets since the last call, with the number of attempts (B6).
-    pub abuse_by_ip: Vec<(String, i64)>,
+    /// What the instance counted since its last call (B6, G2).
+    pub counts: Vec<(String, i64)>,
 }
 
 /// The part of a gate that an instance caches for a moment.
@@ -112,7 +112,7 @@ pub async fn reserve<R: Redis>(
         request.start_key.as_str().into(),
         if with_gate { "1" } else { "0" }.into(),
     ];
-    limits::push_abuse(&request.abuse_by_ip, &mut args);
+    limits::push_counts(&request.counts, &mut args);
     let reply = RESERVE.run(redis, vec![keys.named("gate")], args).await?;
     let (mut reply, winners_size) = parse_reply(reply, request)?;
     if let ReserveOutcome::SoldOut(winners) = &mut reply.outcome {

@@ -86,7 +86,7 @@ impl Text {
             let label = move |code| format!("{{activity=\"{activity}\",code=\"{code}\"}}");
             stats.refusals.iter().map(move |(code, count)| (label(code), *count))
         });
-        self.counter("stampede_refusals_total", "Refusals that Redis decided, by code.", refusals);
+        self.counter("stampede_refusals_total", "Refused reservations, tickets and challenges, by code.", refusals);
     }
 
     fn add_ledger(&mut self, LedgerState { backlog, audits }: &LedgerState, now: Millis) {

@@ -65,7 +65,8 @@ pub struct ActivityStats {
     pub reminders: i64,
     /// Units per SKU.
     pub skus: Vec<SkuStats>,
-    /// Number of refusals per code. Refusals that an instance decides from its cache are not counted.
+    /// Number of refused reservations, tickets and challenges per code. What an instance refuses without Redis is added
+    /// with its next call, about a second later; the last counts of an instance that ends are lost.
     #[schemars(transform = counts_by::<Code>)]
     pub refusals: std::collections::BTreeMap<String, i64>,
 }

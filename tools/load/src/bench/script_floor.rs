@@ -40,7 +40,7 @@ pub async fn script_requests(server: &Server, opened: &OpenActivity, count: usiz
             quantity: 1,
             start_key: opened.start_key.clone(),
             ip: "127.0.0.1".to_owned(),
-            abuse_by_ip: Vec::new(),
+            counts: Vec::new(),
         };
         let recorder = Recorder::default();
         // The error is the recorder's own.

@@ -22,7 +22,7 @@ fn request_of(activity: &str, ticket: u128, sku: &str, quantity: i64) -> Reserve
         quantity,
         start_key: KEY.to_owned(),
         ip: String::new(),
-        abuse_by_ip: Vec::new(),
+        counts: Vec::new(),
     }
 }
 

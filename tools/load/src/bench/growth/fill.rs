@@ -63,7 +63,7 @@ pub async fn add_orders(redis_url: &str, opened: &OpenActivity, orders: usize, b
                 quantity: 1,
                 start_key: opened.start_key.clone(),
                 ip: "127.0.0.1".to_owned(),
-                abuse_by_ip: Vec::new(),
+                counts: Vec::new(),
             };
             loop {
                 match reserve(redis, &request, false).await?.outcome {

@@ -1,0 +1,26 @@
+//! The instance's [`InstanceCounts`] (B6, G2).
+
+use std::cell::RefCell;
+
+use domain::{ids::ActivityId, problem::Code};
+use workflows::hot::instance_counts::InstanceCounts;
+
+thread_local! {
+    static COUNTS: RefCell<InstanceCounts> = RefCell::default();
+}
+
+/// See [`InstanceCounts::record_abuse`].
+pub fn record_abuse(activity: &ActivityId, ip: String) {
+    COUNTS.with_borrow_mut(|counts| counts.record_abuse(activity, ip));
+}
+
+/// See [`InstanceCounts::record_refusal`].
+pub fn record_refusal(activity: &ActivityId, code: Code) {
+    COUNTS.with_borrow_mut(|counts| counts.record_refusal(activity, code));
+}
+
+/// See [`InstanceCounts::take`].
+#[must_use]
+pub fn take(activity: &ActivityId) -> Vec<(String, i64)> {
+    COUNTS.with_borrow_mut(|counts| counts.take(activity))
+}

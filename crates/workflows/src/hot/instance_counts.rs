@@ -1,0 +1,104 @@
+//! What an instance decides without Redis, counted until its next Redis call: forged tickets and tokens by client address
+//! (B6), and refusals by code (G2).
+//!
+//! The counts are sent as arguments of the next script that another request runs anyway, so a flood of forged tickets,
+//! or of reservations of a sold-out SKU, costs no Redis call. Counts that were not sent when the instance ends are lost:
+//! a client that sends only forged tickets may never be banned, but its requests get no further than the signature
+//! check.
+
+use std::collections::HashMap;
+
+use domain::{ids::ActivityId, problem::Code};
+
+/// Maximum number of pairs of activity and client address counted at once, and of activities with refusals. When it is
+/// reached, the next count discards all of them.
+const MAX_ENTRIES: usize = 256;
+
+/// Maximum number of client addresses reported in one Redis call.
+const MAX_REPORTED: usize = 8;
+
+/// The counts of one instance.
+#[derive(Debug, Default)]
+pub struct InstanceCounts {
+    abuse: HashMap<(ActivityId, String), i64>,
+    refusals: HashMap<ActivityId, HashMap<Code, i64>>,
+}
+
+impl InstanceCounts {
+    /// Counts one forged ticket or token for `activity` that came from the client address `ip`.
+    pub fn record_abuse(&mut self, activity: &ActivityId, ip: String) {
+        if self.abuse.len() >= MAX_ENTRIES {
+            self.abuse.clear();
+        }
+        *self.abuse.entry((activity.clone(), ip)).or_default() += 1;
+    }
+
+    /// Counts one refusal of a request for `activity`.
+    pub fn record_refusal(&mut self, activity: &ActivityId, code: Code) {
+        if let Some(refusals) = self.refusals.get_mut(activity) {
+            *refusals.entry(code).or_default() += 1;
+            return;
+        }
+        if self.refusals.len() >= MAX_ENTRIES {
+            self.refusals.clear();
+        }
+        self.refusals.insert(activity.clone(), HashMap::from([(code, 1)]));
+    }
+
+    /// Removes and returns counts of `activity`, for the arguments of a script (`record_counts` in
+    /// `lua/parts/limits.lua`): those of up to 8 client addresses, and those of all codes, as `refused:<code>`.
+    pub fn take(&mut self, activity: &ActivityId) -> Vec<(String, i64)> {
+        let refusals = self.refusals.remove(activity).into_iter().flatten();
+        let mut counts: Vec<_> = refusals.map(|(code, count)| (format!("refused:{}", code.as_str()), count)).collect();
+        if !self.abuse.is_empty() {
+            let keys = self.abuse.keys().filter(|(of, _)| of == activity).take(MAX_REPORTED).cloned();
+            let keys = keys.collect::<Vec<_>>();
+            counts.extend(keys.into_iter().filter_map(|key| Some((key.1.clone(), self.abuse.remove(&key)?))));
+        }
+        counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(text: &str) -> ActivityId {
+        ActivityId::parse(text).expect("id")
+    }
+
+    #[test]
+    fn counts_are_taken_once_and_for_one_activity() {
+        let (mut counts, sale, other) = (InstanceCounts::default(), id("sale"), id("other"));
+        counts.record_abuse(&sale, "192.0.2.1".to_owned());
+        counts.record_abuse(&sale, "192.0.2.1".to_owned());
+        counts.record_refusal(&sale, Code::SoldOut);
+        counts.record_refusal(&sale, Code::NotOpen);
+        counts.record_refusal(&sale, Code::SoldOut);
+        counts.record_abuse(&other, "192.0.2.1".to_owned());
+        let mut taken = counts.take(&sale);
+        taken.sort();
+        let expected = [("192.0.2.1", 2), ("refused:not_open", 1), ("refused:sold_out", 2)];
+        assert_eq!(taken, expected.map(|(name, count)| (name.to_owned(), count)));
+        assert_eq!(counts.take(&sale), []);
+        assert_eq!(counts.take(&other), [("192.0.2.1".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn one_call_reports_eight_addresses_and_the_next_ones_the_rest() {
+        let (mut counts, sale) = (InstanceCounts::default(), id("sale"));
+        (0..20).for_each(|n| counts.record_abuse(&sale, format!("192.0.2.{n}")));
+        let taken: Vec<_> = (0..4).map(|_| counts.take(&sale).len()).collect();
+        assert_eq!(taken, [8, 8, 4, 0]);
+    }
+
+    #[test]
+    fn counts_are_bounded() {
+        let mut counts = InstanceCounts::default();
+        for n in 0..10 * MAX_ENTRIES {
+            counts.record_abuse(&id("sale"), n.to_string());
+            counts.record_refusal(&id(&format!("sale-{n}")), Code::SoldOut);
+            assert!(counts.abuse.len() <= MAX_ENTRIES && counts.refusals.len() <= MAX_ENTRIES);
+        }
+    }
+}
