@@ -116,7 +116,7 @@ function render() {
       ["order.item", loadActivity.skuNames?.get(order.sku) ?? order.sku],
       ["order.quantity", count(order.quantity)],
       ["order.amount", money(order.amount, order.currency)],
-      ["order.number", order.order_no],
+      ["order.number", wholeParts(order.order_no)],
       ["order.created", moment(order.created_at)],
       ["order.paid_at", order.paid_at && moment(order.paid_at)],
     ]),
@@ -143,6 +143,12 @@ function reasonText() {
 
 function factRows(rows) {
   return rows.filter(([, value]) => value).flatMap(([key, value]) => [el("dt", {}, t(key)), el("dd", {}, value)]);
+}
+
+/** An order number that breaks into lines behind its dot, and within a part only if that is longer than a line. */
+function wholeParts(number) {
+  const dot = number.lastIndexOf(".") + 1;
+  return [number.slice(0, dot), number.slice(dot)].map((part) => el("span", { class: "whole" }, part));
 }
 
 function renderQueue() {

@@ -27,10 +27,10 @@ export function addSku({ sku = "", name = "", names = {}, image = "", price, cur
     field("sku", "SKU", sku, { spellcheck: "false", pattern: "[A-Za-z0-9][A-Za-z0-9_\\-]{0,39}" }),
     field("name", "Name", name, { maxlength: 200 }),
     field("names/zh", "Name in Chinese", names.zh ?? "", { maxlength: 200, required: false }),
+    field("image", "Picture (URL)", image, { required: false }),
     field("price", "Price", price === undefined ? "" : (price / 10 ** digits(rowCurrency)).toFixed(digits(rowCurrency)), { inputmode: "decimal", pattern: "\\d+([.]\\d+)?" }),
     field("currency", "Currency", rowCurrency, { pattern: "[A-Z]{3}", maxlength: 3 }),
     field("total", "Units", total ?? "", { type: "number", min: -1, step: 1 }),
-    field("image", "Picture (URL)", image, { required: false }),
     el("button", { type: "button", class: "button", "aria-label": "Remove this item", onclick: () => removeRow(row) }, "✕"),
   );
   row.dataset.names = JSON.stringify(names);

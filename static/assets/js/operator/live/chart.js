@@ -100,6 +100,9 @@ function makeSeries(number, dashed) {
   };
 }
 
+/** The times of the axis, from the first one drawn, but at least a minute. */
+const timesShown = (to, from) => [Math.min(from ?? to, to - MIN_SPAN), to];
+
 function makeOptions(onCursor) {
   const axis = { stroke: () => color("quiet"), font: FONT };
   const rule = { stroke: () => color("line"), width: 1 };
@@ -113,7 +116,7 @@ function makeOptions(onCursor) {
     legend: { show: false },
     series: [{}],
     scales: {
-      x: { range: (_, from, to) => (to === null ? [0, MIN_SPAN] : [Math.min(from, to - MIN_SPAN), to]) },
+      x: { range: (_, from, to) => timesShown(to === null ? Date.now() / 1_000 : to, from) },
       y: { range: (_, __, to) => [0, Math.max(1, (to ?? 0) * 1.08)] },
     },
     axes: [
