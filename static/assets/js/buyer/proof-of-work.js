@@ -2,7 +2,7 @@
 
 import { Problem, Unreachable } from "../shared/client.js";
 import { el } from "../shared/dom.js";
-import { language } from "../shared/i18n.js";
+import { language, t } from "../shared/i18n.js";
 
 /** Shows the widget in `container` and solves `challenge`. Resolves to the widget's payload. */
 export async function solveProofOfWork(challenge, container) {
@@ -43,5 +43,8 @@ async function loadWidget() {
   document.head.append(el("link", { rel: "stylesheet", href: style.href }));
   await import("../../vendor/altcha/altcha.js");
   const worker = new URL("../../vendor/altcha/pbkdf2.js", import.meta.url);
-  globalThis.$altcha.algorithms.set("PBKDF2/SHA-256", () => new Worker(worker));
+  const { algorithms, i18n } = globalThis.$altcha;
+  algorithms.set("PBKDF2/SHA-256", () => new Worker(worker));
+  const texts = { label: t("check.title"), verifying: t("check.verifying"), verified: t("check.verified") };
+  i18n.set(language, { ...i18n.get("en"), ...texts });
 }

@@ -85,6 +85,8 @@ export const words = {
   "attempt.look": "One of your tries may have gone through. Please look at your orders before you try again.",
 
   "check.title": "A short check",
+  "check.verifying": "Verifying…",
+  "check.verified": "Verified",
   "check.working": "Checking that a browser is at work here. This takes a few seconds.",
   "check.wrong": "That was not right.",
   "check.sum": "Type the result of the sum in the picture.",

@@ -85,6 +85,8 @@ export const words = {
   "attempt.look": "之前的一次提交可能已成功，重试前请先查看我的订单。",
 
   "check.title": "安全验证",
+  "check.verifying": "验证中…",
+  "check.verified": "验证通过",
   "check.working": "正在进行安全验证，需要几秒钟。",
   "check.wrong": "验证未通过。",
   "check.sum": "请输入图中算式的结果。",
