@@ -168,6 +168,25 @@ async fn only_the_buyer_of_a_paid_order_can_request_its_refund() {
 }
 
 #[tokio::test]
+async fn an_activity_may_refuse_requests_for_a_refund() {
+    let app = TestApp::shared();
+    for (window, status) in [(json!(0), 409), (json!(3_600), 202), (json!(null), 202)] {
+        let activity = app.create_activity(json!({"refund_window_seconds": window})).await;
+        let shown = app.http.get(&format!("/api/activities/{}", activity.id), "").await.json();
+        assert_eq!(shown["refund_window_seconds"], window, "{shown}");
+        let buyer = app.create_buyer(&activity, "ada").await;
+        let order_no = app.place_order(&activity, &buyer).await;
+        app.pay(&order_no, &buyer.jwt).await;
+        app.wait_for_status(&order_no, &buyer.jwt, "paid").await;
+        let response = app.refund(&order_no, &buyer.jwt).await.is(status);
+        if status == 409 {
+            assert!(response.text("detail").contains("Ask the shop"), "{response:?}");
+            assert_eq!(app.get_order(&order_no, &buyer.jwt).await.text("status"), "paid");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_refunded_unit_is_not_restocked_if_the_activity_says_so() {
     let app = TestApp::shared();
     let activity = app.create_activity(json!({"refund_restocks": false})).await;

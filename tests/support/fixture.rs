@@ -156,6 +156,7 @@ pub async fn publish<R: Redis, S: Sql>(redis: R, sql: S, id: &str, total: i64, p
         min_difficulty: 1,
         eligibility: domain::activity::Eligibility::default(),
         refund_restocks: true,
+        refund_window_seconds: None,
         max_wait_seconds: 60,
         limits: domain::activity::Limits { user: Some(None), ip: Some(None), all: Some(None) },
         skus: vec![Sku {

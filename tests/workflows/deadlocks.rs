@@ -110,7 +110,7 @@ async fn payments_a_sweeper_and_an_operator_never_deadlock_with_a_writer() {
                 Callback { order_no: order_no.to_string(), payment: format!("pay {n}"), ..Callback::default() };
             payments::mark_paid(&payer, &callback, OrderStatus::PendingPayment, NOW).await?;
             if n % 2 == 0 {
-                payments::request_refund(&payer, &order_no, NOW).await?;
+                payments::request_refund(&payer, &order_no, payments::EVER, NOW).await?;
             }
         }
         Ok::<_, StoreError>(())

@@ -7,7 +7,8 @@ use domain::{
 use workflows::{
     Redis, StoreError,
     keys::Keys,
-    ledger::orders,
+    ledger::{activities, orders},
+    operator::activities::OperationOutcome,
     payments::{
         callbacks::{self, CallbackEffect},
         commands::{self, CommandOutcome},
@@ -139,6 +140,26 @@ async fn a_refund_returns_the_unit_once() {
         }
         assert_eq!(fixture.units().await, (3, 0, 0), "{ledger}");
         assert_eq!(fixture.redis_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_refund_is_requested_within_the_activitys_time_only() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 3, 1).await;
+        let mut spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
+        spec.refund_window_seconds = Some(10);
+        let changed = fixture.operator().put(&fixture.activity, spec, None).await.unwrap();
+        assert!(matches!(changed, OperationOutcome::Done(_)), "{ledger}");
+        let order_no = fixture.paid_order(1, "ada").await;
+        let paid_at = orders::load(&fixture.sql, &order_no).await.unwrap().unwrap().order.paid_at.unwrap();
+        for (ms, may) in [(10_001, false), (10_000, true)] {
+            let asked = commands::request_refund(&fixture.redis, &fixture.sql, &order_no, paid_at.plus(ms)).await;
+            assert_eq!(matches!(asked.unwrap(), CommandOutcome::Done(_)), may, "{ledger}: after {ms} ms");
+        }
+        // A request whose answer was lost is repeated after the time.
+        let again = commands::request_refund(&fixture.redis, &fixture.sql, &order_no, paid_at.plus(60_000)).await;
+        assert!(matches!(again.unwrap(), CommandOutcome::Done(_)), "{ledger}");
     }
 }
 

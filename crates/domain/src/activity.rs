@@ -224,6 +224,10 @@ pub struct ActivitySpec {
     /// Whether a refunded unit goes back on sale.
     #[serde(default = "default_true")]
     pub refund_restocks: bool,
+    /// Seconds after the payment in which the buyer may request a refund; `None` is without end, 0 is never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = MAX_REFUND_WINDOW_SECONDS))]
+    pub refund_window_seconds: Option<i64>,
     /// Rate limits.
     #[serde(default, deserialize_with = "body::object")]
     pub limits: Limits,
@@ -237,6 +241,9 @@ pub struct ActivitySpec {
     #[schemars(length(min = 1, max = 50))]
     pub skus: Vec<Sku>,
 }
+
+/// The longest time in which a buyer may request a refund, unless it has no end: ten years.
+pub const MAX_REFUND_WINDOW_SECONDS: i64 = 10 * 366 * 86_400;
 
 fn default_max_wait() -> i64 {
     60
@@ -314,6 +321,12 @@ impl ActivitySpec {
         check((1..=86_400).contains(&self.pay_timeout_seconds), "/pay_timeout_seconds", "must be 1 to 86,400");
         check((0..=86_400).contains(&self.pay_extension_seconds), "/pay_extension_seconds", "must be 0 to 86,400");
         check((1..=86_400).contains(&self.max_wait_seconds), "/max_wait_seconds", "must be 1 to 86,400");
+        let refund_window = self.refund_window_seconds.unwrap_or(0);
+        check(
+            (0..=MAX_REFUND_WINDOW_SECONDS).contains(&refund_window),
+            "/refund_window_seconds",
+            "must be null, or 0 to 316,224,000",
+        );
         check((1..=MAX_DIFFICULTY).contains(&self.min_difficulty), "/min_difficulty", "must be 1 to 8");
         check((1..=1_000_000).contains(&self.per_user), "/per_user", "must be 1 to 1,000,000");
         check(

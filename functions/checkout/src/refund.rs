@@ -1,12 +1,16 @@
 //! `POST /api/orders/:order_no/refund`: requests a refund (E4).
 
-use domain::ids::OrderNo;
+use domain::{
+    ids::OrderNo,
+    order::OrderStatus,
+    problem::{Code, Problem},
+};
 use platform::{
     http::{ApiError, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use workflows::payments::commands;
+use workflows::payments::commands::{self, CommandOutcome};
 
 use crate::outcome::order_or_conflict;
 
@@ -14,5 +18,9 @@ use crate::outcome::order_or_conflict;
 pub async fn post(order_no: &OrderNo) -> Result<Response, ApiError> {
     let now = SpinRedis.now().await?;
     let requested = commands::request_refund(&SpinRedis, &SpinLedger::open().await, order_no, now).await?;
+    if matches!(&requested, CommandOutcome::Conflict(order) if order.status == OrderStatus::Paid) {
+        let detail = "This sale takes no request for a refund now. Ask the shop.";
+        return Err(Problem::new(Code::StateConflict, detail).into());
+    }
     Ok(Response::json(202, &order_or_conflict(requested, "refunded")?))
 }

@@ -106,6 +106,17 @@ test("a buyer requests a refund of a paid order", async ({ page }) => {
   await untilText(page, "headline", "Refunded");
 });
 
+test("a paid order shows no refund where the sale takes no requests", async ({ page }) => {
+  const sale = await publish({ refund_window_seconds: 0 });
+  await page.goto(`/sale?activity=${sale.id}`);
+  await buyOnPage(page, unique("eva"));
+  await untilText(page, "headline", "Reserved for you");
+  await goToPayment(page);
+  await page.getByTestId("sandbox-pay").click();
+  await untilText(page, "headline", "Paid");
+  await expect(page.getByTestId("refund")).toBeHidden();
+});
+
 for (const [currency, text] of [["EUR", "€19.99"], ["JPY", "¥1,999"], ["KWD", "KWD 1.999"]]) {
   test(`${currency} is shown with its own number of decimals, on the payment page too`, async ({ page }) => {
     const { id } = await publish({ skus: [{ sku: "item", name: "The item", price: 1_999, currency, total: 10 }] });

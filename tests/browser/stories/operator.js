@@ -78,7 +78,7 @@ test("saving a sale without a change keeps every field", async ({ page }) => {
     description: "Two\nlines", image: "https://example.org/a.png", pay_extension_seconds: 60, human_check: "captcha",
     max_wait_seconds: 7, min_difficulty: 3,
     eligibility: { members_only: true, min_level: 2, allow: ["ann", "Bob Example"], groups: ["vip"] }, refund_restocks: false,
-    limits: { user: { count: 7, seconds: 9 }, ip: null },
+    refund_window_seconds: 100_000, limits: { user: { count: 7, seconds: 9 }, ip: null },
   });
   const before = await callAdmin("GET", `/activities/${id}`);
   await page.goto("/admin");

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
-    activity::{HumanCheck, Phase},
+    activity::{HumanCheck, MAX_REFUND_WINDOW_SECONDS, Phase},
     ids::{ActivityId, SkuId},
     language::Translations,
     schema::Currency,
@@ -61,6 +61,10 @@ pub struct ActivityDocument<'a> {
     /// Seconds by which starting a payment extends the hold, once.
     #[schemars(range(min = 0, max = 86_400))]
     pub pay_extension_seconds: i64,
+    /// Seconds after the payment in which the buyer may request a refund; 0 is never, and absent is without end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = MAX_REFUND_WINDOW_SECONDS))]
+    pub refund_window_seconds: Option<i64>,
     /// The human check.
     pub human_check: HumanCheck,
     /// Maximum predicted wait in the queue, in seconds. Above it, reservations are refused.

@@ -88,6 +88,7 @@ impl CachedActivity {
             per_user: spec.per_user,
             pay_timeout_seconds: spec.pay_timeout_seconds,
             pay_extension_seconds: spec.pay_extension_seconds,
+            refund_window_seconds: spec.refund_window_seconds,
             human_check: spec.human_check,
             max_wait_seconds: spec.max_wait_seconds,
             eligibility: PublicEligibility {
@@ -198,6 +199,7 @@ mod tests {
                 groups: Vec::new(),
             },
             refund_restocks: true,
+            refund_window_seconds: None,
             max_wait_seconds: 45,
             limits: Limits::default(),
             skus: vec![sku("phone", 5), sku("case", 9)],

@@ -253,16 +253,26 @@ pub async fn restore_payment_id<S: Sql>(sql: &S, callback: &Callback) -> Result<
     Ok(!sql.run(&statement, vec![order_no, payment, LOST_PAYMENT.into(), provider]).await?.is_empty())
 }
 
-/// `paid → refunding`. A trigger inserts the refund in the same statement. Returns the order if this call changed it.
+/// `paid_since` of [`request_refund`] if it does not matter when the order was paid.
+pub const EVER: Millis = Millis(0);
+
+/// `paid → refunding`, for an order that was paid at `paid_since` or later. A trigger inserts the refund in the same
+/// statement. Returns the order if this call changed it.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn request_refund<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<OrderRow>, StoreError> {
+pub async fn request_refund<S: Sql>(
+    sql: &S,
+    order_no: &OrderNo,
+    paid_since: Millis,
+    now: Millis,
+) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
         "UPDATE orders SET status = 'refunding', reason = 'refund_requested', updated_at = ?2, unsettled_since = ?2 \
-         WHERE order_no = ?1 AND status = 'paid' RETURNING {COLUMNS}"
+         WHERE order_no = ?1 AND status = 'paid' AND paid_at >= ?3 RETURNING {COLUMNS}"
     );
-    Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into(), now.0.into()]).await?)?.pop())
+    let params = vec![order_no.to_string().into(), now.0.into(), paid_since.0.into()];
+    Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
 }
 
 /// Reason of the refund of an order that was paid after it was released, when no units were left.

@@ -256,7 +256,7 @@ async fn handle_refund_succeeded<R: Redis, S: Sql>(
     // sweep sends another one.
     if order.status == OrderStatus::Paid {
         refunds::record_confirmed(sql, callback, now).await?;
-        payments::request_refund(sql, &order.order_no, now).await?;
+        payments::request_refund(sql, &order.order_no, payments::EVER, now).await?;
     }
     refunds::confirm(sql, RefundKind::Orders, order_no, payment, refund, money).await?;
     match payments::mark_refunded(sql, &order.order_no, now).await? {

@@ -12,6 +12,7 @@ use domain::{
 use crate::{
     keys::Keys,
     ledger::{
+        activities,
         orders::{self, OrderRow},
         payments, sessions,
     },
@@ -129,8 +130,8 @@ pub async fn not_payable<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Re
     }
 }
 
-/// Requests a refund of a paid order. The refund is recorded in the ledger, and the sweeper sends it until the provider
-/// confirms (E4).
+/// Requests a refund of a paid order, if the buyer of this activity may still do so. The refund is recorded in the ledger,
+/// and the sweeper sends it until the provider confirms (E4).
 ///
 /// # Errors
 /// `LedgerUnavailable`: the refund may or may not be requested. Redis errors are not returned; the sweeper settles the
@@ -141,7 +142,15 @@ pub async fn request_refund<R: Redis, S: Sql>(
     order_no: &OrderNo,
     now: Millis,
 ) -> Result<CommandOutcome, StoreError> {
-    let changed = payments::request_refund(sql, order_no, now).await?;
+    let activity = activities::load(sql, order_no.activity()).await?;
+    let window = activity.and_then(|activity| activity.spec.refund_window_seconds);
+    let paid_since = match window {
+        None => payments::EVER,
+        // Not even at the moment of the payment.
+        Some(0) => Millis(i64::MAX),
+        Some(seconds) => now.plus(-seconds * 1_000),
+    };
+    let changed = payments::request_refund(sql, order_no, paid_since, now).await?;
     settle_or_compare(redis, sql, order_no, changed, &[OrderStatus::Refunding, OrderStatus::Refunded], now).await
 }
 

@@ -264,7 +264,7 @@ async fn advance_order<S: Sql>(sql: &S, order: &Order, mut status: OrderStatus, 
                 Err(error) => return Err(error),
             },
             Refunding if status == Paid => {
-                payments::request_refund(sql, order_no, now).await?;
+                payments::request_refund(sql, order_no, payments::EVER, now).await?;
                 Refunding
             }
             Refunding => {

@@ -22,6 +22,8 @@ const activity = orderNo.slice(0, orderNo.lastIndexOf("."));
 
 let order = null;
 let longestQueue = 0;
+/** How long after the payment the sale takes requests for a refund; 0 until the activity is loaded. */
+let refundSeconds = 0;
 let poller = null;
 
 shell.start();
@@ -89,16 +91,18 @@ function showMissing() {
   setVisible(byId("missing"), true);
 }
 
-/** Loads the activity, for the names of its SKUs and the server's time. */
+/** Loads the activity, for the names of its SKUs, its time for refunds, and the server's time. */
 async function loadActivity() {
   try {
     const data = localized(await client.activity(activity));
     loadActivity.skuNames = new Map(data.skus.map((sku) => [sku.sku, sku.name]));
     setText(byId("sale-title"), data.title);
-    if (order) render();
+    refundSeconds = data.refund_window_seconds ?? Infinity;
   } catch {
-    // The order is shown without the names.
+    // The order is shown without the names, and the server decides about a refund.
+    refundSeconds ||= Infinity;
   }
+  if (order) render();
 }
 
 function render() {
@@ -129,7 +133,7 @@ function render() {
   if (order.checkout_url) byId("to-payment").href = paymentUrl(order.checkout_url);
   setText(byId("pay"), t("order.pay", { amount: money(order.amount, order.currency) }));
   setVisible(byId("cancel"), isUnpaid);
-  setVisible(byId("refund"), status === "paid");
+  setVisible(byId("refund"), status === "paid" && mayAskForRefund());
   setVisible(byId("again"), ["cancelled", "expired", "failed", "refunded"].includes(status));
   byId("again").href = `/sale?activity=${encodeURIComponent(activity)}`;
   renderQueue();
@@ -143,6 +147,11 @@ function reasonText() {
 
 function factRows(rows) {
   return rows.filter(([, value]) => value).flatMap(([key, value]) => [el("dt", {}, t(key)), el("dd", {}, value)]);
+}
+
+/** Whether the time in which the sale takes requests for a refund is not over. The server decides. */
+function mayAskForRefund() {
+  return !(clock.millisecondsUntil(order.paid_at) + refundSeconds * 1_000 <= 0);
 }
 
 /** An order number that breaks into lines behind its dot, and within a part only if that is longer than a line. */

@@ -6,6 +6,8 @@ import { fillLimits, readLimits } from "./limits.js";
 import { addSku, fillSkus, readSkus, withChinese } from "./sku-rows.js";
 
 const MINUTE = 60_000;
+/** In seconds. */
+const DAY = 86_400;
 const DIGITS = /^\d+$/;
 
 let saveCallback = () => {};
@@ -67,6 +69,7 @@ function fill(values, title) {
   byId("f-groups").value = (values.eligibility?.groups ?? []).join("\n");
   byId("f-members").checked = values.eligibility?.members_only ?? false;
   byId("f-restocks").checked = values.refund_restocks ?? true;
+  byId("f-refund-days").value = values.refund_window_seconds === undefined ? "" : values.refund_window_seconds / DAY;
   fillSkus(values.skus ?? []);
   fillLimits(values.limits ?? {});
   showErrors([]);
@@ -74,6 +77,7 @@ function fill(values, title) {
 }
 
 function readForm() {
+  const refundDays = byId("f-refund-days").value;
   return {
     title: byId("f-title").value.trim(),
     titles: withChinese(kept.titles, byId("f-title-zh").value.trim()),
@@ -95,6 +99,7 @@ function readForm() {
       groups: lines("f-groups"),
     },
     refund_restocks: byId("f-restocks").checked,
+    refund_window_seconds: refundDays === "" ? undefined : Math.round(Number(refundDays) * DAY),
     limits: readLimits(),
     skus: readSkus(),
   };
