@@ -20,7 +20,6 @@ mod issuer_keys;
 mod ledger_failover;
 mod ledger_failure;
 #[cfg(target_os = "linux")] // Elsewhere `SSL_CERT_FILE` adds no authority.
-mod ledger_tls;
 mod payments;
 mod races;
 mod redis_failure;
@@ -30,3 +29,4 @@ mod round_trips;
 mod start_up;
 mod supervision;
 mod sweeper;
+mod tls;
