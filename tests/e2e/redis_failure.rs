@@ -274,6 +274,25 @@ async fn a_full_redis_accepts_no_reservation_and_still_serves_reads() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_failed_half_way_is_among_the_changes() {
+    let (app, proxy) = start_behind_proxy();
+    let activity = app.create_activity(json!({})).await;
+    app.call_admin(Method::PUT, "/bans/user/eve", &json!({"seconds": 60, "reason": "x"})).await.is(200);
+    proxy.get().expect("a proxy").disable();
+    // The ledger has both changes, and Redis neither.
+    app.call_admin(Method::DELETE, "/bans/user/eve", &Value::Null).await.is(503);
+    let refused = app.call_admin(Method::POST, &format!("/activities/{}/pause", activity.id), &Value::Null).await;
+    refused.is(503);
+    proxy.get().expect("a proxy").enable();
+    let changes = app.call_admin(Method::GET, "/changes?limit=2", &Value::Null).await.is(200).json();
+    for (change, action) in [(&changes[0], "POST /api/admin/activities/:activity/pause"), (&changes[1], "DELETE")] {
+        assert!(change["action"].as_str().is_some_and(|text| text.starts_with(action)), "{change}");
+        let after: Value = serde_json::from_str(change["after"].as_str().expect("a text")).expect("JSON");
+        assert_eq!(after["refused"], Value::Null, "{change}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn missing_replicas_or_a_redis_password_are_reported_and_recovered_from() {
     let (app, proxy) = start_behind_proxy();
     let proxy = proxy.get().expect("a proxy");

@@ -252,7 +252,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
             now: NOW,
             nonce: "nonce".to_owned(),
             rebuild_budget: WHOLE_REBUILD,
-            may_change_prices: true,
+            may_change_money: true,
         }
     }
 

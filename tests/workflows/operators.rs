@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use domain::{
-    activity::{ActivityState, Sku},
+    activity::{ActivitySpec, ActivityState, Sku},
     ids::{ActivityId, SkuId, UserId},
     time::Millis,
 };
@@ -31,8 +31,8 @@ const LATER: Millis = Millis(NOW.0 + 10_000);
 
 fn operator<'a, R, S>(redis: &'a R, sql: &'a S) -> OperatorContext<'a, R, S> {
     let nonce = "nonce".to_owned();
-    let (rebuild_budget, may_change_prices) = (WHOLE_REBUILD, true);
-    OperatorContext { redis, sql, ticket_secret: TICKET_SECRET, now: NOW, nonce, rebuild_budget, may_change_prices }
+    let (rebuild_budget, may_change_money) = (WHOLE_REBUILD, true);
+    OperatorContext { redis, sql, ticket_secret: TICKET_SECRET, now: NOW, nonce, rebuild_budget, may_change_money }
 }
 
 /// Returns the activity's state and total in the ledger. Asserts that the gate has the same.
@@ -236,23 +236,28 @@ async fn a_change_that_the_ledger_refuses_leaves_the_activity_unchanged() {
 }
 
 #[tokio::test]
-async fn a_price_on_sale_is_changed_only_by_who_may() {
+async fn a_price_or_a_longer_time_for_refunds_on_sale_is_set_only_by_who_may() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 4, 1).await;
-        let clerk = OperatorContext { may_change_prices: false, ..fixture.operator() };
-        let old = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
-        let (mut cheaper, mut foreign, mut longer) = (old.clone(), old.clone(), old.clone());
+        let clerk = OperatorContext { may_change_money: false, ..fixture.operator() };
+        let mut old = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
+        old.refund_window_seconds = Some(10);
+        fixture.operator().put(&fixture.activity, old.clone(), None).await.unwrap();
+        let later = ActivitySpec { refund_window_seconds: Some(11), ..old.clone() };
+        let for_ever = ActivitySpec { refund_window_seconds: None, ..old.clone() };
+        let sooner = ActivitySpec { refund_window_seconds: Some(9), ..old.clone() };
+        let (mut cheaper, mut foreign, mut renamed) = (old.clone(), old.clone(), sooner);
         cheaper.skus[0].price = 1;
         "JPY".clone_into(&mut foreign.skus[0].currency);
-        "Another title".clone_into(&mut longer.title);
+        "Another title".clone_into(&mut renamed.title);
         for state in [ActivityState::Published, ActivityState::Paused] {
             fixture.operator().set_state(&fixture.activity, state).await.unwrap();
-            for spec in [&cheaper, &foreign] {
+            for spec in [&cheaper, &foreign, &later, &for_ever] {
                 let refused = clerk.put(&fixture.activity, spec.clone(), None).await.unwrap();
-                assert_eq!(refused, OperationOutcome::MayNotChangePrices, "{ledger}, {state:?}");
+                assert_eq!(refused, OperationOutcome::MayNotChangeMoney, "{ledger}, {state:?}");
             }
             assert_eq!(activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec.skus, old.skus);
-            let changed = clerk.put(&fixture.activity, longer.clone(), None).await.unwrap();
+            let changed = clerk.put(&fixture.activity, renamed.clone(), None).await.unwrap();
             assert!(matches!(changed, OperationOutcome::Done(_)), "{ledger}: {changed:?}");
         }
         let changed = fixture.operator().put(&fixture.activity, cheaper, None).await.unwrap();

@@ -5,7 +5,7 @@ use domain::{
     webhook::{PaymentProvider, ProviderCallback},
 };
 use workflows::{
-    Redis, StoreError,
+    Redis, Sql, StoreError,
     keys::Keys,
     ledger::{activities, orders},
     operator::activities::OperationOutcome,
@@ -157,6 +157,10 @@ async fn a_refund_is_requested_within_the_activitys_time_only() {
             let asked = commands::request_refund(&fixture.redis, &fixture.sql, &order_no, paid_at.plus(ms)).await;
             assert_eq!(matches!(asked.unwrap(), CommandOutcome::Done(_)), may, "{ledger}: after {ms} ms");
         }
+        let late = fixture.paid_order(2, "ben").await;
+        fixture.sql.run("UPDATE activities SET state = 'erasing'", Vec::new()).await.unwrap();
+        let asked = commands::request_refund(&fixture.redis, &fixture.sql, &late, paid_at.plus(60_000)).await;
+        assert!(matches!(asked.unwrap(), CommandOutcome::Conflict(_)), "{ledger}: the activity is being erased");
         // A request whose answer was lost is repeated after the time.
         let again = commands::request_refund(&fixture.redis, &fixture.sql, &order_no, paid_at.plus(60_000)).await;
         assert!(matches!(again.unwrap(), CommandOutcome::Done(_)), "{ledger}");

@@ -48,8 +48,8 @@ pub async fn get(request: &Request, id: &ActivityId) -> Result<Response, ApiErro
 
 /// Handles `PUT …/activities/:activity`: creates or replaces a draft, or changes a published activity. A change that
 /// would break existing orders, such as a lower `per_user` or a removed SKU, is a `state_conflict`. Changing a price or a
-/// currency on sale is `forbidden` unless `may_change_prices`.
-pub async fn put(request: &Request, id: &str, may_change_prices: bool) -> Result<Response, ApiError> {
+/// currency on sale, or having a longer time for refunds, is `forbidden` unless `may_change_money`.
+pub async fn put(request: &Request, id: &str, may_change_money: bool) -> Result<Response, ApiError> {
     let id = ActivityId::parse(id)
         .map_err(|error| Problem::new(Code::InvalidRequest, format!("The path names no sale: {error}.")))?;
     let spec: ActivitySpec = body::parse(&request.body)?;
@@ -62,7 +62,7 @@ pub async fn put(request: &Request, id: &str, may_change_prices: bool) -> Result
     }
     let secret = config::secret("ticket_secret").await?;
     let ledger = SpinLedger::open().await;
-    let context = OperatorContext { may_change_prices, ..operator_context(&ledger, &secret).await? };
+    let context = OperatorContext { may_change_money, ..operator_context(&ledger, &secret).await? };
     into_response(context.put(&id, spec, expected_version(request)?).await?)
 }
 
@@ -150,7 +150,7 @@ async fn operator_context<'a>(
         now,
         nonce,
         rebuild_budget,
-        may_change_prices: false,
+        may_change_money: false,
     })
 }
 
@@ -162,8 +162,9 @@ fn into_response(outcome: OperationOutcome) -> Result<Response, ApiError> {
             Ok(Response::json(202, &RebuildingActivity { activity, rebuild }))
         }
         OperationOutcome::NotFound => Err(not_found("There is no such sale or SKU.")),
-        OperationOutcome::MayNotChangePrices => {
-            let detail = "A price or currency on sale is changed by operators with the roles operate and money.";
+        OperationOutcome::MayNotChangeMoney => {
+            let detail = "Prices, currencies and a longer time for refunds are changed on sale by operators with the roles \
+                operate and money.";
             Err(Problem::new(Code::Forbidden, detail).into())
         }
         OperationOutcome::Conflict(detail) => Err(Problem::new(Code::StateConflict, detail).into()),

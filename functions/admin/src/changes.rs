@@ -11,7 +11,7 @@ use platform::{
     ledger::SpinLedger,
     log,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use workflows::{
     StoreError,
     ledger::{
@@ -26,8 +26,22 @@ use crate::call_log;
 /// Maximum and default number of changes in a page. Each may have two documents of 64 KiB.
 const MAX_PAGE: i64 = 50;
 
-/// Returns the activity before a change, as JSON; empty for other subjects, and if the ledger does not answer.
-pub async fn load_before(endpoint: Admin, subject: &str) -> String {
+/// A call that may change something.
+pub struct Call<'a> {
+    /// The request.
+    pub request: &'a Request,
+    /// Who calls.
+    pub operator: &'a Operator,
+    /// The route.
+    pub endpoint: Admin,
+    /// What [`crate::subjects::name`] returns.
+    pub subject: &'a str,
+    /// What [`load_activity`] returned before the call.
+    pub before: String,
+}
+
+/// Returns the activity that a call changes, as JSON; empty for other subjects, and if the ledger does not answer.
+pub async fn load_activity(endpoint: Admin, id: &str) -> String {
     use Admin::{Close, DeleteActivity, Pause, Publish, PutActivity, Rebuild, Restock, Resume, RotateStartKey};
     if !matches!(
         endpoint,
@@ -35,20 +49,30 @@ pub async fn load_before(endpoint: Admin, subject: &str) -> String {
     ) {
         return String::new();
     }
-    let Ok(id) = domain::ids::ActivityId::parse(subject) else { return String::new() };
+    let Ok(id) = domain::ids::ActivityId::parse(id) else { return String::new() };
     let found = activities::load(&SpinLedger::open().await, &id).await.ok().flatten();
     found.and_then(|found| serde_json::to_string(&ActivityDocument::from(&found)).ok()).unwrap_or_default()
 }
 
-/// Records a change that was made. The response does not depend on it: the change is made, and logged.
-pub async fn record(
-    request: &Request,
-    operator: &Operator,
-    endpoint: Admin,
-    subject: &str,
-    before: String,
-    response: &Response,
-) {
+/// Records a call that changed something, or may have: one that failed, and one that was refused although the activity
+/// `id` is another now. The response does not depend on it: the call is made, and logged.
+pub async fn record(call: Call<'_>, id: &str, result: &Result<Response, ApiError>) {
+    let Call { request, operator, endpoint, subject, before } = call;
+    let after = match result {
+        Ok(response) => without_invited(String::from_utf8_lossy(&response.body).into_owned()).await,
+        Err(error) => {
+            let code = match error {
+                ApiError::Problem(problem) => Some(problem.code.as_str()),
+                _ => None,
+            };
+            let activity = load_activity(endpoint, id).await;
+            if code.is_some() && activity == before {
+                return;
+            }
+            let activity = serde_json::from_str::<Value>(&without_invited(activity).await).ok();
+            json!({ "refused": code, "activity_after_the_call": activity }).to_string()
+        }
+    };
     let change = OperatorChange {
         id: 0,
         changed_at: clock::now(),
@@ -56,7 +80,7 @@ pub async fn record(
         action: format!("{} {}", request.method, endpoint.pattern()),
         subject: subject.to_owned(),
         before: without_invited(before).await,
-        after: without_invited(String::from_utf8_lossy(&response.body).into_owned()).await,
+        after,
         request_id: request.request_id.clone(),
     };
     let recorded: Result<(), StoreError> = operator_changes::record(&SpinLedger::open().await, &change).await;

@@ -38,12 +38,11 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
     let subject = subjects::name(endpoint, params);
     let role = required_role(request, endpoint);
     let result = if operator.may(role) {
-        let before = changes::load_before(endpoint, params[0]).await;
+        let before = changes::load_activity(endpoint, params[0]).await;
         let result = handle(request, Some(&operator), endpoint, params).await;
-        if let Ok(response) = &result
-            && !request.method.is_safe()
-        {
-            changes::record(request, &operator, endpoint, &subject, before, response).await;
+        if !request.method.is_safe() {
+            let call = changes::Call { request, operator: &operator, endpoint, subject: &subject, before };
+            changes::record(call, params[0], &result).await;
         }
         result
     } else {

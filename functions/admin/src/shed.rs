@@ -34,7 +34,7 @@ pub async fn put(request: &Request) -> Result<Response, ApiError> {
         now,
         nonce: String::new(),
         rebuild_budget: Budget::REQUEST,
-        may_change_prices: false,
+        may_change_money: false,
     };
     let activities = context.set_shedding(on).await?;
     Ok(Response::json(200, &SheddingChanged { on, activities }))

@@ -29,7 +29,8 @@ pub struct OperatorChange {
     pub subject: String,
     /// The activity before the change, as JSON; empty for other changes.
     pub before: String,
-    /// The response to the change, as JSON.
+    /// The response to the change, as JSON. Of a call that failed after it may have changed something: its code, `null` if
+    /// unknown, as `refused`, and the activity as it was then as `activity_after_the_call`.
     pub after: String,
     /// The request's id in the log.
     pub request_id: String,

@@ -33,7 +33,8 @@ use crate::{
 const MAX_WARM_UPS: usize = 4;
 
 const CONCURRENT_CHANGE: &str = "Another operator changed the activity at the same time. Read it again.";
-const CONCURRENT_REBUILD: &str = "The activity is being rebuilt at the same time. Read it again.";
+const CONCURRENT_REBUILD: &str =
+    "The change is saved, and the activity is being rebuilt at the same time. Read it again.";
 
 /// Result of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,8 +46,8 @@ pub enum OperationOutcome {
     Rebuilding(Box<Activity>, Progress),
     /// The activity or the SKU does not exist.
     NotFound,
-    /// The change sets another price or currency of a SKU on sale, which this operator may not.
-    MayNotChangePrices,
+    /// The change sets another price or currency of a SKU on sale, or a longer time for refunds, which this operator may not.
+    MayNotChangeMoney,
     /// Refused; the text says why, for example the activity's state, a total below what is held and sold, or a
     /// concurrent change.
     Conflict(String),
@@ -117,7 +118,7 @@ pub struct OperatorContext<'a, R, S> {
     /// How much one call rebuilds of an activity whose gate is gone.
     pub rebuild_budget: Budget,
     /// Whether the operator may change prices and currencies on sale.
-    pub may_change_prices: bool,
+    pub may_change_money: bool,
 }
 
 impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
@@ -209,8 +210,12 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
             let same = |other: &Sku| (other.price, &other.currency) == (sku.price, &sku.currency);
             spec.skus.iter().any(|other| other.sku == sku.sku && !same(other))
         };
-        if is_on_sale && !self.may_change_prices && old.spec.skus.iter().any(has_other_price) {
-            return Ok(OperationOutcome::MayNotChangePrices);
+        // Without an end is the longest.
+        let refund_seconds = |spec: &ActivitySpec| spec.refund_window_seconds.unwrap_or(i64::MAX);
+        let changes_money =
+            old.spec.skus.iter().any(has_other_price) || refund_seconds(&spec) > refund_seconds(&old.spec);
+        if is_on_sale && !self.may_change_money && changes_money {
+            return Ok(OperationOutcome::MayNotChangeMoney);
         }
         let mut new = Activity { spec, ..self.prepare_change(&old).await? };
         // The key was shown, or may have been, for the old start: a client that knows it would be first at the new one.

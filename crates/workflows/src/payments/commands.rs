@@ -143,12 +143,11 @@ pub async fn request_refund<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<CommandOutcome, StoreError> {
     let activity = activities::load(sql, order_no.activity()).await?;
-    let window = activity.and_then(|activity| activity.spec.refund_window_seconds);
-    let paid_since = match window {
-        None => payments::EVER,
-        // Not even at the moment of the payment.
-        Some(0) => Millis(i64::MAX),
-        Some(seconds) => now.plus(-seconds * 1_000),
+    let paid_since = match activity.map(|activity| activity.spec.refund_window_seconds) {
+        Some(None) => payments::EVER,
+        Some(Some(seconds)) if seconds > 0 => now.plus(-seconds * 1_000),
+        // Not even at the moment of the payment; nor while the activity is erased, since its time is not known.
+        Some(Some(_)) | None => Millis(i64::MAX),
     };
     let changed = payments::request_refund(sql, order_no, paid_since, now).await?;
     settle_or_compare(redis, sql, order_no, changed, &[OrderStatus::Refunding, OrderStatus::Refunded], now).await

@@ -95,7 +95,7 @@ pub async fn correct_gates<R: Redis, S: Sql>(
 ) {
     let rebuild_budget = Budget { time: Duration::ZERO, ..Budget::SWEEP };
     let nonce = String::new();
-    let operator = OperatorContext { redis, sql, ticket_secret, now, nonce, rebuild_budget, may_change_prices: false };
+    let operator = OperatorContext { redis, sql, ticket_secret, now, nonce, rebuild_budget, may_change_money: false };
     let first = usize::try_from(turn).unwrap_or_default().checked_rem(outcomes.len()).unwrap_or_default();
     outcomes.rotate_left(first);
     let started = Instant::now();
