@@ -40,7 +40,7 @@ async fn refund_failed(
 }
 
 async fn held_callbacks(fixture: &RealFixture) -> Vec<(String, String)> {
-    let held = payments::list_held(&fixture.sql).await.unwrap();
+    let held = payments::list_held(&fixture.sql, "", 200).await.unwrap();
     held.into_iter().map(|callback| (callback.id, callback.outcome.as_str().to_owned())).collect()
 }
 

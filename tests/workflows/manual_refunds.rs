@@ -304,12 +304,34 @@ async fn no_payment_of_an_order_whose_payment_id_was_lost_is_refunded_as_a_secon
 }
 
 #[tokio::test]
+async fn held_callbacks_are_listed_page_by_page_however_many_wait() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 5, 1).await;
+        let unknown = fixture.order_no(9);
+        for (event, ms) in [("a", 2), ("b", 1), ("c", 1), ("d", 1), ("e", 0)] {
+            let callback = payment_callback(&unknown, event);
+            let applied = callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW.plus(ms)).await.unwrap();
+            assert_eq!(applied, CallbackEffect::Held, "{ledger}");
+        }
+        let (mut seen, mut last) = (Vec::new(), String::new());
+        loop {
+            let page = payments::list_held(&fixture.sql, &last, 2).await.unwrap();
+            let Some(callback) = page.last() else { break };
+            last.clone_from(&callback.id);
+            seen.extend(page.into_iter().map(|callback| callback.id));
+        }
+        assert_eq!(seen, ["a", "d", "c", "b", "e"], "{ledger}");
+        assert_eq!(payments::list_held(&fixture.sql, "none\0", 2).await.unwrap(), [], "{ledger}");
+    }
+}
+
+#[tokio::test]
 async fn a_callback_with_an_outcome_of_a_later_build_is_listed_and_kept_for_that_build() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 1).await;
         order_with_held_payment(&fixture).await;
         fixture.sql.run("UPDATE callbacks SET outcome = 'held_by_a_later_build'", Vec::new()).await.unwrap();
-        let held = payments::list_held(&fixture.sql).await.unwrap();
+        let held = payments::list_held(&fixture.sql, "", 200).await.unwrap();
         assert_eq!(held.iter().map(|callback| callback.id.as_str()).collect::<Vec<_>>(), [HELD_CALLBACK], "{ledger}");
         assert_eq!(backlog::load(&fixture.sql).await.unwrap().held_callbacks, 1, "{ledger}");
         assert_eq!(payments::erase(&fixture.sql, NOW.plus(1), 10).await.unwrap(), 0, "{ledger}");

@@ -60,7 +60,7 @@ async fn a_partial_refund_does_not_confirm_an_overpayment() {
         for (amount, currency) in [(99, "EUR"), (100, "USD")] {
             assert_eq!(refunded(amount, currency).await, CallbackEffect::Held, "{ledger}: {amount} {currency}");
         }
-        let held = payments::list_held(&fixture.sql).await.unwrap();
+        let held = payments::list_held(&fixture.sql, "", 200).await.unwrap();
         assert!(held.iter().all(|callback| callback.outcome == CallbackOutcome::WrongAmount), "{ledger}: {held:?}");
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(), 1, "{ledger}");
         assert_eq!(refunded(100, "EUR").await, CallbackEffect::Changed, "{ledger}");
@@ -171,7 +171,7 @@ async fn a_callback_for_an_order_that_is_not_written_yet_is_held_and_replayed() 
             CallbackEffect::Held,
             "{ledger}"
         );
-        let waiting = payments::list_held(&fixture.sql).await.unwrap();
+        let waiting = payments::list_held(&fixture.sql, "", 200).await.unwrap();
         assert_eq!((waiting.len(), waiting[0].outcome), (1, CallbackOutcome::UnknownOrder), "{ledger}");
         let reapply = async || held::reapply(&fixture.redis, &fixture.sql, &waiting[0].id, NOW).await.unwrap();
         assert_eq!(reapply().await, ResolveOutcome::Done(CallbackEffect::Held), "{ledger}: still unknown");
@@ -198,7 +198,7 @@ async fn a_held_payment_can_be_refunded_or_dismissed_once() {
         assert_eq!(refund(&id("a")).await, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
         assert_eq!(refund(&id("a")).await, ResolveOutcome::NotHeld, "{ledger}");
         assert_eq!(held::dismiss(&fixture.sql, &id("b")).await.unwrap(), ResolveOutcome::Done(CallbackEffect::Changed));
-        assert_eq!(payments::list_held(&fixture.sql).await.unwrap(), [], "{ledger}");
+        assert_eq!(payments::list_held(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
         let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
         assert_eq!((open.len(), open[0].money.amount), (1, 99), "{ledger}");
         assert_eq!(

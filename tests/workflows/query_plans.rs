@@ -153,7 +153,8 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
     fixture.apply_callback("payment.succeeded", &cancelled, "wrong", 1).await.unwrap();
     held::refund(sql, &format!("wrong-{cancelled}")).await.unwrap();
-    payments::list_held(sql).await.unwrap();
+    payments::list_held(sql, "", 200).await.unwrap();
+    payments::list_held(sql, "e", 200).await.unwrap();
     payments::list_for_order(sql, &order_no).await.unwrap();
     refunds::list_for_order(sql, &order_no).await.unwrap();
     refunds::list_unconfirmed(sql).await.unwrap();

@@ -91,7 +91,7 @@ impl Object {
     }
 }
 
-/// Parses the body of a verified callback. Returns `None` for an event that changes no order.
+/// Parses the body of a verified callback. Returns `None` for an event that changes no order of this app.
 ///
 /// # Errors
 /// [`Code::InvalidRequest`](crate::problem::Code::InvalidRequest) if the body is not a Stripe event.
@@ -115,6 +115,12 @@ pub fn parse_event(bytes: &[u8]) -> Result<Option<ProviderCallback>, Problem> {
         _ => return Ok(None),
     };
     let (order_no, payment_id, money) = (object.order_no(), object.payment_id(), object.money());
+    // The app names the order on every session, payment and refund that it makes. What names none belongs to another
+    // business of the account, or is a refund from the dashboard, of which the charge tells. Only a refund that failed is
+    // held for an operator: the money is not back.
+    if order_no.is_empty() && kind != "refund.failed" {
+        return Ok(None);
+    }
     // A charge keeps its id over several refunds; only a refund's own id identifies one refund attempt.
     let refund_id = if object.id.starts_with("re_") { object.id.clone() } else { String::new() };
     let session_id = if kind == "session.ended" { object.id } else { String::new() };
@@ -146,6 +152,10 @@ mod tests {
     use super::*;
 
     fn kind(r#type: &str, object: &Value) -> Option<String> {
+        let mut object = object.clone();
+        if object.get("metadata").is_none() {
+            object["metadata"] = json!({"order_no": "a.b"});
+        }
         let body = json!({"id": "evt_1", "type": r#type, "data": {"object": object}}).to_string();
         parse_event(body.as_bytes()).expect("an event").map(|event| event.kind)
     }
@@ -178,6 +188,20 @@ mod tests {
             let object = json!({"client_reference_id": "a.b", "metadata": metadata});
             let order_no = serde_json::from_value::<Object>(object).expect("an object").order_no();
             assert_eq!(order_no, metadata["order_no"].as_str().unwrap_or_default());
+        }
+    }
+
+    /// Whoever opens a payment link of the same account makes a session, which expires.
+    #[test]
+    fn events_that_name_no_order_are_not_of_this_app_unless_money_is_not_back() {
+        for metadata in [Value::Null, json!({}), json!({"order_no": ""})] {
+            let object = |status: &str| json!({"metadata": metadata, "status": status, "payment_status": "paid", "refunded": true});
+            for name in HANDLED_TYPES {
+                let failed = (name != "refund.created" && name.contains("refund.")).then(|| "refund.failed".to_owned());
+                assert_eq!(kind(name, &object("failed")), failed, "{name}");
+                let failed = (name == "refund.failed").then(|| "refund.failed".to_owned());
+                assert_eq!(kind(name, &object("succeeded")), failed, "{name}");
+            }
         }
     }
 

@@ -13,6 +13,8 @@ use platform::{
 };
 use workflows::operator::bans::{self, BanSubject};
 
+use crate::paging;
+
 /// Parses a path's user.
 pub fn parse_user(user: &str) -> Result<BanSubject, ApiError> {
     user_id(user).map(BanSubject::User)
@@ -31,23 +33,15 @@ const MAX_PAGE: i64 = 200;
 /// Handles `GET …/bans?after=&limit=`: the bans by operators that are in force, sorted by kind and name. `after` is
 /// `<kind>/<name>` of the last ban of the page before.
 pub async fn list(request: &Request) -> Result<Response, ApiError> {
-    let invalid = |name: &str, detail: &str| Problem::invalid(vec![FieldError::new(format!("?{name}"), detail)]);
     let after = request.query_param("after").filter(|text| !text.is_empty()).map(query_decode);
     let after = match &after {
         None => ("", ""),
         Some(text) => text
             .split_once('/')
             .filter(|(kind, name)| matches!(*kind, "user" | "ip") && !name.contains('\0'))
-            .ok_or_else(|| invalid("after", "must be <kind>/<name> of a ban"))?,
+            .ok_or_else(|| Problem::invalid(vec![FieldError::new("?after", "must be <kind>/<name> of a ban")]))?,
     };
-    let limit = match request.query_param("limit").filter(|text| !text.is_empty()) {
-        None => MAX_PAGE,
-        Some(text) => text
-            .parse()
-            .ok()
-            .filter(|limit| (1..=MAX_PAGE).contains(limit))
-            .ok_or_else(|| invalid("limit", "must be 1 to 200"))?,
-    };
+    let limit = paging::limit(request, MAX_PAGE)?;
     let now = SpinRedis.now().await?;
     Ok(Response::json(200, &bans::list(&SpinLedger::open().await, after, limit, now).await?))
 }

@@ -4,7 +4,7 @@
 
 use domain::problem::{Code, Problem};
 use platform::{
-    http::{ApiError, Response, not_found, percent_decode},
+    http::{ApiError, Request, Response, not_found, percent_decode, query_decode},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
@@ -14,9 +14,17 @@ use workflows::{
     payments::callbacks::held::{self, ResolveOutcome},
 };
 
-/// Handles `GET …/callbacks`: the newest 200 held callbacks.
-pub async fn list() -> Result<Response, ApiError> {
-    Ok(Response::json(200, &payments::list_held(&SpinLedger::open().await).await?))
+use crate::paging;
+
+/// Maximum and default number of callbacks in a page.
+const MAX_PAGE: i64 = 200;
+
+/// Handles `GET …/callbacks?before=&limit=`: held callbacks, newest first. `before` is the `id` of the last callback of the
+/// previous page.
+pub async fn list(request: &Request) -> Result<Response, ApiError> {
+    let before = query_decode(request.query_param("before").unwrap_or_default());
+    let limit = paging::limit(request, MAX_PAGE)?;
+    Ok(Response::json(200, &payments::list_held(&SpinLedger::open().await, &before, limit).await?))
 }
 
 /// Handles `GET …/refunds`: unconfirmed refunds, most attempts first.

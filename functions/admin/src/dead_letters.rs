@@ -13,25 +13,20 @@ use platform::{
 };
 use workflows::queue::dead_letters::{self, RequeueOutcome};
 
+use crate::paging;
+
 /// Handles `GET …/dead-letters?before=&limit=`: letters that were not requeued since they last failed come first.
 ///
 /// A page has up to `limit` letters (default and maximum: 200). `before` is the `order_no` of the last letter of the
 /// previous page. It is not parsed as an order number, because a letter that could not be read has none.
 pub async fn list(request: &Request) -> Result<Response, ApiError> {
-    let invalid = |name: &str, detail: &str| Problem::invalid(vec![FieldError::new(format!("?{name}"), detail)]);
     let before = request.query_param("before").unwrap_or_default();
     let is_id_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
     if before.len() > 100 || !before.bytes().all(is_id_byte) {
-        return Err(invalid("before", "must be the order_no of a dead letter").into());
+        let error = FieldError::new("?before", "must be the order_no of a dead letter");
+        return Err(Problem::invalid(vec![error]).into());
     }
-    let limit = match request.query_param("limit").filter(|text| !text.is_empty()) {
-        None => 200,
-        Some(text) => text
-            .parse()
-            .ok()
-            .filter(|limit| (1..=200).contains(limit))
-            .ok_or_else(|| invalid("limit", "must be 1 to 200"))?,
-    };
+    let limit = paging::limit(request, 200)?;
     Ok(Response::json(200, &dead_letters::list(&SpinLedger::open().await, before, limit).await?))
 }
 

@@ -10,6 +10,7 @@ mod events;
 mod health;
 mod metrics;
 mod orders;
+mod paging;
 mod routes;
 mod shed;
 mod stats;

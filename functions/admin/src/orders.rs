@@ -16,27 +16,22 @@ use workflows::{
     operator::documents::{ExportedOrder, OrderDetails},
 };
 
+use crate::paging;
+
 /// Maximum and default number of orders in a page.
 const MAX_PAGE: i64 = 1_000;
 
 /// Handles `GET …/activities/:activity/orders?after=&limit=`: the orders in the ledger, oldest first, with buyer and
 /// payment. `after` is the last order of the page before.
 pub async fn list(request: &Request, activity: &ActivityId) -> Result<Response, ApiError> {
-    let invalid = |name: &str, detail: &str| Problem::invalid(vec![FieldError::new(format!("?{name}"), detail)]);
+    let invalid = || Problem::invalid(vec![FieldError::new("?after", "must be an order number of this sale")]);
     let after = request
         .query_param("after")
         .filter(|text| !text.is_empty())
         .map(|text| OrderNo::parse(text).ok().filter(|order_no| order_no.activity() == activity))
-        .map(|order_no| order_no.ok_or_else(|| invalid("after", "must be an order number of this sale")))
+        .map(|order_no| order_no.ok_or_else(invalid))
         .transpose()?;
-    let limit = match request.query_param("limit").filter(|text| !text.is_empty()) {
-        None => MAX_PAGE,
-        Some(text) => text
-            .parse::<i64>()
-            .ok()
-            .filter(|limit| (1..=MAX_PAGE).contains(limit))
-            .ok_or_else(|| invalid("limit", "must be 1 to 1000"))?,
-    };
+    let limit = paging::limit(request, MAX_PAGE)?;
     let ledger = SpinLedger::open_for_batch().await;
     activities::load(&ledger, activity).await?.ok_or_else(|| not_found("There is no such sale."))?;
     let after = after.map(|order_no| order_no.to_string()).unwrap_or_default();

@@ -96,7 +96,7 @@ async fn handle(
         Admin::ListDeadLetters => dead_letters::list(request).await,
         Admin::ReplayDeadLetter => dead_letters::requeue(first).await,
         Admin::GetOrder => orders::get(request, operator.map_or("", |operator| &operator.name), first).await,
-        Admin::ListCallbacks => callbacks::list().await,
+        Admin::ListCallbacks => callbacks::list(request).await,
         Admin::ReplayCallback => callbacks::resolve(first, "replay").await,
         Admin::RefundCallback => callbacks::resolve(first, "refund").await,
         Admin::DismissCallback => callbacks::resolve(first, "dismiss").await,

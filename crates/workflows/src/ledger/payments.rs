@@ -146,16 +146,23 @@ pub async fn load_unprocessed<S: Sql>(
     sql.run(&statement, vec![before.0.into(), limit.into(), skip.into()]).await?.into_iter().map(parse_row).collect()
 }
 
-/// Lists the newest 200 held callbacks, with those whose outcome a later build wrote.
+/// Lists up to `limit` held callbacks, newest first, with those whose outcome a later build wrote. If `before` is not
+/// empty, only those that follow the callback with this id.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn list_held<S: Sql>(sql: &S) -> Result<Vec<Callback>, StoreError> {
+pub async fn list_held<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<Callback>, StoreError> {
+    let page = match before {
+        "" => "?1 = ''",
+        _ => "(received_at, id) < (SELECT received_at, id FROM callbacks WHERE id = ?1)",
+    };
     let statement = format!(
-        "SELECT {CALLBACK_COLUMNS} FROM callbacks WHERE outcome NOT IN {} ORDER BY received_at DESC LIMIT 200",
+        "SELECT {CALLBACK_COLUMNS} FROM callbacks WHERE outcome NOT IN {} AND {page} \
+         ORDER BY received_at DESC, id DESC LIMIT ?2",
         not_held_outcomes()
     );
-    sql.run(&statement, Vec::new()).await?.into_iter().map(parse_row).collect()
+    let params = vec![sanitize(before), limit.into()];
+    sql.run(&statement, params).await?.into_iter().map(parse_row).collect()
 }
 
 /// Loads a callback if this build holds it for an operator.

@@ -11,14 +11,27 @@ const ACTIONS = [
   ["dismiss", "Dismiss", "Dismiss this callback? Nothing is done about it then.", "The callback is dismissed."],
 ];
 
-byId("callbacks-refresh").addEventListener("click", (event) => void runAction(event.target, load));
+const PAGE_SIZE = 200;
 
-/** Loads the list, newest first. */
+let lastId = "";
+
+byId("callbacks-refresh").addEventListener("click", (event) => void runAction(event.target, load));
+byId("callbacks-more").addEventListener("click", (event) => void runAction(event.target, loadMore));
+
+/** Loads the first page of the list, newest first. */
 export async function load() {
+  lastId = "";
+  byId("callbacks").replaceChildren();
+  await loadMore();
+}
+
+async function loadMore() {
   try {
-    const callbacks = await send("GET", "/callbacks");
-    byId("callbacks").replaceChildren(...callbacks.map(row));
-    setVisible(byId("no-callbacks"), callbacks.length === 0);
+    const page = await send("GET", `/callbacks?${new URLSearchParams({ before: lastId, limit: PAGE_SIZE })}`);
+    byId("callbacks").append(...page.map(row));
+    lastId = page.at(-1)?.id ?? lastId;
+    setVisible(byId("callbacks-more"), page.length === PAGE_SIZE);
+    setVisible(byId("no-callbacks"), byId("callbacks").childElementCount === 0);
     setText(byId("callbacks-trouble"), "");
   } catch (error) {
     setText(byId("callbacks-trouble"), `The callbacks cannot be shown: ${explain(error)}`);

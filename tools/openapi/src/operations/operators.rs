@@ -166,7 +166,13 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
             .returns(200, "The order.", schemas.response::<OrderDetails<'_>>())
             .refuses(&[Code::NotFound]),
         admin(Admin::ListCallbacks, "adminListCallbacks", "Payment callbacks that wait for an operator, newest first")
-            .returns(200, "The callbacks.", schemas.response::<Vec<Callback>>()),
+            .query(
+                "before",
+                "Only callbacks after this one: the `id` of the last of the previous page.",
+                json!({ "type": "string" }),
+            )
+            .query("limit", "Maximum number of callbacks.", limit(200, 200))
+            .returns(200, "A page of callbacks.", page(schemas.response::<Callback>(), 200)),
         resolve(Admin::ReplayCallback, "adminReplayCallback", "Apply a held callback again"),
         resolve(Admin::RefundCallback, "adminRefundCallback", "Refund the payment of a held callback")
             .refuses(&[Code::StateConflict]),
