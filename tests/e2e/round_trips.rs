@@ -157,16 +157,32 @@ async fn refusals_from_memory_are_counted_about_a_second_later() {
     // Those of the last second may be missing: at most fifty.
     assert!(calls < 50 && (100..=150).contains(&refusals), "{refusals} of 150 are counted, {calls} called Redis");
 
-    let forged = format!("{}x", buyer.jwt);
-    support::eventually("refused tokens to be counted", async || {
-        app.request_ticket(&activity.id, &forged).await.is_problem(401, "unauthenticated");
-        app.create_buyer(&activity, "ben").await;
-        match counted(&app, &activity, "unauthenticated").await {
-            0 => Err("none"),
-            _ => Ok(()),
-        }
-    })
-    .await;
+    let (forged_token, forged_ticket) = (format!("{}x", buyer.jwt), format!("{}x", buyer.ticket));
+    let forger = Buyer { ticket: forged_ticket, ..buyer.clone() };
+    let checked = app.create_activity(json!({"human_check": "pow"})).await;
+    for (activity, code) in
+        [(&activity, "unauthenticated"), (&activity, "ticket_invalid"), (&checked, "human_check_required")]
+    {
+        support::eventually(&format!("{code} to be counted"), async || {
+            // The second request reports the first.
+            let refused = match code {
+                "unauthenticated" => app.request_ticket(&activity.id, &forged_token).await,
+                "ticket_invalid" => app.reserve(activity, &forger, "a", 1).await,
+                _ => app.request_ticket(&activity.id, &buyer.jwt).await,
+            };
+            assert_eq!(refused.code(), code);
+            match code {
+                "unauthenticated" => app.request_ticket(&activity.id, &buyer.jwt).await.is(201),
+                "ticket_invalid" => app.reserve(activity, &buyer, "a", 1).await.is(202),
+                _ => app.request_ticket(&activity.id, &buyer.jwt).await.is(403),
+            };
+            match counted(&app, activity, code).await {
+                0 => Err("none"),
+                _ => Ok(()),
+            }
+        })
+        .await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

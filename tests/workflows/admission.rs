@@ -261,8 +261,13 @@ async fn refusals_that_instances_report_are_counted_unless_the_activity_has_no_g
     precheck(&fixture.redis, &reporter, TICKET).await.unwrap();
     let counted = stats(&fixture.redis, &fixture.activity).await.unwrap().expect("a gate").refusals;
     assert_eq!(counted, [("sold_out".to_owned(), 80), ("ticket_invalid".to_owned(), 4)].into());
+    let fresh = new_fixture("sqlite", 10, 5).await;
+    let reporter = Visitor { counts: reporter.counts.clone(), ..visitor(&fresh, "calm", "192.0.2.1") };
+    precheck(&fresh.redis, &reporter, TICKET).await.unwrap();
+    assert!(record_ttl(&fresh, &Keys::of(&fresh.activity).named("stats")).await > 0, "counters that never expire");
 
     let keys = Keys::of(&fixture.activity);
+    let reporter = Visitor { counts: reporter.counts, ..visitor(&fixture, "calm", "192.0.2.1") };
     fixture.redis.command("DEL", vec![keys.named("gate").into(), keys.named("stats").into()]).await.unwrap();
     assert_eq!(precheck(&fixture.redis, &reporter, TICKET).await.unwrap().outcome, Err((Code::NotReady, 0)));
     assert_eq!(
@@ -270,7 +275,7 @@ async fn refusals_that_instances_report_are_counted_unless_the_activity_has_no_g
         ReserveOutcome::Refused(Code::NotReady, 0)
     );
     let left = fixture.redis.command("EXISTS", vec![keys.named("stats").into()]).await.unwrap();
-    assert_eq!(left, [RedisValue::Int(0)], "counters that never expire");
+    assert_eq!(left, [RedisValue::Int(0)], "counters of no activity");
 }
 
 /// An attacker who shares an address with other visitors, or whose address the app cannot see, locks out no other visitor.

@@ -5,6 +5,8 @@ use std::cell::RefCell;
 use domain::{ids::ActivityId, problem::Code};
 use workflows::hot::instance_counts::InstanceCounts;
 
+use crate::http::ApiError;
+
 thread_local! {
     static COUNTS: RefCell<InstanceCounts> = RefCell::default();
 }
@@ -17,6 +19,13 @@ pub fn record_abuse(activity: &ActivityId, ip: String) {
 /// See [`InstanceCounts::record_refusal`].
 pub fn record_refusal(activity: &ActivityId, code: Code) {
     COUNTS.with_borrow_mut(|counts| counts.record_refusal(activity, code));
+}
+
+/// Counts `error` if it is a refusal with a code.
+pub fn record_error(activity: &ActivityId, error: &ApiError) {
+    if let ApiError::Problem(problem) = error {
+        record_refusal(activity, problem.code);
+    }
 }
 
 /// See [`InstanceCounts::take`].

@@ -19,5 +19,7 @@ for sku in string.gmatch(gate[4] or '', '%S+') do
   redis.call('PEXPIREAT', prefix .. 'holders:' .. sku, gate[3])
 end
 redis.call('HDEL', KEYS[1], 'restoring', 'restored_after', 'to_restore')
+-- A key that does not exist gets no expiry: refusals would create the counters without one.
+redis.call('HSETNX', KEYS[2], 'enqueued', '0')
 for i = 1, #KEYS do redis.call('PEXPIREAT', KEYS[i], gate[3]) end
 return done

@@ -14,7 +14,7 @@ use domain::{
 use platform::{
     auth,
     http::{ApiError, Request, Response, not_found},
-    random,
+    instance_counts, random,
 };
 use puzzle::{slider, sum};
 use serde_json::{Value, json};
@@ -34,13 +34,14 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
     }
     let precheck = Precheck::run(request, activity, Endpoint::Challenge).await?;
     let document = match precheck.activity.spec.human_check {
-        HumanCheck::None => return Err(not_found("This sale asks for no human check.")),
-        HumanCheck::Pow => proof_of_work(&precheck, 1).await?,
+        HumanCheck::None => Err(not_found("This sale asks for no human check.")),
+        HumanCheck::Pow => proof_of_work(&precheck, 1).await,
         // This activity checks only suspicious visitors, so the work is twice as hard.
-        HumanCheck::Suspicious => proof_of_work(&precheck, 2).await?,
-        HumanCheck::Hosted => hosted::challenge().await?,
-        HumanCheck::Captcha => captcha(&precheck, body.captcha.unwrap_or_default()).await?,
+        HumanCheck::Suspicious => proof_of_work(&precheck, 2).await,
+        HumanCheck::Hosted => hosted::challenge().await,
+        HumanCheck::Captcha => captcha(&precheck, body.captcha.unwrap_or_default()).await,
     };
+    let document = document.inspect_err(|error| instance_counts::record_error(&precheck.visitor.activity, error))?;
     let response = Response::json(200, &document);
     Ok(limits::headers(&precheck.rate_limits)
         .into_iter()

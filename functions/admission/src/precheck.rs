@@ -59,11 +59,8 @@ impl Precheck {
     /// or a variable is wrong.
     pub async fn run(request: &Request, activity: ActivityId, endpoint: Endpoint) -> Result<Self, ApiError> {
         let ip = request_address::address(request).await?;
-        let eligible = Eligible::check(request, &activity, &ip).await.inspect_err(|error| {
-            if let ApiError::Problem(problem) = error {
-                instance_counts::record_refusal(&activity, problem.code);
-            }
-        })?;
+        let eligible = Eligible::check(request, &activity, &ip).await;
+        let eligible = eligible.inspect_err(|error| instance_counts::record_error(&activity, error))?;
         let Eligible { claims, cached_gate, activity: cached, now } = eligible;
         let counts = instance_counts::take(&activity);
         let visitor = Visitor { activity, user: claims.sub.clone(), ip, counts };

@@ -38,25 +38,10 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
     let ulid = order_numbers.issue(&activity, clock::now(), random::bits()?).ok_or_else(no_secret)?;
     let precheck = Precheck::run(request, activity, Endpoint::Ticket(ulid)).await?;
     let now = precheck.now;
-    let strikes = strikes::count(&precheck.claims.sub, precheck.activity.spec.human_check, now).await?;
-    if strikes >= bans::STRIKE_LIMIT {
-        instance_counts::record_refusal(&precheck.visitor.activity, Code::TooManyStrikes);
-        let detail = "Too many of your orders were left unpaid or cancelled late. Ask the shop to clear your strikes.";
-        return Err(Problem::new(Code::TooManyStrikes, detail).into());
-    }
-    let check_result = match precheck.activity.spec.human_check {
-        HumanCheck::None => None,
-        HumanCheck::Hosted => {
-            let token = solution.hosted.as_deref().ok_or_else(human_check::check_required)?;
-            Some(hosted::verify(request, token, now).await?)
-        }
-        _ => human_check::verify(
-            &*auth::check_keys().await?,
-            &precheck,
-            &solution,
-            precheck.score + STRIKE_SUSPICION * strikes,
-        )?,
-    };
+    let check_result = check(request, &precheck, &solution).await;
+    let check_result =
+        check_result.inspect_err(|error| instance_counts::record_error(&precheck.visitor.activity, error))?;
+    // Redis counts those that fail here.
     if let Some(check_result) = check_result
         && !admit(&SpinRedis, &precheck.visitor, &check_result.outcome, ulid, now).await?
     {
@@ -69,4 +54,30 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
     let text = tickets.issue(&ticket).ok_or_else(no_secret)?;
     let response = Response::json(201, &TicketDocument { ticket: text, order_no: ticket.order_no(), expires_at });
     Ok(limits::headers(&rate_limits).into_iter().fold(response, |response, (name, value)| response.header(name, value)))
+}
+
+/// Checks the visitor's strikes and the solution of the human check; `None` if the activity requires no check of this
+/// visitor.
+async fn check(
+    request: &Request,
+    precheck: &Precheck,
+    solution: &Solution,
+) -> Result<Option<human_check::CheckResult>, ApiError> {
+    let human_check = precheck.activity.spec.human_check;
+    let strikes = strikes::count(&precheck.claims.sub, human_check, precheck.now).await?;
+    if strikes >= bans::STRIKE_LIMIT {
+        let detail = "Too many of your orders were left unpaid or cancelled late. Ask the shop to clear your strikes.";
+        return Err(Problem::new(Code::TooManyStrikes, detail).into());
+    }
+    match human_check {
+        HumanCheck::None => Ok(None),
+        HumanCheck::Hosted => {
+            let token = solution.hosted.as_deref().ok_or_else(human_check::check_required)?;
+            Ok(Some(hosted::verify(request, token, precheck.now).await?))
+        }
+        _ => {
+            let score = precheck.score + STRIKE_SUSPICION * strikes;
+            Ok(human_check::verify(&*auth::check_keys().await?, precheck, solution, score)?)
+        }
+    }
 }

@@ -2,8 +2,8 @@
 //! (B6), and refusals by code (G2).
 //!
 //! The counts are sent as arguments of the next script that another request runs anyway, so a flood of forged tickets,
-//! or of reservations of a sold-out SKU, costs no Redis call. Counts that were not sent when the instance ends are lost:
-//! a client that sends only forged tickets may never be banned, but its requests get no further than the signature
+//! or of reservations of a sold-out SKU, costs no Redis call. Counts that were not sent when the instance ends, and those of
+//! a call that fails, are lost: a client that sends only forged tickets may never be banned, but its requests get no further than the signature
 //! check.
 
 use std::collections::HashMap;
@@ -11,7 +11,8 @@ use std::collections::HashMap;
 use domain::{ids::ActivityId, problem::Code};
 
 /// Maximum number of pairs of activity and client address counted at once, and of activities with refusals. When it is
-/// reached, the next count discards all of them.
+/// reached, the next pair discards all of them, and the next activity the one with the fewest refusals: a client can
+/// invent activities.
 const MAX_ENTRIES: usize = 256;
 
 /// Maximum number of client addresses reported in one Redis call.
@@ -40,7 +41,9 @@ impl InstanceCounts {
             return;
         }
         if self.refusals.len() >= MAX_ENTRIES {
-            self.refusals.clear();
+            let total = |(_, refusals): &(&ActivityId, &HashMap<Code, i64>)| refusals.values().sum::<i64>();
+            let smallest = self.refusals.iter().min_by_key(total).map(|(activity, _)| activity.clone());
+            smallest.and_then(|activity| self.refusals.remove(&activity));
         }
         self.refusals.insert(activity.clone(), HashMap::from([(code, 1)]));
     }
@@ -100,5 +103,13 @@ mod tests {
             counts.record_refusal(&id(&format!("sale-{n}")), Code::SoldOut);
             assert!(counts.abuse.len() <= MAX_ENTRIES && counts.refusals.len() <= MAX_ENTRIES);
         }
+    }
+
+    #[test]
+    fn invented_activities_do_not_erase_the_refusals_of_a_sale() {
+        let mut counts = InstanceCounts::default();
+        (0..2).for_each(|_| counts.record_refusal(&id("sale"), Code::SoldOut));
+        (0..2 * MAX_ENTRIES).for_each(|n| counts.record_refusal(&id(&format!("x{n}")), Code::TicketInvalid));
+        assert_eq!(counts.take(&id("sale")), [("refused:sold_out".to_owned(), 2)]);
     }
 }

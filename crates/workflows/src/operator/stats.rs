@@ -66,8 +66,8 @@ pub struct ActivityStats {
     /// Units per SKU.
     pub skus: Vec<SkuStats>,
     /// Number of refused reservations, tickets and challenges per code. What an instance refuses without Redis is added
-    /// with its next call, about a second later; the counts of a call that fails, and the last ones of an
-    /// instance that ends, are lost.
+    /// when one of its next reservations or tickets of the activity reaches Redis; the counts of a call that fails, and
+    /// the last ones of an instance that ends, are lost.
     #[schemars(transform = counts_by::<Code>)]
     pub refusals: std::collections::BTreeMap<String, i64>,
 }
