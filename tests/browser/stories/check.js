@@ -4,15 +4,16 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { call, publish, unique } from "../support/app.js";
-import { signInOnPage } from "../support/page.js";
+import { recordText, signInOnPage } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 test("ALTCHA's widget solves the proof of work, and the ticket buys", { tag: "@phone" }, async ({ page, words }) => {
   const { id } = await publish({ human_check: "pow" });
   await page.goto(`/sale?activity=${id}`);
   const asked = page.waitForRequest(/\/ticket$/);
+  const widget = await recordText(page.locator("#check"));
   await signInOnPage(page, unique("pia"));
-  await expect(page.getByTestId("altcha")).toContainText(words["check.verified"]);
+  await widget.untilShown(words["check.verified"]);
   const { altcha } = (await asked).postDataJSON();
   const { challenge, solution } = JSON.parse(Buffer.from(altcha, "base64"));
   expect(challenge.parameters.algorithm).toBe("PBKDF2/SHA-256");

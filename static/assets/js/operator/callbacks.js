@@ -19,15 +19,14 @@ byId("callbacks-refresh").addEventListener("click", (event) => void runAction(ev
 byId("callbacks-more").addEventListener("click", (event) => void runAction(event.target, loadMore));
 
 /** Loads the first page of the list, newest first. */
-export async function load() {
-  lastId = "";
-  byId("callbacks").replaceChildren();
-  await loadMore();
-}
+export const load = () => loadPage("");
 
-async function loadMore() {
+const loadMore = () => loadPage(lastId);
+
+async function loadPage(before) {
   try {
-    const page = await send("GET", `/callbacks?${new URLSearchParams({ before: lastId, limit: PAGE_SIZE })}`);
+    const page = await send("GET", `/callbacks?${new URLSearchParams({ before, limit: PAGE_SIZE })}`);
+    if (!before) byId("callbacks").replaceChildren();
     byId("callbacks").append(...page.map(row));
     lastId = page.at(-1)?.id ?? lastId;
     setVisible(byId("callbacks-more"), page.length === PAGE_SIZE);
