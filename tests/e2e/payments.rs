@@ -180,6 +180,7 @@ async fn an_activity_may_refuse_requests_for_a_refund() {
         app.wait_for_status(&order_no, &buyer.jwt, "paid").await;
         let response = app.refund(&order_no, &buyer.jwt).await.is(status);
         if status == 409 {
+            let response = response.is_problem(409, "refund_closed");
             assert!(response.text("detail").contains("Ask the shop"), "{response:?}");
             assert_eq!(app.get_order(&order_no, &buyer.jwt).await.text("status"), "paid");
         }

@@ -260,8 +260,19 @@ async fn a_price_or_a_longer_time_for_refunds_on_sale_is_set_only_by_who_may() {
             let changed = clerk.put(&fixture.activity, renamed.clone(), None).await.unwrap();
             assert!(matches!(changed, OperationOutcome::Done(_)), "{ledger}: {changed:?}");
         }
-        let changed = fixture.operator().put(&fixture.activity, cheaper, None).await.unwrap();
+        let changed = fixture.operator().put(&fixture.activity, cheaper.clone(), None).await.unwrap();
         assert!(matches!(changed, OperationOutcome::Done(_)), "{ledger}: {changed:?}");
+
+        // Refunds are asked for when the sale is closed: their time, and nothing else, is changed then.
+        fixture.operator().set_state(&fixture.activity, ActivityState::Closed).await.unwrap();
+        let with_window = |seconds| ActivitySpec { refund_window_seconds: seconds, ..cheaper.clone() };
+        let put = async |operator: &OperatorContext<'_, _, _>, spec| {
+            operator.put(&fixture.activity, spec, None).await.unwrap()
+        };
+        assert_eq!(put(&clerk, with_window(Some(20))).await, OperationOutcome::MayNotChangeMoney, "{ledger}");
+        assert!(matches!(put(&clerk, with_window(Some(0))).await, OperationOutcome::Done(_)), "{ledger}");
+        assert!(matches!(put(&fixture.operator(), with_window(None)).await, OperationOutcome::Done(_)), "{ledger}");
+        assert!(matches!(put(&fixture.operator(), renamed).await, OperationOutcome::Conflict(_)), "{ledger}");
     }
 }
 

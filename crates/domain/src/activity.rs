@@ -224,7 +224,7 @@ pub struct ActivitySpec {
     /// Whether a refunded unit goes back on sale.
     #[serde(default = "default_true")]
     pub refund_restocks: bool,
-    /// Seconds after the payment in which the buyer may request a refund; `None` is without end, 0 is never. The time ends
+    /// Seconds after the payment in which the buyer may request a refund; null or absent is without end, 0 is never. The time ends
     /// when the activity is erased (`retention_days`), if that is earlier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = MAX_REFUND_WINDOW_SECONDS))]

@@ -100,6 +100,8 @@ codes! {
     MethodNotAllowed = "method_not_allowed", 405, "Method not allowed";
     /// The order or activity is not in a state that allows this.
     StateConflict = "state_conflict", 409, "The state does not allow this";
+    /// The activity takes no request for a refund of this order: the time for it is over, or there is none.
+    RefundClosed = "refund_closed", 409, "No refunds on request";
     /// A callback's signature is invalid.
     SignatureInvalid = "signature_invalid", 401, "The signature is not valid";
     /// An unexpected error on the server; the log has the cause.

@@ -163,8 +163,8 @@ fn into_response(outcome: OperationOutcome) -> Result<Response, ApiError> {
         }
         OperationOutcome::NotFound => Err(not_found("There is no such sale or SKU.")),
         OperationOutcome::MayNotChangeMoney => {
-            let detail = "Prices, currencies and a longer time for refunds are changed on sale by operators with the roles \
-                operate and money.";
+            let detail = "Prices, currencies and a longer time for refunds of a published sale are set by operators with \
+                the roles operate and money.";
             Err(Problem::new(Code::Forbidden, detail).into())
         }
         OperationOutcome::Conflict(detail) => Err(Problem::new(Code::StateConflict, detail).into()),

@@ -20,7 +20,7 @@ pub async fn post(order_no: &OrderNo) -> Result<Response, ApiError> {
     let requested = commands::request_refund(&SpinRedis, &SpinLedger::open().await, order_no, now).await?;
     if matches!(&requested, CommandOutcome::Conflict(order) if order.status == OrderStatus::Paid) {
         let detail = "This sale takes no request for a refund now. Ask the shop.";
-        return Err(Problem::new(Code::StateConflict, detail).into());
+        return Err(Problem::new(Code::RefundClosed, detail).into());
     }
     Ok(Response::json(202, &order_or_conflict(requested, "refunded")?))
 }

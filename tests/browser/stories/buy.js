@@ -109,12 +109,31 @@ test("a buyer requests a refund of a paid order", async ({ page }) => {
 test("a paid order shows no refund where the sale takes no requests", async ({ page }) => {
   const sale = await publish({ refund_window_seconds: 0 });
   await page.goto(`/sale?activity=${sale.id}`);
+  await expect(page.getByText("No refunds on request.")).toBeVisible();
   await buyOnPage(page, unique("eva"));
   await untilText(page, "headline", "Reserved for you");
   await goToPayment(page);
   await page.getByTestId("sandbox-pay").click();
   await untilText(page, "headline", "Paid");
+  await expect(page.getByText("Instant camera").or(page.getByText("The item"))).toBeVisible();
   await expect(page.getByTestId("refund")).toBeHidden();
+});
+
+test("a paid order says until when refunds are taken, and a request that comes too late says so", async ({ page }) => {
+  const sale = await publish({ refund_window_seconds: 86_400 });
+  await page.goto(`/sale?activity=${sale.id}`);
+  await expect(page.getByText("Refunds on request up to 1 d after the payment.")).toBeVisible();
+  await buyOnPage(page, unique("eva"));
+  await untilText(page, "headline", "Reserved for you");
+  await goToPayment(page);
+  await page.getByTestId("sandbox-pay").click();
+  await untilText(page, "headline", "Paid");
+  await expect(page.getByText("Refund on request until")).toBeVisible();
+  const spec = await callAdmin("GET", `/activities/${sale.id}`);
+  await callAdmin("PUT", `/activities/${sale.id}`, { ...spec, id: undefined, state: undefined, version: undefined, refund_window_seconds: 0 });
+  await page.getByTestId("refund").click();
+  await page.getByTestId("dialog-yes").click();
+  await untilText(page, "notice", "The time for refunds of this sale is over. Please ask the shop.");
 });
 
 for (const [currency, text] of [["EUR", "€19.99"], ["JPY", "¥1,999"], ["KWD", "KWD 1.999"]]) {

@@ -46,7 +46,8 @@ pub enum OperationOutcome {
     Rebuilding(Box<Activity>, Progress),
     /// The activity or the SKU does not exist.
     NotFound,
-    /// The change sets another price or currency of a SKU on sale, or a longer time for refunds, which this operator may not.
+    /// The change sets another price or currency, or a longer time for refunds, of a published activity, which this operator
+    /// may not.
     MayNotChangeMoney,
     /// Refused; the text says why, for example the activity's state, a total below what is held and sold, or a
     /// concurrent change.
@@ -117,7 +118,8 @@ pub struct OperatorContext<'a, R, S> {
     pub nonce: String,
     /// How much one call rebuilds of an activity whose gate is gone.
     pub rebuild_budget: Budget,
-    /// Whether the operator may change prices and currencies on sale.
+    /// Whether the operator may change prices and currencies, and lengthen the time for refunds, once an activity is
+    /// published.
     pub may_change_money: bool,
 }
 
@@ -205,7 +207,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     }
 
     async fn change_spec(&self, old: Activity, spec: ActivitySpec) -> Result<OperationOutcome, StoreError> {
-        let is_on_sale = matches!(old.state, ActivityState::Published | ActivityState::Paused);
+        let is_draft = old.state == ActivityState::Draft;
         let has_other_price = |sku: &Sku| {
             let same = |other: &Sku| (other.price, &other.currency) == (sku.price, &sku.currency);
             spec.skus.iter().any(|other| other.sku == sku.sku && !same(other))
@@ -214,7 +216,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         let refund_seconds = |spec: &ActivitySpec| spec.refund_window_seconds.unwrap_or(i64::MAX);
         let changes_money =
             old.spec.skus.iter().any(has_other_price) || refund_seconds(&spec) > refund_seconds(&old.spec);
-        if is_on_sale && !self.may_change_money && changes_money {
+        if !is_draft && !self.may_change_money && changes_money {
             return Ok(OperationOutcome::MayNotChangeMoney);
         }
         let mut new = Activity { spec, ..self.prepare_change(&old).await? };
@@ -225,7 +227,12 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         match old.state {
             ActivityState::Draft => return self.save(&new, Some(&old)).await.map(Into::into),
             ActivityState::Closed => {
-                return Ok(OperationOutcome::Conflict("The sale is closed: it cannot be changed.".to_owned()));
+                let refund_window_seconds = new.spec.refund_window_seconds;
+                if new.spec != (ActivitySpec { refund_window_seconds, ..old.spec.clone() }) {
+                    let detail = "The sale is closed: only its time for refunds can be changed.";
+                    return Ok(OperationOutcome::Conflict(detail.to_owned()));
+                }
+                return self.save(&new, Some(&old)).await.map(Into::into);
             }
             ActivityState::Published | ActivityState::Paused => {}
         }

@@ -22,8 +22,8 @@ const activity = orderNo.slice(0, orderNo.lastIndexOf("."));
 
 let order = null;
 let longestQueue = 0;
-/** How long after the payment the sale takes requests for a refund; 0 until the activity is loaded. */
-let refundSeconds = 0;
+/** How long after the payment the sale takes requests for a refund; null until the activity is loaded. */
+let refundSeconds = null;
 let poller = null;
 
 shell.start();
@@ -100,7 +100,7 @@ async function loadActivity() {
     refundSeconds = data.refund_window_seconds ?? Infinity;
   } catch {
     // The order is shown without the names, and the server decides about a refund.
-    refundSeconds ||= Infinity;
+    refundSeconds ??= Infinity;
   }
   if (order) render();
 }
@@ -123,6 +123,7 @@ function render() {
       ["order.number", wholeParts(order.order_no)],
       ["order.created", moment(order.created_at)],
       ["order.paid_at", order.paid_at && moment(order.paid_at)],
+      ["order.refund_until", status === "paid" && refundEnd() && moment(refundEnd())],
     ]),
   );
   const isUnpaid = status === "pending_payment" && !isConfirming;
@@ -133,7 +134,7 @@ function render() {
   if (order.checkout_url) byId("to-payment").href = paymentUrl(order.checkout_url);
   setText(byId("pay"), t("order.pay", { amount: money(order.amount, order.currency) }));
   setVisible(byId("cancel"), isUnpaid);
-  setVisible(byId("refund"), status === "paid" && mayAskForRefund());
+  renderRefund();
   setVisible(byId("again"), ["cancelled", "expired", "failed", "refunded"].includes(status));
   byId("again").href = `/sale?activity=${encodeURIComponent(activity)}`;
   renderQueue();
@@ -149,9 +150,13 @@ function factRows(rows) {
   return rows.filter(([, value]) => value).flatMap(([key, value]) => [el("dt", {}, t(key)), el("dd", {}, value)]);
 }
 
-/** Whether the time in which the sale takes requests for a refund is not over. The server decides. */
-function mayAskForRefund() {
-  return !(clock.millisecondsUntil(order.paid_at) + refundSeconds * 1_000 <= 0);
+/** When the sale stops taking requests for a refund; null if it never does, or never did. */
+const refundEnd = () =>
+  order.paid_at && refundSeconds > 0 && refundSeconds < Infinity ? Date.parse(order.paid_at) + refundSeconds * 1_000 : null;
+
+function renderRefund() {
+  const isOver = refundSeconds === 0 || clock.millisecondsUntil(order.paid_at) + refundSeconds * 1_000 <= 0;
+  setVisible(byId("refund"), order.status === "paid" && refundSeconds !== null && !isOver);
 }
 
 /** An order number that breaks into lines behind its dot, and within a part only if that is longer than a line. */
@@ -168,6 +173,7 @@ function renderQueue() {
 }
 
 function renderTimeLeft() {
+  if (order) renderRefund();
   if (order?.status !== "pending_payment" || !clock.isSet()) return;
   const left = clock.millisecondsUntil(order.pay_by);
   setText(byId("pay-left"), countdown(left));

@@ -25,7 +25,10 @@ export function renderActivity(onBuy) {
   byId("remind").href = calendarUrl(activity, location.href);
   byId("remind").download = `${activity.id}.ics`;
   const minutes = Math.round(activity.pay_timeout_seconds / 6) / 10;
-  setText(byId("rules"), t("sale.rules", { units: count(activity.per_user), minutes }));
+  const { refund_window_seconds: refundSeconds } = activity;
+  const days = Math.round(refundSeconds / 8_640) / 10;
+  const refunds = refundSeconds === undefined ? "" : refundSeconds === 0 ? t("sale.no_refunds") : t("sale.refunds", { days });
+  setText(byId("rules"), `${t("sale.rules", { units: count(activity.per_user), minutes })} ${refunds}`.trim());
   // Cards stay, so that a button keeps the focus.
   for (const sku of activity.skus) {
     if (!cards.has(sku.sku)) {

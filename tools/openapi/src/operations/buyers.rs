@@ -123,7 +123,7 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
             .secured_by("jwt")
             .refuses(&[Code::RateLimited])
             .returns(202, "The order, refunding until the provider confirms.", schemas.response::<Order>())
-            .refuses(&[Code::NotFound, Code::StateConflict]),
+            .refuses(&[Code::NotFound, Code::StateConflict, Code::RefundClosed]),
     ]
 }
 
