@@ -46,6 +46,24 @@ async fn cancel_around_half_time(fixture: &RealFixture, order_no: &OrderNo, late
     commands::cancel(&fixture.redis, &fixture.sql, order_no, now).await.unwrap();
 }
 
+/// A buyer who pays a cancelled order of which no unit is left gets the money back, and would cancel for free again.
+#[tokio::test]
+async fn a_cancelled_order_that_is_paid_too_late_is_still_the_first_cancel() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 1, 1).await;
+        let user = UserId::parse(&format!("payer of {}", fixture.activity)).unwrap();
+        let first = fixture.pending_order(1, user.as_str(), 1).await;
+        cancel_around_half_time(&fixture, &first, -1_000).await;
+        let other = fixture.pending_order(2, "ben", 1).await;
+        fixture.payment_succeeded(&first, "late").await.unwrap();
+        assert_eq!(fixture.ledger_status(&first).await, Some(OrderStatus::Refunding), "{ledger}");
+        cancel_around_half_time(&fixture, &other, -1_000).await;
+        let second = fixture.pending_order(3, user.as_str(), 1).await;
+        cancel_around_half_time(&fixture, &second, -1_000).await;
+        assert_eq!(strikes(&fixture, &user).await, 1, "{ledger}");
+    }
+}
+
 /// PostgreSQL only: SQLite has one writer.
 #[tokio::test]
 async fn of_two_concurrent_cancels_one_is_a_strike() {

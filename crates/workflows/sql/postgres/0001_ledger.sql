@@ -34,6 +34,7 @@ CREATE TABLE IF NOT EXISTS skus (
 -- I7: an order has the number of its ticket, so the primary key makes a ticket single-use. `unsettled_since` is the
 -- time of the last change that Redis has not confirmed; 0 if Redis has confirmed them all. `provider` opened the payment
 -- session, and only its callbacks change the order. Until `free_cancel_until` a buyer's first cancel is no strike.
+-- `was_cancelled` stays if the order is paid after its cancel: that cancel was the first.
 --
 -- Order numbers are compared byte by byte (`COLLATE "C"`), whatever the collation of the database: the orders of an
 -- activity, whose numbers begin with its id and a dot, are one range of the index, and sorted by time.
@@ -51,6 +52,7 @@ CREATE TABLE IF NOT EXISTS orders (
   created_at BIGINT NOT NULL,
   pay_by BIGINT NOT NULL DEFAULT 0,
   free_cancel_until BIGINT NOT NULL DEFAULT 0,
+  was_cancelled BIGINT NOT NULL DEFAULT 0 CHECK (was_cancelled IN (0, 1)),
   paid_at BIGINT NOT NULL DEFAULT 0,
   extended BIGINT NOT NULL DEFAULT 0 CHECK (extended IN (0, 1)),
   checkout_url TEXT NOT NULL DEFAULT '',
@@ -321,7 +323,7 @@ BEGIN
   END IF;
   IF NEW.status = 'cancelled' AND NEW.updated_at <= NEW.free_cancel_until
     AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.user_id = NEW.user_id AND o.activity || '' = NEW.activity
-      AND o.status = 'cancelled' AND o.order_no <> NEW.order_no) THEN
+      AND o.was_cancelled = 1 AND o.order_no <> NEW.order_no) THEN
     RETURN NULL;
   END IF;
   INSERT INTO strikes (user_id, count, last_at) VALUES (NEW.user_id, 1, NEW.updated_at)

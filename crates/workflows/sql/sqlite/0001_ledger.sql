@@ -36,6 +36,7 @@ CREATE TABLE IF NOT EXISTS skus (
 -- I7: an order has the number of its ticket, so the primary key makes a ticket single-use. `unsettled_since` is the
 -- time of the last change that Redis has not confirmed; 0 if Redis has confirmed them all. `provider` opened the payment
 -- session, and only its callbacks change the order. Until `free_cancel_until` a buyer's first cancel is no strike.
+-- `was_cancelled` stays if the order is paid after its cancel: that cancel was the first.
 CREATE TABLE IF NOT EXISTS orders (
   order_no TEXT PRIMARY KEY,
   activity TEXT NOT NULL,
@@ -50,6 +51,7 @@ CREATE TABLE IF NOT EXISTS orders (
   created_at INTEGER NOT NULL,
   pay_by INTEGER NOT NULL DEFAULT 0,
   free_cancel_until INTEGER NOT NULL DEFAULT 0,
+  was_cancelled INTEGER NOT NULL DEFAULT 0 CHECK (was_cancelled IN (0, 1)),
   paid_at INTEGER NOT NULL DEFAULT 0,
   extended INTEGER NOT NULL DEFAULT 0 CHECK (extended IN (0, 1)),
   checkout_url TEXT NOT NULL DEFAULT '',
@@ -266,7 +268,7 @@ CREATE TRIGGER IF NOT EXISTS strikes_count AFTER UPDATE OF status ON orders
 WHEN OLD.status = 'pending_payment' AND (NEW.status = 'expired' OR NEW.status = 'cancelled' AND (
   NEW.updated_at > NEW.free_cancel_until
   OR EXISTS (SELECT 1 FROM orders o WHERE o.user_id = NEW.user_id AND +o.activity = NEW.activity
-    AND o.status = 'cancelled' AND o.order_no <> NEW.order_no)))
+    AND o.was_cancelled = 1 AND o.order_no <> NEW.order_no)))
 BEGIN
   INSERT INTO strikes (user_id, count, last_at) VALUES (NEW.user_id, 1, NEW.updated_at)
   ON CONFLICT (user_id) DO UPDATE SET last_at = excluded.last_at,

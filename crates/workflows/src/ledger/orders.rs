@@ -344,8 +344,8 @@ pub async fn count<S: Sql>(sql: &S, activity: &ActivityId) -> Result<i64, StoreE
 /// See [`ledger`](super).
 pub async fn cancel<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
-        "UPDATE orders SET status = 'cancelled', live = 0, reason = 'cancelled_by_buyer', updated_at = ?2, \
-         unsettled_since = ?2 WHERE order_no = ?1 AND status = 'pending_payment' AND pay_by > ?2 RETURNING {COLUMNS}"
+        "UPDATE orders SET status = 'cancelled', live = 0, reason = 'cancelled_by_buyer', was_cancelled = 1, \
+         updated_at = ?2, unsettled_since = ?2 WHERE order_no = ?1 AND status = 'pending_payment' AND pay_by > ?2 RETURNING {COLUMNS}"
     );
     Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into(), now.0.into()]).await?)?.pop())
 }
@@ -363,8 +363,8 @@ pub async fn release<S: Sql>(
     now: Millis,
 ) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
-        "UPDATE orders SET status = ?3, live = 0, reason = ?4, free_cancel_until = ?2, updated_at = ?2, \
-         unsettled_since = ?2 WHERE order_no = ?1 AND status = 'pending_payment' RETURNING {COLUMNS}"
+        "UPDATE orders SET status = ?3, live = 0, reason = ?4, free_cancel_until = ?2, \
+         was_cancelled = CASE ?3 WHEN 'cancelled' THEN 1 ELSE 0 END, updated_at = ?2, unsettled_since = ?2 WHERE order_no = ?1 AND status = 'pending_payment' RETURNING {COLUMNS}"
     );
     let params = vec![order_no.to_string().into(), now.0.into(), to.as_str().into(), reason.into()];
     Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
