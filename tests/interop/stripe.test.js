@@ -86,6 +86,7 @@ test("a session is opened with the same request that the official library sends"
     {
       mode: "payment",
       client_reference_id: order.order_no,
+      payment_method_types: ["card"],
       line_items: [
         {
           quantity: 2,

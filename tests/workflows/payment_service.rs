@@ -52,7 +52,7 @@ pub fn providers<C: HttpClient + Clone>(configured: PaymentProvider, service: C,
     Providers {
         configured,
         webhook: Some(webhook),
-        stripe: Some(Stripe { caller: caller(stripe), api_url, api_key, shop_url }),
+        stripe: Some(Stripe { caller: caller(stripe), api_url, api_key, payment_methods: "card".to_owned(), shop_url }),
     }
 }
 

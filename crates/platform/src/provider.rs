@@ -43,7 +43,8 @@ pub async fn from_config(retry: RetryPolicy) -> Result<Providers<SpinHttpClient>
     }
     let webhook =
         Webhook { name, caller: caller.clone(), url, secrets: secrets.to_string(), shop_url: shop_url.clone() };
-    let stripe = Stripe { caller, api_url, api_key, shop_url };
+    let payment_methods = config::get("stripe_payment_methods").await.to_string();
+    let stripe = Stripe { caller, api_url, api_key, payment_methods, shop_url };
     Ok(Providers {
         configured,
         webhook: (!webhook.url.is_empty()).then_some(webhook),

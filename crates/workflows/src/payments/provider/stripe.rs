@@ -45,6 +45,8 @@ pub struct Stripe<C> {
     pub api_url: String,
     /// Secret API key.
     pub api_key: String,
+    /// Payment methods of the page, by Stripe's names, separated by spaces; those of Stripe's dashboard if it is empty.
+    pub payment_methods: String,
     /// Public base URL of the shop, without a path. The payment page links back to it.
     pub shop_url: String,
 }
@@ -155,6 +157,12 @@ impl<C: HttpClient> Stripe<C> {
         let mut form = Serializer::new(String::new());
         form.append_pair("mode", "payment");
         form.append_pair("client_reference_id", &order_no);
+        for (index, method) in self.payment_methods.split_whitespace().enumerate() {
+            form.append_pair(&format!("payment_method_types[{index}]"), method);
+            if method == "wechat_pay" {
+                form.append_pair("payment_method_options[wechat_pay][client]", "web");
+            }
+        }
         form.append_pair("line_items[0][quantity]", &quantity.to_string());
         form.append_pair("line_items[0][price_data][currency]", &currency.to_ascii_lowercase());
         form.append_pair("line_items[0][price_data][unit_amount]", &unit_amount.to_string());
