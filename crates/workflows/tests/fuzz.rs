@@ -107,7 +107,8 @@ fn answers_of_payment_providers_are_read_or_refused() {
             };
             let text = |text: &str| text.to_owned();
             let (shop_url, api_key) = (text("https://shop.example"), text("sk"));
-            let stripe = Stripe { caller: caller(), api_url: text("https://stripe.example"), api_key, shop_url };
+            let (api_url, payment_methods) = (text("https://stripe.example"), text("card"));
+            let stripe = Stripe { caller: caller(), api_url, api_key, payment_methods, shop_url };
             block_on(call(&stripe, status));
             let webhook = Webhook {
                 name: PaymentProvider::Webhook,
