@@ -45,9 +45,13 @@ fn proof(id: &str) -> CheckRecord {
 
 /// An activity that allows each user `count` requests a minute, and has no other limit.
 async fn rate_limited(count: i64) -> RealFixture {
+    with_limits(Limits { user: Some(Some(Limit { count, seconds: 60 })), ip: Some(None), all: Some(None) }).await
+}
+
+/// An activity with ten units, one per user.
+async fn with_limits(limits: Limits) -> RealFixture {
     let fixture = new_fixture("sqlite", 10, 1).await;
     let mut spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
-    let limits = Limits { user: Some(Some(Limit { count, seconds: 60 })), ip: Some(None), all: Some(None) };
     spec.limits = limits;
     assert!(matches!(fixture.operator().put(&fixture.activity, spec, None).await.unwrap(), OperationOutcome::Done(_)));
     fixture
@@ -78,6 +82,37 @@ async fn too_many_requests_are_rate_limited_and_then_banned() {
         .unwrap()
         .outcome;
     assert!(score.is_ok_and(|score| score >= SUSPICION_THRESHOLD), "{score:?}");
+}
+
+#[tokio::test]
+async fn the_limit_in_all_counts_orders_so_that_no_account_uses_it_up() {
+    let limit = |count| Some(Some(Limit { count, seconds: 3_600 }));
+    let fixture = with_limits(Limits { user: limit(8), ip: Some(None), all: limit(2) }).await;
+    let reserve = async |n, user| fixture.reserve(n, user, 1).await.unwrap();
+    let is_queued = |outcome: &ReserveOutcome| matches!(outcome, ReserveOutcome::Queued(_));
+    let first = reserve(1, "eager").await;
+    assert!(is_queued(&first.outcome));
+    let names: Vec<_> = first.rate_limits.iter().map(|limit| (limit.name.as_str(), limit.remaining)).collect();
+    assert_eq!(names, [("user", 7), ("all", 1)]);
+    // Its order once more, another quantity of it, and a second order, which it may not have.
+    assert!(is_queued(&reserve(1, "eager").await.outcome));
+    let conflict = fixture.reserve(1, "eager", 2).await.unwrap().outcome;
+    assert_eq!(conflict, ReserveOutcome::Refused(Code::TicketConflict, 0));
+    assert_eq!(reserve(2, "eager").await.outcome, ReserveOutcome::Refused(Code::LimitReached, 0));
+    assert!(is_queued(&reserve(3, "calm").await.outcome));
+    let late = reserve(4, "late").await;
+    assert!(matches!(late.outcome, ReserveOutcome::Refused(Code::RateLimited, wait) if wait > 0), "{late:?}");
+    let names: Vec<_> = late.rate_limits.iter().map(|limit| (limit.name.as_str(), limit.remaining)).collect();
+    assert_eq!(names, [("user", 7), ("all", 0)], "and its own limit is charged");
+    // Who has an order gets its answer.
+    assert!(is_queued(&reserve(3, "calm").await.outcome));
+    // Who tries without pause meets the user's limit, and is banned.
+    let mut outcomes = Vec::new();
+    while outcomes.last() != Some(&ReserveOutcome::Refused(Code::Banned, 0)) && outcomes.len() < 100 {
+        outcomes.push(reserve(4, "late").await.outcome);
+    }
+    assert_eq!(outcomes.len(), 7 + 60 + 1, "{outcomes:?}");
+    assert_eq!(fixture.units().await, (8, 2, 0));
 }
 
 #[tokio::test]

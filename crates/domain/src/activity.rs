@@ -59,7 +59,7 @@ pub struct Limits {
     #[serde(default, deserialize_with = "double_option", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Limit>")]
     pub ip: Option<Option<Limit>>,
-    /// For all requests of the activity together; none by default.
+    /// For all orders of the activity together; none by default.
     #[serde(default, deserialize_with = "double_option", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Limit>")]
     pub all: Option<Option<Limit>>,
@@ -87,7 +87,7 @@ impl Limits {
         self.ip.flatten()
     }
 
-    /// The effective limit on all requests of the activity together. None by default.
+    /// The effective limit on all orders of the activity together. None by default.
     #[must_use]
     pub fn all(&self) -> Option<Limit> {
         self.all.flatten()

@@ -53,17 +53,15 @@ if shed == '1' then return refuse('overloaded', 5000) end
 if ARGV[7] ~= start_key then return refuse('start_key_invalid') end
 if call('EXISTS', prefix .. 'ban:user:' .. user, prefix .. 'ban:ip:' .. address) > 0 then return refuse('banned') end
 
-if gate[7] or gate[8] or gate[9] then
-  local policies = { { 'user', gate[7], prefix .. 'rate:user:' .. user }, { 'ip', gate[8], prefix .. 'rate:ip:' .. address },
-    { 'all', gate[9], prefix .. 'rate:all:' } }
-  local report, limit_name, retry_ms = limit(policies, time[1] * 1000 + time[2] / 1000)
+local exact_now = time[1] * 1000 + time[2] / 1000
+if gate[7] or gate[8] then
+  local policies = { { 'user', gate[7], prefix .. 'rate:user:' .. user }, { 'ip', gate[8], prefix .. 'rate:ip:' .. address } }
+  local report, limit_name, retry_ms = limit(policies, exact_now)
   limits = report
   if limit_name then
-    if limit_name ~= 'all' then
-      local is_user = limit_name == 'user'
-      local name = limit_name .. ':' .. (is_user and user or address)
-      record_abuse(is_user and USER_ABUSE_RULE or ADDRESS_ABUSE_RULE, prefix .. 'abuse:' .. name, prefix .. 'ban:' .. name, 1, now)
-    end
+    local is_user = limit_name == 'user'
+    local name = limit_name .. ':' .. (is_user and user or address)
+    record_abuse(is_user and USER_ABUSE_RULE or ADDRESS_ABUSE_RULE, prefix .. 'abuse:' .. name, prefix .. 'ban:' .. name, 1, now)
     return refuse('rate_limited', retry_ms)
   end
 end
@@ -102,6 +100,13 @@ local ahead = math.max(0, enqueued - (counters[2] or 0))
 local wait_ms = ahead == 0 and 0 or math.ceil(ahead * 1000 / math.max(1, tonumber(counters[3] or 5000)))
 local max_wait_ms = tonumber(gate[10] or 0)
 if max_wait_ms > 0 and wait_ms > max_wait_ms then return refuse('overloaded', wait_ms - max_wait_ms) end
+
+-- The limit in all counts orders: what makes none would use it up for everybody.
+if gate[9] then
+  local report, is_exceeded, retry_ms = limit({ { 'all', gate[9], prefix .. 'rate:all:' } }, exact_now)
+  limits = limits == '' and report or limits .. '|' .. report
+  if is_exceeded then return refuse('rate_limited', retry_ms) end
+end
 
 -- Accepted. A script is atomic: everything below happens together or not at all.
 local amount = string.format('%.0f', price * units)

@@ -122,6 +122,29 @@ test("visitors read what a sale is called in their language", async ({ page, new
   }
 });
 
+test("an operator limits refunds, and is warned of a sale that buyers can empty for nothing", async ({ page }) => {
+  const { id } = await publish();
+  await page.goto("/admin");
+  await signInAsOperator(page);
+  const [days, risk] = [page.getByTestId("f-refund-days"), page.getByTestId("f-refund-risk")];
+  await page.getByTestId(`edit-${id}`).click();
+  await expect(risk).toBeEmpty();
+  await page.getByTestId("f-restocks").uncheck();
+  await expect(risk).toContainText("take every unit off sale");
+  await days.fill("0");
+  await expect(risk).toBeEmpty();
+  await days.fill("1.5");
+  await expect(risk).toContainText("take every unit off sale");
+  await page.getByTestId("f-save").click();
+  await untilText(page, "notice", "is saved");
+  const { refund_restocks, refund_window_seconds } = await callAdmin("GET", `/activities/${id}`);
+  expect([refund_restocks, refund_window_seconds]).toEqual([false, 129_600]);
+  // Opened again, it says so at once.
+  await page.getByTestId(`edit-${id}`).click();
+  await expect(days).toHaveValue("1.5");
+  await expect(risk).toContainText("take every unit off sale");
+});
+
 test("saving an editor that was opened before a restock does not undo the restock", async ({ page }) => {
   const { id } = await publish({ total: 10 });
   await page.goto("/admin");

@@ -1,8 +1,8 @@
-// The editor's rows for the limits of reservations: per user, per address and in total.
+// The editor's rows for the limits of reservations: per user, per address and for all orders.
 
 import { byId, el } from "../shared/dom.js";
 
-const KINDS = [["user", "Per user"], ["ip", "Per address"], ["all", "In all"]];
+const KINDS = [["user", "Per user"], ["ip", "Per address"], ["all", "Orders in all"]];
 const CHOICES = [["default", "Default"], ["none", "No limit"], ["set", "This many"]];
 
 /** Shows the limits: an absent one is the default, `null` is no limit. */
@@ -34,7 +34,7 @@ function row(kind, label, limit) {
     CHOICES.map(([value, text]) => el("option", { value }, text)),
   );
   select.value = choice;
-  const count = numberField(`f-limit-${kind}-count`, "Requests", limit?.count ?? 60);
+  const count = numberField(`f-limit-${kind}-count`, kind === "all" ? "Orders" : "Requests", limit?.count ?? 60);
   const seconds = numberField(`f-limit-${kind}-seconds`, "in seconds", limit?.seconds ?? 60);
   const update = () => {
     for (const field of [count, seconds]) field.hidden = select.value !== "set";

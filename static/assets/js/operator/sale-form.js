@@ -23,6 +23,7 @@ byId("sale-form").addEventListener("submit", (event) => {
   void save(event.submitter ?? event.target.querySelector(".primary"));
 });
 byId("f-close").addEventListener("click", () => byId("editor").close());
+for (const id of ["f-restocks", "f-refund-days"]) byId(id).addEventListener("input", showRefundRisk);
 byId("f-add-sku").addEventListener("click", () => addSku().focus());
 
 /** Opens the editor with an activity, or with the defaults of a new one for `null`. */
@@ -70,10 +71,18 @@ function fill(values, title) {
   byId("f-members").checked = values.eligibility?.members_only ?? false;
   byId("f-restocks").checked = values.refund_restocks ?? true;
   byId("f-refund-days").value = values.refund_window_seconds === undefined ? "" : values.refund_window_seconds / DAY;
+  showRefundRisk();
   fillSkus(values.skus ?? []);
   fillLimits(values.limits ?? {});
   showErrors([]);
   byId("editor").showModal();
+}
+
+/** Warns of a sale that buyers can empty for nothing. */
+function showRefundRisk() {
+  const isRisky = !byId("f-restocks").checked && Number(byId("f-refund-days").value || Infinity) > 0;
+  const text = "Buyers can take every unit off sale and have their money back: set the days to 0, or put refunded units back on sale.";
+  setText(byId("f-refund-risk"), isRisky ? text : "");
 }
 
 function readForm() {
