@@ -148,10 +148,12 @@ async fn concurrent_uses_of_one_human_check_count_once() {
     let ada = visitor(&fixture, "ada", "192.0.2.1");
     let passed = CheckOutcome::Passed(proof("one"));
     let attempts = futures::future::join_all((0..5).map(|n| admit(&fixture.redis, &ada, &passed, Ulid(n), NOW))).await;
-    assert_eq!(attempts.into_iter().filter(|admitted| *admitted.as_ref().unwrap()).count(), 1);
+    assert_eq!(attempts.into_iter().filter(|admitted| admitted.as_ref().unwrap().is_ok()).count(), 1);
     // A check that failed once cannot be passed later.
-    assert!(!admit(&fixture.redis, &ada, &CheckOutcome::Failed(Some(proof("two"))), Ulid(6), NOW).await.unwrap());
-    assert!(!admit(&fixture.redis, &ada, &CheckOutcome::Passed(proof("two")), Ulid(7), NOW).await.unwrap());
+    assert!(
+        admit(&fixture.redis, &ada, &CheckOutcome::Failed(Some(proof("two"))), Ulid(6), NOW).await.unwrap().is_err()
+    );
+    assert!(admit(&fixture.redis, &ada, &CheckOutcome::Passed(proof("two")), Ulid(7), NOW).await.unwrap().is_err());
 }
 
 /// Redis ran the script, its reply was lost, and the same request runs it again.
@@ -162,11 +164,13 @@ async fn a_human_check_whose_reply_was_lost_counts_once() {
     let failed = ["one", "two"].map(|id| CheckOutcome::Failed(Some(proof(id))));
     for (n, outcome) in failed.into_iter().chain([CheckOutcome::Failed(None)]).enumerate() {
         for _ in 0..2 {
-            assert!(!admit(&fixture.redis, &ada, &outcome, Ulid(n as u128), NOW).await.unwrap(), "{outcome:?}");
+            assert!(admit(&fixture.redis, &ada, &outcome, Ulid(n as u128), NOW).await.unwrap().is_err(), "{outcome:?}");
         }
     }
     for _ in 0..2 {
-        assert!(admit(&fixture.redis, &ada, &CheckOutcome::Passed(proof("three")), Ulid(9), NOW).await.unwrap());
+        assert!(
+            admit(&fixture.redis, &ada, &CheckOutcome::Passed(proof("three")), Ulid(9), NOW).await.unwrap().is_ok()
+        );
     }
     let abuse = vec![Keys::of(&fixture.activity).abuse_user(&ada.user).into(), "count".into()];
     assert_eq!(fixture.redis.command("HGET", abuse).await.unwrap(), [RedisValue::Bytes("30".into())]);
@@ -179,7 +183,7 @@ async fn six_failed_human_checks_lead_to_a_ban() {
     for guess in 0..6 {
         assert!(precheck(&fixture.redis, &robot, TICKET).await.unwrap().outcome.is_ok(), "guess {guess}");
         let wrong = CheckOutcome::Failed(Some(proof(&guess.to_string())));
-        assert!(!admit(&fixture.redis, &robot, &wrong, Ulid(guess), NOW).await.unwrap());
+        assert!(admit(&fixture.redis, &robot, &wrong, Ulid(guess), NOW).await.unwrap().is_err());
     }
     assert_eq!(precheck(&fixture.redis, &robot, TICKET).await.unwrap().outcome, Err((Code::Banned, 0)));
 }
@@ -215,7 +219,7 @@ async fn slow_guesses_at_human_checks_lead_to_a_ban() {
     for guess in 0..10 {
         assert!(precheck(&fixture.redis, &robot, TICKET).await.unwrap().outcome.is_ok(), "guess {guess}");
         let wrong = CheckOutcome::Failed(Some(proof(&format!("slow-{guess}"))));
-        assert!(!admit(&fixture.redis, &robot, &wrong, Ulid(100 + guess), NOW).await.unwrap());
+        assert!(admit(&fixture.redis, &robot, &wrong, Ulid(100 + guess), NOW).await.unwrap().is_err());
         // More than a minute passes: the points of the minute begin anew.
         let abuse = vec![Keys::of(&fixture.activity).abuse_user(&robot.user).into(), "since".into(), "0".into()];
         fixture.redis.command("HSET", abuse).await.unwrap();
@@ -226,6 +230,38 @@ async fn slow_guesses_at_human_checks_lead_to_a_ban() {
     let left = fixture.redis.command("PTTL", ban).await.unwrap();
     assert!(matches!(left[..], [RedisValue::Int(1_790_000..=1_800_000)]), "{left:?}");
     assert!(record_ttl(&fixture, &Keys::of(&fixture.activity).abuse_user(&robot.user)).await > 86_000_000);
+}
+
+/// Each of these requests passed `precheck` before the first answer was judged.
+#[tokio::test]
+async fn guesses_at_human_checks_that_are_sent_at_once_are_as_few_as_slow_ones() {
+    let fixture = new_fixture("sqlite", 10, 1).await;
+    let robot = visitor(&fixture, "robot", "192.0.2.1");
+    for _ in 0..20 {
+        assert!(precheck(&fixture.redis, &robot, TICKET).await.unwrap().outcome.is_ok());
+    }
+    let answer = async |n: u128, outcome: CheckOutcome| {
+        admit(&fixture.redis, &robot, &outcome, Ulid(n), NOW).await.unwrap().unwrap_err()
+    };
+    let proofs = |n: u128| Some(proof(&format!("burst-{n}")));
+    let mut codes = Vec::new();
+    for n in 0..20 {
+        codes.push(answer(n, CheckOutcome::Failed(proofs(n))).await);
+    }
+    assert_eq!(codes[..6], [Code::HumanCheckFailed; 6]);
+    assert_eq!(codes[6..], [Code::Banned; 14]);
+    assert_eq!(answer(20, CheckOutcome::Passed(proof("right"))).await, Code::Banned, "a right answer comes too late");
+    // The ban of the fast guesses ends, and four more are judged: the last one leads to the long ban.
+    let keys = Keys::of(&fixture.activity);
+    let (ban, abuse) = (keys.ban_user(&robot.user), keys.abuse_user(&robot.user));
+    fixture.redis.command("DEL", vec![ban.clone().into()]).await.unwrap();
+    // Of these, the points of a minute would lead to the short one.
+    fixture.redis.command("HSET", vec![abuse.into(), "count".into(), "20".into()]).await.unwrap();
+    for n in 21..25 {
+        assert_eq!(answer(n, CheckOutcome::Failed(proofs(n))).await, Code::HumanCheckFailed);
+    }
+    let left = fixture.redis.command("PTTL", vec![ban.into()]).await.unwrap();
+    assert!(matches!(left[..], [RedisValue::Int(1_790_000..=1_800_000)]), "{left:?}");
 }
 
 /// How long a record of abuse is kept, in milliseconds.

@@ -4,29 +4,34 @@
 -- KEYS  1 abuse of the user, 2 ban of the user, 3 the check (of the ticket, if this application did not issue it),
 --       4 stats
 -- ARGV  1 passed or failed, 2 ms until the key of the check expires, 3 ULID of the ticket that is asked for
--- Reply admitted | failed (answered wrongly, or used by another request)
+-- Reply admitted | human_check_failed (answered wrongly, or used by another request) | banned (since the precheck)
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local used_for = redis.call('GET', KEYS[3])
+local is_repeated = used_for == ARGV[3]
+-- Guesses that are sent at once all pass the precheck: those after the ban are not judged, also a right one.
+if not is_repeated and redis.call('EXISTS', KEYS[2]) == 1 then
+  redis.call('HINCRBY', KEYS[4], 'refused:banned', 1)
+  return { 'banned' }
+end
 if not used_for then redis.call('SET', KEYS[3], ARGV[3], 'PX', ARGV[2]) end
-if ARGV[1] == 'passed' and (not used_for or used_for == ARGV[3]) then return { 'admitted' } end
-if used_for ~= ARGV[3] then
-  -- One failed check counts as much as ten requests over a limit, so that guessing does not pay.
-  record_abuse(USER_ABUSE_RULE, KEYS[1], KEYS[2], 10, now)
+if ARGV[1] == 'passed' and (not used_for or is_repeated) then return { 'admitted' } end
+if not is_repeated then
   -- Slow guesses count over half an hour, in which tickets are issued before a start. Ten failures are a ban as long as
   -- that: they are all that an account has.
   local failures = redis.call('HMGET', KEYS[1], 'failed', 'failed_since')
   local failed, since = tonumber(failures[1] or 0) + 1, tonumber(failures[2] or 0)
   if now - since > 1800000 then failed, since = 1, now end
   if failed >= 10 then
-    if redis.call('SET', KEYS[2], '1', 'NX', 'PX', 1800000) then
-      redis.call('HINCRBY', KEYS[1], 'bans', 1)
-      redis.call('PEXPIRE', KEYS[1], 86400000)
-    end
+    redis.call('SET', KEYS[2], '1', 'PX', 1800000)
+    redis.call('HINCRBY', KEYS[1], 'bans', 1)
     failed = 0
   end
   redis.call('HSET', KEYS[1], 'failed', failed, 'failed_since', since)
+  -- One failed check counts as much as ten requests over a limit, so that guessing does not pay. This comes last: its
+  -- ban is the shorter one, and does not replace the other.
+  record_abuse(USER_ABUSE_RULE, KEYS[1], KEYS[2], 10, now)
   redis.call('HINCRBY', KEYS[4], 'refused:human_check_failed', 1)
 end
-return { 'failed' }
+return { 'human_check_failed' }

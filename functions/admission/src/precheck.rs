@@ -26,7 +26,8 @@ use workflows::{
     },
 };
 
-const BANNED: &str = "This user or address may not take part.";
+/// `detail` of a refusal because of a ban.
+pub const BANNED: &str = "This user or address may not take part.";
 
 thread_local! {
     static RECENT_BANS: RefCell<RecentBans> = RefCell::default();

@@ -43,9 +43,13 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
         check_result.inspect_err(|error| instance_counts::record_error(&precheck.visitor.activity, error))?;
     // Redis counts those that fail here.
     if let Some(check_result) = check_result
-        && !admit(&SpinRedis, &precheck.visitor, &check_result.outcome, ulid, now).await?
+        && let Err(code) = admit(&SpinRedis, &precheck.visitor, &check_result.outcome, ulid, now).await?
     {
-        return Err(human_check::check_failed(check_result.detail).into());
+        return Err(match code {
+            Code::Banned => Problem::new(code, precheck::BANNED),
+            _ => human_check::check_failed(check_result.detail),
+        }
+        .into());
     }
     let gate = &precheck.cached_gate.gate;
     let expires_at = ticket::expiry(now, gate.starts_at, gate.ends_at);

@@ -116,8 +116,9 @@ pub enum CheckOutcome {
     Failed(Option<CheckRecord>),
 }
 
-/// Marks the human check as used by the request that would issue ticket `ticket`. Returns whether the ticket may be
-/// issued: only for a solved check that no other request used.
+/// Marks the human check as used by the request that would issue ticket `ticket`. The ticket may be issued for a solved
+/// check that no other request used; otherwise returns why not: `human_check_failed`, or `banned` if the user was banned
+/// since [`precheck`], in which case the check is not looked at.
 ///
 /// # Errors
 /// `RedisUnavailable` or `RedisRefused`. The check may be used up: the visitor has to solve another one.
@@ -127,7 +128,7 @@ pub async fn admit<R: Redis>(
     check: &CheckOutcome,
     ticket: Ulid,
     now: Millis,
-) -> Result<bool, StoreError> {
+) -> Result<Result<(), Code>, StoreError> {
     let keys = Keys::of(&visitor.activity);
     let (word, record) = match check {
         CheckOutcome::Passed(record) => ("passed", Some(record)),
@@ -143,7 +144,12 @@ pub async fn admit<R: Redis>(
     // One second longer than the check's lifetime, because clocks differ a little.
     let ttl = record.map_or(REPEATED_WITHIN_MS, |record| (record.expires_at.0 - now.0).max(0) + 1_000);
     let args = vec![word.into(), ttl.to_string().into(), ticket.into()];
-    Ok(ADMIT.run(redis, script_keys, args).await?.text()? == "admitted")
+    let word = ADMIT.run(redis, script_keys, args).await?.text()?;
+    match Code::parse(&word) {
+        Some(code) => Ok(Err(code)),
+        None if word == "admitted" => Ok(Ok(())),
+        None => Err(StoreError::Malformed(format!("admit answered {word:?}"))),
+    }
 }
 
 /// Checks that tickets are issued at `now`: from 30 minutes before the start until the end, and not while shedding.
