@@ -184,7 +184,7 @@ async fn a_human_check_counts_once_after_a_crash_and_a_new_check_is_accepted() {
                 "{point}"
             );
             // The crashed request may have used the first check. After one more use it is refused.
-            admit(&fixture.redis, &visitor, &passed("one"), Ulid(2), NOW).await.unwrap();
+            let _ = admit(&fixture.redis, &visitor, &passed("one"), Ulid(2), NOW).await.unwrap();
             assert!(admit(&fixture.redis, &visitor, &passed("one"), Ulid(3), NOW).await.unwrap().is_err(), "{point}");
             assert!(admit(&fixture.redis, &visitor, &passed("two"), Ulid(4), NOW).await.unwrap().is_ok(), "{point}");
         },
