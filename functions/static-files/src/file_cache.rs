@@ -75,13 +75,17 @@ impl FileCache {
     ) -> Option<StoredFile> {
         let is_branded = settings.branding != Branding::default();
         let bytes = if path.ends_with(".html") && (is_branded || preview.is_some()) {
+            // A Brotli encoder would add more to the function than it saves here.
+            if encoding == Encoding::Brotli {
+                return None;
+            }
             let page = fs::read_to_string(self.root.join(path)).ok()?;
             let page = branded_page::render(&page, &settings.branding);
             let page = match preview {
                 Some(preview) => preview.render(&page, &settings.shop_url),
                 None => page,
             };
-            encode(page, encoding)?
+            if encoding == Encoding::Gzip { gzip(&page)? } else { page.into_bytes() }
         } else {
             fs::read(self.root.join(format!("{path}{}", encoding.suffix()))).ok()?
         };
@@ -102,17 +106,10 @@ impl FileCache {
     }
 }
 
-/// Encodes a page that was changed after the build. A Brotli encoder would add more to the function than it saves here.
-fn encode(page: String, encoding: Encoding) -> Option<Vec<u8>> {
-    match encoding {
-        Encoding::Brotli => None,
-        Encoding::Gzip => {
-            let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-            encoder.write_all(page.as_bytes()).ok()?;
-            encoder.finish().ok()
-        }
-        Encoding::Identity => Some(page.into_bytes()),
-    }
+fn gzip(page: &str) -> Option<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(page.as_bytes()).ok()?;
+    encoder.finish().ok()
 }
 
 /// Returns whether `path` can only name a file below the root: names of letters, digits, `.`, `_` and `-` between
