@@ -231,6 +231,33 @@ test("a refund is requested as the official library does, and is complete when S
   await untilOrder(order.order_no, "refunded", buyer);
 });
 
+test("Stripe counts ISK in hundredths: it charges the price of the page, and refunds that", async () => {
+  const skus = [{ sku: "item", name: "Lopapeysa", image: "", price: 24_900, currency: "ISK", total: 10 }];
+  const { buyer, order, session } = await orderWithSession({ skus }, 2);
+  assert.deepEqual([session.currency, session.amount_total], ["isk", 4_980_000]);
+  server.pay(session);
+  assert.equal((await sendCallback("checkout.session.completed", session)).status, 204);
+  await untilOrder(order.order_no, "paid", buyer);
+  await call("POST", `/api/orders/${order.order_no}/refund`, { token: buyer.token, body: {} });
+  const [refund] = await refundsOf(session.payment_intent);
+  assert.deepEqual([refund.currency, refund.amount], ["isk", 4_980_000]);
+  assert.equal((await sendCallback("refund.updated", { ...refund, status: "succeeded" })).status, 204);
+  await untilOrder(order.order_no, "refunded", buyer);
+});
+
+test("a price that Stripe cannot charge is refused before the sale", async () => {
+  const { id } = await publish();
+  const spec = await callAdmin("GET", `/activities/${id}`);
+  for (const [currency, price, step] of [["KWD", 1_999, 10], ["MGA", 19_950, 100]]) {
+    const skus = [{ ...spec.skus[0], currency, price }];
+    const { status, document } = await send("PUT", `/api/admin/activities/${id}`, {
+      token: variable("ADMIN_TOKEN"), body: { ...spec, skus },
+    });
+    assert.deepEqual([status, document.errors[0].pointer], [400, "/skus/0/price"]);
+    assert.match(document.errors[0].detail, new RegExp(`multiple of ${step} minor units, .* ${currency}`));
+  }
+});
+
 test("a failed refund is requested again as a new refund", async () => {
   const { order, refunds } = await orderBeingRefunded();
   assert.equal(refunds.length, 1);

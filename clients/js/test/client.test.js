@@ -4,7 +4,9 @@ import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { test } from "node:test";
 import { promisify } from "node:util";
-import { Aborted, Problem, Unreachable, createClient, isTransient } from "@stampede/client";
+import {
+  Aborted, Problem, Unreachable, createClient, currencyDecimals, formatMoney, isTransient,
+} from "@stampede/client";
 
 const START = Date.parse("2030-01-01T00:00:00Z");
 const TICKET = { ticket: "t-1", order_no: "demo.1", expires_at: "2030-01-01T00:10:00Z" };
@@ -190,6 +192,14 @@ test("an unchanged order is polled by its ETag until nothing happens to it", asy
   assert.deepEqual(seen, ["queued", "queued", "paid"]);
   assert.deepEqual(requests.map(({ headers }) => headers["if-none-match"]), [undefined, '"1"', '"1"']);
   assert.ok(requests.every(({ headers }) => headers.authorization === "Bearer t-1"));
+});
+
+test("amounts have the decimals of their currency by ISO 4217, whatever the browser knows", () => {
+  const texts = { EUR: "€19.99", HUF: "HUF 19.99", ISK: "ISK 1,999", IQD: "IQD 1.999", "?": "19.99 ?" };
+  for (const [currency, text] of Object.entries(texts)) {
+    assert.equal(formatMoney(1_999, currency, "en").replace("\u00a0", " "), text);
+  }
+  assert.deepEqual(["JPY", "KWD", "toString"].map(currencyDecimals), [0, 3, 2]);
 });
 
 test("errors say whether the same request may succeed later", () => {

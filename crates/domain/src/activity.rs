@@ -13,6 +13,7 @@ use crate::{
     human_check::MAX_DIFFICULTY,
     ids::{SkuId, UserId},
     language::Translations,
+    money::decimals,
     problem::FieldError,
     schema::Currency,
     time::Millis,
@@ -360,8 +361,8 @@ impl ActivitySpec {
             check((1..=1_000_000_000_000).contains(&sku.price), &pointer_to("price"), "must be 1 to 10^12 minor units");
             let max_amount = sku.price.saturating_mul(self.per_user);
             check(max_amount <= MAX_AMOUNT, &pointer_to("price"), "times per_user must be less than 2^53 minor units");
-            let currency = sku.currency.len() == 3 && sku.currency.bytes().all(|b| b.is_ascii_uppercase());
-            check(currency, &pointer_to("currency"), "must be an ISO 4217 code, such as EUR");
+            let is_currency = decimals(&sku.currency).is_some();
+            check(is_currency, &pointer_to("currency"), "must be an ISO 4217 code, such as EUR");
             check((-1..=MAX_TOTAL).contains(&sku.total), &pointer_to("total"), "must be -1 (unlimited) or 0 to 10^9");
         }
         errors

@@ -62,7 +62,7 @@ text_schemas! {
         "examples": ["ada"]
     };
     Currency = {
-        "description": "An ISO 4217 code.",
+        "description": "An ISO 4217 code of a currency. Its minor unit is that of the standard, such as a hundredth of EUR and HUF, and a whole JPY.",
         "type": "string",
         "pattern": "^[A-Z]{3}$",
         "examples": ["EUR"]

@@ -42,11 +42,11 @@ pub struct Object {
     payment_intent: Option<Expandable>,
     /// A session's payment: `paid`, `unpaid` or `no_payment_required`.
     pub payment_status: Option<String>,
-    /// A session's amount, in minor units.
+    /// A session's amount.
     pub amount_total: Option<i64>,
-    /// Amount of a refund or charge, in minor units.
+    /// Amount of a refund or charge.
     pub amount: Option<i64>,
-    /// Refunded part of a charge, in minor units.
+    /// Refunded part of a charge.
     pub amount_refunded: Option<i64>,
     /// Whether a charge was refunded in full.
     pub refunded: Option<bool>,
@@ -87,7 +87,40 @@ impl Object {
     #[must_use]
     pub fn money(&self) -> Money {
         let amount = self.amount_refunded.or(self.amount_total).or(self.amount).unwrap_or_default();
-        Money::new(amount, self.currency.clone().unwrap_or_default().to_ascii_uppercase())
+        let currency = self.currency.clone().unwrap_or_default().to_ascii_uppercase();
+        Money::new(from_amount(amount, &currency), currency)
+    }
+}
+
+/// The steps, in minor units, of the amounts that Stripe charges in a currency.
+#[must_use]
+pub fn step(currency: &str) -> i64 {
+    match currency {
+        "MGA" => 100,
+        "BHD" | "JOD" | "KWD" | "OMR" | "TND" => 10,
+        _ => 1,
+    }
+}
+
+/// Stripe's amount of this money; `None` if Stripe charges no such amount.
+///
+/// Stripe counts a few currencies in other units than ISO 4217 does: hundredths of ISK and UGX, whole MGA.
+#[must_use]
+pub fn to_amount(Money { amount, currency }: &Money) -> Option<i64> {
+    match currency.as_str() {
+        _ if amount % step(currency) != 0 => None,
+        "ISK" | "UGX" => amount.checked_mul(100),
+        "MGA" => Some(amount / 100),
+        _ => Some(*amount),
+    }
+}
+
+/// The minor units of Stripe's amount. Stripe has no parts of ISK and UGX; if it had, they would not count as paid.
+fn from_amount(amount: i64, currency: &str) -> i64 {
+    match currency {
+        "ISK" | "UGX" => amount / 100,
+        "MGA" => amount.saturating_mul(100),
+        _ => amount,
     }
 }
 
@@ -213,6 +246,30 @@ mod tests {
             let ended = parse_event(body.as_bytes()).expect("an event").expect("one that matters");
             assert_eq!((ended.kind.as_str(), ended.session_id.as_str()), ("session.ended", "cs_1"));
         }
+    }
+
+    #[test]
+    fn amounts_are_in_the_units_that_stripe_counts_in() {
+        let amounts = [
+            ("EUR", 1_999, 1_999),
+            ("HUF", 4_500_000, 4_500_000),
+            ("JPY", 1_999, 1_999),
+            ("KWD", 1_990, 1_990),
+            ("ISK", 4_500, 450_000),
+            ("UGX", 4_500, 450_000),
+            ("MGA", 450_000, 4_500),
+        ];
+        for (currency, minor_units, amount) in amounts {
+            let money = Money::new(minor_units, currency);
+            assert_eq!(to_amount(&money), Some(amount), "{currency}");
+            let object = json!({"amount": amount, "currency": currency.to_ascii_lowercase()});
+            let object: Object = serde_json::from_value(object).expect("an object");
+            assert_eq!(object.money(), money);
+        }
+        for (currency, minor_units) in [("KWD", 1_999), ("MGA", 450_050), ("ISK", i64::MAX)] {
+            assert_eq!(to_amount(&Money::new(minor_units, currency)), None, "{currency}");
+        }
+        assert_eq!((from_amount(450_099, "ISK"), from_amount(i64::MAX, "MGA")), (4_500, i64::MAX));
     }
 
     #[test]

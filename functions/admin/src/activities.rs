@@ -6,6 +6,8 @@ use domain::{
     body,
     ids::{ActivityId, SkuId},
     problem::{Code, FieldError, Problem},
+    stripe,
+    webhook::PaymentProvider,
 };
 use platform::{
     clock, config,
@@ -57,6 +59,9 @@ pub async fn put(request: &Request, id: &str, may_change_money: bool) -> Result<
     if spec.human_check == HumanCheck::Hosted && config::get("siteverify_url").await.is_empty() {
         errors.push(FieldError::new("/human_check", "needs the variables siteverify_…, which are empty"));
     }
+    if config::get("payment_provider").await.as_ref() == PaymentProvider::Stripe.as_str() {
+        errors.extend(prices_that_stripe_refuses(&spec));
+    }
     if !errors.is_empty() {
         return Err(Problem::invalid(errors).into());
     }
@@ -64,6 +69,14 @@ pub async fn put(request: &Request, id: &str, may_change_money: bool) -> Result<
     let ledger = SpinLedger::open().await;
     let context = OperatorContext { may_change_money, ..operator_context(&ledger, &secret).await? };
     into_response(context.put(&id, spec, expected_version(request)?).await?)
+}
+
+fn prices_that_stripe_refuses(spec: &ActivitySpec) -> impl Iterator<Item = FieldError> {
+    spec.skus.iter().enumerate().filter_map(|(index, sku)| {
+        let step = stripe::step(&sku.currency);
+        let detail = format!("must be a multiple of {step} minor units, in which Stripe charges {}", sku.currency);
+        (sku.price % step != 0).then(|| FieldError::new(format!("/skus/{index}/price"), detail))
+    })
 }
 
 /// Returns the version in `If-Match`; `None` if the header is missing or `*`.

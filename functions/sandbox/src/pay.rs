@@ -2,6 +2,7 @@
 
 use domain::{
     body,
+    money::decimals,
     problem::{Code, FieldError, Problem},
     sandbox_session::SandboxSession,
     webhook::sign,
@@ -33,7 +34,8 @@ pub async fn page(session: &str) -> Result<Response, ApiError> {
     let page = include_str!("pay.html")
         .replace("{order_no}", &session.order_no.to_string())
         .replace("{amount}", &session.money.amount.to_string())
-        .replace("{currency}", &session.money.currency);
+        .replace("{currency}", &session.money.currency)
+        .replace("{decimals}", &decimals(&session.money.currency).unwrap_or(2).to_string());
     Ok(Response::with_body(200, "text/html; charset=utf-8", page).header("cache-control", "no-store"))
 }
 

@@ -136,7 +136,10 @@ test("a paid order says until when refunds are taken, and a request that comes t
   await untilText(page, "notice", "The time for refunds of this sale is over. Please ask the shop.");
 });
 
-for (const [currency, text] of [["EUR", "€19.99"], ["JPY", "¥1,999"], ["KWD", "KWD 1.999"]]) {
+// ISO 4217 counts: the browser's own number of decimals is 0 for HUF and IQD.
+const PRICES = { EUR: "€19.99", JPY: "¥1,999", KWD: "KWD 1.999", HUF: "HUF 19.99", IQD: "IQD 1.999", ISK: "ISK 1,999" };
+
+for (const [currency, text] of Object.entries(PRICES)) {
   test(`${currency} is shown with its own number of decimals, on the payment page too`, async ({ page }) => {
     const { id } = await publish({ skus: [{ sku: "item", name: "The item", price: 1_999, currency, total: 10 }] });
     await page.goto(`/sale?activity=${id}`);

@@ -73,6 +73,37 @@ test("an operator creates a sale, corrects a mistake, publishes, pauses, resumes
   await untilPhase(id, { phases: ["ended"] });
 });
 
+test("a typed price becomes the minor units of its currency, and is shown as it was typed", async ({ page }) => {
+  const { id } = await publish();
+  await page.goto("/admin");
+  await signInAsOperator(page);
+  const edit = () => page.getByTestId(`edit-${id}`).click();
+  const save = async () => {
+    await page.getByTestId("f-save").click();
+    await expect(page.getByTestId("f-save")).toBeHidden();
+  };
+  const prices = [["HUF", "45000.00", 4_500_000], ["IQD", "1.500", 1_500], ["ISK", "4500", 4_500], ["EUR", "1.15", 115]];
+  for (const [currency, typed, price] of prices) {
+    await edit();
+    await page.getByTestId("f-sku-currency").fill(currency);
+    await page.getByTestId("f-sku-price").fill(typed);
+    await save();
+    const [sku] = (await callAdmin("GET", `/activities/${id}`)).skus;
+    expect([sku.currency, sku.price]).toEqual([currency, price]);
+    await edit();
+    await expect(page.getByTestId("f-sku-price")).toHaveValue(typed);
+    await save();
+  }
+  await edit();
+  await page.getByTestId("f-sku-price").fill("1.155");
+  await page.getByTestId("f-save").click();
+  await expect(page.locator(".complaint", { hasText: "EUR has 2 decimals" })).toBeVisible();
+  await page.getByTestId("f-sku-currency").fill("JPY");
+  await page.getByTestId("f-sku-price").fill("1.5");
+  await page.getByTestId("f-save").click();
+  await expect(page.locator(".complaint", { hasText: "JPY has no decimals" })).toBeVisible();
+});
+
 test("saving a sale without a change keeps every field", async ({ page }) => {
   const { id } = await publish({
     description: "Two\nlines", image: "https://example.org/a.png", pay_extension_seconds: 60, human_check: "captcha",

@@ -117,11 +117,12 @@ export class StripeServer {
       return [200, session];
     }
     if (method === "POST" && path === "/v1/refunds") {
+      const paid = [...this.sessions.values()].find((session) => session.payment_intent === field("payment_intent"));
       const refund = {
         id: `re_${this.refunds.size + 1}${Math.random().toString(36).slice(2)}`,
         object: "refund",
         amount: Number(field("amount")),
-        currency: "eur",
+        currency: paid?.currency ?? "eur",
         metadata: { order_no: field("metadata[order_no]") },
         payment_intent: field("payment_intent"),
         status: "pending",

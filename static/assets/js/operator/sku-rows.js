@@ -1,7 +1,7 @@
 // The editor's rows for the SKUs of an activity.
 
+import { currencyDecimals } from "../../client/index.js";
 import { byId, el } from "../shared/dom.js";
-import { digits } from "../shared/format.js";
 
 let counter = 0;
 
@@ -28,12 +28,13 @@ export function addSku({ sku = "", name = "", names = {}, image = "", price, cur
     field("name", "Name", name, { maxlength: 200 }),
     field("names/zh", "Name in Chinese", names.zh ?? "", { maxlength: 200, required: false }),
     field("image", "Picture (URL)", image, { required: false }),
-    field("price", "Price", price === undefined ? "" : (price / 10 ** digits(rowCurrency)).toFixed(digits(rowCurrency)), { inputmode: "decimal", pattern: "\\d+([.]\\d+)?" }),
+    field("price", "Price", price === undefined ? "" : toText(price, currencyDecimals(rowCurrency)), { inputmode: "decimal", pattern: "\\d+([.]\\d+)?" }),
     field("currency", "Currency", rowCurrency, { pattern: "[A-Z]{3}", maxlength: 3 }),
     field("total", "Units", total ?? "", { type: "number", min: -1, step: 1 }),
     el("button", { type: "button", class: "button", "aria-label": "Remove this item", onclick: () => removeRow(row) }, "✕"),
   );
   row.dataset.names = JSON.stringify(names);
+  row.addEventListener("input", () => checkPrice(row));
   byId("f-skus").append(row);
   updatePointers();
   return row.querySelector("input");
@@ -42,18 +43,36 @@ export function addSku({ sku = "", name = "", names = {}, image = "", price, cur
 /** Reads the SKUs from the form, in the format of the API. */
 export function readSkus() {
   return [...byId("f-skus").children].map((row) => {
-    const value = (member) => row.querySelector(`[data-member="${member}"]`).value.trim();
+    const value = (member) => input(row, member).value.trim();
     const currency = value("currency");
     return {
       sku: value("sku"),
       name: value("name"),
       names: withChinese(JSON.parse(row.dataset.names), value("names/zh")),
       image: value("image"),
-      price: Math.round(Number(value("price")) * 10 ** digits(currency)),
+      price: toMinorUnits(value("price"), currencyDecimals(currency)),
       currency,
       total: Number(value("total")),
     };
   });
+}
+
+const input = (row, member) => row.querySelector(`[data-member="${member}"]`);
+
+const toText = (price, digits) => (price / 10 ** digits).toFixed(digits);
+
+function toMinorUnits(text, digits) {
+  const [whole, fraction = ""] = text.split(".");
+  return Number(whole + fraction.padEnd(digits, "0"));
+}
+
+/** Complains at a price that has more decimals than its currency. */
+function checkPrice(row) {
+  const currency = input(row, "currency").value.trim();
+  const digits = currencyDecimals(currency);
+  const [, fraction = ""] = input(row, "price").value.trim().split(".");
+  const complaint = `${currency} has ${digits || "no"} decimals.`;
+  input(row, "price").setCustomValidity(fraction.length > digits ? complaint : "");
 }
 
 /** The translations with this one into Chinese, or without one if it is empty. */

@@ -1,29 +1,12 @@
 // Formats money, times and durations in the language of the page.
 
+import { formatMoney } from "../../client/index.js";
 import { language } from "./i18n.js";
 
 const locale = language === "zh" ? "zh-CN" : navigator.language.startsWith("en") ? navigator.language : "en";
 
-/** Number of decimal digits of a currency, for example 2 for EUR; 2 if the currency is unknown. */
-export function digits(currency) {
-  try {
-    const { maximumFractionDigits } = new Intl.NumberFormat("en", { style: "currency", currency })
-      .resolvedOptions();
-    return maximumFractionDigits;
-  } catch {
-    return 2;
-  }
-}
-
 /** Formats an amount in minor units: `1999, "EUR"` → `€19.99`. */
-export function money(minor, currency) {
-  const scale = digits(currency);
-  try {
-    return new Intl.NumberFormat(locale, { style: "currency", currency }).format(minor / 10 ** scale);
-  } catch {
-    return `${(minor / 10 ** scale).toFixed(scale)} ${currency}`;
-  }
-}
+export const money = (amount, currency) => formatMoney(amount, currency, locale);
 
 /** Formats a number with the separators of the language. */
 export const count = (number) => new Intl.NumberFormat(locale).format(number);

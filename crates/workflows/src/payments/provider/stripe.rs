@@ -6,7 +6,7 @@
 use domain::{
     money::Money,
     order::Order,
-    stripe::{API_VERSION, Object},
+    stripe::{API_VERSION, Object, to_amount},
     webhook::PaymentProvider,
 };
 use form_urlencoded::Serializer;
@@ -81,7 +81,7 @@ impl<C: HttpClient> Provider for Stripe<C> {
             1 => format!("checkout_{}", order.order_no),
             _ => format!("checkout_{}_{session_number}", order.order_no),
         };
-        let form = self.session_form(order, session_number, shown);
+        let form = self.session_form(order, session_number, shown)?;
         let session: Object = self.call("POST", "/v1/checkout/sessions", form, &idempotency_key).await?.parse()?;
         checked_session(session.id, session.url.unwrap_or_default())
     }
@@ -112,7 +112,7 @@ impl<C: HttpClient> Provider for Stripe<C> {
         let response = if refund.refund.is_empty() {
             let mut form = Serializer::new(String::new());
             form.append_pair("payment_intent", &refund.payment);
-            form.append_pair("amount", &refund.money.amount.to_string());
+            form.append_pair("amount", &stripe_amount(&refund.money)?.to_string());
             form.append_pair("metadata[order_no]", &refund.order_no);
             let idempotency_key = format!("refund_{}_{}_{}", refund.order_no, refund.payment, refund.failures);
             self.call("POST", "/v1/refunds", form.finish(), &idempotency_key).await?
@@ -134,6 +134,11 @@ impl<C: HttpClient> Provider for Stripe<C> {
     }
 }
 
+fn stripe_amount(money: &Money) -> Result<i64, ProviderError> {
+    let Money { amount, currency } = money;
+    to_amount(money).ok_or_else(|| ProviderError::new(format!("Stripe charges no {amount} minor units of {currency}")))
+}
+
 fn session_status(session: &Object) -> SessionStatus {
     match (session.payment_status.as_deref(), session.status.as_deref()) {
         (Some("paid"), _) => SessionStatus::Paid { payment_id: session.payment_id(), money: session.money() },
@@ -148,11 +153,12 @@ impl<C: HttpClient> Stripe<C> {
     /// They depend only on values that do not change before the order has a session, so that a retry sends the same
     /// request. For a later session the hold may have been extended already, or may be extended soon: such a session
     /// gets no expiry, and the application ends it.
-    fn session_form(&self, order: &Order, session_number: i64, shown: &Presentation) -> String {
+    fn session_form(&self, order: &Order, session_number: i64, shown: &Presentation) -> Result<String, ProviderError> {
         let order_no = order.order_no.to_string();
         let Money { amount, currency } = &order.money;
         let divisible = order.quantity > 0 && amount % order.quantity == 0;
-        let (quantity, unit_amount) = if divisible { (order.quantity, amount / order.quantity) } else { (1, *amount) };
+        let (quantity, unit_price) = if divisible { (order.quantity, amount / order.quantity) } else { (1, *amount) };
+        let unit_amount = stripe_amount(&Money::new(unit_price, currency))?;
         let order_url = shown.order_url(&self.shop_url, &order.order_no);
         let mut form = Serializer::new(String::new());
         form.append_pair("mode", "payment");
@@ -179,7 +185,7 @@ impl<C: HttpClient> Stripe<C> {
         if session_number == 1 && ends_at.0 - order.created_at.0 < DAY_MS {
             form.append_pair("expires_at", &(ends_at.0 / 1_000).to_string());
         }
-        form.finish()
+        Ok(form.finish())
     }
 
     async fn call(
