@@ -279,6 +279,30 @@ test("a failed request to Stripe is retried with the same idempotency key", asyn
   assert.equal(new Set(requests.map(({ body }) => body)).size, 1);
 });
 
+test("an error that Stripe keeps for an idempotency key stops neither a checkout nor a refund", async () => {
+  const buyer = await signIn();
+  const order = await buy(await publish(), buyer);
+  server.failures.push({ kept: 500 });
+  assert.equal((await checkout(order, buyer)).status, 200);
+  const session = server.lastSessionOf(order.order_no);
+  const keys = server.requestsNaming(order.order_no).map(({ headers }) => headers["idempotency-key"]);
+  assert.deepEqual(keys.slice(0, -1), Array(2).fill(`checkout_${order.order_no}`));
+  assert.match(keys.at(-1), new RegExp(`^checkout_${order.order_no}_at_\\d+$`));
+  server.pay(session);
+  await sendCallback("checkout.session.completed", session);
+  await untilOrder(order.order_no, "paid", buyer);
+  server.failures.push({ kept: 500 });
+  await call("POST", `/api/orders/${order.order_no}/refund`, { token: buyer.token, body: {} });
+  assert.equal((await refundsOf(session.payment_intent)).length, 1);
+});
+
+test("a checkout whose request has changed since an attempt without an answer opens a session", async () => {
+  const buyer = await signIn();
+  const order = await buy(await publish(), buyer);
+  server.failures.push([400, {}, { error: { type: "idempotency_error", message: "other parameters" } }]);
+  assert.equal((await checkout(order, buyer)).status, 200);
+});
+
 test("while Stripe is unavailable the order stays reserved, and a later checkout succeeds", async () => {
   const buyer = await signIn();
   const order = await buy(await publish(), buyer);
@@ -300,6 +324,8 @@ test("before an order is released, Stripe is queried: a paid order stays, an unp
   // Paid before the first sweep, which expires the session of a due order that is not paid.
   server.pay(paid.session);
   const unpaid = await orderWithSession(short);
+  // Whatever fails once does not keep the session open.
+  server.failures.push({ kept: 500, path: "/expire" });
   await untilOrder(paid.order.order_no, "paid", paid.buyer);
   await eventually("the session's end", async () => {
     await sweep();

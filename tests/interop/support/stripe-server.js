@@ -9,7 +9,10 @@ export class StripeServer {
   requests = [];
   sessions = new Map();
   refunds = new Map();
-  /** Failures for the next requests, in order: a status, `[status, headers, document]`, or `"hang up"`. */
+  /**
+   * Failures for the next requests, in order: a status, `[status, headers, document]`, `"hang up"`, or `{ kept, path }`: a
+   * status for the next request with this end of its path, repeated to every request with the same idempotency key.
+   */
   failures = [];
   #responsesByKey = new Map();
   // Node's default keep-alive timeout of five seconds could close a connection just when the app reuses it.
@@ -63,24 +66,25 @@ export class StripeServer {
     const path = new URL(request.url, "http://stripe.test").pathname;
     const received = { method: request.method, path, headers: request.headers, form, body };
     this.requests.push(received);
-    const failure = this.failures.shift();
+    const next = this.failures.findIndex((failure) => path.endsWith(failure.path ?? ""));
+    const [failure] = next < 0 ? [] : this.failures.splice(next, 1);
     if (failure === "hang up") return request.socket.destroy();
-    if (failure) {
-      const [status, headers, document] = Array.isArray(failure) ? failure : [failure, {}, undefined];
+    const key = request.headers["idempotency-key"];
+    if (failure && !(failure.kept && key)) {
+      const [status, headers, document] = Array.isArray(failure) ? failure : [failure.kept ?? failure, {}, undefined];
       return reply(response, status, document ?? { error: { type: "api_error", message: "trouble" } }, headers);
     }
-    const key = request.headers["idempotency-key"];
     if (!key) return reply(response, ...this.#answer(received));
     // As Stripe does: the same idempotency key replays the first response; with other parameters it is an error.
     const replay = this.#responsesByKey.get(key);
     if (replay && replay.form !== JSON.stringify(form)) {
       return reply(response, 400, { error: { type: "idempotency_error", message: `other parameters for ${key}` } });
     }
-    if (!replay) {
-      const answer = structuredClone(this.#answer(received));
-      this.#responsesByKey.set(key, { form: JSON.stringify(form), answer });
-    }
-    return reply(response, ...this.#responsesByKey.get(key).answer);
+    if (replay) return reply(response, ...replay.answer, { "idempotent-replayed": "true" });
+    const trouble = [failure?.kept, { error: { type: "api_error", message: "trouble" } }];
+    const answer = failure ? trouble : structuredClone(this.#answer(received));
+    this.#responsesByKey.set(key, { form: JSON.stringify(form), answer });
+    return reply(response, ...answer);
   }
 
   #answer({ method, path, form }) {

@@ -1,7 +1,7 @@
 //! Stripe: Checkout Sessions and Refunds.
 //!
 //! Requests follow Stripe's API reference: form-encoded, with a pinned API version, and an idempotency key on every
-//! request that changes something.
+//! request that makes something.
 
 use domain::{
     money::Money,
@@ -23,6 +23,8 @@ use crate::{
 /// Seconds from the payment deadline to the expiry of a session. Stripe accepts an expiry between 30 minutes and 24
 /// hours ahead. The application ends the session earlier.
 const SESSION_EXTRA_SECONDS: i64 = 31 * 60;
+
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// A day, in milliseconds.
 const DAY_MS: i64 = 24 * 3_600 * 1_000;
@@ -95,8 +97,7 @@ impl<C: HttpClient> Provider for Stripe<C> {
         if object.status.as_deref() != Some("open") {
             return Ok(session_status(&object));
         }
-        let expire_response =
-            self.call("POST", &format!("{path}/expire"), String::new(), &format!("expire_{session_id}")).await?;
+        let expire_response = self.call("POST", &format!("{path}/expire"), String::new(), "").await?;
         match expire_response.status {
             200..300 => expire_response.parse::<Object>().map(|object| session_status(&object)),
             // The session was paid or expired between the two calls.
@@ -188,6 +189,9 @@ impl<C: HttpClient> Stripe<C> {
         Ok(form.finish())
     }
 
+    /// Sends a request. Stripe keeps the first answer to an idempotency key for a day, errors included; a request that
+    /// cannot have another answer is sent again under a key of this minute. Done twice, it does no harm: nobody knows the
+    /// page of a session whose answer was lost, and a payment is refunded whole, which Stripe does once.
     async fn call(
         &self,
         method: &'static str,
@@ -195,9 +199,20 @@ impl<C: HttpClient> Stripe<C> {
         form: String,
         idempotency_key: &str,
     ) -> Result<StripeResponse, ProviderError> {
-        let request = self.request(method, path, form, idempotency_key);
-        let HttpResponse { status, body, .. } = self.caller.send("Stripe", &request, should_retry).await?;
-        Ok(StripeResponse { status, body })
+        let mut request = self.request(method, path, form, idempotency_key);
+        let mut response = self.send(&request).await?;
+        if response.is_bound_to_key() {
+            let minute = (self.caller.clock)().0 / 60_000;
+            request.headers.retain(|(name, _)| *name != IDEMPOTENCY_KEY);
+            request.headers.push((IDEMPOTENCY_KEY, format!("{idempotency_key}_at_{minute}")));
+            response = self.send(&request).await?;
+        }
+        Ok(response)
+    }
+
+    async fn send(&self, request: &HttpRequest) -> Result<StripeResponse, ProviderError> {
+        let response = self.caller.send("Stripe", request, should_retry).await?;
+        Ok(StripeResponse { status: response.status, is_replay: is_replay(&response), body: response.body })
     }
 
     fn request(&self, method: &'static str, path: &str, form: String, idempotency_key: &str) -> HttpRequest {
@@ -209,7 +224,9 @@ impl<C: HttpClient> Stripe<C> {
         ];
         if method == "POST" {
             headers.push(("content-type", "application/x-www-form-urlencoded".to_owned()));
-            headers.push(("idempotency-key", idempotency_key.to_owned()));
+        }
+        if !idempotency_key.is_empty() {
+            headers.push((IDEMPOTENCY_KEY, idempotency_key.to_owned()));
         }
         let url = format!("{}{path}", self.api_url);
         HttpRequest { method, url, headers, body: form, timeout_ms: self.caller.retry.timeout_ms }
@@ -218,15 +235,22 @@ impl<C: HttpClient> Stripe<C> {
 
 /// Whether a retry may get a better answer: by Stripe's own header, otherwise by the status.
 fn should_retry(response: &HttpResponse) -> bool {
-    match response.header("stripe-should-retry") {
-        Some("true") => true,
-        Some("false") => false,
-        _ => matches!(response.status, 409 | 429 | 500..),
-    }
+    !is_replay(response)
+        && match response.header("stripe-should-retry") {
+            Some("true") => true,
+            Some("false") => false,
+            _ => matches!(response.status, 409 | 429 | 500..),
+        }
+}
+
+/// Whether Stripe kept this answer from an earlier request with the same idempotency key.
+fn is_replay(response: &HttpResponse) -> bool {
+    response.header("idempotent-replayed") == Some("true")
 }
 
 struct StripeResponse {
     status: u16,
+    is_replay: bool,
     body: Vec<u8>,
 }
 
@@ -234,8 +258,7 @@ impl StripeResponse {
     /// Parses the body of a successful response. An error status becomes a [`ProviderError`], and the call is repeated
     /// later: an operator may have fixed the cause by then.
     fn parse<T: DeserializeOwned>(&self) -> Result<T, ProviderError> {
-        if !(200..300).contains(&self.status) {
-            let ErrorBody { error } = serde_json::from_slice(&self.body).unwrap_or_default();
+        if let Some(error) = self.error() {
             let (code, message) = (error.code.unwrap_or_default(), error.message.unwrap_or_default());
             return Err(ProviderError::new(format!(
                 "Stripe answered {}: {} {code} {message}",
@@ -246,7 +269,17 @@ impl StripeResponse {
     }
 
     fn error_code(&self) -> Option<String> {
+        self.error()?.code
+    }
+
+    /// Whether only another idempotency key gets another answer: Stripe kept this error, or had the key with another
+    /// request, before an operator changed a variable.
+    fn is_bound_to_key(&self) -> bool {
+        self.error().is_some_and(|error| self.is_replay || error.r#type == "idempotency_error")
+    }
+
+    fn error(&self) -> Option<ErrorDetail> {
         let is_error = !(200..300).contains(&self.status);
-        is_error.then(|| serde_json::from_slice::<ErrorBody>(&self.body).unwrap_or_default().error.code).flatten()
+        is_error.then(|| serde_json::from_slice::<ErrorBody>(&self.body).unwrap_or_default().error)
     }
 }
