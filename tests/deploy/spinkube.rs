@@ -133,7 +133,7 @@ fn both_apps_have_only_known_fields_and_run_the_components_of_the_manifest() {
 
     let checks: Vec<_> =
         http.spec.checks.iter().map(|(kind, check)| (kind.as_str(), check.http_get.path.as_str())).collect();
-    assert_eq!(checks, [("liveness", "/healthz"), ("readiness", "/healthz")]);
+    assert_eq!(checks, [("liveness", "/.well-known/spin/health"), ("readiness", "/healthz")]);
     assert!(writer.spec.checks.is_empty(), "the Redis-triggered application has HTTP health checks");
     let stores = &http.spec.runtime_config.as_ref().expect("stores").key_value_stores;
     let [store] = &stores[..] else { panic!("{stores:?}") };
