@@ -83,7 +83,7 @@ pub struct NginxProxy {
     pub http: HttpClient,
     /// The nginx process.
     pub server: Nginx,
-    _temp_dir: TempDir,
+    temp_dir: TempDir,
 }
 
 impl NginxProxy {
@@ -97,6 +97,11 @@ impl NginxProxy {
         Self::start(&[app], Nginx::start_with_desk)
     }
 
+    /// Like [`NginxProxy::in_front_of`], with the kit's log.
+    pub fn with_sampled_log(app: &FakeApp) -> Self {
+        Self::start(&[app], Nginx::start_with_sampled_log)
+    }
+
     /// Like [`NginxProxy::in_front_of`], but the header `X-Test-Client` is the client's address.
     pub fn with_client_header(app: &FakeApp) -> Self {
         Self::start(&[app], Nginx::start_with_client_header)
@@ -107,7 +112,12 @@ impl NginxProxy {
         let ports: Vec<u16> = apps.iter().map(|app| app.port).collect();
         let nginx = start(temp_dir.path(), &root::find().expect("the project"), &ports);
         let nginx = nginx.unwrap_or_else(|error| panic!("{error:#}"));
-        Self { http: HttpClient::new(&nginx.url()), server: nginx, _temp_dir: temp_dir }
+        Self { http: HttpClient::new(&nginx.url()), server: nginx, temp_dir }
+    }
+
+    /// The access log so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.temp_dir.path().join("stampede.log")).unwrap_or_default()
     }
 }
 

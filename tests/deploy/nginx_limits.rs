@@ -151,6 +151,61 @@ async fn one_client_fills_no_lane() {
     }
 }
 
+/// A client that hangs up leaves its request to the app, which goes on with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_hangs_up_before_the_answers_fills_no_lane() {
+    open_files::raise_open_file_limit();
+    let app = FakeApp::start().await;
+    let nginx = NginxProxy::with_client_header(&app);
+    for (path, in_flight) in [(RESERVE_PATH, 100), ("/api/payments/stripe", 25)] {
+        app.delay_responses(&[path]);
+        for _ in 0..6 {
+            let requests = (0..30).map(|_| post_from(&nginx.http, path, "198.51.100.1".to_owned()));
+            let _ = tokio::time::timeout(Duration::from_millis(300), futures::future::join_all(requests)).await;
+        }
+        assert_eq!(app.requests_containing(path).len(), in_flight, "{path}");
+        post_from(&nginx.http, path, "198.51.100.1".to_owned()).await.is_problem(429, "rate_limited");
+        app.delay_responses(&[]);
+        eventually("an answer after theirs", async || {
+            match post_from(&nginx.http, path, "198.51.100.1".to_owned()).await.status {
+                200 => Ok(()),
+                status => Err(status),
+            }
+        })
+        .await;
+    }
+}
+
+/// The log is on the disk of Redis and of SQLite. Some requests are refused before any limit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_requests_leaves_few_short_lines_in_the_log() {
+    let app = FakeApp::start().await;
+    let nginx = NginxProxy::with_sampled_log(&app);
+    let long = "a".repeat(4_000);
+    let method = Method::from_bytes("M".repeat(2_000).as_bytes()).expect("a method");
+    for path in ["/.", "/", "/api/orders/demo."].map(|start| format!("{start}{long}")) {
+        let requests = (0..500).map(|_| nginx.http.get(&path, ""));
+        let requests: Vec<_> = futures::stream::iter(requests).buffer_unordered(20).collect().await;
+        assert_eq!(requests.len(), 500);
+    }
+    for _ in 0..100 {
+        let _ = nginx.http.send_with_headers(method.clone(), "/", &[], "").await;
+    }
+    for number in 0..20 {
+        nginx.http.post(&format!("/api/orders/demo.{number}/checkout"), "", &json!({})).await.is(200);
+    }
+    nginx.http.get("/api/admin/activities", "").await.is(200);
+    let log = eventually("the last line of the log", async || {
+        let log = nginx.log();
+        if log.contains("/api/admin/activities") { Ok(log) } else { Err(log.len()) }
+    })
+    .await;
+    assert_eq!(log.matches("/checkout\"").count(), 20, "what changes something is logged");
+    assert!(log.lines().count() < 21 + 150, "{} lines", log.lines().count());
+    let longest = log.lines().map(str::len).max().unwrap_or_default();
+    assert!(longest < 500, "{longest}");
+}
+
 /// The provider of hosted checks is silent: each request for a ticket waits for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn tickets_that_wait_stop_no_reservation() {

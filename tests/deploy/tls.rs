@@ -1,6 +1,7 @@
 //! The kit's TLS configuration: nginx accepts it, serves HTTPS, and redirects HTTP to it (G9).
 
 use std::{
+    fs,
     io::Write,
     process::{Command, Stdio},
 };
@@ -42,4 +43,11 @@ async fn the_site_serves_tls_and_redirects_http_to_https() {
     let redirect = client.get(url).header("host", "sale.example").send().await.expect("an answer");
     assert_eq!(redirect.status().as_u16(), 308);
     assert_eq!(redirect.headers()["location"], "https://sale.example/sale?activity=demo");
+
+    let challenge = "/.well-known/acme-challenge/token";
+    let file = temp_dir.path().join(&challenge[1..]);
+    fs::create_dir_all(file.parent().expect("a directory")).expect("created");
+    fs::write(file, "proof").expect("written");
+    let answer = client.get(format!("{}{challenge}", nginx.redirect_url())).header("host", "sale.example");
+    assert_eq!(answer.send().await.expect("an answer").text().await.expect("text"), "proof");
 }

@@ -29,6 +29,13 @@ pub const PROVIDER_ADDRESS: &str = "203.0.113.250";
 /// The operators' host name of [`Nginx::start_with_desk`].
 pub const DESK_HOST: &str = "desk.sale.example";
 
+/// What a test changes in the kit's configuration.
+#[derive(Default)]
+struct Changes {
+    desk_host: Option<&'static str>,
+    has_sampled_log: bool,
+}
+
 /// An nginx server with its own directory.
 pub struct Nginx {
     process: Process,
@@ -37,19 +44,26 @@ pub struct Nginx {
 }
 
 impl Nginx {
-    /// Starts nginx without TLS in front of the apps at `app_ports`, for the project at `root`.
+    /// Starts nginx without TLS in front of the apps at `app_ports`, for the project at `root`. Its log has every request.
     pub fn start(directory: &Path, root: &Path, app_ports: &[u16]) -> Result<Self> {
-        Self::start_with_listen(directory, root, app_ports, None, plain_listen)
+        Self::start_with_listen(directory, root, app_ports, &Changes::default(), plain_listen)
+    }
+
+    /// Like [`Nginx::start`], with the kit's log, which has a share of the requests.
+    pub fn start_with_sampled_log(directory: &Path, root: &Path, app_ports: &[u16]) -> Result<Self> {
+        let changes = Changes { has_sampled_log: true, ..Changes::default() };
+        Self::start_with_listen(directory, root, app_ports, &changes, plain_listen)
     }
 
     /// Like [`Nginx::start`], with [`DESK_HOST`] as the operators' host name.
     pub fn start_with_desk(directory: &Path, root: &Path, app_ports: &[u16]) -> Result<Self> {
-        Self::start_with_listen(directory, root, app_ports, Some(DESK_HOST), plain_listen)
+        let changes = Changes { desk_host: Some(DESK_HOST), ..Changes::default() };
+        Self::start_with_listen(directory, root, app_ports, &changes, plain_listen)
     }
 
     /// Like [`Nginx::start`], but the header `X-Test-Client` is the client's address.
     pub fn start_with_client_header(directory: &Path, root: &Path, app_ports: &[u16]) -> Result<Self> {
-        Self::start_with_listen(directory, root, app_ports, None, |port| {
+        Self::start_with_listen(directory, root, app_ports, &Changes::default(), |port| {
             format!(
                 "listen 127.0.0.1:{port} backlog=4096;\nset_real_ip_from 127.0.0.1;\nreal_ip_header X-Test-Client;\n"
             )
@@ -64,7 +78,7 @@ impl Nginx {
         let lines = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let here = directory.to_string_lossy().into_owned();
         let ipv6_port = ports::pick_unused()?;
-        Self::start_with_listen(directory, root, app_ports, None, |port| {
+        Self::start_with_listen(directory, root, app_ports, &Changes::default(), |port| {
             let lines = lines.replace("listen 443", &format!("listen 127.0.0.1:{port}"));
             lines.replace("[::]:443", &format!("127.0.0.1:{ipv6_port}")).replace("/etc/ssl/stampede", &here)
         })
@@ -74,13 +88,14 @@ impl Nginx {
         directory: &Path,
         root: &Path,
         app_ports: &[u16],
-        desk_host: Option<&str>,
+        changes: &Changes,
         listen: impl Fn(u16) -> String,
     ) -> Result<Self> {
         let (port, redirect_port, ipv6_redirect_port) =
             (ports::pick_unused()?, ports::pick_unused()?, ports::pick_unused()?);
         let here = directory.to_string_lossy();
-        let desk = desk_host.map_or("default open;".to_owned(), |host| format!("default closed;\n{host} only;"));
+        let desk =
+            changes.desk_host.map_or("default open;".to_owned(), |host| format!("default closed;\n{host} only;"));
         let parts = ["", "-lanes", "-operators", "-desk", "-cors"];
         for file in parts.map(|part| format!("stampede{part}.conf")) {
             let path = root.join(NGINX_DIRECTORY).join(&file);
@@ -97,20 +112,21 @@ impl Nginx {
                 .replace("listen 80;", &format!("listen 127.0.0.1:{redirect_port};"))
                 .replace("listen [::]:80;", &format!("listen 127.0.0.1:{ipv6_redirect_port};"))
                 .replace("default open;", &desk)
+                .replace("1% 1;", if changes.has_sampled_log { "1% 1;" } else { "100% 1;" })
                 // The example of an origin that may call.
                 .replace("# \"https://", "\"https://")
                 .replace("# 192.0.2.10 1;", &format!("{PROVIDER_ADDRESS} 1;"))
                 .replace("/opt/stampede", &root.to_string_lossy())
                 // Some tests delay requests, and a slow machine prolongs the delay.
                 .replace("proxy_read_timeout 10s;", "proxy_read_timeout 60s;");
-            let text = ["/etc/nginx", "/var/log/nginx", "/var/cache/nginx"]
+            let text = ["/etc/nginx", "/var/log/nginx", "/var/cache/nginx", "/var/www/html"]
                 .iter()
                 .fold(text, |text, path| text.replace(path, &here));
             fs::write(directory.join(file), text)?;
         }
         fs::write(directory.join("stampede-listen.conf"), listen(port))?;
         let config = directory.join("nginx.conf");
-        fs::write(&config, main_context(directory))?;
+        fs::write(&config, main_context(directory, redirect_port))?;
         let mut command = Command::new(program()?);
         command.arg("-p").arg(directory).arg("-c").arg(&config);
         let mut process = Process::spawn("nginx", &mut command, None)?;
@@ -156,8 +172,8 @@ fn plain_listen(port: u16) -> String {
     format!("listen 127.0.0.1:{port} backlog=4096;\n")
 }
 
-/// The main configuration file, which includes the site, with an access log as Debian's has one.
-fn main_context(directory: &Path) -> String {
+/// The main configuration file, which includes the site, with an access log and a default site as Debian's has them.
+fn main_context(directory: &Path, redirect_port: u16) -> String {
     let here = directory.display();
     // Workers of another user cannot read root's directories.
     let user = if Uid::effective().is_root() { "user root;\n" } else { "" };
@@ -168,7 +184,9 @@ fn main_context(directory: &Path) -> String {
     format!(
         "{user}daemon off;\nworker_processes 2;\npid {here}/nginx.pid;\nerror_log stderr notice;\n\
         events {{\n    worker_connections 4096;\n}}\n\
-        http {{\n    access_log {here}/access.log;\n{temp_paths}    include {here}/stampede.conf;\n}}\n"
+        http {{\n    access_log {here}/access.log;\n{temp_paths}    include {here}/stampede.conf;\n\
+        \x20   server {{\n        listen 127.0.0.1:{redirect_port} default_server;\n        server_name _;\n\
+        \x20       return 200 \"Welcome to nginx!\";\n    }}\n}}\n"
     )
 }
 
