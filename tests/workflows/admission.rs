@@ -21,6 +21,7 @@ use workflows::{
         bans::{self, BanSubject},
         stats::stats,
     },
+    payments::commands::CommandOutcome,
     ports::RedisValue,
 };
 
@@ -113,6 +114,25 @@ async fn the_limit_in_all_counts_orders_so_that_no_account_uses_it_up() {
     }
     assert_eq!(outcomes.len(), 7 + 60 + 1, "{outcomes:?}");
     assert_eq!(fixture.units().await, (8, 2, 0));
+}
+
+#[tokio::test]
+async fn a_cancelled_order_gives_back_what_it_took_of_the_limit_in_all() {
+    let all = Limit { count: 2, seconds: 3_600 };
+    let fixture = with_limits(Limits { user: None, ip: Some(None), all: Some(Some(all)) }).await;
+    // One account, with one ticket after the other.
+    for n in 0..10 {
+        let order_no = fixture.pending_order(n, "eager", 1).await;
+        assert!(matches!(fixture.cancel(&order_no).await.unwrap(), CommandOutcome::Done(_)), "{n}");
+        // A cancel that is repeated gives nothing back again.
+        fixture.recover().await;
+        let _ = fixture.cancel(&order_no).await.unwrap();
+    }
+    let calm = fixture.pending_order(10, "calm", 1).await;
+    fixture.payment_succeeded(&calm, "event").await.unwrap();
+    fixture.pending_order(11, "late", 1).await;
+    let refused = fixture.reserve(12, "later", 1).await.unwrap().outcome;
+    assert!(matches!(refused, ReserveOutcome::Refused(Code::RateLimited, wait) if wait > 0), "{refused:?}");
 }
 
 #[tokio::test]

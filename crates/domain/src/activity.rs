@@ -34,11 +34,11 @@ const PLAIN_TEXT: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
 /// A text without control characters but line breaks and tabs, as a regular expression.
 const PLAIN_LINES: &str = r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]*$";
 
-/// A rate limit: `count` requests per `seconds`.
+/// A rate limit: `count` requests, or orders in `all`, per `seconds`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Limit {
-    /// Requests allowed per period, which is also the largest burst.
+    /// Requests or orders allowed per period, which is also the largest burst.
     #[schemars(range(min = 1, max = 1_000_000_000))]
     pub count: i64,
     /// Length of the period, in seconds.
@@ -60,7 +60,7 @@ pub struct Limits {
     #[serde(default, deserialize_with = "double_option", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Limit>")]
     pub ip: Option<Option<Limit>>,
-    /// For all orders of the activity together; none by default.
+    /// For all orders of the activity together, without those that are cancelled; none by default.
     #[serde(default, deserialize_with = "double_option", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Limit>")]
     pub all: Option<Option<Limit>>,

@@ -52,8 +52,8 @@ if ulid ~= '' then
   -- A user cannot stockpile tickets, unless the activity limits no user. A reload of the page is no abuse.
   if limit_user ~= '' then
     local policy = { 'user', max_tickets .. ':' .. ARGV[6], prefix .. 'rate:tickets:' .. user }
-    local report, is_exceeded, until_ms = limit({ policy }, exact_now)
-    if is_exceeded then
+    local report, exceeded, until_ms = limit({ policy }, exact_now)
+    if exceeded then
       call('HINCRBY', stats, 'refused:rate_limited', 1)
       return { 'rate_limited', report, until_ms }
     end

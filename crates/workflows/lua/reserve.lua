@@ -101,11 +101,11 @@ local wait_ms = ahead == 0 and 0 or math.ceil(ahead * 1000 / math.max(1, tonumbe
 local max_wait_ms = tonumber(gate[10] or 0)
 if max_wait_ms > 0 and wait_ms > max_wait_ms then return refuse('overloaded', wait_ms - max_wait_ms) end
 
--- The limit in all counts orders: what makes none would use it up for everybody.
+-- The limit in all counts orders. If it counted refused requests, one client could use it up for everybody.
 if gate[9] then
-  local report, is_exceeded, retry_ms = limit({ { 'all', gate[9], prefix .. 'rate:all:' } }, exact_now)
+  local report, exceeded, retry_ms = limit({ { 'all', gate[9], prefix .. 'rate:all:' } }, exact_now)
   limits = limits == '' and report or limits .. '|' .. report
-  if is_exceeded then return refuse('rate_limited', retry_ms) end
+  if exceeded then return refuse('rate_limited', retry_ms) end
 end
 
 -- Accepted. A script is atomic: everything below happens together or not at all.

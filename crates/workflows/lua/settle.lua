@@ -18,8 +18,8 @@ local time = call('TIME')
 local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
 -- A state that Redis has had for so long survives a crash with `appendfsync everysec`, which may lose up to 2 s.
 local SETTLED_MS = 3000
-local gate = call('HMGET', KEYS[1], 'keep_until', 'epoch', 'restoring')
-local keep_until, epoch, restoring = gate[1], tonumber(gate[2]), gate[3]
+local gate = call('HMGET', KEYS[1], 'keep_until', 'epoch', 'restoring', 'limit_all')
+local keep_until, epoch, restoring, limit_all = gate[1], tonumber(gate[2]), gate[3], gate[4]
 
 local function set_of(words)
   local set = {}
@@ -101,6 +101,10 @@ local function settle(key, state)
     if to == 'out' then
       add_to_holder(sku, user, -units)
       if state.reason == 'no_room_in_ledger' then withhold(sku, units) else return_units(sku, units) end
+      -- Who reserves and cancels in turn would use the limit in all up for everybody.
+      if status == 'cancelled' and limit_all then
+        give_back(limit_all, prefix .. 'rate:all:', tonumber(call('HGET', key, 'created_at')), tonumber(now))
+      end
     elseif from == 'out' then
       add_to_holder(sku, user, units)
       local stock = prefix .. 'stock:' .. sku

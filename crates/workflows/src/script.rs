@@ -44,7 +44,7 @@ scripts! {
     /// Marks a human check as used.
     ADMIT = "parts/limits" "admit";
     /// Applies order transitions of the ledger to Redis.
-    SETTLE = "parts/stock" "parts/order" "settle";
+    SETTLE = "parts/limits" "parts/stock" "parts/order" "settle";
     /// Reacquires released units for a late payment.
     REACQUIRE = "parts/order" "reacquire";
     /// Stores an order's payment session.

@@ -1,4 +1,4 @@
--- Functions for rate limits (GCRA, B4) and abuse (B6), prepended to every script that limits. Not a script of its own.
+-- Functions for rate limits (GCRA, B4) and abuse (B6), prepended to every script that charges a limit or gives it back. Not a script of its own.
 
 -- Checks all limits before charging any. `policies` are { name, "count:ms" or nil for none, key }; a key holds the
 -- theoretical arrival time (TAT, ms). Returns the state of the limits ("name;count;seconds;left;reset" joined by "|")
@@ -32,6 +32,15 @@ local function limit(policies, now_ms)
     redis.call('SET', charge[1], string.format('%.3f', charge[2]), 'PX', math.ceil(charge[2] - now_ms) + 1)
   end
   return report
+end
+
+-- Gives back what a limit was charged at `since_ms`, while that counts.
+local function give_back(policy, key, since_ms, now_ms)
+  local count, period_ms = string.match(policy or '', '^(%d+):(%d+)$')
+  local tat = count and tonumber(redis.call('GET', key))
+  if not tat or now_ms - since_ms >= tonumber(period_ms) then return end
+  tat = math.max(now_ms, tat - period_ms / count)
+  redis.call('SET', key, string.format('%.3f', tat), 'PX', math.ceil(tat - now_ms) + 1)
 end
 
 -- Abuse rules: { points within a minute, duration (ms) of the ban that they lead to }. A user is one person; many people
