@@ -220,6 +220,7 @@ async fn guessing_a_captcha_is_limited_and_ends_in_a_ban() {
     for response in responses.iter().filter(|response| response.status != 201) {
         assert!(["human_check_failed", "banned"].contains(&response.code().as_str()), "{response:?}");
     }
+    assert!(responses.iter().any(|response| response.status == 403 && response.code() == "banned"));
     app.request_challenge(&activity, &robot, &json!({})).await.is_problem(403, "banned");
     let refusals = app.stats(&activity.id).await["refusals"].clone();
     assert!(refusals["human_check_failed"].as_i64() >= Some(5) && refusals["banned"].as_i64() >= Some(1), "{refusals}");

@@ -8,11 +8,14 @@ use std::{
 };
 
 use dev::variables::Variables;
+use reqwest::Method;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
 use support::{
-    Buyer, TestActivity, TestApp, eventually,
+    Buyer, TestActivity, TestApp,
+    activity::activity_spec,
+    eventually,
     payments::{sign_webhook, use_payment_service},
 };
 
@@ -61,11 +64,8 @@ async fn a_callback_with_an_invalid_signature_changes_nothing() {
         assert_eq!((response.status, response.code().as_str()), (401, "signature_invalid"), "{case}: {response:?}");
     }
     let headers = [("webhook-id", "evt-1".to_owned()), ("webhook-signature", valid_signature.clone())];
-    let without_timestamp = app
-        .http
-        .send_with_headers(reqwest::Method::POST, WEBHOOK_PATH, &headers, text.clone())
-        .await
-        .expect("an answer");
+    let without_timestamp =
+        app.http.send_with_headers(Method::POST, WEBHOOK_PATH, &headers, text.clone()).await.expect("an answer");
     without_timestamp.is_problem(401, "signature_invalid");
     app.wait_for_status(&order_no, &buyer.jwt, "pending_payment").await;
 
@@ -213,8 +213,7 @@ async fn a_stripe_callback_without_a_valid_signature_is_refused() {
     let now = OffsetDateTime::now_utc().unix_timestamp();
     for header in ["", "t=,v1=", &format!("t={now},v1=00"), "v1=abc", "t=99999999999999999999,v1=00"] {
         let headers = [("stripe-signature", header.to_owned())];
-        let response =
-            app.http.send_with_headers(reqwest::Method::POST, path, &headers, "{}").await.expect("an answer");
+        let response = app.http.send_with_headers(Method::POST, path, &headers, "{}").await.expect("an answer");
         response.is_problem(401, "signature_invalid");
     }
 }
@@ -251,6 +250,18 @@ async fn a_provider_that_is_no_longer_configured_keeps_its_orders_and_gets_no_ot
     app.sweep().await;
     let refund = calls.recv_timeout(Duration::from_secs(10)).expect("the refund");
     assert_eq!((&refund["type"], &refund["data"]["order_no"]), (&json!("refund.create"), &json!(order_no)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_draft_with_a_price_that_the_provider_cannot_charge_is_not_published() {
+    let app = TestApp::with_variables(|_| ());
+    let skus = json!([{"sku": "a", "name": "A thing", "price": 1_999, "currency": "KWD", "total": 10}]);
+    app.call_admin(Method::PUT, "/activities/dinars", &activity_spec(&json!({"skus": skus}))).await.is(200);
+    app.restart_with(use_stripe);
+    let refused = app.call_admin(Method::POST, "/activities/dinars/publish", &Value::Null).await;
+    refused.is_problem(400, "invalid_request").points_at("/skus/0/price");
+    app.restart_with(|variables| variables.set("payment_provider", "sandbox"));
+    app.call_admin(Method::POST, "/activities/dinars/publish", &Value::Null).await.is(200);
 }
 
 /// Starts a server that answers every request with a byte of the body twice a second, without an end, and returns its

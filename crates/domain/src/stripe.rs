@@ -92,36 +92,47 @@ impl Object {
     }
 }
 
-/// The steps, in minor units, of the amounts that Stripe charges in a currency.
+/// How Stripe counts a currency, whose minor units are those of ISO 4217.
+struct Units {
+    /// Stripe charges multiples of so many minor units.
+    step: i64,
+    /// `stripe` of Stripe's units are `minor` minor units.
+    stripe: i64,
+    minor: i64,
+}
+
+impl Units {
+    fn of(currency: &str) -> Self {
+        let (step, stripe, minor) = match currency {
+            "ISK" | "UGX" => (1, 100, 1),
+            "MGA" => (100, 1, 100),
+            "BHD" | "JOD" | "KWD" | "OMR" | "TND" => (10, 1, 1),
+            _ => (1, 1, 1),
+        };
+        Self { step, stripe, minor }
+    }
+}
+
+/// The minor units of a currency of which Stripe charges multiples only.
 #[must_use]
 pub fn step(currency: &str) -> i64 {
-    match currency {
-        "MGA" => 100,
-        "BHD" | "JOD" | "KWD" | "OMR" | "TND" => 10,
-        _ => 1,
-    }
+    Units::of(currency).step
 }
 
 /// Stripe's amount of this money; `None` if Stripe charges no such amount.
-///
-/// Stripe counts a few currencies in other units than ISO 4217 does: hundredths of ISK and UGX, whole MGA.
 #[must_use]
 pub fn to_amount(Money { amount, currency }: &Money) -> Option<i64> {
-    match currency.as_str() {
-        _ if amount % step(currency) != 0 => None,
-        "ISK" | "UGX" => amount.checked_mul(100),
-        "MGA" => Some(amount / 100),
-        _ => Some(*amount),
+    let units = Units::of(currency);
+    if amount % units.step != 0 {
+        return None;
     }
+    (amount / units.minor).checked_mul(units.stripe)
 }
 
-/// The minor units of Stripe's amount. Stripe has no parts of ISK and UGX; if it had, they would not count as paid.
+/// The minor units of Stripe's amount, without a remainder: what is paid is not less.
 fn from_amount(amount: i64, currency: &str) -> i64 {
-    match currency {
-        "ISK" | "UGX" => amount / 100,
-        "MGA" => amount.saturating_mul(100),
-        _ => amount,
-    }
+    let units = Units::of(currency);
+    (amount / units.stripe).saturating_mul(units.minor)
 }
 
 /// Parses the body of a verified callback. Returns `None` for an event that changes no order of this app.

@@ -1,7 +1,7 @@
 //! Creates, changes, publishes, pauses, resumes, closes and restocks activities.
 
 use domain::{
-    activity::{ActivitySpec, ActivityState, HumanCheck},
+    activity::{ActivitySpec, ActivityState, HumanCheck, Sku},
     api::operators::Restock,
     body,
     ids::{ActivityId, SkuId},
@@ -59,9 +59,7 @@ pub async fn put(request: &Request, id: &str, may_change_money: bool) -> Result<
     if spec.human_check == HumanCheck::Hosted && config::get("siteverify_url").await.is_empty() {
         errors.push(FieldError::new("/human_check", "needs the variables siteverify_…, which are empty"));
     }
-    if config::get("payment_provider").await.as_ref() == PaymentProvider::Stripe.as_str() {
-        errors.extend(prices_that_stripe_refuses(&spec));
-    }
+    errors.extend(prices_that_the_provider_refuses(&spec).await);
     if !errors.is_empty() {
         return Err(Problem::invalid(errors).into());
     }
@@ -71,12 +69,16 @@ pub async fn put(request: &Request, id: &str, may_change_money: bool) -> Result<
     into_response(context.put(&id, spec, expected_version(request)?).await?)
 }
 
-fn prices_that_stripe_refuses(spec: &ActivitySpec) -> impl Iterator<Item = FieldError> {
-    spec.skus.iter().enumerate().filter_map(|(index, sku)| {
+async fn prices_that_the_provider_refuses(spec: &ActivitySpec) -> Vec<FieldError> {
+    if config::get("payment_provider").await.as_ref() != PaymentProvider::Stripe.as_str() {
+        return Vec::new();
+    }
+    let error = |(index, sku): (usize, &Sku)| {
         let step = stripe::step(&sku.currency);
         let detail = format!("must be a multiple of {step} minor units, in which Stripe charges {}", sku.currency);
         (sku.price % step != 0).then(|| FieldError::new(format!("/skus/{index}/price"), detail))
-    })
+    };
+    spec.skus.iter().enumerate().filter_map(error).collect()
 }
 
 /// Returns the version in `If-Match`; `None` if the header is missing or `*`.
@@ -93,6 +95,13 @@ pub async fn set_state(id: &ActivityId, state: ActivityState) -> Result<Response
     let ledger = SpinLedger::open_for_batch().await;
     if state == ActivityState::Published {
         prepare_opening(&ledger).await?;
+        // The provider may be another one than when the sale was saved.
+        if let Some(found) = activities::load(&ledger, id).await? {
+            let errors = prices_that_the_provider_refuses(&found.spec).await;
+            if !errors.is_empty() {
+                return Err(Problem::invalid(errors).into());
+            }
+        }
     }
     into_response(operator_context(&ledger, &secret).await?.set_state(id, state).await?)
 }

@@ -4,6 +4,9 @@ import { createServer } from "node:http";
 
 import { variable } from "./app.js";
 
+/** The steps of amounts in currencies that Stripe does not charge in each of its units. */
+const STEPS = { isk: 100, ugx: 100, bhd: 10, jod: 10, kwd: 10, omr: 10, tnd: 10 };
+
 /** The fake, which listens on the port that the app uses for Stripe. */
 export class StripeServer {
   requests = [];
@@ -94,12 +97,16 @@ export class StripeServer {
     if (method === "POST" && path === "/v1/checkout/sessions") {
       const id = `cs_test_${this.sessions.size + 1}${Math.random().toString(36).slice(2)}`;
       const amount = Number(field("line_items[0][price_data][unit_amount]")) * Number(field("line_items[0][quantity]"));
+      const currency = field("line_items[0][price_data][currency]");
+      if (amount % (STEPS[currency] ?? 1)) {
+        return [400, { error: { type: "invalid_request_error", message: `no part of ${currency}: ${amount}` } }];
+      }
       const session = {
         id,
         object: "checkout.session",
         amount_total: amount,
         client_reference_id: field("client_reference_id"),
-        currency: field("line_items[0][price_data][currency]"),
+        currency,
         expires_at: Number(field("expires_at")),
         metadata: { order_no: field("metadata[order_no]") },
         payment_intent: null,
