@@ -159,6 +159,8 @@ test("an operator limits refunds, and is warned of a sale that buyers can empty 
   await signInAsOperator(page);
   const [days, risk] = [page.getByTestId("f-refund-days"), page.getByTestId("f-refund-risk")];
   await page.getByTestId(`edit-${id}`).click();
+  // The editor has opened: `uncheck` does not wait for a box that is not checked yet.
+  await expect(page.getByTestId("f-restocks")).toBeChecked();
   await expect(risk).toBeEmpty();
   await page.getByTestId("f-restocks").uncheck();
   await expect(risk).toContainText("take every unit off sale");
