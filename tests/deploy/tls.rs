@@ -2,7 +2,8 @@
 
 use std::{
     fs,
-    io::Write,
+    io::{Read, Write},
+    net::TcpStream,
     process::{Command, Stdio},
 };
 
@@ -22,6 +23,25 @@ fn request_over_tls(port: u16, request: &str) -> String {
     process.stdin.take().expect("a pipe").write_all(request.as_bytes()).expect("sent");
     let output = process.wait_with_output().expect("an answer");
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The log is on the disk of Redis and of SQLite, and has the client's address in each line.
+#[tokio::test(flavor = "multi_thread")]
+async fn broken_handshakes_are_not_logged() {
+    let app = FakeApp::start().await;
+    let temp_dir = TempDir::new().expect("a directory");
+    let nginx = Nginx::start_with_tls(temp_dir.path(), &root::find().expect("the project"), &[app.port]);
+    let nginx = nginx.unwrap_or_else(|error| panic!("{error:#}"));
+    for hello in [&b"\x16\x03\x01\xff\xff"[..], b"\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00", b"GET / HTTP/1.1\r\n\r\n"]
+    {
+        let mut connection = TcpStream::connect(("127.0.0.1", nginx.port())).expect("a connection");
+        connection.write_all(hello).expect("sent");
+        // nginx writes its line before it closes the connection.
+        let _ = connection.read_to_end(&mut Vec::new());
+    }
+    let log = fs::read_to_string(temp_dir.path().join("stampede.error.log")).expect("the log");
+    assert_eq!(log, "");
+    assert!(!nginx.output().contains("SSL"), "{}", nginx.output());
 }
 
 #[tokio::test(flavor = "multi_thread")]
