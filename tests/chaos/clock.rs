@@ -5,7 +5,6 @@
 
 use std::{fs, path::PathBuf};
 
-use dev::test_stack::TestStack;
 use serde_json::json;
 use tempfile::TempDir;
 use time::OffsetDateTime;
@@ -42,7 +41,7 @@ async fn a_clock_that_jumps_an_hour_and_back_expires_no_order_early_and_reservat
     let clock = temp_dir.path().join("clock");
     let set_offset = |offset: &str| fs::write(&clock, format!("{offset}\n")).expect("the clock");
     set_offset("+0");
-    let app = TestApp::from_stack(TestStack::start_with(&[], |settings| {
+    let app = TestApp::with_settings(&[], |settings| {
         for (name, value) in [
             ("LD_PRELOAD", faketime_library().to_string_lossy().into_owned()),
             ("FAKETIME_TIMESTAMP_FILE", clock.to_string_lossy().into_owned()),
@@ -52,7 +51,7 @@ async fn a_clock_that_jumps_an_hour_and_back_expires_no_order_early_and_reservat
         ] {
             settings.environment.push((name.to_owned(), value));
         }
-    }));
+    });
     let activity = app.create_activity(json!({"skus": single_sku(10), "pay_timeout_seconds": 600})).await;
     let (mut orders, mut refused) = (vec![], vec![]);
     for (index, offset) in ["+0", "+3600", "-3600", "+0"].into_iter().enumerate() {

@@ -12,7 +12,6 @@ use dev::{
     ports,
     postgres::Postgres,
     root,
-    test_stack::TestStack,
 };
 use tempfile::TempDir;
 
@@ -31,7 +30,7 @@ pub struct Cluster {
 impl Cluster {
     /// Starts one app process without nginx, with the default ledger.
     pub fn of_one(redis_settings: &[&str]) -> Self {
-        let mut app = TestApp::from_stack(TestStack::start_with(redis_settings, |_| {}));
+        let mut app = TestApp::with_settings(redis_settings, |_| {});
         app.http = app.http.tolerating_shutdown();
         Self { app, other_apps: vec![], _nginx: None, postgres: None, _temp_dir: None }
     }
@@ -40,10 +39,10 @@ impl Cluster {
     pub fn behind_nginx(app_processes: usize, redis_settings: &[&str]) -> Self {
         let postgres = Postgres::ephemeral().expect("PostgreSQL");
         let temp_dir = TempDir::new().expect("a directory");
-        let mut app = TestApp::from_stack(TestStack::start_with(redis_settings, |settings| {
+        let mut app = TestApp::with_settings(redis_settings, |settings| {
             settings.variables.set_ledger(&postgres.url()).expect("a URL");
             settings.variables.set("trusted_hops", "1");
-        }));
+        });
         let settings = app.with_app(|app| app.settings().clone());
         let mut other_apps = vec![];
         for number in 1..app_processes {

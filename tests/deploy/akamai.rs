@@ -4,7 +4,7 @@
 
 use std::{fs, time::Duration};
 
-use dev::{akamai, engine::target_directory, manifest::Manifest, postgres::Postgres, root, test_stack::TestStack};
+use dev::{akamai, engine::target_directory, manifest::Manifest, postgres::Postgres, root};
 use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -22,11 +22,11 @@ async fn orders_are_paid_with_only_http_postgresql_and_a_sweeper() {
         .expect("written");
     let postgres = Postgres::ephemeral().expect("PostgreSQL");
     let mut calls = None;
-    let app = TestApp::from_stack(TestStack::start_with(&[], |settings| {
+    let app = TestApp::with_settings(&[], |settings| {
         settings.manifest = akamai::MANIFEST_FILE.into();
         settings.variables.set_ledger(&postgres.url()).expect("a URL");
         calls = Some(use_payment_service(&mut settings.variables));
-    }));
+    });
     assert!(
         !app.with_app(|app| app.output()).contains("Active Channels"),
         "a component is subscribed to a Redis channel"

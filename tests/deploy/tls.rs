@@ -41,7 +41,7 @@ async fn broken_handshakes_are_not_logged() {
     }
     let log = fs::read_to_string(temp_dir.path().join("stampede.error.log")).expect("the log");
     assert_eq!(log, "");
-    assert!(!nginx.output().contains("SSL"), "{}", nginx.output());
+    assert!(!nginx.logs().contains("SSL"), "{}", nginx.logs());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use dev::{postgres::Postgres, test_stack::TestStack};
+use dev::postgres::Postgres;
 use futures::{StreamExt, future::join_all, stream};
 use nix::sys::signal::Signal;
 use reqwest::Method;
@@ -190,10 +190,10 @@ async fn a_full_disk_of_the_ledger_fails_no_accepted_order() {
 async fn more_clients_than_connections_are_all_served() {
     const CONNECTIONS: usize = 2;
     let postgres = Postgres::ephemeral().expect("PostgreSQL");
-    let app = TestApp::from_stack(TestStack::start_with(&[], |settings| {
+    let app = TestApp::with_settings(&[], |settings| {
         settings.variables.set_ledger(&postgres.url()).expect("a URL");
         settings.max_connections = Some(CONNECTIONS);
-    }));
+    });
     let activity = app.create_activity(json!({"skus": single_sku(200)})).await;
     // Each client uses four components in turn, and every component's instances need both stores.
     let clients = (0..100).map(async |n| {

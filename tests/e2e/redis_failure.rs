@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use dev::{manifest::Manifest, ports, proxy::Proxy, redis::Redis, test_stack::TestStack};
+use dev::{manifest::Manifest, ports, proxy::Proxy, redis::Redis};
 use futures::future::join_all;
 use nix::sys::signal::Signal;
 use reqwest::Method;
@@ -26,14 +26,14 @@ const MAX_RESPONSE_TIME: Duration = Duration::from_secs(12);
 fn start_behind_proxy() -> (TestApp, Arc<OnceLock<Proxy>>) {
     let proxy = Arc::new(OnceLock::new());
     let proxy_cell = Arc::clone(&proxy);
-    let app = TestApp::from_stack(TestStack::start_with(&[], move |settings| {
+    let app = TestApp::with_settings(&[], move |settings| {
         settings.components = Manifest::read(&settings.root).expect("a manifest").components_for("http");
         let variables = &mut settings.variables;
         let port = variables.get("redis_url").rsplit_once(':').and_then(|(_, port)| port.parse().ok());
         let proxy = Proxy::start(port.expect("a port")).expect("a proxy");
         variables.set_redis(&format!("redis://127.0.0.1:{}", proxy.port())).expect("a URL");
         assert!(proxy_cell.set(proxy).is_ok());
-    }));
+    });
     (app, proxy)
 }
 

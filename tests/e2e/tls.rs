@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, process::Command};
 
-use dev::{manifest::Manifest, ports, postgres::Postgres, redis::Redis, test_stack::TestStack};
+use dev::{manifest::Manifest, ports, postgres::Postgres, redis::Redis};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -39,11 +39,11 @@ async fn a_sale_runs_over_tls_and_only_with_a_ledger_whose_certificate_holds() {
         format!("postgres://postgres@{host}:{}/postgres{mode}", server.port())
     };
 
-    let app = TestApp::from_stack(TestStack::start_with(&[], |settings| {
+    let app = TestApp::with_settings(&[], |settings| {
         let trusted = file("trusted.pem").to_string_lossy().into_owned();
         settings.environment.push(("SSL_CERT_FILE".to_owned(), trusted));
         settings.variables.set_ledger(&address(&postgres, "127.0.0.1", "?sslmode=require")).expect("a URL");
-    }));
+    });
     let activity = app.create_activity(json!({})).await;
     let ada = app.create_buyer(&activity, "ada").await;
     let order_no = app.place_order(&activity, &ada).await;
@@ -99,10 +99,10 @@ async fn a_sale_runs_on_a_redis_with_tls_and_a_password_and_only_if_its_certific
         let trusted = directory.path().join("trusted.pem").display().to_string();
         settings.environment.push(("SSL_CERT_FILE".to_owned(), trusted));
     };
-    let app = TestApp::from_stack(TestStack::start_with(&as_strs(&settings), |settings| {
+    let app = TestApp::with_settings(&as_strs(&settings), |settings| {
         trust(settings);
         settings.variables.set_redis(&format!("rediss://app:secret@127.0.0.1:{port}")).expect("a URL");
-    }));
+    });
     let activity = app.create_activity(json!({})).await;
     let ada = app.create_buyer(&activity, "ada").await;
     let order_no = app.place_order(&activity, &ada).await;
@@ -117,10 +117,10 @@ async fn a_sale_runs_on_a_redis_with_tls_and_a_password_and_only_if_its_certific
         &as_strs(&strangers),
     )
     .expect("Redis");
-    let other = TestApp::from_stack(TestStack::start_with(&[], |settings| {
+    let other = TestApp::with_settings(&[], |settings| {
         trust(settings);
         settings.components = Manifest::read(&settings.root).expect("a manifest").components_for("http");
-    }));
+    });
     for (case, url, fault) in [
         ("a wrong password", format!("rediss://app:guess@127.0.0.1:{port}"), "asks for a password"),
         ("a certificate for another name", format!("rediss://app:secret@localhost:{port}"), "not reachable"),

@@ -2,7 +2,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use dev::{app::App, redis::Redis, test_stack::TestStack, variables::Variables};
+use dev::{
+    app::{App, Settings},
+    private_data,
+    redis::Redis,
+    test_stack::TestStack,
+    variables::Variables,
+};
 use redis::aio::MultiplexedConnection;
 use reqwest::Method;
 use serde_json::Value;
@@ -25,9 +31,7 @@ impl TestApp {
     /// Returns the app that most tests share; each test uses its own activities. Starts it on first use.
     pub fn shared() -> Self {
         static SHARED: OnceLock<Arc<Mutex<TestStack>>> = OnceLock::new();
-        Self::from_shared_stack(Arc::clone(
-            SHARED.get_or_init(|| Arc::new(Mutex::new(expect_ready(TestStack::start(|_| {}))))),
-        ))
+        Self::from_shared_stack(Arc::clone(SHARED.get_or_init(|| start(&[], |_| {}))))
     }
 
     /// Starts an app for one test, which may kill it or change its data.
@@ -37,12 +41,12 @@ impl TestApp {
 
     /// As [`TestApp::dedicated`], after `adjust` has changed the variables.
     pub fn with_variables(adjust: impl FnOnce(&mut Variables)) -> Self {
-        Self::from_stack(TestStack::start(adjust))
+        Self::with_settings(&[], |settings| adjust(&mut settings.variables))
     }
 
-    /// Wraps a stack that was started with other settings; panics if it did not start or does not become ready.
-    pub fn from_stack(started: anyhow::Result<TestStack>) -> Self {
-        Self::from_shared_stack(Arc::new(Mutex::new(expect_ready(started))))
+    /// As [`TestApp::dedicated`], with additional Redis settings, after `adjust` has changed the app's settings.
+    pub fn with_settings(redis_settings: &[&str], adjust: impl FnOnce(&mut Settings)) -> Self {
+        Self::from_shared_stack(start(redis_settings, adjust))
     }
 
     fn from_shared_stack(stack: Arc<Mutex<TestStack>>) -> Self {
@@ -91,6 +95,12 @@ impl TestApp {
         self.http.post("/api/tasks/sweep", self.variables.get("cron_token"), &Value::Null).await.is(200).json()
     }
 
+    /// The app's whole log, including those of its earlier starts.
+    pub fn log(&self) -> String {
+        let log = lock(&self.stack).app.settings().log.clone().expect("a log");
+        std::fs::read_to_string(log).unwrap_or_default()
+    }
+
     /// Path of the SQLite ledger; the file does not exist if the ledger is PostgreSQL.
     pub fn ledger_file(&self) -> std::path::PathBuf {
         lock(&self.stack).app.settings().ledger_file()
@@ -98,21 +108,42 @@ impl TestApp {
 }
 
 impl Drop for TestApp {
+    /// Checks the logs of the app and its servers for secrets and personal data (G6); after a failure prints the app's.
     fn drop(&mut self) {
+        let is_last = Arc::strong_count(&self.stack) == 1;
+        let mut stack = lock(&self.stack);
         if std::thread::panicking() {
-            let output = lock(&self.stack).app.output();
+            let output = stack.app.output();
             let lines: Vec<&str> = output.lines().collect();
             eprintln!(
                 "last output of the app:\n{}",
                 lines[lines.len().saturating_sub(FAILURE_OUTPUT_LINES)..].join("\n")
             );
+            return;
+        }
+        if is_last {
+            // The lines of the last requests are in the log, too.
+            stack.app.kill();
+        }
+        let settings = stack.app.settings().clone();
+        let log = settings.log.as_deref().expect("a log");
+        assert_eq!(private_data::find_in_log(log, &settings.variables), None, "the app's log");
+        let redis = stack.redis.process().output();
+        assert_eq!(private_data::find(&redis, &settings.variables), None, "Redis's log");
+        if let Some(postgres) = &stack.postgres {
+            assert_eq!(private_data::find(&postgres.output(), &settings.variables), None, "PostgreSQL's log");
         }
     }
 }
 
-fn expect_ready(started: anyhow::Result<TestStack>) -> TestStack {
+/// Starts an app that keeps its whole log, and waits until it is ready; panics if it is not.
+fn start(redis_settings: &[&str], adjust: impl FnOnce(&mut Settings)) -> Arc<Mutex<TestStack>> {
+    let started = TestStack::start_with(redis_settings, |settings| {
+        settings.log = Some(settings.directory.join("app.log"));
+        adjust(settings);
+    });
     let ready = started.and_then(|mut stack| stack.wait_until_ready().map(|()| stack));
-    ready.unwrap_or_else(|error| panic!("{error:#}"))
+    Arc::new(Mutex::new(ready.unwrap_or_else(|error| panic!("{error:#}"))))
 }
 
 fn lock(stack: &Mutex<TestStack>) -> MutexGuard<'_, TestStack> {

@@ -15,6 +15,7 @@ pub mod open_files;
 pub mod poll;
 pub mod ports;
 pub mod postgres;
+pub mod private_data;
 pub mod process;
 pub mod proxy;
 pub mod redis;

@@ -41,6 +41,7 @@ pub struct Nginx {
     process: Process,
     port: u16,
     redirect_port: u16,
+    directory: PathBuf,
 }
 
 impl Nginx {
@@ -135,7 +136,7 @@ impl Nginx {
             Ok(if ports::accepts_connections(port) { Probe::Ready(()) } else { Probe::Pending("closed") })
         });
         ready.with_context(|| format!("nginx wrote:\n{}", process.complete_output()))?;
-        Ok(Self { process, port, redirect_port })
+        Ok(Self { process, port, redirect_port, directory: directory.to_owned() })
     }
 
     /// The port of the site.
@@ -153,9 +154,11 @@ impl Nginx {
         format!("http://127.0.0.1:{}", self.redirect_port)
     }
 
-    /// The last lines of its output.
-    pub fn output(&self) -> String {
-        self.process.output()
+    /// Its logs: of the site, of other servers, and the last lines of its output. Up to five seconds old.
+    pub fn logs(&self) -> String {
+        let logs = ["stampede.log", "stampede.error.log", "access.log"].map(|file| self.directory.join(file));
+        let texts = logs.iter().map(|log| fs::read_to_string(log).unwrap_or_default());
+        texts.chain([self.process.output()]).collect()
     }
 }
 

@@ -103,6 +103,11 @@ impl Postgres {
         Ok(())
     }
 
+    /// The last lines of its output.
+    pub fn output(&self) -> String {
+        self.process.output()
+    }
+
     /// The port that it listens on.
     pub fn port(&self) -> u16 {
         self.port

@@ -5,6 +5,7 @@
 //! `STAMPEDE_PORT_<NAME>`: it can listen there for the app's calls. With `--nginx`, the site of the self-hosted kit is in
 //! front of the app, with TLS, at `STAMPEDE_SITE`; `STAMPEDE_CERTIFICATE` is the file of its certificate. The exit code
 //! is the command's. The app, its Redis and their data are removed afterwards.
+//! It fails if a log has a secret of the app, or personal data that tests use.
 
 use std::{
     collections::BTreeMap,
@@ -12,9 +13,9 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Parser;
-use dev::{build, engine::Engine, nginx::Nginx, ports, root, test_stack::TestStack};
+use dev::{build, engine::Engine, nginx::Nginx, ports, private_data, root, test_stack::TestStack};
 use tempfile::TempDir;
 
 fn main() -> Result<ExitCode> {
@@ -25,7 +26,10 @@ fn main() -> Result<ExitCode> {
     let mut ports = Ports::default();
     let variables =
         variables.iter().map(|(name, value)| Ok((name, ports.substitute(value)?))).collect::<Result<Vec<_>>>()?;
-    let mut stack = TestStack::start(|app| variables.iter().for_each(|(name, value)| app.set(name, value)))?;
+    let mut stack = TestStack::start_with(&[], |settings| {
+        settings.log = Some(settings.directory.join("app.log"));
+        variables.iter().for_each(|(name, value)| settings.variables.set(name, value));
+    })?;
     stack.wait_until_ready()?;
     let (program, arguments) = command.split_first().context("usage: with-app COMMAND [ARGUMENT…]")?;
     let mut command = Command::new(program);
@@ -47,6 +51,14 @@ fn main() -> Result<ExitCode> {
         let lines: Vec<&str> = output.lines().filter(|line| !line.contains(r#""level":"info""#)).collect();
         eprintln!("with-app: the command failed ({status}); the app wrote, without events of level info:");
         eprintln!("{}", lines.join("\n"));
+    }
+    let settings = stack.app.settings().clone();
+    stack.app.kill();
+    let nginx_logs = site.map(|(nginx, _)| nginx.logs()).unwrap_or_default();
+    let found = settings.log.as_deref().and_then(|log| private_data::find_in_log(log, &settings.variables));
+    let found = found.or_else(|| private_data::find(&nginx_logs, &settings.variables).map(str::to_owned));
+    if let Some(line) = found {
+        bail!("a log has a secret or personal data: {line}");
     }
     Ok(ExitCode::from(status.code().map_or(1, |code| u8::try_from(code).unwrap_or(1))))
 }
