@@ -127,12 +127,17 @@ async fn a_signed_callback_with_an_invalid_body_is_refused_without_a_server_erro
         let response = app.send_callback_with_signature(&id, now, &sign_webhook(&secret, &id, now, text), text).await;
         assert_eq!((response.status, response.code().as_str()), (400, "invalid_request"), "{text}: {response:?}");
     }
-    for (member, wrong) in [("amount", json!("1000")), ("amount", json!(1.5)), ("order_no", json!(7))] {
+    for (member, wrong) in
+        [("amount", json!("1000")), ("amount", json!(1.5)), ("order_no", json!(7)), ("refund", json!("r".repeat(201)))]
+    {
         let mut wrong_body = body.clone();
         wrong_body["data"][member] = wrong;
         let response = app.send_callback(&format!("evt-wrong-{member}"), &wrong_body).await;
         response.is_problem(400, "invalid_request").points_at(&format!("/data/{member}"));
     }
+    // The ledger would keep two such ids as one.
+    let response = app.send_callback(&"x".repeat(201), &body).await;
+    response.is_problem(400, "invalid_request");
     app.send_callback("evt-unknown", &json!({"type": "customer.created", "timestamp": "x", "data": {}})).await.is(204);
     app.wait_for_status(&order_no, &buyer.jwt, "pending_payment").await;
 }

@@ -27,9 +27,21 @@ async fn refund_failed(
     refund: &str,
     event: &str,
 ) -> CallbackEffect {
+    refund_ended(fixture, "refund.failed", order_no, payment, refund, event).await
+}
+
+/// As [`refund_failed`], with any type of callback.
+async fn refund_ended(
+    fixture: &RealFixture,
+    kind: &str,
+    order_no: &OrderNo,
+    payment: &str,
+    refund: &str,
+    event: &str,
+) -> CallbackEffect {
     let callback = ProviderCallback {
         id: event.to_owned(),
-        kind: "refund.failed".to_owned(),
+        kind: kind.to_owned(),
         order_no: order_no.to_string(),
         payment_id: payment.to_owned(),
         money: Money::new(100, "EUR"),
@@ -164,6 +176,35 @@ async fn a_failed_refund_is_sent_again_once_however_often_its_failure_is_reporte
             assert_eq!(provider.refunds.borrow().len(), 2, "{ledger}: a third refund was sent");
             assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
             assert_eq!(report("another").await, CallbackEffect::NoChange, "{ledger}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_late_report_that_a_failed_refund_succeeded_confirms_nothing() {
+    for ledger in LEDGERS {
+        for kind in [RefundKind::Orders, RefundKind::Overpayments] {
+            let fixture = new_fixture(ledger, 5, 1).await;
+            let order_no = match kind {
+                RefundKind::Orders => fixture.refunding_order(1, "ada").await,
+                RefundKind::Overpayments => fixture.paid_order(1, "ada").await,
+            };
+            let mut payment = format!("pay-{order_no}");
+            if kind == RefundKind::Overpayments {
+                payment = "second".to_owned();
+                fixture.payment_succeeded_with_id(&order_no, &payment).await.unwrap();
+            }
+            let succeeded = async |refund: &str| {
+                let event = format!("succeeded-{refund}");
+                refund_ended(&fixture, "refund.succeeded", &order_no, &payment, refund, &event).await
+            };
+            refund_failed(&fixture, &order_no, &payment, "re_1", "f1").await;
+            assert_eq!(succeeded("re_1").await, CallbackEffect::NoChange, "{ledger}");
+            let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
+            assert_eq!((open.len(), open[0].failures), (1, 1), "{ledger}: a refund that failed counts as made");
+            assert_eq!(refund_failed(&fixture, &order_no, &payment, "re_2", "f2").await, CallbackEffect::Changed);
+            assert_eq!(succeeded("re_3").await, CallbackEffect::Changed, "{ledger}");
+            assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
         }
     }
 }

@@ -193,6 +193,27 @@ async fn a_crashed_callback_of_a_refund_made_at_the_provider_makes_no_second_ref
 }
 
 #[tokio::test]
+async fn a_payment_whose_refund_was_reported_first_pays_nothing_after_a_crash() {
+    crash_at_every_call_and_recover(
+        "payment callback: a refund that is reported before its payment",
+        1,
+        async |fixture| {
+            fixture.pending_order(1, "ada", 1).await;
+        },
+        async |fixture| fixture.refund_succeeded(&fixture.order_no(1), "r").await.map(|_| ()),
+        async |fixture| {
+            fixture.refund_succeeded(&fixture.order_no(1), "r").await.unwrap();
+            fixture.payment_succeeded(&fixture.order_no(1), "p").await.unwrap();
+            fixture.recover().await;
+        },
+        async |fixture, point| {
+            assert_eq!(fixture.ledger_status(&fixture.order_no(1)).await, Some(OrderStatus::PendingPayment), "{point}");
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn a_refund_whose_sender_crashes_is_made_once() {
     let provider = FakeProvider::default();
     provider.refund_behaviour.set(RefundBehaviour::Succeed);

@@ -255,27 +255,31 @@ async fn the_refund_of_a_payment_whose_order_the_ledger_lacks_is_confirmed_and_s
             assert_eq!(refunded, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
             provider.refund_behaviour.set(behaviour);
             fixture.send_refunds(&provider, 0).await.unwrap();
-            let reported = |event: &str, kind: &str| ProviderCallback {
+            let reported = |event: &str, kind: &str, refund: &str| ProviderCallback {
                 kind: kind.to_owned(),
-                refund_id: "re_0".to_owned(),
+                refund_id: refund.to_owned(),
                 ..payment_callback(&order_no, event)
             };
             let report = async |callback| callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap();
             match behaviour {
                 RefundBehaviour::Succeed => {}
                 RefundBehaviour::Accept => {
-                    assert_eq!(report(reported("f", "refund.failed")).await, CallbackEffect::Changed, "{ledger}");
+                    assert_eq!(
+                        report(reported("f", "refund.failed", "re_0")).await,
+                        CallbackEffect::Changed,
+                        "{ledger}"
+                    );
                     let refunds = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
                     assert_eq!((refunds.len(), refunds[0].failures), (1, 1), "{ledger}");
                     provider.refund_behaviour.set(RefundBehaviour::Succeed);
                     fixture.send_refunds(&provider, 3_600_000).await.unwrap();
                 }
                 RefundBehaviour::Fail => {
-                    let mut callback = reported("s", "refund.succeeded");
+                    let mut callback = reported("s", "refund.succeeded", "re_made_there");
                     callback.money = Money::new(99, "EUR");
                     assert_eq!(report(callback).await, CallbackEffect::Held, "{ledger}: another amount");
                     assert_eq!(
-                        report(reported("t", "refund.succeeded")).await,
+                        report(reported("t", "refund.succeeded", "re_made_there")).await,
                         CallbackEffect::Changed,
                         "{ledger}: made at the provider"
                     );

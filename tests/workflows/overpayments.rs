@@ -160,6 +160,59 @@ async fn a_refund_made_at_the_provider_is_recorded() {
     }
 }
 
+/// Providers guarantee no order of their callbacks: one that could not be delivered comes after later ones.
+#[tokio::test]
+async fn a_payment_whose_refund_was_reported_first_pays_no_order() {
+    for ledger in LEDGERS {
+        for is_released in [false, true] {
+            let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
+            let order_no = fixture.pending_order(1, "ada", 1).await;
+            if is_released {
+                fixture.cancel(&order_no).await.unwrap();
+            }
+            assert_eq!(fixture.refund_succeeded(&order_no, "r").await.unwrap(), CallbackEffect::Changed, "{ledger}");
+            let before = fixture.ledger_status(&order_no).await;
+            let paid = fixture.payment_succeeded(&order_no, "p").await.unwrap();
+            assert_eq!(paid, CallbackEffect::NoChange, "{ledger}");
+            assert_eq!(fixture.ledger_status(&order_no).await, before, "{ledger}: refunded money paid an order");
+            fixture.send_refunds(&provider, 0).await.unwrap();
+            assert!(provider.refunds.borrow().is_empty(), "{ledger}: the money was returned a second time");
+
+            // A part of a payment that is unknown is for an operator, and other money pays the order.
+            let part = ProviderCallback {
+                id: "part".to_owned(),
+                kind: "refund.succeeded".to_owned(),
+                order_no: order_no.to_string(),
+                payment_id: "other".to_owned(),
+                money: Money::new(99, "EUR"),
+                ..ProviderCallback::default()
+            };
+            let effect = callbacks::apply(&fixture.redis, &fixture.sql, &part, NOW).await.unwrap();
+            assert_eq!(effect, CallbackEffect::Held, "{ledger}");
+            fixture.payment_succeeded_with_id(&order_no, "other").await.unwrap();
+            assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_payment_and_its_refund_that_are_reported_at_once_leave_no_paid_order() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 20, 20).await;
+        for n in 1..=20 {
+            let order_no = fixture.pending_order(n, &format!("buyer-{n}"), 1).await;
+            let (payment, refund) =
+                futures::join!(fixture.payment_succeeded(&order_no, "p"), fixture.refund_succeeded(&order_no, "r"));
+            payment.unwrap();
+            refund.unwrap();
+            let status = fixture.ledger_status(&order_no).await;
+            let expected = [Some(OrderStatus::PendingPayment), Some(OrderStatus::Refunded)];
+            assert!(expected.contains(&status), "{ledger}: {status:?}");
+            assert_eq!(payments::list_held(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_callback_for_an_order_that_is_not_written_yet_is_held_and_replayed() {
     for ledger in LEDGERS {

@@ -1,9 +1,13 @@
 //! `POST /api/payments/webhook`: verifies and parses Standard Webhooks callbacks.
 
 use domain::{
-    api::orders::{CALLBACK_TYPES, PaymentCallback, SESSION_ENDED, SessionEnded},
+    api::{
+        orders::{CALLBACK_TYPES, PaymentCallback, SESSION_ENDED, SessionEnded},
+        payments::{MAX_ID_CHARS, is_kept_unchanged},
+    },
     body,
     money::Money,
+    problem::{Code, Problem},
     webhook::{PaymentProvider, ProviderCallback, WebhookHeaders, verify_standard},
 };
 use platform::{
@@ -37,8 +41,14 @@ pub async fn parse_callback(request: &Request) -> Result<Option<ProviderCallback
     if !verify_standard(&secrets, &headers, &request.body) {
         return Err(refusal(signer).await?.into());
     }
+    let id = id.unwrap_or_default();
+    // Two ids that the ledger cuts to the same text would count as one callback.
+    if !is_kept_unchanged(&id) {
+        let detail = format!("webhook-id has at most {MAX_ID_CHARS} characters.");
+        return Err(Problem::new(Code::InvalidRequest, detail).into());
+    }
     let kind = body::parse::<CallbackType>(&request.body)?.r#type;
-    let known = ProviderCallback { id: id.unwrap_or_default(), provider: Some(signer), ..ProviderCallback::default() };
+    let known = ProviderCallback { id, provider: Some(signer), ..ProviderCallback::default() };
     if kind == SESSION_ENDED {
         let data = body::parse::<SessionEnded>(&request.body)?.data;
         return Ok(Some(ProviderCallback { kind, order_no: data.order_no, session_id: data.session, ..known }));

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Map, Value};
 
-use super::payments::{MAX_ID_CHARS, parse_id_or_empty};
+use super::payments::{MAX_ID_CHARS, parse_id_or_empty, parse_optional_id};
 use crate::{address::Address, language::Language, time::Millis};
 
 /// What a buyer sends to pay.
@@ -66,6 +66,8 @@ pub struct PaymentCallbackData {
     /// ISO 4217 code in upper case.
     pub currency: String,
     /// The provider's id of the refund, in callbacks of refunds.
+    #[serde(default, deserialize_with = "parse_optional_id")]
+    #[schemars(length(max = MAX_ID_CHARS))]
     pub refund: Option<String>,
     /// The payment session; ignored.
     #[serde(default)]

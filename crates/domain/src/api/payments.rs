@@ -106,13 +106,27 @@ pub struct GetRefund {
 /// Maximum length of an id of the service, in characters: what the ledger keeps of one.
 pub const MAX_ID_CHARS: usize = 200;
 
+/// Whether the ledger can keep an id of the service unchanged; it may be empty.
+#[must_use]
+pub fn is_kept_unchanged(id: &str) -> bool {
+    id.chars().count() <= MAX_ID_CHARS && !id.contains('\0')
+}
+
 /// Deserialises an id of the service, if the ledger can keep it unchanged; it may be empty.
 pub(super) fn parse_id_or_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let id = String::deserialize(deserializer)?;
-    if id.chars().count() <= MAX_ID_CHARS && !id.contains('\0') {
+    checked_id(String::deserialize(deserializer)?)
+}
+
+/// As [`parse_id_or_empty`], for an id that may be absent.
+pub(super) fn parse_optional_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Option::deserialize(deserializer)?.map(checked_id).transpose()
+}
+
+fn checked_id<E: Error>(id: String) -> Result<String, E> {
+    if is_kept_unchanged(&id) {
         return Ok(id);
     }
-    Err(D::Error::custom("must have at most 200 characters, none of them NUL"))
+    Err(E::custom("must have at most 200 characters, none of them NUL"))
 }
 
 /// The answer to `session.open`.

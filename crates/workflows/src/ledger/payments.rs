@@ -1,6 +1,7 @@
 //! Payment callbacks in the ledger, and the transitions of orders that payments and refunds cause.
 
 use domain::{
+    api::payments::MAX_ID_CHARS,
     ids::OrderNo,
     money::Money,
     order::OrderStatus,
@@ -108,10 +109,14 @@ pub async fn load_order_of<S: Sql>(
     Ok(parse_rows(vec![row])?.pop().map(|order| (order, is_paid)))
 }
 
-/// A provider's text as the ledger stores it: without NUL, which PostgreSQL rejects, and cut to 200 characters.
+/// A provider's text as the ledger stores it: without NUL, which PostgreSQL rejects, and cut to [`MAX_TEXT_CHARS`].
 fn sanitize(text: &str) -> SqlValue {
-    text.chars().filter(|c| *c != '\0').take(200).collect::<String>().into()
+    text.chars().filter(|c| *c != '\0').take(MAX_TEXT_CHARS).collect::<String>().into()
 }
+
+/// Maximum length of a text of a callback in the ledger: the longest id of a provider, with what the app puts before it in
+/// the id of an answer.
+const MAX_TEXT_CHARS: usize = MAX_ID_CHARS + 50;
 
 /// The id of a stored callback as an operator names it; `None` if no callback is stored under exactly this id.
 fn stored_id(id: &str) -> Option<SqlValue> {

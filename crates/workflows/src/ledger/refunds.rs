@@ -7,8 +7,11 @@ use domain::{ids::OrderNo, money::Money, time::Millis};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{payments::Callback, row_reader::RowReader};
-use crate::ports::{Sql, SqlValue, StoreError};
+use super::{
+    payments::{Callback, LOST_PAYMENT},
+    row_reader::RowReader,
+};
+use crate::ports::{Dialect, Sql, SqlValue, StoreError};
 
 /// What a refund is for; selects its table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -244,6 +247,26 @@ pub async fn record_confirmed<S: Sql>(sql: &S, callback: &Callback, now: Millis)
     sql.run(statement, vec![order_no, payment, money.amount.into(), currency, now.0.into(), refund]).await.map(|_| ())
 }
 
+/// Records a payment whose refund the provider confirmed before it reported the payment: a trigger lets it pay no order.
+/// Returns `false` if the payment paid its order, or may have: the order's payment id was lost with a ledger.
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn record_given_back<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<bool, StoreError> {
+    // A concurrent statement that pays the order comes first, or waits and finds the payment refunded.
+    let lock = match sql.dialect() {
+        Dialect::Sqlite => "",
+        Dialect::Postgres => "FOR UPDATE",
+    };
+    let statement = format!(include_str!("../../sql/queries/refunds/record_given_back.sql"), lock = lock);
+    let Callback { payment, provider, order_no, refund, money, .. } = callback;
+    let [payment, provider, order_no, currency, refund] =
+        [payment, provider, order_no, &money.currency, refund].map(|it| it.as_str().into());
+    let (amount, lost) = (money.amount.into(), LOST_PAYMENT.into());
+    let params = vec![payment, provider, order_no, amount, currency, now.0.into(), refund, lost];
+    Ok(!sql.run(&statement, params).await?.is_empty())
+}
+
 /// Whether the payment of a callback was refunded, or is to be refunded, by the callback's provider without changing an
 /// order.
 ///
@@ -257,7 +280,8 @@ pub async fn is_overpayment<S: Sql>(sql: &S, callback: &Callback) -> Result<bool
 }
 
 /// Records that the provider confirmed a refund; `refund` is its id, or empty. Returns `false` if there is no such
-/// refund of this kind, or it is of other `money`.
+/// refund of this kind, it is of other `money`, or the provider reported that it failed: providers guarantee no order of
+/// their callbacks, and a failure is final.
 ///
 /// # Errors
 /// See [`ledger`](super).
@@ -273,6 +297,17 @@ pub async fn confirm<S: Sql>(
     let params =
         vec![order_no.into(), payment.into(), refund.into(), money.amount.into(), money.currency.as_str().into()];
     Ok(!sql.run(&statement, params).await?.is_empty())
+}
+
+/// Whether the provider reported that the refund of an overpayment failed, which the callback names.
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn has_failed<S: Sql>(sql: &S, callback: &Callback) -> Result<bool, StoreError> {
+    let statement = "SELECT payment FROM overpayments WHERE payment = ?1 AND CAST(?2 AS TEXT) <> '' \
+         AND REPLACE(failed_refunds, '[' || CAST(?2 AS TEXT) || ']', '') <> failed_refunds";
+    let params = vec![callback.payment.as_str().into(), callback.refund.as_str().into()];
+    Ok(!sql.run(statement, params).await?.is_empty())
 }
 
 /// Lists up to 200 unconfirmed refunds of each kind, most attempts first, for operators.

@@ -232,8 +232,11 @@ async fn handle_refund_of_overpayment<S: Sql>(
     if callback.kind != "refund.succeeded" {
         return handle_refund_failed(sql, callback, now).await;
     }
-    let is_confirmed = refunds::confirm(sql, RefundKind::Overpayments, order_no, payment, refund, money).await?;
-    Ok(if is_confirmed { CallbackOutcome::OverpaymentBack } else { CallbackOutcome::WrongAmount })
+    if refunds::confirm(sql, RefundKind::Overpayments, order_no, payment, refund, money).await? {
+        return Ok(CallbackOutcome::OverpaymentBack);
+    }
+    let has_failed = refunds::has_failed(sql, callback).await?;
+    Ok(if has_failed { CallbackOutcome::NoChange } else { CallbackOutcome::WrongAmount })
 }
 
 /// Applies a refund of the order's payment that the provider confirmed.
@@ -247,7 +250,7 @@ async fn handle_refund_succeeded<R: Redis, S: Sql>(
     let Callback { order_no, payment, refund, money, .. } = callback;
     let order = &row.order;
     if *payment != row.payment {
-        return Ok(CallbackOutcome::UnknownPayment);
+        return handle_refund_before_payment(redis, sql, callback, order, now).await;
     }
     if *money != order.money {
         return Ok(CallbackOutcome::WrongAmount);
@@ -258,13 +261,39 @@ async fn handle_refund_succeeded<R: Redis, S: Sql>(
         refunds::record_confirmed(sql, callback, now).await?;
         payments::request_refund(sql, &order.order_no, payments::EVER, now).await?;
     }
-    refunds::confirm(sql, RefundKind::Orders, order_no, payment, refund, money).await?;
+    if !refunds::confirm(sql, RefundKind::Orders, order_no, payment, refund, money).await? {
+        return Ok(CallbackOutcome::NoChange);
+    }
     match payments::mark_refunded(sql, &order.order_no, now).await? {
         Some(row) => {
             settle_order(redis, &row).await?;
             Ok(CallbackOutcome::Refunded)
         }
         None => Ok(CallbackOutcome::NoChange),
+    }
+}
+
+/// Applies a refund of a payment that the provider has not reported yet. The payment will pay no order. A refund of a part
+/// of it is held for an operator.
+async fn handle_refund_before_payment<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    callback: &Callback,
+    order: &Order,
+    now: Millis,
+) -> Result<CallbackOutcome, StoreError> {
+    if callback.payment.is_empty() || callback.money != order.money {
+        return Ok(CallbackOutcome::UnknownPayment);
+    }
+    if refunds::record_given_back(sql, callback, now).await? {
+        return Ok(CallbackOutcome::OverpaymentBack);
+    }
+    match orders::load(sql, &order.order_no).await? {
+        // The payment paid the order meanwhile.
+        Some(row) if row.payment == callback.payment => {
+            Box::pin(handle_refund_succeeded(redis, sql, callback, row, now)).await
+        }
+        _ => Ok(CallbackOutcome::UnknownPayment),
     }
 }
 

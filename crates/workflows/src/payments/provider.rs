@@ -10,7 +10,8 @@ pub mod webhook;
 use std::future::Future;
 
 use domain::{
-    api::payments::MAX_ID_CHARS, ids::OrderNo, language::Language, money::Money, order::Order, webhook::PaymentProvider,
+    api::payments::is_kept_unchanged, ids::OrderNo, language::Language, money::Money, order::Order,
+    webhook::PaymentProvider,
 };
 
 pub use self::{
@@ -142,7 +143,7 @@ fn checked_session(session_id: String, url: String) -> Result<OpenedSession, Pro
 
 /// Returns an id of a provider, if the ledger can keep it unchanged.
 fn checked_id(id: String) -> Result<String, ProviderError> {
-    if (1..=MAX_ID_CHARS).contains(&id.chars().count()) && !id.contains('\0') {
+    if !id.is_empty() && is_kept_unchanged(&id) {
         return Ok(id);
     }
     Err(ProviderError::new("the provider's answer: an id is empty or too long"))

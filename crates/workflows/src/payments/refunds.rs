@@ -113,7 +113,6 @@ async fn record_result<R: Redis, S: Sql>(
 
 fn confirmation_callback(due: &Refund, refund_id: String) -> ProviderCallback {
     ProviderCallback {
-        // The number of failures comes first: the ledger keeps 200 characters of an id.
         id: format!("answer_refund_{}_{}", due.failures, due.payment),
         kind: "refund.succeeded".to_owned(),
         order_no: due.order_no.clone(),
