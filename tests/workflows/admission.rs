@@ -1,7 +1,7 @@
 //! Tests of `lua/precheck.lua` and `lua/admit.lua`: rate limits, bans and human checks (B4, B5, B6).
 
 use domain::{
-    activity::{ActivityState, Limit, Limits},
+    activity::{ActivityState, HumanCheck, Limit, Limits},
     human_check::CheckRecord,
     ids::UserId,
     problem::Code,
@@ -34,6 +34,7 @@ type RealFixture = Fixture<RealRedis, RealLedger>;
 
 /// A request for a ticket.
 const TICKET: Endpoint = Endpoint::Ticket(Ulid(0));
+const CHALLENGE: Endpoint = Endpoint::Challenge(HumanCheck::Pow);
 
 fn visitor(fixture: &RealFixture, user: &str, ip: &str) -> Visitor {
     let user = UserId::parse(user).unwrap();
@@ -78,10 +79,8 @@ async fn too_many_requests_are_rate_limited_and_then_banned() {
     assert!(precheck(&fixture.redis, &neighbour, TICKET).await.unwrap().outcome.is_ok());
     // A ban expires, or an operator lifts it. The user's suspicion score stays high.
     bans::lift(&fixture.redis, &fixture.sql, &BanSubject::User(eager.user.clone())).await.unwrap();
-    let score = precheck(&fixture.redis, &Visitor { ip: "192.0.2.9".to_owned(), ..eager }, Endpoint::Challenge)
-        .await
-        .unwrap()
-        .outcome;
+    let score =
+        precheck(&fixture.redis, &Visitor { ip: "192.0.2.9".to_owned(), ..eager }, CHALLENGE).await.unwrap().outcome;
     assert!(score.is_ok_and(|score| score >= SUSPICION_THRESHOLD), "{score:?}");
 }
 
@@ -144,7 +143,7 @@ async fn a_user_cannot_stockpile_tickets() {
     }
     let refused = precheck(&fixture.redis, &hoarder, TICKET).await.unwrap().outcome;
     assert!(matches!(refused, Err((Code::RateLimited, wait)) if wait > 0), "{refused:?}");
-    assert!(precheck(&fixture.redis, &hoarder, Endpoint::Challenge).await.unwrap().outcome.is_ok());
+    assert!(precheck(&fixture.redis, &hoarder, CHALLENGE).await.unwrap().outcome.is_ok());
     let other = visitor(&fixture, "other", "192.0.2.1");
     assert!(precheck(&fixture.redis, &other, TICKET).await.unwrap().outcome.is_ok());
 }
@@ -153,7 +152,7 @@ async fn a_user_cannot_stockpile_tickets() {
 async fn challenges_tickets_and_reservations_have_separate_rate_limits() {
     let fixture = rate_limited(1).await;
     let ada = visitor(&fixture, "ada", "192.0.2.1");
-    for endpoint in [Endpoint::Challenge, TICKET] {
+    for endpoint in [CHALLENGE, TICKET] {
         assert!(precheck(&fixture.redis, &ada, endpoint).await.unwrap().outcome.is_ok(), "{endpoint:?}");
         let again = precheck(&fixture.redis, &ada, endpoint).await.unwrap();
         assert!(matches!(again.outcome, Err((Code::RateLimited, _))), "{endpoint:?}: {again:?}");
@@ -225,7 +224,7 @@ async fn an_ipv6_site_gets_four_times_the_tickets_of_an_address() {
     };
     let networks = |site: &str| (0..60).map(|n| format!("{site}:{n:x}::/64")).collect::<Vec<_>>();
     assert_eq!(passed(TICKET, networks("2001:db8:1")).await, 20);
-    assert_eq!(passed(Endpoint::Challenge, networks("2001:db8:1")).await, 20);
+    assert_eq!(passed(CHALLENGE, networks("2001:db8:1")).await, 20);
     assert_eq!(passed(TICKET, networks("2001:db8:2")).await, 20);
     assert_eq!(passed(TICKET, vec!["2001:db8:3:1::/64".to_owned(); 9]).await, 5);
     assert_eq!(passed(TICKET, (0..60).map(|n| format!("198.51.100.{n}")).collect()).await, 60);
@@ -294,19 +293,68 @@ async fn record_ttl(fixture: &RealFixture, key: &str) -> i64 {
 
 /// A client that changes its address makes a record for each, in the memory of Redis.
 #[tokio::test]
-async fn abuse_without_a_ban_is_kept_for_half_an_hour_and_a_ban_for_a_day() {
-    let fixture = new_fixture("sqlite", 10, 1).await;
+async fn abuse_of_an_address_is_kept_for_a_minute_and_of_a_user_for_half_an_hour() {
+    let fixture = rate_limited(5).await;
     let keys = Keys::of(&fixture.activity);
-    let report = async |ip: &str, number: i64| {
-        let reporter = Visitor { counts: vec![(ip.to_owned(), number)], ..visitor(&fixture, "calm", "192.0.2.1") };
-        assert!(precheck(&fixture.redis, &reporter, TICKET).await.unwrap().outcome.is_ok());
-        record_ttl(&fixture, &keys.named(&format!("abuse:ip:{ip}"))).await
-    };
-    let half_an_hour = 1_790_000..=1_800_000;
-    assert!(half_an_hour.contains(&report("203.0.113.60", 599).await));
-    assert!(half_an_hour.contains(&report("203.0.113.61", 1).await));
-    assert!(report("203.0.113.60", 1).await > 86_000_000, "marked as suspicious");
-    assert!(report("203.0.113.60", 1).await > 86_000_000, "and after that");
+    for number in [1, 598] {
+        report_abuse(&fixture, "203.0.113.60", number).await;
+        let left = record_ttl(&fixture, &keys.named("abuse:ip:203.0.113.60")).await;
+        assert!((1..=60_000).contains(&left), "{left}");
+    }
+    let eager = visitor(&fixture, "eager", "192.0.2.1");
+    for _ in 0..6 {
+        precheck(&fixture.redis, &eager, TICKET).await.unwrap();
+    }
+    let left = record_ttl(&fixture, &keys.abuse_user(&eager.user)).await;
+    assert!((1_790_000..=1_800_000).contains(&left), "{left}");
+}
+
+/// Reports forged tickets of an address with the request of another visitor.
+async fn report_abuse(fixture: &RealFixture, ip: &str, number: i64) {
+    let reporter = Visitor { counts: vec![(ip.to_owned(), number)], ..visitor(fixture, "reporter", "192.0.2.1") };
+    assert!(precheck(&fixture.redis, &reporter, CHALLENGE).await.unwrap().outcome.is_ok());
+}
+
+/// An attacker behind the address of a carrier makes its customers solve checks for a minute at most.
+#[tokio::test]
+async fn neighbours_of_an_abuser_are_suspicious_only_while_their_address_is_marked() {
+    let fixture = new_fixture("sqlite", 10, 1).await;
+    for ip in ["203.0.113.70", "10.1.2.3"] {
+        let neighbour = visitor(&fixture, "calm", ip);
+        let score =
+            async || precheck(&fixture.redis, &neighbour, CHALLENGE).await.unwrap().outcome.expect("no refusal");
+        report_abuse(&fixture, ip, 599).await;
+        assert_eq!(score().await, 0, "{ip}: not marked yet");
+        for _ in 0..5 {
+            report_abuse(&fixture, ip, 600).await;
+            // The mark's minute passes.
+            let mark = Keys::of(&fixture.activity).named(&format!("suspect:ip:{ip}"));
+            fixture.redis.command("DEL", vec![mark.into()]).await.unwrap();
+        }
+        assert_eq!(score().await, 0, "{ip}: not marked any more");
+    }
+}
+
+/// A slider's picture takes as long to draw as some twenty reservations.
+#[tokio::test]
+async fn a_user_cannot_order_pictures_without_end() {
+    for user in [None, Some(None)] {
+        let fixture = with_limits(Limits { user, ip: Some(None), all: Some(None) }).await;
+        let robot = visitor(&fixture, "robot", "203.0.113.71");
+        let order = async |kind| {
+            let challenge = Endpoint::Challenge(kind);
+            precheck(&fixture.redis, &robot, challenge).await.unwrap().outcome
+        };
+        for n in 0..10 {
+            assert_eq!(order(HumanCheck::Captcha).await, Ok(0), "{n}");
+        }
+        let refused = order(HumanCheck::Captcha).await;
+        assert!(matches!(refused, Err((Code::RateLimited, 1..=10_000))), "{refused:?}");
+        assert_eq!(order(HumanCheck::Pow).await, Ok(0), "other checks are cheap");
+        let other = visitor(&fixture, "calm", "203.0.113.71");
+        let picture = Endpoint::Challenge(HumanCheck::Captcha);
+        assert_eq!(precheck(&fixture.redis, &other, picture).await.unwrap().outcome, Ok(0));
+    }
 }
 
 #[tokio::test]
@@ -379,7 +427,7 @@ async fn forged_tickets_of_an_address_never_refuse_a_valid_ticket_or_token() {
         .enumerate()
     {
         let flood = Visitor { counts: vec![(ip.to_owned(), 5_000)], ..visitor(&fixture, "calm", "198.51.100.1") };
-        precheck(&fixture.redis, &flood, Endpoint::Challenge).await.unwrap();
+        precheck(&fixture.redis, &flood, CHALLENGE).await.unwrap();
         let keys = Keys::of(&fixture.activity);
         let (ban, mark) = (keys.ban_ip(ip), keys.named(&format!("suspect:ip:{ip}")));
         assert_eq!(fixture.redis.command("EXISTS", vec![ban.into()]).await.unwrap(), [RedisValue::Int(0)], "{ip}");

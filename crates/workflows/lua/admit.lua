@@ -31,7 +31,7 @@ if not is_repeated then
   redis.call('HSET', KEYS[1], 'failed', failed, 'failed_since', since)
   -- One failed check counts as much as ten requests over a limit, so that guessing does not pay. This comes last: its
   -- ban is the shorter one, and does not replace the other.
-  record_abuse(USER_ABUSE_RULE, KEYS[1], KEYS[2], 10, now)
+  record_abuse(KEYS[1], KEYS[2], 10, now)
   redis.call('HINCRBY', KEYS[4], 'refused:human_check_failed', 1)
 end
 return { 'human_check_failed' }

@@ -4,14 +4,14 @@
 -- As in reserve.lua, the names of the other keys are made here from the gate's.
 --
 -- KEYS  1 gate
--- ARGV  1 user, 2 address, 3 challenge or ticket, 4 ULID of the ticket ("" for a challenge), 5 how many tickets a user has
---       at most, 6 ms that they count for, 7 ms that they are noted for, then the instance's counts
---       (`record_counts`)
+-- ARGV  1 user, 2 address, 3 challenge or ticket, 4 ULID of the ticket ("" for a challenge), 5 how many tickets or pictures
+--       a user gets, as "count:ms" ("" for any number), 6 how many tickets are noted, 7 ms that they are noted for, then the
+--       instance's counts (`record_counts`)
 -- Reply word, limits ("name;count;seconds;left;reset" joined by "|"), then
 --       welcome: score; rate_limited: ms to wait; nothing for not_ready, banned
 
 local call = redis.call
-local user, address, endpoint, ulid, max_tickets = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local user, address, endpoint, ulid, allowance = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local prefix = string.sub(KEYS[1], 1, -5)
 local stats = prefix .. 'stats'
 local time = call('TIME')
@@ -20,13 +20,12 @@ local exact_now = time[1] * 1000 + time[2] / 1000
 
 local gate = call('HMGET', KEYS[1], 'state', 'limit_user', 'limit_ip', 'keep_until')
 local limit_user, limit_ip = gate[2] or '', gate[3] or ''
-record_counts(8, prefix, gate[1], now)
+record_counts(8, prefix, gate[1])
 if not gate[1] then return { 'not_ready', '' } end
 local user_ban, user_abuse = prefix .. 'ban:user:' .. user, prefix .. 'abuse:user:' .. user
-local address_ban, address_abuse = prefix .. 'ban:ip:' .. address, prefix .. 'abuse:ip:' .. address
-local mark = suspect_key(address_ban)
+local address_ban, mark = prefix .. 'ban:ip:' .. address, suspect_key(prefix, address)
 -- Most visitors have none of these: one call shows it.
-local has_record = call('EXISTS', user_ban, address_ban, user_abuse, address_abuse, mark or address_ban) > 0
+local has_record = call('EXISTS', user_ban, address_ban, user_abuse, mark or address_ban) > 0
 if has_record and call('EXISTS', user_ban, address_ban) > 0 then
   call('HINCRBY', stats, 'refused:banned', 1)
   return { 'banned', '' }
@@ -41,26 +40,27 @@ if site and count then policies[3] = { 'site', count * 4 .. ':' .. period, rate 
 local limits, limit_name, wait_ms = limit(policies, exact_now)
 if limit_name then
   if limit_name == 'user' then
-    record_abuse(USER_ABUSE_RULE, user_abuse, user_ban, 1, now)
+    record_abuse(user_abuse, user_ban, 1, now)
   else
-    record_abuse(ADDRESS_ABUSE_RULE, address_abuse, address_ban, 1, now)
+    record_address_abuse(prefix, address, 1)
   end
   call('HINCRBY', stats, 'refused:rate_limited', 1)
   return { 'rate_limited', limits, wait_ms }
 end
-if ulid ~= '' then
-  -- A user cannot stockpile tickets, unless the activity limits no user. A reload of the page is no abuse.
-  if limit_user ~= '' then
-    local policy = { 'user', max_tickets .. ':' .. ARGV[6], prefix .. 'rate:tickets:' .. user }
-    local report, exceeded, until_ms = limit({ policy }, exact_now)
-    if exceeded then
-      call('HINCRBY', stats, 'refused:rate_limited', 1)
-      return { 'rate_limited', report, until_ms }
-    end
+-- A user cannot stockpile tickets, unless the activity limits no user, nor order pictures without end, which take longer to
+-- draw than all else. A reload of the page is no abuse.
+if allowance ~= '' and (ulid == '' or limit_user ~= '') then
+  local policy = { 'user', allowance, prefix .. (ulid == '' and 'rate:pictures:' or 'rate:tickets:') .. user }
+  local report, exceeded, until_ms = limit({ policy }, exact_now)
+  if exceeded then
+    call('HINCRBY', stats, 'refused:rate_limited', 1)
+    return { 'rate_limited', report, until_ms }
   end
+end
+if ulid ~= '' then
   local tickets = prefix .. 'tickets:' .. user
   call('ZADD', tickets, string.format('%.0f', now), ulid)
-  call('ZREMRANGEBYRANK', tickets, '0', -1 - max_tickets)
+  call('ZREMRANGEBYRANK', tickets, '0', -1 - ARGV[6])
   call('PEXPIRE', tickets, ARGV[7])
 end
 local visitors = prefix .. 'visitors'
@@ -68,13 +68,9 @@ if call('PFADD', visitors, user) == 1 and gate[4] then call('PEXPIREAT', visitor
 if not has_record then return { 'welcome', limits, 0 } end
 
 -- Abuse points of the record's latest one-minute window, if it began within the last ten minutes, plus 50 for each ban
--- since the record began (a record with a ban expires a day after the last abuse). The address counts for a tenth: many
--- people may share one.
-local function suspicion(key)
-  local record = call('HMGET', key, 'count', 'since', 'bans')
-  local recent = now - tonumber(record[2] or 0) <= 600000 and tonumber(record[1] or 0) or 0
-  return recent + 50 * tonumber(record[3] or 0)
-end
+-- since the record began (a record with a ban expires a day after the last abuse).
+local record = call('HMGET', user_abuse, 'count', 'since', 'bans')
+local recent = now - tonumber(record[2] or 0) <= 600000 and tonumber(record[1] or 0) or 0
 -- The visitors of an address that is marked meet SUSPICION_THRESHOLD in hot/admission.rs.
 local is_marked = mark and call('EXISTS', mark) == 1
-return { 'welcome', limits, suspicion(user_abuse) + math.floor(suspicion(address_abuse) / 10) + (is_marked and 20 or 0) }
+return { 'welcome', limits, recent + 50 * tonumber(record[3] or 0) + (is_marked and 20 or 0) }

@@ -42,7 +42,7 @@ local function refuse(word, ...)
 end
 
 -- What needs no Redis costs no call of its own: an instance reports it with its next valid ticket.
-record_counts(9, prefix, state, now)
+record_counts(9, prefix, state)
 
 -- Cheapest refusal first.
 if not state or not epoch then return refuse('not_ready') end
@@ -59,9 +59,11 @@ if gate[7] or gate[8] then
   local report, limit_name, retry_ms = limit(policies, exact_now)
   limits = report
   if limit_name then
-    local is_user = limit_name == 'user'
-    local name = limit_name .. ':' .. (is_user and user or address)
-    record_abuse(is_user and USER_ABUSE_RULE or ADDRESS_ABUSE_RULE, prefix .. 'abuse:' .. name, prefix .. 'ban:' .. name, 1, now)
+    if limit_name == 'user' then
+      record_abuse(prefix .. 'abuse:user:' .. user, prefix .. 'ban:user:' .. user, 1, now)
+    else
+      record_address_abuse(prefix, address, 1)
+    end
     return refuse('rate_limited', retry_ms)
   end
 end

@@ -19,7 +19,7 @@ use platform::{
 use puzzle::{slider, sum};
 use serde_json::{Value, json};
 
-use workflows::hot::{admission::Endpoint, limits};
+use workflows::hot::limits;
 
 use crate::{
     hosted,
@@ -32,7 +32,7 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
     if body.altcha.is_some_and(|version| version != 2) {
         return Err(Problem::invalid(vec![FieldError::new("/altcha", "must be 2")]).into());
     }
-    let precheck = Precheck::run(request, activity, Endpoint::Challenge).await?;
+    let precheck = Precheck::run(request, activity, None).await?;
     let document = match precheck.activity.spec.human_check {
         HumanCheck::None => Err(not_found("This sale asks for no human check.")),
         HumanCheck::Pow => proof_of_work(&precheck, 1).await,

@@ -17,6 +17,7 @@ use platform::{
     request_address,
 };
 use serde::de::DeserializeOwned;
+use ulid::Ulid;
 use workflows::{
     cache::visitors::{CachedActivity, CachedGate},
     hot::{
@@ -52,18 +53,20 @@ pub struct Precheck {
 }
 
 impl Precheck {
-    /// Runs all checks, the cheapest first, and calls the precheck script in Redis last.
+    /// Runs all checks for a ticket with this ULID, or for a challenge, the cheapest first, and calls the precheck script in
+    /// Redis last.
     ///
     /// # Errors
     /// `unauthenticated` without a valid token; `not_found`, `ended`, `not_open` or `overloaded` if the activity issues
     /// no tickets now; `not_eligible`; `banned` or `rate_limited` by the script; `not_ready` if a store is unavailable
     /// or a variable is wrong.
-    pub async fn run(request: &Request, activity: ActivityId, endpoint: Endpoint) -> Result<Self, ApiError> {
+    pub async fn run(request: &Request, activity: ActivityId, ticket: Option<Ulid>) -> Result<Self, ApiError> {
         let ip = request_address::address(request).await?;
         let eligible = Eligible::check(request, &activity, &ip).await;
         let eligible = eligible.inspect_err(|error| instance_counts::record_error(&activity, error))?;
         let Eligible { claims, cached_gate, activity: cached, now } = eligible;
         let counts = instance_counts::take(&activity);
+        let endpoint = ticket.map_or(Endpoint::Challenge(cached.spec.human_check), Endpoint::Ticket);
         let visitor = Visitor { activity, user: claims.sub.clone(), ip, counts };
         let admission = precheck(&SpinRedis, &visitor, endpoint).await?;
         let rate_limits = admission.rate_limits;

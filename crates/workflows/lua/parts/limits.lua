@@ -43,15 +43,9 @@ local function give_back(policy, key, since_ms, now_ms)
   redis.call('SET', key, string.format('%.3f', tat), 'PX', math.ceil(tat - now_ms) + 1)
 end
 
--- Abuse rules: { points within a minute, duration (ms) of the ban that they lead to }. A user is one person; many people
--- may share an address, so only operators ban one: the points of its visitors make it suspicious.
-local USER_ABUSE_RULE, ADDRESS_ABUSE_RULE = { 60, 600000 }, { 600, 60000 }
-
--- The key that marks an address as suspicious; nil if the ban is that of a user, or if the address is not that of a
--- client or its network: an unknown, private, shared, link-local or loopback one is a proxy's, or everybody's.
-local function suspect_key(ban_key)
-  local prefix, address = string.match(ban_key, '^(.*):ban:ip:(.*)$')
-  if not address then return nil end
+-- The key that marks an address as suspicious; nil if the address is not that of a client or its network: an unknown,
+-- private, shared, link-local or loopback one is a proxy's, or everybody's.
+local function suspect_key(prefix, address)
   local first, second = string.match(address, '^(%d+)%.(%d+)%.')
   local is_client
   if first then
@@ -64,32 +58,46 @@ local function suspect_key(ban_key)
     -- fc00::/7 and fe80::/10; ::1 is in 0::/64.
     is_client = group and not (group == 0 or group >= 0xfc00 and group < 0xfe00 or group >= 0xfe80 and group < 0xfec0)
   end
-  return is_client and prefix .. ':suspect:ip:' .. address or nil
+  return is_client and prefix .. 'suspect:ip:' .. address or nil
 end
 
--- Adds `weight` points of abuse to a record, and sets a ban or a mark when the rule is met. A record expires after half an
--- hour, the longest time that is counted over; with a ban after a day, so that its visitor looks suspicious for that long.
-local function record_abuse(rule, record_key, ban_key, weight, now)
+-- Adds `weight` points of abuse to a user's record: 60 within a minute ban the user for ten minutes. A record expires after
+-- half an hour, the longest time that is counted over; with a ban after a day, so that its user looks suspicious for that
+-- long.
+local function record_abuse(record_key, ban_key, weight, now)
   local record = redis.call('HMGET', record_key, 'count', 'since', 'bans')
   local count, since = tonumber(record[1] or 0), tonumber(record[2] or 0)
   if now - since > 60000 then count, since = 0, now end
   count = count + weight
-  if count >= rule[1] then
-    local key = rule == USER_ABUSE_RULE and ban_key or suspect_key(ban_key)
-    if key and redis.call('SET', key, '1', 'NX', 'PX', rule[2]) then record[3] = redis.call('HINCRBY', record_key, 'bans', 1) end
+  if count >= 60 then
+    if redis.call('SET', ban_key, '1', 'NX', 'PX', 600000) then record[3] = redis.call('HINCRBY', record_key, 'bans', 1) end
     count = 0
   end
   redis.call('HSET', record_key, 'count', count, 'since', since)
   redis.call('PEXPIRE', record_key, record[3] and 86400000 or 1800000)
 end
 
+-- Adds points of abuse to the record of an address: 600 within a minute mark it as suspicious for a minute. Many people may
+-- share an address, so only operators ban one. The record counts for a minute and no longer: a client can have very many
+-- addresses, and its neighbours are innocent.
+local function record_address_abuse(prefix, address, points)
+  local key = prefix .. 'abuse:ip:' .. address
+  local count = redis.call('HINCRBY', key, 'count', points)
+  if count == tonumber(points) then redis.call('PEXPIRE', key, 60000) end
+  if count >= 600 then
+    redis.call('DEL', key)
+    local mark = suspect_key(prefix, address)
+    if mark then redis.call('SET', mark, '1', 'PX', 60000) end
+  end
+end
+
 -- Records what an instance counted since its last call: pairs of a name and a number in ARGV from `first` on. The name is
 -- `refused:<code>`, or the address that sent bad tokens or tickets.
-local function record_counts(first, prefix, has_gate, now)
+local function record_counts(first, prefix, has_gate)
   for i = first, #ARGV, 2 do
     local name, number = ARGV[i], ARGV[i + 1]
     if string.sub(name, 1, 8) ~= 'refused:' then
-      record_abuse(ADDRESS_ABUSE_RULE, prefix .. 'abuse:ip:' .. name, prefix .. 'ban:ip:' .. name, tonumber(number), now)
+      record_address_abuse(prefix, name, number)
     elseif has_gate then
       redis.call('HINCRBY', prefix .. 'stats', name, number)
     end

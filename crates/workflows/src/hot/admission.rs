@@ -1,7 +1,7 @@
 //! Checks before a ticket is issued: bans and limits (`lua/precheck.lua`), the human check (`lua/admit.lua`).
 
 use domain::{
-    activity::{Eligibility, Phase},
+    activity::{Eligibility, HumanCheck, Phase},
     human_check::CheckRecord,
     ids::{ActivityId, UserId},
     jwt::Claims,
@@ -30,6 +30,10 @@ pub const SUSPICION_THRESHOLD: i64 = 20;
 /// stockpile.
 pub const MAX_OPEN_TICKETS: i64 = 30;
 
+/// Pictures that a user gets for an activity, and the milliseconds within which: drawing one takes as long as some twenty
+/// reservations. Enough for reloads and mistakes.
+const PICTURES: (i64, i64) = (10, 100_000);
+
 /// How long a ticket is noted under its user, in milliseconds: an hour longer than it lives, since the order that it made
 /// last may wait in the queue.
 const TICKET_NOTED_MS: i64 = MAX_LIFETIME_MS + 3_600_000;
@@ -53,8 +57,8 @@ pub struct Visitor {
 /// What a visitor asks for; each has its own rate-limit buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A human check to solve.
-    Challenge,
+    /// A human check of this kind to solve.
+    Challenge(HumanCheck),
     /// A ticket, with this ULID.
     Ticket(Ulid),
 }
@@ -75,17 +79,19 @@ pub struct Admission {
 /// `RedisUnavailable` or `RedisRefused`; the request may have been counted.
 pub async fn precheck<R: Redis>(redis: &R, visitor: &Visitor, endpoint: Endpoint) -> Result<Admission, StoreError> {
     let Visitor { activity, user, ip, counts } = visitor;
-    let (name, ulid) = match endpoint {
-        Endpoint::Challenge => ("challenge", String::new()),
-        Endpoint::Ticket(ulid) => ("ticket", ulid.to_string()),
+    let policy = |(count, ms): (i64, i64)| format!("{count}:{ms}");
+    let (name, ulid, allowance) = match endpoint {
+        Endpoint::Challenge(HumanCheck::Captcha) => ("challenge", String::new(), policy(PICTURES)),
+        Endpoint::Challenge(_) => ("challenge", String::new(), String::new()),
+        Endpoint::Ticket(ulid) => ("ticket", ulid.to_string(), policy((MAX_OPEN_TICKETS, MAX_LIFETIME_MS))),
     };
     let mut args: Vec<RedisArg> = vec![
         user.as_str().into(),
         ip.as_str().into(),
         name.into(),
         ulid.into(),
+        allowance.into(),
         MAX_OPEN_TICKETS.to_string().into(),
-        MAX_LIFETIME_MS.to_string().into(),
         TICKET_NOTED_MS.to_string().into(),
     ];
     limits::push_counts(counts, &mut args);
