@@ -2,15 +2,20 @@
 
 use std::{
     collections::BTreeMap,
+    net::Ipv4Addr,
     sync::{Arc, Mutex},
     time::Instant,
 };
 
-use dev::{nginx::Nginx, root};
+use dev::{nginx::Nginx, proxy::Proxy, root};
 use reqwest::{Method, redirect::Policy};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::task::JoinSet;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    task::JoinSet,
+};
 
 use support::{
     HttpClient, TestApp,
@@ -103,6 +108,63 @@ async fn operators_ban_and_lift_users_and_addresses_of_any_spelling_behind_nginx
     assert_eq!(app.call_admin(Method::GET, "/strikes/a%2Fb", &Value::Null).await.is(200).text("user"), "a/b");
     app.send_callback("evt/1", &TestApp::callback_body("payment.succeeded", "unknown", "s")).await.is(204);
     app.call_admin(Method::POST, "/callbacks/evt%2F1/dismiss", &Value::Null).await.is(200);
+}
+
+/// Sends the head of a request as it is, and returns the status.
+async fn status_of(port: u16, head: &[u8]) -> String {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.expect("nginx");
+    stream.write_all(&[head, b"connection: close\r\n\r\n"].concat()).await.expect("sent");
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response).await.expect("an answer");
+    String::from_utf8_lossy(&response).split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+/// The engine closes the connection of a request with a host that it cannot read, which is how a server that is down
+/// behaves, and answers 500 to a header that is not text.
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_that_the_engine_cannot_read_close_no_lane() {
+    let mut app = TestApp::with_variables(|variables| variables.set("trusted_hops", "1"));
+    let port = app.with_app(|app| app.url().rsplit_once(':').and_then(|(_, port)| port.parse().ok())).expect("a port");
+    let second = Proxy::start(port).expect("a second server");
+    let temp_dir = TempDir::new().expect("a directory");
+    let nginx = Nginx::start(temp_dir.path(), &root::find().expect("the project"), &[port, second.port()]);
+    let nginx = nginx.unwrap_or_else(|error| panic!("{error:#}"));
+    app.http = HttpClient::new(&nginx.url());
+    let activity = app.create_activity(json!({})).await;
+    let gate = format!("/api/activities/{}/gate.json", activity.id);
+    let lanes = [
+        "/api/nowhere",
+        "/api/orders/demo.1",
+        "/api/activities/demo/ticket",
+        "/api/orders/demo.1/checkout",
+        "/api/payments/nobody",
+        &gate,
+        "/sale",
+    ];
+    let [text, control, many] = [b"x-a: \xff\r\n".to_vec(), b"x-a: \x01\r\n".to_vec(), b"x-a: 1\r\n".repeat(120)];
+    let hosts: [&[u8]; 6] = [b"a\"b", b"[x", b"a%zz", b"\xff", b"x.spin.internal", b"sale.example"];
+    for (host, more) in
+        hosts.into_iter().map(|host| (host, Vec::new())).chain([text, control, many].map(|more| (hosts[5], more)))
+    {
+        for path in lanes {
+            let head = [format!("GET {path} HTTP/1.1\r\nhost: ").as_bytes(), host, b"\r\n", &more].concat();
+            let status = status_of(nginx.port(), &head).await;
+            assert!(
+                ["200", "400", "401", "404", "405"].contains(&&*status),
+                "{}: {status}",
+                String::from_utf8_lossy(&head)
+            );
+        }
+    }
+    for target in [&b"/api/orders/demo.1?a=\xff"[..], b"/\xff", b"/api/nowhere?\xc3\xa4"] {
+        let status = status_of(nginx.port(), &[b"GET ", target, b" HTTP/1.1\r\nhost: sale.example\r\n"].concat()).await;
+        assert_eq!(status, "404", "{}", String::from_utf8_lossy(target));
+    }
+    for path in lanes {
+        let response = app.http.get(path, "").await;
+        assert!(response.status < 500, "{response:?}");
+    }
+    app.create_buyer(&activity, "ada").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -116,7 +116,7 @@ fn the_units_have_the_required_settings_and_allow_twice_the_connections_of_nginx
     let max_conns: Vec<u32> = lanes
         .lines()
         .filter_map(|line| {
-            line.trim().strip_prefix("server 127.0.0.1:3000 max_conns=")?.strip_suffix(';')?.parse().ok()
+            line.trim().strip_prefix("server 127.0.0.1:3000 max_conns=")?.strip_suffix(" max_fails=0;")?.parse().ok()
         })
         .collect();
     assert_eq!(max_conns.len(), 6, "{max_conns:?}");
