@@ -2,12 +2,16 @@
 //!
 //! Reservations and page views never delay payments.
 
-use std::time::Duration;
+use std::{net::Ipv4Addr, time::Duration};
 
 use dev::{nginx::PROVIDER_ADDRESS, open_files};
 use futures::{StreamExt, stream::FuturesUnordered};
 use reqwest::Method;
 use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 
 use crate::fake_app::{FakeApp, NginxProxy};
 use support::{HttpClient, Response, eventually};
@@ -210,6 +214,38 @@ async fn a_flood_of_requests_leaves_few_short_lines_in_the_log() {
     assert!(log.lines().count() < 21 + 150, "{} lines", log.lines().count());
     let longest = log.lines().map(str::len).max().unwrap_or_default();
     assert!(longest < 500, "{longest}");
+}
+
+/// Sends `head`, and a byte more each second. Returns after how many of them nginx closed the connection.
+async fn bytes_until_closed(port: u16, head: &str) -> usize {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.expect("nginx");
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    let mut received = [0; 4_096];
+    for sent in 0..60 {
+        let read = tokio::time::timeout(Duration::from_secs(1), stream.read(&mut received)).await;
+        if matches!(read, Ok(Ok(0) | Err(_))) || stream.write_all(b"x").await.is_err() {
+            return sent;
+        }
+    }
+    usize::MAX
+}
+
+/// nginx counts connections of all servers together, and limits those of no address: each is closed in time.
+#[tokio::test(flavor = "multi_thread")]
+async fn unfinished_requests_are_closed_within_seconds_at_every_port() {
+    let app = FakeApp::start().await;
+    let nginx = NginxProxy::in_front_of(&[&app]);
+    let redirect_port = nginx.server.redirect_url().rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+    let (site, redirect) = (nginx.server.port(), redirect_port.expect("a port"));
+    // The header of the first is never complete, and the body of the last comes after its answer.
+    let cases = [
+        (redirect, "GET / HTTP/1.1\r\nx: "),
+        (redirect, "GET / HTTP/1.1\r\nhost: sale.example\r\nx: "),
+        (site, "GET / HTTP/1.1\r\nhost: sale.example\r\nx: "),
+        (site, "POST //x HTTP/1.1\r\nhost: sale.example\r\ncontent-length: 16000\r\n\r\n"),
+    ];
+    let closed = futures::future::join_all(cases.map(|(port, head)| bytes_until_closed(port, head))).await;
+    assert!(closed.iter().all(|bytes| *bytes <= 15), "{closed:?}");
 }
 
 /// The provider of hosted checks is silent: each request for a ticket waits for it.
