@@ -190,7 +190,7 @@ fn an_update_keeps_settings_and_shows_which_lines_of_an_edited_site_it_replaces(
     let edited = ["listen", "lanes", "operators", "desk", "cors"]
         .map(|part| format!("nginx/stampede-{part}.conf"))
         .into_iter()
-        .chain(["stampede/env", "stampede/sweep.env", "stampede/runtime-config.toml"].map(str::to_owned))
+        .chain(["stampede/env", "stampede/sweep.env", "stampede/runtime-config.toml", "stampede/connections.nft"].map(str::to_owned))
         .map(|file| target.join("etc").join(file));
     let edited: Vec<_> = edited.collect();
     for path in &edited {
@@ -261,20 +261,25 @@ fn systemd_analyze_accepts_every_line_of_the_units() {
     fs::copy("/bin/true", &spin).expect("a program");
     let target_path = target.to_string_lossy();
     let mut units = vec![];
-    for entry in fs::read_dir(target.join("etc/systemd/system")).expect("units") {
-        let path = entry.expect("a unit").path();
+    let entries = fs::read_dir(target.join("etc/systemd/system")).expect("units");
+    let paths = entries.map(|entry| entry.expect("a unit").path());
+    for path in paths.filter(|path| path.is_file()) {
         let text = fs::read_to_string(&path).expect("a unit");
         let text = text.replace("/usr/local/bin/spin", &spin.to_string_lossy());
         let text = text.replace("/opt/stampede/sweep", &format!("{target_path}/opt/stampede/sweep"));
         fs::write(&path, text).expect("a unit");
         units.push(path);
     }
-    assert_eq!(units.len(), 4, "{units:?}");
+    assert_eq!(units.len(), 5, "{units:?}");
+    // What is added to the unit of Debian's nginx.
+    let nginx = target.join("etc/systemd/system/nginx.service");
+    fs::write(&nginx, "[Service]\nExecStart=/bin/true\n").expect("a unit");
+    units.push(nginx);
     let verified = Command::new("systemd-analyze").arg("verify").args(&units).output().expect("systemd-analyze");
     let stderr = String::from_utf8_lossy(&verified.stderr);
     // systemd before 254 does not know the two back-off settings. Lines without `stampede` are about other units.
     let is_relevant = |line: &&str| {
-        line.contains("stampede") && !line.contains("'RestartSteps'") && !line.contains("'RestartMaxDelaySec'")
+        (line.contains("stampede") || line.contains("nginx")) && !line.contains("'RestartSteps'") && !line.contains("'RestartMaxDelaySec'")
     };
     let warnings: Vec<&str> = stderr.lines().filter(is_relevant).collect();
     assert!(verified.status.success() && warnings.is_empty(), "{stderr}");

@@ -1,0 +1,63 @@
+# Loads the kit's limits of connections, lowered to three and five, in a network of its own, and prints how many of ten
+# connections each client may open. Run it with: unshare --user --map-root-user --net --mount bash connections.sh FILE
+set -euo pipefail
+PATH=$PATH:/usr/sbin:/sbin
+mount -t tmpfs tmpfs /run
+ip link set lo up
+ip netns add clients
+ip link add server type veth peer name client netns clients
+ip addr add 10.9.0.1/24 dev server
+ip addr add fd00:9::1/32 dev server nodad
+ip link set server up
+ip -n clients link set client up
+for address in 10.9.0.2/24 10.9.0.3/24 fd00:9:1:1::2/32 fd00:9:1:2::2/32 fd00:9:2:1::2/32; do
+  ip -n clients addr add "$address" dev client $([[ $address != *:* ]] || echo nodad)
+done
+sed -e 's/over 1000 /over 3 /' -e 's/over 2000 /over 5 /' "$1" >/run/limits.nft
+# An update loads it again.
+nft -f /run/limits.nft
+nft -f /run/limits.nft
+
+python3 - <<'SERVER' &
+import socket, threading
+
+def hold(connection):
+    connection.recv(1)
+    connection.close()
+
+server = socket.create_server(("::", 443), family=socket.AF_INET6, dualstack_ipv6=True)
+while True:
+    threading.Thread(target=hold, args=(server.accept()[0],), daemon=True).start()
+SERVER
+trap 'kill $!' EXIT
+
+ip netns exec clients python3 - <<'CLIENTS'
+import socket, time
+
+def connect(source):
+    server = "fd00:9::1" if ":" in source else "10.9.0.1"
+    try:
+        return socket.create_connection((server, 443), timeout=10, source_address=(source, 0))
+    except ConnectionRefusedError:
+        return None
+
+def open_ten(source):
+    connections = [connect(source) for _ in range(10)]
+    return [connection for connection in connections if connection]
+
+deadline = time.monotonic() + 30
+while not (first := connect("10.9.0.2")):
+    assert time.monotonic() < deadline, "the server does not listen"
+    time.sleep(0.05)
+held = [first] + open_ten("10.9.0.2")
+print("10.9.0.2", len(held))
+kept = [held]
+for source in ["10.9.0.3", "fd00:9:1:1::2", "fd00:9:1:2::2", "fd00:9:2:1::2"]:
+    kept.append(open_ten(source))
+    print(source, len(kept[-1]))
+held.pop().close()
+while not (again := connect("10.9.0.2")):
+    assert time.monotonic() < deadline, "a closed connection still counts"
+    time.sleep(0.05)
+print("10.9.0.2", len(held) + 1)
+CLIENTS
