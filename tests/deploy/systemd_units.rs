@@ -190,7 +190,10 @@ fn an_update_keeps_settings_and_shows_which_lines_of_an_edited_site_it_replaces(
     let edited = ["listen", "lanes", "operators", "desk", "cors"]
         .map(|part| format!("nginx/stampede-{part}.conf"))
         .into_iter()
-        .chain(["stampede/env", "stampede/sweep.env", "stampede/runtime-config.toml", "stampede/connections.nft"].map(str::to_owned))
+        .chain(
+            ["stampede/env", "stampede/sweep.env", "stampede/runtime-config.toml", "stampede/connections.nft"]
+                .map(str::to_owned),
+        )
         .map(|file| target.join("etc").join(file));
     let edited: Vec<_> = edited.collect();
     for path in &edited {
@@ -279,7 +282,9 @@ fn systemd_analyze_accepts_every_line_of_the_units() {
     let stderr = String::from_utf8_lossy(&verified.stderr);
     // systemd before 254 does not know the two back-off settings. Lines without `stampede` are about other units.
     let is_relevant = |line: &&str| {
-        (line.contains("stampede") || line.contains("nginx")) && !line.contains("'RestartSteps'") && !line.contains("'RestartMaxDelaySec'")
+        (line.contains("stampede") || line.contains("nginx"))
+            && !line.contains("'RestartSteps'")
+            && !line.contains("'RestartMaxDelaySec'")
     };
     let warnings: Vec<&str> = stderr.lines().filter(is_relevant).collect();
     assert!(verified.status.success() && warnings.is_empty(), "{stderr}");

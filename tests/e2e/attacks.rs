@@ -224,8 +224,10 @@ async fn who_read_data_about_buyers_is_in_the_log_and_a_subject_has_one_name() {
         assert!(document.body.contains("invited-user"), "{document:?}");
     }
     for user in ["mallory", "%6dallory", "m%61llory"] {
-        call(Method::PUT, &format!("/bans/user/{user}"), BEN, &json!({"seconds": 60})).await.is(200);
+        let ban = json!({"seconds": 60, "reason": "lives at 7 Planted Lane"});
+        call(Method::PUT, &format!("/bans/user/{user}"), BEN, &ban).await.is(200);
     }
+    call(Method::GET, "/strikes/cyd?after=mallory", BEN, &Value::Null).await.is(200);
     for ip in ["2001:db8::7", "2001:DB8:0::1", "2001%3Adb8%3A%3A5"] {
         call(Method::PUT, &format!("/bans/ip/{ip}"), BEN, &json!({"seconds": 60})).await.is(200);
     }
@@ -271,6 +273,7 @@ async fn who_read_data_about_buyers_is_in_the_log_and_a_subject_has_one_name() {
     // Changes are kept for ever, the users who may take part only as long as the sale.
     let changes = changes.to_string();
     assert!(changes.contains("2 users, ") && !changes.contains("invited-user"), "{changes}");
+    assert!(!changes.contains("Planted Lane"), "{changes}");
     // One line a second and instance, and none for each call.
     let unauthenticated = of("operator calls without a valid token", "");
     assert!((1..100).contains(&unauthenticated.len()), "{unauthenticated:?}");

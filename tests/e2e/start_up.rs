@@ -38,7 +38,7 @@ async fn assert_refused(name: &str, case: &str, change: impl FnOnce(&mut Variabl
         "admin_token" => http.send(Method::PUT, "/api/admin/activities/x", admin, &activity_spec(&json!({}))).await,
         "cron_token" => http.post("/api/tasks/sweep", cron, &json!(null)).await,
         "address_key" => http.get("/api/admin/orders/demo.01ARZ3NDEKTSV4RRFFQ69G5FAV", admin).await,
-        "jwt_key" => http.get("/api/orders", &jwt).await,
+        "jwt_key" | "jwt_jwks_url" => http.get("/api/orders", &jwt).await,
         "webhook_secrets" => http.post("/api/payments/webhook", "", &json!({})).await,
         _ => {
             http.post(
@@ -79,6 +79,22 @@ async fn an_app_that_may_be_called_from_what_is_no_origin_serves_no_buyer() {
     for value in ["*", "https://shop.example/", "shop.example"] {
         assert_refused("cors_origins", value, move |variables| variables.set("cors_origins", value)).await;
     }
+}
+
+/// Anybody on the way to the identity provider could publish a key and sign in as any user.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_that_would_fetch_sign_in_keys_over_plain_http_serves_no_buyer() {
+    assert_refused("jwt_jwks_url", "a plain http", |variables| {
+        for (name, value) in [
+            ("jwt_key", ""),
+            ("jwt_algorithm", "RS256"),
+            ("jwt_jwks_host", "http://id.example"),
+            ("jwt_jwks_url", "http://id.example/jwks"),
+        ] {
+            variables.set(name, value);
+        }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -52,13 +52,13 @@ impl Address {
     /// Validates the member `address` of a request body.
     ///
     /// # Errors
-    /// One [`FieldError`] for each invalid line, and one if there are too many lines.
+    /// One [`FieldError`] for each invalid line, or one that says that there are too many lines.
     pub fn parse(lines: &serde_json::Map<String, serde_json::Value>) -> Result<Self, Vec<FieldError>> {
         let pointer = |name: &str| format!("/address/{}", name.replace('~', "~0").replace('/', "~1"));
-        let mut errors = Vec::new();
         if lines.len() > MAX_LINES {
-            errors.push(FieldError::new("/address", format!("must have at most {MAX_LINES} lines")));
+            return Err(vec![FieldError::new("/address", format!("must have at most {MAX_LINES} lines"))]);
         }
+        let mut errors = Vec::new();
         let mut accepted = BTreeMap::new();
         for (name, value) in lines {
             let fits = |text: &&str| text.chars().count() <= MAX_LINE_CHARS && name.chars().count() <= MAX_NAME_CHARS;
@@ -198,8 +198,9 @@ mod tests {
         ] {
             assert_eq!(parse(wrong).expect_err("wrong")[0].pointer, pointer);
         }
-        let many: serde_json::Map<_, _> = (0..21).map(|n| (n.to_string(), json!("x"))).collect();
-        assert_eq!(Address::parse(&many).expect_err("too many")[0].pointer, "/address");
+        let many: serde_json::Map<_, _> = (0..2_000).map(|n| (n.to_string(), json!(7))).collect();
+        let errors = Address::parse(&many).expect_err("too many");
+        assert_eq!((errors.len(), errors[0].pointer.as_str()), (1, "/address"), "an answer is not longer than a body");
         assert!(parse(json!({"name": "x".repeat(200)})).is_ok());
     }
 }

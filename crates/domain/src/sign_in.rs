@@ -64,18 +64,18 @@ impl SignInSettings {
         match (is_shop, is_oidc) {
             (true, true) => Err("the variables session_url and oidc_issuer are both set: use one of them".to_owned()),
             (true, false) => {
-                let form_origins = vec![origin("sign_in_url", &sign_in_url)?];
-                let connect_origins = vec![origin("session_url", &session_url)?];
+                let form_origins = vec![origin_of("sign_in_url", &sign_in_url)?];
+                let connect_origins = vec![origin_of("session_url", &session_url)?];
                 Ok(Self { sign_in: SignIn::Shop { sign_in_url, session_url }, connect_origins, form_origins })
             }
             (false, true) => {
-                let issuer_origin = origin("oidc_issuer", &issuer)?;
+                let issuer_origin = origin_of("oidc_issuer", &issuer)?;
                 if client_id.is_empty() {
                     return Err("the variable oidc_client_id is empty".to_owned());
                 }
                 let mut connect_origins = vec![issuer_origin.clone()];
                 for further in origins.split_whitespace() {
-                    connect_origins.push(origin("oidc_origins", further)?);
+                    connect_origins.push(origin_of("oidc_origins", further)?);
                 }
                 let sign_in = SignIn::Oidc { issuer, client_id, scope };
                 Ok(Self { sign_in, connect_origins, form_origins: vec![issuer_origin] })
@@ -86,8 +86,19 @@ impl SignInSettings {
     }
 }
 
+/// Returns what is wrong with the URL of the identity provider's keys. Who answers in its place signs in as any user.
+#[must_use]
+pub fn keys_url_fault(url: &str) -> Option<&'static str> {
+    origin(url).err()
+}
+
+/// The origin of the URL in the variable `name`.
+fn origin_of(name: &str, url: &str) -> Result<String, String> {
+    origin(url).map_err(|fault| format!("the variable {name} {fault}"))
+}
+
 /// The origin of a URL: its scheme, host and port. Plain HTTP is for this machine only.
-fn origin(name: &str, url: &str) -> Result<String, String> {
+fn origin(url: &str) -> Result<String, &'static str> {
     let uri: Option<Uri> = url.parse().ok();
     let parts = uri.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.authority()?)));
     // A policy separates its parts by spaces, semicolons and commas, and `*` stands for any host.
@@ -98,10 +109,10 @@ fn origin(name: &str, url: &str) -> Result<String, String> {
             match scheme {
                 "https" => Ok(format!("https://{authority}")),
                 "http" if is_local => Ok(format!("http://{authority}")),
-                _ => Err(format!("the variable {name} is not an https URL")),
+                _ => Err("is not an https URL"),
             }
         }
-        _ => Err(format!("the variable {name} is not a URL with a host")),
+        _ => Err("is not a URL with a host"),
     }
 }
 

@@ -10,6 +10,7 @@ use domain::{
     order_number::OrderNumberKeys,
     problem::{Code, Problem},
     secret,
+    sign_in::keys_url_fault,
     ticket::TicketKeys,
 };
 
@@ -93,6 +94,9 @@ async fn token_verifier() -> Result<TokenVerifier, Problem> {
     }
     if !key.is_empty() {
         return Err(config::misconfigured("jwt_key", "is set, and so is jwt_jwks_url"));
+    }
+    if let Some(fault) = keys_url_fault(&url) {
+        return Err(config::misconfigured("jwt_jwks_url", fault));
     }
     let verifier = KeySetVerifier::new(&algorithm, &issuer, &audience)
         .map_err(|because| config::misconfigured("jwt_algorithm", &because))?;

@@ -57,22 +57,29 @@ pub async fn record(request: &Request, call: &Call<'_>, result: &Result<Response
     if !subject.is_empty() {
         fields.push(("subject", hash(subject).await.into()));
     }
-    // Which page was read. A refused parameter can be any text.
-    if event == "operator read" {
-        for name in ["after", "before"] {
-            match request.query_param(name).unwrap_or_default() {
-                "" => {}
-                // A page of bans begins after a user or an address.
-                ban if matches!(endpoint, Admin::ListBans) => {
-                    let ban = query_decode(ban);
-                    let subject = ban.split_once('/').map_or(&*ban, |(_, subject)| subject);
-                    fields.push((name, hash(subject).await.into()));
-                }
-                order => fields.push((name, order.into())),
-            }
-        }
+    // A refused parameter can be any text.
+    if event == "operator read"
+        && let Some(name) = page_parameter(*endpoint)
+        && let Some(from) = request.query_param(name).filter(|from| !from.is_empty())
+    {
+        let from = query_decode(from);
+        fields.push(match endpoint {
+            // A page begins after a user or an address, or after a provider's text.
+            Admin::ListBans => (name, hash(from.split_once('/').map_or(&*from, |(_, subject)| subject)).await.into()),
+            Admin::ListCallbacks => (name, hash(&from).await.into()),
+            _ => (name, from.into()),
+        });
     }
     log::info(event, &fields);
+}
+
+/// The query parameter that says which page was read; the route has checked it.
+fn page_parameter(endpoint: Admin) -> Option<&'static str> {
+    match endpoint {
+        Admin::ListBans | Admin::ListOrders => Some("after"),
+        Admin::ListCallbacks | Admin::ListChanges | Admin::ListDeadLetters => Some("before"),
+        _ => None,
+    }
 }
 
 /// Whether the route's response has data about buyers.

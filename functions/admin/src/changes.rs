@@ -59,7 +59,7 @@ pub async fn load_activity(endpoint: Admin, id: &str) -> String {
 pub async fn record(call: Call<'_>, id: &str, result: &Result<Response, ApiError>) {
     let Call { request, operator, endpoint, subject, before } = call;
     let after = match result {
-        Ok(response) => without_invited(String::from_utf8_lossy(&response.body).into_owned()).await,
+        Ok(response) => without_reason(without_invited(String::from_utf8_lossy(&response.body).into_owned()).await),
         Err(error) => {
             let code = match error {
                 ApiError::Problem(problem) => Some(problem.code.as_str()),
@@ -101,6 +101,12 @@ async fn without_invited(document: String) -> String {
         return activity.to_string();
     }
     document
+}
+
+/// Leaves out the reason of a ban: it may say anything about a person, and is kept with the ban.
+fn without_reason(document: String) -> String {
+    let Ok(Value::Object(mut members)) = serde_json::from_str(&document) else { return document };
+    members.remove("reason").map_or(document, |_| Value::Object(members).to_string())
 }
 
 /// Handles `GET …/changes?before=&limit=`: newest first; `before` is the `id` of the last change of the page before.

@@ -1,12 +1,21 @@
 //! Checks of the settings without which the app must not serve (G6, G7).
 
 use domain::{
-    branding::Branding, cors::AllowedOrigins, jwt::key_set::KeySetVerifier, legal_links::LegalLinks,
-    operators::Operators, secret, sign_in::SignInSettings, siteverify, webhook::PaymentProvider,
+    branding::Branding,
+    cors::AllowedOrigins,
+    jwt::key_set::KeySetVerifier,
+    legal_links::LegalLinks,
+    operators::Operators,
+    secret,
+    sign_in::{SignInSettings, keys_url_fault},
+    siteverify,
+    webhook::PaymentProvider,
 };
 
+use crate::recovery::sweep::parse_days;
+
 /// The variables that [`secrets_fault`] reads.
-pub const VARIABLES: [&str; 38] = [
+pub const VARIABLES: [&str; 40] = [
     "ticket_secret",
     "jwt_algorithm",
     "jwt_key",
@@ -45,6 +54,8 @@ pub const VARIABLES: [&str; 38] = [
     "siteverify_script",
     "siteverify_origins",
     "siteverify_hostnames",
+    "retention_days",
+    "address_retention_days",
 ];
 
 /// Returns what is wrong with a Redis server, from its reply to `INFO`: it must be writable, have memory left, persist
@@ -104,6 +115,11 @@ pub fn secrets_fault<T: AsRef<str>>(variable: impl Fn(&str) -> T) -> Option<Stri
     if let Some((name, fault)) = siteverify::fault(&variable) {
         return Some(format!("the variable {name} {fault}"));
     }
+    for name in ["retention_days", "address_retention_days"] {
+        if let Err(fault) = parse_days(variable(name).as_ref()) {
+            return Some(format!("the variable {name} {fault}"));
+        }
+    }
     let Some(provider) = PaymentProvider::parse(variable("payment_provider").as_ref()) else {
         return Some("the variable payment_provider is none of sandbox, webhook and stripe".to_owned());
     };
@@ -138,6 +154,9 @@ fn published_keys_fault<T: AsRef<str>>(variable: impl Fn(&str) -> T) -> Option<S
     }
     if !variable("jwt_key").as_ref().is_empty() {
         return Some("the variables jwt_key and jwt_jwks_url are both set: use one of them".to_owned());
+    }
+    if let Some(fault) = keys_url_fault(url.as_ref()) {
+        return Some(format!("the variable jwt_jwks_url {fault}"));
     }
     let (issuer, audience) = (variable("jwt_issuer"), variable("jwt_audience"));
     KeySetVerifier::new(variable("jwt_algorithm").as_ref(), issuer.as_ref(), audience.as_ref()).err()
@@ -188,6 +207,7 @@ mod tests {
                 "cors_origins" | "legal_links" | "payments_url" | "events_url" | "events_secret" | "jwt_jwks_url"
                 | "metrics_token" | "operator_tokens" | "oidc_client_id" | "oidc_issuer" | "oidc_origins"
                 | "oidc_scope" | "session_url" | "sign_in_url" | "stripe_api_key" | "stripe_secret" => "",
+                name if name.ends_with("retention_days") => "",
                 name if name.starts_with("siteverify_") || name.starts_with("shop_") => "",
                 "sandbox" => "off",
                 "trusted_hops" => "0",
@@ -227,6 +247,12 @@ mod tests {
         assert_eq!(fault(&[url, ("jwt_key", ""), ("jwt_algorithm", "RS256 ES256")]), None);
         assert!(fault(&[url, ("jwt_algorithm", "RS256")]).is_some_and(|fault| fault.contains("jwt_key")));
         assert!(fault(&[url, ("jwt_key", "")]).is_some_and(|fault| fault.contains("jwt_algorithm")), "HS256");
+        for (url, is_right) in [("http://127.0.0.1:8080/jwks", true), ("http://id.example/jwks", false), ("id", false)]
+        {
+            let fault = fault(&[("jwt_jwks_url", url), ("jwt_key", ""), ("jwt_algorithm", "RS256")]);
+            assert_eq!(fault.is_none(), is_right, "{url}");
+            assert!(is_right || fault.is_some_and(|fault| fault.contains("jwt_jwks_url")), "{url}");
+        }
     }
 
     #[test]
@@ -267,6 +293,14 @@ mod tests {
         assert!(fault(&[("cors_origins", "*")]).is_some_and(|fault| fault.contains("cors_origins")));
         assert!(fault(&[("legal_links", "terms")]).is_some_and(|fault| fault.contains("legal_links")));
         assert!(fault(&[("shop_color", "red")]).is_some_and(|fault| fault.contains("shop_color")));
+    }
+
+    #[test]
+    fn a_retention_that_is_no_number_of_days_is_a_fault() {
+        for name in ["retention_days", "address_retention_days"] {
+            assert_eq!(fault(&[(name, " 400")]), None);
+            assert!(fault(&[(name, "400 days")]).is_some_and(|fault| fault.contains(name)));
+        }
     }
 
     #[test]

@@ -76,21 +76,34 @@ const CALLBACK_DAYS: i64 = 30;
 /// How long data is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Days for which delivery addresses are kept.
-    pub address_days: i64,
+    /// Days for which delivery addresses are kept; `None`: for ever.
+    pub address_days: Option<i64>,
     /// Days after its end for which an activity is kept; `None`: for ever.
     pub activity_days: Option<i64>,
 }
 
 impl Retention {
-    /// Reads the variables `address_retention_days` (30 if it is not a number of 0 or more) and `retention_days`
-    /// (activities are kept if it is not a number below 100,000).
+    /// Reads the variables `address_retention_days` (30 if it is empty) and `retention_days` (activities are kept if it is
+    /// empty). What is no number of days is a fault of [`crate::operator::readiness`], and erases nothing.
     #[must_use]
     pub fn parse(address_days: &str, activity_days: &str) -> Self {
-        Self {
-            address_days: address_days.parse().ok().filter(|days| *days >= 0).unwrap_or(30),
-            activity_days: activity_days.parse().ok().filter(|days| (0..100_000).contains(days)),
-        }
+        let address_days = if address_days.trim().is_empty() { "30" } else { address_days };
+        let [address_days, activity_days] = [address_days, activity_days].map(|days| parse_days(days).unwrap_or(None));
+        Self { address_days, activity_days }
+    }
+}
+
+/// Reads a number of days, 0 to 99,999; `None` from an empty text.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn parse_days(text: &str) -> Result<Option<i64>, &'static str> {
+    match text.trim() {
+        "" => Ok(None),
+        text => match text.parse() {
+            Ok(days @ 0..100_000) => Ok(Some(days)),
+            _ => Err("is no number of days, 0 to 99,999"),
+        },
     }
 }
 
@@ -304,11 +317,15 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
             return Ok(());
         }
         gates::unlist_ended(redis, sql, now, &mut self.report).await?;
-        let addresses_before = now.plus(-retention.address_days * DAY_MS);
+        let addresses_before = retention.address_days.map(|days| now.plus(-days * DAY_MS));
         let callbacks_before = now.plus(-CALLBACK_DAYS * DAY_MS);
         let mut is_more = true;
         for _ in 0..MAX_ERASE_BATCHES {
-            let erased = addresses::erase(sql, addresses_before, ERASE_BATCH).await?
+            let addresses = match addresses_before {
+                Some(before) => addresses::erase(sql, before, ERASE_BATCH).await?,
+                None => 0,
+            };
+            let erased = addresses
                 + events::erase(sql, now, ERASE_BATCH).await?
                 + payments::erase(sql, callbacks_before, ERASE_BATCH).await?
                 + bans::erase(sql, now, ERASE_BATCH).await?;
@@ -372,11 +389,11 @@ mod tests {
             let Retention { address_days, activity_days } = Retention::parse(address, activity);
             (address_days, activity_days)
         };
-        assert_eq!(parse("0", "0"), (0, Some(0)));
-        assert_eq!(parse("7", "99999"), (7, Some(99_999)));
-        for unusable in ["", "-1", "a week", "1.5", "100000000000000000000"] {
-            assert_eq!(parse(unusable, unusable), (30, None), "{unusable:?}");
+        assert_eq!(parse("0", "0"), (Some(0), Some(0)));
+        assert_eq!(parse(" 7", "99999\n"), (Some(7), Some(99_999)));
+        assert_eq!(parse("", " "), (Some(30), None));
+        for unusable in ["-1", "a week", "7 days", "1.5", "100000", "100000000000000000000"] {
+            assert_eq!(parse(unusable, unusable), (None, None), "{unusable:?}");
         }
-        assert_eq!(parse("", "100000"), (30, None));
     }
 }
