@@ -270,6 +270,9 @@ fn default_true() -> bool {
 // PostgreSQL refuses NUL, escaped or not; other control characters are in no text that an operator typed.
 const NAME_RULE: &str = "must be 1 to 200 characters without control characters";
 
+const USER_RULE: &str =
+    "must be visible characters, with single spaces between them and no part . or .. between slashes";
+
 fn is_name(text: &str) -> bool {
     (1..=200).contains(&text.chars().count()) && !text.contains(char::is_control)
 }
@@ -336,6 +339,9 @@ impl ActivitySpec {
             "/eligibility/min_level",
             "must be 0 to 1,000,000",
         );
+        for (index, user) in self.eligibility.allow.iter().enumerate() {
+            check(user.is_nameable(), &format!("/eligibility/allow/{index}"), USER_RULE);
+        }
         check(self.eligibility.groups.len() <= 50, "/eligibility/groups", "must name at most 50 groups");
         for (index, group) in self.eligibility.groups.iter().enumerate() {
             check(is_name(group), &format!("/eligibility/groups/{index}"), NAME_RULE);
@@ -408,8 +414,10 @@ mod tests {
         wrong.skus[0].price = 0;
         wrong.ends_at = wrong.starts_at;
         wrong.limits.user = Some(Some(Limit { count: 0, seconds: 1 }));
+        wrong.eligibility.allow = ["Ada Lovelace", "ada\u{a0}"].map(|user| UserId::parse(user).expect("a user")).into();
         let pointers: Vec<_> = wrong.validate().into_iter().map(|error| error.pointer).collect();
-        assert_eq!(pointers, ["/ends_at", "/limits/user", "/skus/0/price", "/skus/0/currency", "/skus/0/total"]);
+        let after_start = ["/ends_at", "/eligibility/allow/1", "/limits/user"];
+        assert_eq!(pointers, [&after_start[..], &["/skus/0/price", "/skus/0/currency", "/skus/0/total"]].concat());
     }
 
     #[test]

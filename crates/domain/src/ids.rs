@@ -85,6 +85,46 @@ text_id!(
     |text| (1..=96).contains(&text.len()) && !text.chars().any(char::is_control)
 );
 
+impl UserId {
+    /// Whether operators can ban this user and no other one by the name that they see: white space in it is single spaces
+    /// between other characters, every character is visible, and no part between slashes is `.` or `..`, which browsers
+    /// and proxies remove from a path, encoded or not. Users in the ledger may have other names.
+    #[must_use]
+    pub fn is_nameable(&self) -> bool {
+        self.0.split(' ').all(|word| !word.is_empty() && word.chars().all(is_visible))
+            && !self.0.split(['/', '\\']).any(|part| matches!(part, "." | ".."))
+    }
+}
+
+fn is_visible(character: char) -> bool {
+    character.is_ascii_graphic()
+        || !(character.is_ascii()
+            || character.is_whitespace()
+            || INVISIBLE.iter().any(|&(first, last)| (first..=last).contains(&character)))
+}
+
+/// Unicode's `Default_Ignorable_Code_Point`, the braille blank, and the controls of annotations.
+const INVISIBLE: [(char, char); 18] = [
+    ('\u{ad}', '\u{ad}'),
+    ('\u{34f}', '\u{34f}'),
+    ('\u{61c}', '\u{61c}'),
+    ('\u{115f}', '\u{1160}'),
+    ('\u{17b4}', '\u{17b5}'),
+    ('\u{180b}', '\u{180f}'),
+    ('\u{200b}', '\u{200f}'),
+    ('\u{202a}', '\u{202e}'),
+    ('\u{2060}', '\u{206f}'),
+    ('\u{2800}', '\u{2800}'),
+    ('\u{3164}', '\u{3164}'),
+    ('\u{fe00}', '\u{fe0f}'),
+    ('\u{feff}', '\u{feff}'),
+    ('\u{ffa0}', '\u{ffa0}'),
+    ('\u{fff0}', '\u{fffb}'),
+    ('\u{1bca0}', '\u{1bca3}'),
+    ('\u{1d173}', '\u{1d17a}'),
+    ('\u{e0000}', '\u{e0fff}'),
+];
+
 /// An order number, `<activity>.<ULID>`. It contains the activity, so every Redis key of an order can be computed from
 /// it.
 ///
