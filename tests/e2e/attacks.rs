@@ -198,6 +198,18 @@ async fn an_operator_may_do_what_the_roles_say_and_leaves_a_trace() {
         serde_json::from_str::<Value>(change[member].as_str().expect("text")).expect("JSON")["state"].clone()
     };
     assert_eq!((state("before"), state("after")), (json!("published"), json!("paused")));
+
+    // Events sent again name their order, which is in the body: a shop may ship a paid order twice.
+    let order_no = format!("{}.01ARZ3NDEKTSV4RRFFQ69G5FAV", activity.id);
+    for body in [json!({"order_no": order_no}), json!({})] {
+        call(Method::POST, "/events/replay", BEN, &body).await.is(202);
+        let changes = call(Method::GET, "/changes?limit=1", ANN, &Value::Null).await.is(200).json();
+        let expected = body["order_no"].as_str().unwrap_or_default();
+        assert_eq!(
+            (changes[0]["action"].as_str(), changes[0]["subject"].as_str()),
+            (Some("POST /api/admin/events/replay"), Some(expected))
+        );
+    }
 }
 
 /// Reads of personal data are traced to an operator, and a subject has one name and one hash however a path spells it.

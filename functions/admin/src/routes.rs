@@ -35,7 +35,7 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
         }
     };
     let (endpoint, params) = found?;
-    let subject = subjects::name(endpoint, params);
+    let subject = subjects::name(request, endpoint, params);
     let role = required_role(request, endpoint);
     let result = if operator.may(role) {
         let before = changes::load_activity(endpoint, params[0]).await;
