@@ -125,6 +125,27 @@ test("saving a sale without a change keeps every field", async ({ page }) => {
   expect(rest(after)).toEqual(rest(before));
 });
 
+test("the editor changes no name of an invited user, and says which one no sign-in token can have", async ({ page }) => {
+  const { id } = await publish({ eligibility: { allow: ["ann"] } });
+  const allow = async () => (await callAdmin("GET", `/activities/${id}`)).eligibility.allow;
+  await page.goto("/admin");
+  await signInAsOperator(page);
+  await page.getByTestId(`edit-${id}`).click();
+  const list = page.getByLabel("Only these users, one on each line");
+  for (const name of ["mallory\u00a0", " mallory", "mal\u200blory"]) {
+    await list.fill(`ann\n\n${name}\n \n`);
+    await page.getByTestId("f-save").click();
+    await untilText(page, "form-trouble", "/eligibility/allow/1 must be visible characters");
+    await expect(page.getByTestId("f-save")).toBeEnabled();
+    expect(await allow()).toEqual(["ann"]);
+    await list.fill("ann");
+  }
+  await list.fill("ann\n\nBob Example\n");
+  await page.getByTestId("f-save").click();
+  await expect(page.getByTestId("f-save")).toBeHidden();
+  expect(await allow()).toEqual(["ann", "Bob Example"]);
+});
+
 test("visitors read what a sale is called in their language", async ({ page, newPage }) => {
   const skus = [{ sku: "item", name: "Lamp", names: { de: "Lampe" }, price: 1_999, currency: "EUR", total: 5 }];
   const { id } = await publish({ title: "Lamps", titles: { de: "Lampen" }, skus });
@@ -317,6 +338,49 @@ test("Enter in the form of bans bans a user, whom Lift lets in again", async ({ 
   await untilTicket(201);
 });
 
+test("an operator bans and lifts exactly the user that the page names, also one that looks like another", async ({ page }) => {
+  const user = unique("mallory");
+  const names = [`${user}\u00a0`, ` ${user}`, `${user}\ufeff`, `${user}  x`];
+  const banned = async () => {
+    const bans = await callAdmin("GET", "/bans");
+    return bans.map(({ name }) => name).filter((name) => name.includes(user)).sort();
+  };
+  await page.goto("/admin");
+  await signInAsOperator(page);
+  const notice = await recordText(page.getByTestId("notice"));
+  const form = page.getByTestId("ban-form");
+  for (const name of names) {
+    await form.getByLabel("Who").fill(name);
+    await page.getByTestId("ban-set").click();
+    if (name !== name.trim()) await page.getByTestId("dialog-yes").click();
+    await expect.poll(banned).toContain(name);
+  }
+  expect(await banned()).toEqual([...names].sort());
+  // The name can be copied from the list: white space in it is shown.
+  const rows = page.getByTestId("ban").filter({ hasText: user });
+  await expect(rows).toHaveCount(names.length);
+  const shown = await rows.locator(".exact").evaluateAll((nodes) => nodes.map((node) => node.innerText).sort());
+  expect(shown).toEqual([...names].sort());
+  await form.getByLabel("Who").fill(names[0]);
+  await page.getByTestId("ban-lift").click();
+  await expect.poll(banned).not.toContain(names[0]);
+  for (let left = names.length - 1; left > 0; left -= 1) {
+    await rows.first().getByRole("button").click();
+    await expect(rows).toHaveCount(left - 1);
+  }
+  expect(await banned()).toEqual([]);
+  // A name with white space around it is asked about: it may be a slip.
+  await form.getByLabel("Who").fill(`${user} `);
+  await page.getByTestId("ban-set").click();
+  await page.getByTestId("dialog-no").click();
+  expect([await banned(), notice.hasShown(`${user}  is banned`)]).toEqual([[], false]);
+  const strikes = page.getByTestId("strikes-form");
+  const asked = page.waitForRequest(/\/strikes\//);
+  await strikes.getByLabel("User").fill(names[0]);
+  await page.getByTestId("strikes-show").click();
+  expect((await asked).url()).toContain(`/strikes/${encodeURIComponent(names[0])}`);
+});
+
 test("an operator copies a sale, and deletes the copy", async ({ page }) => {
   const { id } = await publish({ per_user: 3, total: 7 });
   const copy = unique("copy");
@@ -370,6 +434,53 @@ test("an operator finds an order by its number", async ({ page }) => {
   await page.getByTestId("lookup-show").click();
   await untilText(page, "notice", "The ledger has no such order");
 });
+
+for (const isRefused of [false, true]) {
+  const how = isRefused ? "whose token is refused" : "who leaves";
+  test(`an operator ${how} leaves nothing about buyers in the page`, async ({ page }) => {
+    const invited = unique("invited");
+    const { id } = await publish({ eligibility: { allow: [invited] } });
+    const buyer = await signIn(invited);
+    const { order_no: order } = await reserve(id, buyer);
+    await untilOrder(order, "pending_payment", buyer);
+    await call("POST", `/api/orders/${order}/checkout`, { token: buyer.token, body: { address: ADDRESS } });
+    // Two spaces: copied from the page, the name is the same one.
+    await page.route(`**/api/admin/orders/${order}`, async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), user: "ada  lovelace" } });
+    });
+    await page.goto("/admin");
+    await signInAsOperator(page);
+    await page.getByTestId("lookup-order").fill(order);
+    await page.getByTestId("lookup-show").click();
+    await untilText(page, "lookup-result", "1 Long Road");
+    expect(await page.getByTestId("lookup-result").innerText()).toContain("ada  lovelace");
+    await page.getByTestId("strikes-form").getByLabel("User").fill(buyer.user);
+    await page.getByTestId("strikes-show").click();
+    await expect(page.locator("#strikes-result")).toContainText("0 of 10 strikes");
+    await page.getByTestId(`edit-${id}`).click();
+    await expect(page.getByLabel("Only these users, one on each line")).toHaveValue(invited);
+    if (isRefused) {
+      await page.getByTestId("f-title").fill("Not saved yet");
+      const refusal = { title: "Unauthorized", status: 401, detail: "The token is not valid.", code: "unauthenticated" };
+      await page.route("**/api/admin/**", (route) => route.fulfill({ status: 401, json: refusal }));
+      // What the operator typed is theirs until they close the editor.
+      await untilText(page, "notice", "The token was refused");
+      await expect(page.getByTestId("f-title")).toHaveValue("Not saved yet");
+    }
+    await page.getByTestId("f-close").click();
+    if (!isRefused) await page.getByTestId("leave").click();
+    await expect(page.getByTestId("enter")).toBeVisible();
+    const left = () => page.evaluate(() => {
+      const values = [...document.querySelectorAll("input, textarea")].map(({ value }) => value);
+      return document.documentElement.outerHTML + values.join();
+    });
+    for (const text of ["1 Long Road", "ada  lovelace", invited, order]) await expect.poll(left).not.toContain(text);
+    await page.unrouteAll();
+    await signInAsOperator(page);
+    for (const text of ["1 Long Road", "ada  lovelace", order]) expect(await left()).not.toContain(text);
+  });
+}
 
 const ADDRESS = { name: "Mia Example", street: "1 Long Road", postal_code: "12345", city: "Town", country: "DE" };
 

@@ -36,7 +36,7 @@ function row({ kind, name, until, reason }) {
   return el(
     "tr",
     { testid: "ban" },
-    el("td", {}, name, el("span", { class: "id" }, kind === "user" ? "User" : "Address")),
+    el("td", {}, el("span", { class: "exact" }, name), el("span", { class: "id" }, kind === "user" ? "User" : "Address")),
     el("td", {}, reason),
     el("td", { "data-label": "Until" }, exactMoment(until)),
     el("td", { class: "row-actions" },
@@ -51,20 +51,25 @@ async function lift(button, ban) {
   await load();
 }
 
-byId("ban").addEventListener("submit", (event) => {
+byId("ban").addEventListener("submit", async (event) => {
   event.preventDefault();
   const ban = banned();
+  if (ban.name !== ban.name.trim() && !(await confirmDialog(`Ban “${ban.name}”, with the white space?`, "Ban", "Correct it"))) return;
   const [minutes, reason] = [byId("ban-minutes").value, byId("ban-reason").value];
   const body = { seconds: Number(minutes) * 60, reason };
-  void runAction(event.submitter, () => send("PUT", banPath(ban), body), `${ban.name} is banned for ${minutes} minutes.`).then(load);
+  await runAction(event.submitter, () => send("PUT", banPath(ban), body), `${ban.name} is banned for ${minutes} minutes.`);
+  await load();
 });
 
 byId("ban-lift").addEventListener("click", ({ target }) => {
   if (byId("ban-name").reportValidity()) void lift(target, banned());
 });
 
-/** Whom the form of bans names. */
-const banned = () => ({ kind: byId("ban-kind").value, name: byId("ban-name").value.trim() });
+/** Whom the form of bans names. White space is part of a user's name. */
+function banned() {
+  const [kind, name] = [byId("ban-kind").value, byId("ban-name").value];
+  return { kind, name: kind === "user" ? name : name.trim() };
+}
 
 byId("strikes").addEventListener("submit", async (event) => {
   event.preventDefault();
@@ -82,7 +87,7 @@ byId("strikes-clear").addEventListener("click", async ({ target }) => {
 });
 
 function strikes() {
-  const user = byId("strikes-user").value.trim();
+  const user = byId("strikes-user").value;
   return { user, path: `/strikes/${encodeURIComponent(user)}` };
 }
 

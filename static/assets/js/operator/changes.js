@@ -44,7 +44,7 @@ function row({ changed_at, operator, action, subject, before, after }) {
     el("td", {}, exactMoment(changed_at)),
     el("td", {}, operator),
     el("td", {}, action),
-    el("td", {}, subject),
+    el("td", { class: "exact" }, subject),
     el("td", {}, before || after ? documents : ""),
   );
 }

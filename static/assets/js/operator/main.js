@@ -55,9 +55,17 @@ byId("enter").addEventListener("submit", (event) => {
 });
 byId("leave").addEventListener("click", () => {
   forgetToken();
-  showTokenForm();
+  location.reload();
 });
-document.addEventListener("operator:signed-out", showTokenForm);
+document.addEventListener("operator:signed-out", () => {
+  if (byId("desk").hidden) return showTokenForm();
+  poller?.stop();
+  live.hide();
+  if (!byId("editor").open) return location.reload();
+  // What the operator has typed is theirs until they close the editor.
+  showNotice("The token was refused: copy what you need, and close the editor.", "bad");
+  byId("editor").addEventListener("close", () => location.reload(), { once: true });
+});
 byId("new").addEventListener("click", () => openForm(null));
 byId("shed").addEventListener("change", async ({ target }) => {
   const on = target.checked;
@@ -72,14 +80,8 @@ onSave(loadActivities);
 if (token()) void showConsole();
 else showTokenForm();
 
+/** Shows the form beside an empty desk: one that has shown data about buyers is left by loading the page again. */
 function showTokenForm() {
-  selectedId = null;
-  rows.clear();
-  listEtag = null;
-  poller?.stop();
-  live.hide();
-  setVisible(byId("desk"), false);
-  setVisible(byId("tools"), false);
   setVisible(byId("enter"), true);
   byId("token").focus();
 }

@@ -19,7 +19,7 @@ function describe(order) {
     el("h3", {}, orderNo),
     facts([
       ["Status", [status, reason].filter(Boolean).join(": ")],
-      ["Buyer", user],
+      ["Buyer", el("span", { class: "exact" }, user)],
       ["Item", `${quantity} × ${sku}`],
       ["Amount", money(amount, currency)],
       ["Reserved", time(order.created_at)],

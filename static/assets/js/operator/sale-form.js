@@ -104,8 +104,9 @@ function readForm() {
     eligibility: {
       members_only: byId("f-members").checked,
       min_level: wholeNumber("f-level"),
+      // White space is part of a user's name: the server says which name no token can have.
       allow: lines("f-allow"),
-      groups: lines("f-groups"),
+      groups: lines("f-groups").map((group) => group.trim()),
     },
     refund_restocks: byId("f-restocks").checked,
     refund_window_seconds: refundDays === "" ? undefined : Math.round(Number(refundDays) * DAY),
@@ -148,7 +149,7 @@ function showErrors(errors) {
   setText(byId("form-trouble"), withoutField.join(" · "));
 }
 
-const lines = (id) => byId(id).value.split("\n").map((line) => line.trim()).filter(Boolean);
+const lines = (id) => byId(id).value.split("\n").filter((line) => line.trim());
 
 const wholeNumber = (id) => (DIGITS.test(byId(id).value) ? Number(byId(id).value) : NaN);
 
