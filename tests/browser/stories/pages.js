@@ -3,7 +3,7 @@
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { callAdmin, publish, reserve, signIn, unique, untilOrder, url } from "../support/app.js";
-import { signInAsOperator, signInOnPage, untilText } from "../support/page.js";
+import { fillInAddress, goToPayment, signInAsOperator, signInOnPage, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -125,6 +125,71 @@ test("signing out removes the user's data from the page", async ({ page }) => {
   await page.getByTestId("sign-in-send").click();
   await untilText(page, "orders-state", "You have no orders yet");
   await expect(page.getByTestId("order-link")).toHaveCount(0);
+});
+
+for (const [how, comeBack] of [
+  ["goes back to the order", (page) => page.goBack({ waitUntil: "commit" })],
+  ["returns to the order", (page, order) => page.goto(order)],
+  ["has paid", (page, order) => page.goto(`${order}&payment=done`)],
+]) {
+  test(`signing out reaches a tab that was on the payment page, and ${how}`, async ({ page }) => {
+    const { id } = await publish();
+    await page.goto(`/sale?activity=${id}`);
+    await signInOnPage(page, unique("pia"));
+    await expect(page.getByTestId("buy")).toBeEnabled();
+    await page.getByTestId("buy").click();
+    await page.waitForURL(/\/order\?/);
+    const order = page.url();
+    await goToPayment(page);
+    const tab = await page.context().newPage();
+    await tab.goto("/orders");
+    await tab.getByTestId("sign-out").click();
+    await expect(tab.getByTestId("sign-in")).toBeVisible();
+    await tab.close();
+    await comeBack(page, order);
+    await page.waitForURL(/\/order\?/, { waitUntil: "commit" });
+    await expect(page.getByTestId("sign-in-user")).toBeVisible();
+    await expect(page.getByTestId("order")).toBeHidden();
+    await expect(page.locator("#facts")).toBeEmpty();
+    const tickets = () => Object.keys(sessionStorage).filter((key) => key.startsWith("stampede.order."));
+    expect(await page.evaluate(tickets)).toEqual([]);
+  });
+}
+
+test("an order's page from the browser's history has nothing of the user who signed out", async ({ page }) => {
+  const { id } = await publish();
+  const buyer = await signIn();
+  const { order_no: order } = await reserve(id, buyer);
+  await untilOrder(order, "pending_payment", buyer);
+  await page.goto("/orders");
+  await page.getByTestId("sign-in-user").fill(buyer.user);
+  await page.getByTestId("sign-in-send").click();
+  await page.getByTestId("order-link").click();
+  await expect(page.getByTestId("pay-form")).toBeVisible();
+  await fillInAddress(page);
+  const form = () => page.evaluate(() => {
+    const values = ["name", "street", "postal_code", "city"].map((id) => document.getElementById(id).value);
+    return values.join() + document.getElementById("facts").textContent;
+  });
+  // The same buyer keeps what they typed, also while their token is replaced.
+  const refusal = { title: "Unauthorized", status: 401, detail: "The token is not valid.", code: "unauthenticated" };
+  await page.route(`**/api/orders/${order}`, (route) => route.fulfill({ status: 401, json: refusal }), { times: 1 });
+  await page.evaluate(() => dispatchEvent(new Event("online")));
+  await page.getByTestId("sign-in-user").fill(buyer.user);
+  await page.getByTestId("sign-in-send").click();
+  await expect(page.getByTestId("pay-form")).toBeVisible();
+  expect(await form()).toContain("Mia Example,1 Long Road,12345,Town");
+  await page.getByTestId("nav-orders").click();
+  await page.waitForURL(/\/orders$/);
+  await page.getByTestId("sign-out").click();
+  await page.getByTestId("sign-in-user").fill(unique("bob"));
+  await page.getByTestId("sign-in-send").click();
+  await untilText(page, "orders-state", "You have no orders yet");
+  await page.goBack({ waitUntil: "commit" });
+  await page.waitForURL(/\/order\?/, { waitUntil: "commit" });
+  await expect(page.locator("#missing")).toBeVisible();
+  await expect(page.getByTestId("order")).toBeHidden();
+  expect(await form()).toBe(",,,");
 });
 
 test("pages are shown in Chinese when it is chosen or preferred", async ({ page, newPage }) => {

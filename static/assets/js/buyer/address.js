@@ -18,18 +18,27 @@ const COUNTRIES =
   "SD SE SG SH SI SJ SK SL SM SN SO SR SS ST SV SX SY SZ TC TD TF TG TH TJ TK TL TM TN TO TR TT TV TW TZ UA UG UM US UY " +
   "UZ VA VC VE VG VI VN VU WF WS YE YT ZA ZM ZW";
 
-/** Fills the list of countries, in the language of the page; the browser's own country is chosen. */
+/** Fills the list of countries, in the language of the page. */
 export function fillCountries() {
   const names = new Intl.DisplayNames([language], { type: "region" });
   const countries = COUNTRIES.split(" ").map((code) => ({ code, name: names.of(code) }));
   countries.sort((a, b) => a.name.localeCompare(b.name, language));
   byId("country").append(...countries.map(({ code, name }) => el("option", { value: code }, name)));
-  const [, region] = /-([A-Z]{2})$/.exec(navigator.language) ?? [];
-  if (region) byId("country").value = region;
 }
 
-/** Fills in the address that this user has saved on this device, if any. */
-export function fillSaved() {
+/** The browser's own country, or an empty text. */
+const ownCountry = () => /-([A-Z]{2})$/.exec(navigator.language)?.[1] ?? "";
+
+/** Whose the text in the form is; undefined while it may be what the browser has restored. */
+let owner;
+
+/** Empties the form if another user has typed in it. Fills in the address that this user has saved on this device, if any. */
+export function fill() {
+  if (owner !== session.owner()) {
+    owner = session.owner();
+    byId("pay-form").reset();
+    byId("country").value = ownCountry();
+  }
   const saved = JSON.parse(device.getItem(SAVED) ?? "null");
   const isOwn = saved !== null && session.user() !== null && saved.user === session.user();
   byId("remember").checked = isOwn;

@@ -47,12 +47,14 @@ function start() {
   order = null;
   setVisible(byId("order"), false);
   setVisible(byId("missing"), false);
+  byId("facts").replaceChildren();
+  byId("to-payment").removeAttribute("href");
+  addressForm.fill();
   if (!session.orderCredential(orderNo)) {
     showNotice({ tone: "calm", text: t("problem.unauthenticated") });
     return void shell.askToSignIn();
   }
   showNotice(null);
-  addressForm.fillSaved();
   startPolling();
 }
 

@@ -14,6 +14,8 @@ const SIGNED_OUT = "stampede.signed_out";
 const RENEW_AT = "stampede.renew_at";
 /** The user whose tickets are in this tab. */
 const OWNER = "stampede.user";
+/** The last sign-out before the tab noted its owner. */
+const OWNER_SIGNED_OUT = "stampede.user_signed_out";
 
 /** The stored token, also an expired one, or null. */
 export const storedToken = () => device.getItem(TOKEN);
@@ -64,25 +66,37 @@ export function clear() {
 /** The user as this tab last knew. */
 let known = null;
 
+/** The user whose tickets are in this tab, or null. Stays while the server refuses the token, until another user signs in. */
+export const owner = () => tab.getItem(OWNER);
+
 /** Calls `onUserChange` when another tab has signed in another user, or signed out. */
 export function watchOtherTabs(onUserChange) {
   adoptUser();
-  globalThis.addEventListener("storage", ({ key }) => {
-    if (![TOKEN, SIGNED_OUT, null].includes(key)) return;
-    const previous = known;
-    if (key !== TOKEN) clearTab();
+  const follow = (isCleared) => {
+    const previous = [known, owner()];
+    if (isCleared) clearTab();
     adoptUser();
-    if (known !== previous) onUserChange();
+    if (known !== previous[0] || owner() !== previous[1]) onUserChange();
+  };
+  globalThis.addEventListener("storage", ({ key }) => {
+    if ([TOKEN, SIGNED_OUT, null].includes(key)) follow(key !== TOKEN);
   });
+  // A page in the back/forward cache gets no events.
+  globalThis.addEventListener("pageshow", ({ persisted }) => persisted && follow(false));
 }
 
-/** Notes who is signed in, and removes the tickets of another user. */
+/**
+ * Notes who is signed in. Removes the tickets of another user, and those from before a sign-out: a tab that showed a page
+ * of another origin, or was closed, got no event of it.
+ */
 function adoptUser() {
   known = user();
+  const signedOut = device.getItem(SIGNED_OUT) ?? "";
+  const isSame = known === null || owner() === String(known);
+  if (owner() !== null && !(isSame && (tab.getItem(OWNER_SIGNED_OUT) ?? "") === signedOut)) clearTab();
   if (known === null) return;
-  const owner = tab.getItem(OWNER);
-  if (owner !== null && owner !== String(known)) clearTab();
   tab.setItem(OWNER, String(known));
+  tab.setItem(OWNER_SIGNED_OUT, signedOut);
 }
 
 function clearTab() {
