@@ -335,7 +335,7 @@ async fn neighbours_of_an_abuser_are_suspicious_only_while_their_address_is_mark
     }
 }
 
-/// A slider's picture takes as long to draw as some twenty reservations.
+/// A slider's picture takes as long to draw as several reservations.
 #[tokio::test]
 async fn a_user_cannot_order_pictures_without_end() {
     for user in [None, Some(None)] {

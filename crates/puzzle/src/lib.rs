@@ -8,3 +8,4 @@ pub mod sum;
 
 mod background;
 mod glyphs;
+mod picture;

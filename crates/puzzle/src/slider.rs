@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use tiny_skia::{FillRule, FilterQuality, Mask, Paint, Path, PathBuilder, Pixmap, PixmapPaint, Stroke, Transform};
 
-use crate::background;
+use crate::{background, picture};
 
 /// Width of the picture, in pixels.
 pub const WIDTH: u16 = 320;
@@ -72,7 +72,7 @@ pub fn draw(seed: u64) -> Option<Slider> {
     image.fill_path(&outline, &faint, FillRule::Winding, at(decoy_x, decoy_y).pre_scale(0.8, 0.8), None);
     image.fill_path(&outline, &dark, FillRule::Winding, at(x, y), None);
     image.stroke_path(&outline, &edge, &Stroke { width: 1.5, ..Stroke::default() }, at(x, y), None);
-    Some(Slider { image: image.encode_png().ok()?, piece: piece.encode_png().ok()?, y })
+    Some(Slider { image: picture::encode(&image)?, piece: picture::encode(&piece)?, y })
 }
 
 /// Cuts out the piece at a position of the picture.

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use tiny_skia::{Color, LineCap, LineJoin, Paint, PathBuilder, Pixmap, Stroke, Transform};
 
-use crate::glyphs;
+use crate::{glyphs, picture};
 
 /// Width of the picture, in pixels.
 pub const WIDTH: u16 = 220;
@@ -47,7 +47,7 @@ pub fn draw(seed: u64) -> Option<Vec<u8>> {
         image.stroke_path(&path, &ink(&mut rng, 235), &stroke, transform, None);
     }
     curve(&mut image, &mut rng);
-    image.encode_png().ok()
+    picture::encode(&image)
 }
 
 /// Whether `answer` is the result for `seed`.
