@@ -107,6 +107,11 @@ impl NginxProxy {
         Self::start(&[app], Nginx::start_with_client_header)
     }
 
+    /// Like [`NginxProxy::in_front_of`], for HTTP/2 only: `http` cannot use it.
+    pub fn with_http2(app: &FakeApp) -> Self {
+        Self::start(&[app], Nginx::start_with_http2)
+    }
+
     fn start(apps: &[&FakeApp], start: fn(&Path, &Path, &[u16]) -> anyhow::Result<Nginx>) -> Self {
         let temp_dir = TempDir::new().expect("a directory");
         let ports: Vec<u16> = apps.iter().map(|app| app.port).collect();

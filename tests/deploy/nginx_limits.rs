@@ -6,6 +6,11 @@ use std::{net::Ipv4Addr, time::Duration};
 
 use dev::{nginx::PROVIDER_ADDRESS, open_files};
 use futures::{StreamExt, stream::FuturesUnordered};
+use http_body_util::BodyExt;
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
 use reqwest::Method;
 use serde_json::json;
 use tokio::{
@@ -246,6 +251,46 @@ async fn unfinished_requests_are_closed_within_seconds_at_every_port() {
     ];
     let closed = futures::future::join_all(cases.map(|(port, head)| bytes_until_closed(port, head))).await;
     assert!(closed.iter().all(|bytes| *bytes <= 15), "{closed:?}");
+}
+
+/// A client that takes no body holds nginx's connection and memory, and no limit counts a refusal.
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_that_no_limit_counts_have_no_body_in_http_2() {
+    let app = FakeApp::start().await;
+    let nginx = NginxProxy::with_http2(&app);
+    let url = nginx.server.url();
+    let connect = || Client::builder(TokioExecutor::new()).http2_only(true).build_http::<String>();
+    let send = async |client: &Client<HttpConnector, String>, method: Method, path: &str, body: usize| {
+        let request = http::Request::builder().method(method).uri(format!("{url}{path}"));
+        let request = request.body("x".repeat(body)).expect("a request");
+        let response = client.request(request).await.expect("an answer");
+        let status = response.status().as_u16();
+        (status, response.into_body().collect().await.expect("a body").to_bytes().len())
+    };
+    let client = connect();
+    let (status, length) = send(&client, Method::GET, "/sale", 0).await;
+    assert!(status == 200 && length > 0);
+    assert_eq!(send(&client, Method::GET, "//x", 0).await, (404, 0));
+    assert_eq!(send(&client, Method::POST, "/api/payments/webhook", 20_000).await, (413, 0));
+    let lists = (0..100).map(|_| send(&client, Method::GET, "/api/orders", 0));
+    let lists = futures::future::join_all(lists.collect::<Vec<_>>()).await;
+    let refused: Vec<_> = lists.iter().filter(|(status, _)| *status != 200).collect();
+    assert!(!refused.is_empty() && refused.iter().all(|refusal| **refusal == (429, 0)), "{refused:?}");
+
+    // More pages than one client may have in flight; a connection has 32.
+    app.delay_responses(&["/invented-"]);
+    let clients: Vec<_> = (0..8).map(|_| connect()).collect();
+    let mut pages: FuturesUnordered<_> = (0..240)
+        .map(|n| {
+            let (send, client) = (&send, &clients[n / 30]);
+            async move { send(client, Method::GET, &format!("/invented-{n}"), 0).await }
+        })
+        .collect();
+    for _ in 0..40 {
+        assert_eq!(pages.next().await, Some((429, 0)));
+    }
+    app.delay_responses(&[]);
+    assert_eq!(pages.filter(|(status, _)| futures::future::ready(*status == 200)).count().await, 200);
 }
 
 /// The provider of hosted checks is silent: each request for a ticket waits for it.

@@ -71,6 +71,13 @@ impl Nginx {
         })
     }
 
+    /// Like [`Nginx::start`], for HTTP/2 only.
+    pub fn start_with_http2(directory: &Path, root: &Path, app_ports: &[u16]) -> Result<Self> {
+        Self::start_with_listen(directory, root, app_ports, &Changes::default(), |port| {
+            plain_listen(port).replace("backlog", "http2 backlog")
+        })
+    }
+
     /// Like [`Nginx::start`], with the kit's TLS configuration and a new self-signed certificate, `fullchain.pem` in
     /// `directory`.
     pub fn start_with_tls(directory: &Path, root: &Path, app_ports: &[u16]) -> Result<Self> {
