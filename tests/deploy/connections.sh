@@ -61,3 +61,13 @@ while not (again := connect("10.9.0.2")):
     time.sleep(0.05)
 print("10.9.0.2", len(held) + 1)
 CLIENTS
+
+# The kernel's table of connections has no room for those on this machine.
+python3 - <<'LOOPBACK'
+import socket
+
+tracked = lambda: int(open("/proc/sys/net/netfilter/nf_conntrack_count").read())
+before = tracked()
+connections = [socket.create_connection(("127.0.0.1", 443)) for _ in range(100)]
+print("127.0.0.1", "tracked" if tracked() - before >= 50 else "untracked")
+LOOPBACK
