@@ -10,8 +10,9 @@ use domain::{
 };
 use workflows::{
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
-    ledger::{addresses, events::set_enabled, refunds::Refund, sessions::DueSession},
+    ledger::{addresses, events::set_enabled, payments, refunds::Refund, sessions::DueSession},
     payments::{
+        callbacks::held,
         commands::CommandOutcome,
         provider::{OpenedSession, Presentation, Provider, ProviderError, RefundStatus, SessionStatus},
         sessions::close_due,
@@ -193,21 +194,26 @@ async fn a_crashed_callback_of_a_refund_made_at_the_provider_makes_no_second_ref
 }
 
 #[tokio::test]
-async fn a_payment_whose_refund_was_reported_first_pays_nothing_after_a_crash() {
+async fn a_crash_after_a_payment_leaves_its_early_refund_applied_or_held() {
     crash_at_every_call_and_recover(
-        "payment callback: a refund that is reported before its payment",
+        "payment callback: a payment whose refund was reported before it",
         1,
         async |fixture| {
             fixture.pending_order(1, "ada", 1).await;
-        },
-        async |fixture| fixture.refund_succeeded(&fixture.order_no(1), "r").await.map(|_| ()),
-        async |fixture| {
             fixture.refund_succeeded(&fixture.order_no(1), "r").await.unwrap();
+        },
+        async |fixture| fixture.payment_succeeded(&fixture.order_no(1), "p").await.map(|_| ()),
+        async |fixture| {
             fixture.payment_succeeded(&fixture.order_no(1), "p").await.unwrap();
             fixture.recover().await;
         },
         async |fixture, point| {
-            assert_eq!(fixture.ledger_status(&fixture.order_no(1)).await, Some(OrderStatus::PendingPayment), "{point}");
+            let held = payments::list_held(&fixture.sql, "", 200).await.unwrap();
+            if let Some(refund) = held.first() {
+                held::reapply(&fixture.redis, &fixture.sql, &refund.id, NOW).await.unwrap();
+            }
+            assert_eq!(fixture.ledger_status(&fixture.order_no(1)).await, Some(OrderStatus::Refunded), "{point}");
+            assert_eq!(fixture.units().await, (1, 0, 0), "{point}");
         },
     )
     .await;

@@ -92,7 +92,8 @@ pub async fn record_callback<S: Sql>(
     rows.into_iter().next().map_or_else(|| Err(StoreError::Malformed("no callback was written".to_owned())), parse_row)
 }
 
-/// Loads the order of a callback, and whether the statement that recorded the callback paid it (trigger `callbacks_pay`).
+/// Loads the order of a callback, whether the statement that recorded the callback paid it (trigger `callbacks_pay`), and
+/// whether a refund of the order is held because its payment was unknown.
 ///
 /// # Errors
 /// See [`ledger`](super).
@@ -100,13 +101,17 @@ pub async fn load_order_of<S: Sql>(
     sql: &S,
     order_no: &OrderNo,
     callback: &str,
-) -> Result<Option<(OrderRow, bool)>, StoreError> {
-    let statement =
-        format!("SELECT {COLUMNS}, (SELECT outcome FROM callbacks WHERE id = ?2) FROM orders WHERE order_no = ?1");
+) -> Result<Option<(OrderRow, bool, bool)>, StoreError> {
+    let statement = format!(
+        "SELECT {COLUMNS}, (SELECT outcome FROM callbacks WHERE id = ?2), (SELECT MAX(id) FROM callbacks \
+         WHERE order_no = ?1 AND type = 'refund.succeeded' AND outcome = 'unknown_payment') \
+         FROM orders WHERE order_no = ?1"
+    );
     let rows = sql.run(&statement, vec![order_no.to_string().into(), callback.into()]).await?;
     let Some(mut row) = rows.into_iter().next() else { return Ok(None) };
+    let has_early_refund = row.pop().is_some_and(|refund| refund != SqlValue::Null);
     let is_paid = row.pop() == Some(CallbackOutcome::Paid.as_str().into());
-    Ok(parse_rows(vec![row])?.pop().map(|order| (order, is_paid)))
+    Ok(parse_rows(vec![row])?.pop().map(|order| (order, is_paid, has_early_refund)))
 }
 
 /// A provider's text as the ledger stores it: without NUL, which PostgreSQL rejects, and cut to [`MAX_TEXT_CHARS`].
@@ -189,6 +194,22 @@ pub async fn list_for_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<C
     let statement =
         format!("SELECT {CALLBACK_COLUMNS} FROM callbacks WHERE order_no = ?1 ORDER BY received_at LIMIT 100");
     sql.run(&statement, vec![order_no.to_string().into()]).await?.into_iter().map(parse_row).collect()
+}
+
+/// Loads the refunds of a callback's order and payment that are held because the payment was unknown, if it is known now:
+/// it paid the order, or is refunded as an overpayment.
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn load_early_refunds<S: Sql>(sql: &S, callback: &Callback) -> Result<Vec<Callback>, StoreError> {
+    let statement = format!(
+        "SELECT {CALLBACK_COLUMNS} FROM callbacks \
+         WHERE order_no = ?1 AND payment = ?2 AND type = 'refund.succeeded' AND outcome = 'unknown_payment' \
+         AND (EXISTS (SELECT 1 FROM orders o WHERE o.order_no = ?1 AND o.payment = ?2) \
+           OR EXISTS (SELECT 1 FROM overpayments p WHERE p.payment = ?2))"
+    );
+    let params = vec![callback.order_no.as_str().into(), callback.payment.as_str().into()];
+    sql.run(&statement, params).await?.into_iter().map(parse_row).collect()
 }
 
 /// Sets a new outcome of a held callback. Returns the callback if this call changed it.

@@ -7,11 +7,8 @@ use domain::{ids::OrderNo, money::Money, time::Millis};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{
-    payments::{Callback, LOST_PAYMENT},
-    row_reader::RowReader,
-};
-use crate::ports::{Dialect, Sql, SqlValue, StoreError};
+use super::{payments::Callback, row_reader::RowReader};
+use crate::ports::{Sql, SqlValue, StoreError};
 
 /// What a refund is for; selects its table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -245,26 +242,6 @@ pub async fn record_confirmed<S: Sql>(sql: &S, callback: &Callback, now: Millis)
     let [order_no, payment, currency, refund] =
         [order_no, payment, &money.currency, refund].map(|it| it.as_str().into());
     sql.run(statement, vec![order_no, payment, money.amount.into(), currency, now.0.into(), refund]).await.map(|_| ())
-}
-
-/// Records a payment whose refund the provider confirmed before it reported the payment: a trigger lets it pay no order.
-/// Returns `false` if the payment paid its order, or may have: the order's payment id was lost with a ledger.
-///
-/// # Errors
-/// See [`ledger`](super).
-pub async fn record_given_back<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<bool, StoreError> {
-    // A concurrent statement that pays the order comes first, or waits and finds the payment refunded.
-    let lock = match sql.dialect() {
-        Dialect::Sqlite => "",
-        Dialect::Postgres => "FOR UPDATE",
-    };
-    let statement = format!(include_str!("../../sql/queries/refunds/record_given_back.sql"), lock = lock);
-    let Callback { payment, provider, order_no, refund, money, .. } = callback;
-    let [payment, provider, order_no, currency, refund] =
-        [payment, provider, order_no, &money.currency, refund].map(|it| it.as_str().into());
-    let (amount, lost) = (money.amount.into(), LOST_PAYMENT.into());
-    let params = vec![payment, provider, order_no, amount, currency, now.0.into(), refund, lost];
-    Ok(!sql.run(&statement, params).await?.is_empty())
 }
 
 /// Whether the payment of a callback was refunded, or is to be refunded, by the callback's provider without changing an

@@ -50,9 +50,51 @@ pub async fn apply<R: Redis, S: Sql>(
     if callback.outcome != CallbackOutcome::Unprocessed {
         return Ok(CallbackEffect::NoChange);
     }
-    let outcome = dispatch(redis, sql, &callback, now).await?;
-    record_outcome(sql, &callback, outcome).await?;
-    Ok(outcome.effect())
+    finish(redis, sql, &callback, now).await.map(CallbackOutcome::effect)
+}
+
+/// Applies a callback and records what was done about it. Returns that.
+async fn finish<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    callback: &Callback,
+    now: Millis,
+) -> Result<CallbackOutcome, StoreError> {
+    let outcome = dispatch(redis, sql, callback, now).await?;
+    if outcome == CallbackOutcome::Paid {
+        // The statement that paid the order recorded it.
+        return Ok(outcome);
+    }
+    payments::set_outcome(sql, &callback.id, outcome).await?;
+    let is_held_refund = callback.kind == REFUND_SUCCEEDED && outcome == CallbackOutcome::UnknownPayment;
+    let is_payment = callback.kind == PAYMENT_SUCCEEDED && outcome.effect() == CallbackEffect::Changed;
+    if !is_held_refund && !is_payment {
+        return Ok(outcome);
+    }
+    Ok(apply_early_refunds(redis, sql, callback, now).await?.unwrap_or(outcome))
+}
+
+const PAYMENT_SUCCEEDED: &str = "payment.succeeded";
+const REFUND_SUCCEEDED: &str = "refund.succeeded";
+
+/// Applies refunds of a callback's payment that were held because the provider reported them before it: providers guarantee
+/// no order. Returns what was done about the last one.
+///
+/// It is called when the outcome of the payment or the refund is in the ledger. Of two that run at once, each writes before
+/// it reads, so that one of them, or both, find the other. If the process dies before, an operator finds the refund held.
+async fn apply_early_refunds<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    callback: &Callback,
+    now: Millis,
+) -> Result<Option<CallbackOutcome>, StoreError> {
+    let mut applied = None;
+    for refund in payments::load_early_refunds(sql, callback).await? {
+        let outcome = Box::pin(dispatch(redis, sql, &refund, now)).await?;
+        payments::set_outcome(sql, &refund.id, outcome).await?;
+        applied = Some(outcome);
+    }
+    Ok(applied)
 }
 
 /// Applies up to `limit` callbacks that were recorded at least 5 seconds ago and not applied completely, and counts them
@@ -86,12 +128,8 @@ pub async fn apply_pending<R: Redis, S: Sql>(
             continue;
         }
         sql.forget_timeouts();
-        let applied = match dispatch(redis, sql, callback, now).await {
-            Ok(outcome) => record_outcome(sql, callback, outcome).await,
-            Err(error) => Err(error),
-        };
-        match (applied, activity) {
-            (Ok(()), _) => report.callbacks += 1,
+        match (finish(redis, sql, callback, now).await, activity) {
+            (Ok(_), _) => report.callbacks += 1,
             (Err(StoreError::Rebuilding), _) => *skipped_callbacks += 1,
             (Err(error), Some(activity)) => {
                 *skipped_callbacks += 1;
@@ -102,14 +140,6 @@ pub async fn apply_pending<R: Redis, S: Sql>(
     }
     sql.forget_timeouts();
     Ok(tried)
-}
-
-/// Records what was done about a callback. Of one that paid a pending order, the ledger has done so in the same statement.
-async fn record_outcome<S: Sql>(sql: &S, callback: &Callback, outcome: CallbackOutcome) -> Result<(), StoreError> {
-    match outcome {
-        CallbackOutcome::Paid => Ok(()),
-        _ => payments::set_outcome(sql, &callback.id, outcome).await,
-    }
 }
 
 async fn dispatch<R: Redis, S: Sql>(
@@ -123,11 +153,14 @@ async fn dispatch<R: Redis, S: Sql>(
         return handle_refund_of_overpayment(sql, callback, now).await;
     }
     let Ok(order_no) = OrderNo::parse(&callback.order_no) else { return Ok(CallbackOutcome::UnknownOrder) };
-    let Some((row, is_paid)) = payments::load_order_of(sql, &order_no, &callback.id).await? else {
+    let Some((row, is_paid, has_early_refund)) = payments::load_order_of(sql, &order_no, &callback.id).await? else {
         return Ok(CallbackOutcome::UnknownOrder);
     };
     if is_paid {
         settle_order(redis, &row).await?;
+        if has_early_refund {
+            apply_early_refunds(redis, sql, callback, now).await?;
+        }
         return Ok(CallbackOutcome::Paid);
     }
     // Another provider than the order's may have an overpayment.
@@ -138,8 +171,8 @@ async fn dispatch<R: Redis, S: Sql>(
         return Ok(CallbackOutcome::WrongProvider);
     }
     match callback.kind.as_str() {
-        "payment.succeeded" => handle_payment(redis, sql, callback, row, now).await,
-        "refund.succeeded" => handle_refund_succeeded(redis, sql, callback, row, now).await,
+        PAYMENT_SUCCEEDED => handle_payment(redis, sql, callback, row, now).await,
+        REFUND_SUCCEEDED => handle_refund_succeeded(redis, sql, callback, row, now).await,
         "refund.failed" if callback.payment != row.payment => Ok(CallbackOutcome::UnknownPayment),
         "refund.failed" => handle_refund_failed(sql, callback, now).await,
         "session.ended" => {
@@ -170,6 +203,7 @@ async fn handle_payment<R: Redis, S: Sql>(
         OrderStatus::PendingPayment => match payments::mark_paid(sql, callback, order.status, now).await? {
             Some(row) => {
                 settle_order(redis, &row).await?;
+                apply_early_refunds(redis, sql, callback, now).await?;
                 Ok(CallbackOutcome::Paid)
             }
             // Another request changed the order between the two statements: read it again.
@@ -229,7 +263,7 @@ async fn handle_refund_of_overpayment<S: Sql>(
     now: Millis,
 ) -> Result<CallbackOutcome, StoreError> {
     let Callback { order_no, payment, refund, money, .. } = callback;
-    if callback.kind != "refund.succeeded" {
+    if callback.kind != REFUND_SUCCEEDED {
         return handle_refund_failed(sql, callback, now).await;
     }
     if refunds::confirm(sql, RefundKind::Overpayments, order_no, payment, refund, money).await? {
@@ -250,7 +284,8 @@ async fn handle_refund_succeeded<R: Redis, S: Sql>(
     let Callback { order_no, payment, refund, money, .. } = callback;
     let order = &row.order;
     if *payment != row.payment {
-        return handle_refund_before_payment(redis, sql, callback, order, now).await;
+        // The provider may report the payment later: `apply_early_refunds`.
+        return Ok(CallbackOutcome::UnknownPayment);
     }
     if *money != order.money {
         return Ok(CallbackOutcome::WrongAmount);
@@ -270,30 +305,6 @@ async fn handle_refund_succeeded<R: Redis, S: Sql>(
             Ok(CallbackOutcome::Refunded)
         }
         None => Ok(CallbackOutcome::NoChange),
-    }
-}
-
-/// Applies a refund of a payment that the provider has not reported yet. The payment will pay no order. A refund of a part
-/// of it is held for an operator.
-async fn handle_refund_before_payment<R: Redis, S: Sql>(
-    redis: &R,
-    sql: &S,
-    callback: &Callback,
-    order: &Order,
-    now: Millis,
-) -> Result<CallbackOutcome, StoreError> {
-    if callback.payment.is_empty() || callback.money != order.money {
-        return Ok(CallbackOutcome::UnknownPayment);
-    }
-    if refunds::record_given_back(sql, callback, now).await? {
-        return Ok(CallbackOutcome::OverpaymentBack);
-    }
-    match orders::load(sql, &order.order_no).await? {
-        // The payment paid the order meanwhile.
-        Some(row) if row.payment == callback.payment => {
-            Box::pin(handle_refund_succeeded(redis, sql, callback, row, now)).await
-        }
-        _ => Ok(CallbackOutcome::UnknownPayment),
     }
 }
 

@@ -5,4 +5,5 @@ SET
   refund = CASE WHEN CAST(?3 AS TEXT) = '' THEN refund ELSE CAST(?3 AS TEXT) END
 WHERE order_no = ?1 AND payment = ?2 AND amount = ?4 AND currency = ?5
   AND REPLACE(failed_refunds, '[' || CAST(?3 AS TEXT) || ']', '') = failed_refunds
+  AND (CAST(?3 AS TEXT) <> '' OR failed_refunds = '' OR state = 'sent')
 RETURNING payment

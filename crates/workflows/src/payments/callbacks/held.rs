@@ -3,7 +3,7 @@
 
 use domain::time::Millis;
 
-use super::{CallbackEffect, CallbackOutcome, dispatch};
+use super::{CallbackEffect, CallbackOutcome, finish};
 use crate::{
     ledger::{payments, refunds},
     ports::{Redis, Sql, StoreError},
@@ -40,8 +40,7 @@ pub async fn reapply<R: Redis, S: Sql>(
     if callback.kind == "refund.failed" {
         refunds::reopen(sql, &callback.order_no, &callback.payment, &callback.refund).await?;
     }
-    let outcome = dispatch(redis, sql, &callback, now).await?;
-    payments::set_outcome(sql, &callback.id, outcome).await?;
+    let outcome = finish(redis, sql, &callback, now).await?;
     Ok(ResolveOutcome::Done(outcome.effect()))
 }
 
