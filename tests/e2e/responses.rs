@@ -110,6 +110,8 @@ async fn an_unchanged_order_is_not_sent_again() {
             .await
             .expect("an answer")
     };
+    // Another user of the device must not find it with the browser's Back.
+    assert_eq!(first.header("cache-control"), "no-store");
     // A proxy that compresses makes the ETag weak.
     let etag = first.header("etag");
     for tags in [etag.to_owned(), format!("W/{etag}"), format!("\"other\", W/{etag}"), "*".to_owned()] {

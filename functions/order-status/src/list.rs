@@ -49,5 +49,5 @@ pub async fn get(request: &Request) -> Result<Response, ApiError> {
     let page = Page { before: before.as_ref(), limit };
     let page = order_list::list(&SpinRedis, &ledger, &activities, &user, page).await?;
     let page: Vec<_> = page.into_iter().map(|order| order.effective_at(now)).collect();
-    Ok(Response::json(200, &page).header("cache-control", "private, no-cache"))
+    Ok(Response::json(200, &page).header("cache-control", "no-store"))
 }

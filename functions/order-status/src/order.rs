@@ -61,7 +61,8 @@ async fn authenticate(request: &Request, order_no: &str) -> Result<(OrderNo, Opt
 
 fn order_response(request: &Request, order: &Order, now: Millis) -> Response {
     let response = Response::json(200, order).unless_unchanged(request);
-    let mut response = response.header("cache-control", "private, no-cache");
+    // Back shows what the browser stored without asking, to the next user of the device.
+    let mut response = response.header("cache-control", "no-store");
     if let Some(seconds) = retry_after_seconds(order, now) {
         response = response.header("retry-after", seconds.to_string());
     }

@@ -479,6 +479,10 @@ for (const isRefused of [false, true]) {
     await page.unrouteAll();
     await signInAsOperator(page);
     for (const text of ["1 Long Road", "ada  lovelace", order]) expect(await left()).not.toContain(text);
+    // The desk is still there after a reload.
+    await page.reload();
+    await expect(page.getByTestId("leave")).toBeVisible();
+    await expect(page.getByTestId("enter")).toBeHidden();
   });
 }
 

@@ -77,9 +77,6 @@ byId("shed").addEventListener("change", async ({ target }) => {
   showShedding(changed ? on : !on);
 });
 onSave(loadActivities);
-if (token()) void showConsole();
-else showTokenForm();
-
 /** Shows the form beside an empty desk: one that has shown data about buyers is left by loading the page again. */
 function showTokenForm() {
   setVisible(byId("enter"), true);
@@ -209,3 +206,6 @@ function showLive(activity) {
   }
   live.show(activity);
 }
+
+if (token()) void showConsole();
+else showTokenForm();

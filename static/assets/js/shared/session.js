@@ -101,7 +101,9 @@ function adoptUser() {
 
 function clearTab() {
   for (let index = tab.length - 1; index >= 0; index -= 1) {
-    if (tab.key(index).startsWith("stampede.")) tab.removeItem(tab.key(index));
+    // Neither a sign-in that is under way, nor an operator's token.
+    const isKept = ["stampede.sign-in", "stampede.admin"].includes(tab.key(index));
+    if (tab.key(index).startsWith("stampede.") && !isKept) tab.removeItem(tab.key(index));
   }
 }
 
