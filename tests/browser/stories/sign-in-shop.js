@@ -28,7 +28,7 @@ async function enterShop(page, user) {
   await page.getByRole("button", { name: "Enter the shop" }).click();
 }
 
-test("a sale is sold to buyers who sign in at the shop", { tag: "@main" }, async ({ newPage, shop, words }) => {
+test("a sale is sold to buyers who sign in at the shop", { tag: "@main" }, async ({ shop, newPage, words }) => {
   const { id } = await publish({ total: 2 });
   for (let sold = 0; sold < 2; sold += 1) {
     const page = await newPage(`/sale?activity=${id}`);
@@ -55,7 +55,7 @@ test("a sale is sold to buyers who sign in at the shop", { tag: "@main" }, async
   await untilText(late, "buy", words["sale.sold_out"]);
 });
 
-test("one sign-in serves all tabs, and the shop's sign-out ends it", async ({ newPage, shop }) => {
+test("one sign-in serves all tabs, and the shop's sign-out ends it", async ({ shop, newPage }) => {
   const { id } = await publish();
   const page = await newPage(`/sale?activity=${id}`);
   const tab = await page.context().newPage();
@@ -88,7 +88,7 @@ test("one sign-in serves all tabs, and the shop's sign-out ends it", async ({ ne
   await expect.poll(ticket).toBe(null);
 });
 
-test("a token that ends, or that the server refuses, is replaced unseen", async ({ newPage, shop }) => {
+test("a token that ends, or that the server refuses, is replaced unseen", async ({ shop, newPage }) => {
   shop.tokenSeconds = 10;
   const { id } = await publish();
   const page = await newPage(`/sale?activity=${id}`);
@@ -109,7 +109,7 @@ test("a token that ends, or that the server refuses, is replaced unseen", async 
   await expect(page.locator("dialog")).toHaveCount(0);
 });
 
-test("while the shop does not answer, the pages show what they can", async ({ newPage, shop }) => {
+test("while the shop does not answer, the pages show what they can", async ({ shop, newPage }) => {
   const { id } = await publish();
   await shop.stop();
   const page = await newPage(`/sale?activity=${id}`);
