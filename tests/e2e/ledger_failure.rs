@@ -276,9 +276,14 @@ async fn ten_thousand_made_up_order_numbers_cost_no_call_to_a_store() {
             0 => app.checkout(&order_no, &buyer.jwt).await,
             1 => app.cancel(&order_no, &buyer.jwt).await,
             2 => app.refund(&order_no, &buyer.jwt).await,
+            3 => {
+                let page = app.http.get(&format!("/api/orders?before={order_no}"), &buyer.jwt).await;
+                page.is_problem(400, "invalid_request");
+                return;
+            }
             _ => app.get_order(&order_no, &buyer.jwt).await,
         };
-        response.is_problem(404, "not_found")
+        response.is_problem(404, "not_found");
     });
     assert_eq!(stream::iter(made_up).buffer_unordered(16).count().await, 10_000);
     app.get_order(&order_no, &buyer.jwt).await.is_problem(503, "not_ready");

@@ -8,6 +8,9 @@ use serde::{Serialize, Serializer};
 
 use crate::{api::Checks, time::Millis};
 
+/// Maximum number of wrong members that a response names: a body can have thousands.
+const MAX_ERRORS: usize = 100;
+
 macro_rules! codes {
     ($($(#[doc = $doc:literal])* $name:ident = $text:literal, $status:literal, $title:literal;)*) => {
         /// The stable code of an API error.
@@ -205,9 +208,10 @@ impl Problem {
         }
     }
 
-    /// [`Code::InvalidRequest`] for the given members; the first one is the detail.
+    /// [`Code::InvalidRequest`] for the given members, up to [`MAX_ERRORS`]; the first one is the detail.
     #[must_use]
-    pub fn invalid(errors: Vec<FieldError>) -> Self {
+    pub fn invalid(mut errors: Vec<FieldError>) -> Self {
+        errors.truncate(MAX_ERRORS);
         let detail = match errors.first() {
             None => "The body is not valid.".to_owned(),
             Some(first) if first.pointer.is_empty() => format!("The body is not valid: {}.", first.detail),
@@ -278,5 +282,7 @@ mod tests {
     fn an_invalid_member_is_reported_with_its_pointer() {
         let json = Problem::invalid(vec![FieldError::new("/quantity", "must be 1 or more")]).to_json();
         assert!(json.contains(r#""pointer":"/quantity""#) && json.contains(r#""code":"invalid_request""#));
+        let many = vec![FieldError::new("/skus", "is wrong"); 5_000];
+        assert_eq!(Problem::invalid(many).errors.len(), MAX_ERRORS);
     }
 }

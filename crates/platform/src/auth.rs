@@ -125,12 +125,16 @@ pub async fn order_number_keys() -> Result<Rc<OrderNumberKeys>, Problem> {
 /// # Errors
 /// `not_found` as for another buyer's order; `not_ready` if `ticket_secret` is missing or weak.
 pub async fn order_no(text: &str) -> Result<OrderNo, ApiError> {
-    if let Ok(order_no) = OrderNo::parse(text)
-        && order_number_keys().await?.verify(&order_no)
-    {
-        return Ok(order_no);
-    }
-    Err(order_not_found())
+    issued_order_no(text).await?.ok_or_else(order_not_found)
+}
+
+/// As [`order_no`], but `None` for a number that this app never issued.
+///
+/// # Errors
+/// `not_ready` if `ticket_secret` is missing or weak.
+pub async fn issued_order_no(text: &str) -> Result<Option<OrderNo>, Problem> {
+    let Ok(order_no) = OrderNo::parse(text) else { return Ok(None) };
+    Ok(order_number_keys().await?.verify(&order_no).then_some(order_no))
 }
 
 /// Returns the `not_found` error for an order that does not exist or belongs to another buyer.

@@ -3,7 +3,7 @@
 use std::{cell::RefCell, rc::Rc};
 
 use domain::{
-    ids::{ActivityId, OrderNo},
+    ids::ActivityId,
     problem::{FieldError, Problem},
 };
 use platform::{
@@ -27,11 +27,13 @@ pub async fn get(request: &Request) -> Result<Response, ApiError> {
     client_limits::signed_in(request).await?;
     let user = auth::user(request).await?.sub;
     let invalid = |name: &str, detail: &str| Problem::invalid(vec![FieldError::new(format!("?{name}"), detail)]);
-    let before = request
-        .query_param("before")
-        .filter(|text| !text.is_empty())
-        .map(|text| OrderNo::parse(text).map_err(|_| invalid("before", "must be an order number")))
-        .transpose()?;
+    let before = match request.query_param("before").filter(|text| !text.is_empty()) {
+        None => None,
+        Some(text) => {
+            let order_no = auth::issued_order_no(text).await?;
+            Some(order_no.ok_or_else(|| invalid("before", "must be an order number"))?)
+        }
+    };
     let limit = match request.query_param("limit").filter(|text| !text.is_empty()) {
         None => 20,
         Some(text) => text
