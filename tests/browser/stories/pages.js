@@ -192,6 +192,82 @@ test("an order's page from the browser's history has nothing of the user who sig
   expect(await form()).toBe(",,,");
 });
 
+test("an address that a user typed is not restored for the next one", async ({ page }) => {
+  const { id } = await publish();
+  const buyer = await signIn();
+  const { order_no: order } = await reserve(id, buyer);
+  await untilOrder(order, "pending_payment", buyer);
+  await page.goto(`/order?order_no=${order}`);
+  await page.getByTestId("sign-in-user").fill(buyer.user);
+  await page.getByTestId("sign-in-send").click();
+  await expect(page.getByTestId("pay-form")).toBeVisible();
+  await fillInAddress(page);
+  // A page with such a listener is not kept in the back/forward cache: it is loaded again, and what was typed restored.
+  await page.evaluate(() => addEventListener("unload", () => {}));
+  await page.getByTestId("nav-orders").click();
+  await page.waitForURL(/\/orders$/);
+  await page.getByTestId("sign-out").click();
+  await page.getByTestId("sign-in-user").fill(unique("bob"));
+  await page.getByTestId("sign-in-send").click();
+  await untilText(page, "orders-state", "You have no orders yet");
+  await page.goBack({ waitUntil: "commit" });
+  await expect(page.locator("#missing")).toBeVisible();
+  await page.waitForLoadState("load");
+  const typed = () => page.locator("#pay-form input").evaluateAll((fields) => fields.map(({ value }) => value).join());
+  expect(await typed()).not.toContain("Long Road");
+});
+
+test("an answer that arrives after a sign-out leaves nothing in the page, and does not leave it", async ({ page }) => {
+  const { id } = await publish({ per_user: 2, total: 2 });
+  const buyer = await signIn();
+  const orders = [];
+  for (let order = 0; order < 2; order += 1) {
+    orders.push((await reserve(id, buyer)).order_no);
+    await untilOrder(orders[order], "pending_payment", buyer);
+  }
+  const signInHere = async (user) => {
+    await page.getByTestId("sign-in-user").fill(user);
+    await page.getByTestId("sign-in-send").click();
+  };
+  for (const [order, act] of [
+    [orders[0], async () => {
+      await page.getByTestId("cancel").click();
+      await page.getByTestId("dialog-yes").click();
+    }],
+    [orders[1], async () => {
+      await fillInAddress(page);
+      await page.getByTestId("pay").click();
+    }],
+  ]) {
+    await page.goto(`/order?order_no=${order}`);
+    await signInHere(buyer.user);
+    await expect(page.getByTestId("pay-form")).toBeVisible();
+    let release;
+    const released = new Promise((resolve) => (release = resolve));
+    await page.route(/\/(cancel|checkout)$/, async (route) => {
+      const response = await route.fetch();
+      await released;
+      await route.fulfill({ response });
+    });
+    const asked = page.waitForRequest(/\/(cancel|checkout)$/);
+    await act();
+    await asked;
+    await page.getByTestId("sign-out").click();
+    await signInHere(unique("bob"));
+    await expect(page.locator("#missing")).toBeVisible();
+    const answered = page.waitForResponse(/\/(cancel|checkout)$/);
+    release();
+    await answered;
+    await page.unrouteAll();
+    // The page has handled the answer, and the poll that would follow it.
+    await page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 500)));
+    expect(page.url()).toContain(`/order?order_no=${order}`);
+    await expect(page.locator("#missing")).toBeVisible();
+    await expect(page.locator("#facts")).toBeEmpty();
+    await page.getByTestId("sign-out").click();
+  }
+});
+
 test("pages are shown in Chinese when it is chosen or preferred", async ({ page, newPage }) => {
   const { id } = await publish({ startsIn: 600_000 });
   await page.goto(`/sale?activity=${id}`);

@@ -130,6 +130,37 @@ test("a visitor finds no draft, with or without its preview", async ({ newPage }
   expect(await visitor.content()).not.toContain("Cameras");
 });
 
+test("an operator who leaves has left the previews, too, also one that was closed meanwhile", async ({ newPage }) => {
+  const id = await createDraft();
+  const desk = await newPage("/admin");
+  await signInAsOperator(desk);
+  const openOne = async () => {
+    const opened = desk.waitForEvent("popup");
+    await desk.getByTestId(`preview-${id}`).click();
+    const tab = await opened;
+    await expect(tab.getByTestId("title")).not.toBeEmpty();
+    return tab;
+  };
+  const preview = await openOne();
+  const token = () => sessionStorage.getItem("stampede.admin");
+  const closed = await openOne();
+  const kept = await closed.evaluate(() => ({ ...sessionStorage }));
+  expect(kept["stampede.admin"]).toBe(await preview.evaluate(token));
+  await closed.goto("about:blank");
+  await desk.getByTestId("leave").click();
+  await expect(desk.getByTestId("enter")).toBeVisible();
+  await expect.poll(() => preview.evaluate(token)).toBe(null);
+  await expect(preview.locator("#closed")).toBeVisible();
+  // A browser restores the storage of a tab with the tab.
+  await closed.goto("/healthz");
+  await closed.evaluate((values) => Object.assign(sessionStorage, values), kept);
+  await closed.goto("/admin");
+  await expect(closed.getByTestId("enter")).toBeVisible();
+  expect(await closed.evaluate(token)).toBe(null);
+  await signInAsOperator(desk);
+  await expect(desk.getByTestId("leave")).toBeVisible();
+});
+
 test("the preview has the article of the sale page", () => {
   const [sale, preview] = ["sale", "admin/preview"].map((name) => {
     const page = readFileSync(new URL(`../../../static/${name}.html`, import.meta.url), "utf8");

@@ -109,6 +109,28 @@ test("a token that ends, or that the server refuses, is replaced unseen", async 
   await expect(page.locator("dialog")).toHaveCount(0);
 });
 
+test("a sign-out at the shop empties a page whose token has ended already", async ({ shop, newPage }) => {
+  const { id } = await publish();
+  const page = await newPage(`/sale?activity=${id}`);
+  await page.getByTestId("take-part").click();
+  await enterShop(page, unique("eve"));
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  await page.getByTestId("buy").click();
+  await page.waitForURL(/\/order\?/);
+  await goToPayment(page);
+  await page.getByTestId("sandbox-pay").click();
+  await page.waitForURL(/\/order\?/);
+  // Nothing polls a paid order, and its ticket reads it without the token.
+  await expect(page.locator("#order[data-status=paid]")).toBeVisible();
+  shop.sessions.clear();
+  await page.evaluate(() => {
+    localStorage.removeItem("stampede.token");
+    document.dispatchEvent(new Event("visibilitychange"));
+  });
+  await expect(page.getByTestId("order")).toBeHidden();
+  await expect(page.locator("#facts")).toBeEmpty();
+});
+
 test("while the shop does not answer, the pages show what they can", async ({ shop, newPage }) => {
   const { id } = await publish();
   await shop.stop();

@@ -31,6 +31,12 @@ const ownCountry = () => /-([A-Z]{2})$/.exec(navigator.language)?.[1] ?? "";
 
 /** Whose the text in the form is; undefined while it may be what the browser has restored. */
 let owner;
+globalThis.addEventListener("pageshow", ({ persisted }) => {
+  // The browser restores what was typed at this place of its history, by whichever user, after `fill` has run.
+  if (persisted || performance.getEntriesByType("navigation")[0]?.type === "navigate") return;
+  owner = undefined;
+  fill();
+});
 
 /** Empties the form if another user has typed in it. Fills in the address that this user has saved on this device, if any. */
 export function fill() {

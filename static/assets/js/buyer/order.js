@@ -42,13 +42,9 @@ void loadActivity();
 start();
 
 function start() {
-  // Remove what was shown to the previous user.
   poller?.stop();
-  order = null;
-  setVisible(byId("order"), false);
+  removeOrder();
   setVisible(byId("missing"), false);
-  byId("facts").replaceChildren();
-  byId("to-payment").removeAttribute("href");
   addressForm.fill();
   if (!session.orderCredential(orderNo)) {
     showNotice({ tone: "calm", text: t("problem.unauthenticated") });
@@ -56,6 +52,14 @@ function start() {
   }
   showNotice(null);
   startPolling();
+}
+
+/** Removes what was shown to the previous user. */
+function removeOrder() {
+  order = null;
+  setVisible(byId("order"), false);
+  byId("facts").replaceChildren();
+  byId("to-payment").removeAttribute("href");
 }
 
 function startPolling() {
@@ -89,7 +93,7 @@ function update(newOrder) {
 }
 
 function showMissing() {
-  setVisible(byId("order"), false);
+  removeOrder();
   setVisible(byId("missing"), true);
 }
 
@@ -195,13 +199,13 @@ async function pay(event) {
   try {
     const token = await shell.signIn();
     if (!token) return;
-    const { checkout_url: url } = await client.checkout(orderNo, {
+    const checkout = await withSameUser(client.checkout(orderNo, {
       token,
       address: addressForm.read(),
       language: document.documentElement.lang,
       onWait: (error, until) => showNotice({ tone: "calm", text: explainOrder(error), until }),
-    });
-    location.assign(paymentUrl(url));
+    }));
+    if (checkout) location.assign(paymentUrl(checkout.checkout_url));
   } catch (error) {
     showError(error);
   } finally {
@@ -215,12 +219,24 @@ async function confirmAndSend(send, question, action) {
   if (!token) return;
   showNotice({ tone: "busy", text: t("order.working") });
   try {
-    const changed = await send(orderNo, { token });
+    const changed = await withSameUser(send(orderNo, { token }));
+    if (!changed) return;
     showNotice(null);
     update(changed);
     startPolling();
   } catch (error) {
     showError(error);
+  }
+}
+
+/** Settles as `request`, or resolves to undefined if its user has signed out meanwhile: the next one sees nothing of it. */
+async function withSameUser(request) {
+  const user = session.user();
+  try {
+    const answer = await request;
+    if (session.user() === user) return answer;
+  } catch (error) {
+    if (session.user() === user) throw error;
   }
 }
 

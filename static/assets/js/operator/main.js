@@ -3,7 +3,7 @@
 import { byId, confirmDialog, el, setText, setVisible } from "../shared/dom.js";
 import { exactMoment } from "../shared/format.js";
 import { poll } from "../shared/poll.js";
-import { activityPath, explain, finishRebuild, forgetToken, read, runAction, send, showNotice, storeToken, token } from "./requests.js";
+import { activityPath, explain, finishRebuild, leave, read, runAction, send, showNotice, storeToken, token } from "./requests.js";
 import { onSave, openCopy, openForm } from "./sale-form.js";
 import * as changes from "./changes.js";
 import * as deadLetters from "./dead-letters.js";
@@ -54,7 +54,7 @@ byId("enter").addEventListener("submit", (event) => {
   void showConsole();
 });
 byId("leave").addEventListener("click", () => {
-  forgetToken();
+  leave();
   location.reload();
 });
 document.addEventListener("operator:signed-out", () => {

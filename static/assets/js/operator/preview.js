@@ -17,6 +17,7 @@ const REFRESH_INTERVAL = 3_000;
 const TIME_BEFORE_START = 10 * 60_000;
 
 document.documentElement.dataset.started = "";
+document.addEventListener("operator:signed-out", () => location.reload());
 startLanguageSwitch();
 byId("moment").addEventListener("change", showMoment);
 for (const id of ["take-part", "remind"]) byId(id).addEventListener("click", doNothing);
@@ -31,7 +32,7 @@ poll(async () => {
     if (answer) showDraft(answer);
     shownEtag = answer?.etag ?? shownEtag;
   } catch (error) {
-    if (error.code === "unauthenticated") return showClosed();
+    if (error.code === "unauthenticated") return null;
     if (error.code === "not_found") showSale(false);
     else showNotice({ tone: "calm", text: explain(error) }, "error");
   }

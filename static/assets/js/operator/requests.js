@@ -3,18 +3,38 @@
 import { Unreachable, admin, adminRead } from "../shared/client.js";
 import { byId, setText, setVisible } from "../shared/dom.js";
 import { count } from "../shared/format.js";
-import { tab } from "../shared/storage.js";
+import { device, tab } from "../shared/storage.js";
 
 const TOKEN = "stampede.admin";
+/** When an operator last left, by this device; and in a tab, the last time before its token was entered. */
+const LEFT = "stampede.admin_left";
 
-/** The operator's token in this tab, or null. */
-export const token = () => tab.getItem(TOKEN);
+/** The operator's token in this tab, or null. A preview has a copy, which is forgotten when the operator leaves the desk. */
+export function token() {
+  if (tab.getItem(LEFT) !== device.getItem(LEFT)) tab.removeItem(TOKEN);
+  return tab.getItem(TOKEN);
+}
 
 /** Stores the token until the tab is closed. */
-export const storeToken = (newToken) => tab.setItem(TOKEN, newToken);
+export function storeToken(newToken) {
+  tab.setItem(TOKEN, newToken);
+  const left = device.getItem(LEFT);
+  if (left !== null) tab.setItem(LEFT, left);
+}
 
-/** Removes the token. */
-export const forgetToken = () => tab.removeItem(TOKEN);
+/** Removes the token from this tab and the others. */
+export function leave() {
+  device.setItem(LEFT, String(Date.now()));
+  tab.removeItem(TOKEN);
+}
+
+/** Dispatches `operator:signed-out` when the operator has left in another tab. */
+function follow() {
+  if (!token()) document.dispatchEvent(new Event("operator:signed-out"));
+}
+globalThis.addEventListener("storage", ({ key }) => key === LEFT && follow());
+// A page in the back/forward cache gets no events.
+globalThis.addEventListener("pageshow", ({ persisted }) => persisted && follow());
 
 /**
  * Sends a request to `/api/admin` + `path` and resolves to its data. With `version`, the server refuses if the version
@@ -33,7 +53,7 @@ async function guard(request) {
     return await request;
   } catch (error) {
     if (error.code === "unauthenticated") {
-      forgetToken();
+      tab.removeItem(TOKEN);
       document.dispatchEvent(new Event("operator:signed-out"));
     }
     throw error;

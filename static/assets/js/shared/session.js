@@ -102,7 +102,7 @@ function adoptUser() {
 function clearTab() {
   for (let index = tab.length - 1; index >= 0; index -= 1) {
     // Neither a sign-in that is under way, nor an operator's token.
-    const isKept = ["stampede.sign-in", "stampede.admin"].includes(tab.key(index));
+    const isKept = ["stampede.sign-in", "stampede.admin", "stampede.admin_left"].includes(tab.key(index));
     if (tab.key(index).startsWith("stampede.") && !isKept) tab.removeItem(tab.key(index));
   }
 }

@@ -81,7 +81,7 @@ export async function keepSignedIn(way, onUserChange) {
     const isDue = session.millisecondsUntilRenewal() <= 0 || (asksShop && !wasCheckedLately());
     if (!isDue || isBusy || document.hidden || performance.now() < pausedUntil) return;
     isBusy = true;
-    const user = session.user();
+    const previous = [session.user(), session.owner()];
     try {
       const token = await renew(way);
       device.setItem(CHECKED_AT, String(Date.now()));
@@ -91,7 +91,7 @@ export async function keepSignedIn(way, onUserChange) {
       pausedUntil = performance.now() + 20_000 + Math.random() * 20_000;
     }
     isBusy = false;
-    if (session.user() !== user) onUserChange();
+    if (session.user() !== previous[0] || session.owner() !== previous[1]) onUserChange();
   }
 
   document.addEventListener("visibilitychange", () => void look(way.hasSession));
