@@ -122,6 +122,8 @@ pub enum RefundBehaviour {
     Succeed,
     /// Failed at once.
     Fail,
+    /// The payment's money is back already, by a refund that the answer does not name.
+    IsBack,
 }
 
 impl FakeProvider {
@@ -194,6 +196,7 @@ impl Provider for FakeProvider {
         self.respond(match self.refund_behaviour.get() {
             RefundBehaviour::Accept => RefundStatus::Pending { refund_id: id },
             RefundBehaviour::Succeed => RefundStatus::Succeeded { refund_id: id },
+            RefundBehaviour::IsBack => RefundStatus::Succeeded { refund_id: String::new() },
             RefundBehaviour::Fail => RefundStatus::Failed { refund_id: id, reason: "the card is gone".to_owned() },
         })
     }

@@ -88,7 +88,7 @@ async fn a_refund_that_bounces_after_it_was_confirmed_is_held_and_sent_again_by_
             "{ledger}: a refund is due before an operator requested it"
         );
         assert_eq!(
-            held::refund(&fixture.sql, "f1").await.unwrap(),
+            held::refund(&fixture.redis, &fixture.sql, "f1", NOW).await.unwrap(),
             ResolveOutcome::NotHeld,
             "{ledger}: a bounced refund was refunded like a held payment"
         );
@@ -206,6 +206,58 @@ async fn a_late_report_that_a_failed_refund_succeeded_confirms_nothing() {
             assert_eq!(succeeded("re_3").await, CallbackEffect::Changed, "{ledger}");
             assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
         }
+    }
+}
+
+/// After a failure, a report without an id may be one of the refund that failed. The provider's answer to the next attempt is
+/// about the payment as it is.
+#[tokio::test]
+async fn a_refund_made_at_the_provider_after_a_failure_is_confirmed_by_the_next_answer() {
+    for ledger in LEDGERS {
+        for kind in [RefundKind::Orders, RefundKind::Overpayments] {
+            let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
+            let order_no = match kind {
+                RefundKind::Orders => fixture.refunding_order(1, "ada").await,
+                RefundKind::Overpayments => fixture.paid_order(1, "ada").await,
+            };
+            let mut payment = format!("pay-{order_no}");
+            if kind == RefundKind::Overpayments {
+                payment = "second".to_owned();
+                fixture.payment_succeeded_with_id(&order_no, &payment).await.unwrap();
+            }
+            refund_failed(&fixture, &order_no, &payment, "re_1", "f1").await;
+            let reported = refund_ended(&fixture, "refund.succeeded", &order_no, &payment, "", "s1").await;
+            assert_eq!(reported, CallbackEffect::NoChange, "{ledger}");
+            assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(), 1, "{ledger}");
+            provider.refund_behaviour.set(RefundBehaviour::IsBack);
+            fixture.send_refunds(&provider, 60_000).await.unwrap();
+            assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger} {kind:?}");
+            let status = if kind == RefundKind::Orders { OrderStatus::Refunded } else { OrderStatus::Paid };
+            assert_eq!(fixture.ledger_status(&order_no).await, Some(status), "{ledger}");
+            assert_eq!(held_callbacks(&fixture).await, [], "{ledger}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refund_made_at_the_provider_whose_failure_is_reported_first_confirms_nothing() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 5, 1).await;
+        let order_no = fixture.paid_order(1, "ada").await;
+        let payment = format!("pay-{order_no}");
+        assert_eq!(
+            refund_failed(&fixture, &order_no, &payment, "re_1", "f").await,
+            CallbackEffect::NoChange,
+            "{ledger}"
+        );
+        let succeeded = async |refund: &str| {
+            let event = format!("succeeded-{refund}");
+            refund_ended(&fixture, "refund.succeeded", &order_no, &payment, refund, &event).await
+        };
+        assert_eq!(succeeded("re_1").await, CallbackEffect::NoChange, "{ledger}");
+        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
+        assert_eq!(succeeded("re_2").await, CallbackEffect::Changed, "{ledger}");
+        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
     }
 }
 

@@ -74,7 +74,7 @@ async fn a_crashed_manual_refund_leaves_a_paid_order_or_a_refund() {
         async |fixture| {
             order_with_held_payment(fixture).await;
         },
-        async |fixture| held::refund(&fixture.sql, HELD_CALLBACK).await.map(|_| ()),
+        async |fixture| held::refund(&fixture.redis, &fixture.sql, HELD_CALLBACK, NOW).await.map(|_| ()),
         async |fixture, point| {
             replay_held(fixture).await;
             assert_kept_or_refunded(fixture, &fixture.order_no(1), point).await;
@@ -112,7 +112,7 @@ async fn a_replay_during_a_manual_refund_runs_before_or_after_it() {
             let order_no = order_with_held_payment(&fixture).await;
             let action = async || assert_ne!(replay_held(&fixture).await, ResolveOutcome::OrderPaid);
             let hooked_ledger = HookBeforeCall { sql: &fixture.sql, calls_left: Cell::new(call), action };
-            let refunded = held::refund(&hooked_ledger, HELD_CALLBACK).await.unwrap();
+            let refunded = held::refund(&fixture.redis, &hooked_ledger, HELD_CALLBACK, NOW).await.unwrap();
             replay_held(&fixture).await;
             let paid = assert_kept_or_refunded(&fixture, &order_no, &format!("{ledger}, call {call}")).await;
             assert_eq!(
@@ -138,7 +138,7 @@ async fn a_held_callback_has_one_name() {
         for id in ["evt\0-p".to_owned(), format!("{HELD_CALLBACK}\0"), format!("{longest}e")] {
             for resolved in [
                 held::reapply(&fixture.redis, &fixture.sql, &id, NOW).await,
-                held::refund(&fixture.sql, &id).await,
+                held::refund(&fixture.redis, &fixture.sql, &id, NOW).await,
                 held::dismiss(&fixture.sql, &id).await,
             ] {
                 assert_eq!(resolved.unwrap(), ResolveOutcome::NotHeld, "{ledger}: {id:?}");
@@ -158,7 +158,7 @@ async fn a_payment_redelivered_during_its_manual_refund_is_kept_or_refunded() {
             let fixture = new_fixture(ledger, 2, 1).await;
             let order_no = order_with_held_payment(&fixture).await;
             let action = async || {
-                held::refund(&fixture.sql, HELD_CALLBACK).await.unwrap();
+                held::refund(&fixture.redis, &fixture.sql, HELD_CALLBACK, NOW).await.unwrap();
             };
             let hooked_ledger = HookBeforeCall { sql: &fixture.sql, calls_left: Cell::new(call), action };
             // A callback that comes too late may fail as unavailable. The provider then redelivers it.
@@ -179,7 +179,7 @@ async fn a_manually_refunded_payment_pays_nothing_when_it_is_redelivered() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
         let order_no = order_with_held_payment(&fixture).await;
-        held::refund(&fixture.sql, HELD_CALLBACK).await.unwrap();
+        held::refund(&fixture.redis, &fixture.sql, HELD_CALLBACK, NOW).await.unwrap();
         assert_eq!(redeliver_payment(&fixture, &order_no, "again").await, CallbackEffect::NoChange, "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::PendingPayment), "{ledger}");
         fixture.expire_orders().await.unwrap();
@@ -204,7 +204,7 @@ async fn the_schema_lets_no_refunded_payment_pay_or_identify_an_order() {
         let fixture = new_fixture(ledger, 2, 1).await;
         let order_no = order_with_held_payment(&fixture).await;
         let callback = payments::load_held(&fixture.sql, HELD_CALLBACK).await.unwrap().unwrap();
-        held::refund(&fixture.sql, HELD_CALLBACK).await.unwrap();
+        held::refund(&fixture.redis, &fixture.sql, HELD_CALLBACK, NOW).await.unwrap();
         assert_eq!(
             payments::mark_paid(&fixture.sql, &callback, OrderStatus::PendingPayment, NOW).await.unwrap(),
             None,
@@ -233,7 +233,11 @@ async fn a_payment_that_paid_its_order_meanwhile_is_not_refunded() {
         let fixture = new_fixture(ledger, 2, 1).await;
         let order_no = order_with_held_payment(&fixture).await;
         assert_eq!(redeliver_payment(&fixture, &order_no, "again").await, CallbackEffect::Changed, "{ledger}");
-        assert_eq!(held::refund(&fixture.sql, HELD_CALLBACK).await.unwrap(), ResolveOutcome::OrderPaid, "{ledger}");
+        assert_eq!(
+            held::refund(&fixture.redis, &fixture.sql, HELD_CALLBACK, NOW).await.unwrap(),
+            ResolveOutcome::OrderPaid,
+            "{ledger}"
+        );
         assert!(assert_kept_or_refunded(&fixture, &order_no, ledger).await, "{ledger}");
         assert_eq!(
             replay_held(&fixture).await,
@@ -247,11 +251,13 @@ async fn a_payment_that_paid_its_order_meanwhile_is_not_refunded() {
 #[tokio::test]
 async fn the_refund_of_a_payment_whose_order_the_ledger_lacks_is_confirmed_and_sent_once() {
     for ledger in LEDGERS {
-        for behaviour in [RefundBehaviour::Succeed, RefundBehaviour::Accept, RefundBehaviour::Fail] {
+        for behaviour in
+            [RefundBehaviour::Succeed, RefundBehaviour::IsBack, RefundBehaviour::Accept, RefundBehaviour::Fail]
+        {
             let (fixture, provider) = (new_fixture(ledger, 2, 1).await, FakeProvider::default());
             let order_no = fixture.order_no(77);
             assert_eq!(redeliver_payment(&fixture, &order_no, HELD_CALLBACK).await, CallbackEffect::Held, "{ledger}");
-            let refunded = held::refund(&fixture.sql, HELD_CALLBACK).await.unwrap();
+            let refunded = held::refund(&fixture.redis, &fixture.sql, HELD_CALLBACK, NOW).await.unwrap();
             assert_eq!(refunded, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
             provider.refund_behaviour.set(behaviour);
             fixture.send_refunds(&provider, 0).await.unwrap();
@@ -262,7 +268,7 @@ async fn the_refund_of_a_payment_whose_order_the_ledger_lacks_is_confirmed_and_s
             };
             let report = async |callback| callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap();
             match behaviour {
-                RefundBehaviour::Succeed => {}
+                RefundBehaviour::Succeed | RefundBehaviour::IsBack => {}
                 RefundBehaviour::Accept => {
                     assert_eq!(
                         report(reported("f", "refund.failed", "re_0")).await,
@@ -300,7 +306,11 @@ async fn no_payment_of_an_order_whose_payment_id_was_lost_is_refunded_as_a_secon
         let callback = payments::load_held(&fixture.sql, HELD_CALLBACK).await.unwrap().unwrap();
         let lost = payments::Callback { payment: payments::LOST_PAYMENT.to_owned(), ..callback };
         payments::mark_paid(&fixture.sql, &lost, OrderStatus::PendingPayment, NOW).await.unwrap().expect("paid");
-        assert_eq!(held::refund(&fixture.sql, HELD_CALLBACK).await.unwrap(), ResolveOutcome::OrderPaid, "{ledger}");
+        assert_eq!(
+            held::refund(&fixture.redis, &fixture.sql, HELD_CALLBACK, NOW).await.unwrap(),
+            ResolveOutcome::OrderPaid,
+            "{ledger}"
+        );
         assert_eq!(replay_held(&fixture).await, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
         assert_eq!(fixture.order_row(&order_no).await.payment, "p", "{ledger}");
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");

@@ -238,6 +238,28 @@ async fn a_second_payment_whose_refund_was_reported_first_is_not_refunded_again(
 }
 
 #[tokio::test]
+async fn a_held_payment_whose_refund_was_reported_first_is_not_refunded_again_by_an_operator() {
+    for ledger in LEDGERS {
+        let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
+        let order_no = fixture.pending_order(1, "ada", 1).await;
+        for kind in ["payment.succeeded", "refund.succeeded"] {
+            assert_eq!(
+                fixture.apply_callback(kind, &order_no, kind, 99).await.unwrap(),
+                CallbackEffect::Held,
+                "{ledger}"
+            );
+        }
+        let payment = format!("payment.succeeded-{order_no}");
+        let refunded = held::refund(&fixture.redis, &fixture.sql, &payment, NOW).await.unwrap();
+        assert_eq!(refunded, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
+        fixture.send_refunds(&provider, 0).await.unwrap();
+        assert!(provider.refunds.borrow().is_empty(), "{ledger}: the money was returned a second time");
+        assert_eq!(payments::list_held(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
+        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::PendingPayment), "{ledger}");
+    }
+}
+
+#[tokio::test]
 async fn a_callback_for_an_order_that_is_not_written_yet_is_held_and_replayed() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 1).await;
@@ -271,7 +293,7 @@ async fn a_held_payment_can_be_refunded_or_dismissed_once() {
             );
         }
         let id = |event: &str| format!("{event}-{order_no}");
-        let refund = async |id: &str| held::refund(&fixture.sql, id).await.unwrap();
+        let refund = async |id: &str| held::refund(&fixture.redis, &fixture.sql, id, NOW).await.unwrap();
         assert_eq!(refund(&id("a")).await, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
         assert_eq!(refund(&id("a")).await, ResolveOutcome::NotHeld, "{ledger}");
         assert_eq!(held::dismiss(&fixture.sql, &id("b")).await.unwrap(), ResolveOutcome::Done(CallbackEffect::Changed));

@@ -320,7 +320,7 @@ async fn the_provider_that_has_an_overpayment_refunds_it() {
             callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap()
         };
         assert_eq!(apply("payment.succeeded", "").await, CallbackEffect::Held, "{ledger}");
-        held::refund(&fixture.sql, &format!("payment.succeeded-{order_no}")).await.unwrap();
+        held::refund(&fixture.redis, &fixture.sql, &format!("payment.succeeded-{order_no}"), NOW).await.unwrap();
         service.refund_status.replace("pending");
         let providers = providers(PaymentProvider::Stripe, &service, &stripe);
         let sent = send_due(&fixture.redis, &fixture.sql, &providers, NOW.plus(1_000), 10).await.unwrap();

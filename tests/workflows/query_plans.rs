@@ -152,7 +152,7 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     assert_eq!(activities::list_published(sql, NOW).await.unwrap().activities.len(), 11);
     fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
     fixture.apply_callback("payment.succeeded", &cancelled, "wrong", 1).await.unwrap();
-    held::refund(sql, &format!("wrong-{cancelled}")).await.unwrap();
+    held::refund(&fixture.redis, sql, &format!("wrong-{cancelled}"), NOW).await.unwrap();
     payments::list_held(sql, "", 200).await.unwrap();
     payments::list_held(sql, "e", 200).await.unwrap();
     payments::list_for_order(sql, &order_no).await.unwrap();

@@ -37,7 +37,7 @@ pub async fn resolve(id: &str, action: &str) -> Result<Response, ApiError> {
     let (id, now, ledger) = (percent_decode(id), SpinRedis.now().await?, SpinLedger::open().await);
     let resolved = match action {
         "replay" => held::reapply(&SpinRedis, &ledger, &id, now).await?,
-        "refund" => held::refund(&ledger, &id).await?,
+        "refund" => held::refund(&SpinRedis, &ledger, &id, now).await?,
         _ => held::dismiss(&ledger, &id).await?,
     };
     let effect = match resolved {

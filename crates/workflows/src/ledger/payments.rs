@@ -212,6 +212,17 @@ pub async fn load_early_refunds<S: Sql>(sql: &S, callback: &Callback) -> Result<
     sql.run(&statement, params).await?.into_iter().map(parse_row).collect()
 }
 
+/// Whether the provider has reported that the refund which a callback names failed.
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn has_failed_refund<S: Sql>(sql: &S, callback: &Callback) -> Result<bool, StoreError> {
+    let statement = "SELECT id FROM callbacks WHERE order_no = ?1 AND payment = ?2 AND refund = ?3 \
+         AND CAST(?3 AS TEXT) <> '' AND type = 'refund.failed'";
+    let params = [&callback.order_no, &callback.payment, &callback.refund].map(|it| it.as_str().into());
+    Ok(!sql.run(statement, params.into()).await?.is_empty())
+}
+
 /// Sets a new outcome of a held callback. Returns the callback if this call changed it.
 ///
 /// # Errors

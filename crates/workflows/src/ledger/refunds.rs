@@ -276,14 +276,18 @@ pub async fn confirm<S: Sql>(
     Ok(!sql.run(&statement, params).await?.is_empty())
 }
 
-/// Whether the provider reported that the refund of an overpayment failed, which the callback names.
+/// Whether a callback that the refund of an overpayment succeeded may be a late one, of a refund that the provider reported
+/// as failed: it names it, or none.
 ///
 /// # Errors
 /// See [`ledger`](super).
 pub async fn has_failed<S: Sql>(sql: &S, callback: &Callback) -> Result<bool, StoreError> {
-    let statement = "SELECT payment FROM overpayments WHERE payment = ?1 AND CAST(?2 AS TEXT) <> '' \
-         AND REPLACE(failed_refunds, '[' || CAST(?2 AS TEXT) || ']', '') <> failed_refunds";
-    let params = vec![callback.payment.as_str().into(), callback.refund.as_str().into()];
+    let statement = "SELECT payment FROM overpayments \
+         WHERE payment = ?1 AND amount = ?3 AND currency = ?4 AND failed_refunds <> '' \
+         AND (CAST(?2 AS TEXT) = '' OR REPLACE(failed_refunds, '[' || CAST(?2 AS TEXT) || ']', '') <> failed_refunds)";
+    let Callback { payment, refund, money, .. } = callback;
+    let [payment, refund, currency] = [payment, refund, &money.currency].map(|it| it.as_str().into());
+    let params = vec![payment, refund, money.amount.into(), currency];
     Ok(!sql.run(statement, params).await?.is_empty())
 }
 

@@ -47,10 +47,14 @@ pub async fn apply<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<CallbackEffect, StoreError> {
     let callback = payments::record_callback(sql, received, now).await?;
-    if callback.outcome != CallbackOutcome::Unprocessed {
-        return Ok(CallbackEffect::NoChange);
+    if callback.outcome == CallbackOutcome::Unprocessed {
+        return finish(redis, sql, &callback, now).await.map(CallbackOutcome::effect);
     }
-    finish(redis, sql, &callback, now).await.map(CallbackOutcome::effect)
+    if callback.kind == PAYMENT_SUCCEEDED {
+        // The last delivery may have ended between the two.
+        apply_early_refunds(redis, sql, &callback, now).await?;
+    }
+    Ok(CallbackEffect::NoChange)
 }
 
 /// Applies a callback and records what was done about it. Returns that.
@@ -67,7 +71,7 @@ async fn finish<R: Redis, S: Sql>(
     }
     payments::set_outcome(sql, &callback.id, outcome).await?;
     let is_held_refund = callback.kind == REFUND_SUCCEEDED && outcome == CallbackOutcome::UnknownPayment;
-    let is_payment = callback.kind == PAYMENT_SUCCEEDED && outcome.effect() == CallbackEffect::Changed;
+    let is_payment = callback.kind == PAYMENT_SUCCEEDED && outcome.effect() != CallbackEffect::Held;
     if !is_held_refund && !is_payment {
         return Ok(outcome);
     }
@@ -81,7 +85,8 @@ const REFUND_SUCCEEDED: &str = "refund.succeeded";
 /// no order. Returns what was done about the last one.
 ///
 /// It is called when the outcome of the payment or the refund is in the ledger. Of two that run at once, each writes before
-/// it reads, so that one of them, or both, find the other. If the process dies before, an operator finds the refund held.
+/// it reads, so that one of them, or both, find the other. If the process dies before, the next delivery of either applies
+/// the refund, or an operator finds it held.
 async fn apply_early_refunds<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -293,6 +298,9 @@ async fn handle_refund_succeeded<R: Redis, S: Sql>(
     // The refund was made in the provider's dashboard. It is recorded before the order becomes `refunding`, so that no
     // sweep sends another one.
     if order.status == OrderStatus::Paid {
+        if payments::has_failed_refund(sql, callback).await? {
+            return Ok(CallbackOutcome::NoChange);
+        }
         refunds::record_confirmed(sql, callback, now).await?;
         payments::request_refund(sql, &order.order_no, payments::EVER, now).await?;
     }

@@ -3,7 +3,7 @@
 
 use domain::time::Millis;
 
-use super::{CallbackEffect, CallbackOutcome, finish};
+use super::{CallbackEffect, CallbackOutcome, apply_early_refunds, finish};
 use crate::{
     ledger::{payments, refunds},
     ports::{Redis, Sql, StoreError},
@@ -44,11 +44,11 @@ pub async fn reapply<R: Redis, S: Sql>(
     Ok(ResolveOutcome::Done(outcome.effect()))
 }
 
-/// Refunds the payment of a held callback (I6).
+/// Refunds the payment of a held callback (I6), unless the provider has reported that its money is back.
 ///
 /// # Errors
-/// `LedgerUnavailable`: the refund may or may not be recorded; the call can be repeated.
-pub async fn refund<S: Sql>(sql: &S, id: &str) -> Result<ResolveOutcome, StoreError> {
+/// Any [`StoreError`]: the refund may or may not be recorded; the call can be repeated.
+pub async fn refund<R: Redis, S: Sql>(redis: &R, sql: &S, id: &str, now: Millis) -> Result<ResolveOutcome, StoreError> {
     let held = payments::load_held(sql, id).await?;
     let Some(callback) = held.filter(|callback| callback.kind == "payment.succeeded") else {
         return Ok(ResolveOutcome::NotHeld);
@@ -56,7 +56,8 @@ pub async fn refund<S: Sql>(sql: &S, id: &str) -> Result<ResolveOutcome, StoreEr
     if callback.payment.is_empty() {
         return Ok(ResolveOutcome::NoPayment);
     }
-    if payments::set_outcome_if_held(sql, id, CallbackOutcome::RefundedByOperator).await?.is_some() {
+    if let Some(callback) = payments::set_outcome_if_held(sql, id, CallbackOutcome::RefundedByOperator).await? {
+        apply_early_refunds(redis, sql, &callback, now).await?;
         return Ok(ResolveOutcome::Done(CallbackEffect::Changed));
     }
     Ok(payments::load_held(sql, id).await?.map_or(ResolveOutcome::NotHeld, |_| ResolveOutcome::OrderPaid))
