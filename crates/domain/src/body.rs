@@ -89,6 +89,8 @@ fn error_detail(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use serde::Deserialize;
 
     use super::*;
@@ -126,6 +128,17 @@ mod tests {
         }
         let problem = parse::<Vec<Order>>(b" {}").expect_err("an object");
         assert_eq!(problem.detail, "The body is not valid: invalid type: map, expected a sequence.");
+    }
+
+    #[test]
+    fn an_error_is_shorter_than_the_body_that_it_quotes() {
+        let long = "\u{7f}".repeat(16_000);
+        let quoted = parse::<Order>(format!(r#"{{"sku":"a","quantity":"{long}"}}"#).as_bytes()).map(|_| ());
+        let pointed = parse::<BTreeMap<String, i64>>(format!(r#"{{"{long}":""}}"#).as_bytes()).map(|_| ());
+        for problem in [quoted, pointed] {
+            let json = problem.expect_err("wrong").to_json();
+            assert!(json.len() < 6_000, "{} bytes", json.len());
+        }
     }
 
     #[test]

@@ -103,8 +103,9 @@ fn is_visible(character: char) -> bool {
             || INVISIBLE.iter().any(|&(first, last)| (first..=last).contains(&character)))
 }
 
-/// Unicode's `Default_Ignorable_Code_Point`, the braille blank, and the controls of annotations.
-const INVISIBLE: [(char, char); 18] = [
+/// Unicode's `Default_Ignorable_Code_Point`, the braille blank, the controls of annotations, and signs that most fonts draw
+/// as nothing: joiners and fillers of scripts, the controls of hieroglyphs, the null notehead.
+const INVISIBLE: [(char, char); 22] = [
     ('\u{ad}', '\u{ad}'),
     ('\u{34f}', '\u{34f}'),
     ('\u{61c}', '\u{61c}'),
@@ -120,7 +121,11 @@ const INVISIBLE: [(char, char); 18] = [
     ('\u{feff}', '\u{feff}'),
     ('\u{ffa0}', '\u{ffa0}'),
     ('\u{fff0}', '\u{fffb}'),
+    ('\u{1107f}', '\u{1107f}'),
+    ('\u{13430}', '\u{1343f}'),
+    ('\u{16fe4}', '\u{16fe4}'),
     ('\u{1bca0}', '\u{1bca3}'),
+    ('\u{1d159}', '\u{1d159}'),
     ('\u{1d173}', '\u{1d17a}'),
     ('\u{e0000}', '\u{e0fff}'),
 ];

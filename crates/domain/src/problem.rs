@@ -11,6 +11,9 @@ use crate::{api::Checks, time::Millis};
 /// Maximum number of wrong members that a response names: a body can have thousands.
 const MAX_ERRORS: usize = 100;
 
+/// Maximum length of what is said about a wrong member, which may quote the body, with escapes.
+const MAX_ERROR_CHARS: usize = 300;
+
 macro_rules! codes {
     ($($(#[doc = $doc:literal])* $name:ident = $text:literal, $status:literal, $title:literal;)*) => {
         /// The stable code of an API error.
@@ -130,8 +133,16 @@ pub struct FieldError {
 impl FieldError {
     /// Creates an error for the member or query parameter at `pointer`.
     pub fn new(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self { detail: detail.into(), pointer: pointer.into() }
+        Self { detail: shorten(detail.into()), pointer: shorten(pointer.into()) }
     }
+}
+
+fn shorten(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(MAX_ERROR_CHARS) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
 }
 
 /// Members of a problem document that only some errors have.

@@ -57,6 +57,11 @@ pub fn unauthenticated(error: TokenError) -> ApiError {
         TokenError::Forged | TokenError::Expired => {
             Problem::new(Code::Unauthenticated, "The token does not hold, or no longer: sign in again.")
         }
+        TokenError::Unnameable => {
+            let detail = "The name of this account has spaces or invisible characters that nobody could tell from another \
+                          name: sign in with another account.";
+            Problem::new(Code::Unauthenticated, detail)
+        }
         TokenError::Unconfirmed => {
             let detail = "Your sign-in cannot be checked now. Nothing is lost: ask again.";
             Problem::new(Code::NotReady, detail).retry_after(2)

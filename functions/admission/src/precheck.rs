@@ -119,7 +119,7 @@ impl Eligible {
             // A page that was left open sends an expired token: that is no abuse. An unconfirmed token is forged, or of a
             // key that the identity provider has just published. It counts either way: an address with many only makes
             // its visitors suspicious, and no valid token is refused for it.
-            if error != TokenError::Expired {
+            if matches!(error, TokenError::Forged | TokenError::Unconfirmed) {
                 instance_counts::record_abuse(activity, ip.to_owned());
             }
             auth::unauthenticated(error)
@@ -140,6 +140,5 @@ pub fn optional_body<T: Default + DeserializeOwned>(request: &Request) -> Result
     if request.body.is_empty() {
         return Ok(T::default());
     }
-    let _: serde_json::Map<String, serde_json::Value> = domain::body::parse(&request.body)?;
     domain::body::parse(&request.body)
 }
