@@ -114,6 +114,21 @@ async fn an_app_whose_buyers_could_not_pay_publishes_no_activity() {
     http.post("/api/admin/activities/x/resume", token, &json!({})).await.is_problem(503, "not_ready");
 }
 
+/// It would write to a file of this machine, and lose it with the machine.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_whose_ledger_is_neither_sqlite_nor_a_url_writes_to_none() {
+    for value in ["\"postgres://app:secret@127.0.0.1:1/shop\"", ""] {
+        let start = move || TestStack::start(move |variables| variables.set("ledger", value));
+        let stack = tokio::task::spawn_blocking(start).await.expect("a start").expect("an app");
+        let (http, variables) = (HttpClient::new(stack.app.url()), &stack.app.settings().variables);
+        let ready = http.get("/readyz", variables.get("metrics_token")).await.is_problem(503, "not_ready");
+        assert!(ready.body.contains("the variable ledger is neither sqlite nor the URL"), "{value:?}: {ready:?}");
+        let path = "/api/admin/activities/x";
+        let put = http.send(Method::PUT, path, variables.get("admin_token"), &activity_spec(&json!({}))).await;
+        assert_eq!(put.status, 503, "{value:?}: {put:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_that_may_lose_data_is_not_ready() {
     let app = TestApp::dedicated();

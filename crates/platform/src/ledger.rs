@@ -1,4 +1,4 @@
-//! The ledger through Spin: SQLite, or PostgreSQL if the variable `ledger` is its URL.
+//! The ledger through Spin: SQLite if the variable `ledger` says so, else the PostgreSQL of which it is the URL.
 //!
 //! Each instance migrates the schema before its first statement, and again if a table is missing.
 //!
@@ -110,8 +110,9 @@ pub struct SpinLedger {
 impl SpinLedger {
     /// Prepares the ledger with a timeout of 3 s per statement. The connection is opened by the first statement.
     pub async fn open() -> Self {
-        let postgres = config::get("ledger").await.starts_with("postgres");
-        let dialect = if postgres { Dialect::Postgres } else { Dialect::Sqlite };
+        // A URL that cannot be read must not become a file of this machine, which no backup has.
+        let is_sqlite = &*config::get("ledger").await == "sqlite";
+        let dialect = if is_sqlite { Dialect::Sqlite } else { Dialect::Postgres };
         Self { dialect, timeout: REQUEST_TIMEOUT, timed_out: Cell::new(false), _hold: Hold::new() }
     }
 

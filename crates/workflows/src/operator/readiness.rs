@@ -15,7 +15,8 @@ use domain::{
 use crate::recovery::sweep::parse_days;
 
 /// The variables that [`secrets_fault`] reads.
-pub const VARIABLES: [&str; 40] = [
+pub const VARIABLES: [&str; 41] = [
+    "ledger",
     "ticket_secret",
     "jwt_algorithm",
     "jwt_key",
@@ -92,6 +93,11 @@ pub fn secrets_fault<T: AsRef<str>>(variable: impl Fn(&str) -> T) -> Option<Stri
     }
     if let Some(fault) = published_keys_fault(&variable).or_else(|| sign_in_fault(&variable)) {
         return Some(fault);
+    }
+    let ledger = variable("ledger");
+    let is_url = ["postgres://", "postgresql://"].iter().any(|scheme| ledger.as_ref().starts_with(scheme));
+    if ledger.as_ref() != "sqlite" && !is_url {
+        return Some("the variable ledger is neither sqlite nor the URL of a database, without quotes".to_owned());
     }
     let is_empty = |name| variable(name).as_ref().trim().is_empty();
     if let Some(fault) = secret::fault(variable("metrics_token").as_ref()).filter(|_| !is_empty("metrics_token")) {
@@ -209,6 +215,7 @@ mod tests {
                 | "oidc_scope" | "session_url" | "sign_in_url" | "stripe_api_key" | "stripe_secret" => "",
                 name if name.ends_with("retention_days") => "",
                 name if name.starts_with("siteverify_") || name.starts_with("shop_") => "",
+                "ledger" => "sqlite",
                 "sandbox" => "off",
                 "trusted_hops" => "0",
                 "jwt_algorithm" => "HS256",
@@ -293,6 +300,23 @@ mod tests {
         assert!(fault(&[("cors_origins", "*")]).is_some_and(|fault| fault.contains("cors_origins")));
         assert!(fault(&[("legal_links", "terms")]).is_some_and(|fault| fault.contains("legal_links")));
         assert!(fault(&[("shop_color", "red")]).is_some_and(|fault| fault.contains("shop_color")));
+    }
+
+    #[test]
+    fn a_ledger_that_is_no_url_is_a_fault() {
+        for (value, is_right) in [
+            ("postgres://app:pw@db.example:5432/shop?sslmode=require", true),
+            ("postgresql://db.example/shop", true),
+            ("\"postgres://db.example/shop\"", false),
+            (" postgres://db.example/shop", false),
+            ("pg://db.example/shop", false),
+            ("SQLite", false),
+            ("", false),
+        ] {
+            let fault = fault(&[("ledger", value)]);
+            assert_eq!(fault.is_none(), is_right, "{value:?}");
+            assert!(is_right || fault.is_some_and(|fault| fault.contains("variable ledger")), "{value:?}");
+        }
     }
 
     #[test]
