@@ -432,3 +432,18 @@ async fn a_body_of_sixteen_kibibytes_passes_and_one_more_byte_does_not() {
         );
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_token_and_the_shops_cookies_pass_and_headers_without_end_do_not() {
+    let app = FakeApp::start().await;
+    let nginx = NginxProxy::in_front_of(&[&app]);
+    let long = "x".repeat(7_000);
+    for (headers, fits) in [
+        (vec![("authorization", long.clone()), ("cookie", long.clone())], true),
+        (vec![("authorization", long.clone()), ("cookie", long.clone()), ("x-more", long.clone())], false),
+    ] {
+        let sent = nginx.http.send_with_headers(Method::GET, ORDER_PATH, &headers, "").await.expect("an answer");
+        assert_eq!(sent.status, if fits { 200 } else { 400 }, "{sent:?}");
+    }
+    assert_eq!(app.requests_containing(ORDER_PATH).len(), 1);
+}
