@@ -217,6 +217,36 @@ test("an address that a user typed is not restored for the next one", async ({ p
   expect(await typed()).not.toContain("Long Road");
 });
 
+test("what a buyer types before the pictures of a reloaded page are there stays", async ({ page }) => {
+  const { id } = await publish();
+  const buyer = await signIn();
+  const { order_no: order } = await reserve(id, buyer);
+  await untilOrder(order, "pending_payment", buyer);
+  await page.goto(`/order?order_no=${order}`);
+  await page.getByTestId("sign-in-user").fill(buyer.user);
+  await page.getByTestId("sign-in-send").click();
+  await expect(page.getByTestId("pay-form")).toBeVisible();
+  let release;
+  const released = new Promise((resolve) => (release = resolve));
+  await page.route("**/slow.png", async (route) => {
+    await released;
+    await route.abort();
+  });
+  await page.route("**/order?*", async (route) => {
+    const response = await route.fetch();
+    const body = (await response.text()).replace("</body>", '<img src="/slow.png" alt=""></body>');
+    await route.fulfill({ response, body, headers: { ...response.headers(), "content-security-policy": "" } });
+  });
+  await page.reload({ waitUntil: "commit" });
+  await expect(page.getByTestId("pay-form")).toBeVisible();
+  await fillInAddress(page);
+  release();
+  await page.waitForLoadState("load");
+  await page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 100)));
+  const typed = () => page.locator("#pay-form input").evaluateAll((fields) => fields.map(({ value }) => value).join());
+  expect(await typed()).toContain("Long Road");
+});
+
 test("an answer that arrives after a sign-out leaves nothing in the page, and does not leave it", async ({ page }) => {
   const { id } = await publish({ per_user: 2, total: 2 });
   const buyer = await signIn();

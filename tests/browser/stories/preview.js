@@ -161,6 +161,55 @@ test("an operator who leaves has left the previews, too, also one that was close
   await expect(desk.getByTestId("leave")).toBeVisible();
 });
 
+test("an operator enters and leaves whatever became of the device's storage", async ({ newPage }) => {
+  const desk = await newPage("/admin");
+  const token = () => desk.evaluate(() => sessionStorage.getItem("stampede.admin"));
+  await signInAsOperator(desk);
+  await desk.getByTestId("leave").click();
+  await signInAsOperator(desk);
+  await desk.evaluate(() => localStorage.clear());
+  await desk.reload();
+  await signInAsOperator(desk);
+  await expect(desk.getByTestId("leave")).toBeVisible();
+  await desk.evaluate(() => {
+    for (let size = 1 << 23; size >= 1; size >>= 1) {
+      try {
+        for (let part = 0; part < 9; part += 1) localStorage.setItem(`full.${size}.${part}`, "x".repeat(size));
+      } catch {}
+    }
+  });
+  await desk.getByTestId("leave").click();
+  await expect(desk.getByTestId("enter")).toBeVisible();
+  expect(await token()).toBe(null);
+});
+
+test("a desk that another operator left, or that was closed an hour ago, is not shown again", async ({ newPage }) => {
+  const desk = await newPage("/admin");
+  await signInAsOperator(desk);
+  await desk.evaluate(() => (globalThis.isFirst = true));
+  await desk.goto("/");
+  await desk.goto("/admin");
+  await expect(desk.getByTestId("leave")).toBeVisible();
+  await desk.getByTestId("leave").click();
+  await signInAsOperator(desk);
+  await desk.goBack({ waitUntil: "commit" });
+  await desk.goBack({ waitUntil: "commit" });
+  await desk.waitForURL("/admin", { waitUntil: "commit" });
+  await expect.poll(() => desk.evaluate(() => globalThis.isFirst).catch(() => "loading")).toBeUndefined();
+  await expect(desk.getByTestId("leave")).toBeVisible();
+  const kept = await desk.evaluate(() => ({ ...sessionStorage }));
+  await desk.goto("/healthz");
+  await desk.evaluate((values) => {
+    for (const [key, value] of Object.entries(values)) {
+      // Times of an hour ago.
+      sessionStorage.setItem(key, /^\d+$/.test(value) && !key.endsWith("_left") ? String(Number(value) - 3_600_000) : value);
+    }
+  }, kept);
+  await desk.goto("/admin");
+  await expect(desk.getByTestId("enter")).toBeVisible();
+  expect(await desk.evaluate(() => sessionStorage.getItem("stampede.admin"))).toBe(null);
+});
+
 test("the preview has the article of the sale page", () => {
   const [sale, preview] = ["sale", "admin/preview"].map((name) => {
     const page = readFileSync(new URL(`../../../static/${name}.html`, import.meta.url), "utf8");

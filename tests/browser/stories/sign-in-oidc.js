@@ -114,6 +114,23 @@ test("a renewal that is under way does not undo a sign-out", async ({ newPage, i
   expect(await page.evaluate(stored)).toEqual([null, null]);
 });
 
+test("after a sign-out the provider asks who signs in", async ({ newPage, identity: _ }) => {
+  const page = await open(newPage, "/orders");
+  await page.getByTestId("sign-in").click();
+  await enterProvider(page, unique("pat"));
+  await untilText(page, "orders-state", "You have no orders yet");
+  await page.getByTestId("sign-out").click();
+  await page.getByTestId("sign-in").click();
+  const next = unique("quin");
+  await enterProvider(page, next);
+  await expect(page.getByTestId("user")).toHaveText(next);
+  // A token that was lost is no sign-out.
+  await page.evaluate(() => localStorage.removeItem("stampede.token"));
+  await page.reload();
+  await page.getByTestId("sign-in").click();
+  await expect(page.getByTestId("user")).toHaveText(next);
+});
+
 test("an answer of the provider that this tab has not asked for signs nobody in", async ({ newPage, identity: _ }) => {
   const page = await open(newPage, "/signed-in?code=stolen&state=invented");
   await untilText(page, "signed-in-state", "The sign-in did not work");

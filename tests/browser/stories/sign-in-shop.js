@@ -88,6 +88,29 @@ test("one sign-in serves all tabs, and the shop's sign-out ends it", async ({ sh
   await expect.poll(ticket).toBe(null);
 });
 
+test("who signs in at the shop within the minute of the last buyer is that user here, too", async ({ shop, newPage }) => {
+  const page = await newPage("/orders");
+  await page.getByTestId("sign-in").click();
+  await enterShop(page, unique("una"));
+  await untilText(page, "orders-state", "You have no orders yet");
+  const shopPage = await page.evaluate(() => location.href);
+  const bob = unique("bob");
+  await page.goto(`http://127.0.0.1:${process.env.STAMPEDE_PORT_SHOP}/login?return_to=${shopPage}`);
+  await enterShop(page, bob);
+  await expect(page.getByTestId("user")).toHaveText(bob);
+
+  // A page that was opened without asking, because another one had just asked, asks when the minute is over.
+  const next = unique("cleo");
+  for (const sid of shop.sessions.keys()) shop.sessions.set(sid, next);
+  const asked = shop.asked;
+  await page.evaluate(() => localStorage.setItem("stampede.checked_at", String(Date.now() - 52_000)));
+  const tab = await page.context().newPage();
+  await tab.goto("/orders");
+  await expect(tab.getByTestId("user")).toHaveText(bob);
+  await expect(tab.getByTestId("user")).toHaveText(next);
+  expect(shop.asked).toBe(asked + 1);
+});
+
 test("a token that ends, or that the server refuses, is replaced unseen", async ({ shop, newPage }) => {
   shop.tokenSeconds = 10;
   const { id } = await publish();

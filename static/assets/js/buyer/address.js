@@ -31,9 +31,11 @@ const ownCountry = () => /-([A-Z]{2})$/.exec(navigator.language)?.[1] ?? "";
 
 /** Whose the text in the form is; undefined while it may be what the browser has restored. */
 let owner;
+let isTyped = false;
+byId("pay-form").addEventListener("input", () => (isTyped = true), { once: true });
 globalThis.addEventListener("pageshow", ({ persisted }) => {
   // The browser restores what was typed at this place of its history, by whichever user, after `fill` has run.
-  if (persisted || performance.getEntriesByType("navigation")[0]?.type === "navigate") return;
+  if (persisted || isTyped || performance.getEntriesByType("navigation")[0]?.type === "navigate") return;
   owner = undefined;
   fill();
 });

@@ -8,29 +8,44 @@ import { device, tab } from "../shared/storage.js";
 const TOKEN = "stampede.admin";
 /** When an operator last left, by this device; and in a tab, the last time before its token was entered. */
 const LEFT = "stampede.admin_left";
+/** When the tab last sent the token. */
+const USED_AT = "stampede.admin_used_at";
+/** Milliseconds after which a tab that is loaded forgets its token: browsers restore tabs that were closed. */
+const MAX_IDLE = 30 * 60_000;
 
 /** The operator's token in this tab, or null. A preview has a copy, which is forgotten when the operator leaves the desk. */
 export function token() {
-  if (tab.getItem(LEFT) !== device.getItem(LEFT)) tab.removeItem(TOKEN);
+  if ((tab.getItem(LEFT) ?? "") !== (device.getItem(LEFT) ?? "")) tab.removeItem(TOKEN);
   return tab.getItem(TOKEN);
 }
 
-/** Stores the token until the tab is closed. */
+/** Stores the token for this tab. */
 export function storeToken(newToken) {
   tab.setItem(TOKEN, newToken);
-  const left = device.getItem(LEFT);
-  if (left !== null) tab.setItem(LEFT, left);
+  tab.setItem(LEFT, device.getItem(LEFT) ?? "");
+  entry = entryOfTab();
 }
 
 /** Removes the token from this tab and the others. */
 export function leave() {
-  device.setItem(LEFT, String(Date.now()));
   tab.removeItem(TOKEN);
+  try {
+    device.setItem(LEFT, String(Date.now()));
+  } catch {
+    // A full storage: the other tabs keep theirs.
+  }
 }
 
-/** Dispatches `operator:signed-out` when the operator has left in another tab. */
+/** Identifies the token of the tab, and when it was entered. */
+const entryOfTab = () => `${token()} ${tab.getItem(LEFT)}`;
+
+if (Date.now() - Number(tab.getItem(USED_AT)) > MAX_IDLE) tab.removeItem(TOKEN);
+/** What `entryOfTab` was when this page was opened, or the operator entered. */
+let entry = entryOfTab();
+
+/** Dispatches `operator:signed-out` when the operator of this page has left, in this tab or another one. */
 function follow() {
-  if (!token()) document.dispatchEvent(new Event("operator:signed-out"));
+  if (entryOfTab() !== entry) document.dispatchEvent(new Event("operator:signed-out"));
 }
 globalThis.addEventListener("storage", ({ key }) => key === LEFT && follow());
 // A page in the back/forward cache gets no events.
@@ -49,6 +64,7 @@ export const send = (method, path, body, version) => guard(admin(method, path, t
 export const read = (path, etag) => guard(adminRead(path, token(), etag));
 
 async function guard(request) {
+  tab.setItem(USED_AT, String(Date.now()));
   try {
     return await request;
   } catch (error) {

@@ -14,6 +14,8 @@ const SIGNED_OUT = "stampede.signed_out";
 const RENEW_AT = "stampede.renew_at";
 /** The user whose tickets are in this tab. */
 const OWNER = "stampede.user";
+/** Present from a sign-out until the next sign-in. */
+const HAS_LEFT = "stampede.has_left";
 /** The last sign-out before the tab noted its owner. */
 const OWNER_SIGNED_OUT = "stampede.user_signed_out";
 
@@ -33,6 +35,7 @@ export const user = () => (token() ? (parseClaims(token()).sub ?? null) : null);
 export function storeToken(newToken) {
   const { iat, exp } = parseClaims(newToken);
   device.setItem(TOKEN, newToken);
+  device.removeItem(HAS_LEFT);
   adoptUser();
   // The browser's clock may be wrong, so the token's own times tell how long it lives. Tabs and devices that signed in
   // together renew at different times.
@@ -60,8 +63,12 @@ export function clear() {
   removeToken();
   device.removeItem(REFRESH_TOKEN);
   clearTab();
+  device.setItem(HAS_LEFT, "");
   device.setItem(SIGNED_OUT, String(Date.now()));
 }
+
+/** Whether the last user of this device has signed out: the next one may be another. */
+export const hasSignedOut = () => device.getItem(HAS_LEFT) !== null;
 
 /** The user as this tab last knew. */
 let known = null;
@@ -102,7 +109,7 @@ function adoptUser() {
 function clearTab() {
   for (let index = tab.length - 1; index >= 0; index -= 1) {
     // Neither a sign-in that is under way, nor an operator's token.
-    const isKept = ["stampede.sign-in", "stampede.admin", "stampede.admin_left"].includes(tab.key(index));
+    const isKept = tab.key(index) === "stampede.sign-in" || tab.key(index).startsWith("stampede.admin");
     if (tab.key(index).startsWith("stampede.") && !isKept) tab.removeItem(tab.key(index));
   }
 }

@@ -4,7 +4,7 @@ import * as session from "./session.js";
 import { getJson } from "./sign-in/requests.js";
 import { device } from "./storage.js";
 
-/** Milliseconds after which a page that is opened or shown asks the shop again who is signed in. */
+/** Milliseconds after the last time until a page that is opened or shown asks the shop again who is signed in. */
 const SESSION_CHECK_MS = 60_000;
 
 /** How often a page looks whether the token is to be renewed. */
@@ -76,9 +76,13 @@ export async function keepSignedIn(way, onUserChange) {
   if (!way.renew) return;
   let isBusy = false;
   let pausedUntil = -Infinity;
+  // From the shop, where another user may have signed in.
+  if (document.referrer && new URL(document.referrer).origin !== location.origin) device.removeItem(CHECKED_AT);
+  /** When this page was last opened or shown. */
+  let shownAt = Date.now();
 
-  async function look(asksShop) {
-    const isDue = session.millisecondsUntilRenewal() <= 0 || (asksShop && !wasCheckedLately());
+  async function look() {
+    const isDue = session.millisecondsUntilRenewal() <= 0 || (way.hasSession && !wasChecked(shownAt));
     if (!isDue || isBusy || document.hidden || performance.now() < pausedUntil) return;
     isBusy = true;
     const previous = [session.user(), session.owner()];
@@ -94,13 +98,17 @@ export async function keepSignedIn(way, onUserChange) {
     if (session.user() !== previous[0] || session.owner() !== previous[1]) onUserChange();
   }
 
-  document.addEventListener("visibilitychange", () => void look(way.hasSession));
-  setInterval(() => void look(false), LOOK_INTERVAL_MS);
-  await look(way.hasSession);
+  document.addEventListener("visibilitychange", () => {
+    shownAt = Date.now();
+    void look();
+  });
+  setInterval(() => void look(), LOOK_INTERVAL_MS);
+  await look();
 }
 
-/** Whether a page has asked the shop within a minute and found a user. */
-function wasCheckedLately() {
-  const age = Date.now() - Number(device.getItem(CHECKED_AT));
-  return session.token() !== null && age >= 0 && age < SESSION_CHECK_MS;
+/** Whether a page has asked the shop since this time, or within a minute and found a user. */
+function wasChecked(since) {
+  const checkedAt = Number(device.getItem(CHECKED_AT));
+  const isRecent = session.token() !== null && Date.now() - checkedAt < SESSION_CHECK_MS;
+  return checkedAt <= Date.now() && (checkedAt >= since || isRecent);
 }

@@ -52,6 +52,8 @@ export function openIdConnect({ issuer, client_id: clientId, scope }) {
       code_challenge: await oauth.calculatePKCECodeChallenge(attempt.verifier), code_challenge_method: "S256",
       ui_locales: document.documentElement.lang,
     };
+    // The provider's session goes on after a sign-out here: it must ask who comes next.
+    if (session.hasSignedOut()) parameters.prompt = "login";
     for (const [name, value] of Object.entries(parameters)) page.searchParams.set(name, value);
     location.assign(page.href);
     return new Promise(() => {});
