@@ -124,6 +124,8 @@ pub enum RefundBehaviour {
     Fail,
     /// The payment's money is back already, by a refund that the answer does not name.
     IsBack,
+    /// The same, and the answer names the refund that failed first.
+    IsBackByFirst,
 }
 
 impl FakeProvider {
@@ -196,6 +198,7 @@ impl Provider for FakeProvider {
         self.respond(match self.refund_behaviour.get() {
             RefundBehaviour::Accept => RefundStatus::Pending { refund_id: id },
             RefundBehaviour::Succeed => RefundStatus::Succeeded { refund_id: id },
+            RefundBehaviour::IsBackByFirst => RefundStatus::Succeeded { refund_id: "re_1".to_owned() },
             RefundBehaviour::IsBack => RefundStatus::Succeeded { refund_id: String::new() },
             RefundBehaviour::Fail => RefundStatus::Failed { refund_id: id, reason: "the card is gone".to_owned() },
         })

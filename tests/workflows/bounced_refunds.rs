@@ -214,7 +214,10 @@ async fn a_late_report_that_a_failed_refund_succeeded_confirms_nothing() {
 #[tokio::test]
 async fn a_refund_made_at_the_provider_after_a_failure_is_confirmed_by_the_next_answer() {
     for ledger in LEDGERS {
-        for kind in [RefundKind::Orders, RefundKind::Overpayments] {
+        for (kind, answer) in [RefundKind::Orders, RefundKind::Overpayments]
+            .into_iter()
+            .flat_map(|kind| [(kind, RefundBehaviour::IsBack), (kind, RefundBehaviour::IsBackByFirst)])
+        {
             let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
             let order_no = match kind {
                 RefundKind::Orders => fixture.refunding_order(1, "ada").await,
@@ -229,13 +232,60 @@ async fn a_refund_made_at_the_provider_after_a_failure_is_confirmed_by_the_next_
             let reported = refund_ended(&fixture, "refund.succeeded", &order_no, &payment, "", "s1").await;
             assert_eq!(reported, CallbackEffect::NoChange, "{ledger}");
             assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(), 1, "{ledger}");
-            provider.refund_behaviour.set(RefundBehaviour::IsBack);
+            provider.refund_behaviour.set(answer);
             fixture.send_refunds(&provider, 60_000).await.unwrap();
             assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger} {kind:?}");
             let status = if kind == RefundKind::Orders { OrderStatus::Refunded } else { OrderStatus::Paid };
             assert_eq!(fixture.ledger_status(&order_no).await, Some(status), "{ledger}");
             assert_eq!(held_callbacks(&fixture).await, [], "{ledger}");
         }
+    }
+}
+
+/// The shop refunded by hand while a refund of the app was under way, or the report names no refund and one has failed.
+#[tokio::test]
+async fn a_success_that_is_not_of_the_known_refund_is_held() {
+    for ledger in LEDGERS {
+        for kind in [RefundKind::Orders, RefundKind::Overpayments] {
+            let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
+            let order_no = match kind {
+                RefundKind::Orders => fixture.refunding_order(1, "ada").await,
+                RefundKind::Overpayments => fixture.paid_order(1, "ada").await,
+            };
+            let mut payment = format!("pay-{order_no}");
+            if kind == RefundKind::Overpayments {
+                payment = "second".to_owned();
+                fixture.payment_succeeded_with_id(&order_no, &payment).await.unwrap();
+            }
+            let ended = async |kind: &str, refund: &str| {
+                refund_ended(&fixture, kind, &order_no, &payment, refund, &format!("{kind}-{refund}")).await
+            };
+            assert_eq!(ended("refund.failed", "re_1").await, CallbackEffect::Changed, "{ledger}");
+            fixture.send_refunds(&provider, 60_000).await.unwrap();
+            let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
+            assert_eq!(open[0].state, "sent", "{ledger}");
+            // It may be a late report of the first one.
+            assert_eq!(ended("refund.succeeded", "").await, CallbackEffect::NoChange, "{ledger}");
+            let own = open[0].refund.clone();
+            assert_eq!(ended("refund.succeeded", &own).await, CallbackEffect::Changed, "{ledger}");
+            assert_eq!(ended("refund.succeeded", "re_1").await, CallbackEffect::NoChange, "{ledger}: late");
+            assert_eq!(ended("refund.succeeded", "by hand").await, CallbackEffect::Held, "{ledger} {kind:?}");
+            let held = vec![("refund.succeeded-by hand".to_owned(), "unclear_refund".to_owned())];
+            assert_eq!(held_callbacks(&fixture).await, held, "{ledger}");
+            // The failure of the refund that counted is still noticed.
+            assert_eq!(ended("refund.failed", &own).await, CallbackEffect::Held, "{ledger}");
+        }
+        let fixture = new_fixture(ledger, 5, 1).await;
+        let order_no = fixture.paid_order(1, "ada").await;
+        let payment = format!("pay-{order_no}");
+        assert_eq!(
+            refund_failed(&fixture, &order_no, &payment, "re_1", "f").await,
+            CallbackEffect::NoChange,
+            "{ledger}"
+        );
+        let success = refund_ended(&fixture, "refund.succeeded", &order_no, &payment, "", "s").await;
+        assert_eq!(success, CallbackEffect::Held, "{ledger}");
+        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
     }
 }
 

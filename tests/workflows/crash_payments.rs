@@ -9,6 +9,7 @@ use domain::{
     webhook::PaymentProvider,
 };
 use workflows::{
+    Sql,
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
     ledger::{addresses, events::set_enabled, payments, refunds::Refund, sessions::DueSession},
     payments::{
@@ -23,7 +24,7 @@ use workflows::{
 use crate::{
     crash_points::{Crashing, CrashingFixture, crash_at_every_call, crash_at_every_call_and_recover},
     fakes::{FakeEndpoint, FakeProvider, RefundBehaviour},
-    fixture::NOW,
+    fixture::{LEDGERS, NOW, new_fixture},
 };
 
 /// Wraps `service` so that it shares the crash point of the fixture's stores.
@@ -213,6 +214,26 @@ async fn an_early_refund_is_applied_by_the_next_delivery_of_a_payment_that_was_a
         },
     )
     .await;
+}
+
+/// The refund was held a moment before the payment was applied, and its request ended then.
+#[tokio::test]
+async fn an_early_refund_is_applied_by_its_own_next_delivery() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 1, 1).await;
+        let order_no = fixture.pending_order(1, "ada", 1).await;
+        fixture.refund_succeeded(&order_no, "r").await.unwrap();
+        let hide = async |outcome: &str| {
+            let statement = "UPDATE callbacks SET outcome = ?2 WHERE id = ?1";
+            fixture.sql.run(statement, vec![format!("r-{order_no}").into(), outcome.into()]).await.unwrap();
+        };
+        hide("").await;
+        fixture.payment_succeeded(&order_no, "p").await.unwrap();
+        hide("unknown_payment").await;
+        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
+        fixture.refund_succeeded(&order_no, "r").await.unwrap();
+        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
+    }
 }
 
 #[tokio::test]

@@ -268,7 +268,7 @@ async fn the_refund_of_a_payment_whose_order_the_ledger_lacks_is_confirmed_and_s
             };
             let report = async |callback| callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap();
             match behaviour {
-                RefundBehaviour::Succeed | RefundBehaviour::IsBack => {}
+                RefundBehaviour::Succeed | RefundBehaviour::IsBack | RefundBehaviour::IsBackByFirst => {}
                 RefundBehaviour::Accept => {
                     assert_eq!(
                         report(reported("f", "refund.failed", "re_0")).await,

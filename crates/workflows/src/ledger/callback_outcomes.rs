@@ -14,8 +14,8 @@ pub enum CallbackEffect {
     Changed,
     /// Nothing to do: it was applied before, or its type changes nothing.
     NoChange,
-    /// Held for an operator: wrong amount, currency or provider, unknown order or payment, or a confirmed refund that
-    /// failed later.
+    /// Held for an operator: wrong amount, currency or provider, unknown order or payment, a confirmed refund that failed
+    /// later, or a refund beside it.
     Held,
 }
 
@@ -85,6 +85,9 @@ outcomes! {
     UnknownPayment "unknown_payment" Held;
     /// It reported that a refund failed, which the provider had confirmed (E4).
     RefundBounced "refund_bounced" Held;
+    /// It reported a refund beside another one that was made, or one that names none after a failure: the money may be back
+    /// twice, or not at all (I6).
+    UnclearRefund "unclear_refund" Held;
     /// Another provider than the callback's opened the order's payment session (E2).
     WrongProvider "wrong_provider" Held;
     /// A later build, beside which this one runs, processed it, and may hold it.

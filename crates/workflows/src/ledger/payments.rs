@@ -204,7 +204,8 @@ pub async fn list_for_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<C
 pub async fn load_early_refunds<S: Sql>(sql: &S, callback: &Callback) -> Result<Vec<Callback>, StoreError> {
     let statement = format!(
         "SELECT {CALLBACK_COLUMNS} FROM callbacks \
-         WHERE order_no = ?1 AND payment = ?2 AND type = 'refund.succeeded' AND outcome = 'unknown_payment' \
+         WHERE order_no = ?1 AND payment = ?2 AND type = 'refund.succeeded' \
+         AND outcome IN ('unknown_payment', 'unknown_order') \
          AND (EXISTS (SELECT 1 FROM orders o WHERE o.order_no = ?1 AND o.payment = ?2) \
            OR EXISTS (SELECT 1 FROM overpayments p WHERE p.payment = ?2))"
     );
@@ -212,13 +213,14 @@ pub async fn load_early_refunds<S: Sql>(sql: &S, callback: &Callback) -> Result<
     sql.run(&statement, params).await?.into_iter().map(parse_row).collect()
 }
 
-/// Whether the provider has reported that the refund which a callback names failed.
+/// Whether the provider has reported that the refund which a callback names failed; or any of the payment, if the callback
+/// names none.
 ///
 /// # Errors
 /// See [`ledger`](super).
 pub async fn has_failed_refund<S: Sql>(sql: &S, callback: &Callback) -> Result<bool, StoreError> {
-    let statement = "SELECT id FROM callbacks WHERE order_no = ?1 AND payment = ?2 AND refund = ?3 \
-         AND CAST(?3 AS TEXT) <> '' AND type = 'refund.failed'";
+    let statement = "SELECT id FROM callbacks WHERE order_no = ?1 AND payment = ?2 \
+         AND (refund = ?3 OR CAST(?3 AS TEXT) = '') AND refund <> '' AND type = 'refund.failed'";
     let params = [&callback.order_no, &callback.payment, &callback.refund].map(|it| it.as_str().into());
     Ok(!sql.run(statement, params.into()).await?.is_empty())
 }

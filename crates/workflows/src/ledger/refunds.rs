@@ -257,8 +257,8 @@ pub async fn is_overpayment<S: Sql>(sql: &S, callback: &Callback) -> Result<bool
 }
 
 /// Records that the provider confirmed a refund; `refund` is its id, or empty. Returns `false` if there is no such
-/// refund of this kind, it is of other `money`, or the provider reported that it failed: providers guarantee no order of
-/// their callbacks, and a failure is final.
+/// refund of this kind, it is of other `money`, the provider reported that it failed, or another one is confirmed: providers
+/// guarantee no order of their callbacks, and a failure is final, unless the current attempt was answered with this refund.
 ///
 /// # Errors
 /// See [`ledger`](super).
@@ -276,19 +276,41 @@ pub async fn confirm<S: Sql>(
     Ok(!sql.run(&statement, params).await?.is_empty())
 }
 
-/// Whether a callback that the refund of an overpayment succeeded may be a late one, of a refund that the provider reported
-/// as failed: it names it, or none.
+/// Why [`confirm`] confirmed nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnconfirmedReason {
+    /// No refund has this payment, amount and currency.
+    NoSuchRefund,
+    /// The callback names a refund that the provider reported as failed, or none after a failure.
+    MayHaveFailed,
+    /// Another refund of the payment is confirmed.
+    AnotherIsConfirmed,
+}
+
+/// Returns why a callback that a refund of this kind succeeded has confirmed none.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn has_failed<S: Sql>(sql: &S, callback: &Callback) -> Result<bool, StoreError> {
-    let statement = "SELECT payment FROM overpayments \
-         WHERE payment = ?1 AND amount = ?3 AND currency = ?4 AND failed_refunds <> '' \
-         AND (CAST(?2 AS TEXT) = '' OR REPLACE(failed_refunds, '[' || CAST(?2 AS TEXT) || ']', '') <> failed_refunds)";
-    let Callback { payment, refund, money, .. } = callback;
-    let [payment, refund, currency] = [payment, refund, &money.currency].map(|it| it.as_str().into());
-    let params = vec![payment, refund, money.amount.into(), currency];
-    Ok(!sql.run(statement, params).await?.is_empty())
+pub async fn unconfirmed_reason<S: Sql>(
+    sql: &S,
+    kind: RefundKind,
+    callback: &Callback,
+) -> Result<UnconfirmedReason, StoreError> {
+    let statement = format!(
+        "SELECT CASE WHEN state = 'confirmed' AND CAST(?3 AS TEXT) <> '' \
+           AND REPLACE(failed_refunds, '[' || CAST(?3 AS TEXT) || ']', '') = failed_refunds THEN 'another' ELSE '' END \
+         FROM {} WHERE order_no = ?1 AND payment = ?2 AND amount = ?4 AND currency = ?5",
+        kind.table()
+    );
+    let Callback { order_no, payment, refund, money, .. } = callback;
+    let [order_no, payment, refund, currency] =
+        [order_no, payment, refund, &money.currency].map(|it| it.as_str().into());
+    let rows = sql.run(&statement, vec![order_no, payment, refund, money.amount.into(), currency]).await?;
+    Ok(match rows.first().map(|row| &row[..]) {
+        None => UnconfirmedReason::NoSuchRefund,
+        Some([SqlValue::Text(word)]) if word == "another" => UnconfirmedReason::AnotherIsConfirmed,
+        Some(_) => UnconfirmedReason::MayHaveFailed,
+    })
 }
 
 /// Lists up to 200 unconfirmed refunds of each kind, most attempts first, for operators.

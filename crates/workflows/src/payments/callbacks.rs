@@ -20,7 +20,7 @@ use crate::{
     ledger::{
         orders::{self, OrderRow},
         payments::{self, Callback},
-        refunds::{self, RefundKind},
+        refunds::{self, RefundKind, UnconfirmedReason},
     },
     order_record::OrderFields,
     payments::commands::session_ended,
@@ -50,7 +50,7 @@ pub async fn apply<R: Redis, S: Sql>(
     if callback.outcome == CallbackOutcome::Unprocessed {
         return finish(redis, sql, &callback, now).await.map(CallbackOutcome::effect);
     }
-    if callback.kind == PAYMENT_SUCCEEDED {
+    if callback.kind == PAYMENT_SUCCEEDED || callback.outcome == CallbackOutcome::UnknownPayment {
         // The last delivery may have ended between the two.
         apply_early_refunds(redis, sql, &callback, now).await?;
     }
@@ -274,8 +274,11 @@ async fn handle_refund_of_overpayment<S: Sql>(
     if refunds::confirm(sql, RefundKind::Overpayments, order_no, payment, refund, money).await? {
         return Ok(CallbackOutcome::OverpaymentBack);
     }
-    let has_failed = refunds::has_failed(sql, callback).await?;
-    Ok(if has_failed { CallbackOutcome::NoChange } else { CallbackOutcome::WrongAmount })
+    Ok(match refunds::unconfirmed_reason(sql, RefundKind::Overpayments, callback).await? {
+        UnconfirmedReason::NoSuchRefund => CallbackOutcome::WrongAmount,
+        UnconfirmedReason::MayHaveFailed => CallbackOutcome::NoChange,
+        UnconfirmedReason::AnotherIsConfirmed => CallbackOutcome::UnclearRefund,
+    })
 }
 
 /// Applies a refund of the order's payment that the provider confirmed.
@@ -298,14 +301,18 @@ async fn handle_refund_succeeded<R: Redis, S: Sql>(
     // The refund was made in the provider's dashboard. It is recorded before the order becomes `refunding`, so that no
     // sweep sends another one.
     if order.status == OrderStatus::Paid {
+        // The failure of this refund was reported before it, or of one that may be this one.
         if payments::has_failed_refund(sql, callback).await? {
-            return Ok(CallbackOutcome::NoChange);
+            let is_named = !refund.is_empty();
+            return Ok(if is_named { CallbackOutcome::NoChange } else { CallbackOutcome::UnclearRefund });
         }
         refunds::record_confirmed(sql, callback, now).await?;
         payments::request_refund(sql, &order.order_no, payments::EVER, now).await?;
     }
     if !refunds::confirm(sql, RefundKind::Orders, order_no, payment, refund, money).await? {
-        return Ok(CallbackOutcome::NoChange);
+        let reason = refunds::unconfirmed_reason(sql, RefundKind::Orders, callback).await?;
+        let is_another = reason == UnconfirmedReason::AnotherIsConfirmed;
+        return Ok(if is_another { CallbackOutcome::UnclearRefund } else { CallbackOutcome::NoChange });
     }
     match payments::mark_refunded(sql, &order.order_no, now).await? {
         Some(row) => {

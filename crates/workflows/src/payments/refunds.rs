@@ -94,9 +94,10 @@ async fn record_result<R: Redis, S: Sql>(
         }
         // Handled like the provider's callback of the same refund.
         Ok(RefundStatus::Succeeded { refund_id }) => {
-            if refund_id.is_empty() {
-                // A callback without an id may be a late one of a refund that failed. This answer is about this attempt.
-                refunds::record_attempt(sql, due, &RefundAttempt::Accepted(String::new())).await?;
+            if due.failures > 0 {
+                // A callback may be a late one of the refund that failed. This answer is about this attempt, also if it
+                // names that refund, or none.
+                refunds::record_attempt(sql, due, &RefundAttempt::Accepted(refund_id.clone())).await?;
             }
             callbacks::apply(redis, sql, &confirmation_callback(due, refund_id), now).await?;
             Ok(None)

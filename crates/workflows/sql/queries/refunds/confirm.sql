@@ -4,6 +4,12 @@ SET
   last_error = '',
   refund = CASE WHEN CAST(?3 AS TEXT) = '' THEN refund ELSE CAST(?3 AS TEXT) END
 WHERE order_no = ?1 AND payment = ?2 AND amount = ?4 AND currency = ?5
-  AND REPLACE(failed_refunds, '[' || CAST(?3 AS TEXT) || ']', '') = failed_refunds
-  AND (CAST(?3 AS TEXT) <> '' OR failed_refunds = '' OR state = 'sent')
+  AND (state <> 'confirmed' OR refund IN (CAST(?3 AS TEXT), '') OR CAST(?3 AS TEXT) = '')
+  AND (
+    failed_refunds = ''
+    OR (state = 'sent' AND refund = CAST(?3 AS TEXT))
+    OR (
+      CAST(?3 AS TEXT) <> '' AND REPLACE(failed_refunds, '[' || CAST(?3 AS TEXT) || ']', '') = failed_refunds
+    )
+  )
 RETURNING payment
