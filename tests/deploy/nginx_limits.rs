@@ -271,6 +271,12 @@ async fn refusals_that_no_limit_counts_have_no_body_in_http_2() {
     let (status, length) = send(&client, Method::GET, "/sale", 0).await;
     assert!(status == 200 && length > 0);
     assert_eq!(send(&client, Method::GET, "//x", 0).await, (404, 0));
+    for (method, path) in
+        [(Method::TRACE, "/sale"), (Method::GET, "/%00"), (Method::GET, "/../.."), (Method::PUT, "/busy.html")]
+    {
+        let (status, length) = send(&client, method.clone(), path, 0).await;
+        assert!((400..500).contains(&status) && length == 0, "{method} {path}: {status}, {length} bytes");
+    }
     assert_eq!(send(&client, Method::POST, "/api/payments/webhook", 20_000).await, (413, 0));
     let lists = (0..100).map(|_| send(&client, Method::GET, "/api/orders", 0));
     let lists = futures::future::join_all(lists.collect::<Vec<_>>()).await;

@@ -109,6 +109,10 @@ fn the_units_have_the_required_settings_and_allow_twice_the_connections_of_nginx
                 && unit_values(unit, "MemoryDenyWriteExecute").is_empty()
         );
     }
+    // A worker alone would leave its counts behind, in memory that the next one shares.
+    for (key, value) in [("OOMPolicy", "kill"), ("Restart", "always"), ("StartLimitIntervalSec", "0")] {
+        assert_eq!(unit_values("nginx.conf", key), [value], "{key}");
+    }
     assert_eq!(unit_values("stampede-sweeper.timer", "OnUnitInactiveSec"), ["5s"]);
     let environment = unit_values("stampede.service", "Environment").join(" ");
     let instances = environment.split("SPIN_MAX_INSTANCE_COUNT=").nth(1).expect("a number of instances");
