@@ -91,7 +91,8 @@ export async function keepSignedIn(way, onUserChange) {
       device.setItem(CHECKED_AT, String(Date.now()));
       if (!token && !way.hasSession) pausedUntil = performance.now() + 600_000;
     } catch {
-      // No answer: the token may still be good.
+      // No answer: the token may still be good. The shop is asked again when this page is shown, or the token ends.
+      shownAt = -Infinity;
       pausedUntil = performance.now() + 20_000 + Math.random() * 20_000;
     }
     isBusy = false;
