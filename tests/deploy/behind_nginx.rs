@@ -279,13 +279,19 @@ async fn nginxs_log_has_no_secret_no_user_and_no_address() {
     let url = format!("{}/api/admin/bans/user/{}?code=planted-token", nginx.redirect_url(), USERS[1]);
     let redirect = client_builder().redirect(Policy::none()).build().expect("a client").get(url).send().await;
     assert_eq!(redirect.expect("an answer").status().as_u16(), 308);
+    // Requests that nginx itself refuses.
+    for path in [format!("/api/admin/strikes/{}", USERS[1]), format!("/api/admin/bans/ip/{ADDRESS}")] {
+        let sent = app.http.send_with_headers(Method::PUT, &path, &[("cookie", "x".repeat(9_000))], "").await;
+        assert_eq!(sent.expect("an answer").status, 400, "{path}");
+    }
     app.http.send_with_headers(Method::GET, "/busy?last=1", &headers, "").await.expect("an answer");
-    let text = support::eventually("the last line of nginx's log", async || {
+    // Each worker writes its lines every five seconds.
+    let text = support::eventually("the lines of both workers in nginx's log", async || {
         let text = nginx.logs();
-        if text.contains("\"/busy\"") { Ok(text) } else { Err(text) }
+        let expected = ["\"/busy\"", "\"/api/admin/bans/user/:user\"", "\"/api/orders\"", "\"not read\""];
+        if expected.iter().all(|path| text.contains(path)) { Ok(text) } else { Err(text) }
     })
     .await;
-    assert!(text.contains("/api/admin/bans/user/:user") && text.contains("/api/orders"), "{text}");
     let tokens = [buyer.jwt.as_str(), &buyer.ticket, "planted-token", app.variables.get("admin_token"), "127.0.0.1"];
     for planted in USERS.into_iter().chain([ADDRESS]).chain(tokens) {
         let line = text.lines().find(|line| line.contains(planted) && !line.contains("notice"));

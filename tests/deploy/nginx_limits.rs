@@ -283,12 +283,12 @@ async fn refusals_that_no_limit_counts_have_no_body_in_http_2() {
     let refused: Vec<_> = lists.iter().filter(|(status, _)| *status != 200).collect();
     assert!(!refused.is_empty() && refused.iter().all(|refusal| **refusal == (429, 0)), "{refused:?}");
 
-    // More pages than one client may have in flight; a connection has 32.
+    // More pages than one client may have in flight; a connection has eight.
     app.delay_responses(&["/invented-"]);
-    let clients: Vec<_> = (0..8).map(|_| connect()).collect();
+    let clients: Vec<_> = (0..30).map(|_| connect()).collect();
     let mut pages: FuturesUnordered<_> = (0..240)
         .map(|n| {
-            let (send, client) = (&send, &clients[n / 30]);
+            let (send, client) = (&send, &clients[n / 8]);
             async move { send(client, Method::GET, &format!("/invented-{n}"), 0).await }
         })
         .collect();

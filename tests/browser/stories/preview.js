@@ -162,6 +162,7 @@ test("an operator who leaves has left the previews, too, also one that was close
 });
 
 test("an operator enters and leaves whatever became of the device's storage", async ({ newPage }) => {
+  await createDraft();
   const desk = await newPage("/admin");
   const token = () => desk.evaluate(() => sessionStorage.getItem("stampede.admin"));
   await signInAsOperator(desk);
@@ -184,9 +185,12 @@ test("an operator enters and leaves whatever became of the device's storage", as
 });
 
 test("a desk that another operator left, or that was closed an hour ago, is not shown again", async ({ newPage }) => {
+  await createDraft();
   const desk = await newPage("/admin");
   await signInAsOperator(desk);
   await desk.evaluate(() => (globalThis.isFirst = true));
+  await desk.getByTestId("new-sale").click();
+  await expect(desk.getByTestId("f-title")).toBeVisible();
   await desk.goto("/");
   await desk.goto("/admin");
   await expect(desk.getByTestId("leave")).toBeVisible();

@@ -48,8 +48,8 @@ function follow() {
   if (entryOfTab() !== entry) document.dispatchEvent(new Event("operator:signed-out"));
 }
 globalThis.addEventListener("storage", ({ key }) => key === LEFT && follow());
-// A page in the back/forward cache gets no events.
-globalThis.addEventListener("pageshow", ({ persisted }) => persisted && follow());
+// A page in the back/forward cache gets no events. It is not the work of whoever sees it now, not even an open editor.
+globalThis.addEventListener("pageshow", ({ persisted }) => persisted && entryOfTab() !== entry && location.reload());
 
 /**
  * Sends a request to `/api/admin` + `path` and resolves to its data. With `version`, the server refuses if the version

@@ -35,7 +35,7 @@ export const user = () => (token() ? (parseClaims(token()).sub ?? null) : null);
 export function storeToken(newToken) {
   const { iat, exp } = parseClaims(newToken);
   device.setItem(TOKEN, newToken);
-  device.removeItem(HAS_LEFT);
+  forgetSignOut();
   adoptUser();
   // The browser's clock may be wrong, so the token's own times tell how long it lives. Tabs and devices that signed in
   // together renew at different times.
@@ -69,6 +69,9 @@ export function clear() {
 
 /** Whether the last user of this device has signed out: the next one may be another. */
 export const hasSignedOut = () => device.getItem(HAS_LEFT) !== null;
+
+/** Forgets that the last user has signed out. */
+export const forgetSignOut = () => device.removeItem(HAS_LEFT);
 
 /** The user as this tab last knew. */
 let known = null;

@@ -76,12 +76,15 @@ export async function keepSignedIn(way, onUserChange) {
   if (!way.renew) return;
   let isBusy = false;
   let pausedUntil = -Infinity;
-  // From the shop, where another user may have signed in.
-  if (document.referrer && new URL(document.referrer).origin !== location.origin) device.removeItem(CHECKED_AT);
+  // From another site, such as the shop, where another user may have signed in. A link on our pages names them.
+  const isArrival = performance.getEntriesByType("navigation")[0]?.type === "navigate";
+  if (isArrival && !document.referrer.startsWith(`${location.origin}/`)) device.removeItem(CHECKED_AT);
   /** When this page was last opened or shown. */
   let shownAt = Date.now();
 
   async function look() {
+    // The clock may have been set back.
+    shownAt = Math.min(shownAt, Date.now());
     const isDue = session.millisecondsUntilRenewal() <= 0 || (way.hasSession && !wasChecked(shownAt));
     if (!isDue || isBusy || document.hidden || performance.now() < pausedUntil) return;
     isBusy = true;

@@ -53,7 +53,8 @@ export function openIdConnect({ issuer, client_id: clientId, scope }) {
       ui_locales: document.documentElement.lang,
     };
     // The provider's session goes on after a sign-out here: it must ask who comes next.
-    if (session.hasSignedOut()) parameters.prompt = "login";
+    const canAsk = provider.prompt_values_supported?.includes("login") ?? true;
+    if (session.hasSignedOut() && canAsk) parameters.prompt = "login";
     for (const [name, value] of Object.entries(parameters)) page.searchParams.set(name, value);
     location.assign(page.href);
     return new Promise(() => {});
@@ -65,6 +66,8 @@ export function openIdConnect({ issuer, client_id: clientId, scope }) {
     tab.removeItem(ATTEMPT);
     if (!attempt) throw new Error("this tab has not begun to sign in");
     const { oauth, options, provider, client } = await discover();
+    // A provider may not know the prompt: the next sign-in is without it.
+    if (new URL(location.href).searchParams.get("error") === "invalid_request") session.forgetSignOut();
     const parameters = oauth.validateAuthResponse(provider, client, new URL(location.href), attempt.state);
     const response = await oauth.authorizationCodeGrantRequest(
       provider, client, oauth.None(), parameters, redirectUri(), attempt.verifier, options,
