@@ -30,14 +30,21 @@ def close_session(data):
 
 
 def create_refund(data):
+    made = {payment: refund for refund, (payment, state) in refunds.items() if state != "failed"}
+    if data["payment"] in made:
+        return get_refund({"refund": made[data["payment"]]})
     refund = "re_" + uuid.uuid4().hex
-    refunds[refund] = {"refund": refund, "status": "succeeded"}  # A real bank takes longer.
+    refunds[refund] = (data["payment"], "succeeded")  # A real bank takes longer.
     notify("refund.succeeded", {**data, "refund": refund})
     return {"refund": refund, "status": "pending"}
 
 
+def get_refund(data):
+    return {"refund": data["refund"], "status": refunds[data["refund"]][1]}
+
+
 CALLS = {"session.open": open_session, "session.close": close_session,
-         "refund.create": create_refund, "refund.get": lambda data: refunds[data["refund"]]}
+         "refund.create": create_refund, "refund.get": get_refund}
 
 
 def notify(kind, data):

@@ -11,7 +11,13 @@ use domain::{
 use workflows::{
     Sql,
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
-    ledger::{addresses, events::set_enabled, payments, refunds::Refund, sessions::DueSession},
+    ledger::{
+        addresses,
+        events::set_enabled,
+        payments,
+        refunds::{self, Refund},
+        sessions::DueSession,
+    },
     payments::{
         commands::CommandOutcome,
         provider::{OpenedSession, Presentation, Provider, ProviderError, RefundStatus, SessionStatus},
@@ -258,6 +264,34 @@ async fn a_refund_whose_sender_crashes_is_made_once() {
         },
     )
     .await;
+}
+
+/// The answer names the refund that failed, or none.
+#[tokio::test]
+async fn a_refund_whose_sender_crashes_after_a_failure_ends_refunded() {
+    for answer in [RefundBehaviour::IsBackByFirst, RefundBehaviour::IsBack] {
+        let provider = FakeProvider::default();
+        crash_at_every_call(
+            "sweeper: a refund sent again after a failure",
+            2,
+            async |fixture| {
+                let order_no = fixture.refunding_order(1, "ada").await;
+                refunds::record_failure(&fixture.sql, &order_no.to_string(), &format!("pay-{order_no}"), "re_1", NOW)
+                    .await
+                    .unwrap();
+                provider.refund_behaviour.set(answer);
+            },
+            async |fixture| fixture.send_refunds(&crashing(fixture, &provider), 60_000).await.map(|_| ()),
+            async |fixture, point| {
+                fixture.recover().await;
+                fixture.send_refunds(&provider, 200_000).await.unwrap();
+                let status = fixture.ledger_status(&fixture.order_no(1)).await;
+                assert_eq!(status, Some(OrderStatus::Refunded), "{point}");
+                assert_eq!(fixture.units().await, (2, 0, 0), "{point}");
+            },
+        )
+        .await;
+    }
 }
 
 #[tokio::test]

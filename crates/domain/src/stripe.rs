@@ -166,7 +166,8 @@ pub fn parse_event(bytes: &[u8]) -> Result<Option<ProviderCallback>, Problem> {
         return Ok(None);
     }
     // A charge keeps its id over several refunds; only a refund's own id identifies one refund attempt.
-    let refund_id = if object.id.starts_with("re_") { object.id.clone() } else { String::new() };
+    let is_refund = kind.starts_with("refund.") && r#type != "charge.refunded";
+    let refund_id = if is_refund { object.id.clone() } else { String::new() };
     let session_id = if kind == "session.ended" { object.id } else { String::new() };
     let (kind, provider) = (kind.to_owned(), Some(PaymentProvider::Stripe));
     Ok(Some(ProviderCallback { id, kind, order_no, payment_id, money, refund_id, session_id, provider }))

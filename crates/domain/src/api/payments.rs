@@ -159,7 +159,8 @@ pub enum SessionClosed {
     Processing,
 }
 
-/// The answer to `refund.create` and `refund.get`.
+/// The answer to `refund.create` and `refund.get`. To `refund.create` of a payment of which a refund is pending or has
+/// succeeded: that refund.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RefundState {
     /// The service's id of the refund.

@@ -100,6 +100,12 @@ outcomes! {
 }
 
 impl CallbackOutcome {
+    /// Whether a refund with this outcome is held because the provider reported it before its payment.
+    #[must_use]
+    pub fn is_early(self) -> bool {
+        matches!(self, Self::UnknownOrder | Self::UnknownPayment)
+    }
+
     /// Parses the word of [`CallbackOutcome::as_str`].
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
@@ -133,6 +139,12 @@ pub(crate) fn held_outcomes() -> &'static str {
     static LIST: LazyLock<String> = LazyLock::new(|| {
         sql_list(|outcome| outcome.effect() == CallbackEffect::Held && *outcome != CallbackOutcome::Unknown)
     });
+    &LIST
+}
+
+/// The outcomes of [`CallbackOutcome::is_early`], as a list in SQL.
+pub(crate) fn early_outcomes() -> &'static str {
+    static LIST: LazyLock<String> = LazyLock::new(|| sql_list(|outcome| outcome.is_early()));
     &LIST
 }
 

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    callback_outcomes::{CallbackOutcome, held_outcomes, not_held_outcomes, settled_outcomes},
+    callback_outcomes::{CallbackOutcome, early_outcomes, held_outcomes, not_held_outcomes, settled_outcomes},
     deletion::delete_batch,
     orders::{COLUMNS, OrderRow, parse_rows},
     row_reader::RowReader,
@@ -44,6 +44,9 @@ pub struct Callback {
     pub received_at: Millis,
     /// What was done about it.
     pub outcome: CallbackOutcome,
+    /// Whether an operator has it applied again.
+    #[serde(skip)]
+    pub is_replayed: bool,
 }
 
 const CALLBACK_COLUMNS: &str = "id, type, order_no, payment, amount, currency, refund, session, provider, \
@@ -62,6 +65,7 @@ fn parse_row(row: Vec<SqlValue>) -> Result<Callback, StoreError> {
         provider: row.text()?,
         received_at: Millis(row.int()?),
         outcome: CallbackOutcome::parse(&row.text()?).unwrap_or(CallbackOutcome::Unknown),
+        is_replayed: false,
     })
 }
 
@@ -104,8 +108,9 @@ pub async fn load_order_of<S: Sql>(
 ) -> Result<Option<(OrderRow, bool, bool)>, StoreError> {
     let statement = format!(
         "SELECT {COLUMNS}, (SELECT outcome FROM callbacks WHERE id = ?2), (SELECT MAX(id) FROM callbacks \
-         WHERE order_no = ?1 AND type = 'refund.succeeded' AND outcome = 'unknown_payment') \
-         FROM orders WHERE order_no = ?1"
+         WHERE order_no = ?1 AND type = 'refund.succeeded' AND outcome IN {}) \
+         FROM orders WHERE order_no = ?1",
+        early_outcomes()
     );
     let rows = sql.run(&statement, vec![order_no.to_string().into(), callback.into()]).await?;
     let Some(mut row) = rows.into_iter().next() else { return Ok(None) };
@@ -204,25 +209,43 @@ pub async fn list_for_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<C
 pub async fn load_early_refunds<S: Sql>(sql: &S, callback: &Callback) -> Result<Vec<Callback>, StoreError> {
     let statement = format!(
         "SELECT {CALLBACK_COLUMNS} FROM callbacks \
-         WHERE order_no = ?1 AND payment = ?2 AND type = 'refund.succeeded' \
-         AND outcome IN ('unknown_payment', 'unknown_order') \
+         WHERE order_no = ?1 AND payment = ?2 AND type = 'refund.succeeded' AND outcome IN {} \
          AND (EXISTS (SELECT 1 FROM orders o WHERE o.order_no = ?1 AND o.payment = ?2) \
-           OR EXISTS (SELECT 1 FROM overpayments p WHERE p.payment = ?2))"
+           OR EXISTS (SELECT 1 FROM overpayments p WHERE p.payment = ?2))",
+        early_outcomes()
     );
     let params = vec![callback.order_no.as_str().into(), callback.payment.as_str().into()];
     sql.run(&statement, params).await?.into_iter().map(parse_row).collect()
 }
 
-/// Whether the provider has reported that the refund which a callback names failed; or any of the payment, if the callback
-/// names none.
+/// Whether the refund of a callback failed, by what the provider has reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReportedFailure {
+    /// No refund of the payment is reported as failed, or only others.
+    No,
+    /// The refund that the callback names is reported as failed.
+    OfThisRefund,
+    /// One is reported as failed, and either report names none.
+    Possible,
+}
+
+/// Returns whether the refund of a callback is reported as failed.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn has_failed_refund<S: Sql>(sql: &S, callback: &Callback) -> Result<bool, StoreError> {
-    let statement = "SELECT id FROM callbacks WHERE order_no = ?1 AND payment = ?2 \
-         AND (refund = ?3 OR CAST(?3 AS TEXT) = '') AND refund <> '' AND type = 'refund.failed'";
-    let params = [&callback.order_no, &callback.payment, &callback.refund].map(|it| it.as_str().into());
-    Ok(!sql.run(statement, params.into()).await?.is_empty())
+pub async fn load_reported_failure<S: Sql>(sql: &S, callback: &Callback) -> Result<ReportedFailure, StoreError> {
+    let statement = "SELECT refund FROM callbacks WHERE order_no = ?1 AND payment = ?2 AND type = 'refund.failed'";
+    let params = [&callback.order_no, &callback.payment].map(|it| it.as_str().into());
+    let failed = sql.run(statement, params.into()).await?.into_iter().map(|row| RowReader::new(row).text());
+    let failed = failed.collect::<Result<Vec<_>, _>>()?;
+    let is_named = !callback.refund.is_empty();
+    Ok(if is_named && failed.contains(&callback.refund) {
+        ReportedFailure::OfThisRefund
+    } else if failed.iter().any(|refund| !is_named || refund.is_empty()) {
+        ReportedFailure::Possible
+    } else {
+        ReportedFailure::No
+    })
 }
 
 /// Sets a new outcome of a held callback. Returns the callback if this call changed it.

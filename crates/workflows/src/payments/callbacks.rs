@@ -19,7 +19,7 @@ use crate::{
     keys::Keys,
     ledger::{
         orders::{self, OrderRow},
-        payments::{self, Callback},
+        payments::{self, Callback, ReportedFailure},
         refunds::{self, RefundKind, UnconfirmedReason},
     },
     order_record::OrderFields,
@@ -50,7 +50,7 @@ pub async fn apply<R: Redis, S: Sql>(
     if callback.outcome == CallbackOutcome::Unprocessed {
         return finish(redis, sql, &callback, now).await.map(CallbackOutcome::effect);
     }
-    if callback.kind == PAYMENT_SUCCEEDED || callback.outcome == CallbackOutcome::UnknownPayment {
+    if callback.kind == PAYMENT_SUCCEEDED || callback.outcome.is_early() {
         // The last delivery may have ended between the two.
         apply_early_refunds(redis, sql, &callback, now).await?;
     }
@@ -301,10 +301,10 @@ async fn handle_refund_succeeded<R: Redis, S: Sql>(
     // The refund was made in the provider's dashboard. It is recorded before the order becomes `refunding`, so that no
     // sweep sends another one.
     if order.status == OrderStatus::Paid {
-        // The failure of this refund was reported before it, or of one that may be this one.
-        if payments::has_failed_refund(sql, callback).await? {
-            let is_named = !refund.is_empty();
-            return Ok(if is_named { CallbackOutcome::NoChange } else { CallbackOutcome::UnclearRefund });
+        match payments::load_reported_failure(sql, callback).await? {
+            ReportedFailure::OfThisRefund => return Ok(CallbackOutcome::NoChange),
+            ReportedFailure::Possible if !callback.is_replayed => return Ok(CallbackOutcome::UnclearRefund),
+            ReportedFailure::Possible | ReportedFailure::No => {}
         }
         refunds::record_confirmed(sql, callback, now).await?;
         payments::request_refund(sql, &order.order_no, payments::EVER, now).await?;

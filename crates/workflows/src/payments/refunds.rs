@@ -118,7 +118,7 @@ async fn record_result<R: Redis, S: Sql>(
 
 fn confirmation_callback(due: &Refund, refund_id: String) -> ProviderCallback {
     ProviderCallback {
-        id: format!("answer_refund_{}_{}", due.failures, due.payment),
+        id: format!("answer_refund_{}_{}_{}", due.failures, due.attempts, due.payment),
         kind: "refund.succeeded".to_owned(),
         order_no: due.order_no.clone(),
         payment_id: due.payment.clone(),

@@ -24,7 +24,7 @@ pub enum ResolveOutcome {
 }
 
 /// Applies a held callback again, since its order may be known now. If it reports a failed refund, that refund is sent
-/// again although it was confirmed.
+/// again although it was confirmed. If it reports a refund that may have failed, that refund counts.
 ///
 /// # Errors
 /// Any [`StoreError`]: the callback may be applied in part; the sweeper completes it.
@@ -34,9 +34,10 @@ pub async fn reapply<R: Redis, S: Sql>(
     id: &str,
     now: Millis,
 ) -> Result<ResolveOutcome, StoreError> {
-    let Some(callback) = payments::set_outcome_if_held(sql, id, CallbackOutcome::Unprocessed).await? else {
+    let Some(mut callback) = payments::set_outcome_if_held(sql, id, CallbackOutcome::Unprocessed).await? else {
         return Ok(ResolveOutcome::NotHeld);
     };
+    callback.is_replayed = true;
     if callback.kind == "refund.failed" {
         refunds::reopen(sql, &callback.order_no, &callback.payment, &callback.refund).await?;
     }
