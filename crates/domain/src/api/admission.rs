@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    body::JsonObject,
+    body::{JsonObject, whole_number},
     human_check::PuzzleKind,
     ids::{OrderNo, SkuId},
     time::Millis,
@@ -132,6 +132,7 @@ pub struct Reservation {
     #[schemars(with = "SkuId")]
     pub sku: String,
     /// Units.
+    #[serde(deserialize_with = "whole_number")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub quantity: i64,
     /// The ticket.
