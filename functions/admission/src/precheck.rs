@@ -140,5 +140,7 @@ pub fn optional_body<T: Default + DeserializeOwned>(request: &Request) -> Result
     if request.body.is_empty() {
         return Ok(T::default());
     }
+    // Serde skips members that `T` does not have, also if they are no valid JSON.
+    let _: serde_json::Map<String, serde_json::Value> = domain::body::parse(&request.body)?;
     domain::body::parse(&request.body)
 }
