@@ -14,7 +14,7 @@ use workflows::{
 };
 
 use crate::{
-    crash_points::crash_at_every_call,
+    crash_points::{crash_at_every_call, crash_at_every_call_and_recover},
     fakes::{FakeProvider, RefundBehaviour},
     fixture::{LEDGERS, NOW, RealFixture, new_fixture},
 };
@@ -292,6 +292,26 @@ async fn a_success_that_is_not_of_the_known_refund_is_held() {
     }
 }
 
+/// The buyer asks for a refund between the two reports about one that was made at the provider.
+#[tokio::test]
+async fn a_refund_that_failed_does_not_count_for_one_that_is_requested_since() {
+    for ledger in LEDGERS {
+        for (failed, succeeded) in [("red_1", "red_1"), ("", ""), ("red_1", "")] {
+            let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
+            let order_no = fixture.paid_order(1, "ada").await;
+            let payment = format!("pay-{order_no}");
+            refund_failed(&fixture, &order_no, &payment, failed, "f").await;
+            fixture.request_refund(&order_no).await.unwrap();
+            refund_ended(&fixture, "refund.succeeded", &order_no, &payment, succeeded, "s").await;
+            assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunding), "{ledger} {failed:?}");
+            provider.refund_behaviour.set(RefundBehaviour::Succeed);
+            fixture.send_refunds(&provider, 0).await.unwrap();
+            assert_eq!(provider.refunds.borrow().len(), 1, "{ledger}");
+            assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_refund_made_at_the_provider_whose_failure_is_reported_first_confirms_nothing() {
     for ledger in LEDGERS {
@@ -333,6 +353,33 @@ async fn the_answer_to_an_attempt_that_was_reported_as_failed_meanwhile_changes_
             assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), after_failure, "{ledger}: {answer:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_crashed_replay_of_an_unclear_refund_leaves_it_held_or_applied() {
+    crash_at_every_call_and_recover(
+        "operator: an unclear refund replayed",
+        1,
+        async |fixture| {
+            let order_no = fixture.paid_order(1, "ada").await;
+            let payment = format!("pay-{order_no}");
+            refund_failed(fixture, &order_no, &payment, "re_1", "f").await;
+            refund_ended(fixture, "refund.succeeded", &order_no, &payment, "", "s").await;
+        },
+        async |fixture| held::reapply(&fixture.redis, &fixture.sql, "s", NOW).await.map(|_| ()),
+        async |fixture| {
+            fixture.recover().await;
+        },
+        async |fixture, point| {
+            let order_no = fixture.order_no(1);
+            let is_held = held_callbacks(fixture).await == [("s".to_owned(), "unclear_refund".to_owned())];
+            let (status, expected) = (fixture.ledger_status(&order_no).await, OrderStatus::Paid);
+            assert_eq!(status, Some(if is_held { expected } else { OrderStatus::Refunded }), "{point}");
+            let refunds = refunds::list_for_order(&fixture.sql, &order_no).await.unwrap();
+            assert_eq!(refunds.len(), usize::from(!is_held), "{point}");
+        },
+    )
+    .await;
 }
 
 #[tokio::test]

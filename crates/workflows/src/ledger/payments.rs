@@ -229,12 +229,14 @@ pub enum ReportedFailure {
     Possible,
 }
 
-/// Returns whether the refund of a callback is reported as failed.
+/// Returns whether the refund of a callback is reported as failed; `No` if a refund of its order is recorded, which
+/// [`refunds::confirm`](super::refunds::confirm) then decides about.
 ///
 /// # Errors
 /// See [`ledger`](super).
 pub async fn load_reported_failure<S: Sql>(sql: &S, callback: &Callback) -> Result<ReportedFailure, StoreError> {
-    let statement = "SELECT refund FROM callbacks WHERE order_no = ?1 AND payment = ?2 AND type = 'refund.failed'";
+    let statement = "SELECT refund FROM callbacks WHERE order_no = ?1 AND payment = ?2 AND type = 'refund.failed' \
+         AND NOT EXISTS (SELECT 1 FROM refunds r WHERE r.order_no = ?1)";
     let params = [&callback.order_no, &callback.payment].map(|it| it.as_str().into());
     let failed = sql.run(statement, params.into()).await?.into_iter().map(|row| RowReader::new(row).text());
     let failed = failed.collect::<Result<Vec<_>, _>>()?;

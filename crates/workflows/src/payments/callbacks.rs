@@ -70,7 +70,7 @@ async fn finish<R: Redis, S: Sql>(
         return Ok(outcome);
     }
     payments::set_outcome(sql, &callback.id, outcome).await?;
-    let is_held_refund = callback.kind == REFUND_SUCCEEDED && outcome == CallbackOutcome::UnknownPayment;
+    let is_held_refund = callback.kind == REFUND_SUCCEEDED && outcome.is_early();
     let is_payment = callback.kind == PAYMENT_SUCCEEDED && outcome.effect() != CallbackEffect::Held;
     if !is_held_refund && !is_payment {
         return Ok(outcome);

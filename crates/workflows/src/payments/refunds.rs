@@ -94,11 +94,9 @@ async fn record_result<R: Redis, S: Sql>(
         }
         // Handled like the provider's callback of the same refund.
         Ok(RefundStatus::Succeeded { refund_id }) => {
-            if due.failures > 0 {
-                // A callback may be a late one of the refund that failed. This answer is about this attempt, also if it
-                // names that refund, or none.
-                refunds::record_attempt(sql, due, &RefundAttempt::Accepted(refund_id.clone())).await?;
-            }
+            // A callback may be a late one of a refund that failed. This answer is about this attempt, also if it names such
+            // a refund, or none.
+            refunds::record_attempt(sql, due, &RefundAttempt::Accepted(refund_id.clone())).await?;
             callbacks::apply(redis, sql, &confirmation_callback(due, refund_id), now).await?;
             Ok(None)
         }

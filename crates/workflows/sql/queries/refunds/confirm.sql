@@ -6,10 +6,16 @@ SET
 WHERE order_no = ?1 AND payment = ?2 AND amount = ?4 AND currency = ?5
   AND (state <> 'confirmed' OR refund IN (CAST(?3 AS TEXT), '') OR CAST(?3 AS TEXT) = '')
   AND (
-    failures = 0
-    OR (state IN ('sent', 'confirmed') AND refund = CAST(?3 AS TEXT))
+    (state IN ('sent', 'confirmed') AND refund = CAST(?3 AS TEXT))
     OR (
-      CAST(?3 AS TEXT) <> '' AND REPLACE(failed_refunds, '[' || CAST(?3 AS TEXT) || ']', '') = failed_refunds
+      (failures = 0 OR CAST(?3 AS TEXT) <> '')
+      AND REPLACE(failed_refunds, '[' || CAST(?3 AS TEXT) || ']', '') = failed_refunds
+      AND NOT EXISTS (
+        SELECT 1
+        FROM callbacks c
+        WHERE c.order_no = ?1 AND c.payment = ?2 AND c.type = 'refund.failed'
+          AND (c.refund IN (CAST(?3 AS TEXT), '') OR CAST(?3 AS TEXT) = '')
+      )
     )
   )
 RETURNING payment
