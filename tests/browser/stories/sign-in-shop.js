@@ -155,6 +155,31 @@ test("a sign-out at the shop empties a page whose token has ended already", asyn
   await expect(page.locator("#facts")).toBeEmpty();
 });
 
+test("a shop that fails is asked ever more rarely, and followed when it answers again", async ({ shop, newPage }) => {
+  const page = await newPage("/orders");
+  await page.getByTestId("sign-in").click();
+  await enterShop(page, unique("ida"));
+  await untilText(page, "orders-state", "You have no orders yet");
+  await page.clock.install();
+  shop.fails = true;
+  const asked = shop.asked;
+  await page.reload();
+  await page.evaluate(() => localStorage.setItem("stampede.checked_at", "0"));
+  for (let minute = 0; minute < 40; minute += 1) {
+    await page.clock.runFor(60_000);
+    await page.evaluate(() => fetch("/healthz").then((response) => response.text()));
+  }
+  // Half a minute, doubled up to ten: some seven in 40 minutes.
+  expect(shop.asked - asked).toBeGreaterThan(3);
+  expect(shop.asked - asked).toBeLessThan(12);
+  await expect(page.getByTestId("user")).toContainText("ida");
+  const next = unique("joe");
+  for (const sid of shop.sessions.keys()) shop.sessions.set(sid, next);
+  shop.fails = false;
+  await page.clock.runFor(14 * 60_000);
+  await expect(page.getByTestId("user")).toHaveText(next);
+});
+
 test("while the shop does not answer, the pages show what they can", async ({ shop, newPage }) => {
   const { id } = await publish();
   await shop.stop();

@@ -13,6 +13,8 @@ export class ShopServer {
   /** What `/login` was asked to return to. */
   returnAddresses = [];
   tokenSeconds = 3_600;
+  /** Whether the session endpoint answers 503. */
+  fails = false;
 
   constructor(saleOrigin) {
     this.saleOrigin = saleOrigin;
@@ -57,6 +59,7 @@ export class ShopServer {
       "access-control-allow-origin": this.saleOrigin, "access-control-allow-credentials": "true", vary: "origin",
       "cache-control": "no-store", "content-type": "application/json",
     };
+    if (this.fails) return response.writeHead(503, headers).end("{}");
     if (!user) return response.writeHead(401, headers).end("{}");
     response.writeHead(200, headers).end(JSON.stringify({ token: this.#token(user) }));
   }

@@ -7,6 +7,9 @@ import { device } from "./storage.js";
 /** Milliseconds after the last time until a page that is opened or shown asks the shop again who is signed in. */
 const SESSION_CHECK_MS = 60_000;
 
+/** Milliseconds after a question without an answer until the next one; doubled after each. A shop may have a million pages. */
+const RETRY_MS = { first: 30_000, last: 600_000 };
+
 /** How often a page looks whether the token is to be renewed. */
 const LOOK_INTERVAL_MS = 5_000;
 
@@ -76,6 +79,7 @@ export async function keepSignedIn(way, onUserChange) {
   if (!way.renew) return;
   let isBusy = false;
   let pausedUntil = -Infinity;
+  let retryMs = RETRY_MS.first;
   // From another site, such as the shop, where another user may have signed in. A link on our pages names them.
   const isArrival = performance.getEntriesByType("navigation")[0]?.type === "navigate";
   if (isArrival && !document.referrer.startsWith(`${location.origin}/`)) device.removeItem(CHECKED_AT);
@@ -92,11 +96,12 @@ export async function keepSignedIn(way, onUserChange) {
     try {
       const token = await renew(way);
       device.setItem(CHECKED_AT, String(Date.now()));
+      retryMs = RETRY_MS.first;
       if (!token && !way.hasSession) pausedUntil = performance.now() + 600_000;
     } catch {
-      // No answer: the token may still be good. The shop is asked again when this page is shown, or the token ends.
-      shownAt = -Infinity;
-      pausedUntil = performance.now() + 20_000 + Math.random() * 20_000;
+      // No answer: the token may still be good.
+      pausedUntil = performance.now() + retryMs * (0.7 + 0.6 * Math.random());
+      retryMs = Math.min(2 * retryMs, RETRY_MS.last);
     }
     isBusy = false;
     if (session.user() !== previous[0] || session.owner() !== previous[1]) onUserChange();

@@ -66,9 +66,14 @@ export function openIdConnect({ issuer, client_id: clientId, scope }) {
     tab.removeItem(ATTEMPT);
     if (!attempt) throw new Error("this tab has not begun to sign in");
     const { oauth, options, provider, client } = await discover();
-    // A provider may not know the prompt: the next sign-in is without it.
-    if (new URL(location.href).searchParams.get("error") === "invalid_request") session.forgetSignOut();
-    const parameters = oauth.validateAuthResponse(provider, client, new URL(location.href), attempt.state);
+    let parameters;
+    try {
+      parameters = oauth.validateAuthResponse(provider, client, new URL(location.href), attempt.state);
+    } catch (error) {
+      // A provider may not know the prompt: the next sign-in is without it.
+      if (error.error === "invalid_request") session.forgetSignOut();
+      throw error;
+    }
     const response = await oauth.authorizationCodeGrantRequest(
       provider, client, oauth.None(), parameters, redirectUri(), attempt.verifier, options,
     );
