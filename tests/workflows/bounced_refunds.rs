@@ -355,6 +355,43 @@ async fn the_answer_to_an_attempt_that_was_reported_as_failed_meanwhile_changes_
     }
 }
 
+/// The provider names no refund in its report, and another one fails before the report is applied again.
+#[tokio::test]
+async fn a_refund_that_was_confirmed_in_part_ends_whatever_is_reported_since() {
+    let provider = FakeProvider::default();
+    crash_at_every_call_and_recover(
+        "payment callback: a refund reported without its id",
+        1,
+        async |fixture| {
+            fixture.refunding_order(1, "ada").await;
+            fixture.send_refunds(&provider, 0).await.unwrap();
+        },
+        async |fixture| {
+            let callback = ProviderCallback {
+                id: "s".to_owned(),
+                kind: "refund.succeeded".to_owned(),
+                order_no: fixture.order_no(1).to_string(),
+                payment_id: format!("pay-{}", fixture.order_no(1)),
+                money: Money::new(100, "EUR"),
+                ..ProviderCallback::default()
+            };
+            callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.map(|_| ())
+        },
+        async |fixture| {
+            let order_no = fixture.order_no(1);
+            refund_failed(fixture, &order_no, &format!("pay-{order_no}"), "another", "f").await;
+            fixture.recover().await;
+        },
+        async |fixture, point| {
+            let refund = refunds::list_for_order(&fixture.sql, &fixture.order_no(1)).await.unwrap().remove(0);
+            let status = fixture.ledger_status(&fixture.order_no(1)).await;
+            let expected = if refund.state == "confirmed" { OrderStatus::Refunded } else { OrderStatus::Refunding };
+            assert_eq!(status, Some(expected), "{point}: {refund:?}");
+        },
+    )
+    .await;
+}
+
 #[tokio::test]
 async fn a_crashed_replay_of_an_unclear_refund_leaves_it_held_or_applied() {
     crash_at_every_call_and_recover(
