@@ -48,7 +48,7 @@ function follow() {
   if (entryOfTab() !== entry) document.dispatchEvent(new Event("operator:signed-out"));
 }
 globalThis.addEventListener("storage", ({ key }) => key === LEFT && follow());
-// A page in the back/forward cache gets no events. It is not the work of whoever sees it now, not even an open editor.
+// A page in the back/forward cache gets no events. A page of another operator is loaded anew, also with an open editor.
 globalThis.addEventListener("pageshow", ({ persisted }) => persisted && entryOfTab() !== entry && location.reload());
 
 /**
