@@ -448,9 +448,11 @@ async fn a_long_token_and_the_shops_cookies_pass_and_headers_without_end_do_not(
     for (headers, fits) in [
         (vec![("authorization", long.clone()), ("cookie", long.clone())], true),
         (vec![("authorization", long.clone()), ("cookie", long.clone()), ("x-more", long.clone())], false),
+        (vec![("x", String::new()); 90], true),
+        (vec![("x", String::new()); 110], false),
     ] {
         let sent = nginx.http.send_with_headers(Method::GET, ORDER_PATH, &headers, "").await.expect("an answer");
         assert_eq!(sent.status, if fits { 200 } else { 400 }, "{sent:?}");
     }
-    assert_eq!(app.requests_containing(ORDER_PATH).len(), 1);
+    assert_eq!(app.requests_containing(ORDER_PATH).len(), 2);
 }
