@@ -1,6 +1,11 @@
 //! Tests of bounced refunds: the provider confirms a refund and reports later that it failed, on both ledgers (E4; I6).
 
-use domain::{ids::OrderNo, money::Money, order::OrderStatus, webhook::ProviderCallback};
+use domain::{
+    ids::OrderNo,
+    money::Money,
+    order::OrderStatus,
+    webhook::{PaymentProvider, ProviderCallback},
+};
 use workflows::{
     ledger::{
         backlog::load,
@@ -46,9 +51,22 @@ async fn refund_ended(
         payment_id: payment.to_owned(),
         money: Money::new(100, "EUR"),
         refund_id: refund.to_owned(),
+        provider: Some(PaymentProvider::Stripe),
         ..ProviderCallback::default()
     };
     callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap()
+}
+
+/// Requests a refund of this kind, which is due. Returns its order and payment.
+async fn requested_refund(fixture: &RealFixture, kind: RefundKind) -> (OrderNo, String) {
+    if kind == RefundKind::Orders {
+        let order_no = fixture.refunding_order(1, "ada").await;
+        let payment = format!("pay-{order_no}");
+        return (order_no, payment);
+    }
+    let order_no = fixture.paid_order(1, "ada").await;
+    fixture.payment_succeeded_with_id(&order_no, "second").await.unwrap();
+    (order_no, "second".to_owned())
 }
 
 async fn held_callbacks(fixture: &RealFixture) -> Vec<(String, String)> {
@@ -185,15 +203,7 @@ async fn a_late_report_that_a_failed_refund_succeeded_confirms_nothing() {
     for ledger in LEDGERS {
         for kind in [RefundKind::Orders, RefundKind::Overpayments] {
             let fixture = new_fixture(ledger, 5, 1).await;
-            let order_no = match kind {
-                RefundKind::Orders => fixture.refunding_order(1, "ada").await,
-                RefundKind::Overpayments => fixture.paid_order(1, "ada").await,
-            };
-            let mut payment = format!("pay-{order_no}");
-            if kind == RefundKind::Overpayments {
-                payment = "second".to_owned();
-                fixture.payment_succeeded_with_id(&order_no, &payment).await.unwrap();
-            }
+            let (order_no, payment) = requested_refund(&fixture, kind).await;
             let succeeded = async |refund: &str| {
                 let event = format!("succeeded-{refund}");
                 refund_ended(&fixture, "refund.succeeded", &order_no, &payment, refund, &event).await
@@ -219,15 +229,7 @@ async fn a_refund_made_at_the_provider_after_a_failure_is_confirmed_by_the_next_
             .flat_map(|kind| [(kind, RefundBehaviour::IsBack), (kind, RefundBehaviour::IsBackByFirst)])
         {
             let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
-            let order_no = match kind {
-                RefundKind::Orders => fixture.refunding_order(1, "ada").await,
-                RefundKind::Overpayments => fixture.paid_order(1, "ada").await,
-            };
-            let mut payment = format!("pay-{order_no}");
-            if kind == RefundKind::Overpayments {
-                payment = "second".to_owned();
-                fixture.payment_succeeded_with_id(&order_no, &payment).await.unwrap();
-            }
+            let (order_no, payment) = requested_refund(&fixture, kind).await;
             refund_failed(&fixture, &order_no, &payment, "re_1", "f1").await;
             let reported = refund_ended(&fixture, "refund.succeeded", &order_no, &payment, "", "s1").await;
             assert_eq!(reported, CallbackEffect::NoChange, "{ledger}");
@@ -242,21 +244,36 @@ async fn a_refund_made_at_the_provider_after_a_failure_is_confirmed_by_the_next_
     }
 }
 
+/// The report of the failure names no refund, and that of the success, which is older, does.
+#[tokio::test]
+async fn a_success_after_a_failure_without_an_id_waits_for_the_answer() {
+    for ledger in LEDGERS {
+        for kind in [RefundKind::Orders, RefundKind::Overpayments] {
+            let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
+            let (order_no, payment) = requested_refund(&fixture, kind).await;
+            fixture.send_refunds(&provider, 0).await.unwrap();
+            let own = refunds::list_unconfirmed(&fixture.sql).await.unwrap()[0].refund.clone();
+            assert_eq!(refund_failed(&fixture, &order_no, &payment, "", "f").await, CallbackEffect::NoChange);
+            let late = refund_ended(&fixture, "refund.succeeded", &order_no, &payment, &own, "s").await;
+            assert_eq!(
+                late,
+                CallbackEffect::NoChange,
+                "{ledger} {kind:?}: a refund that may have failed counts as made"
+            );
+            provider.refund_behaviour.set(RefundBehaviour::Succeed);
+            fixture.send_refunds(&provider, 60_000).await.unwrap();
+            assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger} {kind:?}");
+        }
+    }
+}
+
 /// The shop refunded by hand while a refund of the app was under way, or the report names no refund and one has failed.
 #[tokio::test]
 async fn a_success_that_is_not_of_the_known_refund_is_held() {
     for ledger in LEDGERS {
         for kind in [RefundKind::Orders, RefundKind::Overpayments] {
             let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
-            let order_no = match kind {
-                RefundKind::Orders => fixture.refunding_order(1, "ada").await,
-                RefundKind::Overpayments => fixture.paid_order(1, "ada").await,
-            };
-            let mut payment = format!("pay-{order_no}");
-            if kind == RefundKind::Overpayments {
-                payment = "second".to_owned();
-                fixture.payment_succeeded_with_id(&order_no, &payment).await.unwrap();
-            }
+            let (order_no, payment) = requested_refund(&fixture, kind).await;
             let ended = async |kind: &str, refund: &str| {
                 refund_ended(&fixture, kind, &order_no, &payment, refund, &format!("{kind}-{refund}")).await
             };

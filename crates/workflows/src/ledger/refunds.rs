@@ -256,24 +256,24 @@ pub async fn is_overpayment<S: Sql>(sql: &S, callback: &Callback) -> Result<bool
     Ok(!sql.run(statement, params).await?.is_empty())
 }
 
-/// Records that the provider confirmed a refund; `refund` is its id, or empty. Returns `false` if there is no such
-/// refund of this kind, it is of other `money`, the provider reported that it failed, or another one is confirmed: providers
-/// guarantee no order of their callbacks, and a failure is final, unless the current attempt was answered with this refund.
+/// Records that the provider confirmed a refund. Returns `false` if there is no such refund of this kind, it is of another
+/// amount, the provider reported that it failed, or another one is confirmed: providers guarantee no order of their callbacks,
+/// and a failure is final, unless this is the provider's answer to the current attempt.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn confirm<S: Sql>(
-    sql: &S,
-    kind: RefundKind,
-    order_no: &str,
-    payment: &str,
-    refund: &str,
-    money: &Money,
-) -> Result<bool, StoreError> {
+pub async fn confirm<S: Sql>(sql: &S, kind: RefundKind, callback: &Callback) -> Result<bool, StoreError> {
     let statement = format!(include_str!("../../sql/queries/refunds/confirm.sql"), table = kind.table());
-    let params =
-        vec![order_no.into(), payment.into(), refund.into(), money.amount.into(), money.currency.as_str().into()];
+    let mut params = params_of_refund(callback);
+    params.push(i64::from(callback.provider.is_empty()).into());
     Ok(!sql.run(&statement, params).await?.is_empty())
+}
+
+/// The first parameters of a statement about the refund of a callback: order, payment, refund, amount, currency.
+fn params_of_refund(Callback { order_no, payment, refund, money, .. }: &Callback) -> Vec<SqlValue> {
+    let [order_no, payment, refund, currency] =
+        [order_no, payment, refund, &money.currency].map(|it| it.as_str().into());
+    vec![order_no, payment, refund, money.amount.into(), currency]
 }
 
 /// Why [`confirm`] confirmed nothing.
@@ -302,10 +302,7 @@ pub async fn unconfirmed_reason<S: Sql>(
          FROM {} WHERE order_no = ?1 AND payment = ?2 AND amount = ?4 AND currency = ?5",
         kind.table()
     );
-    let Callback { order_no, payment, refund, money, .. } = callback;
-    let [order_no, payment, refund, currency] =
-        [order_no, payment, refund, &money.currency].map(|it| it.as_str().into());
-    let rows = sql.run(&statement, vec![order_no, payment, refund, money.amount.into(), currency]).await?;
+    let rows = sql.run(&statement, params_of_refund(callback)).await?;
     Ok(match rows.first().map(|row| &row[..]) {
         None => UnconfirmedReason::NoSuchRefund,
         Some([SqlValue::Text(word)]) if word == "another" => UnconfirmedReason::AnotherIsConfirmed,

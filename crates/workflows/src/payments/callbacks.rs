@@ -4,6 +4,7 @@
 //! ([`held`]).
 
 pub mod held;
+mod refund_results;
 
 use std::time::{Duration, Instant};
 
@@ -19,8 +20,8 @@ use crate::{
     keys::Keys,
     ledger::{
         orders::{self, OrderRow},
-        payments::{self, Callback, ReportedFailure},
-        refunds::{self, RefundKind, UnconfirmedReason},
+        payments::{self, Callback},
+        refunds,
     },
     order_record::OrderFields,
     payments::commands::session_ended,
@@ -155,7 +156,7 @@ async fn dispatch<R: Redis, S: Sql>(
 ) -> Result<CallbackOutcome, StoreError> {
     // The ledger may lack the order of an overpayment: it is erased, or was lost.
     if callback.kind.starts_with("refund.") && refunds::is_overpayment(sql, callback).await? {
-        return handle_refund_of_overpayment(sql, callback, now).await;
+        return refund_results::of_overpayment(sql, callback, now).await;
     }
     let Ok(order_no) = OrderNo::parse(&callback.order_no) else { return Ok(CallbackOutcome::UnknownOrder) };
     let Some((row, is_paid, has_early_refund)) = payments::load_order_of(sql, &order_no, &callback.id).await? else {
@@ -177,9 +178,9 @@ async fn dispatch<R: Redis, S: Sql>(
     }
     match callback.kind.as_str() {
         PAYMENT_SUCCEEDED => handle_payment(redis, sql, callback, row, now).await,
-        REFUND_SUCCEEDED => handle_refund_succeeded(redis, sql, callback, row, now).await,
+        REFUND_SUCCEEDED => refund_results::succeeded(redis, sql, callback, row, now).await,
         "refund.failed" if callback.payment != row.payment => Ok(CallbackOutcome::UnknownPayment),
-        "refund.failed" => handle_refund_failed(sql, callback, now).await,
+        "refund.failed" => refund_results::failed(sql, callback, now).await,
         "session.ended" => {
             session_ended(redis, sql, &order_no, &callback.session).await?;
             Ok(CallbackOutcome::SessionEnded)
@@ -259,83 +260,6 @@ async fn refund_overpayment<S: Sql>(sql: &S, callback: &Callback, now: Millis) -
     }
     refunds::record_overpayment(sql, callback, now).await?;
     Ok(CallbackOutcome::OverpaymentRefunded)
-}
-
-/// Applies the result of the refund of an overpayment, which no order needs.
-async fn handle_refund_of_overpayment<S: Sql>(
-    sql: &S,
-    callback: &Callback,
-    now: Millis,
-) -> Result<CallbackOutcome, StoreError> {
-    let Callback { order_no, payment, refund, money, .. } = callback;
-    if callback.kind != REFUND_SUCCEEDED {
-        return handle_refund_failed(sql, callback, now).await;
-    }
-    if refunds::confirm(sql, RefundKind::Overpayments, order_no, payment, refund, money).await? {
-        return Ok(CallbackOutcome::OverpaymentBack);
-    }
-    Ok(match refunds::unconfirmed_reason(sql, RefundKind::Overpayments, callback).await? {
-        UnconfirmedReason::NoSuchRefund => CallbackOutcome::WrongAmount,
-        UnconfirmedReason::MayHaveFailed => CallbackOutcome::NoChange,
-        UnconfirmedReason::AnotherIsConfirmed => CallbackOutcome::UnclearRefund,
-    })
-}
-
-/// Applies a refund of the order's payment that the provider confirmed.
-async fn handle_refund_succeeded<R: Redis, S: Sql>(
-    redis: &R,
-    sql: &S,
-    callback: &Callback,
-    row: OrderRow,
-    now: Millis,
-) -> Result<CallbackOutcome, StoreError> {
-    let Callback { order_no, payment, refund, money, .. } = callback;
-    let order = &row.order;
-    if *payment != row.payment {
-        // The provider may report the payment later: `apply_early_refunds`.
-        return Ok(CallbackOutcome::UnknownPayment);
-    }
-    if *money != order.money {
-        return Ok(CallbackOutcome::WrongAmount);
-    }
-    // The refund was made in the provider's dashboard. It is recorded before the order becomes `refunding`, so that no
-    // sweep sends another one.
-    if order.status == OrderStatus::Paid {
-        match payments::load_reported_failure(sql, callback).await? {
-            ReportedFailure::OfThisRefund => return Ok(CallbackOutcome::NoChange),
-            ReportedFailure::Possible if !callback.is_replayed => return Ok(CallbackOutcome::UnclearRefund),
-            ReportedFailure::Possible | ReportedFailure::No => {}
-        }
-        refunds::record_confirmed(sql, callback, now).await?;
-        payments::request_refund(sql, &order.order_no, payments::EVER, now).await?;
-    }
-    if !refunds::confirm(sql, RefundKind::Orders, order_no, payment, refund, money).await? {
-        let reason = refunds::unconfirmed_reason(sql, RefundKind::Orders, callback).await?;
-        let is_another = reason == UnconfirmedReason::AnotherIsConfirmed;
-        return Ok(if is_another { CallbackOutcome::UnclearRefund } else { CallbackOutcome::NoChange });
-    }
-    match payments::mark_refunded(sql, &order.order_no, now).await? {
-        Some(row) => {
-            settle_order(redis, &row).await?;
-            Ok(CallbackOutcome::Refunded)
-        }
-        None => Ok(CallbackOutcome::NoChange),
-    }
-}
-
-/// Applies a refund that failed. It is sent again, unless the provider had confirmed it: the order is then refunded
-/// although its buyer has no money back, and the callback is held for an operator (I6).
-async fn handle_refund_failed<S: Sql>(
-    sql: &S,
-    callback: &Callback,
-    now: Millis,
-) -> Result<CallbackOutcome, StoreError> {
-    let Callback { order_no, payment, refund, .. } = callback;
-    if refunds::record_failure(sql, order_no, payment, refund, now).await? {
-        return Ok(CallbackOutcome::RefundToRetry);
-    }
-    let was_confirmed = refunds::was_confirmed(sql, order_no, payment, refund).await?;
-    Ok(if was_confirmed { CallbackOutcome::RefundBounced } else { CallbackOutcome::NoChange })
 }
 
 #[derive(Serialize)]

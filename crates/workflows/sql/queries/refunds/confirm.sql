@@ -7,7 +7,7 @@ WHERE order_no = ?1 AND payment = ?2 AND amount = ?4 AND currency = ?5
   AND (state <> 'confirmed' OR refund IN (CAST(?3 AS TEXT), '') OR CAST(?3 AS TEXT) = '')
   AND (
     state = 'confirmed'
-    OR (state = 'sent' AND refund = CAST(?3 AS TEXT))
+    OR (CAST(?6 AS BIGINT) = 1 AND state = 'sent' AND refund = CAST(?3 AS TEXT))
     OR (
       (failures = 0 OR CAST(?3 AS TEXT) <> '')
       AND REPLACE(failed_refunds, '[' || CAST(?3 AS TEXT) || ']', '') = failed_refunds
