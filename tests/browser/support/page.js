@@ -15,7 +15,7 @@ export async function signInOnPage(page, user) {
 export async function signInAsOperator(page) {
   await page.getByTestId("admin-token").fill(operatorToken());
   await page.getByTestId("admin-enter").click();
-  await expect(page.getByTestId("admin-sales")).toBeVisible();
+  await expect(page.getByRole("button", { name: "New sale" })).toBeVisible();
 }
 
 /** Fills in the address on the order's page. */

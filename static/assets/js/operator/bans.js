@@ -1,36 +1,20 @@
 // The forms for bans and strikes, and the list of bans. Enter submits a form: it bans, or shows strikes. Lifting and
 // clearing need a click.
 
-import { byId, confirmDialog, el, setText, setVisible } from "../shared/dom.js";
+import { byId, confirmDialog, el, setText } from "../shared/dom.js";
 import { exactMoment } from "../shared/format.js";
-import { explain, runAction, send } from "./requests.js";
+import { pagedList } from "./paged-list.js";
+import { runAction, send } from "./requests.js";
 
 const PAGE_SIZE = 50;
 
-let lastBan = "";
-
-byId("bans-refresh").addEventListener("click", (event) => void runAction(event.target, load));
-byId("bans-more").addEventListener("click", (event) => void runAction(event.target, loadMore));
-
 /** Loads the first page of the bans that operators have set. */
-export async function load() {
-  lastBan = "";
-  byId("bans").replaceChildren();
-  await loadMore();
-}
-
-async function loadMore() {
-  try {
-    const page = await send("GET", `/bans?${new URLSearchParams({ after: lastBan, limit: PAGE_SIZE })}`);
-    byId("bans").append(...page.map(row));
-    lastBan = page.length ? `${page.at(-1).kind}/${page.at(-1).name}` : lastBan;
-    setVisible(byId("bans-more"), page.length === PAGE_SIZE);
-    setVisible(byId("no-bans"), byId("bans").childElementCount === 0);
-    setText(byId("bans-trouble"), "");
-  } catch (error) {
-    setText(byId("bans-trouble"), `The bans cannot be shown: ${explain(error)}`);
-  }
-}
+export const load = pagedList("bans", {
+  pageSize: PAGE_SIZE,
+  query: (last) => `/bans?${new URLSearchParams({ after: last ? `${last.kind}/${last.name}` : "", limit: PAGE_SIZE })}`,
+  row,
+  title: "bans",
+});
 
 function row({ kind, name, until, reason }) {
   return el(

@@ -1,8 +1,9 @@
 // The list of payment callbacks that wait for an operator's decision, which needs the role `money`.
 
-import { byId, confirmDialog, el, setText, setVisible } from "../shared/dom.js";
+import { confirmDialog, el } from "../shared/dom.js";
 import { exactMoment, money } from "../shared/format.js";
-import { explain, runAction, send } from "./requests.js";
+import { pagedList } from "./paged-list.js";
+import { runAction, send } from "./requests.js";
 
 /** What an operator can do: route, label, question, and what has happened then. */
 const ACTIONS = [
@@ -13,29 +14,13 @@ const ACTIONS = [
 
 const PAGE_SIZE = 200;
 
-let lastId = "";
-
-byId("callbacks-refresh").addEventListener("click", (event) => void runAction(event.target, load));
-byId("callbacks-more").addEventListener("click", (event) => void runAction(event.target, loadMore));
-
 /** Loads the first page of the list, newest first. */
-export const load = () => loadPage("");
-
-const loadMore = () => loadPage(lastId);
-
-async function loadPage(before) {
-  try {
-    const page = await send("GET", `/callbacks?${new URLSearchParams({ before, limit: PAGE_SIZE })}`);
-    if (!before) byId("callbacks").replaceChildren();
-    byId("callbacks").append(...page.map(row));
-    lastId = page.at(-1)?.id ?? lastId;
-    setVisible(byId("callbacks-more"), page.length === PAGE_SIZE);
-    setVisible(byId("no-callbacks"), byId("callbacks").childElementCount === 0);
-    setText(byId("callbacks-trouble"), "");
-  } catch (error) {
-    setText(byId("callbacks-trouble"), `The callbacks cannot be shown: ${explain(error)}`);
-  }
-}
+export const load = pagedList("callbacks", {
+  pageSize: PAGE_SIZE,
+  query: (last) => `/callbacks?${new URLSearchParams({ before: last?.id ?? "", limit: PAGE_SIZE })}`,
+  row,
+  title: "callbacks",
+});
 
 function row({ id, type, order_no: orderNo, amount, currency, provider, received_at: receivedAt, outcome }) {
   const resolve = async (button, [action, label, question, done]) => {
