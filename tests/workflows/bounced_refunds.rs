@@ -267,6 +267,55 @@ async fn a_success_after_a_failure_without_an_id_waits_for_the_answer() {
     }
 }
 
+/// As Stripe reports a refund of its dashboard: with the payment, without the order.
+async fn refund_failed_without_order(fixture: &RealFixture, payment: &str, refund: &str) -> CallbackEffect {
+    let callback = ProviderCallback {
+        id: format!("failed-{refund}"),
+        kind: "refund.failed".to_owned(),
+        payment_id: payment.to_owned(),
+        refund_id: refund.to_owned(),
+        provider: Some(PaymentProvider::Stripe),
+        ..ProviderCallback::default()
+    };
+    callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_failed_refund_that_names_no_order_is_that_of_the_order_with_its_payment() {
+    for ledger in LEDGERS {
+        for kind in [RefundKind::Orders, RefundKind::Overpayments] {
+            let fixture = new_fixture(ledger, 5, 1).await;
+            let (order_no, payment) = requested_refund(&fixture, kind).await;
+            let made = refund_ended(&fixture, "refund.succeeded", &order_no, &payment, "", "s").await;
+            assert_eq!(made, CallbackEffect::Changed, "{ledger} {kind:?}");
+            let failed = refund_failed_without_order(&fixture, &payment, "by hand").await;
+            assert_eq!(failed, CallbackEffect::Held, "{ledger} {kind:?}: nobody is told");
+            assert_eq!(held_callbacks(&fixture).await, bounced_callback("failed-by hand"), "{ledger} {kind:?}");
+            held::reapply(&fixture.redis, &fixture.sql, "failed-by hand", NOW).await.unwrap();
+            let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
+            assert_eq!((open.len(), open[0].kind), (1, kind), "{ledger}: not sent again");
+        }
+        // The success of the same refund is reported later.
+        let fixture = new_fixture(ledger, 5, 1).await;
+        let order_no = fixture.paid_order(1, "ada").await;
+        let payment = format!("pay-{order_no}");
+        assert_eq!(
+            refund_failed_without_order(&fixture, &payment, "red_1").await,
+            CallbackEffect::NoChange,
+            "{ledger}"
+        );
+        let late = refund_ended(&fixture, "refund.succeeded", &order_no, &payment, "red_1", "s").await;
+        assert_eq!(late, CallbackEffect::NoChange, "{ledger}");
+        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
+        assert_eq!(refund_failed_without_order(&fixture, "other", "red_2").await, CallbackEffect::Held, "{ledger}");
+        assert_eq!(
+            held_callbacks(&fixture).await,
+            [("failed-red_2".to_owned(), "unknown_order".to_owned())],
+            "{ledger}"
+        );
+    }
+}
+
 /// The shop refunded by hand while a refund of the app was under way, or the report names no refund and one has failed.
 #[tokio::test]
 async fn a_success_that_is_not_of_the_known_refund_is_held() {

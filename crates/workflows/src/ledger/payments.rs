@@ -133,6 +133,18 @@ fn stored_id(id: &str) -> Option<SqlValue> {
     Some(sanitize(id)).filter(|stored| *stored == id.into())
 }
 
+/// Gives a callback that names no order the number of the one order whose payment, or overpayment, it is about. Returns the
+/// callback as the ledger has it then. Reads all orders: only failed refunds that were made at the provider name none.
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn name_order<S: Sql>(sql: &S, callback: &Callback) -> Result<Callback, StoreError> {
+    let statement = format!(include_str!("../../sql/queries/payments/name_order.sql"), columns = CALLBACK_COLUMNS);
+    let params = [&callback.id, &callback.payment, &callback.provider].map(|it| it.as_str().into());
+    let named = sql.run(&statement, params.into()).await?.into_iter().next().map(parse_row).transpose()?;
+    Ok(Callback { is_replayed: callback.is_replayed, ..named.unwrap_or_else(|| callback.clone()) })
+}
+
 /// Records what was done about a callback.
 ///
 /// # Errors

@@ -81,6 +81,7 @@ async fn finish<R: Redis, S: Sql>(
 
 const PAYMENT_SUCCEEDED: &str = "payment.succeeded";
 const REFUND_SUCCEEDED: &str = "refund.succeeded";
+const REFUND_FAILED: &str = "refund.failed";
 
 /// Applies refunds of a callback's payment that were held because the provider reported them before it: providers guarantee
 /// no order. Returns what was done about the last one.
@@ -154,6 +155,13 @@ async fn dispatch<R: Redis, S: Sql>(
     callback: &Callback,
     now: Millis,
 ) -> Result<CallbackOutcome, StoreError> {
+    if callback.kind == REFUND_FAILED && callback.order_no.is_empty() && !callback.payment.is_empty() {
+        let named = payments::name_order(sql, callback).await?;
+        return match named.order_no.is_empty() {
+            true => Ok(CallbackOutcome::UnknownOrder),
+            false => Box::pin(dispatch(redis, sql, &named, now)).await,
+        };
+    }
     // The ledger may lack the order of an overpayment: it is erased, or was lost.
     if callback.kind.starts_with("refund.") && refunds::is_overpayment(sql, callback).await? {
         return refund_results::of_overpayment(sql, callback, now).await;
@@ -179,8 +187,8 @@ async fn dispatch<R: Redis, S: Sql>(
     match callback.kind.as_str() {
         PAYMENT_SUCCEEDED => handle_payment(redis, sql, callback, row, now).await,
         REFUND_SUCCEEDED => refund_results::succeeded(redis, sql, callback, row, now).await,
-        "refund.failed" if callback.payment != row.payment => Ok(CallbackOutcome::UnknownPayment),
-        "refund.failed" => refund_results::failed(sql, callback, now).await,
+        REFUND_FAILED if callback.payment != row.payment => Ok(CallbackOutcome::UnknownPayment),
+        REFUND_FAILED => refund_results::failed(sql, callback, now).await,
         "session.ended" => {
             session_ended(redis, sql, &order_no, &callback.session).await?;
             Ok(CallbackOutcome::SessionEnded)

@@ -3,7 +3,7 @@
 
 use domain::time::Millis;
 
-use super::{CallbackEffect, CallbackOutcome, apply_early_refunds, finish};
+use super::{CallbackEffect, CallbackOutcome, PAYMENT_SUCCEEDED, REFUND_FAILED, apply_early_refunds, finish};
 use crate::{
     ledger::{payments, refunds},
     ports::{Redis, Sql, StoreError},
@@ -38,7 +38,7 @@ pub async fn reapply<R: Redis, S: Sql>(
         return Ok(ResolveOutcome::NotHeld);
     };
     callback.is_replayed = true;
-    if callback.kind == "refund.failed" {
+    if callback.kind == REFUND_FAILED {
         refunds::reopen(sql, &callback.order_no, &callback.payment, &callback.refund).await?;
     }
     let outcome = finish(redis, sql, &callback, now).await?;
@@ -51,7 +51,7 @@ pub async fn reapply<R: Redis, S: Sql>(
 /// Any [`StoreError`]: the refund may or may not be recorded; the call can be repeated.
 pub async fn refund<R: Redis, S: Sql>(redis: &R, sql: &S, id: &str, now: Millis) -> Result<ResolveOutcome, StoreError> {
     let held = payments::load_held(sql, id).await?;
-    let Some(callback) = held.filter(|callback| callback.kind == "payment.succeeded") else {
+    let Some(callback) = held.filter(|callback| callback.kind == PAYMENT_SUCCEEDED) else {
         return Ok(ResolveOutcome::NotHeld);
     };
     if callback.payment.is_empty() {

@@ -1,0 +1,13 @@
+UPDATE callbacks
+SET order_no = COALESCE((
+  SELECT MIN(p.order_no)
+  FROM (
+    SELECT order_no, provider FROM orders WHERE payment = ?2
+    UNION
+    SELECT order_no, provider FROM overpayments WHERE payment = ?2
+  ) p
+  WHERE p.provider IN (CAST(?3 AS TEXT), '')
+  HAVING COUNT(*) = 1
+), '')
+WHERE id = ?1
+RETURNING {columns}
