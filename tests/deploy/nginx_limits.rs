@@ -2,9 +2,9 @@
 //!
 //! Reservations and page views never delay payments.
 
-use std::{net::Ipv4Addr, time::Duration};
+use std::{fs, net::Ipv4Addr, time::Duration};
 
-use dev::{nginx::PROVIDER_ADDRESS, open_files};
+use dev::{nginx::PROVIDER_ADDRESS, open_files, root};
 use futures::{StreamExt, stream::FuturesUnordered};
 use http_body_util::BodyExt;
 use hyper_util::{
@@ -277,6 +277,18 @@ async fn refusals_that_no_limit_counts_have_no_body_in_http_2() {
     let (status, length) = send(&client, Method::GET, "/sale", 0).await;
     assert!(status == 200 && length > 0);
     assert_eq!(send(&client, Method::GET, "//x", 0).await, (404, 0));
+    // nginx would answer the name of a proxied location without its last slash by itself.
+    let site = root::find().expect("the project").join("deploy/self-hosted/nginx/stampede.conf");
+    let site = fs::read_to_string(site).expect("the site");
+    let (_, server) = site.rsplit_once("server {").expect("a server");
+    let locations = server.lines().filter_map(|line| line.trim().strip_prefix("location /")?.strip_suffix("/ {"));
+    let locations: Vec<_> = locations.collect();
+    assert_eq!(locations, ["api"]);
+    for path in
+        locations.iter().flat_map(|name| [format!("/{name}"), format!("/{name}?x")]).chain(["/%61pi".to_owned()])
+    {
+        assert_eq!(send(&client, Method::GET, &path, 0).await, (404, 0), "{path}");
+    }
     for (method, path) in
         [(Method::TRACE, "/sale"), (Method::GET, "/%00"), (Method::GET, "/../.."), (Method::PUT, "/busy.html")]
     {
