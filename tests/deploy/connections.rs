@@ -4,7 +4,8 @@ use std::process::Command;
 
 use dev::root;
 
-/// An IPv4 address, two /64s of one /48, and a /64 of another one; the last but one is after one connection was closed.
+/// Two IPv4 addresses, two /64s of one /48, and a /64 of another one; the first once more, after one connection was closed;
+/// and two clients that close each connection at once.
 #[test]
 fn a_client_opens_so_many_connections_and_others_are_not_refused() {
     let project = root::find().expect("the project");
@@ -14,6 +15,6 @@ fn a_client_opens_so_many_connections_and_others_are_not_refused() {
     let output = unshare.arg(project.join("deploy/self-hosted/nftables/stampede.nft")).output().expect("unshare");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let expected = "10.9.0.2 3\n10.9.0.3 3\nfd00:9:1:1::2 3\nfd00:9:1:2::2 2\nfd00:9:2:1::2 3\n10.9.0.2 3\n\
-        127.0.0.1 untracked\n";
+        10.9.0.4 400 in turn\nfd00:9:3:1::2 400 in turn\n127.0.0.1 untracked\n";
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
 }

@@ -1,5 +1,6 @@
 # Loads the kit's limits of connections, lowered to three and five, in a network of its own, and prints how many of ten
-# connections each client may open. Run it with: unshare --user --map-root-user --net --mount bash connections.sh FILE
+# connections each client may open; and how many of 500 a client may open that closes each at once, with a burst of 400 in
+# place of 1,000. Run it with: unshare --user --map-root-user --net --mount bash connections.sh FILE
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin
 mount -t tmpfs tmpfs /run
@@ -10,10 +11,11 @@ ip addr add 10.9.0.1/24 dev server
 ip addr add fd00:9::1/32 dev server nodad
 ip link set server up
 ip -n clients link set client up
-for address in 10.9.0.2/24 10.9.0.3/24 fd00:9:1:1::2/32 fd00:9:1:2::2/32 fd00:9:2:1::2/32; do
+for address in 10.9.0.2/24 10.9.0.3/24 fd00:9:1:1::2/32 fd00:9:1:2::2/32 fd00:9:2:1::2/32 10.9.0.4/24 fd00:9:3:1::2/32; do
   ip -n clients addr add "$address" dev client $([[ $address != *:* ]] || echo nodad)
 done
-sed -e 's/over 1000 /over 3 /' -e 's/over 2000 /over 5 /' "$1" >/run/limits.nft
+sed -e 's/over 1000 /over 3 /' -e 's/over 2000 /over 5 /' \
+  -e 's#over [12]00/second burst [12]000 #over 1/hour burst 400 #' "$1" >/run/limits.nft
 # An update loads it again.
 nft -f /run/limits.nft
 nft -f /run/limits.nft
@@ -32,13 +34,13 @@ SERVER
 trap 'kill $!' EXIT
 
 ip netns exec clients python3 - <<'CLIENTS'
-import socket, time
+import socket, struct, time
 
-def connect(source):
+def connect(source, timeout=10):
     server = "fd00:9::1" if ":" in source else "10.9.0.1"
     try:
-        return socket.create_connection((server, 443), timeout=10, source_address=(source, 0))
-    except ConnectionRefusedError:
+        return socket.create_connection((server, 443), timeout=timeout, source_address=(source, 0))
+    except (ConnectionRefusedError, TimeoutError):
         return None
 
 def open_ten(source):
@@ -60,6 +62,19 @@ while not (again := connect("10.9.0.2")):
     assert time.monotonic() < deadline, "a closed connection still counts"
     time.sleep(0.05)
 print("10.9.0.2", len(held) + 1)
+
+def open_and_close(source):
+    for opened in range(500):
+        connection = connect(source, timeout=0.5)
+        if not connection:
+            return opened
+        # Closed by a reset, it no longer counts as open as soon as the kernel looks again.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+        time.sleep(0.01)
+
+for source in ["10.9.0.4", "fd00:9:3:1::2"]:
+    print(source, open_and_close(source), "in turn")
 CLIENTS
 
 # The kernel's table of connections has no room for those on this machine.
