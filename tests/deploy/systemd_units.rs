@@ -5,7 +5,8 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
+    env, fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Output},
     time::Duration,
@@ -214,6 +215,25 @@ fn an_update_keeps_settings_and_shows_which_lines_of_an_edited_site_it_replaces(
     let copy = printed.split_whitespace().find(|word| word.contains("stampede.conf.")).expect("the name of a copy");
     assert!(fs::read_to_string(copy).expect("a copy").ends_with("# allow 192.0.2.1;\n"), "{printed}");
     assert!(!copy.ends_with(".conf"), "nginx would load {copy}");
+}
+
+#[test]
+fn an_update_installs_nothing_where_nginx_would_not_start_again() {
+    let temp_dir = TempDir::new().expect("a directory");
+    let nginx = temp_dir.path().join("nginx");
+    fs::write(
+        &nginx,
+        "#!/bin/sh\necho 'nginx: [emerg] unknown directive \"max_headers\" in nginx.conf:1' >&2\nexit 1\n",
+    )
+    .expect("written");
+    fs::set_permissions(&nginx, fs::Permissions::from_mode(0o755)).expect("a program");
+    let target = temp_dir.path().join("root");
+    let path = format!("{}:{}", temp_dir.path().display(), env::var("PATH").expect("PATH"));
+    let mut install = Command::new(project().join("deploy/self-hosted/install"));
+    let output = install.arg(&target).env("PATH", path).output().expect("install");
+    let refusal = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && refusal.contains("update it"), "{refusal}");
+    assert!(!target.exists());
 }
 
 #[test]
