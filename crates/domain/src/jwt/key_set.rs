@@ -13,7 +13,7 @@ use super::{Claims, LEEWAY_SECONDS, MAX_TOKEN_BYTES, TokenError, decoding_key, v
 /// Maximum number of keys of a set that are used.
 const MAX_SET_KEYS: usize = 64;
 
-/// Maximum number of keys that a token without a `kid` is tried with.
+/// Maximum number of keys without a name that a token without a `kid` is tried with.
 const MAX_TRIES: usize = 4;
 
 /// The public keys of a set that can verify a token.
@@ -74,8 +74,7 @@ impl KeySetVerifier {
         }
         let header = decode_header(token).map_err(|_| forged)?;
         let (_, validation) = self.0.iter().find(|(allowed, _)| *allowed == header.alg).ok_or(forged)?;
-        let is_named = |key: &&SetKey| header.kid.is_none() || key.kid == header.kid;
-        if header.kid.is_some() && !keys.0.iter().any(|key| is_named(&key)) {
+        if header.kid.is_some() && keys.0.iter().all(|key| key.kid != header.kid) {
             let claimed = ClaimedTimes::of(token).ok_or(forged)?;
             let now = get_current_timestamp();
             // A page that was left open sends an old token, whose key is no longer published.
@@ -85,7 +84,10 @@ impl KeySetVerifier {
             let is_possible = claimed.iat <= now + LEEWAY_SECONDS;
             return Err(if is_possible { KeySetError::UnknownKey { issued_at: claimed.iat } } else { forged });
         }
-        let candidates = keys.0.iter().filter(is_named).filter(|key| key.algorithm == header.alg).take(MAX_TRIES);
+        let of_algorithm = || keys.0.iter().filter(|key| key.algorithm == header.alg);
+        // An issuer of several keys names the key in its tokens. A forged token should not cost a signature for each.
+        let is_only_one = header.kid.is_none() && of_algorithm().nth(1).is_none();
+        let candidates = of_algorithm().filter(|key| key.kid == header.kid || is_only_one).take(MAX_TRIES);
         let mut result = Err(TokenError::Forged);
         for candidate in candidates {
             result = verify_with(token, &candidate.key, validation);
@@ -195,7 +197,12 @@ mod tests {
         let keys = set(&[jwk(Some("new"), OTHER), jwk(Some("old"), PUBLIC)]);
         let verify = |kid| verifier().verify(&token(kid, &json!({})), &keys);
         assert_eq!(verify(Some("old")).expect("verified").sub.as_str(), "ada");
-        assert!(verify(None).is_ok(), "without a name, each key is tried");
+        assert_eq!(verify(None), Err(FORGED), "it may be any of them");
+        for keys in [[jwk(Some("a"), PUBLIC), jwk(None, OTHER)], [jwk(None, OTHER), jwk(None, PUBLIC)]] {
+            let is_nameless = keys[1]["kid"].is_null() && keys[0]["kid"].is_null();
+            assert_eq!(verifier().verify(&token(None, &json!({})), &set(&keys)).is_ok(), is_nameless, "{keys:?}");
+        }
+        assert!(verifier().verify(&token(None, &json!({})), &set(&[jwk(Some("a"), PUBLIC)])).is_ok(), "the only one");
         assert_eq!(verify(Some("new")), Err(FORGED), "another key's signature");
         assert_eq!(verify(Some("newest")), Err(KeySetError::UnknownKey { issued_at: 0 }));
         let newest = |iat: u64| verifier().verify(&token(Some("newest"), &json!({ "iat": iat })), &keys);
