@@ -78,7 +78,7 @@ export function renew(way) {
 export async function keepSignedIn(way, onUserChange) {
   if (!way.renew) return;
   let isBusy = false;
-  let pausedUntil = -Infinity;
+  let [askedAt, pausedUntil] = [-Infinity, -Infinity];
   let retryMs = RETRY_MS.first;
   // From another site, such as the shop, where another user may have signed in. A link on our pages names them.
   const isArrival = performance.getEntriesByType("navigation")[0]?.type === "navigate";
@@ -92,6 +92,7 @@ export async function keepSignedIn(way, onUserChange) {
     const isDue = session.millisecondsUntilRenewal() <= 0 || (way.hasSession && !wasChecked(shownAt));
     if (!isDue || isBusy || document.hidden || performance.now() < pausedUntil) return;
     isBusy = true;
+    askedAt = performance.now();
     const previous = [session.user(), session.owner()];
     try {
       const token = await renew(way);
@@ -109,6 +110,8 @@ export async function keepSignedIn(way, onUserChange) {
 
   document.addEventListener("visibilitychange", () => {
     shownAt = Date.now();
+    // Another user may have signed in at the shop meanwhile: soon, also if it has failed for long.
+    if (way.hasSession) pausedUntil = Math.min(pausedUntil, askedAt + RETRY_MS.first);
     void look();
   });
   setInterval(() => void look(), LOOK_INTERVAL_MS);
