@@ -71,12 +71,7 @@ async fn an_activity_goes_from_draft_to_its_last_refund() {
     let paid = app.wait_for_status(&order_no, &jwt, "paid").await;
     assert!(paid["paid_at"].is_string(), "{paid}");
     app.refund(&order_no, &jwt).await.is(202);
-    eventually("the money to be back", async || {
-        app.sweep().await;
-        let order = app.get_order(&order_no, &jwt).await.json();
-        if order["status"] == "refunded" { Ok(()) } else { Err(order) }
-    })
-    .await;
+    app.sweep_until_refunded(&order_no, &jwt).await;
 
     app.call_admin(Method::POST, &format!("{admin_path}/close"), &Value::Null).await.is(200);
     eventually("the sale to be over", async || {

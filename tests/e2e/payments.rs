@@ -15,7 +15,6 @@ use time::OffsetDateTime;
 use support::{
     Buyer, TestActivity, TestApp,
     activity::activity_spec,
-    eventually,
     payments::{sign_webhook, use_payment_service},
 };
 
@@ -163,12 +162,7 @@ async fn only_the_buyer_of_a_paid_order_can_request_its_refund() {
     app.cancel(&order_no, &buyer.jwt).await.is_problem(409, "state_conflict");
     let refunding = app.refund(&order_no, &buyer.jwt).await.is(202);
     assert_eq!(refunding.text("status"), "refunding");
-    eventually("the money to be back", async || {
-        app.sweep().await;
-        let order = app.get_order(&order_no, &buyer.jwt).await.json();
-        if order["status"] == "refunded" { Ok(()) } else { Err(order) }
-    })
-    .await;
+    app.sweep_until_refunded(&order_no, &buyer.jwt).await;
     assert_eq!(app.settle_and_count(&activity).await, [10, 0, 0]);
 }
 
@@ -201,12 +195,7 @@ async fn a_refunded_unit_is_not_restocked_if_the_activity_says_so() {
     app.pay(&order_no, &buyer.jwt).await;
     app.wait_for_status(&order_no, &buyer.jwt, "paid").await;
     app.refund(&order_no, &buyer.jwt).await.is(202);
-    eventually("the money to be back", async || {
-        app.sweep().await;
-        let order = app.get_order(&order_no, &buyer.jwt).await.json();
-        if order["status"] == "refunded" { Ok(()) } else { Err(order) }
-    })
-    .await;
+    app.sweep_until_refunded(&order_no, &buyer.jwt).await;
     assert_eq!(app.settle_and_count(&activity).await, [9, 0, 1]);
 }
 

@@ -195,12 +195,7 @@ async fn concurrent_submissions_of_one_payment_pay_once_and_refund_once() {
         refunds.iter().all(|response| response.status == 202 || response.code() == "state_conflict"),
         "{refunds:?}"
     );
-    eventually("the money to be back", async || {
-        app.sweep().await;
-        let order = app.get_order(&order_no, &buyer.jwt).await.json();
-        if order["status"] == "refunded" { Ok(()) } else { Err(order) }
-    })
-    .await;
+    app.sweep_until_refunded(&order_no, &buyer.jwt).await;
     assert_eq!(app.settle_and_count(&activity).await, [10, 0, 0]);
 }
 

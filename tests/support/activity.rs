@@ -161,6 +161,16 @@ impl TestApp {
         self.http.post(&format!("/api/orders/{order_no}/refund"), jwt, &Value::Null).await
     }
 
+    /// Sweeps until the provider has confirmed the refund of an order.
+    pub async fn sweep_until_refunded(&self, order_no: &str, jwt: &str) {
+        eventually("the money to be back", async || {
+            self.sweep().await;
+            let order = self.get_order(order_no, jwt).await.json();
+            if order["status"] == "refunded" { Ok(()) } else { Err(order) }
+        })
+        .await;
+    }
+
     /// Returns the operator's live figures of an activity.
     pub async fn stats(&self, activity_id: &str) -> Value {
         self.call_admin(Method::GET, &format!("/activities/{activity_id}/stats"), &Value::Null).await.is(200).json()

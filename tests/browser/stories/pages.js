@@ -85,7 +85,8 @@ test("a token that the server refuses opens one sign-in dialog", async ({ page }
   }
 });
 
-test("signing out removes the user's data from the page", async ({ page }) => {
+/** Signs in a buyer with an order to pay, on the page of their orders, and opens the order from there. */
+async function openUnpaidOrder(page) {
   const { id } = await publish();
   const buyer = await signIn();
   const { order_no: order } = await reserve(id, buyer);
@@ -95,6 +96,11 @@ test("signing out removes the user's data from the page", async ({ page }) => {
   await page.getByTestId("sign-in-send").click();
   await page.getByTestId("order-link").click();
   await expect(page.getByTestId("pay-form")).toBeVisible();
+  return { buyer, order };
+}
+
+test("signing out removes the user's data from the page", async ({ page }) => {
+  const { buyer } = await openUnpaidOrder(page);
   await page.getByTestId("sign-out").click();
   await expect(page.getByTestId("order")).toBeHidden();
   await page.getByTestId("sign-in-user").fill(unique("else"));
@@ -157,15 +163,7 @@ for (const [how, comeBack] of [
 }
 
 test("an order's page from the browser's history has nothing of the user who signed out", async ({ page }) => {
-  const { id } = await publish();
-  const buyer = await signIn();
-  const { order_no: order } = await reserve(id, buyer);
-  await untilOrder(order, "pending_payment", buyer);
-  await page.goto("/orders");
-  await page.getByTestId("sign-in-user").fill(buyer.user);
-  await page.getByTestId("sign-in-send").click();
-  await page.getByTestId("order-link").click();
-  await expect(page.getByTestId("pay-form")).toBeVisible();
+  const { buyer, order } = await openUnpaidOrder(page);
   await fillInAddress(page);
   const form = () => page.evaluate(() => {
     const values = ["name", "street", "postal_code", "city"].map((id) => document.getElementById(id).value);
