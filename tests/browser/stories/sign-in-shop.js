@@ -112,6 +112,37 @@ test("who signs in at the shop within the minute of the last buyer is that user 
   expect(shop.asked).toBe(asked + 1);
 });
 
+for (const trouble of ["the shop is slow", "the settings fail once"]) {
+  test(`who comes from the shop and clicks at once buys in their own name, also if ${trouble}`, async ({ shop, newPage }) => {
+    const { id } = await publish();
+    const page = await newPage("/orders");
+    await page.getByTestId("sign-in").click();
+    await enterShop(page, unique("una"));
+    await untilText(page, "orders-state", "You have no orders yet");
+    const bob = unique("bob");
+    for (const sid of shop.sessions.keys()) shop.sessions.set(sid, bob);
+    if (trouble === "the shop is slow") shop.delayMs = 3_000;
+    else await page.route("**/settings.json", (route) => route.fulfill({ status: 503 }), { times: 1 });
+    await page.goto(`/sale?activity=${id}`);
+    await page.getByTestId("buy").click();
+    await page.waitForURL(/\/order\?/);
+    await expect(page.getByTestId("user")).toHaveText(bob);
+    await expect(page.getByTestId("order")).toBeVisible();
+  });
+}
+
+test("a page without the settings asks for them again, and follows the shop's session then", async ({ shop, newPage }) => {
+  const page = await newPage("/orders");
+  await page.getByTestId("sign-in").click();
+  await enterShop(page, unique("una"));
+  await untilText(page, "orders-state", "You have no orders yet");
+  const bob = unique("bob");
+  for (const sid of shop.sessions.keys()) shop.sessions.set(sid, bob);
+  await page.route("**/settings.json", (route) => route.fulfill({ status: 503 }), { times: 1 });
+  await page.goto("/orders");
+  await expect(page.getByTestId("user")).toHaveText(bob);
+});
+
 test("a token that ends, or that the server refuses, is replaced unseen", async ({ shop, newPage }) => {
   shop.tokenSeconds = 10;
   const { id } = await publish();

@@ -3,6 +3,7 @@
 import { createHmac, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:http";
+import { setTimeout } from "node:timers/promises";
 import { variable } from "../../support/app.mjs";
 
 /** Serves `/login` and `/session` for the pages at `saleOrigin`. Tokens live `tokenSeconds`. */
@@ -15,6 +16,8 @@ export class ShopServer {
   tokenSeconds = 3_600;
   /** Whether the session endpoint answers 503. */
   fails = false;
+  /** Milliseconds until the session endpoint answers. */
+  delayMs = 0;
 
   constructor(saleOrigin) {
     this.saleOrigin = saleOrigin;
@@ -53,8 +56,9 @@ export class ShopServer {
     response.writeHead(303, { "set-cookie": `sid=${sid}; HttpOnly; SameSite=Lax; Path=/`, location: returnTo }).end();
   }
 
-  #session(user, response) {
+  async #session(user, response) {
     this.asked += 1;
+    await setTimeout(this.delayMs);
     const headers = {
       "access-control-allow-origin": this.saleOrigin, "access-control-allow-credentials": "true", vary: "origin",
       "cache-control": "no-store", "content-type": "application/json",

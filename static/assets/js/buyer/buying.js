@@ -35,6 +35,8 @@ export async function onBuy(sku, quantity, gate) {
   // Before the first await, so that a second click finds a disabled button.
   cancelAttempt();
   disableButtons();
+  await shell.whenUserIsKnown();
+  disableButtons();
   if (!session.token()) {
     showNotice(null);
     if (!(await shell.signIn())) return cancelAttempt();

@@ -31,15 +31,32 @@ export function start() {
 
 /** Resolves when the page knows who is signed in, as far as it can be known. */
 let begun = Promise.resolve();
+/** The first look at who is signed in; null until the settings say where. */
+let following = null;
+let settingsRetry = { ms: 5_000, timer: 0 };
 
 async function begin() {
   try {
     const way = await loadWay();
     setVisible(byId("sign-out"), way.canSignOut);
-    await keepSignedIn(way, renderAndNotify);
+    following ??= keepSignedIn(way, renderAndNotify);
+    await following;
   } catch {
-    // No settings: a click on the button tries again.
+    // No settings. A click tries again, and so does the page, ever more rarely.
+    const { ms, timer } = settingsRetry;
+    clearTimeout(timer);
+    const retry = () => (begun = begin());
+    settingsRetry = { ms: Math.min(2 * ms, 600_000), timer: setTimeout(retry, ms * (0.7 + 0.6 * Math.random())) };
   }
+}
+
+/**
+ * Resolves when the page knows who is signed in: another user than its last one may have come from the shop. After five
+ * seconds in any case, since a sale does not wait.
+ */
+export function whenUserIsKnown() {
+  if (!following) begun = begin();
+  return Promise.race([begun, new Promise((resolve) => setTimeout(resolve, 5_000))]);
 }
 
 /** Shows the shop's terms, privacy policy and imprint at the foot of the page. */
