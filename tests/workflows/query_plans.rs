@@ -156,6 +156,12 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     payments::list_held(sql, "", 200).await.unwrap();
     payments::list_held(sql, "e", 200).await.unwrap();
     payments::list_for_order(sql, &order_no).await.unwrap();
+    let names_no_order = payments::Callback {
+        id: format!("r-{order_no}"),
+        payment: "another".to_owned(),
+        ..payments::Callback::default()
+    };
+    payments::name_order(sql, &names_no_order).await.unwrap();
     refunds::list_for_order(sql, &order_no).await.unwrap();
     refunds::list_unconfirmed(sql).await.unwrap();
     events::list_for_order(sql, &order_no).await.unwrap();

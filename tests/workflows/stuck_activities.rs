@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use domain::{ids::ActivityId, order::OrderStatus};
+use domain::{ids::ActivityId, order::OrderStatus, webhook::ProviderCallback};
 use workflows::{
     Sql, StoreError,
-    ledger::{leases, orders},
+    ledger::{leases, orders, payments},
     payments::callbacks,
     ports::{Dialect, SqlValue},
     recovery::{report::Report, turns},
@@ -82,6 +82,31 @@ async fn a_callback_that_a_store_fails_on_delays_no_other_activity() {
         callbacks::apply_pending(&fixture.redis, &locked, later, 10, &mut skipped, &mut report).await.unwrap();
         assert_eq!((skipped, report.callbacks), (1, 1), "{ledger}");
         assert_eq!(report.stuck, BTreeSet::from([stuck]), "{ledger}");
+        assert_eq!(fixture.ledger_status(&other).await, Some(OrderStatus::Paid), "{ledger}");
+    }
+}
+
+/// A refund made at the provider failed, whose payment is looked for among all orders.
+#[tokio::test]
+async fn a_callback_without_an_order_that_the_ledger_fails_on_delays_no_other() {
+    for ledger in LEDGERS {
+        let mut fixture = new_fixture(ledger, 3, 3).await;
+        let stuck = fixture.publish_second_activity().await;
+        let other = fixture.pending_order(1, "bob", 1).await;
+        let failed = ProviderCallback {
+            id: "failed".to_owned(),
+            kind: "refund.failed".to_owned(),
+            payment_id: format!("{stuck}."),
+            ..ProviderCallback::default()
+        };
+        payments::record_callback(&fixture.sql, &failed, NOW).await.unwrap();
+        fixture.record_payment(&other, NOW.plus(1)).await;
+        let (mut skipped, mut report) = (0, Report::default());
+        let (locked, later) = (LockedFor(&fixture.sql, stuck), NOW.plus(60_000));
+        callbacks::apply_pending(&fixture.redis, &locked, later, 10, &mut skipped, &mut report).await.unwrap();
+        assert_eq!((skipped, report.callbacks), (1, 1), "{ledger}");
+        let told: Vec<_> = report.notices.iter().map(|notice| (notice.subject.0, notice.subject.1.as_str())).collect();
+        assert_eq!(told, [("callback", "failed")], "{ledger}");
         assert_eq!(fixture.ledger_status(&other).await, Some(OrderStatus::Paid), "{ledger}");
     }
 }

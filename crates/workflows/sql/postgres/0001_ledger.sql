@@ -95,6 +95,9 @@ CREATE INDEX IF NOT EXISTS orders_due ON orders (activity, pay_by) WHERE status 
 
 CREATE INDEX IF NOT EXISTS orders_unsettled ON orders (activity, unsettled_since) WHERE unsettled_since > 0;
 
+-- The order of a failed refund that names only the payment.
+CREATE INDEX IF NOT EXISTS orders_of_payment ON orders (payment) WHERE payment <> '';
+
 -- Orders and their units by SKU, status and whether they hold units: sums that are read instead of the orders. Triggers
 -- maintain them, each connection in one of 16 slots: payments of a SKU that changed the same row would wait for each
 -- other. The sum over the slots counts; one slot alone may be negative.

@@ -134,7 +134,7 @@ fn stored_id(id: &str) -> Option<SqlValue> {
 }
 
 /// Gives a callback that names no order the number of the one order whose payment, or overpayment, it is about. Returns the
-/// callback as the ledger has it then. Reads all orders: only failed refunds that were made at the provider name none.
+/// callback as the ledger has it then.
 ///
 /// # Errors
 /// See [`ledger`](super).

@@ -109,7 +109,7 @@ async fn apply_early_refunds<R: Redis, S: Sql>(
 /// many it tried.
 ///
 /// Skips the first `skipped_callbacks` callbacks, and increments it for each that cannot be applied now: its activity is
-/// being rebuilt, or a store fails on it. Such an activity does not block callbacks of other activities.
+/// being rebuilt, or a store fails on it. Such an activity, or callback without one, does not block others.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger, on loading the callbacks.
@@ -142,7 +142,11 @@ pub async fn apply_pending<R: Redis, S: Sql>(
                 *skipped_callbacks += 1;
                 report.add_failure(activity, &error);
             }
-            (Err(error), None) => return Err(error),
+            (Err(error), None) => {
+                *skipped_callbacks += 1;
+                let event = "a sweep left this callback to the next one";
+                report.add_notice(event, "callback", &callback.id, error.to_string());
+            }
         }
     }
     sql.forget_timeouts();

@@ -2,7 +2,7 @@ UPDATE callbacks
 SET order_no = COALESCE((
   SELECT MIN(p.order_no)
   FROM (
-    SELECT order_no, provider FROM orders WHERE payment = ?2
+    SELECT order_no, provider FROM orders WHERE payment = ?2 AND payment <> ''
     UNION
     SELECT order_no, provider FROM overpayments WHERE payment = ?2
   ) p
