@@ -458,6 +458,18 @@ async fn a_body_of_sixteen_kibibytes_passes_and_one_more_byte_does_not() {
     }
 }
 
+/// A client sends a long path once and repeats it with a byte, before any limit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_longer_than_any_route_is_refused() {
+    let app = FakeApp::start().await;
+    let nginx = NginxProxy::in_front_of(&[&app]);
+    for (length, status) in [(999, 200), (1_000, 404)] {
+        let path = format!("/{}", "a".repeat(length - 1));
+        nginx.http.get(&path, "").await.is(status);
+        assert_eq!(app.requests_containing(&path).len(), usize::from(status == 200));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_token_and_the_shops_cookies_pass_and_headers_without_end_do_not() {
     let app = FakeApp::start().await;
