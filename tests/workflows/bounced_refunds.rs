@@ -313,6 +313,25 @@ async fn a_failed_refund_that_names_no_order_is_that_of_the_order_with_its_payme
             [("failed-red_2".to_owned(), "unknown_order".to_owned())],
             "{ledger}"
         );
+        // The ledger had lost the order when the failure was reported; it came back, and its refund had been made.
+        let fixture = new_fixture(ledger, 5, 1).await;
+        let payment = format!("pay-{}", fixture.order_no(1));
+        assert_eq!(refund_failed_without_order(&fixture, &payment, "red_3").await, CallbackEffect::Held, "{ledger}");
+        let order_no = fixture.refunding_order(1, "ada").await;
+        refunds::confirm(
+            &fixture.sql,
+            RefundKind::Orders,
+            &payments::Callback {
+                order_no: order_no.to_string(),
+                payment: payment.clone(),
+                money: Money::new(100, "EUR"),
+                ..payments::Callback::default()
+            },
+        )
+        .await
+        .unwrap();
+        held::reapply(&fixture.redis, &fixture.sql, "failed-red_3", NOW).await.unwrap();
+        assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(), 1, "{ledger}: not sent again");
     }
 }
 

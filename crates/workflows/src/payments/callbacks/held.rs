@@ -39,6 +39,9 @@ pub async fn reapply<R: Redis, S: Sql>(
     };
     callback.is_replayed = true;
     if callback.kind == REFUND_FAILED {
+        if callback.order_no.is_empty() {
+            callback = payments::name_order(sql, &callback).await?;
+        }
         refunds::reopen(sql, &callback.order_no, &callback.payment, &callback.refund).await?;
     }
     let outcome = finish(redis, sql, &callback, now).await?;
