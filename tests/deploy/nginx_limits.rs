@@ -463,10 +463,26 @@ async fn a_body_of_sixteen_kibibytes_passes_and_one_more_byte_does_not() {
 async fn a_path_longer_than_any_route_is_refused() {
     let app = FakeApp::start().await;
     let nginx = NginxProxy::in_front_of(&[&app]);
-    for (length, status) in [(999, 200), (1_000, 404)] {
-        let path = format!("/{}", "a".repeat(length - 1));
+    for (start, length, status) in
+        [("/", 199, 200), ("/", 200, 404), ("/api/admin/strikes/", 399, 200), ("/api/admin/strikes/", 400, 404)]
+    {
+        let path = format!("{start}{}", "a".repeat(length - start.len()));
         nginx.http.get(&path, "").await.is(status);
-        assert_eq!(app.requests_containing(&path).len(), usize::from(status == 200));
+        assert_eq!(app.requests_containing(&path).len(), usize::from(status == 200), "{start}, {length}");
+    }
+    for ambiguous in ["%2e", "/", "//a"].map(|end| format!("/api/admin/strikes/{}{end}", "a".repeat(300))) {
+        nginx.http.get(&ambiguous, "").await.is(404);
+    }
+}
+
+/// The same byte, asked for hundreds of times: nginx would read the file for each.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_is_served_whole_whatever_ranges_are_asked_for() {
+    let app = FakeApp::start().await;
+    let nginx = NginxProxy::in_front_of(&[&app]);
+    for path in ["/busy.html", "/sale"] {
+        let ranges = [("range", "bytes=0-0,0-0".to_owned())];
+        nginx.http.send_with_headers(Method::GET, path, &ranges, "").await.expect("an answer").is(200);
     }
 }
 
