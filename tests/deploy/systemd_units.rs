@@ -215,6 +215,13 @@ fn an_update_keeps_settings_and_shows_which_lines_of_an_edited_site_it_replaces(
     let copy = printed.split_whitespace().find(|word| word.contains("stampede.conf.")).expect("the name of a copy");
     assert!(fs::read_to_string(copy).expect("a copy").ends_with("# allow 192.0.2.1;\n"), "{printed}");
     assert!(!copy.ends_with(".conf"), "nginx would load {copy}");
+
+    let default = target.join("etc/nginx/sites-enabled/default");
+    fs::create_dir_all(default.parent().expect("a directory")).expect("a directory");
+    for (site, is_named) in [("server { listen 80 default_server; }\n", true), ("    access_log off;\n", false)] {
+        fs::write(&default, site).expect("written");
+        assert_eq!(update(&target).contains("sites-enabled/default: remove it"), is_named, "{site}");
+    }
 }
 
 #[test]

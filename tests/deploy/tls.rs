@@ -14,13 +14,15 @@ use tempfile::TempDir;
 use crate::fake_app::FakeApp;
 use support::client_builder;
 
-/// Sends `request` over TLS, and returns the response with openssl's report of the connection.
-fn request_over_tls(port: u16, request: &str) -> String {
+/// Sends `request` over TLS, and returns the response with openssl's report of the connection. `options` are openssl's.
+fn request_over_tls(port: u16, request: &str, options: &[&str]) -> String {
     let mut openssl = Command::new("openssl");
     openssl.args(["s_client", "-ign_eof", "-servername", "sale.example", "-connect", &format!("127.0.0.1:{port}")]);
+    openssl.args(options);
     let mut process =
         openssl.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("openssl");
-    process.stdin.take().expect("a pipe").write_all(request.as_bytes()).expect("sent");
+    // Without a connection openssl ends before it reads.
+    let _ = process.stdin.take().expect("a pipe").write_all(request.as_bytes());
     let output = process.wait_with_output().expect("an answer");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -44,6 +46,41 @@ async fn broken_handshakes_are_not_logged() {
     assert!(!nginx.logs().contains("SSL"), "{}", nginx.logs());
 }
 
+/// The client chooses the key exchange, which it need not compute itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn dear_key_exchanges_are_refused() {
+    let app = FakeApp::start().await;
+    let temp_dir = TempDir::new().expect("a directory");
+    let nginx = Nginx::start_with_tls(temp_dir.path(), &root::find().expect("the project"), &[app.port]);
+    let nginx = nginx.unwrap_or_else(|error| panic!("{error:#}"));
+    let request = "GET /busy.html HTTP/1.1\r\nhost: sale.example\r\nconnection: close\r\n\r\n";
+    for (group, is_taken) in
+        [("X25519", true), ("P-256", true), ("P-384", false), ("X448", false), ("ffdhe8192", false)]
+    {
+        let options = ["-tls1_3", "-groups", group];
+        let port = nginx.port();
+        let response = tokio::task::spawn_blocking(move || request_over_tls(port, request, &options));
+        let response = response.await.expect("openssl's report");
+        assert_eq!(response.contains("HTTP/1.1 200 OK"), is_taken, "{group}: {response}");
+    }
+}
+
+/// Such a request goes to the default server of the port, which may write a line of any length.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_without_a_host_is_not_logged() {
+    let app = FakeApp::start().await;
+    let temp_dir = TempDir::new().expect("a directory");
+    let nginx = Nginx::start_with_tls(temp_dir.path(), &root::find().expect("the project"), &[app.port]);
+    let nginx = nginx.unwrap_or_else(|error| panic!("{error:#}"));
+    let address = nginx.redirect_url().replace("http://", "");
+    let mut connection = TcpStream::connect(address).expect("a connection");
+    connection.write_all(b"GET /unnamed HTTP/1.0\r\nreferer: x\r\n\r\n").expect("sent");
+    let mut answer = vec![];
+    let _ = connection.read_to_end(&mut answer);
+    assert_eq!(String::from_utf8_lossy(&answer), "");
+    assert!(!nginx.logs().contains("unnamed"), "{}", nginx.logs());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_site_serves_tls_and_redirects_http_to_https() {
     let app = FakeApp::start().await;
@@ -52,7 +89,7 @@ async fn the_site_serves_tls_and_redirects_http_to_https() {
     let nginx = nginx.unwrap_or_else(|error| panic!("{error:#}"));
     let request = "GET /api/orders/demo.1 HTTP/1.1\r\nhost: sale.example\r\nconnection: close\r\n\r\n";
     let port = nginx.port();
-    let response = tokio::task::spawn_blocking(move || request_over_tls(port, request)).await.expect("an answer");
+    let response = tokio::task::spawn_blocking(move || request_over_tls(port, request, &[])).await.expect("an answer");
     assert!(response.contains("HTTP/1.1 200 OK"), "{response}");
     assert!(response.contains("Strict-Transport-Security"), "{response}");
     assert!(response.contains("TLSv1.3") || response.contains("TLSv1.2"), "{response}");
