@@ -27,7 +27,7 @@ def hold(connection):
     connection.recv(1)
     connection.close()
 
-server = socket.create_server(("::", 443), family=socket.AF_INET6, dualstack_ipv6=True)
+server = socket.create_server(("::", 443), family=socket.AF_INET6, dualstack_ipv6=True, backlog=1024)
 while True:
     threading.Thread(target=hold, args=(server.accept()[0],), daemon=True).start()
 SERVER
@@ -65,7 +65,7 @@ print("10.9.0.2", len(held) + 1)
 
 def open_and_close(source):
     for opened in range(500):
-        connection = connect(source, timeout=0.5)
+        connection = connect(source, timeout=0.9)
         if not connection:
             return opened
         # Closed by a reset, it no longer counts as open as soon as the kernel looks again.
