@@ -28,6 +28,23 @@ async function enterShop(page, user) {
   await page.getByRole("button", { name: "Enter the shop" }).click();
 }
 
+/** Opens the page of a new buyer's orders, who has signed in at the shop. */
+async function openAsBuyer(newPage) {
+  const page = await newPage("/orders");
+  await page.getByTestId("sign-in").click();
+  await enterShop(page, unique("ida"));
+  await untilText(page, "orders-state", "You have no orders yet");
+  return page;
+}
+
+/** Signs another buyer in at the shop, which answers again. */
+function signInNext(shop) {
+  const next = unique("joe");
+  for (const sid of shop.sessions.keys()) shop.sessions.set(sid, next);
+  shop.fails = false;
+  return next;
+}
+
 test("a sale is sold to buyers who sign in at the shop", { tag: "@main" }, async ({ shop, newPage, words }) => {
   const { id } = await publish({ total: 2 });
   for (let sold = 0; sold < 2; sold += 1) {
@@ -115,12 +132,8 @@ test("who signs in at the shop within the minute of the last buyer is that user 
 for (const trouble of ["the shop is slow", "the settings fail once"]) {
   test(`who comes from the shop and clicks at once buys in their own name, also if ${trouble}`, async ({ shop, newPage }) => {
     const { id } = await publish();
-    const page = await newPage("/orders");
-    await page.getByTestId("sign-in").click();
-    await enterShop(page, unique("una"));
-    await untilText(page, "orders-state", "You have no orders yet");
-    const bob = unique("bob");
-    for (const sid of shop.sessions.keys()) shop.sessions.set(sid, bob);
+    const page = await openAsBuyer(newPage);
+    const bob = signInNext(shop);
     if (trouble === "the shop is slow") shop.delayMs = 3_000;
     else await page.route("**/settings.json", (route) => route.fulfill({ status: 503 }), { times: 1 });
     await page.goto(`/sale?activity=${id}`);
@@ -131,13 +144,23 @@ for (const trouble of ["the shop is slow", "the settings fail once"]) {
   });
 }
 
+test("the button is enabled again after at most ten seconds, also if the shop is slow", async ({ shop, newPage }) => {
+  const { id } = await publish();
+  const page = await openAsBuyer(newPage);
+  signInNext(shop);
+  shop.delayMs = 15_000;
+  await page.route(/\/activities\/[^/]+\/orders$/, () => {});
+  await page.goto(`/sale?activity=${id}`);
+  await page.getByTestId("buy").click();
+  const clickedAt = Date.now();
+  await expect(page.getByTestId("buy")).toBeDisabled();
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  expect(Date.now() - clickedAt).toBeLessThan(11_000);
+});
+
 test("a page without the settings asks for them again, and follows the shop's session then", async ({ shop, newPage }) => {
-  const page = await newPage("/orders");
-  await page.getByTestId("sign-in").click();
-  await enterShop(page, unique("una"));
-  await untilText(page, "orders-state", "You have no orders yet");
-  const bob = unique("bob");
-  for (const sid of shop.sessions.keys()) shop.sessions.set(sid, bob);
+  const page = await openAsBuyer(newPage);
+  const bob = signInNext(shop);
   await page.route("**/settings.json", (route) => route.fulfill({ status: 503 }), { times: 1 });
   await page.goto("/orders");
   await expect(page.getByTestId("user")).toHaveText(bob);
@@ -188,10 +211,7 @@ test("a sign-out at the shop empties a page whose token has ended already", asyn
 
 /** Opens a page of a signed-in buyer. From then on the page has a clock of its own, and the shop fails for `minutes`. */
 async function openWhileShopFails(shop, newPage, minutes) {
-  const page = await newPage("/orders");
-  await page.getByTestId("sign-in").click();
-  await enterShop(page, unique("ida"));
-  await untilText(page, "orders-state", "You have no orders yet");
+  const page = await openAsBuyer(newPage);
   await page.clock.install();
   shop.fails = true;
   shop.asked = 0;
@@ -202,14 +222,6 @@ async function openWhileShopFails(shop, newPage, minutes) {
     await page.evaluate(() => fetch("/healthz").then((response) => response.text()));
   }
   return page;
-}
-
-/** Signs another buyer in at the shop, which answers again. */
-function signInNext(shop) {
-  const next = unique("joe");
-  for (const sid of shop.sessions.keys()) shop.sessions.set(sid, next);
-  shop.fails = false;
-  return next;
 }
 
 test("a page that is shown again soon asks a shop that has failed for long", async ({ shop, newPage }) => {

@@ -36,7 +36,6 @@ export async function onBuy(sku, quantity, gate) {
   cancelAttempt();
   disableButtons();
   await shell.whenUserIsKnown();
-  disableButtons();
   if (!session.token()) {
     showNotice(null);
     if (!(await shell.signIn())) return cancelAttempt();
