@@ -1,6 +1,7 @@
 # Loads the kit's limits of connections, lowered to three and five, in a network of its own, and prints how many of ten
-# connections each client may open; and how many of 500 a client may open that closes each at once, with a burst of 400 in
-# place of 1,000. Run it with: unshare --user --map-root-user --net --mount bash connections.sh FILE
+# connections each client may open; how many of 500 a client may open that closes each at once, with a burst of 400 in
+# place of 1,000; and how much of two megabytes a client may send, with bursts of 200 KiB, and 400 of a /48, in place
+# of 2,000 and 4,000. Run it with: unshare --user --map-root-user --net --mount bash connections.sh FILE
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin
 mount -t tmpfs tmpfs /run
@@ -11,11 +12,14 @@ ip addr add 10.9.0.1/24 dev server
 ip addr add fd00:9::1/32 dev server nodad
 ip link set server up
 ip -n clients link set client up
-for address in 10.9.0.2/24 10.9.0.3/24 fd00:9:1:1::2/32 fd00:9:1:2::2/32 fd00:9:2:1::2/32 10.9.0.4/24 fd00:9:3:1::2/32; do
+for address in 10.9.0.2/24 10.9.0.3/24 fd00:9:1:1::2/32 fd00:9:1:2::2/32 fd00:9:2:1::2/32 10.9.0.4/24 fd00:9:3:1::2/32 \
+  10.9.0.5/24 fd00:9:4:1::2/32 fd00:9:4:2::2/32 fd00:9:4:3::2/32 fd00:9:5:1::2/32; do
   ip -n clients addr add "$address" dev client $([[ $address != *:* ]] || echo nodad)
 done
 sed -e 's/over 1000 /over 3 /' -e 's/over 2000 /over 5 /' \
-  -e 's#over [12]00/second burst [12]000 #over 1/hour burst 400 #' "$1" >/run/limits.nft
+  -e 's#over [12]00/second burst [12]000 #over 1/hour burst 400 #' \
+  -e 's#over 200 kbytes/second burst 2000 #over 1 bytes/hour burst 200 #' \
+  -e 's#over 400 kbytes/second burst 4000 #over 1 bytes/hour burst 400 #' "$1" >/run/limits.nft
 # An update loads it again.
 nft -f /run/limits.nft
 nft -f /run/limits.nft
@@ -24,7 +28,11 @@ python3 - <<'SERVER' &
 import socket, threading
 
 def hold(connection):
-    connection.recv(1)
+    try:
+        while connection.recv(1 << 16):
+            pass
+    except ConnectionResetError:
+        pass
     connection.close()
 
 server = socket.create_server(("::", 443), family=socket.AF_INET6, dualstack_ipv6=True, backlog=1024)
@@ -34,7 +42,7 @@ SERVER
 trap 'kill $!' EXIT
 
 ip netns exec clients python3 - <<'CLIENTS'
-import socket, struct, time
+import fcntl, socket, struct, termios, time
 
 def connect(source, timeout=10):
     server = "fd00:9::1" if ":" in source else "10.9.0.1"
@@ -75,6 +83,27 @@ def open_and_close(source):
 
 for source in ["10.9.0.4", "fd00:9:3:1::2"]:
     print(source, open_and_close(source), "in turn")
+
+def send_all(source):
+    """The KiB that have arrived, when for a second none has."""
+    connection = connect(source, timeout=3)
+    if not connection:
+        return 0
+    left, arrived, last = 2_000_000, 0, time.monotonic()
+    connection.setblocking(False)
+    while time.monotonic() < last + 1:
+        try:
+            left -= connection.send(bytes(min(left, 1 << 16)))
+        except BlockingIOError:
+            time.sleep(0.01)
+        waiting = struct.unpack("i", fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)))[0]
+        if 2_000_000 - left - waiting > arrived:
+            arrived, last = 2_000_000 - left - waiting, time.monotonic()
+    return arrived // 1024
+
+for source in ["10.9.0.5", "fd00:9:4:1::2", "fd00:9:4:2::2", "fd00:9:4:3::2", "fd00:9:5:1::2"]:
+    arrived = send_all(source)
+    print(source, "the burst" if 100 <= arrived <= 200 else "its rest" if arrived < 100 else f"{arrived} KiB")
 CLIENTS
 
 # The kernel's table of connections has no room for those on this machine.
