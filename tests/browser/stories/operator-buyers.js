@@ -1,0 +1,206 @@
+// Stories of an operator on the operator's page: strikes, bans, orders and payments of buyers (G2).
+
+import { Webhook } from "standardwebhooks";
+import {
+  call, callAdmin, eventually, publish, reserve, send, signIn, sweep, unique, untilOrder, webhookSecret,
+} from "../support/app.js";
+import { recordText, signInAsOperator, untilText } from "../support/page.js";
+import { expect, test } from "../support/test.js";
+
+const ADDRESS = { name: "Mia Example", street: "1 Long Road", postal_code: "12345", city: "Town", country: "DE" };
+
+test("an operator views and clears the strikes of a user", async ({ page }) => {
+  const { id } = await publish({ payTimeout: 1 });
+  const buyer = await signIn();
+  const { order_no: order } = await reserve(id, buyer);
+  await eventually("a strike", async () => {
+    await sweep();
+    const value = await callAdmin("GET", `/strikes/${buyer.user}`);
+    return { done: value.count === 1, value };
+  });
+  await untilOrder(order, "expired", buyer);
+  await page.goto("/admin");
+  await signInAsOperator(page);
+  await page.getByTestId("strikes-form").getByLabel("User").fill(buyer.user);
+  await page.getByTestId("strikes-form").getByLabel("User").press("Enter");
+  await expect(page.locator("#strikes-result", { hasText: `${buyer.user}: 1 of 10 strikes` })).toBeVisible();
+  await page.getByTestId("strikes-clear").click();
+  await page.getByTestId("dialog-no").click();
+  expect((await callAdmin("GET", `/strikes/${buyer.user}`)).count).toBe(1);
+  const notice = await recordText(page.getByTestId("notice"));
+  await page.getByTestId("strikes-clear").click();
+  await page.getByTestId("dialog-yes").click();
+  await notice.untilShown("has no strikes any more");
+  await page.getByTestId("strikes-show").click();
+  await expect(page.locator("#strikes-result", { hasText: `${buyer.user}: 0 of 10 strikes` })).toBeVisible();
+});
+
+test("Enter in the form of bans bans a user, whom Lift lets in again", async ({ page }) => {
+  const { id } = await publish();
+  const { user, token } = await signIn();
+  const untilTicket = (expected) => eventually(`the ticket's answer ${expected}`, async () => {
+    const { status, document } = await send("POST", `/api/activities/${id}/ticket`, { token, body: {} });
+    return { done: (document.code ?? status) === expected, value: document };
+  });
+  await page.goto("/admin");
+  await signInAsOperator(page);
+  const notice = await recordText(page.getByTestId("notice"));
+  const name = page.getByTestId("ban-form").getByLabel("Who");
+  await name.fill(user);
+  await name.press("Enter");
+  await notice.untilShown(`${user} is banned for 60 minutes.`);
+  await untilTicket("banned");
+  await expect(page.getByTestId("ban").filter({ hasText: user })).toContainText("User");
+  await page.getByTestId("ban-lift").click();
+  await expect(page.getByTestId("ban").filter({ hasText: user })).toHaveCount(0);
+  await notice.untilShown(`${user} may take part again.`);
+  await untilTicket(201);
+});
+
+test("an operator bans and lifts exactly the user that the page names, also one that looks like another", async ({ page }) => {
+  const user = unique("mallory");
+  const names = [`${user}\u00a0`, ` ${user}`, `${user}\ufeff`, `${user}  x`];
+  const banned = async () => {
+    const bans = await callAdmin("GET", "/bans");
+    return bans.map(({ name }) => name).filter((name) => name.includes(user)).sort();
+  };
+  await page.goto("/admin");
+  await signInAsOperator(page);
+  const notice = await recordText(page.getByTestId("notice"));
+  const form = page.getByTestId("ban-form");
+  for (const name of names) {
+    await form.getByLabel("Who").fill(name);
+    await page.getByTestId("ban-set").click();
+    if (name !== name.trim()) await page.getByTestId("dialog-yes").click();
+    await expect.poll(banned).toContain(name);
+  }
+  expect(await banned()).toEqual([...names].sort());
+  // The name can be copied from the list: white space in it is shown.
+  const rows = page.getByTestId("ban").filter({ hasText: user });
+  await expect(rows).toHaveCount(names.length);
+  const shown = await rows.locator(".exact").evaluateAll((nodes) => nodes.map((node) => node.innerText).sort());
+  expect(shown).toEqual([...names].sort());
+  // Two loads of the list at once show each ban once.
+  let release;
+  const isReleased = new Promise((resolve) => (release = resolve));
+  await page.route(/\/bans\?/, (route) => isReleased.then(() => route.continue()));
+  await form.getByLabel("Who").fill(names[0]);
+  await page.getByTestId("ban-lift").click();
+  await expect.poll(banned).not.toContain(names[0]);
+  await page.locator("#bans-refresh").click();
+  release();
+  await expect(page.locator("#bans-refresh")).toBeEnabled();
+  await expect(rows).toHaveCount(names.length - 1);
+  for (let left = names.length - 1; left > 0; left -= 1) {
+    await rows.first().getByRole("button").click();
+    await expect(rows).toHaveCount(left - 1);
+  }
+  expect(await banned()).toEqual([]);
+  // A name with white space around it is asked about: it may be a slip.
+  await form.getByLabel("Who").fill(`${user} `);
+  await page.getByTestId("ban-set").click();
+  await page.getByTestId("dialog-no").click();
+  expect([await banned(), notice.hasShown(`${user}  is banned`)]).toEqual([[], false]);
+  const strikes = page.getByTestId("strikes-form");
+  const asked = page.waitForRequest(/\/strikes\//);
+  await strikes.getByLabel("User").fill(names[0]);
+  await page.getByTestId("strikes-show").click();
+  expect((await asked).url()).toContain(`/strikes/${encodeURIComponent(names[0])}`);
+});
+
+test("an operator finds an order by its number", async ({ page }) => {
+  const { id } = await publish();
+  const buyer = await signIn();
+  const { order_no: order } = await reserve(id, buyer);
+  await untilOrder(order, "pending_payment", buyer);
+  await call("POST", `/api/orders/${order}/checkout`, { token: buyer.token, body: { address: ADDRESS } });
+  await page.goto("/admin");
+  await signInAsOperator(page);
+  await page.getByTestId("lookup-order").fill(order);
+  await page.getByTestId("lookup-order").press("Enter");
+  await untilText(page, "lookup-result", /pending_payment.*Mia Example, 1 Long Road/s);
+  for (const text of [buyer.user, "1 × item", "€19.99"]) await expect(page.getByTestId("lookup-result")).toContainText(text);
+  await page.getByTestId("lookup-order").fill(`${id}.01KZZZZZZZZZZZZZZZZZZZZZZZ`);
+  await page.getByTestId("lookup-show").click();
+  await untilText(page, "notice", "The ledger has no such order");
+});
+
+for (const isRefused of [false, true]) {
+  const how = isRefused ? "whose token is refused" : "who leaves";
+  test(`an operator ${how} leaves nothing about buyers in the page`, async ({ page }) => {
+    const invited = unique("invited");
+    const { id } = await publish({ eligibility: { allow: [invited] } });
+    const buyer = await signIn(invited);
+    const { order_no: order } = await reserve(id, buyer);
+    await untilOrder(order, "pending_payment", buyer);
+    await call("POST", `/api/orders/${order}/checkout`, { token: buyer.token, body: { address: ADDRESS } });
+    // Two spaces: copied from the page, the name is the same one.
+    await page.route(`**/api/admin/orders/${order}`, async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), user: "ada  lovelace" } });
+    });
+    await page.goto("/admin");
+    await signInAsOperator(page);
+    await page.getByTestId("lookup-order").fill(order);
+    await page.getByTestId("lookup-show").click();
+    await untilText(page, "lookup-result", "1 Long Road");
+    expect(await page.getByTestId("lookup-result").innerText()).toContain("ada  lovelace");
+    await page.getByTestId("strikes-form").getByLabel("User").fill(buyer.user);
+    await page.getByTestId("strikes-show").click();
+    await expect(page.locator("#strikes-result")).toContainText("0 of 10 strikes");
+    await page.getByTestId(`edit-${id}`).click();
+    await expect(page.getByLabel("Only these users, one on each line")).toHaveValue(invited);
+    if (isRefused) {
+      await page.getByTestId("f-title").fill("Not saved yet");
+      const refusal = { title: "Unauthorized", status: 401, detail: "The token is not valid.", code: "unauthenticated" };
+      await page.route("**/api/admin/**", (route) => route.fulfill({ status: 401, json: refusal }));
+      // What the operator typed is theirs until they close the editor.
+      await untilText(page, "notice", "The token was refused");
+      await expect(page.getByTestId("f-title")).toHaveValue("Not saved yet");
+    }
+    await page.getByTestId("f-close").click();
+    if (!isRefused) await page.getByTestId("leave").click();
+    await expect(page.getByTestId("enter")).toBeVisible();
+    const left = () => page.evaluate(() => {
+      const values = [...document.querySelectorAll("input, textarea")].map(({ value }) => value);
+      return document.documentElement.outerHTML + values.join();
+    });
+    for (const text of ["1 Long Road", "ada  lovelace", invited, order]) await expect.poll(left).not.toContain(text);
+    await page.unrouteAll();
+    await signInAsOperator(page);
+    for (const text of ["1 Long Road", "ada  lovelace", order]) expect(await left()).not.toContain(text);
+    // The desk is still there after a reload.
+    await page.reload();
+    await expect(page.getByTestId("leave")).toBeVisible();
+    await expect(page.getByTestId("enter")).toBeHidden();
+  });
+}
+
+test("an operator decides about a payment of an unknown order", async ({ page }) => {
+  const { id } = await publish();
+  const orderNo = `${id}.01KZZZZZZZZZZZZZZZZZZZZZZZ`;
+  await sendPayment({ order_no: orderNo, payment: unique("pay"), amount: 1_999, currency: "EUR" });
+  await page.goto("/admin");
+  await signInAsOperator(page);
+  const held = page.getByTestId("callback").filter({ hasText: orderNo });
+  await expect(held).toContainText("€19.99");
+  await held.getByTestId("callback-dismiss").click();
+  await page.getByTestId("dialog-no").click();
+  await held.getByTestId("callback-refund").click();
+  await page.getByTestId("dialog-yes").click();
+  await expect(held).toHaveCount(0);
+  const refunds = await callAdmin("GET", "/refunds");
+  expect(refunds.filter(({ order_no: refunded }) => refunded === orderNo)).toHaveLength(1);
+});
+
+/** Sends a signed callback that an amount was paid. */
+async function sendPayment(data) {
+  const [id, now] = [unique("msg"), new Date()];
+  const body = JSON.stringify({ type: "payment.succeeded", timestamp: now.toISOString(), data });
+  const headers = {
+    "webhook-id": id,
+    "webhook-timestamp": String(Math.floor(now / 1_000)),
+    "webhook-signature": new Webhook(webhookSecret()).sign(id, now, body),
+  };
+  await call("POST", "/api/payments/webhook", { body, headers });
+}
