@@ -3,11 +3,9 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { call, eventually, publish, reserve, send, signIn, untilOrder, untilPhase, url } from "../support/app.js";
+import { ADDRESS, call, eventually, publish, reserve, send, signIn, untilOrder, untilPhase, url } from "../support/app.js";
 import { recordText, signInAsOperator } from "../support/page.js";
 import { expect, test } from "../support/test.js";
-
-const ADDRESS = { name: "Mia Example", street: "1 Long Road", postal_code: "12345", city: "Town", country: "DE" };
 
 /** Opens the live statistics of an activity. */
 async function openLive(page, id) {

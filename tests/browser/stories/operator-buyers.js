@@ -2,12 +2,10 @@
 
 import { Webhook } from "standardwebhooks";
 import {
-  call, callAdmin, eventually, publish, reserve, send, signIn, sweep, unique, untilOrder, webhookSecret,
+  ADDRESS, call, callAdmin, eventually, publish, reserve, send, signIn, sweep, unique, untilOrder, webhookSecret,
 } from "../support/app.js";
 import { recordText, signInAsOperator, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
-
-const ADDRESS = { name: "Mia Example", street: "1 Long Road", postal_code: "12345", city: "Town", country: "DE" };
 
 test("an operator views and clears the strikes of a user", async ({ page }) => {
   const { id } = await publish({ payTimeout: 1 });

@@ -1,7 +1,7 @@
 // The main story of a buyer in WebKitGTK, by its own WebDriver: Playwright drives only a WebKit that it builds itself.
 // WebDriver cannot run a script before those of the page: errors count from the moment when a page is seen.
 
-import { callAdmin, publish, unique } from "../support/app.js";
+import { ADDRESS, callAdmin, publish, unique } from "../support/app.js";
 import { retryIfLate } from "../support/retry-if-late.js";
 import { expect, test } from "../support/test.js";
 import { startWebKit } from "../support/webkit.js";
@@ -28,9 +28,9 @@ test("a buyer in WebKit waits for the start, buys, pays, and sees the order paid
     await webkit.untilText("buy", words["sale.buy"]);
     await webkit.click("buy");
     await webkit.untilText("headline", words["order.pending_payment"]);
-    const address = { name: "Mia Example", street: "1 Long Road", postal_code: "12345", city: "Town" };
-    for (const [id, value] of Object.entries(address)) await webkit.fill(`#${id}`, value);
-    await webkit.click('#country option[value="DE"]');
+    const { country, ...texts } = ADDRESS;
+    for (const [id, value] of Object.entries(texts)) await webkit.fill(`#${id}`, value);
+    await webkit.click(`#country option[value="${country}"]`);
     await webkit.click("pay");
     await webkit.click("sandbox-pay");
     await webkit.untilText("headline", words["order.paid"]);

@@ -13,6 +13,9 @@ export const targetDirectory =
 /** The operator's token, to enter on the operator's page. */
 export const operatorToken = () => variable("ADMIN_TOKEN");
 
+/** A delivery address, as the checkout route takes it. */
+export const ADDRESS = { name: "Mia Example", street: "1 Long Road", postal_code: "12345", city: "Town", country: "DE" };
+
 /** The secret that signs the callbacks of the sandbox. */
 export const webhookSecret = () => variable("WEBHOOK_SECRETS").split(" ")[0];
 

@@ -1,7 +1,7 @@
 // What the tests do and wait for on a page.
 
 import { expect } from "@playwright/test";
-import { eventually, operatorToken, unique } from "./app.js";
+import { ADDRESS, eventually, operatorToken, unique } from "./app.js";
 
 /** Signs a buyer in through the dialog. */
 export async function signInOnPage(page, user) {
@@ -20,9 +20,9 @@ export async function signInAsOperator(page) {
 
 /** Fills in the address on the order's page. */
 export async function fillInAddress(page) {
-  const address = { name: "Mia Example", street: "1 Long Road", postal_code: "12345", city: "Town" };
-  for (const [name, value] of Object.entries(address)) await page.locator(`#${name}`).fill(value);
-  await page.locator("#country").selectOption("DE");
+  const { country, ...texts } = ADDRESS;
+  for (const [name, value] of Object.entries(texts)) await page.locator(`#${name}`).fill(value);
+  await page.locator("#country").selectOption(country);
 }
 
 /** Fills in the address and continues to the payment page of the sandbox. */
