@@ -1,15 +1,19 @@
 //! The spec of an activity, and its validation rules.
 
 mod lifecycle;
+mod limits;
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::lifecycle::{ActivityState, Phase};
+pub use self::{
+    lifecycle::{ActivityState, Phase},
+    limits::{Limit, Limits},
+};
 use crate::{
-    body::{self, JsonObject},
+    body,
     human_check::MAX_DIFFICULTY,
     ids::{SkuId, UserId},
     language::Translations,
@@ -33,67 +37,6 @@ const PLAIN_TEXT: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
 
 /// A text without control characters but line breaks and tabs, as a regular expression.
 const PLAIN_LINES: &str = r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]*$";
-
-/// A rate limit: `count` requests, or orders in `all`, per `seconds`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(inline)]
-pub struct Limit {
-    /// Requests or orders allowed per period, which is also the largest burst.
-    #[schemars(range(min = 1, max = 1_000_000_000))]
-    pub count: i64,
-    /// Length of the period, in seconds.
-    #[schemars(range(min = 1, max = 86_400))]
-    pub seconds: i64,
-}
-
-/// Rate limits of challenges, tickets and reservations, each in a bucket of its own. Null is no limit; an absent member
-/// is the default.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(inline)]
-pub struct Limits {
-    /// For each user; 60 in 60 seconds by default.
-    #[serde(default, deserialize_with = "double_option", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Limit>")]
-    pub user: Option<Option<Limit>>,
-    /// For each client address, an IPv4 address or an IPv6 /64; none by default. All networks of a /48 together get four
-    /// times as many challenges and tickets.
-    #[serde(default, deserialize_with = "double_option", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Limit>")]
-    pub ip: Option<Option<Limit>>,
-    /// For all orders of the activity together, without those that are cancelled; none by default.
-    #[serde(default, deserialize_with = "double_option", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Limit>")]
-    pub all: Option<Option<Limit>>,
-}
-
-/// Deserialises `null` to `Some(None)`; an absent member stays `None`.
-fn double_option<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Limit>>, D::Error> {
-    Option::<JsonObject<Limit>>::deserialize(deserializer).map(|limit| Some(limit.map(|JsonObject(limit)| limit)))
-}
-
-impl Limits {
-    /// The limit per user if the activity sets none.
-    pub const DEFAULT_USER: Limit = Limit { count: 60, seconds: 60 };
-
-    /// The effective limit per user.
-    #[must_use]
-    pub fn user(&self) -> Option<Limit> {
-        self.user.unwrap_or(Some(Self::DEFAULT_USER))
-    }
-
-    /// The effective limit per client address. None by default, because mobile carriers put many users behind one
-    /// address.
-    #[must_use]
-    pub fn ip(&self) -> Option<Limit> {
-        self.ip.flatten()
-    }
-
-    /// The effective limit on all orders of the activity together. None by default.
-    #[must_use]
-    pub fn all(&self) -> Option<Limit> {
-        self.all.flatten()
-    }
-}
 
 /// The human check that must be solved before a ticket is issued (B5).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -376,144 +319,4 @@ impl ActivitySpec {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn spec() -> ActivitySpec {
-        crate::body::parse(
-            br#"{"title":"Spring","starts_at":"2026-01-01T00:00:00Z","ends_at":"2026-01-02T00:00:00Z",
-                 "limits":{"ip":null,"all":{"count":5,"seconds":1}},
-                 "skus":[{"sku":"a","name":"A","price":100,"currency":"EUR","total":10}]}"#,
-        )
-        .expect("a good spec")
-    }
-
-    #[test]
-    fn omitted_fields_have_defaults() {
-        let spec = spec();
-        assert_eq!(spec.validate(), []);
-        assert_eq!((spec.pay_timeout_seconds, spec.per_user, spec.refund_restocks), (300, 1, true));
-        assert_eq!((spec.max_wait_seconds, spec.total_units()), (60, 10));
-    }
-
-    #[test]
-    fn null_is_no_limit_and_absent_is_the_default() {
-        let limits = spec().limits;
-        assert_eq!(limits.user(), Some(Limits::DEFAULT_USER));
-        assert_eq!(limits.ip, Some(None));
-        assert_eq!(limits.all(), Some(Limit { count: 5, seconds: 1 }));
-        let reloaded: Limits = serde_json::from_str(&serde_json::to_string(&limits).expect("json")).expect("limits");
-        assert_eq!(reloaded, limits);
-    }
-
-    #[test]
-    fn each_violation_is_reported_with_its_pointer() {
-        let mut wrong = spec();
-        wrong.skus[0].total = -2;
-        wrong.skus[0].currency = "eur".to_owned();
-        wrong.skus[0].price = 0;
-        wrong.ends_at = wrong.starts_at;
-        wrong.limits.user = Some(Some(Limit { count: 0, seconds: 1 }));
-        wrong.eligibility.allow = ["Ada Lovelace", "ada\u{a0}"].map(|user| UserId::parse(user).expect("a user")).into();
-        let pointers: Vec<_> = wrong.validate().into_iter().map(|error| error.pointer).collect();
-        let after_start = ["/ends_at", "/eligibility/allow/1", "/limits/user"];
-        assert_eq!(pointers, [&after_start[..], &["/skus/0/price", "/skus/0/currency", "/skus/0/total"]].concat());
-    }
-
-    #[test]
-    fn a_text_may_be_translated_and_each_translation_has_the_texts_limits() {
-        let mut translated = spec();
-        let language = |tag: &str| crate::language::Language::try_from(tag.to_owned()).expect(tag);
-        let texts = |text: &str| Translations::from([(language("zh"), text.to_owned())]);
-        (translated.titles, translated.descriptions) = (texts("春季"), texts(""));
-        translated.skus[0].names = texts("相机");
-        assert_eq!(translated.validate(), []);
-        let json = serde_json::to_string(&translated).expect("JSON");
-        assert_eq!(body::parse::<ActivitySpec>(json.as_bytes()).expect("a spec"), translated);
-        assert!(!serde_json::to_string(&spec()).expect("JSON").contains("names"));
-        translated.titles = texts("");
-        translated.descriptions = texts(&"x".repeat(8_001));
-        translated.skus[0].names = Translations::from([(language(""), "camera".to_owned())]);
-        let pointers: Vec<_> = translated.validate().into_iter().map(|error| error.pointer).collect();
-        assert_eq!(pointers, ["/titles/zh", "/descriptions/zh", "/skus/0/names"]);
-    }
-
-    /// The JSON pointers to the texts of `value`, which is at `pointer`.
-    fn texts_in(value: &serde_json::Value, pointer: &str) -> Vec<String> {
-        use serde_json::Value;
-        match value {
-            Value::String(_) => vec![pointer.to_owned()],
-            Value::Array(items) => {
-                items.iter().enumerate().flat_map(|(n, item)| texts_in(item, &format!("{pointer}/{n}"))).collect()
-            }
-            Value::Object(members) => {
-                members.iter().flat_map(|(name, member)| texts_in(member, &format!("{pointer}/{name}"))).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    #[test]
-    fn no_text_has_control_characters_but_descriptions_have_line_breaks_and_tabs() {
-        let translations = serde_json::json!({ "zh": "x" });
-        let document = serde_json::json!({
-            "title": "x", "titles": translations, "description": "x", "descriptions": translations, "image": "x",
-            "starts_at": "2026-01-01T00:00:00Z", "ends_at": "2026-01-02T00:00:00Z", "human_check": "none",
-            "eligibility": { "allow": ["x"], "groups": ["x"] },
-            "skus": [{
-                "sku": "x", "name": "x", "names": translations, "image": "x", "price": 1, "currency": "EUR", "total": 1,
-            }],
-        });
-        let refused_at = |document: &serde_json::Value| -> Vec<String> {
-            let errors = match body::parse::<ActivitySpec>(document.to_string().as_bytes()) {
-                Ok(spec) => spec.validate(),
-                Err(problem) => problem.errors,
-            };
-            errors.into_iter().map(|error| error.pointer).collect()
-        };
-        assert_eq!(refused_at(&document), [""; 0]);
-        let full: ActivitySpec = body::parse(document.to_string().as_bytes()).expect("a spec");
-        let pointers = texts_in(&serde_json::to_value(&full).expect("JSON"), "");
-        assert_eq!(pointers, texts_in(&document, ""), "a text is missing in this test");
-        for pointer in pointers {
-            for character in ['\0', '\u{8}', '\t', '\n', '\u{b}', '\r', '\u{1b}', '\u{7f}', '\u{85}', '\u{9f}'] {
-                let mut changed = document.clone();
-                let text = changed.pointer_mut(&pointer).expect("a text");
-                *text = format!("{}{character}x", text.as_str().expect("text")).into();
-                let allowed = pointer.starts_with("/description") && "\t\n\r".contains(character);
-                let expected = if allowed { vec![] } else { vec![pointer.clone()] };
-                assert_eq!(refused_at(&changed), expected, "{character:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn an_amount_of_2_to_the_53_or_more_is_refused() {
-        let mut expensive = spec();
-        (expensive.skus[0].price, expensive.per_user) = (1_000_000_000_000, 9_007);
-        assert_eq!(expensive.validate(), []);
-        expensive.per_user = 9_008;
-        let pointers: Vec<_> = expensive.validate().into_iter().map(|error| error.pointer).collect();
-        assert_eq!(pointers, ["/skus/0/price"]);
-    }
-
-    #[test]
-    fn an_array_in_place_of_an_object_is_refused_at_any_depth() {
-        let text = serde_json::to_string(&spec()).expect("json");
-        let sku = r#"{"sku":"a","name":"A","image":"","price":100,"currency":"EUR","total":10}"#;
-        for (object, list, pointer) in [
-            (
-                r#""eligibility":{"members_only":false,"min_level":0,"allow":[]}"#,
-                r#""eligibility":[true]"#,
-                "/eligibility",
-            ),
-            (r#"{"count":5,"seconds":1}"#, "[5,1]", "/limits/all"),
-            (sku, r#"["a","A","",100,"EUR",10]"#, "/skus/0"),
-        ] {
-            assert!(text.contains(object), "{text}");
-            let problem = body::parse::<ActivitySpec>(text.replace(object, list).as_bytes()).expect_err(list);
-            assert_eq!(problem.errors[0].pointer, pointer, "{}", problem.detail);
-            assert!(problem.detail.ends_with("invalid type: sequence, expected an object"), "{}", problem.detail);
-        }
-    }
-}
+mod tests;
