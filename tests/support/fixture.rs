@@ -416,7 +416,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
             let new = order_writer::write_new(&self.redis, &self.sql, &self.activity, NOW).await.unwrap();
             let (examined, _) = turns::settle(&self.redis, &self.sql, &self.activity, later).await.unwrap();
             let mut report = Report::default();
-            let pending = callbacks::apply_pending(&self.redis, &self.sql, later, 100, &mut 0, &mut report).await;
+            let pending = callbacks::apply_pending(&self.redis, &self.sql, later, 100, &mut report).await;
             assert_eq!(report.notices, [], "a store failed on the recovery");
             if reclaimed.messages + new.messages + examined + pending.unwrap() == 0 {
                 return;

@@ -35,6 +35,7 @@ mod query_plans;
 mod rebuilds;
 mod reserve;
 mod restored_ledger;
+mod slow_callbacks;
 mod slow_sweeps;
 mod sqlstates;
 mod statistics;

@@ -11,7 +11,7 @@ use std::{
 use domain::{activity::ActivityState, ids::UserId, time::Millis};
 use workflows::{
     Sql,
-    ledger::{activities, backlog, events, orders, payments, refunds},
+    ledger::{activities, backlog, events, orders, payments, refunds, unprocessed},
     operator::{bans, stats},
     payments::callbacks::held,
     ports::{Dialect, SqlValue},
@@ -162,6 +162,7 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
         ..payments::Callback::default()
     };
     payments::name_order(sql, &names_no_order).await.unwrap();
+    unprocessed::defer(sql, &["a failure"], &["another"], NOW).await.unwrap();
     refunds::list_for_order(sql, &order_no).await.unwrap();
     refunds::list_unconfirmed(sql).await.unwrap();
     events::list_for_order(sql, &order_no).await.unwrap();
@@ -312,6 +313,36 @@ async fn a_sweep_reads_no_settled_orders_although_the_statistics_are_from_a_rush
             matches!(&step[..], [SqlValue::Text(step)] if step.contains("Seq Scan on orders") && !step.contains("never executed"))
         });
         assert_eq!(scan, None, "{statement}");
+    }
+}
+
+#[tokio::test]
+async fn a_sweep_reads_no_processed_callbacks() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 3, 3).await;
+        let sql = &fixture.sql;
+        let numbers = match sql.dialect() {
+            Dialect::Sqlite => {
+                "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 50000) "
+            }
+            Dialect::Postgres => "WITH numbers (n) AS (SELECT generate_series(1, 50000)) ",
+        };
+        let insert = format!(
+            "INSERT INTO callbacks (id, type, order_no, received_at, outcome, next_try_at) {numbers} \
+             SELECT 'processed ' || n, 'payment.failed', 'order ' || n, n, 'no_change', n FROM numbers"
+        );
+        sql.run(&insert, Vec::new()).await.unwrap();
+        sql.run("ANALYZE", Vec::new()).await.unwrap();
+        let recording = Recording::new(sql);
+        assert_eq!(unprocessed::load_due(&recording, LATER, 200).await.unwrap(), []);
+        unprocessed::defer(&recording, &["processed 1"], &["processed 2"], LATER).await.unwrap();
+        for (statement, params) in recording.statements.take() {
+            assert_eq!(full_scan(sql, &statement, params.clone()).await, None, "{ledger}: {statement}");
+            let explain = if ledger == "sqlite" { "EXPLAIN QUERY PLAN" } else { "EXPLAIN" };
+            let plan = format!("{:?}", sql.run(&format!("{explain} {statement}"), params).await.unwrap());
+            assert!(!plan.contains("Seq Scan on callbacks"), "{ledger}: {plan}");
+            assert!(!statement.starts_with("SELECT") || plan.contains("callbacks_open"), "{ledger}: {plan}");
+        }
     }
 }
 

@@ -28,4 +28,5 @@ pub mod row_reader;
 pub mod schema;
 pub mod sessions;
 pub mod switches;
+pub mod unprocessed;
 pub mod unsettled;

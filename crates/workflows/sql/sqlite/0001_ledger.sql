@@ -163,6 +163,7 @@ END;
 
 -- Callbacks of payment providers, each recorded once (E2). `session` is the payment session that a callback is about:
 -- the end of an earlier session does not end the latest one. `provider` signed it; empty if the app asked the provider.
+-- `attempts` counts the sweeps that failed to apply it, `next_try_at` is when the next one tries.
 CREATE TABLE IF NOT EXISTS callbacks (
   id TEXT PRIMARY KEY,
   type TEXT NOT NULL,
@@ -174,10 +175,12 @@ CREATE TABLE IF NOT EXISTS callbacks (
   outcome TEXT NOT NULL DEFAULT '',
   refund TEXT NOT NULL DEFAULT '',
   session TEXT NOT NULL DEFAULT '',
-  provider TEXT NOT NULL DEFAULT ''
+  provider TEXT NOT NULL DEFAULT '',
+  attempts INTEGER NOT NULL DEFAULT 0,
+  next_try_at INTEGER NOT NULL
 );
 
-CREATE INDEX IF NOT EXISTS callbacks_open ON callbacks (received_at) WHERE outcome = '';
+CREATE INDEX IF NOT EXISTS callbacks_open ON callbacks (next_try_at) WHERE outcome = '';
 
 CREATE INDEX IF NOT EXISTS callbacks_done ON callbacks (received_at) WHERE outcome <> '';
 

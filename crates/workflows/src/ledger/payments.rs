@@ -16,6 +16,7 @@ use super::{
     deletion::delete_batch,
     orders::{COLUMNS, OrderRow, parse_rows},
     row_reader::RowReader,
+    unprocessed::FIRST_TRY_AFTER_MS,
 };
 use crate::ports::{Sql, SqlValue, StoreError};
 
@@ -49,10 +50,10 @@ pub struct Callback {
     pub is_replayed: bool,
 }
 
-const CALLBACK_COLUMNS: &str = "id, type, order_no, payment, amount, currency, refund, session, provider, \
+pub(super) const CALLBACK_COLUMNS: &str = "id, type, order_no, payment, amount, currency, refund, session, provider, \
      received_at, outcome";
 
-fn parse_row(row: Vec<SqlValue>) -> Result<Callback, StoreError> {
+pub(super) fn parse_row(row: Vec<SqlValue>) -> Result<Callback, StoreError> {
     let mut row = RowReader::new(row);
     Ok(Callback {
         id: row.text()?,
@@ -89,6 +90,7 @@ pub async fn record_callback<S: Sql>(
         sanitize(&callback.refund_id),
         sanitize(&callback.session_id),
         callback.provider.map_or("", PaymentProvider::as_str).into(),
+        now.plus(FIRST_TRY_AFTER_MS).0.into(),
     ];
     // The update changes nothing: it makes RETURNING return a callback that was recorded before.
     let statement = format!(include_str!("../../sql/queries/payments/record_callback.sql"), columns = CALLBACK_COLUMNS);
@@ -152,25 +154,6 @@ pub async fn name_order<S: Sql>(sql: &S, callback: &Callback) -> Result<Callback
 pub async fn set_outcome<S: Sql>(sql: &S, id: &str, outcome: CallbackOutcome) -> Result<(), StoreError> {
     let params = vec![id.into(), outcome.as_str().into()];
     sql.run("UPDATE callbacks SET outcome = ?2 WHERE id = ?1", params).await.map(|_| ())
-}
-
-/// Loads up to `limit` callbacks without an outcome that were received at or before `before`, oldest first, without the
-/// first `skip`.
-///
-/// # Errors
-/// See [`ledger`](super).
-pub async fn load_unprocessed<S: Sql>(
-    sql: &S,
-    before: Millis,
-    limit: i64,
-    skip: usize,
-) -> Result<Vec<Callback>, StoreError> {
-    let statement = format!(
-        "SELECT {CALLBACK_COLUMNS} FROM callbacks WHERE outcome = '' AND received_at <= ?1 ORDER BY received_at, id \
-         LIMIT CAST(?2 AS BIGINT) OFFSET CAST(?3 AS BIGINT)"
-    );
-    let skip = i64::try_from(skip).unwrap_or(i64::MAX);
-    sql.run(&statement, vec![before.0.into(), limit.into(), skip.into()]).await?.into_iter().map(parse_row).collect()
 }
 
 /// Lists up to `limit` held callbacks, newest first, with those whose outcome a later build wrote. If `before` is not

@@ -21,7 +21,7 @@ use crate::{
     ledger::{
         orders::{self, OrderRow},
         payments::{self, Callback},
-        refunds,
+        refunds, unprocessed,
     },
     order_record::OrderFields,
     payments::commands::session_ended,
@@ -104,53 +104,53 @@ async fn apply_early_refunds<R: Redis, S: Sql>(
     Ok(applied)
 }
 
-/// Applies up to `limit` callbacks that were recorded at least 5 seconds ago and not applied completely, and counts them
-/// in the report. After a second it leaves the rest to the next call, so that its caller can renew a lease. Returns how
-/// many it tried.
+/// Applies up to `limit` callbacks that are due at `now`, and counts them in the report. After a second it leaves the rest
+/// to the next call, so that its caller can renew a lease. Returns how many it tried or skipped.
 ///
-/// Skips the first `skipped_callbacks` callbacks, and increments it for each that cannot be applied now: its activity is
-/// being rebuilt, or a store fails on it. Such an activity, or callback without one, does not block others.
+/// One that cannot be applied waits, longer after each failure, so that others come first. Those of an activity that is being
+/// rebuilt, or that a store fails on, wait for the next sweep.
 ///
 /// # Errors
-/// [`StoreError`] of the ledger, on loading the callbacks.
+/// [`StoreError`] of the ledger, on loading the callbacks or deferring them.
 pub async fn apply_pending<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     now: Millis,
     limit: i64,
-    skipped_callbacks: &mut usize,
     report: &mut Report,
 ) -> Result<usize, StoreError> {
-    let pending = payments::load_unprocessed(sql, now.plus(-5_000), limit, *skipped_callbacks).await?;
-    let (started, mut tried) = (Instant::now(), 0);
-    for callback in &pending {
-        if started.elapsed() > ROUND {
-            break;
-        }
-        tried += 1;
+    let due = unprocessed::load_due(sql, now, limit).await?;
+    let (started, mut applied) = (Instant::now(), 0);
+    let (mut failed, mut skipped) = (Vec::new(), Vec::new());
+    for callback in &due {
         let order_no = OrderNo::parse(&callback.order_no).ok();
         let activity = order_no.as_ref().map(OrderNo::activity);
+        // Also if the time is up: all callbacks of the activity make way for those of others.
         if activity.is_some_and(|activity| report.stuck.contains(activity)) {
-            *skipped_callbacks += 1;
+            skipped.push(callback.id.as_str());
+            continue;
+        }
+        if started.elapsed() > ROUND {
             continue;
         }
         sql.forget_timeouts();
         match (finish(redis, sql, callback, now).await, activity) {
-            (Ok(_), _) => report.callbacks += 1,
-            (Err(StoreError::Rebuilding), _) => *skipped_callbacks += 1,
-            (Err(error), Some(activity)) => {
-                *skipped_callbacks += 1;
-                report.add_failure(activity, &error);
-            }
-            (Err(error), None) => {
-                *skipped_callbacks += 1;
-                let event = "a sweep left this callback to the next one";
-                report.add_notice(event, "callback", &callback.id, error.to_string());
+            (Ok(_), _) => applied += 1,
+            (Err(StoreError::Rebuilding), _) => skipped.push(&callback.id),
+            (Err(error), activity) => {
+                failed.push(callback.id.as_str());
+                let event = "a callback could not be applied; it is tried again";
+                match activity {
+                    Some(activity) => report.add_failure(activity, &error),
+                    None => report.add_notice(event, "callback", &callback.id, error.to_string()),
+                }
             }
         }
     }
     sql.forget_timeouts();
-    Ok(tried)
+    report.callbacks += applied;
+    unprocessed::defer(sql, &failed, &skipped, now).await?;
+    Ok(applied + failed.len() + skipped.len())
 }
 
 async fn dispatch<R: Redis, S: Sql>(

@@ -270,8 +270,7 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
     /// Processes callbacks, payment sessions and refunds, in rounds.
     async fn process_payments(&mut self) -> Result<(), StoreError> {
         let step = Instant::now();
-        let mut skipped_callbacks = 0;
-        while self.run_payment_round(&mut skipped_callbacks).await? {
+        while self.run_payment_round().await? {
             self.log_notices();
             if !self.renew_lease(TIME_BUDGET).await? {
                 break;
@@ -282,14 +281,10 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
     }
 
     /// Runs one round; returns whether there was anything to do.
-    ///
-    /// Callbacks of an activity that is being rebuilt, or that a store fails on, cannot be finished now.
-    /// `skipped_callbacks` counts those that earlier rounds of this sweep found: they are the oldest, and this round
-    /// starts after them. It adds those that it finds itself.
-    async fn run_payment_round(&mut self, skipped_callbacks: &mut usize) -> Result<bool, StoreError> {
+    async fn run_payment_round(&mut self) -> Result<bool, StoreError> {
         let Sweeper { redis, sql, provider, .. } = *self.sweeper;
         let (now, report) = (self.now, &mut self.report);
-        let finished = callbacks::apply_pending(redis, sql, now, MAX_CALLBACKS, skipped_callbacks, report).await?;
+        let finished = callbacks::apply_pending(redis, sql, now, MAX_CALLBACKS, report).await?;
         let Some(provider) = provider else { return Ok(finished > 0) };
         let closed = sessions::close_due(redis, sql, provider, now, MAX_SESSIONS).await?;
         for (order_no, reason) in closed.unanswered {
