@@ -11,7 +11,7 @@ use domain::{ids::ActivityId, time::Millis};
 use workflows::{
     Redis, Sql, StoreError,
     keys::{ACTIVITIES, Keys},
-    ledger::{events::set_enabled, orders},
+    ledger::{addresses, events::set_enabled, orders},
     operator::stats,
     payments::callbacks,
     ports::{Dialect, RedisArg, RedisValue, SqlValue},
@@ -120,6 +120,34 @@ async fn an_erasure_stops_when_the_time_is_up_and_the_next_sweep_continues_it() 
         let erase = async || slow.sweep(&fixture.redis, erasure::LATER, "0").await.erased_activities;
         assert_eq!(erase().await, 0, "{ledger}: it went on after 20 s");
         assert_eq!(erase().await, 1, "{ledger}");
+    }
+}
+
+/// When addresses of the fixture's orders are past their retention period.
+const MONTHS_LATER: Millis = Millis(NOW.0 + 100 * 24 * 3_600_000);
+
+#[tokio::test]
+async fn a_sweep_whose_time_is_used_up_by_refunds_erases_old_addresses_and_activities() {
+    for ledger in LEDGERS {
+        let fixture = old_activity(ledger).await;
+        let slow = SlowLedger::new(&fixture, "UPDATE refunds", Duration::from_secs(20));
+        let report = slow.sweep(&fixture.redis, MONTHS_LATER, "").await;
+        assert!(report.erased > 0, "{ledger}: {report:?}");
+        assert_eq!(addresses::load(&fixture.sql, &fixture.order_no(8)).await.unwrap(), None, "{ledger}");
+        let last_renewal = slow.renewals.borrow().last().copied();
+        assert_eq!(last_renewal, Some((NOW.plus(20_000), MONTHS_LATER.plus(20_000 + LEASE_MS))), "{ledger}");
+        assert_eq!(slow.sweep(&fixture.redis, MONTHS_LATER, "90").await.erased_activities, 1, "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_slow_erasure_of_rows_stops_after_a_batch() {
+    for ledger in LEDGERS {
+        let fixture = old_activity(ledger).await;
+        let slow = SlowLedger::new(&fixture, "FROM addresses", Duration::from_secs(2));
+        slow.sweep(&fixture.redis, MONTHS_LATER, "").await;
+        // It counts and deletes rows.
+        assert_eq!(slow.stopwatch.get(), Duration::from_secs(4), "{ledger}");
     }
 }
 

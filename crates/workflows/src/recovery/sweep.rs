@@ -56,6 +56,9 @@ const ERASE_INTERVAL_MS: i64 = 10 * 60_000;
 /// Until a sweep goes on if rows are left, in milliseconds.
 const ERASE_AGAIN_MS: i64 = 30_000;
 
+/// How long a sweep erases old rows, and as long again old activities; a batch that has begun is finished.
+const ERASE_TIME: Duration = Duration::from_secs(2);
+
 /// Maximum number of rows of a kind erased by one statement.
 const ERASE_BATCH: i64 = 1_000;
 
@@ -240,16 +243,17 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
             gates::correct_gates(redis, sql, gates, ticket_secret, turn, self.now, &mut self.report).await;
             self.end_step("correct", step);
         }
-        if elapsed() < TIME_BUDGET {
-            let step = Instant::now();
-            self.erase().await?;
-            self.end_step("erase", step);
-        }
-        // Last, and with time of its own: what other activities need comes first.
+        // With time of its own: what other activities need comes first.
         if self.renew_lease(TIME_BUDGET + Budget::SWEEP.time).await? {
             let step = Instant::now();
             self.continue_rebuilds().await?;
             self.end_step("rebuild", step);
+        }
+        // However long payments took: a slow provider does not extend a retention period.
+        if self.renew_lease(Duration::MAX).await? {
+            let step = Instant::now();
+            self.erase().await?;
+            self.end_step("erase", step);
         }
         let step = Instant::now();
         self.report.remaining = turns::count_remaining(redis, sql, &activities, self.now, &mut self.report).await?;
@@ -315,6 +319,7 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
         let addresses_before = retention.address_days.map(|days| now.plus(-days * DAY_MS));
         let callbacks_before = now.plus(-CALLBACK_DAYS * DAY_MS);
         let mut is_more = true;
+        let started = elapsed();
         for _ in 0..MAX_ERASE_BATCHES {
             let addresses = match addresses_before {
                 Some(before) => addresses::erase(sql, before, ERASE_BATCH).await?,
@@ -326,13 +331,14 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
                 + bans::erase(sql, now, ERASE_BATCH).await?;
             self.report.erased += erased;
             is_more = erased > 0;
-            if !is_more || elapsed() >= TIME_BUDGET {
+            if !is_more || elapsed() - started >= ERASE_TIME {
                 break;
             }
         }
         if let Some(days) = retention.activity_days {
             let before = now.plus(-days * DAY_MS);
-            let has_time = || elapsed() < TIME_BUDGET;
+            let started = elapsed();
+            let has_time = || elapsed() - started < ERASE_TIME;
             let (orders, activities) =
                 erasure::erase_old(redis, sql, key_value, before, ERASE_BATCH, MAX_ERASE_BATCHES, &has_time).await?;
             self.report.erased += orders;
