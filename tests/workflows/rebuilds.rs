@@ -90,7 +90,7 @@ async fn sell_three(fixture: &RealFixture) {
 }
 
 /// The same, and dee cancelled an order.
-async fn set_up(fixture: &RealFixture) {
+pub async fn set_up(fixture: &RealFixture) {
     let cancelled = fixture.pending_order(3, "dee", 1).await;
     fixture.cancel(&cancelled).await.unwrap();
     sell_three(fixture).await;

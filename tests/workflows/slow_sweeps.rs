@@ -27,7 +27,8 @@ use workflows::{
 use crate::{
     erasure::{self, old_activity},
     fakes::{FakeEndpoint, FakeKeyValue, FakeProvider},
-    fixture::{Fixture, LEDGERS, NOW, TICKET_SECRET, check_gates, new_fixture},
+    fixture::{Fixture, LEDGERS, NOW, ONE_ORDER, TICKET_SECRET, check_gates, new_fixture},
+    rebuilds,
     stores::{RealLedger, RealRedis},
 };
 
@@ -137,6 +138,17 @@ async fn a_sweep_whose_time_is_used_up_by_refunds_erases_old_addresses_and_activ
         let last_renewal = slow.renewals.borrow().last().copied();
         assert_eq!(last_renewal, Some((NOW.plus(20_000), MONTHS_LATER.plus(20_000 + LEASE_MS))), "{ledger}");
         assert_eq!(slow.sweep(&fixture.redis, MONTHS_LATER, "90").await.erased_activities, 1, "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_sweep_whose_time_is_used_up_by_refunds_continues_a_rebuild() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 10, 2).await;
+        rebuilds::set_up(&fixture).await;
+        fixture.rebuild(ONE_ORDER).await.unwrap();
+        let slow = SlowLedger::new(&fixture, "UPDATE refunds", Duration::from_secs(20));
+        assert_eq!(slow.sweep(&fixture.redis, NOW.plus(60_000), "").await.rebuilds, 1, "{ledger}");
     }
 }
 

@@ -243,13 +243,13 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
             gates::correct_gates(redis, sql, gates, ticket_secret, turn, self.now, &mut self.report).await;
             self.end_step("correct", step);
         }
-        // With time of its own: what other activities need comes first.
-        if self.renew_lease(TIME_BUDGET + Budget::SWEEP.time).await? {
+        // The next two have time of their own, however long payments took: a slow provider keeps no sale closed, and extends
+        // no retention period. What other activities need came first.
+        if self.renew_lease(Duration::MAX).await? {
             let step = Instant::now();
             self.continue_rebuilds().await?;
             self.end_step("rebuild", step);
         }
-        // However long payments took: a slow provider does not extend a retention period.
         if self.renew_lease(Duration::MAX).await? {
             let step = Instant::now();
             self.erase().await?;
