@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Applies a callback that a refund of `payment` failed. `refund` is the provider's id of the refund.
-async fn refund_failed(
+pub async fn refund_failed(
     fixture: &RealFixture,
     order_no: &OrderNo,
     payment: &str,
@@ -36,7 +36,7 @@ async fn refund_failed(
 }
 
 /// As [`refund_failed`], with any type of callback.
-async fn refund_ended(
+pub async fn refund_ended(
     fixture: &RealFixture,
     kind: &str,
     order_no: &OrderNo,
@@ -58,7 +58,7 @@ async fn refund_ended(
 }
 
 /// Requests a refund of this kind, which is due. Returns its order and payment.
-async fn requested_refund(fixture: &RealFixture, kind: RefundKind) -> (OrderNo, String) {
+pub async fn requested_refund(fixture: &RealFixture, kind: RefundKind) -> (OrderNo, String) {
     if kind == RefundKind::Orders {
         let order_no = fixture.refunding_order(1, "ada").await;
         let payment = format!("pay-{order_no}");
@@ -69,12 +69,12 @@ async fn requested_refund(fixture: &RealFixture, kind: RefundKind) -> (OrderNo, 
     (order_no, "second".to_owned())
 }
 
-async fn held_callbacks(fixture: &RealFixture) -> Vec<(String, String)> {
+pub async fn held_callbacks(fixture: &RealFixture) -> Vec<(String, String)> {
     let held = payments::list_held(&fixture.sql, "", 200).await.unwrap();
     held.into_iter().map(|callback| (callback.id, callback.outcome.as_str().to_owned())).collect()
 }
 
-fn bounced_callback(id: &str) -> Vec<(String, String)> {
+pub fn bounced_callback(id: &str) -> Vec<(String, String)> {
     vec![(id.to_owned(), "refund_bounced".to_owned())]
 }
 
@@ -153,18 +153,6 @@ async fn a_bounced_refund_of_an_overpayment_is_held_and_sent_again() {
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
         assert_eq!(provider.refunds.borrow().len(), 2, "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
-    }
-}
-
-#[tokio::test]
-async fn a_failed_refund_of_an_unrefunded_payment_is_ignored_unless_the_payment_is_unknown() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 5, 1).await;
-        let order_no = fixture.paid_order(1, "ada").await;
-        let own = format!("pay-{order_no}");
-        assert_eq!(refund_failed(&fixture, &order_no, &own, "re_0", "f1").await, CallbackEffect::NoChange, "{ledger}");
-        assert_eq!(refund_failed(&fixture, &order_no, "other", "re_0", "f2").await, CallbackEffect::Held, "{ledger}");
-        assert_eq!(held_callbacks(&fixture).await, [("f2".to_owned(), "unknown_payment".to_owned())], "{ledger}");
     }
 }
 
@@ -267,158 +255,6 @@ async fn a_success_after_a_failure_without_an_id_waits_for_the_answer() {
     }
 }
 
-/// As Stripe reports a refund of its dashboard: with the payment, without the order.
-async fn refund_failed_without_order(fixture: &RealFixture, payment: &str, refund: &str) -> CallbackEffect {
-    let callback = ProviderCallback {
-        id: format!("failed-{refund}"),
-        kind: "refund.failed".to_owned(),
-        payment_id: payment.to_owned(),
-        refund_id: refund.to_owned(),
-        provider: Some(PaymentProvider::Stripe),
-        ..ProviderCallback::default()
-    };
-    callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap()
-}
-
-#[tokio::test]
-async fn a_failed_refund_that_names_no_order_is_that_of_the_order_with_its_payment() {
-    for ledger in LEDGERS {
-        for kind in [RefundKind::Orders, RefundKind::Overpayments] {
-            let fixture = new_fixture(ledger, 5, 1).await;
-            let (order_no, payment) = requested_refund(&fixture, kind).await;
-            let made = refund_ended(&fixture, "refund.succeeded", &order_no, &payment, "", "s").await;
-            assert_eq!(made, CallbackEffect::Changed, "{ledger} {kind:?}");
-            let failed = refund_failed_without_order(&fixture, &payment, "by hand").await;
-            assert_eq!(failed, CallbackEffect::Held, "{ledger} {kind:?}: nobody is told");
-            assert_eq!(held_callbacks(&fixture).await, bounced_callback("failed-by hand"), "{ledger} {kind:?}");
-            held::reapply(&fixture.redis, &fixture.sql, "failed-by hand", NOW).await.unwrap();
-            let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
-            assert_eq!((open.len(), open[0].kind), (1, kind), "{ledger}: not sent again");
-        }
-        // The success of the same refund is reported later.
-        let fixture = new_fixture(ledger, 5, 1).await;
-        let order_no = fixture.paid_order(1, "ada").await;
-        let payment = format!("pay-{order_no}");
-        assert_eq!(
-            refund_failed_without_order(&fixture, &payment, "red_1").await,
-            CallbackEffect::NoChange,
-            "{ledger}"
-        );
-        let late = refund_ended(&fixture, "refund.succeeded", &order_no, &payment, "red_1", "s").await;
-        assert_eq!(late, CallbackEffect::NoChange, "{ledger}");
-        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
-        assert_eq!(refund_failed_without_order(&fixture, "other", "red_2").await, CallbackEffect::Held, "{ledger}");
-        assert_eq!(
-            held_callbacks(&fixture).await,
-            [("failed-red_2".to_owned(), "unknown_order".to_owned())],
-            "{ledger}"
-        );
-        // The ledger had lost the order when the failure was reported; it came back, and its refund had been made.
-        let fixture = new_fixture(ledger, 5, 1).await;
-        let payment = format!("pay-{}", fixture.order_no(1));
-        assert_eq!(refund_failed_without_order(&fixture, &payment, "red_3").await, CallbackEffect::Held, "{ledger}");
-        let order_no = fixture.refunding_order(1, "ada").await;
-        refunds::confirm(
-            &fixture.sql,
-            RefundKind::Orders,
-            &payments::Callback {
-                order_no: order_no.to_string(),
-                payment: payment.clone(),
-                money: Money::new(100, "EUR"),
-                ..payments::Callback::default()
-            },
-        )
-        .await
-        .unwrap();
-        held::reapply(&fixture.redis, &fixture.sql, "failed-red_3", NOW).await.unwrap();
-        assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(), 1, "{ledger}: not sent again");
-    }
-}
-
-/// The shop refunded by hand while a refund of the app was under way, or the report names no refund and one has failed.
-#[tokio::test]
-async fn a_success_that_is_not_of_the_known_refund_is_held() {
-    for ledger in LEDGERS {
-        for kind in [RefundKind::Orders, RefundKind::Overpayments] {
-            let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
-            let (order_no, payment) = requested_refund(&fixture, kind).await;
-            let ended = async |kind: &str, refund: &str| {
-                refund_ended(&fixture, kind, &order_no, &payment, refund, &format!("{kind}-{refund}")).await
-            };
-            assert_eq!(ended("refund.failed", "re_1").await, CallbackEffect::Changed, "{ledger}");
-            fixture.send_refunds(&provider, 60_000).await.unwrap();
-            let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
-            assert_eq!(open[0].state, "sent", "{ledger}");
-            // It may be a late report of the first one.
-            assert_eq!(ended("refund.succeeded", "").await, CallbackEffect::NoChange, "{ledger}");
-            let own = open[0].refund.clone();
-            assert_eq!(ended("refund.succeeded", &own).await, CallbackEffect::Changed, "{ledger}");
-            assert_eq!(ended("refund.succeeded", "re_1").await, CallbackEffect::NoChange, "{ledger}: late");
-            assert_eq!(ended("refund.succeeded", "by hand").await, CallbackEffect::Held, "{ledger} {kind:?}");
-            let held = vec![("refund.succeeded-by hand".to_owned(), "unclear_refund".to_owned())];
-            assert_eq!(held_callbacks(&fixture).await, held, "{ledger}");
-            // The failure of the refund that counted is still noticed.
-            assert_eq!(ended("refund.failed", &own).await, CallbackEffect::Held, "{ledger}");
-        }
-        // Either report names no refund: the order stays paid until an operator has asked the provider.
-        for (failed, succeeded) in [("re_1", ""), ("", "re_1"), ("", "")] {
-            let fixture = new_fixture(ledger, 5, 1).await;
-            let order_no = fixture.paid_order(1, "ada").await;
-            let payment = format!("pay-{order_no}");
-            let failure = refund_failed(&fixture, &order_no, &payment, failed, "f").await;
-            assert_eq!(failure, CallbackEffect::NoChange, "{ledger}");
-            let success = refund_ended(&fixture, "refund.succeeded", &order_no, &payment, succeeded, "s").await;
-            assert_eq!(success, CallbackEffect::Held, "{ledger}");
-            assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
-            let replayed = held::reapply(&fixture.redis, &fixture.sql, "s", NOW).await.unwrap();
-            assert_eq!(replayed, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
-            assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
-        }
-    }
-}
-
-/// The buyer asks for a refund between the two reports about one that was made at the provider.
-#[tokio::test]
-async fn a_refund_that_failed_does_not_count_for_one_that_is_requested_since() {
-    for ledger in LEDGERS {
-        for (failed, succeeded) in [("red_1", "red_1"), ("", ""), ("red_1", "")] {
-            let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
-            let order_no = fixture.paid_order(1, "ada").await;
-            let payment = format!("pay-{order_no}");
-            refund_failed(&fixture, &order_no, &payment, failed, "f").await;
-            fixture.request_refund(&order_no).await.unwrap();
-            refund_ended(&fixture, "refund.succeeded", &order_no, &payment, succeeded, "s").await;
-            assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunding), "{ledger} {failed:?}");
-            provider.refund_behaviour.set(RefundBehaviour::Succeed);
-            fixture.send_refunds(&provider, 0).await.unwrap();
-            assert_eq!(provider.refunds.borrow().len(), 1, "{ledger}");
-            assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_refund_made_at_the_provider_whose_failure_is_reported_first_confirms_nothing() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 5, 1).await;
-        let order_no = fixture.paid_order(1, "ada").await;
-        let payment = format!("pay-{order_no}");
-        assert_eq!(
-            refund_failed(&fixture, &order_no, &payment, "re_1", "f").await,
-            CallbackEffect::NoChange,
-            "{ledger}"
-        );
-        let succeeded = async |refund: &str| {
-            let event = format!("succeeded-{refund}");
-            refund_ended(&fixture, "refund.succeeded", &order_no, &payment, refund, &event).await
-        };
-        assert_eq!(succeeded("re_1").await, CallbackEffect::NoChange, "{ledger}");
-        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
-        assert_eq!(succeeded("re_2").await, CallbackEffect::Changed, "{ledger}");
-        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
-    }
-}
-
 #[tokio::test]
 async fn the_answer_to_an_attempt_that_was_reported_as_failed_meanwhile_changes_nothing() {
     for ledger in LEDGERS {
@@ -472,33 +308,6 @@ async fn a_refund_that_was_confirmed_in_part_ends_whatever_is_reported_since() {
             let status = fixture.ledger_status(&fixture.order_no(1)).await;
             let expected = if refund.state == "confirmed" { OrderStatus::Refunded } else { OrderStatus::Refunding };
             assert_eq!(status, Some(expected), "{point}: {refund:?}");
-        },
-    )
-    .await;
-}
-
-#[tokio::test]
-async fn a_crashed_replay_of_an_unclear_refund_leaves_it_held_or_applied() {
-    crash_at_every_call_and_recover(
-        "operator: an unclear refund replayed",
-        1,
-        async |fixture| {
-            let order_no = fixture.paid_order(1, "ada").await;
-            let payment = format!("pay-{order_no}");
-            refund_failed(fixture, &order_no, &payment, "re_1", "f").await;
-            refund_ended(fixture, "refund.succeeded", &order_no, &payment, "", "s").await;
-        },
-        async |fixture| held::reapply(&fixture.redis, &fixture.sql, "s", NOW).await.map(|_| ()),
-        async |fixture| {
-            fixture.recover().await;
-        },
-        async |fixture, point| {
-            let order_no = fixture.order_no(1);
-            let is_held = held_callbacks(fixture).await == [("s".to_owned(), "unclear_refund".to_owned())];
-            let (status, expected) = (fixture.ledger_status(&order_no).await, OrderStatus::Paid);
-            assert_eq!(status, Some(if is_held { expected } else { OrderStatus::Refunded }), "{point}");
-            let refunds = refunds::list_for_order(&fixture.sql, &order_no).await.unwrap();
-            assert_eq!(refunds.len(), usize::from(!is_held), "{point}");
         },
     )
     .await;

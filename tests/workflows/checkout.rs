@@ -397,10 +397,10 @@ async fn a_failed_refund_is_requested_again_and_listed_for_operators() {
             "{ledger}: the second attempt after a failure must create a new refund"
         );
         // A late callback that the first refund failed does not fail the second refund.
-        let (of, later) = (order_no.to_string(), NOW.plus(60_000));
-        refunds::record_failure(&fixture.sql, &of, &format!("pay-{of}"), "re_0", later).await.unwrap();
-        assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap()[0].failures, 1, "{ledger}");
-        refunds::record_failure(&fixture.sql, &of, &format!("pay-{of}"), "re_1", later).await.unwrap();
-        assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap()[0].failures, 2, "{ledger}");
+        for (refund, failures) in [("re_0", 1), ("re_1", 2)] {
+            let failed = fixture.refund_callback(&order_no, refund);
+            refunds::record_failure(&fixture.sql, &failed, NOW.plus(60_000)).await.unwrap();
+            assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap()[0].failures, failures, "{ledger}");
+        }
     }
 }

@@ -276,9 +276,8 @@ async fn a_refund_whose_sender_crashes_after_a_failure_ends_refunded() {
             2,
             async |fixture| {
                 let order_no = fixture.refunding_order(1, "ada").await;
-                refunds::record_failure(&fixture.sql, &order_no.to_string(), &format!("pay-{order_no}"), "re_1", NOW)
-                    .await
-                    .unwrap();
+                let failed = fixture.refund_callback(&order_no, "re_1");
+                refunds::record_failure(&fixture.sql, &failed, NOW).await.unwrap();
                 provider.refund_behaviour.set(answer);
             },
             async |fixture| fixture.send_refunds(&crashing(fixture, &provider), 60_000).await.map(|_| ()),

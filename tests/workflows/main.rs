@@ -33,6 +33,7 @@ mod overpayments;
 mod payment_service;
 mod query_plans;
 mod rebuilds;
+mod refunds_at_provider;
 mod reserve;
 mod restored_ledger;
 mod slow_callbacks;

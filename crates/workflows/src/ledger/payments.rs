@@ -231,9 +231,11 @@ pub enum ReportedFailure {
 /// See [`ledger`](super).
 pub async fn load_reported_failure<S: Sql>(sql: &S, callback: &Callback) -> Result<ReportedFailure, StoreError> {
     let statement = "SELECT refund FROM callbacks WHERE order_no = ?1 AND payment = ?2 AND type = 'refund.failed' \
-         AND NOT EXISTS (SELECT 1 FROM refunds r WHERE r.order_no = ?1)";
-    let params = [&callback.order_no, &callback.payment].map(|it| it.as_str().into());
-    let failed = sql.run(statement, params.into()).await?.into_iter().map(|row| RowReader::new(row).text());
+         AND amount = ?3 AND currency = ?4 AND NOT EXISTS (SELECT 1 FROM refunds r WHERE r.order_no = ?1)";
+    let [order_no, payment, currency] =
+        [&callback.order_no, &callback.payment, &callback.money.currency].map(|it| it.as_str().into());
+    let params = vec![order_no, payment, callback.money.amount.into(), currency];
+    let failed = sql.run(statement, params).await?.into_iter().map(|row| RowReader::new(row).text());
     let failed = failed.collect::<Result<Vec<_>, _>>()?;
     let is_named = !callback.refund.is_empty();
     Ok(if is_named && failed.contains(&callback.refund) {

@@ -171,49 +171,43 @@ pub async fn record_attempt<S: Sql>(sql: &S, refund: &Refund, attempt: &RefundAt
 }
 
 /// Records that the provider reported a failed refund, and requests it again a minute later. A report about an earlier
-/// attempt than the current one, or about a failure that is recorded, changes nothing. `refund` is the provider's id, or
-/// empty if it named none. Returns whether the refund is requested again.
+/// attempt than the current one, about a failure that is recorded, or about another amount, changes nothing. Returns whether
+/// the refund is requested again.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn record_failure<S: Sql>(
-    sql: &S,
-    order_no: &str,
-    payment: &str,
-    refund: &str,
-    now: Millis,
-) -> Result<bool, StoreError> {
+pub async fn record_failure<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<bool, StoreError> {
     let mut changed = false;
     for kind in RefundKind::ALL {
         let statement = format!(include_str!("../../sql/queries/refunds/record_failure.sql"), table = kind.table());
-        let params = vec![order_no.into(), payment.into(), refund.into(), now.plus(60_000).0.into()];
+        let mut params = params_of_refund(callback);
+        params.push(now.plus(60_000).0.into());
         changed |= !sql.run(&statement, params).await?.is_empty();
     }
     Ok(changed)
 }
 
-/// Matches a confirmed refund of order `?1` and payment `?2`. If `?3` names the provider's refund, it must be the last
-/// attempt.
-const MATCHING_CONFIRMED: &str = "order_no = ?1 AND payment = ?2 AND state = 'confirmed' \
-     AND (refund IN (CAST(?3 AS TEXT), '') OR CAST(?3 AS TEXT) = '') \
+/// Matches the confirmed refund of a callback. If the callback names the provider's refund, it must be the last attempt.
+const MATCHING_CONFIRMED: &str = "order_no = ?1 AND payment = ?2 AND amount = ?4 AND currency = ?5 \
+     AND state = 'confirmed' AND (refund IN (CAST(?3 AS TEXT), '') OR CAST(?3 AS TEXT) = '') \
      AND REPLACE(failed_refunds, '[' || CAST(?3 AS TEXT) || ']', '') = failed_refunds";
 
 /// Whether a refund that the provider now reports as failed was confirmed before.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn was_confirmed<S: Sql>(sql: &S, order_no: &str, payment: &str, refund: &str) -> Result<bool, StoreError> {
-    Ok(!query(sql, MATCHING_CONFIRMED, vec![order_no.into(), payment.into(), refund.into()]).await?.is_empty())
+pub async fn was_confirmed<S: Sql>(sql: &S, callback: &Callback) -> Result<bool, StoreError> {
+    Ok(!query(sql, MATCHING_CONFIRMED, params_of_refund(callback)).await?.is_empty())
 }
 
 /// Reopens a refund that [`was_confirmed`], so that it can fail and be requested again. The order stays as it is.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn reopen<S: Sql>(sql: &S, order_no: &str, payment: &str, refund: &str) -> Result<(), StoreError> {
+pub async fn reopen<S: Sql>(sql: &S, callback: &Callback) -> Result<(), StoreError> {
     for kind in RefundKind::ALL {
         let statement = format!("UPDATE {} SET state = 'sent' WHERE {MATCHING_CONFIRMED}", kind.table());
-        sql.run(&statement, vec![order_no.into(), payment.into(), refund.into()]).await?;
+        sql.run(&statement, params_of_refund(callback)).await?;
     }
     Ok(())
 }

@@ -192,6 +192,7 @@ async fn dispatch<R: Redis, S: Sql>(
         PAYMENT_SUCCEEDED => handle_payment(redis, sql, callback, row, now).await,
         REFUND_SUCCEEDED => refund_results::succeeded(redis, sql, callback, row, now).await,
         REFUND_FAILED if callback.payment != row.payment => Ok(CallbackOutcome::UnknownPayment),
+        REFUND_FAILED if callback.money != row.order.money => Ok(CallbackOutcome::WrongAmount),
         REFUND_FAILED => refund_results::failed(sql, callback, now).await,
         "session.ended" => {
             session_ended(redis, sql, &order_no, &callback.session).await?;

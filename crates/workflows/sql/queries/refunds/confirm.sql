@@ -14,7 +14,7 @@ WHERE order_no = ?1 AND payment = ?2 AND amount = ?4 AND currency = ?5
       AND NOT EXISTS (
         SELECT 1
         FROM callbacks c
-        WHERE c.order_no = ?1 AND c.payment = ?2 AND c.type = 'refund.failed'
+        WHERE c.order_no = ?1 AND c.payment = ?2 AND c.type = 'refund.failed' AND c.amount = ?4 AND c.currency = ?5
           AND (c.refund IN (CAST(?3 AS TEXT), '') OR CAST(?3 AS TEXT) = '')
       )
     )

@@ -42,7 +42,7 @@ pub async fn reapply<R: Redis, S: Sql>(
         if callback.order_no.is_empty() {
             callback = payments::name_order(sql, &callback).await?;
         }
-        refunds::reopen(sql, &callback.order_no, &callback.payment, &callback.refund).await?;
+        refunds::reopen(sql, &callback).await?;
     }
     let outcome = finish(redis, sql, &callback, now).await?;
     Ok(ResolveOutcome::Done(outcome.effect()))

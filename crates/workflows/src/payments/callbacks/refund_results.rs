@@ -15,14 +15,13 @@ use crate::{
 
 /// Applies the result of the refund of an overpayment, which no order needs.
 pub async fn of_overpayment<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<CallbackOutcome, StoreError> {
-    if callback.kind != REFUND_SUCCEEDED {
-        return failed(sql, callback, now).await;
-    }
-    if refunds::confirm(sql, RefundKind::Overpayments, callback).await? {
+    let is_success = callback.kind == REFUND_SUCCEEDED;
+    if is_success && refunds::confirm(sql, RefundKind::Overpayments, callback).await? {
         return Ok(CallbackOutcome::OverpaymentBack);
     }
     Ok(match refunds::unconfirmed_reason(sql, RefundKind::Overpayments, callback).await? {
         UnconfirmedReason::NoSuchRefund => CallbackOutcome::WrongAmount,
+        _ if !is_success => failed(sql, callback, now).await?,
         UnconfirmedReason::MayHaveFailed => CallbackOutcome::NoChange,
         UnconfirmedReason::AnotherIsConfirmed => CallbackOutcome::UnclearRefund,
     })
@@ -72,10 +71,9 @@ pub async fn succeeded<R: Redis, S: Sql>(
 /// Applies a refund that failed. It is sent again, unless the provider had confirmed it: the order is then refunded
 /// although its buyer has no money back, and the callback is held for an operator (I6).
 pub async fn failed<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<CallbackOutcome, StoreError> {
-    let Callback { order_no, payment, refund, .. } = callback;
-    if refunds::record_failure(sql, order_no, payment, refund, now).await? {
+    if refunds::record_failure(sql, callback, now).await? {
         return Ok(CallbackOutcome::RefundToRetry);
     }
-    let was_confirmed = refunds::was_confirmed(sql, order_no, payment, refund).await?;
+    let was_confirmed = refunds::was_confirmed(sql, callback).await?;
     Ok(if was_confirmed { CallbackOutcome::RefundBounced } else { CallbackOutcome::NoChange })
 }
