@@ -212,6 +212,7 @@ fn an_update_keeps_settings_and_shows_which_lines_of_an_edited_site_it_replaces(
     }
     assert_eq!(fs::read_to_string(&site).expect("the site"), read_kit_file("nginx/stampede.conf"));
     assert!(printed.contains("\n-# allow 192.0.2.1;\n"), "{printed}");
+    assert!(printed.contains("connections.nft is not the kit's") && printed.contains("\n-# mine\n"), "{printed}");
     let copy = printed.split_whitespace().find(|word| word.contains("stampede.conf.")).expect("the name of a copy");
     assert!(fs::read_to_string(copy).expect("a copy").ends_with("# allow 192.0.2.1;\n"), "{printed}");
     assert!(!copy.ends_with(".conf"), "nginx would load {copy}");
@@ -221,6 +222,21 @@ fn an_update_keeps_settings_and_shows_which_lines_of_an_edited_site_it_replaces(
     for (site, is_named) in [("server { listen 80 default_server; }\n", true), ("    access_log off;\n", false)] {
         fs::write(&default, site).expect("written");
         assert_eq!(update(&target).contains("sites-enabled/default: remove it"), is_named, "{site}");
+    }
+}
+
+#[test]
+fn everyone_can_read_what_is_served_whatever_the_umask_is() {
+    let temp_dir = TempDir::new().expect("a directory");
+    let target = temp_dir.path().join("root");
+    let install = project().join("deploy/self-hosted/install");
+    let output = Command::new("sh").args(["-c", "umask 077; exec \"$0\" \"$1\""]).arg(install).arg(&target).output();
+    let output = output.expect("install");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for (path, mode) in [("target/static", 0o755), ("target/static/busy.html", 0o644)] {
+        let path = target.join("opt/stampede").join(path);
+        let permissions = fs::metadata(&path).expect("installed").permissions();
+        assert_eq!(permissions.mode() & 0o777, mode, "{}", path.display());
     }
 }
 
