@@ -1,5 +1,5 @@
 """Prints how many of ten connections each client may have, how many of 150 a client may open that closes each at once, and
-how much of two megabytes a client may send."""
+how much of two megabytes a client may send, to nginx and to another service."""
 
 import socket
 import time
@@ -50,6 +50,19 @@ def send_all(source):
     return "the burst" if 100 <= arrived <= 200 else "its rest" if arrived < 100 else f"{arrived} KiB"
 
 
+def send_datagrams(source):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.bind((source, 0))
+        client.settimeout(1)
+        for _ in range(2000):
+            client.sendto(bytes(1000), ("10.9.0.1", 51820))
+            try:
+                client.recv(1)
+            except TimeoutError:
+                break
+    return f"{at_server(source)['KiB']} KiB"
+
+
 until_it_listens()
 held = open_ten("10.9.0.2")
 print("10.9.0.2", len(held))
@@ -67,3 +80,4 @@ for source in ["10.9.0.4", "fd00:9:3:1::2"]:
     print(source, open_and_close(source), "in turn")
 for source in ["10.9.0.5", "fd00:9:4:1::2", "fd00:9:4:2::2", "fd00:9:4:3::2", "fd00:9:5:1::2"]:
     print(source, send_all(source))
+print("10.9.0.6", send_datagrams("10.9.0.6"), "to another service")

@@ -1,11 +1,13 @@
-# Loads the kit's limits of connections in a network of its own, lowered to 3 connections (5 of a /48), bursts of 100 new
+# Loads the kit's limits of connections in a network of its own, while ten are open, lowered to 3 connections (5 of a /48), bursts of 100 new
 # ones, and bursts of 200 KiB (400 of a /48), and runs a program of clients there. Run it with:
-# unshare --user --map-root-user --net --mount bash network.sh FILE CLIENTS
+# unshare --user --map-root-user --net --mount bash network.sh FILE CLIENTS [SYN-COOKIES]
+# SYN-COOKIES: 1, the default of kernels, if too many connections are half-open; 2 always.
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin
 here=$(dirname "$0")
 rules=$1 clients=$2
 mount -t tmpfs tmpfs /run
+echo "${3:-1}" >/proc/sys/net/ipv4/tcp_syncookies
 ip link set lo up
 ip netns add clients
 ip link add server type veth peer name client netns clients
@@ -13,19 +15,24 @@ ip addr add 10.9.0.1/24 dev server
 ip addr add fd00:9::1/32 dev server nodad
 ip link set server up
 ip -n clients link set client up
-for address in 10.9.0.{2..5}/24 fd00:9:{1:1,1:2,2:1,3:1,4:1,4:2,4:3,5:1}::2/32; do
+for address in 10.9.0.{2..6}/24 fd00:9:{1:1,1:2,2:1,3:1,4:1,4:2,4:3,5:1}::2/32; do
   ip -n clients addr add "$address" dev client $([[ $address != *:* ]] || echo nodad)
 done
 sed -e 's/over 1000 /over 3 /' -e 's/over 2000 /over 5 /' \
   -e 's#over [12]00/second burst [12]000 #over 1/hour burst 100 #' \
   -e 's#over 200 kbytes/second burst 2000 #over 1 bytes/hour burst 200 #' \
   -e 's#over 400 kbytes/second burst 4000 #over 1 bytes/hour burst 400 #' "$rules" >/run/limits.nft
+/usr/bin/python3 "$here/server.py" &
+server=$!
+trap 'kill $server' EXIT
+ip netns exec clients /usr/bin/python3 "$here/early.py" /run/opened /run/loaded &
+early=$!
+until [[ -e /run/opened ]] || ! kill -0 "$early"; do sleep 0.05; done
 # An update loads it again.
 nft -f /run/limits.nft
 nft -f /run/limits.nft
-
-/usr/bin/python3 "$here/server.py" &
-trap 'kill $!' EXIT
+touch /run/loaded
+wait "$early"
 ip netns exec clients /usr/bin/python3 "$here/$clients"
 
 # The kernel's table of connections has no room for those on this machine.

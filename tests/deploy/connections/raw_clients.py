@@ -1,39 +1,12 @@
 """Clients whose packets TCP and the kernel's table of connections understand differently. Prints what each of them gets
 past the limits: KiB in packets that the table takes for invalid, connections from ports that it takes for used, and
-connections at once that it takes for ended."""
+connections at once that it takes for ended, by the client or by the server, or by a header that TCP does not read."""
 
-import logging
-import os
 import time
 
-logging.getLogger("scapy").setLevel(logging.ERROR)
-from scapy.all import IP, TCP, conf, send, sr1
-
+from raw_connection import Connection
+from scapy.all import IPv6, Raw, raw, send
 from support import at_server, until_it_listens
-
-conf.verb = 0
-
-class Connection:
-    """A connection at port 443, whose packets are sent as they are written here."""
-
-    def __init__(self, source, port):
-        self.source, self.port, self.sequence, self.answer = source, port, 1000, 0
-        syn = self.packet("S", options=[("MSS", 1460), ("SAckOK", b"")])
-        answer = sr1(syn, timeout=0.5)
-        self.is_open = answer is not None and answer[TCP].flags == "SA"
-        if self.is_open:
-            self.sequence, self.answer = 1001, answer[TCP].seq + 1
-            send(self.packet("A"))
-
-    def beyond(self):
-        """Claims that more has arrived than the server sent: for the table the packet is invalid, TCP ignores the claim."""
-        end = (self.answer + (1 << 28)) % (1 << 32)
-        return [("NOP", None), ("NOP", None), ("SAck", ((end - 100) % (1 << 32), end))]
-
-    def packet(self, flags, ahead=0, options=(), data=b""):
-        tcp = TCP(sport=self.port, dport=443, flags=flags, seq=self.sequence + ahead, ack=self.answer, window=60000,
-                  options=list(options))
-        return IP(src=self.source, dst="10.9.0.1") / tcp / data
 
 
 def send_data(source):
@@ -64,9 +37,36 @@ def open_at_once(source):
     return at_server(source)["open"]
 
 
-# The kernel of the clients has no such connections, and would reset them. Scapy's packets do not pass here.
-os.system("nft 'table inet clients { chain output { type filter hook output priority 0; tcp flags rst drop; }; }'")
+def acknowledge_too_little(connection):
+    """The server answers with a reset, and yet takes the right packet after it."""
+    connection.answer -= 100
+    send(connection.packet("A"))
+    connection.answer += 100
+    time.sleep(0.05)
+
+
+def open_while_the_server_resets(source):
+    for port in range(10000, 10010):
+        Connection(source, port, acknowledge_too_little)
+    return at_server(source)["open"]
+
+
+def open_and_authenticate_a_reset(source):
+    """Sends each reset behind an authentication header of IPv6, which no TCP of the server ever sees."""
+    for port in range(10000, 10010):
+        connection = Connection(source, port)
+        if connection.is_open:
+            reset = raw(connection.packet("R").payload)
+            next_header_and_length = bytes([6, 1])
+            header = Raw(next_header_and_length + bytes(10))
+            send(IPv6(src=source, dst="fd00:9::1", nh=51) / header / Raw(reset))
+            time.sleep(1.5)
+    return at_server(source)["open"]
+
+
 until_it_listens()
 print("KiB in invalid packets:", send_data("10.9.0.2"))
 print("connections in turn from used ports:", open_in_turn("10.9.0.3"))
 print("connections at once that seem ended:", open_at_once("10.9.0.4"))
+print("connections at once that the server reset while they opened:", open_while_the_server_resets("10.9.0.5"))
+print("connections at once that were reset behind a header:", open_and_authenticate_a_reset("fd00:9:1:1::2"))

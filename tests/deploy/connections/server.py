@@ -1,10 +1,12 @@
 """Takes connections at port 443, and says at port 444 what it has of each client: how many connections it ever had and has
-now, and the KiB that arrived."""
+now, and the KiB that arrived, in datagrams at the port of another service, too. It sends something every 100 ms to clients
+that ask it to talk."""
 
 import collections
 import json
 import socket
 import threading
+import time
 
 clients = collections.defaultdict(lambda: {"accepted": 0, "open": 0, "KiB": 0})
 
@@ -19,6 +21,9 @@ def take(connection, client):
         while part := connection.recv(1 << 16):
             received += len(part)
             client["KiB"] = received // 1024
+            while part == b"talk":
+                connection.sendall(b"!")
+                time.sleep(0.1)
     except OSError:
         pass
     client["open"] -= 1
@@ -32,6 +37,17 @@ def report(server):
         connection.close()
 
 
+def take_datagrams(port):
+    service, received = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), collections.Counter()
+    service.bind(("", port))
+    while True:
+        datagram, address = service.recvfrom(1 << 16)
+        received[address[0]] += len(datagram)
+        service.sendto(b"", address)
+        clients[address[0]]["KiB"] = received[address[0]] // 1024
+
+
+threading.Thread(target=take_datagrams, args=(51820,), daemon=True).start()
 threading.Thread(target=report, args=(listen(444),), daemon=True).start()
 server = listen(443)
 while True:
