@@ -25,6 +25,7 @@ use workflows::{
 };
 
 use crate::{
+    epochs::pause,
     erasure::{self, old_activity},
     fakes::{FakeEndpoint, FakeKeyValue, FakeProvider},
     fixture::{Fixture, LEDGERS, NOW, ONE_ORDER, TICKET_SECRET, check_gates, new_fixture},
@@ -149,6 +150,25 @@ async fn a_sweep_whose_time_is_used_up_by_refunds_continues_a_rebuild() {
         fixture.rebuild(ONE_ORDER).await.unwrap();
         let slow = SlowLedger::new(&fixture, "UPDATE refunds", Duration::from_secs(20));
         assert_eq!(slow.sweep(&fixture.redis, NOW.plus(60_000), "").await.rebuilds, 1, "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn the_time_to_pay_starts_when_a_sweep_continues_the_rebuild_that_writes_the_order() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 10, 2).await;
+        let mut orders = Vec::new();
+        for n in 1..=3 {
+            orders.push(fixture.pending_order(n, &format!("buyer-{n}"), 1).await);
+        }
+        let lost = &orders[2];
+        pause(&fixture).await;
+        fixture.restore_older_ledger(&[lost]).await;
+        fixture.sql.run("UPDATE activities SET state = 'paused', pay_timeout_ms = 20000", vec![]).await.unwrap();
+        fixture.rebuild(ONE_ORDER).await.unwrap();
+        let slow = SlowLedger::new(&fixture, "UPDATE refunds", Duration::from_secs(20));
+        slow.sweep(&fixture.redis, NOW.plus(60_000), "").await;
+        assert_eq!(fixture.order_row(lost).await.order.pay_by, Some(slow.now().plus(60_000 + 20_000)), "{ledger}");
     }
 }
 

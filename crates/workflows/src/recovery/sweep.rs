@@ -354,7 +354,9 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
     /// Continues rebuilds that no request continues (G5), for 3 s. One that fails is tried again by a later sweep.
     async fn continue_rebuilds(&mut self) -> Result<(), StoreError> {
         let Sweeper { redis, sql, ticket_secret, .. } = *self.sweeper;
-        let outcomes = continue_interrupted(redis, sql, ticket_secret, self.now, Budget::SWEEP).await?;
+        // The time to pay of the orders that it writes starts now, not when the sweep began.
+        let now = self.now.plus((self.elapsed)().as_millis() as i64);
+        let outcomes = continue_interrupted(redis, sql, ticket_secret, now, Budget::SWEEP).await?;
         for (activity, outcome) in outcomes {
             self.report.rebuilds += 1;
             match outcome {
