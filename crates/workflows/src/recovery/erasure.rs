@@ -43,6 +43,9 @@ pub async fn erase_old<R: Redis, S: Sql, K: KeyValue>(
     let (mut orders, mut activities, mut batches) = (0, 0, batches);
     for row in sql.run(marked, Vec::new()).await? {
         let activity = RowReader::new(row).parse(ActivityId::parse)?;
+        if batches > 0 && has_time() {
+            shared_value::forget(key_value, &CachedActivity::key(&activity)).await;
+        }
         while batches > 0 && has_time() {
             batches -= 1;
             let erased = erase_orders(sql, &activity, before, limit).await?;
@@ -50,7 +53,6 @@ pub async fn erase_old<R: Redis, S: Sql, K: KeyValue>(
             if erased > 0 || erase_records(sql, &activity, limit).await? > 0 {
                 continue;
             }
-            shared_value::forget(key_value, &CachedActivity::key(&activity)).await;
             activities += usize::from(finish(sql, &activity).await?);
             break;
         }
@@ -108,14 +110,8 @@ async fn erase_orders<S: Sql>(sql: &S, activity: &ActivityId, before: Millis, li
 /// Deletes up to `limit` rows each of the events, processed callbacks, confirmed overpayments and dead letters of an
 /// activity. Returns how many.
 async fn erase_records<S: Sql>(sql: &S, activity: &ActivityId, limit: i64) -> Result<usize, StoreError> {
-    let processed = format!("outcome IN {}", settled_outcomes());
     let mut erased = 0;
-    for (table, key, done) in [
-        ("events", "order_no, step", "state <> 'waiting'"),
-        ("callbacks", "id", processed.as_str()),
-        ("overpayments", "payment", "state = 'confirmed'"),
-        ("dead_letters", "order_no", "1 = 1"),
-    ] {
+    for (table, key, done) in records() {
         let [start, end] = bounds(activity);
         let condition = format!("order_no > ?1 AND order_no < ?2 AND {done}");
         erased += delete_batch(sql, table, key, &condition, vec![start, end, limit.into()]).await?;
@@ -123,13 +119,30 @@ async fn erase_records<S: Sql>(sql: &S, activity: &ActivityId, limit: i64) -> Re
     Ok(erased)
 }
 
-/// Deletes a marked activity that has no orders any more, with its SKUs and counters. Returns whether it was deleted.
+/// The tables of an activity's records, their keys, and what is true of the rows that can be erased.
+fn records() -> [(&'static str, &'static str, String); 4] {
+    [
+        ("events", "order_no, step", "state <> 'waiting'".to_owned()),
+        ("callbacks", "id", format!("outcome IN {}", settled_outcomes())),
+        ("overpayments", "payment", "state = 'confirmed'".to_owned()),
+        ("dead_letters", "order_no", "1 = 1".to_owned()),
+    ]
+}
+
+/// Deletes a marked activity that has no orders and no records to erase any more, with its SKUs and counters: without its
+/// row, no later call would find them. Returns whether it was deleted.
 pub(crate) async fn finish<S: Sql>(sql: &S, activity: &ActivityId) -> Result<bool, StoreError> {
+    let no_records: String = records()
+        .iter()
+        .map(|(table, _, done)| {
+            format!(" AND NOT EXISTS (SELECT 1 FROM {table} r WHERE r.order_no > ?2 AND r.order_no < ?3 AND {done})")
+        })
+        .collect();
     let delete = async |table: &str, id: &str, returning: &str| {
         let statement = format!(
             "DELETE FROM {table} WHERE {id} = ?1 \
              AND EXISTS (SELECT 1 FROM activities a WHERE a.id = ?1 AND a.state = 'erasing') \
-             AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_no > ?2 AND o.order_no < ?3) {returning}"
+             AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_no > ?2 AND o.order_no < ?3){no_records} {returning}"
         );
         let [start, end] = bounds(activity);
         sql.run(&statement, vec![activity.as_str().into(), start, end]).await
