@@ -5,40 +5,46 @@ use std::process::Command;
 use dev::root;
 
 /// Runs a program of clients in a network of its own with the kit's limits, lowered. Returns what it prints.
-fn print_of(clients: &str, syn_cookies: &str) -> String {
+fn print_of(clients: &str, at_once: &str, syn_cookies: &str) -> String {
     let project = root::find().expect("the project");
     let mut unshare = Command::new("unshare");
     unshare.args(["--user", "--map-root-user", "--net", "--mount", "bash"]);
     unshare.arg(project.join("tests/deploy/connections/network.sh"));
-    unshare.arg(project.join("deploy/self-hosted/nftables/stampede.nft")).args([clients, syn_cookies]);
+    unshare.arg(project.join("deploy/self-hosted/nftables/stampede.nft")).args([clients, at_once, syn_cookies]);
     let output = unshare.output().expect("unshare");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
 /// Two IPv4 addresses, two /64s of one /48, and a /64 of another one; the first once more, after one connection was closed;
-/// two clients that close each connection at once; five that send without end, three of them from one /48; and one that sends
+/// five that send without end, three of them from one /48; and one that sends
 /// as much to another service, which has no limit. Before them, ten connections that are older than the rules.
 #[test]
 fn a_client_opens_so_many_connections_and_sends_so_much_and_others_are_not_refused() {
     let expected = "from before the rules 0\n10.9.0.2 3\n10.9.0.3 3\nfd00:9:1:1::2 3\nfd00:9:1:2::2 2\nfd00:9:2:1::2 3\n10.9.0.2 3\n\
-        10.9.0.4 100 in turn\nfd00:9:3:1::2 100 in turn\n\
         10.9.0.5 the burst\nfd00:9:4:1::2 the burst\nfd00:9:4:2::2 the burst\nfd00:9:4:3::2 its rest\nfd00:9:5:1::2 the burst\n\
         10.9.0.6 1953 KiB to another service\n127.0.0.1 untracked\n";
-    assert_eq!(print_of("clients.py", "1"), expected);
+    assert_eq!(print_of("clients.py", "3", "1"), expected);
+}
+
+#[test]
+fn a_client_that_closes_each_connection_opens_as_many_as_one_that_does_not() {
+    let expected = "from before the rules 0\n10.9.0.4 100 in turn\nfd00:9:3:1::2 100 in turn\n127.0.0.1 untracked\n";
+    assert_eq!(print_of("clients_in_turn.py", "1000", "1"), expected);
 }
 
 #[test]
 fn packets_that_the_kernels_table_of_connections_misunderstands_pass_no_limit() {
-    let expected = "from before the rules 0\nKiB in invalid packets: 0\nconnections in turn from used ports: 100\n\
+    let expected = "from before the rules 0\nsent in invalid packets: no more than the burst\nconnections in turn from used ports: 100\n\
         connections at once that seem ended: 3\nconnections at once that the server reset while they opened: 3\n\
-        connections at once that were reset behind a header: 3\n127.0.0.1 untracked\n";
-    assert_eq!(print_of("raw_clients.py", "1"), expected);
+        connections at once that were reset behind a header: 3\n\
+        KiB of a client whose address is forged: 97\n127.0.0.1 untracked\n";
+    assert_eq!(print_of("raw_clients.py", "3", "1"), expected);
 }
 
 #[test]
 fn the_last_packet_of_a_handshake_opens_no_connection_past_a_limit_where_cookies_are_sent() {
     let expected = "from before the rules 0\nconnections in turn by a last packet: 99\n\
         connections at once that were closed before: 0\n127.0.0.1 untracked\n";
-    assert_eq!(print_of("cookie_clients.py", "2"), expected);
+    assert_eq!(print_of("cookie_clients.py", "3", "2"), expected);
 }

@@ -26,3 +26,18 @@ def until_it_listens():
         except OSError:
             assert time.monotonic() < deadline, "the server does not listen"
             time.sleep(0.05)
+
+
+def connect(source, timeout=10):
+    server = "fd00:9::1" if ":" in source else "10.9.0.1"
+    try:
+        return socket.create_connection((server, 443), timeout=timeout, source_address=(source, 0))
+    except (ConnectionRefusedError, TimeoutError):
+        return None
+
+
+def close(connection):
+    """Ends the connection at both sides: it counts for ten seconds more."""
+    connection.shutdown(socket.SHUT_WR)
+    connection.recv(1)
+    connection.close()
