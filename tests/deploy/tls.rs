@@ -46,6 +46,27 @@ async fn broken_handshakes_are_not_logged() {
     assert!(!nginx.logs().contains("SSL"), "{}", nginx.logs());
 }
 
+/// By tickets, which nginx keeps nowhere: a cache of sessions can be filled, and is then a line of the log for each handshake.
+#[tokio::test(flavor = "multi_thread")]
+async fn returning_clients_resume_their_session_and_nginx_keeps_none() {
+    let app = FakeApp::start().await;
+    let temp_dir = TempDir::new().expect("a directory");
+    let project = root::find().expect("the project");
+    let nginx = Nginx::start_with_tls(temp_dir.path(), &project, &[app.port]);
+    let nginx = nginx.unwrap_or_else(|error| panic!("{error:#}"));
+    let request = "GET /busy.html HTTP/1.1\r\nhost: sale.example\r\nconnection: close\r\n\r\n";
+    for version in ["-tls1_2", "-tls1_3"] {
+        let session = temp_dir.path().join(version);
+        let session = session.to_str().expect("UTF-8");
+        let first = request_over_tls(nginx.port(), request, &[version, "-sess_out", session]);
+        assert!(first.contains("New, TLSv1"), "{version}: {first}");
+        let second = request_over_tls(nginx.port(), request, &[version, "-sess_in", session]);
+        assert!(second.contains("Reused, TLSv1"), "{version}: {second}");
+    }
+    let site = fs::read_to_string(project.join("deploy/self-hosted/nginx/stampede-listen.conf")).expect("the site");
+    assert!(site.contains("\nssl_session_cache none;\n"), "{site}");
+}
+
 /// The client chooses the key exchange, which it need not compute itself.
 #[tokio::test(flavor = "multi_thread")]
 async fn dear_key_exchanges_are_refused() {
