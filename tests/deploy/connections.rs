@@ -38,7 +38,7 @@ fn packets_that_the_kernels_table_of_connections_misunderstands_pass_no_limit() 
     let expected = "from before the rules 0\nsent in invalid packets: no more than the burst\nconnections in turn from used ports: 100\n\
         connections at once that seem ended: 3\nconnections at once that the server reset while they opened: 3\n\
         connections at once that were reset behind a header: 3\n\
-        KiB of a client whose address is forged: 97\n127.0.0.1 untracked\n";
+        KiB in the last packet of a handshake: 0\nKiB of a client whose address is forged: 97\n127.0.0.1 untracked\n";
     assert_eq!(print_of("raw_clients.py", "3", "1"), expected);
 }
 

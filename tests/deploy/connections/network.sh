@@ -17,7 +17,7 @@ ip addr add 10.9.0.1/24 dev server
 ip addr add fd00:9::1/32 dev server nodad
 ip link set server up
 ip -n clients link set client up
-for address in 10.9.0.{2..6}/24 fd00:9:{1:1,1:2,2:1,3:1,4:1,4:2,4:3,5:1}::2/32; do
+for address in 10.9.0.{2..7}/24 fd00:9:{1:1,1:2,2:1,3:1,4:1,4:2,4:3,5:1}::2/32; do
   ip -n clients addr add "$address" dev client $([[ $address != *:* ]] || echo nodad)
 done
 sed -e "s/over 1000 /over $at_once /; s/over 2000 /over $((at_once + 2)) /" \
@@ -29,6 +29,7 @@ server=$!
 trap 'kill $server' EXIT
 ip netns exec clients /usr/bin/python3 "$here/early.py" /run/opened /run/loaded &
 early=$!
+trap 'kill $server $early 2>/dev/null' EXIT
 until [[ -e /run/opened ]] || ! kill -0 "$early"; do sleep 0.05; done
 # An update loads it again.
 nft -f /run/limits.nft

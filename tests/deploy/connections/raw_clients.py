@@ -68,6 +68,12 @@ def open_and_authenticate_a_reset(source):
     return at_server(source)["open"]
 
 
+def send_in_the_last_packet_of_a_handshake(source):
+    for port in range(10000, 10010):
+        Connection(source, port, first_data=bytes(60_000))
+    return at_server(source)["KiB"]
+
+
 def use_up_the_bytes_of_another(client):
     """Half a connection in the name of a client that has one, whose first packet is sent again with a lot of data. Returns how
     much the client can send then."""
@@ -87,4 +93,5 @@ print("connections in turn from used ports:", open_in_turn("10.9.0.3"))
 print("connections at once that seem ended:", open_at_once("10.9.0.4"))
 print("connections at once that the server reset while they opened:", open_while_the_server_resets("10.9.0.5"))
 print("connections at once that were reset behind a header:", open_and_authenticate_a_reset("fd00:9:1:1::2"))
+print("KiB in the last packet of a handshake:", send_in_the_last_packet_of_a_handshake("10.9.0.7"))
 print("KiB of a client whose address is forged:", use_up_the_bytes_of_another("10.9.0.6"))

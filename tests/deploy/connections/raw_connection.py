@@ -5,7 +5,7 @@ import logging
 import os
 
 logging.getLogger("scapy").setLevel(logging.ERROR)
-from scapy.all import IP, TCP, IPv6, conf, send, sr1
+from scapy.all import IP, TCP, IPv6, conf, fragment, send, sr1
 
 conf.verb = 0
 os.system("nft 'table inet clients { chain output { type filter hook output priority 0; tcp flags rst drop; }; }'")
@@ -14,7 +14,7 @@ os.system("nft 'table inet clients { chain output { type filter hook output prio
 class Connection:
     """A connection at port 443, whose packets are sent as they are written here."""
 
-    def __init__(self, source, port, before_the_end=lambda _: None):
+    def __init__(self, source, port, before_the_end=lambda _: None, first_data=b""):
         self.source, self.port, self.sequence, self.answer = source, port, 1000, 0
         syn = self.packet("S", options=[("MSS", 1460), ("SAckOK", b"")])
         answer = sr1(syn, timeout=0.5)
@@ -22,7 +22,8 @@ class Connection:
         if self.is_open:
             self.sequence, self.answer = 1001, answer[TCP].seq + 1
             before_the_end(self)
-            send(self.packet("A"))
+            last = self.packet("A", data=first_data)
+            send(fragment(last, 1400) if first_data else last)
 
     def beyond(self):
         """Claims that more has arrived than the server sent: for the table the packet is invalid, TCP ignores the claim."""
