@@ -34,6 +34,12 @@ fn a_client_that_closes_each_connection_opens_as_many_as_one_that_does_not() {
 }
 
 #[test]
+fn a_client_that_closes_late_opens_the_next_connection_from_the_same_port() {
+    let expected = "from before the rules 0\nopened again: 5\n127.0.0.1 untracked\n";
+    assert_eq!(print_of("late_clients.py", "100", "1"), expected);
+}
+
+#[test]
 fn packets_that_the_kernels_table_of_connections_misunderstands_pass_no_limit() {
     let expected = "from before the rules 0\nsent in invalid packets: no more than the burst\nconnections in turn from used ports: 100\n\
         connections at once that seem ended: 3\nconnections at once that the server reset while they opened: 3\n\

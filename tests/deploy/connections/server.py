@@ -1,6 +1,6 @@
 """Takes connections at port 443, and says at port 444 what it has of each client: how many connections it ever had and has
 now, and the KiB that arrived, in datagrams at the port of another service, too. It sends something every 100 ms to clients
-that ask it to talk."""
+that ask it to talk, and closes the connection of one that says bye."""
 
 import collections
 import json
@@ -21,6 +21,8 @@ def take(connection, client):
         while part := connection.recv(1 << 16):
             received += len(part)
             client["KiB"] = received // 1024
+            if part == b"bye":
+                break
             while part == b"talk":
                 connection.sendall(b"!")
                 time.sleep(0.1)
