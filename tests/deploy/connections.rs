@@ -17,8 +17,8 @@ fn print_of(clients: &str, at_once: &str, syn_cookies: &str) -> String {
 }
 
 /// Two IPv4 addresses, two /64s of one /48, and a /64 of another one; the first once more, after one connection was closed;
-/// five that send without end, three of them from one /48; and one that sends
-/// as much to another service, which has no limit. Before them, ten connections that are older than the rules.
+/// five that send without end, three of them from one /48; and one that sends as much to another service, which has no
+/// limit. Before them, ten connections that are older than the rules.
 #[test]
 fn a_client_opens_so_many_connections_and_sends_so_much_and_others_are_not_refused() {
     let expected = "from before the rules 0\n10.9.0.2 3\n10.9.0.3 3\nfd00:9:1:1::2 3\nfd00:9:1:2::2 2\nfd00:9:2:1::2 3\n10.9.0.2 3\n\
