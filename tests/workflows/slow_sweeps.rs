@@ -173,6 +173,19 @@ async fn the_time_to_pay_starts_when_a_sweep_continues_the_rebuild_that_writes_t
 }
 
 #[tokio::test]
+async fn a_sweep_whose_payments_are_slow_corrects_gates_by_the_time_after_them() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 5, 5).await;
+        let change = "UPDATE activities SET version = version + 1, updated_at = ?1";
+        fixture.sql.run(change, vec![NOW.0.into()]).await.unwrap();
+        fixture.record_payment(&fixture.order_no(1), NOW).await;
+        // The request that makes the change has 10 s for it.
+        let slow = SlowLedger::new(&fixture, "UPDATE callbacks", Duration::from_secs(6));
+        assert_eq!(slow.sweep(&fixture.redis, NOW.plus(5_000), "").await.warmed_up, 1, "{ledger}");
+    }
+}
+
+#[tokio::test]
 async fn a_slow_erasure_of_rows_stops_after_a_batch() {
     for ledger in LEDGERS {
         let fixture = old_activity(ledger).await;

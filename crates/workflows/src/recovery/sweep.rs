@@ -240,7 +240,8 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
         // leaves them to the one that has it.
         if self.renew_lease(TIME_BUDGET * 2).await? {
             let (step, turn) = (Instant::now(), self.lease.token);
-            gates::correct_gates(redis, sql, gates, ticket_secret, turn, self.now, &mut self.report).await;
+            let now = self.current_time();
+            gates::correct_gates(redis, sql, gates, ticket_secret, turn, now, &mut self.report).await;
             self.end_step("correct", step);
         }
         // The next two have time of their own, however long payments took: a slow provider keeps no sale closed, and extends
@@ -354,9 +355,7 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
     /// Continues rebuilds that no request continues (G5), for 3 s. One that fails is tried again by a later sweep.
     async fn continue_rebuilds(&mut self) -> Result<(), StoreError> {
         let Sweeper { redis, sql, ticket_secret, .. } = *self.sweeper;
-        // The time to pay of the orders that it writes starts now, not when the sweep began.
-        let now = self.now.plus((self.elapsed)().as_millis() as i64);
-        let outcomes = continue_interrupted(redis, sql, ticket_secret, now, Budget::SWEEP).await?;
+        let outcomes = continue_interrupted(redis, sql, ticket_secret, self.current_time(), Budget::SWEEP).await?;
         for (activity, outcome) in outcomes {
             self.report.rebuilds += 1;
             match outcome {
@@ -372,10 +371,16 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
         Ok(())
     }
 
+    /// Returns Redis's time now: the time to pay of an order that a rebuild writes starts when it is written, not when the
+    /// sweep began.
+    fn current_time(&self) -> Millis {
+        self.now.plus((self.elapsed)().as_millis() as i64)
+    }
+
     /// Renews the lease; returns whether there is time left and the lease was not lost.
     async fn renew_lease(&mut self, budget: Duration) -> Result<bool, StoreError> {
         let elapsed = (self.elapsed)();
-        let until = self.now.plus(elapsed.as_millis() as i64 + LEASE_MS);
+        let until = self.current_time().plus(LEASE_MS);
         let proceed = elapsed < budget && leases::renew(self.sweeper.sql, &self.lease, until).await?;
         self.report.more |= !proceed;
         Ok(proceed)
