@@ -8,6 +8,7 @@ use std::{
 };
 
 use dev::variables::Variables;
+use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
@@ -296,4 +297,23 @@ async fn a_provider_whose_answer_never_ends_does_not_hold_a_sweep() {
     assert_eq!(report["refunds"], 1, "{report}");
     let order = app.call_admin(reqwest::Method::GET, &format!("/orders/{order_no}"), &Value::Null).await.is(200);
     assert!(order.body.contains("no answer: it took longer than 4000 ms"), "{order:?}");
+}
+
+/// A buyer can repeat a checkout.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_does_not_answer_is_one_line_a_second_in_the_log_of_an_instance() {
+    let app = TestApp::with_variables(|variables| {
+        use_stripe(variables);
+        variables.set("stripe_api", "http://127.0.0.1:1");
+    });
+    let activity = app.create_activity(json!({})).await;
+    let buyer = app.create_buyer(&activity, "ada").await;
+    let order_no = app.place_order(&activity, &buyer).await;
+    app.wait_for_status(&order_no, &buyer.jwt, "pending_payment").await;
+    for answer in join_all((0..40).map(|_| app.checkout(&order_no, &buyer.jwt))).await {
+        answer.is_problem(503, "not_ready");
+    }
+    let log = app.log();
+    let lines = log.lines().filter(|line| line.contains("the payment provider opened no session")).count();
+    assert!((1..20).contains(&lines), "{lines} lines for 40 checkouts:\n{log}");
 }

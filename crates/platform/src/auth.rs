@@ -58,8 +58,8 @@ pub fn unauthenticated(error: TokenError) -> ApiError {
             Problem::new(Code::Unauthenticated, "The token does not hold, or no longer: sign in again.")
         }
         TokenError::Unnameable => {
-            let detail = "The name of this account has spaces or invisible characters, so that operators could take it for \
-                          another name: sign in with another account.";
+            let detail = "Operators could take the name of this account for another, or cannot write it: it has spaces, \
+                          invisible characters, or a part that is only dots. Sign in with another account.";
             Problem::new(Code::Unauthenticated, detail)
         }
         TokenError::Unconfirmed => {

@@ -4,9 +4,10 @@ use domain::{
     address::Address,
     api::orders::{CheckedOut, Checkout},
     body,
+    log_limit::LogLimit,
     order::{Order, OrderStatus},
     problem::{Code, Problem},
-    time::ceil_seconds,
+    time::{Millis, ceil_seconds},
 };
 use platform::{
     address_cipher,
@@ -39,23 +40,29 @@ pub async fn post(request: &Request, order: &Order) -> Result<Response, ApiError
     let address = SealedAddress { sealed: &sealed, language: &body.language };
     let provider = provider::from_config(RetryPolicy::BUYER).await?;
     let checked_out = checkout(&SpinRedis, &SpinLedger::open().await, &provider, &order, address, now).await;
-    let order = order_or_conflict(checked_out.map_err(|error| checkout_error(request, &order, error))?, "paid")?;
+    let order = order_or_conflict(checked_out.map_err(|error| checkout_error(request, &order, error, now))?, "paid")?;
     Ok(Response::json(200, &CheckedOut { checkout_url: order.checkout_url.as_deref(), pay_by: order.pay_by }))
 }
 
-/// Converts a failed checkout into an error. If the provider's result is unknown, nothing has failed: the order keeps
-/// its units, and the next attempt asks the provider again (D8).
-fn checkout_error(request: &Request, order: &Order, error: CheckoutError) -> ApiError {
+/// Converts a failed checkout into an error, and logs at most one a second. If the provider's result is unknown, nothing has
+/// failed: the order keeps its units, and the next attempt asks the provider again (D8).
+fn checkout_error(request: &Request, order: &Order, error: CheckoutError, now: Millis) -> ApiError {
+    thread_local! {
+        static UNKNOWN: LogLimit = const { LogLimit::new(1_000) };
+    }
     let unknown = match error {
         CheckoutError::Store(error) => return error.into(),
         CheckoutError::Provider(unknown) => unknown,
     };
-    let fields = [
-        ("order_no", order.order_no.to_string().into()),
-        ("because", unknown.message.into()),
-        ("request_id", request.request_id.as_str().into()),
-    ];
-    log::error("the payment provider opened no session", &fields);
+    if let Some(number) = UNKNOWN.with(|limit| limit.count(now)) {
+        let fields = [
+            ("order_no", order.order_no.to_string().into()),
+            ("because", unknown.message.into()),
+            ("request_id", request.request_id.as_str().into()),
+            ("number", number.into()),
+        ];
+        log::error("the payment provider opened no session", &fields);
+    }
     let seconds = ceil_seconds(unknown.retry_after_ms.unwrap_or_default()).clamp(2, 60);
     let detail = "The payment provider did not answer. Your order is held: try again in a moment.";
     Problem::new(Code::NotReady, detail).retry_after(seconds).into()
