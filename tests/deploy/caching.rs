@@ -44,6 +44,17 @@ async fn concurrent_gate_requests_reach_the_app_at_most_once_a_second() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_that_asks_for_a_sale_before_it_is_published_is_one_request_to_the_app() {
+    let app = FakeApp::start().await;
+    let nginx = NginxProxy::in_front_of(&[&app]);
+    let path = "/api/activities/tomorrow/gate.json";
+    for answer in join_all((0..50).map(|_| nginx.http.get(path, ""))).await {
+        answer.is(404);
+    }
+    assert_eq!(app.requests_containing(path).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn while_one_request_refreshes_the_gate_the_others_get_the_stale_one() {
     let app = FakeApp::start().await;
     let nginx = NginxProxy::in_front_of(&[&app]);

@@ -180,6 +180,9 @@ async fn handle_connection(stream: TcpStream, state: &State) -> std::io::Result<
 fn build_response(request: &RecordedRequest, number: usize) -> String {
     let path = request.target.split('?').next().unwrap_or_default();
     let (cache_control, content_type) = match path {
+        _ if path.starts_with("/api/activities/tomorrow") => {
+            ("public, max-age=0, s-maxage=1", "application/problem+json")
+        }
         _ if path.contains("/gate.js") || path.ends_with("/api/activities/demo") => {
             ("public, max-age=0, s-maxage=1", "application/json")
         }
@@ -188,13 +191,16 @@ fn build_response(request: &RecordedRequest, number: usize) -> String {
         _ if path.starts_with("/api/") => ("no-store", "application/json"),
         _ => ("public, max-age=60", "text/html"),
     };
-    let body = format!("{{\"number\":{number}}}");
+    let (status, body) = match content_type {
+        "application/problem+json" => ("404 Not Found", r#"{"code":"not_found"}"#.to_owned()),
+        _ => ("200 OK", format!("{{\"number\":{number}}}")),
+    };
     let encoding = match (content_type, request.header("accept-encoding")) {
-        ("text/html", "") | ("application/json", _) => String::new(),
-        (_, encoding) => format!("vary: accept-encoding\r\nx-variant: {encoding}\r\n"),
+        ("text/html", encoding @ ("br" | "gzip")) => format!("vary: accept-encoding\r\nx-variant: {encoding}\r\n"),
+        _ => String::new(),
     };
     format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\ncache-control: {cache_control}\r\n{encoding}\
+        "HTTP/1.1 {status}\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\ncache-control: {cache_control}\r\n{encoding}\
         etag: \"{number}\"\r\nx-request-id: {}\r\n\r\n{body}",
         body.len(),
         request.header("x-request-id"),

@@ -19,7 +19,8 @@ async fn an_activity_goes_from_draft_to_its_last_refund() {
         |seconds| activity_spec(&json!({"starts_at": seconds_from_now(seconds), "per_user": 2, "skus": single_sku(3)}));
     let draft = draft_starting_in(600);
     app.call_admin(Method::PUT, &admin_path, &draft).await.is(200);
-    app.http.get(&activity_path, "").await.is_problem(404, "not_found");
+    let not_yet = app.http.get(&activity_path, "").await.is_problem(404, "not_found");
+    assert_eq!(not_yet.header("cache-control"), "public, max-age=0, s-maxage=1", "a crowd may wait for it");
 
     app.call_admin(Method::POST, &format!("{admin_path}/publish"), &Value::Null).await.is(200);
     let gate_path = format!("{activity_path}/gate.json");

@@ -9,17 +9,15 @@ use platform::{
 };
 use workflows::cache::visitors::gate_script;
 
-const CACHE_CONTROL: &str = "public, max-age=0, s-maxage=1";
-
 /// Handles `GET /api/activities/:activity/gate.json`.
 pub async fn json(activity: &str) -> Result<Response, ApiError> {
-    Ok(Response::json(200, &document(activity).await?).header("cache-control", CACHE_CONTROL))
+    Ok(Response::json(200, &document(activity).await?))
 }
 
 /// Handles `GET /api/activities/:activity/gate.js`: the same document as a script that a page can include.
 pub async fn script(activity: &str) -> Result<Response, ApiError> {
     let script = gate_script(&document(activity).await?);
-    Ok(Response::with_body(200, "text/javascript; charset=utf-8", script).header("cache-control", CACHE_CONTROL))
+    Ok(Response::with_body(200, "text/javascript; charset=utf-8", script))
 }
 
 async fn document(activity: &str) -> Result<GateDocument, ApiError> {

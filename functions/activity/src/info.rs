@@ -24,7 +24,7 @@ pub async fn get(activity: &str) -> Result<Response, ApiError> {
         Err(error) => return Err(error),
     };
     let document = cached.document(cached_gate.as_deref(), clock::now());
-    Ok(Response::json(200, &document).header("cache-control", "public, max-age=0, s-maxage=1"))
+    Ok(Response::json(200, &document))
 }
 
 async fn load(activity: &ActivityId) -> Result<(Rc<CachedActivity>, Rc<CachedGate>), ApiError> {
