@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use workflows::{
     Redis,
     keys::Keys,
-    ledger::orders,
+    ledger::order_changes,
     payments::callbacks::{self, CallbackEffect},
 };
 
@@ -84,7 +84,7 @@ impl Start {
             }
         }
         let bobs = fixture.pending_order(2, "bob", 1).await;
-        orders::cancel(&fixture.sql, &bobs, NOW).await.unwrap().unwrap();
+        order_changes::cancel(&fixture.sql, &bobs, NOW).await.unwrap().unwrap();
         fixture.reserve(3, "cyd", 1).await.unwrap();
         fixture
     }

@@ -9,7 +9,7 @@ use workflows::{
     Sql, StoreError,
     hot::reserve::ReserveOutcome,
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
-    ledger::{addresses::SealedAddress, orders},
+    ledger::{addresses::SealedAddress, order_changes, orders},
     operator::{activities::OperationOutcome, audit::audit},
     payments::{
         callbacks,
@@ -136,7 +136,7 @@ impl Workflow {
             Sweep => sweep_all(&fixture, SETTLE_AT).await.map(|_| true)?,
             LateSweep => sweep_all(&fixture, DUE).await.map(|_| true)?,
             CancelUnheard => {
-                orders::cancel(&fixture.sql, &order_no, NOW).await?;
+                order_changes::cancel(&fixture.sql, &order_no, NOW).await?;
                 fixture.sql.run("UPDATE orders SET unsettled_since = 0", vec![]).await.map(|_| true)?
             }
             Audit => audit(&fixture.redis, &fixture.sql, &fixture.activity, fixture.per_user).await.map(|_| true)?,

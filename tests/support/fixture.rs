@@ -40,7 +40,7 @@ use workflows::{
         refunds,
     },
     ports::SqlValue,
-    queue::order_writer,
+    queue::{message_batch, order_writer},
     recovery::{
         budget::Budget,
         rebuild::{Rebuild, RebuildOutcome},
@@ -322,12 +322,12 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
     }
 
     /// Runs one batch of the order writer.
-    pub async fn write_batch(&self) -> Result<order_writer::WriteReport, StoreError> {
+    pub async fn write_batch(&self) -> Result<message_batch::WriteReport, StoreError> {
         order_writer::write_new(&self.redis, &self.sql, &self.activity, NOW).await
     }
 
     /// Writes one batch of messages that were read and not acknowledged.
-    pub async fn write_reclaimed(&self) -> Result<order_writer::WriteReport, StoreError> {
+    pub async fn write_reclaimed(&self) -> Result<message_batch::WriteReport, StoreError> {
         order_writer::write_reclaimed(&self.redis, &self.sql, &self.activity, NOW, 0).await
     }
 

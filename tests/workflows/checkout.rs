@@ -6,7 +6,7 @@ use domain::order::OrderStatus;
 use workflows::{
     Sql,
     ledger::{
-        addresses, orders, refunds,
+        addresses, order_changes, orders, refunds,
         sessions::{self, GRACE_MS, Session},
     },
     payments::{
@@ -70,7 +70,7 @@ async fn a_session_of_an_order_that_was_released_meanwhile_starts_no_payment_and
         let order_no = fixture.pending_order(1, "ada", 1).await;
         let order = orders::load(&fixture.sql, &order_no).await.unwrap().unwrap().order;
         let opened = provider.open_session(&order, 1, &Presentation::default()).await.unwrap();
-        orders::cancel(&fixture.sql, &order_no, NOW).await.unwrap().expect("cancelled");
+        order_changes::cancel(&fixture.sql, &order_no, NOW).await.unwrap().expect("cancelled");
         let provider_name = provider.name().as_str().to_owned();
         let session = Session { provider: provider_name, id: opened.session_id, url: opened.url, session_number: 1 };
         assert_eq!(sessions::save(&fixture.sql, &order_no, &session, NOW).await.unwrap(), None, "{ledger}");

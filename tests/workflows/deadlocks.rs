@@ -13,7 +13,7 @@ use workflows::{
     Sql, StoreError,
     ledger::{
         activities,
-        orders::{self, NewOrder},
+        order_changes::{self, NewOrder},
         payments::{self, Callback},
     },
     ports::SqlValue,
@@ -59,7 +59,7 @@ async fn write_batches(sql: &RealLedger, activity: &ActivityId, writer: u64, bat
             epoch: 1,
         };
         let batch: Vec<_> = (0..BATCH).map(order).collect();
-        match orders::insert(sql, activity, &batch.iter().collect::<Vec<_>>(), NOW).await {
+        match order_changes::insert(sql, activity, &batch.iter().collect::<Vec<_>>(), NOW).await {
             Err(StoreError::LedgerRefused(_)) => {}
             other => {
                 other?;
@@ -67,7 +67,7 @@ async fn write_batches(sql: &RealLedger, activity: &ActivityId, writer: u64, bat
             }
         }
         for order in &batch {
-            match orders::insert(sql, activity, &[order], NOW).await {
+            match order_changes::insert(sql, activity, &[order], NOW).await {
                 Ok(()) | Err(StoreError::LedgerRefused(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -117,7 +117,7 @@ async fn payments_a_sweeper_and_an_operator_never_deadlock_with_a_writer() {
     };
     let sweeping = async {
         for _ in 0..300 {
-            orders::expire(&sweeper, &fixture.activity, Millis(i64::MAX / 2), 7, None).await?;
+            order_changes::expire(&sweeper, &fixture.activity, Millis(i64::MAX / 2), 7, None).await?;
         }
         Ok::<_, StoreError>(())
     };
@@ -135,7 +135,9 @@ async fn payments_a_sweeper_and_an_operator_never_deadlock_with_a_writer() {
     operated.unwrap();
     written.unwrap();
     live_units(&fixture).await;
-    while !orders::expire(&sweeper, &fixture.activity, Millis(i64::MAX / 2), 100, None).await.unwrap().is_empty() {}
+    while !order_changes::expire(&sweeper, &fixture.activity, Millis(i64::MAX / 2), 100, None).await.unwrap().is_empty()
+    {
+    }
     let paid = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().live_units;
     assert!(paid.iter().all(|sku| sku.pending == 0), "every unpaid unit came back");
     assert_eq!(live_units(&fixture).await, paid.iter().map(|sku| sku.sold).sum::<i64>());

@@ -13,7 +13,7 @@ use workflows::{
     ports::{Dialect, RedisValue, SqlValue},
     queue::{
         dead_letters::{self, RequeueOutcome},
-        order_writer, stream,
+        message_batch, order_writer, stream,
     },
     recovery::{rebuild::RebuildOutcome, report::Report},
 };
@@ -73,7 +73,7 @@ impl<F: AsyncFn()> Sql for HookBeforeInsert<'_, F> {
 }
 
 /// Runs one batch of an order writer that stalls between reading its messages and writing them, while `action` runs.
-async fn write_batch_delayed_by(fixture: &RealFixture, action: impl AsyncFn()) -> order_writer::WriteReport {
+async fn write_batch_delayed_by(fixture: &RealFixture, action: impl AsyncFn()) -> message_batch::WriteReport {
     let hooked_ledger = HookBeforeInsert { sql: &fixture.sql, action, done: Cell::new(false) };
     order_writer::write_new(&fixture.redis, &hooked_ledger, &fixture.activity, NOW).await.unwrap()
 }

@@ -8,7 +8,7 @@ use workflows::{
     hot::reserve::ReserveOutcome,
     keys::Keys,
     ledger::{
-        orders,
+        order_changes,
         payments::{self, Callback, LOST_PAYMENT},
         refunds,
     },
@@ -278,7 +278,7 @@ async fn transitions_that_only_the_ledger_has_survive_a_rebuild() {
             fixture.pending_order(2, "bob", 1).await,
             fixture.refunding_order(3, "cyd").await,
         ];
-        orders::cancel(&fixture.sql, &cancelled, NOW).await.unwrap();
+        order_changes::cancel(&fixture.sql, &cancelled, NOW).await.unwrap();
         let payment = Callback { order_no: paid.to_string(), payment: "p".to_owned(), ..Callback::default() };
         payments::mark_paid(&fixture.sql, &payment, OrderStatus::PendingPayment, NOW).await.unwrap();
         payments::mark_refunded(&fixture.sql, &back, NOW).await.unwrap();

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use workflows::{
     Sql,
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
-    ledger::{addresses::SealedAddress, orders, refunds, sessions},
+    ledger::{addresses::SealedAddress, order_changes, orders, refunds, sessions},
     payments::{
         callbacks::{self, CallbackEffect, held},
         checkout::{CheckoutError, checkout},
@@ -363,7 +363,7 @@ async fn an_order_whose_provider_was_lost_belongs_to_the_one_that_has_its_paymen
         let order_no = fixture.pending_order(1, "ada", 1).await;
         let row = fixture.order_row(&order_no).await;
         assert!(!row.may_have_paid_at(PaymentProvider::Webhook), "{ledger}: no session was opened");
-        orders::restart_payment(&fixture.sql, &order_no, "/pay", NOW).await.unwrap();
+        order_changes::restart_payment(&fixture.sql, &order_no, "/pay", NOW).await.unwrap();
         let row = fixture.order_row(&order_no).await;
         assert!(row.may_have_paid_at(PaymentProvider::Webhook), "{ledger}");
         let callback = ProviderCallback {
@@ -390,7 +390,7 @@ async fn an_order_without_a_session_was_paid_nowhere_also_after_its_release() {
         let fixture = new_fixture(ledger, 5, 5).await;
         let (cancelled, expired) = (fixture.pending_order(1, "ada", 1).await, fixture.pending_order(2, "ada", 1).await);
         fixture.cancel(&cancelled).await.unwrap();
-        orders::release(&fixture.sql, &expired, OrderStatus::Expired, "", NOW).await.unwrap().expect("expired");
+        order_changes::release(&fixture.sql, &expired, OrderStatus::Expired, "", NOW).await.unwrap().expect("expired");
         for order_no in [&cancelled, &expired] {
             let row = fixture.order_row(order_no).await;
             for provider in [PaymentProvider::Webhook, PaymentProvider::Stripe] {

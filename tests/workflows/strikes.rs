@@ -10,7 +10,7 @@ use domain::{
 use futures::future::join;
 use workflows::{
     Sql,
-    ledger::{activities, orders},
+    ledger::{activities, order_changes},
     operator::bans,
     payments::commands,
 };
@@ -73,13 +73,13 @@ async fn of_two_concurrent_cancels_one_is_a_strike() {
     let second = fixture.pending_order(2, user.as_str(), 1).await;
     let other = open_connection(&fixture).await;
     other.run("BEGIN", Vec::new()).await.unwrap();
-    orders::cancel(&other, &first, NOW).await.unwrap().expect("cancelled");
+    order_changes::cancel(&other, &first, NOW).await.unwrap().expect("cancelled");
     let commit = async {
         // The other cancel waits for this one.
         tokio::time::sleep(Duration::from_millis(200)).await;
         other.run("COMMIT", Vec::new()).await.unwrap();
     };
-    let (cancelled, ()) = join(orders::cancel(&fixture.sql, &second, NOW), commit).await;
+    let (cancelled, ()) = join(order_changes::cancel(&fixture.sql, &second, NOW), commit).await;
     cancelled.unwrap().expect("cancelled");
     assert_eq!(strikes(&fixture, &user).await, 1);
 }
@@ -106,7 +106,10 @@ async fn a_cancel_that_a_rebuild_repeats_is_no_strike() {
         let order_no = fixture.pending_order(1, user.as_str(), 1).await;
         let spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
         let late = NOW.plus(spec.pay_timeout_seconds * 900);
-        orders::release(&fixture.sql, &order_no, OrderStatus::Cancelled, "", late).await.unwrap().expect("cancelled");
+        order_changes::release(&fixture.sql, &order_no, OrderStatus::Cancelled, "", late)
+            .await
+            .unwrap()
+            .expect("cancelled");
         assert_eq!(strikes(&fixture, &user).await, 0, "{ledger}");
     }
 }

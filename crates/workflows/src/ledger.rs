@@ -20,6 +20,7 @@ pub mod errors;
 pub mod events;
 pub mod leases;
 pub mod operator_changes;
+pub mod order_changes;
 pub mod orders;
 pub mod payments;
 pub mod rebuilds;

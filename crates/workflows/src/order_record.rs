@@ -7,7 +7,7 @@ use domain::{
 };
 use serde::Serialize;
 
-use crate::{hot::winners::bit_number, ledger::orders::NewOrder, settle::OrderState};
+use crate::{hot::winners::bit_number, ledger::order_changes::NewOrder, settle::OrderState};
 
 /// What stays the same in an order's life.
 #[derive(Serialize)]

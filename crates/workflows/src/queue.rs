@@ -3,5 +3,6 @@
 pub mod dead_letters;
 pub mod doorbell;
 pub mod event_delivery;
+pub mod message_batch;
 pub mod order_writer;
 pub mod stream;

@@ -12,7 +12,7 @@ use domain::{
 use crate::{
     keys::Keys,
     ledger::{
-        activities,
+        activities, order_changes,
         orders::{self, OrderRow},
         payments, sessions,
     },
@@ -43,7 +43,7 @@ pub async fn cancel<R: Redis, S: Sql>(
     order_no: &OrderNo,
     now: Millis,
 ) -> Result<CommandOutcome, StoreError> {
-    let changed = orders::cancel(sql, order_no, now).await?;
+    let changed = order_changes::cancel(sql, order_no, now).await?;
     settle_or_compare(redis, sql, order_no, changed, &[OrderStatus::Cancelled], now).await
 }
 

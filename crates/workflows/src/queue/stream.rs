@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     WRITER_GROUP,
     keys::{Keys, WRITERS},
-    ledger::orders::NewOrder,
+    ledger::order_changes::NewOrder,
     ports::{Redis, RedisArg, RedisValue, StoreError},
     reply::Reply,
     script::{FENCE, START_WRITING, WRITER_IDLE},

@@ -22,7 +22,8 @@ use crate::{
     hot::status::load_order,
     keys::Keys,
     ledger::{
-        orders::{self, NewOrder, RecordedOrder},
+        order_changes::{self, NewOrder},
+        orders::{self, RecordedOrder},
         payments::{self, Callback, LOST_PAYMENT, PAID_TOO_LATE},
         rebuilds::{self, BegunRebuild},
     },
@@ -30,7 +31,7 @@ use crate::{
     ports::{Redis, RedisArg, Sql, StoreError},
     queue::{
         dead_letters,
-        order_writer::{self, InsertAnswer, NO_ROOM},
+        message_batch::{self, InsertAnswer, NO_ROOM},
         stream,
     },
     recovery::budget::Timer,
@@ -183,7 +184,7 @@ async fn write_batch<R: Redis, S: Sql>(
     }
     let new: Vec<_> = orders.iter().map(|order| to_new_order(order, epoch)).collect();
     let new: Vec<_> = new.iter().collect();
-    let answers = if live { order_writer::insert(sql, activity, &new, now).await? } else { Vec::new() };
+    let answers = if live { message_batch::insert(sql, activity, &new, now).await? } else { Vec::new() };
     let order_numbers: Vec<_> = new.iter().map(|order| &order.order_no).collect();
     let states = orders::load_states(sql, activity, &order_numbers).await?;
     // D8: neither refund nor fail an order that the ledger accepted and does not have.
@@ -196,7 +197,7 @@ async fn write_batch<R: Redis, S: Sql>(
         match (state, order.status) {
             (Some(state), _) => advance_order(sql, order, state.status, now).await?,
             (None, OrderStatus::Paid | OrderStatus::Refunding | OrderStatus::Refunded) => {
-                orders::insert_released(sql, new, now).await?;
+                order_changes::insert_released(sql, new, now).await?;
                 payments::refund_late_payment(sql, &lost_payment(order), now).await?;
                 advance_order(sql, order, OrderStatus::Refunding, now).await?;
             }
@@ -240,7 +241,7 @@ async fn advance_order<S: Sql>(sql: &S, order: &Order, mut status: OrderStatus, 
     use OrderStatus::{Cancelled, Expired, Failed, Paid, PendingPayment, Queued, Refunded, Refunding};
     let (order_no, reason) = (&order.order_no, order.reason.as_deref().unwrap_or_default());
     if let (PendingPayment, PendingPayment, Some(url)) = (status, order.status, &order.checkout_url) {
-        orders::restart_payment(sql, order_no, url, now).await?;
+        order_changes::restart_payment(sql, order_no, url, now).await?;
     }
     while status.can_reach(order.status) {
         // An order is refunded because it was paid, or because its payment came after its release.
@@ -252,7 +253,7 @@ async fn advance_order<S: Sql>(sql: &S, order: &Order, mut status: OrderStatus, 
         let Some(step) = status.step_towards(via).or_else(|| status.step_towards(order.status)) else { return Ok(()) };
         status = match step {
             Cancelled | Expired => {
-                orders::release(sql, order_no, step, reason, now).await?;
+                order_changes::release(sql, order_no, step, reason, now).await?;
                 step
             }
             Paid => match payments::mark_paid(sql, &lost_payment(order), status, now).await {

@@ -19,6 +19,7 @@ use crate::{
     ledger::{
         activities,
         leases::{self, Lease},
+        order_changes,
         orders::{self, OrderRow},
         row_reader::RowReader,
         unsettled,
@@ -160,7 +161,7 @@ pub async fn expire<R: Redis, S: Sql>(
     now: Millis,
     lease: Option<&Lease>,
 ) -> Result<usize, StoreError> {
-    let expired = orders::expire(sql, activity, now, ORDER_BATCH_SIZE, lease).await?;
+    let expired = order_changes::expire(sql, activity, now, ORDER_BATCH_SIZE, lease).await?;
     apply_transitions(redis, activity, &expired).await?;
     Ok(expired.len())
 }

@@ -1,0 +1,190 @@
+//! Statements that insert orders into the ledger and change them.
+//!
+//! Each transition is one conditional statement. The caller whose statement changed the row settles Redis.
+
+use domain::{
+    ids::{ActivityId, OrderNo, SkuId, UserId},
+    money::Money,
+    order::OrderStatus,
+    time::Millis,
+};
+use serde_json::json;
+
+use super::{
+    leases::Lease,
+    orders::{COLUMNS, OrderRow, load_states, parse_rows},
+    row_reader::RowReader,
+    sessions,
+};
+use crate::{
+    ports::{Dialect, Sql, StoreError},
+    settle::Transition,
+};
+
+/// An order message from the stream, ready to be inserted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewOrder {
+    /// Its number.
+    pub order_no: OrderNo,
+    /// The buyer.
+    pub user: UserId,
+    /// The SKU.
+    pub sku: SkuId,
+    /// Units.
+    pub quantity: i64,
+    /// The total price.
+    pub money: Money,
+    /// When it was reserved.
+    pub created_at: Millis,
+    /// The epoch of the gate that accepted it.
+    pub epoch: i64,
+}
+
+/// Inserts orders of one activity as `pending_payment` in one statement. Their time to pay starts at `now`.
+///
+/// Orders that exist already or that an older epoch accepted are left out, and on SQLite also those that exceed a SKU's
+/// total or a buyer's limit; [`load_states`] shows which. Orders of a later epoch than the ledger's are inserted: the
+/// ledger had that epoch before it was restored from a backup, and Redis counts its orders.
+///
+/// # Errors
+/// See [`ledger`](super). PostgreSQL returns `LedgerRefused` for the whole batch if one order exceeds a total or a
+/// limit.
+pub async fn insert<S: Sql>(
+    sql: &S,
+    activity: &ActivityId,
+    orders: &[&NewOrder],
+    now: Millis,
+) -> Result<(), StoreError> {
+    let to_json = |order: &&NewOrder| {
+        let NewOrder { order_no, user, sku, quantity, money: Money { amount, currency }, created_at, epoch } = order;
+        json!([order_no, sku, user, quantity, amount, currency, created_at.0, epoch])
+    };
+    let rows: Vec<_> = orders.iter().map(to_json).collect();
+    let statement = match sql.dialect() {
+        Dialect::Sqlite => include_str!("../../sql/queries/orders/insert.sqlite.sql"),
+        // Locks the epoch until the rows are inserted: a rebuild that raises it at the same time sees the rows, or they
+        // are left out.
+        Dialect::Postgres => include_str!("../../sql/queries/orders/insert.postgres.sql"),
+    };
+    let params = vec![json!(rows).to_string().into(), now.0.into(), activity.as_str().into()];
+    sql.run(statement, params).await.map(|_| ())
+}
+
+/// Inserts an order that holds no units, as `expired`, so that its payment can be refunded. Idempotent.
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn insert_released<S: Sql>(sql: &S, order: &NewOrder, now: Millis) -> Result<(), StoreError> {
+    let statement = include_str!("../../sql/queries/orders/insert_released.sql");
+    let NewOrder { order_no, user, sku, quantity, money: Money { amount, currency }, created_at, .. } = order;
+    let params = vec![
+        order_no.to_string().into(),
+        order_no.activity().as_str().into(),
+        sku.as_str().into(),
+        user.as_str().into(),
+        (*quantity).into(),
+        (*amount).into(),
+        currency.as_str().into(),
+        created_at.0.into(),
+        now.0.into(),
+    ];
+    sql.run(statement, params).await.map(|_| ())
+}
+
+/// `pending_payment → cancelled`, by the buyer, while the time to pay is not over. Returns the order if this call
+/// changed it.
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn cancel<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<OrderRow>, StoreError> {
+    let statement = format!(
+        "UPDATE orders SET status = 'cancelled', live = 0, reason = 'cancelled_by_buyer', was_cancelled = 1, \
+         updated_at = ?2, unsettled_since = ?2 WHERE order_no = ?1 AND status = 'pending_payment' AND pay_by > ?2 RETURNING {COLUMNS}"
+    );
+    Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into(), now.0.into()]).await?)?.pop())
+}
+
+/// `pending_payment → cancelled | expired`, depending on `to`, as Redis has it. When that happened is not known: a cancel
+/// is taken for an early one (B8). Returns the order if this call changed it.
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn release<S: Sql>(
+    sql: &S,
+    order_no: &OrderNo,
+    to: OrderStatus,
+    reason: &str,
+    now: Millis,
+) -> Result<Option<OrderRow>, StoreError> {
+    let statement = format!(
+        "UPDATE orders SET status = ?3, live = 0, reason = ?4, free_cancel_until = ?2, \
+         was_cancelled = CASE ?3 WHEN 'cancelled' THEN 1 ELSE 0 END, updated_at = ?2, unsettled_since = ?2 WHERE order_no = ?1 AND status = 'pending_payment' RETURNING {COLUMNS}"
+    );
+    let params = vec![order_no.to_string().into(), now.0.into(), to.as_str().into(), reason.into()];
+    Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
+}
+
+/// `pending_payment → expired` for up to `limit` orders of an activity whose time to pay is over at `now`. An order with an
+/// open payment session stays until the session is closed, but for [`sessions::GRACE_MS`] at most. Returns the
+/// transitions that Redis is to apply; none if `lease` was lost.
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn expire<S: Sql>(
+    sql: &S,
+    activity: &ActivityId,
+    now: Millis,
+    limit: i64,
+    lease: Option<&Lease>,
+) -> Result<Vec<Transition>, StoreError> {
+    const IS_DUE: &str = include_str!("../../sql/queries/orders/is_due.sql");
+    let waits_until = now.plus(-sessions::GRACE_MS);
+    let select = format!(
+        include_str!("../../sql/queries/orders/find_due.sql"),
+        order_numbers = sql.dialect().json_array_of("o.order_no"),
+        is_due = IS_DUE,
+    );
+    let params = vec![now.0.into(), waits_until.0.into(), activity.as_str().into(), limit.into()];
+    let row = sql.run(&select, params).await?.into_iter().next().unwrap_or_default();
+    let due: Vec<OrderNo> = RowReader::new(row).parse(|text| serde_json::from_str(text))?;
+    if due.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lock_clause = match sql.dialect() {
+        Dialect::Sqlite => "",
+        Dialect::Postgres => "FOR UPDATE SKIP LOCKED",
+    };
+    let lease_condition = lease.map_or("1 = 1".to_owned(), |_| Lease::condition(4));
+    let statement = format!(
+        include_str!("../../sql/queries/orders/expire.sql"),
+        lease_condition = lease_condition,
+        json_values = sql.dialect().json_values("?3"),
+        is_due = IS_DUE,
+        lock_clause = lock_clause,
+    );
+    let mut params = vec![now.0.into(), waits_until.0.into(), json!(due).to_string().into()];
+    params.extend(lease.into_iter().flat_map(Lease::params));
+    sql.run(&statement, params).await?;
+    let states = load_states(sql, activity, &due.iter().collect::<Vec<_>>()).await?;
+    let transitions = due.into_iter().zip(states).filter_map(|(order_no, state)| {
+        let state = state.filter(|state| state.status == OrderStatus::Expired)?;
+        Some(Transition { order_no, state, stream_id: String::new() })
+    });
+    Ok(transitions.collect())
+}
+
+/// Starts the payment of an order whose session was lost with a ledger: records where to pay, and extends the time to pay
+/// by the activity's extension, once (E6). Changes nothing unless the order is `pending_payment` and its time to pay is not
+/// over. A session that is saved starts the payment itself ([`sessions::save`]).
+///
+/// # Errors
+/// See [`ledger`](super).
+pub async fn restart_payment<S: Sql>(
+    sql: &S,
+    order_no: &OrderNo,
+    checkout_url: &str,
+    now: Millis,
+) -> Result<(), StoreError> {
+    let statement = include_str!("../../sql/queries/orders/restart_payment.sql");
+    sql.run(statement, vec![order_no.to_string().into(), checkout_url.into(), now.0.into()]).await.map(|_| ())
+}

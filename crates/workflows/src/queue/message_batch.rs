@@ -1,0 +1,219 @@
+//! Writes a batch of messages from the stream of an activity into the ledger, and their outcomes into Redis (D2, D4).
+//!
+//! An order fails only if the ledger refuses that very order. After any other error its message stays in the stream
+//! (D8).
+
+use std::{collections::HashMap, ops::AddAssign};
+
+use domain::{ids::ActivityId, order::OrderStatus, time::Millis};
+
+use crate::{
+    WRITER_GROUP,
+    keys::Keys,
+    ledger::{
+        activities, epochs,
+        order_changes::{self, NewOrder},
+        orders,
+    },
+    ports::{Dialect, Redis, Sql, StoreError},
+    queue::{
+        dead_letters,
+        stream::{self, Message},
+    },
+    settle::{OrderState, SettleOutcome, Transition, apply_transitions},
+};
+
+/// Reason of a dead letter: the ledger has no units of the SKU left. `lua/settle.lua` compares this word.
+pub(crate) const NO_ROOM: &str = "no_room_in_ledger";
+
+/// Reason of a dead letter: the buyer holds too many units.
+const LIMIT_REACHED: &str = "limit_reached_in_ledger";
+
+/// Reason of a dead letter: the ledger cannot store a value of the order.
+const UNDELIVERABLE: &str = "undeliverable";
+
+/// What writing one batch did, or several if added up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WriteReport {
+    /// Messages read from the stream.
+    pub messages: usize,
+    /// Orders that were queued and are in the ledger now.
+    pub written: usize,
+    /// Orders that the ledger refused: they failed, are dead letters, and hold no units.
+    pub failed: usize,
+    /// Orders about which the ledger gave no answer: their messages stay in the stream.
+    pub unanswered: usize,
+}
+
+impl AddAssign for WriteReport {
+    fn add_assign(&mut self, other: Self) {
+        self.messages += other.messages;
+        self.written += other.written;
+        self.failed += other.failed;
+        self.unanswered += other.unanswered;
+    }
+}
+
+/// Writes messages that were read from the stream.
+///
+/// # Errors
+/// [`StoreError`]; the messages are redelivered.
+pub(super) async fn write<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activity: &ActivityId,
+    messages: &[Message],
+    now: Millis,
+) -> Result<WriteReport, StoreError> {
+    let mut report = WriteReport { messages: messages.len(), ..WriteReport::default() };
+    dead_letter_unreadable(redis, sql, activity, messages, now).await?;
+    let (readable, orders): (Vec<_>, Vec<_>) =
+        messages.iter().filter_map(|message| Some((message, message.order.as_ref().ok()?))).unzip();
+    if orders.is_empty() {
+        return Ok(report);
+    }
+    let (answers, insert_error) = match insert(sql, activity, &orders, now).await {
+        Ok(answers) => (answers, None),
+        // The ledger may have an order although its insert, alone, never gets an answer.
+        Err(error) if orders.len() == 1 => (vec![InsertAnswer::Accepted], Some(error)),
+        Err(error) => return Err(error),
+    };
+
+    // An order that the ledger has was inserted now or earlier; either way its state is applied in Redis. An order that
+    // the ledger does not have was refused, or was accepted in an older epoch, by Redis data that was replaced since.
+    let order_numbers: Vec<_> = orders.iter().map(|order| &order.order_no).collect();
+    let states = orders::load_states(sql, activity, &order_numbers).await?;
+    let any_missing = states.iter().any(Option::is_none);
+    if let Some(error) = insert_error.filter(|_| any_missing) {
+        return Err(error);
+    }
+    let epoch = if any_missing { epochs::load(sql, activity).await? } else { 0 };
+    if any_missing && epoch == 0 {
+        // A ledger without an epoch for this activity does not know the activity and proves nothing about its orders
+        // (D8): leave the messages in the stream until the right ledger is back.
+        return Ok(report);
+    }
+    let remaining = if any_missing { activities::remaining_units(sql, activity).await? } else { HashMap::new() };
+
+    let (mut transitions, mut letters, mut outdated) = (Vec::with_capacity(orders.len()), Vec::new(), Vec::new());
+    for (((message, order), state), answer) in readable.into_iter().zip(orders).zip(states).zip(answers) {
+        if let Some(mut state) = state {
+            // A ledger that was restored from a backup has an older epoch than the gate that counts the order.
+            state.epoch = state.epoch.max(order.epoch);
+            transitions.push(Transition {
+                order_no: order.order_no.clone(),
+                state,
+                stream_id: message.stream_id.clone(),
+            });
+            continue;
+        }
+        let from_old_epoch = order.epoch < epoch;
+        if !from_old_epoch && !answer.is_refusal(sql.dialect()) {
+            // The ledger lost the row after it accepted it, for example by a failover: write the message again.
+            report.unanswered += 1;
+            continue;
+        }
+        report.failed += 1;
+        let fits = remaining.get(&order.sku).is_some_and(|units| order.quantity <= *units);
+        let reason = if from_old_epoch {
+            stream::OLD_EPOCH
+        } else if answer == InsertAnswer::CannotStore {
+            UNDELIVERABLE
+        } else if fits {
+            LIMIT_REACHED
+        } else {
+            NO_ROOM
+        };
+        letters.push((order.order_no.to_string(), stream::encode_order(order), reason));
+        if from_old_epoch {
+            outdated.push((message, order));
+        } else {
+            transitions.push(failed_transition(order, reason, &message.stream_id));
+        }
+    }
+    // I4: operators see a failed order before its buyer does.
+    dead_letters::record(sql, &letters, now).await?;
+    let settled = apply_transitions(redis, activity, &transitions).await?;
+    report.written = transitions
+        .iter()
+        .zip(settled)
+        .filter(|(transition, settled)| {
+            *settled == SettleOutcome::Applied && transition.state.status != OrderStatus::Failed
+        })
+        .count();
+    if !outdated.is_empty() {
+        stream::fence(redis, activity, epoch, &[], &outdated).await?;
+    }
+    Ok(report)
+}
+
+/// What the ledger answered to the insert of an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InsertAnswer {
+    /// The statement ran. The order is new, was there before, or was left out.
+    Accepted,
+    /// A constraint rejected the order alone.
+    Refused,
+    /// A value of the order alone cannot be stored.
+    CannotStore,
+}
+
+impl InsertAnswer {
+    /// Whether an order of the ledger's epoch that the ledger does not have was refused. SQLite leaves out an order that
+    /// does not fit; PostgreSQL returns an error for it.
+    pub(crate) fn is_refusal(self, dialect: Dialect) -> bool {
+        self != Self::Accepted || dialect == Dialect::Sqlite
+    }
+}
+
+/// Inserts a batch. If the ledger refuses it as a whole, inserts the orders one at a time, so that one cannot hold up
+/// the others. Returns the answer for each order.
+pub(crate) async fn insert<S: Sql>(
+    sql: &S,
+    activity: &ActivityId,
+    orders: &[&NewOrder],
+    now: Millis,
+) -> Result<Vec<InsertAnswer>, StoreError> {
+    let insert = async |orders: &[&NewOrder]| match order_changes::insert(sql, activity, orders, now).await {
+        Ok(()) => Ok(InsertAnswer::Accepted),
+        Err(StoreError::LedgerRefused(_)) => Ok(InsertAnswer::Refused),
+        Err(StoreError::LedgerDataException(_)) => Ok(InsertAnswer::CannotStore),
+        Err(error) => Err(error),
+    };
+    let answer = insert(orders).await?;
+    if answer == InsertAnswer::Accepted || orders.len() == 1 {
+        return Ok(vec![answer; orders.len()]);
+    }
+    let mut answers = Vec::with_capacity(orders.len());
+    for order in orders {
+        answers.push(insert(&[order]).await?);
+    }
+    Ok(answers)
+}
+
+/// Moves messages that cannot be parsed to the dead letters, and deletes them from the stream: they hold no order.
+async fn dead_letter_unreadable<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activity: &ActivityId,
+    messages: &[Message],
+    now: Millis,
+) -> Result<(), StoreError> {
+    for message in messages {
+        let Err(text) = &message.order else { continue };
+        let letter = (format!("{activity}.{}", message.stream_id), text.clone(), "unreadable");
+        dead_letters::record(sql, &[letter], now).await?;
+        let stream = Keys::of(activity).named("orders");
+        redis
+            .command("XACK", vec![stream.clone().into(), WRITER_GROUP.into(), message.stream_id.clone().into()])
+            .await?;
+        redis.command("XDEL", vec![stream.into(), message.stream_id.clone().into()]).await?;
+    }
+    Ok(())
+}
+
+/// The transition of an order that failed; `stream_id` is its message.
+fn failed_transition(order: &NewOrder, reason: &str, stream_id: &str) -> Transition {
+    let state = OrderState::failed(order.epoch, reason);
+    Transition { order_no: order.order_no.clone(), state, stream_id: stream_id.to_owned() }
+}
