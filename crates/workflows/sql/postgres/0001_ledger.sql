@@ -82,6 +82,16 @@ END $$;
 CREATE OR REPLACE TRIGGER activities_save_skus AFTER INSERT OR UPDATE OF totals ON activities FOR EACH ROW
   EXECUTE FUNCTION activities_save_skus();
 
+CREATE OR REPLACE FUNCTION activities_delete_skus() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  DELETE FROM order_counts WHERE activity = OLD.id;
+  DELETE FROM skus WHERE activity = OLD.id;
+  RETURN OLD;
+END $$;
+
+CREATE OR REPLACE TRIGGER activities_delete_skus BEFORE DELETE ON activities FOR EACH ROW
+  EXECUTE FUNCTION activities_delete_skus();
+
 CREATE INDEX IF NOT EXISTS activities_by_end ON activities (ends_at);
 
 CREATE INDEX IF NOT EXISTS activities_by_start ON activities (starts_at DESC, id);

@@ -80,6 +80,12 @@ BEGIN
     AND NOT EXISTS (SELECT 1 FROM orders WHERE orders.activity = skus.activity AND orders.sku = skus.sku);
 END;
 
+CREATE TRIGGER IF NOT EXISTS activities_delete_skus BEFORE DELETE ON activities
+BEGIN
+  DELETE FROM order_counts WHERE activity = OLD.id;
+  DELETE FROM skus WHERE activity = OLD.id;
+END;
+
 CREATE INDEX IF NOT EXISTS activities_by_end ON activities (ends_at);
 
 CREATE INDEX IF NOT EXISTS activities_by_start ON activities (starts_at DESC, id);

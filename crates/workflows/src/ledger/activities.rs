@@ -254,13 +254,13 @@ pub async fn published_end_times<S: Sql>(sql: &S) -> Result<BTreeMap<ActivityId,
     rows.map(|mut row| Ok((row.parse(ActivityId::parse)?, Millis(row.int()?)))).collect()
 }
 
-/// Marks a draft of this version for deletion. Returns `false`, and changes nothing, if another request changed it since.
+/// Deletes a draft of this version. Returns `false`, and changes nothing, if another request changed it since. Records of an
+/// earlier sale of its name stay.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn mark_draft<S: Sql>(sql: &S, id: &ActivityId, version: i64) -> Result<bool, StoreError> {
-    let statement = "UPDATE activities SET state = 'erasing', version = version + 1 \
-         WHERE id = ?1 AND state = 'draft' AND version = ?2 RETURNING id";
+pub async fn delete_draft<S: Sql>(sql: &S, id: &ActivityId, version: i64) -> Result<bool, StoreError> {
+    let statement = "DELETE FROM activities WHERE id = ?1 AND state = 'draft' AND version = ?2 RETURNING id";
     Ok(!sql.run(statement, vec![id.as_str().into(), version.into()]).await?.is_empty())
 }
 

@@ -20,7 +20,7 @@ use crate::{
     ledger::activities::{self, Activity},
     operator::shed,
     ports::{Redis, Sql, StoreError},
-    recovery::{budget::Budget, erasure, rebuild::Progress},
+    recovery::{budget::Budget, rebuild::Progress},
 };
 
 const CONCURRENT_CHANGE: &str = "Another operator changed the activity at the same time. Read it again.";
@@ -54,22 +54,20 @@ pub enum DeleteOutcome {
     Conflict(String),
 }
 
-/// Deletes a draft. Repeating the call completes it, and so does the sweeper where it erases old activities.
+/// Deletes a draft.
 ///
 /// # Errors
 /// `LedgerUnavailable`: the draft may or may not be deleted.
 pub async fn delete_draft<S: Sql>(sql: &S, id: &ActivityId) -> Result<DeleteOutcome, StoreError> {
-    if let Some(old) = activities::load(sql, id).await? {
-        if old.state != ActivityState::Draft {
-            let detail = format!("The sale is {}: only a draft can be deleted.", old.state.as_str());
-            return Ok(DeleteOutcome::Conflict(detail));
-        }
-        // Until all of it is deleted, no operator can publish it.
-        if !activities::mark_draft(sql, id, old.version).await? {
-            return Ok(DeleteOutcome::Conflict(CONCURRENT_CHANGE.to_owned()));
-        }
+    let Some(old) = activities::load(sql, id).await? else { return Ok(DeleteOutcome::NotFound) };
+    if old.state != ActivityState::Draft {
+        let detail = format!("The sale is {}: only a draft can be deleted.", old.state.as_str());
+        return Ok(DeleteOutcome::Conflict(detail));
     }
-    Ok(if erasure::finish(sql, id).await? { DeleteOutcome::Deleted } else { DeleteOutcome::NotFound })
+    Ok(match activities::delete_draft(sql, id, old.version).await? {
+        true => DeleteOutcome::Deleted,
+        false => DeleteOutcome::Conflict(CONCURRENT_CHANGE.to_owned()),
+    })
 }
 
 /// Stores and settings for operations on activities.

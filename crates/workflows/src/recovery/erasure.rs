@@ -129,25 +129,19 @@ fn records() -> [(&'static str, &'static str, String); 4] {
     ]
 }
 
-/// Deletes a marked activity that has no orders and no records to erase any more, with its SKUs and counters: without its
-/// row, no later call would find them. Returns whether it was deleted.
-pub(crate) async fn finish<S: Sql>(sql: &S, activity: &ActivityId) -> Result<bool, StoreError> {
+/// Deletes a marked activity that has no orders and no records to erase any more: without its row, no later call would find
+/// them. Returns whether it was deleted.
+async fn finish<S: Sql>(sql: &S, activity: &ActivityId) -> Result<bool, StoreError> {
     let no_records: String = records()
         .iter()
         .map(|(table, _, done)| {
             format!(" AND NOT EXISTS (SELECT 1 FROM {table} r WHERE r.order_no > ?2 AND r.order_no < ?3 AND {done})")
         })
         .collect();
-    let delete = async |table: &str, id: &str, returning: &str| {
-        let statement = format!(
-            "DELETE FROM {table} WHERE {id} = ?1 \
-             AND EXISTS (SELECT 1 FROM activities a WHERE a.id = ?1 AND a.state = 'erasing') \
-             AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_no > ?2 AND o.order_no < ?3){no_records} {returning}"
-        );
-        let [start, end] = bounds(activity);
-        sql.run(&statement, vec![activity.as_str().into(), start, end]).await
-    };
-    delete("order_counts", "activity", "").await?;
-    delete("skus", "activity", "").await?;
-    Ok(!delete("activities", "id", "RETURNING id").await?.is_empty())
+    let statement = format!(
+        "DELETE FROM activities WHERE id = ?1 AND state = 'erasing' \
+         AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_no > ?2 AND o.order_no < ?3){no_records} RETURNING id"
+    );
+    let [start, end] = bounds(activity);
+    Ok(!sql.run(&statement, vec![activity.as_str().into(), start, end]).await?.is_empty())
 }
