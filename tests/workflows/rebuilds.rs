@@ -64,11 +64,11 @@ async fn sweep_rebuilds(fixture: &RealFixture, ms: i64) -> Vec<RebuildOutcome> {
     outcomes.unwrap().into_iter().map(|(_, outcome)| outcome.unwrap()).collect()
 }
 
-/// Runs a sweep every 10 s until none has a rebuild to continue. Returns the outcomes.
+/// Runs a sweep every 11 s until none has a rebuild to continue. Returns the outcomes.
 async fn sweep_until_rebuilt(fixture: &RealFixture) -> Vec<RebuildOutcome> {
     let mut outcomes = Vec::new();
     for sweep in 1..100 {
-        let continued = sweep_rebuilds(fixture, sweep * 10_000).await;
+        let continued = sweep_rebuilds(fixture, sweep * 11_000).await;
         if continued.is_empty() {
             return outcomes;
         }

@@ -84,6 +84,7 @@ pub async fn write_reclaimed<R: Redis, S: Sql>(
     now: Millis,
     idle_ms: i64,
 ) -> Result<WriteReport, StoreError> {
+    let started = Instant::now();
     let messages = stream::reclaim(redis, activity, BATCH_SIZE, idle_ms).await?;
     if messages.is_empty() {
         return Ok(WriteReport::default());
@@ -91,14 +92,14 @@ pub async fn write_reclaimed<R: Redis, S: Sql>(
     let exhausted = stream::delivered_more_than(redis, activity, &messages, MAX_DELIVERIES).await?;
     let (mut exhausted, retryable): (Vec<_>, Vec<_>) =
         messages.into_iter().partition(|message| exhausted.contains(&message.stream_id));
-    let retried = message_batch::write(redis, sql, activity, &retryable, now).await;
+    let retried = message_batch::write(redis, sql, activity, &retryable, time_since(now, started)).await;
     sql.forget_timeouts();
-    let mut report = match message_batch::write(redis, sql, activity, &exhausted, now).await {
+    let mut report = match message_batch::write(redis, sql, activity, &exhausted, time_since(now, started)).await {
         Ok(report) => report,
         Err(_) => {
             let first = usize::try_from(now.0).unwrap_or_default() % exhausted.len();
             exhausted.rotate_left(first);
-            write_each_alone(redis, sql, activity, &exhausted, now).await
+            write_each_alone(redis, sql, activity, &exhausted, time_since(now, started)).await
         }
     };
     report += retried?;
@@ -116,6 +117,7 @@ async fn write_each_alone<R: Redis, S: Sql>(
     let started = Instant::now();
     for (index, message) in messages.iter().enumerate() {
         sql.forget_timeouts();
+        let now = time_since(now, started);
         match message_batch::write(redis, sql, activity, std::slice::from_ref(message), now).await {
             Ok(written) => report += written,
             Err(_) => failed_alone += 1,

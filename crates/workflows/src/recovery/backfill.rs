@@ -77,7 +77,6 @@ pub(super) async fn backfill<R: Redis, S: Sql>(
     gate_epoch: i64,
     mut rebuild: BegunRebuild,
     timer: &Timer,
-    now: Millis,
 ) -> Result<BackfillProgress, StoreError> {
     let keys = Keys::of(activity);
     loop {
@@ -96,7 +95,7 @@ pub(super) async fn backfill<R: Redis, S: Sql>(
         // An order that was requeued is in the index twice.
         batch.sort_unstable_by_key(OrderNo::ulid);
         batch.dedup();
-        write_batch(redis, sql, activity, &batch, *pass != Group::Released, gate_epoch, now).await?;
+        write_batch(redis, sql, activity, &batch, *pass != Group::Released, gate_epoch, timer.now()).await?;
         if order_numbers.len() < timer.batch_size() {
             let pass = if next.live_orders_differ { next.pass + 1 } else { PASSES.len() as i64 };
             next = BegunRebuild { pass, position: 0, ..next };

@@ -2,6 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use domain::time::Millis;
+
+use crate::queue::order_writer::time_since;
+
 /// How much one call does. It finishes the batch in which the time is up, and does one at least.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
@@ -20,15 +24,20 @@ impl Budget {
     pub const SWEEP: Self = Self { time: Duration::from_secs(3), ..Self::REQUEST };
 }
 
-/// Measures one call against its [`Budget`].
+/// Measures one call against its [`Budget`], and knows the time.
 pub(super) struct Timer {
+    began_at: Millis,
     started: Instant,
     budget: Budget,
 }
 
 impl Timer {
-    pub(super) fn start(budget: Budget) -> Self {
-        Self { started: Instant::now(), budget }
+    pub(super) fn start(budget: Budget, now: Millis) -> Self {
+        Self { began_at: now, started: Instant::now(), budget }
+    }
+
+    pub(super) fn now(&self) -> Millis {
+        time_since(self.began_at, self.started)
     }
 
     pub(super) fn batch_size(&self) -> usize {

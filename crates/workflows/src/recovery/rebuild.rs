@@ -36,7 +36,7 @@ use crate::{
     },
     operator::{bans, shed},
     ports::{Redis, RedisArg, Sql, StoreError},
-    queue::order_writer,
+    queue::order_writer::{self, time_since},
     recovery::{
         backfill::{BackfillProgress, backfill, count_indexed},
         budget::{Budget, Timer},
@@ -173,7 +173,7 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
     /// # Errors
     /// [`StoreError`]; the activity may sell nothing until the call is repeated. The sweeper repeats it as well.
     pub async fn run(&self, epoch: Option<i64>) -> Result<RebuildOutcome, StoreError> {
-        let timer = Timer::start(self.budget);
+        let timer = Timer::start(self.budget, self.now);
         let mut wanted_epoch = epoch;
         for _ in 0..MAX_ATTEMPTS {
             let outcome = match self.attempt(&mut wanted_epoch, &timer).await {
@@ -258,19 +258,19 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
                 return Err(Stop::Outcome(RebuildOutcome::Running(progress)));
             }
             waiting_before = Some(waiting);
-            let reclaimed = order_writer::write_reclaimed(self.redis, self.sql, self.activity, self.now, 0).await?;
+            let reclaimed = order_writer::write_reclaimed(self.redis, self.sql, self.activity, timer.now(), 0).await?;
             if reclaimed.unanswered > 0 {
                 // The new epoch would fail these orders (D8).
                 let text = "it gave no answer about an order in the stream".to_owned();
                 return Err(StoreError::LedgerUnavailable(text).into());
             }
-            order_writer::write_new(self.redis, self.sql, self.activity, self.now).await?;
+            order_writer::write_new(self.redis, self.sql, self.activity, timer.now()).await?;
         }
     }
 
     async fn backfill(&self, gate: &FoundGate, begun: BegunRebuild, timer: &Timer) -> Result<(), Stop> {
         let epoch = begun.epoch + 1;
-        match backfill(self.redis, self.sql, self.activity, gate.epoch, begun, timer, self.now).await {
+        match backfill(self.redis, self.sql, self.activity, gate.epoch, begun, timer).await {
             Ok(BackfillProgress::Done) => Ok(()),
             Ok(BackfillProgress::Compared(orders)) => {
                 let total = count_indexed(self.redis, &Keys::of(self.activity)).await?;
@@ -323,7 +323,7 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
         {
             return Err(Stop::Overtaken);
         }
-        bans::copy_to_redis(self.redis, self.sql, self.activity, self.now).await?;
+        bans::copy_to_redis(self.redis, self.sql, self.activity, timer.now()).await?;
         shed::copy_to_gate(self.redis, self.sql, self.activity).await?;
         let batch_size = timer.batch_size();
         loop {
@@ -378,6 +378,7 @@ pub async fn continue_interrupted<R: Redis, S: Sql>(
             break;
         }
         let budget = Budget { time: budget.time.saturating_sub(started.elapsed()), ..budget };
+        let now = time_since(now, started);
         let rebuild = Rebuild { redis, sql, activity: &activity, ticket_secret, now, budget };
         sql.forget_timeouts();
         let outcome = rebuild.run(Some(epoch + 1)).await;

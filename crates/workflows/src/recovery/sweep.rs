@@ -257,7 +257,8 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
             self.end_step("erase", step);
         }
         let step = Instant::now();
-        self.report.remaining = turns::count_remaining(redis, sql, &activities, self.now, &mut self.report).await?;
+        let now = self.current_time();
+        self.report.remaining = turns::count_remaining(redis, sql, &activities, now, &mut self.report).await?;
         self.end_step("remaining", step);
         Ok(())
     }
