@@ -22,14 +22,15 @@ fn print_of(clients: &str, at_once: &str, syn_cookies: &str) -> String {
 #[test]
 fn a_client_opens_so_many_connections_and_sends_so_much_and_others_are_not_refused() {
     let expected = "from before the rules 0\n10.9.0.2 3\n10.9.0.3 3\nfd00:9:1:1::2 3\nfd00:9:1:2::2 2\nfd00:9:2:1::2 3\n10.9.0.2 3\n\
-        10.9.0.5 the burst\nfd00:9:4:1::2 the burst\nfd00:9:4:2::2 the burst\nfd00:9:4:3::2 its rest\nfd00:9:5:1::2 the burst\n\
+        10.9.0.5 the burst\nfd00:9:4:1::2 the burst\nfd00:9:4:2::2 the burst\nfd00:9:4:3::2 less than the burst\nfd00:9:5:1::2 the burst\n\
         10.9.0.6 1953 KiB to another service\n127.0.0.1 untracked\n";
     assert_eq!(print_of("clients.py", "3", "1"), expected);
 }
 
 #[test]
 fn a_client_that_closes_each_connection_opens_as_many_as_one_that_does_not() {
-    let expected = "from before the rules 0\n10.9.0.4 100 in turn\nfd00:9:3:1::2 100 in turn\n127.0.0.1 untracked\n";
+    let expected = "from before the rules 0\n10.9.0.4 100 in turn\nfd00:9:3:1::2 100 in turn\n\
+        waiting for their last packet: 0\n127.0.0.1 untracked\n";
     assert_eq!(print_of("clients_in_turn.py", "1000", "1"), expected);
 }
 
@@ -41,16 +42,26 @@ fn a_client_that_closes_late_opens_the_next_connection_from_the_same_port() {
 
 #[test]
 fn packets_that_the_kernels_table_of_connections_misunderstands_pass_no_limit() {
-    let expected = "from before the rules 0\nsent in invalid packets: no more than the burst\nconnections in turn from used ports: 100\n\
+    let expected = "from before the rules 0\nsent in packets that may be invalid: less than the burst\nconnections in turn from used ports: 100\n\
         connections at once that seem ended: 3\nconnections at once that the server reset while they opened: 3\n\
         connections at once that were reset behind a header: 3\n\
-        KiB in the last packet of a handshake: 0\nKiB of a client whose address is forged: 97\n127.0.0.1 untracked\n";
+        sent in last packets of handshakes: the burst\nsent in ends in their place: less than the burst\n\
+        connections of a client beside forged handshakes: 3\nKiB of a client whose address is forged: 97\n\
+        127.0.0.1 untracked\n";
     assert_eq!(print_of("raw_clients.py", "3", "1"), expected);
 }
 
 #[test]
-fn the_last_packet_of_a_handshake_opens_no_connection_past_a_limit_where_cookies_are_sent() {
+fn the_last_packet_of_a_handshake_passes_no_limit_where_cookies_are_sent() {
     let expected = "from before the rules 0\nconnections in turn by a last packet: 99\n\
-        connections at once that were closed before: 0\n127.0.0.1 untracked\n";
+        connections at once that the server had closed: 0\nconnections in turn by an end as the last packet: 0\n\
+        sent in last packets of handshakes: the burst\nconnections of a client beside forged handshakes: 3\n\
+        127.0.0.1 untracked\n";
     assert_eq!(print_of("cookie_clients.py", "3", "2"), expected);
+}
+
+#[test]
+fn an_open_connection_leaves_the_kernels_table_as_soon_after_a_reload_as_before() {
+    let expected = "from before the rules 0\npackets of connections that have days left: 0\n127.0.0.1 untracked\n";
+    assert_eq!(print_of("reload.py", "100", "1"), expected);
 }

@@ -4,7 +4,7 @@ another service."""
 import socket
 import time
 
-from support import at_server, close, connect, until_it_listens
+from support import at_server, close, connect, how_much, until_it_listens
 
 
 def open_ten(source):
@@ -21,8 +21,7 @@ def send_all(source):
         connection.sendall(bytes(2_000_000))
     except TimeoutError:
         pass
-    arrived = at_server(source)["KiB"]
-    return "the burst" if 100 <= arrived <= 200 else "its rest" if arrived < 100 else f"{arrived} KiB"
+    return how_much(at_server(source)["KiB"])
 
 
 def send_datagrams(source):

@@ -1,8 +1,9 @@
-"""Prints how many of 150 connections a client may open that closes each at once."""
+"""Prints how many of 150 connections a client may open that closes each at once, and for the last packet of how many of
+them the server waits a second later."""
 
 import time
 
-from support import close, connect, until_it_listens
+from support import connect, run_at_server, until_it_listens
 
 
 def open_and_close(source):
@@ -10,7 +11,7 @@ def open_and_close(source):
         connection = connect(source, timeout=0.9)
         if not connection:
             return opened
-        close(connection)
+        connection.close()
         time.sleep(0.01)
     return 150
 
@@ -18,3 +19,6 @@ def open_and_close(source):
 until_it_listens()
 for source in ["10.9.0.4", "fd00:9:3:1::2"]:
     print(source, open_and_close(source), "in turn")
+time.sleep(1)
+waiting = run_at_server("ss", "--tcp", "--no-header", "state", "last-ack").splitlines()
+print("waiting for their last packet:", len(waiting))

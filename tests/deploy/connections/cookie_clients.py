@@ -1,9 +1,10 @@
-"""Clients that send the last packet of a handshake again, where the server keeps nothing of a handshake but its cookie. Prints
-how many connections they open by it: in turn, and at once after each was closed."""
+"""Clients of a server that keeps nothing of a handshake but its cookie. Prints how many connections they open by sending the
+last packet of a handshake again, in turn, and at once after the server closed each, or by an end in its place; what they send
+in it; and what a client gets whose address another one uses."""
 
 import time
 
-from raw_connection import Connection
+from raw_connection import Connection, open_beside_forged_handshakes, send_in_last_packets
 from scapy.all import send
 from support import at_server, until_it_listens
 
@@ -21,16 +22,25 @@ def open_what_was_closed(source):
         connection = Connection(source, port)
         if connection.is_open:
             again = connection.packet("A")
-            time.sleep(0.05)
-            send(connection.packet("FA"))
+            send(connection.packet("PA", data=b"bye"))
             time.sleep(0.2)
-            connection.sequence, connection.answer = connection.sequence + 1, connection.answer + 1
-            send(connection.packet("A"))
+            send(connection.packet("R", ahead=3))
             time.sleep(0.05)
             send(again)
     return at_server(source)["open"]
 
 
+def open_by_ends(source):
+    connection = Connection(source, 10000, last_flags="FA")
+    for _ in range(10):
+        send([connection.packet("R", ahead=1), connection.packet("FA")])
+        time.sleep(0.05)
+    return at_server(source)["accepted"]
+
+
 until_it_listens()
 print("connections in turn by a last packet:", open_in_turn("10.9.0.3"))
-print("connections at once that were closed before:", open_what_was_closed("10.9.0.4"))
+print("connections at once that the server had closed:", open_what_was_closed("10.9.0.4"))
+print("connections in turn by an end as the last packet:", open_by_ends("10.9.0.5"))
+print("sent in last packets of handshakes:", send_in_last_packets("10.9.0.6"))
+print("connections of a client beside forged handshakes:", open_beside_forged_handshakes("10.9.0.7"))

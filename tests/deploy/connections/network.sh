@@ -8,7 +8,9 @@ PATH=$PATH:/usr/sbin:/sbin
 here=$(dirname "$0")
 rules=$1 clients=$2 at_once=$3 syn_cookies=$4
 mount -t tmpfs tmpfs /run
-echo 1 >/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal # as the unit does
+unit=$(dirname "$rules")/../systemd/stampede-connections.service
+liberal=$(sed -n 's/^ExecStart=.*nf_conntrack_tcp_be_liberal=\([01]\).*/\1/p' "$unit")
+echo "${liberal:-1}" >/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal
 echo "$syn_cookies" >/proc/sys/net/ipv4/tcp_syncookies
 ip link set lo up
 ip netns add clients
@@ -17,7 +19,7 @@ ip addr add 10.9.0.1/24 dev server
 ip addr add fd00:9::1/32 dev server nodad
 ip link set server up
 ip -n clients link set client up
-for address in 10.9.0.{2..7}/24 fd00:9:{1:1,1:2,2:1,3:1,4:1,4:2,4:3,5:1}::2/32; do
+for address in 10.9.0.{2..9}/24 fd00:9:{1:1,1:2,2:1,3:1,4:1,4:2,4:3,5:1}::2/32; do
   ip -n clients addr add "$address" dev client $([[ $address != *:* ]] || echo nodad)
 done
 sed -e "s/over 1000 /over $at_once /; s/over 2000 /over $((at_once + 2)) /" \
@@ -36,7 +38,7 @@ nft -f /run/limits.nft
 nft -f /run/limits.nft
 touch /run/loaded
 wait "$early"
-ip netns exec clients /usr/bin/python3 "$here/$clients"
+NETWORK=/proc/$$/ns/net ip netns exec clients /usr/bin/python3 "$here/$clients"
 
 # The kernel's table of connections has no room for those on this machine.
 /usr/bin/python3 - <<'LOOPBACK'

@@ -1,14 +1,14 @@
 """Clients whose packets TCP and the kernel's table of connections understand differently. Prints what each of them gets
 past the limits: bytes in packets that the table may take for invalid, connections from ports that it takes for used, and
 connections at once that it takes for ended, by the client or by the server, or by a header that TCP does not read.
-Last, how many of 97 KiB arrive of a client whose address another one uses."""
+Last, what a client gets whose address another one uses."""
 
 import socket
 import time
 
-from raw_connection import Connection
+from raw_connection import Connection, open_beside_forged_handshakes, send_in_last_packets
 from scapy.all import IP, TCP, IPv6, Raw, fragment, raw, send
-from support import at_server, until_it_listens
+from support import at_server, how_much, until_it_listens
 
 
 def send_data(source):
@@ -17,8 +17,7 @@ def send_data(source):
         send([connection.packet("PA", ahead, connection.beyond(), data) for ahead in range(0, 20 * len(data), len(data))])
         connection.sequence += 20 * len(data)
         time.sleep(0.05)
-    arrived = at_server(source)["KiB"]
-    return "no more than the burst" if arrived <= 200 else f"{arrived} KiB"
+    return how_much(at_server(source)["KiB"])
 
 
 def open_in_turn(source):
@@ -68,12 +67,6 @@ def open_and_authenticate_a_reset(source):
     return at_server(source)["open"]
 
 
-def send_in_the_last_packet_of_a_handshake(source):
-    for port in range(10000, 10010):
-        Connection(source, port, first_data=bytes(60_000))
-    return at_server(source)["KiB"]
-
-
 def use_up_the_bytes_of_another(client):
     """Half a connection in the name of a client that has one, whose first packet is sent again with a lot of data. Returns how
     much the client can send then."""
@@ -88,10 +81,12 @@ def use_up_the_bytes_of_another(client):
 
 
 until_it_listens()
-print("sent in invalid packets:", send_data("10.9.0.2"))
+print("sent in packets that may be invalid:", send_data("10.9.0.2"))
 print("connections in turn from used ports:", open_in_turn("10.9.0.3"))
 print("connections at once that seem ended:", open_at_once("10.9.0.4"))
 print("connections at once that the server reset while they opened:", open_while_the_server_resets("10.9.0.5"))
 print("connections at once that were reset behind a header:", open_and_authenticate_a_reset("fd00:9:1:1::2"))
-print("KiB in the last packet of a handshake:", send_in_the_last_packet_of_a_handshake("10.9.0.7"))
+print("sent in last packets of handshakes:", send_in_last_packets("10.9.0.7"))
+print("sent in ends in their place:", send_in_last_packets("10.9.0.9", flags="FA"))
+print("connections of a client beside forged handshakes:", open_beside_forged_handshakes("10.9.0.8"))
 print("KiB of a client whose address is forged:", use_up_the_bytes_of_another("10.9.0.6"))

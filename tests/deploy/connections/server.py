@@ -1,5 +1,5 @@
 """Takes connections at port 443, and says at port 444 what it has of each client: how many connections it ever had and has
-now, and the KiB that arrived, in datagrams at the port of another service, too. It sends something every 100 ms to clients
+now, and the bytes that arrived, in datagrams at the port of another service, too. It sends something every 100 ms to clients
 that ask it to talk, and closes the connection of one that says bye."""
 
 import collections
@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 
-clients = collections.defaultdict(lambda: {"accepted": 0, "open": 0, "KiB": 0})
+clients = collections.defaultdict(lambda: {"accepted": 0, "open": 0, "bytes": 0})
 
 
 def listen(port):
@@ -16,11 +16,9 @@ def listen(port):
 
 
 def take(connection, client):
-    received = 0
     try:
         while part := connection.recv(1 << 16):
-            received += len(part)
-            client["KiB"] = received // 1024
+            client["bytes"] += len(part)
             if part == b"bye":
                 break
             while part == b"talk":
@@ -40,13 +38,12 @@ def report(server):
 
 
 def take_datagrams(port):
-    service, received = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), collections.Counter()
-    service.bind(("", port))
+    service = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    service.bind(("10.9.0.1", port))
     while True:
         datagram, address = service.recvfrom(1 << 16)
-        received[address[0]] += len(datagram)
+        clients[address[0]]["bytes"] += len(datagram)
         service.sendto(b"", address)
-        clients[address[0]]["KiB"] = received[address[0]] // 1024
 
 
 threading.Thread(target=take_datagrams, args=(51820,), daemon=True).start()

@@ -1,7 +1,9 @@
 """What the programs of clients share."""
 
 import json
+import os
 import socket
+import subprocess
 import time
 
 
@@ -14,7 +16,14 @@ def at_server(client):
         if answer != last:
             last, since = answer, time.monotonic()
         time.sleep(0.05)
-    return last or {"accepted": 0, "open": 0, "KiB": 0}
+    last = last or {"accepted": 0, "open": 0, "bytes": 0}
+    return {**last, "KiB": last["bytes"] // 1024}
+
+
+def run_at_server(*command):
+    """Runs a command in the server's network. Returns what it prints."""
+    enter = ["nsenter", "--net=" + os.environ["NETWORK"]]
+    return subprocess.run([*enter, *command], check=True, capture_output=True, text=True).stdout
 
 
 def until_it_listens():
@@ -37,7 +46,12 @@ def connect(source, timeout=10):
 
 
 def close(connection):
-    """Ends the connection at both sides: it counts for ten seconds more."""
-    connection.shutdown(socket.SHUT_WR)
+    """Has the server end the connection: it counts for ten seconds more."""
+    connection.sendall(b"bye")
     connection.recv(1)
     connection.close()
+
+
+def how_much(arrived):
+    """Compares KiB that arrived with a burst."""
+    return "the burst" if 100 <= arrived <= 200 else "less than the burst" if arrived < 100 else f"{arrived} KiB"
