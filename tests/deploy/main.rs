@@ -12,6 +12,7 @@ mod connections;
 mod cors;
 mod fake_app;
 mod nginx_limits;
+mod nginx_requests;
 mod nginx_routes;
 mod spinkube;
 mod systemd_units;
