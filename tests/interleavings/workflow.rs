@@ -189,7 +189,7 @@ pub async fn sweep_all(fixture: &PortsFixture, now: Millis) -> Result<bool, Stor
         ticket_secret: TICKET_SECRET,
         retention: Retention::parse("0", ""),
         owner: "sweeper",
-        clock: || NOW,
+        clock: &|| now,
         stopwatch: &|| Duration::ZERO,
         log: &|notice| Vec::push(&mut notices.borrow_mut(), notice.clone()),
     };

@@ -131,7 +131,7 @@ async fn an_old_activity_is_erased_in_steps_that_may_stop_anywhere() {
             if erase_old(&fixture.redis, &sql, &copies, LATER, 2, 100, &|| true).await.is_ok() {
                 break;
             }
-            // An operator who deletes it as a draft meanwhile leaves nothing of it behind.
+            // An operator who deletes it as a draft meanwhile changes nothing.
             assert_ne!(
                 delete_draft(&fixture.sql, &fixture.activity).await.unwrap(),
                 DeleteOutcome::Deleted,

@@ -136,7 +136,7 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
         ticket_secret: TICKET_SECRET,
         retention: Retention::parse("0", "30"),
         owner: "a sweeper",
-        clock: || LATER,
+        clock: &|| LATER,
         stopwatch: &|| Duration::ZERO,
         log: &|notice| panic!("{notice:?}"),
     };

@@ -58,7 +58,7 @@ impl Failing<'_> {
             ticket_secret: TICKET_SECRET,
             retention: Retention::parse("", ""),
             owner: "a sweeper",
-            clock: || NOW,
+            clock: &|| NOW,
             stopwatch: &|| self.stopwatch.get(),
             log: &|_| (),
         };

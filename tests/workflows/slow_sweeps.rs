@@ -84,7 +84,7 @@ impl<'a> SlowLedger<'a> {
             ticket_secret: TICKET_SECRET,
             retention: Retention::parse("", retention_days),
             owner: "a sweeper",
-            clock: || NOW,
+            clock: &|| now.plus(self.stopwatch.get().as_millis() as i64),
             stopwatch: &|| self.stopwatch.get(),
             log: &|_| (),
         };
@@ -321,7 +321,7 @@ async fn a_stream_that_redis_cannot_read_keeps_no_other_activity_from_its_events
             ticket_secret: TICKET_SECRET,
             retention: Retention::parse("", ""),
             owner: "a sweeper",
-            clock: || NOW,
+            clock: &|| NOW,
             stopwatch: &|| Duration::ZERO,
             log: &|_| (),
         };

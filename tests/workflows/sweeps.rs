@@ -9,7 +9,7 @@ use domain::{order::OrderStatus, time::Millis};
 use workflows::{
     Sql, StoreError,
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
-    ledger::{events::set_enabled, leases},
+    ledger::{addresses, events::set_enabled, leases},
     ports::{Dialect, SqlValue},
     queue::event_delivery::WebhookTarget,
     recovery::{
@@ -20,6 +20,7 @@ use workflows::{
 };
 
 use crate::{
+    erasure::old_activity,
     events::WEBHOOK_SECRET,
     fakes::{FakeEndpoint, FakeKeyValue, FakeProvider},
     fixture::{Fixture, LEDGERS, NOW, TICKET_SECRET, new_fixture},
@@ -57,7 +58,10 @@ async fn sweep(fixture: &Fixture<RealRedis, RealLedger>, failing: &'static str, 
     let (sql, provider, http) = (FailingAt(&fixture.sql, failing), FakeProvider::default(), FakeEndpoint::default());
     let copies = FakeKeyValue::default();
     let no_notice = |notice: &Notice| panic!("{notice:?}");
-    let sweeper = sweeper(&fixture.redis, &copies, &sql, &provider, &http, &stopwatch, &no_notice);
+    let sweeper = Sweeper {
+        clock: &|| DUE.plus(time.get().as_millis() as i64),
+        ..sweeper(&fixture.redis, &copies, &sql, &provider, &http, &stopwatch, &no_notice)
+    };
     sweeper.run(DUE).await.unwrap()
 }
 
@@ -81,7 +85,7 @@ fn sweeper<'a, S, W>(
         ticket_secret: TICKET_SECRET,
         retention: Retention::parse("", ""),
         owner: "a sweeper",
-        clock: || DUE,
+        clock: &|| DUE,
         stopwatch,
         log,
     }
@@ -178,5 +182,32 @@ async fn a_sweep_logs_what_it_met_before_it_waits_for_the_shop() {
         let subjects: Vec<_> = shop.seen.borrow().iter().map(|notice| notice.subject.clone()).collect();
         assert_eq!(subjects, [("order_no", order_no.to_string())], "{ledger}");
         assert_eq!(*log.borrow(), *shop.seen.borrow(), "{ledger}: logged twice");
+    }
+}
+
+/// What is erased does not come back.
+#[tokio::test]
+async fn a_sweep_by_a_redis_whose_clock_is_months_ahead_erases_nothing() {
+    const MONTHS_LATER: Millis = Millis(NOW.0 + 100 * 24 * 3_600_000);
+    for ledger in LEDGERS {
+        let fixture = old_activity(ledger).await;
+        let (provider, http, copies) = (FakeProvider::default(), FakeEndpoint::default(), FakeKeyValue::default());
+        let log = RefCell::new(Vec::new());
+        let add = |notice: &Notice| log.borrow_mut().push(notice.subject.clone());
+        let sweep = async |app_clock: Millis| {
+            let sweeper = Sweeper {
+                retention: Retention::parse("", "90"),
+                clock: &|| app_clock,
+                ..sweeper(&fixture.redis, &copies, &fixture.sql, &provider, &http, &|| Duration::ZERO, &add)
+            };
+            match sweeper.run(MONTHS_LATER).await.unwrap() {
+                SweepOutcome::Swept(report, None) => (report.erased > 0, report.erased_activities),
+                other => panic!("{ledger}: {other:?}"),
+            }
+        };
+        assert_eq!(sweep(NOW).await, (false, 0), "{ledger}");
+        assert!(addresses::load(&fixture.sql, &fixture.order_no(8)).await.unwrap().is_some(), "{ledger}");
+        assert_eq!(*log.borrow(), [("clock", "Redis".to_owned())], "{ledger}");
+        assert_eq!(sweep(MONTHS_LATER).await, (true, 1), "{ledger}");
     }
 }

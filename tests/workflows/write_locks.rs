@@ -76,7 +76,7 @@ async fn a_statement_that_changes_many_rows_does_not_return_them() {
                 ticket_secret: TICKET_SECRET,
                 retention: Retention::parse("0", "0"),
                 owner: "a sweeper",
-                clock: || LATER,
+                clock: &|| now,
                 stopwatch: &|| Duration::ZERO,
                 log: &|notice| panic!("{notice:?}"),
             };

@@ -32,7 +32,8 @@ thread_local! {
 
 /// Returns the gate and the stock left, less than a second old.
 ///
-/// A missing gate is not cached, so an activity is visible as soon as it is published.
+/// A missing gate is not cached here, so the app shows an activity as soon as it is published; a cache in front of it does so
+/// a second later.
 ///
 /// # Errors
 /// [`ApiError::Store`] if Redis cannot be read. Without a gate, the errors of [`published_list::missing_gate_error`].

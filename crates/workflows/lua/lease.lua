@@ -5,9 +5,12 @@
 -- ARGV  1 owner, 2 duration (ms; 0 releases the lease)
 -- Reply held | other (another owner holds it, or it was released)
 
-local owner = redis.call('GET', KEYS[1])
-if owner and owner ~= ARGV[1] then return { 'other' } end
-if ARGV[2] == '0' then
+local owner, duration = redis.call('GET', KEYS[1]), tonumber(ARGV[2])
+if owner and owner ~= ARGV[1] then
+  -- A lease that lasts for over a minute longer is left from a clock that was fast.
+  if duration == 0 or redis.call('PTTL', KEYS[1]) <= duration + 60000 then return { 'other' } end
+end
+if duration == 0 then
   redis.call('DEL', KEYS[1])
   return { 'other' }
 end

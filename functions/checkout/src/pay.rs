@@ -7,10 +7,10 @@ use domain::{
     log_limit::LogLimit,
     order::{Order, OrderStatus},
     problem::{Code, Problem},
-    time::{Millis, ceil_seconds},
+    time::ceil_seconds,
 };
 use platform::{
-    address_cipher,
+    address_cipher, clock,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
     log, provider,
@@ -40,13 +40,13 @@ pub async fn post(request: &Request, order: &Order) -> Result<Response, ApiError
     let address = SealedAddress { sealed: &sealed, language: &body.language };
     let provider = provider::from_config(RetryPolicy::BUYER).await?;
     let checked_out = checkout(&SpinRedis, &SpinLedger::open().await, &provider, &order, address, now).await;
-    let order = order_or_conflict(checked_out.map_err(|error| checkout_error(request, &order, error, now))?, "paid")?;
+    let order = order_or_conflict(checked_out.map_err(|error| checkout_error(request, &order, error))?, "paid")?;
     Ok(Response::json(200, &CheckedOut { checkout_url: order.checkout_url.as_deref(), pay_by: order.pay_by }))
 }
 
 /// Converts a failed checkout into an error, and logs at most one a second. If the provider's result is unknown, nothing has
 /// failed: the order keeps its units, and the next attempt asks the provider again (D8).
-fn checkout_error(request: &Request, order: &Order, error: CheckoutError, now: Millis) -> ApiError {
+fn checkout_error(request: &Request, order: &Order, error: CheckoutError) -> ApiError {
     thread_local! {
         static UNKNOWN: LogLimit = const { LogLimit::new(1_000) };
     }
@@ -54,7 +54,7 @@ fn checkout_error(request: &Request, order: &Order, error: CheckoutError, now: M
         CheckoutError::Store(error) => return error.into(),
         CheckoutError::Provider(unknown) => unknown,
     };
-    if let Some(number) = UNKNOWN.with(|limit| limit.count(now)) {
+    if let Some(number) = UNKNOWN.with(|limit| limit.count(clock::now())) {
         let fields = [
             ("order_no", order.order_no.to_string().into()),
             ("because", unknown.message.into()),

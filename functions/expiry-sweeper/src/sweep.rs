@@ -41,7 +41,7 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         ticket_secret: &ticket_secret,
         retention: Retention::parse(&config::get("address_retention_days").await, &config::get("retention_days").await),
         owner: &Ulid::from_parts(clock::now().0.unsigned_abs(), random::bits()?).to_string(),
-        clock: clock::now,
+        clock: &clock::now,
         stopwatch: &|| started.elapsed(),
         log: &|Notice { event, subject: (kind, id), because }| {
             log::error(event, &[(*kind, id.as_str().into()), ("because", because.as_str().into())]);

@@ -4,7 +4,7 @@
 //! rest of the file as it is shipped.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
@@ -159,6 +159,11 @@ impl Nginx {
     /// URL of the server that redirects to HTTPS.
     pub fn redirect_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.redirect_port)
+    }
+
+    /// How many files its cache of lists, activities and gates has.
+    pub fn cached_activities(&self) -> io::Result<usize> {
+        Ok(fs::read_dir(self.directory.join("stampede-live"))?.count())
     }
 
     /// Its logs: of the site, of other servers, and the last lines of its output. Up to five seconds old.

@@ -64,10 +64,15 @@ pub async fn delete_draft<S: Sql>(sql: &S, id: &ActivityId) -> Result<DeleteOutc
         let detail = format!("The sale is {}: only a draft can be deleted.", old.state.as_str());
         return Ok(DeleteOutcome::Conflict(detail));
     }
-    Ok(match activities::delete_draft(sql, id, old.version).await? {
-        true => DeleteOutcome::Deleted,
-        false => DeleteOutcome::Conflict(CONCURRENT_CHANGE.to_owned()),
-    })
+    match activities::delete_draft(sql, id, old.version).await {
+        Ok(true) => Ok(DeleteOutcome::Deleted),
+        Ok(false) => Ok(DeleteOutcome::Conflict(CONCURRENT_CHANGE.to_owned())),
+        // A ledger that was restored to a time at which the sale was a draft got orders that were still queued.
+        Err(StoreError::LedgerRefused(_)) => {
+            Ok(DeleteOutcome::Conflict("The draft has orders of the sale that it was: publish it again.".to_owned()))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Stores and settings for operations on activities.

@@ -65,6 +65,9 @@ const ERASE_BATCH: i64 = 1_000;
 /// Maximum number of batches of each kind erased in one sweep, and of batches of old orders.
 const MAX_ERASE_BATCHES: usize = 10;
 
+/// How far the clocks of Redis and of the app may be apart for data to be erased, in milliseconds.
+const MAX_CLOCK_DIFFERENCE_MS: i64 = 5 * 60_000;
+
 /// The Redis key of the lease for delivering events.
 const EVENTS_LEASE_KEY: &str = "stampede:events";
 
@@ -131,8 +134,8 @@ pub struct Sweeper<'a, R, S, K, P, W> {
     pub retention: Retention,
     /// A name that no other sweep has.
     pub owner: &'a str,
-    /// The clock by which events are due and signed.
-    pub clock: fn() -> Millis,
+    /// The app's clock, by which events are due and signed.
+    pub clock: &'a dyn Fn() -> Millis,
     /// A clock that is never set back: the time since any moment.
     pub stopwatch: &'a dyn Fn() -> Duration,
     /// Logs a notice. It is called at the end of the step that the notice comes from: an instance that is killed in a
@@ -315,6 +318,13 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
         let Sweeper { redis, sql, key_value, retention, owner, .. } = *self.sweeper;
         let (now, elapsed) = (self.now, self.elapsed);
         if !redis_lease::hold(redis, ERASE_LEASE_KEY, owner, ERASE_INTERVAL_MS).await? {
+            return Ok(());
+        }
+        // What is erased does not come back, and a clock can be wrong by months for a moment.
+        let ahead_ms = self.current_time().0 - (self.sweeper.clock)().0;
+        if ahead_ms.abs() > MAX_CLOCK_DIFFERENCE_MS {
+            let because = format!("it differs from the app's by {} s", ahead_ms / 1_000);
+            self.report.add_notice("nothing is erased, because a clock is wrong", "clock", &"Redis", because);
             return Ok(());
         }
         gates::unlist_ended(redis, sql, now, &mut self.report).await?;
