@@ -4,13 +4,21 @@ use std::process::Command;
 
 use dev::root;
 
+/// Seconds after which the table forgets an open connection, as the kit has it.
+const SILENT: &str = "65";
+
 /// Runs a program of clients in a network of its own with the kit's limits, lowered. Returns what it prints.
 fn print_of(clients: &str, at_once: &str, syn_cookies: &str) -> String {
+    print_with_silence_of(SILENT, clients, at_once, syn_cookies)
+}
+
+/// Like [`print_of`]; the kernel's table forgets an open connection after `silent` seconds.
+fn print_with_silence_of(silent: &str, clients: &str, at_once: &str, syn_cookies: &str) -> String {
     let project = root::find().expect("the project");
     let mut unshare = Command::new("unshare");
     unshare.args(["--user", "--map-root-user", "--net", "--mount", "bash"]);
     unshare.arg(project.join("tests/deploy/connections/network.sh"));
-    unshare.arg(project.join("deploy/self-hosted/nftables/stampede.nft")).args([clients, at_once, syn_cookies]);
+    unshare.arg(project.join("deploy/self-hosted/nftables/stampede.nft")).args([clients, at_once, syn_cookies, silent]);
     let output = unshare.output().expect("unshare");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("UTF-8")
@@ -64,4 +72,10 @@ fn the_last_packet_of_a_handshake_passes_no_limit_where_cookies_are_sent() {
 fn an_open_connection_leaves_the_kernels_table_as_soon_after_a_reload_as_before() {
     let expected = "from before the rules 0\npackets of connections that have days left: 0\n127.0.0.1 untracked\n";
     assert_eq!(print_of("reload.py", "100", "1"), expected);
+}
+
+#[test]
+fn a_connection_that_the_kernels_table_has_forgotten_is_closed_when_the_server_sends_in_it() {
+    let expected = "from before the rules 0\nconnections that only ends acknowledge: 0\n127.0.0.1 untracked\n";
+    assert_eq!(print_with_silence_of("3", "ends.py", "3", "1"), expected);
 }

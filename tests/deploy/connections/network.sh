@@ -1,12 +1,12 @@
 # Loads the kit's limits of connections in a network of its own, while ten are open, lowered to bursts of 100 new
 # ones, and bursts of 200 KiB (400 of a /48), and runs a program of clients there. Run it with:
-# unshare --user --map-root-user --net --mount bash network.sh FILE CLIENTS AT-ONCE SYN-COOKIES
+# unshare --user --map-root-user --net --mount bash network.sh FILE CLIENTS AT-ONCE SYN-COOKIES SILENT
 # AT-ONCE: how many connections of a client; a /48 has two more. SYN-COOKIES: 1, the default of kernels, if too many
-# connections are half-open; 2 always.
+# connections are half-open; 2 always. SILENT: seconds after which the table forgets an open connection.
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin
 here=$(dirname "$0")
-rules=$1 clients=$2 at_once=$3 syn_cookies=$4
+rules=$1 clients=$2 at_once=$3 syn_cookies=$4 silent=$5
 mount -t tmpfs tmpfs /run
 unit=$(dirname "$rules")/../systemd/stampede-connections.service
 liberal=$(sed -n 's/^ExecStart=.*nf_conntrack_tcp_be_liberal=\([01]\).*/\1/p' "$unit")
@@ -23,6 +23,7 @@ for address in 10.9.0.{2..9}/24 fd00:9:{1:1,1:2,2:1,3:1,4:1,4:2,4:3,5:1}::2/32; 
   ip -n clients addr add "$address" dev client $([[ $address != *:* ]] || echo nodad)
 done
 sed -e "s/over 1000 /over $at_once /; s/over 2000 /over $((at_once + 2)) /" \
+  -e "s/established : 65/established : $silent/" \
   -e 's#over [12]00/second burst [12]000 #over 1/hour burst 100 #' \
   -e 's#over 200 kbytes/second burst 2000 #over 1 bytes/hour burst 200 #' \
   -e 's#over 400 kbytes/second burst 4000 #over 1 bytes/hour burst 400 #' "$rules" >/run/limits.nft

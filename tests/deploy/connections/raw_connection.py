@@ -16,7 +16,8 @@ os.system("nft 'table inet clients { chain output { type filter hook output prio
 class Connection:
     """A connection at port 443, whose packets are sent as they are written here."""
 
-    def __init__(self, source, port, before_the_end=lambda _: None, last_flags="A", first_data=b""):
+    def __init__(self, source, port, before_the_end=lambda _: None, last_flags="A", first_data=b"", window=60000):
+        self.window = window
         self.source, self.port, self.sequence, self.answer = source, port, 1000, 0
         syn = self.packet("S", options=[("MSS", 1460), ("SAckOK", b"")])
         answer = sr1(syn, timeout=0.5)
@@ -33,7 +34,7 @@ class Connection:
         return [("NOP", None), ("NOP", None), ("SAck", ((end - 100) % (1 << 32), end))]
 
     def packet(self, flags, ahead=0, options=(), data=b""):
-        tcp = TCP(sport=self.port, dport=443, flags=flags, seq=self.sequence + ahead, ack=self.answer, window=60000,
+        tcp = TCP(sport=self.port, dport=443, flags=flags, seq=self.sequence + ahead, ack=self.answer, window=self.window,
                   options=list(options))
         network = IPv6(src=self.source, dst="fd00:9::1") if ":" in self.source else IP(src=self.source, dst="10.9.0.1")
         return network / tcp / data
@@ -47,7 +48,7 @@ def open_beside_forged_handshakes(source):
             packet = TCP(sport=port, dport=443, flags=flags, seq=sequence, ack=12345)
             send(IP(src=source, dst="10.9.0.1") / packet)
             time.sleep(0.02)
-    time.sleep(6)
+    time.sleep(7)
     return len([opened for opened in [connect(source, timeout=0.9) for _ in range(10)] if opened])
 
 
