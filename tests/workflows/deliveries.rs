@@ -19,6 +19,7 @@ use workflows::{
 
 use crate::{
     fixture::{Fixture, LEDGERS, NOW, new_fixture},
+    slow_sweeps::SleepingLedger,
     stores::{RealLedger, RealRedis},
 };
 
@@ -147,6 +148,28 @@ async fn an_order_whose_insert_lost_its_response_is_never_marked_failed() {
         assert_eq!(fixture.redis_status(&fixture.order_no(0)).await, Some(OrderStatus::PendingPayment), "{ledger}");
         assert_eq!(fixture.units().await, (3, 2, 0), "{ledger}");
         assert!(messages(&fixture).await.is_empty(), "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn the_time_to_pay_starts_when_an_order_is_written_not_when_its_batch_was_reclaimed() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 5, 5).await;
+        let down = FailingLedger { unavailable: Cell::new(true), ..FailingLedger::new(&fixture.sql) };
+        let reclaim = async || order_writer::write_reclaimed(&fixture.redis, &down, &fixture.activity, NOW, 0).await;
+        fixture.reserve(1, "ada", 1).await.unwrap();
+        order_writer::write_new(&fixture.redis, &down, &fixture.activity, NOW).await.unwrap_err();
+        for _ in 2..=MAX_DELIVERIES {
+            reclaim().await.unwrap_err();
+        }
+        fixture.reserve(2, "bob", 1).await.unwrap();
+        order_writer::write_new(&fixture.redis, &down, &fixture.activity, NOW).await.unwrap_err();
+        // It writes the second order first.
+        let slow = SleepingLedger(&fixture.sql, "INTO orders");
+        let report = order_writer::write_reclaimed(&fixture.redis, &slow, &fixture.activity, NOW, 0).await.unwrap();
+        assert_eq!(report.written, 2, "{ledger}");
+        let pay_by = fixture.order_row(&fixture.order_no(1)).await.order.pay_by.unwrap();
+        assert!(pay_by >= NOW.plus(500 + 300_000), "{ledger}: {pay_by:?}");
     }
 }
 

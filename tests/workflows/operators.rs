@@ -72,6 +72,20 @@ async fn a_draft_is_deleted_and_an_activity_that_was_published_is_not() {
 }
 
 #[tokio::test]
+async fn a_draft_that_has_orders_is_not_deleted() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 10, 5).await;
+        let order_no = fixture.pending_order(1, "ada", 1).await;
+        // The ledger came back from a backup of the time before the sale was published, and queued orders were written.
+        fixture.sql.run("UPDATE activities SET state = 'draft'", Vec::new()).await.unwrap();
+        let refused = delete_draft(&fixture.sql, &fixture.activity).await.unwrap();
+        assert!(matches!(refused, DeleteOutcome::Conflict(_)), "{ledger}: {refused:?}");
+        assert!(activities::load(&fixture.sql, &fixture.activity).await.unwrap().is_some(), "{ledger}");
+        assert!(fixture.ledger_status(&order_no).await.is_some(), "{ledger}");
+    }
+}
+
+#[tokio::test]
 async fn a_draft_is_either_deleted_or_published() {
     let deleted = Cell::new(false);
     at_every_call(

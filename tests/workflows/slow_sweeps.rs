@@ -198,7 +198,7 @@ async fn a_slow_erasure_of_rows_stops_after_a_batch() {
 }
 
 /// A ledger on which statements that contain a text take half a second.
-struct SleepingLedger<'a>(&'a RealLedger, &'static str);
+pub struct SleepingLedger<'a>(pub &'a RealLedger, pub &'static str);
 
 impl Sql for SleepingLedger<'_> {
     fn dialect(&self) -> Dialect {
