@@ -53,9 +53,9 @@ async fn a_crowd_that_asks_for_a_sale_before_it_is_published_is_one_request_to_t
         assert_eq!(answer.header("cache-control"), "public, max-age=0, s-maxage=1");
     }
     assert_eq!(app.requests_containing(path).len(), 1);
-    assert_eq!(nginx.server.cached_activities().expect("the cache"), 0);
+    assert_eq!(nginx.server.live_cache_files().expect("the cache"), 0);
     nginx.http.get(GATE_PATH, "").await.is(200);
-    assert_eq!(nginx.server.cached_activities().expect("the cache"), 1);
+    assert_eq!(nginx.server.live_cache_files().expect("the cache"), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

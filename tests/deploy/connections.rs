@@ -4,7 +4,7 @@ use std::process::Command;
 
 use dev::root;
 
-/// Seconds after which the table forgets an open connection, as the kit has it.
+/// Seconds after which conntrack forgets an open connection, as the kit has it.
 const SILENT: &str = "65";
 
 /// Runs a program of clients in a network of its own with the kit's limits, lowered. Returns what it prints.
@@ -12,7 +12,7 @@ fn print_of(clients: &str, at_once: &str, syn_cookies: &str) -> String {
     print_with_silence_of(SILENT, clients, at_once, syn_cookies)
 }
 
-/// Like [`print_of`]; the kernel's table forgets an open connection after `silent` seconds.
+/// Like [`print_of`]; conntrack forgets an open connection after `silent` seconds.
 fn print_with_silence_of(silent: &str, clients: &str, at_once: &str, syn_cookies: &str) -> String {
     let project = root::find().expect("the project");
     let mut unshare = Command::new("unshare");
@@ -49,33 +49,33 @@ fn a_client_that_closes_late_opens_the_next_connection_from_the_same_port() {
 }
 
 #[test]
-fn packets_that_the_kernels_table_of_connections_misunderstands_pass_no_limit() {
+fn packets_that_conntrack_misunderstands_pass_no_limit() {
     let expected = "from before the rules 0\nsent in packets that may be invalid: less than the burst\nconnections in turn from used ports: 100\n\
         connections at once that seem ended: 3\nconnections at once that the server reset while they opened: 3\n\
         connections at once that were reset behind a header: 3\n\
-        sent in last packets of handshakes: the burst\nsent in ends in their place: less than the burst\n\
+        sent in final ACKs: the burst\nsent in FINs in their place: less than the burst\n\
         connections of a client beside forged handshakes: 3\nKiB of a client whose address is forged: 97\n\
         127.0.0.1 untracked\n";
     assert_eq!(print_of("raw_clients.py", "3", "1"), expected);
 }
 
 #[test]
-fn the_last_packet_of_a_handshake_passes_no_limit_where_cookies_are_sent() {
-    let expected = "from before the rules 0\nconnections in turn by a last packet: 99\n\
-        connections at once that the server had closed: 0\nconnections in turn by an end as the last packet: 0\n\
-        sent in last packets of handshakes: the burst\nconnections of a client beside forged handshakes: 3\n\
+fn the_final_ack_of_a_handshake_passes_no_limit_with_syn_cookies() {
+    let expected = "from before the rules 0\nconnections in turn by a final ACK: 99\n\
+        connections at once that the server had closed: 0\nconnections in turn by a FIN in its place: 0\n\
+        sent in final ACKs: the burst\nconnections of a client beside forged handshakes: 3\n\
         127.0.0.1 untracked\n";
     assert_eq!(print_of("cookie_clients.py", "3", "2"), expected);
 }
 
 #[test]
-fn an_open_connection_leaves_the_kernels_table_as_soon_after_a_reload_as_before() {
+fn an_open_connection_leaves_conntrack_as_soon_after_a_reload_as_before() {
     let expected = "from before the rules 0\npackets of connections that have days left: 0\n127.0.0.1 untracked\n";
     assert_eq!(print_of("reload.py", "100", "1"), expected);
 }
 
 #[test]
-fn a_connection_that_the_kernels_table_has_forgotten_is_closed_when_the_server_sends_in_it() {
-    let expected = "from before the rules 0\nconnections that only ends acknowledge: 0\n127.0.0.1 untracked\n";
-    assert_eq!(print_with_silence_of("3", "ends.py", "3", "1"), expected);
+fn a_connection_that_conntrack_has_forgotten_is_reset_when_the_server_sends_in_it() {
+    let expected = "from before the rules 0\nconnections that only FINs acknowledge: 0\n127.0.0.1 untracked\n";
+    assert_eq!(print_with_silence_of("3", "fin_acks.py", "3", "1"), expected);
 }

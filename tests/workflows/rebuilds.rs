@@ -64,7 +64,7 @@ async fn sweep_rebuilds(fixture: &RealFixture, ms: i64) -> Vec<RebuildOutcome> {
     outcomes.unwrap().into_iter().map(|(_, outcome)| outcome.unwrap()).collect()
 }
 
-/// Runs a sweep every 11 s until none has a rebuild to continue. Returns the outcomes.
+/// Runs a sweep every 11 s, more than those 10 s for which a request may continue its rebuild, until none has a rebuild to continue. Returns the outcomes.
 async fn sweep_until_rebuilt(fixture: &RealFixture) -> Vec<RebuildOutcome> {
     let mut outcomes = Vec::new();
     for sweep in 1..100 {

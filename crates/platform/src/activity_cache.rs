@@ -32,8 +32,8 @@ thread_local! {
 
 /// Returns the gate and the stock left, less than a second old.
 ///
-/// A missing gate is not cached here, so the app shows an activity as soon as it is published; a cache in front of it does so
-/// a second later.
+/// A missing gate is not cached here. A cache in front of the app may serve the 404 for its `s-maxage` (nginx: up to two
+/// seconds).
 ///
 /// # Errors
 /// [`ApiError::Store`] if Redis cannot be read. Without a gate, the errors of [`published_list::missing_gate_error`].

@@ -1,5 +1,6 @@
 -- Acquires, extends or releases a lease (F2). The owner is a random text, so that a worker cannot release the lease of
--- another.
+-- another. A lease of another owner that expires more than 60 s after the requested duration is taken over: Redis's clock was
+-- ahead when it was set.
 --
 -- KEYS  1 lease
 -- ARGV  1 owner, 2 duration (ms; 0 releases the lease)
@@ -7,7 +8,6 @@
 
 local owner, duration = redis.call('GET', KEYS[1]), tonumber(ARGV[2])
 if owner and owner ~= ARGV[1] then
-  -- A lease that lasts for over a minute longer is left from a clock that was fast.
   if duration == 0 or redis.call('PTTL', KEYS[1]) <= duration + 60000 then return { 'other' } end
 end
 if duration == 0 then

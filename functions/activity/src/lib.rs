@@ -13,17 +13,16 @@ platform::http_service!(route, cors_below = "/api/");
 async fn route(request: &Request) -> Result<Response, ApiError> {
     let (endpoint, [activity, _]) = request.route()?;
     match endpoint {
-        Activity::List => for_everybody(list::get().await),
-        Activity::Info => for_everybody(info::get(activity).await),
-        Activity::GateJson => for_everybody(gate::json(activity).await),
-        Activity::GateScript => for_everybody(gate::script(activity).await),
+        Activity::List => with_public_caching(list::get().await),
+        Activity::Info => with_public_caching(info::get(activity).await),
+        Activity::GateJson => with_public_caching(gate::json(activity).await),
+        Activity::GateScript => with_public_caching(gate::script(activity).await),
         Activity::Remind => remind::post(request, activity).await,
     }
 }
 
-/// Lets caches serve a response to every client for a second; also that there is no such sale, because a crowd may ask for
-/// one that is not published yet.
-fn for_everybody(result: Result<Response, ApiError>) -> Result<Response, ApiError> {
+/// Adds `s-maxage=1` to a success or a 404: a crowd may ask for a sale that is not published yet. Other errors are not cached.
+fn with_public_caching(result: Result<Response, ApiError>) -> Result<Response, ApiError> {
     let response = match result {
         Err(ApiError::Problem(problem)) if problem.code == Code::NotFound => Response::from(*problem),
         result => result?,

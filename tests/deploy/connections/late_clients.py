@@ -1,4 +1,4 @@
-"""Ends connections later than the kernel's table remembers them, and prints how many of them can be opened again from the same
+"""Ends connections later than conntrack remembers them, and prints how many of them can be opened again from the same
 port three seconds after."""
 
 import socket

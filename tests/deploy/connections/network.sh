@@ -2,7 +2,7 @@
 # ones, and bursts of 200 KiB (400 of a /48), and runs a program of clients there. Run it with:
 # unshare --user --map-root-user --net --mount bash network.sh FILE CLIENTS AT-ONCE SYN-COOKIES SILENT
 # AT-ONCE: how many connections of a client; a /48 has two more. SYN-COOKIES: 1, the default of kernels, if too many
-# connections are half-open; 2 always. SILENT: seconds after which the table forgets an open connection.
+# connections are half-open; 2 always. SILENT: seconds after which conntrack forgets an open connection.
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin
 here=$(dirname "$0")
@@ -41,7 +41,7 @@ touch /run/loaded
 wait "$early"
 NETWORK=/proc/$$/ns/net ip netns exec clients /usr/bin/python3 "$here/$clients"
 
-# The kernel's table of connections has no room for those on this machine.
+# conntrack has no room for those on this machine.
 /usr/bin/python3 - <<'LOOPBACK'
 import socket
 

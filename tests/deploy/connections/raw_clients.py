@@ -1,4 +1,4 @@
-"""Clients whose packets TCP and the kernel's table of connections understand differently. Prints what each of them gets
+"""Clients whose packets TCP and conntrack understand differently. Prints what each of them gets
 past the limits: bytes in packets that the table may take for invalid, connections from ports that it takes for used, and
 connections at once that it takes for ended, by the client or by the server, or by a header that TCP does not read.
 Last, what a client gets whose address another one uses."""
@@ -6,7 +6,7 @@ Last, what a client gets whose address another one uses."""
 import socket
 import time
 
-from raw_connection import Connection, open_beside_forged_handshakes, send_in_last_packets
+from raw_connection import Connection, open_beside_forged_handshakes, send_in_final_acks
 from scapy.all import IP, TCP, IPv6, Raw, fragment, raw, send
 from support import at_server, how_much, until_it_listens
 
@@ -86,7 +86,7 @@ print("connections in turn from used ports:", open_in_turn("10.9.0.3"))
 print("connections at once that seem ended:", open_at_once("10.9.0.4"))
 print("connections at once that the server reset while they opened:", open_while_the_server_resets("10.9.0.5"))
 print("connections at once that were reset behind a header:", open_and_authenticate_a_reset("fd00:9:1:1::2"))
-print("sent in last packets of handshakes:", send_in_last_packets("10.9.0.7"))
-print("sent in ends in their place:", send_in_last_packets("10.9.0.9", flags="FA"))
+print("sent in final ACKs:", send_in_final_acks("10.9.0.7"))
+print("sent in FINs in their place:", send_in_final_acks("10.9.0.9", flags="FA"))
 print("connections of a client beside forged handshakes:", open_beside_forged_handshakes("10.9.0.8"))
 print("KiB of a client whose address is forged:", use_up_the_bytes_of_another("10.9.0.6"))

@@ -52,8 +52,8 @@ def open_beside_forged_handshakes(source):
     return len([opened for opened in [connect(source, timeout=0.9) for _ in range(10)] if opened])
 
 
-def send_in_last_packets(source, flags="A"):
-    """Sends 58 KiB in the last packet of each of ten handshakes, and once more. Says how much arrives."""
+def send_in_final_acks(source, flags="A"):
+    """Sends 58 KiB in the final ACK of each of ten handshakes, and once more. Says how much arrives."""
     connections = [
         Connection(source, port, last_flags=flags, first_data=bytes(60_000)) for port in range(10000, 10010)
     ]

@@ -1,4 +1,4 @@
-"""Prints for how many connections the kernel's table has days left that are used again after the rules were loaded again."""
+"""Prints how many packets come in connections that conntrack would remember for days, when the rules were loaded again."""
 
 from support import connect, run_at_server, until_it_listens
 

@@ -161,8 +161,8 @@ impl Nginx {
         format!("http://127.0.0.1:{}", self.redirect_port)
     }
 
-    /// How many files its cache of lists, activities and gates has.
-    pub fn cached_activities(&self) -> io::Result<usize> {
+    /// How many files the cache of lists, activities and gates has.
+    pub fn live_cache_files(&self) -> io::Result<usize> {
         Ok(fs::read_dir(self.directory.join("stampede-live"))?.count())
     }
 

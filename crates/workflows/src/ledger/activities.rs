@@ -254,11 +254,11 @@ pub async fn published_end_times<S: Sql>(sql: &S) -> Result<BTreeMap<ActivityId,
     rows.map(|mut row| Ok((row.parse(ActivityId::parse)?, Millis(row.int()?)))).collect()
 }
 
-/// Deletes a draft of this version. Returns `false`, and changes nothing, if another request changed it since. Records of an
-/// earlier sale of its name stay.
+/// Deletes a draft of this version; a trigger deletes its SKUs and counters. Returns `false`, and changes nothing, if another
+/// request changed it since. Records of an earlier sale with the same id stay.
 ///
 /// # Errors
-/// See [`ledger`](super).
+/// See [`ledger`](super). `LedgerRefused` if the ledger has orders of it.
 pub async fn delete_draft<S: Sql>(sql: &S, id: &ActivityId, version: i64) -> Result<bool, StoreError> {
     let statement = "DELETE FROM activities WHERE id = ?1 AND state = 'draft' AND version = ?2 RETURNING id";
     Ok(!sql.run(statement, vec![id.as_str().into(), version.into()]).await?.is_empty())

@@ -68,9 +68,9 @@ pub async fn delete_draft<S: Sql>(sql: &S, id: &ActivityId) -> Result<DeleteOutc
         Ok(true) => Ok(DeleteOutcome::Deleted),
         Ok(false) => Ok(DeleteOutcome::Conflict(CONCURRENT_CHANGE.to_owned())),
         // A ledger that was restored to a time at which the sale was a draft got orders that were still queued.
-        Err(StoreError::LedgerRefused(_)) => {
-            Ok(DeleteOutcome::Conflict("The draft has orders of the sale that it was: publish it again.".to_owned()))
-        }
+        Err(StoreError::LedgerRefused(_)) => Ok(DeleteOutcome::Conflict(
+            "The draft has orders: the ledger is from before the sale was published. Publish it again.".to_owned(),
+        )),
         Err(error) => Err(error),
     }
 }

@@ -24,7 +24,7 @@ impl Budget {
     pub const SWEEP: Self = Self { time: Duration::from_secs(3), ..Self::REQUEST };
 }
 
-/// Measures one call against its [`Budget`], and knows the time.
+/// Measures one call against its [`Budget`].
 pub(super) struct Timer {
     began_at: Millis,
     started: Instant,
@@ -36,6 +36,7 @@ impl Timer {
         Self { began_at: now, started: Instant::now(), budget }
     }
 
+    /// The time of the caller's clock, and the time elapsed since the call began.
     pub(super) fn now(&self) -> Millis {
         time_since(self.began_at, self.started)
     }

@@ -134,7 +134,7 @@ pub struct Sweeper<'a, R, S, K, P, W> {
     pub retention: Retention,
     /// A name that no other sweep has.
     pub owner: &'a str,
-    /// The app's clock, by which events are due and signed.
+    /// The app's clock: events are due and signed by it, and erasing compares it with Redis's.
     pub clock: &'a dyn Fn() -> Millis,
     /// A clock that is never set back: the time since any moment.
     pub stopwatch: &'a dyn Fn() -> Duration,
@@ -312,7 +312,8 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
         Ok(finished + closed.queried + sent.attempted > 0)
     }
 
-    /// Erases what is past its retention period, unless a sweep found nothing left in the last 10 minutes. Also removes ended
+    /// Erases what is past its retention period, unless a sweep found nothing left in the last 10 minutes, or the clocks of
+    /// Redis and the app differ by more than [`MAX_CLOCK_DIFFERENCE_MS`]. Also removes ended
     /// activities from the set of activities in Redis, so that sweeps no longer visit them.
     async fn erase(&mut self) -> Result<(), StoreError> {
         let Sweeper { redis, sql, key_value, retention, owner, .. } = *self.sweeper;
@@ -323,7 +324,7 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
         // What is erased does not come back, and a clock can be wrong by months for a moment.
         let ahead_ms = self.current_time().0 - (self.sweeper.clock)().0;
         if ahead_ms.abs() > MAX_CLOCK_DIFFERENCE_MS {
-            let because = format!("it differs from the app's by {} s", ahead_ms / 1_000);
+            let because = format!("the clock of Redis minus that of the app is {} s", ahead_ms / 1_000);
             self.report.add_notice("nothing is erased, because a clock is wrong", "clock", &"Redis", because);
             return Ok(());
         }
@@ -382,8 +383,7 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
         Ok(())
     }
 
-    /// Returns Redis's time now: the time to pay of an order that a rebuild writes starts when it is written, not when the
-    /// sweep began.
+    /// Returns Redis's time now: when the sweep began, and the time elapsed since.
     fn current_time(&self) -> Millis {
         self.now.plus((self.elapsed)().as_millis() as i64)
     }

@@ -1,5 +1,5 @@
-"""Acknowledges what the server sends by nothing but repeated ends, which the kernel's table does not see. Prints how many of three
-connections are open when the table has forgotten them."""
+"""Acknowledges what the server sends by nothing but repeated FINs, which conntrack does not see. Prints how many of three
+connections are open when conntrack has forgotten them."""
 
 import time
 
@@ -28,4 +28,4 @@ until = time.monotonic() + 10
 while time.monotonic() < until:
     send([connection.packet("FA", ahead=-1) for connection in connections.values()])
     time.sleep(0.3)
-print("connections that only ends acknowledge:", at_server(SOURCE)["open"])
+print("connections that only FINs acknowledge:", at_server(SOURCE)["open"])
