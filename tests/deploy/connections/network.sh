@@ -9,8 +9,12 @@ here=$(dirname "$0")
 rules=$1 clients=$2 at_once=$3 syn_cookies=$4 silent=$5
 mount -t tmpfs tmpfs /run
 unit=$(dirname "$rules")/../systemd/stampede-connections.service
-liberal=$(sed -n 's/^ExecStart=.*nf_conntrack_tcp_be_liberal=\([01]\).*/\1/p' "$unit")
-echo "${liberal:-1}" >/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal
+set_by_unit() { # set_by_unit NAME OTHERWISE
+  value=$(sed -n "s/^ExecStart=.*$1=\([01]\).*/\1/p" "$unit")
+  echo "${value:-$2}" >"/proc/sys/net/netfilter/$1"
+}
+set_by_unit nf_conntrack_tcp_be_liberal 1
+set_by_unit nf_conntrack_tcp_loose 0
 echo "$syn_cookies" >/proc/sys/net/ipv4/tcp_syncookies
 ip link set lo up
 ip netns add clients
