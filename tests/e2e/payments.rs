@@ -301,7 +301,7 @@ async fn a_provider_whose_answer_never_ends_does_not_hold_a_sweep() {
 
 /// A buyer can repeat a checkout.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_provider_that_does_not_answer_is_one_line_a_second_in_the_log_of_an_instance() {
+async fn a_provider_that_does_not_answer_is_one_line_a_minute_in_the_log_of_an_instance() {
     let app = TestApp::with_variables(|variables| {
         use_stripe(variables);
         variables.set("stripe_api", "http://127.0.0.1:1");
@@ -310,10 +310,13 @@ async fn a_provider_that_does_not_answer_is_one_line_a_second_in_the_log_of_an_i
     let buyer = app.create_buyer(&activity, "ada").await;
     let order_no = app.place_order(&activity, &buyer).await;
     app.wait_for_status(&order_no, &buyer.jwt, "pending_payment").await;
-    for answer in join_all((0..40).map(|_| app.checkout(&order_no, &buyer.jwt))).await {
-        answer.is_problem(503, "not_ready");
+    // The app may have an instance for each of those that are sent at the same time.
+    for _ in 0..5 {
+        for answer in join_all((0..20).map(|_| app.checkout(&order_no, &buyer.jwt))).await {
+            answer.is_problem(503, "not_ready");
+        }
     }
     let log = app.log();
     let lines = log.lines().filter(|line| line.contains("the payment provider opened no session")).count();
-    assert!((1..20).contains(&lines), "{lines} lines for 40 checkouts:\n{log}");
+    assert!((1..50).contains(&lines), "{lines} lines for 100 checkouts:\n{log}");
 }

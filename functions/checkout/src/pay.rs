@@ -44,11 +44,11 @@ pub async fn post(request: &Request, order: &Order) -> Result<Response, ApiError
     Ok(Response::json(200, &CheckedOut { checkout_url: order.checkout_url.as_deref(), pay_by: order.pay_by }))
 }
 
-/// Converts a failed checkout into an error, and logs at most one a second. If the provider's result is unknown, nothing has
+/// Converts a failed checkout into an error, and logs at most one a minute. If the provider's result is unknown, nothing has
 /// failed: the order keeps its units, and the next attempt asks the provider again (D8).
 fn checkout_error(request: &Request, order: &Order, error: CheckoutError) -> ApiError {
     thread_local! {
-        static UNKNOWN: LogLimit = const { LogLimit::new(1_000) };
+        static UNKNOWN: LogLimit = const { LogLimit::new(60_000) };
     }
     let unknown = match error {
         CheckoutError::Store(error) => return error.into(),
