@@ -69,10 +69,10 @@ export const test = base.extend({
       const context = await browser.newContext(options);
       context.on("weberror", (error) => errors.push(error.error().stack ?? `${error.error()}`));
       context.on("console", (message) => {
-        // Chromium also logs error responses that the page handles: ignore them.
-        if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) {
-          errors.push(message.text());
-        }
+        // Chromium also logs error responses that the page handles, Firefox requests that end with the page: ignore them.
+        const text = message.text();
+        const isIgnored = text.startsWith("Failed to load resource") || text.includes("CORS request did not succeed");
+        if (message.type() === "error" && !isIgnored) errors.push(text);
       });
       await context.addInitScript(logViolations);
       if (oldBrowser) await context.addInitScript(removeNewApis);
