@@ -1,12 +1,13 @@
 //! Tests of operators' changes that are concurrent, or made while Redis and the ledger disagree (C7, C9, B9).
 
-use std::cell::Cell;
+use std::{cell::Cell, time::Duration};
 
 use domain::{
     activity::{ActivitySpec, ActivityState, Sku},
     ids::{ActivityId, SkuId, UserId},
     time::Millis,
 };
+use futures::future::join;
 use workflows::{
     Redis, Sql, StoreError,
     hot::reserve::ReserveOutcome,
@@ -22,7 +23,7 @@ use workflows::{
 use crate::{
     at_every_call::{Interleaved, at_every_call},
     epochs::{RealFixture, delete_redis_keys, pause, resume},
-    fixture::{LEDGERS, NOW, TICKET_SECRET, WHOLE_REBUILD, check_gates, new_fixture},
+    fixture::{LEDGERS, NOW, TICKET_SECRET, WHOLE_REBUILD, check_gates, new_fixture, open_connection},
     stores::{CountingRedis, RealLedger, RealRedis},
 };
 
@@ -83,6 +84,26 @@ async fn a_draft_that_has_orders_is_not_deleted() {
         assert!(activities::load(&fixture.sql, &fixture.activity).await.unwrap().is_some(), "{ledger}");
         assert!(fixture.ledger_status(&order_no).await.is_some(), "{ledger}");
     }
+}
+
+/// PostgreSQL only: SQLite has one writer.
+#[tokio::test]
+async fn a_draft_is_not_published_while_it_is_being_deleted() {
+    let fixture = new_fixture("postgres", 10, 5).await;
+    fixture.sql.run("UPDATE activities SET state = 'draft'", Vec::new()).await.unwrap();
+    let draft = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap();
+    let published = Activity { state: ActivityState::Published, version: draft.version + 1, ..draft.clone() };
+    let other = open_connection(&fixture).await;
+    other.run("BEGIN", Vec::new()).await.unwrap();
+    assert_eq!(delete_draft(&other, &fixture.activity).await.unwrap(), DeleteOutcome::Deleted);
+    let commit = async {
+        // The change waits for the deletion.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        other.run("COMMIT", Vec::new()).await.unwrap();
+    };
+    let (saved, ()) = join(activities::save(&fixture.sql, &published, Some(&draft), NOW), commit).await;
+    assert!(!saved.unwrap());
+    assert_eq!(activities::load(&fixture.sql, &fixture.activity).await.unwrap(), None);
 }
 
 #[tokio::test]

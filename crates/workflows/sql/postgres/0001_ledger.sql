@@ -84,8 +84,8 @@ CREATE OR REPLACE TRIGGER activities_save_skus AFTER INSERT OR UPDATE OF totals 
 
 CREATE OR REPLACE FUNCTION activities_delete_skus() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  DELETE FROM order_counts WHERE activity = OLD.id;
   DELETE FROM skus WHERE activity = OLD.id;
+  DELETE FROM order_counts WHERE activity = OLD.id;
   RETURN OLD;
 END $$;
 

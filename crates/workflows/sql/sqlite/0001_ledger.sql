@@ -82,8 +82,8 @@ END;
 
 CREATE TRIGGER IF NOT EXISTS activities_delete_skus BEFORE DELETE ON activities
 BEGIN
-  DELETE FROM order_counts WHERE activity = OLD.id;
   DELETE FROM skus WHERE activity = OLD.id;
+  DELETE FROM order_counts WHERE activity = OLD.id;
 END;
 
 CREATE INDEX IF NOT EXISTS activities_by_end ON activities (ends_at);

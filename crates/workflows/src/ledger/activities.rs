@@ -309,7 +309,7 @@ pub async fn save<S: Sql>(
     let spec = &activity.spec;
     let text = serde_json::to_string(spec).map_err(|error| StoreError::Malformed(error.to_string()))?;
     let totals: Vec<_> = spec.skus.iter().map(|sku| serde_json::json!([sku.sku.as_str(), sku.total])).collect();
-    let params = vec![
+    let mut params = vec![
         activity.id.as_str().into(),
         text.into(),
         serde_json::Value::from(totals).to_string().into(),
@@ -323,7 +323,14 @@ pub async fn save<S: Sql>(
         activity.nonce.as_str().into(),
         activity.version.into(),
         now.0.into(),
-        previous.map_or(0, |previous| previous.version).into(),
     ];
-    Ok(!sql.run(include_str!("../../sql/queries/activities/save.sql"), params).await?.is_empty())
+    let statement = match previous {
+        None => include_str!("../../sql/queries/activities/create.sql"),
+        // Creates none: it may be a draft that another request deletes.
+        Some(previous) => {
+            params.push(previous.version.into());
+            include_str!("../../sql/queries/activities/save.sql")
+        }
+    };
+    Ok(!sql.run(statement, params).await?.is_empty())
 }
