@@ -1,0 +1,56 @@
+// Long words, such as addresses in a description: every page stays as wide as the screen.
+
+import { devices } from "@playwright/test";
+import { callAdmin, publish, reserve, signIn, unique, untilOrder } from "../support/app.js";
+import { signInAsOperator, untilText } from "../support/page.js";
+import { expect, test } from "../support/test.js";
+
+const WORD = `https://shop.example/${"a-long-address-without-a-space".repeat(6)}`;
+
+for (const [device, options] of [["phone", devices["Pixel 7"]], ["desktop", { viewport: { width: 1280, height: 720 } }]]) {
+  test(`no page is wider than the screen of a ${device} because of a long word`, async ({ newPage }) => {
+    const item = { sku: "item", name: WORD.slice(0, 200), price: 1_999, currency: "EUR", total: 10 };
+    const texts = { title: WORD.slice(0, 200), description: `Look at ${WORD}`, skus: [item] };
+    const { id } = await publish({ ...texts, perUser: 2 });
+    const buyer = await signIn(unique(`a-user-with-a-long-name-${"x".repeat(60)}`));
+    const { order_no: order } = await reserve(id, buyer);
+    await untilOrder(order, "pending_payment", buyer);
+    const page = await newPage("/", options);
+    await page.evaluate((token) => localStorage.setItem("stampede.token", token), buyer.token);
+    const staysNarrow = async (what) =>
+      expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), what).toBeLessThanOrEqual(0);
+
+    await page.goto("/");
+    await page.locator(`a[href$="activity=${id}"]`).waitFor();
+    await staysNarrow("the list of sales");
+    await page.goto(`/sale?activity=${id}`);
+    await page.getByTestId("buy").and(page.locator(":enabled")).waitFor();
+    await staysNarrow("the sale");
+    const refusal = { status: 403, code: "a_code_of_a_proxy", detail: WORD };
+    await page.route(/\/orders$/, (route) => route.fulfill({ status: 403, json: refusal }));
+    await page.getByTestId("buy").click();
+    await untilText(page, "notice", WORD);
+    await staysNarrow("the sale with a notice");
+    await page.goto(`/order?order_no=${order}`);
+    await untilText(page, "headline", "Reserved for you");
+    await page.locator("#facts", { hasText: item.name }).waitFor();
+    await staysNarrow("the order");
+    await page.goto("/orders");
+    await untilText(page, "order-link", item.name);
+    await staysNarrow("the orders");
+    await page.goto("/admin");
+    await signInAsOperator(page);
+    await page.getByTestId(`live-${id}`).click();
+    await page.getByTestId("stock-item").waitFor();
+    await staysNarrow("the operators' page");
+    await page.getByTestId(`edit-${id}`).click();
+    await page.getByTestId("f-save").waitFor();
+    await staysNarrow("the editor");
+    const draft = unique("draft");
+    const { state, version, id: _, ...spec } = await callAdmin("GET", `/activities/${id}`);
+    await callAdmin("PUT", `/activities/${draft}`, spec);
+    await page.goto(`/admin/preview?activity=${draft}`);
+    await page.getByTestId("buy").waitFor();
+    await staysNarrow("the preview");
+  });
+}
