@@ -11,7 +11,7 @@ test("a click while load is shed waits, and succeeds afterwards without another 
   await page.goto(`/sale?activity=${id}`);
   await signInOnPage(page, unique("uwe"));
   await expect(page.getByTestId("buy")).toBeEnabled();
-  await expect(page.locator("#steps")).toBeHidden();
+  await expect(page.getByTestId("ticket-step")).toHaveText("Your ticket is ready");
   await callAdmin("PUT", "/shed", { on: true });
   try {
     const adminPage = await newPage("/admin");

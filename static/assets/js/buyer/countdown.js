@@ -3,12 +3,21 @@
 import { byId, setText } from "../shared/dom.js";
 import { countdown } from "../shared/format.js";
 import { t } from "../shared/i18n.js";
+import { reserveSpace } from "./steady.js";
+
+const PHASES = ["scheduled", "open", "paused", "ended"];
 
 /** When the remaining time is announced to screen readers, in milliseconds before the start. */
 const ANNOUNCE_AT = [60_000, 10_000];
 
 let previousLeft = Infinity;
 let previousPhase = null;
+
+/** Reserves the space of every phase, and of countdowns that begin at these numbers of milliseconds. */
+export function reserveCountdown(lefts) {
+  reserveSpace(byId("countdown-label"), PHASES.map((phase) => t(`phase.${phase}`)));
+  reserveSpace(byId("clock"), lefts.map(countdown));
+}
 
 /** Shows the phase; `left` is in milliseconds: until the end while the phase is `open`, otherwise until the start. */
 export function showCountdown(phase, left) {

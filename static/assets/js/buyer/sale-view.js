@@ -5,10 +5,11 @@ import { byId, picture, setText, setVisible } from "../shared/dom.js";
 import { count, moment } from "../shared/format.js";
 import { t, titled } from "../shared/i18n.js";
 import * as session from "../shared/session.js";
-import { showCountdown } from "./countdown.js";
+import { reserveCountdown, showCountdown } from "./countdown.js";
 import { calendarUrl } from "./reminder.js";
 import { areButtonsDisabled, endsAt, isSoldOut, phase, startsAt, state } from "./sale-state.js";
 import { skuCard } from "./sku-card.js";
+import { reserveSpace } from "./steady.js";
 import * as tickets from "./ticket.js";
 
 const cards = new Map();
@@ -29,6 +30,8 @@ export function renderActivity(onBuy) {
   const days = Math.round(refundSeconds / 8_640) / 10;
   const refunds = refundSeconds === undefined ? "" : refundSeconds === 0 ? t("sale.no_refunds") : t("sale.refunds", { days });
   setText(byId("rules"), `${t("sale.rules", { units: count(activity.per_user), minutes })} ${refunds}`.trim());
+  reserveCountdown([Date.parse(activity.ends_at) - Date.parse(activity.starts_at), clock.millisecondsUntil(activity.starts_at)]);
+  reserveSpace(byId("step-ticket-text"), ["steps.ticket_ready", "steps.ticket_later", "steps.ticket_coming"].map((key) => t(key)));
   // Cards stay, so that a button keeps the focus.
   for (const sku of activity.skus) {
     if (!cards.has(sku.sku)) {
@@ -58,8 +61,7 @@ export function render() {
     const isEnabled = now === "open" && !soldOut && !areButtonsDisabled();
     cards.get(stock.sku)?.update({ stock, isSoldOut: soldOut, isEnabled, label: buttonLabel(now, soldOut) });
   }
-  renderSteps(now);
-  setVisible(byId("paused"), now === "paused");
+  renderReadiness(now);
   setVisible(byId("remind"), now === "scheduled");
 }
 
@@ -73,17 +75,18 @@ function buttonLabel(now, soldOut) {
 
 function ticketStepKey(hasTicket) {
   if (hasTicket) return "steps.ticket_ready";
-  if (clock.millisecondsUntil(startsAt()) > TICKETS_BEFORE_START) return "steps.ticket_later";
-  return session.token() ? "steps.ticket_coming" : "steps.ticket";
+  return clock.millisecondsUntil(startsAt()) > TICKETS_BEFORE_START ? "steps.ticket_later" : "steps.ticket_coming";
 }
 
-function renderSteps(now) {
-  const hasTicket = tickets.unusedTicket(state.id) !== null;
-  const isStepDone = { "step-sign-in": session.token() !== null, "step-ticket": hasTicket, "step-start": now === "open" };
-  for (const [step, isDone] of Object.entries(isStepDone)) byId(step).classList.toggle("is-done", isDone);
-  setText(byId("step-ticket-text"), t(ticketStepKey(hasTicket)));
+function renderReadiness(now) {
   const isSignedOut = session.token() === null;
-  setVisible(byId("sign-in-first"), isSignedOut && now !== "ended");
+  const hasTicket = tickets.unusedTicket(state.id) !== null;
+  byId("step-sign-in").classList.toggle("is-done", !isSignedOut);
+  byId("step-ticket").classList.toggle("is-done", hasTicket);
+  setText(byId("step-ticket-text"), t(ticketStepKey(hasTicket)));
   byId("skus").classList.toggle("is-signed-out", isSignedOut);
-  setVisible(byId("steps"), now !== "ended" && (!hasTicket || now !== "open"));
+  const isSelling = now === "scheduled" || now === "open";
+  setVisible(byId("paused"), now === "paused");
+  setVisible(byId("sign-in-first"), isSelling && isSignedOut);
+  setVisible(byId("steps"), isSelling && !isSignedOut);
 }

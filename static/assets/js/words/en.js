@@ -9,7 +9,6 @@ export const words = {
   "nav.sign_in": "Sign in",
   "nav.sign_out": "Sign out",
   "sign_in.title": "Sign in",
-  "sign_in.why": "You need an account to take part. Sign in before the start, so that nothing holds you up.",
   "sign_in.name": "User name",
   "sign_in.send": "Sign in",
   "sign_in.elsewhere": "Sign in on the shop's own page, then come back to this one.",
@@ -57,8 +56,7 @@ export const words = {
   "sale.ended": "Ended",
   "sale.missing": "There is no such sale, or it is not published yet.",
   "sale.back": "All sales",
-  "sale.calm_title": "The sale is paused",
-  "sale.calm": "You do not need to do anything. This page goes on by itself as soon as the sale does, and your ticket stays good.",
+  "sale.calm": "This page goes on by itself as soon as the sale does. Your ticket stays good.",
 
   "preview.title": "Preview: not published",
   "preview.published": "Preview: this sale is published",
@@ -71,13 +69,10 @@ export const words = {
   "preview.closed": "Only operators can see a draft. Open its preview from the operators' page.",
   "preview.desk": "Operators' page",
 
-  "steps.title": "Be ready",
   "steps.sign_in": "Signed in",
-  "steps.ticket": "Ticket: sign in to get yours",
   "steps.ticket_coming": "Ticket: on its way",
   "steps.ticket_later": "Ticket: to be had 30 minutes before the start",
   "steps.ticket_ready": "Your ticket is ready",
-  "steps.start": "The sale is open",
 
   "attempt.ticket": "Getting your ticket…",
   "attempt.gate": "Waiting for the gate…",

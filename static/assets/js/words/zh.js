@@ -9,7 +9,6 @@ export const words = {
   "nav.sign_in": "登录",
   "nav.sign_out": "退出",
   "sign_in.title": "登录",
-  "sign_in.why": "参加活动需要先登录。请在开始前登录，以免耽误时间。",
   "sign_in.name": "用户名",
   "sign_in.send": "登录",
   "sign_in.elsewhere": "请先在商城登录，然后回到本页。",
@@ -57,8 +56,7 @@ export const words = {
   "sale.ended": "已结束",
   "sale.missing": "没有这个活动，或尚未发布。",
   "sale.back": "全部活动",
-  "sale.calm_title": "活动暂停",
-  "sale.calm": "您无需任何操作。活动恢复后本页会自动继续，您的资格券仍然有效。",
+  "sale.calm": "活动恢复后本页会自动继续，您的资格券仍然有效。",
 
   "preview.title": "预览：未发布",
   "preview.published": "预览：此活动已发布",
@@ -71,13 +69,10 @@ export const words = {
   "preview.closed": "仅运营人员可以查看草稿，请从运营页面打开预览。",
   "preview.desk": "运营页面",
 
-  "steps.title": "准备就绪",
   "steps.sign_in": "已登录",
-  "steps.ticket": "资格券：登录后领取",
   "steps.ticket_coming": "资格券：领取中",
   "steps.ticket_later": "资格券：开始前 30 分钟可领取",
   "steps.ticket_ready": "资格券已领取",
-  "steps.start": "活动已开始",
 
   "attempt.ticket": "正在领取资格券…",
   "attempt.gate": "等待开场…",

@@ -1,0 +1,111 @@
+// A tap buys what the finger is on: nothing moves a buy button, and a press that began elsewhere or too early buys nothing.
+
+import { devices } from "@playwright/test";
+import { callAdmin, publish, unique } from "../support/app.js";
+import { signInOnPage, untilText } from "../support/page.js";
+import { retryIfLate } from "../support/retry-if-late.js";
+import { expect, test } from "../support/test.js";
+
+const ORDERS = /\/api\/activities\/[^/]+\/orders$/;
+
+const SKUS = ["body", "lens", "strap"].map((sku, index) => ({
+  sku, name: `${sku}, which is made to order and has a name that takes more than one line`, price: 189_900 - index,
+  currency: "EUR", total: 10,
+}));
+
+// Runs in the page: records the boxes of all buy buttons at every frame, until `stopRecording` returns those that differ.
+const recordBoxes = () => {
+  const seen = new Set();
+  let isOver = false;
+  const record = () => {
+    const boxes = [...document.querySelectorAll('[data-testid="buy"]')].map((button) => {
+      const { x, y, width, height } = button.getBoundingClientRect();
+      return [x, y, width, height].map(Math.round).join();
+    });
+    seen.add(boxes.join(" "));
+    if (!isOver) requestAnimationFrame(record);
+  };
+  record();
+  globalThis.stopRecording = () => new Promise((resolve) => requestAnimationFrame(() => {
+    isOver = true;
+    resolve([...seen]);
+  }));
+};
+
+for (const locale of ["en-GB", "zh-CN"]) {
+  for (const [device, options] of [["phone", devices["Pixel 7"]], ["desktop", { viewport: { width: 1280, height: 720 } }]]) {
+    test(`no buy button moves while a sale starts, pauses and goes on (${locale}, ${device})`, ({ newPage }) => retryIfLate(async () => {
+      const sale = await publish({
+        title: "A sale with a title that takes a line or two", description: "A description. ".repeat(20), skus: SKUS,
+        startsIn: 20_000, duration: 90_000_000, perUser: 3, human_check: "captcha",
+      });
+      const page = await newPage(null, { ...options, locale });
+      // The puzzle is solved without looking at it.
+      await page.route(/\/ticket$/, (route) => route.request().postDataJSON()?.captcha
+        ? route.fulfill({ status: 201, json: { ticket: "1.x", order_no: `${sale.id}.x`, expires_at: new Date(Date.now() + 600_000) } })
+        : route.continue());
+      await page.goto(`/sale?activity=${sale.id}`);
+      await expect(page.getByTestId("buy")).toHaveCount(3);
+      if (await page.getByTestId("buy").first().isEnabled()) return "the page loaded after the start";
+      await page.evaluate(() => (document.documentElement.style.fontSize = "200%"));
+      /** Whether the buttons stayed where they were during `act`. */
+      const staysDuring = async (what, act) => {
+        await page.evaluate(recordBoxes);
+        await act();
+        expect(await page.evaluate(() => globalThis.stopRecording()), what).toHaveLength(1);
+      };
+
+      await staysDuring("sign-in and human check", async () => {
+        await signInOnPage(page, unique("ada"));
+        await page.getByTestId("puzzle-other").click();
+        await page.locator('#puzzle-answer[inputmode="numeric"]').fill("7");
+        await page.getByTestId("puzzle-send").click();
+        await expect(page.locator("#step-ticket")).toHaveClass("is-done");
+        await expect(page.getByTestId("puzzle")).toHaveCount(0);
+      });
+      // As far down as possible: what became shorter below the list would move it, too.
+      await page.evaluate(() => scrollTo(0, document.documentElement.scrollHeight));
+      if (await page.getByTestId("buy").first().isEnabled()) return "the check was solved after the start";
+      await staysDuring("start", () => expect(page.getByTestId("buy").last()).toBeEnabled());
+      await staysDuring("pause", async () => {
+        await callAdmin("POST", `/activities/${sale.id}/pause`, {});
+        await expect(page.getByTestId("paused").filter({ visible: true })).toBeVisible();
+      });
+      await staysDuring("resumption", async () => {
+        await callAdmin("POST", `/activities/${sale.id}/resume`, {});
+        await expect(page.getByTestId("buy").last()).toBeEnabled();
+      });
+      await page.route(ORDERS, (route) => route.fulfill({ status: 409, json: { status: 409, code: "sold_out" } }));
+      await staysDuring("notice and refusal", async () => {
+        await page.getByTestId("buy").last().dispatchEvent("click");
+        await expect(page.getByTestId("notice")).toHaveAttribute("data-tone", "calm");
+        await expect(page.getByTestId("buy").last()).toBeDisabled();
+      });
+    }));
+  }
+}
+
+test("a press that began before the start, or on another button, buys nothing", ({ newPage }) => retryIfLate(async () => {
+  const { id } = await publish({ startsIn: 10_000, skus: SKUS });
+  const page = await newPage(`/sale?activity=${id}`);
+  let requests = 0;
+  page.on("request", (request) => (requests += ORDERS.test(request.url()) ? 1 : 0));
+  await signInOnPage(page, unique("eve"));
+  const [first, second] = [page.getByTestId("buy").first(), page.getByTestId("buy").nth(1)];
+  await first.scrollIntoViewIfNeeded();
+  const { x, y, width, height } = await first.boundingBox();
+  await page.mouse.move(x + width / 2, y + height / 2);
+  await page.mouse.down();
+  if (await first.isEnabled()) return "the press began after the start";
+  await expect(first).toBeEnabled();
+  await page.mouse.up();
+  await expect(first).toBeEnabled();
+  await first.dispatchEvent("pointerdown");
+  await second.dispatchEvent("click", { detail: 1 });
+  await expect(second).toBeEnabled();
+  // Buttons are disabled in the event of a click that counts.
+  expect(requests).toBe(0);
+  await second.click();
+  await page.waitForURL(/\/order\?/);
+  await untilText(page, "order", SKUS[1].name);
+}));
