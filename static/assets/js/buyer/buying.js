@@ -7,7 +7,8 @@ import { explain } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
 import { showNotice } from "./notice.js";
-import { state } from "./sale-state.js";
+import * as ownOrders from "./own-orders.js";
+import { orderToPay, state } from "./sale-state.js";
 import { render } from "./sale-view.js";
 import * as tickets from "./ticket.js";
 
@@ -41,14 +42,25 @@ export async function onBuy(sku, quantity, gate) {
     if (!(await shell.signIn())) return cancelAttempt();
     disableButtons();
   }
+  if (state.orders === null) await ownOrders.load();
+  const order = orderToPay(sku);
+  if (order) return openOrder(order);
   const thisAttempt = (attempt = new AbortController());
-  const onStep = (step) => attempt === thisAttempt && showProgress(step);
+  const hadOrdered = ownOrders.hasOrdered();
+  const onStep = (step) => {
+    if (step.step === "sending") ownOrders.noteOrder();
+    if (attempt === thisAttempt) showProgress(step);
+  };
   const dropTicket = () => session.removeTicket(state.id);
   try {
     const { signal } = thisAttempt;
     const outcome = await client.buy(state.id, { sku, quantity, obtainTicket, dropTicket, gate, onStep, signal });
     // Also if the buyer has cancelled meanwhile: the ticket is used.
-    if (outcome.kind === "accepted") session.markTicketUsed(state.id, outcome.order.order_no, outcome.ticket.ticket);
+    if (outcome.kind === "accepted") {
+      session.markTicketUsed(state.id, outcome.order.order_no, outcome.ticket.ticket);
+      ownOrders.add(outcome.order);
+    }
+    if (outcome.kind === "refused" && !hadOrdered) ownOrders.forgetOrder();
     if (attempt !== thisAttempt) return;
     if (outcome.kind === "accepted") return openOrder(outcome.order);
     showFailure(outcome, sku, gate);
@@ -79,7 +91,7 @@ function showProgress({ step, error, until }) {
 /** Leaves for the order's page. Until then the buttons stay disabled: a click would make another order. */
 function openOrder({ order_no: orderNo }) {
   state.disabledUntil = Infinity;
-  const address = `/order?order_no=${encodeURIComponent(orderNo)}`;
+  const address = ownOrders.orderAddress(orderNo);
   showNotice({ tone: "good", text: t("attempt.accepted"), link: [address, t("order.title")] });
   location.assign(address);
 }
@@ -87,6 +99,7 @@ function openOrder({ order_no: orderNo }) {
 function showFailure(outcome, sku, gate) {
   if (outcome.kind === "unknown") {
     showNotice({ tone: "calm", text: t("attempt.look"), link: ["/orders", t("nav.orders")] });
+    void ownOrders.load();
   } else {
     showRefusal(outcome.error, sku, gate);
   }
@@ -98,6 +111,10 @@ function showRefusal(error, sku, gate) {
   if (code === "sold_out") {
     state.refusedAt.set(sku, performance.now());
     void gate.refresh();
+  }
+  if (code === "limit_reached") {
+    ownOrders.noteOrder();
+    void ownOrders.load();
   }
   showNotice({
     tone: code === "sold_out" || code === "ended" ? "calm" : "bad",

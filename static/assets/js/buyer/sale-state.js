@@ -16,6 +16,10 @@ export const state = {
   refusedAt: new Map(),
   /** The `performance.now()` until which the buttons stay disabled after a click. */
   disabledUntil: 0,
+  /** The user's orders of this activity; null while they are being loaded. */
+  orders: [],
+  /** The SKU of which the user wants another one, although an order of it is to be paid. */
+  buysAnother: undefined,
 };
 
 export const startsAt = () => state.gate?.starts_at ?? state.activity.starts_at;
@@ -38,5 +42,15 @@ export function isSoldOut({ sku, total, left }) {
 /** Whether every SKU is sold out. */
 export const isAllSoldOut = () => state.activity.skus.every(isSoldOut);
 
-/** Whether a recent click still disables the buttons. */
-export const areButtonsDisabled = () => performance.now() < state.disabledUntil;
+/** Whether a recent click still disables the buttons, or it is not yet known what is to be paid. */
+export const areButtonsDisabled = () => performance.now() < state.disabledUntil || state.orders === null;
+
+/** The user's orders that are to be paid, now or soon; the one whose time runs out first is the first. */
+export function openOrders() {
+  const millisecondsLeft = ({ status, pay_by: payBy }) => (status === "queued" ? Number.MAX_SAFE_INTEGER : clock.millisecondsUntil(payBy));
+  const isOpen = (order) => ["queued", "pending_payment"].includes(order.status) && millisecondsLeft(order) > 0;
+  return (state.orders ?? []).filter(isOpen).sort((a, b) => millisecondsLeft(a) - millisecondsLeft(b));
+}
+
+/** The order that the button of this SKU leads to, instead of making another; undefined if there is none. */
+export const orderToPay = (sku) => (sku === state.buysAnother ? undefined : openOrders().find((order) => order.sku === sku));

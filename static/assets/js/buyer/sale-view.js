@@ -7,7 +7,7 @@ import { t, titled } from "../shared/i18n.js";
 import * as session from "../shared/session.js";
 import { reserveCountdown, showCountdown } from "./countdown.js";
 import { calendarUrl } from "./reminder.js";
-import { areButtonsDisabled, endsAt, isSoldOut, phase, startsAt, state } from "./sale-state.js";
+import { areButtonsDisabled, endsAt, isSoldOut, orderToPay, phase, startsAt, state } from "./sale-state.js";
 import { skuCard } from "./sku-card.js";
 import { reserveSpace } from "./steady.js";
 import * as tickets from "./ticket.js";
@@ -58,12 +58,16 @@ export function render() {
   showCountdown(now, clock.millisecondsUntil(now === "open" ? endsAt() : startsAt()));
   for (const stock of state.activity.skus) {
     const soldOut = isSoldOut(stock);
-    const isEnabled = now === "open" && !soldOut && !areButtonsDisabled();
-    cards.get(stock.sku)?.update({ stock, isSoldOut: soldOut, isEnabled, label: buttonLabel(now, soldOut) });
+    const order = orderToPay(stock.sku);
+    const isEnabled = (order !== undefined || (now === "open" && !soldOut)) && !areButtonsDisabled();
+    const label = order ? orderLabel(order) : buttonLabel(now, soldOut);
+    cards.get(stock.sku)?.update({ stock, isSoldOut: soldOut, isEnabled, label });
   }
   renderReadiness(now);
   setVisible(byId("remind"), now === "scheduled");
 }
+
+const orderLabel = ({ status }) => t(status === "queued" ? "order.title" : "order.pay_now");
 
 function buttonLabel(now, soldOut) {
   if (now === "ended") return t("sale.ended");

@@ -9,6 +9,7 @@ import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
 import { cancelAttempt, isBuying, obtainTicket, onBuy } from "./buying.js";
 import { showNotice } from "./notice.js";
+import * as ownOrders from "./own-orders.js";
 import { isAllSoldOut, startsAt, state } from "./sale-state.js";
 import { render, renderActivity, showSale } from "./sale-view.js";
 import * as tickets from "./ticket.js";
@@ -28,9 +29,11 @@ shell.onSessionChange(() => {
   ticketError = null;
   cancelAttempt();
   showNotice(null);
+  ownOrders.reset();
   void prepareTicket();
 });
 setInterval(render, 100);
+ownOrders.start();
 addEventListener("online", () => {
   void activityPoller.runNow();
   void gate?.refresh();

@@ -6,7 +6,9 @@ import { t } from "../shared/i18n.js";
 import { reserveSpace } from "./steady.js";
 
 /** Every label of a button, by its key. */
-const LABELS = ["sale.buy", "sale.held", "sale.not_yet", "sale.paused", "sale.sold_out", "sale.ended"];
+const LABELS = [
+  "sale.buy", "sale.held", "sale.not_yet", "sale.paused", "sale.sold_out", "sale.ended", "order.pay_now", "order.title",
+];
 
 /** A time of day that is as wide as any. */
 const WIDE_TIME = new Date(2000, 0, 1, 22, 22, 22);

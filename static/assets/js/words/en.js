@@ -50,6 +50,8 @@ export const words = {
   "sale.as_of": "as of {time}",
   "sale.buy": "Buy",
   "sale.held": "One moment…",
+  "sale.to_pay": "You have an order to pay, {time} left.",
+  "sale.another": "Buy another",
   "sale.not_yet": "Not yet",
   "sale.paused": "Paused",
   "sale.sold_out": "Sold out",

@@ -50,6 +50,8 @@ export const words = {
   "sale.as_of": "截至 {time}",
   "sale.buy": "立即抢购",
   "sale.held": "请稍候…",
+  "sale.to_pay": "您有一个待付款订单，剩余 {time}。",
+  "sale.another": "再买一件",
   "sale.not_yet": "尚未开始",
   "sale.paused": "已暂停",
   "sale.sold_out": "已售罄",

@@ -1,0 +1,91 @@
+// The buyer's orders of this sale that are to be paid, and the way to them: no tap makes a second order by accident.
+
+import { client, clock } from "../shared/client.js";
+import { byId, setText, setVisible } from "../shared/dom.js";
+import { countdown } from "../shared/format.js";
+import { t } from "../shared/i18n.js";
+import { randomUpTo } from "../shared/poll.js";
+import * as session from "../shared/session.js";
+import { device } from "../shared/storage.js";
+import { openOrders, phase, state } from "./sale-state.js";
+
+/** Present if this browser may have made an order of this sale. Without it no orders are requested: most visitors have none. */
+const HAS_ORDERED = `stampede.has_ordered.${state.id}`;
+
+let loading = null;
+let nextLoad = 0;
+
+export const hasOrdered = () => device.getItem(HAS_ORDERED) !== null;
+export const noteOrder = () => device.setItem(HAS_ORDERED, "");
+export const forgetOrder = () => device.removeItem(HAS_ORDERED);
+
+/** Call once. Loads the orders now, and whenever they may have changed in another tab. */
+export function start() {
+  document.addEventListener("visibilitychange", () => document.hidden || void load());
+  addEventListener("pageshow", ({ persisted }) => persisted && void load());
+  byId("buy-another").addEventListener("click", () => {
+    state.buysAnother = openOrders()[0]?.sku;
+    render();
+  });
+  setInterval(render, 250);
+  void load();
+}
+
+/** Forgets the orders of the previous user. */
+export function reset() {
+  Object.assign(state, { orders: [], buysAnother: undefined });
+  loading = null;
+  void load();
+}
+
+/** Adds an order that was just made. */
+export function add(order) {
+  state.orders = [order, ...(state.orders ?? [])];
+  state.buysAnother = undefined;
+}
+
+/** Resolves when the orders are known, if there may be any. Concurrent callers share one request. */
+export function load() {
+  if (!session.token() || !hasOrdered()) return Promise.resolve();
+  if (loading) return loading;
+  if (openOrders().length === 0) state.orders = null;
+  const thisLoad = fetchOrders().then((orders) => {
+    if (loading !== thisLoad) return;
+    loading = null;
+    // The sale goes on without the list. An order that was made meanwhile is in the next one.
+    state.orders = orders ?? state.orders ?? [];
+    clearTimeout(nextLoad);
+    const isQueued = openOrders().some(({ status }) => status === "queued");
+    if (isQueued) nextLoad = setTimeout(() => document.hidden || void load(), 3_000 + randomUpTo(2_000));
+    render();
+  });
+  return (loading = thisLoad);
+}
+
+/** The user's orders of this sale, or null if they cannot be loaded. */
+async function fetchOrders() {
+  try {
+    const orders = await client.orders();
+    return orders.filter(({ order_no: orderNo }) => orderNo.slice(0, orderNo.lastIndexOf(".")) === state.id);
+  } catch {
+    return null;
+  }
+}
+
+export const orderAddress = (orderNo) => `/order?order_no=${encodeURIComponent(orderNo)}`;
+
+/** Shows the order whose time runs out first. */
+function render() {
+  if (!state.activity || !clock.isSet()) return;
+  const [order] = openOrders();
+  setVisible(byId("to-pay"), order !== undefined);
+  if (!order) return;
+  const isQueued = order.status === "queued";
+  const left = countdown(clock.millisecondsUntil(order.pay_by));
+  setText(byId("to-pay-text"), isQueued ? t("order.queued") : t("sale.to_pay", { time: left }));
+  setText(byId("to-order"), t(isQueued ? "order.title" : "order.pay_now"));
+  if (byId("to-order").getAttribute("href") !== orderAddress(order.order_no)) byId("to-order").href = orderAddress(order.order_no);
+  const held = openOrders().reduce((units, { sku, quantity }) => units + (sku === order.sku ? quantity : 0), 0);
+  const isPossible = phase() === "open" && held < state.activity.per_user;
+  setVisible(byId("buy-another"), isPossible && order.sku !== state.buysAnother);
+}

@@ -1,0 +1,112 @@
+// A buyer who comes back to a sale with an order to pay.
+
+import { callAdmin, publish, reserve, signIn, unique } from "../support/app.js";
+import { signInOnPage, untilText } from "../support/page.js";
+import { expect, test } from "../support/test.js";
+
+const ORDERS = /\/api\/activities\/[^/]+\/orders$/;
+const LIST = /\/api\/orders\?/;
+
+/** Signs in and buys on the sale's page. Resolves to the address of the order's page, which is then open. */
+async function buyOne(page, id, user = unique("ivo")) {
+  await page.goto(`/sale?activity=${id}`);
+  await signInOnPage(page, user);
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  await page.getByTestId("buy").click();
+  await page.waitForURL(/\/order\?/);
+  await untilText(page, "headline", /./);
+  return page.url();
+}
+
+for (const [how, comeBack] of [
+  ["goes back", async (page) => {
+    await page.goBack({ waitUntil: "commit" });
+    return page;
+  }],
+  ["opens the sale in a second tab", async (page, sale) => {
+    const tab = await page.context().newPage();
+    await tab.goto(sale);
+    return tab;
+  }],
+]) {
+  test(`a buyer with an order to pay who ${how} is led to it, and a tap makes no second order`, { tag: "@phone" }, async ({ page: first, words }) => {
+    const { id } = await publish({ perUser: 3 });
+    const order = await buyOne(first, id);
+    let requests = 0;
+    first.context().on("request", (request) => (requests += ORDERS.test(request.url()) ? 1 : 0));
+    const page = await comeBack(first, `/sale?activity=${id}`);
+    await page.waitForURL(/\/sale\?/, { waitUntil: "commit" });
+    await untilText(page, "to-pay", /0[45]:\d\d/);
+    const [before] = await page.getByTestId("to-pay-text").allTextContents();
+    await expect(page.getByTestId("to-pay-text"), "the time counts down").not.toHaveText(before);
+    await expect(page.getByTestId("buy")).toHaveText(words["order.pay_now"]);
+    await page.getByTestId("buy").click();
+    await page.waitForURL(order);
+    expect(requests).toBe(0);
+    const { skus } = await callAdmin("GET", `/activities/${id}/stats`);
+    expect(skus[0].held).toBe(1);
+  });
+}
+
+test("a buyer with an order to pay buys another one where the limit allows it, by asking for it", async ({ page }) => {
+  const { id } = await publish({ perUser: 2 });
+  const first = await buyOne(page, id);
+  await page.goto(`/sale?activity=${id}`);
+  await page.getByTestId("buy-another").click();
+  await expect(page.getByTestId("buy")).toHaveText("Buy");
+  await page.getByTestId("buy").click();
+  await page.waitForURL(/\/order\?/);
+  expect(page.url()).not.toBe(first);
+  await untilText(page, "headline", /./);
+  await page.goto(`/sale?activity=${id}`);
+  await untilText(page, "to-pay", /You have an order to pay/);
+  await expect(page.getByTestId("buy-another"), "the limit is reached").toBeHidden();
+});
+
+test("a cancelled or expired order, or one of another user, is no order to pay", async ({ page }) => {
+  const { id } = await publish({ payTimeout: 12 });
+  const user = unique("ivo");
+  await buyOne(page, id, user);
+  await page.getByTestId("cancel").click();
+  await page.getByTestId("dialog-yes").click();
+  await untilText(page, "headline", "Cancelled");
+  await page.getByTestId("again").click();
+  await expect(page.getByTestId("buy")).toHaveText("Buy");
+  await expect(page.getByTestId("to-pay")).toBeHidden();
+  await page.getByTestId("buy").click();
+  await page.waitForURL(/\/order\?/);
+  await page.goto(`/sale?activity=${id}`);
+  await expect(page.getByTestId("to-pay")).toBeVisible();
+  await page.getByTestId("sign-out").click();
+  await expect(page.getByTestId("to-pay")).toBeHidden();
+  for (const name of [unique("ben"), user]) {
+    const listed = page.waitForResponse(LIST);
+    await signInOnPage(page, name);
+    await listed;
+    if (name === user) break;
+    await expect(page.getByTestId("buy")).toHaveText("Buy");
+    await expect(page.getByTestId("to-pay")).toBeHidden();
+    await page.getByTestId("sign-out").click();
+  }
+  // Its time runs out.
+  await expect(page.getByTestId("to-pay")).toBeHidden();
+  await expect(page.getByTestId("buy")).toHaveText("Buy");
+});
+
+test("a visitor, and a buyer who got nothing, request no list of orders", async ({ page }) => {
+  const { id } = await publish({ total: 1 });
+  let lists = 0;
+  page.on("request", (request) => (lists += LIST.test(request.url()) ? 1 : 0));
+  await page.goto(`/sale?activity=${id}`);
+  await signInOnPage(page, unique("leo"));
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  await page.route(ORDERS, async (route) => {
+    await reserve(id, await signIn(unique("win")));
+    await route.continue();
+  });
+  await page.getByTestId("buy").click();
+  await untilText(page, "notice", "sold out");
+  await page.reload();
+  await untilText(page, "buy", "Sold out");
+  expect(lists).toBe(0);
+});
