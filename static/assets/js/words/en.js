@@ -73,7 +73,7 @@ export const words = {
 
   "steps.sign_in": "Signed in",
   "steps.ticket_coming": "Ticket: on its way",
-  "steps.ticket_later": "Ticket: to be had 30 minutes before the start",
+  "steps.ticket_later": "Ticket: 30 minutes before the start",
   "steps.ticket_ready": "Your ticket is ready",
 
   "attempt.ticket": "Getting your ticket…",
