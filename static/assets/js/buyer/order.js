@@ -35,6 +35,7 @@ setInterval(renderTimeLeft, 250);
 setInterval(() => document.hidden && void poller?.runNow(), HIDDEN_INTERVAL);
 addEventListener("online", () => void poller?.runNow());
 addressForm.fillCountries();
+addressForm.watch(orderNo);
 payNotification.offer();
 // `performance.now()` may stop while the device sleeps: set the clock again from the server's time.
 document.addEventListener("visibilitychange", () => document.hidden || void loadActivity());
@@ -45,7 +46,7 @@ function start() {
   poller?.stop();
   removeOrder();
   setVisible(byId("missing"), false);
-  addressForm.fill();
+  addressForm.fill(orderNo);
   if (!session.orderCredential(orderNo)) {
     showNotice({ tone: "calm", text: t("problem.unauthenticated") });
     return void shell.askToSignIn();
@@ -133,6 +134,7 @@ function render() {
     ]),
   );
   const isUnpaid = status === "pending_payment" && !isConfirming;
+  if (!["queued", "pending_payment"].includes(status)) addressForm.forgetTyped(orderNo);
   setVisible(byId("queue"), status === "queued");
   setVisible(byId("payment"), isUnpaid);
   setVisible(byId("pay-form"), isUnpaid && !order.checkout_url);
