@@ -161,6 +161,7 @@ export const words = {
   "orders.none": "You have no orders yet.",
   "orders.signed_out": "Sign in to see your orders.",
   "orders.again": "Try again",
+  "orders.pay": "Pay now · {left} left",
   "orders.more": "Older orders",
 
   "status.queued": "In the queue",

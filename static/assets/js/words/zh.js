@@ -161,6 +161,7 @@ export const words = {
   "orders.none": "还没有订单。",
   "orders.signed_out": "登录后查看订单。",
   "orders.again": "重试",
+  "orders.pay": "立即付款 · 剩余 {left}",
   "orders.more": "更早的订单",
 
   "status.queued": "排队中",
