@@ -160,6 +160,40 @@ test("what is typed stays for the tab until the order is paid, or its buyer sign
   expect(await kept()).toEqual({ tab: false, device: false });
 });
 
+test("a payment that is declined after the buyer was sent back is told from a later one", async ({ page }) => {
+  const order = await openOrder(page);
+  const [first, second] = ["2026-01-01T00:00:00.000Z", "2026-01-01T00:01:00.000Z"];
+  let changes = { checkout_url: "https://pay.example/s" };
+  await page.route(`**/api/orders/${order}`, async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, headers: { "retry-after": "1" }, json: { ...(await response.json()), ...changes } });
+  });
+  const comeBack = () => page.goto(`/order?order_no=${order}&payment=done`);
+  const untilDeclined = async () => {
+    await untilText(page, "headline", "The payment was declined");
+    await untilText(page, "order", "Nothing was taken.");
+    await expect(page.getByTestId("to-payment")).toBeVisible();
+  };
+  await comeBack();
+  await untilText(page, "headline", "We are confirming your payment");
+  changes.declined_at = first;
+  await untilDeclined();
+  await page.reload();
+  await untilDeclined();
+  // The second payment: its result is not known yet.
+  await comeBack();
+  await untilText(page, "headline", "We are confirming your payment");
+  await expect(page.getByTestId("to-payment")).toBeHidden();
+  changes.declined_at = second;
+  await untilDeclined();
+  // A session that ended unpaid.
+  await comeBack();
+  await untilText(page, "headline", "We are confirming your payment");
+  changes = { declined_at: second, checkout_url: undefined };
+  await untilText(page, "headline", "The payment was declined");
+  await expect(page.getByTestId("pay-form")).toBeVisible();
+});
+
 test("a calendar file reminds of the start, and operators see how many asked for one", async ({ page }) => {
   const title = `Läufer, "Größe; 42"\\ ${"很".repeat(60)}`;
   const { id } = await publish({ startsIn: 600_000, title });
